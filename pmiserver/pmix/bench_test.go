@@ -16,10 +16,10 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// card is what a rank shows to others: as much as Open MPI's with TCP.
+// card is the data that a rank commits: as much as Open MPI's with TCP.
 var card = bfrops.AppendPair(nil, "btl.tcp.4.1", bfrops.TextOf(strings.Repeat("x", 100)))
 
-// overSockets are clients of ranks 0 to n-1 that come by the server's port, as ranks do.
+// overSockets returns clients of ranks 0 to n-1, connected through the server's port as real ranks are.
 func overSockets(b *testing.B, s *Server, n int) (clients []*testClient) {
 	b.Helper()
 	uri, err := s.Listen()
@@ -45,7 +45,7 @@ func overSockets(b *testing.B, s *Server, n int) (clients []*testClient) {
 	return clients
 }
 
-// A get of a rank of the node, the way of a client included.
+// BenchmarkGet measures a Get of a rank of the same node, including the client's socket.
 func BenchmarkGet(b *testing.B) {
 	s, _ := newTestServer(b, 2, 2)
 	c := overSockets(b, s, 2)[0]
@@ -55,7 +55,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// A fence of 256 ranks of a node, from the last arrival to the last reply.
+// BenchmarkFence measures a fence of 256 ranks of a node, from the last call to the last reply.
 func BenchmarkFence(b *testing.B) {
 	s, _ := newTestServer(b, 256, 256)
 	clients := overSockets(b, s, 256)
@@ -75,8 +75,7 @@ func BenchmarkFence(b *testing.B) {
 	b.ReportMetric(float64(took.Microseconds())/float64(b.N), "µs/last")
 }
 
-// others are the nodes of a job but for the first one: what their ranks have committed is made when a fence
-// asks for it.
+// others is the other nodes of a job. The data of their ranks is made when a fence requests it.
 type others struct{ nodes, per int }
 
 func (o others) Exchange(_ context.Context, _ fence.ID, mine []byte) ([][]byte, error) {
@@ -97,8 +96,8 @@ func (o others) Exchange(_ context.Context, _ fence.ID, mine []byte) ([][]byte, 
 
 func (o others) GiveUp(fence.ID, bool) {}
 
-// What the server of a node keeps when all of a large job have told each other of themselves, for each of its 64
-// ranks and for each rank of the job; and the time of that fence.
+// BenchmarkLargeJob measures the memory of a node's server after all ranks of a large job have exchanged
+// data: for each of its 64 ranks, and for each rank of the job. It also measures the time of that fence.
 func BenchmarkLargeJob(b *testing.B) {
 	const nodes, per = 1000, 64
 	for b.Loop() {
@@ -127,7 +126,7 @@ func BenchmarkLargeJob(b *testing.B) {
 	}
 }
 
-// largeJob is a job whose ranks are dealt out by nodes.
+// largeJob is a job whose ranks are placed cyclically over the nodes.
 func largeJob(nodes, per int) jobinfo.Job {
 	j := jobinfo.Job{Namespace: testSpace, Server: "srv", Apps: []int{nodes * per}, Universe: nodes * per, FullUpTo: jobinfo.FullRanks}
 	for node := range nodes {
@@ -139,7 +138,7 @@ func largeJob(nodes, per int) jobinfo.Job {
 	return j
 }
 
-// live is how many bytes of memory are in use.
+// live returns the number of bytes of memory in use.
 func live() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -9,10 +9,10 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// What a rank leaves behind it says as it makes it; it cannot have others ended.
+// A rank registers files to be removed after it. It cannot have other processes ended.
 func TestFilesThatARankLeaves(t *testing.T) {
-	s, told := newTestServer(t, 2, 0)
-	g := testGroup(2, 2, told)
+	s, reports := newTestServer(t, 2, 0)
+	g := testGroup(2, 2, reports)
 	g.Name, g.Namespace = "other", testSpace+"1"
 	left := make(chan []string, 1)
 	g.Cleanup = func(rank int, files []string) []string {
@@ -43,10 +43,10 @@ func TestFilesThatARankLeaves(t *testing.T) {
 	}
 }
 
-// What is odd about a rank is told a hundred times, however often it names what is not to be removed.
+// At most 100 notes are reported about a rank, however many bad requests it sends.
 func TestNotesOfARankAreBounded(t *testing.T) {
-	s, told := newTestServer(t, 1, 0)
-	g := testGroup(1, 1, told)
+	s, reports := newTestServer(t, 1, 0)
+	g := testGroup(1, 1, reports)
 	g.Name, g.Namespace = "other", testSpace+"1"
 	g.Cleanup = func(_ int, files []string) []string { return files }
 	s.AddGroup(g)
@@ -56,17 +56,17 @@ func TestNotesOfARankAreBounded(t *testing.T) {
 	for range 2 * maxNotes {
 		c.status(bfrops.AppendInfos(bfrops.AppendProcs(body(18), nil), []bfrops.Info{foreign}))
 	}
-	notes, last := len(told), ""
+	notes, last := len(reports), ""
 	for range notes {
-		last = (<-told).what
+		last = (<-reports).what
 	}
 	if notes != maxNotes || last != `note: "/etc/passwd" is not ours to remove; no more such notes of this rank` {
 		t.Errorf("%d notes, the last %q", notes, last)
 	}
 }
 
-// There are no sets of processes but those that MPI has of itself; about all else nobody is told anything,
-// also where it is asked for with what is known.
+// A query returns that there are no process sets besides those of MPI. A query with any other key is
+// refused as a whole.
 func TestQueries(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	c := initialized(t, s, 0)
@@ -86,7 +86,7 @@ func TestQueries(t *testing.T) {
 		}
 		infos := r.Infos()
 		if r.Err() != nil || len(infos) != len(asked) || infos[0].Key != asked[0] {
-			t.Errorf("%s: told %v, %v", keys, infos, r.Err())
+			t.Errorf("%s: got %v, %v", keys, infos, r.Err())
 		}
 		if n, ok := infos[0].Value.Number(); !ok || n != 0 || infos[0].Value.Type != bfrops.Size {
 			t.Errorf("%s: %+v", keys, infos[0])

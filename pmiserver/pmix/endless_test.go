@@ -10,20 +10,21 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A job may spawn for days: of a group that is over nothing stays, whatever its ranks wanted: Gets of
-// ranks here and on other nodes, also by ranks of groups that go on, fences with a time, events, names.
+// A job may spawn groups for days. After a group has ended nothing of it is kept, whatever its ranks
+// requested: Gets of ranks here and on other nodes (also by ranks of groups that go on), fences with a
+// timeout, events, names.
 func TestGroupsWithoutEnd(t *testing.T) {
 	const groups, step = 300, 100
 	const most = 256 // bytes of each
 	synctest.Test(t, func(t *testing.T) {
-		s, told := newTestServer(t, 4, 1)
+		s, reports := newTestServer(t, 4, 1)
 		s.Fetcher, s.Names, s.Notifier = silentFetcher{}, silentNames{}, &sentEvents{}
 		stays := initialized(t, s, 0)
 		synctest.Wait()
 		var live []int64
 		goroutines := runtime.NumGoroutine()
 		for i := range groups {
-			g := testGroup(4, 2, told)
+			g := testGroup(4, 2, reports)
 			g.Name, g.Namespace = fmt.Sprint("g", i), fmt.Sprintf("rs-0123456789abcdef-%d", i+1)
 			s.AddGroup(g)
 			ours, theirs := net.Pipe() // come would keep it
@@ -51,8 +52,8 @@ func TestGroupsWithoutEnd(t *testing.T) {
 			if _, answer := stays.receive(); statusOf(answer) != message.NotFound {
 				t.Errorf("who waits for a group that is over: %v", statusOf(answer))
 			}
-			for len(told) > 0 {
-				<-told
+			for len(reports) > 0 {
+				<-reports
 			}
 			synctest.Wait()
 			if (i+1)%step == 0 {
@@ -69,7 +70,7 @@ func TestGroupsWithoutEnd(t *testing.T) {
 			t.Errorf("%d goroutines, before it were %d", n, goroutines)
 		}
 		if len(s.groups) != 1 || len(s.collectives)+s.activeCollectives+len(s.givenUp)+s.clients-1 != 0 {
-			t.Errorf("%d groups, %d meetings, %d of them under way, %d late fences, %d clients", len(s.groups), len(s.collectives), s.activeCollectives, len(s.givenUp), s.clients)
+			t.Errorf("%d groups, %d collectives, %d of them active, %d given-up fences, %d clients", len(s.groups), len(s.collectives), s.activeCollectives, len(s.givenUp), s.clients)
 		}
 		if left := s.groupByName("k").takeWaitingGets(true, nil); len(left) > 0 {
 			t.Errorf("%d Gets wait", len(left))

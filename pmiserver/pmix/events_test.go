@@ -13,7 +13,7 @@ import (
 
 const notifyOf = 12
 
-// notifyBody tells others of an event, with a word.
+// notifyBody is a NOTIFY request whose event carries a word.
 func notifyBody(code int32, to message.Range, infos ...bfrops.Info) []byte {
 	b := bfrops.AppendByte(bfrops.AppendUint32(body(notifyOf), uint32(code)), byte(to))
 	return bfrops.AppendInfos(b, append(infos, bfrops.Info{Key: "word", Value: bfrops.TextOf("hello")}))
@@ -23,21 +23,21 @@ func registerBody(codes ...int32) []byte {
 	return bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), codes), nil)
 }
 
-// A sentEvents is the way of events to other nodes, without mpiexec.
+// sentEvents is a Notifier that delivers events to other servers directly, without mpiexec.
 type sentEvents struct {
 	to   []*Server
 	seen []Event
 }
 
-func (x *sentEvents) Notify(e Event, told func(message.Status)) {
+func (x *sentEvents) Notify(e Event, done func(message.Status)) {
 	x.seen = append(x.seen, e)
 	for _, s := range x.to {
 		s.DeliverEvent(e)
 	}
-	told(message.Success)
+	done(message.Success)
 }
 
-// eventIn reads an event; ok: it is one, of tag 0.
+// eventIn decodes an event. ok is false if the message is none.
 func eventIn(tag uint32, b []byte) (code int32, source bfrops.Proc, word string, ok bool) {
 	r := bfrops.NewReader(b)
 	command := r.Byte()
@@ -51,26 +51,26 @@ func eventIn(tag uint32, b []byte) (code int32, source bfrops.Proc, word string,
 	return code, source, word, tag == 0 && command == notifyOf && r.Err() == nil && !r.More()
 }
 
-// An event comes to those ranks in its range that have named its code, but not to who tells it; nobody
-// else hears of it, and what crosses the end of a registration is in order.
+// An event is delivered to the ranks of its range that have registered its code, but not to its source.
+// Registration and deregistration take effect in order.
 func TestEvents(t *testing.T) {
 	near, there, _ := newPair(t)
 	near.OtherNodes = &countedNode{}
 	bag := &sentEvents{to: []*Server{there}}
 	near.Notifier = bag
-	_, told := newTestServer(t, 1, 1)
-	other := testGroup(1, 1, told)
+	_, reports := newTestServer(t, 1, 1)
+	other := testGroup(1, 1, reports)
 	other.Name, other.Namespace = "other", testSpace+"1"
 	near.AddGroup(other)
 	clients := map[string]*testClient{"k0": initialized(t, near, 0), "k1": initialized(t, near, 1), "k2": initialized(t, there, 2), "k3": initialized(t, there, 3)}
-	stranger := connectRaw(t, near, handshake(other.Namespace, 0, nil))
-	stranger.welcome()
-	clients["other0"] = stranger
+	client0 := connectRaw(t, near, handshake(other.Namespace, 0, nil))
+	client0.welcome()
+	clients["other0"] = client0
 	const wanted, unwanted = -3001, -3002
 	for name, c := range clients {
-		if name != "k3" { // who wants to hear of all that nobody else hears of
+		if name != "k3" { // k3 has only a default handler
 			c.status(registerBody(unwanted, wanted))
-			c.send(bfrops.AppendUint32(body(deregevents), uint32ed(unwanted))) // has no answer
+			c.send(bfrops.AppendUint32(body(deregevents), uint32ed(unwanted))) // has no reply
 		} else {
 			c.status(registerBody())
 		}
@@ -110,7 +110,7 @@ func TestEvents(t *testing.T) {
 			if name == "k0" {
 				continue
 			}
-			// What comes before the answer to a question is all that there is.
+			// Events that were sent to the client arrive before this reply.
 			tag := c.send(registerBody())
 			var heard []string
 			for got, answer := c.receive(); got != tag; got, answer = c.receive() {
@@ -128,8 +128,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A rank may want to hear of so many events, over all its connections, and of others when it wants to
-// hear of fewer, or one of them has ended.
+// A rank may register maxCodes codes over all its connections. It may register others after it has
+// deregistered some, or one of the connections has ended.
 func TestEventsOfARankAreBounded(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	a, b := initialized(t, s, 0), initialized(t, s, 0)
@@ -161,9 +161,9 @@ func TestEventsOfARankAreBounded(t *testing.T) {
 	}
 }
 
-// A client that does not read misses events, and is not cut off for what others say.
+// A client that does not read misses events. It is not disconnected because other ranks send events.
 func TestEventsForAClientThatDoesNotRead(t *testing.T) {
-	s, told := newTestServer(t, 2, 2)
+	s, reports := newTestServer(t, 2, 2)
 	c := initialized(t, s, 1)
 	c.status(registerBody(-5))
 	word := bfrops.AppendInfos(nil, []bfrops.Info{{Key: "x", Value: bfrops.TextOf(strings.Repeat("x", maxInfos-100))}})
@@ -171,7 +171,7 @@ func TestEventsForAClientThatDoesNotRead(t *testing.T) {
 	for range events {
 		s.DeliverEvent(Event{Group: "k", Rank: 0, Code: -5, Infos: word})
 	}
-	if h := <-told; h != (reported{1, "note: PMIx: it misses an event, since it does not read"}) {
+	if h := <-reports; h != (reported{1, "note: PMIx: it misses an event, since it does not read"}) {
 		t.Errorf("the job hears %v", h)
 	}
 	heard, tag := 0, c.tag+1
@@ -184,8 +184,9 @@ func TestEventsForAClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// FuzzTell: whatever another node says of an event, a client is told nothing that it cannot read.
-func FuzzTell(f *testing.F) {
+// FuzzDeliverEvent checks that a client gets no message it cannot decode, whatever another node sends as
+// an event.
+func FuzzDeliverEvent(f *testing.F) {
 	good := bfrops.AppendInfos(nil, []bfrops.Info{{Key: "word", Value: bfrops.TextOf("hello")}})
 	for _, to := range []string{"", "k", "k[0]", "k[1-3],other", "k[", "a,a", "k[3-1]"} {
 		f.Add("k", 0, int32(-5), to, good)
@@ -201,12 +202,12 @@ func FuzzTell(f *testing.F) {
 		tag := c.send(registerBody())
 		for got, answer := c.receive(); got != tag; got, answer = c.receive() {
 			if code, _, _, ok := eventIn(got, answer); !ok || code != -5 {
-				t.Errorf("the client is told %x", answer)
+				t.Errorf("the client got %x", answer)
 			}
 		}
 		s.Close()
 	})
 }
 
-// uint32ed is a code as it stands in a message.
+// uint32ed returns a code as it is encoded in a message.
 func uint32ed(code int32) uint32 { return uint32(code) }

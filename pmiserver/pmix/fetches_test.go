@@ -11,7 +11,7 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A directFetcher is the way to another node, without mpiexec; it counts who takes it.
+// A directFetcher fetches from another server directly, without mpiexec, and counts the requests.
 type directFetcher struct {
 	to      *Server
 	fetches atomic.Int32
@@ -22,35 +22,35 @@ func (x *directFetcher) Fetch(w FetchRequest, answer func([]byte, message.Status
 	x.to.ServeFetch(w, answer)
 }
 
-// newPair serves a group of four ranks on two nodes, of which the first fetches from the second.
-func newPair(t *testing.T) (near, there *Server, way *directFetcher) {
+// newPair serves a group of four ranks on two nodes. The first server fetches from the second.
+func newPair(t *testing.T) (near, there *Server, fetcher *directFetcher) {
 	t.Helper()
 	near, _ = newTestServer(t, 4, 2)
-	there, told := newTestServer(t, 4, 0)
+	there, reports := newTestServer(t, 4, 0)
 	there.RemoveGroup("k")
-	g := testGroup(4, 0, told)
+	g := testGroup(4, 0, reports)
 	g.Ranks = []int{2, 3}
 	there.AddGroup(g)
-	way = &directFetcher{to: there}
-	near.Fetcher = way
-	return near, there, way
+	fetcher = &directFetcher{to: there}
+	near.Fetcher = fetcher
+	return near, there, fetcher
 }
 
 func timeoutOf(seconds uint32) bfrops.Info {
 	return bfrops.Info{Key: "pmix.timeout", Value: bfrops.Uint32Of(seconds)}
 }
 
-// What a rank of another node has committed for others is fetched from there once, however many ask,
-// and all of it at once; it is waited for as for a rank of this node.
+// Data that a rank of another node has committed is fetched once, as a whole, however many Gets wait for
+// it. The Gets wait as for a rank of this node.
 func TestGetOfAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near, there, way := newPair(t)
+		near, there, fetcher := newPair(t)
 		a, b, far := initialized(t, near, 0), initialized(t, near, 1), initialized(t, there, 2)
 		began := time.Now()
 		check := func(what string, c *testClient, tag uint32, keys []string, after time.Duration, fetches int32) {
 			t.Helper()
 			got, answer := c.receive()
-			took, fetched := time.Since(began).Round(time.Second), way.fetches.Load()
+			took, fetched := time.Since(began).Round(time.Second), fetcher.fetches.Load()
 			if found := keysIn(answer); got != tag || !slices.Equal(found, keys) || took != after || fetched != fetches {
 				t.Errorf("%s: request %d is answered by %q after %v and %d fetches; want %d, %q after %v and %d",
 					what, got, found, took, fetched, tag, keys, after, fetches)
@@ -88,14 +88,14 @@ func TestGetOfAnotherNode(t *testing.T) {
 	})
 }
 
-// A wrongFetcher answers what was not asked for.
+// A wrongFetcher returns data without the requested key.
 type wrongFetcher struct{}
 
 func (wrongFetcher) Fetch(w FetchRequest, answer func([]byte, message.Status)) {
 	answer(bfrops.AppendPair(nil, "other", bfrops.TextOf("x")), message.Success)
 }
 
-// What another node says of a key that it does not bring is not believed, and not kept.
+// Fetched data without the requested key is NotFound, and is not kept.
 func TestFetchThatBringsSomethingElse(t *testing.T) {
 	s, _ := newTestServer(t, 4, 1)
 	s.Fetcher = wrongFetcher{}
@@ -108,12 +108,12 @@ func TestFetchThatBringsSomethingElse(t *testing.T) {
 	}
 }
 
-// A silentFetcher is a way from which nothing comes back.
+// A silentFetcher never answers.
 type silentFetcher struct{}
 
 func (silentFetcher) Fetch(FetchRequest, func([]byte, message.Status)) {}
 
-// A rank cannot let more Gets wait for other nodes than for its own.
+// The limit of waiting Gets of a rank also covers Gets of other nodes.
 func TestFetchesOfARankAreBounded(t *testing.T) {
 	s, _ := newTestServer(t, 4, 1)
 	s.Fetcher = silentFetcher{}
@@ -127,8 +127,8 @@ func TestFetchesOfARankAreBounded(t *testing.T) {
 	}
 }
 
-// At the end of the job, or of the group, nobody waits for another node any more, and nothing stays
-// of who did: not even with a rank that another group asked for.
+// When the job or the group ends, Gets of other nodes end, and nothing of them is kept: not even at a
+// rank that another group asked for.
 func TestGetsEndWithTheGroup(t *testing.T) {
 	for what, test := range map[string]struct {
 		end  func(s *Server)
@@ -139,9 +139,9 @@ func TestGetsEndWithTheGroup(t *testing.T) {
 		"the group asked for is":     {func(s *Server) { s.RemoveGroup("k") }, message.NotFound},
 		"an abort in the asked ones": {func(s *Server) { s.freezeGroup(s.groupByName("k")) }, message.Failed},
 	} {
-		s, told := newTestServer(t, 4, 1)
+		s, reports := newTestServer(t, 4, 1)
 		s.Fetcher = silentFetcher{}
-		g := testGroup(1, 1, told)
+		g := testGroup(1, 1, reports)
 		g.Name, g.Namespace = "other", testSpace+"1"
 		s.AddGroup(g)
 		asked := s.groupByName("k")
@@ -150,7 +150,7 @@ func TestGetsEndWithTheGroup(t *testing.T) {
 		for _, rank := range []bfrops.Rank{0, 2} { // of this node, and of another one
 			c.send(getBody(testSpace, rank, "card", timeoutOf(1<<30)))
 		}
-		c.send(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)) // is answered when the others wait
+		c.send(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)) // its reply comes after the Gets before it wait
 		c.receive()
 		test.end(s)
 		for range 2 {

@@ -8,9 +8,9 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// Whoever waits for other keys costs nothing to who commits one, and those who wait for that are served in their
-// order. Nothing stays of who gives up.
-func TestWaiters(t *testing.T) {
+// A commit finds only the Gets of its key, in the order of their arrival. Nothing of a removed Get is
+// kept.
+func TestGetQueue(t *testing.T) {
 	var x getQueue
 	var two []*pendingGet
 	for i := range maxWaitingGets {
@@ -41,8 +41,9 @@ func TestWaiters(t *testing.T) {
 	}
 }
 
-// Of Gets so many may wait for each rank that asks, on whichever rank it waits: no other one is kept from it.
-func TestAGreedyRankKeepsNobodyFromWaiting(t *testing.T) {
+// The limit of waiting Gets counts for each asking rank, so that a rank cannot use up the limit of
+// another one.
+func TestWaitingGetsAreBoundedPerRank(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 3, 3)
 		greedy, modest, slow := initialized(t, s, 0), initialized(t, s, 1), initialized(t, s, 2)
@@ -64,7 +65,7 @@ func TestAGreedyRankKeepsNobodyFromWaiting(t *testing.T) {
 	})
 }
 
-// Many small keys count for what it takes to find them.
+// Many small keys count for the memory of their entries.
 func TestKeysCount(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	g := s.groupByName("k")
@@ -90,7 +91,7 @@ func committed(t testing.TB, keys []string) []message.CommitPart {
 	return request.(*message.Commit).Parts
 }
 
-// What a commit costs while so many wait for something else.
+// BenchmarkCommitWhileManyWait measures a commit while many Gets wait for other keys.
 func BenchmarkCommitWhileManyWait(b *testing.B) {
 	s, _ := newTestServer(b, 2, 2)
 	g := s.groupByName("k")

@@ -13,8 +13,8 @@ import (
 
 const parentSpace, childSpace = testSpace, "rs-0123456789abcdef-1"
 
-// remoteGroups are two nodes, each with a group of its own. Each knows the other one's by asking, of which
-// asked is told.
+// remoteGroups is two nodes with one group each. Each node finds the other group through FindGroup;
+// asked counts the calls.
 type remoteGroups struct {
 	groups [2]Group
 	asked  func(space string)
@@ -35,24 +35,24 @@ func (n *remoteGroups) FindGroup(_ context.Context, space string) (Group, error)
 	return Group{}, errors.New("there is no such group")
 }
 
-// newRemoteGroups serves a group of two parents on one node, and one of a child on another.
+// newRemoteGroups serves a group of two parents on one node, and a group of one child on another.
 func newRemoteGroups(t *testing.T) (all *remoteGroups, servers [2]*Server) {
 	t.Helper()
-	hub, told := pmitest.NewFenceCoordinator(), make(chan reported, 1<<10)
-	all = &remoteGroups{groups: [2]Group{testGroup(2, 2, told), testGroup(1, 1, told)}}
+	coordinator, reports := pmitest.NewFenceCoordinator(), make(chan reported, 1<<10)
+	all = &remoteGroups{groups: [2]Group{testGroup(2, 2, reports), testGroup(1, 1, reports)}}
 	all.groups[1].Name, all.groups[1].Namespace = "k_1", childSpace
 	for i := range servers {
 		s, _ := newTestServer(t, 1, 0)
 		s.RemoveGroup("k")
-		hub.AddGroup(all.groups[i].Name, []int{i}, slices.Repeat([]int{i}, all.groups[i].Size))
-		s.OtherNodes, s.GroupFinder = hub.Node(i), all
+		coordinator.AddGroup(all.groups[i].Name, []int{i}, slices.Repeat([]int{i}, all.groups[i].Size))
+		s.OtherNodes, s.GroupFinder = coordinator.Node(i), all
 		s.AddGroup(all.groups[i])
 		servers[i] = s
 	}
 	return all, servers
 }
 
-// connectInNamespace is a rank that has come in.
+// connectInNamespace returns a client that has authenticated as a rank of a namespace.
 func connectInNamespace(t *testing.T, s *Server, space string, rank uint32) *testClient {
 	t.Helper()
 	c := connectRaw(t, s, handshake(space, rank, nil))
@@ -62,8 +62,8 @@ func connectInNamespace(t *testing.T, s *Server, space string, rank uint32) *tes
 	return c
 }
 
-// Parents and children on different nodes connect: they learn of each other's groups, and of what each
-// rank has committed; then they meet in fences of both (PMIX-45).
+// Parents and children on different nodes connect. They get the job info of each other's groups and the
+// data each rank has committed. Then they enter fences of both groups (PMIX-45).
 func TestConnectOfTwoNodes(t *testing.T) {
 	_, servers := newRemoteGroups(t)
 	parents := []*testClient{connectInNamespace(t, servers[0], parentSpace, 0), connectInNamespace(t, servers[0], parentSpace, 1)}
@@ -105,9 +105,9 @@ func TestConnectOfTwoNodes(t *testing.T) {
 	}
 }
 
-// Where there is no such group nobody waits; a group that is over is forgotten, also when that comes to be
-// known while it is looked for, and nobody comes in as a rank of another node.
-func TestGroupsElsewhere(t *testing.T) {
+// A search for a group that does not exist does not block. A group that has ended is removed, also if it
+// ends during the search. No client can authenticate as a rank of another node.
+func TestRemoteGroups(t *testing.T) {
 	all, servers := newRemoteGroups(t)
 	s := servers[0]
 	parent := connectInNamespace(t, s, parentSpace, 0)

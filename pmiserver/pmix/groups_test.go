@@ -10,21 +10,22 @@ import (
 	"remshell/test/pmixtest"
 )
 
-// groupBody asks for a group to be made, with a number.
+// groupBody is a GROUP_CONSTRUCT request that asks for a context ID.
 func groupBody(name string, members []bfrops.Proc) []byte {
 	return pmixtest.Encode(&message.GroupConstruct{ID: name, Procs: members, Options: message.Options{{Key: "pmix.grp.actxid", Value: bfrops.FlagOf(true)}}})
 }
 
-// unmakeBody asks for a group to be unmade, as clients of 5 do or, without members, as those of 4.
-func unmakeBody(name string, members []bfrops.Proc) []byte {
+// destructBody is a GROUP_DESTRUCT request as clients of version 5 send it; without members, as those of
+// version 4 do.
+func destructBody(name string, members []bfrops.Proc) []byte {
 	if members == nil {
 		return bfrops.AppendSize(bfrops.AppendText(body(28), name), 0)
 	}
 	return pmixtest.Encode(&message.GroupDestruct{ID: name, Procs: members})
 }
 
-// numberIn is the number of a group in an answer to a client of 4.
-func numberIn(t *testing.T, answer []byte) int64 {
+// contextIDIn returns the context ID in a reply to a client of version 4.
+func contextIDIn(t *testing.T, answer []byte) int64 {
 	t.Helper()
 	r := bfrops.NewReader(answer)
 	status, number := message.Status(r.Status()), int64(r.Size())
@@ -34,8 +35,9 @@ func numberIn(t *testing.T, answer []byte) int64 {
 	return number
 }
 
-// Groups of the same members are told apart by their names, in whatever order they are made; each has a
-// number of its own, also where all members are on one node. Nothing is left of those that were made.
+// PMIx groups with the same members are distinguished by their IDs, in whatever order they are
+// constructed. Each has its own context ID, also if all members are on one node. Nothing is kept after
+// the group is constructed.
 func TestGroupsOfProcesses(t *testing.T) {
 	for _, ranks := range [][][]int{{{0, 1}}, {{0}, {1}}} {
 		servers, _ := newTestNodes(t, ranks...)
@@ -46,21 +48,21 @@ func TestGroupsOfProcesses(t *testing.T) {
 			_, second := two.receive()
 			two.send(groupBody("a", members))
 			_, first := two.receive()
-			numbers := map[uint32]int64{a: numberIn(t, first), b: numberIn(t, second)}
+			numbers := map[uint32]int64{a: contextIDIn(t, first), b: contextIDIn(t, second)}
 			for range numbers {
-				if tag, answer := one.receive(); numberIn(t, answer) != numbers[tag] || numbers[a] == numbers[b] {
-					t.Errorf("%v: %v, want %v", ranks, numberIn(t, answer), numbers)
+				if tag, answer := one.receive(); contextIDIn(t, answer) != numbers[tag] || numbers[a] == numbers[b] {
+					t.Errorf("%v: %v, want %v", ranks, contextIDIn(t, answer), numbers)
 				}
 			}
 			for _, listed := range [][]bfrops.Proc{members, nil} {
 				name := map[bool]string{true: "a", false: "b"}[listed != nil]
-				one.send(unmakeBody(name, listed))
-				if status := two.status(unmakeBody(name, listed)); status != message.Success {
+				one.send(destructBody(name, listed))
+				if status := two.status(destructBody(name, listed)); status != message.Success {
 					t.Errorf("%v: %s is unmade by %v", ranks, name, status)
 				}
 				one.receive()
 			}
-			if status := one.status(unmakeBody("a", nil)); status != message.BadParameter {
+			if status := one.status(destructBody("a", nil)); status != message.BadParameter {
 				t.Errorf("%v: what was unmade before: %v", ranks, status)
 			}
 		}
@@ -74,22 +76,23 @@ func TestGroupsOfProcesses(t *testing.T) {
 	}
 }
 
-// Whoever waits for a member of a group that has ended is not left alone: the job ends (PMIX-32).
+// A fence of a group whose member has ended is reported as broken, so that the job ends (PMIX-32).
 func TestGroupWhoseMemberEnds(t *testing.T) {
-	s, told := newTestServer(t, 2, 2)
+	s, reports := newTestServer(t, 2, 2)
 	nodes, _ := newTestNodes(t, []int{0, 1})
 	s.OtherNodes = nodes[0].OtherNodes
 	c := initialized(t, s, 0)
 	c.send(groupBody("g", all))
-	c.status(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)) // is answered when it waits
+	c.status(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)) // its reply comes after the request before it waits
 	s.RankExited("k", 1)
-	if got := <-told; !strings.HasPrefix(got.what, "broken: rank 0 waits in a barrier that rank 1 has left") {
-		t.Errorf("told: %v", got)
+	if got := <-reports; !strings.HasPrefix(got.what, "broken: rank 0 waits in a barrier that rank 1 has left") {
+		t.Errorf("reported: %v", got)
 	}
 }
 
-// Where nobody has numbers no group is made, and what a client of 4 does not name again is bounded.
-func TestGroupsThatAreNotMade(t *testing.T) {
+// Without mpiexec, which chooses context IDs, no group is constructed. The members remembered for
+// clients of version 4 are bounded.
+func TestGroupsWithoutContextIDs(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	c := initialized(t, s, 0)
 	if status := c.status(groupBody("g", all)); status != message.NotSupported {

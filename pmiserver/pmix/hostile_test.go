@@ -14,8 +14,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A hostileMessage is one of the vectors: what is sent instead of a handshake, or by a client that
-// was let in, and what becomes of it.
+// A hostileMessage is one of the test vectors: sent as the handshake, or after it, and the expected
+// result.
 type hostileMessage struct{ Where, What, Hex, Expect string }
 
 func hostileMessages(t *testing.T) []hostileMessage {
@@ -31,16 +31,16 @@ func hostileMessages(t *testing.T) []hostileMessage {
 	return vectors.Hostile
 }
 
-// All of the hostile messages, against a server whose other rank goes on as if nothing had been.
+// Each hostile message has its expected result, and the other rank of the server is not disturbed.
 func TestHostileVectors(t *testing.T) {
 	for _, h := range hostileMessages(t) {
 		synctest.Test(t, func(t *testing.T) {
 			const space = "rs-21fa-1" // of the vectors, whose ranks are root's
-			s, told := newTestServer(t, 2, 2)
+			s, reports := newTestServer(t, 2, 2)
 			s.UID = 0
 			s.SocketOwner = func(conn net.Conn) (uint32, error) { return 0, nil }
 			s.RemoveGroup("k")
-			g := testGroup(2, 2, told)
+			g := testGroup(2, 2, reports)
 			g.Namespace = space
 			s.AddGroup(g)
 			other := connectRaw(t, s, handshake(space, 1, asRoot))
@@ -51,7 +51,7 @@ func TestHostileVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := h.outcome(t, s, space, bytes, told); !strings.HasPrefix(h.Expect, got) {
+			if got := h.outcome(t, s, space, bytes, reports); !strings.HasPrefix(h.Expect, got) {
 				t.Errorf("%s: %s, want %s", h.What, got, h.Expect)
 			}
 			if status := other.status(fenceBody(procs(space, 1), false)); status != message.Success {
@@ -64,8 +64,8 @@ func TestHostileVectors(t *testing.T) {
 
 func asRoot(h *message.Handshake) { h.UID, h.GID = 0, 0 }
 
-// outcome is what becomes of a hostile message, in the words of the vectors.
-func (h hostileMessage) outcome(t *testing.T, s *Server, space string, bytes []byte, told chan reported) string {
+// outcome sends a hostile message and returns the result in the words of the vectors.
+func (h hostileMessage) outcome(t *testing.T, s *Server, space string, bytes []byte, reports chan reported) string {
 	if h.Where == "handshake" {
 		c := connectRaw(t, s, nil)
 		go c.conn.Write(bytes) // it may be closed before all is read
@@ -84,8 +84,8 @@ func (h hostileMessage) outcome(t *testing.T, s *Server, space string, bytes []b
 		return "status " + number(statusOf(answer))
 	}
 	synctest.Wait()
-	for len(told) > 0 {
-		if what := <-told; strings.HasPrefix(what.what, "junk") {
+	for len(reports) > 0 {
+		if what := <-reports; strings.HasPrefix(what.what, "junk") {
 			return "rank talks junk"
 		}
 	}
@@ -94,21 +94,21 @@ func (h hostileMessage) outcome(t *testing.T, s *Server, space string, bytes []b
 
 func number(s message.Status) string { return strconv.Itoa(int(s)) }
 
-// A rank that asks and never reads is cut off when 64 MiB wait for it; its neighbour is answered
-// all the while.
+// A rank that sends requests and never reads is disconnected when 64 MiB are queued for it. The other
+// rank gets its replies meanwhile.
 func TestRankThatDoesNotRead(t *testing.T) {
-	s, told := newTestServer(t, 2, 2)
-	deaf, other := initialized(t, s, 0), initialized(t, s, 1)
-	deaf.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), 1), bfrops.AppendPair(nil, "key", bfrops.TextOf(strings.Repeat("x", 1<<20)))))
+	s, reports := newTestServer(t, 2, 2)
+	silent, other := initialized(t, s, 0), initialized(t, s, 1)
+	silent.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), 1), bfrops.AppendPair(nil, "key", bfrops.TextOf(strings.Repeat("x", 1<<20)))))
 	for junk := false; !junk; {
-		deaf.tag++
+		silent.tag++
 		request := getBody(testSpace, 0, "key")
-		deaf.conn.Write(append(message.AppendHeader(nil, deaf.tag, len(request)), request...)) // in the end it is closed
+		silent.conn.Write(append(message.AppendHeader(nil, silent.tag, len(request)), request...)) // in the end it is closed
 		if got := other.status(getBody(testSpace, 0, "pmix.hname")); got != message.Success {
 			t.Fatalf("the other rank is answered by %v", got)
 		}
-		for len(told) > 0 {
-			h := <-told
+		for len(reports) > 0 {
+			h := <-reports
 			junk = junk || h.rank == 0 && strings.Contains(h.what, "it does not read: 64 MiB")
 		}
 	}

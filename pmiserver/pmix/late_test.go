@@ -10,17 +10,18 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// lateFence asks for a fence that collects, and waits so long for it.
+// lateFence is a FENCE request that collects data and has a timeout.
 func lateFence(list []bfrops.Proc, seconds uint32) []byte {
 	return bfrops.AppendInfos(bfrops.AppendProcs(body(fenceOf), list), []bfrops.Info{{Key: "pmix.collect", Value: bfrops.FlagOf(true)}, timeoutOf(seconds)})
 }
 
-// A fence whose time is over ends for all its members with -24, wherever they are and whether they
-// have come or come later; the next one is met by all, and brings what the first one should have brought.
+// When one member's timeout of a fence is over, the fence ends for all members with -24, also on other
+// nodes, and also for members that enter later. The next fence completes, and exchanges the data that
+// the first one should have.
 func TestFenceWhoseTimeIsOver(t *testing.T) {
 	for what, test := range map[string]struct {
 		members    []bfrops.Proc
-		come, late []int // ranks that come in time, the first with a limit, and those that come later
+		come, late []int // ranks that enter in time, the first with a timeout, and those that enter later
 	}{
 		"nobody else is there":             {all, []int{0}, []int{1, 2}},
 		"all of its node are there":        {all, []int{0, 1}, []int{2}},
@@ -64,7 +65,7 @@ func TestFenceWhoseTimeIsOver(t *testing.T) {
 			}
 			meet(message.TimedOut, test.late)
 			everybody := append(append([]int(nil), test.come...), test.late...)
-			meet(message.Success, everybody, 1) // nor does a time that is not over end anything
+			meet(message.Success, everybody, 1) // a timeout that is not over has no effect
 			time.Sleep(2 * time.Second)
 			meet(message.Success, everybody)
 			for _, rank := range everybody {
@@ -85,7 +86,7 @@ func TestFenceWhoseTimeIsOver(t *testing.T) {
 	}
 }
 
-// What was given up before anybody came to it is forgotten with its group.
+// A fence that was given up before a local rank entered is forgotten when its group is removed.
 func TestLateFencesGoWithTheGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers, _ := newTestNodes(t, []int{0}, []int{1})
@@ -93,7 +94,7 @@ func TestLateFencesGoWithTheGroup(t *testing.T) {
 		if got := c.status(lateFence(all, 1)); got != message.TimedOut {
 			t.Errorf("answered by %v", got)
 		}
-		synctest.Wait() // until the other node has heard of it, too
+		synctest.Wait() // until the other node has received it, too
 		kept := func() int {
 			servers[1].mu.Lock()
 			defer servers[1].mu.Unlock()
@@ -111,8 +112,9 @@ func TestLateFencesGoWithTheGroup(t *testing.T) {
 	})
 }
 
-// A group that was to be unmade, in vain, is unmade by its name later: who is in it is remembered until then.
-func TestGroupThatIsUnmadeLate(t *testing.T) {
+// A group whose destruct timed out can be destructed by its ID later: its members are remembered until
+// then.
+func TestGroupDestructedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		servers, _ := newTestNodes(t, []int{0, 1})
 		clients := []*testClient{initialized(t, servers[0], 0), initialized(t, servers[0], 1)}
@@ -133,10 +135,10 @@ func TestGroupThatIsUnmadeLate(t *testing.T) {
 				t.Errorf("answered by %v", status)
 			}
 		}
-		if got := both(unmakeBody("g", nil)); got[0] != message.Success || got[1] != message.Success {
+		if got := both(destructBody("g", nil)); got[0] != message.Success || got[1] != message.Success {
 			t.Errorf("then by %v", got)
 		}
-		if got := both(unmakeBody("g", nil)); got[0] != message.BadParameter || got[1] != message.BadParameter {
+		if got := both(destructBody("g", nil)); got[0] != message.BadParameter || got[1] != message.BadParameter {
 			t.Errorf("and what is unmade by %v", got)
 		}
 		for _, s := range servers {

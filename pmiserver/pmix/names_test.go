@@ -11,15 +11,15 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A nameTable is a table of names of one node.
+// A nameTable is a table of names in memory.
 type nameTable struct {
-	mu    sync.Mutex // guards the rest
-	names map[string]Name
-	news  chan struct{} // closed when there is a new one
+	mu        sync.Mutex // guards the fields below
+	names     map[string]Name
+	published chan struct{} // closed when a name is published
 }
 
 func newNameTable() *nameTable {
-	return &nameTable{names: make(map[string]Name), news: make(chan struct{})}
+	return &nameTable{names: make(map[string]Name), published: make(chan struct{})}
 }
 
 func (b *nameTable) Publish(_ context.Context, service string, n Name) (bool, error) {
@@ -29,8 +29,8 @@ func (b *nameTable) Publish(_ context.Context, service string, n Name) (bool, er
 		return false, nil
 	}
 	b.names[service] = n
-	close(b.news)
-	b.news = make(chan struct{})
+	close(b.published)
+	b.published = make(chan struct{})
 	return true, nil
 }
 
@@ -41,7 +41,7 @@ func (b *nameTable) Lookup(_ context.Context, service string) (Name, bool, error
 	return n, found, nil
 }
 
-// take finds a name; it needs b.mu.
+// take looks a name up, and removes it if it is Once. The caller holds b.mu.
 func (b *nameTable) take(service string) (n Name, found bool) {
 	if n, found = b.names[service]; n.Once {
 		delete(b.names, service)
@@ -53,13 +53,13 @@ func (b *nameTable) Await(ctx context.Context, service string) (Name, error) {
 	for {
 		b.mu.Lock()
 		n, found := b.take(service)
-		news := b.news
+		published := b.published
 		b.mu.Unlock()
 		if found {
 			return n, nil
 		}
 		select {
-		case <-news:
+		case <-published:
 		case <-ctx.Done():
 			return Name{}, context.Cause(ctx)
 		}
@@ -81,7 +81,7 @@ func lookupBody(keys []string, infos ...bfrops.Info) []byte {
 	return bfrops.AppendInfos(bfrops.AppendKeys(bfrops.AppendUint32(body(7), testUID), keys), infos)
 }
 
-// foundIn reads the answer to a look-up: the texts, and who has published them.
+// foundIn decodes the reply to a look-up: the values, and the ranks that published them.
 func foundIn(answer []byte) (texts []string, by []bfrops.Rank) {
 	r := bfrops.NewReader(answer)
 	if r.Status() != 0 {
@@ -94,7 +94,7 @@ func foundIn(answer []byte) (texts []string, by []bfrops.Rank) {
 	return texts, by
 }
 
-// Names are found by others, at once or when they are there, and not beyond their time.
+// Published names are found by other ranks, at once or when they are published, and until the timeout.
 func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 2, 2)
@@ -142,8 +142,8 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// One rank cannot have questions without end, with whatever clients and in however few requests.
-func TestNamingsAreBounded(t *testing.T) {
+// The limit of a rank's name requests covers all its clients, and counts the names in each request.
+func TestNameRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 1, 1)
 		s.Names = newNameTable()
@@ -163,8 +163,8 @@ func TestNamingsAreBounded(t *testing.T) {
 	})
 }
 
-// Where a group has met is forgotten with it, though its ranks still waited.
-func TestMeetingsOfGroupsThatAreOver(t *testing.T) {
+// The collectives of a group are removed with it, even if its ranks still wait in them.
+func TestCollectivesOfRemovedGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 2, 2)
 		one, two := initialized(t, s, 0), initialized(t, s, 1)
@@ -182,7 +182,8 @@ func TestMeetingsOfGroupsThatAreOver(t *testing.T) {
 	})
 }
 
-// All of a set connect, and know each other; a fence of the same ranks is another meeting.
+// After a connect, all members know each other's job info. A fence of the same ranks is another
+// collective.
 func TestConnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 2, 2)
@@ -206,8 +207,8 @@ func TestConnect(t *testing.T) {
 	})
 }
 
-// A name that only the first one finds is there again if he does not get it: his time is over while he waits
-// for others with it, or he has ended (PMIX-41).
+// A name that only the first look-up finds is published again if the client does not get it: its timeout
+// is over while it waits for other names, or it has ended (PMIX-41).
 func TestNamesThatNobodyGets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 2, 2)

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// Messages arrive whole and in the order in which they were put, whoever puts them.
+// Messages of several goroutines arrive whole, and in the order in which they were enqueued.
 func TestOutboxKeepsTheOrder(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
@@ -27,8 +27,8 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// What a socket takes is written at once, by who puts it; what it has no room for waits, and comes
-// behind that, also when a message was cut in two.
+// The bytes that the socket takes are written at once by the caller. The rest is queued and follows in
+// order, even if a message was split.
 func TestOutboxOfASocket(t *testing.T) {
 	ours, theirs := sockets(t)
 	o := &outbox{conn: ours, raw: rawOf(ours), rank: new(atomic.Int64)}
@@ -64,11 +64,11 @@ func TestOutboxOfASocket(t *testing.T) {
 	o.mu.Unlock()
 	read()
 	theirs.Close()
-	for o.enqueue(make([]byte, 100)) == nil { // the kernel has to hear of it
+	for o.enqueue(make([]byte, 100)) == nil { // until the kernel notices the close
 	}
 }
 
-// sockets are the ends of a connection over the loopback.
+// sockets returns the two ends of a connection over the loopback.
 func sockets(t *testing.T) (ours, theirs net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -86,7 +86,7 @@ func sockets(t *testing.T) (ours, theirs net.Conn) {
 	return ours, theirs
 }
 
-// Who puts never waits for a client that does not read; one that never does is cut off.
+// enqueue never blocks on a client that does not read. Such a client is disconnected in the end.
 func TestOutboxOfAClientThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -102,11 +102,11 @@ func TestOutboxOfAClientThatDoesNotRead(t *testing.T) {
 		if _, err := theirs.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("the client reads %v, want the end", err)
 		}
-		synctest.Wait() // the bubble ends only when nobody writes any more
+		synctest.Wait() // the test ends only when no goroutine writes
 	})
 }
 
-// A client that has gone is told to who writes to it, and leaves no goroutine behind.
+// enqueue for a client that has gone returns an error, and leaves no goroutine.
 func TestOutboxOfAClientThatHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -120,8 +120,8 @@ func TestOutboxOfAClientThatHasGone(t *testing.T) {
 	})
 }
 
-// What waits for a client counts for its rank, so that more connections are not more room; and nothing counts any more
-// when it is read, or its connection is over.
+// The limit of queued bytes is shared by all connections of a rank. Bytes no longer count when they are
+// written or the connection has ended.
 func TestOutboxesOfARank(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rank atomic.Int64

@@ -12,8 +12,9 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// What the server writes goes out at once: its clients ask one question after the other (PMIX-16).
-func TestNoAnswerIsHeldBack(t *testing.T) {
+// The kernel sends replies at once (no Nagle delay), because clients send one request after the other
+// (PMIX-16).
+func TestNoReplyIsHeldBack(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	held := make(chan int, 1)
 	s.SocketOwner = func(conn net.Conn) (uint32, error) {
@@ -44,12 +45,12 @@ func TestNoAnswerIsHeldBack(t *testing.T) {
 	}
 }
 
-// What ranks are told of their job is asked for and built once for all of a node, and is the same for each
+// The job info is requested and encoded once for all ranks of a node, and is the same for each
 // (PMIX-50).
 func TestJobInfoIsBuiltOnce(t *testing.T) {
-	s, told := newTestServer(t, 1, 1)
+	s, reports := newTestServer(t, 1, 1)
 	var asked atomic.Int32
-	g := testGroup(3, 3, told)
+	g := testGroup(3, 3, reports)
 	g.Name, g.Namespace = "k1", "rs-0123456789abcdef-1"
 	job := g.Job
 	g.Job = func(ctx context.Context) (jobinfo.Job, error) {
@@ -68,7 +69,7 @@ func TestJobInfoIsBuiltOnce(t *testing.T) {
 			first = answer
 		}
 		if answer != first || answer == "" {
-			t.Errorf("rank %d is told something else than rank 0", rank)
+			t.Errorf("rank %d got another job info than rank 0", rank)
 		}
 	}
 	if n := asked.Load(); n != 1 {

@@ -7,7 +7,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// procs makes a list of processes of what is easier to read.
+// procs makes a list of processes from pairs of namespace and rank.
 func procs(pairs ...any) (list []bfrops.Proc) {
 	for i := 0; i < len(pairs); i += 2 {
 		switch rank := pairs[i+1].(type) {
@@ -31,8 +31,8 @@ func findGroup(namespace string) (group string, size int, known bool) {
 	return "", 0, false
 }
 
-// TestSetHasOneName: however its processes are listed.
-func TestSetHasOneName(t *testing.T) {
+// Lists of the same processes give the same set, in whatever form they are written.
+func TestSetIsCanonical(t *testing.T) {
 	const all = bfrops.Wildcard
 	for want, lists := range map[fence.Members][][]bfrops.Proc{
 		"k": {procs("old-0", all), procs("old-0", 3, "old-0", 1, "old-0", 0, "old-0", 2),
@@ -54,7 +54,7 @@ func TestSetHasOneName(t *testing.T) {
 	}
 }
 
-func TestSetOfNobody(t *testing.T) {
+func TestEmptySet(t *testing.T) {
 	for why, list := range map[string][]bfrops.Proc{
 		"empty":             nil,
 		"no such namespace": procs("old-0", 1, "other-0", 1),

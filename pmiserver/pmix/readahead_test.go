@@ -11,7 +11,7 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-func TestSequence(t *testing.T) {
+func TestReadSequence(t *testing.T) {
 	for what, test := range map[string]struct {
 		asked, reach []int
 	}{
@@ -31,7 +31,7 @@ func TestSequence(t *testing.T) {
 			reach = append(reach, s.nextCount(of, at, 100))
 		}
 		if !slices.Equal(reach, test.reach) {
-			t.Errorf("%s: told of %v, want %v", what, reach, test.reach)
+			t.Errorf("%s: counts %v, want %v", what, reach, test.reach)
 		}
 		if s.nextCount(new(group), s.last+1, 100) != 0 {
 			t.Errorf("%s: goes on in another group", what)
@@ -47,8 +47,8 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// requestAll asks for a key of ranks, in their order and as libpmix does: not for what it was told of already. It
-// returns the values and how many questions that took.
+// requestAll sends Gets for ranks in their order, as libpmix does: not for ranks whose data it already
+// has. It returns the values and the number of Gets.
 func (c *testClient) requestAll(ranks []int, key string) (values map[int]string, questions int) {
 	c.t.Helper()
 	values = make(map[int]string)
@@ -81,14 +81,14 @@ func (c *testClient) requestAll(ranks []int, key string) (values map[int]string,
 	return values, questions
 }
 
-// cardBody shows a value to ranks of the node and to others.
+// cardBody is a COMMIT request with one value.
 func cardBody(scope message.Scope, key, value string) []byte {
 	pairs := bfrops.AppendPair(nil, key, bfrops.TextOf(value))
 	return bfrops.AppendBuffer(bfrops.AppendByte(body(commit), uint8(scope)), pairs)
 }
 
-// Who asks for all ranks asks few times, whichever of them are of this node, and is told of each what
-// that one has said.
+// A client that asks for all ranks needs few Gets, whichever ranks are on this node, and gets the right
+// data of each.
 func TestGetsOfAllRanks(t *testing.T) {
 	const size = 64
 	nodes := make([][]int, 2)
@@ -128,14 +128,15 @@ func TestGetsOfAllRanks(t *testing.T) {
 		}
 		for rank, value := range values {
 			if value != fmt.Sprint("rank ", rank) {
-				t.Errorf("%s: of rank %d it is told %q", test.what, rank, value)
+				t.Errorf("%s: of rank %d it got %q", test.what, rank, value)
 			}
 		}
 	}
 }
 
-// What a client is told ahead stays small, and is what has the key that it asks for; nothing is waited for.
-func TestWhatIsToldAhead(t *testing.T) {
+// Data that is read ahead stays small, and includes only ranks with the requested key. Nothing is waited
+// for.
+func TestReadAhead(t *testing.T) {
 	const size = 16
 	s, _ := newTestServer(t, size, size)
 	clients := make([]*testClient, size)
@@ -150,16 +151,16 @@ func TestWhatIsToldAhead(t *testing.T) {
 	if values, questions := clients[0].requestAll(ranks, "card"); len(values) != len(ranks) || questions < 5 {
 		t.Errorf("of %d ranks a quarter of what an answer may have: %d of them with %d questions", len(ranks), len(values), questions)
 	}
-	for rank := 1; rank <= 2; rank++ { // the second begins a sequence
+	for rank := 1; rank <= 2; rank++ { // the second Get begins a sequence
 		answer := clients[rank].request(getBody(testSpace, bfrops.Rank(rank+2), "rare", bfrops.Info{Key: "pmix.immediate", Value: bfrops.FlagOf(true)}))
 		if keys := keysIn(answer); keys != nil {
-			t.Errorf("of rank %d, without the key, it is told %q", rank+2, keys)
+			t.Errorf("of rank %d, without the key, it got %q", rank+2, keys)
 		}
 	}
 	for _, rank := range []bfrops.Rank{5, 6} {
 		answer := clients[3].request(getBody(testSpace, rank, "card"))
 		if n := strings.Count(fmt.Sprint(keysIn(answer)), "card"); rank == 6 && n != 2 {
-			t.Errorf("with rank %d it is told of %d ranks, want 2", rank, n)
+			t.Errorf("with rank %d it got data of %d ranks, want 2", rank, n)
 		}
 	}
 	if keys := keysIn(clients[0].request(getBody(testSpace, 10, "rare"))); fmt.Sprint(keys) != "[card rare]" {

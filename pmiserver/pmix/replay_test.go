@@ -20,14 +20,14 @@ import (
 	"remshell/test/pmixtest"
 )
 
-// A replayedConversation is a recorded conversation that is held once more, with a server of ours.
+// A replayedConversation is a recorded conversation that is repeated with a server of ours.
 type replayedConversation struct {
 	server   *Server
-	conns    map[string]*replayedConn               // of each rank: its connection
-	requests map[string]map[uint32]pmixtest.Message // of each rank, by tag
+	conns    map[string]*replayedConn               // by rank
+	requests map[string]map[uint32]pmixtest.Message // by rank and tag
 }
 
-// A replayedConn connection keeps what it is answered, by tags.
+// A replayedConn is a connection that stores the replies by tag.
 type replayedConn struct {
 	conn net.Conn
 
@@ -36,9 +36,9 @@ type replayedConn struct {
 	answers map[uint32][]byte
 }
 
-// What unmodified clients have said is said to our server, in the order of time, and each is
-// answered what it took then, after decoding. Of most ranks the recording leaves out what they
-// have committed: they commit what others have got of them.
+// The requests of unmodified clients, sent to our server in the order of time, get replies that decode
+// to the recorded ones. For most ranks the recording lacks their commits; these are made from the
+// replies to other ranks' Gets.
 func TestRecordedConversations(t *testing.T) {
 	for _, c := range pmixtest.Read(t).Conversations {
 		t.Run(c.ID, func(t *testing.T) {
@@ -73,7 +73,8 @@ func replay(t *testing.T, c pmixtest.Conversation) {
 	}
 }
 
-// sendRecorded says what a client has said, or where only the answer is recorded, what it has committed.
+// sendRecorded sends a recorded request; for a recorded reply whose request is missing, it sends the
+// commit.
 func (r *replayedConversation) sendRecorded(t *testing.T, m pmixtest.Message, commits map[string][]byte) {
 	switch {
 	case m.Dir == "C" && m.Kind == "handshake":
@@ -84,17 +85,17 @@ func (r *replayedConversation) sendRecorded(t *testing.T, m pmixtest.Message, co
 		r.conns[m.Rank].send(t, m.Hex)
 	case m.Kind == "reply to COMMIT" && r.requests[m.Rank][tagOf(m)].Kind == "":
 		body := commits[m.Rank]
-		if body == nil { // nobody has got anything of it
+		if body == nil { // no rank got any data of it
 			body = pmixtest.Encode(&message.Commit{})
 		}
 		r.conns[m.Rank].send(t, append(message.AppendHeader(nil, tagOf(m), len(body)), body...))
 	}
 }
 
-// commitsOf makes of what the ranks of a conversation have got of each other the requests by which
-// that was committed, all of a rank at once.
+// commitsOf makes, from the data that ranks of a conversation got of each other, one COMMIT request for
+// each rank.
 func commitsOf(c pmixtest.Conversation) map[string][]byte {
-	names := make(map[string]string) // of a namespace, as the recording names groups
+	names := make(map[string]string) // namespace to group, as in the recording
 	for _, m := range c.Messages {
 		if m.Dir == "C" && m.Kind == "handshake" {
 			h, _ := message.ParseHandshake(m.Body())
@@ -149,10 +150,10 @@ func newReplayServer(c pmixtest.Conversation) *Server {
 		}
 	}
 	s.GroupFinder = namespaceFunc(func(group string) string { return spaces[group[1]-'0'] })
-	hub := pmitest.NewFenceCoordinator()
-	s.OtherNodes = hub.Node(0)
+	coordinator := pmitest.NewFenceCoordinator()
+	s.OtherNodes = coordinator.Node(0)
 	for i, space := range spaces {
-		hub.AddBlocks("k"+string(rune('0'+i)), len(ranks[space]), 0)
+		coordinator.AddBlocks("k"+string(rune('0'+i)), len(ranks[space]), 0)
 		here := slices.Sorted(slices.Values(ranks[space]))
 		s.AddGroup(Group{Name: "k" + string(rune('0'+i)), Namespace: space, Size: len(here), Ranks: here, Spawner: &fakeSpawner{group: "k1"},
 			Job: func(context.Context) (jobinfo.Job, error) {
@@ -195,7 +196,7 @@ func (c *replayedConn) send(t *testing.T, b []byte) {
 	}
 }
 
-// compare holds our answer against the recorded one.
+// compare compares our reply with the recorded one.
 func (r *replayedConversation) compare(t *testing.T, asked, recorded pmixtest.Message) {
 	c := r.conns[asked.Rank]
 	c.mu.Lock()
@@ -205,7 +206,7 @@ func (r *replayedConversation) compare(t *testing.T, asked, recorded pmixtest.Me
 		t.Errorf("%s: %s is not answered", asked.Rank, asked.Kind)
 		return
 	}
-	if asked.Kind == "QUERY" { // the server of the recordings served none
+	if asked.Kind == "QUERY" { // the recorded server supports none
 		return
 	}
 	theirs := shortText(asked.Kind, recorded.Body())
@@ -214,7 +215,7 @@ func (r *replayedConversation) compare(t *testing.T, asked, recorded pmixtest.Me
 	}
 }
 
-// shortText is what an answer says, as words.
+// shortText decodes a reply to words that can be compared.
 func shortText(command string, body []byte) (words []string) {
 	r := bfrops.NewReader(body)
 	if command == "REQ" {

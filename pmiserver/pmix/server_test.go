@@ -18,7 +18,7 @@ import (
 	"remshell/test/pmitest"
 )
 
-// Who may not come in is answered as the page has it, and the job hears nothing of it.
+// A refused handshake gets the status of pmix-wire.md, and nothing is reported to the job.
 func TestHandshakesThatAreRefused(t *testing.T) {
 	for why, test := range map[string]struct {
 		namespace string
@@ -36,20 +36,20 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		"described":           {testSpace, 0, func(h *message.Handshake) { h.BufferType = 2 }, message.NotSupported},
 		"shared memory":       {testSpace, 0, func(h *message.Handshake) { h.Storage = "ds21,hash" }, message.NotSupported},
 	} {
-		s, told := newTestServer(t, 4, 2)
+		s, reports := newTestServer(t, 4, 2)
 		if got := connectRaw(t, s, handshake(test.namespace, test.rank, test.change)).welcome(); got != test.want {
 			t.Errorf("%s: answered by %v, want %v", why, got, test.want)
 		}
 		s.Close()
-		for len(told) > 0 {
-			if h := <-told; !strings.HasPrefix(h.what, "note: ") {
+		for len(reports) > 0 {
+			if h := <-reports; !strings.HasPrefix(h.what, "note: ") {
 				t.Errorf("%s: the job hears %q", why, h.what)
 			}
 		}
 	}
 }
 
-// What is no handshake is answered by nothing.
+// A connection whose first bytes are no handshake gets no reply.
 func TestNoHandshake(t *testing.T) {
 	for why, words := range map[string]string{
 		"HTTP":          "GET / HTTP/1.1\r\n\r\n",
@@ -68,8 +68,9 @@ func TestNoHandshake(t *testing.T) {
 	}
 }
 
-// The kernel's word counts more than the client's; where it has none, the namespace has to do.
-func TestWhoseConnectionItIs(t *testing.T) {
+// The owner of the socket, as the kernel tells it, counts more than the uid in the handshake. If the
+// kernel does not tell, the namespace decides.
+func TestConnectionOwner(t *testing.T) {
 	for _, test := range []struct {
 		uid  uint32
 		err  error
@@ -89,8 +90,8 @@ func TestWhoseConnectionItIs(t *testing.T) {
 	}
 }
 
-// Who came last stays, in whatever order the goroutines of those that came get to it.
-func TestTheOldestNewcomerGoes(t *testing.T) {
+// The connection accepted first is closed first, in whatever order the goroutines of connections run.
+func TestOldestPendingConnIsClosed(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	last := extraPending + s.ranks
 	for number := last; number >= 0; number-- { // one too many
@@ -103,8 +104,9 @@ func TestTheOldestNewcomerGoes(t *testing.T) {
 	}
 }
 
-// Connections that say nothing do not keep ranks out: the oldest goes, and each in 5 s.
-func TestSilentNewcomers(t *testing.T) {
+// Connections that send nothing do not keep ranks out: the oldest is closed when there are too many, and
+// each after 5 s.
+func TestSilentConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 1, 1)
 		var silent []*testClient
@@ -132,9 +134,9 @@ func TestSilentNewcomers(t *testing.T) {
 	})
 }
 
-// A rank may have 16 connections, and a new one when one of them has ended.
+// A rank may have 16 connections, and a new one after one of them has ended.
 func TestConnectionsOfOneRank(t *testing.T) {
-	s, told := newTestServer(t, 1, 1)
+	s, reports := newTestServer(t, 1, 1)
 	var clients []*testClient
 	for range maxConnsPerRank {
 		clients = append(clients, initialized(t, s, 0))
@@ -142,15 +144,15 @@ func TestConnectionsOfOneRank(t *testing.T) {
 	if got := connectRaw(t, s, handshake(testSpace, 0, nil)).welcome(); got != message.NoMemory {
 		t.Errorf("one more is answered by %v", got)
 	}
-	<-told // a note of it
+	<-reports // a note of it
 	clients[0].status(body(finalize))
 	clients[0].conn.Close()
-	for got := message.NoMemory; got == message.NoMemory; { // until the server has seen it
+	for got := message.NoMemory; got == message.NoMemory; { // until the server has noticed the close
 		got = connectRaw(t, s, handshake(testSpace, 0, nil)).welcome()
 	}
 }
 
-// Ranks meet, and nobody is let out before the last one is there.
+// No rank leaves a fence before the last one has entered.
 func TestFenceOfANode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 3, 3)
@@ -176,7 +178,7 @@ func TestFenceOfANode(t *testing.T) {
 	})
 }
 
-// A process may be in several fences, and begin the next one of a set before it is out of the last.
+// A process may be in several fences, and may call the next fence of a set before it has left the last.
 func TestSeveralFencesAtOnce(t *testing.T) {
 	s, _ := newTestServer(t, 3, 3)
 	a, b, c := initialized(t, s, 0), initialized(t, s, 1), initialized(t, s, 2)
@@ -212,17 +214,17 @@ func TestFencesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A rank whose process ends leaves the others in a fence that nobody can complete.
+// A fence is reported as broken if the process of a missing rank has ended.
 func TestFenceThatARankHasLeft(t *testing.T) {
-	s, told := newTestServer(t, 2, 2)
+	s, reports := newTestServer(t, 2, 2)
 	initialized(t, s, 0).send(fenceBody(all, false))
 	s.RankExited("k", 1)
-	if h := <-told; !strings.Contains(h.what, "rank 0 waits in a barrier that rank 1 has left") {
+	if h := <-reports; !strings.Contains(h.what, "rank 0 waits in a barrier that rank 1 has left") {
 		t.Errorf("the job hears %q", h.what)
 	}
 }
 
-// A Get brings all that a rank has committed (PMIX-35), the whole of it and in its order.
+// A Get returns all data that a rank has committed, in order (PMIX-35).
 func TestGetOnTheNode(t *testing.T) {
 	s, _ := newTestServer(t, 4, 2)
 	a, b := initialized(t, s, 0), initialized(t, s, 1)
@@ -252,7 +254,7 @@ func TestGetOnTheNode(t *testing.T) {
 	}
 }
 
-// A Get waits for the first commit without limit, and for a later one 2 s or as long as it says
+// A Get waits for the first commit without limit, and for a later one 2 s or as long as its timeout
 // (PMIX-33).
 func TestGetThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -285,17 +287,17 @@ func TestGetThatWaits(t *testing.T) {
 	})
 }
 
-// An abort is told before it is answered; then nobody waits for others any more, and who wants to
-// leave can (PMIX-64).
+// An abort is reported before it gets its reply. From then on no rank waits for others, and ranks can
+// still finalize (PMIX-64).
 func TestAbort(t *testing.T) {
-	s, told := newTestServer(t, 2, 2)
+	s, reports := newTestServer(t, 2, 2)
 	a, b := initialized(t, s, 0), initialized(t, s, 1)
 	request := bfrops.AppendSize(bfrops.AppendText(bfrops.AppendUint32(body(abort), 7), "why"), 0)
 	if got := a.status(request); got != message.Success {
 		t.Errorf("answered by %v", got)
 	}
 	select {
-	case h := <-told:
+	case h := <-reports:
 		if h != (reported{0, "abort why"}) {
 			t.Errorf("the job hears %v", h)
 		}
@@ -313,12 +315,12 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// An abort of what a rank has left behind is not heard of, and that of one group does not hold up
-// another one: their ranks go on to meet.
+// An abort by a child process that outlives its rank has no effect. An abort of one group does not
+// disturb fences of another one.
 func TestAbortsThatEndNobodyHere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, told := newTestServer(t, 1, 1)
-		g := testGroup(1, 1, told)
+		s, reports := newTestServer(t, 1, 1)
+		g := testGroup(1, 1, reports)
 		g.Name, g.Namespace = "l", "rs-other"
 		s.AddGroup(g)
 		c, other := initialized(t, s, 0), connectRaw(t, s, handshake(g.Namespace, 0, nil))
@@ -341,7 +343,7 @@ func TestAbortsThatEndNobodyHere(t *testing.T) {
 	})
 }
 
-// How a connection ends is told if it is not as it should be (pmix-wire.md 10).
+// The end of a connection is reported if it is irregular (pmix-wire.md 10).
 func TestEndsOfConnections(t *testing.T) {
 	huge := message.AppendHeader(nil, 101, message.MaxMessage+1)
 	broken := append(message.AppendHeader(nil, 101, 5), body(commit)[:3]...)
@@ -375,12 +377,12 @@ func TestEndsOfConnections(t *testing.T) {
 		}, "junk: "},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s, told := newTestServer(t, 1, 1)
+			s, reports := newTestServer(t, 1, 1)
 			test.do(t, s)
 			synctest.Wait()
 			var got []string
-			for len(told) > 0 {
-				if h := <-told; !strings.HasPrefix(h.what, "note: ") {
+			for len(reports) > 0 {
+				if h := <-reports; !strings.HasPrefix(h.what, "note: ") {
 					got = append(got, h.what)
 				}
 			}
@@ -392,9 +394,9 @@ func TestEndsOfConnections(t *testing.T) {
 	}
 }
 
-// What has no server of its own is answered all the same, once, and DEREGEVENTS never.
-func TestWhatIsNotServed(t *testing.T) {
-	s, told := newTestServer(t, 1, 1)
+// An unsupported request gets exactly one reply, and DEREGEVENTS none.
+func TestUnsupportedRequests(t *testing.T) {
+	s, reports := newTestServer(t, 1, 1)
 	c := initialized(t, s, 0)
 	c.send(body(deregevents))
 	for _, command := range []uint8{17, 19, 20, 22, 25, 30, 37, 99, 255} {
@@ -409,14 +411,14 @@ func TestWhatIsNotServed(t *testing.T) {
 	if got := c.status(bfrops.AppendInfos(bfrops.AppendInfos(bfrops.AppendTime(body(logOf), 0), []bfrops.Info{text}), nil)); got != message.Success {
 		t.Errorf("LOG: %v", got)
 	}
-	for h := range told {
+	for h := range reports {
 		if h.what == "print: help" {
 			break
 		}
 	}
 }
 
-// Too much is refused, and what was kept before stays.
+// A commit above the limit is refused, and earlier data is kept.
 func TestCommitOfTooMuch(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	c := initialized(t, s, 0)
@@ -430,7 +432,7 @@ func TestCommitOfTooMuch(t *testing.T) {
 	}
 }
 
-// newTestNodes serves one group on several nodes, with these ranks on each.
+// newTestNodes serves one group on several nodes, with the given ranks on each.
 func newTestNodes(t *testing.T, ranks ...[]int) (servers []*Server, nodes []*countedNode) {
 	var list, home []int
 	for node, here := range ranks {
@@ -439,19 +441,19 @@ func newTestNodes(t *testing.T, ranks ...[]int) (servers []*Server, nodes []*cou
 			home = append(home, node)
 		}
 	}
-	hub, told := pmitest.NewFenceCoordinator(), make(chan reported, 1<<10)
-	hub.AddGroup("k", list, home)
+	coordinator, reports := pmitest.NewFenceCoordinator(), make(chan reported, 1<<10)
+	coordinator.AddGroup("k", list, home)
 	for node, here := range ranks {
 		s, _ := newTestServer(t, len(home), 0)
 		s.RemoveGroup("k")
-		nodes = append(nodes, &countedNode{Exchanger: hub.Node(node)})
+		nodes = append(nodes, &countedNode{Exchanger: coordinator.Node(node)})
 		s.OtherNodes = nodes[node]
-		g := testGroup(len(home), 0, told)
+		g := testGroup(len(home), 0, reports)
 		g.Ranks = here
 		s.AddGroup(g)
 		servers = append(servers, s)
 	}
-	hub.ReportGivenUp = func(node int, id fence.ID) {
+	coordinator.ReportGivenUp = func(node int, id fence.ID) {
 		if !servers[node].GiveUp(id) {
 			nodes[node].GiveUp(id, false)
 		}
@@ -459,8 +461,8 @@ func newTestNodes(t *testing.T, ranks ...[]int) (servers []*Server, nodes []*cou
 	return servers, nodes
 }
 
-// What some ranks have brought to a fence of their own comes to the others by the next one of all,
-// and to nobody twice.
+// Data that some ranks have exchanged in a fence of their own reaches the others with the next fence of
+// all, and no rank twice.
 func TestFenceOfSomeBeforeThatOfAll(t *testing.T) {
 	servers, _ := newTestNodes(t, []int{0}, []int{1}, []int{2})
 	var clients []*testClient
@@ -498,7 +500,7 @@ func TestFenceOfSomeBeforeThatOfAll(t *testing.T) {
 	}
 }
 
-// Two nodes exchange what their ranks have committed for others, and nothing else travels.
+// Two nodes exchange the data that their ranks have committed for other nodes, and nothing else.
 func TestFenceOfTwoNodes(t *testing.T) {
 	servers, nodes := newTestNodes(t, []int{0, 1}, []int{2})
 	clients := []*testClient{initialized(t, servers[0], 0), initialized(t, servers[0], 1), initialized(t, servers[1], 2)}
@@ -532,7 +534,7 @@ func TestFenceOfTwoNodes(t *testing.T) {
 	}
 }
 
-// A countedNode exchanger notes which fences leave their node.
+// A countedNode counts the fences that leave its node.
 type countedNode struct {
 	fence.Exchanger
 	mu   sync.Mutex
@@ -546,8 +548,8 @@ func (c *countedNode) Exchange(ctx context.Context, id fence.ID, mine []byte) ([
 	return c.Exchanger.Exchange(ctx, id, mine)
 }
 
-// However many strangers come, they keep out none of ours: there is a place for each.
-func TestStrangersKeepNobodyOut(t *testing.T) {
+// Connections of other users, however many, do not displace connections of ranks.
+func TestOtherUsersDisplaceNoRank(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 1, 1)
 		ours := connectRaw(t, s, nil)
@@ -565,7 +567,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	})
 }
 
-// Close ends those who are served, and nobody is served after it.
+// Close disconnects all clients, and no client is served after it.
 func TestNothingIsUnderWayAfterClose(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	c := join(t, s, 0)
@@ -581,8 +583,9 @@ func TestNothingIsUnderWayAfterClose(t *testing.T) {
 	}
 }
 
-// What a rank has left may speak on while its group is taken away: it meets nobody.
-func TestWhoIsOverMeetsNobody(t *testing.T) {
+// A process that outlives its rank may send requests while its group is removed; it enters no
+// collective.
+func TestNoCollectiveAfterTheGroupEnded(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)
 	join(t, s, 0)
 	g := s.groups[0]

@@ -13,12 +13,12 @@ import (
 	"remshell/test/pmixtest"
 )
 
-// A fakeSpawner starts nothing, and says what it was asked for.
+// A fakeSpawner starts nothing, and records the requests.
 type fakeSpawner struct {
 	group string
 	err   error
-	asked chan spawn.Request // nil: nobody wants to know
-	hold  chan bool          // nil: it answers at once
+	asked chan spawn.Request // gets each request; may be nil
+	hold  chan bool          // if not nil, Spawn waits for it
 }
 
 func (s *fakeSpawner) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
@@ -31,7 +31,7 @@ func (s *fakeSpawner) Spawn(ctx context.Context, r spawn.Request) (group string,
 	return s.group, nil, s.err
 }
 
-// namespaceFunc tells the namespaces of groups, and finds none.
+// A namespaceFunc is a GroupFinder that returns namespaces of groups, and finds no group.
 type namespaceFunc func(group string) string
 
 func (f namespaceFunc) Namespace(group string) string { return f(group) }
@@ -40,7 +40,7 @@ func (namespaceFunc) FindGroup(context.Context, string) (Group, error) {
 	return Group{}, errors.New("nowhere")
 }
 
-// newSpawnServer serves a group of one rank, whose spawns go to a starter.
+// newSpawnServer serves a group of one rank, with a Spawner.
 func newSpawnServer(t *testing.T, starts *fakeSpawner) *Server {
 	s, _ := newTestServer(t, 1, 1)
 	s.groups[0].Spawner = starts
@@ -48,12 +48,12 @@ func newSpawnServer(t *testing.T, starts *fakeSpawner) *Server {
 	return s
 }
 
-// spawnBody asks for programs.
+// spawnBody is a SPAWN request.
 func spawnBody(options message.Options, programs ...bfrops.Program) []byte {
 	return pmixtest.Encode(&message.Spawn{Options: options, Programs: programs})
 }
 
-// What Open MPI asks for is a request like any other, with the environment that it gives along.
+// A recorded spawn of Open MPI becomes a spawn.Request with the environment that it contains.
 func TestSpawnOfOpenMPI(t *testing.T) {
 	checked := 0
 	for _, m := range pmixtest.Read(t).ClientMessages() {
@@ -79,13 +79,13 @@ func TestSpawnOfOpenMPI(t *testing.T) {
 	}
 }
 
-// Options are what info keys are by PMI; those that nobody knows are ignored, and more hosts are refused.
+// PMIx options become MPI info keys. Unknown options are ignored, and too many programs are refused.
 func TestSpawnRequest(t *testing.T) {
 	text := func(key, value string) bfrops.Info { return bfrops.Info{Key: key, Value: bfrops.TextOf(value)} }
 	variable := func(key, name, value string) bfrops.Info {
 		raw := bfrops.AppendText(bfrops.AppendText(nil, name), value)
 		var packed []byte
-		for len(raw) > 0 { // an element has no count of its own, as a pack has
+		for len(raw) > 0 { // elements have no count, unlike packs
 			size := 4 + int(raw[7])
 			packed, raw = append(packed, raw[4:4+size]...), raw[4+size:]
 		}
@@ -136,7 +136,8 @@ func TestSpawnRequest(t *testing.T) {
 	}
 }
 
-// The answer to a spawn comes when all run, with their namespace, or says why none does (PMIX-44).
+// The reply to a spawn comes when all ranks run, with their namespace, or with the reason why none does
+// (PMIX-44).
 func TestSpawnAnswers(t *testing.T) {
 	body := spawnBody(nil, bfrops.Program{Command: "./b", Ranks: 1})
 	for _, test := range []struct {
@@ -168,7 +169,7 @@ func TestSpawnAnswers(t *testing.T) {
 	}
 }
 
-// A rank has so many spawns under way, and no more.
+// A rank may have maxSpawns spawns without a reply.
 func TestTooManySpawns(t *testing.T) {
 	starts := &fakeSpawner{group: "1", hold: make(chan bool)}
 	c := initialized(t, newSpawnServer(t, starts), 0)

@@ -21,27 +21,27 @@ const (
 
 const testUID, testSpace = 1001, "rs-0123456789abcdef-0"
 
-// A reported is what a server told of a rank.
+// A reported is what a server has reported about a rank.
 type reported struct {
 	rank int
 	what string
 }
 
-// newTestServer serves a group of so many ranks, the first ones here, without a port. What it tells
-// comes on the channel, which has room for all.
+// newTestServer serves a group of size ranks without a port; the first ranks are on this node. Reports
+// go to the channel, which never blocks.
 func newTestServer(t testing.TB, size, here int) (*Server, chan reported) {
 	t.Helper()
-	told := make(chan reported, 1<<10)
+	reports := make(chan reported, 1<<10)
 	s := &Server{UID: testUID, SocketOwner: func(net.Conn) (uint32, error) { return testUID, nil },
-		Broken: func(err error) { told <- reported{-1, "broken: " + err.Error()} },
-		Note:   func(text string) { told <- reported{-1, "note: " + text} }}
+		Broken: func(err error) { reports <- reported{-1, "broken: " + err.Error()} },
+		Note:   func(text string) { reports <- reported{-1, "note: " + text} }}
 	s.makeReady()
 	t.Cleanup(s.Close)
-	s.AddGroup(testGroup(size, here, told))
-	return s, told
+	s.AddGroup(testGroup(size, here, reports))
+	return s, reports
 }
 
-func testGroup(size, here int, told chan reported) Group {
+func testGroup(size, here int, reports chan reported) Group {
 	g := Group{Name: "k", Namespace: testSpace, Size: size,
 		Job: func(context.Context) (jobinfo.Job, error) {
 			return jobinfo.Job{Namespace: testSpace, Server: "srv", Nodes: []jobinfo.Node{{Name: "n1"}}, NodeOf: make([]int, size),
@@ -49,14 +49,14 @@ func testGroup(size, here int, told chan reported) Group {
 		},
 		Events: Events{
 			Abort: func(rank, code int, text string) bool {
-				told <- reported{rank, "abort " + text}
+				reports <- reported{rank, "abort " + text}
 				return text != "unheard"
 			},
-			Lost: func(rank int, why error) { told <- reported{rank, "lost"} },
-			Junk: func(rank int, why error) { told <- reported{rank, "junk: " + why.Error()} },
-			Note: func(rank int, text string) { told <- reported{rank, "note: " + text} },
+			Lost: func(rank int, why error) { reports <- reported{rank, "lost"} },
+			Junk: func(rank int, why error) { reports <- reported{rank, "junk: " + why.Error()} },
+			Note: func(rank int, text string) { reports <- reported{rank, "note: " + text} },
 			Print: func(_ context.Context, rank int, text message.LogText) {
-				told <- reported{rank, "print: " + text.Text}
+				reports <- reported{rank, "print: " + text.Text}
 			},
 		}}
 	for rank := range here {
@@ -65,14 +65,14 @@ func testGroup(size, here int, told chan reported) Group {
 	return g
 }
 
-// A testClient is a client as libpmix is one, by hand.
+// A testClient is a PMIx client that sends raw messages.
 type testClient struct {
 	t    testing.TB
 	conn net.Conn
 	tag  uint32
 }
 
-// handshake is how a client introduces itself; change may spoil it.
+// handshake returns a handshake; change, if not nil, may alter it.
 func handshake(namespace string, rank uint32, change func(*message.Handshake)) []byte {
 	h := message.Handshake{Security: "native", UID: testUID, GID: testUID, Namespace: namespace, Rank: bfrops.Rank(rank), Version: "4.2.2rc2",
 		Encoding: "v3", BufferType: bfrops.NonDescribed, Storage: "hash"}
@@ -93,10 +93,10 @@ func handshake(namespace string, rank uint32, change func(*message.Handshake)) [
 	return append(append(head, 0, 0, 0, 0), body...)
 }
 
-// arrivals counts who came.
+// arrivals counts connections.
 var arrivals atomic.Int64
 
-// connectRaw opens a connection to a server and says the first words.
+// connectRaw opens a connection to a server and sends the first bytes.
 func connectRaw(t *testing.T, s *Server, words []byte) *testClient {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -108,7 +108,7 @@ func connectRaw(t *testing.T, s *Server, words []byte) *testClient {
 	return c
 }
 
-// join comes as a rank of the test's group, and is let in.
+// join connects as a rank of the test group and completes the handshake.
 func join(t *testing.T, s *Server, rank int) *testClient {
 	t.Helper()
 	c := connectRaw(t, s, handshake(testSpace, uint32(rank), nil))
@@ -118,12 +118,12 @@ func join(t *testing.T, s *Server, rank int) *testClient {
 	return c
 }
 
-// initialized is a rank that has asked for its job info.
+// initialized connects as a rank and requests its job info.
 func initialized(t *testing.T, s *Server, rank int) *testClient {
 	t.Helper()
 	c := join(t, s, rank)
 	if info := c.request(body(req)); bfrops.NewReader(info).Namespace() != testSpace {
-		t.Fatalf("rank %d is told %x", rank, info)
+		t.Fatalf("rank %d got %x", rank, info)
 	}
 	return c
 }
@@ -135,7 +135,7 @@ func (c *testClient) write(b []byte) {
 	}
 }
 
-// welcome reads the answer to a handshake; Failed: there is none.
+// welcome reads the reply to a handshake. It returns Failed if there is none.
 func (c *testClient) welcome() message.Status {
 	var answer [8]byte
 	if _, err := io.ReadFull(c.conn, answer[:]); err != nil {
@@ -152,7 +152,7 @@ func (c *testClient) send(body []byte) uint32 {
 	return c.tag
 }
 
-// receive reads an answer; nil: the connection has ended.
+// receive reads a reply. body is nil if the connection has ended.
 func (c *testClient) receive() (tag uint32, body []byte) {
 	c.t.Helper()
 	var head [message.HeaderSize]byte
@@ -166,7 +166,7 @@ func (c *testClient) receive() (tag uint32, body []byte) {
 	return binary.BigEndian.Uint32(head[4:]), body
 }
 
-// request sends a request and returns its answer.
+// request sends a request and returns its reply.
 func (c *testClient) request(body []byte) []byte {
 	c.t.Helper()
 	tag := c.send(body)
@@ -177,7 +177,7 @@ func (c *testClient) request(body []byte) []byte {
 	return answer
 }
 
-// status asks, and returns the status with which the answer begins.
+// status sends a request, and returns the status at the beginning of the reply.
 func (c *testClient) status(body []byte) message.Status {
 	c.t.Helper()
 	return statusOf(c.request(body))
@@ -190,7 +190,7 @@ func statusOf(answer []byte) message.Status {
 // body begins a request.
 func body(command uint8) []byte { return bfrops.AppendByte(nil, command) }
 
-// fenceBody asks for a fence.
+// fenceBody is a FENCE request.
 func fenceBody(list []bfrops.Proc, collect bool) []byte {
 	var options []bfrops.Info
 	if collect {
@@ -199,10 +199,10 @@ func fenceBody(list []bfrops.Proc, collect bool) []byte {
 	return bfrops.AppendInfos(bfrops.AppendProcs(body(fenceOf), list), options)
 }
 
-// all is the whole of the test's group.
+// all is the whole test group.
 var all = procs(testSpace, bfrops.Wildcard)
 
-// commitBody shows keys to ranks of the node and to others; the value of a key is the key.
+// commitBody is a COMMIT request; the value of each key is the key.
 func commitBody(scope message.Scope, keys ...string) []byte {
 	var pairs []byte
 	for _, key := range keys {
@@ -211,13 +211,13 @@ func commitBody(scope message.Scope, keys ...string) []byte {
 	return bfrops.AppendBuffer(bfrops.AppendByte(body(commit), uint8(scope)), pairs)
 }
 
-// getBody asks for a key of a rank.
+// getBody is a GET request.
 func getBody(namespace string, rank bfrops.Rank, key string, options ...bfrops.Info) []byte {
 	b := bfrops.AppendUint32(bfrops.AppendText(body(get), namespace), uint32(rank))
 	return bfrops.AppendText(bfrops.AppendInfos(b, options), key)
 }
 
-// keysIn lists the keys that a Get has brought; nil: it has brought nothing.
+// keysIn lists the keys in the reply to a Get, or nil if it has no data.
 func keysIn(answer []byte) (keys []string) {
 	r := bfrops.NewReader(answer)
 	if r.Status() != 0 {

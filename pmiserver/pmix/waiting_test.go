@@ -8,7 +8,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// A silentNames is a table of names in which none is ever found.
+// A silentNames is a table in which no name is ever found.
 type silentNames struct{ Names }
 
 func (silentNames) Await(ctx context.Context, _ string) (Name, error) {
@@ -16,8 +16,8 @@ func (silentNames) Await(ctx context.Context, _ string) (Name, error) {
 	return Name{}, ctx.Err()
 }
 
-// What ranks wait for is told in words, and no more when they wait no longer (PMIX-65).
-func TestWhatRanksWaitFor(t *testing.T) {
+// WaitingRanks says in words what ranks wait for, and leaves out ranks that no longer wait (PMIX-65).
+func TestWaitingRanks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newTestServer(t, 8, 6)
 		s.Fetcher, s.Names = silentFetcher{}, silentNames{}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sample has an element of each type, as the table of pmix-wire.md 5 has it.
+// samples has an element of each type, as in the table of pmix-wire.md 5.
 var samples = map[Type]string{
 	Bool: "\x01", Byte: "\xff", Int8: "\x80", Uint8: "\xff", Int16: "\x80\x00", Uint16: "\xff\xff",
 	Int32: "\x80\x00\x00\x00", Uint32: "\xff\xff\xff\xff", Int64: "\x80\x00\x00\x00\x00\x00\x00\x00", Uint64: "\x7f\xff\xff\xff\xff\xff\xff\xff",
@@ -35,8 +35,8 @@ var samples = map[Type]string{
 func text(s string) string { return string(appendText(nil, s)) }
 func size(n int) string    { return string(appendSize(nil, n)) }
 
-// Of each type an element ends where the page says: what follows is not touched, and what is
-// missing is missed.
+// An element of each type ends where pmix-wire.md says: following bytes are not read, and missing bytes
+// are an error.
 func TestEveryTypeHasItsEnd(t *testing.T) {
 	for code := range 300 {
 		sample, known := samples[Type(code)]
@@ -62,8 +62,8 @@ func TestEveryTypeHasItsEnd(t *testing.T) {
 	}
 }
 
-// The shortest element of each type is as long as its row says: with a byte less, room counts
-// more elements than can come, with one more it refuses some that do.
+// The minimum size of each type in elementSizes is exact: one byte less would let checkCount accept too
+// many elements, one more would make it refuse valid ones.
 func TestShortestElements(t *testing.T) {
 	for code := range elementSizes {
 		s, known := elementSizeOf(Type(code))
@@ -91,7 +91,7 @@ func TestShortestElements(t *testing.T) {
 	}
 }
 
-// A whole number is read in every type that one can have (PMIX-27).
+// Number decodes every integer type (PMIX-27).
 func TestNumbers(t *testing.T) {
 	for code, want := range map[Type]int64{
 		Bool: 1, Byte: 255, Int8: -128, Uint8: 255, Int16: -32768, Uint16: 65535, Int32: -1 << 31, Uint32: 1<<32 - 1,
@@ -110,7 +110,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// What is made of a value is what it was made from; asked for as something else it is nothing.
+// Values decode to the content that they were made of. Methods for other types return false.
 func TestValues(t *testing.T) {
 	proc := Proc{"rs-1", 3}
 	info := Info{Key: "k", Value: FlagOf(true)}
@@ -135,7 +135,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// allInterpretations are what a value is, in all ways to ask.
+// allInterpretations returns the results of all decoding methods of a value.
 func allInterpretations(v Value) (all []any) {
 	if x, ok := v.Text(); ok {
 		all = append(all, x)
@@ -158,7 +158,7 @@ func allInterpretations(v Value) (all []any) {
 	return all
 }
 
-// A pack is refused where it contradicts itself (PMIX-26).
+// Malformed packs are refused (PMIX-26).
 func TestMalformed(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -191,7 +191,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// Each bound of pmix-wire.md 11, at it and one beyond.
+// Each limit of pmix-wire.md 11 is tested at the limit and one above.
 func TestBounds(t *testing.T) {
 	name := func(n int) string { return strings.Repeat("n", n) }
 	for _, test := range []struct {
@@ -226,7 +226,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// nested is a pair with n values, the last a byte.
+// nested is a pair with n nested values, the innermost a byte.
 func nested(n int) []byte {
 	v := Value{Byte, []byte{1}}
 	for range n - 1 {
@@ -235,7 +235,7 @@ func nested(n int) []byte {
 	return AppendPair(nil, "k", v)
 }
 
-// nestedArrays is a pair whose value is n arrays, the innermost of a byte.
+// nestedArrays is a pair whose value is n nested arrays, the innermost of a byte.
 func nestedArrays(n int) []byte {
 	element, of := []byte{1}, Byte
 	for range n {
@@ -244,7 +244,7 @@ func nestedArrays(n int) []byte {
 	return AppendPair(nil, "k", Value{DataArray, element})
 }
 
-// All that is written is read back.
+// The Reader reads back everything that the Append functions write.
 func TestReadsBack(t *testing.T) {
 	info := Info{"k", 7, BlobOf([]byte("x"))}
 	program := Program{"a", []string{"a", "-x"}, []string{"A=1"}, "/", 3, []Info{info}}
@@ -272,7 +272,7 @@ func TestReadsBack(t *testing.T) {
 	}
 }
 
-// A list of processes of one namespace has its name once, however often it is sent.
+// Processes of one namespace in a list share one string.
 func TestNamespacesAreKeptOnce(t *testing.T) {
 	body := AppendProcs(nil, make([]Proc, 1000))
 	body = append(body, AppendProcs(nil, bytesOf(1000))...)
@@ -295,7 +295,7 @@ func bytesOf(n int) []Proc {
 	return procs
 }
 
-// The first error stays, and tells what was wrong.
+// Err returns the first error, with its details.
 func TestFirstErrorStays(t *testing.T) {
 	r := NewReader([]byte("\x00\x00\x00\x01\xff\xff\xff\xfbx"))
 	r.Text()

@@ -11,8 +11,8 @@ import (
 	"remshell/test/pmixtest"
 )
 
-// read returns pairs as words, KEY TYPE VALUE, in order; what is inside of an array or a blob
-// of pairs has the name of that in front.
+// read decodes pairs to words, KEY TYPE VALUE, in order. Elements of an array or a blob of pairs have
+// its name in front.
 func read(t *testing.T, pairs []byte) (words []string) {
 	t.Helper()
 	r := bfrops.NewReader(pairs)
@@ -54,14 +54,14 @@ func value(t *testing.T, key string, v bfrops.Value) (words []string) {
 	return []string{fmt.Sprintf("%s %d %d", key, v.Type, n)}
 }
 
-// without leaves out the words in which one of the keys is.
+// without leaves out the words that contain one of the keys.
 func without(words []string, keys ...string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(word string) bool {
 		return slices.ContainsFunc(keys, func(key string) bool { return strings.Contains(" "+word, " "+key+" ") })
 	})
 }
 
-// What clients of 4.0 to 7.0 were told and took is what we tell them.
+// Our job info has the contents that clients of 4.0 to 7.0 received and accepted.
 func TestRecordedJobInfo(t *testing.T) {
 	checked := 0
 	for _, c := range pmixtest.Read(t).Conversations {
@@ -74,7 +74,7 @@ func TestRecordedJobInfo(t *testing.T) {
 			namespace := r.Text()
 			recorded := read(t, m.Body()[8+len(namespace)+1:])
 			ours := read(t, jobinfo.New(groupOf(t, namespace, recorded)).Job())
-			// Of pmix.srv.rank we have mpirun's type, as of the two others; and nobody is bound.
+			// We use mpirun's types of pmix.srv.rank and the two others, and no rank is bound.
 			ours, recorded = without(ours, "pmix.srv.rank", "pmix.ssn.arr", "pmix.lldr"), without(recorded, "pmix.srv.rank", "pmix.lldr", "pmix.locstr", "pmix.cpuset")
 			lacks(t, c.ID+" "+m.Rank+": our answer", ours, recorded)
 			lacks(t, c.ID+" "+m.Rank+": the recorded answer", recorded, ours)
@@ -85,7 +85,7 @@ func TestRecordedJobInfo(t *testing.T) {
 	}
 }
 
-// groupOf makes the group of which a recorded answer tells: all on one node.
+// groupOf makes the group that a recorded reply describes, all on one node.
 func groupOf(t *testing.T, namespace string, recorded []string) jobinfo.Job {
 	word := func(key string) (text string) {
 		for _, w := range recorded {
@@ -109,7 +109,7 @@ func groupOf(t *testing.T, namespace string, recorded []string) jobinfo.Job {
 	return g
 }
 
-// mpirun of Debian 12 tells the same of the same job, but for what only it knows.
+// mpirun of Debian 12 sends the same job info for the same job, except for keys that only it has.
 func TestMpirunsJobInfo(t *testing.T) {
 	body := []byte(pmixtest.Read(t).Info.Hex)
 	r := bfrops.NewReader(body)
@@ -123,7 +123,7 @@ func TestMpirunsJobInfo(t *testing.T) {
 	lacks(t, "our answer", ours, without(recorded, "pmix.toposig", "pmix.bfrops.mod", "pmix.pmem", "pmix.ssn.arr pmix.session.id"))
 }
 
-// lacks reports words that are missing. The order is free.
+// lacks reports words that are missing, in any order.
 func lacks(t *testing.T, what string, words, wanted []string) {
 	t.Helper()
 	left := slices.Clone(words)
@@ -137,8 +137,8 @@ func lacks(t *testing.T, what string, words, wanted []string) {
 	}
 }
 
-// Two nodes, two sections, spawned by another group of the job, bound: all that a rank of node
-// b is told, and what of it is left where the group is too large for that.
+// Two nodes, two app contexts, spawned by another group of the job, bound: the job info of a rank on
+// node b, and the part of it that is left if the group is large.
 func TestJobInfo(t *testing.T) {
 	g := jobinfo.Job{
 		Namespace: "rs-2", Server: "srv-1", Nodes: []jobinfo.Node{{Name: "a"}, {Name: "b", EarlierRanks: 3}}, NodeOf: []int{1, 0, 1}, Apps: []int{1, 2},
@@ -180,7 +180,7 @@ func told(t *testing.T, what string, pairs []byte, wanted []string) {
 	lacks(t, what+": the test", wanted, got)
 }
 
-// A list of names that is too long is not sent; one that just fits is.
+// A list of node names above the limit is left out; one at the limit is sent.
 func TestLongListOfNames(t *testing.T) {
 	for length, want := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
 		g := jobinfo.Job{Nodes: []jobinfo.Node{{Name: strings.Repeat("n", length)}}, NodeOf: []int{0}, Apps: []int{1}}
@@ -199,7 +199,7 @@ func TestHas(t *testing.T) {
 	}
 }
 
-// The answer to a rank of 1,000 nodes with 64 ranks each.
+// BenchmarkLeanJob measures the job info of a rank in a job of 1,000 nodes with 64 ranks each.
 func BenchmarkLeanJob(b *testing.B) {
 	g := jobinfo.Job{Namespace: "rs-0123456789abcdef-1", Apps: []int{64_000}, HereNode: 7, FullUpTo: jobinfo.FullRanks}
 	for node := range 1_000 {

@@ -10,7 +10,8 @@ import (
 	"remshell/test/pmixtest"
 )
 
-// Open MPI's help on MPI_Abort arrives with its topic, in the form of 4 and in that of 5 and 6.
+// Open MPI's help text on MPI_Abort is decoded with its topic, in the form of version 4 and in that of 5
+// and 6.
 func TestLogOfOpenMPI(t *testing.T) {
 	checked := 0
 	for _, m := range pmixtest.Read(t).ClientMessages() {

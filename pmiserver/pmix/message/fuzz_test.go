@@ -11,8 +11,8 @@ import (
 	"remshell/test/pmixtest"
 )
 
-// FuzzParse: whatever a client says, it is one request that reads back, or one refusal, and
-// takes no more memory than is in proportion to its length.
+// FuzzParse checks that any message is one request that can be encoded again, or one refusal, and that
+// the memory used is in proportion to its length.
 func FuzzParse(f *testing.F) {
 	v := pmixtest.Read(f)
 	for _, m := range v.ClientMessages() {
@@ -43,7 +43,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// refused sees to it that an error of Parse is one of those that a server knows to answer.
+// refused checks that an error of Parse is ErrEmpty or a *Refusal.
 func refused(t *testing.T, body []byte, err error) {
 	var refusal *message.Refusal
 	switch {
@@ -55,7 +55,7 @@ func refused(t *testing.T, body []byte, err error) {
 	}
 }
 
-// ask asks a request all that a server does.
+// ask calls all methods of a request that the server uses.
 func ask(request message.Request) {
 	message.Trace(request)
 	switch r := request.(type) {
@@ -79,7 +79,7 @@ func ask(request message.Request) {
 	}
 }
 
-// FuzzHandshake: whatever comes first on a connection is a client or is not.
+// FuzzHandshake checks that any first message is a valid handshake or an error.
 func FuzzHandshake(f *testing.F) {
 	v := pmixtest.Read(f)
 	for _, c := range v.Conversations {
@@ -112,7 +112,7 @@ func FuzzHandshake(f *testing.F) {
 	})
 }
 
-// FuzzHeader: a header says a size that may be, or is refused; ours is read back.
+// FuzzHeader checks that any header has a valid size or is refused, and that our headers decode.
 func FuzzHeader(f *testing.F) {
 	for _, m := range pmixtest.Read(f).ClientMessages()[:20] {
 		f.Add([]byte(m.Hex[:message.HeaderSize]))

@@ -21,8 +21,8 @@ var (
 	timeout = bfrops.Info{Key: "pmix.timeout", Value: bfrops.Value{Type: bfrops.Uint32, Bytes: []byte{0, 0, 0, 9}}}
 )
 
-// A request that has no answer has none either when it makes no sense.
-func TestARefusalOfDeregEventsIsMute(t *testing.T) {
+// A malformed DEREGEVENTS has no reply either.
+func TestRefusedDeregEventsHasNoReply(t *testing.T) {
 	for command, want := range map[byte]bool{14: true, 13: false} {
 		_, err := message.Parse([]byte{0, 0, 0, 1, command, 0, 0, 0, 1, 9})
 		var refusal *message.Refusal
@@ -32,7 +32,8 @@ func TestARefusalOfDeregEventsIsMute(t *testing.T) {
 	}
 }
 
-// The table of commands is that of pmix-wire.md 6: the same names, and the same are served.
+// The table of commands equals that of pmix-wire.md 6: the same names, and the same commands are
+// supported.
 func TestCommandsOfThePage(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^\| ([0-9 -]+) \| ([^|]+) \| (no|6\.[0-9]+) \|`).FindAllStringSubmatch(page(t), -1)
 	told := 0
@@ -59,7 +60,7 @@ func TestCommandsOfThePage(t *testing.T) {
 	}
 }
 
-// page reads what the law says of PMIx.
+// page reads pmix-wire.md.
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../doc/spec/pmix-wire.md")
@@ -69,7 +70,7 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-// numbers reads a list of them: 6 7 8, or 30-36.
+// numbers decodes a list of numbers: 6 7 8, or 30-36.
 func numbers(t *testing.T, text string) (list []uint8) {
 	t.Helper()
 	first, last, isRange := strings.Cut(text, "-")
@@ -88,8 +89,8 @@ func numbers(t *testing.T, text string) (list []uint8) {
 	return list
 }
 
-// The examples of pmix-wire.md 14 are what we read and write, byte for byte; of those that end
-// in dots the beginning.
+// The examples of pmix-wire.md 14 equal the bytes that we read and write. Those that end in dots are
+// compared up to there.
 func TestExamplesOfThePage(t *testing.T) {
 	flag := func(key string, flags uint32) bfrops.Info {
 		return bfrops.Info{Key: key, Flags: flags, Value: bfrops.FlagOf(true)}
@@ -98,7 +99,7 @@ func TestExamplesOfThePage(t *testing.T) {
 	status := func(s message.Status) []byte { return message.AppendStatus(nil, s) }
 	for _, test := range []struct {
 		name string
-		hex  string // as on the page
+		hex  string // as in pmix-wire.md
 		want []byte
 	}{
 		{"REQ", "00000001 00", pmixtest.Encode(&message.Req{})},
@@ -177,7 +178,7 @@ func TestPublishedData(t *testing.T) {
 	}
 }
 
-// The keys of a commit are found, and its pairs are the bytes that were sent.
+// Keys are the keys of a commit, and Pairs the bytes that were sent.
 func TestCommitHasItsKeys(t *testing.T) {
 	pairs := bfrops.AppendPair(bfrops.AppendPair(nil, "a", bfrops.TextOf("1")), "b", bfrops.Uint32Of(2))
 	request, err := message.Parse(pmixtest.Encode(&message.Commit{Parts: []message.CommitPart{{Scope: message.ScopeRemote, Pairs: pairs}}}))
@@ -187,7 +188,7 @@ func TestCommitHasItsKeys(t *testing.T) {
 	}
 }
 
-// An answer that no client could read becomes a status (PMIX-23).
+// A reply that is too large becomes a status (PMIX-23).
 func TestFinish(t *testing.T) {
 	reply := append(message.NewReply(101), make([]byte, message.MaxReply)...)
 	if whole, fits := message.FinishReply(reply); !fits || len(whole) != len(reply) {
@@ -199,7 +200,7 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A group's answer is read by clients of three forms, each its own (PMIX-46).
+// The reply to a GROUP_CONSTRUCT has three forms, each for other versions of clients (PMIX-46).
 func TestGroupAnswers(t *testing.T) {
 	checked := 0
 	for _, c := range pmixtest.Read(t).Conversations {

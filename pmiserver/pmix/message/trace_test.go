@@ -47,7 +47,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// No recorded request is more than a line, or tells by which name one gets into the job.
+// The trace of each recorded request is one line, and hides the secret in its namespaces.
 func TestTraceOfRecordedRequests(t *testing.T) {
 	namespace := regexp.MustCompile(`rs-[0-9a-f]{4}-[0-9]`)
 	for _, m := range pmixtest.Read(t).ClientMessages() {

@@ -21,8 +21,7 @@ func header(t testing.TB, m []byte) message.Header {
 	return h
 }
 
-// Whatever unmodified clients have said is understood to the last byte: written again, it is
-// the same.
+// Each recorded request of unmodified clients is decoded completely: encoded again, it is the same.
 func TestEveryRequestReadsBack(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, c := range pmixtest.Read(t).Conversations {
@@ -52,7 +51,7 @@ func TestEveryRequestReadsBack(t *testing.T) {
 	}
 }
 
-// What no recorded client has said is read back, too.
+// Requests that no recorded client sent can be encoded and decoded, too.
 func TestRareRequestsReadBack(t *testing.T) {
 	for _, want := range []message.Request{
 		&message.Disconnect{Procs: two, Options: message.Options{timeout}},
@@ -97,8 +96,7 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// Each message to refuse meets what pmix-wire.md 3.3 and 10 have for it, as far as the message
-// alone decides.
+// Each hostile message is refused as in pmix-wire.md 3.3 and 10, as far as this package decides.
 func TestHostileMessages(t *testing.T) {
 	for _, h := range pmixtest.Read(t).Hostile {
 		got := reaction(h)
@@ -109,7 +107,8 @@ func TestHostileMessages(t *testing.T) {
 	}
 }
 
-// expected is how a hostile message is met; not decided here is who is in which namespace.
+// expected returns the expected result of a hostile message. It returns false if the result depends on
+// the namespaces of a server.
 func expected(h pmixtest.Hostile) (string, bool) {
 	if n, ok := h.Status(); ok {
 		return message.Status(n).String(), h.What != "unknown namespace"
@@ -149,7 +148,7 @@ func shaken(first [message.HeaderSize]byte, body []byte) string {
 	return status.String()
 }
 
-// Headers and the answers that are nothing but a status are as in the conversations.
+// Headers and replies that are only a status equal the recorded ones.
 func TestPlainAnswers(t *testing.T) {
 	checked := 0
 	for _, c := range pmixtest.Read(t).Conversations {
@@ -170,7 +169,7 @@ func TestPlainAnswers(t *testing.T) {
 	}
 }
 
-// The answers that clients took are what we write of the same things.
+// Our replies equal the recorded ones that clients accepted.
 func TestAnswersReadBack(t *testing.T) {
 	again := map[string]func(r *bfrops.Reader, body []byte) []byte{
 		"reply to REQ":     jobInfoAgain,
