@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What it costs to start a program on the head: not at all, by Command, by Enter.
+// BenchmarkStart measures the start of a program outside the cluster, on the head by Command, and on the head by Enter.
 func BenchmarkStart(b *testing.B) {
 	f, err := Up(b.Context(), Options{Hosts: 1})
 	if err != nil {

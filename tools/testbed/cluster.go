@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package testbed makes test hosts on this machine, for tests and by hand.
+// Package testbed creates clusters of test hosts on this machine, for tests and for use by hand.
 //
-// A field has a head, where launching commands run, and hosts n1..nN, which an SSH
-// client on the head reaches by name with the key in the head's home:
+// A test cluster has a head, where launchers run, and hosts n1 to nN. An SSH client on the head
+// reaches them by name with the key in the head's home:
 //
 //	         head                              n1 ... nN
 //	+--------------------+           +---------------------------+
@@ -12,20 +12,23 @@
 //	| hosts, config      |           | /tmp /run /dev/shm $HOME  |
 //	+--------------------+           +---------------------------+
 //
-// There are three kinds, for what the machine allows. Namespaces (root): each host has
-// network, UTS, PID, IPC and mount namespaces of its own; the head has a network, mount
-// and UTS namespace. Everything but the folders named above is the machine's own file
-// system, so a program below build/ is there; the repository's bin/ is not, unless the
-// home is shared. Loopback (OpenSSH, any user): one sshd per host on 127.0.0.x, the
-// names are aliases in an ssh configuration. InProcess (neither): servers of package
-// sshtest, in the process that made the field.
+// There are three kinds:
 //
-// Nothing of the machine is changed but the limits of the kernel's neighbour table,
-// which cannot be had per namespace and are raised for large fields. A field goes away
-// with the process that made it, unless it is to be kept.
+//   - Namespaces needs root. Each host has its own network, UTS, PID, IPC and mount namespaces;
+//     the head has its own network, mount and UTS namespaces. Except for the folders named
+//     above, hosts see the machine's file system. They see the repository's build/, but its
+//     bin/ only if the home is shared.
+//   - Loopback needs OpenSSH, but not root. Each host is an sshd on an address 127.0.0.x; the
+//     host names are aliases in an ssh configuration.
+//   - InProcess needs neither. The hosts are servers of package sshtest in the process that
+//     calls Up.
 //
-// It does not simulate: no delays, no losses, no clocks of its own. The one thing that a
-// host may have of a kernel of its own is a load average (load.go).
+// A test cluster changes one setting of the machine: it raises the limits of the kernel's
+// neighbour table, which all network namespaces share. A cluster is removed when the process
+// that called Up ends, unless Options.Keep is set.
+//
+// Nothing is simulated (no delays, lost packets or clocks), except that a host can have its
+// own load average (load.go).
 package testbed
 
 import (
@@ -38,83 +41,84 @@ import (
 	"time"
 )
 
-// Kind is the way the hosts of a field are made.
+// Kind says how the hosts of a test cluster are made.
 type Kind string
 
 const (
-	Best       Kind = ""           // in Options: the first of these that the machine allows
-	Namespaces Kind = "namespaces" // root: hosts that share nothing but the disk and the CPUs
+	Best       Kind = ""           // in Options: the first of the kinds below that this machine allows
+	Namespaces Kind = "namespaces" // needs root; hosts share only the disk and the CPUs
 	Loopback   Kind = "loopback"   // sshds of the current user on 127.0.0.x
-	InProcess  Kind = "in-process" // SSH servers of package sshtest, the same way
+	InProcess  Kind = "in-process" // SSH servers of package sshtest on 127.0.0.x
 )
 
-// Head is the name of the head where a host's name is asked for.
+// Head is the name of the head, for functions that take a host's name.
 const Head = "head"
 
-// MaxHosts is the largest field: hosts have addresses 10.88.0.1 to 10.88.3.232. A bridge of Linux's has 1,023 ports.
+// MaxHosts is the largest number of hosts of a test cluster. A Linux bridge has 1,023 ports. Hosts have the addresses
+// 10.88.0.1 to 10.88.3.232.
 const MaxHosts = 1000
 
-// Options say what a field is like. The zero value of each is the usual thing.
+// Options describe a test cluster. Hosts is required; the zero value of every other field is its default.
 type Options struct {
-	Name        string // of the field, for Open; "": a unique name
+	Name        string // name of the cluster, for Open; "": a unique name
 	Hosts       int    // 1 to MaxHosts
-	Kind        Kind   // Best: chosen
-	Keep        bool   // outlives the process that made it; until Down
-	SharedHome  bool   // head and hosts have one $HOME, and the hosts see bin/
+	Kind        Kind   // Best: Up chooses
+	Keep        bool   // the cluster outlives the process that called Up, until Down
+	SharedHome  bool   // head and hosts share one $HOME, and hosts see the repository's bin/
 	MaxStartups string // sshd_config(5); "": OpenSSH's default
-	SSHDConfig  string // lines for the top of sshd_config, where they win
+	SSHDConfig  string // lines for the top of sshd_config, where they take precedence
 	SSHConfig   string // lines for the top of the head's ~/.ssh/config
 	Shell       string // login shell of root on the hosts (Namespaces only); "": unchanged
 	HashKnown   bool   // host names in known_hosts are hashed
 
-	Slurm  bool // a batch system of the field's own (slurm.go); Namespaces only, see NoSlurm
-	SGE    bool // likewise Grid Engine (sge.go), see NoSGE
-	Condor bool // likewise HTCondor (condor.go), see NoCondor
+	Slurm  bool // run Slurm in the cluster (slurm.go); Namespaces only, see NoSlurm
+	SGE    bool // run Grid Engine (sge.go); Namespaces only, see NoSGE
+	Condor bool // run HTCondor (condor.go); Namespaces only, see NoCondor
 
-	// LoadEvery gives each host a /proc/loadavg of its own, renewed so often (load.go; the
-	// kernel: 5 s). 0: hosts show the load of the machine. Namespaces only, not with Keep.
+	// LoadEvery, if not 0, gives each host its own /proc/loadavg, updated at this interval (load.go; in the
+	// kernel: 5 s). If it is 0, hosts show the load of the machine. Namespaces only, not with Keep.
 	LoadEvery time.Duration
 }
 
-// A Host is one of n1..nN.
+// A Host is one of the hosts n1 to nN of a test cluster.
 type Host struct {
 	Name string
 	Addr string // where sshd listens
 	Port int
-	Init int    // process 1 of its PID namespace, as a pid of ours; Namespaces only
+	Init int    // pid of process 1 of its PID namespace, as seen from outside; Namespaces only
 	Key  string // public host key, as in authorized_keys
 }
 
-// A Cluster is up from Up to Down.
+// A Cluster is a running test cluster: a head and its hosts. Up or New creates it, Down removes it.
 type Cluster struct {
 	Name  string
 	Kind  Kind
 	Hosts []Host
-	Home  string // the head's home folder, by its name outside of the field
+	Home  string // the head's home folder, as seen from outside the cluster
 	Repo  string // root of the repository
-	State string // folder of the field's files, removed by Down
+	State string // state folder: the cluster's files, removed by Down
 
 	HeadPID      int // a process in the head's namespaces; Namespaces only
-	ProcessGroup int // process group of what holds the field together
+	ProcessGroup int // process group of the keeper (see startKeeper); 0: none
 
-	owner *clusterOwner // set in the process that made it
+	owner *clusterOwner // nil in a Cluster that Open returned
 }
 
-// Up makes a field and returns when every host's sshd listens. It needs a few seconds
-// for 64 hosts. ctx ends the attempt, not the field.
+// Up creates a test cluster and returns when the SSH server of every host listens. It takes a
+// few seconds for 64 hosts. Cancelling ctx stops Up, but does not end a cluster that is up.
 func Up(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Hosts < 1 || o.Hosts > MaxHosts {
-		return nil, fmt.Errorf("field: %d hosts: from 1 to %d are possible", o.Hosts, MaxHosts)
+		return nil, fmt.Errorf("testbed: %d hosts: from 1 to %d are possible", o.Hosts, MaxHosts)
 	}
 	kind, err := chooseKind(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	if o.LoadEvery != 0 && (kind != Namespaces || o.Keep) {
-		return nil, fmt.Errorf("field: loads of the hosts' own: only with namespaces, while the maker of the field is there")
+		return nil, fmt.Errorf("testbed: LoadEvery needs kind namespaces and no Keep")
 	}
 	if (o.Slurm || o.SGE || o.Condor) && kind != Namespaces {
-		return nil, fmt.Errorf("field: a batch system: only with namespaces, and so as root")
+		return nil, fmt.Errorf("testbed: a batch system needs kind namespaces, and so root")
 	}
 	f, err := createState(o, kind)
 	if err != nil {
@@ -132,12 +136,12 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 		err = f.save()
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("field %s: %w%s", f.Name, err, f.scriptLog()), f.Down())
+		return nil, errors.Join(fmt.Errorf("test cluster %s: %w%s", f.Name, err, f.scriptLog()), f.Down())
 	}
 	return f, nil
 }
 
-// A Tester is what New needs of a *testing.T.
+// A Tester is the part of *testing.T that New uses.
 type Tester interface {
 	Helper()
 	Context() context.Context
@@ -146,7 +150,7 @@ type Tester interface {
 	Errorf(format string, args ...any)
 }
 
-// New is Up and, at the end of the test, Down. Either one's failure is the test's.
+// New calls Up, and Down at the end of the test. If one of them fails, so does the test.
 func New(t Tester, o Options) *Cluster {
 	t.Helper()
 	f, err := Up(t.Context(), o)
@@ -161,7 +165,7 @@ func New(t Tester, o Options) *Cluster {
 	return f
 }
 
-// Names returns the names of the hosts, for the command line: "n1,n2,n3".
+// Names returns the names of all hosts, separated by commas: "n1,n2,n3".
 func (f *Cluster) Names() string {
 	names := make([]string, len(f.Hosts))
 	for i, h := range f.Hosts {
@@ -170,21 +174,22 @@ func (f *Cluster) Names() string {
 	return strings.Join(names, ",")
 }
 
-// Host returns the host of that name.
+// Host returns the host with this name, or an error if there is none.
 func (f *Cluster) Host(name string) (Host, error) {
 	i := slices.IndexFunc(f.Hosts, func(h Host) bool { return h.Name == name })
 	if i < 0 {
-		return Host{}, fmt.Errorf("field %s: no host %q; there are n1 to n%d", f.Name, name, len(f.Hosts))
+		return Host{}, fmt.Errorf("test cluster %s: no host %q; there are n1 to n%d", f.Name, name, len(f.Hosts))
 	}
 	return f.Hosts[i], nil
 }
 
-// unsupported is the error of what only another kind of field can do.
-func (f *Cluster) unsupported(what string) error {
-	return fmt.Errorf("field %s: %s: not with kind %s: %w", f.Name, what, f.Kind, errors.ErrUnsupported)
+// unsupported returns an error for an operation that this kind of cluster cannot do. It wraps errors.ErrUnsupported.
+func (f *Cluster) unsupported(operation string) error {
+	return fmt.Errorf("test cluster %s: %s: not with kind %s: %w", f.Name, operation, f.Kind, errors.ErrUnsupported)
 }
 
-// scriptLog returns what the field's scripts complained about, to be added to an error.
+// scriptLog returns ": " and the standard error output of the cluster's scripts, for the end of an error message. It is
+// "" if there is none.
 func (f *Cluster) scriptLog() string {
 	text, err := os.ReadFile(f.path("log"))
 	if err != nil || len(text) == 0 {
@@ -193,7 +198,8 @@ func (f *Cluster) scriptLog() string {
 	return ": " + strings.TrimSpace(string(text))
 }
 
-// poll asks until done says so. It serves where the kernel reports no event.
+// poll calls done every 3 ms until it returns true or an error, or ctx ends. It is for states for which the kernel
+// reports no event.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	for {
 		ok, err := done()

@@ -17,18 +17,18 @@ import (
 	"time"
 )
 
-// availableKinds are those that can be made here: all of them, if root.
+// availableKinds returns the kinds that this machine allows: all of them for root.
 func availableKinds(t *testing.T) []Kind {
-	var able []Kind
+	var kinds []Kind
 	for _, kind := range []Kind{Namespaces, Loopback, InProcess} {
 		if _, err := chooseKind(t.Context(), Options{Kind: kind}); err == nil {
-			able = append(able, kind)
+			kinds = append(kinds, kind)
 		}
 	}
-	return able
+	return kinds
 }
 
-// eachKind runs the test on a field of every kind.
+// eachKind runs the test on a cluster of every kind that this machine allows.
 func eachKind(t *testing.T, o Options, test func(*testing.T, *Cluster)) {
 	for _, kind := range availableKinds(t) {
 		t.Run(string(kind), func(t *testing.T) {
@@ -38,13 +38,15 @@ func eachKind(t *testing.T, o Options, test func(*testing.T, *Cluster)) {
 	}
 }
 
-// needNamespaces is for what no other kind can show.
+// needNamespaces skips the test unless this machine allows kind Namespaces.
 func needNamespaces(t *testing.T) {
 	if err := checkNamespaces(t.Context()); err != nil {
 		t.Skip(err)
 	}
 }
 
+// output runs a command and returns its standard output without the last newline. If the command fails, so
+// does the test.
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var stderr strings.Builder
@@ -56,7 +58,7 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-// contextBeforeDeadline gives up in good time before the test's own deadline.
+// contextBeforeDeadline returns a context that ends after five minutes, before the test binary's own timeout.
 func contextBeforeDeadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
@@ -96,7 +98,7 @@ func TestAlias(t *testing.T) {
 	})
 }
 
-// A host is told from the others by all that a launcher may ask for.
+// Hosts differ in everything by which a launcher may identify them.
 func TestHostsDiffer(t *testing.T) {
 	needNamespaces(t)
 	f := New(t, Options{Hosts: 3})
@@ -127,7 +129,7 @@ func TestHostsDiffer(t *testing.T) {
 	}
 }
 
-func TestOfOurFilesOnlyBuildIsThere(t *testing.T) {
+func TestHostsSeeBuildButNotBin(t *testing.T) {
 	needNamespaces(t)
 	repo, err := Repo()
 	if err != nil {
@@ -172,7 +174,7 @@ func TestLoginShellAndSSHDConfig(t *testing.T) {
 	}
 }
 
-// The sessions of a host are listed with what they have left behind.
+// Processes lists processes that a session has left behind.
 func TestProcesses(t *testing.T) {
 	eachKind(t, Options{Hosts: 2}, func(t *testing.T, f *Cluster) {
 		output(t, f.Command(contextBeforeDeadline(t), nil, "ssh", "n1", "setsid sleep 1000 </dev/null >/dev/null 2>&1 &"))
@@ -279,7 +281,7 @@ func TestFirewall(t *testing.T) {
 func TestDownLeavesNothing(t *testing.T) {
 	eachKind(t, Options{Hosts: 3}, func(t *testing.T, f *Cluster) {
 		before := mountsAndInterfaces(t)
-		// On the head, in a host and behind its sshd: what may survive.
+		// Processes that could survive: on the head, in a host, and started by a session of sshd.
 		stray := f.Command(context.Background(), nil, "sleep", "1000")
 		inside := f.On(context.Background(), "n2", "sleep", "1000")
 		for _, cmd := range []*exec.Cmd{stray, inside} {
@@ -287,7 +289,7 @@ func TestDownLeavesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if f.Kind != Namespaces {
-				// Commands on this machine are their starter's affair.
+				// Down does not kill commands on this machine.
 				cmd.Process.Kill()
 			}
 		}
@@ -311,8 +313,8 @@ func TestDownLeavesNothing(t *testing.T) {
 	})
 }
 
-// leftovers are the processes that carry the field's mark or name its files, or are one
-// of the first processes of its hosts.
+// leftovers returns the processes that have the cluster's mark, name its state folder in their
+// arguments, or are process 1 of one of its hosts.
 func leftovers(t *testing.T, state string, hosts []Host) []Process {
 	all, err := processes()
 	if err != nil {
@@ -334,7 +336,7 @@ func leftovers(t *testing.T, state string, hosts []Host) []Process {
 	return left
 }
 
-// mountsAndInterfaces lists mounts and network interfaces outside of all fields.
+// mountsAndInterfaces returns the mounts and network interfaces of the machine, outside of all clusters.
 func mountsAndInterfaces(t *testing.T) string {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -352,7 +354,8 @@ func mountsAndInterfaces(t *testing.T) string {
 	return b.String()
 }
 
-// makerVar makes the test binary a process that makes a field and is killed.
+// makerVar is the environment variable that makes the test binary create a cluster and wait to be killed. Its value is
+// the kind.
 const makerVar = "FIELD_TEST_MAKER"
 
 func TestMain(m *testing.M) {
@@ -367,7 +370,7 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if testing.Short() {
-		fmt.Println("field: left out by -short")
+		fmt.Println("testbed: left out by -short")
 		return
 	}
 	os.Exit(m.Run())
@@ -376,7 +379,7 @@ func TestMain(m *testing.M) {
 func TestKilledMakerLeavesNothing(t *testing.T) {
 	for _, kind := range availableKinds(t) {
 		if kind == InProcess {
-			continue // its servers are the maker
+			continue // its servers run in the killed process itself
 		}
 		t.Run(string(kind), func(t *testing.T) {
 			maker := exec.Command("/proc/self/exe")
@@ -420,15 +423,15 @@ func TestKilledMakerLeavesNothing(t *testing.T) {
 	}
 }
 
-// Fields do not meet, and one name is one field.
-func TestSeveralFields(t *testing.T) {
+// Two clusters do not disturb each other, and a name can be used only once.
+func TestSeveralClusters(t *testing.T) {
 	eachKind(t, Options{Hosts: 1, Name: fmt.Sprintf("twin%d", os.Getpid())}, func(t *testing.T, f *Cluster) {
 		other := New(t, Options{Hosts: 1, Kind: f.Kind})
 		output(t, f.Command(contextBeforeDeadline(t), nil, "ssh", "n1", "true"))
 		output(t, other.Command(contextBeforeDeadline(t), nil, "ssh", "n1", "true"))
 		if again, err := Up(t.Context(), Options{Hosts: 1, Kind: f.Kind, Name: f.Name}); err == nil {
 			again.Down()
-			t.Errorf("two fields are called %q", f.Name)
+			t.Errorf("two clusters are called %q", f.Name)
 		}
 		opened, err := Open(f.Name)
 		if err != nil {
@@ -438,7 +441,7 @@ func TestSeveralFields(t *testing.T) {
 	})
 }
 
-func TestUpSaysWhatIsWrong(t *testing.T) {
+func TestUpReportsErrors(t *testing.T) {
 	for _, kind := range availableKinds(t) {
 		if kind == InProcess {
 			continue // has no sshd_config
@@ -471,8 +474,8 @@ func TestManyHosts(t *testing.T) {
 	})
 }
 
-// The reference: another launcher and a real MPI program find the field in order. Hydra
-// tells the ranks to use the hosts' names, which only hosts with namespaces have.
+// Hydra runs a real MPI program on a cluster. It tells the ranks to use the hosts' names, which
+// only hosts of kind Namespaces have.
 func TestHydra(t *testing.T) {
 	needNamespaces(t)
 	if _, err := exec.LookPath("mpiexec.hydra"); err != nil {

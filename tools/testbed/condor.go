@@ -13,23 +13,22 @@ import (
 )
 
 /*
-A field with HTCondor has, beside what every field has, a batch system of its own:
+CondorDir is the state folder's condor, as the head and the hosts see it. A test cluster with HTCondor also runs:
 
 	head   condor_master with collector, negotiator and schedd; condor_submit and condor_rm are called here
-	n1..   condor_master with startd; it starts a condor_starter for each job, and that the job's script
+	n1..   condor_master with startd; it starts a condor_starter for each job, which runs the job's script
 
 testdata/condor.sh has unpacked the programs into build/condor. The head and the hosts see them in /usr, with the libc
 that they need: an overlay lays build/condor/usr, and the configuration as /usr/local/etc/condor_config, over the
-machine's own /usr. All other files of the pool are below the folder condor of the state folder, which the head and the
-hosts see as CondorDir. HTCondor takes no jobs from root: the daemons and all jobs run as CondorUser. A host claims
-two CPUs, whatever the machine has.
+machine's own /usr. All other files of the pool are in CondorDir. HTCondor takes no jobs from root: the daemons and
+all jobs run as CondorUser. Each host offers two CPUs, whatever the machine has.
 */
 const CondorDir = "/usr/local/condor"
 
-// CondorJobs is a folder of CondorUser's that the head and all hosts see.
+// CondorJobs is a folder that CondorUser owns and that the head and all hosts see.
 const CondorJobs = CondorDir + "/jobs"
 
-// CondorUser is the user whose pool it is, CondorUID their number.
+// CondorUser is the user that runs HTCondor's daemons and jobs, CondorUID its user ID.
 const (
 	CondorUser = "somebody"
 	CondorUID  = 64123
@@ -42,10 +41,10 @@ var (
 	condorScript string
 )
 
-// condorUsr is where testdata/condor.sh unpacks to, below the root of the repository.
+// condorUsr is the folder to which testdata/condor.sh unpacks HTCondor, relative to the root of the repository.
 const condorUsr = "build/condor/usr"
 
-// NoCondor says why this machine cannot have a field with HTCondor; nil: it can, as root.
+// NoCondor returns why this machine cannot run a test cluster with HTCondor, or nil if root can.
 func NoCondor() error {
 	repo, err := Repo()
 	if err != nil {
@@ -57,21 +56,21 @@ func NoCondor() error {
 	return nil
 }
 
-// condorFiles are those of the state folder's condor.
+// condorFiles returns the files of the folder condor of the state folder.
 func (f *Cluster) condorFiles() []file {
 	return []file{
 		{"condor/start.sh", 0o644, condorScript},
 		{"condor/usr/local/etc/condor_config", 0o644, condorConfig},
-		{"condor/usr/local/condor/README", 0o644, "The field's folder condor is mounted here.\n"},
+		{"condor/usr/local/condor/README", 0o644, "The folder condor of the cluster's state folder is mounted here.\n"},
 	}
 }
 
-// condorPasswd is the line of CondorUser in /etc/passwd.
+// condorPasswd returns the line of CondorUser in /etc/passwd.
 func condorPasswd() string {
 	return fmt.Sprintf("%s:x:%[2]d:%[2]d::%s/home:/bin/sh\n", CondorUser, CondorUID, CondorDir)
 }
 
-// upCondor starts the daemons, and waits until all hosts are there for jobs.
+// upCondor starts the daemons, and waits until all hosts can take jobs.
 func (f *Cluster) upCondor(ctx context.Context) error {
 	for _, host := range append(strings.Split(f.Names(), ","), Head) {
 		if err := runWithOutput(f.On(ctx, host, "/bin/sh", CondorDir+"/start.sh")); err != nil {
@@ -88,7 +87,7 @@ func (f *Cluster) upCondor(ctx context.Context) error {
 	})
 }
 
-// isCondorDaemon knows HTCondor's daemons of a host by the names under which they run.
+// isCondorDaemon reports whether name, a process's first argument, is a daemon of HTCondor that runs on a host.
 func isCondorDaemon(name string) bool {
 	return slices.Contains([]string{"condor_master", "condor_procd", "condor_shared_port", "condor_startd"}, name)
 }

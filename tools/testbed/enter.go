@@ -17,22 +17,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Environ is the environment of a command on the head: ours, without what would lead an
-// SSH client to keys of the machine, with the head's home and what is given, which wins.
-// Hosts that are this machine have a ledger of their own all the same: the state folder.
+// Environ returns the environment for a command on the head: that of this process without
+// SSH_ variables, which would lead an SSH client to keys of the machine, and with the head's
+// HOME. Assignments in more replace others. Unless the kind is Namespaces, MPIEXEC_LEDGER is
+// set to the state folder, so that the cluster has a ledger of its own.
 func (f *Cluster) Environ(more ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })
 	if f.Kind == Namespaces {
 		env = replaceAssignments(env, "HOME="+HomeDir())
 	} else {
-		// The configuration of ssh would be that of the account, whatever HOME says.
+		// Without the variable, the ssh configuration would be the user's own, whatever HOME is.
 		env = replaceAssignments(env, "HOME="+f.Home, "MPIEXEC_SSH_CONFIG="+filepath.Join(f.Home, ".ssh", "config"), "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
 	}
 	return replaceAssignments(env, more...)
 }
 
-// replaceAssignments puts assignments in the place of others to the same variables: of two the first
-// counts for most programs.
+// replaceAssignments removes assignments to the same variables from env and appends the new ones. If a variable were
+// there twice, most programs would use the first.
 func replaceAssignments(env []string, assignments ...string) []string {
 	for _, assignment := range assignments {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -42,8 +43,8 @@ func replaceAssignments(env []string, assignments ...string) []string {
 	return env
 }
 
-// SSH is the ssh command of the head, for programs that look for it elsewhere than in
-// the PATH, as Hydra does.
+// SSH returns the name or path of the head's ssh command, for programs that do not look for
+// ssh in the PATH, such as Hydra.
 func (f *Cluster) SSH() string {
 	if f.Kind == Namespaces {
 		return "ssh"
@@ -51,9 +52,9 @@ func (f *Cluster) SSH() string {
 	return f.path("bin", "ssh")
 }
 
-// Command prepares a command on the head, in the working directory of this process.
-// Its environment is Environ(env...). Entering costs the start of nsenter(1), a
-// millisecond or two. Its process id is the command's own; cmd.Dir has no effect.
+// Command returns a command to be run on the head, in the working directory of this process.
+// Its environment is Environ(env...). It starts through nsenter(1), which takes a millisecond
+// or two and is then replaced: the process ID is the command's own. cmd.Dir has no effect.
 func (f *Cluster) Command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	if f.Kind == Namespaces {
@@ -70,43 +71,44 @@ func (f *Cluster) Command(ctx context.Context, env []string, name string, args .
 	return cmd
 }
 
+// isFile reports whether name is a regular file.
 func isFile(name string) bool {
 	st, err := os.Stat(name)
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Enter calls fn on a thread that is on the head, and returns when fn does. Processes
-// that fn starts itself, not in another goroutine, run on the head at no further cost;
-// give them Environ. Other kinds only have the environment. Files that fn opens are the head's too. What the standard library
-// does in other goroutines, as net.Dial, is not on the head.
+// Enter calls fn on a thread that has joined the head's namespaces, and returns when fn
+// returns. Processes that fn starts run on the head; give them Environ. Files that fn opens
+// are the head's. Other goroutines are not on the head, including those that functions of the
+// standard library start, such as net.Dial. With other kinds than Namespaces, Enter only calls
+// fn. It returns an error if fn ends its goroutine, as t.Fatal does.
 func (f *Cluster) Enter(fn func()) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
 		if f.Kind == Namespaces && unix.Gettid() == unix.Getpid() {
-			// The main thread never ends, and what it sees is what /proc/self shows. While
-			// it is ours, the goroutine below gets another one.
+			// The main thread never ends, and /proc/self shows its namespaces. While this goroutine
+			// is locked to it, the goroutine below gets another thread.
 			done <- f.Enter(fn)
 			runtime.UnlockOSThread()
 			return
 		}
-		err := errors.New("field: the function did not return")
+		err := errors.New("testbed: the function did not return")
 		defer func() { done <- err }() // also if fn ends the goroutine, as t.Fatal does
-		// From here on never unlocked: the thread ends with the goroutine, nobody else
-		// gets it.
+		// The thread is never unlocked, so it ends with the goroutine and is not reused.
 		if f.Kind == Namespaces {
 			if err = f.setns(); err != nil {
 				return
 			}
 		}
-		err = errors.New("field: the function did not return")
+		err = errors.New("testbed: the function did not return")
 		fn()
 		err = nil
 	}()
 	return <-done
 }
 
-// setns moves the calling thread to the head.
+// setns moves the calling thread to the head's namespaces.
 func (f *Cluster) setns() error {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -114,7 +116,7 @@ func (f *Cluster) setns() error {
 	}
 	fd, err := unix.PidfdOpen(f.HeadPID, 0)
 	if err != nil {
-		return fmt.Errorf("field %s: head: %w", f.Name, err)
+		return fmt.Errorf("test cluster %s: head: %w", f.Name, err)
 	}
 	defer unix.Close(fd)
 	// A thread that shares its working directory with others cannot change the mount
@@ -128,9 +130,10 @@ func (f *Cluster) setns() error {
 	return unix.Chdir(wd)
 }
 
-// On prepares a command inside a host, in its home, as root and not through ssh. With
-// the other kinds it runs on this machine as the current user, with the host's $HOME
-// and mark. Killing the command's process does not reach into a host's PID namespace.
+// On returns a command to be run inside a host, or on the head, without ssh. It runs as root
+// in the host's home. With other kinds than Namespaces it runs on this machine as the current
+// user, with the host's $HOME and mark. Killing the command's process does not kill processes
+// in the host's PID namespace.
 func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	if host == Head {
 		return f.Command(ctx, nil, name, args...)
@@ -154,7 +157,7 @@ func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *ex
 	return cmd
 }
 
-// Root is the root of a host's file system, or the head's, as seen from outside.
+// Root returns the path of the root of a host's or the head's file system, as seen from outside.
 func (f *Cluster) Root(host string) string {
 	if f.Kind != Namespaces {
 		return "/"

@@ -15,13 +15,14 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// A file is one file of the state folder, by its name below it.
+// A file is a file of the state folder; name is relative to the folder.
 type file struct {
 	name string
 	mode os.FileMode
 	text string
 }
 
+// writeFiles writes the files, with all folders, to the state folder.
 func (f *Cluster) writeFiles(files []file) error {
 	for _, w := range files {
 		name := f.path(w.name)
@@ -35,8 +36,8 @@ func (f *Cluster) writeFiles(files []file) error {
 	return nil
 }
 
-// newKey makes an ed25519 pair: the private key as OpenSSH keeps it, the public one as
-// in authorized_keys, without a line end.
+// newKey generates an ed25519 key pair: the private key in OpenSSH's format, the public key as
+// a line of authorized_keys without the newline.
 func newKey(comment string) (private, public string, err error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -54,8 +55,8 @@ func newKey(comment string) (private, public string, err error) {
 	return string(pem.EncodeToMemory(block)), line, nil
 }
 
-// startupFiles is what a login on a host reads: nothing. What a machine's own files do at
-// each login would drown every measurement.
+// startupFiles returns the shell startup files of a home: they contain only a comment. The
+// machine's own files would take time at each login and distort measurements.
 func startupFiles(dir string) []file {
 	return []file{
 		{dir + "/.bashrc", 0o644, "# a host of a test field\n"},
@@ -63,8 +64,8 @@ func startupFiles(dir string) []file {
 	}
 }
 
-// homeFiles fills the head's home: key, configuration, known hosts, and for a shared
-// home what the hosts need. userKey is private, userPub public.
+// homeFiles returns the files of the head's home: key, ssh configuration, known hosts, and
+// authorized_keys for a shared home. userKey is the private key, userPub the public key.
 func (f *Cluster) homeFiles(o Options, userKey, userPub string) []file {
 	return append(startupFiles("home"),
 		file{"home/.ssh/id_ed25519", 0o600, userKey},
@@ -75,8 +76,9 @@ func (f *Cluster) homeFiles(o Options, userKey, userPub string) []file {
 	)
 }
 
-// knownHosts has an entry for each name and address a client may look up. OpenSSH looks
-// up "[addr]:port" where the port is not 22, and for a name of /etc/hosts both.
+// knownHosts returns a known_hosts file with the name and the address of each host. OpenSSH
+// looks up "[addr]:port" if the port is not 22, and both name and address for a name in
+// /etc/hosts.
 func knownHosts(hosts []Host, hash bool) string {
 	var b strings.Builder
 	for _, h := range hosts {
@@ -91,9 +93,9 @@ func knownHosts(hosts []Host, hash bool) string {
 	return b.String()
 }
 
-// sshConfig is the head's ~/.ssh/config. Hosts with an address and name of their own
-// need no entry; the others are aliases. ssh takes its home from the user database, not
-// from $HOME, so the files are named.
+// sshConfig returns the head's ~/.ssh/config. Hosts of kind Namespaces need no entry; the
+// others get an alias. ssh takes its home from the user database, not from $HOME, so an alias
+// names the key and known_hosts files.
 func (f *Cluster) sshConfig(o Options) string {
 	var b strings.Builder
 	b.WriteString(o.SSHConfig)
@@ -106,7 +108,7 @@ func (f *Cluster) sshConfig(o Options) string {
 	return b.String()
 }
 
-// aliasEntry is the entry of an ssh configuration that makes names mean this host.
+// aliasEntry returns the entry of an ssh configuration that makes names aliases of this host.
 func (f *Cluster) aliasEntry(h Host, names ...string) string {
 	text := fmt.Sprintf("Host %s\n\tHostName %s\n\tPort %d\n", strings.Join(names, " "), h.Addr, h.Port)
 	if f.Kind == Namespaces {
@@ -117,7 +119,8 @@ func (f *Cluster) aliasEntry(h Host, names ...string) string {
 		filepath.Join(dir, "id_ed25519"), filepath.Join(dir, "known_hosts"))
 }
 
-// AddAlias makes names mean the host, for everybody who reads the head's ssh configuration.
+// AddAlias makes names aliases of a host, for all programs that read the head's ssh
+// configuration.
 func (f *Cluster) AddAlias(host string, names ...string) error {
 	h, err := f.Host(host)
 	if err != nil {
@@ -131,8 +134,8 @@ func (f *Cluster) AddAlias(host string, names ...string) error {
 	return os.WriteFile(name, append([]byte(f.aliasEntry(h, names...)), old...), 0o600)
 }
 
-// sshdConfig is the configuration of one host's sshd, whose files are in dir. OpenSSH
-// takes the first value of each keyword, so the caller's lines come first.
+// sshdConfig returns the configuration of one host's sshd, whose files are in dir. OpenSSH
+// uses the first value of each keyword, so the lines of o come first.
 func (f *Cluster) sshdConfig(o Options, h Host, dir string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -154,15 +157,15 @@ func (f *Cluster) sshdConfig(o Options, h Host, dir string) string {
 	if f.Kind == Namespaces {
 		return b.String()
 	}
-	// The home of the field lies where sshd's StrictModes finds fault with the folders
-	// above it. The mark tells the processes of the hosts apart.
+	// StrictModes would reject the cluster's home because of the folders above it. The
+	// mark identifies the host of a process.
 	line("StrictModes no")
 	line("AuthorizedKeysFile %s", filepath.Join(f.Home, ".ssh", "authorized_keys"))
 	line("SetEnv %s=%s HOME=%s", markName, f.markOf(h.Name), f.hostHome(o, h.Name))
 	return b.String()
 }
 
-// hostHome is the $HOME of a host that shares its disk with all others.
+// hostHome returns the $HOME of a host, unless the kind is Namespaces.
 func (f *Cluster) hostHome(o Options, host string) string {
 	if o.SharedHome {
 		return f.Home
@@ -170,7 +173,8 @@ func (f *Cluster) hostHome(o Options, host string) string {
 	return f.path("hosts", host, "home")
 }
 
-// hostFiles are the files of the folder of one host; dir is where its sshd finds them.
+// hostFiles returns the files of host i's folder and sets the host's Key. dir is the folder's
+// path as the host's sshd sees it.
 func (f *Cluster) hostFiles(o Options, i int, dir string) ([]file, error) {
 	h := &f.Hosts[i]
 	key, public, err := newKey("root@" + h.Name)

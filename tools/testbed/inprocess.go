@@ -14,7 +14,7 @@ import (
 	"remshell/test/sshtest"
 )
 
-// upInProcess serves each host from this process, which must stay.
+// upInProcess starts an SSH server for each host in this process. The cluster ends with it.
 func (f *Cluster) upInProcess(o Options) error {
 	lock, err := f.lock()
 	if err != nil {
@@ -22,7 +22,7 @@ func (f *Cluster) upInProcess(o Options) error {
 	}
 	f.owner.stop = append(f.owner.stop, lock.Close)
 	if sid, err := unix.Getsid(0); err == nil && sid == os.Getpid() {
-		f.ProcessGroup = sid // so that another process can take the field down
+		f.ProcessGroup = sid // so that another process can take the cluster down
 	}
 	if err := f.freePorts(o.Hosts); err != nil {
 		return err
@@ -38,6 +38,7 @@ func (f *Cluster) upInProcess(o Options) error {
 	return nil
 }
 
+// serve starts the SSH server of one host; stopOwned closes it.
 func (f *Cluster) serve(o Options, h Host) error {
 	text, err := os.ReadFile(f.path("hosts", h.Name, "ssh_host_ed25519_key"))
 	if err != nil {

@@ -10,39 +10,40 @@ import (
 	"os/exec"
 )
 
-// A hintError is an error with what to do about it.
+// A hintError is an error with a hint: what the user can do about it.
 type hintError struct{ err, hint string }
 
 func (e *hintError) Error() string { return e.err }
 func (e *hintError) Hint() string  { return e.hint }
 
-// ErrNeedsProcess is the error of Up for a field to be kept, where only the kind can be made
-// that ends with its process.
-var ErrNeedsProcess = errors.New("field: servers in this process cannot outlive it")
+// ErrNeedsProcess is returned by Up if Options.Keep is set, but this machine allows only kind
+// InProcess, which ends with the process.
+var ErrNeedsProcess = errors.New("testbed: servers in this process cannot outlive it")
 
-// chooseKind returns the kind asked for, if it can be made here, or the best that can.
+// chooseKind returns o.Kind, or for Best the first kind that this machine allows. It returns an error if this machine
+// does not allow it.
 func chooseKind(ctx context.Context, o Options) (Kind, error) {
-	able := map[Kind]error{
+	problems := map[Kind]error{
 		Namespaces: checkNamespaces(ctx),
 		Loopback:   checkSSHD(),
 		InProcess:  checkInProcess(o),
 	}
 	if o.Kind != Best {
-		if _, known := able[o.Kind]; !known {
-			return "", fmt.Errorf("field: unknown kind %q", o.Kind)
+		if _, known := problems[o.Kind]; !known {
+			return "", fmt.Errorf("testbed: unknown kind %q", o.Kind)
 		}
-		return o.Kind, able[o.Kind]
+		return o.Kind, problems[o.Kind]
 	}
 	for _, kind := range []Kind{Namespaces, Loopback, InProcess} {
-		if able[kind] == nil {
+		if problems[kind] == nil {
 			return kind, nil
 		}
 	}
-	return "", fmt.Errorf("field: none of the kinds can be made here: %w",
-		errors.Join(able[Namespaces], able[Loopback], able[InProcess]))
+	return "", fmt.Errorf("testbed: this machine allows no kind of test cluster: %w",
+		errors.Join(problems[Namespaces], problems[Loopback], problems[InProcess]))
 }
 
-// sshdPath returns "" when there is none. sshd insists on being started by its full name.
+// sshdPath returns the path of sshd, or "" if there is none. sshd must be started by its full path.
 func sshdPath() string {
 	for _, name := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd", "sshd"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -52,34 +53,37 @@ func sshdPath() string {
 	return ""
 }
 
+// checkSSHD returns an error if this machine has no sshd.
 func checkSSHD() error {
 	if sshdPath() == "" {
-		return &hintError{"field: no sshd", "install openssh-server, or run as root: testdata/install.sh"}
+		return &hintError{"testbed: no sshd", "install openssh-server, or run as root: testdata/install.sh"}
 	}
 	return nil
 }
 
+// checkNamespaces returns an error if this process cannot create the hosts' namespaces.
 func checkNamespaces(ctx context.Context) error {
 	if os.Geteuid() != 0 {
-		return &hintError{"field: hosts with namespaces of their own need root", "run as root"}
+		return &hintError{"testbed: hosts with namespaces of their own need root", "run as root"}
 	}
 	if err := checkSSHD(); err != nil {
 		return err
 	}
 	for _, tool := range []string{"unshare", "nsenter", "ip"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return &hintError{"field: no " + tool, "run: testdata/install.sh"}
+			return &hintError{"testbed: no " + tool, "run: testdata/install.sh"}
 		}
 	}
-	// Root of a container often may not.
+	// Root in a container often lacks the permission.
 	cmd := exec.CommandContext(ctx, "unshare", "--net", "--uts", "--pid", "--ipc", "--mount", "--fork",
 		"mount", "-t", "proc", "field", "/proc")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("field: cannot make namespaces here: %w: %s", err, out)
+		return fmt.Errorf("testbed: cannot make namespaces here: %w: %s", err, out)
 	}
 	return nil
 }
 
+// checkInProcess returns ErrNeedsProcess if the cluster is to outlive this process.
 func checkInProcess(o Options) error {
 	if o.Keep {
 		return ErrNeedsProcess

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// toolTimeout is how long ip(8) and nft(8) may take.
+// toolTimeout limits one run of ip(8) or nft(8).
 const toolTimeout = 20 * time.Second
 
-// SetLink takes a host's link down or up at the head's end. As with a pulled cable, the
-// host keeps its address, nothing arrives and no connection is told. A link that
-// comes up carries after a second or two.
+// SetLink takes the head's end of a host's link up or down. When it is down, the host keeps
+// its address, packets are lost and connections get no error, as with a pulled cable. A link
+// carries packets again a second or two after it is set up. Namespaces only.
 func (f *Cluster) SetLink(host string, up bool) error {
 	if f.Kind != Namespaces {
 		return f.unsupported("link of " + host)
@@ -27,9 +27,9 @@ func (f *Cluster) SetLink(host string, up bool) error {
 	return f.runTool(Head, "", "ip", "link", "set", host, state)
 }
 
-// Block has the host's firewall drop what comes in, except over its loopback. With open
-// ports, connections to these and answers to the host's own pass. Without, nothing
-// does, established connections included: a black hole.
+// Block makes the host's firewall drop all incoming packets, except over its loopback. If
+// ports are given, packets to these ports and of established connections pass. If none are
+// given, even established connections are cut off. Namespaces only.
 func (f *Cluster) Block(host string, open ...int) error {
 	var rules strings.Builder
 	rules.WriteString("table inet field\ndelete table inet field\ntable inet field {\n" +
@@ -44,11 +44,12 @@ func (f *Cluster) Block(host string, open ...int) error {
 	return f.firewall(host, rules.String())
 }
 
-// Unblock removes what Block has set up.
+// Unblock removes the rules that Block has set.
 func (f *Cluster) Unblock(host string) error {
 	return f.firewall(host, "table inet field\ndelete table inet field\n")
 }
 
+// firewall runs nft(8) on a host with these rules.
 func (f *Cluster) firewall(host, rules string) error {
 	if f.Kind != Namespaces {
 		return f.unsupported("firewall of " + host)
@@ -56,6 +57,7 @@ func (f *Cluster) firewall(host, rules string) error {
 	return f.runTool(host, rules, "nft", "-f", "-")
 }
 
+// runTool runs a command on a host, or on the head, with stdin as its input.
 func (f *Cluster) runTool(host, stdin, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), toolTimeout)
 	defer cancel()
@@ -64,7 +66,7 @@ func (f *Cluster) runTool(host, stdin, name string, args ...string) error {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("field %s: %s: %s: %w: %s", f.Name, host, name, err, bytes.TrimSpace(out.Bytes()))
+		return fmt.Errorf("test cluster %s: %s: %s: %w: %s", f.Name, host, name, err, bytes.TrimSpace(out.Bytes()))
 	}
 	return nil
 }

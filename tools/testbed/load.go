@@ -11,34 +11,34 @@ import (
 	"time"
 )
 
-// All hosts run on the one kernel of this machine, which has one load average for all.
-// With Options.LoadEvery each host of kind Namespaces gets a /proc/loadavg of its own, the
-// field's stand-in for a kernel of its own:
+// All hosts run on this machine's kernel, which has one load average for all. With
+// Options.LoadEvery, each host of kind Namespaces gets its own /proc/loadavg, computed by this
+// package:
 //
 //	busy loop in the host --> state R in the host's /proc --count--> load --> hostDir/loadavg
 //	                                                    (the kernel's formula)      | bind mount
-//	                                                             who asks <-- /proc/loadavg
+//	                                                               reader <-- /proc/loadavg
 //
-// What is counted is real: the threads of the host's PID namespace that run, want to run,
-// or wait uninterruptibly. Only the clock is ours: the kernel counts every 5 seconds, so
-// with LoadEvery of 50 ms a minute's load takes 0.6 s.
+// The count is real: threads of the host's PID namespace that are running, runnable or in
+// uninterruptible sleep. Only the interval differs. The kernel counts every 5 seconds, so with
+// LoadEvery of 50 ms the load average of a minute takes 0.6 s.
 
-// loadFile is the file of a host that lies over its /proc/loadavg.
+// loadFile is the name of a host's file that is mounted over its /proc/loadavg.
 const loadFile = "loadavg"
 
-// loadWidth keeps the file's size, so that no reader sees half of a line.
+// loadWidth is the length of the line in loadFile. The file's size is constant, so that no reader sees a partial line.
 const loadWidth = 60
 
-// The kernel's fixed point and its decay in 5 seconds, for averages over 1, 5 and 15
+// The kernel's fixed-point one and decay factors for 5 seconds, for averages over 1, 5 and 15
 // minutes (include/linux/sched/loadavg.h).
 const fixedOne = 1 << 11
 
 var decays = [3]int{1884, 2014, 2037}
 
-// averages are the loads of 1, 5 and 15 minutes in parts of fixedOne.
+// averages are the load averages over 1, 5 and 15 minutes, in units of 1/fixedOne.
 type averages [3]int
 
-// next is calc_load of the kernel, for all three.
+// next returns the averages after 5 more seconds with this many active threads (the kernel's calc_load).
 func (a averages) next(active int) averages {
 	for i, decay := range decays {
 		load := a[i]*decay + active*fixedOne*(fixedOne-decay)
@@ -50,8 +50,8 @@ func (a averages) next(active int) averages {
 	return a
 }
 
-// line is what /proc/loadavg shows (loadavg_proc_show), always of the same width. The
-// kernel's last word, the pid given out last, is 0.
+// line returns the line of /proc/loadavg (loadavg_proc_show), padded to loadWidth. The last
+// field, in the kernel the most recent pid, is 0.
 func (a averages) line(active, threads int) string {
 	text := ""
 	for _, load := range a {
@@ -62,7 +62,7 @@ func (a averages) line(active, threads int) string {
 	return fmt.Sprintf("%-*s\n", loadWidth, text)
 }
 
-// loadFiles are the files to be mounted; the hosts start idle.
+// loadFiles returns the initial load file of each host, with averages of 0. It is nil if LoadEvery is 0.
 func (f *Cluster) loadFiles(o Options) (files []file) {
 	if o.LoadEvery == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (f *Cluster) loadFiles(o Options) (files []file) {
 	return files
 }
 
-// keepLoads renews the loads of all hosts until the field goes down.
+// keepLoads starts to update the load files of all hosts until Down. It does nothing if every is 0.
 func (f *Cluster) keepLoads(every time.Duration) {
 	if every == 0 {
 		return
@@ -90,7 +90,7 @@ func (f *Cluster) keepLoads(every time.Duration) {
 	})
 }
 
-// keepLoad renews one host's load. A host that is gone has none.
+// keepLoad updates one host's load file until end is closed or the host is gone.
 func (f *Cluster) keepLoad(h Host, every time.Duration, end <-chan struct{}) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -114,8 +114,8 @@ func (f *Cluster) keepLoad(h Host, every time.Duration, end <-chan struct{}) {
 	}
 }
 
-// countThreads counts what the kernel counts for its load (nr_running and
-// nr_uninterruptible), and all there is, in the PID namespace of a procfs.
+// countThreads counts the threads in the PID namespace of a procfs. active are those that the
+// kernel counts for its load average (nr_running and nr_uninterruptible).
 func countThreads(proc string) (active, all int) {
 	stats, _ := filepath.Glob(proc + "/[0-9]*/task/*/stat")
 	for _, name := range stats {

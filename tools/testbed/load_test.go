@@ -35,7 +35,7 @@ func TestLoadFormula(t *testing.T) {
 	}
 }
 
-// What one host is busy with shows there, and nowhere else.
+// A busy loop on one host raises the load average of that host only.
 func TestOwnLoad(t *testing.T) {
 	needNamespaces(t)
 	f := New(t, Options{Kind: Namespaces, Hosts: 2, LoadEvery: 20 * time.Millisecond})

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// upLoopback starts one sshd per host. A port that was free may be taken when sshd
-// wants it; sshd then says so in its log and the attempt ends with that.
+// upLoopback starts one sshd for each host. If another process has taken a port that was free,
+// sshd logs this and upLoopback returns sshd's message as an error.
 func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
@@ -22,7 +22,7 @@ func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 		return err
 	}
 	if os.Geteuid() == 0 {
-		// sshd of root insists on its privilege separation folder.
+		// As root, sshd requires its privilege separation folder.
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			return err
 		}
@@ -30,16 +30,16 @@ func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	if err := f.aliasFiles(o); err != nil {
 		return err
 	}
-	go3, pids, err := f.startKeeper(o, "/bin/sh", f.path("loopback.sh"))
+	linksReady, pids, err := f.startKeeper(o, "/bin/sh", f.path("loopback.sh"))
 	if err != nil {
 		return err
 	}
-	go3.Close()
+	linksReady.Close()
 	pids.Close()
 	return f.waitSSHD(ctx)
 }
 
-// freePorts gives each host an address and port that nobody listens on.
+// freePorts appends hosts to f.Hosts, each with an address and a port on which no process listens.
 func (f *Cluster) freePorts(hosts int) error {
 	for i := range hosts {
 		ln, err := listenLoopback(i)
@@ -53,8 +53,8 @@ func (f *Cluster) freePorts(hosts int) error {
 	return nil
 }
 
-// listenLoopback listens on a free port of the address of host i, counted from 0, or of
-// 127.0.0.1 where the others of 127.0.0.0/8 are not configured.
+// listenLoopback listens on a free port of host i's loopback address; i counts from 0. It uses
+// 127.0.0.1 if the machine has no other address of 127.0.0.0/8.
 func listenLoopback(i int) (net.Listener, error) {
 	addr := fmt.Sprintf("127.0.%d.%d:0", (i+2)>>8, (i+2)&255)
 	if ln, err := net.Listen("tcp4", addr); err == nil {
@@ -63,7 +63,7 @@ func listenLoopback(i int) (net.Listener, error) {
 	return net.Listen("tcp4", "127.0.0.1:0")
 }
 
-// aliasFiles writes the files of the kinds whose hosts are aliases of this machine.
+// aliasFiles writes the state folder of kinds Loopback and InProcess, whose hosts are aliases of this machine.
 func (f *Cluster) aliasFiles(o Options) error {
 	userKey, userPub, err := newKey("field")
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *Cluster) aliasFiles(o Options) error {
 	}
 	files = append(files, f.homeFiles(o, userKey, userPub)...)
 	files = append(files, file{"loopback.sh", 0o600, loopbackScript})
-	// For those who start ssh themselves: see sshConfig.
+	// For programs that start ssh themselves: ssh does not use $HOME (see sshConfig).
 	if ssh, err := exec.LookPath("ssh"); err == nil {
 		config := filepath.Join(f.Home, ".ssh", "config")
 		files = append(files, file{"bin/ssh", 0o700,

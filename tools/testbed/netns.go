@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// The scripts run with sh from the state folder, so that a killed go run or go test
-// leaves nothing they still read.
+// The scripts are copied to the state folder and run from there with sh, so that they do not
+// depend on temporary files of go run or go test.
 var (
 	//go:embed scripts/keeper.sh
 	keeperScript string
@@ -32,17 +32,17 @@ var (
 	loopbackScript string
 )
 
-// hostDir is where a host of kind Namespaces finds its own files.
+// hostDir is the folder in which a host of kind Namespaces sees its own files.
 const hostDir = "/run/field"
 
-// headAddr is outside of what MaxHosts hosts can reach.
+// headAddr is the head's address, which no host can have (see MaxHosts).
 const headAddr = "10.88.255.254"
 
-// upNamespaces makes the hosts in this order: the files; the head and the hosts, which
-// say their pids; a link for each, all by one run of ip(8); then each host brings its
-// link and sshd up on its own.
+// upNamespaces creates the hosts in this order. It writes the files, then starts the head and
+// the hosts, which report their pids. One run of ip(8) creates a link for each host. Then each
+// host brings up its link and sshd itself.
 func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // against what never comes
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // against a host that never starts
 	defer cancel()
 	for i := range o.Hosts {
 		addr := fmt.Sprintf("10.88.%d.%d", (i+1)>>8, (i+1)&255)
@@ -52,7 +52,7 @@ func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
 		return err
 	}
 	raiseNeighbourLimits(o.Hosts)
-	go3, pids, err := f.startKeeper(o, "unshare", "--net", "/bin/sh", f.path("keeper.sh"))
+	linksReady, pids, err := f.startKeeper(o, "unshare", "--net", "/bin/sh", f.path("keeper.sh"))
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
 	if err == nil {
 		err = f.linkHosts(ctx)
 	}
-	go3.Close()
+	linksReady.Close()
 	if err != nil {
 		return err
 	}
@@ -81,6 +81,7 @@ func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
 	return err
 }
 
+// netnsFiles writes all files of the state folder, and creates the repository's bin/ if it does not exist.
 func (f *Cluster) netnsFiles(o Options) error {
 	userKey, userPub, err := newKey("root@head")
 	if err != nil {
@@ -121,16 +122,16 @@ func (f *Cluster) netnsFiles(o Options) error {
 		file{"head.sh", 0o600, headScript},
 		file{"host.sh", 0o600, hostScript},
 	)
-	// What hides the repository's programs from the hosts needs a folder to hide.
+	// host.sh mounts a tmpfs over bin/, which must exist for that.
 	if err := os.MkdirAll(filepath.Join(f.Repo, "bin"), 0o755); err != nil {
 		return err
 	}
 	return f.writeFiles(files)
 }
 
-// etcFiles are the files of /etc that head and hosts see in place of the machine's: names
-// come from the hosts file and from nowhere else, root may log in with a key, and has the
-// login shell asked for.
+// etcFiles returns the files that head and hosts see in /etc in place of the machine's. Host
+// names come only from the hosts file. Root can log in with a key and has o.Shell as its login
+// shell.
 func (f *Cluster) etcFiles(o Options) ([]file, error) {
 	var hosts strings.Builder
 	fmt.Fprintf(&hosts, "127.0.0.1 localhost\n%s %s\n", headAddr, Head)
@@ -161,7 +162,8 @@ func (f *Cluster) etcFiles(o Options) ([]file, error) {
 	}, nil
 }
 
-// setColumn sets one column, counted from 0, of one user's line in a file like passwd.
+// setColumn sets one column of a user's line in a file such as passwd, and returns the new
+// text. Columns count from 0.
 func setColumn(text, user string, column int, value string) string {
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {
@@ -179,9 +181,9 @@ func setColumn(text, user string, column int, value string) string {
 	return strings.Join(lines, "")
 }
 
-// fstab lists what a host mounts, in this order: /run last, as it may cover the state
-// folder. The sources have a name of ours since mount(8) leaves out what it takes to be
-// mounted already.
+// fstab returns the mounts of a host, in order: /run comes last, as it may cover the state
+// folder. The source is called "field", because mount(8) skips mounts that seem to be there
+// already.
 func (f *Cluster) fstab(o Options) string {
 	// fstab(5): blanks in a path are written in octal.
 	quote := strings.NewReplacer(" ", `\040`, "\t", `\011`, `\`, `\134`).Replace
@@ -207,7 +209,7 @@ func (f *Cluster) fstab(o Options) string {
 	return strings.Join(lines, " 0 0\n") + " 0 0\n"
 }
 
-// HomeDir is root's home as ssh and sshd take it: from the user database.
+// HomeDir returns root's home from /etc/passwd, which ssh and sshd use too.
 func HomeDir() string {
 	passwd, _ := os.ReadFile("/etc/passwd")
 	for line := range strings.Lines(string(passwd)) {
@@ -218,9 +220,10 @@ func HomeDir() string {
 	return "/root"
 }
 
-// startKeeper starts what holds the field together. Closing go3 lets the
-// hosts proceed; from pids come lines "NAME PID".
-func (f *Cluster) startKeeper(o Options, name string, args ...string) (go3 io.Closer, pids io.ReadCloser, err error) {
+// startKeeper starts the keeper: the script keeper.sh or loopback.sh, which starts all other
+// processes of the cluster and removes its files when the process that called Up ends. From
+// pids come lines "NAME PID". The caller closes linksReady when the hosts have their links.
+func (f *Cluster) startKeeper(o Options, name string, args ...string) (linksReady io.Closer, pids io.ReadCloser, err error) {
 	lock, err := f.lock()
 	if err != nil {
 		return nil, nil, err
@@ -231,14 +234,14 @@ func (f *Cluster) startKeeper(o Options, name string, args ...string) (go3 io.Cl
 		return nil, nil, err
 	}
 	defer log.Close()
-	goRead, goWrite, err := os.Pipe()
+	linksRead, linksWrite, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer goRead.Close()
+	defer linksRead.Close()
 	out, outWrite, err := os.Pipe()
 	if err != nil {
-		goWrite.Close()
+		linksWrite.Close()
 		return nil, nil, err
 	}
 	defer outWrite.Close()
@@ -247,12 +250,12 @@ func (f *Cluster) startKeeper(o Options, name string, args ...string) (go3 io.Cl
 	cmd.Env = f.keeperEnv(o)
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = outWrite, log
-	cmd.ExtraFiles = []*os.File{goRead, lock}
+	cmd.ExtraFiles = []*os.File{linksRead, lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if !o.Keep {
 		var in *os.File
 		if in, f.owner.keeperInput, err = os.Pipe(); err != nil {
-			goWrite.Close()
+			linksWrite.Close()
 			out.Close()
 			return nil, nil, err
 		}
@@ -260,14 +263,15 @@ func (f *Cluster) startKeeper(o Options, name string, args ...string) (go3 io.Cl
 		cmd.Stdin = in
 	}
 	if err := cmd.Start(); err != nil {
-		goWrite.Close()
+		linksWrite.Close()
 		out.Close()
 		return nil, nil, err
 	}
 	f.owner.keeper, f.ProcessGroup = cmd, cmd.Process.Pid
-	return goWrite, out, nil
+	return linksWrite, out, nil
 }
 
+// keeperEnv returns the environment of the keeper's script.
 func (f *Cluster) keeperEnv(o Options) []string {
 	flag := map[bool]string{true: "yes"}
 	return []string{
@@ -279,7 +283,7 @@ func (f *Cluster) keeperEnv(o Options) []string {
 	}
 }
 
-// readPIDs takes the lines "NAME PID" of the head and of all hosts.
+// readPIDs reads the lines "NAME PID" of the head and all hosts, and sets HeadPID and each host's Init.
 func (f *Cluster) readPIDs(ctx context.Context, pids io.ReadCloser) error {
 	defer context.AfterFunc(ctx, func() { pids.Close() })()
 	byName := map[string]*int{Head: &f.HeadPID}
@@ -301,13 +305,13 @@ func (f *Cluster) readPIDs(ctx context.Context, pids io.ReadCloser) error {
 	return nil
 }
 
-// linkHosts gives each host its end of a link to the head's bridge.
+// linkHosts creates a veth link for each host: one end on the head's bridge, the other in the host.
 func (f *Cluster) linkHosts(ctx context.Context) error {
 	var batch bytes.Buffer
 	for _, h := range f.Hosts {
 		fmt.Fprintf(&batch, "link add %s master br0 up type veth peer name eth0 netns %d\n", h.Name, h.Init)
 	}
-	// Only the network namespace: the pids are those of this one.
+	// It enters only the network namespace, because the pids are those of this PID namespace.
 	cmd := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(f.HeadPID), "--net", "ip", "-batch", "-")
 	cmd.Stdin = &batch
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -316,7 +320,7 @@ func (f *Cluster) linkHosts(ctx context.Context) error {
 	return nil
 }
 
-// waitSSHD waits until every sshd has written its pid file, which it does after listen.
+// waitSSHD waits until the sshd of every host has written its pid file, which it does after listen(2).
 func (f *Cluster) waitSSHD(ctx context.Context) error {
 	for _, h := range f.Hosts {
 		pidFile := f.path("hosts", h.Name, "sshd.pid")
@@ -336,13 +340,13 @@ func (f *Cluster) waitSSHD(ctx context.Context) error {
 	return nil
 }
 
-// stillStarting returns an error when there is nothing left to wait for.
+// stillStarting returns an error if the host has ended or its sshd has logged an error.
 func (f *Cluster) stillStarting(h Host) error {
 	if f.Kind == Namespaces {
 		_, err := os.Stat("/proc/" + strconv.Itoa(h.Init))
 		return err
 	}
-	// A listening sshd says nothing but that it listens.
+	// An sshd that starts without an error logs only that it listens.
 	text, _ := os.ReadFile(f.path("hosts", h.Name, "sshd.log"))
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(line, "Server listening") {
@@ -352,10 +356,10 @@ func (f *Cluster) stillStarting(h Host) error {
 	return nil
 }
 
-// raiseNeighbourLimits makes room for what all hosts know of all others: the table is
-// one for all network namespaces (ip-sysctl: neigh/default/gc_thresh1..3), and a full
-// one shows as connections that fail at random. Without permission, as in a container,
-// it stays as it is.
+// raiseNeighbourLimits raises the limits of the kernel's neighbour table so that each host can
+// have an entry for each other host. All network namespaces share the table (ip-sysctl:
+// neigh/default/gc_thresh1..3); if it is full, connections fail at random. Without permission,
+// as in a container, the limits stay as they are.
 func raiseNeighbourLimits(hosts int) {
 	need := 2 * (hosts + 1) * (hosts + 1)
 	for i, want := range []int{need, 2 * need, 4 * need} {

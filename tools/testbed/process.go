@@ -15,25 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is one running process, with its pid as seen by us.
+// A Process is a running process. Its pids are those of this process's PID namespace.
 type Process struct {
 	PID, Parent int
 	UID         int
 	Args        []string
 }
 
-// markName is the environment variable that tells the hosts of one machine apart; its
-// value is mark.
+// markName is the environment variable that identifies the host of a process, where hosts
+// share one PID namespace. Its value is the host's mark (see markOf).
 const markName = "REMSHELL_FIELD"
 
+// markOf returns a host's mark. With host "" it is the common prefix of all marks of the cluster.
 func (f *Cluster) markOf(host string) string { return f.State + ":" + host }
 
-// Processes lists what runs on a host, sessions of its sshd included, but neither its
-// process 1 and what it waits for nor the listening sshd nor a batch system's daemon nor the dead that nobody has waited for.
+// Processes returns the processes of a host, including the sessions of its sshd. It leaves out
+// process 1 and its sleep, the listening sshd, daemons of a batch system, and zombies.
 //
-// With the other kinds it is what a session of the host has started: whatever has the
-// host's mark in its environment, or an ancestor that has it. A process that has lost
-// both, an orphan with a changed environment, is not found.
+// With other kinds than Namespaces, it returns the processes that have the host's mark in their
+// environment, or an ancestor that has it. It does not find an orphan with a changed
+// environment.
 func (f *Cluster) Processes(host string) ([]Process, error) {
 	h, err := f.Host(host)
 	if err != nil {
@@ -47,7 +48,7 @@ func (f *Cluster) Processes(host string) ([]Process, error) {
 	if f.Kind == Namespaces {
 		space := namespace(h.Init, "pid")
 		if space == "" {
-			return nil, errors.New("field " + f.Name + ": " + host + ": is gone")
+			return nil, errors.New("test cluster " + f.Name + ": " + host + ": is gone")
 		}
 		on = func(p Process) bool {
 			return p.PID != h.Init && !isInitChild(p, h.Init) && namespace(p.PID, "pid") == space
@@ -56,22 +57,23 @@ func (f *Cluster) Processes(host string) ([]Process, error) {
 	return slices.DeleteFunc(all, func(p Process) bool { return !on(p) || isListener(p) || isBatchDaemon(p) }), nil
 }
 
-// isInitChild knows the process for which process 1 of a host waits (scripts/host.sh).
+// isInitChild reports whether p is the sleep for which process 1 of a host waits (scripts/host.sh).
 func isInitChild(p Process, init int) bool {
 	return p.Parent == init && slices.Equal(p.Args, []string{"sleep", "infinity"})
 }
 
-// isListener knows sshd by the title it gives itself (sshd.c, "[listener]").
+// isListener reports whether p is a listening sshd, by the title that sshd sets (sshd.c, "[listener]").
 func isListener(p Process) bool {
 	return len(p.Args) > 0 && strings.HasPrefix(p.Args[0], "sshd: ") && strings.Contains(p.Args[0], "[listener]")
 }
 
-// isBatchDaemon knows slurmd, sge_execd and HTCondor's daemons, but not what they start for a job.
+// isBatchDaemon reports whether p is slurmd, sge_execd or a daemon of HTCondor. Processes that these start for a job
+// are not.
 func isBatchDaemon(p Process) bool {
 	return len(p.Args) > 0 && (p.Args[0] == "slurmd" || p.Args[0] == sgePrograms+"sge_execd" || isCondorDaemon(p.Args[0]))
 }
 
-// marked returns a test for processes that have the mark, or an ancestor that has it.
+// marked returns a function that reports whether a process, or an ancestor of it, has the mark.
 func (f *Cluster) marked(all []Process, mark string) func(Process) bool {
 	parent := make(map[int]int, len(all))
 	has := make(map[int]bool)
@@ -80,7 +82,7 @@ func (f *Cluster) marked(all []Process, mark string) func(Process) bool {
 		has[p.PID] = hasMark(p.PID, mark)
 	}
 	return func(p Process) bool {
-		// A pid that was reused while we looked could close a circle.
+		// If a pid is reused during the listing, the parents could form a cycle.
 		for pid, steps := p.PID, 0; pid > 1 && steps < len(all); pid, steps = parent[pid], steps+1 {
 			if has[pid] {
 				return true
@@ -90,8 +92,9 @@ func (f *Cluster) marked(all []Process, mark string) func(Process) bool {
 	}
 }
 
-// hasMark looks for the mark in a process's environment; one that ends with ":" is that
-// of all hosts of the field. It cannot see into processes of other users.
+// hasMark reports whether a process has the mark in its environment. A mark that ends with ":"
+// matches all hosts of the cluster. It is false for processes of other users, whose environment
+// cannot be read.
 func hasMark(pid int, mark string) bool {
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
@@ -106,7 +109,7 @@ func hasMark(pid int, mark string) bool {
 	return false
 }
 
-// namespace names a namespace of a process, "" if there is no such process.
+// namespace returns the name of a process's namespace, such as "net:[4026531840]", or "" if there is no such process.
 func namespace(pid int, kind string) string {
 	name, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "ns", kind))
 	return name
@@ -131,7 +134,7 @@ func processes() ([]Process, error) {
 	return all, nil
 }
 
-// readProcess returns false for a process that has ended.
+// readProcess reads a process from /proc. It returns false for a process that has ended, also for a zombie.
 func readProcess(pid int) (Process, bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
@@ -156,8 +159,9 @@ func readProcess(pid int) (Process, bool) {
 	return Process{PID: pid, Parent: parent, UID: int(st.Uid), Args: args}, true
 }
 
-// killStrays kills what the end of the field's own processes does not take along: with
-// namespaces, commands on the head; with the other kinds, whatever sessions have left.
+// killStrays kills processes that do not end with the keeper, and waits for their end. With
+// kind Namespaces these are commands on the head, with other kinds processes that sessions
+// have left behind.
 func (f *Cluster) killStrays() error {
 	all, err := processes()
 	if err != nil {
@@ -175,7 +179,7 @@ func (f *Cluster) killStrays() error {
 		stray = func(p Process) bool { return namespace(p.PID, "net") == space }
 	}
 	all = slices.DeleteFunc(all, func(p Process) bool {
-		// What holds the field together ends in one go, later.
+		// The keeper's process group is killed later, all at once.
 		group, err := unix.Getpgid(p.PID)
 		return p.PID == os.Getpid() || err != nil || group == f.ProcessGroup || !stray(p)
 	})
@@ -189,8 +193,8 @@ func (f *Cluster) killStrays() error {
 	return waitGone(func(p Process) bool { return killed[p.PID] })
 }
 
-// waitGone waits for the end of processes that were killed. The dead that nobody has
-// waited for have ended.
+// waitGone waits until no running process satisfies killed, at most downTimeout. Zombies count
+// as ended.
 func waitGone(killed func(Process) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()

@@ -11,29 +11,28 @@ import (
 )
 
 /*
-A field with Grid Engine has, beside what every field has, a batch system of its own:
+sgeDir is the state folder's sge, as the head and the hosts see it. A test cluster with Grid Engine also runs:
 
 	head   sge_qmaster; qsub, qstat and qdel are called here
 	n1..   sge_execd; a job's script and its tasks run here
 
-All files of it are below the folder sge of the state folder, which the head and the hosts see as
-/var/lib/gridengine: the cell with its configuration and accounting, spool folders and logs. The
-machine's own cell is not looked at, and none of its services is started. A host has four slots,
-whatever the machine has. The parallel environments are mpi, which lets a job start tasks on its
-hosts, and loose, which does not.
+All files of Grid Engine are in sgeDir: the cell with its configuration and accounting, spool
+folders and logs. The machine's own cell is not used, and none of its services is started. Each
+host has four slots, whatever the machine has. In the parallel environment mpi a job can start
+tasks on its hosts, in the parallel environment loose it cannot.
 */
 const sgeDir = "/var/lib/gridengine"
 
-// sgePrograms is where Debian has Grid Engine's own.
+// sgePrograms is the folder of Grid Engine's programs on Debian.
 const sgePrograms = "/usr/lib/gridengine/"
 
-// SGESlots is how many slots Grid Engine gives out on each host.
+// SGESlots is the number of Grid Engine's slots on each host.
 const SGESlots = 4
 
 //go:embed scripts/sge.sh
 var sgeScript string
 
-// NoSGE says why this machine cannot have a field with Grid Engine; nil: it can, as root.
+// NoSGE returns why this machine cannot run a test cluster with Grid Engine, or nil if root can.
 func NoSGE() error {
 	for _, name := range []string{"sge_qmaster", "sge_execd", "qsub", "spooldefaults.bin"} {
 		if _, err := os.Stat(sgePrograms + name); err != nil {
@@ -43,7 +42,7 @@ func NoSGE() error {
 	return nil
 }
 
-// sgeFiles are those of the state folder's sge.
+// sgeFiles returns the files of the state folder that Grid Engine needs.
 func (f *Cluster) sgeFiles() []file {
 	files := []file{
 		{"sge.sh", 0o600, sgeScript},
@@ -61,7 +60,7 @@ func (f *Cluster) sgeFiles() []file {
 	return files
 }
 
-// endColumns ends a text that Grid Engine reads.
+// endColumns returns text without surrounding blanks and with one newline at its end, as Grid Engine requires.
 func endColumns(text string) string { return strings.TrimSpace(text) + "\n" }
 
 const sgeBootstrap = `
@@ -89,8 +88,8 @@ xprojects NONE
 usage_scaling NONE
 report_variables NONE`
 
-// sgeQueue is queue_conf(5), but for its hosts and slots. /tmp is each host's own: hosts that share
-// it would take away each other's tasks' files. Load is no reason to start nothing: all hosts are one
+// sgeQueue is a queue_conf(5) without hosts and slots. Each host needs its own /tmp: otherwise hosts would
+// remove files of each other's tasks. There is no load threshold, because all hosts share the load of one
 // machine.
 const sgeQueue = `
 qname all.q
@@ -142,7 +141,7 @@ h_rss INFINITY
 s_vmem INFINITY
 h_vmem INFINITY`
 
-// upSGE starts the master, and a daemon on each host, and waits until all hosts are there for jobs.
+// upSGE starts the master and a daemon on each host, and waits until all hosts can take jobs.
 func (f *Cluster) upSGE(ctx context.Context) error {
 	if err := runWithOutput(f.Command(ctx, nil, "/bin/sh", f.path("sge.sh"))); err != nil {
 		return err
@@ -170,8 +169,8 @@ func (f *Cluster) upSGE(ctx context.Context) error {
 	})
 }
 
-// countUsableQueues counts the queue instances of qstat -f whose host has told its load, and that are in no
-// state which keeps jobs off.
+// countUsableQueues counts the queue instances in the output of qstat -f that can take jobs: the host has
+// reported its load, and the column "states" is empty.
 func countUsableQueues(text string) (n int) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -182,8 +181,8 @@ func countUsableQueues(text string) (n int) {
 	return n
 }
 
-// StartExecd starts the daemon of a host, also again after it was killed. It returns when the master
-// knows the host.
+// StartExecd starts Grid Engine's daemon on a host. It can be called again after the daemon was killed. It
+// returns when the master knows the host.
 func (f *Cluster) StartExecd(ctx context.Context, host string) error {
 	return runWithOutput(f.On(ctx, host, "env", "SGE_ROOT="+sgeDir, "SGE_CELL=default", sgePrograms+"sge_execd"))
 }

@@ -12,26 +12,25 @@ import (
 )
 
 /*
-A field with Slurm has, beside what every field has, a batch system of its own:
+slurmDir is the state folder's slurm, as the head and the hosts see it. A test cluster with Slurm also runs:
 
 	head   munged, slurmctld; sbatch, salloc and scancel are called here
 	n1..   slurmd; a job's script and its steps run here
 
-All files of it are below the folder slurm of the state folder, which the head and the hosts
-see as /etc/slurm: the configuration, the key, the socket of the one munged, spool folders and
-logs. The machine's own /etc/slurm is not looked at, and none of its services is started. A
-host claims four CPUs, whatever the machine has.
+All files of Slurm are in slurmDir: the configuration, the key, the socket of the only munged,
+spool folders and logs. The machine's own /etc/slurm is not used, and none of its services is
+started. Each host has four CPUs for Slurm, whatever the machine has.
 */
 const slurmDir = "/etc/slurm"
 
-// SlurmCPUs is how many CPUs Slurm gives out on each host.
+// SlurmCPUs is the number of CPUs that Slurm allocates on each host.
 const SlurmCPUs = 4
 
-// slurmPrograms are what a field with Slurm needs on the machine; Debian has them in the
+// slurmPrograms are the programs that a test cluster with Slurm needs. They are in Debian's
 // packages slurm-wlm and munge.
 var slurmPrograms = []string{"munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol"}
 
-// NoSlurm says why this machine cannot have a field with Slurm; nil: it can, as root.
+// NoSlurm returns why this machine cannot run a test cluster with Slurm, or nil if root can.
 func NoSlurm() error {
 	for _, name := range slurmPrograms {
 		if _, err := exec.LookPath(name); err != nil {
@@ -43,11 +42,11 @@ func NoSlurm() error {
 	return nil
 }
 
-// slurmFiles are those of the state folder's slurm.
+// slurmFiles returns the files of the folder slurm of the state folder.
 func (f *Cluster) slurmFiles() []file {
 	return []file{
 		{"slurm/slurm.conf", 0o644, f.slurmConf()},
-		// Named, it is not looked for, and what it does not find it does not miss.
+		// With the plugin set, Slurm does not detect one, and accepts that the controllers are missing.
 		{"slurm/cgroup.conf", 0o644, "CgroupPlugin=cgroup/v1\n"},
 		{"slurm/munge.key", 0o600, rand.Text() + rand.Text()},
 		{"slurm/state/README", 0o600, "slurmctld's\n"},
@@ -55,8 +54,8 @@ func (f *Cluster) slurmFiles() []file {
 	}
 }
 
-// slurmConf is slurm.conf(5). Neither control groups nor affinity are asked for: a host is
-// no container, and what holds the processes of a step is their parents.
+// slurmConf returns the slurm.conf(5). It uses neither control groups nor affinity: a host is no container. Slurm finds
+// the processes of a step by their parents.
 func (f *Cluster) slurmConf() string {
 	lines := []string{
 		"ClusterName=field",
@@ -79,7 +78,7 @@ func (f *Cluster) slurmConf() string {
 		"SlurmdParameters=config_overrides",
 		"MpiDefault=none",
 		"MailProg=/bin/true",
-		"SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1", // heterogeneous jobs wait for the last, else for 30 s
+		"SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,bf_interval=1", // without bf_interval, heterogeneous jobs wait 30 s
 		"ReturnToService=2",
 		"KillWait=120",
 		fmt.Sprintf("NodeName=n[1-%d] CPUs=%d State=UNKNOWN", len(f.Hosts), SlurmCPUs),
@@ -88,8 +87,8 @@ func (f *Cluster) slurmConf() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// upSlurm starts the daemons, each of which returns when it is ready to serve, and waits until
-// all hosts are there for jobs.
+// upSlurm starts the daemons, and waits until all hosts can take jobs. Each daemon's start command returns when it is
+// ready.
 func (f *Cluster) upSlurm(ctx context.Context) error {
 	if err := runWithOutput(f.Command(ctx, nil, "munged", "--force", "--key-file="+slurmDir+"/munge.key", "--num-threads=2",
 		"--socket="+slurmDir+"/munge.socket", "--pid-file="+slurmDir+"/munged.pid",
@@ -110,12 +109,12 @@ func (f *Cluster) upSlurm(ctx context.Context) error {
 	})
 }
 
-// StartSlurmd starts the slurmd of a host, also again after it was killed.
+// StartSlurmd starts slurmd on a host. It can be called again after slurmd was killed.
 func (f *Cluster) StartSlurmd(ctx context.Context, host string) error {
 	return runWithOutput(f.On(ctx, host, "slurmd", "-N", host, "-f", slurmDir+"/slurm.conf"))
 }
 
-// runWithOutput runs a command, whose error has what it said.
+// runWithOutput runs a command. Its error contains the command's output.
 func runWithOutput(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clusterOwner is what the process that made a field holds of it.
+// A clusterOwner holds what belongs to the process that called Up.
 type clusterOwner struct {
-	keeper      *exec.Cmd
-	keeperInput *os.File // the keeper's stdin: its end takes the field down
-	stop        []func() error
+	keeper      *exec.Cmd      // see startKeeper; nil: none
+	keeperInput *os.File       // write end of the keeper's stdin: the keeper takes the cluster down when it is closed
+	stop        []func() error // called by Down
 }
 
-// nameCounter makes the names of unnamed fields differ within a process.
+// nameCounter makes the generated names of clusters unique within a process.
 var nameCounter atomic.Int64
 
-// stateRoot is the folder of all fields of this user. The names are known in advance,
-// so for users without a runtime folder it must be one nobody else can write to.
+// stateRoot returns the folder of all state folders of this user. In /tmp its name is
+// predictable, so it must be checked by privateDir.
 func stateRoot() string {
 	if os.Geteuid() == 0 {
 		return "/run/remshell-field"
@@ -40,14 +40,14 @@ func stateRoot() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("remshell-field-%d", os.Geteuid()))
 }
 
-// createState makes the empty state folder of a new field; what a dead field of that name
-// has left goes first.
+// createState creates the empty state folder of a new cluster. It removes the folder of a dead
+// cluster of the same name first, and returns an error if that cluster is up.
 func createState(o Options, kind Kind) (*Cluster, error) {
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("t%d-%d", os.Getpid(), nameCounter.Add(1))
 	}
 	if strings.ContainsAny(o.Name, "/ \t\n") || o.Name[0] == '.' {
-		return nil, fmt.Errorf("field: name %q: not a file name without blanks", o.Name)
+		return nil, fmt.Errorf("testbed: name %q: not a file name without blanks", o.Name)
 	}
 	repo, err := Repo()
 	if err != nil {
@@ -55,21 +55,22 @@ func createState(o Options, kind Kind) (*Cluster, error) {
 	}
 	root := stateRoot()
 	if err := privateDir(root); err != nil {
-		return nil, fmt.Errorf("field: %w", err)
+		return nil, fmt.Errorf("testbed: %w", err)
 	}
 	f := &Cluster{Name: o.Name, Kind: kind, Repo: repo, State: filepath.Join(root, o.Name), owner: &clusterOwner{}}
 	f.Home = f.path("home")
 	err = os.Mkdir(f.State, 0o700)
 	if errors.Is(err, fs.ErrExist) {
 		if isAlive(f.State) {
-			return nil, fmt.Errorf("field %s: is up already; take it down first", o.Name)
+			return nil, fmt.Errorf("test cluster %s: is up already; take it down first", o.Name)
 		}
 		err = errors.Join(os.RemoveAll(f.State), os.Mkdir(f.State, 0o700))
 	}
 	return f, err
 }
 
-// privateDir makes dir, or sees that it is ours and nobody else may write to it.
+// privateDir creates dir if it does not exist. It returns an error unless dir is owned by this user and only this
+// user can write to it.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -84,7 +85,7 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// Repo returns the root of the repository: the folder of go.mod, from the working directory upwards.
+// Repo returns the root of the repository: the closest folder with a go.mod, from the working directory upwards.
 func Repo() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -95,13 +96,14 @@ func Repo() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("field: %s: not in the repository", wd)
+			return "", fmt.Errorf("testbed: %s: not in the repository", wd)
 		}
 	}
 }
 
-// isAlive tells whether a field's keeper holds its lock. The kernel drops the lock with
-// the last process that has it open, however that ends.
+// isAlive reports whether the lock file of a state folder is locked, so that the cluster is up.
+// The kernel releases the lock when the last process that has it open ends, even if it is
+// killed.
 func isAlive(state string) bool {
 	file, err := os.Open(filepath.Join(state, "lock"))
 	if err != nil {
@@ -111,7 +113,7 @@ func isAlive(state string) bool {
 	return unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
-// lock takes the lock that the keeper inherits.
+// lock locks the cluster's lock file. The keeper inherits the open file, and so the lock.
 func (f *Cluster) lock() (*os.File, error) {
 	file, err := os.OpenFile(f.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -124,11 +126,12 @@ func (f *Cluster) lock() (*os.File, error) {
 	return file, nil
 }
 
+// path returns the path of a file in the state folder.
 func (f *Cluster) path(parts ...string) string {
 	return filepath.Join(append([]string{f.State}, parts...)...)
 }
 
-// save writes what Open reads.
+// save writes the file field.json, which Open reads.
 func (f *Cluster) save() error {
 	text, err := json.MarshalIndent(f, "", "\t")
 	if err != nil {
@@ -137,31 +140,32 @@ func (f *Cluster) save() error {
 	return os.WriteFile(f.path("field.json"), text, 0o600)
 }
 
-// Open returns a field that another process has made and keeps.
+// Open returns a cluster that another process has created. It returns an error if the cluster is not up.
 func Open(name string) (*Cluster, error) {
 	state := filepath.Join(stateRoot(), name)
 	text, err := os.ReadFile(filepath.Join(state, "field.json"))
 	if err != nil || !isAlive(state) {
-		return nil, fmt.Errorf("field %s: is not up; run: make testbed N=4", name)
+		return nil, fmt.Errorf("test cluster %s: is not up; run: make testbed N=4", name)
 	}
 	f := new(Cluster)
 	if err := json.Unmarshal(text, f); err != nil {
-		return nil, fmt.Errorf("field %s: %w", name, err)
+		return nil, fmt.Errorf("test cluster %s: %w", name, err)
 	}
 	return f, nil
 }
 
-// RemoveDead removes what killed fields have left, and returns their names.
+// RemoveDead removes the processes and files of killed clusters, and returns the clusters'
+// names.
 func RemoveDead() ([]string, error) {
 	entries, err := os.ReadDir(stateRoot())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var gone []string
+	var removed []string
 	for _, e := range entries {
 		state := filepath.Join(stateRoot(), e.Name())
 		info, infoErr := e.Info()
-		// A field without a lock yet is just being made.
+		// A young state folder without a lock belongs to a cluster that is just being created.
 		if isAlive(state) || infoErr != nil || time.Since(info.ModTime()) < time.Minute {
 			continue
 		}
@@ -170,17 +174,17 @@ func RemoveDead() ([]string, error) {
 			err = errors.Join(err, json.Unmarshal(text, f))
 		}
 		err = errors.Join(err, f.killStrays(), os.RemoveAll(state))
-		gone = append(gone, e.Name())
+		removed = append(removed, e.Name())
 	}
-	return gone, err
+	return removed, err
 }
 
-// downTimeout is how long killed processes may take to go; it is milliseconds, unless a
-// disk hangs.
+// downTimeout is how long to wait for the end of killed processes. They take milliseconds,
+// unless a disk hangs.
 const downTimeout = 20 * time.Second
 
-// Down ends every process of the field and of its head, and removes its files. A
-// second Down does nothing.
+// Down kills all processes of the cluster, those on the head included, and removes its files.
+// A second call does nothing.
 func (f *Cluster) Down() error {
 	if f.State == "" {
 		return nil
@@ -189,18 +193,18 @@ func (f *Cluster) Down() error {
 	if f.ProcessGroup > 0 && f.ProcessGroup != os.Getpid() && isAlive(f.State) {
 		err = errors.Join(err, f.killGroup())
 	}
-	// A process in the middle of an exec shows no environment, and so no mark: by now it
-	// has one.
+	// During an exec, a process shows no environment, and so no mark. The second
+	// killStrays finds processes that were in an exec before.
 	err = errors.Join(err, f.stopOwned(), f.killStrays(), os.RemoveAll(f.State))
 	if err != nil {
-		err = fmt.Errorf("field %s: down: %w", f.Name, err)
+		err = fmt.Errorf("test cluster %s: down: %w", f.Name, err)
 	}
 	f.State = ""
 	return err
 }
 
-// killGroup ends what holds the field together: process 1 of the PID namespace, with
-// which the hosts go, or the sshds.
+// killGroup kills the keeper's process group and waits for its end. With kind Namespaces it
+// includes process 1 of the outer PID namespace, whose end kills all hosts. With kind Loopback it includes the sshds.
 func (f *Cluster) killGroup() error {
 	ended := pidfd(f.HeadPID)
 	if err := unix.Kill(-f.ProcessGroup, unix.SIGKILL); err != nil {
@@ -212,7 +216,7 @@ func (f *Cluster) killGroup() error {
 	}))
 }
 
-// stopOwned ends what belongs to this process.
+// stopOwned ends the servers and the keeper that this process has started. It does nothing for a Cluster from Open.
 func (f *Cluster) stopOwned() error {
 	if f.owner == nil {
 		return nil
@@ -230,7 +234,7 @@ func (f *Cluster) stopOwned() error {
 	return err
 }
 
-// pidfd returns nil when there is no such process.
+// pidfd opens a pidfd of a process. It returns nil if there is no such process.
 func pidfd(pid int) *os.File {
 	if pid <= 0 {
 		return nil
@@ -242,8 +246,9 @@ func pidfd(pid int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd:"+strconv.Itoa(pid))
 }
 
-// waitPidfd waits for the end of a process that is no child. For process 1 of a
-// namespace this is after the end of all others in it (pid_namespaces(7)).
+// waitPidfd waits until the process of a pidfd ends, at most limit; the process need not be a
+// child. Process 1 of a PID namespace ends after all others in it (pid_namespaces(7)). If file
+// is nil, waitPidfd returns at once.
 func waitPidfd(file *os.File, limit time.Duration) error {
 	if file == nil {
 		return nil

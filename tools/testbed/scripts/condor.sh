@@ -1,6 +1,6 @@
-# condor.sh: starts HTCondor's daemons on the head or a host of a field, as the pool's user.
+# condor.sh: starts HTCondor's daemons on the head or a host of a test cluster, as the pool's user.
 #
-# A host's own files are in its own /var/tmp, but for logs and the spool folder: these are seen from everywhere.
+# A host's files are in its own /var/tmp, except logs and the spool folder, which the head and all hosts see.
 set -eu
 user=somebody
 top=/usr/local/condor

@@ -1,7 +1,7 @@
-# head.sh: the head of a field: bridge, names, a home of its own, and the hosts below.
+# head.sh: the head of a test cluster: sets up the bridge, /etc and a home, and starts the hosts.
 #
-# Says "NAME PID" for itself; each host does the same. /proc is still the machine's, so
-# these are the pids the maker of the field sees.
+# It prints "NAME PID" for itself; each host does the same. /proc is still the machine's, so
+# these are the pids in the PID namespace of the process that called Up.
 set -eu
 
 echo head >/proc/sys/kernel/hostname
@@ -15,7 +15,7 @@ for file in hosts passwd shadow nsswitch.conf; do
 	mount --bind "etc/$file" "/etc/$file"
 done
 
-# The working directory keeps hold of the repository while a mount covers it.
+# The repository stays reachable by the working directory while a mount covers it.
 (
 	cd "$FIELD_REPO"
 	mount --bind "$FIELD_STATE/home" "$FIELD_HOME"
@@ -26,7 +26,7 @@ done
 		mount -t overlay -o "lowerdir=$FIELD_STATE/condor/usr:build/condor/usr:/usr" condor /usr
 		mount --bind "$FIELD_STATE/condor" /usr/local/condor
 	fi
-	mount -t tmpfs -o mode=1777 field-head /var/tmp # not "field", or hosts would take theirs for mounted
+	mount -t tmpfs -o mode=1777 field-head /var/tmp # not "field", or mount(8) in the hosts would skip theirs as mounted already
 	if [ ! -e "$FIELD_REPO/go.mod" ]; then
 		mkdir -p "$FIELD_REPO"
 		mount -c --bind . "$FIELD_REPO"
@@ -42,7 +42,7 @@ for name in $FIELD_HOSTS; do
 done
 exec 3<&- >/dev/null
 
-# An ignored SIGCHLD survives the exec: the kernel then buries our children.
+# An ignored SIGCHLD stays ignored after the exec: the kernel then reaps the children.
 trap '' CHLD
 cd /
 if [ "$FIELD_KEEP" ]; then exec sleep infinity; fi

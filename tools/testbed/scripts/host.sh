@@ -1,7 +1,7 @@
-# host.sh NAME: one host of a field; process 1 of its PID namespace.
+# host.sh NAME: one host of a test cluster; process 1 of its PID namespace.
 #
-# The working directory is the state folder, and stays usable by relative names after
-# a mount has covered it.
+# The working directory is the state folder. Relative names still reach it after a mount has
+# covered it.
 set -eu
 name=$1
 
@@ -31,7 +31,7 @@ mkdir -p /run/sshd
 cp -R -p "./hosts/$name" /run/field
 if [ -e /run/field/loadavg ]; then mount --bind /run/field/loadavg /proc/loadavg; fi
 
-# Ends when the maker of the field has given every host its link.
+# Blocks until Up has created every host's link.
 read -r _ <&3 || :
 exec 3<&-
 ip -batch /run/field/ip
@@ -40,7 +40,7 @@ if ! "$FIELD_SSHD" -f /run/field/sshd_config -E /run/field/sshd.log; then
 	exit 1
 fi
 
-# Process 1 buries the orphans of its host: a shell that waits reaps every child.
+# Process 1 reaps the orphans of its host: a shell that waits reaps every child.
 cd /
 sleep infinity 2>/dev/null &
 wait

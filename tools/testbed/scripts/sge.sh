@@ -1,7 +1,7 @@
-# sge.sh: makes a cell of Grid Engine below /var/lib/gridengine, which is the field's own
-# there, and starts its master on the head. What is in cell/ there is package testbed's.
+# sge.sh: creates a cell of Grid Engine in /var/lib/gridengine, where the cluster's own folder
+# is mounted, and starts its master on the head. Package testbed writes the files in cell/.
 #
-# Classic spooling keeps everything in files, so that most is there before the master starts.
+# With classic spooling all state is in files, so most can be written before the master starts.
 set -eu
 programs=/usr/lib/gridengine
 share=/usr/share/gridengine
@@ -16,7 +16,7 @@ done
 ln -s $share/util util
 mkdir -p spool/qmaster spool/execd
 
-# What a site leaves as it is comes from the package.
+# Defaults come from the Debian package.
 sed -e 's/^min_uid.*/min_uid 0/' -e 's/^min_gid.*/min_gid 0/' -e 's/^mailer.*/mailer \/bin\/true/' \
 	-e "s|^execd_spool_dir.*|execd_spool_dir $root/spool/execd|" \
 	-e 's/^load_report_time.*/load_report_time 00:00:02/' \

@@ -1,14 +1,14 @@
 //go:build linux
 
-// Command testbed makes test hosts on this machine and runs commands on them.
+// Command testbed creates clusters of test hosts on this machine and runs commands on them.
 //
-//	testbed up 4               hosts n1 to n4; they stay until field down
-//	testbed exec ssh n1 date   a command on the head, which knows the hosts
+//	testbed up 4               hosts n1 to n4; they stay until testbed down
+//	testbed exec ssh n1 date   a command on the head, which can reach the hosts
 //	testbed on n1 ps ax        a command inside a host, not through ssh
-//	testbed down               removes the field
+//	testbed down               removes the test cluster
 //	testbed programs           compiles the MPI programs of testdata/mpi
 //
-// See package testbed for what it makes.
+// See package testbed for a description of the hosts.
 package main
 
 import (
@@ -29,24 +29,24 @@ import (
 )
 
 type options struct {
-	Up       upCmd       `cmd:"" help:"Bring a field up."`
-	Exec     execCmd     `cmd:"" help:"Run a command on the head of a field."`
+	Up       upCmd       `cmd:"" help:"Bring a test cluster up."`
+	Exec     execCmd     `cmd:"" help:"Run a command on the head of a test cluster."`
 	On       onCmd       `cmd:"" help:"Run a command inside a host (or head), as root and without ssh."`
-	Down     downCmd     `cmd:"" help:"Take a field down, and remove what killed ones have left."`
+	Down     downCmd     `cmd:"" help:"Take a test cluster down, and remove the leftovers of killed ones."`
 	Programs programsCmd `cmd:"" help:"Compile the MPI programs of testdata/mpi into build/programs."`
-	Name     string      `default:"default" help:"Name of the field."`
+	Name     string      `default:"default" help:"Name of the test cluster."`
 }
 
 type upCmd struct {
 	Hosts       int    `arg:"" help:"Number of hosts."`
-	Kind        string `enum:",namespaces,loopback,in-process" default:"" help:"How to make the hosts: namespaces, loopback or in-process (default: the best that can be had)."`
+	Kind        string `enum:",namespaces,loopback,in-process" default:"" help:"How to make the hosts: namespaces, loopback or in-process (default: the first that this machine allows)."`
 	SharedHome  bool   `help:"One home folder for head and hosts, and bin/ visible on the hosts."`
 	MaxStartups string `help:"MaxStartups of the hosts' sshd."`
 	Shell       string `help:"Login shell of root on the hosts."`
-	Slurm       bool   `help:"A batch system of the field's own, for sbatch, salloc and srun on the head."`
-	SGE         bool   `help:"A Grid Engine of the field's own, for qsub on its first host."`
-	Condor      bool   `help:"An HTCondor of the field's own, for condor_submit on the head as the user somebody."`
-	Serve       bool   `hidden:"" help:"Stay; for the kind that is served by the process that made it."`
+	Slurm       bool   `help:"Run Slurm in the cluster, for sbatch, salloc and srun on the head."`
+	SGE         bool   `help:"Run Grid Engine in the cluster, for qsub on the head."`
+	Condor      bool   `help:"Run HTCondor in the cluster, for condor_submit on the head as the user somebody."`
+	Serve       bool   `hidden:"" help:"Keep running until SIGTERM; for kind in-process, whose hosts are served by this process."`
 }
 
 func (c *upCmd) Run(o *options) error {
@@ -68,7 +68,7 @@ func (c *upCmd) Run(o *options) error {
 	return printUsage(f, time.Since(start))
 }
 
-// serve keeps the field up until this process is told to end.
+// serve brings the cluster up, prints "up", and takes the cluster down at SIGTERM or SIGINT.
 func serve(opts testbed.Options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -81,7 +81,7 @@ func serve(opts testbed.Options) error {
 	return f.Down()
 }
 
-// background starts this program again, to stay, and waits for its one line.
+// background starts this program again with --serve, in a session of its own, and waits until it prints "up".
 func (c *upCmd) background(o *options) (*testbed.Cluster, error) {
 	cmd := exec.Command("/proc/self/exe", append(os.Args[1:], "--serve", "--kind=in-process")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -94,14 +94,14 @@ func (c *upCmd) background(o *options) (*testbed.Cluster, error) {
 		return nil, err
 	}
 	if _, err := fmt.Fscanln(out, new(string)); err != nil {
-		return nil, errors.Join(errors.New("the field did not come up"), cmd.Wait())
+		return nil, errors.Join(errors.New("the test cluster did not come up"), cmd.Wait())
 	}
 	return testbed.Open(o.Name)
 }
 
-// printUsage prints how to use the field.
+// printUsage prints the cluster's hosts and the commands to use them.
 func printUsage(f *testbed.Cluster, took time.Duration) error {
-	self, name := "go run ./field/cmd/field", ""
+	self, name := "go run ./tools/testbed/cmd/testbed", ""
 	if exe, err := os.Executable(); err == nil && !strings.Contains(exe, "go-build") {
 		self = exe
 	}
@@ -113,7 +113,7 @@ func printUsage(f *testbed.Cluster, took time.Duration) error {
 	if len(f.Hosts) > 8 {
 		hosts = fmt.Sprintf("'n[1-%d]'", len(f.Hosts))
 	}
-	fmt.Printf(`field %q is up: %d hosts (%s) in %.1f s
+	fmt.Printf(`test cluster %q is up: %d hosts (%s) in %.1f s
   hosts       %s (%s:%d) to %s (%s:%d)
   on the head %s exec%s ssh %s hostname
               %s exec%s bin/mpiexec -hosts %s -n 4 build/programs/hello
@@ -152,8 +152,8 @@ func (c *onCmd) Run(o *options) error {
 	return execCommand(f.On(context.Background(), c.Host, c.Command[0], c.Command[1:]...))
 }
 
-// execCommand replaces this process, so that signals, terminal and exit status are the
-// command's own.
+// execCommand replaces this process by the command, so that signals, terminal and exit status
+// are the command's own. It returns only on an error.
 func execCommand(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return cmd.Err
@@ -164,9 +164,9 @@ func execCommand(cmd *exec.Cmd) error {
 type downCmd struct{}
 
 func (c *downCmd) Run(o *options) error {
-	swept, err := testbed.RemoveDead()
-	for _, name := range swept {
-		fmt.Printf("field %q: removed what was left\n", name)
+	removed, err := testbed.RemoveDead()
+	for _, name := range removed {
+		fmt.Printf("test cluster %q: removed leftovers\n", name)
 	}
 	f, openErr := testbed.Open(o.Name)
 	if openErr != nil {
@@ -189,13 +189,13 @@ func (c *programsCmd) Run() error {
 
 func main() {
 	var o options
-	ctx := kong.Parse(&o, kong.Name("field"), kong.Description("Test hosts on this machine."))
+	ctx := kong.Parse(&o, kong.Name("testbed"), kong.Description("Test hosts on this machine."))
 	if err := ctx.Run(&o); err != nil {
 		var h interface{ Hint() string }
 		if errors.As(err, &h) && h.Hint() != "" {
 			err = fmt.Errorf("%w; %s", err, h.Hint())
 		}
-		fmt.Fprintf(os.Stderr, "field: %v\n", err)
+		fmt.Fprintf(os.Stderr, "testbed: %v\n", err)
 		os.Exit(1)
 	}
 }
