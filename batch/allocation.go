@@ -13,17 +13,17 @@ import (
 	"remshell/usererr"
 )
 
-// A World is the environment in which an allocation is searched.
-type World struct {
+// An Inputs is the environment in which an allocation is searched.
+type Inputs struct {
 	Env  func(name string) (value string, defined bool)
 	Open func(name string) (io.ReadCloser, error) // for the files that variables name
 
 	Run Run // within the time that the program has (RM-4); nil: no program is run
 }
 
-// A Wish is what the user's options say about the allocation.
-type Wish struct {
-	Job    bool   // of a Slurm step: the whole job (--batch-option scope=job)
+// Options are what the user says about the allocation.
+type Options struct {
+	Job    bool   // use the whole job, also inside a Slurm step (--batch-option scope=job)
 	Groups []int  // of a heterogeneous job, from 0 (--het-group); nil: all
 	File   string // of the system "file": where the list is (--rm-file)
 	Form   string // of that list: FormNodes (also empty), FormCounts or FormPE
@@ -31,34 +31,34 @@ type Wish struct {
 
 // An Allocation is the hosts that a batch system has allocated to a job.
 type Allocation struct {
-	System    string // slurm, pbs, ...
-	Job       string // its ID there; empty: it has none
-	Step      string // the part of the job that this is, which has CPUs of its own (RM-11); empty: all of it
-	Source    string // the variable or file that lists the hosts
-	Hosts     []Host // in its order, each once; at least one
-	Width     int    // CPUs of each task, at least 1
-	WidthFrom string // the variable that says so; empty: none does
-	End       time.Time
-	Warnings  []string // about contradictions
-	Beside    string   // another batch system that names other hosts; empty: none does
-	Uncounted bool     // the number of tasks is not given: each host has as many as CPUs
-	Folder    string   // of the job on this host; empty: there is none
-	Idle      bool     // another copy of mpiexec starts the job, and this one only waits (RM-10, HTCondor)
+	System       string // slurm, pbs, ...
+	Job          string // its ID there; empty: it has none
+	Step         string // the step of the job, which has CPUs of its own (RM-11); empty: the whole job
+	Source       string // the variable or file that lists the hosts
+	Hosts        []Host // in its order, each once; at least one
+	Width        int    // CPUs of each task, at least 1
+	WidthFrom    string // the variable that sets Width; empty: none
+	End          time.Time
+	Warnings     []string // about contradictions
+	OtherSystem  string   // another batch system around mpiexec that lists other hosts; empty: none
+	TasksUnknown bool     // the batch system gives no number of tasks: each host has as many as CPUs
+	Folder       string   // directory of the job on this host; empty: none
+	Idle         bool     // another copy of mpiexec starts the job, and this one only waits (RM-10, HTCondor)
 }
 
 // A Host is a host of an allocation.
 type Host struct {
-	Name  string
-	Tasks int                // 0: not said
-	CPUs  int                // at least Tasks x Width; 0: not said
-	List  string             // the CPUs themselves, as far as they are told, in the words of the list
-	By    pin.GrantNumbering // how these words count
-	Bare  bool               // of some of its tasks the CPUs are not told, so List is not all of them
-	GPUs  string             // likewise, their indices
-	Line  int                // of the file that names it first, from 1; 0: no file does
-	Group int                // of a heterogeneous job, from 0
-	Rank  int                // of the broker there (Flux), from 0
-	Login Login              // of the SSH server that was started there for this job (HTCondor)
+	Name        string
+	Tasks       int                // 0: unknown
+	CPUs        int                // at least Tasks x Width; 0: unknown
+	List        string             // the granted CPUs as the batch system writes them; empty: unknown
+	Numbering   pin.GrantNumbering // how List numbers the CPUs
+	PartialList bool               // List lacks the CPUs of some tasks
+	GPUs        string             // indices of the granted GPUs; empty: unknown
+	Line        int                // of the file that names it first, from 1; 0: no file does
+	Group       int                // of a heterogeneous job, from 0
+	Rank        int                // of the broker there (Flux), from 0
+	Login       Login              // of the SSH server that was started there for this job (HTCondor)
 
 	Folder string // of the job there, which has different names on the hosts (HTCondor); empty: there is none
 }
@@ -70,8 +70,8 @@ type Login struct {
 	Key  string // file of the private key
 }
 
-// LetsIn reports whether the job has an SSH server on the host.
-func (h Host) LetsIn() bool { return h.Login != Login{} }
+// HasLogin reports whether the job has an SSH server on the host.
+func (h Host) HasLogin() bool { return h.Login != Login{} }
 
 // Tasks returns the number of tasks on all hosts.
 func (a Allocation) Tasks() (n int) {
@@ -92,11 +92,11 @@ func (a Allocation) CPUs() (n int) {
 // Known reports whether -rmk NAME means a batch system or a file.
 func Known(name string) bool { return Named(name) != nil || name == fileSystem }
 
-// elsewhere is the remedy if the list of a batch system cannot be used (RM-3).
-const elsewhere = "name hosts with -host, or run here with -rmk none"
+// remedyNameHosts is the remedy if the list of a batch system cannot be used (RM-3).
+const remedyNameHosts = "name hosts with -host, or run here with -rmk none"
 
 // Read returns the allocation of the batch system with a name for which Known is true.
-func Read(system string, w World, wish Wish) (Allocation, error) {
+func Read(system string, w Inputs, wish Options) (Allocation, error) {
 	if system == fileSystem {
 		return ofFile(w, wish)
 	}
@@ -110,16 +110,16 @@ func Read(system string, w World, wish Wish) (Allocation, error) {
 			Remedy: "run inside an allocation, or name hosts with -host",
 		}
 	}
-	if err := s.once(w); err != nil {
+	if err := s.refuseCopies(w); err != nil {
 		return Allocation{}, err
 	}
 	a, err := s.Hosts(w, wish)
 	var why unreadError
 	if errors.As(err, &why) {
-		err = &usererr.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", spoken(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, elsewhere)}
+		err = &usererr.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", jobName(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, remedyNameHosts)}
 	}
 	if err != nil && usererr.Hint(err) == "" { // what the list says is wrong
-		err = &usererr.Error{Text: err.Error(), Remedy: elsewhere}
+		err = &usererr.Error{Text: err.Error(), Remedy: remedyNameHosts}
 	}
 	if err != nil {
 		return a, err
@@ -128,13 +128,13 @@ func Read(system string, w World, wish Wish) (Allocation, error) {
 	for i := range a.Hosts {
 		a.Hosts[i].CPUs = max(a.Hosts[i].CPUs, a.Hosts[i].Tasks*a.Width)
 	}
-	a.Beside = s.beside(w, a)
+	a.OtherSystem = s.otherSystem(w, a)
 	return a, nil
 }
 
-// once returns an error if the batch system has started several copies of mpiexec, each of which would start the whole
+// refuseCopies returns an error if the batch system has started several copies of mpiexec, each of which would start the whole
 // job (RM-10, M5).
-func (s *System) once(w World) error {
+func (s *System) refuseCopies(w Inputs) error {
 	if s.Copies == nil {
 		return nil
 	}
@@ -159,9 +159,9 @@ func noGroups(whose string) error {
 	return &usererr.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", strings.Join(have, " and "), whose), Remedy: "leave it out"}
 }
 
-// beside returns the name of another batch system whose job surrounds mpiexec and that lists other hosts, or ""
+// otherSystem returns the name of another batch system whose job surrounds mpiexec and that lists other hosts, or ""
 // (RM-3).
-func (s *System) beside(w World, a Allocation) string {
+func (s *System) otherSystem(w Inputs, a Allocation) string {
 	if s.Nested {
 		return ""
 	}
@@ -169,7 +169,7 @@ func (s *System) beside(w World, a Allocation) string {
 		if !other.Inside(w) {
 			continue
 		}
-		if b, err := other.Hosts(w, Wish{}); err == nil && !sameHosts(a.Hosts, b.Hosts) {
+		if b, err := other.Hosts(w, Options{}); err == nil && !sameHosts(a.Hosts, b.Hosts) {
 			return other.Name
 		}
 	}
@@ -195,10 +195,10 @@ type unreadError struct {
 
 func (e unreadError) Error() string { return e.text }
 
-func unread(text string) error { return unreadError{text: text} }
+func newUnreadError(text string) error { return unreadError{text: text} }
 
-// spoken returns a name for a job of a batch system, for messages.
-func spoken(system, job string) string {
+// jobName returns a name for a job of a batch system, for messages.
+func jobName(system, job string) string {
 	if job == "" {
 		return "a " + system + " job"
 	}
@@ -206,7 +206,7 @@ func spoken(system, job string) string {
 }
 
 // first returns the first of some variables that is not empty. If all are empty, it returns the name of the first.
-func (w World) first(names ...string) (name, value string) {
+func (w Inputs) first(names ...string) (name, value string) {
 	for _, name := range names {
 		if value := w.value(name); value != "" {
 			return name, value
@@ -215,22 +215,22 @@ func (w World) first(names ...string) (name, value string) {
 	return names[0], ""
 }
 
-func (w World) value(name string) string {
+func (w Inputs) value(name string) string {
 	value, _ := w.Env(name)
 	return value
 }
 
 // set reports whether a variable is set and not empty.
-func (w World) set(name string) bool { return w.value(name) != "" }
+func (w Inputs) set(name string) bool { return w.value(name) != "" }
 
 // count returns the value of a variable that is a number of at least 1, or 0.
-func (w World) count(name string) int {
+func (w Inputs) count(name string) int {
 	n, _ := number(w.value(name))
 	return n
 }
 
 // end returns the end of an allocation from a variable in seconds since 1970, or the zero time.
-func (w World) end(name string) time.Time {
+func (w Inputs) end(name string) time.Time {
 	if n := w.count(name); n > 0 {
 		return time.Unix(int64(n), 0)
 	}

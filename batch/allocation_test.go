@@ -28,13 +28,13 @@ var files = fstest.MapFS{
 }
 
 // world has variables written as "A=1 B=2"; an underscore with a tilde is a blank.
-func world(text string) World {
+func world(text string) Inputs {
 	env := make(map[string]string)
 	for assignment := range strings.FieldsSeq(text) {
 		name, value, _ := strings.Cut(assignment, "=")
 		env[name] = strings.ReplaceAll(value, "~", " ")
 	}
-	return World{
+	return Inputs{
 		Env:  func(name string) (string, bool) { value, defined := env[name]; return value, defined },
 		Open: func(name string) (io.ReadCloser, error) { return files.Open(name) },
 		Run: func(name string, args ...string) (string, error) {
@@ -158,7 +158,7 @@ func TestNoHostIsAnOption(t *testing.T) {
 		}
 	}
 	for file, form := range map[string]string{"dash": FormNodes, "dashpe": FormCounts} {
-		if _, err := Read("file", world(""), Wish{File: file, Form: form}); err == nil || !strings.Contains(err.Error(), `: "-`) {
+		if _, err := Read("file", world(""), Options{File: file, Form: form}); err == nil || !strings.Contains(err.Error(), `: "-`) {
 			t.Errorf("--rm-file %s:%s: %v", file, form, err)
 		}
 	}
@@ -169,20 +169,20 @@ func TestWishes(t *testing.T) {
 	const het = "SLURM_JOB_ID=7 SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=n1 SLURM_TASKS_PER_NODE_HET_GROUP_0=1 SLURM_JOB_NODELIST_HET_GROUP_1=n[2-3] SLURM_TASKS_PER_NODE_HET_GROUP_1=3,1"
 	for _, test := range []struct {
 		name, system, env string
-		wish              Wish
+		wish              Options
 		want              string
 	}{
-		{"one group", "slurm", het, Wish{Groups: []int{1}}, "slurm 7 by SLURM_JOB_NODELIST_HET_GROUP_0: n2:3/3 n3:1/1"},
-		{"no such group", "slurm", het, Wish{Groups: []int{2}}, "--het-group 2: slurm job 7 has 2 groups, which count from 0"},
-		{"no groups", "slurm", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1", Wish{Groups: []int{0}}, "--het-group: slurm job 7 has no groups"},
-		{"groups of PBS", "pbs", "PBS_JOBID=3 PBS_NODEFILE=nodes", Wish{Groups: []int{0}}, "--het-group is for Slurm's heterogeneous jobs, and the hosts are those of pbs"},
-		{"not inside", "lsf", "LSB_HOSTS=a", Wish{}, "-rmk lsf: LSB_JOBID is not set"},
-		{"a file", "file", "", Wish{File: "nodes"}, "file  by nodes: p1:2/2 p2:1/1"},
-		{"a file with counts", "file", "", Wish{File: "counts", Form: FormCounts}, "file  by counts: n1:4/4 n2:2/2"},
-		{"a file as of Grid Engine", "file", "", Wish{File: "pe", Form: FormPE}, "file  by pe: n1:3/3[0,0:0,1 in sockets of some] n2:4/4"},
-		{"a file without counts", "file", "", Wish{File: "nodes", Form: FormCounts}, `--rm-file line 1: the slot count of "p1" is missing`},
-		{"no file", "file", "", Wish{}, "-rmk file needs a file"},
-		{"a file that is gone", "file", "", Wish{File: "gone"}, "--rm-file: open gone: file does not exist"},
+		{"one group", "slurm", het, Options{Groups: []int{1}}, "slurm 7 by SLURM_JOB_NODELIST_HET_GROUP_0: n2:3/3 n3:1/1"},
+		{"no such group", "slurm", het, Options{Groups: []int{2}}, "--het-group 2: slurm job 7 has 2 groups, which count from 0"},
+		{"no groups", "slurm", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1", Options{Groups: []int{0}}, "--het-group: slurm job 7 has no groups"},
+		{"groups of PBS", "pbs", "PBS_JOBID=3 PBS_NODEFILE=nodes", Options{Groups: []int{0}}, "--het-group is for Slurm's heterogeneous jobs, and the hosts are those of pbs"},
+		{"not inside", "lsf", "LSB_HOSTS=a", Options{}, "-rmk lsf: LSB_JOBID is not set"},
+		{"a file", "file", "", Options{File: "nodes"}, "file  by nodes: p1:2/2 p2:1/1"},
+		{"a file with counts", "file", "", Options{File: "counts", Form: FormCounts}, "file  by counts: n1:4/4 n2:2/2"},
+		{"a file as of Grid Engine", "file", "", Options{File: "pe", Form: FormPE}, "file  by pe: n1:3/3[0,0:0,1 in sockets of some] n2:4/4"},
+		{"a file without counts", "file", "", Options{File: "nodes", Form: FormCounts}, `--rm-file line 1: the slot count of "p1" is missing`},
+		{"no file", "file", "", Options{}, "-rmk file needs a file"},
+		{"a file that is gone", "file", "", Options{File: "gone"}, "--rm-file: open gone: file does not exist"},
 	} {
 		a, err := Read(test.system, world(test.env), test.wish)
 		if got := words(a, err); got != test.want {
@@ -200,12 +200,12 @@ func TestForm(t *testing.T) {
 }
 
 // told puts what is found into words.
-func told(t *testing.T, w World) string {
+func told(t *testing.T, w Inputs) string {
 	system, _ := Inside(w)
 	if system == nil {
 		return "none"
 	}
-	a, err := Read(system.Name, w, Wish{Job: w.value("SCOPE") == "job"})
+	a, err := Read(system.Name, w, Options{Job: w.value("SCOPE") == "job"})
 	if err != nil && usererr.Hint(err) == "" {
 		t.Errorf("no way out of %v", err)
 	}
@@ -223,7 +223,7 @@ func words(a Allocation, err error) string {
 	for _, h := range a.Hosts {
 		text += fmt.Sprintf(" %s:%d/%d", h.Name, h.Tasks, h.CPUs)
 		if h.List != "" {
-			text += "[" + h.List + map[pin.GrantNumbering]string{pin.CoreNumbers: " cores", pin.SocketCores: " in sockets"}[h.By] + map[bool]string{true: " of some"}[h.Bare] + "]"
+			text += "[" + h.List + map[pin.GrantNumbering]string{pin.CoreNumbers: " cores", pin.SocketCores: " in sockets"}[h.Numbering] + map[bool]string{true: " of some"}[h.PartialList] + "]"
 		}
 		if h.GPUs != "" {
 			text += "(gpu " + h.GPUs + ")"
@@ -238,14 +238,14 @@ func words(a Allocation, err error) string {
 	if !a.End.IsZero() {
 		text += fmt.Sprintf(", ends %d", a.End.Unix())
 	}
-	if a.Uncounted {
+	if a.TasksUnknown {
 		text += ", uncounted"
 	}
 	for _, warning := range a.Warnings {
 		text += "; " + warning
 	}
-	if a.Beside != "" {
-		text += "; beside " + a.Beside
+	if a.OtherSystem != "" {
+		text += "; beside " + a.OtherSystem
 	}
 	return text
 }

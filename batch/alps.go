@@ -8,10 +8,10 @@ var alps = System{
 	Name: "alps", Title: "ALPS",
 
 	Variable: "ALPS_APP_ID",
-	Inside:   func(w World) bool { return w.set("ALPS_APP_ID") || w.set("BASIL_RESERVATION_ID") },
-	Job:      func(World) string { return "" },
-	Hosts: func(World, Wish) (Allocation, error) {
-		return Allocation{}, &usererr.Error{Text: "inside alps, which has no host list", Remedy: elsewhere}
+	Inside:   func(w Inputs) bool { return w.set("ALPS_APP_ID") || w.set("BASIL_RESERVATION_ID") },
+	Job:      func(Inputs) string { return "" },
+	Hosts: func(Inputs, Options) (Allocation, error) {
+		return Allocation{}, &usererr.Error{Text: "inside alps, which has no host list", Remedy: remedyNameHosts}
 	},
 	OfRank: []string{"ALPS_*"},
 }

@@ -33,15 +33,15 @@ type System struct {
 
 	// The job that mpiexec is in, and its hosts.
 
-	Variable string                                       // variable that each of its jobs has, for messages
-	Inside   func(w World) bool                           // whether mpiexec is in a job of this system
-	Job      func(w World) string                         // the ID of the job; empty: it has none
-	Hosts    func(w World, wish Wish) (Allocation, error) // reads what the job was given
-	Copies   func(w World) (times, by string)             // how often it has started mpiexec, as text, and by which program; empty: once. nil: unknown
-	Nested   bool                                         // it is meant to run inside of another system's job, which may have other hosts
-	Groups   bool                                         // its jobs can have groups of hosts (--het-group)
-	AnyHost  bool                                         // ssh may reach hosts that its job does not have, without --allow-outside
-	Threads  func(w World) int                            // the OMP_NUM_THREADS that it sets in each job by itself; 0: none. nil: it sets none
+	Variable string                                           // variable that each of its jobs has, for messages
+	Inside   func(w Inputs) bool                              // whether mpiexec is in a job of this system
+	Job      func(w Inputs) string                            // the ID of the job; empty: it has none
+	Hosts    func(w Inputs, wish Options) (Allocation, error) // reads what the job was given
+	Copies   func(w Inputs) (times, by string)                // how often it has started mpiexec, as text, and by which program; empty: once. nil: unknown
+	Nested   bool                                             // it is meant to run inside of another system's job, which may have other hosts
+	Groups   bool                                             // its jobs can have groups of hosts (--het-group)
+	AnyHost  bool                                             // ssh may reach hosts that its job does not have, without --allow-outside
+	Threads  func(w Inputs) int                               // the OMP_NUM_THREADS that it sets in each job by itself; 0: none. nil: it sets none
 
 	// State and end of the job, as one of the system's programs reports.
 
@@ -113,7 +113,7 @@ func ByLauncher(word string) *System {
 }
 
 // Inside returns the batch system in whose job mpiexec runs, and the ID of the job. s is nil if there is none.
-func Inside(w World) (s *System, job string) {
+func Inside(w Inputs) (s *System, job string) {
 	if s = find(func(s *System) bool { return s.Inside(w) }); s != nil {
 		job = s.Job(w)
 	}
@@ -122,12 +122,12 @@ func Inside(w World) (s *System, job string) {
 
 // BySessions returns the system in whose job mpiexec runs, if it finds the processes of a job by their session; else
 // nil.
-func BySessions(w World) *System {
+func BySessions(w Inputs) *System {
 	return find(func(s *System) bool { return s.Sessions && s.Inside(w) })
 }
 
 // Threads returns the OMP_NUM_THREADS that a batch system has set by itself in the job, or 0.
-func Threads(w World) int {
+func Threads(w Inputs) int {
 	s := find(func(s *System) bool { return s.Threads != nil && s.Inside(w) })
 	if s == nil {
 		return 0
@@ -174,9 +174,9 @@ func (s *System) LauncherWords() []string {
 		words = append(words, s.Starter.Program)
 	}
 	if s.Starter.Step != nil {
-		words = append(words, s.Name+one, s.Name+each)
+		words = append(words, s.Name+oneSuffix, s.Name+eachSuffix)
 	}
-	if s.Starter.Back {
+	if s.Starter.DialsBack {
 		words = append(words, s.StreamsWord())
 	}
 	return words
@@ -197,6 +197,6 @@ func Holds(process string) bool {
 }
 
 // MayHold reports whether a batch system whose variables are set may hold this process.
-func MayHold(w World) bool {
+func MayHold(w Inputs) bool {
 	return find(func(s *System) bool { return slices.ContainsFunc(s.Holder.Variables, w.set) }) != nil
 }

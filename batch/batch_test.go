@@ -11,8 +11,8 @@ import (
 var mayBeEmpty = map[reflect.Type][]string{
 	reflect.TypeFor[System](): {"Within", "Copies", "Threads", "State", "End", "KillDelay", "KillWait", "Starter", "Attach", "NoInput", "OpenMPI",
 		"Holder", "OfRank", "Identity", "Memory"},
-	reflect.TypeFor[Starter](): {"Folder", "Step", "Help", "Drops", "Sayings", "Silent"},
-	reflect.TypeFor[Saying]():  {"Why"},
+	reflect.TypeFor[Starter]():      {"Folder", "Step", "Help", "Drops", "Sayings", "Silent"},
+	reflect.TypeFor[ErrorPattern](): {"Why"},
 }
 
 // lacking lists the columns of a row, and of the structs in it, that are empty and must not be.
@@ -82,7 +82,7 @@ func TestEveryRowIsComplete(t *testing.T) {
 
 // The test above sees what is missing, also inside of a starter.
 func TestAnIncompleteRowIsSeen(t *testing.T) {
-	row := System{Name: "x", Title: "X", Starter: &Starter{Program: "x", Sayings: []Saying{{Text: "no"}}}, Holder: Holder{Processes: []string{""}}}
+	row := System{Name: "x", Title: "X", Starter: &Starter{Program: "x", ErrorPatterns: []ErrorPattern{{Text: "no"}}}, Holder: Holder{Processes: []string{""}}}
 	got := lacking(reflect.ValueOf(row), "x")
 	for _, column := range []string{"x.Variable", "x.Inside", "x.Job", "x.Hosts", "x.Starter.Argv", "x.Starter.Line", "x.Starter.Grace", "x.Starter.Sayings.Remedy", "x.Holder.Processes", "x.Holder.Variables"} {
 		if !slices.Contains(got, column) {

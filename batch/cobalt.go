@@ -10,20 +10,20 @@ var cobalt = System{
 	Name: "cobalt", Title: "Cobalt",
 
 	Variable: "COBALT_JOBID",
-	Inside:   func(w World) bool { return w.set("COBALT_JOBID") },
-	Job:      func(w World) string { return w.value("COBALT_JOBID") },
+	Inside:   func(w Inputs) bool { return w.set("COBALT_JOBID") },
+	Job:      func(w Inputs) string { return w.value("COBALT_JOBID") },
 	Hosts:    cobaltHosts,
 }
 
 // cobaltHosts counts tasks by repeated names. If none repeats, hosts have all of their CPUs.
-func cobaltHosts(w World, _ Wish) (Allocation, error) {
+func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	source, text := w.first("COBALT_NODEFILE", "COBALT_PARTNAME")
 	a := Allocation{Source: source, End: w.end("COBALT_ENDTIME")}
 	var l list
 	var err error
 	switch {
 	case text == "":
-		return a, unread("neither COBALT_NODEFILE nor COBALT_PARTNAME is set")
+		return a, newUnreadError("neither COBALT_NODEFILE nor COBALT_PARTNAME is set")
 	case source == "COBALT_NODEFILE":
 		missing, wrong := w.lines(source, text, func(number int, words []string) error {
 			for _, word := range words {
@@ -36,12 +36,12 @@ func cobaltHosts(w World, _ Wish) (Allocation, error) {
 		err = gave(missing, wrong)
 	default:
 		if err = l.part(text); err != nil {
-			err = wrong(source, err)
+			err = listError(source, err)
 		}
 	}
 	a.Hosts = l.all()
 	if a.Tasks() == len(a.Hosts) {
-		a.Uncounted = true
+		a.TasksUnknown = true
 		for i := range a.Hosts {
 			a.Hosts[i].Tasks = 0
 		}

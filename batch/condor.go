@@ -17,7 +17,7 @@ var condor = System{
 	Name: "condor", Title: "HTCondor",
 
 	Variable: "_CONDOR_PROCNO",
-	Inside: func(w World) bool {
+	Inside: func(w Inputs) bool {
 		return w.set("_CONDOR_PROCNO") && w.set("_CONDOR_NPROCS") || w.set("_CONDOR_JOB_AD")
 	},
 	Job:     condorJob,
@@ -29,7 +29,7 @@ var condor = System{
 }
 
 // condorHosts reads on the first node what HTCondor has given to the job. The other nodes have nothing to do.
-func condorHosts(w World, _ Wish) (Allocation, error) {
+func condorHosts(w Inputs, _ Options) (Allocation, error) {
 	nodes := 1
 	if w.set("_CONDOR_PROCNO") {
 		nodes = w.count("_CONDOR_NPROCS")
@@ -47,28 +47,28 @@ func condorHosts(w World, _ Wish) (Allocation, error) {
 		a.Hosts = l.all()
 		return a, gave(missing, wrong)
 	case !w.set("_CONDOR_SCRATCH_DIR"):
-		return Allocation{}, unread("neither MACHINE_FILE nor _CONDOR_SCRATCH_DIR is set")
+		return Allocation{}, newUnreadError("neither MACHINE_FILE nor _CONDOR_SCRATCH_DIR is set")
 	}
 	return condorContact(w, nodes)
 }
 
 // condorHere is this host alone, with the CPUs of its slot.
-func condorHere(w World) (Allocation, error) {
+func condorHere(w Inputs) (Allocation, error) {
 	cpus, source, err := condorSlot(w)
 	if err != nil {
-		return Allocation{}, unread(err.Error())
+		return Allocation{}, newUnreadError(err.Error())
 	}
 	return Allocation{Source: source, Hosts: []Host{{Name: "localhost", Tasks: cpus}}}, nil
 }
 
 // condorThreads is OMP_NUM_THREADS as HTCondor sets it: the CPUs of the slot.
-func condorThreads(w World) int {
+func condorThreads(w Inputs) int {
 	cpus, _, _ := condorSlot(w)
 	return cpus
 }
 
 // condorSlot is how many CPUs the slot on this host has, and what says so.
-func condorSlot(w World) (cpus int, source string, err error) {
+func condorSlot(w Inputs) (cpus int, source string, err error) {
 	source = "_CONDOR_MACHINE_AD"
 	slot, err := w.ad(source, ".machine.ad", "cpus")
 	if cpus = slot["cpus"]; cpus == 0 {
@@ -84,14 +84,14 @@ func condorSlot(w World) (cpus int, source string, err error) {
 }
 
 // condorRequest is how many CPUs the job has asked for on each node; 0: no number is said.
-func condorRequest(w World) int {
+func condorRequest(w Inputs) int {
 	asked, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "requestcpus")
 	return min(asked["requestcpus"], maxCount)
 }
 
 // ad reads numbers of a description (ClassAd) that HTCondor has put into a file for the job. A variable names the file;
 // else it has its usual name in the job's folder.
-func (w World) ad(variable, name string, attributes ...string) (numbers map[string]int, err error) {
+func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[string]int, err error) {
 	numbers = make(map[string]int)
 	file := cmp.Or(w.value(variable), w.value("_CONDOR_SCRATCH_DIR")+"/"+name)
 	missing, wrong := w.lines(variable, file, func(_ int, words []string) error {
@@ -118,7 +118,7 @@ type contact struct {
 
 // condorContact reads the contact file. Lines are appended to it also when the job is started again: those of its newest run
 // count.
-func condorContact(w World, nodes int) (Allocation, error) {
+func condorContact(w Inputs, nodes int) (Allocation, error) {
 	folder := w.value("_CONDOR_SCRATCH_DIR")
 	a := Allocation{Source: "contact"}
 	var all []contact
@@ -145,7 +145,7 @@ func condorContact(w World, nodes int) (Allocation, error) {
 	slices.SortStableFunc(all, func(a, b contact) int { return cmp.Compare(a.node, b.node) })
 	for i, c := range all {
 		if c.node != i || len(all) != nodes {
-			return a, unread(fmt.Sprintf("%s/contact has %s of the newest run, not one for each of %d nodes", folder, text.Count(len(all), "line"), nodes))
+			return a, newUnreadError(fmt.Sprintf("%s/contact has %s of the newest run, not one for each of %d nodes", folder, text.Count(len(all), "line"), nodes))
 		}
 	}
 	var l list
@@ -191,7 +191,7 @@ func contactOf(words []string) (c contact, err error) {
 }
 
 // condorJob is ClusterId.ProcId of the description of the job.
-func condorJob(w World) string {
+func condorJob(w Inputs) string {
 	ids, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "clusterid", "procid")
 	cluster, known := ids["clusterid"]
 	if !known {

@@ -20,7 +20,7 @@ func Form(value string) (file, form string) {
 }
 
 // ofFile reads such a list.
-func ofFile(w World, wish Wish) (Allocation, error) {
+func ofFile(w Inputs, wish Options) (Allocation, error) {
 	a := Allocation{System: fileSystem, Source: wish.File, Width: 1}
 	switch {
 	case wish.File == "":

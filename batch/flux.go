@@ -25,14 +25,14 @@ var flux = System{
 	Name: "flux", Title: "Flux", Within: "call mpiexec in a script of flux batch, or by flux alloc", Untried: true,
 
 	Variable: "FLUX_JOB_ID",
-	Inside: func(w World) bool {
+	Inside: func(w Inputs) bool {
 		return w.set("FLUX_JOB_ID") || w.set("FLUX_URI") && w.set("FLUX_ENCLOSING_ID")
 	},
-	Job: func(w World) string {
+	Job: func(w Inputs) string {
 		_, id := w.first("FLUX_JOB_ID", "FLUX_ENCLOSING_ID")
 		return id
 	},
-	Copies: func(w World) (times, by string) {
+	Copies: func(w Inputs) (times, by string) {
 		n := w.count("FLUX_JOB_SIZE")
 		if !w.set("FLUX_TASK_RANK") || n < 2 {
 			return "", ""
@@ -45,10 +45,10 @@ var flux = System{
 	Starter: &Starter{
 		Program: "flux",
 		Argv:    fluxExec,
-		Fanout:  16, Patience: 30 * time.Second,
-		Grace: 700 * time.Millisecond, Asked: true,
-		Remedy: "does flux exec -r RANK true work here? or use -launcher ssh",
-		Line:   func(stderr string) string { return lastOf(stderr, nil, []string{"flux-exec: ", "Error: "}) },
+		Fanout:  16, StartTimeout: 30 * time.Second,
+		EndGrace: 700 * time.Millisecond, EndsAtSIGTERM: true,
+		DefaultRemedy: "does flux exec -r RANK true work here? or use -launcher ssh",
+		ErrorLine:     func(stderr string) string { return lastOf(stderr, nil, []string{"flux-exec: ", "Error: "}) },
 	},
 
 	KillDelay: 5 * time.Second,
@@ -57,20 +57,20 @@ var flux = System{
 }
 
 // fluxHosts asks for the resources of the job, or if we are in none, of the instance.
-func fluxHosts(w World, _ Wish) (Allocation, error) {
+func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 	args, source := []string{"resource", "R"}, "flux resource R"
 	if id := w.value("FLUX_JOB_ID"); id != "" {
 		if strings.HasPrefix(id, "-") {
-			return Allocation{}, unread("FLUX_JOB_ID: " + quoted(id) + " is not the number of a job")
+			return Allocation{}, newUnreadError("FLUX_JOB_ID: " + quoted(id) + " is not the number of a job")
 		}
 		args, source = []string{"job", "info", id, "R"}, "flux job info"
 	}
 	if w.Run == nil {
-		return Allocation{}, unread("no program is run here")
+		return Allocation{}, newUnreadError("no program is run here")
 	}
 	text, err := w.Run("flux", args...)
 	if err != nil {
-		return Allocation{}, unread(err.Error())
+		return Allocation{}, newUnreadError(err.Error())
 	}
 	a, err := fluxResources(text)
 	if a.Source = source; err != nil {
@@ -103,7 +103,7 @@ func fluxResources(text string) (a Allocation, err error) {
 	}
 	var names []string
 	for _, folded := range r.Execution.Nodes {
-		more, err := hostlist(folded)
+		more, err := expandHostlist(folded)
 		if err == nil && len(names)+len(more) > maxHosts {
 			err = errTooMany
 		}
@@ -142,7 +142,7 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 			if rank == len(names) {
 				return nil, fmt.Errorf("more ranks than the %d hosts", len(names))
 			}
-			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], By: pin.CoreNumbers, GPUs: gpus, Rank: nth(row.Rank, i)}); err != nil {
+			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], Numbering: pin.CoreNumbers, GPUs: gpus, Rank: nth(row.Rank, i)}); err != nil {
 				return nil, err
 			}
 			rank++
@@ -156,5 +156,5 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 
 // fluxExec names a host by the rank of its broker (RM-30).
 func fluxExec(c Call) []string {
-	return slices.Concat([]string{c.Program, "exec", "-r", strconv.Itoa(c.Rank)}, c.More, []string{Shell})
+	return slices.Concat([]string{c.Program, "exec", "-r", strconv.Itoa(c.Rank)}, c.ExtraArgs, []string{Shell})
 }

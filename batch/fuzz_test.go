@@ -32,7 +32,7 @@ func allocated(work func()) uint64 {
 
 // check reads what a batch system has given, and judges it.
 func check(t *testing.T, system string, env map[string]string, files map[string]string, answer string) {
-	w := World{
+	w := Inputs{
 		Env: func(name string) (string, bool) { value, defined := env[name]; return value, defined },
 		Open: func(name string) (io.ReadCloser, error) {
 			if text, known := files[name]; known {
@@ -50,7 +50,7 @@ func check(t *testing.T, system string, env map[string]string, files map[string]
 	}
 	var a Allocation
 	var err error
-	spent := allocated(func() { a, err = Read(system, w, Wish{File: "f", Form: answer}) })
+	spent := allocated(func() { a, err = Read(system, w, Options{File: "f", Form: answer}) })
 	most := uint64(1<<20 + given*byteCost)
 	if system == "slurm" || system == "flux" || system == "cobalt" { // they fold names
 		most += maxHosts * hostCost
@@ -162,7 +162,7 @@ func FuzzFile(f *testing.F) {
 	f.Add("a 2 q 0,0\n", FormPE)
 	f.Fuzz(func(t *testing.T, text, form string) {
 		var l list
-		w := World{Open: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
+		w := Inputs{Open: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
 		if missing, wrong := w.lines("--rm-file", "f", l.form(form)); missing == nil && wrong == nil && len(l.hosts) == 0 {
 			t.Fatal("no hosts, and nothing is wrong")
 		}
@@ -180,7 +180,7 @@ func TestHugeListsAreRefused(t *testing.T) {
 		"n[0-999999999999]", "n[0-9999][0-9999]", "n[0-65535],m[0-65535]", "a[1-70000]",
 		strings.Repeat("n[0-9]", 40), "n[" + strings.Repeat("0", 17) + "1-" + strings.Repeat("9", 18) + "]",
 	} {
-		names, err := hostlist(text)
+		names, err := expandHostlist(text)
 		if err == nil || len(names) > 0 {
 			t.Errorf("%.40s is %d names, %v", text, len(names), err)
 		}

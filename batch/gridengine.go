@@ -30,10 +30,10 @@ var gridEngine = System{
 	Name: "sge", Title: "Grid Engine", Within: "call mpiexec in a script of qsub -pe",
 
 	Variable: "JOB_ID",
-	Inside: func(w World) bool {
+	Inside: func(w Inputs) bool {
 		return w.set("JOB_ID") && (w.set("PE_HOSTFILE") || w.set("SGE_TASK_ID") || w.set("SGE_ROOT"))
 	},
-	Job: func(w World) string {
+	Job: func(w Inputs) string {
 		if task := w.value("SGE_TASK_ID"); task != "" && task != "undefined" {
 			return w.value("JOB_ID") + "." + task
 		}
@@ -44,14 +44,14 @@ var gridEngine = System{
 
 	Starter: &Starter{
 		Program: "qrsh", Folder: "SGE_BINARY_PATH",
-		Argv: qrsh, Back: true,
-		Fanout: 16, Patience: 60 * time.Second,
-		Grace: 700 * time.Millisecond,
-		Sayings: []Saying{
+		Argv: qrsh, DialsBack: true,
+		Fanout: 16, StartTimeout: 60 * time.Second,
+		EndGrace: 700 * time.Millisecond,
+		ErrorPatterns: []ErrorPattern{
 			{Text: "didn't accept task", Busy: true, Why: "no slot for another task", Remedy: "has the parallel environment control_slaves TRUE? or use -launcher ssh"},
 		},
-		Remedy: "does qrsh -inherit HOST true work here? or use -launcher ssh",
-		Line:   qrshLine,
+		DefaultRemedy: "does qrsh -inherit HOST true work here? or use -launcher ssh",
+		ErrorLine:     qrshLine,
 	},
 
 	Holder: Holder{Processes: []string{"sge_shepherd"}, Variables: []string{"JOB_ID"}},
@@ -59,11 +59,11 @@ var gridEngine = System{
 }
 
 // sgeHosts has this host alone where there is no parallel environment.
-func sgeHosts(w World, _ Wish) (Allocation, error) {
+func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	if !w.set("PE_HOSTFILE") {
 		n := max(1, w.count("NSLOTS"))
 		if n > maxCount {
-			return Allocation{}, wrong("NSLOTS", fmt.Errorf("%s is not a slot count", quoted(w.value("NSLOTS"))))
+			return Allocation{}, listError("NSLOTS", fmt.Errorf("%s is not a slot count", quoted(w.value("NSLOTS"))))
 		}
 		return Allocation{Source: "NSLOTS", Hosts: []Host{{Name: "localhost", Tasks: n}}}, nil
 	}
@@ -87,7 +87,7 @@ func (l *list) peLine(line int, words []string) error {
 	at := l.at[key(words[0])]
 	h := &l.hosts[at]
 	if len(words) < 4 || words[3] == "UNDEFINED" || words[3] == "<NULL>" {
-		h.Bare = true
+		h.PartialList = true
 		return nil
 	}
 	for pair := range strings.SplitSeq(words[3], ":") {
@@ -99,14 +99,14 @@ func (l *list) peLine(line int, words []string) error {
 		}
 	}
 	l.lists.add(at, words[3])
-	h.By = pin.SocketCores
+	h.Numbering = pin.SocketCores
 	return nil
 }
 
 // qrsh is told that the task is to be one of the job around us (RM-30), on a host as PE_HOSTFILE
 // spells it.
 func qrsh(c Call) []string {
-	return slices.Concat([]string{c.Program, "-inherit"}, c.More, []string{c.Host, Shell})
+	return slices.Concat([]string{c.Program, "-inherit"}, c.ExtraArgs, []string{c.Host, Shell})
 }
 
 // qrshLine is the last line, without what stands before each of qrsh's own.

@@ -80,7 +80,7 @@ func (l *list) add(h Host) error {
 		mine.Tasks, mine.CPUs = mine.Tasks+h.Tasks, mine.CPUs+h.CPUs
 		l.lists.add(i, h.List)
 		l.gpus.add(i, h.GPUs)
-		mine.Bare = mine.Bare || h.Bare
+		mine.PartialList = mine.PartialList || h.PartialList
 		return nil
 	}
 	if len(l.hosts) == maxHosts {
@@ -110,7 +110,7 @@ var errEmpty = errors.New("is empty")
 // lines reads a file: LF or CRLF, blanks at the end cut, empty lines left out. What take says of
 // a line goes with its number. The first error is about the file itself (M2), the second about
 // what it says (M3).
-func (w World) lines(source, name string, take func(number int, words []string) error) (missing, wrong error) {
+func (w Inputs) lines(source, name string, take func(number int, words []string) error) (missing, wrong error) {
 	file, err := w.Open(name)
 	if err != nil {
 		return fmt.Errorf("%s: %w", source, opening(name, err)), nil

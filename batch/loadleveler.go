@@ -8,30 +8,30 @@ var loadLeveler = System{
 	Name: "ll", Title: "LoadLeveler",
 
 	Variable: "LOADL_STEP_ID",
-	Inside:   func(w World) bool { return w.set("LOADL_STEP_ID") },
-	Job:      func(w World) string { return w.value("LOADL_STEP_ID") },
+	Inside:   func(w Inputs) bool { return w.set("LOADL_STEP_ID") },
+	Job:      func(w Inputs) string { return w.value("LOADL_STEP_ID") },
 	Hosts:    loadLevelerHosts,
 
 	NoInput: []string{"llspawn"},
 }
 
-func loadLevelerHosts(w World, _ Wish) (Allocation, error) {
+func loadLevelerHosts(w Inputs, _ Options) (Allocation, error) {
 	source, text := w.first("LOADL_HOSTFILE", "LOADL_PROCESSOR_LIST")
 	a := Allocation{Source: source}
 	var l list
 	var err error
 	switch {
 	case text == "":
-		return a, unread("neither LOADL_HOSTFILE nor LOADL_PROCESSOR_LIST is set")
+		return a, newUnreadError("neither LOADL_HOSTFILE nor LOADL_PROCESSOR_LIST is set")
 	case source == "LOADL_HOSTFILE":
 		l, err = w.file(source, FormNodes)
 	default:
 		if err = l.words(strings.Fields(text)); err != nil {
-			err = wrong(source, err)
+			err = listError(source, err)
 		}
 	}
 	if a.Hosts = l.all(); err == nil && len(a.Hosts) == 0 {
-		err = unread(source + " names no host")
+		err = newUnreadError(source + " names no host")
 	}
 	a.Warnings = w.counted("LOADL_TOTAL_TASKS", source, a.Tasks())
 	return a, err

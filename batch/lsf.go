@@ -23,8 +23,8 @@ var lsf = System{
 	Name: "lsf", Title: "LSF", Within: "call mpiexec in a script of bsub -n", Untried: true,
 
 	Variable: "LSB_JOBID",
-	Inside:   func(w World) bool { return w.set("LSB_JOBID") },
-	Job: func(w World) string {
+	Inside:   func(w Inputs) bool { return w.set("LSB_JOBID") },
+	Job: func(w Inputs) string {
 		if n := w.count("LSB_JOBINDEX"); n > 0 {
 			return fmt.Sprintf("%s[%d]", w.value("LSB_JOBID"), n)
 		}
@@ -36,10 +36,10 @@ var lsf = System{
 	Starter: &Starter{
 		Program: "blaunch",
 		Argv:    blaunch,
-		Fanout:  16, Patience: 30 * time.Second,
-		Grace: 700 * time.Millisecond, Asked: true,
-		Remedy: "does blaunch HOST true work here? or use -launcher ssh",
-		Line:   func(stderr string) string { return lastOf(stderr, nil, []string{"blaunch: "}) },
+		Fanout:  16, StartTimeout: 30 * time.Second,
+		EndGrace: 700 * time.Millisecond, EndsAtSIGTERM: true,
+		DefaultRemedy: "does blaunch HOST true work here? or use -launcher ssh",
+		ErrorLine:     func(stderr string) string { return lastOf(stderr, nil, []string{"blaunch: "}) },
 	},
 	OpenMPI: "lsf",
 
@@ -47,7 +47,7 @@ var lsf = System{
 	Holder:    Holder{Processes: []string{"res"}, Variables: []string{"LSB_JOBID"}},
 }
 
-func lsfHosts(w World, wish Wish) (Allocation, error) {
+func lsfHosts(w Inputs, wish Options) (Allocation, error) {
 	var l list
 	source, err := l.lsf(w)
 	a := Allocation{Source: source, Hosts: l.all()}
@@ -55,14 +55,14 @@ func lsfHosts(w World, wish Wish) (Allocation, error) {
 		return a, err
 	}
 	if len(a.Hosts) == 0 {
-		return a, unread(source + " names no host")
+		return a, newUnreadError(source + " names no host")
 	}
 	a.Warnings = w.counted("LSB_DJOB_NUMPROC", source, a.Tasks())
 	return a, nil
 }
 
 // lsf reads the first source there is.
-func (l *list) lsf(w World) (source string, err error) {
+func (l *list) lsf(w Inputs) (source string, err error) {
 	if source = "LSB_AFFINITY_HOSTFILE"; w.set(source) {
 		missing, wrong := w.lines(source, w.value(source), l.affinity)
 		if !errors.Is(missing, errEmpty) {
@@ -76,21 +76,21 @@ func (l *list) lsf(w World) (source string, err error) {
 	source, text := w.first("LSB_MCPU_HOSTS", "LSB_HOSTS")
 	switch {
 	case text == "":
-		return source, unread("none of LSB_AFFINITY_HOSTFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS is set")
+		return source, newUnreadError("none of LSB_AFFINITY_HOSTFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS is set")
 	case source == "LSB_HOSTS":
 		err = l.words(strings.Fields(text))
 	default:
 		err = l.pairs(strings.Fields(text))
 	}
 	if err != nil {
-		err = wrong(source, err)
+		err = listError(source, err)
 	}
 	return source, err
 }
 
 // affinity is a line with a host, and a list of CPUs for one task; what follows is not for us.
 func (l *list) affinity(number int, words []string) error {
-	h := Host{Name: words[0], Tasks: 1, Line: number, Bare: len(words) == 1}
+	h := Host{Name: words[0], Tasks: 1, Line: number, PartialList: len(words) == 1}
 	if len(words) > 1 {
 		h.List = words[1]
 		if _, ok := setSize(h.List); !ok {
@@ -124,7 +124,7 @@ func (l *list) pairs(words []string) error {
 }
 
 // counted is M9: a variable counts otherwise than the list does.
-func (w World) counted(variable, source string, slots int) []string {
+func (w Inputs) counted(variable, source string, slots int) []string {
 	if n := w.count(variable); n > 0 && n != slots {
 		return []string{fmt.Sprintf("warning: %s is %d but %s lists %s; using %d", variable, n, source, text.Count(slots, "slot"), slots)}
 	}
@@ -133,7 +133,7 @@ func (w World) counted(variable, source string, slots int) []string {
 
 // blaunch needs to be told the host alone (RM-30).
 func blaunch(c Call) []string {
-	return slices.Concat([]string{c.Program}, c.More, []string{c.Host, Shell})
+	return slices.Concat([]string{c.Program}, c.ExtraArgs, []string{c.Host, Shell})
 }
 
 // lsfState reads the one word that is asked for.

@@ -62,8 +62,8 @@ func hostLetter(r rune) bool {
 
 var errTooMany = fmt.Errorf("more than %d hosts", maxHosts)
 
-// hostlist reads Slurm's folded names, which Flux has, too (rm-integration.md 2.2).
-func hostlist(text string) (names []string, err error) {
+// expandHostlist reads Slurm's folded names, which Flux has, too (rm-integration.md 2.2).
+func expandHostlist(text string) (names []string, err error) {
 	for _, item := range items(text) {
 		more, err := expand(item, maxHosts-len(names))
 		for i := 0; i < len(more) && err == nil; i++ {

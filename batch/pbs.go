@@ -18,9 +18,9 @@ var pbs = System{
 	Name: "pbs", Title: "PBS", Within: "call mpiexec in a script of qsub", Untried: true,
 
 	Variable: "PBS_JOBID",
-	Inside:   func(w World) bool { return w.set("PBS_JOBID") },
-	Job:      func(w World) string { return w.value("PBS_JOBID") },
-	Copies: func(w World) (times, by string) {
+	Inside:   func(w Inputs) bool { return w.set("PBS_JOBID") },
+	Job:      func(w Inputs) string { return w.value("PBS_JOBID") },
+	Copies: func(w Inputs) (times, by string) {
 		if w.count("PBS_TASKNUM") > 1 {
 			return "more than once", "pbsdsh"
 		}
@@ -39,7 +39,7 @@ var pbs = System{
 
 // pbsHosts takes a line for a CPU where Torque says how many there are, else for a process of a
 // chunk, which may have several.
-func pbsHosts(w World, _ Wish) (Allocation, error) {
+func pbsHosts(w Inputs, _ Options) (Allocation, error) {
 	a := Allocation{Source: "PBS_NODEFILE", Width: 1}
 	l, err := w.file(a.Source, FormNodes)
 	if err != nil {
@@ -56,7 +56,7 @@ func pbsHosts(w World, _ Wish) (Allocation, error) {
 }
 
 // pbsGPUs reads Torque's list of GPUs, "host-gpu0".
-func pbsGPUs(w World, hosts []Host) error {
+func pbsGPUs(w Inputs, hosts []Host) error {
 	const source = "PBS_GPUFILE"
 	at := make(map[string]int)
 	for i, h := range hosts {
@@ -98,9 +98,9 @@ func sameShort(a, b string) bool {
 }
 
 // file reads a file that a variable names.
-func (w World) file(variable, form string) (l list, err error) {
+func (w Inputs) file(variable, form string) (l list, err error) {
 	if !w.set(variable) {
-		return l, unread(variable + " is not set")
+		return l, newUnreadError(variable + " is not set")
 	}
 	missing, wrong := w.lines(variable, w.value(variable), l.form(form))
 	return l, gave(missing, wrong)
@@ -109,7 +109,7 @@ func (w World) file(variable, form string) (l list, err error) {
 // gave makes M2 of the first error of lines, and M3 of the second.
 func gave(missing, wrong error) error {
 	if missing != nil {
-		return unread(missing.Error())
+		return newUnreadError(missing.Error())
 	}
 	return wrong
 }

@@ -25,13 +25,12 @@ import (
 //	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd on each --- /bin/sh --- reaper --- helper --- ranks
 //	   '==================================== TLS ====================================='
 //
-// What Slurm does to the steps of its job it does to all ranks alike,
-// those of this machine among them.
+// Slurm signals and ends all ranks alike, also those on this machine, since all belong to steps of its job.
 var slurm = System{
 	Name: "slurm", Title: "Slurm", Within: "call mpiexec in a script of sbatch, or by salloc",
 
 	Variable: "SLURM_JOB_ID",
-	Inside: func(w World) bool {
+	Inside: func(w Inputs) bool {
 		return w.set("SLURM_JOB_ID") || w.set("SLURM_JOBID") || w.set("SLURM_HET_SIZE")
 	},
 	Job:    slurmNumber,
@@ -44,28 +43,28 @@ var slurm = System{
 	Starter: &Starter{
 		Program: "srun",
 		Argv:    srun, Help: "--help",
-		Step: &Step{Argv: srunOnce, Host: "SLURMD_NODENAME", Near: "SLURM_LAUNCH_NODE_IPADDR", Line: srunTaskLine},
+		Step: &Step{Argv: srunOnce, HostVar: "SLURMD_NODENAME", LauncherVar: "SLURM_LAUNCH_NODE_IPADDR", ErrorLine: srunTaskLine},
 		Drops: []string{
 			"SLURM_EXPORT_ENV", "SLURM_CPU_BIND*", "SLURM_MEM_BIND*", "SLURM_DISTRIBUTION", "SLURM_HINT", "SLURM_THREADS_PER_CORE",
 			"SLURM_NTASKS*", "SLURM_NPROCS", "SLURM_TASKS_PER_NODE", "SLURM_STEP_*", "SLURM_STEPID", "SLURM_UNBUFFEREDIO", "SLURM_LABELIO",
 			"SLURM_OVERCOMMIT", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_WHOLE",
 		},
-		Fanout: 32, Patience: 30 * time.Second, Here: true,
-		Grace: 700 * time.Millisecond, Asked: true,
-		Sayings: []Saying{
+		Fanout: 32, StartTimeout: 30 * time.Second, AlsoLocal: true,
+		EndGrace: 700 * time.Millisecond, EndsAtSIGTERM: true,
+		ErrorPatterns: []ErrorPattern{
 			{Text: "step creation temporarily disabled", Busy: true, Remedy: "lower --fanout"},
 			{Text: "socket timed out", Busy: true, Remedy: "lower --fanout"},
 			{Text: "unable to contact", Busy: true, Remedy: "lower --fanout"},
 			{Text: "didn't accept task", Busy: true, Remedy: "lower --fanout"},
 		},
-		Remedy: "does srun -N1 -n1 -w HOST true work here? or use -launcher ssh",
-		Silent: func(help string) (why, remedy string) {
+		DefaultRemedy: "does srun -N1 -n1 -w HOST true work here? or use -launcher ssh",
+		ExplainSilence: func(help string) (why, remedy string) {
 			if overlaps(help) {
 				return "", ""
 			}
 			return "srun waits for resources: this srun has no --overlap", "leave CPUs free, or use -launcher ssh"
 		},
-		Line: srunLine,
+		ErrorLine: srunLine,
 	},
 	OpenMPI: "slurm",
 
@@ -76,27 +75,28 @@ var slurm = System{
 	Identity: Identity{Rank: "SLURM_PROCID", Size: "SLURM_NTASKS", Local: "SLURM_LOCALID", Node: "SLURM_NODEID", Restarts: "SLURM_RESTART_COUNT"},
 }
 
-func slurmNumber(w World) string {
+func slurmNumber(w Inputs) string {
 	_, id := w.first("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_HET_JOB_ID")
 	return id
 }
 
-// lastStep is the number of the first of Slurm's own steps: that of the batch script and the like.
-const lastStep = 4294967280
+// firstReservedStep is the smallest number of the steps that Slurm reserves, such as that of the batch script
+// (SLURM_MAX_NORMAL_STEP_ID and above in slurm.h).
+const firstReservedStep = 4294967280
 
 // inStep reports whether we were started by srun (RM-11).
-func inStep(w World) bool {
+func inStep(w Inputs) bool {
 	id, ok := number(w.value("SLURM_STEP_ID"))
-	return ok && id < lastStep
+	return ok && id < firstReservedStep
 }
 
 // terminal reports whether srun --pty has started us: of its tasks this one alone has input (RM-12).
-func terminal(w World) bool {
+func terminal(w Inputs) bool {
 	return w.set("SLURM_PTY_PORT") && w.value("SLURM_PROCID") == "0" && inStep(w)
 }
 
 // slurmCopies returns how many tasks srun has started. A rank of mpiexec does not count: it has no SLURM_PROCID.
-func slurmCopies(w World) (times, by string) {
+func slurmCopies(w Inputs) (times, by string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
 	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {
 		return "", ""
@@ -105,7 +105,7 @@ func slurmCopies(w World) (times, by string) {
 }
 
 // slurmHosts reads a step, the groups of a heterogeneous job, or a job.
-func slurmHosts(w World, wish Wish) (Allocation, error) {
+func slurmHosts(w Inputs, wish Options) (Allocation, error) {
 	_, size := w.first("SLURM_HET_SIZE", "SLURM_PACK_SIZE")
 	groups, _ := number(size)
 	whole := wish.Job || terminal(w)
@@ -130,8 +130,8 @@ func slurmHosts(w World, wish Wish) (Allocation, error) {
 
 // slurmGPUs is what Slurm tells of GPUs: those of the node on which it has started us, by the numbers of their
 // driver, in one variable for a step and another for the script of a job. Of other nodes it tells nothing.
-// What is no such list withholds nothing.
-func (w World) slurmGPUs(a *Allocation) {
+// A value that is no list of indices is ignored.
+func (w Inputs) slurmGPUs(a *Allocation) {
 	variable := "SLURM_JOB_GPUS"
 	if a.Step != "" {
 		variable = "SLURM_STEP_GPUS"
@@ -153,8 +153,8 @@ func (w World) slurmGPUs(a *Allocation) {
 type slurmNames struct{ hosts, tasks, cpus, width string }
 
 // slurmStep returns the allocation of the step that srun has started.
-func slurmStep(w World) (Allocation, error) {
-	a, err := w.slurm(slurmNames{hosts: "SLURM_STEP_NODELIST", tasks: "SLURM_STEP_TASKS_PER_NODE", width: "SLURM_CPUS_PER_TASK"})
+func slurmStep(w Inputs) (Allocation, error) {
+	a, err := w.readSlurmHosts(slurmNames{hosts: "SLURM_STEP_NODELIST", tasks: "SLURM_STEP_TASKS_PER_NODE", width: "SLURM_CPUS_PER_TASK"})
 	a.Step = w.value("SLURM_STEP_ID")
 	if err == nil && len(a.Hosts) == 1 {
 		a.Hosts[0].CPUs = max(a.Hosts[0].CPUs, w.count("SLURM_CPUS_ON_NODE"))
@@ -164,7 +164,7 @@ func slurmStep(w World) (Allocation, error) {
 
 // slurmJob is what salloc or sbatch has given. Inside of a step only some of its variables are
 // still the job's.
-func slurmJob(w World, step bool) (Allocation, error) {
+func slurmJob(w Inputs, step bool) (Allocation, error) {
 	hosts, _ := w.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 	names := slurmNames{hosts: hosts, cpus: "SLURM_JOB_CPUS_PER_NODE"}
 	if !step {
@@ -174,11 +174,11 @@ func slurmJob(w World, step bool) (Allocation, error) {
 			names.tasks = "SLURM_TASKS_PER_NODE"
 		}
 	}
-	return w.slurm(names)
+	return w.readSlurmHosts(names)
 }
 
 // slurmGroups returns the groups of a heterogeneous job, one after the other. If which is nil, it returns all.
-func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
+func slurmGroups(w Inputs, which []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: %d groups are too many", groups)}
 	}
@@ -188,7 +188,7 @@ func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
 		if which != nil && !slices.Contains(which, group) {
 			continue
 		}
-		a, err := w.slurm(groupNames(w, group))
+		a, err := w.readSlurmHosts(groupNames(w, group))
 		if err != nil {
 			return all, err
 		}
@@ -198,7 +198,7 @@ func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
 		for _, h := range a.Hosts {
 			h.Group = group
 			if err := hosts.add(h); err != nil {
-				return all, wrong(a.Source, err)
+				return all, listError(a.Source, err)
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func slurmGroups(w World, which []int, groups int) (all Allocation, err error) {
 }
 
 // groupNames are the variables of one group, by their names of today or by those before 2020.
-func groupNames(w World, group int) slurmNames {
+func groupNames(w Inputs, group int) slurmNames {
 	end := "_HET_GROUP_" + strconv.Itoa(group)
 	if old := "_PACK_GROUP_" + strconv.Itoa(group); !w.set("SLURM_JOB_NODELIST"+end) && w.set("SLURM_JOB_NODELIST"+old) {
 		end = old
@@ -220,21 +220,22 @@ func groupNames(w World, group int) slurmNames {
 	return slurmNames{"SLURM_JOB_NODELIST" + end, "SLURM_TASKS_PER_NODE" + end, "SLURM_JOB_CPUS_PER_NODE" + end, "SLURM_CPUS_PER_TASK" + end}
 }
 
-// slurm reads hosts, with their tasks and CPUs. What has no tasks has as many as CPUs for them.
-func (w World) slurm(names slurmNames) (a Allocation, err error) {
+// readSlurmHosts reads the host list of a Slurm job or step, with the tasks and CPUs of each host. If Slurm gives no
+// number of tasks, a host has one for each Width of its CPUs.
+func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	a.Source, a.Width = names.hosts, 1
 	if n := w.count(names.width); n > 0 && n <= maxCount {
 		a.Width, a.WidthFrom = n, names.width
 	}
 	if !w.set(names.hosts) {
-		return a, unread(names.hosts + " is not set")
+		return a, newUnreadError(names.hosts + " is not set")
 	}
-	hosts, err := hostlist(w.value(names.hosts))
+	hosts, err := expandHostlist(w.value(names.hosts))
 	if err == nil && len(hosts) == 0 {
-		return a, unread(names.hosts + " names no host")
+		return a, newUnreadError(names.hosts + " names no host")
 	}
 	if err != nil {
-		return a, wrong(names.hosts, err)
+		return a, listError(names.hosts, err)
 	}
 	tasks, err := w.counts(names.tasks, len(hosts))
 	if err != nil {
@@ -254,7 +255,7 @@ func (w World) slurm(names slurmNames) (a Allocation, err error) {
 			h.Tasks = tasks[i]
 		}
 		if err := l.add(h); err != nil {
-			return a, wrong(names.hosts, err)
+			return a, listError(names.hosts, err)
 		}
 	}
 	a.Hosts = l.all()
@@ -262,7 +263,7 @@ func (w World) slurm(names slurmNames) (a Allocation, err error) {
 }
 
 // counts reads a variable with a number for each host; nil: it is not set.
-func (w World) counts(variable string, hosts int) ([]int, error) {
+func (w Inputs) counts(variable string, hosts int) ([]int, error) {
 	if variable == "" || !w.set(variable) {
 		return nil, nil
 	}
@@ -273,8 +274,8 @@ func (w World) counts(variable string, hosts int) ([]int, error) {
 	return all, nil
 }
 
-// wrong is M3 for a list that is no file, and M20.
-func wrong(variable string, err error) error {
+// listError returns the error of a variable whose host list cannot be parsed (messages M3 and M20 of rm-integration.md).
+func listError(variable string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
 }
 
@@ -303,7 +304,7 @@ func (c Call) step(where []string, number string) []string {
 	if overlaps(c.Help) {
 		where = append(where, "--overlap")
 	}
-	return c.words(append(where, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", number, "-J", "mpiexec")...)
+	return c.commandLine(append(where, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", number, "-J", "mpiexec")...)
 }
 
 // srunTaskLine is what srun has said of a task on a host, the last of it: "srun: error: n2: task 1: Killed".

@@ -16,35 +16,35 @@ type Starter struct {
 	Program string // looked for in Folder, then in the PATH; another word of -launcher
 	Folder  string // variable by which the batch system tells its job where its own programs are; empty: none
 
-	Argv func(Call) []string // its program with all arguments, which end in Shell
-	Step *Step               // how it is called once for many hosts; nil: it cannot be
-	Back bool                // helpers dial back to mpiexec if they can, and then need its streams no longer (RM-36)
-	Help string              // the argument that prints its options, for Call.Help; empty: its options are not queried
+	Argv      func(Call) []string // its program with all arguments, which end in Shell
+	Step      *Step               // how one call serves many hosts; nil: each host needs a call
+	DialsBack bool                // helpers dial back to mpiexec if they can, and then no longer need the starter's streams (RM-36)
+	Help      string              // the argument that prints its options, for Call.Help; empty: its options are not queried
 
-	// Drops lists variables that it would take for options of its own: those of the step or script
-	// around us, which mean that one and not ours. A trailing * stands for any rest.
+	// Drops lists variables of the step or script around mpiexec. The starter would read them as its
+	// own options. A trailing * matches any rest.
 	Drops []string
 
-	Fanout   int           // how many may be under way at once, unless the user says more (RM-35)
-	Patience time.Duration // how long it may take, at least, until the helper speaks (RM-35)
-	Here     bool          // this machine is reached so as well, if it is not the only one (RM-33)
+	Fanout       int           // how many calls may run at once, unless the user allows more (RM-35)
+	StartTimeout time.Duration // the least time that a call has until the helper's greeting (RM-35)
+	AlsoLocal    bool          // the starter also starts the helper on this machine, if the job has other hosts (RM-33)
 
-	Grace time.Duration // that it has to end by itself, once what it has started has seen its input end
-	Asked bool          // while it waits in its own queue it ends at SIGTERM, and leaves the queue
+	EndGrace      time.Duration // time to end by itself after the input of its Shell has ended
+	EndsAtSIGTERM bool          // SIGTERM ends it while it waits in its own queue, and takes it out of the queue
 
-	Sayings []Saying                               // meanings of its output before the helper's greeting; the first that matches counts
-	Remedy  string                                 // of all others: how to find out whether it works
-	Silent  func(help string) (why, remedy string) // why no greeting came in time; nil or empty: unknown
-	Line    func(stderr string) string             // the line of its errors that says why it has ended; empty: none (RM-42)
+	ErrorPatterns  []ErrorPattern                         // patterns of its output before the helper's greeting; the first that matches counts
+	DefaultRemedy  string                                 // for output that no pattern matches: how to find out whether the starter works
+	ExplainSilence func(help string) (why, remedy string) // why no greeting came in time; nil, or empty results: unknown
+	ErrorLine      func(stderr string) string             // the line of its standard error that says why it ended; empty: none (RM-42)
 }
 
 // A Step describes one call of a starter that starts Shell on many hosts. Input goes to all of them unchanged. Their
 // output comes back merged, in whole lines.
 type Step struct {
-	Argv func(calls []Call) []string      // of at least one; they are of one Part
-	Host string                           // the variable in which a task finds its host, as Call.Host spells it
-	Near string                           // that in which it finds an address of the machine where the starter runs
-	Line func(stderr, host string) string // why it says that its task on a host has ended; empty: it says nothing
+	Argv        func(calls []Call) []string      // for at least one call; all have the same Part
+	HostVar     string                           // variable that holds a task's host, spelled as in Call.Host
+	LauncherVar string                           // variable that holds an address of the machine where the starter runs
+	ErrorLine   func(stderr, host string) string // the line of standard error that says why the task on a host ended; empty: none
 }
 
 // MaxStep is the greatest number of hosts of one step: the list of their names has to fit on a command line.
@@ -54,30 +54,32 @@ const MaxStep = 2048
 // (doc/performance.md). But a call for each host opens no port, to which hosts may be unable to connect.
 const StepFrom = 17
 
-// Manners are the words of -launcher that say how a starter is to be called: SYSTEM-one, for all hosts at once,
-// and SYSTEM-each; or that nobody is to call back: SYSTEM-streams.
+// Suffixes of a system's name in words of -launcher: SYSTEM-one is one call for all hosts, SYSTEM-each a call for each
+// host. With SYSTEM-streams helpers do not dial back.
 const (
-	one     = "-one"
-	each    = "-each"
-	streams = "-streams"
+	oneSuffix     = "-one"
+	eachSuffix    = "-each"
+	streamsSuffix = "-streams"
 )
 
-// Calls reports whether the starter's helpers dial back to mpiexec, given the word of -launcher.
-func (s *System) Calls(word string) bool { return s.Starter.Back && word != s.StreamsWord() }
+// HelpersDialBack reports whether the starter's helpers dial back to mpiexec, given the word of -launcher.
+func (s *System) HelpersDialBack(word string) bool {
+	return s.Starter.DialsBack && word != s.StreamsWord()
+}
 
 // StreamsWord returns the word of -launcher by which helpers do not dial back.
-func (s *System) StreamsWord() string { return s.Name + streams }
+func (s *System) StreamsWord() string { return s.Name + streamsSuffix }
 
 // EachWord returns the word of -launcher by which each host has a call of its own.
-func (s *System) EachWord() string { return s.Name + each }
+func (s *System) EachWord() string { return s.Name + eachSuffix }
 
-// Together reports whether the starter is called once for all hosts, given the word of -launcher. One step starts on
-// all of its hosts or on none. So if hosts may be missing, each has a call of its own.
+// Together reports whether one call of the starter serves all hosts, given the word of -launcher. A call starts on all
+// of its hosts or on none. So if some hosts may be unreachable, each host gets its own call.
 func (s *System) Together(word string, hosts int, someMayMiss bool) bool {
 	switch {
 	case s.Starter.Step == nil || word == s.EachWord():
 		return false
-	case word == s.Name+one:
+	case word == s.Name+oneSuffix:
 		return true
 	}
 	return hosts >= StepFrom && !someMayMiss
@@ -85,24 +87,24 @@ func (s *System) Together(word string, hosts int, someMayMiss bool) bool {
 
 // A Call is one call of a starter.
 type Call struct {
-	Program string   // its path
-	Host    string   // as the batch system spells it
-	Part    int      // of the job, that the host is in; -1: it has none
-	Rank    int      // of the host's broker, under Flux
-	Help    string   // what the program tells of its options
-	More    []string // -launcher-args: behind ours, so that they win
+	Program   string   // its path
+	Host      string   // as the batch system spells it
+	Part      int      // the part of a heterogeneous job that the host belongs to; -1: none
+	Rank      int      // of the host's broker, under Flux
+	Help      string   // output of the program for Starter.Help
+	ExtraArgs []string // -launcher-args: behind our own arguments, so that they win
 }
 
-// words returns the command line of a call.
-func (c Call) words(ours ...string) []string {
-	return slices.Concat([]string{c.Program}, ours, c.More, []string{Shell})
+// commandLine returns the command line of a call.
+func (c Call) commandLine(ours ...string) []string {
+	return slices.Concat([]string{c.Program}, ours, c.ExtraArgs, []string{Shell})
 }
 
-// A Saying is the meaning of a text that a starter prints before it fails.
-type Saying struct {
-	Text   string // part of them, in lower case
-	Busy   bool   // the batch system has too much to do: worth another try
-	Why    string // one clause; empty: its own line
+// An ErrorPattern is the meaning of a text that a starter prints before it fails.
+type ErrorPattern struct {
+	Text   string // part of the output, in lower case
+	Busy   bool   // the batch system is busy: another try may succeed
+	Why    string // one clause; empty: the starter's own line
 	Remedy string
 }
 
@@ -117,13 +119,13 @@ func (s *Starter) Environ(environ []string) []string {
 	})
 }
 
-// Verdict returns why the starter has ended before the helper's greeting. exit is its exit code, or -1 if that is
+// Diagnose returns why the starter has ended before the helper's greeting. exit is its exit code, or -1 if that is
 // unknown.
-func (s *Starter) Verdict(stderr string, exit int) Saying {
-	line, lower := s.Line(stderr), strings.ToLower(stderr)
-	v := Saying{Remedy: s.Remedy}
-	if i := slices.IndexFunc(s.Sayings, func(known Saying) bool { return strings.Contains(lower, known.Text) }); i >= 0 {
-		v = s.Sayings[i]
+func (s *Starter) Diagnose(stderr string, exit int) ErrorPattern {
+	line, lower := s.ErrorLine(stderr), strings.ToLower(stderr)
+	v := ErrorPattern{Remedy: s.DefaultRemedy}
+	if i := slices.IndexFunc(s.ErrorPatterns, func(known ErrorPattern) bool { return strings.Contains(lower, known.Text) }); i >= 0 {
+		v = s.ErrorPatterns[i]
 	}
 	switch {
 	case v.Why != "":

@@ -16,9 +16,9 @@ func TestArgv(t *testing.T) {
 	}{
 		{"slurm", Call{Part: -1, Help: "  --overlap  Allow"}, "P -N1 -n1 -w n1 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 -u -J mpiexec /bin/sh"},
 		{"slurm", Call{Part: -1}, "P -N1 -n1 -w n1 --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 -u -J mpiexec /bin/sh"},
-		{"slurm", Call{Part: 2, More: []string{"--qos", "high"}}, "P -N1 -n1 -w n1 --het-group=2 --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 -u -J mpiexec --qos high /bin/sh"},
+		{"slurm", Call{Part: 2, ExtraArgs: []string{"--qos", "high"}}, "P -N1 -n1 -w n1 --het-group=2 --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 -u -J mpiexec --qos high /bin/sh"},
 		{"sge", Call{Part: -1}, "P -inherit n1 /bin/sh"},
-		{"sge", Call{Part: -1, More: []string{"-verbose"}}, "P -inherit -verbose n1 /bin/sh"},
+		{"sge", Call{Part: -1, ExtraArgs: []string{"-verbose"}}, "P -inherit -verbose n1 /bin/sh"},
 		{"lsf", Call{Part: -1}, "P n1 /bin/sh"},
 		{"flux", Call{Part: -1, Rank: 3}, "P exec -r 3 /bin/sh"},
 	} {
@@ -32,7 +32,7 @@ func TestArgv(t *testing.T) {
 // One call for several hosts of a part.
 func TestStepArgv(t *testing.T) {
 	call := func(host string, part int) Call {
-		return Call{Program: "P", Host: host, Part: part, Help: "--overlap", More: []string{"--qos", "high"}}
+		return Call{Program: "P", Host: host, Part: part, Help: "--overlap", ExtraArgs: []string{"--qos", "high"}}
 	}
 	for want, calls := range map[string][]Call{
 		"P -N 2 -n 2 --ntasks-per-node=1 -w n1,n7 --overlap --mpi=none --cpu-bind=none --export=ALL --input=all --kill-on-bad-exit=0 --mem=0 --wait=0 -J mpiexec --qos high /bin/sh":            {call("n1", -1), call("n7", -1)},
@@ -74,10 +74,10 @@ func TestTogether(t *testing.T) {
 // By which words helpers call back (RM-36).
 func TestCalls(t *testing.T) {
 	for word, want := range map[string]bool{"": true, "auto": true, "sge": true, "qrsh": true, "sge-streams": false} {
-		if got := Named("sge").Calls(word); got != want {
+		if got := Named("sge").HelpersDialBack(word); got != want {
 			t.Errorf("%q: %t", word, got)
 		}
-		if Named("slurm").Calls(word) {
+		if Named("slurm").HelpersDialBack(word) {
 			t.Errorf("slurm, %q: those of a step for each host call", word)
 		}
 	}
@@ -90,7 +90,7 @@ func TestCalls(t *testing.T) {
 func TestStepLine(t *testing.T) {
 	const said = "srun: error: n1: task 0: Killed\nsrun: error: n12: task 1: Exited with exit code 137\nsrun: error: n2: task 2: Killed"
 	for host, want := range map[string]string{"n1": "n1: task 0: Killed", "n12": "n12: task 1: Exited with exit code 137", "n2": "n2: task 2: Killed", "n": ""} {
-		if got := Named("slurm").Starter.Step.Line(said, host); got != want {
+		if got := Named("slurm").Starter.Step.ErrorLine(said, host); got != want {
 			t.Errorf("%s: %q, want %q", host, got, want)
 		}
 	}
@@ -129,7 +129,7 @@ func TestLine(t *testing.T) {
 		{"lsf", "blaunch: n2: task 0 exited\n", "n2: task 0 exited"},
 		{"flux", "flux-exec: Error: rank 3: /bin/sh: No such file or directory\n", "rank 3: /bin/sh: No such file or directory"},
 	} {
-		if got := Named(test.system).Starter.Line(test.said); got != test.want {
+		if got := Named(test.system).Starter.ErrorLine(test.said); got != test.want {
 			t.Errorf("%s: the line of %q is %q, want %q", test.system, test.said, got, test.want)
 		}
 	}
@@ -147,7 +147,7 @@ func TestVerdict(t *testing.T) {
 		{"sge", "error: executing task of job 8 failed: execution daemon on host \"n2\" didn't accept task\n", "no slot for another task", true},
 		{"sge", "error: executing task of job 8 failed: failed sending task to execd@n9: can't resolve host name\n", "failed sending task to execd@n9: can't resolve host name", false},
 	} {
-		got := Named(test.system).Starter.Verdict(test.said, 1)
+		got := Named(test.system).Starter.Diagnose(test.said, 1)
 		if got.Why != test.why || got.Busy != test.busy || got.Remedy == "" {
 			t.Errorf("%s said %q: %+v, want %q, busy %t and what to do", test.system, test.said, got, test.why, test.busy)
 		}

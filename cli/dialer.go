@@ -55,7 +55,7 @@ func newDialer(j option.JobOptions, sys System, guard []string, starter func(tra
 		return nil, err
 	}
 	d := &hostDialer{build: self.Build}
-	d.Local = &transport.LocalChild{Self: self, Env: request.HelperEnv(sys.Environ), KeepSession: batch.BySessions(batch.World{Env: job.Variables(sys.Environ)}) != nil && !hasTerminal()}
+	d.Local = &transport.LocalChild{Self: self, Env: request.HelperEnv(sys.Environ), KeepSession: batch.BySessions(batch.Inputs{Env: job.Variables(sys.Environ)}) != nil && !hasTerminal()}
 	self = attached.attach(self.WithDelivery(j.ShipHelper)).WithTracer(stepTracer(steps)).WithLoginShell(sys.getenv("SHELL"))
 	if starter == nil || j.BatchOption().Fallback {
 		err = d.chooseTransport(j, sys, program, self, logins, log)

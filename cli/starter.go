@@ -65,7 +65,7 @@ func (c *invocation) findStarter() error {
 	if startsRanks(c.line.Job) {
 		go c.starterOptions() // takes about as long as the work until the text is needed
 	}
-	c.env.GreetTimeout = max(c.env.GreetTimeout, by.Patience)
+	c.env.GreetTimeout = max(c.env.GreetTimeout, by.StartTimeout)
 	if s.System.State != nil {
 		c.env.BatchState = func() batch.State { return s.System.State(c.runBatchTool, s.Job) }
 	}
@@ -165,8 +165,8 @@ func (c *invocation) starterTransport(self transport.HelperBinary) transport.Tra
 			}
 			return call, transport.NotInJob(host.Name, s.System.Name, s.Job)
 		},
-		Timeout: max(connectTimeout(j), by.Patience), Shell: max(shellTimeout(j), by.Patience), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
-		DialBack: s.System.Calls(j.Launcher), Ports: dialback.Ports(j.PortRange), Warn: c.env.Report,
+		Timeout: max(connectTimeout(j), by.StartTimeout), Shell: max(shellTimeout(j), by.StartTimeout), Retries: j.Retries, Pacer: &sshx.Pacer{Fanout: fanout}, Log: c.env.Log,
+		DialBack: s.System.HelpersDialBack(j.Launcher), Ports: dialback.Ports(j.PortRange), Warn: c.env.Report,
 	}
 	if !s.OneStep {
 		return perHost

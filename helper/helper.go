@@ -96,7 +96,7 @@ func (sys System) ranksLeadSessions() bool {
 // sessionBatchSystem returns the batch system that runs this helper and finds a job's processes by their session. It
 // returns nil if there is none.
 func (sys System) sessionBatchSystem() *batch.System {
-	return batch.BySessions(batch.World{Env: job.Variables(sys.Environ)})
+	return batch.BySessions(batch.Inputs{Env: job.Variables(sys.Environ)})
 }
 
 // sharesHelperSession reports whether a rank stays in the helper's session.

@@ -45,8 +45,9 @@ const EndByResume EndKind = "resume"
 // RestartPolicy says, and does not count as a restart.
 const EndByMove EndKind = "move"
 
-// IsFailure reports whether an attempt that ended so failed, rather than being moved.
-func (k EndKind) IsFailure() bool { return k != EndByMove }
+// CountsAsFailure reports whether RestartPolicy counts an attempt that ended so. An attempt that was moved does not
+// count. Callers know that the attempt did not end well.
+func (k EndKind) CountsAsFailure() bool { return k != EndByMove }
 
 // EndKinds are the kinds that --restart can name.
 var EndKinds = []EndKind{EndByNodeLoss, EndBySignal, EndByAbort, EndByExitCode, EndByStartFailure}

@@ -35,7 +35,7 @@ func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh
 	if s.t.ProxyCommand != "" {
 		s.conn.waitFirstByte() // the command may write to known_hosts before it connects
 	}
-	hk := s.d.hostKeys(s.t, s.b)
+	hk := s.d.newHostKeyChecker(s.t, s.b)
 	algorithms, err := hk.algorithms()
 	if err != nil {
 		return nil, nil, nil, err

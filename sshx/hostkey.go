@@ -48,6 +48,8 @@ func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, n
 	return v
 }
 
+// judgeWithHashed judges a key by plain lines first, and by hashed lines if no plain line knows it. Hashed lines are
+// slow to search.
 func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	for {
 		v := judgeLines(k, principal, key, now)
@@ -57,15 +59,17 @@ func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time
 	}
 }
 
+// judgeLines judges a key by the lines for the host: authorities of certificates first, then the key itself, then
+// keys of the same type, which make it a changed key.
 func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
-	var void keyVerdict // of a certificate that is not valid; its key is judged alone
+	var invalid keyVerdict // of a certificate that is not valid; its key is judged alone
 	if cert, ok := key.(*ssh.Certificate); ok {
 		if l := k.hasKey(markerAuthority, cert.SignatureKey); l != nil {
 			err := checkHostCert(cert, principal, now)
 			if err == nil {
 				return keyVerdict{line: l}
 			}
-			void = keyVerdict{line: l, err: err}
+			invalid = keyVerdict{line: l, err: err}
 		}
 		key = cert.Key
 	}
@@ -78,8 +82,8 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 	if l := k.find("", func(*knownLine) bool { return true }); l != nil {
 		return keyVerdict{kind: KindChangedKey, line: l}
 	}
-	void.kind = KindUnknownKey
-	return void
+	invalid.kind = KindUnknownKey
+	return invalid
 }
 
 // errNoPrincipals refuses a certificate that is valid for any host. OpenSSH before version 10.3
@@ -117,7 +121,9 @@ type hostKeyChecker struct {
 	fallback       *knownKeys // lines for the name without port; nil: none
 }
 
-func (d *Dialer) hostKeys(t Target, clock *deadline.Deadline) *hostKeyChecker {
+// newHostKeyChecker reads the known_hosts files of a target, if that was not done before, and collects the lines for its
+// host.
+func (d *Dialer) newHostKeyChecker(t Target, clock *deadline.Deadline) *hostKeyChecker {
 	h := &hostKeyChecker{d: d, t: t, clock: clock}
 	for _, path := range slices.Concat(t.UserKnownHosts, t.GlobalKnownHosts) {
 		f := d.knownFile(path)

@@ -67,7 +67,7 @@ func (s *ByStarter) Route(host Host) (string, error) {
 func (s *ByStarter) starterCall(host Host) (batch.Call, error) {
 	call, err := s.StarterCall(host)
 	if err == nil {
-		call.Program, call.Help, call.More = s.Program, s.StarterHelp(), s.Args
+		call.Program, call.Help, call.ExtraArgs = s.Program, s.StarterHelp(), s.Args
 	}
 	return call, err
 }
@@ -105,10 +105,10 @@ func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.Rea
 // withStarterHelp adds to a timeout the starter's own explanation, if it has one.
 func (s *ByStarter) withStarterHelp(err error) error {
 	var e *Error
-	if s.System.Starter.Silent == nil || !errors.As(err, &e) || e.Kind != KindNoRoute || e.Step != "connect" {
+	if s.System.Starter.ExplainSilence == nil || !errors.As(err, &e) || e.Kind != KindNoRoute || e.Step != "connect" {
 		return err
 	}
-	if why, remedy := s.System.Starter.Silent(s.StarterHelp()); why != "" {
+	if why, remedy := s.System.Starter.ExplainSilence(s.StarterHelp()); why != "" {
 		e.Why, e.Remedy = why, remedy
 	}
 	return err
@@ -117,10 +117,10 @@ func (s *ByStarter) withStarterHelp(err error) error {
 // endProgram ends the starter. Once the helper runs (spoken), the starter gets no SIGTERM: it would kill
 // the helper's ranks, which the helper ends itself. A SIGKILL after the grace ends the starter alone.
 func (s *ByStarter) endProgram(p *localCommand, spoken bool) {
-	if !spoken && s.System.Starter.Asked {
+	if !spoken && s.System.Starter.EndsAtSIGTERM {
 		p.signalGroup(syscall.SIGTERM)
 	}
-	if p.waitFor(s.System.Starter.Grace) {
+	if p.waitFor(s.System.Starter.EndGrace) {
 		return
 	}
 	p.signalGroup(syscall.SIGKILL)
@@ -129,7 +129,7 @@ func (s *ByStarter) endProgram(p *localCommand, spoken bool) {
 
 // verdict explains why the starter ended before the helper's first byte.
 func (s *ByStarter) verdict(stderr string, exit int) Verdict {
-	v := s.System.Starter.Verdict(stderr, exit)
+	v := s.System.Starter.Diagnose(stderr, exit)
 	kind := KindOther
 	if v.Busy {
 		kind = KindBusy
@@ -139,7 +139,7 @@ func (s *ByStarter) verdict(stderr string, exit int) Verdict {
 
 // why explains why the starter ended after the helper's first byte.
 func (s *ByStarter) why(status error, stderr string) string {
-	return s.System.Starter.Program + ": " + cmp.Or(s.System.Starter.Line(stderr), waitErrorText(status))
+	return s.System.Starter.Program + ": " + cmp.Or(s.System.Starter.ErrorLine(stderr), waitErrorText(status))
 }
 
 // NotInJob returns the error for a host that is not part of the batch job (M7).

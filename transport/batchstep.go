@@ -141,7 +141,7 @@ type stepAttempt struct {
 
 func newStep(o *OneStep, members []stepHost, results chan<- Result, alone func(stepHost)) *stepAttempt {
 	how := o.PerHost.System.Starter.Step
-	s := &stepAttempt{OneStep: o, self: o.PerHost.Self.ForStep(how.Host, how.Near), timeouts: o.timeouts(len(members)), results: results, dialAlone: alone,
+	s := &stepAttempt{OneStep: o, self: o.PerHost.Self.ForStep(how.HostVar, how.LauncherVar), timeouts: o.timeouts(len(members)), results: results, dialAlone: alone,
 		pending: make(map[string]stepHost), shellsReady: make(map[string]bool)}
 	for _, m := range members {
 		if _, twice := s.pending[m.call.Host]; twice { // two names of one host
@@ -293,7 +293,7 @@ func (s *stepAttempt) helperConnected(c dialback.Connection, shared *sharedStart
 	s.dropHost(c.Host)
 	s.reached.Add(1)
 	shared.users.Add(1)
-	conn := newConn(&stepLink{Conn: c.Stream, starter: shared, why: func(stderr string) string { return s.PerHost.System.Starter.Step.Line(stderr, c.Host) }, program: s.PerHost.System.Starter.Program})
+	conn := newConn(&stepLink{Conn: c.Stream, starter: shared, why: func(stderr string) string { return s.PerHost.System.Starter.Step.ErrorLine(stderr, c.Host) }, program: s.PerHost.System.Starter.Program})
 	conn.build, conn.source = s.self.Build, "found"
 	s.results <- Result{Index: m.index, Stream: conn}
 }
@@ -348,7 +348,7 @@ func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 		return &v
 	}
 	s.failPending(func(m stepHost) error {
-		return hostError(m, v.Step, v.Kind, cmp.Or(s.PerHost.System.Starter.Step.Line(p.stderr(), m.call.Host), v.Why), v.Hint)
+		return hostError(m, v.Step, v.Kind, cmp.Or(s.PerHost.System.Starter.Step.ErrorLine(p.stderr(), m.call.Host), v.Why), v.Hint)
 	})
 	return nil
 }

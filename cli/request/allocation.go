@@ -23,8 +23,8 @@ import (
 //	options, arguments, PSI_*  >  allocation  >  variables  >  this machine
 
 // allocInputs returns the inputs with which package batch finds an allocation.
-func (w Inputs) allocInputs() batch.World {
-	return batch.World{Env: w.lookupEnv, Open: w.OpenFile, Run: w.RunTool}
+func (w Inputs) allocInputs() batch.Inputs {
+	return batch.Inputs{Env: w.lookupEnv, Open: w.OpenFile, Run: w.RunTool}
 }
 
 // UseAllocation selects the hosts of an allocation if the user names none, and stores the allocation for Make.
@@ -104,7 +104,7 @@ func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 }
 
 // readAllocation reads and stores the allocation that a batch system gave.
-func (w *Inputs) readAllocation(system string, wish batch.Wish) error {
+func (w *Inputs) readAllocation(system string, wish batch.Options) error {
 	a, err := batch.Read(system, w.allocInputs(), wish)
 	if err == nil {
 		w.Allocation = &a
@@ -127,7 +127,7 @@ func allocationOption(line option.Line) string {
 
 // allocationRequest returns what the line requests of an allocation. If one is not nil, it covers the groups of
 // that app context only. If one is nil, it covers the groups of all app contexts, provided that each names some.
-func allocationRequest(line option.Line, one *option.AppContext) (wish batch.Wish, err error) {
+func allocationRequest(line option.Line, one *option.AppContext) (wish batch.Options, err error) {
 	wish.Job = line.Job.BatchOption().WholeJob
 	wish.File, wish.Form = batch.Form(line.Job.RMFile)
 	apps := line.Apps
@@ -216,7 +216,7 @@ func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	}
 	for _, h := range w.Allocation.Hosts {
 		e := hostlist.Entry{Host: h.Name, Slots: max(1, h.CPUs), File: w.Allocation.Source, Line: h.Line}
-		if w.Allocation.Uncounted {
+		if w.Allocation.TasksUnknown {
 			e.Slots = 0
 		}
 		if h.Line > 0 && w.Allocation.System != "file" {
@@ -267,7 +267,7 @@ func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	switch remote := slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return n.Local }); {
 	case len(remote) == 0:
 		req.RM.Starter, req.RM.Integration = "fork", job.TightIntegration
-	case req.RM.Starter == "ssh" && !slices.ContainsFunc(remote, func(n job.NodeDef) bool { return !granted[n.Name].LetsIn() }):
+	case req.RM.Starter == "ssh" && !slices.ContainsFunc(remote, func(n job.NodeDef) bool { return !granted[n.Name].HasLogin() }):
 		req.RM.Integration = job.TightIntegration // helpers run below the batch system's own daemon there
 	}
 }
@@ -279,7 +279,7 @@ func (w Inputs) setGrants(nodes []job.NodeDef) {
 	}
 	granted := make(map[string]batch.Host)
 	for _, h := range w.Allocation.Hosts {
-		if h.Bare {
+		if h.PartialList {
 			h.List = ""
 		}
 		if h.List != "" || h.GPUs != "" {
@@ -288,7 +288,7 @@ func (w Inputs) setGrants(nodes []job.NodeDef) {
 	}
 	for i := range nodes {
 		if h, listed := granted[nodes[i].Name]; listed {
-			nodes[i].GrantedCPUs, nodes[i].GrantedGPUs = pin.CPUGrant{Numbering: h.By, List: h.List, From: w.Allocation.Source}, h.GPUs
+			nodes[i].GrantedCPUs, nodes[i].GrantedGPUs = pin.CPUGrant{Numbering: h.Numbering, List: h.List, From: w.Allocation.Source}, h.GPUs
 		}
 	}
 }
@@ -338,8 +338,8 @@ func AllocationText(rm job.RM, g *batch.Allocation) string {
 		t.WriteString(", ends " + rm.End.Local().Format("15:04:05"))
 	}
 	fmt.Fprintf(&t, ", starter %s (%s)", rm.Starter, rm.Integration)
-	if g != nil && g.Beside != "" {
-		t.WriteString("; inside of " + g.Beside + ", too, which names other hosts")
+	if g != nil && g.OtherSystem != "" {
+		t.WriteString("; inside of " + g.OtherSystem + ", too, which names other hosts")
 	}
 	return t.String()
 }

@@ -26,7 +26,7 @@ func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	}
 	given := w.Allocation
 	if given == nil || given.System != system.Name {
-		whole, err := batch.Read(system.Name, w.allocInputs(), batch.Wish{Job: true})
+		whole, err := batch.Read(system.Name, w.allocInputs(), batch.Options{Job: true})
 		if err != nil {
 			return nil
 		}

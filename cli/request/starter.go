@@ -43,7 +43,7 @@ func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	}
 	given := w.Allocation
 	if given == nil || given.System != system.Name { // the user names hosts
-		whole, err := batch.Read(system.Name, w.allocInputs(), batch.Wish{})
+		whole, err := batch.Read(system.Name, w.allocInputs(), batch.Options{})
 		if err != nil {
 			return Starter{}, err
 		}
@@ -69,7 +69,7 @@ func (s Starter) Use(req *job.Request) {
 	if s.System == nil {
 		return
 	}
-	if s.System.Starter.Here {
+	if s.System.Starter.AlsoLocal {
 		treatLocalAsRemote(req)
 	}
 	for i := range req.Nodes { // the batch system confines what it starts
@@ -188,13 +188,13 @@ func (w Inputs) sshAllocation(rmk string) *batch.Allocation {
 		if system == nil || !system.Logins || outer != "" || rmk == "none" || rmk == "user" {
 			return nil
 		}
-		all, err := batch.Read(system.Name, w.allocInputs(), batch.Wish{})
+		all, err := batch.Read(system.Name, w.allocInputs(), batch.Options{})
 		if err != nil {
 			return nil
 		}
 		given = &all
 	}
-	if !slices.ContainsFunc(given.Hosts, batch.Host.LetsIn) {
+	if !slices.ContainsFunc(given.Hosts, batch.Host.HasLogin) {
 		return nil
 	}
 	return given

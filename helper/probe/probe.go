@@ -68,7 +68,7 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 
 // batchDaemonAbove returns the name of the nearest process of a batch system that is pid or above it (RM-45), or "". It does not search if environ has no sign of a batch system.
 func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
-	if !batch.MayHold(batch.World{Env: job.Variables(environ)}) {
+	if !batch.MayHold(batch.Inputs{Env: job.Variables(environ)}) {
 		return ""
 	}
 	const most = 64 // ancestors

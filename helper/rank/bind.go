@@ -39,10 +39,10 @@ type Binder struct {
 }
 
 // NewBinder returns a Binder for one ForkThread. If a binding is required and the kernel forbids it, ranks fail to
-// start; otherwise warn is called, at most once for CPUs and once for memory. everywhere lists the NUMA nodes from
+// start; otherwise warn is called, at most once for CPUs and once for memory. allowedMems lists the NUMA nodes from
 // which this process may allocate.
-func NewBinder(required bool, warn func(text string), everywhere func() []int) *Binder {
-	return &Binder{bindingCalls: realBindingCalls(), required: required, warn: warn, allowedMems: everywhere}
+func NewBinder(required bool, warn func(text string), allowedMems func() []int) *Binder {
+	return &Binder{bindingCalls: realBindingCalls(), required: required, warn: warn, allowedMems: allowedMems}
 }
 
 // bindCPUs binds the thread to a rank's CPUs, and returns the CPUs that the kernel reports then. If cpus is nil, the

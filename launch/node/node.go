@@ -130,17 +130,17 @@ func (n *Node) Shell() time.Duration {
 	return 0
 }
 
-// Silence returns how long the link to a node may be dead before its helper ends the job there. That is the
-// time that the link's own keep-alives allow, if known, or else the argument. It is 0 on this machine:
+// MaxSilence returns how long the link to a node may be dead before its helper ends the job there. That is the
+// time that the link's own keep-alives allow, if known, or else fallback. It is 0 on this machine:
 // there is no link, and the helper would check the link of the user's login instead.
-func (n *Node) Silence(otherwise time.Duration) time.Duration {
+func (n *Node) MaxSilence(fallback time.Duration) time.Duration {
 	if n.Def.Local {
 		return 0
 	}
 	if s, ok := n.stream.(interface{ Silence() time.Duration }); ok && s.Silence() > 0 {
 		return s.Silence()
 	}
-	return otherwise
+	return fallback
 }
 
 // LocalIP returns our own address on the connection. It is nil if the connection is not a TCP connection of

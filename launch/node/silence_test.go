@@ -27,7 +27,7 @@ func TestSilenceFollowsTheLink(t *testing.T) {
 		// SSH_CONNECTION is there, but of the login in which mpiexec was called.
 		{"this machine", &Node{stream: link{silence: time.Second}, Def: job.NodeDef{Local: true}}, 0},
 	} {
-		if got := test.node.Silence(45 * time.Second); got != test.want {
+		if got := test.node.MaxSilence(45 * time.Second); got != test.want {
 			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}

@@ -78,7 +78,7 @@ func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group) *wir
 	req := r.req
 	m := &wire.Prepare{
 		Job: r.plan.Job, Group: group, Node: wire.GroupNode{Name: np.Name}, Ranks: np.Ranks, Process: wire.Process{Umask: -1},
-		Supervision: wire.Supervision{BatchStarted: req.RM.ControlsHelpers(), BatchSignalsRanks: req.RM.SignalsRanks(), Grace: req.TimeLimits.Grace, Silence: n.Silence(r.env.SilenceLimit)},
+		Supervision: wire.Supervision{BatchStarted: req.RM.ControlsHelpers(), BatchSignalsRanks: req.RM.SignalsRanks(), Grace: req.TimeLimits.Grace, Silence: n.MaxSilence(r.env.SilenceLimit)},
 		Claim:       wire.Claim{Entry: claimOf(req, r.plan, n), Ledger: req.Queue.LedgerDir, ClusterLedger: req.Queue.ClusterLedgerDir, MaxProcs: -1},
 	}
 	for _, app := range req.Apps {

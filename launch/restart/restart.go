@@ -50,7 +50,7 @@ type Decision struct {
 func Decide(p job.RestartPolicy, attempts []job.Attempt, random float64) Decision {
 	attempts = attempts[p.PastAttempts:]
 	last := attempts[len(attempts)-1]
-	if !last.Kind.IsFailure() {
+	if !last.Kind.CountsAsFailure() {
 		return Decision{Restarts: true}
 	}
 	attempts = withoutMoves(attempts)
@@ -92,7 +92,7 @@ func pause(first time.Duration, attempts []job.Attempt, random float64) time.Dur
 // withoutMoves returns the attempts that did not end by a move: a move is no failure and does not
 // count.
 func withoutMoves(attempts []job.Attempt) []job.Attempt {
-	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.IsFailure() })
+	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.CountsAsFailure() })
 }
 
 // RestartsUsed returns how many restarts the attempts have used, including the one after the last

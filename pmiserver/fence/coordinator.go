@@ -181,7 +181,7 @@ func (h *Coordinator) GiveUp(node int, id ID, joined bool) (notify []int, err er
 		}
 	}
 	first := !f.givenUp
-	h.emptyFence(f)
+	h.dropBlobs(f)
 	if f.joinedCount == len(f.nodes) {
 		h.removeFence(id, f)
 	}
@@ -199,15 +199,15 @@ func (h *Coordinator) GiveUpStuck() map[ID][]int {
 	notify := make(map[ID][]int)
 	for id, f := range h.open {
 		if id.Kind != Barrier && h.checkStuck(f) != nil {
-			h.emptyFence(f)
+			h.dropBlobs(f)
 			notify[id] = f.nodes
 		}
 	}
 	return notify
 }
 
-// emptyFence drops the blobs of a fence that is given up. The caller holds h.mu.
-func (h *Coordinator) emptyFence(f *fence) {
+// dropBlobs drops the blobs of a fence that is given up. The caller holds h.mu.
+func (h *Coordinator) dropBlobs(f *fence) {
 	h.heldBytes -= f.bytes
 	f.givenUp, f.bytes = true, 0
 	clear(f.blobs)

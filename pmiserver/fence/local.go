@@ -131,7 +131,7 @@ func (l *Local) GiveUp(number int) {
 	leaving := l.exchanging
 	var released []func(late bool)
 	if !leaving {
-		released = l.emptyFence()
+		released = l.releaseGivenUp()
 	}
 	l.mu.Unlock()
 	if l.OtherNodes != nil {
@@ -153,9 +153,9 @@ func (l *Local) SetMissed(fences int) {
 	}
 }
 
-// emptyFence ends a fence that is given up, and returns the functions that release the waiting
+// releaseGivenUp ends a fence that is given up, and returns the functions that release the waiting
 // members. The caller holds l.mu.
-func (l *Local) emptyFence() (released []func(late bool)) {
+func (l *Local) releaseGivenUp() (released []func(late bool)) {
 	for i := range l.Ranks {
 		if e := l.member(i); e.release == nil {
 			e.missed++
@@ -243,7 +243,7 @@ func (l *Local) finishGivenUp() {
 	l.mu.Lock()
 	var released []func(late bool)
 	if !l.closed {
-		released = l.emptyFence()
+		released = l.releaseGivenUp()
 	}
 	l.mu.Unlock()
 	for _, release := range released {
