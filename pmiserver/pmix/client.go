@@ -162,7 +162,7 @@ func (c *client) reply(to requestInfo, summary string, reply []byte) {
 	whole, fits := message.FinishReply(reply)
 	if !fits {
 		summary = message.NoMemory.String()
-		c.note(fmt.Sprintf("PMIx: an answer of %d bytes is more than its client can read", len(reply)))
+		c.note(fmt.Sprintf("PMIx: a reply of %d bytes is too large for its client", len(reply)))
 	}
 	c.traceReply(to.command, summary)
 	c.out.enqueue(whole)

@@ -192,7 +192,7 @@ func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.St
 	g.mu.Lock()
 	if r.keptBytes+more > maxRankBytes || g.keptBytes+more > maxGroupBytes {
 		g.mu.Unlock()
-		g.reportNote(r.number, "PMIx: it commits too much: 16 MiB of a rank, and 1 GiB of a group on a node, may be")
+		g.reportNote(r.number, "PMIx: commit refused: above 16 MiB for the rank, or 1 GiB for its group on the node")
 		return message.NoMemory
 	}
 	g.keptBytes += more
@@ -202,32 +202,32 @@ func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.St
 		served = append(served, r.addPairs(p.Scope == message.ScopeLocal, p.Pairs, keys[i])...)
 	}
 	g.startCommitTimers(r)
-	near, far := r.nodePairs.pairs, r.remotePairs.pairs
+	nodeData, remoteData := r.nodePairs.pairs, r.remotePairs.pairs
 	g.mu.Unlock()
 	for _, w := range served {
 		if w.asker != nil {
-			w.finish(near, message.Success)
+			w.finish(nodeData, message.Success)
 		} else {
-			w.finish(far, message.Success)
+			w.finish(remoteData, message.Success)
 		}
 	}
 	return message.Success
 }
 
-// addPairs adds pairs with these keys for ranks of this node (near) or of other nodes. It removes and
+// addPairs adds pairs with these keys for ranks of this node (local) or of other nodes. It removes and
 // returns the Gets that have waited for one of them. The caller holds the group's mu.
-func (r *localRank) addPairs(near bool, pairs []byte, keys []string) (served []*pendingGet) {
+func (r *localRank) addPairs(local bool, pairs []byte, keys []string) (served []*pendingGet) {
 	set := &r.remotePairs
-	if near {
+	if local {
 		set = &r.nodePairs
 	}
 	set.addPairs(pairs, keys)
-	sees := func(w *pendingGet) bool { return (w.asker != nil) == near }
+	maySee := func(w *pendingGet) bool { return (w.asker != nil) == local }
 	for _, key := range keys {
-		served = append(served, r.waitingGets.takeByKey(key, sees)...)
+		served = append(served, r.waitingGets.takeByKey(key, maySee)...)
 	}
 	if len(set.pairs) > 0 {
-		served = append(served, r.waitingGets.takeByKey("", sees)...)
+		served = append(served, r.waitingGets.takeByKey("", maySee)...)
 	}
 	return served
 }

@@ -44,13 +44,13 @@ type fetch struct {
 
 // getFromNode replies with data that is here of a rank of another node, or fetches it.
 func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
-	rank, most := int(r.Rank), getTimeoutOf(r.Options)
+	rank, timeout := int(r.Rank), getTimeoutOf(r.Options)
 	if data := g.knownPairs(rank, r.Key); data != nil {
 		c.replyFound(q, g, rank, data, c.readAheadFor(g, rank, r.Key))
 		return
 	}
 	switch {
-	case most < 0, c.server.Fetcher == nil:
+	case timeout < 0, c.server.Fetcher == nil:
 		c.replyStatus(q, message.NotFound)
 		return
 	case c.isEnding():
@@ -58,7 +58,7 @@ func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
 		return
 	}
 	if w := c.newPendingGet(q, g, r); w != nil {
-		g.fetchPairs(fetchKey{rank, r.Key}, w, time.Duration(most))
+		g.fetchPairs(fetchKey{rank, r.Key}, w, time.Duration(timeout))
 	}
 }
 

@@ -28,21 +28,21 @@ func (x *getQueue) addGet(w *pendingGet) {
 
 // removeGet removes a Get. It returns false if the Get is not in the queue.
 func (x *getQueue) removeGet(w *pendingGet) bool {
-	some := x.byKey[w.key]
-	if !some[w] {
+	gets := x.byKey[w.key]
+	if !gets[w] {
 		return false
 	}
 	x.count--
-	if delete(some, w); len(some) == 0 {
+	if delete(gets, w); len(gets) == 0 {
 		delete(x.byKey, w.key)
 	}
 	return true
 }
 
-// takeByKey removes and returns the Gets of a key for which may is true, in the order of their arrival.
-func (x *getQueue) takeByKey(key string, may func(*pendingGet) bool) (taken []*pendingGet) {
+// takeByKey removes and returns the Gets of a key for which match is true, in the order of their arrival.
+func (x *getQueue) takeByKey(key string, match func(*pendingGet) bool) (taken []*pendingGet) {
 	for w := range x.byKey[key] {
-		if may(w) {
+		if match(w) {
 			taken = append(taken, w)
 		}
 	}
@@ -53,10 +53,10 @@ func (x *getQueue) takeByKey(key string, may func(*pendingGet) bool) (taken []*p
 	return taken
 }
 
-// takeAll removes and returns the Gets of all keys for which may is true, in the order of their arrival.
-func (x *getQueue) takeAll(may func(*pendingGet) bool) (taken []*pendingGet) {
+// takeAll removes and returns the Gets of all keys for which match is true, in the order of their arrival.
+func (x *getQueue) takeAll(match func(*pendingGet) bool) (taken []*pendingGet) {
 	for key := range x.byKey {
-		taken = append(taken, x.takeByKey(key, may)...)
+		taken = append(taken, x.takeByKey(key, match)...)
 	}
 	slices.SortFunc(taken, func(a, b *pendingGet) int { return cmp.Compare(a.order, b.order) })
 	return taken
@@ -64,8 +64,8 @@ func (x *getQueue) takeAll(may func(*pendingGet) bool) (taken []*pendingGet) {
 
 // forEach calls do for each Get in the queue.
 func (x *getQueue) forEach(do func(*pendingGet)) {
-	for _, some := range x.byKey {
-		for w := range some {
+	for _, gets := range x.byKey {
+		for w := range gets {
 			do(w)
 		}
 	}

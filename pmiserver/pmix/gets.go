@@ -117,12 +117,12 @@ func getTimeoutOf(o message.Options) getTimeout {
 
 // awaitCommit answers a Get with the data of a rank of this node, or makes it wait for a commit
 // (PMIX-33).
-func (g *group) awaitCommit(of *localRank, w *pendingGet, most getTimeout) {
+func (g *group) awaitCommit(of *localRank, w *pendingGet, timeout getTimeout) {
 	g.mu.Lock()
 	set, status := of.pairsFor(w), message.Success
 	switch {
 	case set.hasKey(w.key):
-	case most < 0, of.exited, of.state == Finalized:
+	case timeout < 0, of.exited, of.state == Finalized:
 		status = message.NotFound
 	case g.isEnding():
 		status = message.Failed
@@ -130,8 +130,8 @@ func (g *group) awaitCommit(of *localRank, w *pendingGet, most getTimeout) {
 		status = message.NoMemory
 	default:
 		of.waitingGets.addGet(w)
-		if most > 0 {
-			g.limitWait(&of.waitingGets, w, time.Duration(most))
+		if timeout > 0 {
+			g.limitWait(&of.waitingGets, w, time.Duration(timeout))
 		} else if of.hasCommitted {
 			g.limitWait(&of.waitingGets, w, defaultGetTimeout)
 		}

@@ -194,18 +194,18 @@ func (c *client) lookupNow(ctx context.Context, keys []string) []*Name {
 func (c *client) awaitNames(ctx context.Context, keys []string, least int) []*Name {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
-	names, there := make([]*Name, len(keys)), make(chan bool)
+	names, received := make([]*Name, len(keys)), make(chan bool)
 	for i, key := range keys {
 		go func() {
 			n, err := c.server.Names.Await(ctx, key)
 			if err == nil {
 				names[i] = &n
 			}
-			there <- err == nil
+			received <- err == nil
 		}()
 	}
 	for count, rest := 0, len(keys); rest > 0; rest-- {
-		if <-there {
+		if <-received {
 			count++
 		}
 		if count == least {

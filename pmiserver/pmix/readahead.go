@@ -54,8 +54,8 @@ type readAhead struct {
 // sequences: with cyclic placement, a client that asks only for the ranks of its node skips others in
 // between.
 func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
-	i, near := slices.BinarySearch(g.Ranks, rank)
-	if near {
+	i, isLocal := slices.BinarySearch(g.Ranks, rank)
+	if isLocal {
 		return readAhead{c.nodeReads.nextCount(g, i, len(g.Ranks)), key}
 	}
 	return readAhead{c.remoteReads.nextCount(g, rank-i, g.Size-len(g.Ranks)), key}
@@ -80,7 +80,7 @@ func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhe
 // nextRanks lists the next count ranks after rank: ranks of this node if rank is, else ranks of other
 // nodes.
 func (g *group) nextRanks(rank, count int) iter.Seq[int] {
-	if i, near := slices.BinarySearch(g.Ranks, rank); near {
+	if i, isLocal := slices.BinarySearch(g.Ranks, rank); isLocal {
 		return slices.Values(g.Ranks[i+1 : min(i+1+count, len(g.Ranks))])
 	}
 	return func(yield func(int) bool) {
@@ -98,14 +98,14 @@ func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 // committedPairs returns the data that is here of any rank of the group if it contains the key, else
 // nil.
 func (g *group) committedPairs(rank int, key string) []byte {
-	near := g.byRank[rank]
-	if near == nil {
+	local := g.byRank[rank]
+	if local == nil {
 		return g.knownPairs(rank, key)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !near.nodePairs.hasKey(key) {
+	if !local.nodePairs.hasKey(key) {
 		return nil
 	}
-	return near.nodePairs.pairs
+	return local.nodePairs.pairs
 }

@@ -62,7 +62,7 @@ func (c *client) handleRequest(q requestInfo, request message.Request) {
 func (c *client) replyJobInfo(q requestInfo) {
 	_, info, err := c.group.loadJobInfo(c.server.ctx)
 	if err != nil {
-		c.note(fmt.Sprintf("PMIx: where the ranks are is unknown: %v", err))
+		c.note(fmt.Sprintf("PMIx: cannot get the job info: %v", err))
 		c.replyStatus(q, message.Failed)
 		return
 	}

@@ -162,7 +162,7 @@ type collectiveState struct {
 }
 
 // ErrNoOwner is returned by SocketOwner when no process has the other end of a connection.
-var ErrNoOwner = errors.New("nobody has the other end")
+var ErrNoOwner = errors.New("no process has the other end")
 
 // Listen opens the server's port, on the loopback only, and accepts clients until Close. It returns the
 // URI by which clients find the port (PMIX-15).
@@ -330,7 +330,7 @@ func (s *Server) acceptLoop() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		default: // such as too many open files, which may pass
-			s.reportNote(fmt.Sprintf("pmix: a connection was not taken: %v", err))
+			s.reportNote(fmt.Sprintf("pmix: cannot accept a connection: %v", err))
 			s.pause(time.Millisecond)
 		}
 	}
@@ -419,7 +419,9 @@ func (s *Server) isOwnUser(conn net.Conn) bool {
 	if err == nil || errors.Is(err, ErrNoOwner) {
 		return err == nil && uid == s.UID
 	}
-	s.ownerUnknownOnce.Do(func() { s.reportNote(fmt.Sprintf("pmix: connections are known by their namespace alone: %v", err)) })
+	s.ownerUnknownOnce.Do(func() {
+		s.reportNote(fmt.Sprintf("pmix: cannot get the owner of a connection, only its namespace is checked: %v", err))
+	})
 	return true
 }
 
@@ -438,20 +440,20 @@ type pendingConns []pendingConn
 func (s *Server) addPending(n pendingConn, ours bool) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all, most := &s.pendingOwn, extraPending+s.ranks
+	pending, limit := &s.pendingOwn, extraPending+s.ranks
 	if !ours {
-		all, most = &s.pendingOther, extraPending
+		pending, limit = &s.pendingOther, extraPending
 	}
-	at, _ := slices.BinarySearchFunc(*all, n, func(a, b pendingConn) int { return cmp.Compare(a.number, b.number) })
-	*all = slices.Insert(*all, at, n)
-	if len(*all) > most {
-		(*all)[0].conn.Close()
-		*all = slices.Delete(*all, 0, 1)
+	at, _ := slices.BinarySearchFunc(*pending, n, func(a, b pendingConn) int { return cmp.Compare(a.number, b.number) })
+	*pending = slices.Insert(*pending, at, n)
+	if len(*pending) > limit {
+		(*pending)[0].conn.Close()
+		*pending = slices.Delete(*pending, 0, 1)
 	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		*all = slices.DeleteFunc(*all, func(other pendingConn) bool { return other == n })
+		*pending = slices.DeleteFunc(*pending, func(other pendingConn) bool { return other == n })
 	}
 }
 

@@ -75,7 +75,7 @@ func ParseHandshake(body []byte) (h Handshake, err error) {
 }
 
 // errHandshake is returned when a handshake ends early or has a string over maxField bytes.
-var errHandshake = errors.New("a handshake that makes no sense")
+var errHandshake = errors.New("malformed handshake")
 
 // native is the security module with which the kernel identifies the client.
 const native = "native"
@@ -127,9 +127,9 @@ func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	case h.Security != native:
 		return InvalidCredential, fmt.Sprintf("identifies itself by %q", h.Security)
 	case h.UID != uid:
-		return InvalidCredential, fmt.Sprintf("says it is of uid %d", h.UID)
+		return InvalidCredential, fmt.Sprintf("claims to have uid %d", h.UID)
 	case h.Flag != 0:
-		return NotSupported, fmt.Sprintf("is no rank, but of kind %d", h.Flag)
+		return NotSupported, fmt.Sprintf("is not a rank but of kind %d", h.Flag)
 	case h.Encoding == "v20" || h.Encoding == "v12":
 		return NotSupported, fmt.Sprintf("wants encoding %s: too old", h.Encoding)
 	case h.Encoding != "v3" && h.Encoding != "v21":
@@ -137,7 +137,7 @@ func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	case h.BufferType != bfrops.NonDescribed:
 		return NotSupported, fmt.Sprintf("wants buffers of type %d", h.BufferType)
 	case h.Storage != "hash":
-		return NotSupported, fmt.Sprintf("keeps its data in %q", h.Storage)
+		return NotSupported, fmt.Sprintf("wants data storage %q", h.Storage)
 	}
 	return Success, ""
 }
