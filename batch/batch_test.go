@@ -11,7 +11,7 @@ import (
 var mayBeEmpty = map[reflect.Type][]string{
 	reflect.TypeFor[System](): {"Within", "Copies", "Threads", "State", "End", "KillDelay", "KillWait", "Starter", "Attach", "NoInput", "OpenMPI",
 		"Holder", "OfRank", "Identity", "Memory"},
-	reflect.TypeFor[Starter]():      {"Folder", "Step", "Help", "Drops", "Sayings", "Silent"},
+	reflect.TypeFor[Starter]():      {"Folder", "Step", "Help", "Drops", "ErrorPatterns", "ExplainSilence"},
 	reflect.TypeFor[ErrorPattern](): {"Why"},
 }
 
@@ -84,7 +84,7 @@ func TestEveryRowIsComplete(t *testing.T) {
 func TestAnIncompleteRowIsSeen(t *testing.T) {
 	row := System{Name: "x", Title: "X", Starter: &Starter{Program: "x", ErrorPatterns: []ErrorPattern{{Text: "no"}}}, Holder: Holder{Processes: []string{""}}}
 	got := lacking(reflect.ValueOf(row), "x")
-	for _, column := range []string{"x.Variable", "x.Inside", "x.Job", "x.Hosts", "x.Starter.Argv", "x.Starter.Line", "x.Starter.Grace", "x.Starter.Sayings.Remedy", "x.Holder.Processes", "x.Holder.Variables"} {
+	for _, column := range []string{"x.Variable", "x.Inside", "x.Job", "x.Hosts", "x.Starter.Argv", "x.Starter.ErrorLine", "x.Starter.EndGrace", "x.Starter.ErrorPatterns.Remedy", "x.Holder.Processes", "x.Holder.Variables"} {
 		if !slices.Contains(got, column) {
 			t.Errorf("%s is not missed, only %q", column, got)
 		}

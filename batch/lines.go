@@ -45,7 +45,7 @@ func (p *pieces) add(i int, piece string) {
 	(*p)[i] = append((*p)[i], piece)
 }
 
-// behind returns a host's list followed by all of its pieces.
+// behind returns first, the beginning of the list of host i, with the later pieces of that list appended.
 func (p pieces) behind(first string, i int) string {
 	if len(p[i]) == 0 {
 		return first

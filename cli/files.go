@@ -103,7 +103,7 @@ func (u *userFiles) open(name string) (io.ReadCloser, error) {
 // checkTrust returns why the content of a file that was opened must not be run as code. It is nil if it may be.
 func (u *userFiles) checkTrust(name string) error { return u.untrusted[name] }
 
-// checkOwner returns an error if another user than root and ourselves could have written the open file.
+// checkOwner returns an error if a user other than root and the current one could have written the open file.
 func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
 	otherUser := new(userfile.OtherUserError)
 	text := ""

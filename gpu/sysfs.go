@@ -94,8 +94,8 @@ func (d device) toGPU(v Vendor, index int) GPU {
 	return GPU{Vendor: v, Index: index, Address: d.address, NUMA: d.numa, Driver: d.driver}
 }
 
-// readNVIDIA returns NVIDIA's GPUs. Their index is the order on the PCI bus. The driver's files in /proc tell the
-// device file of each.
+// readNVIDIA returns NVIDIA's GPUs, with indices in the order of the PCI bus. It reads the device file of each from
+// the driver's files in /proc.
 func (t sysfsTree) readNVIDIA() (f Detection) {
 	devices := t.devicesOf("nvidia")
 	if len(devices) == 0 {
@@ -259,7 +259,7 @@ func (t sysfsTree) kfdNodes() []kfdNode {
 	return nodes
 }
 
-// readIntel returns Intel's GPUs. Their index is the order on the PCI bus. GPUs on bus 0, which are part of a
+// readIntel returns Intel's GPUs, with indices in the order of the PCI bus. GPUs on bus 0, which are part of a
 // processor, count in this order but are not returned.
 func (t sysfsTree) readIntel() (f Detection) {
 	devices := append(t.devicesOf("i915"), t.devicesOf("xe")...)

@@ -169,7 +169,7 @@ func (a attr) setEnv(m *hostExpr) error {
 	return nil
 }
 
-// readNumber parses a number from 1 to most. Errors call it what.
+// readNumber parses word as a number from 1 to most. Errors name it as what says.
 func (c *cursor) readNumber(from, to int, word, what string, most int) (int, error) {
 	switch {
 	case word == "":

@@ -170,7 +170,7 @@ func (h *joinedHost) conflictError(e Entry, what, newValue, oldValue string) err
 		e.Label(), what, newValue, what, oldValue, seenFrom(h.firstMention, e))
 }
 
-// seenFrom says where an entry is, in a message about another entry.
+// seenFrom returns the position of e, worded for a message about from.
 func seenFrom(e, from Entry) string {
 	switch {
 	case e.File != from.File:

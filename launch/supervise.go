@@ -279,7 +279,7 @@ func (f *runningJob) translate(event any) []supervise.Event {
 	return []supervise.Event{event}
 }
 
-// answersReservation reports whether a message is a reply to a reservation, also one of a spawn.
+// answersReservation reports whether a message is a reply to a reservation, including the reservation of a spawn.
 func answersReservation(m wire.Message) bool {
 	switch m.(type) {
 	case *wire.MarkWritten, *wire.MarksRead, *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.ClaimConflict, *wire.MissingFiles, *wire.FileCredit, *wire.StageResult:

@@ -31,8 +31,8 @@ func CountCgroupDenials(root fs.FS) Denials {
 	return Denials{CgroupKills: cgroupOOMKills(root), MachineKills: -1, Forks: forksDenied(root)}
 }
 
-// OutOfMemory describes the processes that the kernel has killed since then for lack of memory. It is empty if there
-// are none, or that is unknown.
+// OutOfMemory describes the processes that the kernel has killed for lack of memory since the counters in since were
+// read. It returns "" if there are none or if the kernel does not report them.
 func (since Denials) OutOfMemory(root fs.FS) string {
 	if n := cgroupOOMKills(root); since.CgroupKills >= 0 && n > since.CgroupKills {
 		text := "out of memory: the kernel has killed " + processesText(n-since.CgroupKills) + " of its control group"
@@ -54,8 +54,8 @@ func processesText(n int) string {
 	return fmt.Sprint(n, " processes")
 }
 
-// OutOfProcesses describes a process limit of our control group that was hit since then. It is empty if none was, or
-// that is unknown.
+// OutOfProcesses describes a process limit of our control group that was hit since the counters in since were read. It
+// returns "" if none was hit or if the kernel does not report it.
 func (since Denials) OutOfProcesses(root fs.FS) string {
 	n := forksDenied(root)
 	if since.Forks < 0 || n <= since.Forks {

@@ -252,8 +252,8 @@ func (b *dialBack) cannotDialBack(why string) {
 	s.Log.Info().Msg(text)
 }
 
-// sendsProgram logs that the binary is sent over the starter's streams. No program that could connect is on
-// the host before that (RM-36).
+// sendsProgram logs that the binary is sent over the starter's streams. Until it has arrived, the host has no
+// program that could dial back (RM-36).
 func (b *dialBack) sendsProgram(size int64) {
 	s := b.owner.starter
 	s.Log.Info().Msgf("%s has no copy of the program: %d MB go through %s, once, since a shell cannot call; a path that all hosts share saves that",

@@ -93,9 +93,9 @@ func (m *Fence) fields(c *codec) {
 	c.boolean(&m.Joined)
 }
 
-// Fenced answers Fence with the data of each node. With Late it says that the fence was given up, also to
-// a node that has not joined it; that node then answers Fence with Late. Deflated is the list of blobs,
-// deflated, and Size its length before; see FrameFor and Inflate.
+// Fenced is the reply to Fence, with the data of each node. If Late is set, the fence was given up. Nodes that
+// have not joined yet receive this, too; such a node then sends Fence with Late. Deflated is the compressed list
+// of blobs, and Size its length before compression; see FrameFor and Inflate.
 type Fenced struct {
 	ID       string
 	Blobs    [][]byte

@@ -409,8 +409,8 @@ var schedulerKeys = [][2]string{
 	{"nodesetprioritytype", "node-set-priority"}, {"nodesetplus", "node-set-plus"}, {"nodesetdelay", "node-set-delay"},
 }
 
-// scanSchedulerOption reads -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1). A lone -l labels lines, so
-// the next word has to begin with nodeset and to have a value.
+// scanSchedulerOption reads -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1). A -l by itself labels
+// lines. It is read as the scheduler's option only if the next word begins with nodeset and has a value.
 func (s *scanner) scanSchedulerOption(name string) bool {
 	if name != "-l" || s.pos == len(s.args) || len(s.args[s.pos]) < len("nodeset") ||
 		!strings.EqualFold(s.args[s.pos][:len("nodeset")], "nodeset") || !strings.Contains(s.args[s.pos], "=") {

@@ -93,7 +93,7 @@ func (g *HostPolicy) candidateIndex(req *job.Request, named job.NodeDef) int {
 	return -1
 }
 
-// isCandidate reports whether n is the candidate that named means.
+// isCandidate reports whether n is the candidate that the name in named refers to.
 func isCandidate(n, named job.NodeDef) bool {
 	is := func(name string) bool { return name != "" && strings.EqualFold(name, named.Host) }
 	return n.IsSameNode(named) || is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) || n.Local && named.Local

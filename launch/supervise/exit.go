@@ -14,8 +14,8 @@ func (s *State) ExitCode() int {
 	return job.ClampExitCode(code, success, s.policy.EndPolicy.ErrorCode)
 }
 
-// rawCode returns the code of the cause, or the one that --exit-status selects from the ranks'
-// codes.
+// rawCode returns the exit code of the cause that ended the job, or the one that --exit-status selects from
+// the codes of the ranks. success reports whether the job ended well.
 func (s *State) rawCode() (code int, success bool) {
 	code = s.Cause.Code
 	if s.Cause.Rank >= 0 {

@@ -39,7 +39,7 @@ func (c *Conversation) HandleLine(line []byte) error {
 	return nil
 }
 
-// InSpawnBlock reports whether the next line may be anything, as a part of a spawn request.
+// InSpawnBlock reports whether the client is in the middle of a spawn request. The next line need not be a command then.
 func (c *Conversation) InSpawnBlock() bool { return c.spawnBlock != nil && c.spawnBlock.inSegment }
 
 // SwitchedToPMI2 reports whether the rank continues in PMI-2, with fullinit.
