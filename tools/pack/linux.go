@@ -17,28 +17,29 @@ import (
 )
 
 /*
-A linux is what the package managers of Linux take: a .deb or .rpm, which nfpm writes.
+A linux is a package for Linux: a .deb or .rpm, which nfpm writes.
 
-It stands beside mpich and openmpi-bin, which share /usr/bin/mpirun and, as its slave,
-/usr/bin/mpiexec by update-alternatives, with the priorities 40 and 50. Ours is below
-them: a program that was linked with Open MPI needs Open MPI's launcher, so nobody's
-mpirun becomes ours unless there is no other or somebody says so:
+It can be installed together with mpich and openmpi-bin. These share /usr/bin/mpirun and, as
+its slave, /usr/bin/mpiexec by update-alternatives, with the priorities 40 and 50. This
+package has a lower priority: a program that was linked with Open MPI needs Open MPI's
+launcher. So mpirun becomes that of this package only if there is no other, or on request:
 
 	update-alternatives --set mpirun /usr/bin/mpirun.remshell
 
-The MPIs of systems with RPM are outside of PATH until a module is loaded; there ours is
-mpirun as soon as it is installed.
+On systems with RPM, other MPIs are outside of PATH until a module is loaded. There mpirun is
+that of this package as soon as it is installed.
 */
 type linux struct {
-	kind          string // deb or rpm
+	kind          string // "deb" or "rpm"
 	version, arch string
 	at            time.Time
 	files         tree
 }
 
+// priority is the priority of this package's mpirun for update-alternatives.
 const priority = 30
 
-// name is the file's, as each package manager's users write it.
+// name returns the file name of the package, by the convention of its package manager.
 func (p linux) name() string {
 	if p.kind == "rpm" {
 		return fmt.Sprintf("remshell-%s-1.%s.rpm", p.version, rpmArch(p.arch))
@@ -46,7 +47,7 @@ func (p linux) name() string {
 	return fmt.Sprintf("remshell_%s_%s.deb", p.version, p.arch)
 }
 
-// rpmArch is RPM's name of an architecture.
+// rpmArch returns RPM's name of an architecture.
 func rpmArch(arch string) string {
 	switch arch {
 	case "amd64":
@@ -57,7 +58,7 @@ func rpmArch(arch string) string {
 	return arch
 }
 
-// bytes writes the package. What goes in it stands in a folder of its own for so long.
+// bytes returns the package. It writes the package's files to a temporary folder for nfpm.
 func (p linux) bytes() ([]byte, error) {
 	work, err := os.MkdirTemp("", "pack-")
 	if err != nil {
@@ -72,7 +73,7 @@ func (p linux) bytes() ([]byte, error) {
 			"program, on many hosts over SSH. Nothing needs to be installed on the hosts.",
 	})
 	info.Suggests = []string{"openssh-client", "mpich"}
-	info.RPM.BuildHost = "remshell" // not this machine's name
+	info.RPM.BuildHost = "remshell" // instead of this machine's name
 	if p.kind == "rpm" {
 		info.Suggests, info.Depends = []string{"openssh-clients"}, []string{"/usr/sbin/update-alternatives"}
 	}
@@ -97,7 +98,7 @@ func (p linux) bytes() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// release is RPM's second half of a version.
+// release returns RPM's release number, the part behind the version; "" for a .deb.
 func (p linux) release() string {
 	if p.kind == "rpm" {
 		return "1"
@@ -105,7 +106,7 @@ func (p linux) release() string {
 	return ""
 }
 
-// contents are the files as nfpm wants them: by their place on this machine.
+// contents returns the files in nfpm's form. It writes them to the folder work, from which nfpm reads them.
 func (p linux) contents(work string) (list files.Contents, err error) {
 	for i, name := range names(p.files) {
 		f := p.files[name]
@@ -125,15 +126,15 @@ func (p linux) contents(work string) (list files.Contents, err error) {
 	return list, nil
 }
 
-// keep writes a file into the folder of a package that is being made.
+// keep writes a file to the folder work and returns its path.
 func keep(work, name string, data []byte) (file string, err error) {
 	file = filepath.Join(work, name)
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// postinst offers our names beside those of the others. Completions and manual pages are
-// slaves, so that they come and go with the name. dpkg calls it with a word, rpm with the
-// number of versions that are installed.
+// postinst returns the script that registers mpirun and mpiexec with update-alternatives.
+// Completions and manual pages are slaves, so that they switch together with mpirun. dpkg calls
+// the script with the name of an action, rpm with the number of installed versions.
 func (p linux) postinst() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, `#!/bin/sh
@@ -148,8 +149,9 @@ case $1 in configure | abort-remove | abort-deconfigure | abort-upgrade | [1-9]*
 	return b.String()
 }
 
-// folders makes those of the slaves, where the package does not: Fedora's belong to its own
-// package filesystem, and would be removed with ours.
+// folders returns the shell command that creates the slaves' folders; for a .deb it is "",
+// because the package contains them. On Fedora these folders belong to the package filesystem.
+// If this package contained them, they would be removed with it.
 func (p linux) folders() string {
 	if p.kind == "deb" {
 		return ""
@@ -161,7 +163,8 @@ func (p linux) folders() string {
 	return "\tmkdir -p " + strings.Join(slices.Compact(dirs), " ") + "\n"
 }
 
-// prerm takes the names back, but not for a newer version of the same package (rpm: 1).
+// prerm returns the script that removes the names from update-alternatives. It does nothing during
+// an upgrade (rpm passes 1).
 func (p linux) prerm() string {
 	return `#!/bin/sh
 set -e
@@ -172,9 +175,10 @@ esac
 `
 }
 
-// slaves are link, name and file of what goes with the name mpirun.
+// slaves returns link, name and file of each slave of mpirun, in the terms of update-alternatives.
 func (p linux) slaves() (found [][3]string) { return slaves(p.kind, p.files) }
 
+// slaves returns link, name and file of each slave of mpirun that a tree contains. kind is deb or rpm.
 func slaves(kind string, files tree) (found [][3]string) {
 	zsh := "/usr/share/zsh/vendor-completions/_mpiexec"
 	if kind == "rpm" {
@@ -184,12 +188,12 @@ func slaves(kind string, files tree) (found [][3]string) {
 		{"/usr/share/man/man1/mpiexec.1.gz", "mpiexec.1.gz", "usr/share/man/man1/mpiexec.remshell.1.gz"},
 		{"/usr/share/man/man1/mpirun.1.gz", "mpirun.1.gz", "usr/share/man/man1/mpirun.remshell.1.gz"},
 		{"/usr/share/bash-completion/completions/mpiexec", "mpiexec.bash", completion("bash-completion/completions/mpiexec")},
-		{"/usr/share/bash-completion/completions/mpirun", "mpirun.bash", completion("bash-completion/completions/mpiexec")}, // bash looks for a file of the name
+		{"/usr/share/bash-completion/completions/mpirun", "mpirun.bash", completion("bash-completion/completions/mpiexec")}, // bash looks for a file with the command's name
 		{zsh, "mpiexec.zsh", completion("zsh/site-functions/_mpiexec")},
 		{"/usr/share/fish/vendor_completions.d/mpiexec.fish", "mpiexec.fish", completion("fish/vendor_completions.d/mpiexec.fish")},
 		{"/usr/share/fish/vendor_completions.d/mpirun.fish", "mpirun.fish", completion("fish/vendor_completions.d/mpiexec.fish")},
 	} {
-		if _, there := files[s[2]]; there {
+		if _, exists := files[s[2]]; exists {
 			s[2] = "/" + s[2]
 			found = append(found, s)
 		}
@@ -197,9 +201,9 @@ func slaves(kind string, files tree) (found [][3]string) {
 	return found
 }
 
-// version is one that dpkg and rpm take and order by time: a release is what its tag says;
-// everything else comes before the first release (deb-version(7), rpm-version(7): ~ sorts
-// first).
+// version returns a version that dpkg and rpm accept and sort by time. A release has the version
+// of its tag. All other builds sort before the first release, because ~ sorts first
+// (deb-version(7), rpm-version(7)).
 func version(r release) string {
 	version := strings.TrimPrefix(r.version, "v")
 	if regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`).MatchString(version) {

@@ -1,6 +1,5 @@
 /*
-Pack makes what is handed out: an archive for each system, and packages for Debian's and
-Fedora's kin.
+Pack builds the release files: an archive for each system, and .deb and .rpm packages for Linux.
 
 	go run -C tools/pack . -version 1.0 -epoch 1700000000 -out dist
 
@@ -8,13 +7,13 @@ Fedora's kin.
 	mpiexec --man ...    -'                '-> nfpm    --> dist/*.deb, *.rpm
 	                                                       dist/SHA256SUMS
 
-It is a module of its own, so that what nfpm needs is not among the modules of mpiexec. The
-sources are those two folders above.
+It is a module of its own, so that the modules that nfpm needs are not modules of mpiexec. It
+builds the sources two folders above.
 
-Equal sources, versions and epochs give equal bytes, wherever and whenever they are built
-with one version of Go: names are sorted, every file is root's and from the epoch, and no
-path of this machine is in a program. Each archive holds mpiexec for its own system and,
-in libexec, for the Linux nodes of other architectures (package transport).
+Builds are reproducible: the same sources, version, epoch and version of Go give the same
+bytes on any machine. Names are sorted, each file is owned by root and has the time of the
+epoch, and programs contain no path of this machine. Each archive holds mpiexec for its own
+system and, in libexec, for Linux nodes of other architectures (package transport).
 */
 package main
 
@@ -32,15 +31,15 @@ import (
 	"time"
 )
 
-// A target is a system that mpiexec is built for.
+// A target is an operating system and architecture that mpiexec is built for.
 type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "-" + t.arch }
 
-// targets are all of them; nodes are those with Linux.
+// targets are all targets. Only those with Linux can be nodes.
 var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"linux", "riscv64"}, {"darwin", "arm64"}}
 
-// root is the folder of the sources, from that of this module.
+// root is the folder of mpiexec's sources, relative to this module.
 const root = "../.."
 
 func main() {
@@ -67,12 +66,13 @@ func main() {
 	}
 }
 
-// A release is what is packed.
+// A release is the version to be packed and the time that all its files get.
 type release struct {
 	version string
 	at      time.Time
 }
 
+// run builds all files of the release for these targets and writes them to the folder out.
 func run(r release, targets []target, out string) error {
 	work, err := os.MkdirTemp("", "pack-")
 	if err != nil {
@@ -112,12 +112,12 @@ func run(r release, targets []target, out string) error {
 	return write(out, made)
 }
 
-// build compiles mpiexec for a target.
+// build compiles mpiexec for a target, writes it to file and returns its bytes.
 func (r release) build(t target, file string) ([]byte, error) {
 	environ := append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
-	ask := exec.Command("tools/ldflags.sh", r.version)
-	ask.Env, ask.Dir, ask.Stderr = environ, root, os.Stderr
-	flags, err := ask.Output()
+	ldflags := exec.Command("tools/ldflags.sh", r.version)
+	ldflags.Env, ldflags.Dir, ldflags.Stderr = environ, root, os.Stderr
+	flags, err := ldflags.Output()
 	if err != nil {
 		return nil, fmt.Errorf("tools/ldflags.sh for %s: %w", t, err)
 	}
@@ -129,10 +129,10 @@ func (r release) build(t target, file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// A text is a file that mpiexec makes of its option table.
+// A text is a file that mpiexec generates from its option table.
 type text struct {
-	option, value string // by which it prints it
-	name          string // below share/
+	option, value string // of mpiexec, to print the text
+	name          string // path relative to share/
 }
 
 var generators = []text{
@@ -142,8 +142,8 @@ var generators = []text{
 	{"--completion", "fish", "fish/vendor_completions.d/mpiexec.fish"},
 }
 
-// generate lets mpiexec print its manual page and completions. What this version does not
-// print is left out, and said.
+// generate builds mpiexec for this machine and runs it to print its manual page and completions.
+// A text that this version cannot print is left out, with a warning on standard error.
 func (r release) generate(program string) (map[string][]byte, error) {
 	if _, err := r.build(target{runtime.GOOS, runtime.GOARCH}, program); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (r release) generate(program string) (map[string][]byte, error) {
 	return made, nil
 }
 
-// write puts files into a folder, with their sums.
+// write writes the files and their SHA256SUMS to a folder, and prints the sums.
 func write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// noticesFile is where an archive and a package have the licenses of others.
+// noticesFile is the name of the file with the licenses of Go and of mpiexec's modules.
 const noticesFile = "NOTICES"
 
-// license matches the files in which a module says under which terms it may be handed on.
+// license matches the names of files that state the terms under which a module may be distributed.
 var license = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)(\.(txt|md))?$`)
 
-// notices are the licenses of all that the program contains of others: Go's own, and those of its modules.
+// notices returns the licenses of Go and of all modules that the program contains.
 func notices(program string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -44,7 +44,7 @@ func notices(program string) ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// golist asks the go command something about the sources.
+// golist runs the go command in mpiexec's sources and returns its output.
 func golist(args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
@@ -55,11 +55,12 @@ func golist(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// appendLicenses adds what a folder has of them. A module without any cannot be handed on.
-func appendLicenses(all *bytes.Buffer, what, dir string) error {
+// appendLicenses appends the license files of the folder dir; module is its heading. It returns an error if there are
+// none: a module without a license cannot be distributed.
+func appendLicenses(all *bytes.Buffer, module, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("license of %s: %w", what, err)
+		return fmt.Errorf("license of %s: %w", module, err)
 	}
 	found := false
 	for _, e := range entries {
@@ -68,13 +69,13 @@ func appendLicenses(all *bytes.Buffer, what, dir string) error {
 		}
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
-			return fmt.Errorf("license of %s: %w", what, err)
+			return fmt.Errorf("license of %s: %w", module, err)
 		}
-		fmt.Fprintf(all, "\n==== %s: %s ====\n\n%s\n", what, e.Name(), bytes.TrimSpace(text))
+		fmt.Fprintf(all, "\n==== %s: %s ====\n\n%s\n", module, e.Name(), bytes.TrimSpace(text))
 		found = true
 	}
 	if !found {
-		return fmt.Errorf("license of %s: %s has none", what, dir)
+		return fmt.Errorf("license of %s: %s has none", module, dir)
 	}
 	return nil
 }

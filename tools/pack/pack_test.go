@@ -18,7 +18,7 @@ import (
 
 var at = time.Unix(1_700_000_000, 0).UTC()
 
-// sample is a small release for a target.
+// sample returns the contents of a small release.
 func sample() (programs map[target][]byte, texts, generated map[string][]byte) {
 	programs = make(map[target][]byte)
 	for _, t := range targets {
@@ -29,7 +29,7 @@ func sample() (programs map[target][]byte, texts, generated map[string][]byte) {
 	return programs, texts, generated
 }
 
-// list reads an archive: "name mode link" of each member.
+// list returns a line "name mode link" for each member of a .tar.gz.
 func list(t *testing.T, tarball []byte) (members []string) {
 	t.Helper()
 	zip, err := gzip.NewReader(bytes.NewReader(tarball))
@@ -65,13 +65,13 @@ func TestPortable(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	mac := portable(target{"darwin", "arm64"}, programs, texts, generated)
-	if _, there := mac["libexec/remshell/mpiexec-linux-arm64"]; !there {
+	if _, exists := mac["libexec/remshell/mpiexec-linux-arm64"]; !exists {
 		t.Errorf("a launcher on darwin has nothing for Linux: %v", names(mac))
 	}
 }
 
-// Maps have no order, and archives must have one.
-func TestEqualThingsGiveEqualBytes(t *testing.T) {
+// Go's maps are iterated in random order; the files in a package must not be.
+func TestPackagesAreReproducible(t *testing.T) {
 	for _, kind := range []string{"deb", "rpm"} {
 		make := func() []byte {
 			programs, texts, generated := sample()
@@ -87,6 +87,7 @@ func TestEqualThingsGiveEqualBytes(t *testing.T) {
 	}
 }
 
+// written returns the bytes of a package.
 func written(t *testing.T, p linux) []byte {
 	t.Helper()
 	data, err := p.bytes()
@@ -96,7 +97,7 @@ func written(t *testing.T, p linux) []byte {
 	return data
 }
 
-// dpkg itself reads the package, where it is.
+// If dpkg-deb is installed, it reads the package.
 func TestDebian(t *testing.T) {
 	programs, texts, generated := sample()
 	p := linux{kind: "deb", version: "0~1.abc", arch: "amd64", at: at, files: installed("deb", target{"linux", "amd64"}, programs, texts, generated)}
@@ -159,7 +160,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// What is handed out has this project's own documents.
+// A release contains this project's documents.
 func TestDocuments(t *testing.T) {
 	texts, err := documents("../..")
 	if err != nil {
@@ -172,7 +173,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// A package has the licenses of Go and of every module that the program contains.
+// The notices contain the licenses of Go and of modules that the program contains.
 func TestNotices(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "mpiexec")
 	if _, err := (release{"test", at}).build(target{runtime.GOOS, runtime.GOARCH}, program); err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tarball packs a tree, with all folders, as files of root from one moment. What could
-// differ from one machine to another is left out. Writing to memory cannot fail.
+// tarball returns a .tar.gz of a tree, with all its folders. All files are owned by root and have
+// the time at. Nothing in it depends on this machine.
 func tarball(t tree, at time.Time) []byte {
 	var b bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // its header has no time and no name
@@ -36,7 +36,7 @@ func tarball(t tree, at time.Time) []byte {
 	return b.Bytes()
 }
 
-// folders writes a folder and those above it, unless they are there.
+// folders writes the entries of a folder and of its parents, unless made has them already.
 func folders(w *tar.Writer, made map[string]bool, dir string, at time.Time) {
 	if made[dir] {
 		return
@@ -47,7 +47,7 @@ func folders(w *tar.Writer, made map[string]bool, dir string, at time.Time) {
 		ModTime: at, Uname: "root", Gname: "root"}))
 }
 
-// above is the folder of a name. Unlike path.Dir it leaves "./" as it is.
+// above returns the folder of a name, or "." if the name has no slash. Unlike path.Dir it does not clean the result.
 func above(name string) string {
 	i := strings.LastIndexByte(name, '/')
 	if i < 0 {
@@ -56,7 +56,7 @@ func above(name string) string {
 	return name[:i]
 }
 
-// gzipped compresses a manual page as Debian wants it: gzip -9n.
+// gzipped compresses a manual page as Debian requires: gzip -9n.
 func gzipped(data []byte) []byte {
 	var b bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -66,8 +66,8 @@ func gzipped(data []byte) []byte {
 	return b.Bytes()
 }
 
-// must is for what cannot fail but by a fault of this program, such as a name that is too
-// long for an archive.
+// must panics if err is not nil. It is for errors that only a bug of this program can cause, such
+// as a name that is too long for an archive.
 func must(err error) {
 	if err != nil {
 		panic(err)

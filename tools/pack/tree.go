@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// A tree is files by their names, which have no slash in front.
+// A tree maps names to files. Names are relative: they do not begin with a slash.
 type tree map[string]file
 
-// A file is one of a tree: a program, a text, a link, or a folder that may stay empty.
+// A file is an entry of a tree: a program, a text, a symbolic link or a folder.
 type file struct {
 	data   []byte
 	mode   int64
-	link   string // where it leads; empty: it is no link
+	link   string // target of the symbolic link; "": not a link
 	folder bool
 }
 
@@ -24,10 +24,10 @@ func program(data []byte) file { return file{data: data, mode: 0o755} }
 func plain(data []byte) file   { return file{data: data, mode: 0o644} }
 func link(to string) file      { return file{link: to, mode: 0o777} }
 
-// names are the keys of a map, sorted.
+// names returns the keys of a map, sorted.
 func names[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// below moves a tree into a folder.
+// below returns the tree with all names moved into the folder top.
 func below(top string, t tree) tree {
 	moved := make(tree, len(t))
 	for name, f := range t {
@@ -36,7 +36,7 @@ func below(top string, t tree) tree {
 	return moved
 }
 
-// documents are the texts for people: those at the root of the sources, and doc/.
+// documents returns the documents of the sources in root: README.md, CHANGELOG.md, LICENSE and all files of doc/.
 func documents(root string) (map[string][]byte, error) {
 	texts := make(map[string][]byte)
 	for _, name := range []string{"README.md", "CHANGELOG.md", "LICENSE"} {
@@ -57,7 +57,7 @@ func documents(root string) (map[string][]byte, error) {
 	return texts, err
 }
 
-// portable is the tree of an archive, to be unpacked anywhere.
+// portable returns the tree of an archive, which can be unpacked to any folder.
 func portable(t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
 	files := tree{
 		"bin/mpiexec": program(programs[t]),
@@ -73,7 +73,7 @@ func portable(t target, programs map[target][]byte, texts, generated map[string]
 	return files
 }
 
-// helpers adds mpiexec for the nodes of other systems, where package transport looks for it.
+// helpers adds mpiexec for Linux nodes of other architectures, in the folder where package transport looks for it.
 func helpers(files tree, prefix string, own target, programs map[target][]byte) {
 	for t, data := range programs {
 		if t != own && t.os == "linux" {
@@ -82,11 +82,11 @@ func helpers(files tree, prefix string, own target, programs map[target][]byte) 
 	}
 }
 
-// owner is the head of a package's file of copyrights.
+// owner is the first line of a package's copyright file.
 const owner = "Remshell is copyright the Remshell authors, under the Apache License, version 2.0.\n\n"
 
-// installed is the tree of a package. The names that mpich and openmpi-bin have as well come
-// and go by update-alternatives (linux.go).
+// installed returns the tree of a package; kind is deb or rpm. It does not contain the names that
+// mpich and openmpi-bin have too: update-alternatives makes these links (linux.go).
 func installed(kind string, t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
 	files := tree{
 		"usr/bin/mpiexec.remshell": program(programs[t]),
@@ -107,10 +107,10 @@ func installed(kind string, t target, programs map[target][]byte, texts, generat
 	}
 	switch kind {
 	case "deb":
-		for _, s := range slaves(kind, files) { // update-alternatives makes links, but no folders
+		for _, s := range slaves(kind, files) { // update-alternatives creates links, but not their folders
 			files[above(s[0])[1:]] = file{folder: true}
 		}
-	case "rpm": // which removes the folders that it is told of, and no others
+	case "rpm": // rpm removes only folders that the package lists
 		for _, name := range names(files) {
 			for dir := above(name); strings.Contains(dir, "/remshell"); dir = above(dir) {
 				files[dir] = file{folder: true}
@@ -120,8 +120,8 @@ func installed(kind string, t target, programs map[target][]byte, texts, generat
 	return files
 }
 
-// completion is where the package keeps a completion: those of mpiexec's own name hold
-// only while that name is ours.
+// completion returns the path of a completion in a package. It is outside the shells' folders:
+// update-alternatives links it there while mpiexec is the one of this package.
 func completion(name string) string {
 	return "usr/share/remshell/" + strings.ReplaceAll(name, "/", ".")
 }
