@@ -23,11 +23,12 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A testCluster is a field whose test ends only when nothing of ours is left on its hosts.
+// A testCluster is a test cluster for one test. At the end of the test it checks that no process
+// and no partial file is left on the hosts.
 type testCluster struct{ *testbed.Cluster }
 
-// newTestCluster brings a field up for one test. What the test must not leave behind is
-// checked before the field goes down.
+// newTestCluster brings up a test cluster for one test and takes it down at the test's end. Before
+// that, if the test has not failed, it calls awaitClean.
 func newTestCluster(t *testing.T, o testbed.Options) *testCluster {
 	t.Helper()
 	o.Kind = clusterKind()
@@ -40,7 +41,7 @@ func newTestCluster(t *testing.T, o testbed.Options) *testCluster {
 	return b
 }
 
-// requireNamespaces is for what hosts that share this machine cannot show.
+// requireNamespaces skips the test unless the hosts have namespaces of their own.
 func (b *testCluster) requireNamespaces(t *testing.T) {
 	t.Helper()
 	if b.Kind != testbed.Namespaces {
@@ -48,9 +49,9 @@ func (b *testCluster) requireNamespaces(t *testing.T) {
 	}
 }
 
-// shareRepo lets other users than root use the repository on the head, also where it lies in
-// a folder that is its owner's alone, such as his home: the head, which has mounts of its
-// own, gets another such folder, with nothing else in it.
+// shareRepo makes the repository accessible to all users on the head. If a folder above it is
+// closed to other users, such as a home, shareRepo mounts an empty folder over it in the head's
+// mount namespace. The repository is mounted there at its own path.
 func (b *testCluster) shareRepo(t *testing.T) {
 	t.Helper()
 	closed := ""
@@ -78,7 +79,8 @@ rmdir "$aside"`
 	}
 }
 
-// requireOpenSSH is for what the SSH servers made of our own packages do not know.
+// requireOpenSSH skips the test if the hosts' SSH servers are those of package sshtest, which lack
+// features of OpenSSH.
 func (b *testCluster) requireOpenSSH(t *testing.T) {
 	t.Helper()
 	if b.Kind == testbed.InProcess {
@@ -86,7 +88,8 @@ func (b *testCluster) requireOpenSSH(t *testing.T) {
 	}
 }
 
-// transports are those to reach a host: by our own client and, where there is one, by ssh(1).
+// transports returns the options of mpiexec for each transport to a host: none for the built-in
+// SSH client and, if ssh(1) is installed, those for ssh.
 func transports() [][]string {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		return [][]string{nil}
@@ -94,57 +97,60 @@ func transports() [][]string {
 	return [][]string{nil, {"-launcher-exec", "ssh"}}
 }
 
-// requireNamespaces is the same where there is no bed yet.
+// requireNamespaces skips the test unless hosts have namespaces of their own. It brings up a test
+// cluster to find out.
 func requireNamespaces(t *testing.T) {
 	t.Helper()
 	(&testCluster{testbed.New(t, testbed.Options{Hosts: 1, Kind: clusterKind()})}).requireNamespaces(t)
 }
 
-// clusterKind of the fields, to try another one than the best: namespaces, loopback, in-process.
+// clusterKind returns the kind of test clusters from E2E_KIND: namespaces, loopback or in-process.
+// Without it, package testbed chooses.
 func clusterKind() testbed.Kind { return testbed.Kind(os.Getenv("E2E_KIND")) }
 
 // A mpiexecCall is one call of mpiexec on the head.
 type mpiexecCall struct {
 	args    []string
-	env     []string             // beside that of the test
+	env     []string             // added to the environment of the test
 	stdin   io.Reader            // nil: /dev/null
-	timeout time.Duration        // 0: five minutes; then it is killed and the test fails
-	uid     int                  // whose job it is; 0: root's
+	timeout time.Duration        // after it, mpiexec is killed and the test fails; 0: five minutes
+	uid     int                  // user that runs mpiexec; 0: not changed
 	attr    *syscall.SysProcAttr // nil: in the session of the test
 }
 
-// A result is what came of a job.
+// A result is the output and the exit code of a command that has ended.
 type result struct {
 	out, err string
-	code     int // 128+n after signal n
-	took     time.Duration
-	cpu      time.Duration // of mpiexec and of its children that it has waited for
+	code     int           // 128+n after signal n
+	took     time.Duration // from start to end
+	cpu      time.Duration // of the command and of the children that it has waited for
 }
 
-// runMpiexec calls mpiexec and waits for it.
+// runMpiexec runs mpiexec on the head and waits for its end.
 func (b *testCluster) runMpiexec(t *testing.T, args ...string) result {
 	t.Helper()
 	return b.startMpiexec(t, mpiexecCall{args: args}).wait(t)
 }
 
-// A runningJob is an mpiexec that runs.
+// A runningJob is a started mpiexec, or another command that startCommand has started.
 type runningJob struct {
 	cmd      *exec.Cmd // cmd.Process is mpiexec itself
 	out, err outputBuffer
 	began    time.Time
-	end      func() (result, error) // once; later calls have the same result
+	end      func() (result, error) // waits for the end; later calls return the same result
 }
 
-// startTimeout is how long a job may take to reach hosts and to start where that is not what is tested.
+// startTimeout is the environment that sets generous timeouts for connecting and starting, in
+// seconds. Tests of these timeouts override it.
 var startTimeout = []string{"MPIEXEC_CONNECT_TIMEOUT=120", "MPIEXEC_SHELL_TIMEOUT=120", "MPIEXEC_START_TIMEOUT=240"}
 
-// startMpiexec calls mpiexec. A test that does not wait has it killed at its end.
+// startMpiexec starts mpiexec on the head. If it still runs at the end of the test, it is killed.
 func (b *testCluster) startMpiexec(t *testing.T, j mpiexecCall) *runningJob {
 	t.Helper()
 	return b.startCommand(t, j, append([]string{binary}, j.args...))
 }
 
-// startCommand is start for any command on the head.
+// startCommand is like startMpiexec, but for any command: words replaces mpiexec and j.args.
 func (b *testCluster) startCommand(t *testing.T, j mpiexecCall, words []string) *runningJob {
 	t.Helper()
 	if j.timeout == 0 {
@@ -158,7 +164,7 @@ func (b *testCluster) startCommand(t *testing.T, j mpiexecCall, words []string) 
 	r := &runningJob{cmd: b.Command(ctx, append(startTimeout, j.env...), words[0], words[1:]...), began: time.Now()}
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = j.stdin, &r.out, &r.err
 	r.cmd.SysProcAttr = j.attr
-	r.cmd.WaitDelay = 3 * time.Second // for what still holds our pipes
+	r.cmd.WaitDelay = 3 * time.Second // for processes that keep the pipes open
 	if err := r.cmd.Start(); err != nil {
 		cancel()
 		t.Fatal(err)
@@ -183,7 +189,8 @@ func (b *testCluster) startCommand(t *testing.T, j mpiexecCall, words []string) 
 	return r
 }
 
-// runOnHead runs any command on the head and waits for it.
+// runOnHead runs a command on the head and waits for its end. It returns standard output, standard
+// error and the exit code.
 func (b *testCluster) runOnHead(t *testing.T, name string, args ...string) (out, errs string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -198,7 +205,7 @@ func (b *testCluster) runOnHead(t *testing.T, name string, args ...string) (out,
 	return stdout.String(), stderr.String(), exitCode(cmd.ProcessState)
 }
 
-// exitCode is what a shell would say.
+// exitCode returns the exit code as a shell reports it: 128+n after signal n.
 func exitCode(s *os.ProcessState) int {
 	if status := s.Sys().(syscall.WaitStatus); status.Signaled() {
 		return 128 + int(status.Signal())
@@ -206,7 +213,7 @@ func exitCode(s *os.ProcessState) int {
 	return s.ExitCode()
 }
 
-// wait waits for the end of mpiexec.
+// wait waits for the end of mpiexec. The test fails if the timeout of the call is over.
 func (r *runningJob) wait(t *testing.T) result {
 	t.Helper()
 	res, err := r.end()
@@ -216,23 +223,24 @@ func (r *runningJob) wait(t *testing.T) result {
 	return res
 }
 
-// awaitOut waits until text has come on stdout, at least n times.
+// awaitOut waits until stdout contains text at least n times. If mpiexec ends before, the test fails.
 func (r *runningJob) awaitOut(t *testing.T, text string, n int) {
 	t.Helper()
 	r.awaitOn(t, &r.out, text, n)
 }
 
-// awaitErr is await for what mpiexec reports.
+// awaitErr is like awaitOut, but for stderr.
 func (r *runningJob) awaitErr(t *testing.T, text string, n int) {
 	t.Helper()
 	r.awaitOn(t, &r.err, text, n)
 }
 
+// awaitOn is awaitOut for either stream.
 func (r *runningJob) awaitOn(t *testing.T, stream *outputBuffer, text string, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	go func() { // so that an early end is not waited for
+	go func() { // stop waiting when mpiexec ends
 		r.end()
 		cancel()
 	}()
@@ -241,11 +249,11 @@ func (r *runningJob) awaitOn(t *testing.T, stream *outputBuffer, text string, n 
 	}
 }
 
-// An outputBuffer keeps what is written to it, and tells of it.
+// An outputBuffer stores all output that is written to it, and lets other goroutines wait for it.
 type outputBuffer struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	text bytes.Buffer
-	more chan struct{} // closed by the next write; nil: nobody waits
+	more chan struct{} // closed by the next Write; nil: no goroutine waits
 }
 
 func (p *outputBuffer) Write(b []byte) (int, error) {
@@ -264,7 +272,7 @@ func (p *outputBuffer) String() string {
 	return p.text.String()
 }
 
-// wait waits until ok says so of all that was written; false if ctx ends first.
+// wait waits until ok returns true for all output so far. It returns false if ctx ends first.
 func (p *outputBuffer) wait(ctx context.Context, ok func(string) bool) bool {
 	for {
 		p.mu.Lock()
@@ -285,7 +293,7 @@ func (p *outputBuffer) wait(ctx context.Context, ok func(string) bool) bool {
 	}
 }
 
-// checkSuccess asserts exit 0 and nothing on stderr.
+// checkSuccess fails the test unless the exit code is 0 and stderr is empty.
 func (r result) checkSuccess(t *testing.T) {
 	t.Helper()
 	if r.code != 0 || r.err != "" {
@@ -293,7 +301,7 @@ func (r result) checkSuccess(t *testing.T) {
 	}
 }
 
-// runOn runs a command inside a host and returns its output.
+// runOn runs a command inside a host, without ssh, and returns its stdout and stderr.
 func (b *testCluster) runOn(t *testing.T, host, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -305,8 +313,8 @@ func (b *testCluster) runOn(t *testing.T, host, name string, args ...string) str
 	return strings.TrimSpace(string(out))
 }
 
-// awaitClean waits until no process is left on any host and none of ours on the head, and
-// looks for half-written files. After limit that is an error that lists them.
+// awaitClean waits until no process is left on any host and no mpiexec on the head. If some are left
+// after limit, or if leftFiles finds files, the test fails with a list of them.
 func (b *testCluster) awaitClean(t *testing.T, limit time.Duration) {
 	t.Helper()
 	var left []string
@@ -318,7 +326,7 @@ func (b *testCluster) awaitClean(t *testing.T, limit time.Duration) {
 	}
 }
 
-// leftProcesses lists processes: all on the hosts, ours on the head.
+// leftProcesses returns a line for each process on the hosts and each mpiexec on the head.
 func (b *testCluster) leftProcesses(t *testing.T) (left []string) {
 	t.Helper()
 	for _, h := range b.Hosts {
@@ -332,6 +340,7 @@ func (b *testCluster) leftProcesses(t *testing.T) (left []string) {
 	return left
 }
 
+// processes returns the processes of a host.
 func (b *testCluster) processes(t *testing.T, host string) []testbed.Process {
 	t.Helper()
 	all, err := b.Processes(host)
@@ -341,7 +350,7 @@ func (b *testCluster) processes(t *testing.T, host string) []testbed.Process {
 	return all
 }
 
-// helperProcesses lists our own processes on a host: helpers and their reapers.
+// helperProcesses returns the helpers and reapers on a host.
 func (b *testCluster) helperProcesses(t *testing.T, host string) []testbed.Process {
 	t.Helper()
 	return slices.DeleteFunc(b.processes(t, host), func(p testbed.Process) bool {
@@ -349,7 +358,7 @@ func (b *testCluster) helperProcesses(t *testing.T, host string) []testbed.Proce
 	})
 }
 
-// launchers lists the pids of our binary that belong to the head of this field.
+// launchers returns the pids of mpiexec on the head of this cluster.
 func (b *testCluster) launchers() (pids []int) {
 	network := ""
 	if b.Kind == testbed.Namespaces {
@@ -371,11 +380,11 @@ func (b *testCluster) launchers() (pids []int) {
 	return pids
 }
 
-// leftFilePrefixes are how files begin that nobody needs when a job is over: half of our program, and
-// directories and segments of Open MPI's ranks.
+// leftFilePrefixes are the prefixes of files that must not be left after a job: partial copies of
+// mpiexec, session directories of helpers, and shared memory segments of Open MPI's ranks.
 var leftFilePrefixes = []string{".new.", "rs-", "vader_segment", "sm_segment"}
 
-// leftFiles lists what deliveries and ranks have left on the hosts beside complete programs.
+// leftFiles returns the files on the hosts whose names begin with one of leftFilePrefixes.
 func (b *testCluster) leftFiles() (files []string) {
 	for _, h := range b.Hosts {
 		home := b.Root(h.Name) + "/root"
@@ -397,10 +406,11 @@ func (b *testCluster) leftFiles() (files []string) {
 	return files
 }
 
-// poll asks until done says so, where there is no event to wait for.
-// patience is how long is waited for what comes for sure, unless the test is to fail.
+// longTimeout is how long to wait for an event that only a bug can prevent.
 const longTimeout = 5 * time.Minute
 
+// poll calls done every 5 ms until it returns true. It returns false if that takes longer than
+// limit. It is for states that cause no event.
 func poll(limit time.Duration, done func() bool) bool {
 	for end := time.Now().Add(limit); ; {
 		if done() {

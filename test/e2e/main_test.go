@@ -1,16 +1,15 @@
 //go:build linux
 
-// Package e2e tests the whole program: the real binary, on the hosts of a field, with
-// real sshds and real MPI programs.
+// Package e2e tests the whole program: the real binary on the hosts of a test cluster (package
+// testbed), with real sshds and real MPI programs.
 //
-//	test --- newBed(t, testbed.Options) --> hosts n1..nN, nothing of ours on them
-//	  |----- bed.run(t, args...) -------> result: stdout, stderr, code, time
-//	  |----- bed.start(t, job) ---------> running: text as it comes, signals, wait
-//	  '----- at the end of the test ----> no process and no half-written file is left
+//	test --- newTestCluster(t, testbed.Options) --> hosts n1..nN without any file of mpiexec
+//	  |----- cluster.runMpiexec(t, args...) ------> result: stdout, stderr, exit code, time
+//	  |----- cluster.startMpiexec(t, call) -------> runningJob: await output, send signals, wait
+//	  '----- at the end of the test --------------> fails if a process or a partial file is left
 //
-// Without root the same tests run on hosts that are sshds of this user; what only
-// namespaces can show is left out there. -short leaves everything out. With E2E_LONG
-// set, what is to be right many times in a row is tried so often.
+// Without root the tests run on sshds of this user; tests that need namespaces are skipped. With
+// -short all tests are skipped. With E2E_LONG set, tests of rare races run many more rounds.
 package e2e
 
 import (
@@ -27,12 +26,12 @@ import (
 	"syscall"
 	"testing"
 
-	_ "remshell/cli" // or go test would take old results for those of a changed program
+	_ "remshell/cli" // makes go test rerun the tests when the program has changed
 	"remshell/tools/testbed"
 )
 
-// binary is the program under test. It lies below bin/, which hosts do not see unless
-// their home is shared.
+// binary is the path of mpiexec under test. It is below bin/, which hosts do not see unless their
+// home is shared.
 var binary string
 
 // repoRoot is the root of the repository.
@@ -54,19 +53,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// setParallel has at least so many tests run side by side, unless -parallel was given: they mostly
-// wait for timeouts and for hosts, and not for a CPU.
-func setParallel(most int) {
+// setParallel raises the number of tests that run in parallel to least, unless -parallel was given.
+// Tests mostly wait for timeouts and hosts, not for a CPU.
+func setParallel(least int) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given && runtime.GOMAXPROCS(0) < most {
-		flag.Set("test.parallel", fmt.Sprint(most))
+	if !given && runtime.GOMAXPROCS(0) < least {
+		flag.Set("test.parallel", fmt.Sprint(least))
 	}
 }
 
-// catchIgnoredSignals keeps the programs under test from ignoring what we were started to ignore,
-// by nohup or as a background job of a script: what is caught is no more ignored behind an
-// exec.
+// catchIgnoredSignals catches the signals that this process ignores, because it runs under nohup or
+// as a background job of a script. Children inherit ignored signals, but caught ones are reset to
+// the default by exec. So the programs under test do not ignore them.
 func catchIgnoredSignals() {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
 		if signal.Ignored(sig) {
@@ -75,7 +74,8 @@ func catchIgnoredSignals() {
 	}
 }
 
-// withBinary builds the program once for all tests and removes it after them.
+// withBinary builds mpiexec for all tests, calls run and removes the program. It returns the exit
+// code of run.
 func withBinary(run func() int) (code int, err error) {
 	if repoRoot, err = testbed.Repo(); err != nil {
 		return 1, err
@@ -95,14 +95,15 @@ func withBinary(run func() int) (code int, err error) {
 	return run(), nil
 }
 
-// build compiles a program of ours, mpiexec as make does.
+// build compiles the package pkg to the file output. For ".", mpiexec, it uses the linker flags of
+// make.
 func build(output, pkg string) error {
 	flags := []byte("-s -w")
 	if pkg == "." {
 		var err error
-		ask := exec.Command("tools/ldflags.sh", "development")
-		ask.Dir = repoRoot
-		if flags, err = ask.Output(); err != nil {
+		ldflags := exec.Command("tools/ldflags.sh", "development")
+		ldflags.Dir = repoRoot
+		if flags, err = ldflags.Output(); err != nil {
 			return fmt.Errorf("tools/ldflags.sh: %w", err)
 		}
 	}
@@ -115,13 +116,14 @@ func build(output, pkg string) error {
 	return nil
 }
 
-// compileMPIPrograms makes the programs of testdata once; false means that there is no MPI here.
+// compileMPIPrograms compiles the MPI programs of testdata once. It returns false if this machine
+// has no MPI.
 var compileMPIPrograms = sync.OnceValue(func() bool {
 	return exec.Command(filepath.Join(repoRoot, "testdata", "programs.sh")).Run() == nil
 })
 
-// mpiProgram returns the path of an MPI program of testdata/mpi: hello, misc, hello.mpich4. On
-// the hosts it has the same path.
+// mpiProgram returns the path of an MPI program of testdata/mpi, such as hello or hello.mpich4. On
+// the hosts it has the same path. The test is skipped if the program cannot be compiled.
 func mpiProgram(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(repoRoot, "build", "programs", name)
