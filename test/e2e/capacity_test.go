@@ -17,7 +17,7 @@ import (
 
 // What ranks take of hosts, and which hosts they may take (which-hosts.md 9 to 11), seen from inside.
 
-// clusterOf writes a cluster file.
+// clusterOf writes a cluster file with this text and returns its path.
 func clusterOf(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "cluster.toml")

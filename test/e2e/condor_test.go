@@ -42,7 +42,8 @@ func TestHTCondor(t *testing.T) {
 	}
 }
 
-// newCondorCluster brings HTCondor up, and puts the program and what MPI programs need where jobs find it.
+// newCondorCluster brings up a test cluster with HTCondor. It copies mpiexec and the files that MPI programs need to a
+// folder that jobs see.
 func newCondorCluster(t *testing.T, hosts int) *condorCluster {
 	t.Helper()
 	b := newTestCluster(t, testbed.Options{Hosts: hosts, Condor: true})
@@ -59,7 +60,7 @@ func newCondorCluster(t *testing.T, hosts int) *condorCluster {
 // condorEnviron is what a job finds mpiexec and the library by. In the parallel universe HTCondor puts its BIN before PATH.
 const condorEnviron = `environment = "PATH=` + testbed.CondorJobs + `:/usr/bin:/bin LD_LIBRARY_PATH=` + testbed.CondorJobs + `"`
 
-// asUser runs a program on the head as the pool's user, in the folder of the jobs.
+// asUser runs a program on the head as testbed.CondorUser, in the folder of the jobs.
 func (s *condorCluster) asUser(t *testing.T, words ...string) result {
 	t.Helper()
 	words = append([]string{"sh", "-c", `cd "$0" && exec "$@"`, testbed.CondorJobs}, words...)
@@ -88,7 +89,7 @@ func (s *condorCluster) script(t *testing.T, universe, script string, more ...st
 	return s.submit(t, name)
 }
 
-// submit hands in what a file describes. At the end of the test the job is over, however it goes.
+// submit submits the jobs that a file describes. At the end of the test they are removed if they still run.
 func (s *condorCluster) submit(t *testing.T, name string) *condorJob {
 	t.Helper()
 	r := s.asUser(t, "condor_submit", "-terse", "-append", condorEnviron, "-append", "request_memory = 10", name+".sub")
@@ -100,7 +101,7 @@ func (s *condorCluster) submit(t *testing.T, name string) *condorJob {
 	return &condorJob{s, number, name}
 }
 
-// wait waits for the end of the job, and returns what the script of its first node has written.
+// wait waits for the end of the job, and returns the output of the script on its first node.
 func (j *condorJob) wait(t *testing.T) (out, errs string) {
 	t.Helper()
 	if r := j.cluster.asUser(t, "condor_wait", "-wait", strconv.Itoa(int(slurmTimeout.Seconds())), j.name+".log"); r.code != 0 {
@@ -109,7 +110,7 @@ func (j *condorJob) wait(t *testing.T) (out, errs string) {
 	return j.text("out.0"), j.text("err.0")
 }
 
-// text is what stands in a file of the job.
+// text returns the content of a file of the job.
 func (j *condorJob) text(suffix string) string {
 	text, _ := os.ReadFile(filepath.Join(j.cluster.dir, j.name+"."+suffix))
 	return string(text)

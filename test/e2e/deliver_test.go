@@ -18,7 +18,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// received is how many bytes have come to a host over its link.
+// received returns the number of bytes that a host has received over its link.
 func (b *testCluster) received(t *testing.T, host string) int64 {
 	t.Helper()
 	h, err := b.Host(host)
@@ -40,7 +40,7 @@ func (b *testCluster) received(t *testing.T, host string) int64 {
 // helperPathProgram is a program whose rank prints the path of the helper that started it.
 var helperPathProgram = []string{"sh", "-c", "readlink /proc/$PPID/exe"}
 
-// helperOn starts a rank on a host and returns what its helper was started from.
+// helperOn starts a rank on a host and returns the path of the file that its helper runs.
 func (b *testCluster) helperOn(t *testing.T, host string) string {
 	t.Helper()
 	// Not where the test is: a clone below /tmp may be covered by what a test mounts there.
@@ -101,7 +101,7 @@ func TestSharedHome(t *testing.T) {
 	}
 }
 
-// mountNoexec covers folders of a host with file systems that let nothing be executed.
+// mountNoexec mounts file systems with the option noexec over folders of a host.
 func (b *testCluster) mountNoexec(t *testing.T, host string, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -301,7 +301,7 @@ func TestHalfDelivered(t *testing.T) {
 	b.runMpiexec(t, args...).checkSuccess(t)
 }
 
-// hasUnfinishedFile tells whether some host has an unfinished file of at least so many bytes.
+// hasUnfinishedFile reports whether a host has an unfinished file of at least size bytes.
 func (b *testCluster) hasUnfinishedFile(size int64) bool {
 	for _, name := range b.leftFiles() {
 		if info, err := os.Stat(name); err == nil && info.Size() >= size {

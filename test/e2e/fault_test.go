@@ -17,23 +17,23 @@ import (
 	"remshell/tools/testbed"
 )
 
-// The keep-alives of these tests; a dead link is noticed after 3 to 4 s at both ends.
+// The ssh keep-alive settings of these tests: both ends notice a dead link after 3 to 4 s.
 const (
 	shortKeepAlive = "Host *\n\tServerAliveInterval 1\n\tServerAliveCountMax 3\n"
 	keepAliveLimit = 3 * time.Second
 )
 
-// goneTimeout is the time in which what ends at once is over, and a job's processes are gone: 2 s until their end is
-// noticed (SIG-7), and the rest for a machine of which others take nine tenths. What is waited for instead, such as a
-// rank that sleeps, takes longer.
+// goneTimeout is how long to wait until a job that was ended and all its processes are gone. That takes 2 s (SIG-7);
+// the rest is for a machine that is ten times slower because of other load. It must be shorter than the sleep of the
+// ranks.
 const goneTimeout = time.Minute
 
-// A program is what the ranks of a test run. All its processes have the tag in their
-// arguments, and each rank leaves a child in a session of its own.
+// A program is a program for the ranks of a test. All its processes have the tag in their
+// arguments.
 type program struct {
 	name   string
 	args   func(t *testing.T, tag string) []string
-	sleeps int // processes of sleep(1) that each rank has in the end
+	sleeps int // processes of sleep(1) that each rank starts
 }
 
 var (
@@ -43,26 +43,26 @@ var (
 	spinProgram = program{"MPI", func(t *testing.T, tag string) []string {
 		return []string{mpiProgram(t, "misc"), "spin", tag}
 	}, 0}
-	// deafProgram ignores SIGTERM, as its child does.
+	// deafProgram ignores SIGTERM, and so does its child.
 	deafProgram = program{"deaf", func(_ *testing.T, tag string) []string {
 		return []string{"sh", "-c", `trap "" TERM; setsid sleep 1000.` + tag + ` & echo ready; while :; do sleep 1000.` + tag + `; done`}
 	}, 2}
-	// stoppedProgram stops itself, and so takes no SIGTERM.
+	// stoppedProgram stops itself, and so does not react to SIGTERM.
 	stoppedProgram = program{"stopped", func(_ *testing.T, tag string) []string {
 		return []string{"sh", "-c", "setsid sleep 1000." + tag + " & echo ready; kill -STOP $$; sleep 1000." + tag}
 	}, 1}
 )
 
-// A taggedJob is a job whose ranks all run, and its processes.
+// A taggedJob is a running job whose processes have a unique tag in their arguments.
 type taggedJob struct {
 	*runningJob
 	cluster *testCluster
 	tag     string
-	ranks   int // 0: not told
+	ranks   int // 0: unknown
 }
 
-// startTagged starts four ranks on n1 and n2, or as many on the head as its mpiexec has inside (cli.needsHelperProcess), and
-// returns when they run.
+// startTagged starts four ranks on n1 and n2 and returns when they run. If local is true, it starts them on the head, at
+// most one for each CPU, so that mpiexec starts no helper process (cli.needsHelperProcess).
 func startTagged(t *testing.T, b *testCluster, p program, local bool, options ...string) *taggedJob {
 	t.Helper()
 	hosts, ranks := "n1:2,n2:2", 4
@@ -77,7 +77,8 @@ func startTagged(t *testing.T, b *testCluster, p program, local bool, options ..
 	return v
 }
 
-// awaitRanks waits until all ranks run. A shell that is just starting a program (vfork) loses the signals that come then.
+// awaitRanks waits until all ranks run and have started their sleeps. Before that, a signal to a shell in vfork could
+// be lost.
 func (v *taggedJob) awaitRanks(t *testing.T, p program, ranks int) {
 	t.Helper()
 	v.awaitOut(t, "ready", ranks)
@@ -86,7 +87,7 @@ func (v *taggedJob) awaitRanks(t *testing.T, p program, ranks int) {
 	}
 }
 
-// countProcesses is how many processes of a program the job has.
+// countProcesses returns the number of the job's processes that run a program.
 func (v *taggedJob) countProcesses(program string) (n int) {
 	for _, pid := range v.processes() {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -97,8 +98,8 @@ func (v *taggedJob) countProcesses(program string) (n int) {
 	return n
 }
 
-// processes lists the pids of all processes of this machine, and so of the head and all
-// hosts, that have the tag in their arguments; mpiexec is one of them.
+// processes returns the pids of all processes with the tag in their arguments, on the head and
+// all hosts. mpiexec is one of them.
 func (v *taggedJob) processes() (pids []int) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, line := range lines {
@@ -111,8 +112,8 @@ func (v *taggedJob) processes() (pids []int) {
 	return pids
 }
 
-// leftProcesses lists the processes of the job, after a look at those known before: finding
-// all costs, and is asked often.
+// leftProcesses returns the processes of known that still run. If there are none, it searches
+// for all processes of the job, which is slower.
 func (v *taggedJob) leftProcesses(known []int) []int {
 	if alive := v.aliveOf(known); len(alive) > 0 {
 		return alive
@@ -120,7 +121,7 @@ func (v *taggedJob) leftProcesses(known []int) []int {
 	return v.processes()
 }
 
-// aliveOf lists those of the job's processes that still are.
+// aliveOf returns the pids that are still processes of the job.
 func (v *taggedJob) aliveOf(pids []int) (alive []int) {
 	for _, pid := range pids {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -131,7 +132,8 @@ func (v *taggedJob) aliveOf(pids []int) (alive []int) {
 	return alive
 }
 
-// checkGone asserts that nothing of the job is left within limit, on the head or a host.
+// checkGone fails the test unless all processes and partial files of the job are gone within
+// limit, on the head and all hosts.
 func (v *taggedJob) checkGone(t *testing.T, limit time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -147,20 +149,21 @@ func (v *taggedJob) checkGone(t *testing.T, limit time.Duration) {
 	v.cluster.awaitClean(t, limit-time.Since(began)+time.Second)
 }
 
-// signalPIDs sends a signal to processes, of which there must be some.
-func signalPIDs(t *testing.T, sig syscall.Signal, what string, pids []int) {
+// signalPIDs sends a signal to processes. If pids is empty, the test fails; name says in the
+// message which processes are missing.
+func signalPIDs(t *testing.T, sig syscall.Signal, name string, pids []int) {
 	t.Helper()
 	if len(pids) == 0 {
-		t.Fatalf("there is no %s", what)
+		t.Fatalf("there is no %s", name)
 	}
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, sig); err != nil {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 	}
 }
 
-// findOn lists the processes on a host whose arguments say so.
+// findOn returns the processes on a host for whose arguments is returns true.
 func (v *taggedJob) findOn(t *testing.T, host string, is func(args []string) bool) (pids []int) {
 	t.Helper()
 	for _, p := range v.cluster.processes(t, host) {
@@ -171,17 +174,21 @@ func (v *taggedJob) findOn(t *testing.T, host string, is func(args []string) boo
 	return pids
 }
 
+// secondArgIs returns a function that reports whether the second argument of a process is word.
 func secondArgIs(word string) func([]string) bool {
 	return func(args []string) bool { return len(args) > 1 && args[1] == word }
 }
 
-// isHelperArgs and isReaperArgs recognize a process by its arguments. A helper without a reaper is a child of mpiexec.
+// isHelperArgs reports whether args are those of a helper. With --helper-child it is a child of
+// mpiexec and has no reaper.
 func isHelperArgs(args []string) bool {
 	return secondArgIs("--helper")(args) || secondArgIs("--helper-child")(args)
 }
+
+// isReaperArgs reports whether args are those of a reaper.
 func isReaperArgs(args []string) bool { return secondArgIs("--reaper")(args) }
 
-// guards lists the guards of the job's mpiexec: children of it that are no ranks.
+// guards returns the guard processes of the job's mpiexec, which are its children.
 func (v *taggedJob) guards() (pids []int) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, line := range lines {
@@ -197,7 +204,7 @@ func (v *taggedJob) guards() (pids []int) {
 	return pids
 }
 
-// A fault is something that happens to a job under way.
+// A fault is a test case: an event that hits a running job, and the expected result.
 type fault struct {
 	name    string
 	program program
@@ -205,13 +212,13 @@ type fault struct {
 	local   bool
 	hit     func(t *testing.T, v *taggedJob)
 	code    int
-	cause   string        // how mpiexec's one report begins; "" means that it has none
-	says    string        // what else is on stderr
-	limit   time.Duration // for mpiexec; 0: the harness's
+	cause   string        // text of mpiexec's only error message; "": no message
+	says    string        // further text on stderr
+	limit   time.Duration // for the end of mpiexec; 0: no limit but that of mpiexecCall
 }
 
-// sendSignals sends signals to mpiexec, each after it has dealt with the one before, which
-// it shows by a text on stderr.
+// sendSignals returns a function that sends signals to mpiexec. Elements of more are further
+// signals, or texts: the function waits until stderr contains the text.
 func sendSignals(sig syscall.Signal, more ...any) func(*testing.T, *taggedJob) {
 	return func(t *testing.T, v *taggedJob) {
 		v.cmd.Process.Signal(sig)
@@ -269,12 +276,13 @@ var faultCases = []fault{
 	{name: "^C thrice", program: deafToINTProgram, hit: sendSignals(syscall.SIGINT, interruptedText, syscall.SIGINT, syscall.SIGINT), code: 130, says: interruptedText},
 }
 
-// hearsProgram says that it was asked to end, and does not.
+// hearsProgram prints "heard" at SIGTERM, and does not end.
 var hearsProgram = program{"deaf", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", `trap "echo heard" TERM; setsid sleep 1000.` + tag + ` & echo ready; while :; do sleep 0.1; : ` + tag + `; done`}
 }, 1}
 
-// repeatSIGTERM sends SIGTERM again and again when all ranks have heard the first one: two at once count as one.
+// repeatSIGTERM sends SIGTERM and waits until all ranks have received it. Then it repeats SIGTERM until mpiexec ends:
+// mpiexec counts two signals in quick succession as one.
 func repeatSIGTERM(t *testing.T, v *taggedJob) {
 	v.cmd.Process.Signal(syscall.SIGTERM)
 	v.awaitOut(t, "heard", 4)
@@ -295,18 +303,18 @@ func repeatSIGTERM(t *testing.T, v *taggedJob) {
 	}
 }
 
-// deafToINTProgram ignores both ^C and SIGTERM.
+// deafToINTProgram ignores SIGINT and SIGTERM.
 var deafToINTProgram = program{"deaf", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", `trap "" INT TERM; setsid sleep 1000.` + tag + ` & echo ready; while :; do sleep 1000.` + tag + `; done`}
 }, 2}
 
-// killOn kills the one process on a host of which the arguments say that it is meant;
-// of several, the first.
+// killOn returns a function that kills the first process on a host for whose arguments is
+// returns true.
 func killOn(host string, is func([]string) bool) func(*testing.T, *taggedJob) {
 	return signalOn(host, syscall.SIGKILL, is)
 }
 
-// signalOn sends a signal likewise.
+// signalOn is like killOn, but with any signal.
 func signalOn(host string, sig syscall.Signal, is func([]string) bool) func(*testing.T, *taggedJob) {
 	return func(t *testing.T, v *taggedJob) {
 		pids := v.findOn(t, host, is)
@@ -314,11 +322,11 @@ func signalOn(host string, sig syscall.Signal, is func([]string) bool) func(*tes
 	}
 }
 
-// isSession knows the process of an sshd that serves one connection (sshd.c,
-// "user@notty"; with privilege separation a second one stands above it).
+// isSession reports whether args are those of an sshd that serves one connection (sshd.c,
+// "user@notty"). With privilege separation its parent is another such process.
 func isSession(args []string) bool { return strings.HasPrefix(args[0], "sshd: ") }
 
-// causes lists what mpiexec said about causes: its lines but for notices.
+// causes returns the lines on stderr in which mpiexec reports a cause. Notices are left out.
 func (r result) causes() (causes []string) {
 	for line := range strings.Lines(r.err) {
 		text, ok := strings.CutPrefix(line, "mpiexec: ")
@@ -330,26 +338,27 @@ func (r result) causes() (causes []string) {
 	return causes
 }
 
-// checkCause asserts the code, and that the one report names the cause.
+// checkCause fails the test unless the exit code is code and mpiexec has reported exactly one
+// cause, which contains cause. If cause is "", it must have reported none.
 func (r result) checkCause(t *testing.T, code int, cause string) {
 	t.Helper()
 	causes := r.causes()
 	good := len(causes) == 1 && strings.Contains(causes[0], cause)
-	if cause == "" { // a third ^C, which on a busy machine has the last words of TRUST-34
-		lastWords := []string{"leaving at once; hosts clean up by themselves"}
-		good = len(causes) == 0 || slices.Equal(causes, lastWords)
+	if cause == "" { // after a third ^C, mpiexec may print the line of TRUST-34 on a busy machine
+		exitNotice := []string{"leaving at once; hosts clean up by themselves"}
+		good = len(causes) == 0 || slices.Equal(causes, exitNotice)
 	}
 	if r.code != code || !good {
 		t.Errorf("exit %d after %v, want %d and one report with %q\nstdout: %s\nstderr: %s", r.code, r.took, code, cause, r.out, r.err)
 	}
 }
 
-// Issue 2, done when 4, and SIG-1 to SIG-7: however a job is ended, nothing of it is
-// left, and the first cause is named.
+// Issue 2, criterion 4, and SIG-1 to SIG-7: after any fault no process or file of the job is
+// left, and mpiexec reports the first cause.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 2, SSHConfig: shortKeepAlive})
-	b.requireNamespaces(t) // what is killed is found by its host
+	b.requireNamespaces(t) // killOn finds processes by their host
 	for _, f := range faultCases {
 		where := "remote"
 		if f.local {
@@ -371,8 +380,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A cut link ends no stream. Both ends notice by themselves: mpiexec by its keep-alives,
-// the helper by its kernel's (ADR 4).
+// A link that is down closes no connection. Both ends notice by timeouts: mpiexec by ssh
+// keep-alives, the helper by the kernel's TCP timeout (ADR 4).
 func TestLinkDown(t *testing.T) {
 	requireNamespaces(t)
 	t.Parallel()
@@ -390,7 +399,7 @@ func TestLinkDown(t *testing.T) {
 			if r.took > 2*keepAliveLimit+goneTimeout {
 				t.Errorf("mpiexec was over after %v", r.took)
 			}
-			// Still cut: the helper's own processes end, its sshd does not know yet.
+			// The link is still down: the helper's processes must end, sshd has not noticed yet.
 			var left []int
 			if !poll(2*keepAliveLimit+goneTimeout, func() bool { left = v.leftProcesses(left); return len(left) == 0 }) {
 				t.Errorf("%v after the cut there still are %v", time.Since(cut), left)
@@ -399,12 +408,12 @@ func TestLinkDown(t *testing.T) {
 			if err := b.SetLink("n2", true); err != nil {
 				t.Fatal(err)
 			}
-			b.awaitClean(t, goneTimeout) // sshd hears of it by a TCP reset
+			b.awaitClean(t, goneTimeout) // a TCP reset ends sshd's connection
 		})
 	}
 }
 
-// A short loss of the link, and a stopped mpiexec, are no reason to end a job.
+// A link that is down for a moment, or a stopped mpiexec, does not end the job.
 func TestSilenceThatIsNoFault(t *testing.T) {
 	requireNamespaces(t)
 	t.Parallel()
@@ -433,7 +442,7 @@ func TestSilenceThatIsNoFault(t *testing.T) {
 	}
 }
 
-// checkAlive asserts that the job stays whole for a time.
+// checkAlive fails the test if a process of the job ends within d.
 func (v *taggedJob) checkAlive(t *testing.T, d time.Duration) {
 	t.Helper()
 	all := v.processes()

@@ -11,7 +11,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// hostFile writes one.
+// hostFile writes a host file with these lines and returns its path.
 func hostFile(t *testing.T, lines ...string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "hosts")

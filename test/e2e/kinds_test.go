@@ -144,7 +144,7 @@ address = "n9.invalid"
 features = ["c"]
 `
 
-// sortedWords are the words of a text in their order.
+// sortedWords returns the words of text, sorted and joined by blanks.
 func sortedWords(text string) string {
 	words := strings.Fields(text)
 	slices.Sort(words)

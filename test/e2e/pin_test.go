@@ -95,13 +95,13 @@ func (b *testCluster) asPlanned(t *testing.T, w rankRequest, env []string, masks
 	return ranks
 }
 
-// rankOf is the number with which a line begins.
+// rankOf returns the rank number at the beginning of a line.
 func rankOf(line string) (rank int) {
 	fmt.Sscan(line, &rank)
 	return rank
 }
 
-// headName is how the head calls itself.
+// headName returns the head's host name.
 func (b *testCluster) headName(t *testing.T) string {
 	t.Helper()
 	return strings.TrimSpace(b.startMpiexec(t, mpiexecCall{args: []string{"-host", "localhost", "-n", "1", "hostname"}}).wait(t).out)

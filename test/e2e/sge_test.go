@@ -25,7 +25,7 @@ type sgeCluster struct {
 	mpiexec string // the program under test, there
 }
 
-// TestSGE runs all that needs a real Grid Engine, on one: as root where it is installed.
+// TestSGE runs all tests that need a real Grid Engine, on one cluster. It needs root and an installed Grid Engine.
 func TestSGE(t *testing.T) {
 	t.Parallel()
 	requireNamespaces(t)
@@ -62,7 +62,7 @@ func TestSGE(t *testing.T) {
 	}
 }
 
-// newSGECluster brings Grid Engine up, and puts the program where jobs find it.
+// newSGECluster brings up a test cluster with Grid Engine, and copies the program to a folder that all hosts see.
 func newSGECluster(t *testing.T, hosts int) *sgeCluster {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(repoRoot, "build"), 0o755); err != nil {
@@ -88,8 +88,8 @@ type sgeJob struct {
 	output  string // the file that its output goes to
 }
 
-// submitScript hands in a script; options are those of qsub. $MPIEXEC is the program in it. At the end of
-// the test the job is over, however it goes.
+// submitScript submits a shell script with these options of qsub. In it, $MPIEXEC is the program under
+// test. At the end of the test the job is deleted if it still runs.
 func (s *sgeCluster) submitScript(t *testing.T, script string, options ...string) *sgeJob {
 	t.Helper()
 	file, err := os.CreateTemp(s.dir, "job-*.sh")
@@ -101,7 +101,7 @@ func (s *sgeCluster) submitScript(t *testing.T, script string, options ...string
 	return s.submit(t, file.Name(), options...)
 }
 
-// submit hands in a file.
+// submit submits a file with these options of qsub.
 func (s *sgeCluster) submit(t *testing.T, file string, options ...string) *sgeJob {
 	t.Helper()
 	j := &sgeJob{cluster: s, output: file + ".out"}
@@ -119,13 +119,13 @@ func (s *sgeCluster) submit(t *testing.T, file string, options ...string) *sgeJo
 	return j
 }
 
-// text is the output so far.
+// text returns the job's output so far.
 func (j *sgeJob) text() string {
 	text, _ := os.ReadFile(j.output)
 	return string(text)
 }
 
-// await waits until text stands in the output n times.
+// await waits until the output contains text at least n times.
 func (j *sgeJob) await(t *testing.T, text string, n int) {
 	t.Helper()
 	if !poll(slurmTimeout, func() bool { return strings.Count(j.text(), text) >= n }) {
@@ -133,7 +133,7 @@ func (j *sgeJob) await(t *testing.T, text string, n int) {
 	}
 }
 
-// wait waits for the end of the job, and returns all that it has written.
+// wait waits for the end of the job, and returns its output.
 func (j *sgeJob) wait(t *testing.T) (output string) {
 	t.Helper()
 	if !poll(5*slurmTimeout, func() bool { _, _, code := j.cluster.runOnHead(t, "qstat", "-j", j.id); return code != 0 }) {
@@ -142,7 +142,7 @@ func (j *sgeJob) wait(t *testing.T) (output string) {
 	return j.text()
 }
 
-// records are those of the job's accounting, one for the script and one for each task.
+// records waits until the job has n accounting records and returns them: one for the script and one for each task.
 func (j *sgeJob) records(t *testing.T, n int) (records []map[string]string) {
 	t.Helper()
 	if !poll(slurmTimeout, func() bool {
@@ -164,7 +164,7 @@ func (j *sgeJob) records(t *testing.T, n int) (records []map[string]string) {
 	return records
 }
 
-// countLines counts the lines of a text that are equal to one.
+// countLines returns the number of lines of text that are equal to line.
 func countLines(text, line string) int {
 	return strings.Count("\n"+strings.ReplaceAll(text, "\n", "\n\n"), "\n"+line+"\n")
 }

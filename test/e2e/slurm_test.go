@@ -20,14 +20,14 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A slurmCluster is a bed whose hosts are nodes of a real Slurm.
+// A slurmCluster is a test cluster whose hosts are nodes of a real Slurm.
 type slurmCluster struct {
 	*testCluster
-	dir     string // seen on all hosts by this name; what jobs write goes there
-	mpiexec string // the program under test, there
+	dir     string // folder for the output of jobs; it has the same path on all hosts
+	mpiexec string // path of the program under test in dir
 }
 
-// TestSlurm runs all that needs a real Slurm, on one: as root where it is installed.
+// TestSlurm runs all tests that need a real Slurm, on one cluster. It needs root and an installed Slurm.
 func TestSlurm(t *testing.T) {
 	t.Parallel()
 	requireNamespaces(t)
@@ -67,11 +67,11 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// slurmTimeout is how long is waited for what Slurm does in its own time, before that is a failure.
+// slurmTimeout is how long to wait for an action of Slurm before the test fails.
 const slurmTimeout = 10 * time.Minute
 
-// newSlurmCluster brings Slurm up, and puts the program where jobs find it: a cluster has it on a
-// file system that all its nodes see.
+// newSlurmCluster brings up a test cluster with Slurm. It copies the program to a folder that all
+// nodes see, as a site would.
 func newSlurmCluster(t *testing.T, hosts int) *slurmCluster {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(repoRoot, "build"), 0o755); err != nil {
@@ -90,6 +90,7 @@ func newSlurmCluster(t *testing.T, hosts int) *slurmCluster {
 	return s
 }
 
+// copyProgram copies an executable file.
 func copyProgram(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -106,15 +107,15 @@ func copyProgram(from, to string) error {
 	return out.Close()
 }
 
-// A slurmJob was handed in with sbatch.
+// A slurmJob is a job that was submitted with sbatch.
 type slurmJob struct {
 	cluster *slurmCluster
 	id      string
-	output  string // the file that its output goes to
+	output  string // file of its output
 }
 
-// submitScript hands in a script; options are those of sbatch. $MPIEXEC is the program in it. At the
-// end of the test the job is over, however it goes.
+// submitScript submits a shell script with these options of sbatch. In it, $MPIEXEC is the program
+// under test. At the end of the test the job is cancelled if it still runs.
 func (s *slurmCluster) submitScript(t *testing.T, script string, options ...string) *slurmJob {
 	t.Helper()
 	file, err := os.CreateTemp(s.dir, "job-*.sh")
@@ -139,13 +140,13 @@ func (s *slurmCluster) submitScript(t *testing.T, script string, options ...stri
 	return j
 }
 
-// state is what Slurm says of the job: RUNNING, COMPLETED, ...
+// state returns the job's state in Slurm: RUNNING, COMPLETED, ...
 func (j *slurmJob) state(t *testing.T) string {
 	t.Helper()
 	return j.field(t, "JobState")
 }
 
-// field is one of those of scontrol show job.
+// field returns the value of a field of scontrol show job.
 func (j *slurmJob) field(t *testing.T, name string) string {
 	t.Helper()
 	out, errs, code := j.cluster.runOnHead(t, "scontrol", "-o", "show", "job", j.id)
@@ -161,13 +162,13 @@ func (j *slurmJob) field(t *testing.T, name string) string {
 	return ""
 }
 
-// text is the output so far.
+// text returns the job's output so far.
 func (j *slurmJob) text() string {
 	text, _ := os.ReadFile(j.output)
 	return string(text)
 }
 
-// await waits until text stands in the output n times.
+// await waits until the output contains text at least n times.
 func (j *slurmJob) await(t *testing.T, text string, n int) {
 	t.Helper()
 	if !poll(slurmTimeout, func() bool { return strings.Count(j.text(), text) >= n }) {
@@ -175,7 +176,7 @@ func (j *slurmJob) await(t *testing.T, text string, n int) {
 	}
 }
 
-// wait waits for the end of the job, and returns how it ended with all that it has written.
+// wait waits for the end of the job, and returns its last state and its output.
 func (j *slurmJob) wait(t *testing.T) (state, output string) {
 	t.Helper()
 	over := []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
@@ -185,14 +186,15 @@ func (j *slurmJob) wait(t *testing.T) (state, output string) {
 	return state, j.text()
 }
 
-// salloc runs a command on the head, which is no node, inside of an allocation.
+// salloc starts a command in an allocation of salloc. It runs on the head, which is not a node.
 func (s *slurmCluster) salloc(t *testing.T, options []string, command ...string) *runningJob {
 	t.Helper()
 	words := slices.Concat([]string{"salloc", "-Q", "-t", "60"}, options, command)
 	return s.startCommand(t, mpiexecCall{timeout: slurmTimeout}, words)
 }
 
-// terminate ends what salloc runs, and waits for that: salloc itself may wait on when it is told to end.
+// terminate sends SIGTERM to mpiexec in an allocation and waits for the end of salloc. A SIGTERM to
+// salloc itself need not end it.
 func (s *slurmCluster) terminate(t *testing.T, r *runningJob) {
 	t.Helper()
 	for _, pid := range s.launchers() {
@@ -201,7 +203,7 @@ func (s *slurmCluster) terminate(t *testing.T, r *runningJob) {
 	r.wait(t)
 }
 
-// countEqualLines counts equal lines: "n1:2 n2:2".
+// countEqualLines returns each different line with its count: "n1:2 n2:2".
 func countEqualLines(lines string) string {
 	times := make(map[string]int)
 	for line := range strings.Lines(lines) {
