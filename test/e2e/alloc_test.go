@@ -25,7 +25,7 @@ func withoutOvergrantedNotes(out string) string {
 }
 
 // A heterogeneous job has the hosts of all its groups, by salloc as by sbatch, or those of the groups
-// that a section names (9.2.3).
+// that an app context names (9.2.3).
 func slurmGroups(t *testing.T, s *slurmCluster) {
 	groups := []string{"-n1", "-w", "n1", ":", "-N2", "-n4", "-w", "n2,n3"}
 	r := s.salloc(t, groups, binary, "hostname").wait(t)
@@ -126,7 +126,7 @@ func TestGrantedCPUs(t *testing.T) {
 	}
 }
 
-// ownCPUs are those that the test may use, and so the hosts of its bed.
+// ownCPUs returns the CPUs that the test, and so each host of its cluster, may use.
 func ownCPUs(t *testing.T) []int {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

@@ -22,7 +22,7 @@ var restartableProgram = program{"again", func(_ *testing.T, tag string) []strin
 // attemptNotice is what mpiexec says between two of them.
 var attemptNotice = []string{"attempt 1: ", "waiting until nothing of the job can be left"}
 
-// restartCase is a mishap after which a job is started again, and ends well.
+// restartCase returns a case in which hit makes mpiexec start the job again, which then succeeds.
 func restartCase(hit func(*testing.T, *taggedJob)) chaosCase {
 	m := runningCase(restartableProgram, 0, "starting again (1 of 1)", hit)
 	m.options = []string{"--restart", "1", "--restart-on", "any", "--restart-delay", "0.1", "--kill-grace", "1"}

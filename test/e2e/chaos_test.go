@@ -60,12 +60,12 @@ func pickHost(d *rand.Rand) (hit, other string) {
 	return "n2", "n1"
 }
 
-// runningCase is a mishap of a job under way.
+// runningCase returns a case in which hit disturbs a running job.
 func runningCase(p program, code int, cause string, hit func(*testing.T, *taggedJob)) chaosCase {
 	return chaosCase{fault: fault{program: p, hit: hit, code: code, cause: cause}}
 }
 
-// signalCase is a mishap that signals to mpiexec are.
+// signalCase returns a case in which signals are sent to mpiexec.
 func signalCase(p program, code int, first syscall.Signal, more ...any) chaosCase {
 	m := runningCase(p, code, "", sendSignals(first, more...))
 	if p.name == "deaf" {
@@ -87,7 +87,7 @@ func killProcessOn(d *rand.Rand, host string, sig syscall.Signal, is func([]stri
 	}
 }
 
-// isRank knows the ranks of the shell and of the MPI program.
+// isRank reports whether args are those of a rank of shellProgram or spinProgram.
 func isRank(args []string) bool {
 	return secondArgIs("spin")(args) || secondArgIs("-c")(args) && args[0] == "sh"
 }
@@ -112,7 +112,7 @@ func startingCase(d *rand.Rand, sig syscall.Signal, code int) chaosCase {
 	return m
 }
 
-// startTaggedJob starts mpiexec and waits for nothing.
+// startTaggedJob starts mpiexec and returns at once.
 func (b *testCluster) startTaggedJob(t *testing.T, tag string, args ...string) *taggedJob {
 	return &taggedJob{cluster: b, tag: tag, runningJob: b.startMpiexec(t, mpiexecCall{args: args})}
 }
@@ -152,7 +152,7 @@ func cutLink(host string) (down, up func(*testing.T, *testCluster)) {
 	return set(false), set(true)
 }
 
-// runShellOn runs a command of sh on a host.
+// runShellOn returns a function that runs a shell script on a host.
 func runShellOn(host, script string) func(*testing.T, *testCluster) {
 	return func(t *testing.T, b *testCluster) { b.runOn(t, host, "sh", "-c", script) }
 }
@@ -446,7 +446,7 @@ func (v *taggedJob) hitUnlessOver(hit func(*testing.T, *taggedJob)) {
 	<-done
 }
 
-// A chaosLane is a bed on which one job comes after the other.
+// A chaosLane is a test cluster on which jobs run one after the other.
 type chaosLane struct {
 	*testCluster
 	seed  uint64
@@ -488,7 +488,7 @@ func (l chaosLane) runCase(t *testing.T, number int) {
 	})
 }
 
-// repairOnce repairs what the mishap has broken, once.
+// repairOnce undoes the damage of a case, once.
 func (l chaosLane) repairOnce(t *testing.T, m *chaosCase) {
 	if m.repair != nil {
 		m.repair(t, l.testCluster)
@@ -513,7 +513,7 @@ func (m *chaosCase) checkResult(t *testing.T, r result) {
 		r.code, r.took, m.code, m.codes, reports, m.cause, m.causes, r.out, r.err)
 }
 
-// checkNoTraces asserts that no claim, ticket or temporary file is left.
+// checkNoTraces fails the test if a claim, a ticket or a temporary file is left.
 func (l chaosLane) checkNoTraces(t *testing.T) {
 	t.Helper()
 	for _, h := range l.Hosts {

@@ -12,7 +12,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A condorCluster is a bed whose hosts are those of a real HTCondor pool.
+// A condorCluster is a test cluster whose hosts are those of a real HTCondor pool.
 type condorCluster struct {
 	*testCluster
 	dir string // testbed.CondorJobs, as the test sees it

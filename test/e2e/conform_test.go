@@ -171,7 +171,7 @@ func (th *pmiReplay) args(dir, player, socket string) []string {
 	return append(args, sectionsOf(j, player, socket)...)
 }
 
-// sectionsOf are the sections of a command line, one for each program of a case.
+// sectionsOf returns the app contexts of a command line, one for each program of a case.
 func sectionsOf(j transcript.Job, player, socket string) (args []string) {
 	for first := 0; first < j.Size; {
 		n := 1

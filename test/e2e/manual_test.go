@@ -103,7 +103,7 @@ func workflowSteps(workflow string) string {
 	return script.String()
 }
 
-// fakeDocker lets containers be hosts of the field.
+// fakeDocker is a docker command whose containers are hosts of the test cluster.
 const fakeDocker = `#!/bin/sh
 [ "$1" = exec ] || exit 0
 [ "$2" = -i ] || exit 1

@@ -26,7 +26,7 @@ type newUser struct {
 	dir  string // where he works, which the hosts see too
 }
 
-// addNewUser makes one, in the files of the field that stand for those below /etc.
+// addNewUser adds a user to the cluster's files that replace passwd and the like in /etc.
 func addNewUser(t *testing.T, b *testCluster) newUser {
 	t.Helper()
 	n := newUser{b, 2001, filepath.Join(t.TempDir(), "newcomer"), manualFolder(t)}

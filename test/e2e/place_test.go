@@ -93,7 +93,7 @@ func TestSortByLoad(t *testing.T) {
 	if err := loop.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // before the bed is looked at
+	t.Cleanup(func() { // before newTestCluster checks the hosts
 		b.runOn(t, "n1", "touch", "/tmp/enough")
 		if err := loop.Wait(); err != nil {
 			t.Error(err)

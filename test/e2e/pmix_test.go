@@ -24,17 +24,17 @@ const python = "/usr/bin/python3"
 // keep one of another host waiting for half a minute (Linux 6.18).
 var sharedHostsOptions = []string{"-genv", "OMPI_MCA_mpi_yield_when_idle", "1", "-bind-to", "none"}
 
-// collLines are the lines of coll, sorted, for sections of so many ranks.
-func collLines(universe int, sections ...int) []string {
+// collLines returns the sorted output of the program coll, for app contexts with these numbers of ranks.
+func collLines(universe int, apps ...int) []string {
 	lines := []string{"allreduce ok", "alltoall ok", "bcast ok", "split ok"}
 	size := 0
-	for _, n := range sections {
+	for _, n := range apps {
 		size += n
 	}
 	rank := 0
-	for section, n := range sections {
+	for app, n := range apps {
 		for range n {
-			lines = append(lines, fmt.Sprintf("rank %d of %d, universe %d, appnum %d", rank, size, universe, section))
+			lines = append(lines, fmt.Sprintf("rank %d of %d, universe %d, appnum %d", rank, size, universe, app))
 			rank++
 		}
 	}

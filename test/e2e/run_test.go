@@ -16,7 +16,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// hostsWithSlots names all hosts of a field with k slots each, so that no test depends on how
+// hostsWithSlots names all hosts of a test cluster with k slots each, so that no test depends on how
 // many CPUs the machine has: "n1:2,n2:2".
 func hostsWithSlots(b *testCluster, k int) string {
 	return strings.ReplaceAll(b.Names(), ",", fmt.Sprintf(":%d,", k)) + fmt.Sprintf(":%d", k)
@@ -264,8 +264,8 @@ func TestOneHostWithTheMachinesMPICH(t *testing.T) {
 	b.runMpiexec(t, "-n", "1", hello).checkOutput(t, b, b.helloLines([]string{testbed.Head}, 1))
 }
 
-// A line of several sections is one job: one MPI_COMM_WORLD, ranks numbered through, options of
-// the section only.
+// A command line of several app contexts is one job: one MPI_COMM_WORLD, ranks numbered through, options of
+// the app context only.
 func TestSections(t *testing.T) {
 	hello := mpiProgram(t, "hello")
 	b := newTestCluster(t, testbed.Options{Hosts: 3})

@@ -96,7 +96,7 @@ func sgeMasterStopped(t *testing.T, s *sgeCluster) {
 	}
 }
 
-// masters are the processes of this field's sge_qmaster.
+// masters returns the processes of this cluster's sge_qmaster.
 func (s *sgeCluster) masters(t *testing.T) (pids []int) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.State, "sge/spool/qmaster/qmaster.pid"))

@@ -18,7 +18,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A sgeCluster is a bed whose hosts are those of a real Grid Engine.
+// A sgeCluster is a test cluster whose hosts are those of a real Grid Engine.
 type sgeCluster struct {
 	*testCluster
 	dir     string // seen on all hosts by this name; what jobs write goes there

@@ -51,7 +51,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	for _, local := range []bool{true, false} {
 		t.Run(fmt.Sprint("local ", local), func(t *testing.T) {
 			b := newTestCluster(t, testbed.Options{Hosts: 2})
-			if b.Kind == testbed.Namespaces { // else processes of other beds cannot be told from ours
+			if b.Kind == testbed.Namespaces { // else processes of other test clusters look like those of this one
 				t.Parallel()
 			}
 			hosts := "localhost:4"
