@@ -70,8 +70,8 @@ func forwardSignals(ours <-chan os.Signal, linked <-chan bool, to chan<- os.Sign
 	}
 }
 
-// selfTestDefaults are options that hold unless the user sets others: two ranks on each host, which may share CPUs.
-var selfTestDefaults = []string{"MPIEXEC_PPN=2", "MPIEXEC_OVERBOOK=share", "MPIEXEC_PIN=no", "MPIEXEC_TIMEOUT=300"}
+// selfTestDefaults are options that hold unless the user sets others: ranks may share CPUs, and need not be bound.
+var selfTestDefaults = []string{"MPIEXEC_OVERBOOK=share", "MPIEXEC_PIN=no", "MPIEXEC_TIMEOUT=300"}
 
 // selfTestLine returns the command line of the self-test. Options about hosts and how they are reached hold; those
 // about output and signals do not.
@@ -95,6 +95,14 @@ func selfTestLine(args []string, table *option.Table, sys System) (option.Line, 
 		return line, err
 	}
 	j, s := &line.Job, &line.Apps[0]
+	_, mapped := line.Origin("map-by")
+	switch {
+	case s.PPN > 0:
+	case s.N == 0:
+		s.PPN = 2
+	case !mapped && j.Loop == "" && j.RankFile == "" && j.RankMap == "":
+		j.Loop = "yes" // so that each host gets a rank if there are enough
+	}
 	s.Program, s.Args = "/proc/self/exe", []string{selfTestArg} // the executable of the helper that starts the rank
 	s.PMI, j.PMIPort = option.PMIOffer(job.PMIOfferPMI1), false // the rank uses the descriptor PMI_FD
 	j.ForwardSignals, j.LeaderOnly = option.SignalList{}, false
