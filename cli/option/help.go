@@ -203,7 +203,7 @@ func ownVariable(o *Option) string {
 func (o *Option) spellings() (same []string, preset []Spelling) {
 	for _, s := range o.OtherSpellings {
 		if s.Form != "" {
-			s.Value = s.value("VALUE")
+			s.Value = s.value(s.placeholder())
 			preset = append(preset, s)
 		} else if s.Preset && o.valueForm != "none" || s.Preset && s.Value != o.impliedValue {
 			preset = append(preset, s)

@@ -230,6 +230,10 @@ func (s *scanner) scanPair(m namedOption, g GivenOption) {
 		s.pos++
 	}
 	if m.Form != "" {
+		if err := m.checkText(g.Value); err != nil {
+			s.addError(fmt.Sprintf("%s: %v", g.Spelled, err), "write "+g.Spelled+m.argument())
+			return
+		}
 		g.typed, g.Value = g.Value, m.value(g.Value)
 	}
 	s.keepOption(g)
@@ -239,6 +243,9 @@ func (s *scanner) scanPair(m namedOption, g GivenOption) {
 // the option takes words of other programs.
 func (s *scanner) nextValue(m namedOption, name string) (string, bool) {
 	form := fmt.Sprintf("write %s %s", name, m.Arg)
+	if m.takesNumber() {
+		form = "write " + name + m.argument()
+	}
 	if s.pos == len(s.args) {
 		s.addError(name+" needs a value", form)
 		s.unparsable = true // no program can follow

@@ -14,6 +14,7 @@ package option
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"reflect"
 	"slices"
@@ -118,7 +119,32 @@ func (s Spelling) argument() string {
 	if s.Form == "" {
 		return ""
 	}
-	return " VALUE"
+	return " " + s.placeholder()
+}
+
+// placeholder names the text that a spelling with a Form takes: N, a number of ranks, or another value.
+func (s Spelling) placeholder() string {
+	if s.takesNumber() {
+		return "N"
+	}
+	return "VALUE"
+}
+
+// takesNumber reports whether the spelling makes a mapping of a number of ranks: -npersocket.
+func (s Spelling) takesNumber() bool { return strings.HasPrefix(s.Form, "ppr:%") }
+
+// checkText returns an error if the spelling takes a number, and text is none.
+func (s Spelling) checkText(text string) error {
+	if !s.takesNumber() {
+		return nil
+	}
+	switch n, err := strconv.Atoi(text); {
+	case err != nil:
+		return fmt.Errorf("%q is not a number", text)
+	case n < 1:
+		return fmt.Errorf("%d is too small; at least 1", n)
+	}
+	return nil
 }
 
 // value returns the option's value for text given with this spelling.

@@ -289,6 +289,10 @@ func (b *defaultOptions) takeVariable(m namedOption, v variable, text string) {
 		return
 	}
 	if m.Form != "" {
+		if err := m.checkText(value); err != nil {
+			b.errs = append(b.errs, &usererr.Error{Text: fmt.Sprintf("%s: %v", v.name, err)})
+			return
+		}
 		g.typed, g.Value = value, m.value(value)
 	}
 	b.keepOption(g)
