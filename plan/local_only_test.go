@@ -36,7 +36,7 @@ func TestLocalOnly(t *testing.T) {
 		want          string // CPUs of the ranks, "-" for an unbound rank; or the code of an error
 		text          string // end of the notice, or part of the error
 	}{
-		{"more ranks than CPUs", "a:2", nil, 3, 1, none, "0 1 0", "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
+		{"more ranks than CPUs", "a:2", nil, 3, 1, none, "0 1 0", "3 ranks share 2 CPUs. To silence this: --oversubscribe"},
 		{"each wants more than there is", "a:2", nil, 2, 4, none, "0-1 0-1", "2 ranks share 2 CPUs; each wants 4. To silence this: --oversubscribe"},
 		{"two jobs", "a:2", []int{0, 1}, 2, 1, none, "- -", all},
 		{"two jobs, one CPU is free", "a:2", []int{0}, 2, 1, none, "1 1", rest},
@@ -55,9 +55,9 @@ func TestLocalOnly(t *testing.T) {
 		{"waits for all", "a:2", []int{0, 1}, 1, 1, wait, CodeNoNodes, "no host can take this job now"},
 		{"waits for enough", "a:2", []int{0}, 2, 1, wait, CodeNotEnough, "2 ranks do not fit"},
 		{"waits for enough that was counted", "a:2/2", []int{0}, 2, 1, wait, CodeNotEnough, "2 ranks do not fit"},
-		{"waits not for what will never be", "a:2", nil, 3, 1, wait, "0 1 0", "To silence this: -host localhost:3"},
+		{"waits not for what will never be", "a:2", nil, 3, 1, wait, "0 1 0", "To silence this: --oversubscribe"},
 		{"by a layout", "a:2", []int{0, 1}, 2, 1, layout("core"), "- -", all},
-		{"one on each core", "a:2", nil, 3, 1, layout("ppr:1:core"), "0 1 0", "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
+		{"one on each core", "a:2", nil, 3, 1, layout("ppr:1:core"), "0 1 0", "3 ranks share 2 CPUs. To silence this: --oversubscribe"},
 		{"one on each core, counted", "a:2/3", nil, 3, 1, layout("ppr:1:core"), CodeNotEnough, "allows 2"},
 		{"CPUs by their numbers", "a:2", []int{0}, 1, 1, bound("user:0"), "0", "1 rank shares the 2 CPUs of this machine with other jobs"},
 	} {

@@ -115,7 +115,7 @@ func TestSharedCPUsNoteWithOtherJobs(t *testing.T) {
 		busy  []int
 		want  string
 	}{
-		{3, nil, "3 ranks share 2 CPUs. To silence this: -host localhost:3"},
+		{3, nil, "3 ranks share 2 CPUs. To silence this: --oversubscribe"},
 		{3, []int{0}, "3 ranks share 1 of 2 CPUs; other jobs use the rest"},
 		{1, []int{0, 1}, "1 rank shares 2 CPUs with other jobs; no CPU is free"},
 		{1, []int{0}, ""},

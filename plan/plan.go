@@ -130,11 +130,10 @@ func (s *placement) sharedCPUsNote() job.Note {
 	case len(s.candidates) > 1:
 		notice = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.candidates))
 	case len(node.busy) == 0 && !s.req.Overbook:
-		silence := fmt.Sprintf("-host localhost:%d", ranks)
-		if each := s.maxThreads; each > 1 { // that many slots would not be enough
-			why, silence = fmt.Sprintf("%s; each wants %d", why, each), "--oversubscribe"
+		if each := s.maxThreads; each > 1 {
+			why = fmt.Sprintf("%s; each wants %d", why, each)
 		}
-		notice = fmt.Sprintf("%s %s%s. To silence this: %s", n, text.Count(cpus, "CPU"), why, silence)
+		notice = fmt.Sprintf("%s %s%s. To silence this: --oversubscribe", n, text.Count(cpus, "CPU"), why)
 	case len(node.busy) == 0:
 	case s.hasFixedCPUs() || s.req.Layout.NamesCPUs():
 		notice += " with other jobs"
