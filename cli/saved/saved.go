@@ -21,7 +21,6 @@ import (
 	"strings"
 	"time"
 
-	"remshell/cli/option"
 	"remshell/job"
 	"remshell/launch/restart"
 	"remshell/usererr"
@@ -173,8 +172,12 @@ func decodeJob(content []byte) (j Job, err error) {
 	}
 	var version int
 	if json.Unmarshal(j.unknownFields["version"], &version) != nil || version != Version {
+		remedy := "resume it with the build that has saved it, or start the job again"
+		if version > 0 && version < Version {
+			remedy = "it was saved by an earlier build; resume it with that build, or start the job again"
+		}
 		return j, &usererr.Error{Text: fmt.Sprintf("version %s is not known here, only %d", cmp.Or(string(j.unknownFields["version"]), "none"), Version),
-			Remedy: "resume it with the mpiexec that has saved it"}
+			Remedy: remedy}
 	}
 	into := reflect.ValueOf(&j).Elem()
 	for i := range into.NumField() {
@@ -192,42 +195,9 @@ func decodeJob(content []byte) (j Job, err error) {
 		if err := readValue(into.Field(i), decoded, fieldKey(field)); err != nil {
 			return j, err
 		}
-		if fieldKey(field) == "request" {
-			if err := removedOptionError(decoded); err != nil {
-				return j, err
-			}
-		}
 		delete(j.unknownFields, fieldKey(field))
 	}
 	return j, nil
-}
-
-// removedFields lists fields of a request that older versions may have saved, each with its option, which no longer
-// exists.
-var removedFields = [][2]string{{"Preemptible", "preemptible"}, {"Nodes.Bytes", "enforce-rm"}, {"Ends.Metric", "mem-metric"}, {"NoHints", "no-mpi-hints"}, {"Signals.Status", "status-signal"}}
-
-// removedOptionError returns an error if a request has one of removedFields.
-func removedOptionError(request any) error {
-	for _, row := range removedFields {
-		if path := strings.Split(row[0], "."); hasField(request, path) {
-			gone := option.RemovedError(row[1])
-			return &usererr.Error{Text: gone.Error(), Remedy: fmt.Sprintf("%s; without %q in its \"request\" it can be resumed", usererr.Hint(gone), path[len(path)-1])}
-		}
-	}
-	return nil
-}
-
-// hasField reports whether a decoded JSON value has a field at path. If the value is a list, one element must have it.
-func hasField(value any, path []string) bool {
-	if list, ok := value.([]any); ok {
-		return slices.ContainsFunc(list, func(element any) bool { return hasField(element, path) })
-	}
-	fields, _ := value.(map[string]any)
-	field := fields[path[0]]
-	if len(path) > 1 {
-		return hasField(field, path[1:])
-	}
-	return field != nil
 }
 
 // maxCount is the greatest number of ranks of an app context, and of attempts, in a saved job.
@@ -272,9 +242,9 @@ func checkRequest(req job.Request) error {
 	isNoNode := func(node int) bool { return node < 0 || node >= len(req.Nodes) }
 	switch {
 	case slices.ContainsFunc(req.HostEntries, isNoNode):
-		return errors.New("request.Turns: there is no such node")
+		return errors.New("request.HostEntries: there is no such node")
 	case slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return isNoNode(s.Node) }):
-		return errors.New("request.RankFile: there is no such node")
+		return errors.New("request.FixedPlacements: there is no such node")
 	case req.Restart.PastAttempts < 0 || req.Restart.MaxRestarts < 0:
 		return errors.New("request.Restart: it is below 0")
 	}

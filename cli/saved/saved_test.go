@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"remshell/cli/option"
 	"remshell/job"
 	"remshell/launch/restart"
 	"remshell/usererr"
@@ -260,24 +259,28 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A saved job with an option that no longer exists is rejected, with a remedy.
-func TestASavedJobWithARemovedOption(t *testing.T) {
-	text, err := os.ReadFile("testdata/job.json")
-	if err != nil {
-		t.Fatal(err)
+// A saved job of an earlier build is rejected with what to do.
+func TestSavedJobOfAnEarlierBuildSaysWhatToDo(t *testing.T) {
+	old := strings.Replace(string(New(sample(), nil).Encode()), `"version": 2`, `"version": 1`, 1)
+	_, err := Decode("f", []byte(old))
+	if err == nil || err.Error() != "saved job f: version 1 is not known here, only 2" || usererr.Hint(err) != "it was saved by an earlier build; resume it with that build, or start the job again" {
+		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
-	for _, test := range [][4]string{
-		{`"request": {`, `"request": {"Preemptible": "suspend", `, "preemptible", "Preemptible"},
-		{`"Nodes": [{`, `"Nodes": [{"Bytes": 1024, `, "enforce-rm", "Bytes"},
-		{`"request": {`, `"request": {"Ends": {"Metric": "pss"}, `, "mem-metric", "Metric"},
-		{`"request": {`, `"request": {"NoHints": true, `, "no-mpi-hints", "NoHints"},
-		{`"SignalPolicy": {`, `"Signals": {"Status": true,`, "status-signal", "Status"},
+}
+
+// Errors name the keys that the file has.
+func TestErrorsOfASavedJobNameItsKeys(t *testing.T) {
+	for _, test := range []struct {
+		change func(*job.Request)
+		want   string
+	}{
+		{func(req *job.Request) { req.HostEntries = []int{99} }, `saved job f: request.HostEntries: there is no such node`},
+		{func(req *job.Request) { req.FixedPlacements = []job.FixedPlacement{{Node: 99}} }, `saved job f: request.FixedPlacements: there is no such node`},
 	} {
-		old := strings.Replace(strings.Replace(string(text), "\"Nodes\": [\n   {", "\"Nodes\": [{", 1), test[0], test[1], 1)
-		_, err = Decode("job.json", []byte(old))
-		if err == nil || err.Error() != "saved job job.json: --"+test[2]+" was removed" || !strings.HasPrefix(usererr.Hint(err), usererr.Hint(option.RemovedError(test[2]))) ||
-			!strings.HasSuffix(usererr.Hint(err), `; without "`+test[3]+`" in its "request" it can be resumed`) {
-			t.Errorf("%s: %v; %s", test[2], err, usererr.Hint(err))
+		req := sample()
+		test.change(&req)
+		if _, err := Decode("f", New(req, nil).Encode()); err == nil || err.Error() != test.want {
+			t.Errorf("%v, want %s", err, test.want)
 		}
 	}
 }
