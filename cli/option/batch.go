@@ -2,11 +2,12 @@ package option
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
-// A BatchOption is the value of one --batch-option. The zero value sets nothing.
+// A BatchOption is the value of one --batch-option, or of all. The zero value sets nothing.
 type BatchOption struct {
 	Text      string        // as given
 	WholeJob  bool          // scope=job: inside a step of Slurm, use the whole job
@@ -15,58 +16,81 @@ type BatchOption struct {
 	KillDelay time.Duration // kill-delay=TIME: the batch system's pause between SIGTERM and SIGKILL
 }
 
-// Choices returns the keys, each with its value or a placeholder.
-func (BatchOption) Choices() []string {
-	return []string{"scope=job", "margin=TIME", "kill-delay=TIME", "fallback=ssh"}
+// A batchKey is a key of --batch-option.
+type batchKey struct {
+	name, value string // value: the usual one, or a placeholder
+	set         func(b *BatchOption, value string) error
 }
 
-func (b *BatchOption) UnmarshalText(text []byte) (err error) {
-	*b = BatchOption{Text: string(text)}
-	key, value, _ := strings.Cut(b.Text, "=")
-	switch strings.ToLower(key) {
-	case "scope":
-		if b.WholeJob = value == "job"; !b.WholeJob && value != "step" {
-			err = fmt.Errorf("scope: %q is not one of step, job", value)
+var batchKeys = []batchKey{
+	{"scope", "job", func(b *BatchOption, value string) error {
+		if b.WholeJob = strings.EqualFold(value, "job"); !b.WholeJob && !strings.EqualFold(value, "step") {
+			return fmt.Errorf("%q is not one of step, job", value)
 		}
-	case "fallback":
-		if b.Fallback = value == "ssh"; !b.Fallback {
-			err = fmt.Errorf("fallback: %q is not ssh", value)
+		return nil
+	}},
+	{"margin", "TIME", func(b *BatchOption, value string) (err error) {
+		b.Margin, err = batchTime(value)
+		return err
+	}},
+	{"kill-delay", "TIME", func(b *BatchOption, value string) (err error) {
+		b.KillDelay, err = batchTime(value)
+		return err
+	}},
+	{"fallback", "ssh", func(b *BatchOption, value string) error {
+		if b.Fallback = strings.EqualFold(value, "ssh"); !b.Fallback {
+			return fmt.Errorf("%q is not ssh", value)
 		}
-	case "margin":
-		b.Margin, err = batchTime(key, value)
-	case "kill-delay":
-		b.KillDelay, err = batchTime(key, value)
-	default:
-		err = fmt.Errorf("%q is not one of scope=, margin=, kill-delay=, fallback=", b.Text)
-	}
-	return err
+		return nil
+	}},
 }
 
-func batchTime(key, value string) (time.Duration, error) {
+func batchTime(value string) (time.Duration, error) {
 	d, err := parseSeconds(value)
 	if err == nil && d == 0 {
 		err = fmt.Errorf("%q is too short; more than 0", value)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", key, err)
+	return d, err
+}
+
+// Choices returns the keys, each with its value or a placeholder.
+func (BatchOption) Choices() (words []string) {
+	for _, k := range batchKeys {
+		words = append(words, k.name+"="+k.value)
 	}
-	return d, nil
+	return words
+}
+
+// UnmarshalText parses KEY=VALUE, or several of them separated by commas.
+func (b *BatchOption) UnmarshalText(text []byte) error {
+	*b = BatchOption{Text: string(text)}
+	return b.set(b.Text)
+}
+
+// set sets the keys that text has.
+func (b *BatchOption) set(text string) error {
+	for pair := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		i := slices.IndexFunc(batchKeys, func(k batchKey) bool { return strings.EqualFold(k.name, name) })
+		if i < 0 {
+			var names []string
+			for _, k := range batchKeys {
+				names = append(names, k.name+"=")
+			}
+			return fmt.Errorf("%q is not one of %s", pair, strings.Join(names, ", "))
+		}
+		if err := batchKeys[i].set(b, value); err != nil {
+			return fmt.Errorf("%s: %w", batchKeys[i].name, err)
+		}
+	}
+	return nil
 }
 
 // BatchOption merges all --batch-option options: for each key the last one wins.
 func (j JobOptions) BatchOption() (all BatchOption) {
 	for _, one := range j.Batch {
-		key, _, _ := strings.Cut(strings.ToLower(one.Text), "=")
-		switch all.Text = one.Text; key {
-		case "scope":
-			all.WholeJob = one.WholeJob
-		case "fallback":
-			all.Fallback = one.Fallback
-		case "margin":
-			all.Margin = one.Margin
-		default:
-			all.KillDelay = one.KillDelay
-		}
+		all.set(one.Text) // UnmarshalText has found no error in it
+		all.Text = one.Text
 	}
 	return all
 }

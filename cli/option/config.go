@@ -75,6 +75,9 @@ func (b *defaultOptions) readConfigLine(where string, args []string) {
 	if len(args) > 2 && args[1] == "=" {
 		args = append([]string{args[0] + "=" + args[2]}, args[3:]...)
 	}
+	if args = b.withoutSwitchValue(args); args == nil {
+		return
+	}
 	s := b.scan(appWords{args: args, precedence: fromUserConfig, from: where})
 	if len(s.program) > 0 {
 		s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s is too much", ShellQuote(s.program[0])), Remedy: "write one option on each line; quote a value with blanks"})
@@ -98,4 +101,30 @@ func (b *defaultOptions) readConfigLine(where string, args []string) {
 			b.given = append(b.given, g)
 		}
 	}
+}
+
+// withoutSwitchValue returns the words of a line such as "--display-map=yes" or "--display-map yes" without the yes. A
+// switch that is off is the opposite one ("--no-pin" for "--pin=no") or, if there is none, nil. Other words are
+// returned as they are.
+func (t *Table) withoutSwitchValue(args []string) []string {
+	name, value, attached := strings.Cut(args[0], "=")
+	if !attached && len(args) == 2 {
+		value = args[1]
+	} else if len(args) > 1 {
+		return args
+	}
+	m, known := t.findSpelling(name)
+	on, is := parseSwitch(value)
+	switch {
+	case !known || !is || !m.Preset && m.valueForm != "none":
+		return args
+	case on:
+		return []string{name}
+	}
+	for _, s := range m.OtherSpellings {
+		if !m.Preset && s.Preset && s.Value == "no" {
+			return []string{s.Dashed}
+		}
+	}
+	return nil
 }

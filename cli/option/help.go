@@ -48,6 +48,9 @@ func (t *Table) HelpOn(word string) (string, error) {
 		if option || strings.HasPrefix(word, "-") {
 			return t.Explain(word)
 		}
+		if RemovedError(normalize(word)) != nil {
+			return t.Explain("--" + word)
+		}
 		return t.searchHelp(word)
 	}
 	var b strings.Builder
@@ -88,6 +91,9 @@ func (t *Table) searchHelp(word string) (string, error) {
 	}
 	if b.Len() > 0 {
 		return b.String(), nil
+	}
+	if _, is := t.refusalOf("-" + word); is { // an option of another launcher
+		return t.Explain("-" + word)
 	}
 	remedy := t.name + " -help all lists the options"
 	if nearest != nil {

@@ -259,7 +259,7 @@ func collectErrors(apps []scannedApp, rest defaultOptions) (all []error, line Li
 			note(place, err)
 		}
 		alone := drawsTopology(s.given) && len(apps) == 1 // draws the hosts and starts nothing
-		if len(s.program) == 0 && !s.unparsable && !startsNothing(apps) && !alone {
+		if len(s.program) == 0 && !s.unparsable && !s.noProgram && !startsNothing(apps) && !alone {
 			note(place, noProgramError(len(apps), s.from))
 		} else if !s.unparsable && len(s.program) > 0 && s.program[0] == "" {
 			note(place, &usererr.Error{Text: "the name of the program is empty"})

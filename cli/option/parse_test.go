@@ -183,3 +183,43 @@ func lineText(value any) string {
 func linuxSignals(name string) int {
 	return map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGKILL": 9, "SIGUSR1": 10, "SIGUSR2": 12, "SIGALRM": 14, "SIGTERM": 15, "SIGCONT": 18, "SIGSTOP": 19, "SIGURG": 23, "SIGXCPU": 24, "SIGWINCH": 28}[name]
 }
+
+// A switch in the user's configuration may have a yes or no, also one that stands for a value of another option.
+func TestSwitchInConfigurationWithYesOrNo(t *testing.T) {
+	for text, want := range map[string]string{
+		"display-map = yes":      "map",
+		"display-map yes":        "map",
+		"--display-map=on":       "map",
+		"display-map = no":       "",
+		"print-rank-map = yes":   "map",
+		"display-topo = yes":     "topo",
+		"display-allocation = 1": "allocation",
+		"report-bindings = yes":  "bindings",
+		"report-bindings = no":   "",
+		"pin = no":               "pin=no",
+		"pin = yes":              "pin=yes",
+		"no-pin = yes":           "pin=no",
+		"no-pin = no":            "",
+		"json-output = yes":      "json",
+		"unbuffered = yes":       "raw",
+	} {
+		from := Sources{Environ: []string{"MPIEXEC_CONFIG=c"}, Read: func(string) (string, error) { return text, nil }}
+		line, err := Mpiexec(linuxSignals).Parse([]string{"a"}, from)
+		got := ""
+		for _, list := range line.Job.Display {
+			got += strings.Join(list, ",")
+		}
+		if line.Job.ReportBindings {
+			got += "bindings"
+		}
+		if line.Job.Pin != "" {
+			got += "pin=" + line.Job.Pin
+		}
+		for _, o := range line.Job.Output {
+			got += o.Text
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
+		}
+	}
+}

@@ -15,7 +15,7 @@ var removedOptions = map[string]string{
 	"rm-kill-delay":     "use --batch-option kill-delay=TIME",
 	"rm-lsf-rankfile":   "use -hostfile $LSB_DJOB_RANKFILE",
 	"rm-margin":         "use --batch-option margin=TIME",
-	"rm-scope":          "use --batch-option scope=job",
+	"rm-scope":          "for job use --batch-option scope=job; step is the default: leave it out",
 	"status-signal":     "use mpiexec --status JOB",
 	"usage-file":        "use --usage=lines, which prints the lines on standard error, or --report FILE",
 	"suspend=free":      "use --suspend, which keeps the CPUs, or --migrate, which frees hosts",
@@ -30,4 +30,13 @@ func RemovedError(option string) error {
 		return nil
 	}
 	return &usererr.Error{Text: "--" + option + " was removed", Remedy: instead}
+}
+
+// removedVariableError is RemovedError for a variable with a value. One that switches the option off has only to go.
+func removedVariableError(option, value string) error {
+	err := RemovedError(option)
+	if on, known := parseSwitch(value); err != nil && known && !on {
+		return &usererr.Error{Text: err.Error(), Remedy: "unset it"}
+	}
+	return err
 }

@@ -1,8 +1,11 @@
 package option
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"remshell/usererr"
 )
 
 // A removed option, or its variable, is refused with what to use instead.
@@ -35,6 +38,49 @@ func TestRemovedOptionSaysWhatToUse(t *testing.T) {
 		config := Sources{Environ: []string{"MPIEXEC_CONFIG=c"}, Read: func(string) (string, error) { return "# mine\n" + name + " = 1\n", nil }}
 		if _, err := table.Parse([]string{"a"}, config); err == nil || err.Error() != "c:2: "+want {
 			t.Errorf("%s in the configuration: %v", name, err)
+		}
+	}
+}
+
+// A removed option is the only error of a line without a program, and so is a wrong value of a query.
+func TestARemovedOptionIsTheOnlyErrorWithoutAProgram(t *testing.T) {
+	for _, args := range [][]string{{"--usage-file"}, {"--rm-scope"}, {"--display-map=full"}, {"--suspend=free"}, {"--completion", "foo"}} {
+		var all UsageErrors
+		if _, err := Mpiexec(linuxSignals).Parse(args, Sources{}); !errors.As(err, &all) || len(all) != 1 || strings.Contains(err.Error(), "no program") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if _, err := Mpiexec(linuxSignals).Parse([]string{"-n", "x"}, Sources{}); err == nil || !strings.Contains(err.Error(), "no program is named") {
+		t.Errorf("-n x: %v", err)
+	}
+}
+
+// Advice on a removed option fits its value: a variable that switches it off has only to go, and step is the default.
+func TestAdviceOnARemovedOptionFitsItsValue(t *testing.T) {
+	for assignment, want := range map[string]string{
+		"MPIEXEC_PREEMPTIBLE=0":   "unset it",
+		"MPIEXEC_NO_MPI_HINTS=0":  "unset it",
+		"MPIEXEC_NO_MPI_HINTS=no": "unset it",
+		"MPIEXEC_NO_MPI_HINTS=1":  removedOptions["no-mpi-hints"],
+		"MPIEXEC_RM_SCOPE=step":   "for job use --batch-option scope=job; step is the default: leave it out",
+	} {
+		_, err := Mpiexec(linuxSignals).Parse([]string{"a"}, Sources{Environ: []string{assignment}})
+		var all UsageErrors
+		if !errors.As(err, &all) || len(all) != 1 || usererr.Hint(all[0]) != want {
+			t.Errorf("%s: %v, want the hint %q", assignment, err, want)
+		}
+	}
+}
+
+// Help on a removed option, or on one of another launcher, says what to use, also without dashes.
+func TestHelpOnARemovedOrForeignOptionWithoutDashes(t *testing.T) {
+	for word, want := range map[string]string{
+		"rm-scope":       "--rm-scope was removed",
+		"usage_file":     "--usage-file was removed",
+		"nproc-per-node": "-nproc-per-node is torchrun's option for ranks on each host; here: -ppn N, with --env-compat torch",
+	} {
+		if _, err := Mpiexec(linuxSignals).HelpOn(word); err == nil || err.Error() != want {
+			t.Errorf("-help %s: %v, want %s", word, err, want)
 		}
 	}
 }

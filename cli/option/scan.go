@@ -102,6 +102,7 @@ type scannedApp struct {
 	given      []GivenOption
 	program    []string
 	unparsable bool // the program cannot be told from values: after an unknown option, or if the last option lacks its value
+	noProgram  bool // a missing program is no fault of its own: an option was removed, or a query has a wrong value
 	version    bool
 	listPMI    bool // --mpi=list is given
 	help       *HelpTopic
@@ -192,8 +193,7 @@ func (s *scanner) scanOption() {
 func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached bool) {
 	switch {
 	case attached && (m.Preset || m.valueForm == "none"):
-		if err := RemovedError(normalize(g.Spelled) + "=" + value); err != nil {
-			s.errs = append(s.errs, err)
+		if s.refuseRemoved(normalize(g.Spelled) + "=" + value) {
 			return
 		}
 		s.addError(g.Spelled+" takes no value", "")
@@ -273,8 +273,7 @@ func (s *scanner) keepOption(g GivenOption) {
 		s.listPMI = true
 		return
 	}
-	if err := RemovedError(g.Name + "=" + g.Value); err != nil {
-		s.errs = append(s.errs, err)
+	if s.refuseRemoved(g.Name + "=" + g.Value) {
 		return
 	}
 	g, kept, note := s.translateParameter(g)
@@ -286,6 +285,7 @@ func (s *scanner) keepOption(g GivenOption) {
 	}
 	var err error
 	g.decoded, err = s.decode(g.Option, g.Value)
+	s.noProgram = s.noProgram || err != nil && g.query != ""
 	var hosts hostlist.Errors
 	switch {
 	case err == nil:
@@ -322,9 +322,8 @@ func (s *scanner) scanHelp(value string, attached bool) {
 func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	name := normalize(dashed)
 	values := -1
-	if err := RemovedError(name); err != nil {
+	if s.refuseRemoved(name) {
 		values = 0
-		s.errs = append(s.errs, err)
 	} else if r, ok := s.refusalOf(dashed); ok {
 		values = r.valueWords
 		s.refuseForeign(dashed, r)
@@ -343,6 +342,17 @@ func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	case s.pos == len(s.args):
 		s.unparsable = true
 	}
+}
+
+// refuseRemoved reports a removed option, or value (name=value), and whether it is one.
+func (s *scanner) refuseRemoved(option string) bool {
+	err := RemovedError(option)
+	if err == nil {
+		return false
+	}
+	s.errs = append(s.errs, err)
+	s.noProgram = true
+	return true
 }
 
 // separateNumber returns an option with an attached number, such as srun's -n4, as two words; empty: it is none.

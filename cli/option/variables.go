@@ -165,7 +165,7 @@ func (b *defaultOptions) readOwn(own []variable) {
 			}
 		case inside && slices.Contains(format.JobVariables, v.name):
 		case !known && RemovedError(normalize(name)) != nil:
-			b.errs = append(b.errs, withSource(v.name, RemovedError(normalize(name))))
+			b.errs = append(b.errs, withSource(v.name, removedVariableError(normalize(name), v.value)))
 		case !known || m.foreignVariables == "-":
 			if near := b.suggest(normalize(name)); near != "" && !known {
 				b.warnings = append(b.warnings, fmt.Sprintf("%s is no option%s; ignored", v.name, near))
