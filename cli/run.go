@@ -139,7 +139,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 			return 0, err
 		}
 	}
-	if c.starter.MaxGrace, err = request.LimitGrace(&c.req, j.BatchOption().KillDelay, c.runBatchTool); err != nil {
+	if c.starter.MaxGrace, err = request.LimitGrace(&c.req, c.line.BatchOption(c.req.RM != nil).KillDelay, c.runBatchTool); err != nil {
 		return 0, err
 	}
 	if c.req.RM != nil {

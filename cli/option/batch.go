@@ -94,3 +94,23 @@ func (j JobOptions) BatchOption() (all BatchOption) {
 	}
 	return all
 }
+
+// BatchOption is that of the job. Outside of a batch job, variables and the configuration set nothing: a user's
+// profile is read there, too.
+func (l Line) BatchOption(inBatchJob bool) BatchOption {
+	if g, given := l.Origin("batch-option"); given && g.precedence >= fromEnvironment && !inBatchJob {
+		return BatchOption{}
+	}
+	return l.Job.BatchOption()
+}
+
+// BatchOptionError adds to an error about a key of --batch-option the variable, or the line of a file, that set it.
+func (l Line) BatchOptionError(key string, err error) error {
+	from := ""
+	for _, g := range l.given {
+		if g.Name == "batch-option" && strings.Contains(","+strings.ToLower(g.Value), ","+key+"=") {
+			from = g.source
+		}
+	}
+	return withSource(from, err)
+}

@@ -112,10 +112,11 @@ func (w *Inputs) readAllocation(system string, wish batch.Options) error {
 	return err
 }
 
-// allocationOption returns the option of the line that needs an allocation; empty: there is none.
+// allocationOption returns the option of the line that needs an allocation; empty: there is none. A --batch-option
+// from a variable or the configuration needs none.
 func allocationOption(line option.Line) string {
 	switch j := line.Job; {
-	case j.BatchOption().WholeJob:
+	case line.BatchOption(false).WholeJob:
 		return "--batch-option scope=job"
 	case j.RMFile != "":
 		return "--rm-file"

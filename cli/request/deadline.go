@@ -12,9 +12,10 @@ import (
 
 // setDeadline finds out when the job has to end, if an option acts before that time (RM-58). It returns an error
 // if the end is unknown.
-func (w Inputs) setDeadline(req *job.Request, j option.JobOptions) error {
+func (w Inputs) setDeadline(req *job.Request, line option.Line) error {
+	j := line.Job
 	req.TimeLimits.Warn = job.EndWarning{Signal: j.Warn.Number, Before: j.Warn.TimeBefore}
-	req.TimeLimits.Margin = j.BatchOption().Margin
+	req.TimeLimits.Margin = line.BatchOption(req.RM != nil).Margin
 	if req.TimeLimits.Warn.Signal == 0 && req.TimeLimits.Margin == 0 && req.Checkpoint.BeforeEnd == 0 {
 		return nil
 	}
@@ -27,9 +28,9 @@ func (w Inputs) setDeadline(req *job.Request, j option.JobOptions) error {
 	ends := req.RM != nil && !req.RM.End.IsZero()
 	switch _, limited := req.ResourceLimits[limits.WallTime]; {
 	case req.TimeLimits.Margin > 0 && req.RM == nil:
-		return &usererr.Error{Text: "--batch-option margin= has a meaning only in a job of a batch system", Remedy: "use --limit walltime=, or leave it out"}
+		return line.BatchOptionError("margin", &usererr.Error{Text: "--batch-option margin= has a meaning only in a job of a batch system", Remedy: "use --limit walltime=, or leave it out"})
 	case req.TimeLimits.Margin > 0 && !ends:
-		return &usererr.Error{Text: fmt.Sprintf("--batch-option margin=: when %s job %s ends is not known", req.RM.Name, req.RM.Job), Remedy: "use --limit walltime="}
+		return line.BatchOptionError("margin", &usererr.Error{Text: fmt.Sprintf("--batch-option margin=: when %s job %s ends is not known", req.RM.Name, req.RM.Job), Remedy: "use --limit walltime="})
 	case !ends && !limited && req.TimeLimits.Run == 0 && req.TimeLimits.Warn.Signal == 0:
 		return &usererr.Error{Text: "--ckpt-before: when this job ends is not known", Remedy: "use --limit walltime= or -timeout"}
 	case !ends && !limited && req.TimeLimits.Run == 0:

@@ -42,7 +42,7 @@ func Make(line option.Line, w Inputs) (job.Request, []job.Note, error) {
 	warnings, err := w.addPlacement(&req, line, named)
 	warnings = append(w.allocationNotes(), warnings...)
 	if err == nil {
-		err = w.setDeadline(&req, line.Job)
+		err = w.setDeadline(&req, line)
 	}
 	if err == nil {
 		err = w.setLayout(&req, line)
