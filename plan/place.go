@@ -75,7 +75,7 @@ func (s *placement) placeApps(usable [][]bool) *Error {
 		return s.placeByRankFile(usable)
 	}
 	for a := range s.req.Apps {
-		if err := s.placeApp(a, s.excludeUsedNodes(usable[a])); err != nil {
+		if err := s.placeApp(a, usable[a]); err != nil {
 			return err
 		}
 	}
@@ -102,8 +102,11 @@ func (s *placement) placeApp(a int, usable []bool) *Error {
 	if s.groupRanks > 0 {
 		app.N = s.groupRanks
 	}
-	area := s.eligibleFor(app, usable)
+	area := s.eligibleFor(app, s.excludeUsedNodes(usable))
 	if len(area.candidates) == 0 {
+		if all := s.eligibleFor(app, usable); len(all.candidates) > 0 {
+			return refuseSharedNodes(len(s.req.Apps), all)
+		}
 		if failed := s.refuseNoGPUs(app); failed != nil {
 			return failed
 		}

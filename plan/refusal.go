@@ -92,6 +92,23 @@ func refuseNoNode(app job.App, alone bool) *Error {
 		strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.FoldBrief(app.Hosts)), Remedy: "name other hosts for it"}
 }
 
+// refuseSharedNodes returns the error if --no-share-hosts leaves an app context no node: earlier ones have all that it
+// may use.
+func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
+	failed := &Error{Code: CodeNoNodes, Remedy: "name more hosts, or let app contexts share them: --share-hosts"}
+	if there := len(usable.candidates); apps > there {
+		verb := "are"
+		if there == 1 {
+			verb = "is"
+		}
+		failed.Text = fmt.Sprintf("--no-share-hosts: %d app contexts need %d hosts, there %s %d", apps, apps, verb, there)
+		return failed
+	}
+	failed.Text = fmt.Sprintf("--no-share-hosts: other app contexts have all hosts that %s may use: %s",
+		strings.Join(usable.app.Argv[:min(1, len(usable.app.Argv))], ""), hostlist.FoldBrief(usable.names))
+	return failed
+}
+
 // refuseTooFewSlots returns the error if slots are too few (PLACE-4). It gives the capacity and the
 // remedies.
 func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {

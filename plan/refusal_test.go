@@ -108,3 +108,27 @@ func TestWhomToAskForCPUsInUse(t *testing.T) {
 		}
 	}
 }
+
+// --no-share-hosts that leaves an app context without a host says so.
+func TestNoSharedHostsLeft(t *testing.T) {
+	app := func(n int, name string, hosts ...string) job.App {
+		return job.App{N: n, Hosts: hosts, Argv: []string{name}}
+	}
+	for _, test := range []struct {
+		cluster string
+		apps    []job.App
+		want    string
+	}{
+		{"n1:4", []job.App{app(1, "a"), app(1, "b")}, "--no-share-hosts: 2 app contexts need 2 hosts, there is 1"},
+		{"n1:4 n2:4", []job.App{app(1, "a"), app(1, "b"), app(1, "c")}, "--no-share-hosts: 3 app contexts need 3 hosts, there are 2"},
+		{"n1:4 n2:4", []job.App{app(1, "a", "n1", "n2"), app(1, "b", "n1", "n2"), app(1, "c", "n1", "n2")}, "--no-share-hosts: 3 app contexts need 3 hosts, there are 2"},
+		{"n1:2 n2:2", []job.App{app(4, "a"), app(1, "b")}, "--no-share-hosts: other app contexts have all hosts that b may use: n[1-2]"},
+	} {
+		req, snap := requestFor(job.Request{Apps: test.apps, Placement: job.Placement{NoSharedHosts: true}}, cluster(test.cluster))
+		_, err := Make(req, snap)
+		var failed *Error
+		if !errors.As(err, &failed) || failed.Text != test.want || !strings.HasPrefix(failed.Remedy, "name more hosts, or let app contexts share them: --share-hosts") {
+			t.Errorf("%s: %v; want %s", test.cluster, err, test.want)
+		}
+	}
+}
