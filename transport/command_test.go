@@ -104,7 +104,7 @@ func TestCommandFailures(t *testing.T) {
 		why            string
 	}{
 		{"no such program", "/nonexistent/rsh", KindMissing, "/nonexistent/rsh cannot be started: no such file"},
-		{"not in PATH", "nosuchrsh", KindMissing, "nosuchrsh cannot be started"},
+		{"not in PATH", "nosuchrsh", KindMissing, "nosuchrsh is not in the PATH"},
 		{"template", "rsh %u", KindConfig, "%u: not known"},
 		{"no shell there", program(t, "echo sh: not found >&2; exit 127"), KindMissing, "not found: sh: not found"},
 		{"says why", program(t, "echo Error: pod n1 is asleep >&2; exit 1"), KindOther, "Error: pod n1 is asleep"},
@@ -119,6 +119,9 @@ func TestCommandFailures(t *testing.T) {
 			var e *Error
 			if !errors.As(err, &e) || e.Kind != c.kind || !strings.Contains(e.Why, c.why) || e.Host != "n1" {
 				t.Errorf("error %v, want one of kind %s with %q", err, c.kind, c.why)
+			}
+			if c.name == "not in PATH" && e.Hint() != "install it, or name another program with -launcher-exec" {
+				t.Errorf("hint %q", e.Hint())
 			}
 		})
 	}

@@ -109,6 +109,9 @@ func (r shellProgram) attempt(ctx context.Context, host Host, argv []string) (*C
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
 			e.Kind, e.Remedy = KindMissing, r.missingHint
 		}
+		if errors.Is(err, exec.ErrNotFound) {
+			e.Why = argv[0] + " is not in the PATH"
+		}
 		return nil, e
 	}
 	p.interpret = r.interpret

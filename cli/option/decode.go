@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"remshell/usererr"
 )
 
 // This file converts the text of a value into the type of its field. Each text goes through one of kong's
@@ -49,7 +51,7 @@ func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	if o.Words != nil {
 		if !o.allowsWord(text) {
 			if other := launcherInsteadOf(text); other != "" && o.Name == "launcher" {
-				return reflect.Value{}, fmt.Errorf("%s gives its programs no input; use -launcher %s", text, other)
+				return reflect.Value{}, &usererr.Error{Text: text + " gives its programs no input", Remedy: "use -launcher " + other}
 			}
 			return reflect.Value{}, fmt.Errorf("%q is not one of %s", text, strings.Join(o.Words, ", "))
 		}

@@ -293,7 +293,7 @@ func (s *scanner) keepOption(g GivenOption) {
 	case errors.As(err, &hosts):
 		s.errs = append(s.errs, hosts...)
 	default:
-		s.addError(fmt.Sprintf("%s: %v", g.Spelled, err), g.Hint())
+		s.addError(fmt.Sprintf("%s: %v", g.Spelled, err), cmp.Or(usererr.Hint(err), g.Hint()))
 	}
 }
 

@@ -318,7 +318,7 @@ func (b *defaultOptions) keepOption(g GivenOption) {
 		if errors.As(one, &syntax) {
 			syntax.File = g.source
 		} else {
-			one = withSource(g.source, &usererr.Error{Text: one.Error()})
+			one = withSource(g.source, &usererr.Error{Text: one.Error(), Remedy: usererr.Hint(one)})
 		}
 		b.errs = append(b.errs, one)
 	}

@@ -68,7 +68,7 @@ func TestPBSAttach(t *testing.T) {
 	if res := run("-launcher", "pbs", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "mpiexec: -launcher pbs: this is no job of PBS's\n  hint: call mpiexec in a script of qsub; or use -launcher ssh") {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
-	if res := run("-launcher", "pbsdsh", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "pbsdsh gives its programs no input; use -launcher pbs") {
+	if res := run("-launcher", "pbsdsh", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "pbsdsh gives its programs no input\n  hint: use -launcher pbs\n") {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
 }
