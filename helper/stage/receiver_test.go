@@ -61,9 +61,9 @@ func TestChunksThatWereNotRequested(t *testing.T) {
 		"too long":          {[]wire.FileChunk{{Bytes: []byte("four")}, {Bytes: []byte("+")}}, "came where"},
 		"nothing":           {[]wire.FileChunk{{}}, "0 bytes of file 0 came"},
 		"something else":    {[]wire.FileChunk{{Bytes: []byte("FOUR")}}, "it changed while it was sent"},
-		"packed badly":      {[]wire.FileChunk{{Size: 4, Bytes: []byte("four")}}, "packed"},
-		"packed too large":  {[]wire.FileChunk{{Size: wire.FileChunkSize + 1, Bytes: []byte("x")}}, "a piece of 262145 bytes"},
-		"packed, and short": {[]wire.FileChunk{{Size: -4, Bytes: []byte("x")}}, "a piece of -4 bytes"},
+		"packed badly":      {[]wire.FileChunk{{Size: 4, Bytes: []byte("four")}}, "deflated"},
+		"packed too large":  {[]wire.FileChunk{{Size: wire.FileChunkSize + 1, Bytes: []byte("x")}}, "a chunk of 262145 bytes"},
+		"packed, and short": {[]wire.FileChunk{{Size: -4, Bytes: []byte("x")}}, "a chunk of -4 bytes"},
 	} {
 		p := newTestReceiver(t, "four", "other")
 		p.expectMissing(t, 0, 1)
