@@ -54,8 +54,8 @@ func TestSteps(t *testing.T) {
 	r := traced(newTalk(2, "barrier; 0: spawn 1 child", map[string]string{"child": "barrier"}, "a:1", "b:2"))
 	r.says(t, "spawn")
 	steps := stepsOf(t, r)
-	has(t, steps, ": job", ": connect", ": gate", ": survey", ": plan", ": claim", ": run", ": start", ": first fence", ": end", ": output",
-		"a: reach", "a: greeting", "a: gate", "a: survey", "a: claim", "a: start", "a: first fence", "a: end", "a rank 0: run",
+	has(t, steps, ": job", ": connect", ": decision lock", ": survey", ": plan", ": claim", ": run", ": start", ": first fence", ": end", ": output",
+		"a: reach", "a: greeting", "a: decision lock", "a: survey", "a: claim", "a: start", "a: first fence", "a: end", "a rank 0: run",
 		"b: reach", "b: greeting", "b: survey", "b: claim", "b: start", "b: first fence", "b: end", "b rank 1: run",
 		"group 1: survey", "group 1: plan", "group 1: claim", "group 1: run", "group 1: start", "b rank 1:0: run")
 	has(t, steps, "a: survey", "a: survey", "b: claim", "b: claim", "b: start", "b: start") // of the job and of the spawn
