@@ -118,8 +118,8 @@ func TestUsageOfChildrenAndGrandchildren(t *testing.T) {
 				}
 			}
 			near("CPU milliseconds", float64((got.User + got.System).Milliseconds()), float64(truth.User.Milliseconds()))
-			// The kernel tells the memory of who was larger than their helper, which this process is
-			// (helper/rank/peaks.go); what that comes to is seen with the built program, in script/end.
+			// The kernel reports the peak memory only of a rank that was larger than its helper, here this process
+			// (helper/rank/peakwatcher.go). The test script/end checks the figure of the built program.
 			if least > ours() {
 				near("peak MiB", float64(got.MaxRSS>>20), float64(truth.MaxRSS>>20))
 			}

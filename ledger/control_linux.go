@@ -114,7 +114,7 @@ func (d *Dir) PostReply(id string, a job.ControlReply) (*PostedFile, error) {
 	return &PostedFile{id, s}, nil
 }
 
-// ReplaceReply atomically replaces a reply by another one (gang.md G-3): the new file is locked before it gets
+// ReplaceReply atomically replaces a reply by another one (survive.md SV-26): the new file is locked before it gets
 // the name. It returns the reply that is valid afterwards, which is old if there is an error.
 func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, error) {
 	s, name, err := d.writeReply(old.ID, a)

@@ -10,7 +10,7 @@ queue. There is no daemon, only files in a directory that all users share, and l
 	  | Enqueue: write, lock, show > remshell-HASH-1000/ticket-7              |
 	  |        remshell-HASH-1001/ticket-8 <----------- show, lock, write :Enqueue
 	  | Leave, or death of A ------> (lock gone)                             |
-	  |                              inotify -------------------> Turn: my turn
+	  |                              inotify -------------> WaitForTurn: my turn
 
 An entry counts while its file is locked. The kernel drops the lock when the holder of the file
 dies, however it dies. Only the owner of a file can lock it in this way, since the lock needs a

@@ -15,8 +15,8 @@ import (
 	"remshell/tools/testbed"
 )
 
-// Liars are helpers that lie (testdata/liar): they stand on n2 in the place of our program,
-// start the real one and put forged frames between the true ones.
+// A lyingHelpers is a test cluster whose n2 has another program (testdata/liar) in the place of ours. That program starts
+// the real helper and puts forged frames between the true ones.
 type lyingHelpers struct {
 	*testCluster
 	dir         string // that all hosts see

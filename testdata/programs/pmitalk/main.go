@@ -1,6 +1,6 @@
 /*
 Pmitalk is a parallel program without MPI that says to its PMI server what a script
-tells it; see pmitest.Talk.
+tells it; see pmitest.RunScript.
 
 	$ mpiexec -n 2 pmitalk '0: publish svc p; barrier; 1: lookup svc'
 	publish svc

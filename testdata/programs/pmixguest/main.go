@@ -4,7 +4,7 @@ Pmixguest is a client of the PMIx server of its rank that does not behave.
 	pmixguest say < SCRIPT      each line on a connection of its own, and what came of it
 	pmixguest hold N COMMAND    runs a command while N connections are open that say nothing
 
-See pmixtest.Say for the lines.
+See pmixtest.Client.RunScript for the lines.
 */
 package main
 
