@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"remshell/pin"
@@ -103,7 +102,7 @@ func Read(system string, w Inputs, wish Options) (Allocation, error) {
 	s := Named(system)
 	switch {
 	case wish.Groups != nil && !s.Groups:
-		return Allocation{}, noGroups(system)
+		return Allocation{}, noGroups(s.Title)
 	case !s.Inside(w):
 		return Allocation{}, &usererr.Error{
 			Text:   fmt.Sprintf("-rmk %s: %s is not set", system, s.Variable),
@@ -116,7 +115,7 @@ func Read(system string, w Inputs, wish Options) (Allocation, error) {
 	a, err := s.Hosts(w, wish)
 	var why unreadError
 	if errors.As(err, &why) {
-		err = &usererr.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", jobName(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, remedyNameHosts)}
+		err = &usererr.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", JobName(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, remedyNameHosts)}
 	}
 	if err != nil && usererr.Hint(err) == "" { // what the list says is wrong
 		err = &usererr.Error{Text: err.Error(), Remedy: remedyNameHosts}
@@ -133,7 +132,7 @@ func Read(system string, w Inputs, wish Options) (Allocation, error) {
 }
 
 // refuseCopies returns an error if the batch system has started several copies of mpiexec, each of which would start the whole
-// job (RM-10, M5).
+// job (RM-10).
 func (s *System) refuseCopies(w Inputs) error {
 	if s.Copies == nil {
 		return nil
@@ -148,15 +147,9 @@ func (s *System) refuseCopies(w Inputs) error {
 	}
 }
 
-// noGroups returns the error that --het-group has no meaning for hosts from another source.
-func noGroups(whose string) error {
-	var have []string
-	for _, s := range Systems {
-		if s.Groups {
-			have = append(have, s.Title+"'s")
-		}
-	}
-	return &usererr.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", strings.Join(have, " and "), whose), Remedy: "leave it out"}
+// noGroups returns the error that --het-group has no meaning for hosts from source, another batch system or an option.
+func noGroups(source string) error {
+	return &usererr.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", GroupOwners("and"), source), Remedy: "leave it out"}
 }
 
 // otherSystem returns the name of another batch system whose job surrounds mpiexec and that lists other hosts, or ""
@@ -187,23 +180,15 @@ func sameHosts(a, b []Host) bool {
 	return slices.Equal(names(a), names(b))
 }
 
-// An unreadError says why the hosts of the job around mpiexec are unknown (M2).
+// An unreadError says why the hosts of the job around mpiexec are unknown (RM-3).
 type unreadError struct {
 	text   string
-	remedy string // empty: elsewhere
+	remedy string // empty: remedyNameHosts
 }
 
 func (e unreadError) Error() string { return e.text }
 
 func newUnreadError(text string) error { return unreadError{text: text} }
-
-// jobName returns a name for a job of a batch system, for messages.
-func jobName(system, job string) string {
-	if job == "" {
-		return "a " + system + " job"
-	}
-	return system + " job " + job
-}
 
 // first returns the first of some variables that is not empty. If all are empty, it returns the name of the first.
 func (w Inputs) first(names ...string) (name, value string) {

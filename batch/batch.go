@@ -3,7 +3,7 @@ Package batch knows the batch systems in whose jobs mpiexec can be called (rm-in
 file of its own; Systems lists them. Nothing else in the program names one.
 
 	environment --Inside--> System --Read--> Allocation: the hosts of the job
-	                          |              '---> why it must not be used: M1 to M6
+	                          |              '---> an error: why it must not be used
 	                          |
 	                          '--> Starter: how package transport starts helpers there, or Attach
 
@@ -26,10 +26,11 @@ var Systems = []*System{&flux, &slurm, &lsf, &gridEngine, &cobalt, &pbs, &loadLe
 
 // A System is a batch system: a row of Systems. A column may be empty if its comment says so.
 type System struct {
-	Name    string // in messages; a word of -rmk, and of -launcher if there is a Starter or Attach
-	Title   string // as its manuals write it
-	Within  string // how to get into a job of it, for hints; empty: there is neither Starter nor Attach
-	Untried bool   // its Starter or Attach is written from manuals and was never tried; it is used only if -launcher names it
+	Name     string   // a word of -rmk, and of -launcher if there is a Starter or Attach
+	Title    string   // as its manuals write it; in messages
+	Products []string // names of products with the same interface; -rmk refuses them and says which word to use. nil: none
+	Within   string   // how to get into a job of it, for hints; empty: there is neither Starter nor Attach
+	Untried  bool     // its Starter or Attach is written from manuals and was never tried; it is used only if -launcher names it
 
 	// The job that mpiexec is in, and its hosts.
 
@@ -105,6 +106,48 @@ const (
 // Named returns the system with a name, or nil.
 func Named(name string) *System {
 	return find(func(s *System) bool { return s.Name == name })
+}
+
+// Title returns the title of the system with a name, for messages. If there is no such system, it returns the name.
+func Title(name string) string {
+	if s := Named(name); s != nil {
+		return s.Title
+	}
+	return name
+}
+
+// JobName returns a name for a job of the system named system, for messages: "Slurm job 4711". If job is empty, it
+// returns the title of the system alone.
+func JobName(system, job string) string {
+	if job == "" {
+		return Title(system)
+	}
+	return Title(system) + " job " + job
+}
+
+// ByProduct returns the system that has a product among its Products, and the product as its makers write it. s is nil
+// if there is none. Case does not count.
+func ByProduct(word string) (s *System, product string) {
+	for _, s := range Systems {
+		for _, product := range s.Products {
+			if strings.EqualFold(word, product) {
+				return s, product
+			}
+		}
+	}
+	return nil, ""
+}
+
+// GroupOwners returns the titles, in the genitive, of the systems whose jobs can have groups (--het-group), joined by a
+// conjunction: "Slurm's".
+func GroupOwners(conjunction string) string {
+	var owners []string
+	for _, s := range Systems {
+		if s.Groups {
+			owners = append(owners, s.Title+"'s")
+		}
+	}
+	return strings.Join(owners, " "+conjunction+" ")
 }
 
 // ByLauncher returns the system that a word of -launcher means, or nil.

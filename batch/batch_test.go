@@ -9,7 +9,7 @@ import (
 // mayBeEmpty lists, for each struct of a row, the columns that a system need not have; all others have to be filled in. Of a bool both
 // values say something.
 var mayBeEmpty = map[reflect.Type][]string{
-	reflect.TypeFor[System](): {"Within", "Copies", "Threads", "State", "End", "KillDelay", "KillWait", "Starter", "Attach", "NoInput", "OpenMPI",
+	reflect.TypeFor[System](): {"Products", "Within", "Copies", "Threads", "State", "End", "KillDelay", "KillWait", "Starter", "Attach", "NoInput", "OpenMPI",
 		"Holder", "OfRank", "Identity", "Memory"},
 	reflect.TypeFor[Starter]():      {"Folder", "Step", "Help", "Drops", "ErrorPatterns", "ExplainSilence"},
 	reflect.TypeFor[ErrorPattern](): {"Why"},

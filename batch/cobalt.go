@@ -33,7 +33,7 @@ func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 			}
 			return nil
 		})
-		err = gave(missing, wrong)
+		err = linesError(missing, wrong)
 	default:
 		if err = l.part(text); err != nil {
 			err = listError(source, err)

@@ -43,16 +43,16 @@ func condorHosts(w Inputs, _ Options) (Allocation, error) {
 	case w.set("MACHINE_FILE"):
 		a := Allocation{Source: "MACHINE_FILE"}
 		var l list
-		missing, wrong := w.lines(a.Source, w.value(a.Source), l.counted(false))
+		missing, wrong := w.lines(a.Source, w.value(a.Source), l.countLine(false))
 		a.Hosts = l.all()
-		return a, gave(missing, wrong)
+		return a, linesError(missing, wrong)
 	case !w.set("_CONDOR_SCRATCH_DIR"):
 		return Allocation{}, newUnreadError("neither MACHINE_FILE nor _CONDOR_SCRATCH_DIR is set")
 	}
 	return condorContact(w, nodes)
 }
 
-// condorHere is this host alone, with the CPUs of its slot.
+// condorHere returns this host alone, with the CPUs of its slot.
 func condorHere(w Inputs) (Allocation, error) {
 	cpus, source, err := condorSlot(w)
 	if err != nil {
@@ -61,13 +61,13 @@ func condorHere(w Inputs) (Allocation, error) {
 	return Allocation{Source: source, Hosts: []Host{{Name: "localhost", Tasks: cpus}}}, nil
 }
 
-// condorThreads is OMP_NUM_THREADS as HTCondor sets it: the CPUs of the slot.
+// condorThreads returns OMP_NUM_THREADS as HTCondor sets it: the number of CPUs of the slot, or 0.
 func condorThreads(w Inputs) int {
 	cpus, _, _ := condorSlot(w)
 	return cpus
 }
 
-// condorSlot is how many CPUs the slot on this host has, and what says so.
+// condorSlot returns the number of CPUs of the slot on this host, and the variable that it was found by.
 func condorSlot(w Inputs) (cpus int, source string, err error) {
 	source = "_CONDOR_MACHINE_AD"
 	slot, err := w.ad(source, ".machine.ad", "cpus")
@@ -83,7 +83,7 @@ func condorSlot(w Inputs) (cpus int, source string, err error) {
 	return 0, "", err
 }
 
-// condorRequest is how many CPUs the job has asked for on each node; 0: no number is said.
+// condorRequest returns the number of CPUs that the job has requested on each node, or 0 if it gives no number.
 func condorRequest(w Inputs) int {
 	asked, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "requestcpus")
 	return min(asked["requestcpus"], maxCount)
@@ -106,7 +106,7 @@ func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[str
 	return numbers, cmp.Or(missing, wrong)
 }
 
-// startServers is what a script of the parallel universe has to do first.
+// startServers is the remedy if a script of the parallel universe has not started its SSH servers.
 const startServers = `start the SSH servers of the job first: . "$(condor_config_val LIBEXEC)/sshd.sh" $_CONDOR_PROCNO $_CONDOR_NPROCS`
 
 // A contact is a line of the contact file: where a node's SSH server is.
@@ -190,7 +190,7 @@ func contactOf(words []string) (c contact, err error) {
 	return c, nil
 }
 
-// condorJob is ClusterId.ProcId of the description of the job.
+// condorJob returns ClusterId.ProcId of the description of the job, or "" if it has none.
 func condorJob(w Inputs) string {
 	ids, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "clusterid", "procid")
 	cluster, known := ids["clusterid"]

@@ -12,7 +12,7 @@ import (
 	"remshell/usererr"
 )
 
-// Flux tells of its hosts by a program, which asks its broker (rm-integration.md 2.5).
+// Flux lists its hosts by a program, which queries the broker (rm-integration.md 2.5).
 //
 // Its broker on each host but this one starts a helper (from Flux's manuals; never tried live):
 //

@@ -10,8 +10,8 @@ import (
 	"remshell/pin"
 )
 
-// Grid Engine writes a file for the master task of a parallel environment. A JOB_ID need not be
-// its own (rm-integration.md 2.4).
+// Grid Engine writes a file with the hosts for the master task of a parallel environment. A JOB_ID alone does not mean
+// Grid Engine: other programs set it, too (rm-integration.md 2.4).
 //
 // It starts a task of its job on each host but this one (tried with Grid Engine 8.1.9):
 //
@@ -20,12 +20,12 @@ import (
 //	 |  '================================================ TLS ======================================================='
 //	 '- helper --- ranks                               here: below the sge_shepherd of the script
 //
-// The helpers dial back to mpiexec (package dialback); where one cannot, qrsh carries its streams unchanged. One that is sent more than 64 KiB before its shell has
-// spoken hangs for good, and asking it to end does nothing; once the shell has spoken, any number of
-// bytes passes in both directions. The delivery script is what is sent before (RM-36).
+// The helpers dial back to mpiexec (package dialback). If one cannot, qrsh carries its streams unchanged. A qrsh that is
+// sent more than 64 KiB before the first output of its shell hangs forever, and ignores requests to end. After that
+// output, any number of bytes passes in both directions. So only the delivery script is sent before (RM-36).
 //
-// That Grid Engine ends the job is not its own word to tell: it does so by SIGKILL of everything, mpiexec
-// too, and also because it saw that a task was killed, which is then the cause.
+// Grid Engine does not report that it ends a job. It kills all processes by SIGKILL, mpiexec included. It also ends a
+// job because a task of it was killed, which is then the cause.
 var gridEngine = System{
 	Name: "sge", Title: "Grid Engine", Within: "call mpiexec in a script of qsub -pe",
 
@@ -58,7 +58,7 @@ var gridEngine = System{
 	Memory: "-l h_vmem=1G",
 }
 
-// sgeHosts has this host alone where there is no parallel environment.
+// sgeHosts returns the hosts of the parallel environment; without one, this host alone.
 func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	if !w.set("PE_HOSTFILE") {
 		n := max(1, w.count("NSLOTS"))
@@ -72,16 +72,16 @@ func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	if err != nil {
 		return a, err
 	}
-	a.Warnings = w.counted("NSLOTS", a.Source, a.Tasks())
+	a.Warnings = w.countWarnings("NSLOTS", a.Source, a.Tasks())
 	return a, nil
 }
 
-// peLine is a host, its slots, a queue, and the CPUs in pairs of socket and core, from 0.
+// peLine reads a line with a host, its slots, a queue, and CPUs as pairs of socket and core, from 0.
 func (l *list) peLine(line int, words []string) error {
 	if len(words) > 4 {
 		return fmt.Errorf("unexpected %s after processors", quoted(words[4]))
 	}
-	if err := l.counted(true)(line, words[:min(2, len(words))]); err != nil {
+	if err := l.countLine(true)(line, words[:min(2, len(words))]); err != nil {
 		return err
 	}
 	at := l.at[key(words[0])]
@@ -103,13 +103,13 @@ func (l *list) peLine(line int, words []string) error {
 	return nil
 }
 
-// qrsh is told that the task is to be one of the job around us (RM-30), on a host as PE_HOSTFILE
-// spells it.
+// qrsh returns the command line that starts a task of the job around mpiexec (RM-30), on a host as PE_HOSTFILE spells
+// it.
 func qrsh(c Call) []string {
 	return slices.Concat([]string{c.Program, "-inherit"}, c.ExtraArgs, []string{c.Host, Shell})
 }
 
-// qrshLine is the last line, without what stands before each of qrsh's own.
+// qrshLine returns the last line of standard error, without the prefix of qrsh's own lines.
 func qrshLine(stderr string) string {
 	line := lastOf(stderr, nil, []string{"error: "})
 	if rest, own := strings.CutPrefix(line, "executing task of job "); own {
@@ -119,7 +119,7 @@ func qrshLine(stderr string) string {
 	return line
 }
 
-// jobsOfSGE is what qstat -xml prints: the user's own jobs that run.
+// A jobsOfSGE is the output of qstat -xml: the user's own running jobs.
 type jobsOfSGE struct {
 	Running []struct {
 		Number string `xml:"JB_job_number"`
@@ -128,8 +128,8 @@ type jobsOfSGE struct {
 	} `xml:"queue_info>job_list"`
 }
 
-// sgeState reads the letters of a job: r runs, t is being started, d is being ended; S, s and T are ways
-// to be suspended.
+// sgeState returns the state of a job from qstat's letters: r is running, t is being started, d is being ended; S, s
+// and T are suspended.
 func sgeState(run Run, job string) State {
 	text, err := run("qstat", "-xml")
 	var jobs jobsOfSGE

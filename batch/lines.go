@@ -19,7 +19,7 @@ const (
 const (
 	FormNodes  = "nodes"  // a host on each line, for each of its tasks
 	FormCounts = "counts" // a host and how many tasks it has
-	FormPE     = "pe"     // Grid Engine's, see sge.go
+	FormPE     = "pe"     // Grid Engine's, see gridengine.go
 )
 
 // A list collects hosts. A host that is named again is merged into its first entry.
@@ -107,9 +107,9 @@ func (l *list) words(words []string) error {
 // errEmpty is the error of a file without hosts.
 var errEmpty = errors.New("is empty")
 
-// lines reads a file: LF or CRLF, blanks at the end cut, empty lines left out. What take says of
-// a line goes with its number. The first error is about the file itself (M2), the second about
-// what it says (M3).
+// lines reads a file and calls take for the words of each line that is not empty. Lines end in LF or CRLF. missing is an
+// error of the file itself: it cannot be read, is too large or is empty. wrong is the first error of take, with the
+// number of the line.
 func (w Inputs) lines(source, name string, take func(number int, words []string) error) (missing, wrong error) {
 	file, err := w.Open(name)
 	if err != nil {
@@ -143,6 +143,23 @@ func (w Inputs) lines(source, name string, take func(number int, words []string)
 	return nil, nil
 }
 
+// file reads a host list from the file that a variable names.
+func (w Inputs) file(variable, form string) (l list, err error) {
+	if !w.set(variable) {
+		return l, newUnreadError(variable + " is not set")
+	}
+	missing, wrong := w.lines(variable, w.value(variable), l.form(form))
+	return l, linesError(missing, wrong)
+}
+
+// linesError returns the error of a row for the two errors of Inputs.lines: the first as an unreadError.
+func linesError(missing, wrong error) error {
+	if missing != nil {
+		return newUnreadError(missing.Error())
+	}
+	return wrong
+}
+
 // opening returns an error of a file as "open NAME: why".
 func opening(name string, err error) error {
 	var path *fs.PathError
@@ -156,7 +173,7 @@ func opening(name string, err error) error {
 func (l *list) form(form string) func(number int, words []string) error {
 	switch form {
 	case FormCounts:
-		return l.counted(true)
+		return l.countLine(true)
 	case FormPE:
 		return l.peLine
 	}
@@ -171,9 +188,9 @@ func (l *list) plain(number int, words []string) error {
 	return l.add(Host{Name: words[0], Tasks: 1, Line: number})
 }
 
-// counted returns a function that reads a line with a host and its number of tasks. If must is not set, the number may
+// countLine returns a function that reads a line with a host and its number of tasks. If must is not set, the number may
 // be missing and is 1.
-func (l *list) counted(must bool) func(number int, words []string) error {
+func (l *list) countLine(must bool) func(number int, words []string) error {
 	return func(number int, words []string) error {
 		switch {
 		case len(words) > 2:

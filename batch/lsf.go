@@ -6,12 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"remshell/text"
 )
 
-// LSF tells of its hosts in several ways, of which the first counts that is there
-// (rm-integration.md 2.3).
+// LSF lists its hosts in a file or a variable. The first that is set, of four variables, counts (rm-integration.md 2.3).
 //
 // It starts a task of its job on each host but this one (from LSF's manuals; never tried live):
 //
@@ -57,16 +54,16 @@ func lsfHosts(w Inputs, wish Options) (Allocation, error) {
 	if len(a.Hosts) == 0 {
 		return a, newUnreadError(source + " names no host")
 	}
-	a.Warnings = w.counted("LSB_DJOB_NUMPROC", source, a.Tasks())
+	a.Warnings = w.countWarnings("LSB_DJOB_NUMPROC", source, a.Tasks())
 	return a, nil
 }
 
-// lsf reads the first source there is.
+// lsf reads hosts from the first variable that is set, and returns its name.
 func (l *list) lsf(w Inputs) (source string, err error) {
 	if source = "LSB_AFFINITY_HOSTFILE"; w.set(source) {
 		missing, wrong := w.lines(source, w.value(source), l.affinity)
 		if !errors.Is(missing, errEmpty) {
-			return source, gave(missing, wrong)
+			return source, linesError(missing, wrong)
 		}
 	}
 	if source = "LSB_DJOB_HOSTFILE"; w.set(source) {
@@ -88,7 +85,7 @@ func (l *list) lsf(w Inputs) (source string, err error) {
 	return source, err
 }
 
-// affinity is a line with a host, and a list of CPUs for one task; what follows is not for us.
+// affinity reads a line with a host and a list of CPUs for one task. It ignores further words.
 func (l *list) affinity(number int, words []string) error {
 	h := Host{Name: words[0], Tasks: 1, Line: number, PartialList: len(words) == 1}
 	if len(words) > 1 {
@@ -100,7 +97,7 @@ func (l *list) affinity(number int, words []string) error {
 	return l.add(h)
 }
 
-// pairs are hosts and their slots in turn: "a 4 b 4"; 0 drops a host.
+// pairs reads hosts and their slot counts, alternately: "a 4 b 4". A host with 0 slots is left out.
 func (l *list) pairs(words []string) error {
 	for i := 0; i < len(words); i += 2 {
 		if i+1 == len(words) {
@@ -123,20 +120,12 @@ func (l *list) pairs(words []string) error {
 	return nil
 }
 
-// counted is M9: a variable counts otherwise than the list does.
-func (w Inputs) counted(variable, source string, slots int) []string {
-	if n := w.count(variable); n > 0 && n != slots {
-		return []string{fmt.Sprintf("warning: %s is %d but %s lists %s; using %d", variable, n, source, text.Count(slots, "slot"), slots)}
-	}
-	return nil
-}
-
-// blaunch needs to be told the host alone (RM-30).
+// blaunch returns the command line that starts Shell on a host (RM-30).
 func blaunch(c Call) []string {
 	return slices.Concat([]string{c.Program}, c.ExtraArgs, []string{c.Host, Shell})
 }
 
-// lsfState reads the one word that is asked for.
+// lsfState returns the state of a job from bjobs.
 func lsfState(run Run, job string) State {
 	text, err := run("bjobs", "-noheader", "-o", "stat", job)
 	switch state := strings.TrimSpace(text); {

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"remshell/text"
+	"remshell/usererr"
 )
 
 // Limits of what is read: a list comes from an environment, which anybody may have written.
 const (
-	maxHosts  = 65536   // of an allocation (M20)
+	maxHosts  = 65536   // of an allocation
 	maxName   = 253     // characters of a host's name
 	maxNumber = 1 << 40 // seconds since 1970 must fit
 	maxCount  = 1 << 20 // tasks or CPUs of one host
@@ -228,4 +229,29 @@ func counts(variable, text string, hosts int) ([]int, error) {
 		return nil, fmt.Errorf("%s has %d entries for %d hosts", variable, entries, hosts)
 	}
 	return all, nil
+}
+
+// counts returns the numbers that a variable has for each host. If the variable is not set, it returns nil.
+func (w Inputs) counts(variable string, hosts int) ([]int, error) {
+	if variable == "" || !w.set(variable) {
+		return nil, nil
+	}
+	all, err := counts(variable, w.value(variable), hosts)
+	if err != nil {
+		return nil, &usererr.Error{Text: err.Error()}
+	}
+	return all, nil
+}
+
+// listError returns the error of a variable whose host list cannot be parsed.
+func listError(variable string, err error) error {
+	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
+}
+
+// countWarnings warns if a variable has another number of slots than the host list from source.
+func (w Inputs) countWarnings(variable, source string, slots int) []string {
+	if n := w.count(variable); n > 0 && n != slots {
+		return []string{fmt.Sprintf("warning: %s is %d but %s lists %s; using %d", variable, n, source, text.Count(slots, "slot"), slots)}
+	}
+	return nil
 }

@@ -10,12 +10,13 @@ import (
 // PBS writes a file with a line for each slot: OpenPBS, PBS Professional and Torque
 // (rm-integration.md 2.1).
 //
-// It gives no program of its job an input, so hosts are reached by ssh, and the shell there asks for its session to be one of the
+// It gives no program of its job an input, so hosts are reached by ssh. The shell there has its session made one of the
 // job's (from OpenPBS's manuals; never tried live):
 //
 //	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all of that session
 var pbs = System{
 	Name: "pbs", Title: "PBS", Within: "call mpiexec in a script of qsub", Untried: true,
+	Products: []string{"Torque", "OpenPBS", "PBSPro"},
 
 	Variable: "PBS_JOBID",
 	Inside:   func(w Inputs) bool { return w.set("PBS_JOBID") },
@@ -37,8 +38,8 @@ var pbs = System{
 	Sessions:  true,
 }
 
-// pbsHosts takes a line for a CPU where Torque says how many there are, else for a process of a
-// chunk, which may have several.
+// pbsHosts returns the hosts of PBS_NODEFILE. Under Torque, which sets PBS_NUM_PPN or PBS_NP, each line is a CPU. Else it
+// is a process of a chunk, which may have several CPUs.
 func pbsHosts(w Inputs, _ Options) (Allocation, error) {
 	a := Allocation{Source: "PBS_NODEFILE", Width: 1}
 	l, err := w.file(a.Source, FormNodes)
@@ -87,7 +88,7 @@ func pbsGPUs(w Inputs, hosts []Host) error {
 	for i := range hosts {
 		hosts[i].GPUs = gpus.behind(hosts[i].GPUs, i)
 	}
-	return gave(missing, wrong)
+	return linesError(missing, wrong)
 }
 
 // sameShort reports whether two names are one up to the first dot, if only one has a domain.
@@ -95,21 +96,4 @@ func sameShort(a, b string) bool {
 	short, _, domain := strings.Cut(a, ".")
 	other, _, others := strings.Cut(b, ".")
 	return domain != others && strings.EqualFold(short, other)
-}
-
-// file reads a file that a variable names.
-func (w Inputs) file(variable, form string) (l list, err error) {
-	if !w.set(variable) {
-		return l, newUnreadError(variable + " is not set")
-	}
-	missing, wrong := w.lines(variable, w.value(variable), l.form(form))
-	return l, gave(missing, wrong)
-}
-
-// gave makes M2 of the first error of lines, and M3 of the second.
-func gave(missing, wrong error) error {
-	if missing != nil {
-		return newUnreadError(missing.Error())
-	}
-	return wrong
 }

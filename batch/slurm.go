@@ -117,7 +117,7 @@ func slurmHosts(w Inputs, wish Options) (Allocation, error) {
 	case groups > 1:
 		a, err = slurmGroups(w, wish.Groups, groups)
 	case wish.Groups != nil:
-		return a, &usererr.Error{Text: fmt.Sprintf("--het-group: slurm job %s has no groups", slurmNumber(w)), Remedy: "leave it out"}
+		return a, &usererr.Error{Text: fmt.Sprintf("--het-group: Slurm job %s has no groups", slurmNumber(w)), Remedy: "leave it out"}
 	default:
 		a, err = slurmJob(w, inStep(w))
 	}
@@ -128,9 +128,9 @@ func slurmHosts(w Inputs, wish Options) (Allocation, error) {
 	return a, err
 }
 
-// slurmGPUs is what Slurm tells of GPUs: those of the node on which it has started us, by the numbers of their
-// driver, in one variable for a step and another for the script of a job. Of other nodes it tells nothing.
-// A value that is no list of indices is ignored.
+// slurmGPUs sets the GPUs of the host on which Slurm has started mpiexec; Slurm does not report those of other hosts.
+// It reads one variable for a step and another for the script of a job, which list the driver's numbers of the GPUs.
+// It ignores a value that is no list of numbers, with a warning.
 func (w Inputs) slurmGPUs(a *Allocation) {
 	variable := "SLURM_JOB_GPUS"
 	if a.Step != "" {
@@ -162,8 +162,8 @@ func slurmStep(w Inputs) (Allocation, error) {
 	return a, err
 }
 
-// slurmJob is what salloc or sbatch has given. Inside of a step only some of its variables are
-// still the job's.
+// slurmJob returns the allocation of the job that salloc or sbatch has started. Inside a step only some variables
+// still describe the job.
 func slurmJob(w Inputs, step bool) (Allocation, error) {
 	hosts, _ := w.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 	names := slurmNames{hosts: hosts, cpus: "SLURM_JOB_CPUS_PER_NODE"}
@@ -204,14 +204,14 @@ func slurmGroups(w Inputs, which []int, groups int) (all Allocation, err error) 
 	}
 	for _, group := range which {
 		if group >= groups {
-			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups), Remedy: "leave it out for all of them"}
+			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: Slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups), Remedy: "leave it out for all of them"}
 		}
 	}
 	all.Hosts = hosts.hosts
 	return all, nil
 }
 
-// groupNames are the variables of one group, by their names of today or by those before 2020.
+// groupNames returns the variables of one group, by their names of today or by those before 2020.
 func groupNames(w Inputs, group int) slurmNames {
 	end := "_HET_GROUP_" + strconv.Itoa(group)
 	if old := "_PACK_GROUP_" + strconv.Itoa(group); !w.set("SLURM_JOB_NODELIST"+end) && w.set("SLURM_JOB_NODELIST"+old) {
@@ -262,31 +262,14 @@ func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	return a, nil
 }
 
-// counts reads a variable with a number for each host; nil: it is not set.
-func (w Inputs) counts(variable string, hosts int) ([]int, error) {
-	if variable == "" || !w.set(variable) {
-		return nil, nil
-	}
-	all, err := counts(variable, w.value(variable), hosts)
-	if err != nil {
-		return nil, &usererr.Error{Text: err.Error()}
-	}
-	return all, nil
-}
-
-// listError returns the error of a variable whose host list cannot be parsed (messages M3 and M20 of rm-integration.md).
-func listError(variable string, err error) error {
-	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
-}
-
-// srun has the options of the 22.05 that it was tried with; what older ones do not know is left
-// out (RM-30, RM-32).
+// srun returns the command line that starts a step on one host. It has the options of Slurm 22.05, without those that
+// an older srun does not know (RM-30, RM-32).
 func srun(c Call) []string {
 	return c.step([]string{"-N1", "-n1", "-w", c.Host}, "-u")
 }
 
-// srunOnce is one step for many hosts, a task on each. It has no pseudoterminals (-u): what its tasks say are whole
-// lines, which srun passes on as such.
+// srunOnce returns the command line that starts one step on many hosts, with a task on each. Its tasks have no
+// pseudoterminals (-u): they write whole lines, which srun passes on unbroken.
 func srunOnce(calls []Call) []string {
 	c, names := calls[0], make([]string, len(calls))
 	for i, call := range calls {
@@ -296,7 +279,8 @@ func srunOnce(calls []Call) []string {
 	return c.step([]string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}, "--wait=0")
 }
 
-// step is a call that says where its tasks are, what all steps of ours are told, and what belongs to their number.
+// step returns the command line of srun with options that say where the tasks run, those of all steps, and an option
+// that depends on the number of tasks.
 func (c Call) step(where []string, number string) []string {
 	if c.Part >= 0 {
 		where = append(where, "--het-group="+strconv.Itoa(c.Part))
@@ -307,7 +291,7 @@ func (c Call) step(where []string, number string) []string {
 	return c.commandLine(append(where, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", number, "-J", "mpiexec")...)
 }
 
-// srunTaskLine is what srun has said of a task on a host, the last of it: "srun: error: n2: task 1: Killed".
+// srunTaskLine returns the last message of srun about a task on a host, such as "n2: task 1: Killed", or "".
 func srunTaskLine(stderr, host string) string {
 	said := ""
 	for line := range strings.Lines(stderr) {
@@ -321,13 +305,13 @@ func srunTaskLine(stderr, host string) string {
 // overlaps reports whether this srun can start a step on CPUs that others use.
 func overlaps(help string) bool { return strings.Contains(help, "--overlap") }
 
-// srunChatter are lines of srun that tell what follows from others, or of its own state.
+// srunChatter lists parts of lines of srun that follow from other lines, or are about its own state.
 var srunChatter = []string{
 	"lacks support for cpu binding", "Force Terminated", "forcing job termination", "got SIG", "Job step aborted", "Terminating StepId",
 	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",
 }
 
-// srunMemory is what Slurm says when memory was short. It cancels the step then, and says that, too.
+// srunMemory lists texts of Slurm for a lack of memory. Slurm then cancels the step, and reports that, too.
 var srunMemory = []string{"oom_kill event", "oom-kill event", "exceeded memory limit", "memory limit exceeded", "Exceeded job memory limit",
 	"Exceeded step memory limit", "Out Of Memory", "out of memory: "}
 
@@ -347,8 +331,8 @@ func srunLine(stderr string) string {
 	return lastOf(stderr, srunChatter, []string{"srun: ", "error: "})
 }
 
-// slurmState: a job that ends is neither running nor suspended. For Slurm it is over when its script
-// was told so, and squeue shows it no more unless all states are wanted.
+// slurmState returns the state of a job from squeue. A job that is ending is over. squeue shows it only if it is
+// asked for all states.
 func slurmState(run Run, job string) State {
 	text, err := run("squeue", "-h", "-j", job, "-t", "all", "-o", "%T")
 	switch state := strings.TrimSpace(text); {
@@ -362,7 +346,7 @@ func slurmState(run Run, job string) State {
 	return Over
 }
 
-// slurmKillWait finds "KillWait                = 30 sec" in Slurm's configuration.
+// slurmKillWait returns the value of "KillWait                = 30 sec" in Slurm's configuration, or 0.
 func slurmKillWait(run Run) time.Duration {
 	text, err := run("scontrol", "show", "config")
 	if err != nil {

@@ -46,7 +46,7 @@ func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	})
 }
 
-// warning returns the warning M10 for those nodes of a plan that are not attached. It is empty if all are.
+// warning returns the warning for those nodes of a plan that are not attached. It is empty if all are.
 func (a *attacher) warning(nodes []job.NodePlan) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/cli/request"
 	"remshell/job"
@@ -332,10 +333,10 @@ func (c *invocation) printRemarks() {
 		c.env.Log.Info().Msgf("-N %s is ranks on each host, as in Open MPI; srun's -N, a number of nodes, is not meant", g.Value)
 	}
 	if rm := c.req.RM; rm != nil && rm.Integration == job.LooseIntegration {
-		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", foldRemoteNodes(c.req.Nodes), rm.Name, rm.Starter)
+		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", foldRemoteNodes(c.req.Nodes), batch.Title(rm.Name), rm.Starter)
 	}
 	if most := c.starter.MaxGrace; most > 0 && c.req.TimeLimits.Grace == most {
-		c.env.Log.Info().Msgf("ranks have %v between SIGTERM and SIGKILL, since %s kills them 3 s later", most, c.req.RM.Name)
+		c.env.Log.Info().Msgf("ranks have %v between SIGTERM and SIGKILL, since %s kills them 3 s later", most, batch.Title(c.req.RM.Name))
 	}
 	if c.req.NoPin && !c.req.NoMemBind {
 		c.env.Log.Info().Msg("--no-pin leaves memory bound to NUMA nodes; see --no-mem-bind")

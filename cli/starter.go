@@ -134,7 +134,7 @@ func (c *invocation) starterWithFallback(self transport.HelperBinary, others tra
 	return &transport.Fallback{First: first, Second: transport.LocalOverride{Transports: others, IsLocal: isLocal}, Failed: c.reportFallback}
 }
 
-// reportFallback tells that the batch system's starter has failed on a host, and that it sees none of the ranks now (M11). No
+// reportFallback tells that the batch system's starter has failed on a host, and that it sees none of the ranks now. No
 // host was told to be reached yet, so nobody reads meanwhile what is noted here.
 func (c *invocation) reportFallback(host transport.Host, err error) {
 	why := err.Error()

@@ -142,9 +142,9 @@ func (s *ByStarter) why(status error, stderr string) string {
 	return s.System.Starter.Program + ": " + cmp.Or(s.System.Starter.ErrorLine(stderr), waitErrorText(status))
 }
 
-// NotInJob returns the error for a host that is not part of the batch job (M7).
+// NotInJob returns the error for a host that is not part of the batch job.
 func NotInJob(host, system, number string) error {
-	return &Error{Host: host, Step: "config", Kind: KindConfig, Why: fmt.Sprintf("not part of %s job %s", system, number),
+	return &Error{Host: host, Step: "config", Kind: KindConfig, Why: fmt.Sprintf("not part of %s", batch.JobName(system, number)),
 		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
 }
 

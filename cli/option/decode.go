@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"remshell/batch"
 	"remshell/usererr"
 )
 
@@ -52,6 +53,9 @@ func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 		if !o.allowsWord(text) {
 			if other := launcherInsteadOf(text); other != "" && o.Name == "launcher" {
 				return reflect.Value{}, &usererr.Error{Text: text + " gives its programs no input", Remedy: "use -launcher " + other}
+			}
+			if system, product := batch.ByProduct(text); system != nil && o.Name == "rmk" {
+				return reflect.Value{}, fmt.Errorf("%s is a %s: -rmk %s", product, system.Title, system.Name)
 			}
 			return reflect.Value{}, fmt.Errorf("%q is not one of %s", text, strings.Join(o.Words, ", "))
 		}

@@ -19,19 +19,16 @@ func withSystems(text string) string {
 }
 
 var systemWords = sync.OnceValue(func() *strings.Replacer {
-	var systems, titles, launchers, groups []string
+	var systems, titles, launchers []string
 	for _, s := range batch.Systems {
 		systems, titles = append(systems, s.Name), append(titles, s.Title)
 		launchers = append(launchers, s.LauncherWords()...)
-		if s.Groups {
-			groups = append(groups, s.Title+"'s")
-		}
 	}
 	return strings.NewReplacer(
 		"{systems}", strings.Join(systems, ","), // words of -rmk
 		"{titles}", strings.Join(titles, ", "),
 		"{launchers}", strings.Join(launchers, ","), // words of -launcher
-		"{groups}", strings.Join(groups, " or "), // systems with --het-group
+		"{groups}", batch.GroupOwners("or"), // systems with --het-group
 		"{identities}", strings.Join(compatSystems(), ", "), // words of --env-compat
 	)
 })

@@ -70,10 +70,7 @@ func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (
 		for i := range line.Apps { // the allocation overrides variables
 			line.Apps[i].Host, line.Apps[i].HostFile = nil, ""
 		}
-		owner := w.Allocation.System
-		if w.Allocation.Job != "" {
-			owner += " job " + w.Allocation.Job
-		}
+		owner := batch.JobName(w.Allocation.System, w.Allocation.Job)
 		note = fmt.Sprintf("the hosts are those of %s (%s); -rmk none does not look at it", owner, w.Allocation.Source)
 	}
 	if slices.ContainsFunc(line.Apps, func(s option.AppContext) bool { return s.Host != nil || s.HostFile != "" }) {
@@ -330,17 +327,14 @@ func (w Inputs) allocationNotes() (notes []job.Note) {
 // AllocationText returns the line of -v about an allocation (RM-5).
 func AllocationText(rm job.RM, g *batch.Allocation) string {
 	var t strings.Builder
-	t.WriteString("rm: " + rm.Name)
-	if rm.Job != "" {
-		t.WriteString(" job " + rm.Job)
-	}
+	t.WriteString("rm: " + batch.JobName(rm.Name, rm.Job))
 	fmt.Fprintf(&t, ", %s, %s, %s", text.Count(rm.Hosts, "host"), text.Count(rm.Tasks, "task"), text.Count(rm.CPUs, "CPU"))
 	if !rm.End.IsZero() {
 		t.WriteString(", ends " + rm.End.Local().Format("15:04:05"))
 	}
 	fmt.Fprintf(&t, ", starter %s (%s)", rm.Starter, rm.Integration)
 	if g != nil && g.OtherSystem != "" {
-		t.WriteString("; inside of " + g.OtherSystem + ", too, which names other hosts")
+		t.WriteString("; inside of " + batch.Title(g.OtherSystem) + ", too, which names other hosts")
 	}
 	return t.String()
 }

@@ -40,10 +40,7 @@ func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	if len(names) > 1 {
 		are = "are not hosts"
 	}
-	owner := system.Name
-	if number != "" {
-		owner += " job " + number
-	}
+	owner := batch.JobName(system.Name, number)
 	return &usererr.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.FoldBrief(names), are, owner), Remedy: "name hosts of the job, or let it use others with --allow-outside"}
 }
 

@@ -22,9 +22,9 @@ func TestHostsOutsideOfTheJobAreRefused(t *testing.T) {
 		want    string
 	}{
 		"hosts of PBS":         {pbs, "n1 n2", option.JobOptions{}, "<nil>"},
-		"another of PBS":       {pbs, "n1 n3", option.JobOptions{}, "n3 is not a host of pbs job 12.server"},
-		"two others":           {pbs, "n4 n3", option.JobOptions{}, "n[3-4] are not hosts of pbs job 12.server"},
-		"LSF":                  {lsf, "n3", option.JobOptions{}, "n3 is not a host of lsf job 7"},
+		"another of PBS":       {pbs, "n1 n3", option.JobOptions{}, "n3 is not a host of PBS job 12.server"},
+		"two others":           {pbs, "n4 n3", option.JobOptions{}, "n[3-4] are not hosts of PBS job 12.server"},
+		"LSF":                  {lsf, "n3", option.JobOptions{}, "n3 is not a host of LSF job 7"},
 		"with a domain":        {lsf, "n2.example.org", option.JobOptions{}, "<nil>"},
 		"this machine":         {lsf, "here", option.JobOptions{}, "<nil>"},
 		"an address":           {lsf, "10.0.0.3", option.JobOptions{}, "<nil>"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/job"
 	"remshell/usererr"
@@ -159,7 +160,7 @@ func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, e
 // useSameHosts makes the job run on its saved hosts, as reached from this machine.
 func (w Inputs) useSameHosts(req *job.Request, j option.JobOptions) error {
 	if req.RM != nil {
-		return &usererr.Error{Text: fmt.Sprintf("--resume: the hosts were those of %s job %s, of which this is no part", req.RM.Name, req.RM.Job),
+		return &usererr.Error{Text: fmt.Sprintf("--resume: the hosts were those of %s, of which this is no part", batch.JobName(req.RM.Name, req.RM.Job)),
 			Remedy: "name hosts with -host, or resume it inside of a job"}
 	}
 	setLocal := func(n *job.NodeDef) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"remshell/batch"
 	"remshell/job"
 	"remshell/text"
 )
@@ -263,7 +264,7 @@ func toldToEndText(s *State, e Failure, _ time.Time) string {
 
 // batchEndsText says which batch system ended the job. Batch systems do not report why.
 func batchEndsText(s *State, _ Failure, _ time.Time) string {
-	return fmt.Sprintf("%s ends job %s (time limit, or cancelled)", s.policy.BatchJob.System, s.policy.BatchJob.Job)
+	return fmt.Sprintf("%s ends job %s (time limit, or cancelled)", batch.Title(s.policy.BatchJob.System), s.policy.BatchJob.Job)
 }
 
 func startTimeoutText(s *State, _ Failure, _ time.Time) string {

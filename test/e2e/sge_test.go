@@ -180,7 +180,7 @@ func sgeBatch(t *testing.T, s *sgeCluster) {
 			t.Errorf("%d ranks on %s, want 2:\n%s", n, h, out)
 		}
 	}
-	if n := countLines(out, "held"); n != 8 || !strings.Contains(out, "rm: sge job "+j.id+", 4 hosts, 8 tasks, 8 CPUs, starter qrsh (tight)") {
+	if n := countLines(out, "held"); n != 8 || !strings.Contains(out, "rm: Grid Engine job "+j.id+", 4 hosts, 8 tasks, 8 CPUs, starter qrsh (tight)") {
 		t.Errorf("%d ranks are held by Grid Engine, want 8:\n%s", n, out)
 	}
 }
@@ -272,7 +272,7 @@ $MPIEXEC -host $other hostname; echo =$?=
 $MPIEXEC -v -host $(hostname) -n 1 true
 for word in sge qrsh; do $MPIEXEC -launcher $word echo =by=; done`, "-pe", "mpi", "2")
 	out := j.wait(t)
-	for text, want := range map[string]int{"not part of sge job " + j.id + "\n  hint: add it to the allocation, or use -launcher ssh": 1, "=125=": 1, "program=inside": 1, "=by=": 4} {
+	for text, want := range map[string]int{"not part of Grid Engine job " + j.id + "\n  hint: add it to the allocation, or use -launcher ssh": 1, "=125=": 1, "program=inside": 1, "=by=": 4} {
 		if n := strings.Count(out, text); n != want {
 			t.Errorf("%q stands there %d times, want %d:\n%s", text, n, want, out)
 		}

@@ -160,8 +160,8 @@ func slurmOneCancel(t *testing.T, s *slurmCluster) {
 		what  string
 		marks map[string]int
 	}{
-		{"", map[string]int{"=0-TERM=": 1, "=1-TERM=": 1, "lost contact": 0, "mpiexec: slurm ends job ": 1, "exit code 143": 1}},
-		{".0", map[string]int{"slurm ends job": 0, "exit code 125": 1, "mpiexec: ": 1}},
+		{"", map[string]int{"=0-TERM=": 1, "=1-TERM=": 1, "lost contact": 0, "mpiexec: Slurm ends job ": 1, "exit code 143": 1}},
+		{".0", map[string]int{"Slurm ends job": 0, "exit code 125": 1, "mpiexec: ": 1}},
 	} {
 		j := s.startSignalLogger(t, "-launcher slurm-one --usage")
 		s.runSlurmCommand(t, "scancel", j.id+test.what)

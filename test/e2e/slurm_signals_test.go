@@ -70,7 +70,7 @@ func slurmCancel(t *testing.T, s *slurmCluster) {
 	j.wait(t) // for Slurm it is over when the script is told, not when it has ended
 	j.await(t, "  all    2 ", 1)
 	out := j.text()
-	for mark, want := range map[string]int{"mpiexec: slurm ends job " + j.id + " (time limit, or cancelled)": 1, "exit code 143": 1, "lost contact": 0} {
+	for mark, want := range map[string]int{"mpiexec: Slurm ends job " + j.id + " (time limit, or cancelled)": 1, "exit code 143": 1, "lost contact": 0} {
 		if n := strings.Count(out, mark); n != want {
 			t.Errorf("%q stands there %d times, want %d:\n%s", mark, n, want, out)
 		}
@@ -91,7 +91,7 @@ func slurmStepCancelled(t *testing.T, s *slurmCluster) {
 	j := s.startSignalLogger(t, "")
 	s.runSlurmCommand(t, "scancel", j.id+".0")
 	state, out := j.wait(t)
-	if state != "FAILED" || j.field(t, "ExitCode") != "125:0" || strings.Contains(out, "slurm ends job") ||
+	if state != "FAILED" || j.field(t, "ExitCode") != "125:0" || strings.Contains(out, "Slurm ends job") ||
 		!strings.Contains(out, "lost contact with n") && !strings.Contains(out, "was told to end (SIGTERM)") {
 		t.Errorf("%s: %s", state, out)
 	}

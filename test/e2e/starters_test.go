@@ -113,7 +113,7 @@ func checkFallback(t *testing.T, b *testCluster) {
 	res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "-launcher", "lsf", "--batch-option", "fallback=ssh", "--report", report, "hostname"}}).wait(t)
 	for text, want := range map[string]int{
 		"mpiexec: warning: blaunch failed on n2 (n2 is drained), using ssh for all hosts: lsf will not account for them\n": 1,
-		"ranks on 2 hosts are not visible to lsf (started by ssh)\n":                                                       1,
+		"ranks on 2 hosts are not visible to LSF (started by ssh)\n":                                                       1,
 	} {
 		if n := strings.Count(res.err, text); n != want {
 			t.Errorf("%d times %q in\n%s", n, text, res.err)
