@@ -20,7 +20,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A chaosCase is one job and what happens to it. All that was thrown by dice is in it.
+// A chaosCase is one job and the fault that disturbs it. It holds all random choices.
 type chaosCase struct {
 	fault
 	setUp      func(t *testing.T, b *testCluster)                        // the job starts
@@ -34,17 +34,17 @@ type chaosCase struct {
 	after      func(t *testing.T, v *taggedJob, r result)                // what else must be
 }
 
-// shortProgram runs for three seconds and ends well.
+// shortProgram runs for three seconds and exits with 0.
 var shortProgram = program{"brief", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", "echo ready; sleep 3." + tag}
 }, 1}
 
-// orphanProgram ends at once, and leaves a deaf child in a session of its own.
+// orphanProgram ends at once, and leaves a child that ignores signals in a session of its own.
 var orphanProgram = program{"leaves", func(_ *testing.T, tag string) []string {
 	return []string{"sh", "-c", `setsid sh -c 'trap "" TERM HUP INT; while :; do sleep 1000.` + tag + `; done' & echo ready`}
 }, 0}
 
-// A chaosKind throws the dice.
+// A chaosKind makes cases of one kind by random choices.
 type chaosKind struct {
 	name     string
 	generate func(d *rand.Rand) chaosCase
@@ -52,7 +52,7 @@ type chaosKind struct {
 
 func pick[T any](d *rand.Rand, from ...T) T { return from[d.IntN(len(from))] }
 
-// pickHost is one of those that run ranks, and the other one.
+// pickHost returns one of the two hosts that run ranks, and the other one.
 func pickHost(d *rand.Rand) (hit, other string) {
 	if d.IntN(2) == 0 {
 		return "n1", "n2"
@@ -92,7 +92,7 @@ func isRank(args []string) bool {
 	return secondArgIs("spin")(args) || secondArgIs("-c")(args) && args[0] == "sh"
 }
 
-// startingCase is a signal to an mpiexec that is still starting.
+// startingCase returns a case in which a signal is sent to an mpiexec that is still starting.
 func startingCase(d *rand.Rand, sig syscall.Signal, code int) chaosCase {
 	pause := time.Duration(d.IntN(400)) * time.Millisecond
 	m := chaosCase{fault: fault{program: shellProgram, code: code, hit: func(t *testing.T, v *taggedJob) {
@@ -117,7 +117,7 @@ func (b *testCluster) startTaggedJob(t *testing.T, tag string, args ...string) *
 	return &taggedJob{cluster: b, tag: tag, runningJob: b.startMpiexec(t, mpiexecCall{args: args})}
 }
 
-// endCase is a job that ends by itself, whatever was done before.
+// endCase returns a case in which the job ends by itself, whatever was done before.
 func endCase(code int, cause string, args ...string) chaosCase {
 	m := chaosCase{fault: fault{code: code, cause: cause, hit: func(*testing.T, *taggedJob) {}}}
 	m.run = func(t *testing.T, b *testCluster, tag string) *taggedJob {
@@ -126,11 +126,11 @@ func endCase(code int, cause string, args ...string) chaosCase {
 	return m
 }
 
-// shellArgs is the arguments for a script in which TAG is in some argument.
+// shellArgs returns the arguments for a script in which TAG is in some argument.
 func shellArgs(script string) []string { return []string{"sh", "-c", script} }
 
 // redirectedCase runs mpiexec by a shell, whose script has the words of mpiexec as "$@" and
-// tells its code on stderr.
+// prints its exit code on stderr.
 func redirectedCase(code int, cause, script string, args ...string) chaosCase {
 	m := chaosCase{fault: fault{code: code, cause: cause, hit: func(*testing.T, *taggedJob) {}}}
 	m.run = func(t *testing.T, b *testCluster, tag string) *taggedJob {
@@ -496,7 +496,7 @@ func (l chaosLane) repairOnce(t *testing.T, m *chaosCase) {
 	}
 }
 
-// checkResult asserts the right code and the one right report.
+// checkResult fails the test unless the exit code and the one report are right.
 func (m *chaosCase) checkResult(t *testing.T, r result) {
 	t.Helper()
 	reports := slices.DeleteFunc(r.causes(), func(line string) bool {
@@ -539,7 +539,7 @@ func isEmptyTree(name string) bool {
 	return only
 }
 
-// intVariable reads a variable; without it, otherwise.
+// intVariable returns the value of a variable, or otherwise if it is not set.
 func intVariable(t *testing.T, name string, otherwise int) int {
 	text := os.Getenv(name)
 	n, err := strconv.Atoi(cmp.Or(text, "0"))

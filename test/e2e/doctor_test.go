@@ -29,8 +29,8 @@ type doctorCase struct {
 	args   []string // instead of "n1 n2"
 }
 
-// doctorCases are those that a host of a field can have (issue 7, done when 3). A clock of its
-// own it cannot: launch.TestExamineTellsAClockThatIsOff has one.
+// doctorCases are the faults that a host of a test cluster can have (issue 7, done when 3). It cannot have a clock of
+// its own: launch.TestExamineTellsAClockThatIsOff has one.
 var doctorCases = []doctorCase{
 	{name: "unknown key", code: "unknown-key", level: "failure", text: "unknown", remedy: "--accept-new-host-keys",
 		build: func(t *testing.T, b *testCluster) { b.editKnownHosts(t, b.knownAs(t, "n1"), "") }},

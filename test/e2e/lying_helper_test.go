@@ -56,8 +56,8 @@ func newLyingHelpers(t *testing.T) *lyingHelpers {
 	return l
 }
 
-// writeHelper is what stands in the place of our program to tell a lie: a script without "#!", since the
-// identity of a build has to be in its first line.
+// writeHelper writes the program that tells a lie in the place of ours: a script without "#!", since the identity of a
+// build has to be in its first line.
 func (l *lyingHelpers) writeHelper(t *testing.T, lie string) string {
 	t.Helper()
 	script := fmt.Sprintf(": %sexec %s \"%s\" %s \"$@\"\n", l.build, l.liarProgram, lie, l.program)
@@ -69,8 +69,8 @@ func (l *lyingHelpers) writeHelper(t *testing.T, lie string) string {
 	return name
 }
 
-// honestProgram is what the ranks do: 0 and 1 on n1, 2 and 3 on n2. When all of them can hear
-// SIGTERM, rank 2 says "go", and the lie is told.
+// honestProgram is the program of the ranks: 0 and 1 on n1, 2 and 3 on n2. When all of them can catch SIGTERM, rank 2
+// prints "go", and then the helper tells its lie.
 const honestProgram = `cd "$1"; trap 'echo term $MPIEXEC_RANK; exit 0' TERM; : >up.$MPIEXEC_RANK
 if [ $MPIEXEC_RANK = 2 ]; then until [ -e up.0 -a -e up.1 -a -e up.3 ]; do sleep 0.01; done; echo go; fi
 if [ $MPIEXEC_RANK = 0 -a "$2" ]; then until [ -e up.1 -a -e up.2 -a -e up.3 ]; do sleep 0.01; done; exit $2; fi
@@ -87,7 +87,7 @@ func (l *lyingHelpers) runWithLie(t *testing.T, lie, code string, args ...string
 	return l.runMpiexec(t, append(args, "sh", "-c", honestProgram, "sh", l.dir, code)...)
 }
 
-// foreignExitText is the violation of who speaks for rank 0.
+// foreignExitText is the violation of a helper that reports an exit of rank 0, which is not its own.
 const foreignExitText = "it spoke for rank 0, which is not there"
 
 // What a helper says of ranks that are not its own, or may not say, has no effect but its own
