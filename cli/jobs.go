@@ -23,7 +23,7 @@ import (
 
 // isJobQuery reports whether the options request about jobs instead of starting one.
 func isJobQuery(j option.JobOptions) bool {
-	return j.PS || j.ShowQueue || len(oneJobOptions(j)) > 0
+	return len(jobQueries(j)) > 0
 }
 
 // programAsHosts takes the words in the place of the program as hosts, as in mpiexec --ps n1 n2. They take precedence
@@ -116,12 +116,12 @@ func (c *invocation) readLedgers(ctx context.Context, req job.Request, ref *job.
 	return pages, err
 }
 
-// oneJobOptions returns those options of the line that are about one job.
-func oneJobOptions(j option.JobOptions) (options []string) {
+// jobQueries returns those options of the line that ask about jobs.
+func jobQueries(j option.JobOptions) (options []string) {
 	for _, q := range []struct {
 		option string
 		given  bool
-	}{{"--status", j.Status != ""}, {"--end", j.End != ""}, {"--suspend", j.Suspend != ""}, {"--resume-job", j.ResumeJob != ""},
+	}{{"--ps", j.PS}, {"--queue", j.ShowQueue}, {"--status", j.Status != ""}, {"--end", j.End != ""}, {"--suspend", j.Suspend != ""}, {"--resume-job", j.ResumeJob != ""},
 		{"--checkpoint", j.CkptJob != ""}, {"--migrate", j.Migrate != ""}, {"--signal", j.Signal.Number != 0}, {"--evict", j.Evict != ""}} {
 		if q.given {
 			options = append(options, q.option)

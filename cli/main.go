@@ -158,6 +158,9 @@ func printInfo(table *option.Table, line option.Line, sys System) (done bool, er
 	default:
 		return false, nil
 	}
+	if err == nil && line.Help == nil && isOnLine(line, "json") {
+		err = &usererr.Error{Text: "--json has no meaning with --version, --info and others that ask about mpiexec itself: they print text", Remedy: "leave it out"}
+	}
 	if err == nil {
 		_, err = io.WriteString(sys.Out, text)
 	}
@@ -185,10 +188,14 @@ func checkQueries(line option.Line) error {
 		return &usererr.Error{Text: "--output json has a meaning only with --json and a run", Remedy: "add --json, or leave it out"}
 	case j.Doctor && (j.Plan || j.DryRun || isJobQuery(j)):
 		return &usererr.Error{Text: "--doctor is a question of its own", Remedy: "ask one at a time"}
-	case j.SelfTest && (j.Plan || j.DryRun || j.Doctor || isJobQuery(j) || j.Resume != "" || j.JSON != ""):
+	case j.SelfTest && (j.Plan || j.DryRun || j.Doctor || isJobQuery(j) || j.Resume != ""):
 		return &usererr.Error{Text: "--selftest is a question of its own", Remedy: "ask one at a time"}
-	case len(oneJobOptions(j)) > 1:
-		return &usererr.Error{Text: strings.Join(oneJobOptions(j), " and ") + " cannot be asked together", Remedy: "ask one at a time"}
+	case j.SelfTest && j.JSON != "":
+		return &usererr.Error{Text: "--selftest has no JSON", Remedy: "leave --json out; the exit code is 0 if all works"}
+	case printsTopologyOnly(line) && isOnLine(line, "json"):
+		return &usererr.Error{Text: "--display topo has no JSON", Remedy: "leave --json out"}
+	case len(jobQueries(j)) > 1:
+		return &usererr.Error{Text: strings.Join(jobQueries(j), " and ") + " cannot be asked together", Remedy: "ask one at a time"}
 	case isJobQuery(j) && isOnLine(line, "wait"):
 		return &usererr.Error{Text: "--wait has no meaning beside what is asked of jobs", Remedy: "leave it out"}
 	case j.Resume != "" && (isJobQuery(j) || j.Doctor || file):

@@ -176,11 +176,17 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 		return job.ExitOK, c.planOffline()
 	case j.Plan || j.DryRun:
 		return job.ExitOK, c.planOnly(ctx)
-	case j.Displays("topo") && j.Resume == "" && c.line.Apps[0].Program == "":
+	case printsTopologyOnly(c.line):
 		return job.ExitOK, c.drawTopology(ctx)
 	}
 	go staged.startHashing(c.req.Nodes)
 	return c.runJob(ctx)
+}
+
+// printsTopologyOnly reports whether the line asks for the topology of hosts and starts no ranks.
+func printsTopologyOnly(line option.Line) bool {
+	j := line.Job
+	return startsRanks(j) && j.Displays("topo") && j.Resume == "" && line.Apps[0].Program == ""
 }
 
 // isLikelyLocal reports whether the options name no other machine, so that the job probably runs on this one alone. A

@@ -218,6 +218,7 @@ func infoRequest(apps []scannedApp) (Line, bool) {
 			line.Help = s.help
 		}
 		line.Version = line.Version || s.version
+		line.given = append(line.given, s.given...)
 		line.ListPMI = line.ListPMI || s.listPMI
 	}
 	return line, line.Help != nil || line.Version || line.ListPMI
