@@ -43,6 +43,9 @@ func Translate(args []string, w Env) (Line, error) {
 		if err := s.readOptions(); err != nil {
 			return Line{}, err
 		}
+		if len(s.program) == 0 && t.given == nil { // a long option may ask for something
+			return Line{}, &usererr.Error{Text: "no program is named", Remedy: "aprun [options] program [args]; aprun --help tells more"}
+		}
 		if i > 0 {
 			t.segments = append(t.segments, t.separator)
 		}

@@ -56,8 +56,12 @@ var letterRows = []letterRow{
 		return nil
 	}},
 	{"t", "SEC", "--limit pcput=SEC", "CPU time of each process, in seconds", func(s *segment, v string) error {
-		if _, err := strconv.ParseUint(v, 10, 31); err != nil {
+		n, err := strconv.ParseUint(v, 10, 31)
+		if err != nil {
 			return fmt.Errorf("%q is not a number of seconds", v)
+		}
+		if n == 0 {
+			return errors.New("0 is too small; at least 1")
 		}
 		s.job = append(s.job, "--limit", "pcput="+v)
 		return nil
