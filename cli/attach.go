@@ -67,7 +67,7 @@ func (a *attacher) warning(nodes []job.NodePlan) string {
 	if clauses == nil {
 		return ""
 	}
-	return fmt.Sprintf("warning: %s: %s will not account for ranks there", strings.Join(clauses, ", "), a.system.Name)
+	return fmt.Sprintf("warning: %s: %s will not account for ranks there", strings.Join(clauses, ", "), a.system.Title)
 }
 
 // reportUnattached prints one warning if ranks of the plan run outside of the batch system's job. The integration of

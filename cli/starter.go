@@ -48,7 +48,7 @@ func (c *invocation) findStarter() error {
 	case s.ByName && !c.line.Job.BatchOption().Fallback:
 		return &usererr.Error{Text: fmt.Sprintf("-launcher %s: %s not found in the PATH", c.line.Job.Launcher, by.Program), Remedy: "put it there, or use -launcher ssh"}
 	default:
-		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", by.Program, s.System.Name, foldRemoteNodes(c.req.Nodes))})
+		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", by.Program, s.System.Title, foldRemoteNodes(c.req.Nodes))})
 		return nil
 	}
 	c.logUntried(by.Program, s.System)
@@ -143,7 +143,7 @@ func (c *invocation) reportFallback(host transport.Host, err error) {
 		why = e.Why
 	}
 	c.req.RM.Starter, c.req.RM.Integration = "ssh", job.LooseIntegration
-	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s), using ssh for all hosts: %s will not account for them", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Name))
+	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s), using ssh for all hosts: %s will not account for them", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Title))
 }
 
 // starterTransport returns the transport by the batch system's starter alone.
@@ -264,7 +264,7 @@ func (c *invocation) reportUnseenRanks() {
 		if !rm.ControlsHelpers() {
 			c.reportLooseHosts(p)
 		} else if notHeld := nodesNotHeld(rm, snap, p); len(notHeld) > 0 && c.starter.System != nil && !c.starter.System.Untried {
-			c.env.Report(fmt.Sprintf("warning: %s does not hold the ranks on %s (no %s above them)", rm.Name, hostlist.Fold(notHeld), rm.Holder()))
+			c.env.Report(fmt.Sprintf("warning: %s does not hold the ranks on %s (no %s above them)", batch.Title(rm.Name), hostlist.Fold(notHeld), rm.Holder()))
 		}
 	})
 }
@@ -306,6 +306,6 @@ func (c *invocation) reportLooseHosts(p job.Plan) {
 		}
 	}
 	if remote > 0 {
-		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", text.Count(remote, "host"), rm.Name, rm.Starter)
+		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", text.Count(remote, "host"), batch.Title(rm.Name), rm.Starter)
 	}
 }

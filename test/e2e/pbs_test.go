@@ -57,7 +57,7 @@ func TestPBSAttach(t *testing.T) {
 	}
 	put("n2", "#!/bin/sh\nexit 1\n")
 	res = run("-launcher", "pbs", "hostname")
-	const warning = "mpiexec: warning: pbs_attach failed on n2, pbs_attach not found on n3: pbs will not account for ranks there\n"
+	const warning = "mpiexec: warning: pbs_attach failed on n2, pbs_attach not found on n3: PBS will not account for ranks there\n"
 	if res.code != 0 || countEqualLines(res.out) != "n1:1 n2:1 n3:1" || strings.Count(res.err, warning) != 1 || !strings.Contains(res.err, "rm: PBS job 12[3].it's, 3 hosts, 3 tasks, 3 CPUs, starter pbs_attach") {
 		t.Errorf("exit %d: %s%s", res.code, res.out, res.err)
 	}
