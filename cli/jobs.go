@@ -194,6 +194,12 @@ func controlRequestRemedy(verb job.Verb, asked reserve.ControlResult, ref job.Jo
 		return fmt.Sprintf("fg in its shell lets it go on; or end its ranks there: mpiexec --signal KILL %s %s", ref, asked.Node)
 	case text == job.StartingText:
 		return "ask again in a moment"
+	case !strings.Contains(text, job.StartedWithoutText):
+		return ""
+	case verb == job.VerbMigrate:
+		return "start the job with --restart N, and with --ckpt-signal SIG or --ckpt-cmd CMD"
+	case verb == job.VerbCheckpoint:
+		return "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"
 	}
 	return ""
 }

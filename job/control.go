@@ -117,6 +117,7 @@ const (
 	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
 	NotAllowedText      = "not allowed: "
 	NoAnswerText        = "no answer from job "
+	StartedWithoutText  = "it was started without " // options that a request needs
 	StartingText        = "its ranks do not all run yet"
 )
 

@@ -134,7 +134,7 @@ func (s *State) Shift(by time.Duration, end time.Time) {
 // (T9). It returns "" if it can.
 func WhyUnsupported(p job.CheckpointPolicy) string {
 	if !p.CanRequest() {
-		return "cannot checkpoint: it was started without --ckpt-signal and --ckpt-cmd"
+		return "cannot checkpoint: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd"
 	}
 	return ""
 }

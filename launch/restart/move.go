@@ -74,9 +74,9 @@ func ParseMove(args []string) (m Move, err error) {
 func WhyUnmovable(req job.Request) string {
 	switch {
 	case req.Restart.MaxRestarts == 0:
-		return "cannot be moved: it was started without --restart"
+		return "cannot be moved: " + job.StartedWithoutText + "--restart"
 	case !req.Checkpoint.CanRequest():
-		return "cannot be moved: it was started without --ckpt-signal and --ckpt-cmd, and what it has done would be lost"
+		return "cannot be moved: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd, and what it has done would be lost"
 	case req.EndPolicy.LeaveChildren:
 		return "cannot be moved: with --leave-children something of it may stay where it is"
 	}
