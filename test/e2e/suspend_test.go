@@ -103,7 +103,8 @@ func (b *testCluster) checkNothingLeft(t *testing.T, hosts ...string) {
 func TestAJobStoppedAtItsTerminalIsEndedFromElsewhere(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
-	r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1,n2", "-ppn", "1", "-n", "2", "sh", "-c", "echo ready; exec sleep 600"}})
+	// The kernel ignores SIGTSTP in an orphaned process group, such as that of a test in the background.
+	r := b.startMpiexec(t, mpiexecCall{attr: &syscall.SysProcAttr{Setpgid: true}, args: []string{"-host", "n1,n2", "-ppn", "1", "-n", "2", "sh", "-c", "echo ready; exec sleep 600"}})
 	r.awaitOut(t, "ready\n", 2)
 	r.cmd.Process.Signal(syscall.SIGTSTP)
 	if !poll(goneTimeout, func() bool { return strings.Contains(b.runMpiexec(t, "--status", "last", "n1").out, "is suspended") }) {
