@@ -326,11 +326,11 @@ func signalOn(host string, sig syscall.Signal, is func([]string) bool) func(*tes
 // "user@notty"). With privilege separation its parent is another such process.
 func isSession(args []string) bool { return strings.HasPrefix(args[0], "sshd: ") }
 
-// causes returns the lines on stderr in which mpiexec reports a cause. Notices are left out.
+// causes returns the lines on stderr in which mpiexec reports a cause. Notices and headings of tables are left out.
 func (r result) causes() (causes []string) {
 	for line := range strings.Lines(r.err) {
 		text, ok := strings.CutPrefix(line, "mpiexec: ")
-		notice := strings.HasPrefix(text, "^C") || strings.HasPrefix(text, "SIGTERM: ending ") || strings.Contains(text, " are one machine; ")
+		notice := strings.HasPrefix(text, "^C") || strings.HasPrefix(text, "SIGTERM: ending ") || strings.Contains(text, " are one machine; ") || strings.HasSuffix(text, ":\n")
 		if ok && !notice {
 			causes = append(causes, strings.TrimSpace(text))
 		}
