@@ -80,6 +80,10 @@ func TestMigrate(t *testing.T) {
 	other := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n3:2", "-n", "2", "sh", "-c", "echo up; exec sleep 600"}})
 	other.awaitOut(t, "up", 2)
 	refused("cannot be moved: 4 ranks do not fit", "--from", "n2")
+	without := b.runMpiexec(t, "--migrate", b.readListing(t, "n3").Jobs[0].Job, "n3")
+	if without.code != 125 || !strings.Contains(without.err, "cannot be moved: it was started without --restart") || !strings.Contains(without.err, "hint: start the job with --restart N") {
+		t.Errorf("a job without --restart: exit %d\n%s", without.code, without.err)
+	}
 	other.cmd.Process.Kill()
 	other.wait(t)
 	if !poll(goneTimeout, func() bool { return len(b.readListing(t, "n3").Jobs) == 0 }) {
