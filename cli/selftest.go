@@ -29,10 +29,11 @@ func runSelfTest(ctx context.Context, args []string, table *option.Table, sys Sy
 		return 0, err
 	}
 	results := selftest.NewResults()
-	out, signals, over, stopped := sys.Out, make(chan os.Signal, 16), make(chan struct{}), make(chan struct{})
+	out, userSignals := sys.Out, sys.Signals // sys gets others for the job
+	signals, over, stopped := make(chan os.Signal, 16), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		forwardSignals(sys.Signals, results.Linked(), signals, over)
+		forwardSignals(userSignals, results.Linked(), signals, over)
 	}()
 	sys.In, sys.Out, sys.Signals = strings.NewReader(selftest.Input+"\n"), results, signals
 	code, err = runWithHosts(ctx, args, line, sys, ours)
