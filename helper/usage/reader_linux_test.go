@@ -50,11 +50,23 @@ func TestParseStatBeforeExec(t *testing.T) {
 
 // A child is read in each pass. A process that does not descend from the helper is skipped from the second pass on.
 func TestReadFindsDescendants(t *testing.T) {
-	child := exec.Command("sleep", "1000")
+	child := exec.Command("sh", "-c", "echo ready; read x")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { child.Process.Kill(); child.Wait() })
+	t.Cleanup(func() { in.Close(); child.Process.Kill(); child.Wait() })
+	// Start returns before the kernel has set up the memory of the new program.
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	r := Reader{Helper: os.Getpid()}
 	defer r.Close()
 	for pass := range 3 {
