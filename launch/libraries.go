@@ -3,7 +3,6 @@ package launch
 import (
 	"fmt"
 
-	"remshell/job"
 	"remshell/launch/supervise"
 	"remshell/wire"
 )
@@ -19,30 +18,18 @@ type waiting struct {
 // waits records that a rank waits for all of its group by PMI or by PMIx. If ranks wait by both,
 // waits returns an event: neither can ever be released (PMIX-4).
 func (f *runningJob) waits(n *jobNode, m *wire.PMIReport) []supervise.Event {
-	g, number := f.groupOf(m.Rank)
+	g, _ := f.groupOf(m.Rank)
 	by := m.Event - wire.PMIWaits
 	if g == nil || g.killed || g.waiting[by] != nil {
 		return nil
 	}
-	app := appIndex(g.plan, number)
-	g.waiting[by] = &waiting{f.state.RankOnNode(m.Rank), n.Name(), app, g.apps[app].Argv[0]}
+	_, rank, app := f.rankPlan(m.Rank)
+	g.waiting[by] = &waiting{f.state.RankOnNode(m.Rank), n.Name(), rank.App, app.Argv[0]}
 	pmi, pmix := g.waiting[0], g.waiting[1]
 	if pmi == nil || pmix == nil {
 		return nil
 	}
 	return []supervise.Event{twoLibraries(*pmi, *pmix, len(g.apps))}
-}
-
-// appIndex returns the app context of a rank of a plan, from 0.
-func appIndex(p job.Plan, rank int) int {
-	for _, n := range p.Nodes {
-		for _, r := range n.Ranks {
-			if r.Rank == rank {
-				return r.App
-			}
-		}
-	}
-	return 0
 }
 
 // twoLibraries returns the event that ranks of a group wait for each other in vain. An MPI library
