@@ -2,8 +2,7 @@ package batch
 
 import "remshell/usererr"
 
-// ALPS has no list: its hosts are those of a batch system around it, which comes before it in the
-// table (RM-1).
+// ALPS lists no hosts. It runs inside another batch system, whose row comes first and lists them (RM-1).
 var alps = System{
 	Name: "alps", Title: "ALPS",
 

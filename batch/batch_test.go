@@ -42,7 +42,7 @@ func lacking(row reflect.Value, name string) (columns []string) {
 	return columns
 }
 
-// A row that lacks something is found here, and not by whoever is in that batch system first.
+// Each row has all columns that a batch system needs.
 func TestEveryRowIsComplete(t *testing.T) {
 	names := map[string]bool{"file": true, "auto": true, "none": true, "user": true}
 	words := map[string]bool{"auto": true, "ssh": true, "rsh": true, "fork": true, "exec": true}
@@ -80,7 +80,7 @@ func TestEveryRowIsComplete(t *testing.T) {
 	}
 }
 
-// The test above sees what is missing, also inside of a starter.
+// lacking finds empty columns, also those of a starter.
 func TestAnIncompleteRowIsSeen(t *testing.T) {
 	row := System{Name: "x", Title: "X", Starter: &Starter{Program: "x", ErrorPatterns: []ErrorPattern{{Text: "no"}}}, Holder: Holder{Processes: []string{""}}}
 	got := lacking(reflect.ValueOf(row), "x")

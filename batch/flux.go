@@ -19,8 +19,8 @@ import (
 //	mpiexec --- flux exec ...... flux-broker --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                 here: below the broker or the shell of the script
 //
-// Brokers obey the owner of their instance only: it is for scripts of flux batch and shells of flux
-// alloc, which have an instance of their own. What is started so ends with the instance.
+// Brokers obey only the owner of their instance. So this starter serves scripts of flux batch and shells of flux
+// alloc, which have an instance of their own. The instance ends the processes that it started.
 var flux = System{
 	Name: "flux", Title: "Flux", Within: "call mpiexec in a script of flux batch, or by flux alloc", Untried: true,
 

@@ -80,8 +80,8 @@ func slurmNumber(w Inputs) string {
 	return id
 }
 
-// firstReservedStep is the smallest number of the steps that Slurm reserves, such as that of the batch script
-// (SLURM_MAX_NORMAL_STEP_ID and above in slurm.h).
+// firstReservedStep is the first step number that Slurm keeps for itself, such as for the batch script (slurm.h:
+// SLURM_MAX_NORMAL_STEP_ID).
 const firstReservedStep = 4294967280
 
 // inStep reports whether we were started by srun (RM-11).
@@ -128,9 +128,9 @@ func slurmHosts(w Inputs, wish Options) (Allocation, error) {
 	return a, err
 }
 
-// slurmGPUs sets the GPUs of the host on which Slurm has started mpiexec; Slurm does not report those of other hosts.
-// It reads one variable for a step and another for the script of a job, which list the driver's numbers of the GPUs.
-// It ignores a value that is no list of numbers, with a warning.
+// slurmGPUs sets the GPUs of the host on which Slurm started mpiexec. Slurm does not report the GPUs of other hosts.
+// One variable lists the driver's numbers of the GPUs in a step, another in the script of a job. A value that is no
+// list of numbers is ignored with a warning.
 func (w Inputs) slurmGPUs(a *Allocation) {
 	variable := "SLURM_JOB_GPUS"
 	if a.Step != "" {
@@ -279,8 +279,8 @@ func srunOnce(calls []Call) []string {
 	return c.step([]string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}, "--wait=0")
 }
 
-// step returns the command line of srun with options that say where the tasks run, those of all steps, and an option
-// that depends on the number of tasks.
+// step returns the command line of srun. where has the options that place the tasks, number an option that depends
+// on the number of tasks. Options that all steps have are added.
 func (c Call) step(where []string, number string) []string {
 	if c.Part >= 0 {
 		where = append(where, "--het-group="+strconv.Itoa(c.Part))
