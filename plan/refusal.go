@@ -89,7 +89,7 @@ func refuseNoNode(app job.App, alone bool) *Error {
 		return &Error{Code: CodeNoNodes, Text: "no host can take this job now", Remedy: "name other hosts, or ask less of them"}
 	}
 	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("no node is left for %s: it is to run on %s only",
-		strings.Join(app.Argv[:min(1, len(app.Argv))], ""), hostlist.FoldBrief(app.Hosts)), Remedy: "name other hosts for it"}
+		programName(app), hostlist.FoldBrief(app.Hosts)), Remedy: "name other hosts for it"}
 }
 
 // refuseSharedNodes returns the error if --no-share-hosts leaves an app context no node: earlier ones have all that it
@@ -105,7 +105,7 @@ func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 		return failed
 	}
 	failed.Text = fmt.Sprintf("--no-share-hosts: other app contexts have all hosts that %s may use: %s",
-		strings.Join(usable.app.Argv[:min(1, len(usable.app.Argv))], ""), hostlist.FoldBrief(usable.names))
+		programName(usable.app), hostlist.FoldBrief(usable.names))
 	return failed
 }
 
@@ -252,4 +252,12 @@ func (s *placement) describeConfinements(candidates []int) string {
 		}
 	}
 	return why.String()
+}
+
+// programName returns the program of an app context as it was given, or "" if there is none.
+func programName(app job.App) string {
+	if len(app.Argv) == 0 {
+		return ""
+	}
+	return app.Argv[0]
 }
