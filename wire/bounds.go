@@ -37,57 +37,57 @@ const (
 // initialCapacity is the most elements for which a list allocates memory before the first one is read.
 const initialCapacity = 64
 
-// A valueRange is the range of valid values of a number, with the number's name for error messages.
-type valueRange struct {
-	name      string
-	low, high int64
+// A Range is the range of valid values of a number, with the number's name for error messages.
+type Range struct {
+	Name      string
+	Low, High int64
 }
 
-func (s valueRange) contains(n int64) bool { return s.low <= n && n <= s.high }
+func (s Range) contains(n int64) bool { return s.Low <= n && n <= s.High }
 
-func (s valueRange) errorFor(n int64) error { return valueError(fmt.Sprintf("%s %d", s.name, n)) }
+func (s Range) errorFor(n int64) error { return ValueError(fmt.Sprintf("%s %d", s.Name, n)) }
 
 // Ranges that several messages use.
 var (
-	rankRange         = valueRange{"rank", 0, math.MaxInt32}
-	rankOrNone        = valueRange{"rank", -1, math.MaxInt32}
-	sizeRange         = valueRange{"size", 0, math.MaxInt32}
-	countRange        = valueRange{"count", 0, 1e6}
-	codeRange         = valueRange{"code", 0, 255}
-	signalRange       = valueRange{"signal", 0, 64}
-	pmiStateRange     = valueRange{"state of PMI", 0, 3}
-	streamRange       = valueRange{"stream", 0, 2}
-	requestIDRange    = valueRange{"question", 0, 1 << 53}
-	pidRange          = valueRange{"pid", 0, 1 << 22} // PID_MAX_LIMIT of the kernel
-	ticketRange       = valueRange{"ticket", 0, math.MaxInt64}
-	uidRange          = valueRange{"uid", 0, math.MaxUint32}
-	uidOrAnyRange     = valueRange{"uid", job.AnyOwner, math.MaxUint32}
-	slotRange         = valueRange{"slot", 0, math.MaxInt32}
-	cpuRange          = valueRange{"CPU", 0, maxCPUs - 1}
-	numaNodeRange     = valueRange{"NUMA node", 0, maxCPUs - 1}
-	numaNodeOrNone    = valueRange{"NUMA node", -1, maxCPUs - 1} // -1, here and below: unknown
-	packageOrNone     = valueRange{"package", -1, maxCPUs - 1}
-	cacheOrNone       = valueRange{"cache", -1, maxCPUs - 1}
-	bytesRange        = valueRange{"bytes", 0, maxMemory}
-	blocksRange       = valueRange{"blocks", 0, maxMemory}
-	limitOrNone       = valueRange{"limit", -1, math.MaxInt64} // -1: there is none
-	terminalSizeRange = valueRange{"size of a terminal", 0, math.MaxUint16}
+	RankRange         = Range{"rank", 0, math.MaxInt32}
+	RankOrNone        = Range{"rank", -1, math.MaxInt32}
+	SizeRange         = Range{"size", 0, math.MaxInt32}
+	CountRange        = Range{"count", 0, 1e6}
+	codeRange         = Range{"code", 0, 255}
+	SignalRange       = Range{"signal", 0, 64}
+	pmiStateRange     = Range{"state of PMI", 0, 3}
+	streamRange       = Range{"stream", 0, 2}
+	RequestIDRange    = Range{"question", 0, 1 << 53}
+	pidRange          = Range{"pid", 0, 1 << 22} // PID_MAX_LIMIT of the kernel
+	ticketRange       = Range{"ticket", 0, math.MaxInt64}
+	uidRange          = Range{"uid", 0, math.MaxUint32}
+	uidOrAnyRange     = Range{"uid", job.AnyOwner, math.MaxUint32}
+	slotRange         = Range{"slot", 0, math.MaxInt32}
+	cpuRange          = Range{"CPU", 0, maxCPUs - 1}
+	numaNodeRange     = Range{"NUMA node", 0, maxCPUs - 1}
+	numaNodeOrNone    = Range{"NUMA node", -1, maxCPUs - 1} // -1, here and below: unknown
+	packageOrNone     = Range{"package", -1, maxCPUs - 1}
+	cacheOrNone       = Range{"cache", -1, maxCPUs - 1}
+	BytesRange        = Range{"bytes", 0, maxMemory}
+	blocksRange       = Range{"blocks", 0, maxMemory}
+	limitOrNone       = Range{"limit", -1, math.MaxInt64} // -1: there is none
+	terminalSizeRange = Range{"size of a terminal", 0, math.MaxUint16}
 )
 
-// A length is the most bytes of a text, or elements of a list, with its name for error messages.
-type length struct {
-	name string
-	max  int
+// A Length is the most bytes of a text, or elements of a list, with its name for error messages.
+type Length struct {
+	Name string
+	Max  int
 }
 
-func (l length) errorFor(n int) error { return valueError(fmt.Sprintf("%s of %d bytes", l.name, n)) }
+func (l Length) errorFor(n int) error { return ValueError(fmt.Sprintf("%s of %d bytes", l.Name, n)) }
 
 // truncate cuts a text for people to somewhat less than l.max, so that several such texts fit into
 // one frame. It replaces invalid UTF-8.
-func (l length) truncate(text string) string {
+func (l Length) truncate(text string) string {
 	const dots = "..."
 	text = strings.ToValidUTF8(text, "\ufffd")
-	most := l.max - l.max/64
+	most := l.Max - l.Max/64
 	if len(text) <= most {
 		return text
 	}
@@ -100,16 +100,16 @@ func (l length) truncate(text string) string {
 
 // Lengths of texts that programs read, which are never truncated, and of log lines for people.
 var (
-	pathLength       = length{"path", maxPath}
-	markLength       = length{"word", 64}
-	nameLength       = length{"name", maxSentence}
-	valueLength      = length{"value", 64 << 10}
-	keyLength        = length{"key", 511}
-	fenceIDLength    = length{"fence", 960 << 10} // 65,536 ranges of ranks
-	busAddressLength = length{"address", 64}
-	labelLength      = length{"label", job.MaxLabel}
-	unboundedLength  = length{"text", maxUnbounded}
-	logLineLength    = length{"line", maxLine}
+	pathLength       = Length{"path", maxPath}
+	markLength       = Length{"word", 64}
+	nameLength       = Length{"name", maxSentence}
+	valueLength      = Length{"value", 64 << 10}
+	keyLength        = Length{"key", 511}
+	fenceIDLength    = Length{"fence", 960 << 10} // 65,536 ranges of ranks
+	busAddressLength = Length{"address", 64}
+	labelLength      = Length{"label", job.MaxLabel}
+	unboundedLength  = Length{"text", maxUnbounded}
+	logLineLength    = Length{"line", maxLine}
 )
 
 // cpuSet is a set of numbers below maxCPUs, as a bitmap that grows up to the largest number in it. It is not a

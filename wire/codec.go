@@ -13,89 +13,92 @@ import (
 // errShort is returned for a body that ends within a field.
 var errShort = errors.New("message ends early")
 
-// A valueError is the description of an invalid value.
-type valueError string
+// A ValueError is the description of an invalid value.
+type ValueError string
 
-func (i valueError) Error() string { return string(i) }
+func (i ValueError) Error() string { return string(i) }
 
-// A codec goes through the fields of a message in order and either writes them
-// to buf or reads them from it. One list of fields per message serves both
+// A Codec goes through the fields of a message in order and either writes them
+// to buf or reads them from it (Reading). One list of fields per message serves both
 // directions, so they cannot disagree. Each field has its valid range: a writer truncates texts for
 // people to it, and a reader refuses values outside of it (TRUST-7).
-type codec struct {
+type Codec struct {
 	buf     []byte
-	reading bool
+	Reading bool
 	err     error // errShort or a valueError
 
 	claimedRanks, claimedCPUs int // totals of the claims read so far
 }
 
 // codecs has unused codecs, so that a short message needs no allocation for one.
-var codecs = sync.Pool{New: func() any { return new(codec) }}
+var codecs = sync.Pool{New: func() any { return new(Codec) }}
 
 // newCodec returns a codec that reads from buf, or appends to buf. The caller must call free at the end.
-func newCodec(buf []byte, reading bool) *codec {
-	c := codecs.Get().(*codec)
-	*c = codec{buf: buf, reading: reading}
+func newCodec(buf []byte, reading bool) *Codec {
+	c := codecs.Get().(*Codec)
+	*c = Codec{buf: buf, Reading: reading}
 	return c
 }
 
-func (c *codec) free() {
-	*c = codec{}
+func (c *Codec) free() {
+	*c = Codec{}
 	codecs.Put(c)
 }
 
-func (c *codec) fail(err error) {
+// Fail makes the message invalid, for the reason err. Only the first reason counts.
+func (c *Codec) Fail(err error) {
 	if c.err == nil {
 		c.err = err
 	}
 	c.buf = nil
 }
 
-// require fails with the formatted error if valid is false and the codec is reading.
-func (c *codec) require(valid bool, format string, numbers ...int) {
-	if valid || !c.reading {
+// Require fails with the formatted error if valid is false and the codec is reading.
+func (c *Codec) Require(valid bool, format string, numbers ...int) {
+	if valid || !c.Reading {
 		return
 	}
 	args := make([]any, len(numbers)) // allocated only when needed, not for each message
 	for i, n := range numbers {
 		args[i] = n
 	}
-	c.fail(valueError(fmt.Sprintf(format, args...)))
+	c.Fail(ValueError(fmt.Sprintf(format, args...)))
 }
 
-func (c *codec) num(p *int, s valueRange) {
+// Num reads or writes a number. A number outside of s is refused when it is read.
+func (c *Codec) Num(p *int, s Range) {
 	n := int64(*p)
-	c.num64(&n, s)
-	if c.reading { // when writing, other goroutines may read m at the same time
+	c.Num64(&n, s)
+	if c.Reading { // when writing, other goroutines may read m at the same time
 		*p = int(n)
 	}
 }
 
-// num8 is num for an int8. All values in s must fit into an int8.
-func (c *codec) num8(p *int8, s valueRange) {
+// Num8 is num for an int8. All values in s must fit into an int8.
+func (c *Codec) Num8(p *int8, s Range) {
 	n := int64(*p)
-	c.num64(&n, s)
-	if c.reading {
+	c.Num64(&n, s)
+	if c.Reading {
 		*p = int8(n)
 	}
 }
 
-func (c *codec) num64(p *int64, s valueRange) {
+// Num64 is Num for an int64.
+func (c *Codec) Num64(p *int64, s Range) {
 	c.varint(p)
-	if c.reading && c.err == nil && !s.contains(*p) {
-		c.fail(s.errorFor(*p))
+	if c.Reading && c.err == nil && !s.contains(*p) {
+		c.Fail(s.errorFor(*p))
 	}
 }
 
-func (c *codec) varint(p *int64) {
-	if !c.reading {
+func (c *Codec) varint(p *int64) {
+	if !c.Reading {
 		c.buf = binary.AppendVarint(c.buf, *p)
 		return
 	}
 	n, size := binary.Varint(c.buf)
 	if size <= 0 {
-		c.fail(errShort)
+		c.Fail(errShort)
 		return
 	}
 	*p, c.buf = n, c.buf[size:]
@@ -104,103 +107,109 @@ func (c *codec) varint(p *int64) {
 // count reads or writes a length. A length read is never negative and never larger than the rest of the body,
 // because every element takes at least one byte. So a broken frame cannot cause an
 // allocation larger than itself.
-func (c *codec) count(n int) int {
+func (c *Codec) count(n int) int {
 	size := int64(n)
 	c.varint(&size)
-	if c.reading && (size < 0 || size > int64(len(c.buf))) {
-		c.fail(errShort)
+	if c.Reading && (size < 0 || size > int64(len(c.buf))) {
+		c.Fail(errShort)
 		return 0
 	}
 	return int(size)
 }
 
-func (c *codec) bytes(p *[]byte, l length) {
+// Bytes reads or writes bytes. They are not copied when they are read: they are part of the frame.
+func (c *Codec) Bytes(p *[]byte, l Length) {
 	n := c.count(len(*p))
-	if !c.reading {
+	if !c.Reading {
 		c.buf = append(c.buf, *p...)
 		return
 	}
-	if n > l.max {
-		c.fail(l.errorFor(n))
+	if n > l.Max {
+		c.Fail(l.errorFor(n))
 	}
 	if c.err == nil {
 		*p, c.buf = c.buf[:n:n], c.buf[n:]
 	}
 }
 
-// blob reads or writes bytes whose only limit is the size of the frame.
-func (c *codec) blob(p *[]byte) { c.bytes(p, length{"blob", maxUnbounded}) }
+// Blob reads or writes bytes whose only limit is the size of the frame.
+func (c *Codec) Blob(p *[]byte) { c.Bytes(p, Length{"blob", maxUnbounded}) }
 
-// text reads or writes a text for programs. A text that is too long is refused, never truncated.
-func (c *codec) text(p *string, l length) {
+// Text reads or writes a text for programs. A text that is too long is refused, never truncated.
+func (c *Codec) Text(p *string, l Length) {
 	n := c.count(len(*p))
-	if !c.reading {
+	if !c.Reading {
 		c.buf = append(c.buf, *p...)
 		return
 	}
-	if n > l.max {
-		c.fail(l.errorFor(n))
+	if n > l.Max {
+		c.Fail(l.errorFor(n))
 	}
 	if c.err == nil {
 		*p, c.buf = string(c.buf[:n]), c.buf[n:]
 	}
 }
 
-// humanText reads or writes a text for people, in UTF-8. It is truncated to l when written.
-func (c *codec) humanText(p *string, l length) {
-	if !c.reading {
+// HumanText reads or writes a text for people, in UTF-8. It is truncated to l when written.
+func (c *Codec) HumanText(p *string, l Length) {
+	if !c.Reading {
 		fit := l.truncate(*p)
-		c.text(&fit, l)
+		c.Text(&fit, l)
 		return
 	}
-	c.text(p, l)
+	c.Text(p, l)
 	if !utf8.ValidString(*p) {
-		c.fail(valueError(l.name + " that is no text"))
+		c.Fail(ValueError(l.Name + " that is no text"))
 	}
 }
 
-func (c *codec) word(p *string, name string)     { c.humanText(p, length{name, maxWord}) }
-func (c *codec) sentence(p *string, name string) { c.humanText(p, length{name, maxSentence}) }
+// Word is HumanText for a name of at most 256 bytes; name says what it is.
+func (c *Codec) Word(p *string, name string) { c.HumanText(p, Length{name, maxWord}) }
 
-func (c *codec) boolean(p *bool) {
+// Sentence is HumanText for a text of at most 4 KiB.
+func (c *Codec) Sentence(p *string, name string) { c.HumanText(p, Length{name, maxSentence}) }
+
+// Bool reads or writes a flag.
+func (c *Codec) Bool(p *bool) {
 	n := 0
 	if *p {
 		n = 1
 	}
-	c.num(&n, valueRange{"flag", 0, 1})
-	if c.reading {
+	c.Num(&n, Range{"flag", 0, 1})
+	if c.Reading {
 		*p = n != 0
 	}
 }
 
-func (c *codec) duration(p *time.Duration, name string) {
-	c.num64((*int64)(p), valueRange{name, 0, maxTime})
+// Duration reads or writes a duration of 0 to 73 years.
+func (c *Codec) Duration(p *time.Duration, name string) {
+	c.Num64((*int64)(p), Range{name, 0, maxTime})
 }
 
-// timestamp reads or writes a time in nanoseconds, without its zone. The zero time stays zero.
-func (c *codec) timestamp(p *time.Time, name string) {
+// Time reads or writes a time in nanoseconds, without its zone. The zero time stays zero.
+func (c *Codec) Time(p *time.Time, name string) {
 	n := int64(0)
 	if !p.IsZero() {
 		n = p.UnixNano()
 	}
-	c.num64(&n, valueRange{name, 0, math.MaxInt64})
-	if c.reading && n != 0 {
+	c.Num64(&n, Range{name, 0, math.MaxInt64})
+	if c.Reading && n != 0 {
 		*p = time.Unix(0, n)
 	}
 }
 
-// list reads or writes a list, calling each for every element. When reading, memory grows with the
+// List reads or writes a list, calling each for every element. When reading, memory grows with the
 // elements that have arrived (TRUST-30).
-func list[T any](c *codec, p *[]T, most length, each func(*codec, *T)) {
+func List[T any](c *Codec, p *[]T, most Length, each func(*Codec, *T)) {
 	n := c.count(len(*p))
-	if !c.reading {
+	if !c.Reading {
 		for i := range *p {
 			each(c, &(*p)[i])
 		}
 		return
 	}
-	if n > most.max {
-		c.fail(valueError(fmt.Sprintf("%d %s", n, most.name)))
+	if n > most.Max {
+		c.Fail(ValueError(fmt.Sprintf("%d %s", n, most.Name)))
 	}
 	if n > 0 && c.err == nil {
 		*p = make([]T, 0, min(n, initialCapacity))
@@ -211,28 +220,30 @@ func list[T any](c *codec, p *[]T, most length, each func(*codec, *T)) {
 	}
 }
 
-func (c *codec) nums(p *[]int, most length, each valueRange) {
-	list(c, p, most, func(c *codec, p *int) { c.num(p, each) })
+// Nums reads or writes a list of numbers.
+func (c *Codec) Nums(p *[]int, most Length, each Range) {
+	List(c, p, most, func(c *Codec, p *int) { c.Num(p, each) })
 }
 
-func (c *codec) texts(p *[]string, most length, each length) {
-	list(c, p, most, func(c *codec, p *string) { c.text(p, each) })
+// Texts reads or writes a list of texts for programs.
+func (c *Codec) Texts(p *[]string, most Length, each Length) {
+	List(c, p, most, func(c *Codec, p *string) { c.Text(p, each) })
 }
 
-// cpus reads or writes CPU numbers. Duplicates are refused.
-func (c *codec) cpus(p *[]int) {
-	c.nums(p, length{"CPUs", maxCPUs}, cpuRange)
-	if c.reading && len(*p) > 1 {
+// CPUs reads or writes CPU numbers. Duplicates are refused.
+func (c *Codec) CPUs(p *[]int) {
+	c.Nums(p, Length{"CPUs", maxCPUs}, cpuRange)
+	if c.Reading && len(*p) > 1 {
 		var seen cpuSet
 		c.requireUnique(&seen, *p)
 	}
 }
 
 // requireUnique adds cpus to seen, and fails if one of them is in it already.
-func (c *codec) requireUnique(seen *cpuSet, cpus []int) {
+func (c *Codec) requireUnique(seen *cpuSet, cpus []int) {
 	for _, cpu := range cpus {
 		if c.err == nil && !seen.add(cpu) {
-			c.fail(valueError(fmt.Sprintf("CPU %d twice", cpu)))
+			c.Fail(ValueError(fmt.Sprintf("CPU %d twice", cpu)))
 		}
 	}
 }

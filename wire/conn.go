@@ -445,7 +445,7 @@ func appendFrame(buf []byte, m Message) []byte {
 	start := len(buf)
 	c := newCodec(append(buf, make([]byte, binary.MaxVarintLen32)...), false)
 	defer c.free()
-	m.fields(c)
+	m.Fields(c)
 	body := c.buf[start+binary.MaxVarintLen32:]
 	buf = binary.AppendUvarint(c.buf[:start], uint64(len(body)))
 	return append(buf, body...)
@@ -454,7 +454,7 @@ func appendFrame(buf []byte, m Message) []byte {
 func decode(m Message, body []byte) error {
 	c := newCodec(body, true)
 	defer c.free()
-	m.fields(c)
+	m.Fields(c)
 	switch {
 	case c.err == nil && len(c.buf) == 0:
 		return nil

@@ -27,17 +27,17 @@ type ControlRequest struct {
 	Request job.ControlRequest
 }
 
-func (m *ControlRequest) fields(c *codec) {
-	c.text(&m.Ledger, length{"path", maxSentence})
-	c.text(&m.ID, markLength)
-	c.word((*string)(&m.Role), "right")
-	c.word((*string)(&m.Request.Job), "job")
-	c.num(&m.Request.Owner, uidOrAnyRange)
-	c.num(&m.Request.UID, uidRange)
-	c.word(&m.Request.User, "user")
-	c.word((*string)(&m.Request.Verb), "verb")
-	c.texts(&m.Request.Args, length{"words", 64}, nameLength)
-	c.timestamp(&m.Request.Since, "time")
+func (m *ControlRequest) Fields(c *Codec) {
+	c.Text(&m.Ledger, Length{"path", maxSentence})
+	c.Text(&m.ID, markLength)
+	c.Word((*string)(&m.Role), "right")
+	c.Word((*string)(&m.Request.Job), "job")
+	c.Num(&m.Request.Owner, uidOrAnyRange)
+	c.Num(&m.Request.UID, uidRange)
+	c.Word(&m.Request.User, "user")
+	c.Word((*string)(&m.Request.Verb), "verb")
+	c.Texts(&m.Request.Args, Length{"words", 64}, nameLength)
+	c.Time(&m.Request.Since, "time")
 }
 
 // ControlReply answers ControlRequest. If State is empty, the helper reports nothing: another helper of the job reports.
@@ -48,20 +48,20 @@ type ControlReply struct {
 	Ranks []job.NodeRankState
 }
 
-func (m *ControlReply) fields(c *codec) {
-	c.text(&m.ID, markLength)
-	c.word((*string)(&m.State), "state")
-	c.sentence(&m.Text, "text")
-	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).nodeRankState)
+func (m *ControlReply) Fields(c *Codec) {
+	c.Text(&m.ID, markLength)
+	c.Word((*string)(&m.State), "state")
+	c.Sentence(&m.Text, "text")
+	List(c, &m.Ranks, Length{"ranks", maxOnNode}, (*Codec).nodeRankState)
 }
 
-func (c *codec) nodeRankState(s *job.NodeRankState) {
-	c.word(&s.Node, "node")
+func (c *Codec) nodeRankState(s *job.NodeRankState) {
+	c.Word(&s.Node, "node")
 	c.rankState(&s.RankState)
 }
 
 // Truncate removes ranks that cannot be encoded, and those that do not fit into the message.
 func (m *ControlReply) Truncate() {
 	left, ranks := kindOf(m).MaxBody-2*maxSentence, maxOnNode
-	m.Ranks = sendable(m.Ranks, (*codec).nodeRankState, &left, &ranks)
+	m.Ranks = sendable(m.Ranks, (*Codec).nodeRankState, &left, &ranks)
 }

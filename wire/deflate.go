@@ -46,8 +46,8 @@ func (m *Fenced) FrameFor(nodes int) Frame {
 
 // deflated returns m with its blobs deflated, or m if that does not pay.
 func (m *Fenced) deflated() *Fenced {
-	c := codec{}
-	list(&c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
+	c := Codec{}
+	List(&c, &m.Blobs, Length{"blobs", maxBlobs}, (*Codec).Blob)
 	probe := c.buf[:min(len(c.buf), deflateSample)]
 	if !worthDeflating(len(probe), len(deflate(probe))) {
 		return m
@@ -110,8 +110,8 @@ func decodeBlobs(b []byte) (blobs [][]byte, err error) {
 	if n, _ := binary.Varint(b); n > maxBlobs {
 		return nil, fmt.Errorf("%d blobs", n)
 	}
-	c := codec{buf: b, reading: true}
-	list(&c, &blobs, length{"blobs", maxBlobs}, (*codec).blob)
+	c := Codec{buf: b, Reading: true}
+	List(&c, &blobs, Length{"blobs", maxBlobs}, (*Codec).Blob)
 	if c.err == nil && len(c.buf) > 0 {
 		c.err = fmt.Errorf("%d bytes too many", len(c.buf))
 	}

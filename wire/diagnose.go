@@ -32,42 +32,42 @@ type Diagnose struct {
 	Brief              bool   // examine only Dir, Program and the administrator's rules
 }
 
-func (m *Diagnose) fields(c *codec) {
-	c.text(&m.Dir, unboundedLength)
-	c.text(&m.Program, unboundedLength)
-	c.text(&m.Path, unboundedLength)
-	c.text(&m.Libraries, unboundedLength)
-	c.word(&m.Address, "address")
-	c.text(&m.Ledger, pathLength)
-	c.boolean(&m.Brief)
+func (m *Diagnose) Fields(c *Codec) {
+	c.Text(&m.Dir, unboundedLength)
+	c.Text(&m.Program, unboundedLength)
+	c.Text(&m.Path, unboundedLength)
+	c.Text(&m.Libraries, unboundedLength)
+	c.Word(&m.Address, "address")
+	c.Text(&m.Ledger, pathLength)
+	c.Bool(&m.Brief)
 }
 
 // Diagnosed answers Diagnose.
 type Diagnosed struct{ Diagnosis job.NodeDiagnosis }
 
-func (m *Diagnosed) fields(c *codec) { c.nodeDiagnosis(&m.Diagnosis) }
+func (m *Diagnosed) Fields(c *Codec) { c.nodeDiagnosis(&m.Diagnosis) }
 
-func (c *codec) nodeDiagnosis(e *job.NodeDiagnosis) {
-	c.timestamp(&e.Clock, "clock")
-	c.word(&e.Address, "address")
-	c.word(&e.Interface, "interface")
-	c.num(&e.MTU, sizeRange)
-	list(c, &e.OwnAddresses, length{"addresses", 64}, func(c *codec, p *string) { c.word(p, "address") })
-	c.sentence(&e.OwnNameErr, "error")
-	c.num(&e.Online, sizeRange)
-	list(c, &e.Limits, length{"limits", 64}, (*codec).rlimit)
-	c.num64(&e.Cgroup.Memory, limitOrNone)
-	c.num64(&e.Cgroup.Processes, limitOrNone)
+func (c *Codec) nodeDiagnosis(e *job.NodeDiagnosis) {
+	c.Time(&e.Clock, "clock")
+	c.Word(&e.Address, "address")
+	c.Word(&e.Interface, "interface")
+	c.Num(&e.MTU, SizeRange)
+	List(c, &e.OwnAddresses, Length{"addresses", 64}, func(c *Codec, p *string) { c.Word(p, "address") })
+	c.Sentence(&e.OwnNameErr, "error")
+	c.Num(&e.Online, SizeRange)
+	List(c, &e.Limits, Length{"limits", 64}, (*Codec).rlimit)
+	c.Num64(&e.Cgroup.Memory, limitOrNone)
+	c.Num64(&e.Cgroup.Processes, limitOrNone)
 	c.fileSystem(&e.DevShm)
-	list(c, &e.TempDirs, length{"folders", 64}, (*codec).fileSystem)
-	c.word(&e.Fabric, "device")
-	c.num(&e.MaxStartups, sizeRange)
-	c.num(&e.MaxSessions, sizeRange)
+	List(c, &e.TempDirs, Length{"folders", 64}, (*Codec).fileSystem)
+	c.Word(&e.Fabric, "device")
+	c.Num(&e.MaxStartups, SizeRange)
+	c.Num(&e.MaxSessions, SizeRange)
 	c.defect(&e.Dir)
 	c.defect(&e.Program)
-	c.sentence(&e.DirName, "folder")
-	c.sentence(&e.ProgramPath, "program")
-	c.sentence(&e.PMIOffer, "offer")
+	c.Sentence(&e.DirName, "folder")
+	c.Sentence(&e.ProgramPath, "program")
+	c.Sentence(&e.PMIOffer, "offer")
 	c.attributes(&e.Attributes)
 	c.adminRules(&e.Rules)
 	c.fileSystem(&e.Ledger)
@@ -76,25 +76,25 @@ func (c *codec) nodeDiagnosis(e *job.NodeDiagnosis) {
 	c.mpiLibrary(&e.MPILibrary)
 }
 
-func (c *codec) adminRules(r *job.AdminRules) {
-	c.sentence(&r.Forbidden, "reason")
-	c.boolean(&r.FileFault)
-	c.num(&r.MaxRanks, valueRange{"count", -1, 1e6})
+func (c *Codec) adminRules(r *job.AdminRules) {
+	c.Sentence(&r.Forbidden, "reason")
+	c.Bool(&r.FileFault)
+	c.Num(&r.MaxRanks, Range{"count", -1, 1e6})
 	c.warnings(&r.Warnings)
 }
 
-func (c *codec) mpiLibrary(l *job.MPILibrary) {
-	c.word(&l.Family, "library")
-	c.word(&l.File, "file")
-	c.boolean(&l.UCX)
+func (c *Codec) mpiLibrary(l *job.MPILibrary) {
+	c.Word(&l.Family, "library")
+	c.Word(&l.File, "file")
+	c.Bool(&l.UCX)
 }
 
 // OpenProbePort requests a port for the probes of other helpers.
 type OpenProbePort struct{ Address, Token string }
 
-func (m *OpenProbePort) fields(c *codec) {
-	c.word(&m.Address, "address")
-	c.word(&m.Token, "token")
+func (m *OpenProbePort) Fields(c *Codec) {
+	c.Word(&m.Address, "address")
+	c.Word(&m.Token, "token")
 }
 
 // ProbePortOpened answers OpenProbePort. If Port is 0, no port could be opened.
@@ -103,60 +103,60 @@ type ProbePortOpened struct {
 	Err  string
 }
 
-func (m *ProbePortOpened) fields(c *codec) {
-	c.num(&m.Port, valueRange{"port", 0, math.MaxUint16})
-	c.sentence(&m.Err, "error")
+func (m *ProbePortOpened) Fields(c *Codec) {
+	c.Num(&m.Port, Range{"port", 0, math.MaxUint16})
+	c.Sentence(&m.Err, "error")
 }
 
 // ProbePeers requests connections to the probe ports of other nodes.
 type ProbePeers struct{ Ports []ProbePort }
 
-func (m *ProbePeers) fields(c *codec) {
-	list(c, &m.Ports, length{"peers", maxPeers}, (*codec).probePort)
+func (m *ProbePeers) Fields(c *Codec) {
+	List(c, &m.Ports, Length{"peers", maxPeers}, (*Codec).probePort)
 }
 
 // A ProbePort is a port that the helper of another node opened.
 type ProbePort struct{ Node, Address, Token string }
 
-func (c *codec) probePort(p *ProbePort) {
-	c.word(&p.Node, "node")
-	c.word(&p.Address, "address")
-	c.word(&p.Token, "token")
+func (c *Codec) probePort(p *ProbePort) {
+	c.Word(&p.Node, "node")
+	c.Word(&p.Address, "address")
+	c.Word(&p.Token, "token")
 }
 
 // PeersProbed answers ProbePeers, with one result per port.
 type PeersProbed struct{ Probes []job.PeerProbe }
 
-func (m *PeersProbed) fields(c *codec) {
-	list(c, &m.Probes, length{"peers", maxPeers}, (*codec).peerProbe)
+func (m *PeersProbed) Fields(c *Codec) {
+	List(c, &m.Probes, Length{"peers", maxPeers}, (*Codec).peerProbe)
 }
 
 // maxPeers is the most peers that one helper probes.
 const maxPeers = 1 << 14
 
-func (c *codec) rlimit(l *job.Rlimit) {
-	c.word(&l.Name, "limit")
-	c.word(&l.Flag, "flag")
-	c.num64(&l.Soft, limitOrNone)
-	c.num64(&l.Hard, limitOrNone)
+func (c *Codec) rlimit(l *job.Rlimit) {
+	c.Word(&l.Name, "limit")
+	c.Word(&l.Flag, "flag")
+	c.Num64(&l.Soft, limitOrNone)
+	c.Num64(&l.Hard, limitOrNone)
 }
 
-func (c *codec) fileSystem(s *job.FileSystem) {
-	c.sentence(&s.Path, "folder")
-	c.num64(&s.Total, bytesRange)
-	c.num64(&s.Free, bytesRange)
-	c.boolean(&s.NoExec)
-	c.sentence(&s.Err, "error")
+func (c *Codec) fileSystem(s *job.FileSystem) {
+	c.Sentence(&s.Path, "folder")
+	c.Num64(&s.Total, BytesRange)
+	c.Num64(&s.Free, BytesRange)
+	c.Bool(&s.NoExec)
+	c.Sentence(&s.Err, "error")
 }
 
-func (c *codec) defect(d *job.Defect) {
-	c.word(&d.Code, "code")
-	c.sentence(&d.Text, "text")
-	c.sentence(&d.Remedy, "remedy")
+func (c *Codec) defect(d *job.Defect) {
+	c.Word(&d.Code, "code")
+	c.Sentence(&d.Text, "text")
+	c.Sentence(&d.Remedy, "remedy")
 }
 
-func (c *codec) peerProbe(p *job.PeerProbe) {
-	c.word(&p.Peer, "node")
-	c.word(&p.Stage, "stage")
-	c.sentence(&p.Err, "error")
+func (c *Codec) peerProbe(p *job.PeerProbe) {
+	c.Word(&p.Peer, "node")
+	c.Word(&p.Stage, "stage")
+	c.Sentence(&p.Err, "error")
 }

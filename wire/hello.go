@@ -23,12 +23,12 @@ type Hello struct {
 	PID     int
 }
 
-func (m *Hello) fields(c *codec) {
-	c.num(&m.Version, valueRange{"version", 0, math.MaxInt32})
-	c.word(&m.Build, "build")
-	c.word(&m.Release, "release")
-	c.word(&m.Host, "host name")
-	c.num(&m.PID, pidRange)
+func (m *Hello) Fields(c *Codec) {
+	c.Num(&m.Version, Range{"version", 0, math.MaxInt32})
+	c.Word(&m.Build, "build")
+	c.Word(&m.Release, "release")
+	c.Word(&m.Host, "host name")
+	c.Num(&m.PID, pidRange)
 }
 
 // NodeInfo describes the machine and its load.
@@ -37,7 +37,7 @@ type NodeInfo struct {
 	Err   string // why the machine could not be examined; if set, Probe is zero
 }
 
-func (m *NodeInfo) fields(c *codec) {
+func (m *NodeInfo) Fields(c *Codec) {
 	c.probe(&m.Probe)
-	c.sentence(&m.Err, "error")
+	c.Sentence(&m.Err, "error")
 }

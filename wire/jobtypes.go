@@ -13,182 +13,182 @@ import (
 
 // Encodings of types that occur in several messages.
 
-func (c *codec) env(e *job.Env) {
-	c.boolean(&e.Minimal)
-	c.texts(&e.DirVars, length{"texts", maxFromLauncher}, unboundedLength)
-	c.texts(&e.Set, length{"texts", maxFromLauncher}, unboundedLength)
-	c.texts(&e.Unset, length{"texts", maxFromLauncher}, unboundedLength)
+func (c *Codec) env(e *job.Env) {
+	c.Bool(&e.Minimal)
+	c.Texts(&e.DirVars, Length{"texts", maxFromLauncher}, unboundedLength)
+	c.Texts(&e.Set, Length{"texts", maxFromLauncher}, unboundedLength)
+	c.Texts(&e.Unset, Length{"texts", maxFromLauncher}, unboundedLength)
 }
 
-func (c *codec) app(a *job.App) {
-	c.texts(&a.Argv, length{"texts", maxFromLauncher}, unboundedLength)
-	c.text(&a.Dir, unboundedLength)
-	c.texts(&a.SearchBefore, length{"texts", maxFromLauncher}, unboundedLength)
-	c.texts(&a.SearchAfter, length{"texts", maxFromLauncher}, unboundedLength)
+func (c *Codec) app(a *job.App) {
+	c.Texts(&a.Argv, Length{"texts", maxFromLauncher}, unboundedLength)
+	c.Text(&a.Dir, unboundedLength)
+	c.Texts(&a.SearchBefore, Length{"texts", maxFromLauncher}, unboundedLength)
+	c.Texts(&a.SearchAfter, Length{"texts", maxFromLauncher}, unboundedLength)
 	c.env(&a.Env)
-	c.num(&a.GPUs, valueRange{"GPUs", -1, math.MaxInt32}) // -1: GPUs are hidden
-	c.text(&a.StagedFile, fileNameLength)
-	c.num(&a.N, sizeRange)
-	c.word((*string)(&a.PMIOffer), "offer")
+	c.Num(&a.GPUs, Range{"GPUs", -1, math.MaxInt32}) // -1: GPUs are hidden
+	c.Text(&a.StagedFile, fileNameLength)
+	c.Num(&a.N, SizeRange)
+	c.Word((*string)(&a.PMIOffer), "offer")
 }
 
-func (c *codec) command(p *spawn.Command) {
-	c.texts(&p.Argv, length{"texts", maxWords}, unboundedLength)
-	c.num(&p.Count, valueRange{"count", 1, maxFromLauncher})
-	list(c, &p.Info, length{"keys", maxPairs}, (*codec).pair)
-	c.texts(&p.Env, length{"variables", maxPairs}, unboundedLength)
-	c.require(len(p.Argv) > 0, "command without a program")
+func (c *Codec) command(p *spawn.Command) {
+	c.Texts(&p.Argv, Length{"texts", maxWords}, unboundedLength)
+	c.Num(&p.Count, Range{"count", 1, maxFromLauncher})
+	List(c, &p.Info, Length{"keys", maxPairs}, (*Codec).pair)
+	c.Texts(&p.Env, Length{"variables", maxPairs}, unboundedLength)
+	c.Require(len(p.Argv) > 0, "command without a program")
 }
 
-func (c *codec) pair(p *spawn.Pair) {
-	c.text(&p.Key, unboundedLength)
-	c.text(&p.Value, unboundedLength)
+func (c *Codec) pair(p *spawn.Pair) {
+	c.Text(&p.Key, unboundedLength)
+	c.Text(&p.Value, unboundedLength)
 }
 
-func (c *codec) rank(r *job.RankPlan) {
+func (c *Codec) rank(r *job.RankPlan) {
 	if r.RankResources == nil {
 		r.RankResources = new(job.RankResources)
 	}
-	c.num(&r.Rank, rankRange)
-	c.num(&r.Local, rankRange)
-	c.num(&r.App, sizeRange)
-	c.nums(&r.Slots, length{"slots", maxFromLauncher}, slotRange)
-	c.cpus(&r.ClaimedCPUs)
-	c.cpus(&r.CPUs)
-	c.nums(&r.Mems, length{"NUMA nodes", maxCPUs}, numaNodeRange)
-	c.word((*string)(&r.MemMode), "memory mode")
-	list(c, &r.GPUs, length{"GPUs", maxGPUs}, (*codec).gpu)
+	c.Num(&r.Rank, RankRange)
+	c.Num(&r.Local, RankRange)
+	c.Num(&r.App, SizeRange)
+	c.Nums(&r.Slots, Length{"slots", maxFromLauncher}, slotRange)
+	c.CPUs(&r.ClaimedCPUs)
+	c.CPUs(&r.CPUs)
+	c.Nums(&r.Mems, Length{"NUMA nodes", maxCPUs}, numaNodeRange)
+	c.Word((*string)(&r.MemMode), "memory mode")
+	List(c, &r.GPUs, Length{"GPUs", maxGPUs}, (*Codec).gpu)
 }
 
-func (c *codec) gpu(g *gpu.GPU) {
-	c.word((*string)(&g.Vendor), "vendor")
-	c.num(&g.Index, valueRange{"GPU", 0, maxGPUs - 1})
-	c.nums(&g.Tiles, length{"tiles", maxGPUs}, valueRange{"tile", 0, math.MaxUint16})
-	c.text(&g.Address, busAddressLength)
-	c.num(&g.NUMA, numaNodeOrNone)
-	c.word(&g.Driver, "driver")
+func (c *Codec) gpu(g *gpu.GPU) {
+	c.Word((*string)(&g.Vendor), "vendor")
+	c.Num(&g.Index, Range{"GPU", 0, maxGPUs - 1})
+	c.Nums(&g.Tiles, Length{"tiles", maxGPUs}, Range{"tile", 0, math.MaxUint16})
+	c.Text(&g.Address, busAddressLength)
+	c.Num(&g.NUMA, numaNodeOrNone)
+	c.Word(&g.Driver, "driver")
 }
 
-func (c *codec) exit(e *job.Exit) {
-	c.num(&e.Rank, rankRange)
-	c.num(&e.Code, codeRange)
-	c.num(&e.Signal, signalRange)
-	c.boolean(&e.Core)
-	c.boolean(&e.ToldToEnd)
-	c.num8((*int8)(&e.PMI), pmiStateRange)
+func (c *Codec) exit(e *job.Exit) {
+	c.Num(&e.Rank, RankRange)
+	c.Num(&e.Code, codeRange)
+	c.Num(&e.Signal, SignalRange)
+	c.Bool(&e.Core)
+	c.Bool(&e.ToldToEnd)
+	c.Num8((*int8)(&e.PMI), pmiStateRange)
 	c.usage(&e.Usage)
-	c.sentence(&e.Hint, "hint")
-	c.word(&e.MPILibrary, "library")
-	c.word((*string)(&e.PMIOffer), "offer")
-	c.num64(&e.StdinRead, valueRange{"input", -1, maxMemory})
-	c.num(&e.FinalizeBarrier, sizeRange)
-	c.word(&e.LibraryFault, "fault")
-	c.require(e.Code == 0 || e.Signal == 0, "code %d and signal %d", e.Code, e.Signal)
+	c.Sentence(&e.Hint, "hint")
+	c.Word(&e.MPILibrary, "library")
+	c.Word((*string)(&e.PMIOffer), "offer")
+	c.Num64(&e.StdinRead, Range{"input", -1, maxMemory})
+	c.Num(&e.FinalizeBarrier, SizeRange)
+	c.Word(&e.LibraryFault, "fault")
+	c.Require(e.Code == 0 || e.Signal == 0, "code %d and signal %d", e.Code, e.Signal)
 }
 
-func (c *codec) usage(u *job.Usage) {
-	c.duration(&u.Wall, "time")
-	c.duration(&u.User, "time")
-	c.duration(&u.System, "time")
-	c.num64(&u.MaxRSS, bytesRange)
-	c.num64(&u.InBlocks, blocksRange)
-	c.num64(&u.OutBlocks, blocksRange)
+func (c *Codec) usage(u *job.Usage) {
+	c.Duration(&u.Wall, "time")
+	c.Duration(&u.User, "time")
+	c.Duration(&u.System, "time")
+	c.Num64(&u.MaxRSS, BytesRange)
+	c.Num64(&u.InBlocks, blocksRange)
+	c.Num64(&u.OutBlocks, blocksRange)
 }
 
-func (c *codec) usageSample(s *job.UsageSample) {
-	c.duration(&s.CPU, "time")
-	c.num64(&s.Mem, bytesRange)
-	c.num64(&s.VMem, bytesRange)
+func (c *Codec) usageSample(s *job.UsageSample) {
+	c.Duration(&s.CPU, "time")
+	c.Num64(&s.Mem, BytesRange)
+	c.Num64(&s.VMem, BytesRange)
 }
 
-func (c *codec) rankUsageSample(s *job.RankUsageSample) {
-	c.num(&s.Rank, rankRange)
+func (c *Codec) rankUsageSample(s *job.RankUsageSample) {
+	c.Num(&s.Rank, RankRange)
 	c.usageSample(&s.UsageSample)
 }
 
-func (c *codec) orphan(o *job.OrphanUsage) {
-	c.num(&o.Rank, rankOrNone)
+func (c *Codec) orphan(o *job.OrphanUsage) {
+	c.Num(&o.Rank, RankOrNone)
 	c.usage(&o.Usage)
 }
 
 // leftover does not encode Node: it is the node that sends the message.
-func (c *codec) leftover(r *job.Leftover) {
-	c.word(&r.Kind, "kind")
-	c.text(&r.ID, length{"ID", maxWord + len("/dev/shm/")})
-	c.num64(&r.Bytes, bytesRange)
-	c.num(&r.Rank, rankOrNone)
-	c.word(&r.Err, "error")
+func (c *Codec) leftover(r *job.Leftover) {
+	c.Word(&r.Kind, "kind")
+	c.Text(&r.ID, Length{"ID", maxWord + len("/dev/shm/")})
+	c.Num64(&r.Bytes, BytesRange)
+	c.Num(&r.Rank, RankOrNone)
+	c.Word(&r.Err, "error")
 }
 
-func (c *codec) rankState(s *job.RankState) {
-	c.num(&s.Rank, rankRange)
-	c.num(&s.PID, pidRange)
-	c.word(&s.Phase, "life")
-	c.num8((*int8)(&s.PMI), pmiStateRange)
-	c.num(&s.Barrier, valueRange{"barrier", 0, 1 << 53})
-	c.word(&s.WaitsFor, "wait")
-	c.duration(&s.CPU, "time")
-	c.word(&s.WaitChannel, "wait channel")
-	c.word(&s.ProcState, "state")
-	c.humanText(&s.Stack, length{"stack", maxStack})
+func (c *Codec) rankState(s *job.RankState) {
+	c.Num(&s.Rank, RankRange)
+	c.Num(&s.PID, pidRange)
+	c.Word(&s.Phase, "life")
+	c.Num8((*int8)(&s.PMI), pmiStateRange)
+	c.Num(&s.Barrier, Range{"barrier", 0, 1 << 53})
+	c.Word(&s.WaitsFor, "wait")
+	c.Duration(&s.CPU, "time")
+	c.Word(&s.WaitChannel, "wait channel")
+	c.Word(&s.ProcState, "state")
+	c.HumanText(&s.Stack, Length{"stack", maxStack})
 }
 
-func (c *codec) softLimit(l *job.SoftLimit) {
-	c.num(&l.Resource, valueRange{"resource", 0, 63})
-	c.num64(&l.Soft, limitOrNone)
+func (c *Codec) softLimit(l *job.SoftLimit) {
+	c.Num(&l.Resource, Range{"resource", 0, 63})
+	c.Num64(&l.Soft, limitOrNone)
 }
 
-func (c *codec) kernelLimit(b *job.KernelLimit) {
-	c.word((*string)(&b.Resource), "limit")
-	c.num64(&b.Max, valueRange{"limit", 0, maxBound})
+func (c *Codec) kernelLimit(b *job.KernelLimit) {
+	c.Word((*string)(&b.Resource), "limit")
+	c.Num64(&b.Max, Range{"limit", 0, maxBound})
 }
 
-func (c *codec) core(p *pin.Core) {
-	c.nums(&p.CPUs, length{"CPUs", maxCPUs}, cpuRange)
-	c.nums(&p.Unusable, length{"CPUs", maxCPUs}, cpuRange)
-	c.num(&p.NUMA, numaNodeOrNone)
-	c.num(&p.Package, packageOrNone)
-	c.num(&p.L3, cacheOrNone)
-	c.num(&p.L2, cacheOrNone)
-	c.word((*string)(&p.Kind), "kind of core")
+func (c *Codec) core(p *pin.Core) {
+	c.Nums(&p.CPUs, Length{"CPUs", maxCPUs}, cpuRange)
+	c.Nums(&p.Unusable, Length{"CPUs", maxCPUs}, cpuRange)
+	c.Num(&p.NUMA, numaNodeOrNone)
+	c.Num(&p.Package, packageOrNone)
+	c.Num(&p.L3, cacheOrNone)
+	c.Num(&p.L2, cacheOrNone)
+	c.Word((*string)(&p.Kind), "kind of core")
 }
 
-func (c *codec) probe(p *job.Probe) {
-	c.word(&p.Hostname, "host name")
-	c.word(&p.Arch, "architecture")
-	c.word(&p.Kernel, "kernel")
-	c.word(&p.Identity, "identity")
-	list(c, &p.Topology.Cores, length{"cores", maxCores}, (*codec).core)
+func (c *Codec) probe(p *job.Probe) {
+	c.Word(&p.Hostname, "host name")
+	c.Word(&p.Arch, "architecture")
+	c.Word(&p.Kernel, "kernel")
+	c.Word(&p.Identity, "identity")
+	List(c, &p.Topology.Cores, Length{"cores", maxCores}, (*Codec).core)
 	c.load(&p.Load)
-	c.num64(&p.Memory.Total, bytesRange)
-	c.num64(&p.Memory.Available, bytesRange)
-	c.boolean(&p.Memory.HugePages.Probed)
-	c.num64(&p.Memory.HugePages.Size, bytesRange)
-	c.num64(&p.Memory.HugePages.Total, valueRange{"huge pages", 0, maxMemory})
-	c.num64(&p.Memory.HugePages.Free, valueRange{"huge pages", 0, maxMemory})
-	c.timestamp(&p.NodeTime, "clock")
-	c.word(&p.Model, "model")
-	list(c, &p.GPUs, length{"GPUs", maxGPUs}, (*codec).gpu)
-	c.num(&p.WithheldGPUs, valueRange{"withheld GPUs", 0, maxGPUs})
-	c.boolean(&p.Fabric)
-	c.num(&p.CPUQuota, valueRange{"quota", 0, maxCPUs})
-	c.word(&p.Holder, "process")
+	c.Num64(&p.Memory.Total, BytesRange)
+	c.Num64(&p.Memory.Available, BytesRange)
+	c.Bool(&p.Memory.HugePages.Probed)
+	c.Num64(&p.Memory.HugePages.Size, BytesRange)
+	c.Num64(&p.Memory.HugePages.Total, Range{"huge pages", 0, maxMemory})
+	c.Num64(&p.Memory.HugePages.Free, Range{"huge pages", 0, maxMemory})
+	c.Time(&p.NodeTime, "clock")
+	c.Word(&p.Model, "model")
+	List(c, &p.GPUs, Length{"GPUs", maxGPUs}, (*Codec).gpu)
+	c.Num(&p.WithheldGPUs, Range{"withheld GPUs", 0, maxGPUs})
+	c.Bool(&p.Fabric)
+	c.Num(&p.CPUQuota, Range{"quota", 0, maxCPUs})
+	c.Word(&p.Holder, "process")
 	c.requireUniqueDevices(p)
 }
 
-func (c *codec) attributes(t *job.Attributes) {
-	c.num(&t.Speed, valueRange{"MHz", 0, 1_000_000})
-	c.text((*string)(&t.SpeedQuality), labelLength)
-	c.texts(&t.Networks, length{"networks", job.MaxLabels}, labelLength)
-	c.num(&t.NetSpeed, valueRange{"Mb/s", 0, 100_000_000})
-	c.text(&t.CPUModel, labelLength)
-	c.texts(&t.GPUModels, length{"models", job.MaxLabels}, labelLength)
-	c.require(t.IsValidProbe(), "attributes that no probe finds")
+func (c *Codec) attributes(t *job.Attributes) {
+	c.Num(&t.Speed, Range{"MHz", 0, 1_000_000})
+	c.Text((*string)(&t.SpeedQuality), labelLength)
+	c.Texts(&t.Networks, Length{"networks", job.MaxLabels}, labelLength)
+	c.Num(&t.NetSpeed, Range{"Mb/s", 0, 100_000_000})
+	c.Text(&t.CPUModel, labelLength)
+	c.Texts(&t.GPUModels, Length{"models", job.MaxLabels}, labelLength)
+	c.Require(t.IsValidProbe(), "attributes that no probe finds")
 }
 
 // requireUniqueDevices fails if the machine has a CPU or a GPU twice.
-func (c *codec) requireUniqueDevices(p *job.Probe) {
-	if !c.reading {
+func (c *Codec) requireUniqueDevices(p *job.Probe) {
+	if !c.Reading {
 		return
 	}
 	var cpus cpuSet
@@ -198,73 +198,73 @@ func (c *codec) requireUniqueDevices(p *job.Probe) {
 	}
 	for i, g := range p.GPUs {
 		twice := slices.ContainsFunc(p.GPUs[:i], func(o gpu.GPU) bool { return o.Vendor == g.Vendor && o.Index == g.Index })
-		c.require(!twice, "GPU %d twice", g.Index)
+		c.Require(!twice, "GPU %d twice", g.Index)
 	}
 }
 
-func (c *codec) load(p *[3]float64) {
+func (c *Codec) load(p *[3]float64) {
 	for i := range p {
 		n := int64(math.Float64bits(p[i]))
 		c.varint(&n)
 		p[i] = math.Float64frombits(uint64(n))
-		if can := p[i] >= -1 && p[i] <= maxLoad; c.reading && !can {
-			c.fail(valueError(fmt.Sprintf("load %g", p[i])))
+		if can := p[i] >= -1 && p[i] <= maxLoad; c.Reading && !can {
+			c.Fail(ValueError(fmt.Sprintf("load %g", p[i])))
 		}
 	}
 }
 
-func (c *codec) claim(p *job.Claim) {
-	c.word((*string)(&p.Job), "job")
-	c.word((*string)(&p.ParentJob), "job")
-	c.num(&p.UID, uidRange)
-	c.word(&p.User, "user")
-	c.word(&p.LauncherHost, "host")
-	c.word(&p.Node, "node")
-	c.num(&p.Nodes, sizeRange)
-	c.num(&p.Size, sizeRange)
-	c.boolean(&p.Exclusive)
-	c.timestamp(&p.Since, "time")
-	c.sentence(&p.Command, "command")
-	c.word(&p.RM, "batch job")
-	c.word(&p.Class, "class")
-	c.word(&p.NodeSet, "node set")
-	c.num(&p.CPUsPerRank, sizeRange)
-	c.num(&p.ExactPerNode, sizeRange)
-	list(c, &p.Ranks, length{"claimed ranks", maxClaimedRanks - c.claimedRanks}, (*codec).claimedRank)
-	c.num(&p.PID, pidRange)
-	c.num(&p.LauncherPID, pidRange)
-	c.boolean(&p.Idle)
-	c.boolean(&p.Stopped)
-	c.boolean(&p.Movable)
-	c.word((*string)(&p.IdleReason), "reason")
-	c.boolean(&p.Shares)
+func (c *Codec) claim(p *job.Claim) {
+	c.Word((*string)(&p.Job), "job")
+	c.Word((*string)(&p.ParentJob), "job")
+	c.Num(&p.UID, uidRange)
+	c.Word(&p.User, "user")
+	c.Word(&p.LauncherHost, "host")
+	c.Word(&p.Node, "node")
+	c.Num(&p.Nodes, SizeRange)
+	c.Num(&p.Size, SizeRange)
+	c.Bool(&p.Exclusive)
+	c.Time(&p.Since, "time")
+	c.Sentence(&p.Command, "command")
+	c.Word(&p.RM, "batch job")
+	c.Word(&p.Class, "class")
+	c.Word(&p.NodeSet, "node set")
+	c.Num(&p.CPUsPerRank, SizeRange)
+	c.Num(&p.ExactPerNode, SizeRange)
+	List(c, &p.Ranks, Length{"claimed ranks", maxClaimedRanks - c.claimedRanks}, (*Codec).claimedRank)
+	c.Num(&p.PID, pidRange)
+	c.Num(&p.LauncherPID, pidRange)
+	c.Bool(&p.Idle)
+	c.Bool(&p.Stopped)
+	c.Bool(&p.Movable)
+	c.Word((*string)(&p.IdleReason), "reason")
+	c.Bool(&p.Shares)
 }
 
-func (c *codec) claimedRank(p *job.ClaimedRank) {
-	c.num(&p.Rank, rankRange)
-	c.cpus(&p.CPUs)
+func (c *Codec) claimedRank(p *job.ClaimedRank) {
+	c.Num(&p.Rank, RankRange)
+	c.CPUs(&p.CPUs)
 	c.claimedRanks, c.claimedCPUs = c.claimedRanks+1, c.claimedCPUs+len(p.CPUs)
-	c.require(c.claimedCPUs <= maxClaimedCPUs, "%d CPUs in claims", c.claimedCPUs)
-	c.texts(&p.GPUs, length{"addresses", maxGPUs}, busAddressLength)
+	c.Require(c.claimedCPUs <= maxClaimedCPUs, "%d CPUs in claims", c.claimedCPUs)
+	c.Texts(&p.GPUs, Length{"addresses", maxGPUs}, busAddressLength)
 }
 
-func (c *codec) ticket(p *job.Ticket) {
-	c.num64(&p.Number, ticketRange)
-	c.word((*string)(&p.Job), "job")
-	c.num(&p.UID, uidRange)
-	c.word(&p.User, "user")
-	c.word(&p.LauncherHost, "host")
-	c.num(&p.Size, sizeRange)
-	c.timestamp(&p.Since, "time")
-	c.sentence(&p.Summary, "summary")
-	c.num(&p.CPUs, sizeRange)
-	c.boolean(&p.Exclusive)
-	c.num(&p.PerNode, sizeRange)
-	c.boolean(&p.Shares)
-	c.text(&p.Nodes, pathLength)
-	c.num(&p.PID, pidRange)
-	c.num(&p.ExactPerNode, sizeRange)
-	c.word(&p.NodeSet, "node set")
-	c.num(&p.MaxSetDelay, sizeRange)
-	c.timestamp(&p.SetDelayEnd, "time")
+func (c *Codec) ticket(p *job.Ticket) {
+	c.Num64(&p.Number, ticketRange)
+	c.Word((*string)(&p.Job), "job")
+	c.Num(&p.UID, uidRange)
+	c.Word(&p.User, "user")
+	c.Word(&p.LauncherHost, "host")
+	c.Num(&p.Size, SizeRange)
+	c.Time(&p.Since, "time")
+	c.Sentence(&p.Summary, "summary")
+	c.Num(&p.CPUs, SizeRange)
+	c.Bool(&p.Exclusive)
+	c.Num(&p.PerNode, SizeRange)
+	c.Bool(&p.Shares)
+	c.Text(&p.Nodes, pathLength)
+	c.Num(&p.PID, pidRange)
+	c.Num(&p.ExactPerNode, SizeRange)
+	c.Word(&p.NodeSet, "node set")
+	c.Num(&p.MaxSetDelay, SizeRange)
+	c.Time(&p.SetDelayEnd, "time")
 }

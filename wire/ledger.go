@@ -25,11 +25,11 @@ type ListLedger struct {
 	MaxBytes int
 }
 
-func (m *ListLedger) fields(c *codec) {
-	c.text(&m.Ledger, pathLength)
-	c.word((*string)(&m.Job), "job")
-	c.num(&m.UID, uidRange)
-	c.num(&m.MaxBytes, sizeRange)
+func (m *ListLedger) Fields(c *Codec) {
+	c.Text(&m.Ledger, pathLength)
+	c.Word((*string)(&m.Job), "job")
+	c.Num(&m.UID, uidRange)
+	c.Num(&m.MaxBytes, SizeRange)
 }
 
 // LedgerListed answers ListLedger. If Err is set, the ledger cannot be read. If Notice is set, entries of some users were
@@ -45,14 +45,14 @@ type LedgerListed struct {
 	Notice  string
 }
 
-func (m *LedgerListed) fields(c *codec) {
-	c.text(&m.Path, pathLength)
-	c.num(&m.UID, uidRange)
-	list(c, &m.Claims, length{"claims", maxEntries}, (*codec).claim)
-	list(c, &m.Tickets, length{"tickets", maxEntries - len(m.Claims)}, (*codec).ticket)
-	list(c, &m.States, length{"ranks", maxOnNode}, (*codec).rankState)
-	c.sentence(&m.Err, "error")
-	c.sentence(&m.Notice, "notice")
+func (m *LedgerListed) Fields(c *Codec) {
+	c.Text(&m.Path, pathLength)
+	c.Num(&m.UID, uidRange)
+	List(c, &m.Claims, Length{"claims", maxEntries}, (*Codec).claim)
+	List(c, &m.Tickets, Length{"tickets", maxEntries - len(m.Claims)}, (*Codec).ticket)
+	List(c, &m.States, Length{"ranks", maxOnNode}, (*Codec).rankState)
+	c.Sentence(&m.Err, "error")
+	c.Sentence(&m.Notice, "notice")
 }
 
 // SignalJob sends a signal to the ranks that a job of user UID has on the node, if the sender is allowed to.
@@ -63,11 +63,11 @@ type SignalJob struct {
 	Signal int
 }
 
-func (m *SignalJob) fields(c *codec) {
-	c.text(&m.Ledger, pathLength)
-	c.word((*string)(&m.Job), "job")
-	c.num(&m.UID, uidRange)
-	c.num(&m.Signal, signalRange)
+func (m *SignalJob) Fields(c *Codec) {
+	c.Text(&m.Ledger, pathLength)
+	c.Word((*string)(&m.Job), "job")
+	c.Num(&m.UID, uidRange)
+	c.Num(&m.Signal, SignalRange)
 }
 
 // JobSignaled answers SignalJob with the number of ranks signaled, or the reason why none was.
@@ -76,9 +76,9 @@ type JobSignaled struct {
 	Err   string
 }
 
-func (m *JobSignaled) fields(c *codec) {
-	c.num(&m.Ranks, sizeRange)
-	c.sentence(&m.Err, "error")
+func (m *JobSignaled) Fields(c *Codec) {
+	c.Num(&m.Ranks, SizeRange)
+	c.Sentence(&m.Err, "error")
 }
 
 // Evict ends the processes that hold the claims and tickets of a job of user UID, and removes these (TRUST-19). If Processes
@@ -90,11 +90,11 @@ type Evict struct {
 	Processes bool
 }
 
-func (m *Evict) fields(c *codec) {
-	c.text(&m.Ledger, pathLength)
-	c.word((*string)(&m.Job), "job")
-	c.num(&m.UID, uidRange)
-	c.boolean(&m.Processes)
+func (m *Evict) Fields(c *Codec) {
+	c.Text(&m.Ledger, pathLength)
+	c.Word((*string)(&m.Job), "job")
+	c.Num(&m.UID, uidRange)
+	c.Bool(&m.Processes)
 }
 
 // Evicted answers Evict with a list of what was done, or an error. Incomplete means that some claims or tickets
@@ -105,8 +105,8 @@ type Evicted struct {
 	Err        string
 }
 
-func (m *Evicted) fields(c *codec) {
-	list(c, &m.Done, length{"actions", maxEntries}, func(c *codec, p *string) { c.sentence(p, "action") })
-	c.boolean(&m.Incomplete)
-	c.sentence(&m.Err, "error")
+func (m *Evicted) Fields(c *Codec) {
+	List(c, &m.Done, Length{"actions", maxEntries}, func(c *Codec, p *string) { c.Sentence(p, "action") })
+	c.Bool(&m.Incomplete)
+	c.Sentence(&m.Err, "error")
 }

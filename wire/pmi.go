@@ -68,11 +68,11 @@ type PMIReport struct {
 	Text  string // for people
 }
 
-func (m *PMIReport) fields(c *codec) {
-	c.num(&m.Rank, rankOrNone)
-	c.num((*int)(&m.Event), valueRange{"event", int64(PMIAborted), int64(PMIxWaits)})
-	c.num(&m.Code, codeRange)
-	c.sentence(&m.Text, "text")
+func (m *PMIReport) Fields(c *Codec) {
+	c.Num(&m.Rank, RankOrNone)
+	c.Num((*int)(&m.Event), Range{"event", int64(PMIAborted), int64(PMIxWaits)})
+	c.Num(&m.Code, codeRange)
+	c.Sentence(&m.Text, "text")
 }
 
 // Fence has the data that the ranks of one node put since the last fence. ID names the participants and
@@ -86,11 +86,11 @@ type Fence struct {
 	Joined bool
 }
 
-func (m *Fence) fields(c *codec) {
-	c.text(&m.ID, fenceIDLength)
-	c.blob(&m.Blob)
-	c.boolean(&m.Late)
-	c.boolean(&m.Joined)
+func (m *Fence) Fields(c *Codec) {
+	c.Text(&m.ID, fenceIDLength)
+	c.Blob(&m.Blob)
+	c.Bool(&m.Late)
+	c.Bool(&m.Joined)
 }
 
 // Fenced is the reply to Fence, with the data of each node. If Late is set, the fence was given up. Nodes that
@@ -105,13 +105,13 @@ type Fenced struct {
 	Late     bool
 }
 
-func (m *Fenced) fields(c *codec) {
-	c.text(&m.ID, fenceIDLength)
-	list(c, &m.Blobs, length{"blobs", maxBlobs}, (*codec).blob)
-	c.sentence(&m.Err, "error")
-	c.num(&m.Size, valueRange{"bytes", 0, maxUnbounded})
-	c.blob(&m.Deflated)
-	c.boolean(&m.Late)
+func (m *Fenced) Fields(c *Codec) {
+	c.Text(&m.ID, fenceIDLength)
+	List(c, &m.Blobs, Length{"blobs", maxBlobs}, (*Codec).Blob)
+	c.Sentence(&m.Err, "error")
+	c.Num(&m.Size, Range{"bytes", 0, maxUnbounded})
+	c.Blob(&m.Deflated)
+	c.Bool(&m.Late)
 }
 
 // NameRequest is a rank's request to the job's table of published names.
@@ -126,13 +126,13 @@ type NameRequest struct {
 	FirstReadOnly bool
 }
 
-func (m *NameRequest) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.num((*int)(&m.Op), valueRange{"operation", int64(Publish), int64(LookupWait)})
-	c.text(&m.Service, nameLength)
-	c.text(&m.Port, nameLength)
-	c.bytes(&m.Value, valueLength)
-	c.boolean(&m.FirstReadOnly)
+func (m *NameRequest) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Num((*int)(&m.Op), Range{"operation", int64(Publish), int64(LookupWait)})
+	c.Text(&m.Service, nameLength)
+	c.Text(&m.Port, nameLength)
+	c.Bytes(&m.Value, valueLength)
+	c.Bool(&m.FirstReadOnly)
 }
 
 // NameReply answers NameRequest: OK says whether the name was published, found or removed. With FirstReadOnly the name has been
@@ -145,20 +145,20 @@ type NameReply struct {
 	FirstReadOnly bool
 }
 
-func (m *NameReply) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.boolean(&m.OK)
-	c.text(&m.Port, nameLength)
-	c.sentence(&m.Err, "error")
-	c.bytes(&m.Value, valueLength)
-	c.boolean(&m.FirstReadOnly)
+func (m *NameReply) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Bool(&m.OK)
+	c.Text(&m.Port, nameLength)
+	c.Sentence(&m.Err, "error")
+	c.Bytes(&m.Value, valueLength)
+	c.Bool(&m.FirstReadOnly)
 }
 
 // NamePublished reports that a name is published that the node looked up with LookupWait. Another rank
 // may take it first.
 type NamePublished struct{ Service string }
 
-func (m *NamePublished) fields(c *codec) { c.text(&m.Service, nameLength) }
+func (m *NamePublished) Fields(c *Codec) { c.Text(&m.Service, nameLength) }
 
 // Spawn requests more ranks for one of the node's ranks. ID is chosen by the helper and repeated in the
 // answer. Fault is why the request cannot be carried out, if the helper failed to read a file named in
@@ -169,14 +169,14 @@ type Spawn struct {
 	Fault   string
 }
 
-func (m *Spawn) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.word(&m.Request.Group, "group")
-	c.num(&m.Request.Rank, rankRange)
-	c.boolean(&m.Request.PMIx)
-	list(c, &m.Request.Commands, length{"commands", maxPairs}, (*codec).command)
-	list(c, &m.Request.Preputs, length{"preputs", maxPairs}, (*codec).pair)
-	c.sentence(&m.Fault, "fault")
+func (m *Spawn) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Word(&m.Request.Group, "group")
+	c.Num(&m.Request.Rank, RankRange)
+	c.Bool(&m.Request.PMIx)
+	List(c, &m.Request.Commands, Length{"commands", maxPairs}, (*Codec).command)
+	List(c, &m.Request.Preputs, Length{"preputs", maxPairs}, (*Codec).pair)
+	c.Sentence(&m.Fault, "fault")
 }
 
 // Spawned answers Spawn when all new ranks run, or says why none does. Full means that too few slots are free.
@@ -189,12 +189,12 @@ type Spawned struct {
 	Full  bool
 }
 
-func (m *Spawned) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.word(&m.Group, "group")
-	c.nums(&m.Codes, length{"codes", maxFromLauncher}, valueRange{"code", math.MinInt32, math.MaxInt32})
-	c.sentence(&m.Err, "error")
-	c.boolean(&m.Full)
+func (m *Spawned) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Word(&m.Group, "group")
+	c.Nums(&m.Codes, Length{"codes", maxFromLauncher}, Range{"code", math.MinInt32, math.MaxInt32})
+	c.Sentence(&m.Err, "error")
+	c.Bool(&m.Full)
 }
 
 // RankMapRequest asks on which nodes the ranks of a group are. A helper sends it once for each group if it has PMIx clients
@@ -205,9 +205,9 @@ type RankMapRequest struct {
 	Group string
 }
 
-func (m *RankMapRequest) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.word(&m.Group, "group")
+func (m *RankMapRequest) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Word(&m.Group, "group")
 }
 
 // RankMap answers RankMapRequest. Nodes are the names of the group's nodes, as the user wrote them. NodeOfRank has an index
@@ -222,19 +222,19 @@ type RankMap struct {
 	EarlierRanks []int
 }
 
-func (m *RankMap) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.word(&m.Group, "group")
-	c.texts(&m.Nodes, length{"names", maxFromLauncher}, nameLength)
-	c.nums(&m.NodeOfRank, length{"sizes", maxFromLauncher}, sizeRange)
-	c.nums(&m.AppSizes, length{"app contexts", maxFromLauncher}, sizeRange)
-	c.nums(&m.EarlierRanks, length{"nodes", maxFromLauncher}, rankRange)
+func (m *RankMap) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Word(&m.Group, "group")
+	c.Texts(&m.Nodes, Length{"names", maxFromLauncher}, nameLength)
+	c.Nums(&m.NodeOfRank, Length{"sizes", maxFromLauncher}, SizeRange)
+	c.Nums(&m.AppSizes, Length{"app contexts", maxFromLauncher}, SizeRange)
+	c.Nums(&m.EarlierRanks, Length{"nodes", maxFromLauncher}, RankRange)
 }
 
 // GroupEnded reports that a group has ended which has no ranks on the node, and which the node asked for in a RankMapRequest.
 type GroupEnded struct{ Group string }
 
-func (m *GroupEnded) fields(c *codec) { c.word(&m.Group, "group") }
+func (m *GroupEnded) Fields(c *Codec) { c.Word(&m.Group, "group") }
 
 // MaxFetched is the most bytes that a rank may commit for other ranks.
 const MaxFetched = 16 << 20
@@ -250,12 +250,12 @@ type Fetch struct {
 	Timeout int
 }
 
-func (m *Fetch) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.word(&m.Group, "group")
-	c.num(&m.Rank, rankRange)
-	c.text(&m.Key, keyLength)
-	c.num(&m.Timeout, valueRange{"timeout", 0, math.MaxInt32})
+func (m *Fetch) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Word(&m.Group, "group")
+	c.Num(&m.Rank, RankRange)
+	c.Text(&m.Key, keyLength)
+	c.Num(&m.Timeout, Range{"timeout", 0, math.MaxInt32})
 }
 
 // Fetched answers Fetch. If Found is false, the rank did not commit the key within the timeout.
@@ -267,11 +267,11 @@ type Fetched struct {
 	Err   string
 }
 
-func (m *Fetched) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.boolean(&m.Found)
-	c.bytes(&m.Data, length{"data", MaxFetched})
-	c.sentence(&m.Err, "error")
+func (m *Fetched) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Bool(&m.Found)
+	c.Bytes(&m.Data, Length{"data", MaxFetched})
+	c.Sentence(&m.Err, "error")
 }
 
 // Notify distributes a PMIx event. To are the participants that may receive it, encoded as in pmiserver/fence;
@@ -286,13 +286,13 @@ type Notify struct {
 	Infos []byte
 }
 
-func (m *Notify) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.word(&m.Group, "group")
-	c.num(&m.Rank, rankRange)
-	c.num(&m.Code, valueRange{"code", math.MinInt32, math.MaxInt32})
-	c.text(&m.To, length{"members", 128 << 10})
-	c.bytes(&m.Infos, length{"infos", 64 << 10})
+func (m *Notify) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Word(&m.Group, "group")
+	c.Num(&m.Rank, RankRange)
+	c.Num(&m.Code, Range{"code", math.MinInt32, math.MaxInt32})
+	c.Text(&m.To, Length{"members", 128 << 10})
+	c.Bytes(&m.Infos, Length{"infos", 64 << 10})
 }
 
 // FailedRanks has all ranks of a group that have failed so far, while the others go on (job.EndPolicy.KeepAll).
@@ -301,15 +301,15 @@ type FailedRanks struct {
 	Ranks []int // in the group, in the order in which they ended
 }
 
-func (m *FailedRanks) fields(c *codec) {
-	c.word(&m.Group, "group")
-	c.nums(&m.Ranks, length{"ranks", maxFromLauncher}, rankRange)
+func (m *FailedRanks) Fields(c *Codec) {
+	c.Word(&m.Group, "group")
+	c.Nums(&m.Ranks, Length{"ranks", maxFromLauncher}, RankRange)
 }
 
 // Notified answers Notify.
 type Notified struct{ ID int }
 
-func (m *Notified) fields(c *codec) { c.num(&m.ID, requestIDRange) }
+func (m *Notified) Fields(c *Codec) { c.Num(&m.ID, RequestIDRange) }
 
 // MaxHelpTopic is the longest topic and the longest file name, in bytes, that ShowHelp may have.
 const MaxHelpTopic = 511
@@ -323,11 +323,11 @@ type ShowHelp struct {
 	File, Topic string
 }
 
-func (m *ShowHelp) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.num(&m.Rank, rankRange)
-	c.text(&m.File, length{"file", MaxHelpTopic})
-	c.text(&m.Topic, length{"name", MaxHelpTopic})
+func (m *ShowHelp) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Num(&m.Rank, RankRange)
+	c.Text(&m.File, Length{"file", MaxHelpTopic})
+	c.Text(&m.Topic, Length{"name", MaxHelpTopic})
 }
 
 // ShowHelpReply answers ShowHelp. AlreadyShown means that the text was printed before; mpiexec only counts the repetition.
@@ -336,7 +336,7 @@ type ShowHelpReply struct {
 	AlreadyShown bool
 }
 
-func (m *ShowHelpReply) fields(c *codec) {
-	c.num(&m.ID, requestIDRange)
-	c.boolean(&m.AlreadyShown)
+func (m *ShowHelpReply) Fields(c *Codec) {
+	c.Num(&m.ID, RequestIDRange)
+	c.Bool(&m.AlreadyShown)
 }

@@ -24,12 +24,12 @@ type Prepare struct {
 	Claim       Claim
 }
 
-func (m *Prepare) fields(c *codec) {
-	c.word((*string)(&m.Job), "job")
+func (m *Prepare) Fields(c *Codec) {
+	c.Word((*string)(&m.Job), "job")
 	m.Group.fields(c)
 	m.Node.fields(c)
-	list(c, &m.Apps, length{"app contexts", maxFromLauncher}, (*codec).app)
-	list(c, &m.Ranks, length{"ranks", maxFromLauncher}, (*codec).rank)
+	List(c, &m.Apps, Length{"app contexts", maxFromLauncher}, (*Codec).app)
+	List(c, &m.Ranks, Length{"ranks", maxFromLauncher}, (*Codec).rank)
 	m.Process.fields(c)
 	m.Streams.fields(c)
 	m.PMI.fields(c)
@@ -39,13 +39,13 @@ func (m *Prepare) fields(c *codec) {
 }
 
 // checkRanks refuses ranks that have no program or do not belong to the group.
-func (m *Prepare) checkRanks(c *codec) {
+func (m *Prepare) checkRanks(c *Codec) {
 	for i := range m.Apps {
-		c.require(len(m.Apps[i].Argv) > 0, "app context %d without a program", i)
+		c.Require(len(m.Apps[i].Argv) > 0, "app context %d without a program", i)
 	}
 	for _, r := range m.Ranks {
-		c.require(r.App < len(m.Apps), "app context %d", r.App)
-		c.require(r.Rank < m.Group.Size, "rank %d of %d", r.Rank, m.Group.Size)
+		c.Require(r.App < len(m.Apps), "app context %d", r.App)
+		c.Require(r.Rank < m.Group.Size, "rank %d of %d", r.Rank, m.Group.Size)
 	}
 }
 
@@ -61,15 +61,15 @@ type Group struct {
 	NodeCount  int    // number of nodes that have some of the ranks
 }
 
-func (g *Group) fields(c *codec) {
-	c.word(&g.Name, "group")
-	c.num(&g.Number, sizeRange)
-	c.word(&g.Parent, "parent")
-	c.num(&g.ParentRank, rankRange)
-	c.boolean(&g.PMIx)
-	c.num(&g.First, rankRange)
-	c.num(&g.Size, sizeRange)
-	c.num(&g.NodeCount, sizeRange)
+func (g *Group) fields(c *Codec) {
+	c.Word(&g.Name, "group")
+	c.Num(&g.Number, SizeRange)
+	c.Word(&g.Parent, "parent")
+	c.Num(&g.ParentRank, RankRange)
+	c.Bool(&g.PMIx)
+	c.Num(&g.First, RankRange)
+	c.Num(&g.Size, SizeRange)
+	c.Num(&g.NodeCount, SizeRange)
 }
 
 // A GroupNode describes a node's part in a group.
@@ -84,15 +84,15 @@ type GroupNode struct {
 	EarlierRanks  int    // ranks on the node of groups with lower numbers
 }
 
-func (n *GroupNode) fields(c *codec) {
-	c.num(&n.Index, sizeRange)
-	c.boolean(&n.OnlyNode)
-	c.boolean(&n.SharedMachine)
-	c.word(&n.Name, "name")
-	c.word(&n.Address, "address")
-	c.word(&n.Interface, "interface")
-	c.num(&n.Slots, sizeRange)
-	c.num(&n.EarlierRanks, rankRange)
+func (n *GroupNode) fields(c *Codec) {
+	c.Num(&n.Index, SizeRange)
+	c.Bool(&n.OnlyNode)
+	c.Bool(&n.SharedMachine)
+	c.Word(&n.Name, "name")
+	c.Word(&n.Address, "address")
+	c.Word(&n.Interface, "interface")
+	c.Num(&n.Slots, SizeRange)
+	c.Num(&n.EarlierRanks, RankRange)
 }
 
 // A Process describes what each rank's process inherits, in addition to its App.
@@ -107,15 +107,15 @@ type Process struct {
 	BindingUnspecified bool              // no option or file says how ranks are bound
 }
 
-func (p *Process) fields(c *codec) {
+func (p *Process) fields(c *Codec) {
 	c.env(&p.BaseEnv)
-	c.texts(&p.Compat, length{"names", 64}, nameLength)
-	c.num(&p.Umask, valueRange{"umask", -1, 0o777})
-	list(c, &p.SoftLimits, length{"limits", 64}, (*codec).softLimit)
-	list(c, &p.KernelLimits, length{"limits", 64}, (*codec).kernelLimit)
-	c.word((*string)(&p.OMPPlaces), "places")
-	c.boolean(&p.BindingRequired)
-	c.boolean(&p.BindingUnspecified)
+	c.Texts(&p.Compat, Length{"names", 64}, nameLength)
+	c.Num(&p.Umask, Range{"umask", -1, 0o777})
+	List(c, &p.SoftLimits, Length{"limits", 64}, (*Codec).softLimit)
+	List(c, &p.KernelLimits, Length{"limits", 64}, (*Codec).kernelLimit)
+	c.Word((*string)(&p.OMPPlaces), "places")
+	c.Bool(&p.BindingRequired)
+	c.Bool(&p.BindingUnspecified)
 }
 
 // Streams describes the standard streams of the node's ranks.
@@ -127,13 +127,13 @@ type Streams struct {
 	Rows, Cols  int   // size of the terminal; 0: unknown
 }
 
-func (s *Streams) fields(c *codec) {
-	c.nums(&s.Stdin, length{"ranks", maxFromLauncher}, rankRange)
-	c.num(&s.Window, bytesRange)
-	c.boolean(&s.MergeStderr)
-	c.nums(&s.PTY, length{"ranks", maxFromLauncher}, rankRange)
-	c.num(&s.Rows, terminalSizeRange)
-	c.num(&s.Cols, terminalSizeRange)
+func (s *Streams) fields(c *Codec) {
+	c.Nums(&s.Stdin, Length{"ranks", maxFromLauncher}, RankRange)
+	c.Num(&s.Window, BytesRange)
+	c.Bool(&s.MergeStderr)
+	c.Nums(&s.PTY, Length{"ranks", maxFromLauncher}, RankRange)
+	c.Num(&s.Rows, terminalSizeRange)
+	c.Num(&s.Cols, terminalSizeRange)
 }
 
 // A PMISetup is the configuration of the PMI server for the group's ranks on the node.
@@ -149,16 +149,16 @@ type PMISetup struct {
 	Token        string       // authenticates ranks to their PMIx server (PMIX-19); the same on all nodes
 }
 
-func (p *PMISetup) fields(c *codec) {
-	c.text(&p.Mapping, unboundedLength)
-	c.num(&p.Universe, sizeRange)
-	c.num(&p.Slots, sizeRange)
-	c.boolean(&p.NoFabric)
-	c.boolean(&p.ExplainOffer)
-	list(c, &p.Preputs, length{"preputs", maxFromLauncher}, (*codec).pair)
-	c.boolean(&p.Port)
-	c.boolean(&p.Trace)
-	c.word(&p.Token, "token")
+func (p *PMISetup) fields(c *Codec) {
+	c.Text(&p.Mapping, unboundedLength)
+	c.Num(&p.Universe, SizeRange)
+	c.Num(&p.Slots, SizeRange)
+	c.Bool(&p.NoFabric)
+	c.Bool(&p.ExplainOffer)
+	List(c, &p.Preputs, Length{"preputs", maxFromLauncher}, (*Codec).pair)
+	c.Bool(&p.Port)
+	c.Bool(&p.Trace)
+	c.Word(&p.Token, "token")
 }
 
 // Supervision says what is reported about running ranks, and how they end.
@@ -178,20 +178,20 @@ type Supervision struct {
 	Silence           time.Duration // how long the connection may be silent before the job ends
 }
 
-func (s *Supervision) fields(c *codec) {
-	c.boolean(&s.ReportBindings)
-	c.boolean(&s.SampleSmallRanks)
-	c.boolean(&s.SampleUsage)
-	c.boolean(&s.SampleOften)
-	c.boolean(&s.ProcessOnly)
-	c.boolean(&s.KeepAll)
-	c.boolean(&s.LeaveChildren)
-	c.boolean(&s.KeepSessions)
-	c.word(&s.CleanIPC, "value of --clean-ipc")
-	c.boolean(&s.BatchStarted)
-	c.boolean(&s.BatchSignalsRanks)
-	c.duration(&s.Grace, "grace")
-	c.duration(&s.Silence, "silence")
+func (s *Supervision) fields(c *Codec) {
+	c.Bool(&s.ReportBindings)
+	c.Bool(&s.SampleSmallRanks)
+	c.Bool(&s.SampleUsage)
+	c.Bool(&s.SampleOften)
+	c.Bool(&s.ProcessOnly)
+	c.Bool(&s.KeepAll)
+	c.Bool(&s.LeaveChildren)
+	c.Bool(&s.KeepSessions)
+	c.Word(&s.CleanIPC, "value of --clean-ipc")
+	c.Bool(&s.BatchStarted)
+	c.Bool(&s.BatchSignalsRanks)
+	c.Duration(&s.Grace, "grace")
+	c.Duration(&s.Silence, "silence")
 }
 
 // A Claim says what to enter into the node's ledger, and which claims of others are allowed beside it. For a
@@ -205,11 +205,11 @@ type Claim struct {
 	KeepUntilBye  bool      // keep the claim until Bye or NextAttempt, even if all ranks have ended: another attempt may follow
 }
 
-func (p *Claim) fields(c *codec) {
+func (p *Claim) fields(c *Codec) {
 	c.claim(&p.Entry)
-	c.text(&p.Ledger, pathLength)
-	c.text(&p.ClusterLedger, pathLength)
-	c.num(&p.MaxProcs, valueRange{"limit of processes", math.MinInt32, math.MaxInt32})
-	c.boolean(&p.IgnoreOthers)
-	c.boolean(&p.KeepUntilBye)
+	c.Text(&p.Ledger, pathLength)
+	c.Text(&p.ClusterLedger, pathLength)
+	c.Num(&p.MaxProcs, Range{"limit of processes", math.MinInt32, math.MaxInt32})
+	c.Bool(&p.IgnoreOthers)
+	c.Bool(&p.KeepUntilBye)
 }

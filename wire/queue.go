@@ -45,9 +45,9 @@ type LockDecision struct {
 	LocalOnly bool
 }
 
-func (m *LockDecision) fields(c *codec) {
-	c.text(&m.Ledger, pathLength)
-	c.boolean(&m.LocalOnly)
+func (m *LockDecision) Fields(c *Codec) {
+	c.Text(&m.Ledger, pathLength)
+	c.Bool(&m.LocalOnly)
 }
 
 // DecisionLocked grants the decision lock. Ahead is the number of requests in the queue before this
@@ -57,15 +57,15 @@ type DecisionLocked struct {
 	Notice string
 }
 
-func (m *DecisionLocked) fields(c *codec) {
-	c.num(&m.Ahead, sizeRange)
-	c.sentence(&m.Notice, "notice")
+func (m *DecisionLocked) Fields(c *Codec) {
+	c.Num(&m.Ahead, SizeRange)
+	c.Sentence(&m.Notice, "notice")
 }
 
 // UnlockDecision releases the decision lock.
 type UnlockDecision struct{}
 
-func (m *UnlockDecision) fields(*codec) {}
+func (m *UnlockDecision) Fields(*Codec) {}
 
 // Enqueue puts a request into the queue. It goes to the helper of the queue host. The place is
 // lost when the connection ends, or when no Ping arrives for PingTimeout.
@@ -74,8 +74,8 @@ type Enqueue struct {
 	Ticket job.Ticket
 }
 
-func (m *Enqueue) fields(c *codec) {
-	c.text(&m.Ledger, pathLength)
+func (m *Enqueue) Fields(c *Codec) {
+	c.Text(&m.Ledger, pathLength)
 	c.ticket(&m.Ticket)
 }
 
@@ -88,11 +88,11 @@ type QueuePosition struct {
 	Head         job.Ticket // the first of the requests ahead; zero if Ahead is 0
 }
 
-func (m *QueuePosition) fields(c *codec) {
-	c.num(&m.Ahead, sizeRange)
-	c.num(&m.Total, sizeRange)
-	c.sentence(&m.Err, "error")
-	c.sentence(&m.EvictedBy, "user")
+func (m *QueuePosition) Fields(c *Codec) {
+	c.Num(&m.Ahead, SizeRange)
+	c.Num(&m.Total, SizeRange)
+	c.Sentence(&m.Err, "error")
+	c.Sentence(&m.EvictedBy, "user")
 	c.ticket(&m.Head)
 }
 
@@ -103,29 +103,29 @@ type Overtake struct {
 	Number int64 // number of that ticket; 0: all tickets of the user
 }
 
-func (m *Overtake) fields(c *codec) {
-	c.num(&m.UID, uidRange)
-	c.num64(&m.Number, ticketRange)
+func (m *Overtake) Fields(c *Codec) {
+	c.Num(&m.UID, uidRange)
+	c.Num64(&m.Number, ticketRange)
 }
 
 // Dequeue gives up the place in the queue.
 type Dequeue struct{}
 
-func (m *Dequeue) fields(*codec) {}
+func (m *Dequeue) Fields(*Codec) {}
 
 // WatchClaims requests ClaimsChanged whenever a claim on the node is made or removed.
 type WatchClaims struct{ Ledger string }
 
-func (m *WatchClaims) fields(c *codec) { c.text(&m.Ledger, pathLength) }
+func (m *WatchClaims) Fields(c *Codec) { c.Text(&m.Ledger, pathLength) }
 
 // ClaimsChanged is sent after WatchClaims, once per change.
 type ClaimsChanged struct{}
 
-func (m *ClaimsChanged) fields(*codec) {}
+func (m *ClaimsChanged) Fields(*Codec) {}
 
 // Ping has no answer. It shows a helper that keeps a place in the queue that mpiexec still
 // waits (a stopped mpiexec must not stop all others). From a helper it makes sure that a dead connection is
 // noticed.
 type Ping struct{}
 
-func (m *Ping) fields(*codec) {}
+func (m *Ping) Fields(*Codec) {}

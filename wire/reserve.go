@@ -27,25 +27,25 @@ Messages that collect the data for a plan, and reserve what it uses. Prepare is 
 // either (TRUST-6).
 type WriteMark struct{ Tag, Mark string }
 
-func (m *WriteMark) fields(c *codec) {
-	c.text(&m.Tag, markLength)
-	c.text(&m.Mark, markLength)
+func (m *WriteMark) Fields(c *Codec) {
+	c.Text(&m.Tag, markLength)
+	c.Text(&m.Mark, markLength)
 }
 
 // MarkWritten answers WriteMark. Err is why the mark could not be written; empty: it was.
 type MarkWritten struct{ Err string }
 
-func (m *MarkWritten) fields(c *codec) { c.sentence(&m.Err, "error") }
+func (m *MarkWritten) Fields(c *Codec) { c.Sentence(&m.Err, "error") }
 
 // ReadMarks requests all marks that were written under a tag.
 type ReadMarks struct{ Tag string }
 
-func (m *ReadMarks) fields(c *codec) { c.text(&m.Tag, markLength) }
+func (m *ReadMarks) Fields(c *Codec) { c.Text(&m.Tag, markLength) }
 
 // MarksRead answers ReadMarks.
 type MarksRead struct{ Marks []string }
 
-func (m *MarksRead) fields(c *codec) { c.texts(&m.Marks, length{"words", MaxMarks}, markLength) }
+func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"words", MaxMarks}, markLength) }
 
 // Survey requests the claims of running jobs on the node. Claims of ParentJob and of the jobs that contain it
 // do not count, nor do those of OwnJob.
@@ -61,13 +61,13 @@ type Survey struct {
 	WantAttributes bool // Attributes are wanted (which-hosts.md 2.1)
 }
 
-func (m *Survey) fields(c *codec) {
-	c.text(&m.Ledger, pathLength)
-	c.word((*string)(&m.ParentJob), "job")
-	c.word((*string)(&m.OwnJob), "job")
-	c.nums(&m.IgnoredUsers, length{"uids", maxEntries}, uidRange)
-	c.word(&m.RM, "batch job")
-	c.boolean(&m.WantAttributes)
+func (m *Survey) Fields(c *Codec) {
+	c.Text(&m.Ledger, pathLength)
+	c.Word((*string)(&m.ParentJob), "job")
+	c.Word((*string)(&m.OwnJob), "job")
+	c.Nums(&m.IgnoredUsers, Length{"uids", maxEntries}, uidRange)
+	c.Word(&m.RM, "batch job")
+	c.Bool(&m.WantAttributes)
 }
 
 // Surveyed answers Survey. InParentJob confirms that ParentJob runs on this node and has claimed
@@ -87,37 +87,37 @@ type Surveyed struct {
 	Warnings         []string
 }
 
-func (m *Surveyed) fields(c *codec) {
-	c.boolean(&m.InParentJob)
-	c.sentence(&m.Forbidden, "reason")
-	c.boolean(&m.Limited)
-	c.num(&m.MaxRanks, countRange)
+func (m *Surveyed) Fields(c *Codec) {
+	c.Bool(&m.InParentJob)
+	c.Sentence(&m.Forbidden, "reason")
+	c.Bool(&m.Limited)
+	c.Num(&m.MaxRanks, CountRange)
 	c.occupancy(&m.Occupancy)
 	c.occupancy(&m.OutsideOccupancy)
 	c.load(&m.Load)
-	c.sentence(&m.Notice, "notice")
+	c.Sentence(&m.Notice, "notice")
 	c.attributes(&m.Attributes)
 	c.warnings(&m.Warnings)
 }
 
-func (c *codec) warnings(p *[]string) {
-	list(c, p, length{"warnings", job.MaxWarnings}, func(c *codec, p *string) { c.sentence(p, "warning") })
+func (c *Codec) warnings(p *[]string) {
+	List(c, p, Length{"warnings", job.MaxWarnings}, func(c *Codec, p *string) { c.Sentence(p, "warning") })
 }
 
-func (c *codec) occupancy(u *job.Occupancy) {
-	c.num(&u.Ranks, countRange)
-	c.num(&u.BoundRanks, countRange)
-	c.cpus(&u.BusyCPUs)
-	c.cpus(&u.SharedCPUs)
-	c.boolean(&u.ExclusivelyHeld)
-	c.texts(&u.BusyGPUs, length{"addresses", maxGPUs}, busAddressLength)
-	c.word(&u.TopUser, "user")
-	c.num(&u.TopUID, uidRange)
-	c.word((*string)(&u.TopJob), "job")
-	c.num(&u.TopPID, pidRange)
-	c.timestamp(&u.Since, "time")
-	c.boolean(&u.Idle)
-	c.boolean(&u.Movable)
+func (c *Codec) occupancy(u *job.Occupancy) {
+	c.Num(&u.Ranks, CountRange)
+	c.Num(&u.BoundRanks, CountRange)
+	c.CPUs(&u.BusyCPUs)
+	c.CPUs(&u.SharedCPUs)
+	c.Bool(&u.ExclusivelyHeld)
+	c.Texts(&u.BusyGPUs, Length{"addresses", maxGPUs}, busAddressLength)
+	c.Word(&u.TopUser, "user")
+	c.Num(&u.TopUID, uidRange)
+	c.Word((*string)(&u.TopJob), "job")
+	c.Num(&u.TopPID, pidRange)
+	c.Time(&u.Since, "time")
+	c.Bool(&u.Idle)
+	c.Bool(&u.Movable)
 }
 
 // Prepared reports that everything that can fail before a start has been done. If Notice is set, there
@@ -125,10 +125,10 @@ func (c *codec) occupancy(u *job.Occupancy) {
 // torch's variables; it is set only for the node of rank 0, and only if these are wanted.
 type Prepared struct{ Group, Notice, Rendezvous string }
 
-func (m *Prepared) fields(c *codec) {
-	c.word(&m.Group, "group")
-	c.sentence(&m.Notice, "notice")
-	c.word(&m.Rendezvous, "meeting point")
+func (m *Prepared) Fields(c *Codec) {
+	c.Word(&m.Group, "group")
+	c.Sentence(&m.Notice, "notice")
+	c.Word(&m.Rendezvous, "meeting point")
 }
 
 // Refused says why this node cannot run its ranks. Code is the matching exit code of
@@ -140,29 +140,29 @@ type Refused struct {
 	Hint   string
 }
 
-func (m *Refused) fields(c *codec) {
-	c.word(&m.Group, "group")
-	c.num(&m.Code, codeRange)
-	c.sentence(&m.Reason, "reason")
-	c.sentence(&m.Hint, "hint")
+func (m *Refused) Fields(c *Codec) {
+	c.Word(&m.Group, "group")
+	c.Num(&m.Code, codeRange)
+	c.Sentence(&m.Reason, "reason")
+	c.Sentence(&m.Hint, "hint")
 }
 
 // ClaimConflict answers Prepare if another job has claimed some of the planned CPUs meanwhile.
 // Nothing is claimed.
 type ClaimConflict struct{ Group, Reason string }
 
-func (m *ClaimConflict) fields(c *codec) {
-	c.word(&m.Group, "group")
-	c.sentence(&m.Reason, "reason")
+func (m *ClaimConflict) Fields(c *Codec) {
+	c.Word(&m.Group, "group")
+	c.Sentence(&m.Reason, "reason")
 }
 
 // CancelPrepare undoes a Prepare, because another node failed to prepare.
 type CancelPrepare struct{ Group string }
 
-func (m *CancelPrepare) fields(c *codec) { c.word(&m.Group, "group") }
+func (m *CancelPrepare) Fields(c *Codec) { c.Word(&m.Group, "group") }
 
 // ReleaseClaims removes the claims that the helper kept since NextAttempt or for a standby node: the job waits in the
 // queue, and waiting jobs claim nothing (survive.md SV-5).
 type ReleaseClaims struct{}
 
-func (m *ReleaseClaims) fields(*codec) {}
+func (m *ReleaseClaims) Fields(*Codec) {}

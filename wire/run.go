@@ -62,15 +62,15 @@ const (
 // Start starts the prepared ranks of a group. Rendezvous is that of Prepared.
 type Start struct{ Group, Rendezvous string }
 
-func (m *Start) fields(c *codec) {
-	c.word(&m.Group, "group")
-	c.word(&m.Rendezvous, "meeting point")
+func (m *Start) Fields(c *Codec) {
+	c.Word(&m.Group, "group")
+	c.Word(&m.Rendezvous, "meeting point")
 }
 
 // KillGroup kills the ranks of a group, because one of them could not be started.
 type KillGroup struct{ Group string }
 
-func (m *KillGroup) fields(c *codec) { c.word(&m.Group, "group") }
+func (m *KillGroup) Fields(c *Codec) { c.Word(&m.Group, "group") }
 
 // Started reports the start of one rank. If Err is set, the exec failed, and Code is 126 or 127, or
 // 125 if the rank could not be bound. CPUs and Mems are the CPUs and NUMA nodes that the rank is bound to, read from the
@@ -82,16 +82,16 @@ type Started struct {
 	Unbound         bool // it is not bound, although the plan binds it
 }
 
-func (m *Started) fields(c *codec) {
-	c.num(&m.Rank, rankRange)
-	c.num(&m.PID, pidRange)
-	c.num(&m.Code, codeRange)
-	c.sentence(&m.Err, "error")
-	c.sentence(&m.Hint, "hint")
-	c.cpus(&m.CPUs)
-	c.nums(&m.Mems, length{"NUMA nodes", maxCPUs}, numaNodeRange)
-	c.boolean(&m.Unbound)
-	c.require(m.Err != "" || m.PID > 0, "pid %d", m.PID)
+func (m *Started) Fields(c *Codec) {
+	c.Num(&m.Rank, RankRange)
+	c.Num(&m.PID, pidRange)
+	c.Num(&m.Code, codeRange)
+	c.Sentence(&m.Err, "error")
+	c.Sentence(&m.Hint, "hint")
+	c.CPUs(&m.CPUs)
+	c.Nums(&m.Mems, Length{"NUMA nodes", maxCPUs}, numaNodeRange)
+	c.Bool(&m.Unbound)
+	c.Require(m.Err != "" || m.PID > 0, "pid %d", m.PID)
 }
 
 // Data is a piece of a stream of one rank, at most Window bytes. See NewData.
@@ -105,10 +105,10 @@ type Data struct {
 	spliced int
 }
 
-func (m *Data) fields(c *codec) {
-	c.num(&m.Rank, rankRange)
-	c.num((*int)(&m.Stream), streamRange)
-	c.bytes(&m.Bytes, length{"data", Window})
+func (m *Data) Fields(c *Codec) {
+	c.Num(&m.Rank, RankRange)
+	c.Num((*int)(&m.Stream), streamRange)
+	c.Bytes(&m.Bytes, Length{"data", Window})
 }
 
 // StdinBroadcast is a piece of mpiexec's standard input for several ranks of the node, at most Window bytes. It
@@ -118,9 +118,9 @@ type StdinBroadcast struct {
 	Bytes []byte
 }
 
-func (m *StdinBroadcast) fields(c *codec) {
-	c.nums(&m.Ranks, length{"ranks", maxOnNode}, rankRange)
-	c.bytes(&m.Bytes, length{"data", Window})
+func (m *StdinBroadcast) Fields(c *Codec) {
+	c.Nums(&m.Ranks, Length{"ranks", maxOnNode}, RankRange)
+	c.Bytes(&m.Bytes, Length{"data", Window})
 }
 
 // Credit allows the sender of a stream to send Bytes more bytes.
@@ -130,24 +130,24 @@ type Credit struct {
 	Bytes  int
 }
 
-func (m *Credit) fields(c *codec) {
-	c.num(&m.Rank, rankRange)
-	c.num((*int)(&m.Stream), streamRange)
-	c.num(&m.Bytes, bytesRange)
+func (m *Credit) Fields(c *Codec) {
+	c.Num(&m.Rank, RankRange)
+	c.Num((*int)(&m.Stream), streamRange)
+	c.Num(&m.Bytes, BytesRange)
 }
 
 // ResizeTerminal reports a new size of mpiexec's terminal.
 type ResizeTerminal struct{ Rows, Cols int }
 
-func (m *ResizeTerminal) fields(c *codec) {
-	c.num(&m.Rows, terminalSizeRange)
-	c.num(&m.Cols, terminalSizeRange)
+func (m *ResizeTerminal) Fields(c *Codec) {
+	c.Num(&m.Rows, terminalSizeRange)
+	c.Num(&m.Cols, terminalSizeRange)
 }
 
 // Signal requests a signal to the process groups of all ranks of the node (or to the ranks only, see Supervision.ProcessOnly).
 type Signal struct{ Number int }
 
-func (m *Signal) fields(c *codec) { c.num(&m.Number, signalRange) }
+func (m *Signal) Fields(c *Codec) { c.Num(&m.Number, SignalRange) }
 
 // Hold adds or removes a reason to keep the node's ranks stopped, including ranks that start later. Ranks run only
 // while there is no reason, and when the job is being ended.
@@ -156,22 +156,22 @@ type Hold struct {
 	On  bool
 }
 
-func (m *Hold) fields(c *codec) {
-	c.word((*string)(&m.Why), "reason")
-	c.boolean(&m.On)
+func (m *Hold) Fields(c *Codec) {
+	c.Word((*string)(&m.Why), "reason")
+	c.Bool(&m.On)
 }
 
 // InspectRanks requests the state of each rank of the node. If Stacks is set, it also requests stacks, and the
 // answer may take StackDumpTime longer.
 type InspectRanks struct{ Stacks bool }
 
-func (m *InspectRanks) fields(c *codec) { c.boolean(&m.Stacks) }
+func (m *InspectRanks) Fields(c *Codec) { c.Bool(&m.Stacks) }
 
 // RankStates answers InspectRanks.
 type RankStates struct{ Ranks []job.RankState }
 
-func (m *RankStates) fields(c *codec) {
-	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankState)
+func (m *RankStates) Fields(c *Codec) {
+	List(c, &m.Ranks, Length{"ranks", maxOnNode}, (*Codec).rankState)
 }
 
 // SampledUsage reports the current usage of all processes of the job on the node, and of the processes of
@@ -181,9 +181,9 @@ type SampledUsage struct {
 	Ranks []job.RankUsageSample
 }
 
-func (m *SampledUsage) fields(c *codec) {
+func (m *SampledUsage) Fields(c *Codec) {
 	c.usageSample(&m.Host)
-	list(c, &m.Ranks, length{"ranks", maxOnNode}, (*codec).rankUsageSample)
+	List(c, &m.Ranks, Length{"ranks", maxOnNode}, (*Codec).rankUsageSample)
 }
 
 // LimitExceeded reports that a rank used more than the node's administrator allows, and that the helper ends
@@ -194,16 +194,16 @@ type LimitExceeded struct {
 	Used  int64 // bytes or ns
 }
 
-func (m *LimitExceeded) fields(c *codec) {
-	c.num(&m.Rank, rankOrNone)
+func (m *LimitExceeded) Fields(c *Codec) {
+	c.Num(&m.Rank, RankOrNone)
 	c.kernelLimit(&m.Limit)
-	c.num64(&m.Used, valueRange{"use", 0, maxBound})
+	c.Num64(&m.Used, Range{"use", 0, maxBound})
 }
 
 // Exited reports the end of a rank. It follows all output of the rank.
 type Exited struct{ Exit job.Exit }
 
-func (m *Exited) fields(c *codec) { c.exit(&m.Exit) }
+func (m *Exited) Fields(c *Codec) { c.exit(&m.Exit) }
 
 // PMITrace is a line of the messages between a rank and its PMI server, as in pmiserver.Server.Trace,
 // or a note for the transcript.
@@ -212,9 +212,9 @@ type PMITrace struct {
 	Line string
 }
 
-func (m *PMITrace) fields(c *codec) {
-	c.num(&m.Rank, rankRange)
-	c.humanText(&m.Line, logLineLength)
+func (m *PMITrace) Fields(c *Codec) {
+	c.Num(&m.Rank, RankRange)
+	c.HumanText(&m.Line, logLineLength)
 }
 
 // Log is a line of the helper's log: a warning, or information for --verbose.
@@ -223,18 +223,18 @@ type Log struct {
 	Text    string
 }
 
-func (m *Log) fields(c *codec) {
-	c.boolean(&m.Warning)
-	c.humanText(&m.Text, logLineLength)
+func (m *Log) Fields(c *Codec) {
+	c.Bool(&m.Warning)
+	c.HumanText(&m.Text, logLineLength)
 }
 
 // EndJob ends the ranks that are left on the node. They may end by themselves within Linger, then get
 // SIGTERM, and after Grace SIGKILL.
 type EndJob struct{ Linger, Grace time.Duration }
 
-func (m *EndJob) fields(c *codec) {
-	c.duration(&m.Linger, "time to linger")
-	c.duration(&m.Grace, "grace")
+func (m *EndJob) Fields(c *Codec) {
+	c.Duration(&m.Linger, "time to linger")
+	c.Duration(&m.Grace, "grace")
 }
 
 // HelperSignaled reports that the helper received SIGTERM or a similar signal from something else than mpiexec, such as a batch
@@ -244,16 +244,16 @@ type HelperSignaled struct {
 	Why    string
 }
 
-func (m *HelperSignaled) fields(c *codec) {
-	c.num(&m.Signal, signalRange)
-	c.sentence(&m.Why, "reason")
+func (m *HelperSignaled) Fields(c *Codec) {
+	c.Num(&m.Signal, SignalRange)
+	c.Sentence(&m.Why, "reason")
 }
 
 // ProcessesGone reports that no process of the job is left on the node, but Drained has to wait until all their
 // output has been read.
 type ProcessesGone struct{}
 
-func (m *ProcessesGone) fields(*codec) {}
+func (m *ProcessesGone) Fields(*Codec) {}
 
 // IPCCleaned reports the shared memory that failed ranks left behind. Semaphores is the number of semaphore sets
 // that the user's processes created on the node meanwhile; they are not removed (PD-18).
@@ -262,9 +262,9 @@ type IPCCleaned struct {
 	Semaphores int
 }
 
-func (m *IPCCleaned) fields(c *codec) {
-	list(c, &m.Leftovers, length{"leftovers", maxLeftovers}, (*codec).leftover)
-	c.num(&m.Semaphores, countRange)
+func (m *IPCCleaned) Fields(c *Codec) {
+	List(c, &m.Leftovers, Length{"leftovers", maxLeftovers}, (*Codec).leftover)
+	c.Num(&m.Semaphores, CountRange)
 }
 
 // MaxSessions is the most Open MPI session directories that a helper reports.
@@ -277,9 +277,9 @@ type Drained struct {
 	KeptSessions []string
 }
 
-func (m *Drained) fields(c *codec) {
-	list(c, &m.Orphans, length{"orphans", maxOnNode}, (*codec).orphan)
-	c.texts(&m.KeptSessions, length{"directories", MaxSessions}, pathLength)
+func (m *Drained) Fields(c *Codec) {
+	List(c, &m.Orphans, Length{"orphans", maxOnNode}, (*Codec).orphan)
+	c.Texts(&m.KeptSessions, Length{"directories", MaxSessions}, pathLength)
 }
 
 // NextAttempt ends an attempt that is followed by another (survive.md SV-2). It is sent after Drained. The
@@ -287,15 +287,15 @@ func (m *Drained) fields(c *codec) {
 // Start or ReleaseClaims.
 type NextAttempt struct{}
 
-func (m *NextAttempt) fields(*codec) {}
+func (m *NextAttempt) Fields(*Codec) {}
 
 // AttemptReady answers NextAttempt. All messages after these two belong to the next attempt, and none of
 // either side refers to anything before.
 type AttemptReady struct{}
 
-func (m *AttemptReady) fields(*codec) {}
+func (m *AttemptReady) Fields(*Codec) {}
 
 // Bye ends the session; the helper exits.
 type Bye struct{}
 
-func (m *Bye) fields(*codec) {}
+func (m *Bye) Fields(*Codec) {}

@@ -31,17 +31,17 @@ type StageFiles struct {
 	InPlace bool
 }
 
-func (m *StageFiles) fields(c *codec) {
-	list(c, &m.Files, length{"files", job.MaxStagedFiles}, (*codec).stagedFile)
-	c.texts(&m.Sums, length{"sums", job.MaxStagedFiles}, length{"sum", 64})
-	c.boolean(&m.InPlace)
+func (m *StageFiles) Fields(c *Codec) {
+	List(c, &m.Files, Length{"files", job.MaxStagedFiles}, (*Codec).stagedFile)
+	c.Texts(&m.Sums, Length{"sums", job.MaxStagedFiles}, Length{"sum", 64})
+	c.Bool(&m.InPlace)
 }
 
 // MissingFiles answers StageFiles with the indices of the files that the node does not have, ascending.
 type MissingFiles struct{ Files []int }
 
-func (m *MissingFiles) fields(c *codec) {
-	c.nums(&m.Files, length{"files", job.MaxStagedFiles}, stagedFileRange)
+func (m *MissingFiles) Fields(c *Codec) {
+	c.Nums(&m.Files, Length{"files", job.MaxStagedFiles}, stagedFileRange)
 }
 
 // FileChunk is the next chunk of a file: FileChunkSize bytes, or fewer if it is the
@@ -52,16 +52,16 @@ type FileChunk struct {
 	Bytes []byte
 }
 
-func (m *FileChunk) fields(c *codec) {
-	c.num(&m.File, stagedFileRange)
-	c.num(&m.Size, valueRange{"bytes", 0, FileChunkSize})
-	c.bytes(&m.Bytes, length{"piece", FileChunkSize})
+func (m *FileChunk) Fields(c *Codec) {
+	c.Num(&m.File, stagedFileRange)
+	c.Num(&m.Size, Range{"bytes", 0, FileChunkSize})
+	c.Bytes(&m.Bytes, Length{"piece", FileChunkSize})
 }
 
 // FileCredit allows mpiexec to send Bytes more bytes.
 type FileCredit struct{ Bytes int }
 
-func (m *FileCredit) fields(c *codec) { c.num(&m.Bytes, valueRange{"bytes", 0, StageWindow}) }
+func (m *FileCredit) Fields(c *Codec) { c.Num(&m.Bytes, Range{"bytes", 0, StageWindow}) }
 
 // StageResult is the last answer to StageFiles. If Reason is set, staging failed, and Code is an exit code as
 // in Refused.
@@ -70,10 +70,10 @@ type StageResult struct {
 	Reason, Hint string
 }
 
-func (m *StageResult) fields(c *codec) {
-	c.num(&m.Code, codeRange)
-	c.sentence(&m.Reason, "reason")
-	c.sentence(&m.Hint, "hint")
+func (m *StageResult) Fields(c *Codec) {
+	c.Num(&m.Code, codeRange)
+	c.Sentence(&m.Reason, "reason")
+	c.Sentence(&m.Hint, "hint")
 }
 
 // FileChunkSize and StageWindow are in bytes. The window is that of an SSH channel: a smaller
@@ -84,15 +84,15 @@ const (
 )
 
 var (
-	fileNameLength  = length{"name", 255}
-	stagedFileRange = valueRange{"file", 0, job.MaxStagedFiles - 1}
+	fileNameLength  = Length{"name", 255}
+	stagedFileRange = Range{"file", 0, job.MaxStagedFiles - 1}
 )
 
-func (c *codec) stagedFile(p *job.StagedFile) {
-	c.text(&p.Name, fileNameLength)
-	c.text(&p.Path, pathLength)
-	c.num64(&p.Size, bytesRange)
-	c.num(&p.Mode, valueRange{"mode", 0, 0o700})
+func (c *Codec) stagedFile(p *job.StagedFile) {
+	c.Text(&p.Name, fileNameLength)
+	c.Text(&p.Path, pathLength)
+	c.Num64(&p.Size, BytesRange)
+	c.Num(&p.Mode, Range{"mode", 0, 0o700})
 }
 
 // deflateChunkNodes is the smallest number of nodes for which a chunk is deflated. From there on, deflating once costs

@@ -20,13 +20,13 @@ func (m *LedgerListed) Truncate(most int) (cut []int) {
 	}
 	left, ranks := max(0, most-3*maxSentence)/2, maxOnNode
 	states := left
-	m.States = sendable(m.States, (*codec).rankState, &left, &ranks)
+	m.States = sendable(m.States, (*Codec).rankState, &left, &ranks)
 	var all []ledgerEntry
 	for i := range m.Claims {
-		all = append(all, measureEntry(&m.Claims[i], (*codec).claim, m.Claims[i].UID))
+		all = append(all, measureEntry(&m.Claims[i], (*Codec).claim, m.Claims[i].UID))
 	}
 	for i := range m.Tickets {
-		all = append(all, measureEntry(&m.Tickets[i], (*codec).ticket, m.Tickets[i].UID))
+		all = append(all, measureEntry(&m.Tickets[i], (*Codec).ticket, m.Tickets[i].UID))
 	}
 	fits, cut := fairShare(all, states+left)
 	next := 0
@@ -44,10 +44,10 @@ type ledgerEntry struct {
 }
 
 // measureEntry returns the size of an entry of user uid, or size 0 if it cannot be encoded validly.
-func measureEntry[T any](p *T, each func(*codec, *T), uid int) ledgerEntry {
-	out := codec{}
+func measureEntry[T any](p *T, each func(*Codec, *T), uid int) ledgerEntry {
+	out := Codec{}
 	each(&out, p)
-	in := codec{reading: true, buf: out.buf}
+	in := Codec{Reading: true, buf: out.buf}
 	each(&in, new(T))
 	if in.err != nil {
 		return ledgerEntry{uid: uid}
@@ -85,14 +85,14 @@ func fairShare(all []ledgerEntry, left int) (fits []bool, cut []int) {
 // Truncate removes the ticket at the head if it cannot be encoded validly.
 func (m *QueuePosition) Truncate() {
 	left, one := maxPath+2*maxSentence, 1
-	if len(sendable([]job.Ticket{m.Head}, (*codec).ticket, &left, &one)) == 0 {
+	if len(sendable([]job.Ticket{m.Head}, (*Codec).ticket, &left, &one)) == 0 {
 		m.Head = job.Ticket{}
 	}
 }
 
 // sendable returns the elements of list that can be encoded validly and that fit. It reduces left, in bytes, and entries accordingly.
-func sendable[T any](list []T, each func(*codec, *T), left, entries *int) (fitting []T) {
-	in, out := codec{reading: true}, codec{}
+func sendable[T any](list []T, each func(*Codec, *T), left, entries *int) (fitting []T) {
+	in, out := Codec{Reading: true}, Codec{}
 	for i := range list {
 		out.buf = out.buf[:0]
 		each(&out, &list[i])
@@ -114,10 +114,10 @@ func (m *Surveyed) Truncate() {
 }
 
 func truncateOccupancy(u *job.Occupancy) {
-	u.Ranks, u.BoundRanks = min(u.Ranks, int(countRange.high)), min(u.BoundRanks, int(countRange.high))
+	u.Ranks, u.BoundRanks = min(u.Ranks, int(CountRange.High)), min(u.BoundRanks, int(CountRange.High))
 	u.BusyCPUs = filterSorted(u.BusyCPUs, func(cpu int) bool { return cpuRange.contains(int64(cpu)) })
 	u.SharedCPUs = filterSorted(u.SharedCPUs, func(cpu int) bool { return cpuRange.contains(int64(cpu)) })
-	u.BusyGPUs = filterSorted(u.BusyGPUs, func(address string) bool { return len(address) <= busAddressLength.max })
+	u.BusyGPUs = filterSorted(u.BusyGPUs, func(address string) bool { return len(address) <= busAddressLength.Max })
 	u.BusyGPUs = u.BusyGPUs[:min(len(u.BusyGPUs), maxGPUs)]
 	if !uidRange.contains(int64(u.TopUID)) || !pidRange.contains(int64(u.TopPID)) || u.Since.UnixNano() < 0 && !u.Since.IsZero() {
 		u.TopUser, u.TopUID, u.TopJob, u.TopPID, u.Since = "", 0, "", 0, time.Time{}

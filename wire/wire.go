@@ -39,7 +39,8 @@ package wire
 // are the same build, because mpiexec delivers the helper.
 const Version = 5
 
-// A Message is a pointer to one of the structs of this package that have a row in the table.
+// A Message is a pointer to a struct that has a row in the table of kinds.
 type Message interface {
-	fields(c *codec)
+	// Fields reads or writes the fields of the message, in their order.
+	Fields(c *Codec)
 }
