@@ -85,7 +85,7 @@ func (l *attemptLoop) run(ctx context.Context) (job.Result, error) {
 }
 
 // newAttempt returns the runningJob of the next attempt.
-func (l *attemptLoop) newAttempt() *runningJob {
+func (l *attemptLoop) newAttempt() *Job {
 	env := l.env
 	env.In = l.attemptInput()
 	f := newRunningJob(env)
@@ -94,7 +94,7 @@ func (l *attemptLoop) newAttempt() *runningJob {
 }
 
 // runAttempt runs all ranks once, from the first connection to the decision about the next attempt.
-func (l *attemptLoop) runAttempt(ctx context.Context, f *runningJob) (result job.Result, next restart.Decision, err error) {
+func (l *attemptLoop) runAttempt(ctx context.Context, f *Job) (result job.Result, next restart.Decision, err error) {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
 	defer f.close()
@@ -127,32 +127,32 @@ func (l *attemptLoop) runAttempt(ctx context.Context, f *runningJob) (result job
 		return next.Restarts
 	}
 	f.requestAfterMove = func(m restart.Move) (job.Request, []string, string) {
-		return restart.RequestAfterMove(l.request, l.attempts, job.Attempt{Nodes: f.plan.Names(), Size: f.plan.Size, StandbyNodes: standbyNames(f.standby)}, m)
+		return restart.RequestAfterMove(l.request, l.attempts, job.Attempt{Nodes: f.Plan.Names(), Size: f.Plan.Size, StandbyNodes: standbyNames(f.standby)}, m)
 	}
 	result, err = f.supervise(ctx, place.StartBy.Time())
 	return result, next, err
 }
 
 // attemptEnded records how an attempt ended, and decides whether another follows.
-func (l *attemptLoop) attemptEnded(f *runningJob, state *supervise.State) restart.Decision {
+func (l *attemptLoop) attemptEnded(f *Job, state *supervise.State) restart.Decision {
 	if l.began.IsZero() {
 		l.began = state.Began()
 	}
 	toldToEnd := state.WasToldToEnd()
 	a := job.Attempt{Number: len(l.attempts), Began: state.Began(), Ended: time.Now(), Kind: state.Cause.EndKind(), Reason: state.Cause.Reason(),
-		Nodes: f.plan.Names(), Size: f.plan.Size, Exit: state.ExitCode()}
+		Nodes: f.Plan.Names(), Size: f.Plan.Size, Exit: state.ExitCode()}
 	if state.Cause != nil {
 		a.Cause = state.Cause.Text
 		if a.Kind == job.EndByStartFailure && state.Cause.Node >= 0 {
-			a.Failed = []string{f.nodes[state.Cause.Node].Name()}
+			a.Failed = []string{f.Nodes[state.Cause.Node].Name()}
 		}
 	}
-	for _, n := range f.nodes {
-		if n.lost == nil && n.drained {
+	for _, n := range f.Nodes {
+		if n.Lost == nil && n.drained {
 			continue
 		}
 		a.Lost = append(a.Lost, n.Name())
-		if n.lost == nil { // a process there cannot be killed
+		if n.Lost == nil { // a process there cannot be killed
 			f.lastNodeLost = a.Ended
 		}
 	}
@@ -195,7 +195,7 @@ func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
 
 // reserveNodes reserves nodes for the next attempt. If a restart does not find enough, reserveNodes
 // tries again for up to restart.SearchTime (SV-5).
-func (l *attemptLoop) reserveNodes(ctx context.Context, f *runningJob) (*reserve.Reservation, error) {
+func (l *attemptLoop) reserveNodes(ctx context.Context, f *Job) (*reserve.Reservation, error) {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
 	last, pause := time.Now().Add(restart.SearchTime), cmp.Or(l.request.Restart.Delay, restart.DefaultDelay)
@@ -203,7 +203,7 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, f *runningJob) (*reserve
 	for {
 		kept := f.remainingKept()
 		f.keptNodes = nil
-		place, err := reserve.Reserve(ctx, restart.NextRequest(l.request, l.attempts), f.env.Env, kept...)
+		place, err := reserve.Reserve(ctx, restart.NextRequest(l.request, l.attempts), f.Env.Env, kept...)
 		if err == nil || l.isFirstHere() || ctx.Err() != nil || !lacksRoom(err) {
 			return place, err
 		}
@@ -258,7 +258,7 @@ func (l *attemptLoop) reportAttempt(p job.Plan) {
 }
 
 // betweenAttempts waits for the fence and then for the pause between two attempts.
-func (l *attemptLoop) betweenAttempts(ctx context.Context, f *runningJob, pause time.Duration) error {
+func (l *attemptLoop) betweenAttempts(ctx context.Context, f *Job, pause time.Duration) error {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
 	if err := l.env.Trace.Do(trace.Row{}, trace.Fence, func() error { return l.waitForFence(ctx, l.attempts[len(l.attempts)-1].Lost, l.lastNodeLost) }); err != nil {
@@ -270,7 +270,7 @@ func (l *attemptLoop) betweenAttempts(ctx context.Context, f *runningJob, pause 
 
 // pauseBefore waits for d, and returns early with an error if the job ends. It releases kept nodes
 // after restart.KeepTime.
-func (l *attemptLoop) pauseBefore(ctx context.Context, f *runningJob, d time.Duration) error {
+func (l *attemptLoop) pauseBefore(ctx context.Context, f *Job, d time.Duration) error {
 	left := max(0, time.Until(l.attempts[len(l.attempts)-1].Ended.Add(restart.KeepTime)))
 	if len(f.keptNodes) > 0 && left < d {
 		if err := l.sleep(ctx, left); err != nil {

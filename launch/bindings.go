@@ -21,7 +21,7 @@ func newBindingReport(report func(text string), group, ranks int) *bindingReport
 }
 
 // addRank adds a rank of the group that runs, or could not be started.
-func (b *bindingReport) addRank(n *jobNode, rank int, m *wire.Started) {
+func (b *bindingReport) addRank(n *Node, rank int, m *wire.Started) {
 	if b == nil || rank >= len(b.lines) {
 		return
 	}

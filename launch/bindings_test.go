@@ -12,8 +12,8 @@ import (
 )
 
 // twoMemories returns a node of four cores in two NUMA nodes of one package.
-func twoMemories() *jobNode {
-	n := &jobNode{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: "n1"}}, Probe: new(job.Probe)}}
+func twoMemories() *Node {
+	n := &Node{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: "n1"}}, Probe: new(job.Probe)}}
 	for cpu := range 4 {
 		n.Probe.Topology.Cores = append(n.Probe.Topology.Cores, pin.Core{CPUs: []int{cpu}, CoreLocation: pin.CoreLocation{NUMA: cpu / 2}})
 	}

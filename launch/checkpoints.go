@@ -27,7 +27,7 @@ A checkpointer takes the checkpoints of one attempt. Only the goroutine that own
 	supervise --request, update--> checkpointer --events--> checkpoint.State --actions--> ranks, command, file, user
 */
 type checkpointer struct {
-	running *runningJob
+	running *Job
 	state   checkpoint.State
 	began   bool
 	command int // number of the last command; the end of an earlier one is ignored
@@ -36,8 +36,8 @@ type checkpointer struct {
 	stopJob func()             // stops the job after the checkpoint; nil unless request was given stop
 }
 
-func (f *runningJob) newCheckpointer() *checkpointer {
-	return &checkpointer{running: f, state: checkpoint.New(f.req.Checkpoint)}
+func (j *Job) newCheckpointer() *checkpointer {
+	return &checkpointer{running: j, state: checkpoint.New(j.Request.Checkpoint)}
 }
 
 // commandEnded is the event that a checkpoint command has ended.
@@ -70,7 +70,7 @@ func (c *checkpointer) requestAndStop(stop func(), stays func(why string)) {
 
 // update checks whether the job's state has changed or a deadline has passed.
 func (c *checkpointer) update(now time.Time) {
-	state := c.running.state
+	state := c.running.State
 	switch due := c.nextTime(); {
 	case c.state.Phase == checkpoint.Over:
 	case state.AllCheckpointed():
@@ -89,7 +89,7 @@ func (c *checkpointer) update(now time.Time) {
 // nextTime returns when update has something to do next; the zero time means never. It is never
 // while the ranks are suspended.
 func (c *checkpointer) nextTime() time.Time {
-	if c.running.state.IsSuspended() {
+	if c.running.State.IsSuspended() {
 		return time.Time{}
 	}
 	return c.state.Next()
@@ -113,13 +113,13 @@ func (c *checkpointer) handleEvent(event checkpoint.Event, now time.Time) {
 		case checkpoint.RequestCheckpoint:
 			c.startCheckpoint(now)
 		case checkpoint.CheckFile:
-			if c.running.env.CheckpointRunner.Written(c.running.req.Checkpoint.DoneFile, c.state.RequestedAt) {
+			if c.running.Env.CheckpointRunner.Written(c.running.Request.Checkpoint.DoneFile, c.state.RequestedAt) {
 				c.handleEvent(checkpoint.Written{}, now)
 			}
 		case checkpoint.ReportEvent:
-			c.running.env.observer().AttemptEvent(job.AttemptEvent{Event: "checkpoint", State: a.State, Seconds: a.After.Round(time.Millisecond).Seconds()})
+			c.running.Env.observer().AttemptEvent(job.AttemptEvent{Event: "checkpoint", State: a.State, Seconds: a.After.Round(time.Millisecond).Seconds()})
 		case checkpoint.ReportLine:
-			c.running.env.Report(a.Text)
+			c.running.Env.Report(a.Text)
 		case checkpoint.ReplyAll:
 			for _, answer := range c.replies {
 				answer(a.Err)
@@ -136,18 +136,18 @@ func (c *checkpointer) handleEvent(event checkpoint.Event, now time.Time) {
 
 // startCheckpoint signals the ranks or runs the user's command.
 func (c *checkpointer) startCheckpoint(now time.Time) {
-	f, policy := c.running, c.running.req.Checkpoint
-	f.state.Step(supervise.CheckpointRequested{Until: now.Add(policy.Grace)}, now)
+	f, policy := c.running, c.running.Request.Checkpoint
+	f.State.Step(supervise.CheckpointRequested{Until: now.Add(policy.Grace)}, now)
 	if policy.Command == "" {
-		f.carryOut(f.state, []supervise.Action{supervise.SignalAllRanks{Signal: policy.Signal}})
+		f.carryOut(f.State, []supervise.Action{supervise.SignalAllRanks{Signal: policy.Signal}})
 		return
 	}
 	c.close()
 	ctx, cancel := context.WithCancel(context.Background())
 	c.command, c.cancel = c.command+1, cancel
-	number, vars := c.command, []string{"MPIEXEC_JOBID=" + string(f.req.Job), "MPIEXEC_CKPT_DIR=" + policy.Dir, "MPIEXEC_ATTEMPT=" + strconv.Itoa(f.req.Attempt)}
+	number, vars := c.command, []string{"MPIEXEC_JOBID=" + string(f.Request.Job), "MPIEXEC_CKPT_DIR=" + policy.Dir, "MPIEXEC_ATTEMPT=" + strconv.Itoa(f.Request.Attempt)}
 	go func() {
-		why := f.env.CheckpointRunner.Run(ctx, policy.Command, vars)
+		why := f.Env.CheckpointRunner.Run(ctx, policy.Command, vars)
 		if why != "" {
 			why = fmt.Sprintf("--ckpt-cmd %s", why)
 		}

@@ -35,13 +35,13 @@ func (c slowCommand) Run(ctx context.Context, command string, vars []string) str
 func (c slowCommand) Written(string, time.Time) bool { return false }
 
 // asking returns a job of one rank that can write checkpoints on request.
-func asking(t *testing.T) (f *runningJob, world slowCommand, said *[]string) {
+func asking(t *testing.T) (f *Job, world slowCommand, said *[]string) {
 	said = new([]string)
 	world = slowCommand{make(chan string, 9), make(chan string)}
-	f = &runningJob{events: node.NewInbox(), env: Env{CheckpointRunner: world, Env: reserve.Env{Report: func(text string) { *said = append(*said, text) }}},
-		req: job.Request{Job: "j", Attempt: 2, Checkpoint: job.CheckpointPolicy{Command: "save", Dir: "/d", Grace: time.Hour}}}
+	f = &Job{events: node.NewInbox(), Env: Env{CheckpointRunner: world, Env: reserve.Env{Report: func(text string) { *said = append(*said, text) }}},
+		Request: job.Request{Job: "j", Attempt: 2, Checkpoint: job.CheckpointPolicy{Command: "save", Dir: "/d", Grace: time.Hour}}}
 	state := supervise.NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "n1", Ranks: []job.RankPlan{{}}}}}, supervise.Policy{}, time.Now())
-	f.state = &state
+	f.State = &state
 	f.checkpoints = f.newCheckpointer()
 	t.Cleanup(f.checkpoints.close)
 	state.Step(supervise.RankStarted{Rank: 0}, time.Now())
@@ -50,7 +50,7 @@ func asking(t *testing.T) (f *runningJob, world slowCommand, said *[]string) {
 }
 
 // hear handles the events in a job's inbox.
-func hear(t *testing.T, f *runningJob) {
+func hear(t *testing.T, f *Job) {
 	t.Helper()
 	events := f.events.Take(t.Context(), time.Time{})
 	for _, event := range events {
@@ -90,7 +90,7 @@ func TestCheckpointRequestAtTheEnd(t *testing.T) {
 	var answers []string
 	f.checkpoints.request(func(why string) { answers = append(answers, why) }, func() { t.Error("a job that ends is stopped") })
 	<-world.began
-	f.state.Step(supervise.RankEnded{Exit: &job.Exit{Rank: 0, Code: 3}}, time.Now())
+	f.State.Step(supervise.RankEnded{Exit: &job.Exit{Rank: 0, Code: 3}}, time.Now())
 	f.checkpoints.update(time.Now())
 	hear(t, f) // the command was killed
 	f.checkpoints.request(func(why string) { answers = append(answers, why) }, nil)
@@ -113,22 +113,22 @@ func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {
 	if f.waitsForCheckpoint(supervise.ControlRequested{Verb: job.VerbEnd}) || f.waitsForCheckpoint(supervise.ControlRequested{Verb: job.VerbStatus}) {
 		t.Error("an end, or a question, waits for a checkpoint")
 	}
-	if !f.waitsForCheckpoint(suspend) || f.state.IsSuspended() {
+	if !f.waitsForCheckpoint(suspend) || f.State.IsSuspended() {
 		t.Error("it does not wait for the checkpoint")
 	}
 	world.ends <- "failed"
 	hear(t, f)
 	for _, event := range f.events.Take(t.Context(), time.Time{}) {
 		for _, e := range f.translate(event) {
-			f.state.Step(e, time.Now())
-			order = append(order, fmt.Sprintf("%s %v", e.(supervise.ControlRequested).Verb, f.state.IsSuspended()))
+			f.State.Step(e, time.Now())
+			order = append(order, fmt.Sprintf("%s %v", e.(supervise.ControlRequested).Verb, f.State.IsSuspended()))
 		}
 	}
 	if want := []string{"answered --ckpt-cmd failed", "suspend true"}; !slices.Equal(order, want) {
 		t.Errorf("%q, want %q", order, want)
 	}
-	f.req.Checkpoint = job.CheckpointPolicy{Signal: job.SIGUSR1, Grace: time.Hour}
-	f.checkpoints.state = checkpoint.New(f.req.Checkpoint)
+	f.Request.Checkpoint = job.CheckpointPolicy{Signal: job.SIGUSR1, Grace: time.Hour}
+	f.checkpoints.state = checkpoint.New(f.Request.Checkpoint)
 	f.checkpoints.state.Step(checkpoint.CheckpointWanted{}, time.Now())
 	if f.waitsForCheckpoint(suspend) {
 		t.Error("it waits for what nobody can tell")

@@ -19,23 +19,23 @@ import (
 
 // handleControl handles a request that a node forwards. Two helpers on one machine may forward the
 // same request; the first gets the reply.
-func (f *runningJob) handleControl(n *jobNode, m *wire.ControlRequest) []supervise.Event {
-	if f.seenRequests[m.ID] {
+func (j *Job) handleControl(n *Node, m *wire.ControlRequest) []supervise.Event {
+	if j.seenRequests[m.ID] {
 		n.Send(&wire.ControlReply{ID: m.ID})
 		return nil
 	}
-	if len(f.seenRequests) == 0 || len(f.seenRequests) >= maxSeenRequests {
-		f.seenRequests = make(map[string]bool)
+	if len(j.seenRequests) == 0 || len(j.seenRequests) >= maxSeenRequests {
+		j.seenRequests = make(map[string]bool)
 	}
-	f.seenRequests[m.ID] = true
+	j.seenRequests[m.ID] = true
 	request := controlRequested(n.Node.Node, m)
-	request.Requester = supervise.Requester{Node: n.key, ID: m.ID}
-	if why := f.state.TooSoon(request, time.Now()); why != "" {
-		f.sendReply(supervise.SendReply{To: request, State: job.ReplyRefused, Text: why})
+	request.Requester = supervise.Requester{Node: n.Key, ID: m.ID}
+	if why := j.State.TooSoon(request, time.Now()); why != "" {
+		j.sendReply(supervise.SendReply{To: request, State: job.ReplyRefused, Text: why})
 		return nil
 	}
-	if f.waitsForCheckpoint(request) {
-		f.sendReply(supervise.SendReply{To: request, State: job.ReplyAccepted, Text: "a checkpoint is being written; suspended then"})
+	if j.waitsForCheckpoint(request) {
+		j.sendReply(supervise.SendReply{To: request, State: job.ReplyAccepted, Text: "a checkpoint is being written; suspended then"})
 		return nil
 	}
 	return []supervise.Event{request}
@@ -54,11 +54,11 @@ func controlRequested(n *node.Node, m *wire.ControlRequest) supervise.ControlReq
 // waitsForCheckpoint delays a request to suspend the job until the checkpoint in progress is over
 // (survive.md SV-16). Suspended ranks could not write it, and it would be reported as late. If a
 // checkpoint cannot be verified, waitsForCheckpoint returns false: it may be complete already.
-func (f *runningJob) waitsForCheckpoint(request supervise.ControlRequested) bool {
-	if request.Verb != job.VerbSuspend || f.checkpoints.state.Phase != checkpoint.InProgress || !f.req.Checkpoint.CanVerify() {
+func (j *Job) waitsForCheckpoint(request supervise.ControlRequested) bool {
+	if request.Verb != job.VerbSuspend || j.checkpoints.state.Phase != checkpoint.InProgress || !j.Request.Checkpoint.CanVerify() {
 		return false
 	}
-	f.checkpoints.request(func(string) { f.events.Put(request) }, nil)
+	j.checkpoints.request(func(string) { j.events.Put(request) }, nil)
 	return true
 }
 
@@ -89,14 +89,14 @@ func (g *attemptPause) reply(n *node.Node, m *wire.ControlRequest) *wire.Control
 }
 
 // replyDuringPause answers a request if the job is between two attempts, and reports whether it is.
-func (f *runningJob) replyDuringPause(n *node.Node, m *wire.ControlRequest) bool {
-	g := f.pause.Load()
+func (j *Job) replyDuringPause(n *node.Node, m *wire.ControlRequest) bool {
+	g := j.pause.Load()
 	if g == nil {
 		return false
 	}
 	answer := g.reply(n, m)
 	n.Send(answer)
-	f.env.observer().Controlled(job.ControlEvent{Node: n.Name(), Verb: m.Request.Verb, User: m.Request.User, State: answer.State})
+	j.Env.observer().Controlled(job.ControlEvent{Node: n.Name(), Verb: m.Request.Verb, User: m.Request.User, State: answer.State})
 	return true
 }
 
@@ -104,19 +104,19 @@ func (f *runningJob) replyDuringPause(n *node.Node, m *wire.ControlRequest) bool
 const maxSeenRequests = 1024
 
 // sendReply sends a reply to the helper whose user made the request.
-func (f *runningJob) sendReply(a supervise.SendReply) {
-	f.nodes[a.To.Node].Send(&wire.ControlReply{ID: a.To.ID, State: a.State, Text: a.Text})
-	f.env.observer().Controlled(job.ControlEvent{Node: f.nodes[a.To.Node].Name(), Verb: a.To.Verb, User: a.To.User, State: a.State})
+func (j *Job) sendReply(a supervise.SendReply) {
+	j.Nodes[a.To.Node].Send(&wire.ControlReply{ID: a.To.ID, State: a.State, Text: a.Text})
+	j.Env.observer().Controlled(job.ControlEvent{Node: j.Nodes[a.To.Node].Name(), Verb: a.To.Verb, User: a.To.User, State: a.State})
 }
 
 // replyStates sends the states of the ranks to all who asked for them.
-func (f *runningJob) replyStates() {
-	if len(f.statesQuery.requesters) == 0 {
+func (j *Job) replyStates() {
+	if len(j.statesQuery.requesters) == 0 {
 		return
 	}
-	where := f.rankNodes()
+	where := j.rankNodes()
 	answer := wire.ControlReply{State: job.ReplyDone}
-	for _, r := range f.statesQuery.ranks {
+	for _, r := range j.statesQuery.ranks {
 		if r.Rank < len(where.nodeOfRank) && len(answer.Ranks) < job.MaxRankStates {
 			r.Stack = ""
 			answer.Ranks = append(answer.Ranks, job.NodeRankState{Node: where.nodes[where.nodeOfRank[r.Rank]], RankState: r})
@@ -126,40 +126,40 @@ func (f *runningJob) replyStates() {
 	if left := len(where.nodeOfRank) - len(answer.Ranks); left > 0 {
 		answer.Text = fmt.Sprintf("%s of %d not shown", text.Count(left, "rank"), len(where.nodeOfRank))
 	}
-	for _, to := range f.statesQuery.requesters {
+	for _, to := range j.statesQuery.requesters {
 		one := answer
 		one.ID = to.ID
-		f.nodes[to.Node].Send(&one)
+		j.Nodes[to.Node].Send(&one)
 	}
 }
 
 // holdRanks suspends all ranks, or resumes them.
-func (f *runningJob) holdRanks(a supervise.HoldRanks) {
+func (j *Job) holdRanks(a supervise.HoldRanks) {
 	event := job.AttemptEvent{Event: "resume", Seconds: a.HeldFor.Seconds()}
 	if a.On {
 		event = job.AttemptEvent{Event: "suspend"}
 	}
-	f.sendAll(&wire.Hold{Why: job.HoldRequested, On: a.On})
+	j.SendAll(&wire.Hold{Why: job.HoldRequested, On: a.On})
 	if !a.On {
-		f.checkpoints.state.Shift(a.HeldFor, f.state.End())
+		j.checkpoints.state.Shift(a.HeldFor, j.State.End())
 	}
-	f.env.observer().AttemptEvent(event)
+	j.Env.observer().AttemptEvent(event)
 }
 
 // requestCheckpoint starts a checkpoint and replies to the requester with the outcome.
-func (f *runningJob) requestCheckpoint(to supervise.ControlRequested) {
-	f.sendReply(supervise.SendReply{To: to, State: job.ReplyAccepted, Text: "asked for a checkpoint"})
-	f.checkpoints.request(func(text string) {
+func (j *Job) requestCheckpoint(to supervise.ControlRequested) {
+	j.sendReply(supervise.SendReply{To: to, State: job.ReplyAccepted, Text: "asked for a checkpoint"})
+	j.checkpoints.request(func(text string) {
 		state := job.ReplyDone
 		switch {
 		case text != "":
 			state = job.ReplyRefused
-		case f.req.Checkpoint.CanVerify():
+		case j.Request.Checkpoint.CanVerify():
 			text = "its checkpoint is written"
 		default:
 			text = "its ranks are asked for a checkpoint"
 		}
-		f.sendReply(supervise.SendReply{To: to, State: state, Text: text})
+		j.sendReply(supervise.SendReply{To: to, State: state, Text: text})
 	}, nil)
 }
 

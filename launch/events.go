@@ -10,11 +10,11 @@ import (
 
 // forwardEvent forwards an event of a rank to the other nodes that may have receivers for it, and
 // confirms to n. A node with too much unsent data does not get the event.
-func (f *runningJob) forwardEvent(n *jobNode, m *wire.Notify) {
+func (j *Job) forwardEvent(n *Node, m *wire.Notify) {
 	event := *m
 	event.ID = 0
 	frame := wire.Encode(&event)
-	for _, other := range f.nodesOf(fence.Members(m.To)) {
+	for _, other := range j.nodesOf(fence.Members(m.To)) {
 		if other != n && other.Backlog() <= maxBacklog {
 			other.SendNotice(frame)
 		}
@@ -24,21 +24,21 @@ func (f *runningJob) forwardEvent(n *jobNode, m *wire.Notify) {
 
 // nodesOf returns the nodes of the groups of members, each once. If members is empty, it returns
 // all nodes.
-func (f *runningJob) nodesOf(members fence.Members) []*jobNode {
+func (j *Job) nodesOf(members fence.Members) []*Node {
 	groups := members.Groups()
 	if members == "" {
-		return f.nodes
+		return j.Nodes
 	}
 	if len(groups) == 1 {
-		if g := f.groupNamed(groups[0]); g != nil {
-			return g.nodes
+		if g := j.GroupNamed(groups[0]); g != nil {
+			return g.Nodes
 		}
 		return nil
 	}
-	seen, all := make(map[*jobNode]bool), []*jobNode(nil)
+	seen, all := make(map[*Node]bool), []*Node(nil)
 	for _, name := range groups {
-		if g := f.groupNamed(name); g != nil {
-			for _, n := range g.nodes {
+		if g := j.GroupNamed(name); g != nil {
+			for _, n := range g.Nodes {
 				if !seen[n] {
 					seen[n], all = true, append(all, n)
 				}
@@ -50,13 +50,13 @@ func (f *runningJob) nodesOf(members fence.Members) []*jobNode {
 
 // showHelp tells a node whether another rank has already shown the same help text of its MPI
 // library.
-func (f *runningJob) showHelp(n *jobNode, m *wire.ShowHelp) {
-	n.Send(&wire.ShowHelpReply{ID: m.ID, AlreadyShown: f.helpTexts.CountText(supervise.HelpTopic{File: m.File, Name: m.Topic}, time.Now())})
+func (j *Job) showHelp(n *Node, m *wire.ShowHelp) {
+	n.Send(&wire.ShowHelpReply{ID: m.ID, AlreadyShown: j.helpTexts.CountText(supervise.HelpTopic{File: m.File, Name: m.Topic}, time.Now())})
 }
 
 // reportLines reports each line to the user.
-func (f *runningJob) reportLines(lines []string) {
+func (j *Job) reportLines(lines []string) {
 	for _, line := range lines {
-		f.env.Report(line)
+		j.Env.Report(line)
 	}
 }

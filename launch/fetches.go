@@ -11,7 +11,7 @@ type fetchService struct {
 
 // A pendingFetch is a request that has no reply yet.
 type pendingFetch struct {
-	asker *jobNode
+	asker *Node
 	id    int // the asker's request ID
 }
 
@@ -22,28 +22,28 @@ const (
 )
 
 // forwardFetch asks the node of a rank for data that the rank has committed.
-func (f *runningJob) forwardFetch(n *jobNode, m *wire.Fetch) {
-	g := f.groupNamed(m.Group)
+func (j *Job) forwardFetch(n *Node, m *wire.Fetch) {
+	g := j.GroupNamed(m.Group)
 	switch {
-	case g == nil || m.Rank >= len(g.nodeOfRank): // the group is over
+	case g == nil || m.Rank >= len(g.NodeOfRank): // the group is over
 		n.Send(&wire.Fetched{ID: m.ID})
 		return
-	case len(f.fetches.pending) >= maxFetches:
+	case len(j.fetches.pending) >= maxFetches:
 		n.Send(&wire.Fetched{ID: m.ID, Err: "too many ranks are asked for at once"})
 		return
-	case f.fetches.pending == nil:
-		f.fetches.pending = make(map[int]pendingFetch)
+	case j.fetches.pending == nil:
+		j.fetches.pending = make(map[int]pendingFetch)
 	}
-	f.fetches.last++
-	f.fetches.pending[f.fetches.last] = pendingFetch{n, m.ID}
-	f.nodes[g.nodeOfRank[m.Rank]].Send(&wire.Fetch{ID: f.fetches.last, Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: m.Timeout})
+	j.fetches.last++
+	j.fetches.pending[j.fetches.last] = pendingFetch{n, m.ID}
+	j.Nodes[g.NodeOfRank[m.Rank]].Send(&wire.Fetch{ID: j.fetches.last, Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: m.Timeout})
 }
 
 // forwardFetched forwards a reply to the node that asked. If too much is queued for that node, it
 // gets an error instead of the data.
-func (f *runningJob) forwardFetched(m *wire.Fetched) {
-	fetch := f.fetches.pending[m.ID] // it exists: the validator has checked the ID
-	delete(f.fetches.pending, m.ID)
+func (j *Job) forwardFetched(m *wire.Fetched) {
+	fetch := j.fetches.pending[m.ID] // it exists: the validator has checked the ID
+	delete(j.fetches.pending, m.ID)
 	answer := &wire.Fetched{ID: fetch.id, Found: m.Found, Data: m.Data, Err: m.Err}
 	if len(m.Data) > 0 && fetch.asker.Backlog() > maxBacklog {
 		answer = &wire.Fetched{ID: fetch.id, Err: "more than 64 MiB are on the way to the node"}

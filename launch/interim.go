@@ -30,7 +30,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // reportIfDue reports if the interval has passed.
-func (p *interimReporter) reportIfDue(f *runningJob) {
+func (p *interimReporter) reportIfDue(f *Job) {
 	if now := time.Now(); p.report != nil && !now.Before(p.due) {
 		p.due = now.Add(p.interval)
 		p.report(f.interimResult())
@@ -39,16 +39,16 @@ func (p *interimReporter) reportIfDue(f *runningJob) {
 
 // interimResult returns the result so far of a job that runs. For ranks that have not ended, times
 // count until now.
-func (f *runningJob) interimResult() job.Result {
-	tally := f.state.Usage.CompleteSeconds()
-	r := f.rankResults(&tally)
-	ran := time.Since(f.usage.ranksStarted)
+func (j *Job) interimResult() job.Result {
+	tally := j.State.Usage.CompleteSeconds()
+	r := j.rankResults(&tally)
+	ran := time.Since(j.usage.ranksStarted)
 	for i, h := range r.NodeTotals {
 		if h.EndedRanks < h.Ranks {
 			r.Usage.Nodes[i].Wall = ran
 		}
 	}
-	if f.state.RanksLeft > 0 {
+	if j.State.RanksLeft > 0 {
 		r.Usage.Job.Wall = ran
 	}
 	return r

@@ -8,21 +8,21 @@ import (
 
 // leftoversFreed records and reports the shared memory that ranks of a node have left behind
 // (PD-17).
-func (f *runningJob) leftoversFreed(n *jobNode, m *wire.IPCCleaned) {
+func (j *Job) leftoversFreed(n *Node, m *wire.IPCCleaned) {
 	for i := range m.Leftovers {
 		m.Leftovers[i].Node = n.Name()
-		f.env.observer().LeftoverFreed(m.Leftovers[i])
+		j.Env.observer().LeftoverFreed(m.Leftovers[i])
 	}
-	f.usage.leftovers = append(f.usage.leftovers, m.Leftovers...)
+	j.usage.leftovers = append(j.usage.leftovers, m.Leftovers...)
 	freed, kept := splitLeftovers(m.Leftovers)
 	for _, r := range kept[:min(len(kept), maxKeptReported)] {
-		f.env.Log.Warn().Str("node", n.Name()).Msgf("could not free %s %s%s: %s", r.Kind, r.ID, formatOfRanks([]job.Leftover{r}, f.groupFirsts), r.Err)
+		j.Env.Log.Warn().Str("node", n.Name()).Msgf("could not free %s %s%s: %s", r.Kind, r.ID, formatOfRanks([]job.Leftover{r}, j.GroupFirsts), r.Err)
 	}
 	if len(freed) > 0 {
-		f.env.Log.Info().Str("node", n.Name()).Msg(formatFreed(freed, f.groupFirsts))
+		j.Env.Log.Info().Str("node", n.Name()).Msg(formatFreed(freed, j.GroupFirsts))
 	}
 	if m.Semaphores > 0 {
-		f.env.Log.Info().Str("node", n.Name()).Msgf("%s of this user remain, made since the job began; see ipcs -s", text.Count(m.Semaphores, "semaphore set"))
+		j.Env.Log.Info().Str("node", n.Name()).Msgf("%s of this user remain, made since the job began; see ipcs -s", text.Count(m.Semaphores, "semaphore set"))
 	}
 }
 

@@ -17,19 +17,19 @@ type waiting struct {
 
 // waits records that a rank waits for all of its group by PMI or by PMIx. If ranks wait by both,
 // waits returns an event: neither can ever be released (PMIX-4).
-func (f *runningJob) waits(n *jobNode, m *wire.PMIReport) []supervise.Event {
-	g, _ := f.groupOf(m.Rank)
+func (j *Job) waits(n *Node, m *wire.PMIReport) []supervise.Event {
+	g, _ := j.GroupOf(m.Rank)
 	by := m.Event - wire.PMIWaits
 	if g == nil || g.killed || g.waiting[by] != nil {
 		return nil
 	}
-	_, rank, app := f.rankPlan(m.Rank)
-	g.waiting[by] = &waiting{f.state.RankOnNode(m.Rank), n.Name(), rank.App, app.Argv[0]}
+	_, rank, app := j.RankPlan(m.Rank)
+	g.waiting[by] = &waiting{j.State.RankOnNode(m.Rank), n.Name(), rank.App, app.Argv[0]}
 	pmi, pmix := g.waiting[0], g.waiting[1]
 	if pmi == nil || pmix == nil {
 		return nil
 	}
-	return []supervise.Event{twoLibraries(*pmi, *pmix, len(g.apps))}
+	return []supervise.Event{twoLibraries(*pmi, *pmix, len(g.Apps))}
 }
 
 // twoLibraries returns the event that ranks of a group wait for each other in vain. An MPI library

@@ -12,8 +12,8 @@ import (
 // for a name. It lasts as long as the job.
 type nameService struct {
 	table        pmiserver.NameTable
-	waitingNodes map[string]map[*jobNode]bool // by name: the nodes that wait for it
-	waitCounts   map[*jobNode]int             // by node: how many names it waits for
+	waitingNodes map[string]map[*Node]bool // by name: the nodes that wait for it
+	waitCounts   map[*Node]int             // by node: how many names it waits for
 }
 
 // maxNameWaits is how many names a node may wait for (TRUST-4).
@@ -23,8 +23,8 @@ var errNameWaits = errors.New("too many names are waited for")
 
 // handleName answers a node's request about a name. If it publishes the name, all nodes that wait
 // for it are told (PMIX-40).
-func (f *runningJob) handleName(n *jobNode, m *wire.NameRequest) {
-	answer, nodes := f.names.reply(n, m)
+func (j *Job) handleName(n *Node, m *wire.NameRequest) {
+	answer, nodes := j.names.reply(n, m)
 	n.Send(answer)
 	for waiting := range nodes {
 		waiting.Send(&wire.NamePublished{Service: m.Service})
@@ -32,7 +32,7 @@ func (f *runningJob) handleName(n *jobNode, m *wire.NameRequest) {
 }
 
 // reply carries out a node's request. waiting are the nodes to be told that the name is published.
-func (a *nameService) reply(n *jobNode, m *wire.NameRequest) (answer *wire.NameReply, waiting map[*jobNode]bool) {
+func (a *nameService) reply(n *Node, m *wire.NameRequest) (answer *wire.NameReply, waiting map[*Node]bool) {
 	answer = &wire.NameReply{ID: m.ID}
 	var err error
 	switch m.Op {
@@ -60,17 +60,17 @@ func (a *nameService) reply(n *jobNode, m *wire.NameRequest) (answer *wire.NameR
 }
 
 // addWaiting records that a node waits for a name.
-func (a *nameService) addWaiting(n *jobNode, service string) error {
+func (a *nameService) addWaiting(n *Node, service string) error {
 	switch {
 	case a.waitingNodes[service][n]:
 		return nil
 	case a.waitCounts[n] == maxNameWaits:
 		return errNameWaits
 	case a.waitingNodes == nil:
-		a.waitingNodes, a.waitCounts = make(map[string]map[*jobNode]bool), make(map[*jobNode]int)
+		a.waitingNodes, a.waitCounts = make(map[string]map[*Node]bool), make(map[*Node]int)
 	}
 	if a.waitingNodes[service] == nil {
-		a.waitingNodes[service] = make(map[*jobNode]bool)
+		a.waitingNodes[service] = make(map[*Node]bool)
 	}
 	a.waitingNodes[service][n] = true
 	a.waitCounts[n]++
@@ -79,7 +79,7 @@ func (a *nameService) addWaiting(n *jobNode, service string) error {
 
 // takeWaiting removes and returns the nodes that wait for a name. A node that still needs it asks
 // again.
-func (a *nameService) takeWaiting(service string) map[*jobNode]bool {
+func (a *nameService) takeWaiting(service string) map[*Node]bool {
 	waiting := a.waitingNodes[service]
 	delete(a.waitingNodes, service)
 	for n := range waiting {

@@ -11,9 +11,9 @@ import (
 // be read once (PMIX-40, PMIX-41).
 func TestNamesThatAreAwaited(t *testing.T) {
 	var s nameService
-	one, two := new(jobNode), new(jobNode)
+	one, two := new(Node), new(Node)
 	for _, step := range []struct {
-		from *jobNode
+		from *Node
 		m    wire.NameRequest
 		want string // the reply, and how many nodes are told
 	}{
@@ -48,13 +48,13 @@ func TestNamesThatAreAwaited(t *testing.T) {
 // A node cannot fill our memory with names that it waits for.
 func TestAwaitedNamesAreBounded(t *testing.T) {
 	var s nameService
-	greedy, modest := new(jobNode), new(jobNode)
+	greedy, modest := new(Node), new(Node)
 	for i := range maxNameWaits {
 		if answer, _ := s.reply(greedy, &wire.NameRequest{Op: wire.LookupWait, Service: fmt.Sprint(i)}); answer.Err != "" {
 			t.Fatal(answer.Err)
 		}
 	}
-	for n, want := range map[*jobNode]string{greedy: errNameWaits.Error(), modest: ""} {
+	for n, want := range map[*Node]string{greedy: errNameWaits.Error(), modest: ""} {
 		if answer, _ := s.reply(n, &wire.NameRequest{Op: wire.LookupWait, Service: "more"}); answer.Err != want {
 			t.Errorf("%q, want %q", answer.Err, want)
 		}

@@ -23,7 +23,7 @@ func TestMessagesOfOtherNodesAreIgnored(t *testing.T) {
 					t.Error(why)
 				}
 			}()
-			f := &runningJob{}
+			f := &Job{}
 			if news := f.translate(node.NodeMessage{From: new(node.Node), Message: m}); news != nil {
 				t.Errorf("%+v", news)
 			}
@@ -36,7 +36,7 @@ func TestMessagesOfOtherNodesAreIgnored(t *testing.T) {
 func TestANewNodeIsLostBetweenPlaceAndJob(t *testing.T) {
 	z := &node.Node{Def: job.NodeDef{Name: "z"}}
 	place := &reserve.Reservation{Nodes: []reserve.Node{{Node: z}}}
-	f := &runningJob{search: &nodeSearch{inbox: node.NewInbox(), lostNodes: make(map[*node.Node]bool)}}
+	f := &Job{search: &nodeSearch{inbox: node.NewInbox(), lostNodes: make(map[*node.Node]bool)}}
 	if gone := f.lostSinceReserved(place, f.search.lostNodes); gone != "" {
 		t.Errorf("%s is lost before it is", gone)
 	}
@@ -44,8 +44,8 @@ func TestANewNodeIsLostBetweenPlaceAndJob(t *testing.T) {
 	if gone := f.lostSinceReserved(place, f.search.lostNodes); gone != "z" {
 		t.Errorf("lost: %q, want z", gone)
 	}
-	own := &jobNode{Node: place.Nodes[0], lost: errJobEnding}
-	f = &runningJob{members: map[*node.Node]*jobNode{z: own}}
+	own := &Node{Node: place.Nodes[0], Lost: errJobEnding}
+	f = &Job{members: map[*node.Node]*Node{z: own}}
 	if gone := f.lostSinceReserved(place, nil); gone != "z" {
 		t.Errorf("a lost node of the job: %q, want z", gone)
 	}

@@ -20,28 +20,28 @@ Nodes pass from one attempt of a job to the next, with their connections, helper
 
 // endConversations keeps the connected nodes if another attempt follows, and sends Bye to all
 // others.
-func (f *runningJob) endConversations(again bool) {
-	cpus := make(map[*jobNode]int, len(f.nodes)) // of the ranks of the command line
-	for i, n := range f.groups[0].nodes {
-		cpus[n] = f.groups[0].plan.Nodes[i].CPUs()
+func (j *Job) endConversations(again bool) {
+	cpus := make(map[*Node]int, len(j.Nodes)) // of the ranks of the command line
+	for i, n := range j.Groups[0].Nodes {
+		cpus[n] = j.Groups[0].Plan.Nodes[i].CPUs()
 	}
-	moveClaims := f.claimedForMove()
-	for _, n := range f.nodes {
-		if again && n.lost == nil && n.drained {
-			f.keptNodes = append(f.keptNodes, reserve.KeptNode{Node: n.Successor(), ClaimedCPUs: max(cpus[n], moveClaims[n.Name()])})
+	moveClaims := j.claimedForMove()
+	for _, n := range j.Nodes {
+		if again && n.Lost == nil && n.drained {
+			j.keptNodes = append(j.keptNodes, reserve.KeptNode{Node: n.Successor(), ClaimedCPUs: max(cpus[n], moveClaims[n.Name()])})
 			continue
 		}
 		n.Send(&wire.Bye{})
 	}
-	for _, s := range f.standby {
+	for _, s := range j.standby {
 		if again {
-			f.keptNodes = append(f.keptNodes, reserve.KeptNode{Node: s.Successor(), ClaimedCPUs: max(s.ClaimedCPUs, moveClaims[s.Name()])})
+			j.keptNodes = append(j.keptNodes, reserve.KeptNode{Node: s.Successor(), ClaimedCPUs: max(s.ClaimedCPUs, moveClaims[s.Name()])})
 			continue
 		}
 		s.Send(&wire.Bye{})
 	}
 	if !again {
-		f.waitForHelpers()
+		j.waitForHelpers()
 	}
 }
 
@@ -50,19 +50,19 @@ const leaveTimeout = time.Second
 
 // waitForHelpers waits until the helpers have exited and so released the job's claims. A job that
 // starts next finds the CPUs free. Other events that arrive meanwhile stay in the inbox.
-func (f *runningJob) waitForHelpers() {
+func (j *Job) waitForHelpers() {
 	staying := make(map[*node.Node]bool)
-	for _, n := range f.nodes {
-		if n.lost == nil {
+	for _, n := range j.Nodes {
+		if n.Lost == nil {
 			staying[n.Node.Node] = true
 		}
 	}
-	for _, s := range f.standby {
+	for _, s := range j.standby {
 		staying[s.Node] = true
 	}
 	var later []any
 	for deadline := time.Now().Add(leaveTimeout); len(staying) > 0; {
-		events := f.events.Take(context.Background(), deadline)
+		events := j.events.Take(context.Background(), deadline)
 		if len(events) == 0 {
 			break
 		}
@@ -75,35 +75,35 @@ func (f *runningJob) waitForHelpers() {
 		}
 	}
 	for _, event := range later {
-		f.events.Put(event)
+		j.events.Put(event)
 	}
 }
 
 // takeOverNodes takes over nodes of the previous attempt and starts to read their connections.
-func (f *runningJob) takeOverNodes(kept []reserve.KeptNode) {
-	f.keptNodes = kept
+func (j *Job) takeOverNodes(kept []reserve.KeptNode) {
+	j.keptNodes = kept
 	for _, k := range kept {
-		go f.env.Listener.Listen(k.Node)
+		go j.Env.Listener.Listen(k.Node)
 	}
 }
 
 // remainingKept returns the kept nodes that are still connected. One that was lost is again a
 // candidate like any other.
-func (f *runningJob) remainingKept() []reserve.KeptNode {
-	for _, event := range f.events.Take(context.Background(), time.Now()) {
+func (j *Job) remainingKept() []reserve.KeptNode {
+	for _, event := range j.events.Take(context.Background(), time.Now()) {
 		if e, lost := event.(node.Disconnected); lost {
-			f.keptNodes = slices.DeleteFunc(f.keptNodes, func(k reserve.KeptNode) bool { return k.Node == e.From })
+			j.keptNodes = slices.DeleteFunc(j.keptNodes, func(k reserve.KeptNode) bool { return k.Node == e.From })
 			go e.From.Close()
 		}
 	}
-	return f.keptNodes
+	return j.keptNodes
 }
 
 // releaseKept disconnects the kept nodes and so releases their claims.
-func (f *runningJob) releaseKept() {
-	for _, k := range f.keptNodes {
+func (j *Job) releaseKept() {
+	for _, k := range j.keptNodes {
 		k.Send(&wire.Bye{})
 		k.Close()
 	}
-	f.keptNodes = nil
+	j.keptNodes = nil
 }

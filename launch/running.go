@@ -22,24 +22,25 @@ import (
 	"remshell/wire"
 )
 
-// A runningJob is one attempt of a job, with its nodes and their state.
-type runningJob struct {
-	env     Env
+// A Job is one attempt of a job, with its nodes and their state. Features reach it through Hooks; they read its exported
+// fields and do not change them. The goroutine of Run owns it.
+type Job struct {
+	Env     Env
 	events  *node.Inbox
-	streams *stdio.Streams
-	nodes   []*jobNode // nodes of the plan in its order, then nodes added by spawns
-	members map[*node.Node]*jobNode
+	Streams *stdio.Streams
+	Nodes   []*Node // nodes of the plan in its order, then nodes added by spawns
+	members map[*node.Node]*Node
 
 	// Set once the job runs:
-	req          job.Request
-	plan         job.Plan // plan of the command line's ranks
+	Request      job.Request
+	Plan         job.Plan // plan of the command line's ranks
 	baseline     reserve.Baseline
 	universeSize int // processes that would fit; 0: unknown
-	state        *supervise.State
+	State        *supervise.State
 	coordination
-	groups      []*group
-	groupFirsts []int // by group, the number of its rank 0
-	size        int   // ranks of all groups
+	Groups      []*Group
+	GroupFirsts []int // by group, the number of its rank 0
+	Size        int   // ranks of all groups
 	spawnQueue  spawnQueue
 	search      *nodeSearch          // search for the place of a spawn or a move; nil: none
 	move        *jobMove             // nil: no move is requested
@@ -73,25 +74,25 @@ type coordination struct {
 	fetches fetchService
 }
 
-// A jobNode is a node of the job.
-type jobNode struct {
+// A Node is a node of the job.
+type Node struct {
 	reserve.Node
-	key        int   // its index in runningJob.nodes, by which supervision and fences know it
-	lost       error // why its connection ended; nil: it has not
+	Key        int   // its index in runningJob.nodes, by which supervision and fences know it
+	Lost       error // why its connection ended; nil: it has not
 	totalRanks int   // ranks of all groups, also those that have ended
 	drained    bool  // no process of the job is left there
 
 	ended time.Time // when the last rank of its last group ended; zero: none has, or no steps are recorded
 }
 
-func newRunningJob(env Env) *runningJob {
-	f := &runningJob{env: env, events: node.NewInbox(), streams: stdio.New(env.In, env.Out, env.Err),
-		members: make(map[*node.Node]*jobNode), usage: newRunRecord()}
-	f.env.Inbox = f.events
-	f.env.Listener = node.Listener{Inbox: f.events, StreamHandler: f.streamHandler, Log: env.Log}
-	f.env.OnConnect = env.observer().Connected
-	f.env.HasInput, f.env.TracePMI, f.env.Window = env.In != nil, env.Transcript != nil, stdio.WindowSize
-	f.env.Token = newPMIxToken()
+func newRunningJob(env Env) *Job {
+	f := &Job{Env: env, events: node.NewInbox(), Streams: stdio.New(env.In, env.Out, env.Err),
+		members: make(map[*node.Node]*Node), usage: newRunRecord()}
+	f.Env.Inbox = f.events
+	f.Env.Listener = node.Listener{Inbox: f.events, StreamHandler: f.streamHandler, Log: env.Log}
+	f.Env.OnConnect = env.observer().Connected
+	f.Env.HasInput, f.Env.TracePMI, f.Env.Window = env.In != nil, env.Transcript != nil, stdio.WindowSize
+	f.Env.Token = newPMIxToken()
 	return f
 }
 
@@ -103,49 +104,49 @@ func newPMIxToken() string {
 }
 
 // addNode adds a node to the job.
-func (f *runningJob) addNode(n reserve.Node) *jobNode {
-	m := &jobNode{Node: n, key: len(f.nodes)}
-	f.nodes = append(f.nodes, m)
-	f.members[n.Node] = m
+func (j *Job) addNode(n reserve.Node) *Node {
+	m := &Node{Node: n, Key: len(j.Nodes)}
+	j.Nodes = append(j.Nodes, m)
+	j.members[n.Node] = m
 	return m
 }
 
 // close ends the connections to all nodes of the job. A helper that still runs ranks takes that as
 // the end of its job.
-func (f *runningJob) close() {
+func (j *Job) close() {
 	var closing sync.WaitGroup
-	for _, n := range f.nodes {
+	for _, n := range j.Nodes {
 		closing.Go(n.Close)
 	}
-	for _, s := range f.standby {
+	for _, s := range j.standby {
 		closing.Go(s.Close)
 	}
 	closing.Wait()
-	f.streams.Close()
+	j.Streams.Close()
 }
 
 // streamHandler returns a handler for the messages that concern the streams of a node's ranks. The
 // node's reader calls it, so that the streams know of a rank's start before its output. It reports
 // whether the message needs no further handling.
-func (f *runningJob) streamHandler(n *node.Node) func(wire.Message) (taken bool) {
+func (j *Job) streamHandler(n *node.Node) func(wire.Message) (taken bool) {
 	send := stdio.Sender(n.Send)
 	return func(m wire.Message) bool {
 		switch m := m.(type) {
 		case *wire.Data:
-			f.streams.HandleData(m, send)
+			j.Streams.HandleData(m, send)
 			return true
 		case *wire.Credit:
-			f.streams.CreditStdin(m.Rank, m.Bytes)
+			j.Streams.CreditStdin(m.Rank, m.Bytes)
 			return true
 		case *wire.ControlRequest:
-			return f.replyDuringPause(n, m)
+			return j.replyDuringPause(n, m)
 		case *wire.Started:
-			if f.env.Observer != nil { // before any output
-				f.env.Observer.Started(f.usage.describeStart(n.Name(), m))
+			if j.Env.Observer != nil { // before any output
+				j.Env.Observer.Started(j.usage.describeStart(n.Name(), m))
 			}
-			f.streams.RankStarted(m.Rank, m.PID)
+			j.Streams.RankStarted(m.Rank, m.PID)
 		case *wire.Exited:
-			f.streams.StdinReaderEnded(m.Exit.Rank, m.Exit.StdinRead)
+			j.Streams.StdinReaderEnded(m.Exit.Rank, m.Exit.StdinRead)
 		}
 		return false
 	}
@@ -153,13 +154,13 @@ func (f *runningJob) streamHandler(n *node.Node) func(wire.Message) (taken bool)
 
 // openStreams opens the files for the output of a plan's ranks. gone is called when our standard
 // output can no longer be written to.
-func (f *runningJob) openStreams(place *reserve.Reservation, gone func()) error {
-	observers := stdio.Observers{OnStdoutGone: func(err error) { gone(); f.events.Put(stdoutGoneEvent(err)) },
-		OnFileFailed: func(err error) { f.events.Put(outputFailedEvent("output", err)) }}
-	if f.env.Observer != nil {
-		observers.OnOutput = f.env.Observer.Output
+func (j *Job) openStreams(place *reserve.Reservation, gone func()) error {
+	observers := stdio.Observers{OnStdoutGone: func(err error) { gone(); j.events.Put(stdoutGoneEvent(err)) },
+		OnFileFailed: func(err error) { j.events.Put(outputFailedEvent("output", err)) }}
+	if j.Env.Observer != nil {
+		observers.OnOutput = j.Env.Observer.Output
 	}
-	return f.streams.Open(place.Request.Streams, stdio.RanksOfPlan(place.Plan, place.Request.Attempt, 0, 0, time.Now()), observers)
+	return j.Streams.Open(place.Request.Streams, stdio.RanksOfPlan(place.Plan, place.Request.Attempt, 0, 0, time.Now()), observers)
 }
 
 // stdoutGoneEvent returns the event that our standard output can no longer be written to.
@@ -180,29 +181,29 @@ func outputFailedEvent(what string, err error) supervise.Event {
 }
 
 // startRanks starts the prepared ranks.
-func (f *runningJob) startRanks(place *reserve.Reservation) {
-	f.pause.Store(nil)
-	f.req, f.plan, f.universeSize, f.baseline, f.connections = place.Request, place.Plan, place.UniverseSize, place.Baseline, place.Connections
-	f.usage.ranksReleased(f.plan.Size)
-	f.fences = fence.NewCoordinator()
-	if f.env.Transcript != nil {
-		f.transcript = new(transcript.Recorder)
+func (j *Job) startRanks(place *reserve.Reservation) {
+	j.pause.Store(nil)
+	j.Request, j.Plan, j.universeSize, j.baseline, j.connections = place.Request, place.Plan, place.UniverseSize, place.Baseline, place.Connections
+	j.usage.ranksReleased(j.Plan.Size)
+	j.fences = fence.NewCoordinator()
+	if j.Env.Transcript != nil {
+		j.transcript = new(transcript.Recorder)
 	}
 	for _, n := range place.Nodes {
-		f.addNode(n)
+		j.addNode(n)
 	}
-	f.standby = place.Standby
-	f.streams.AddStdinReaders(f.stdinReaders())
-	f.releaseGroup(f.addGroup(string(f.plan.Job), f.plan, f.req.Apps, f.nodes[:len(f.nodes):len(f.nodes)]), place.Rendezvous)
-	f.streams.FeedStdin(func(err error) { f.events.Put(supervise.Failure{Kind: supervise.StdinFailed, Text: err.Error()}) })
+	j.standby = place.Standby
+	j.Streams.AddStdinReaders(j.stdinReaders())
+	j.releaseGroup(j.addGroup(string(j.Plan.Job), j.Plan, j.Request.Apps, j.Nodes[:len(j.Nodes):len(j.Nodes)]), place.Rendezvous)
+	j.Streams.FeedStdin(func(err error) { j.events.Put(supervise.Failure{Kind: supervise.StdinFailed, Text: err.Error()}) })
 }
 
 // stdinReaders returns the ranks that receive our standard input.
-func (f *runningJob) stdinReaders() (all []stdio.StdinReader) {
-	for i, np := range f.plan.Nodes {
+func (j *Job) stdinReaders() (all []stdio.StdinReader) {
+	for i, np := range j.Plan.Nodes {
 		for _, r := range np.Ranks {
-			if f.req.Streams.ReadsStdin(r.Rank) {
-				all = append(all, stdio.StdinReader{Rank: r.Rank, Node: i, To: f.nodes[i].Send, InProcess: f.nodes[i].InProcess()})
+			if j.Request.Streams.ReadsStdin(r.Rank) {
+				all = append(all, stdio.StdinReader{Rank: r.Rank, Node: i, To: j.Nodes[i].Send, InProcess: j.Nodes[i].InProcess()})
 			}
 		}
 	}
@@ -210,14 +211,14 @@ func (f *runningJob) stdinReaders() (all []stdio.StdinReader) {
 }
 
 // watchTerminalSize sends each new size of our terminal to all nodes, until ctx ends.
-func (f *runningJob) watchTerminalSize(ctx context.Context) {
+func (j *Job) watchTerminalSize(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.env.TerminalResized:
-			rows, cols := f.env.TerminalSize()
-			f.sendAll(&wire.ResizeTerminal{Rows: rows, Cols: cols})
+		case <-j.Env.TerminalResized:
+			rows, cols := j.Env.TerminalSize()
+			j.SendAll(&wire.ResizeTerminal{Rows: rows, Cols: cols})
 		}
 	}
 }

@@ -42,7 +42,7 @@ func newRunRecord() *runRecord {
 }
 
 // addStart records the start of a rank, or why it could not be started.
-func (a *runRecord) addStart(n *jobNode, m *wire.Started) {
+func (a *runRecord) addStart(n *Node, m *wire.Started) {
 	s := a.describeStart(n.Name(), m)
 	a.rankStarts = append(a.rankStarts, startRecord{s.SinceStart, int32(s.Rank), int32(s.PID), m.Unbound})
 	if s.Err != "" {
@@ -134,13 +134,13 @@ func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 }
 
 // rankProfile collects what is known of a rank for the report.
-func (f *runningJob) rankProfile(state *supervise.State, rank int) supervise.RankProfile {
+func (j *Job) rankProfile(state *supervise.State, rank int) supervise.RankProfile {
 	var p supervise.RankProfile
 	unbound := false
-	if i := slices.IndexFunc(f.usage.rankStarts, func(s startRecord) bool { return int(s.rank) == rank }); i >= 0 {
-		p.PID, unbound = int(f.usage.rankStarts[i].pid), f.usage.rankStarts[i].unbound
+	if i := slices.IndexFunc(j.usage.rankStarts, func(s startRecord) bool { return int(s.rank) == rank }); i >= 0 {
+		p.PID, unbound = int(j.usage.rankStarts[i].pid), j.usage.rankStarts[i].unbound
 	}
-	n, plan, app := f.rankPlan(rank)
+	n, plan, app := j.RankPlan(rank)
 	if n == nil {
 		return p
 	}
@@ -148,25 +148,25 @@ func (f *runningJob) rankProfile(state *supervise.State, rank int) supervise.Ran
 	if plan.CPUs != nil && !unbound {
 		p.BoundCPUs, _, _ = strings.Cut(n.Probe.Topology.DescribeCPUs(plan.CPUs), " [")
 	}
-	stderr := f.streams.StderrTail(rank)
+	stderr := j.Streams.StderrTail(rank)
 	p.LastStderrLine = lastLine(stderr)
 	if exit := state.Exit(rank); exit != nil {
-		p.Hint = f.exitHint(exit, n, stderr)
+		p.Hint = j.exitHint(exit, n, stderr)
 	}
 	return p
 }
 
-// rankPlan returns a rank's node, its plan, and its app context (of the command line or of a
+// RankPlan returns a rank's node, its plan, and its app context (of the command line or of a
 // spawn). The node is nil if there is no such rank.
-func (f *runningJob) rankPlan(rank int) (*jobNode, job.RankPlan, job.App) {
-	g, number := f.groupOf(rank)
+func (j *Job) RankPlan(rank int) (*Node, job.RankPlan, job.App) {
+	g, number := j.GroupOf(rank)
 	if g == nil {
 		return nil, job.RankPlan{}, job.App{}
 	}
-	for i, np := range g.plan.Nodes {
+	for i, np := range g.Plan.Nodes {
 		for _, r := range np.Ranks {
 			if r.Rank == number {
-				return g.nodes[i], r, g.apps[r.App]
+				return g.Nodes[i], r, g.Apps[r.App]
 			}
 		}
 	}
@@ -174,12 +174,12 @@ func (f *runningJob) rankPlan(rank int) (*jobNode, job.RankPlan, job.App) {
 }
 
 // exitHint returns a likely reason for the end of a rank, or "" (REP-3).
-func (f *runningJob) exitHint(exit *job.Exit, n *jobNode, stderr string) string {
+func (j *Job) exitHint(exit *job.Exit, n *Node, stderr string) string {
 	switch {
 	case exit.Hint != "":
 		return exit.Hint
 	case exit.Status() == job.Signal(syscall.SIGILL).Status(): // also if a child of the rank died of it
-		return otherCPUHint(n, f.nodes)
+		return otherCPUHint(n, j.Nodes)
 	case exit.Signal == 0 && exit.Code == 127:
 		if name := missingLibrary(stderr); name != "" {
 			return fmt.Sprintf("shared library %s is missing on %s", name, n.Name())
@@ -190,7 +190,7 @@ func (f *runningJob) exitHint(exit *job.Exit, n *jobNode, stderr string) string 
 
 // otherCPUHint returns a hint if the node's CPU model differs from that of another node. The
 // program may have been built for the other one.
-func otherCPUHint(n *jobNode, nodes []*jobNode) string {
+func otherCPUHint(n *Node, nodes []*Node) string {
 	for _, other := range nodes {
 		if a, b := n.Probe.Model, other.Probe.Model; a != b && a != "" && b != "" {
 			return fmt.Sprintf("the CPU of %s is %s, that of %s is %s", n.Name(), a, other.Name(), b)

@@ -29,14 +29,14 @@ func TestMissingLibrary(t *testing.T) {
 }
 
 func TestForeignCPU(t *testing.T) {
-	n := func(name, model string) *jobNode {
-		return &jobNode{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}, Probe: &job.Probe{Model: model}}}
+	n := func(name, model string) *Node {
+		return &Node{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}, Probe: &job.Probe{Model: model}}}
 	}
 	old, young, unknown := n("a", "Old 1"), n("b", "Young 2"), n("c", "")
-	if got := otherCPUHint(old, []*jobNode{old, unknown, young}); got != "the CPU of a is Old 1, that of b is Young 2" {
+	if got := otherCPUHint(old, []*Node{old, unknown, young}); got != "the CPU of a is Old 1, that of b is Young 2" {
 		t.Errorf("got %q", got)
 	}
-	if got := otherCPUHint(old, []*jobNode{old, unknown, n("d", "Old 1")}); got != "" {
+	if got := otherCPUHint(old, []*Node{old, unknown, n("d", "Old 1")}); got != "" {
 		t.Errorf("all alike: %q", got)
 	}
 }
@@ -97,8 +97,8 @@ func TestUsageIsSummedByNode(t *testing.T) {
 func TestStartsAreInOrder(t *testing.T) {
 	a := newRunRecord()
 	a.ranksReleased(4)
-	on := func(name string) *jobNode {
-		return &jobNode{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}}}
+	on := func(name string) *Node {
+		return &Node{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}}}
 	}
 	a.addStart(on("b"), &wire.Started{Rank: 2, PID: 1 << 22})
 	a.addStart(on("a"), &wire.Started{Rank: 1, Code: 127, Err: "no such file"})

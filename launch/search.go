@@ -36,28 +36,28 @@ type nodeSearch struct {
 
 // startSearch starts a search for a group. look runs on the search's goroutine. It returns the
 // event for supervision, and a function that releases what it found.
-func (f *runningJob) startSearch(group string, row trace.Row, look func(context.Context, reserve.Env) (found any, abandon func())) {
+func (j *Job) startSearch(group string, row trace.Row, look func(context.Context, reserve.Env) (found any, abandon func())) {
 	s := &nodeSearch{group: group, inbox: node.NewInbox(), lostNodes: make(map[*node.Node]bool), done: make(chan struct{})}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	env := f.env.Env
+	env := j.Env.Env
 	env.Inbox, env.TraceRow = s.inbox, row
 	env.OnSnapshot, env.RereadRequest, env.Progress, env.HasInput = nil, nil, nil, false
-	f.search = s
+	j.search = s
 	go func() {
 		defer close(s.done)
 		var found any
 		if found, s.abandonFound = look(ctx, env); ctx.Err() != nil { // nobody may use it any more
 			s.abandonFound()
 		}
-		f.events.Put(found)
+		j.events.Put(found)
 	}()
 }
 
 // finishedSearch returns the search, which is over, and clears it.
-func (f *runningJob) finishedSearch() *nodeSearch {
-	s := f.search
-	f.search = nil
+func (j *Job) finishedSearch() *nodeSearch {
+	s := j.search
+	j.search = nil
 	s.stop()
 	return s
 }
@@ -96,23 +96,23 @@ func groupOf(m wire.Message) (name string, is bool) {
 }
 
 // cancelSearch stops the search, and drops the spawns that wait.
-func (f *runningJob) cancelSearch() {
-	f.spawnQueue.waiting = nil
-	if f.search != nil {
-		f.search.stop()
+func (j *Job) cancelSearch() {
+	j.spawnQueue.waiting = nil
+	if j.search != nil {
+		j.search.stop()
 	}
 }
 
 // endSearch gives the search one second to stop at the end of the attempt. It does not wait longer
 // for a name lookup or a plan: the search's goroutine releases what it finds later.
-func (f *runningJob) endSearch() {
-	f.cancelSearch()
-	if f.search == nil {
+func (j *Job) endSearch() {
+	j.cancelSearch()
+	if j.search == nil {
 		return
 	}
 	select {
-	case <-f.search.done:
-		f.search.abandonFound()
+	case <-j.search.done:
+		j.search.abandonFound()
 	case <-time.After(time.Second):
 	}
 }

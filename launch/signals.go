@@ -29,8 +29,8 @@ func signalHere(onNodes job.Signal) syscall.Signal {
 
 // pendingSignals returns the signals that arrived when an attempt was over but the next reader of
 // signals was not yet set.
-func (f *runningJob) pendingSignals() (left []syscall.Signal) {
-	for _, event := range f.events.Take(context.Background(), time.Now()) {
+func (j *Job) pendingSignals() (left []syscall.Signal) {
+	for _, event := range j.events.Take(context.Background(), time.Now()) {
 		if s, is := event.(supervise.Signaled); is {
 			left = append(left, signalHere(s.Signal))
 		}

@@ -25,8 +25,8 @@ type batchStateRead struct{ state batch.State }
 
 // watchSilentNodes starts to look for silent nodes, if helpers of this job send Pings. stop ends
 // that.
-func (f *runningJob) watchSilentNodes() (stop func()) {
-	if !f.req.RM.ControlsHelpers() || f.env.BatchState == nil {
+func (j *Job) watchSilentNodes() (stop func()) {
+	if !j.Request.RM.ControlsHelpers() || j.Env.BatchState == nil {
 		return func() {}
 	}
 	ticks, done, ended := time.NewTicker(supervise.SilenceCheckEvery), make(chan struct{}), make(chan struct{})
@@ -35,7 +35,7 @@ func (f *runningJob) watchSilentNodes() (stop func()) {
 		for {
 			select {
 			case <-ticks.C:
-				f.events.Put(silenceCheckDue{})
+				j.events.Put(silenceCheckDue{})
 			case <-done:
 				return
 			}
@@ -50,29 +50,29 @@ func (f *runningJob) watchSilentNodes() (stop func()) {
 
 // checkSilentNodes looks for silent nodes, and asks the batch system about its job if there are
 // any. The query may take long, so it runs on a goroutine of its own.
-func (f *runningJob) checkSilentNodes(now time.Time) {
-	heard := make(map[int]time.Time, len(f.nodes))
-	for _, n := range f.nodes {
-		if n.lost == nil {
-			heard[n.key] = n.LastHeard()
+func (j *Job) checkSilentNodes(now time.Time) {
+	heard := make(map[int]time.Time, len(j.Nodes))
+	for _, n := range j.Nodes {
+		if n.Lost == nil {
+			heard[n.Key] = n.LastHeard()
 		}
 	}
-	if f.silentNodes.Check(heard, now) {
-		go func() { f.events.Put(batchStateRead{f.env.BatchState()}) }() // the query has a time limit of its own (RM-4)
+	if j.silentNodes.Check(heard, now) {
+		go func() { j.events.Put(batchStateRead{j.Env.BatchState()}) }() // the query has a time limit of its own (RM-4)
 	}
 }
 
 // batchStateRead handles the batch system's answer. A node that is given up is treated as if its
 // connection had ended.
-func (f *runningJob) batchStateRead(answer batchStateRead, now time.Time) (events []supervise.Event) {
-	for _, event := range f.silentNodes.BatchReplied(answer.state, f.req.RM.Name, now) {
+func (j *Job) batchStateRead(answer batchStateRead, now time.Time) (events []supervise.Event) {
+	for _, event := range j.silentNodes.BatchReplied(answer.state, j.Request.RM.Name, now) {
 		lost, ok := event.(supervise.NodeLost)
 		if !ok {
 			events = append(events, event)
 			continue
 		}
-		n := f.nodes[lost.Node]
-		events = append(events, f.translate(node.Disconnected{From: n.Node.Node, Err: errors.New(lost.Why)})...)
+		n := j.Nodes[lost.Node]
+		events = append(events, j.translate(node.Disconnected{From: n.Node.Node, Err: errors.New(lost.Why)})...)
 		go n.Abandon() // the process behind the connection may need a moment to exit
 	}
 	return events

@@ -44,9 +44,9 @@ of the queue: a running job does not wait behind others, and claims are exclusiv
 TRUST-9 to TRUST-12 limit how much a rank may ask for, and on which hosts.
 */
 type spawnRequest struct {
-	fromNode *jobNode // the node whose rank asks
+	fromNode *Node // the node whose rank asks
 	message  *wire.Spawn
-	parent   *group // the group of that rank; nil: there is no such group
+	parent   *Group // the group of that rank; nil: there is no such group
 	rank     int    // the number in the job of the rank that asks
 	name     string // name of the new group; empty until its search starts
 }
@@ -78,64 +78,64 @@ type spawnPlaceFound struct {
 var errJobEnding = errors.New("the job is ending")
 
 // handleSpawn handles a spawn request of a rank.
-func (f *runningJob) handleSpawn(n *jobNode, m *wire.Spawn) {
+func (j *Job) handleSpawn(n *Node, m *wire.Spawn) {
 	s := &spawnRequest{fromNode: n, message: m, rank: -1}
-	f.recordSpawnLine(&m.Request, "> SPAWN "+m.Request.String())
-	if s.parent = f.groupNamed(m.Request.Group); s.parent != nil { // the validator has checked that the rank belongs to the node
-		s.rank = s.parent.first + m.Request.Rank
+	j.recordSpawnLine(&m.Request, "> SPAWN "+m.Request.String())
+	if s.parent = j.GroupNamed(m.Request.Group); s.parent != nil { // the validator has checked that the rank belongs to the node
+		s.rank = s.parent.First + m.Request.Rank
 	}
-	if err := f.checkMaySpawn(s); err != nil {
-		f.refuseSpawn(s, err)
+	if err := j.checkMaySpawn(s); err != nil {
+		j.refuseSpawn(s, err)
 		return
 	}
-	f.spawnQueue.waiting = append(f.spawnQueue.waiting, s)
+	j.spawnQueue.waiting = append(j.spawnQueue.waiting, s)
 }
 
 // checkMaySpawn returns why a rank may not spawn, or nil.
-func (f *runningJob) checkMaySpawn(s *spawnRequest) error {
+func (j *Job) checkMaySpawn(s *spawnRequest) error {
 	switch {
-	case !f.state.MaySpawn(s.rank):
+	case !j.State.MaySpawn(s.rank):
 		return errJobEnding
-	case f.req.SpawnHosts.None:
-		return &info.ForbiddenError{Text: fmt.Sprintf("wants to spawn; not done (%s)", f.req.SpawnHosts.Option)}
-	case len(s.parent.nodes) > 1 && !s.parent.firstFenceDone: // one node alone cannot start more ranks for all of them
+	case j.Request.SpawnHosts.None:
+		return &info.ForbiddenError{Text: fmt.Sprintf("wants to spawn; not done (%s)", j.Request.SpawnHosts.Option)}
+	case len(s.parent.Nodes) > 1 && !s.parent.firstFenceDone: // one node alone cannot start more ranks for all of them
 		return &info.ForbiddenError{Text: "wants to spawn before the group's first barrier; not done"}
 	case s.message.Fault != "":
 		return errors.New(s.message.Fault)
-	case len(f.spawnQueue.waiting) >= maxWaitingSpawns:
+	case len(j.spawnQueue.waiting) >= maxWaitingSpawns:
 		return errors.New("too many spawns at once")
 	}
 	return nil
 }
 
 // nextSpawn starts the next request, if no search is in progress.
-func (f *runningJob) nextSpawn() {
-	q := &f.spawnQueue
-	if f.move != nil { // a Start would release the claims of the move
+func (j *Job) nextSpawn() {
+	q := &j.spawnQueue
+	if j.move != nil { // a Start would release the claims of the move
 		return
 	}
-	for f.search == nil && len(q.waiting) > 0 {
+	for j.search == nil && len(q.waiting) > 0 {
 		s := q.waiting[0]
 		q.waiting = q.waiting[1:]
-		if !f.state.MaySpawn(s.rank) {
-			f.refuseSpawn(s, errJobEnding)
+		if !j.State.MaySpawn(s.rank) {
+			j.refuseSpawn(s, errJobEnding)
 			continue
 		}
-		f.startSpawn(s)
+		j.startSpawn(s)
 	}
 }
 
 // startSpawn starts the search for a spawn's place.
-func (f *runningJob) startSpawn(s *spawnRequest) {
-	f.spawnQueue.begun++
-	s.name = f.req.Job.GroupName(f.spawnQueue.begun)
-	_, _, app := f.rankPlan(s.rank)
-	wanted := reserve.SpawnRequest{Request: s.message.Request, ParentApp: app, FromNode: s.fromNode.Node.Node, Group: s.name, Number: f.spawnQueue.begun, FirstRank: f.size, Baseline: f.baseline, OwnNodes: f.ownNodes()}
-	req, group, began := f.requestWithoutStandby(), len(f.groupFirsts), f.state.Began()
-	f.startSearch(s.name, groupRow(group), func(ctx context.Context, env reserve.Env) (any, func()) {
+func (j *Job) startSpawn(s *spawnRequest) {
+	j.spawnQueue.begun++
+	s.name = j.Request.Job.GroupName(j.spawnQueue.begun)
+	_, _, app := j.RankPlan(s.rank)
+	wanted := reserve.SpawnRequest{Request: s.message.Request, ParentApp: app, FromNode: s.fromNode.Node.Node, Group: s.name, Number: j.spawnQueue.begun, FirstRank: j.Size, Baseline: j.baseline, OwnNodes: j.ownNodes()}
+	req, group, began := j.requestWithoutStandby(), len(j.GroupFirsts), j.State.Began()
+	j.startSearch(s.name, groupRow(group), func(ctx context.Context, env reserve.Env) (any, func()) {
 		done := spawnPlaceFound{spawn: s}
 		if done.place, done.err = reserve.ReserveSpawn(ctx, req, env, wanted); done.err == nil {
-			done.output, done.err = f.streams.PrepareGroup(done.place.Request.Streams, stdio.RanksOfPlan(done.place.Plan, f.req.Attempt, group, wanted.FirstRank, began))
+			done.output, done.err = j.Streams.PrepareGroup(done.place.Request.Streams, stdio.RanksOfPlan(done.place.Plan, j.Request.Attempt, group, wanted.FirstRank, began))
 			if done.err != nil {
 				done.place.Abandon()
 			}
@@ -154,20 +154,20 @@ func (e spawnPlaceFound) abandon() {
 
 // ownNodes returns the nodes of the job that are not lost, with the CPUs and GPUs that the job uses
 // there.
-func (f *runningJob) ownNodes() (all []reserve.OwnNode) {
-	uses := make(map[*jobNode]*job.Occupancy)
-	for _, n := range f.nodes {
+func (j *Job) ownNodes() (all []reserve.OwnNode) {
+	uses := make(map[*Node]*job.Occupancy)
+	for _, n := range j.Nodes {
 		uses[n] = new(job.Occupancy)
 	}
-	for _, g := range f.groups {
-		for i, n := range g.nodes {
+	for _, g := range j.Groups {
+		for i, n := range g.Nodes {
 			if g.ranksAlive[n] > 0 {
-				addOccupancy(uses[n], g.plan.Nodes[i].Ranks)
+				addOccupancy(uses[n], g.Plan.Nodes[i].Ranks)
 			}
 		}
 	}
-	for _, n := range f.nodes {
-		if n.lost == nil {
+	for _, n := range j.Nodes {
+		if n.Lost == nil {
 			all = append(all, reserve.OwnNode{Node: n.Node, Occupancy: *uses[n], TotalRanks: n.totalRanks})
 		}
 	}
@@ -188,14 +188,14 @@ func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 }
 
 // spawnPlaceFound adds the group of a spawn whose place was found, and starts its ranks.
-func (f *runningJob) spawnPlaceFound(e spawnPlaceFound) []supervise.Event {
+func (j *Job) spawnPlaceFound(e spawnPlaceFound) []supervise.Event {
 	s, place := e.spawn, e.place
-	gone := f.finishedSearch().lostNodes
-	f.connections = append(f.connections, place.Connections...)
+	gone := j.finishedSearch().lostNodes
+	j.connections = append(j.connections, place.Connections...)
 	err := e.err
 	if err == nil {
-		switch lost := f.lostSinceReserved(place, gone); {
-		case !f.state.MaySpawn(s.rank):
+		switch lost := j.lostSinceReserved(place, gone); {
+		case !j.State.MaySpawn(s.rank):
 			err = errJobEnding
 		case lost != "":
 			err = fmt.Errorf("%s: lost contact before the start", lost)
@@ -205,31 +205,31 @@ func (f *runningJob) spawnPlaceFound(e spawnPlaceFound) []supervise.Event {
 		}
 	}
 	if err != nil {
-		f.refuseSpawn(s, err)
+		j.refuseSpawn(s, err)
 		return nil
 	}
-	f.streams.AddGroup(e.output)
+	j.Streams.AddGroup(e.output)
 	grown := supervise.GroupSpawned{Nodes: make([]int, place.Plan.Size)}
-	nodes := f.addSpawnNodes(s, place, &grown)
+	nodes := j.addSpawnNodes(s, place, &grown)
 	for i, n := range nodes {
 		np := place.Plan.Nodes[i]
 		for _, r := range np.Ranks {
-			grown.Nodes[r.Rank] = n.key
+			grown.Nodes[r.Rank] = n.Key
 		}
-		f.env.Log.Info().Str("node", n.Name()).Str("group", s.name).Msg("spawned " + reserve.FormatRanksOf(np))
+		j.Env.Log.Info().Str("node", n.Name()).Str("group", s.name).Msg("spawned " + reserve.FormatRanksOf(np))
 	}
-	f.reportSharing(s, place)
-	g := f.addGroup(s.name, place.Plan, place.Request.Apps, nodes)
+	j.reportSharing(s, place)
+	g := j.addGroup(s.name, place.Plan, place.Request.Apps, nodes)
 	g.spawnWaiting = s
-	f.releaseGroup(g, place.Rendezvous)
+	j.releaseGroup(g, place.Rendezvous)
 	return []supervise.Event{grown}
 }
 
 // lostSinceReserved returns a node that was lost after the reservation had last checked it, or "".
 // gone are lost nodes that are not part of the job.
-func (f *runningJob) lostSinceReserved(place *reserve.Reservation, gone map[*node.Node]bool) (name string) {
+func (j *Job) lostSinceReserved(place *reserve.Reservation, gone map[*node.Node]bool) (name string) {
 	for _, n := range place.Nodes {
-		if m := f.members[n.Node]; m != nil && m.lost != nil || gone[n.Node] {
+		if m := j.members[n.Node]; m != nil && m.Lost != nil || gone[n.Node] {
 			return n.Name()
 		}
 	}
@@ -238,13 +238,13 @@ func (f *runningJob) lostSinceReserved(place *reserve.Reservation, gone map[*nod
 
 // addSpawnNodes returns the nodes of a spawn. It adds those that are new to the job, and lists them
 // in grown.
-func (f *runningJob) addSpawnNodes(s *spawnRequest, place *reserve.Reservation, grown *supervise.GroupSpawned) (nodes []*jobNode) {
+func (j *Job) addSpawnNodes(s *spawnRequest, place *reserve.Reservation, grown *supervise.GroupSpawned) (nodes []*Node) {
 	for _, n := range place.Nodes {
-		m := f.members[n.Node]
+		m := j.members[n.Node]
 		if m == nil {
-			m = f.addNode(n)
+			m = j.addNode(n)
 			grown.NewNodes = append(grown.NewNodes, n.Name())
-			f.addSpawnHost(s, *n.Def)
+			j.addSpawnHost(s, *n.Def)
 		}
 		nodes = append(nodes, m)
 	}
@@ -252,66 +252,66 @@ func (f *runningJob) addSpawnNodes(s *spawnRequest, place *reserve.Reservation, 
 }
 
 // addSpawnHost adds a host to the job's candidates if it is new, and tells the user.
-func (f *runningJob) addSpawnHost(s *spawnRequest, def job.NodeDef) {
-	if slices.ContainsFunc(f.req.Nodes, def.IsSameNode) {
+func (j *Job) addSpawnHost(s *spawnRequest, def job.NodeDef) {
+	if slices.ContainsFunc(j.Request.Nodes, def.IsSameNode) {
 		return
 	}
-	f.req.AddNode(def)
-	f.env.Report(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, f.state.RankOnNode(s.rank), f.req.SpawnHosts.Option))
+	j.Request.AddNode(def)
+	j.Env.Report(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, j.State.RankOnNode(s.rank), j.Request.SpawnHosts.Option))
 }
 
 // reportSharing tells the user, once, that spawned ranks share CPUs: with other ranks of the job
 // or, if the job runs on this machine alone without a slot count, with everything on it.
-func (f *runningJob) reportSharing(s *spawnRequest, place *reserve.Reservation) {
+func (j *Job) reportSharing(s *spawnRequest, place *reserve.Reservation) {
 	shared := "the job"
 	switch {
-	case f.spawnQueue.sharingReported:
+	case j.spawnQueue.sharingReported:
 		return
 	case place.Request.LocalOnly && place.Plan.Overbooked:
 		shared = "this machine"
 	case !place.Request.ShareOwnCPUs:
 		return
 	}
-	f.spawnQueue.sharingReported = true
-	f.env.Report(f.state.RankOnNode(s.rank) + " spawns ranks that find no free CPU; they share those of " + shared + " (--nooversubscribe refuses that)")
+	j.spawnQueue.sharingReported = true
+	j.Env.Report(j.State.RankOnNode(s.rank) + " spawns ranks that find no free CPU; they share those of " + shared + " (--nooversubscribe refuses that)")
 }
 
 // replySpawn tells the rank that requested a group that all its ranks run.
-func (f *runningJob) replySpawn(g *group) {
+func (j *Job) replySpawn(g *Group) {
 	s := g.spawnWaiting
 	g.spawnWaiting = nil
-	f.recordSpawnLine(&s.message.Request, "< STARTED")
-	s.fromNode.Send(&wire.Spawned{ID: s.message.ID, Group: g.name, Codes: spawnCodes(s.message.Request, g.apps)})
+	j.recordSpawnLine(&s.message.Request, "< STARTED")
+	s.fromNode.Send(&wire.Spawned{ID: s.message.ID, Group: g.Name, Codes: spawnCodes(s.message.Request, g.Apps)})
 }
 
 // refuseSpawn tells the rank why nothing was started. It also tells the user, since MPI passes no
 // reasons on.
-func (f *runningJob) refuseSpawn(s *spawnRequest, err error) {
+func (j *Job) refuseSpawn(s *spawnRequest, err error) {
 	if err != errJobEnding {
-		f.reportRefusal(s, err)
+		j.reportRefusal(s, err)
 	}
-	f.recordSpawnLine(&s.message.Request, "< FAILED "+usererr.Reason(err))
+	j.recordSpawnLine(&s.message.Request, "< FAILED "+usererr.Reason(err))
 	s.fromNode.Send(&wire.Spawned{ID: s.message.ID, Err: usererr.Reason(err), Full: reserve.LacksCapacity(err)})
 }
 
 // reportRefusal tells the user, even with --quiet, that a spawn was refused. It limits the number
 // of reports, because a node may send any number of requests.
-func (f *runningJob) reportRefusal(s *spawnRequest, err error) {
-	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", f.state.RankOnNode(s.rank), s.message.Request, err)}, hintLines(err)...)
+func (j *Job) reportRefusal(s *spawnRequest, err error) {
+	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", j.State.RankOnNode(s.rank), s.message.Request, err)}, hintLines(err)...)
 	var forbidden *info.ForbiddenError
 	if errors.As(err, &forbidden) {
-		lines = []string{f.state.RankOnNode(s.rank) + " " + forbidden.Text}
+		lines = []string{j.State.RankOnNode(s.rank) + " " + forbidden.Text}
 	}
-	switch f.spawnQueue.refusedReported++; {
-	case f.spawnQueue.refusedReported > maxReportedRefusals:
+	switch j.spawnQueue.refusedReported++; {
+	case j.spawnQueue.refusedReported > maxReportedRefusals:
 		return
-	case f.spawnQueue.refusedReported == maxReportedRefusals:
+	case j.spawnQueue.refusedReported == maxReportedRefusals:
 		lines = []string{"further refused spawns are not reported"}
 	}
 	for i, line := range lines {
 		lines[i] = format.EscapeSentence(line)
 	}
-	f.env.reportFailure(lines...)
+	j.Env.reportFailure(lines...)
 }
 
 // hintLines returns the lines below an error: why nodes could not be used, or else the hint.

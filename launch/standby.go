@@ -13,19 +13,19 @@ import (
 // This file is about standby nodes: the job has claimed them for another attempt (survive.md SV-7).
 
 // standbyLost removes a standby node whose connection has ended, and reports whether it was one.
-func (f *runningJob) standbyLost(e node.Disconnected) bool {
-	i := slices.IndexFunc(f.standby, func(s reserve.KeptNode) bool { return s.Node == e.From })
+func (j *Job) standbyLost(e node.Disconnected) bool {
+	i := slices.IndexFunc(j.standby, func(s reserve.KeptNode) bool { return s.Node == e.From })
 	if i < 0 {
 		return false
 	}
-	f.standby = slices.Delete(slices.Clone(f.standby), i, i+1)
-	f.env.Report(fmt.Sprintf("standby node %s is lost (%s)", e.From.Name(), usererr.Reason(e.Err)))
+	j.standby = slices.Delete(slices.Clone(j.standby), i, i+1)
+	j.Env.Report(fmt.Sprintf("standby node %s is lost (%s)", e.From.Name(), usererr.Reason(e.Err)))
 	return true
 }
 
 // requestWithoutStandby returns the job's request without the standby nodes, for its own spawns.
-func (f *runningJob) requestWithoutStandby() job.Request {
-	return reserve.WithoutNodes(f.req, func(def job.NodeDef) bool {
-		return slices.ContainsFunc(f.standby, func(s reserve.KeptNode) bool { return s.Name() == def.Name })
+func (j *Job) requestWithoutStandby() job.Request {
+	return reserve.WithoutNodes(j.Request, func(def job.NodeDef) bool {
+		return slices.ContainsFunc(j.standby, func(s reserve.KeptNode) bool { return s.Name() == def.Name })
 	})
 }

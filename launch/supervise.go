@@ -22,19 +22,19 @@ import (
 
 // supervise runs the job to its end. It passes each event to Step and carries out the actions that
 // Step returns.
-func (f *runningJob) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
-	req := f.req
-	state := supervise.NewState(f.plan, supervise.Policy{
-		Grace: req.TimeLimits.Grace, StackTime: wire.StackDumpTime, Timeout: req.TimeLimits.Run, ResourceLimits: req.ResourceLimits, LimitOrigins: req.LimitOrigins, EndPolicy: req.EndPolicy, StartBy: startBy, Since: f.jobStart, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchSystem(req.RM),
-		Warn: warningOnNodes(req.TimeLimits.Warn), Margin: req.TimeLimits.Margin, RateLimits: f.rateLimits,
+func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
+	req := j.Request
+	state := supervise.NewState(j.Plan, supervise.Policy{
+		Grace: req.TimeLimits.Grace, StackTime: wire.StackDumpTime, Timeout: req.TimeLimits.Run, ResourceLimits: req.ResourceLimits, LimitOrigins: req.LimitOrigins, EndPolicy: req.EndPolicy, StartBy: startBy, Since: j.jobStart, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchSystem(req.RM),
+		Warn: warningOnNodes(req.TimeLimits.Warn), Margin: req.TimeLimits.Margin, RateLimits: j.rateLimits,
 	}, time.Now())
-	f.state = &state
-	defer f.watchSilentNodes()()
-	f.checkpoints = f.newCheckpointer()
-	defer f.checkpoints.close()
-	interim := newInterimReporter(f.env)
+	j.State = &state
+	defer j.watchSilentNodes()()
+	j.checkpoints = j.newCheckpointer()
+	defer j.checkpoints.close()
+	interim := newInterimReporter(j.Env)
 	for finished := false; !finished; {
-		events := f.events.Take(ctx, earlier(earlier(interim.due, f.checkpoints.nextTime()), earlier(f.helpTexts.NextReport(), state.Next())))
+		events := j.events.Take(ctx, earlier(earlier(interim.due, j.checkpoints.nextTime()), earlier(j.helpTexts.NextReport(), state.Next())))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -43,53 +43,53 @@ func (f *runningJob) supervise(ctx context.Context, startBy time.Time) (job.Resu
 		}
 		for i, event := range events {
 			events[i] = nil
-			for _, input := range f.translate(event) {
-				finished = f.carryOut(&state, state.Step(input, time.Now())) || finished
+			for _, input := range j.translate(event) {
+				finished = j.carryOut(&state, state.Step(input, time.Now())) || finished
 			}
-			f.nextSpawn()
-			f.searchMoveTarget()
-			f.checkpoints.update(time.Now())
+			j.nextSpawn()
+			j.searchMoveTarget()
+			j.checkpoints.update(time.Now())
 		}
-		interim.reportIfDue(f)
-		f.reportLines(f.helpTexts.TakeDue(time.Now()))
+		interim.reportIfDue(j)
+		j.reportLines(j.helpTexts.TakeDue(time.Now()))
 	}
-	f.endOpenSteps()
-	f.endSearch()
-	f.abandonMove()
+	j.endOpenSteps()
+	j.endSearch()
+	j.abandonMove()
 	mayRestart := reserve.MayHaveNextAttempt(req)
 	if !mayRestart {
-		f.sendAll(&wire.Bye{})
+		j.SendAll(&wire.Bye{})
 	}
-	for _, g := range f.groups {
+	for _, g := range j.Groups {
 		g.bindings.reportNow()
 	}
-	f.reportStates()
-	f.reportLines(f.helpTexts.TakeRest())
-	if state.ShouldAskBatch() && f.env.BatchState != nil && f.env.BatchState() == batch.Over {
+	j.reportStates()
+	j.reportLines(j.helpTexts.TakeRest())
+	if state.ShouldAskBatch() && j.Env.BatchState != nil && j.Env.BatchState() == batch.Over {
 		state.BlameBatch(time.Now())
 	}
-	unread := f.streams.SeekStdinBack()
-	again := f.decideRestart(&state)
+	unread := j.Streams.SeekStdinBack()
+	again := j.decideRestart(&state)
 	if mayRestart {
-		f.endConversations(again)
+		j.endConversations(again)
 	}
-	reported := f.reportCause(&state)
+	reported := j.reportCause(&state)
 	if again {
-		f.writeTrace()
-		return f.result(&state), nil
+		j.writeTrace()
+		return j.result(&state), nil
 	}
-	f.waitForStdout(ctx, &state)
+	j.waitForStdout(ctx, &state)
 	if !reported { // writing the remaining output may have failed
-		f.reportCause(&state)
+		j.reportCause(&state)
 	}
-	result := f.result(&state)
-	f.writeTrace()
-	f.reportDetails(&state, req, result)
-	if unread > 0 && result.Code == job.ExitOK && f.env.UnreadInput != nil {
-		f.env.UnreadInput(unread)
+	result := j.result(&state)
+	j.writeTrace()
+	j.reportDetails(&state, req, result)
+	if unread > 0 && result.Code == job.ExitOK && j.Env.UnreadInput != nil {
+		j.Env.UnreadInput(unread)
 	}
-	f.env.reportSlowest()
-	f.waitForPrinter(ctx, &state, f.env.Err)
+	j.Env.reportSlowest()
+	j.waitForPrinter(ctx, &state, j.Env.Err)
 	return result, nil
 }
 
@@ -116,38 +116,38 @@ func cancelSignal(ctx context.Context) job.Signal {
 const drainTimeout = 2 * time.Second
 
 // reportCause reports what ended the job, and whether there is a cause.
-func (f *runningJob) reportCause(state *supervise.State) bool {
-	report := state.Report(func(rank int) supervise.RankProfile { return f.rankProfile(state, rank) })
+func (j *Job) reportCause(state *supervise.State) bool {
+	report := state.Report(func(rank int) supervise.RankProfile { return j.rankProfile(state, rank) })
 	if report == "" {
 		return false
 	}
-	f.env.reportFailure(strings.Split(report, "\n")...)
+	j.Env.reportFailure(strings.Split(report, "\n")...)
 	return true
 }
 
 // reportDetails prints the notes and tables at the end of a job.
-func (f *runningJob) reportDetails(state *supervise.State, req job.Request, result job.Result) {
-	_, _, first := f.rankPlan(0)
+func (j *Job) reportDetails(state *supervise.State, req job.Request, result job.Result) {
+	_, _, first := j.RankPlan(0)
 	if note := state.NotOurMPI(first.Argv[0]); note != "" {
-		f.env.Report(note)
+		j.Env.Report(note)
 	}
 	if note := state.StuckInFinalize(); note != "" {
-		f.env.Report(note)
+		j.Env.Report(note)
 	}
-	f.reportLines(formatKeptSessions(result.NodeTotals))
+	j.reportLines(formatKeptSessions(result.NodeTotals))
 	if req.EndPolicy.ReportExitCodes {
 		for _, line := range state.ExitCodes() {
-			fmt.Fprintf(f.env.Err, "mpiexec: %s\n", line)
+			fmt.Fprintf(j.Env.Err, "mpiexec: %s\n", line)
 		}
 	}
 	if req.EndPolicy.UsageReport != "" {
-		fmt.Fprint(f.env.Err, formatUsage(req.Job, req.EndPolicy, result, f.groupFirsts))
+		fmt.Fprint(j.Env.Err, formatUsage(req.Job, req.EndPolicy, result, j.GroupFirsts))
 	}
 }
 
 // result returns the result of the job.
-func (f *runningJob) result(state *supervise.State) job.Result {
-	r := f.rankResults(&state.Usage)
+func (j *Job) result(state *supervise.State) job.Result {
+	r := j.rankResults(&state.Usage)
 	r.Code, r.Reason = state.ExitCode(), state.Cause.Reason()
 	if state.Cause != nil {
 		r.Cause = state.Cause.Text
@@ -156,12 +156,12 @@ func (f *runningJob) result(state *supervise.State) job.Result {
 }
 
 // rankResults returns the part of the result that is about ranks and nodes.
-func (f *runningJob) rankResults(tally *supervise.UsageTotals) job.Result {
-	where := f.rankNodes()
-	r := job.Result{Starts: f.usage.allStarts(where), Connections: f.connections}
-	r.Exits, r.NodeTotals = f.usage.totals(where, f.state.Exits)
-	r.Usage = f.usage.jobUsage(where, r, tally)
-	r.Leftovers = f.usage.leftovers
+func (j *Job) rankResults(tally *supervise.UsageTotals) job.Result {
+	where := j.rankNodes()
+	r := job.Result{Starts: j.usage.allStarts(where), Connections: j.connections}
+	r.Exits, r.NodeTotals = j.usage.totals(where, j.State.Exits)
+	r.Usage = j.usage.jobUsage(where, r, tally)
+	r.Leftovers = j.usage.leftovers
 	return r
 }
 
@@ -171,11 +171,11 @@ type printerDone struct{ printer *stdio.Printer }
 // waitForPrinter waits until a printer has written everything. If the ranks ended by themselves,
 // that may take as long as its reader needs. A signal always ends the wait. If the user pressed ^C
 // three times, waitForPrinter does not wait.
-func (f *runningJob) waitForPrinter(ctx context.Context, state *supervise.State, p *stdio.Printer) {
+func (j *Job) waitForPrinter(ctx context.Context, state *supervise.State, p *stdio.Printer) {
 	p.Close()
 	go func() {
 		<-p.Done()
-		f.events.Put(printerDone{p})
+		j.events.Put(printerDone{p})
 	}()
 	began := time.Now()
 	for state.WaitsForNodes() {
@@ -183,7 +183,7 @@ func (f *runningJob) waitForPrinter(ctx context.Context, state *supervise.State,
 		if state.EndedFromOutside() {
 			deadline = began.Add(drainTimeout)
 		}
-		events := f.events.Take(ctx, deadline)
+		events := j.events.Take(ctx, deadline)
 		if len(events) == 0 {
 			return
 		}
@@ -208,48 +208,48 @@ func (f *runningJob) waitForPrinter(ctx context.Context, state *supervise.State,
 }
 
 // waitForStdout waits until all output of ranks is written to standard output.
-func (f *runningJob) waitForStdout(ctx context.Context, state *supervise.State) {
-	writing := f.env.Trace.Begin(trace.Row{}, trace.Output)
-	f.waitForPrinter(ctx, state, f.env.Out)
+func (j *Job) waitForStdout(ctx context.Context, state *supervise.State) {
+	writing := j.Env.Trace.Begin(trace.Row{}, trace.Output)
+	j.waitForPrinter(ctx, state, j.Env.Out)
 	writing.End(nil)
 }
 
 // translate converts an event of the inbox to events for Step. Most it handles itself and returns
 // nil.
-func (f *runningJob) translate(event any) []supervise.Event {
+func (j *Job) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.NodeMessage:
 		if answersReservation(e.Message) {
-			f.search.deliver(e)
+			j.search.deliver(e)
 			return nil
 		}
-		n := f.members[e.From]
+		n := j.members[e.From]
 		if n == nil {
 			return nil // not, or not yet, part of the job
 		}
-		return f.translateMessage(n, e.Message)
+		return j.translateMessage(n, e.Message)
 	case spawnPlaceFound:
-		return f.spawnPlaceFound(e)
+		return j.spawnPlaceFound(e)
 	case moveTargetFound:
-		f.moveTargetFound(e)
+		j.moveTargetFound(e)
 		return nil
 	case node.Disconnected:
-		f.search.deliver(e)
-		n := f.members[e.From]
-		if n == nil && f.standbyLost(e) {
+		j.search.deliver(e)
+		n := j.members[e.From]
+		if n == nil && j.standbyLost(e) {
 			return nil
 		}
 		if n == nil {
-			f.search.nodeLost(e.From)
+			j.search.nodeLost(e.From)
 			return nil // not, or not yet, part of the job
 		}
-		if n.lost != nil {
+		if n.Lost != nil {
 			return nil // it was given up before
 		}
-		n.lost, f.lastNodeLost = e.Err, time.Now()
-		f.addNodeStates(n.key, nil)
-		f.endHostSteps(n)
-		lost := supervise.NodeLost{Node: n.key, Why: usererr.Reason(e.Err)}
+		n.Lost, j.lastNodeLost = e.Err, time.Now()
+		j.addNodeStates(n.Key, nil)
+		j.endHostSteps(n)
+		lost := supervise.NodeLost{Node: n.Key, Why: usererr.Reason(e.Err)}
 		if node.IsViolation(e.Err) {
 			return []supervise.Event{supervise.NodeViolated{NodeLost: lost}}
 		}
@@ -257,19 +257,19 @@ func (f *runningJob) translate(event any) []supervise.Event {
 	case supervise.ControlRequested: // it has waited for a checkpoint
 		return []supervise.Event{e}
 	case commandEnded:
-		f.checkpoints.commandEnded(e)
+		j.checkpoints.commandEnded(e)
 		return nil
 	case failedRanksDue:
 		e.sendFailedRanks()
 		return nil
 	case silenceCheckDue:
-		f.checkSilentNodes(time.Now())
+		j.checkSilentNodes(time.Now())
 		return nil
 	case batchStateRead:
-		return f.batchStateRead(e, time.Now())
+		return j.batchStateRead(e, time.Now())
 	case statesTimedOut:
-		if e.query == f.statesQuery {
-			f.reportStates()
+		if e.query == j.statesQuery {
+			j.reportStates()
 		}
 		return nil
 	case reserve.LateEvent:
@@ -288,72 +288,72 @@ func answersReservation(m wire.Message) bool {
 	return false
 }
 
-func (f *runningJob) translateMessage(n *jobNode, m wire.Message) []supervise.Event {
+func (j *Job) translateMessage(n *Node, m wire.Message) []supervise.Event {
 	switch m := m.(type) {
 	case *wire.Started:
-		return f.rankStarted(n, m)
+		return j.rankStarted(n, m)
 	case *wire.SampledUsage:
-		f.usage.addSamples(m.Ranks)
-		return []supervise.Event{supervise.SampledUsage{Node: n.key, UsageSample: m.Host, Ranks: m.Ranks}}
+		j.usage.addSamples(m.Ranks)
+		return []supervise.Event{supervise.SampledUsage{Node: n.Key, UsageSample: m.Host, Ranks: m.Ranks}}
 	case *wire.LimitExceeded:
-		return []supervise.Event{supervise.LimitExceeded{Node: n.key, Rank: m.Rank, Resource: m.Limit.Resource, Used: m.Used, Allowed: m.Limit.Max}}
+		return []supervise.Event{supervise.LimitExceeded{Node: n.Key, Rank: m.Rank, Resource: m.Limit.Resource, Used: m.Used, Allowed: m.Limit.Max}}
 	case *wire.Exited:
-		f.streams.RankEnded(m.Exit.Rank)
-		f.env.observer().Exited(n.Name(), m.Exit)
+		j.Streams.RankEnded(m.Exit.Rank)
+		j.Env.observer().Exited(n.Name(), m.Exit)
 		events := []supervise.Event{supervise.RankEnded{Exit: &m.Exit}}
-		g, _ := f.groupOf(m.Exit.Rank)
+		g, _ := j.GroupOf(m.Exit.Rank)
 		if g != nil {
 			g.times.exited(n, m.Exit)
 		}
 		if g != nil && m.Exit.Failed() {
 			g.hasFailedRank = true
-			f.recordFailedRank(g, m.Exit.Rank-g.first)
+			j.recordFailedRank(g, m.Exit.Rank-g.First)
 		}
-		return append(events, f.rankEnded(n, m.Exit.Rank)...)
+		return append(events, j.rankEnded(n, m.Exit.Rank)...)
 	case *wire.HelperSignaled:
-		return []supervise.Event{supervise.HelperSignaled{Node: n.key, Signal: job.Signal(m.Signal), Why: m.Why}}
+		return []supervise.Event{supervise.HelperSignaled{Node: n.Key, Signal: job.Signal(m.Signal), Why: m.Why}}
 	case *wire.ProcessesGone:
-		return []supervise.Event{supervise.NodeProcessesGone{Node: n.key}}
+		return []supervise.Event{supervise.NodeProcessesGone{Node: n.Key}}
 	case *wire.IPCCleaned:
-		f.leftoversFreed(n, m)
+		j.leftoversFreed(n, m)
 	case *wire.Drained:
-		f.usage.orphans[n.key], f.usage.keptSessions[n.key], n.drained = m.Orphans, m.KeptSessions, true
+		j.usage.orphans[n.Key], j.usage.keptSessions[n.Key], n.drained = m.Orphans, m.KeptSessions, true
 		if !n.ended.IsZero() {
-			f.env.Trace.Add(trace.Row{Host: n.Name()}, trace.End, n.ended)
+			j.Env.Trace.Add(trace.Row{Host: n.Name()}, trace.End, n.ended)
 		}
-		return []supervise.Event{supervise.NodeDrained{Node: n.key}}
+		return []supervise.Event{supervise.NodeDrained{Node: n.Key}}
 	case *wire.RankStates:
-		f.addNodeStates(n.key, m.Ranks)
+		j.addNodeStates(n.Key, m.Ranks)
 	case *wire.ControlRequest:
-		return f.handleControl(n, m)
+		return j.handleControl(n, m)
 	case *wire.Fence:
-		return f.handleFence(n, m)
+		return j.handleFence(n, m)
 	case *wire.NameRequest:
-		f.handleName(n, m)
+		j.handleName(n, m)
 	case *wire.Spawn:
-		f.handleSpawn(n, m)
+		j.handleSpawn(n, m)
 	case *wire.RankMapRequest:
-		n.Send(f.rankMapOf(n, m))
+		n.Send(j.rankMapOf(n, m))
 	case *wire.Notify:
-		f.forwardEvent(n, m)
+		j.forwardEvent(n, m)
 	case *wire.ShowHelp:
-		f.showHelp(n, m)
+		j.showHelp(n, m)
 	case *wire.Fetch:
-		f.forwardFetch(n, m)
+		j.forwardFetch(n, m)
 	case *wire.Fetched:
-		f.forwardFetched(m)
+		j.forwardFetched(m)
 	case *wire.PMITrace:
-		f.recordPMILine(m.Rank, m.Line)
+		j.recordPMILine(m.Rank, m.Line)
 	case *wire.PMIReport:
 		if m.Event == wire.PMIWaits || m.Event == wire.PMIxWaits {
-			return f.waits(n, m)
+			return j.waits(n, m)
 		}
-		if g, _ := f.groupOf(m.Rank); g == nil || !g.killed {
+		if g, _ := j.GroupOf(m.Rank); g == nil || !g.killed {
 			return []supervise.Event{supervise.Failure{Kind: pmiCauses[m.Event], Rank: m.Rank, Code: m.Code, Text: m.Text}}
 		}
 	case *wire.ClaimsChanged, *wire.QueuePosition: // late replies to a request that waited
 	default:
-		f.env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", m)
+		j.Env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", m)
 	}
 	return nil
 }
@@ -367,31 +367,31 @@ var pmiCauses = map[wire.PMIEvent]supervise.Kind{
 }
 
 // carryOut carries out the actions that Step returned, and reports whether the job is finished.
-func (f *runningJob) carryOut(state *supervise.State, actions []supervise.Action) (finished bool) {
+func (j *Job) carryOut(state *supervise.State, actions []supervise.Action) (finished bool) {
 	for _, action := range actions {
 		switch a := action.(type) {
 		case supervise.SignalAllRanks:
-			f.sendAll(&wire.Signal{Number: int(a.Signal)})
+			j.SendAll(&wire.Signal{Number: int(a.Signal)})
 		case supervise.EndAll:
-			f.fences.Fail(errJobEnding)
-			f.cancelSearch()
-			f.sendAll(&wire.EndJob{Linger: a.Linger, Grace: a.Grace})
+			j.fences.Fail(errJobEnding)
+			j.cancelSearch()
+			j.SendAll(&wire.EndJob{Linger: a.Linger, Grace: a.Grace})
 		case supervise.InspectRanks:
-			f.inspectRanks(a)
+			j.inspectRanks(a)
 		case supervise.HoldRanks:
-			f.holdRanks(a)
+			j.holdRanks(a)
 		case supervise.RequestCheckpoint:
-			f.requestCheckpoint(a.To)
+			j.requestCheckpoint(a.To)
 		case supervise.FindMoveTarget:
-			f.startMove(a.By)
+			j.startMove(a.By)
 		case supervise.SendReply:
-			f.sendReply(a)
+			j.sendReply(a)
 		case supervise.BatchLine:
-			fmt.Fprintln(f.env.Err, format.EscapeSentence(a.Text))
+			fmt.Fprintln(j.Env.Err, format.EscapeSentence(a.Text))
 		case supervise.ReportLine:
-			f.env.Report(a.Text)
+			j.Env.Report(a.Text)
 		case supervise.Suspend:
-			f.suspendJob(state)
+			j.suspendJob(state)
 		case supervise.Finish:
 			finished = true
 		}
@@ -399,62 +399,62 @@ func (f *runningJob) carryOut(state *supervise.State, actions []supervise.Action
 	return finished
 }
 
-func (f *runningJob) sendAll(m wire.Message) {
-	for _, n := range f.nodes {
+func (j *Job) SendAll(m wire.Message) {
+	for _, n := range j.Nodes {
 		n.Send(m)
 	}
 }
 
 // inspectRanks asks all nodes what their ranks are doing. The states are reported when all nodes
 // have replied or the timeout has passed.
-func (f *runningJob) inspectRanks(a supervise.InspectRanks) {
-	running := f.statesQuery != nil
+func (j *Job) inspectRanks(a supervise.InspectRanks) {
+	running := j.statesQuery != nil
 	if !running {
-		f.statesQuery = &statesQuery{waiting: make(map[int]bool)}
+		j.statesQuery = &statesQuery{waiting: make(map[int]bool)}
 	}
 	if a.Requester == nil {
-		f.statesQuery.forUser = true
+		j.statesQuery.forUser = true
 	} else {
-		f.statesQuery.requesters = append(f.statesQuery.requesters, *a.Requester)
+		j.statesQuery.requesters = append(j.statesQuery.requesters, *a.Requester)
 	}
 	if running {
 		return
 	}
-	for i, n := range f.nodes {
-		if n.lost == nil {
-			f.statesQuery.waiting[i] = true
+	for i, n := range j.Nodes {
+		if n.Lost == nil {
+			j.statesQuery.waiting[i] = true
 		}
 	}
-	f.sendAll(&wire.InspectRanks{Stacks: a.Stacks})
-	timedOut, timeout := statesTimedOut{f.statesQuery}, statesTimeout
+	j.SendAll(&wire.InspectRanks{Stacks: a.Stacks})
+	timedOut, timeout := statesTimedOut{j.statesQuery}, statesTimeout
 	if a.Stacks {
 		timeout += wire.StackDumpTime
 	}
-	time.AfterFunc(timeout, func() { f.events.Put(timedOut) })
+	time.AfterFunc(timeout, func() { j.events.Put(timedOut) })
 }
 
 // addNodeStates adds the rank states that a node reported. If the node was lost, ranks is nil.
-func (f *runningJob) addNodeStates(node int, ranks []job.RankState) {
-	if f.statesQuery == nil {
+func (j *Job) addNodeStates(node int, ranks []job.RankState) {
+	if j.statesQuery == nil {
 		return
 	}
-	f.statesQuery.ranks = append(f.statesQuery.ranks, ranks...)
-	if delete(f.statesQuery.waiting, node); len(f.statesQuery.waiting) == 0 {
-		f.reportStates()
+	j.statesQuery.ranks = append(j.statesQuery.ranks, ranks...)
+	if delete(j.statesQuery.waiting, node); len(j.statesQuery.waiting) == 0 {
+		j.reportStates()
 	}
 }
 
 // reportStates reports the collected rank states, if a query is in progress.
-func (f *runningJob) reportStates() {
-	if f.statesQuery != nil {
-		if f.statesQuery.forUser {
-			fmt.Fprint(f.env.Err, "mpiexec: what each rank is doing:\n"+formatRankStates(f.rankNodes().nodeNames(), f.statesQuery.ranks, f.groupFirsts)+formatStacks(f.statesQuery.ranks, f.groupFirsts))
+func (j *Job) reportStates() {
+	if j.statesQuery != nil {
+		if j.statesQuery.forUser {
+			fmt.Fprint(j.Env.Err, "mpiexec: what each rank is doing:\n"+formatRankStates(j.rankNodes().nodeNames(), j.statesQuery.ranks, j.GroupFirsts)+formatStacks(j.statesQuery.ranks, j.GroupFirsts))
 		}
-		f.replyStates()
-		for i := range f.statesQuery.waiting {
-			f.nodes[i].StopWaitingFor(&wire.InspectRanks{})
+		j.replyStates()
+		for i := range j.statesQuery.waiting {
+			j.Nodes[i].StopWaitingFor(&wire.InspectRanks{})
 		}
-		f.statesQuery = nil
+		j.statesQuery = nil
 	}
 }
 
@@ -463,11 +463,11 @@ func (f *runningJob) reportStates() {
 const stopFlushTimeout = time.Second
 
 // flushNodes waits until all queued messages are sent, at most for timeout.
-func (f *runningJob) flushNodes(timeout time.Duration) {
+func (j *Job) flushNodes(timeout time.Duration) {
 	written := make(chan struct{})
 	go func() {
 		var writing sync.WaitGroup
-		for _, n := range f.nodes {
+		for _, n := range j.Nodes {
 			writing.Go(n.Flush)
 		}
 		writing.Wait()
@@ -480,14 +480,14 @@ func (f *runningJob) flushNodes(timeout time.Duration) {
 }
 
 // suspendJob stops the whole job until the user continues it (SIG-5).
-func (f *runningJob) suspendJob(state *supervise.State) {
-	f.sendAll(&wire.Hold{Why: job.HoldLauncherStopped, On: true})
-	f.flushNodes(stopFlushTimeout)
-	stopped := f.env.StopTimes.RunStopped(f.env.Suspend)
+func (j *Job) suspendJob(state *supervise.State) {
+	j.SendAll(&wire.Hold{Why: job.HoldLauncherStopped, On: true})
+	j.flushNodes(stopFlushTimeout)
+	stopped := j.Env.StopTimes.RunStopped(j.Env.Suspend)
 	state.Shift(stopped)
-	f.checkpoints.state.Shift(stopped, state.End())
-	for _, n := range f.nodes {
+	j.checkpoints.state.Shift(stopped, state.End())
+	for _, n := range j.Nodes {
 		n.ShiftDeadlines(stopped)
 	}
-	f.sendAll(&wire.Hold{Why: job.HoldLauncherStopped})
+	j.SendAll(&wire.Hold{Why: job.HoldLauncherStopped})
 }

@@ -40,7 +40,7 @@ type groupTrace struct {
 	allStarted     time.Time // when the last rank had started; zero: not yet
 	firstFenceDone bool      // all its hosts have completed a fence
 	groupEnded     func()    // called when its last rank has ended
-	hosts          map[*jobNode]*hostTrace
+	hosts          map[*Node]*hostTrace
 	ranks          map[int]trace.Step // ranks that run and have a row, by their number in the job
 	rankRows       bool               // each rank has a row
 }
@@ -66,31 +66,31 @@ func groupRow(number int) trace.Row {
 
 // newGroupTrace starts to record a group whose ranks are about to start. It returns nil if no trace
 // is kept.
-func (f *runningJob) newGroupTrace(g *group) *groupTrace {
-	rec := f.env.Trace
+func (j *Job) newGroupTrace(g *Group) *groupTrace {
+	rec := j.Env.Trace
 	if rec == nil {
 		return nil
 	}
-	number, _ := supervise.GroupOf(f.groupFirsts, g.first)
-	l := &groupTrace{rec: rec, row: groupRow(number), unstarted: g.plan.Size, rankRows: f.size <= maxRankRows,
-		groupEnded: func() { f.groupEnded = time.Now() }, hosts: make(map[*jobNode]*hostTrace), ranks: make(map[int]trace.Step)}
+	number, _ := supervise.GroupOf(j.GroupFirsts, g.First)
+	l := &groupTrace{rec: rec, row: groupRow(number), unstarted: g.Plan.Size, rankRows: j.Size <= maxRankRows,
+		groupEnded: func() { j.groupEnded = time.Now() }, hosts: make(map[*Node]*hostTrace), ranks: make(map[int]trace.Step)}
 	l.run = rec.Begin(l.row, trace.Run)
 	l.start = rec.Begin(l.row, trace.Start)
-	l.start.Note(text.Count(g.plan.Size, "rank") + " on " + text.Count(len(g.nodes), "host"))
+	l.start.Note(text.Count(g.Plan.Size, "rank") + " on " + text.Count(len(g.Nodes), "host"))
 	if !l.rankRows {
 		rec.Remark(fmt.Sprintf("ranks behind the first %d have one row for each host", maxRankRows))
 	}
-	for i, n := range g.nodes {
-		h := &hostTrace{unstarted: len(g.plan.Nodes[i].Ranks), alive: len(g.plan.Nodes[i].Ranks)}
+	for i, n := range g.Nodes {
+		h := &hostTrace{unstarted: len(g.Plan.Nodes[i].Ranks), alive: len(g.Plan.Nodes[i].Ranks)}
 		h.start = rec.Begin(trace.Row{Host: n.Name()}, trace.Start)
-		h.start.Note(reserve.FormatRanksOf(g.plan.Nodes[i]))
+		h.start.Note(reserve.FormatRanksOf(g.Plan.Nodes[i]))
 		l.hosts[n] = h
 	}
 	return l
 }
 
 // started records that a rank has started, or why it has not.
-func (l *groupTrace) started(n *jobNode, rank int, name string, err string) {
+func (l *groupTrace) started(n *Node, rank int, name string, err string) {
 	if l == nil || l.hosts[n] == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (l *groupTrace) started(n *jobNode, rank int, name string, err string) {
 }
 
 // exited records that a rank has ended.
-func (l *groupTrace) exited(n *jobNode, exit job.Exit) {
+func (l *groupTrace) exited(n *Node, exit job.Exit) {
 	if l == nil || l.hosts[n] == nil {
 		return
 	}
@@ -145,7 +145,7 @@ func endOf(exit job.Exit) error {
 
 // fenceReached records that a host has reached a fence of its whole group. all reports whether it
 // was the last.
-func (l *groupTrace) fenceReached(n *jobNode, all bool) {
+func (l *groupTrace) fenceReached(n *Node, all bool) {
 	if l == nil {
 		return
 	}
@@ -180,20 +180,20 @@ func (l *groupTrace) endAll(why error) {
 }
 
 // endHostSteps ends the steps of a host that was lost.
-func (f *runningJob) endHostSteps(n *jobNode) {
-	for _, g := range f.groups {
+func (j *Job) endHostSteps(n *Node) {
+	for _, g := range j.Groups {
 		h := g.times.host(n)
 		if h == nil {
 			continue
 		}
-		why := errors.New(usererr.Reason(n.lost))
+		why := errors.New(usererr.Reason(n.Lost))
 		h.start.End(why)
 		h.allRanks.End(why)
 		if h.unstarted > 0 {
 			g.times.start.End(fmt.Errorf("%s: %w", n.Name(), why))
 		}
 		for rank, step := range g.times.ranks {
-			if g.nodeOfRank[rank-g.first] == n.key {
+			if g.NodeOfRank[rank-g.First] == n.Key {
 				step.End(why)
 				delete(g.times.ranks, rank)
 			}
@@ -201,7 +201,7 @@ func (f *runningJob) endHostSteps(n *jobNode) {
 	}
 }
 
-func (l *groupTrace) host(n *jobNode) *hostTrace {
+func (l *groupTrace) host(n *Node) *hostTrace {
 	if l == nil {
 		return nil
 	}
@@ -210,15 +210,15 @@ func (l *groupTrace) host(n *jobNode) *hostTrace {
 
 // endOpenSteps ends all steps of a job that is over, and records the time from the last rank's end
 // until now.
-func (f *runningJob) endOpenSteps() {
-	if f.env.Trace == nil {
+func (j *Job) endOpenSteps() {
+	if j.Env.Trace == nil {
 		return
 	}
-	for _, g := range f.groups {
+	for _, g := range j.Groups {
 		g.times.endAll(errUnknownEnd)
 	}
-	if !f.groupEnded.IsZero() {
-		f.env.Trace.Add(trace.Row{}, trace.End, f.groupEnded)
+	if !j.groupEnded.IsZero() {
+		j.Env.Trace.Add(trace.Row{}, trace.End, j.groupEnded)
 	}
 }
 
@@ -237,10 +237,10 @@ func (l *attemptLoop) traceStep() trace.Step {
 }
 
 // endTraceStep ends the step of an attempt, with the cause if it failed. A move is no failure.
-func endTraceStep(step trace.Step, f *runningJob, err error) {
-	if err == nil && f.state != nil && f.state.Cause != nil {
-		if err = errors.New(f.state.Cause.Text); f.state.IsMoved() {
-			step.Note(f.state.Cause.Text)
+func endTraceStep(step trace.Step, f *Job, err error) {
+	if err == nil && f.State != nil && f.State.Cause != nil {
+		if err = errors.New(f.State.Cause.Text); f.State.IsMoved() {
+			step.Note(f.State.Cause.Text)
 			err = nil
 		}
 	}
