@@ -21,6 +21,8 @@ That helper writes the request into the ledger, where the job's helper finds it.
 // From a helper it is one that it found there and authorized by Role. A helper has at most one open at a time.
 // ID is repeated in the ControlReply.
 type ControlRequest struct {
+	AnsweredBy[*ControlReply]
+
 	Ledger  string
 	ID      string
 	Role    job.Role

@@ -25,6 +25,8 @@ The port stays open until Bye. It accepts only callers with the token.
 // Diagnose requests an examination of the node. Dir and Program are the working directory and the program of
 // a job; empty: unknown.
 type Diagnose struct {
+	AnsweredBy[*Diagnosed]
+
 	Dir, Program, Path string
 	Libraries          string // LD_LIBRARY_PATH of the ranks
 	Address            string // address of the node for other nodes; empty: the helper finds it
@@ -90,7 +92,11 @@ func (c *Codec) mpiLibrary(l *job.MPILibrary) {
 }
 
 // OpenProbePort requests a port for the probes of other helpers.
-type OpenProbePort struct{ Address, Token string }
+type OpenProbePort struct {
+	AnsweredBy[*ProbePortOpened]
+
+	Address, Token string
+}
 
 func (m *OpenProbePort) Fields(c *Codec) {
 	c.Word(&m.Address, "address")
@@ -109,7 +115,11 @@ func (m *ProbePortOpened) Fields(c *Codec) {
 }
 
 // ProbePeers requests connections to the probe ports of other nodes.
-type ProbePeers struct{ Ports []ProbePort }
+type ProbePeers struct {
+	AnsweredBy[*PeersProbed]
+
+	Ports []ProbePort
+}
 
 func (m *ProbePeers) Fields(c *Codec) {
 	List(c, &m.Ports, Length{"peers", maxPeers}, (*Codec).probePort)

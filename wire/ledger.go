@@ -19,6 +19,8 @@ Messages about other jobs, for --jobs, --kill and similar options. The helper ha
 // ListLedger requests the contents of the ledger. If Job is set, the reply also has the states of the ranks that this job of
 // user UID has on the node. MaxBytes limits the reply; 0: the largest size allowed.
 type ListLedger struct {
+	AnsweredBy[*LedgerListed]
+
 	Ledger   string
 	Job      job.ID
 	UID      int
@@ -57,6 +59,8 @@ func (m *LedgerListed) Fields(c *Codec) {
 
 // SignalJob sends a signal to the ranks that a job of user UID has on the node, if the sender is allowed to.
 type SignalJob struct {
+	AnsweredBy[*JobSignaled]
+
 	Ledger string
 	Job    job.ID
 	UID    int
@@ -84,6 +88,8 @@ func (m *JobSignaled) Fields(c *Codec) {
 // Evict ends the processes that hold the claims and tickets of a job of user UID, and removes these (TRUST-19). If Processes
 // is set, the job belongs to the helper's own user, and all processes marked with the job are ended too (survive.md SV-3).
 type Evict struct {
+	AnsweredBy[*Evicted]
+
 	Ledger    string
 	Job       job.ID
 	UID       int

@@ -12,6 +12,8 @@ import (
 // numbered from 0 within their group. All other messages number them throughout the
 // job.
 type Prepare struct {
+	AnsweredBy[PrepareReply]
+
 	Job         job.ID
 	Group       Group          // the group that the node's ranks belong to
 	Node        GroupNode      // this node's part in the group

@@ -41,6 +41,8 @@ const (
 // If LocalOnly is set, the job runs on this node only. Then no lock is taken, and the answer only
 // gives the length of the queue.
 type LockDecision struct {
+	AnsweredBy[*DecisionLocked]
+
 	Ledger    string
 	LocalOnly bool
 }
@@ -70,6 +72,8 @@ func (m *UnlockDecision) Fields(*Codec) {}
 // Enqueue puts a request into the queue. It goes to the helper of the queue host. The place is
 // lost when the connection ends, or when no Ping arrives for PingTimeout.
 type Enqueue struct {
+	AnsweredBy[*QueuePosition]
+
 	Ledger string
 	Ticket job.Ticket
 }
@@ -99,6 +103,8 @@ func (m *QueuePosition) Fields(c *Codec) {
 // Overtake moves the request ahead of everything that a user has in the queue now (TRUST-18), or of one ticket
 // of that user which can never be satisfied. It is answered by QueuePosition.
 type Overtake struct {
+	AnsweredBy[*QueuePosition]
+
 	UID    int
 	Number int64 // number of that ticket; 0: all tickets of the user
 }

@@ -25,7 +25,11 @@ Messages that collect the data for a plan, and reserve what it uses. Prepare is 
 // WriteMark requests to write a mark into the directory of shared memory, where only the same machine and name spaces
 // can read it. So two nodes are proved to be one machine, without trusting the word of
 // either (TRUST-6).
-type WriteMark struct{ Tag, Mark string }
+type WriteMark struct {
+	AnsweredBy[*MarkWritten]
+
+	Tag, Mark string
+}
 
 func (m *WriteMark) Fields(c *Codec) {
 	c.Text(&m.Tag, markLength)
@@ -38,7 +42,11 @@ type MarkWritten struct{ Err string }
 func (m *MarkWritten) Fields(c *Codec) { c.Sentence(&m.Err, "error") }
 
 // ReadMarks requests all marks that were written under a tag.
-type ReadMarks struct{ Tag string }
+type ReadMarks struct {
+	AnsweredBy[*MarksRead]
+
+	Tag string
+}
 
 func (m *ReadMarks) Fields(c *Codec) { c.Text(&m.Tag, markLength) }
 
@@ -50,6 +58,8 @@ func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"words", MaxMark
 // Survey requests the claims of running jobs on the node. Claims of ParentJob and of the jobs that contain it
 // do not count, nor do those of OwnJob.
 type Survey struct {
+	AnsweredBy[*Surveyed]
+
 	Ledger    string
 	ParentJob job.ID
 	OwnJob    job.ID

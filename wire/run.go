@@ -163,7 +163,11 @@ func (m *Hold) Fields(c *Codec) {
 
 // InspectRanks requests the state of each rank of the node. If Stacks is set, it also requests stacks, and the
 // answer may take StackDumpTime longer.
-type InspectRanks struct{ Stacks bool }
+type InspectRanks struct {
+	AnsweredBy[*RankStates]
+
+	Stacks bool
+}
 
 func (m *InspectRanks) Fields(c *Codec) { c.Bool(&m.Stacks) }
 
@@ -285,7 +289,9 @@ func (m *Drained) Fields(c *Codec) {
 // NextAttempt ends an attempt that is followed by another (survive.md SV-2). It is sent after Drained. The
 // helper resets all state except its claims. It keeps these, without ranks, until
 // Start or ReleaseClaims.
-type NextAttempt struct{}
+type NextAttempt struct {
+	AnsweredBy[*AttemptReady]
+}
 
 func (m *NextAttempt) Fields(*Codec) {}
 

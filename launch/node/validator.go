@@ -150,7 +150,7 @@ func (v *validator) checkMessage(m wire.Message) (wire.Message, error) {
 		return orViolation(m, v.checkGreeting(m))
 	}
 	if _, ready := m.(*wire.AttemptReady); ready {
-		return v.requestsSent.takeReply(m, "AttemptReady")
+		return v.requestsSent.takeReply(m)
 	}
 	if !v.progress.byeSent.IsZero() {
 		return nil, v.checkLate(m, v.progress.byeSent)
@@ -195,13 +195,9 @@ func (v *validator) checkKind(m wire.Message) (wire.Message, error) {
 		return m, nil
 	case *wire.Log:
 		return v.logs.allow(v.now(), m), nil
-	case *wire.DecisionLocked, *wire.Surveyed, *wire.LedgerListed, *wire.JobSignaled, *wire.Evicted, *wire.MarkWritten, *wire.MarksRead, *wire.Diagnosed, *wire.ProbePortOpened, *wire.PeersProbed:
-		return v.requestsSent.takeReply(m, wire.NameOf(m))
-	case *wire.ControlReply:
-		return v.requestsSent.takeReply(m, controlReplyKey(m.ID))
 	case *wire.QueuePosition:
-		if v.requestsSent["QueuePosition"] != nil {
-			return v.requestsSent.takeReply(m, "QueuePosition")
+		if v.requestsSent.expects(m) {
+			return v.requestsSent.takeReply(m)
 		}
 		return v.queue.checkPosition(v.lateness, m)
 	case *wire.ClaimsChanged:
@@ -263,6 +259,9 @@ func (v *validator) checkKind(m wire.Message) (wire.Message, error) {
 		return orViolation(m, v.checkCleaned(m))
 	case *wire.Drained:
 		return orViolation(m, v.checkDrained(m))
+	}
+	if _, isReply := wire.KeyOfReply(m); isReply {
+		return v.requestsSent.takeReply(m)
 	}
 	return nil, violation("it sent %s, which only mpiexec sends", wire.NameOf(m))
 }
@@ -372,7 +371,7 @@ func (v *validator) checkGreeting(m wire.Message) error {
 // checkPrepared checks the reply that a group is ready on the node, and torch's rendezvous address in it
 // (TRUST-3).
 func (v *validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
-	reply, err := v.requestsSent.takeReply(m, groupKey(m.Group))
+	reply, err := v.requestsSent.takeReply(m)
 	p := v.groups[m.Group]
 	if err != nil || reply == nil || p == nil {
 		return nil, err
@@ -403,7 +402,7 @@ func (v *validator) isValidRendezvous(rendezvous, address string) bool {
 
 // checkGroupDropped checks the reply that the node does not take its part of a group.
 func (v *validator) checkGroupDropped(m wire.Message, group string) (wire.Message, error) {
-	reply, err := v.requestsSent.takeReply(m, groupKey(group))
+	reply, err := v.requestsSent.takeReply(m)
 	if reply != nil {
 		v.forgetGroup(group)
 	}
@@ -423,7 +422,7 @@ func (v *validator) checkStates(m *wire.RankStates) (wire.Message, error) {
 		}
 		seen[r.Rank] = true
 	}
-	return v.requestsSent.takeReply(m, "RankStates")
+	return v.requestsSent.takeReply(m)
 }
 
 // checkSampled checks a usage sample. It may name each started rank once, and samples may come only as
@@ -490,5 +489,3 @@ func (v *validator) checkCleaned(m *wire.IPCCleaned) error {
 	}
 	return nil
 }
-
-func groupKey(name string) string { return "group " + name }

@@ -1,10 +1,6 @@
 package node
 
-import (
-	"strings"
-
-	"remshell/wire"
-)
+import "remshell/wire"
 
 // This file tracks requests: those of mpiexec to the helper, and those of the helper's ranks to mpiexec
 // (TRUST-4).
@@ -15,53 +11,15 @@ type openRequests struct {
 	abandoned int // requests among them for whose reply nobody waits any more
 }
 
-// A requestTable holds mpiexec's open requests by reply key: the kind of the reply, and its group or
-// request ID if the kind has one.
-type requestTable map[string]*openRequests
+// A requestTable holds mpiexec's open requests by the key that they share with their replies.
+type requestTable map[wire.ReplyKey]*openRequests
 
-// replyKeyOf returns the key of the reply to m. It is empty if m is not a request.
-func replyKeyOf(m wire.Message) string {
-	switch m := m.(type) {
-	case *wire.LockDecision:
-		return "DecisionLocked"
-	case *wire.Survey:
-		return "Surveyed"
-	case *wire.Enqueue, *wire.Overtake:
-		return "QueuePosition"
-	case *wire.ListLedger:
-		return "LedgerListed"
-	case *wire.SignalJob:
-		return "JobSignaled"
-	case *wire.Evict:
-		return "Evicted"
-	case *wire.WriteMark:
-		return "MarkWritten"
-	case *wire.ReadMarks:
-		return "MarksRead"
-	case *wire.Diagnose:
-		return "Diagnosed"
-	case *wire.OpenProbePort:
-		return "ProbePortOpened"
-	case *wire.ProbePeers:
-		return "PeersProbed"
-	case *wire.InspectRanks:
-		return "RankStates"
-	case *wire.NextAttempt:
-		return "AttemptReady"
-	case *wire.ControlRequest:
-		return controlReplyKey(m.ID)
-	case *wire.Prepare:
-		return groupKey(m.Group.Name)
+// addRequest counts a message to the helper if it is a request.
+func (o requestTable) addRequest(m wire.Message) {
+	key, isRequest := wire.RequestKey(m)
+	if !isRequest {
+		return
 	}
-	return ""
-}
-
-// controlReplyKey returns the key of the reply to a ControlRequest. The reply has the request's ID, since
-// it may take any time.
-func controlReplyKey(id string) string { return "ControlReply " + id }
-
-// addRequest counts a request.
-func (o requestTable) addRequest(key string) {
 	q := o[key]
 	if q == nil {
 		q = new(openRequests)
@@ -70,15 +28,22 @@ func (o requestTable) addRequest(key string) {
 	q.open++
 }
 
-// takeReply closes a request. It returns nil if the reply is for an abandoned request. Among several
-// requests with the same key, any reply serves the one that is still waited for. Replies about a group are
-// different: they come in the order of their requests.
-func (o requestTable) takeReply(m wire.Message, key string) (wire.Message, error) {
+// expects reports whether m is the reply to an open request.
+func (o requestTable) expects(m wire.Message) bool {
+	key, _ := wire.KeyOfReply(m)
+	return o[key] != nil
+}
+
+// takeReply closes the request that m is the reply to. It returns nil if the request is abandoned. Among
+// several requests with the same key, any reply serves the one that is still waited for. Replies with an ID
+// are different: they come in the order of their requests.
+func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
+	key, _ := wire.KeyOfReply(m)
 	q := o[key]
 	if q == nil {
 		return nil, errNotAsked
 	}
-	abandoned := q.abandoned == q.open || q.abandoned > 0 && strings.HasPrefix(key, groupKey(""))
+	abandoned := q.abandoned == q.open || q.abandoned > 0 && key.ID != ""
 	if abandoned {
 		q.abandoned--
 	}
@@ -92,14 +57,16 @@ func (o requestTable) takeReply(m wire.Message, key string) (wire.Message, error
 }
 
 // abandon notes that nobody waits any more for the reply to one request.
-func (o requestTable) abandon(key string) {
+func (o requestTable) abandon(request wire.Message) {
+	key, _ := wire.RequestKey(request)
 	if q := o[key]; q != nil && q.abandoned < q.open {
 		q.abandoned++
 	}
 }
 
-// abandonAll abandons all open requests with one key.
-func (o requestTable) abandonAll(key string) {
+// abandonGroup notes that nobody waits any more for the reply to any Prepare of a group.
+func (o requestTable) abandonGroup(group string) {
+	key, _ := wire.RequestKey(&wire.Prepare{Group: wire.Group{Name: group}})
 	if q := o[key]; q != nil {
 		q.abandoned = q.open
 	}

@@ -16,9 +16,7 @@ func (v *validator) noteSent(m wire.Message) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if key := replyKeyOf(m); key != "" {
-		v.requestsSent.addRequest(key)
-	}
+	v.requestsSent.addRequest(m)
 	switch m := m.(type) {
 	case *wire.Prepare:
 		v.noteGroupPlanned(m)
@@ -108,7 +106,7 @@ func (v *validator) noteCreditSent(m *wire.Credit) {
 func (v *validator) stopWaitingFor(request wire.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.requestsSent.abandon(replyKeyOf(request))
+	v.requestsSent.abandon(request)
 }
 
 // noteGroupPlanned records the node's part of a group, from Prepare.
@@ -164,7 +162,7 @@ func (v *validator) forgetGroup(group string) {
 // noteGroupCancelled removes a group that CancelPrepare withdraws. Nobody waits for the reply to its
 // Prepare any more.
 func (v *validator) noteGroupCancelled(group string) {
-	v.requestsSent.abandonAll(groupKey(group))
+	v.requestsSent.abandonGroup(group)
 	v.forgetGroup(group)
 }
 

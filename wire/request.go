@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"reflect"
+	"sync"
+)
+
+// A Request is a message to which the other side sends one reply. Rep is the type of the reply: a message, or an
+// interface of several messages. A message becomes a Request by embedding AnsweredBy.
+type Request[Rep any] interface {
+	Message
+	answeredBy(Rep)
+}
+
+// AnsweredBy is embedded in a request and names the type of its reply. No other place says which reply answers which
+// request: the compiler checks callers by it, and mpiexec checks the replies of helpers by it (RequestKey).
+type AnsweredBy[Rep any] struct{}
+
+func (AnsweredBy[Rep]) answeredBy(Rep) {}
+
+func (AnsweredBy[Rep]) replyType() reflect.Type { return reflect.TypeFor[Rep]() }
+
+// A PrepareReply is a reply to Prepare: Prepared, Refused or ClaimConflict.
+type PrepareReply interface {
+	Message
+	prepareReply()
+}
+
+func (*Prepared) prepareReply()      {}
+func (*Refused) prepareReply()       {}
+func (*ClaimConflict) prepareReply() {}
+
+// A ReplyKey is what a request and its reply have in common. A reply is expected while a request with the same key is
+// open.
+type ReplyKey struct {
+	reply reflect.Type
+	ID    string // what ReplyID returns; empty if the messages have no ReplyID
+}
+
+// A request that has ReplyID can be open several times. Its reply has ReplyID, too.
+type identified interface{ ReplyID() string }
+
+func (m *Prepare) ReplyID() string        { return m.Group.Name }
+func (m *Prepared) ReplyID() string       { return m.Group }
+func (m *Refused) ReplyID() string        { return m.Group }
+func (m *ClaimConflict) ReplyID() string  { return m.Group }
+func (m *ControlRequest) ReplyID() string { return m.ID }
+func (m *ControlReply) ReplyID() string   { return m.ID }
+
+func newReplyKey(reply reflect.Type, m Message) ReplyKey {
+	key := ReplyKey{reply: reply}
+	if m, ok := m.(identified); ok {
+		key.ID = m.ReplyID()
+	}
+	return key
+}
+
+// RequestKey returns the key of a request. It returns false for any other message.
+func RequestKey(m Message) (key ReplyKey, isRequest bool) {
+	request, ok := m.(interface{ replyType() reflect.Type })
+	if !ok {
+		return ReplyKey{}, false
+	}
+	return newReplyKey(request.replyType(), m), true
+}
+
+// KeyOfReply returns the key of a reply. It returns false for any other message.
+func KeyOfReply(m Message) (key ReplyKey, isReply bool) {
+	reply, ok := replyTypes()[reflect.TypeOf(m)]
+	if !ok {
+		return ReplyKey{}, false
+	}
+	return newReplyKey(reply, m), true
+}
+
+// replyTypes maps each message that is a reply to the type that its request names in AnsweredBy.
+var replyTypes = sync.OnceValue(func() map[reflect.Type]reflect.Type {
+	types := make(map[reflect.Type]reflect.Type)
+	for _, request := range Kinds() {
+		key, isRequest := RequestKey(request.New())
+		if !isRequest {
+			continue
+		}
+		for _, k := range Kinds() {
+			if reply := reflect.TypeOf(k.New()); reply.AssignableTo(key.reply) {
+				types[reply] = key.reply
+			}
+		}
+	}
+	return types
+})
