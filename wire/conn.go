@@ -439,7 +439,7 @@ func (c *Conn) Abandon() error {
 }
 
 func appendFrame(buf []byte, m Message) []byte {
-	buf = append(buf, numberOf(m))
+	buf = append(buf, NumberOf(m))
 	// The length precedes the body and is known only after it: reserve bytes for
 	// the longest length, encode behind them, and then move the body forward.
 	start := len(buf)
@@ -459,7 +459,7 @@ func decode(m Message, body []byte) error {
 	case c.err == nil && len(c.buf) == 0:
 		return nil
 	case c.err == nil || c.err == errShort:
-		return unknownKind(numberOf(m))
+		return unknownKind(NumberOf(m))
 	}
 	return Violation(fmt.Sprintf("%s that cannot be: %v", article(NameOf(m)), c.err))
 }

@@ -55,8 +55,8 @@ const maxUnbounded = 1 << 30
 
 // table has each kind at its number. The numbers are part of the protocol: they never
 // change their meaning within a Version. A new message also needs a struct, a line in a drawing, and code that validates and
-// handles it. For messages of helpers that is launch/node.validator and launch.translateMessage, for those of mpiexec helper.session.handleFrame.
-var table = [...]Kind{
+// handles it. For messages of helpers that is launch/node.Validator and launch.translateMessage, for those of mpiexec helper.session.handleFrame.
+var table = [256]Kind{
 	1: {"Hello", Helper, Greeting, 4 << 10, newMessage[Hello]},
 	2: {"NodeInfo", Helper, Greeting, 1 << 20, newMessage[NodeInfo]},
 
@@ -171,15 +171,37 @@ var kindNumbers = func() map[reflect.Type]byte {
 	return all
 }()
 
-// numberOf returns the number of m's kind. m must have a row in the table.
-func numberOf(m Message) byte { return kindNumbers[reflect.TypeOf(m)] }
+// NumberOf returns the number of m's kind. m must have a row in the table.
+func NumberOf(m Message) byte { return kindNumbers[reflect.TypeOf(m)] }
+
+// NumberFor returns the number of the kind of messages M, which must have a row in the table.
+func NumberFor[M Message]() byte {
+	number, has := kindNumbers[reflect.TypeFor[M]()]
+	if !has {
+		panic(fmt.Sprintf("%v has no row in the table of kinds", reflect.TypeFor[M]()))
+	}
+	return number
+}
+
+// Register adds the row of a feature's message M to the table. It is called while the program is initialized. The number
+// must be free; see table.
+func Register[M any, P interface {
+	*M
+	Message
+}](number byte, sender Side, phase Phase, maxBody int) {
+	if table[number].New != nil {
+		panic(fmt.Sprintf("kind %d is %s already", number, table[number].Name))
+	}
+	table[number] = Kind{reflect.TypeFor[M]().Name(), sender, phase, maxBody, newMessage[M, P]}
+	kindNumbers[reflect.TypeFor[P]()] = number
+}
 
 // kindOf returns the row of m in the table.
-func kindOf(m Message) *Kind { return &table[numberOf(m)] }
+func kindOf(m Message) *Kind { return &table[NumberOf(m)] }
 
 // kindByNumber returns the row with this number, or nil if there is none.
 func kindByNumber(number byte) *Kind {
-	if int(number) >= len(table) || table[number].New == nil {
+	if table[number].New == nil {
 		return nil
 	}
 	return &table[number]

@@ -18,8 +18,8 @@ func TestTable(t *testing.T) {
 			continue
 		}
 		m := k.New()
-		if int(numberOf(m)) != number || NameOf(m) != k.Name || reflect.TypeOf(m).Elem().Name() != k.Name {
-			t.Errorf("row %d, %s, makes %T of kind %d", number, k.Name, m, numberOf(m))
+		if int(NumberOf(m)) != number || NameOf(m) != k.Name || reflect.TypeOf(m).Elem().Name() != k.Name {
+			t.Errorf("row %d, %s, makes %T of kind %d", number, k.Name, m, NumberOf(m))
 		}
 		if k.Sender < Launcher || k.Sender > Either {
 			t.Errorf("%s comes from nobody", k.Name)

@@ -16,7 +16,7 @@ import (
 // requests, starts groups and ends the job at random. The seed decides how long messages are under way.
 type simulation struct {
 	*rand.Rand
-	g        *validator
+	g        *Validator
 	down, up []wire.Message // under way to the helper, and to the launcher
 
 	// State of the launcher.

@@ -34,7 +34,7 @@ type Node struct {
 
 	stream    io.ReadWriteCloser
 	conn      *wire.Conn
-	validator *validator
+	validator *Validator
 	lastRecv  atomic.Int64 // time of the last received message, in nanoseconds after programStart
 	predecessor
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ import (
 )
 
 /*
-A validator checks every message of one helper: it is the one check of TRUST-1. It sees the messages
+A Validator checks every message of one helper: it is the one check of TRUST-1. It sees the messages
 of both sides, and so knows what the helper may send now:
 
 	mpiexec --- noteSent ---> validator ---------------> helper   requests, ranks, credit, Start, EndJob
@@ -31,7 +32,7 @@ credit. A message that is late because it crossed one of ours is dropped silentl
 One goroutine calls checkMessage; any may call noteSent. Output may be millions of lines, so it is
 checked without a lock: the table of ranks is replaced, never changed, and credit is atomic.
 */
-type validator struct {
+type Validator struct {
 	lateness
 	ranks atomic.Pointer[rankTable] // the node's ranks; never nil
 
@@ -55,6 +56,7 @@ type validator struct {
 	sessions       bool // session directories were to be kept
 	sampling       rateLimit
 	controlRate    rateLimit
+	featureStates  map[reflect.Type]any // see StateOf; nil: no feature has a state
 }
 
 // A lateness decides whether a message that is no longer expected is merely late.
@@ -87,7 +89,7 @@ type localGroup struct {
 	address         string
 	trace           bool
 	phase           groupPhase
-	ranks           []*rankRecord
+	ranks           []*RankRecord
 	nextFence       int  // number of the next fence
 	fenceOpen       bool // the fence before nextFence is open
 }
@@ -102,9 +104,9 @@ const (
 	groupDrained                       // Drained was received: nothing of the group is left
 )
 
-// A rankRecord is the state of one rank of the node. A job has one for each rank, so the fields are ordered
+// A RankRecord is the state of one rank of the node. A job has one for each rank, so the fields are ordered
 // without padding.
-type rankRecord struct {
+type RankRecord struct {
 	rank            int
 	group           *localGroup
 	credit          [2]atomic.Int64 // credit of stdout and stderr, in bytes
@@ -114,6 +116,9 @@ type rankRecord struct {
 	stdin           bool            // it gets mpiexec's stdin
 	stdinClosed     bool            // it does not read its stdin any more
 }
+
+// IsPlanned reports whether Start was not sent yet to the rank's group.
+func (s *RankRecord) IsPlanned() bool { return s.phase.Load() == rankPlanned }
 
 type rankPhase = int32
 
@@ -128,8 +133,8 @@ const (
 // defaultTolerance is a lateness's tolerance if it is unknown how long the link may be silent.
 const defaultTolerance = 45 * time.Second
 
-func newValidator(def job.NodeDef, silence time.Duration) *validator {
-	v := &validator{lateness: lateness{time.Now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
+func newValidator(def job.NodeDef, silence time.Duration) *Validator {
+	v := &Validator{lateness: lateness{time.Now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
 		requestsSent: make(requestTable), queue: newQueueState(), groups: make(map[string]*localGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool), fetches: fetchState{forOthers: make(map[int]bool)}, logs: rateLimit{perSecond: 200}, sampling: rateLimit{perSecond: 4}, controlRate: rateLimit{perSecond: maxControlRate}}
 	v.ranks.Store(newRankTable(nil))
 	return v
@@ -137,7 +142,7 @@ func newValidator(def job.NodeDef, silence time.Duration) *validator {
 
 // checkMessage checks a message of the helper. It returns nil if the message is to be dropped. An error is
 // a wire.Violation.
-func (v *validator) checkMessage(m wire.Message) (wire.Message, error) {
+func (v *Validator) checkMessage(m wire.Message) (wire.Message, error) {
 	if data, ok := m.(*wire.Data); ok && data.Stream != wire.Stdin {
 		if err := v.checkOutput(data); err != nil {
 			return nil, v.unlessByeSent(m, err)
@@ -155,12 +160,12 @@ func (v *validator) checkMessage(m wire.Message) (wire.Message, error) {
 	if !v.progress.byeSent.IsZero() {
 		return nil, v.checkLate(m, v.progress.byeSent)
 	}
-	return v.checkKind(m)
+	return v.admit(m)
 }
 
 // forNextAttempt returns the validator for the next attempt's Node. Hello and NodeInfo count as received,
 // and nothing else.
-func (v *validator) forNextAttempt() *validator {
+func (v *Validator) forNextAttempt() *Validator {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	next := newValidator(job.NodeDef{}, v.tolerance)
@@ -179,7 +184,7 @@ func orViolation(m wire.Message, err error) (wire.Message, error) {
 
 // unlessByeSent returns the violation in m. After Bye the validator notes nothing any more, which may
 // itself be why m looks wrong; then m is an error only if it is too late.
-func (v *validator) unlessByeSent(m wire.Message, violation error) error {
+func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.progress.byeSent.IsZero() {
@@ -188,114 +193,41 @@ func (v *validator) unlessByeSent(m wire.Message, violation error) error {
 	return v.checkLate(m, v.progress.byeSent)
 }
 
-// checkKind applies the rule for the message's kind (TRUST-4).
-func (v *validator) checkKind(m wire.Message) (wire.Message, error) {
-	switch m := m.(type) {
-	case *wire.Ping:
-		return m, nil
-	case *wire.Log:
-		return v.logs.allow(v.now(), m), nil
-	case *wire.QueuePosition:
-		if v.requestsSent.expects(m) {
-			return v.requestsSent.takeReply(m)
-		}
-		return v.queue.checkPosition(v.lateness, m)
-	case *wire.ClaimsChanged:
-		return v.queue.checkChanged(v.now(), m)
-	case *wire.Prepared:
-		return v.checkPrepared(m)
-	case *wire.Refused:
-		m.Code = job.StartFailureCode(m.Code)
-		return v.checkGroupDropped(m, m.Group)
-	case *wire.ClaimConflict:
-		return v.checkGroupDropped(m, m.Group)
-	case *wire.MissingFiles:
-		return orViolation(m, v.staging.checkMissing(m))
-	case *wire.FileCredit:
-		return v.staging.checkCredit(m)
-	case *wire.StageResult:
-		return orViolation(m, v.staging.checkResult(m))
-	case *wire.RankStates:
-		return v.checkStates(m)
-	case *wire.ControlRequest:
-		return v.checkControl(m)
-	case *wire.Data:
-		return v.checkStdinClosed(m)
-	case *wire.Credit:
-		return v.checkCredit(m)
-	case *wire.Started:
-		return v.checkRankStarted(m)
-	case *wire.SampledUsage:
-		return v.checkSampled(m)
-	case *wire.LimitExceeded:
-		return orViolation(m, v.checkExceeded(m))
-	case *wire.Exited:
-		return orViolation(m, v.checkExited(m))
-	case *wire.PMIReport:
-		return v.unlessDrained(m, v.checkPMI(m))
-	case *wire.PMITrace:
-		return orViolation(m, v.checkTrace(m))
-	case *wire.Fence:
-		return v.checkFence(m)
-	case *wire.NameRequest:
-		return v.checkRequest(m, m.ID)
-	case *wire.RankMapRequest:
-		return v.checkRequest(m, m.ID)
-	case *wire.Spawn:
-		return v.checkSpawn(m)
-	case *wire.Notify:
-		return v.checkNotify(m)
-	case *wire.ShowHelp:
-		return v.checkShowHelp(m)
-	case *wire.Fetch:
-		return v.checkFetch(m)
-	case *wire.Fetched:
-		return orViolation(m, v.fetches.checkFetched(m))
-	case *wire.HelperSignaled:
-		return orViolation(m, v.progress.countEnd(m, &v.progress.caught))
-	case *wire.ProcessesGone:
-		return orViolation(m, v.progress.countEnd(m, &v.progress.emptied))
-	case *wire.IPCCleaned:
-		return orViolation(m, v.checkCleaned(m))
-	case *wire.Drained:
-		return orViolation(m, v.checkDrained(m))
-	}
-	if _, isReply := wire.KeyOfReply(m); isReply {
-		return v.requestsSent.takeReply(m)
-	}
-	return nil, violation("it sent %s, which only mpiexec sends", wire.NameOf(m))
-}
-
 // The violations of TRUST-2.
 
-func violation(format string, args ...any) error {
+// Violationf returns a violation, worded to follow the helper's name: "it sent ...".
+func Violationf(format string, args ...any) error {
 	return wire.Violation(fmt.Sprintf(format, args...))
 }
 
-var (
-	errNotAsked = wire.Violation("it answered what was not asked")
-	errTooMuch  = wire.Violation("it sent more output than it may")
-)
+// ErrNotAsked is the violation of a message that nobody requested.
+var ErrNotAsked = wire.Violation("it answered what was not asked")
 
-func errNotOurRank(rank int) error {
-	return violation("it spoke for rank %d, which is not there", rank)
+var errTooMuch = wire.Violation("it sent more output than it may")
+
+// NotOurRank returns the violation of a message about a rank that the node does not have.
+func NotOurRank(rank int) error {
+	return Violationf("it spoke for rank %d, which is not there", rank)
 }
-func errEnded(rank int) error { return violation("it spoke of rank %d, which has ended", rank) }
 
-func errEarly(m wire.Message) error {
-	return violation("it sent %s before the start", wire.NameOf(m))
+func errEnded(rank int) error { return Violationf("it spoke of rank %d, which has ended", rank) }
+
+// TooEarly returns the violation of a message that came before the start of what it is about.
+func TooEarly(m wire.Message) error {
+	return Violationf("it sent %s before the start", wire.NameOf(m))
 }
 
 func errLate(m wire.Message) error {
-	return violation("it sent %s after the end", wire.NameOf(m))
+	return Violationf("it sent %s after the end", wire.NameOf(m))
 }
 
-func errValue(m wire.Message, name string, value any) error {
+// InvalidValue returns the violation of a message whose value name is impossible.
+func InvalidValue(m wire.Message, name string, value any) error {
 	article := "a"
 	if strings.ContainsRune("AEIOU", rune(wire.NameOf(m)[0])) {
 		article = "an"
 	}
-	return violation("%s %s that cannot be: %s %v", article, wire.NameOf(m), name, value)
+	return Violationf("%s %s that cannot be: %s %v", article, wire.NameOf(m), name, value)
 }
 
 // checkLate checks a message that stopped being allowed at since. It may have been under way for as
@@ -308,7 +240,7 @@ func (c lateness) checkLate(m wire.Message, since time.Time) error {
 }
 
 // shiftTimes moves all recorded times by the duration for which mpiexec was stopped.
-func (v *validator) shiftTimes(by time.Duration) {
+func (v *Validator) shiftTimes(by time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, t := range []*time.Time{&v.progress.endSent, &v.progress.byeSent, &v.queue.dequeued} {
@@ -318,21 +250,21 @@ func (v *validator) shiftTimes(by time.Duration) {
 	}
 }
 
-// checkStarted checks that a group was started on the node.
-func (c *nodeProgress) checkStarted(m wire.Message) error {
-	if c.groupsStarted == 0 {
-		return errEarly(m)
+// CheckStarted returns a violation if no group was started on the node.
+func (v *Validator) CheckStarted(m wire.Message) error {
+	if v.progress.groupsStarted == 0 {
+		return TooEarly(m)
 	}
 	return nil
 }
 
-// countEnd checks and counts a message that the helper may send once for each group that was started.
-func (c *nodeProgress) countEnd(m wire.Message, received *int) error {
+// CountEnd checks and counts a message that the helper may send once for each group that was started.
+func (v *Validator) CountEnd(m wire.Message, received *int) error {
 	switch {
-	case c.groupsStarted == 0:
-		return errEarly(m)
-	case *received >= c.groupsStarted:
-		return violation("it sent %s twice", wire.NameOf(m))
+	case v.progress.groupsStarted == 0:
+		return TooEarly(m)
+	case *received >= v.progress.groupsStarted:
+		return Violationf("it sent %s twice", wire.NameOf(m))
 	}
 	*received++
 	return nil
@@ -347,7 +279,7 @@ func isGreeting(m wire.Message) bool {
 }
 
 // checkGreeting checks that Hello comes first and NodeInfo second.
-func (v *validator) checkGreeting(m wire.Message) error {
+func (v *Validator) checkGreeting(m wire.Message) error {
 	want := -1
 	switch m := m.(type) {
 	case *wire.Hello:
@@ -361,16 +293,16 @@ func (v *validator) checkGreeting(m wire.Message) error {
 		v.greeted++
 		return nil
 	case want < 0:
-		return errEarly(m)
+		return TooEarly(m)
 	case want < v.greeted:
-		return violation("it sent %s twice", wire.NameOf(m))
+		return Violationf("it sent %s twice", wire.NameOf(m))
 	}
-	return errEarly(m)
+	return TooEarly(m)
 }
 
 // checkPrepared checks the reply that a group is ready on the node, and torch's rendezvous address in it
 // (TRUST-3).
-func (v *validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
+func (v *Validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
 	reply, err := v.requestsSent.takeReply(m)
 	p := v.groups[m.Group]
 	if err != nil || reply == nil || p == nil {
@@ -380,17 +312,17 @@ func (v *validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
 	switch {
 	case m.Rendezvous == "":
 	case !p.hasRankZero:
-		return nil, errNotOurRank(p.first)
+		return nil, NotOurRank(p.first)
 	case !p.torchRendezvous:
-		return nil, errNotAsked
+		return nil, ErrNotAsked
 	case !v.isValidRendezvous(m.Rendezvous, p.address):
-		return nil, errValue(m, "meeting point", strconv.Quote(m.Rendezvous))
+		return nil, InvalidValue(m, "meeting point", strconv.Quote(m.Rendezvous))
 	}
 	return m, nil
 }
 
 // isValidRendezvous reports whether rendezvous is an IP address, or a name of the node, with a port.
-func (v *validator) isValidRendezvous(rendezvous, address string) bool {
+func (v *Validator) isValidRendezvous(rendezvous, address string) bool {
 	host, port, err := net.SplitHostPort(rendezvous)
 	n, noNumber := strconv.ParseUint(port, 10, 16)
 	if err != nil || noNumber != nil || n == 0 || host == "" {
@@ -401,7 +333,7 @@ func (v *validator) isValidRendezvous(rendezvous, address string) bool {
 }
 
 // checkGroupDropped checks the reply that the node does not take its part of a group.
-func (v *validator) checkGroupDropped(m wire.Message, group string) (wire.Message, error) {
+func (v *Validator) checkGroupDropped(m wire.Message, group string) (wire.Message, error) {
 	reply, err := v.requestsSent.takeReply(m)
 	if reply != nil {
 		v.forgetGroup(group)
@@ -410,15 +342,15 @@ func (v *validator) checkGroupDropped(m wire.Message, group string) (wire.Messag
 }
 
 // checkStates checks a report of what ranks are doing. It may name each rank once.
-func (v *validator) checkStates(m *wire.RankStates) (wire.Message, error) {
+func (v *Validator) checkStates(m *wire.RankStates) (wire.Message, error) {
 	seen := make(map[int]bool)
 	for _, r := range m.Ranks {
-		s := v.findRank(r.Rank)
+		s := v.FindRank(r.Rank)
 		switch {
 		case s == nil:
-			return nil, errNotOurRank(r.Rank)
+			return nil, NotOurRank(r.Rank)
 		case seen[r.Rank]:
-			return nil, errValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
+			return nil, InvalidValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
 		}
 		seen[r.Rank] = true
 	}
@@ -427,23 +359,23 @@ func (v *validator) checkStates(m *wire.RankStates) (wire.Message, error) {
 
 // checkSampled checks a usage sample. It may name each started rank once, and samples may come only as
 // often as they are taken (RM-51).
-func (v *validator) checkSampled(m *wire.SampledUsage) (wire.Message, error) {
-	if err := v.progress.checkStarted(m); err != nil {
+func (v *Validator) checkSampled(m *wire.SampledUsage) (wire.Message, error) {
+	if err := v.CheckStarted(m); err != nil {
 		return nil, err
 	}
 	if !v.samples {
-		return nil, errNotAsked
+		return nil, ErrNotAsked
 	}
 	seen := make(map[int]bool, len(m.Ranks))
 	for _, r := range m.Ranks {
-		s := v.findRank(r.Rank)
+		s := v.FindRank(r.Rank)
 		switch {
 		case s == nil:
-			return nil, errNotOurRank(r.Rank)
+			return nil, NotOurRank(r.Rank)
 		case s.phase.Load() == rankPlanned:
-			return nil, errEarly(m)
+			return nil, TooEarly(m)
 		case seen[r.Rank]:
-			return nil, errValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
+			return nil, InvalidValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
 		}
 		seen[r.Rank] = true
 	}
@@ -452,39 +384,39 @@ func (v *validator) checkSampled(m *wire.SampledUsage) (wire.Message, error) {
 
 // checkExceeded checks the report that a limit was exceeded: the limit is one that a helper can measure,
 // and a rank is the node's own.
-func (v *validator) checkExceeded(m *wire.LimitExceeded) error {
-	if err := v.progress.countEnd(m, &v.progress.exceeded); err != nil {
+func (v *Validator) checkExceeded(m *wire.LimitExceeded) error {
+	if err := v.CountEnd(m, &v.progress.exceeded); err != nil {
 		return err
 	}
 	resource, perRank := m.Limit.Resource, m.Limit.Resource == limits.RankMem
-	switch s := v.findRank(m.Rank); {
+	switch s := v.FindRank(m.Rank); {
 	case !resource.IsHostLimit() || resource.IsKernelLimit():
-		return errValue(m, "limit", string(resource))
+		return InvalidValue(m, "limit", string(resource))
 	case perRank && m.Rank == -1: // processes of no rank
 	case perRank && s == nil:
-		return errNotOurRank(m.Rank)
+		return NotOurRank(m.Rank)
 	case perRank && s.phase.Load() == rankPlanned:
-		return errEarly(m)
+		return TooEarly(m)
 	case !perRank && m.Rank != -1:
-		return errValue(m, "rank", fmt.Sprint(m.Rank))
+		return InvalidValue(m, "rank", fmt.Sprint(m.Rank))
 	case m.Used <= m.Limit.Max:
-		return errValue(m, "use", fmt.Sprint(m.Used))
+		return InvalidValue(m, "use", fmt.Sprint(m.Used))
 	}
 	return nil
 }
 
 // checkCleaned checks the report of shared memory that ended ranks have left: ranks are the node's own, and
 // kinds are known.
-func (v *validator) checkCleaned(m *wire.IPCCleaned) error {
-	if err := v.progress.countEnd(m, &v.progress.cleaned); err != nil {
+func (v *Validator) checkCleaned(m *wire.IPCCleaned) error {
+	if err := v.CountEnd(m, &v.progress.cleaned); err != nil {
 		return err
 	}
 	for _, r := range m.Leftovers {
 		switch {
-		case r.Rank != -1 && v.findRank(r.Rank) == nil:
-			return errNotOurRank(r.Rank)
+		case r.Rank != -1 && v.FindRank(r.Rank) == nil:
+			return NotOurRank(r.Rank)
 		case r.Kind != job.LeftoverSysVShm && r.Kind != job.LeftoverPosixShm:
-			return errValue(m, "kind", strconv.Quote(r.Kind))
+			return InvalidValue(m, "kind", strconv.Quote(r.Kind))
 		}
 	}
 	return nil

@@ -16,28 +16,28 @@ type fetchState struct {
 const maxFetches = 1 << 12
 
 // checkFetch checks a request for the data that a rank of another node has committed.
-func (v *validator) checkFetch(m *wire.Fetch) (wire.Message, error) {
+func (v *Validator) checkFetch(m *wire.Fetch) (wire.Message, error) {
 	p := v.groups[m.Group]
 	switch {
 	case p == nil: // the group is on other nodes only; mpiexec knows whether it exists
-		if err := v.progress.checkStarted(m); err != nil {
+		if err := v.CheckStarted(m); err != nil {
 			return nil, err
 		}
 	case p.phase < startSent:
-		return nil, errEarly(m)
+		return nil, TooEarly(m)
 	case m.Rank >= p.size:
-		return nil, errNotOurRank(p.first + m.Rank)
+		return nil, NotOurRank(p.first + m.Rank)
 	case v.hasRank(p, m.Rank):
-		return nil, errValue(m, "rank", m.Rank)
+		return nil, InvalidValue(m, "rank", m.Rank)
 	}
 	switch {
 	case m.ID <= v.fetches.lastID:
-		return nil, errValue(m, "ID", m.ID)
+		return nil, InvalidValue(m, "ID", m.ID)
 	case v.fetches.unanswered >= maxFetches:
-		return nil, violation("it sent %d Fetches at once", maxFetches+1)
+		return nil, Violationf("it sent %d Fetches at once", maxFetches+1)
 	}
 	v.fetches.lastID = m.ID
-	admitted, err := v.unlessDrained(v.unlessEnding(m))
+	admitted, err := v.UnlessDrained(v.UnlessEnding(m))
 	if admitted != nil {
 		v.fetches.unanswered++
 	}
@@ -45,15 +45,15 @@ func (v *validator) checkFetch(m *wire.Fetch) (wire.Message, error) {
 }
 
 // hasRank reports whether a rank of a group is on the node.
-func (v *validator) hasRank(p *localGroup, rank int) bool {
-	s := v.findRank(p.first + rank)
+func (v *Validator) hasRank(p *localGroup, rank int) bool {
+	s := v.FindRank(p.first + rank)
 	return s != nil && s.group == p
 }
 
 // checkFetched checks a reply with the data of one of the node's ranks. Each request has one reply.
 func (f *fetchState) checkFetched(m *wire.Fetched) error {
 	if !f.forOthers[m.ID] {
-		return errNotAsked
+		return ErrNotAsked
 	}
 	delete(f.forOthers, m.ID)
 	return nil

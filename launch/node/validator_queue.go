@@ -19,21 +19,23 @@ func newQueueState() queueState {
 	return queueState{positionRate: rateLimit{perSecond: 1}, changeRate: rateLimit{perSecond: 10}}
 }
 
-// checkPosition checks the report of a new position in the queue.
-func (q *queueState) checkPosition(clock lateness, m *wire.QueuePosition) (wire.Message, error) {
+// checkPosition checks a position in the queue: a reply, or a report that the position has changed.
+func (v *Validator) checkPosition(m *wire.QueuePosition) (wire.Message, error) {
 	switch {
-	case q.waiting:
-		return q.positionRate.allow(clock.now(), m), nil
-	case !q.dequeued.IsZero():
-		return nil, clock.checkLate(m, q.dequeued)
+	case v.requestsSent.expects(m):
+		return v.requestsSent.takeReply(m)
+	case v.queue.waiting:
+		return v.queue.positionRate.allow(v.now(), m), nil
+	case !v.queue.dequeued.IsZero():
+		return nil, v.checkLate(m, v.queue.dequeued)
 	}
-	return nil, errNotAsked
+	return nil, ErrNotAsked
 }
 
 // checkChanged checks the report that a claim was released.
 func (q *queueState) checkChanged(now time.Time, m *wire.ClaimsChanged) (wire.Message, error) {
 	if !q.watchesClaims {
-		return nil, errNotAsked
+		return nil, ErrNotAsked
 	}
 	return q.changeRate.allow(now, m), nil
 }

@@ -12,22 +12,22 @@ import (
 
 // This file checks messages about ranks: a host may send them only about its own (TRUST-3).
 
-// findRank returns the record of a rank of the node. It returns nil if the node has no such rank.
-func (v *validator) findRank(rank int) *rankRecord { return v.ranks.Load().find(rank) }
+// FindRank returns the record of a rank of the node, by its number in the job. It returns nil if the node has no such rank.
+func (v *Validator) FindRank(rank int) *RankRecord { return v.ranks.Load().find(rank) }
 
 // A rankTable finds the ranks of a node by their numbers in the job. These are mostly consecutive, and then
 // finding one is indexing a slice.
 type rankTable struct {
-	all        []*rankRecord
+	all        []*RankRecord
 	denseFirst int                 // number of dense[0]
-	dense      []*rankRecord       // nil where the node has no such rank; the same slice as all if there are no gaps
-	sparse     map[int]*rankRecord // used instead of dense if the ranks are too far apart; else nil
+	dense      []*RankRecord       // nil where the node has no such rank; the same slice as all if there are no gaps
+	sparse     map[int]*RankRecord // used instead of dense if the ranks are too far apart; else nil
 }
 
 // maxDenseFactor bounds the length of rankTable.dense: at most so many entries for each rank.
 const maxDenseFactor = 4
 
-func newRankTable(all []*rankRecord) *rankTable {
+func newRankTable(all []*RankRecord) *rankTable {
 	t := &rankTable{all: all}
 	if len(all) == 0 {
 		return t
@@ -39,23 +39,23 @@ func newRankTable(all []*rankRecord) *rankTable {
 		return t
 	}
 	if span := last - t.denseFirst + 1; span <= maxDenseFactor*len(all) {
-		t.dense = make([]*rankRecord, span)
+		t.dense = make([]*RankRecord, span)
 		for _, s := range all {
 			t.dense[s.rank-t.denseFirst] = s
 		}
 		return t
 	}
-	t.sparse = make(map[int]*rankRecord, len(all))
+	t.sparse = make(map[int]*RankRecord, len(all))
 	for _, s := range all {
 		t.sparse[s.rank] = s
 	}
 	return t
 }
 
-func byRank(a, b *rankRecord) int { return a.rank - b.rank }
+func byRank(a, b *RankRecord) int { return a.rank - b.rank }
 
 // find returns the record of a rank, or nil if there is none.
-func (t *rankTable) find(rank int) *rankRecord {
+func (t *rankTable) find(rank int) *RankRecord {
 	if t.sparse != nil {
 		return t.sparse[rank]
 	}
@@ -67,17 +67,17 @@ func (t *rankTable) find(rank int) *rankRecord {
 
 // checkOutput checks a piece of a rank's output. An exited rank may still have output: processes that it
 // left behind may write.
-func (v *validator) checkOutput(m *wire.Data) error {
-	s := v.findRank(m.Rank)
+func (v *Validator) checkOutput(m *wire.Data) error {
+	s := v.FindRank(m.Rank)
 	if s == nil {
-		return errNotOurRank(m.Rank)
+		return NotOurRank(m.Rank)
 	}
 	if m.Stream != wire.Stdout && m.Stream != wire.Stderr {
-		return errValue(m, "stream", int(m.Stream))
+		return InvalidValue(m, "stream", int(m.Stream))
 	}
 	switch s.phase.Load() {
 	case rankPlanned, rankReleased:
-		return errEarly(m)
+		return TooEarly(m)
 	case rankFailed:
 		return errEnded(m.Rank)
 	}
@@ -90,15 +90,15 @@ func (v *validator) checkOutput(m *wire.Data) error {
 }
 
 // checkStdinClosed checks the report that a rank does not read its stdin any more.
-func (v *validator) checkStdinClosed(m *wire.Data) (wire.Message, error) {
+func (v *Validator) checkStdinClosed(m *wire.Data) (wire.Message, error) {
 	s, err := v.findStdinReader(m, m.Rank)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(m.Bytes) > 0:
-		return nil, errValue(m, "stream", int(m.Stream))
+		return nil, InvalidValue(m, "stream", int(m.Stream))
 	case s.stdinClosed:
-		return nil, errNotAsked
+		return nil, ErrNotAsked
 	}
 	s.stdinClosed = true
 	if s.phase.Load() == rankEnded {
@@ -108,15 +108,15 @@ func (v *validator) checkStdinClosed(m *wire.Data) (wire.Message, error) {
 }
 
 // checkCredit checks that a rank does not report more bytes of stdin read than it was sent.
-func (v *validator) checkCredit(m *wire.Credit) (wire.Message, error) {
+func (v *Validator) checkCredit(m *wire.Credit) (wire.Message, error) {
 	s, err := v.findStdinReader(m, m.Rank)
 	switch {
 	case err != nil:
 		return nil, err
 	case m.Stream != wire.Stdin:
-		return nil, errValue(m, "stream", int(m.Stream))
+		return nil, InvalidValue(m, "stream", int(m.Stream))
 	case m.Bytes < 0 || m.Bytes > s.stdinUncredited:
-		return nil, errValue(m, "bytes", m.Bytes)
+		return nil, InvalidValue(m, "bytes", m.Bytes)
 	}
 	s.stdinUncredited -= m.Bytes
 	if s.phase.Load() == rankEnded || s.stdinClosed {
@@ -127,30 +127,30 @@ func (v *validator) checkCredit(m *wire.Credit) (wire.Message, error) {
 
 // findStdinReader returns the record of a rank that gets mpiexec's stdin. The rank may have exited: another
 // goroutine of the helper reports what it read before.
-func (v *validator) findStdinReader(m wire.Message, rank int) (*rankRecord, error) {
-	s := v.findRank(rank)
+func (v *Validator) findStdinReader(m wire.Message, rank int) (*RankRecord, error) {
+	s := v.FindRank(rank)
 	switch {
 	case s == nil:
-		return nil, errNotOurRank(rank)
+		return nil, NotOurRank(rank)
 	case s.phase.Load() < rankRunning:
-		return nil, errEarly(m)
+		return nil, TooEarly(m)
 	case s.phase.Load() == rankFailed:
 		return nil, errEnded(rank)
 	case !s.stdin:
-		return nil, errNotAsked
+		return nil, ErrNotAsked
 	}
 	return s, nil
 }
 
 // checkRankStarted checks the report that a rank runs or could not be started. There is one for each rank.
-func (v *validator) checkRankStarted(m *wire.Started) (wire.Message, error) {
-	s := v.findRank(m.Rank)
+func (v *Validator) checkRankStarted(m *wire.Started) (wire.Message, error) {
+	s := v.FindRank(m.Rank)
 	if s == nil {
-		return nil, errNotOurRank(m.Rank)
+		return nil, NotOurRank(m.Rank)
 	}
 	switch s.phase.Load() {
 	case rankPlanned:
-		return nil, errEarly(m)
+		return nil, TooEarly(m)
 	case rankReleased:
 	default:
 		return nil, errEnded(m.Rank)
@@ -161,39 +161,39 @@ func (v *validator) checkRankStarted(m *wire.Started) (wire.Message, error) {
 		return m, nil
 	}
 	if m.PID <= 0 {
-		return nil, errValue(m, "PID", m.PID)
+		return nil, InvalidValue(m, "PID", m.PID)
 	}
 	s.phase.Store(rankRunning)
 	return m, nil
 }
 
 // checkExited checks the report that a rank has exited. There is one for each rank that ran.
-func (v *validator) checkExited(m *wire.Exited) error {
+func (v *Validator) checkExited(m *wire.Exited) error {
 	e := &m.Exit
 	if err := v.checkAlive(m, e.Rank); err != nil {
 		return err
 	}
 	switch {
 	case e.Code < 0 || e.Code > 255:
-		return errValue(m, "code", e.Code)
+		return InvalidValue(m, "code", e.Code)
 	case e.Signal < 0 || e.Signal > 64:
-		return errValue(m, "signal", e.Signal)
+		return InvalidValue(m, "signal", e.Signal)
 	case e.Code > 0 && e.Signal > 0:
-		return errValue(m, "code", fmt.Sprint(e.Code, " and signal ", e.Signal))
+		return InvalidValue(m, "code", fmt.Sprint(e.Code, " and signal ", e.Signal))
 	}
-	v.findRank(e.Rank).phase.Store(rankEnded)
+	v.FindRank(e.Rank).phase.Store(rankEnded)
 	return nil
 }
 
 // checkAlive checks that a rank is the node's own, was started and has not exited.
-func (v *validator) checkAlive(m wire.Message, rank int) error {
-	s := v.findRank(rank)
+func (v *Validator) checkAlive(m wire.Message, rank int) error {
+	s := v.FindRank(rank)
 	if s == nil {
-		return errNotOurRank(rank)
+		return NotOurRank(rank)
 	}
 	switch s.phase.Load() {
 	case rankPlanned, rankReleased:
-		return errEarly(m)
+		return TooEarly(m)
 	case rankFailed, rankEnded:
 		return errEnded(rank)
 	}
@@ -202,41 +202,41 @@ func (v *validator) checkAlive(m wire.Message, rank int) error {
 
 // checkPMI checks a report of the node's PMI server. It is about one rank, or about several if a barrier
 // can never complete.
-func (v *validator) checkPMI(m *wire.PMIReport) error {
+func (v *Validator) checkPMI(m *wire.PMIReport) error {
 	switch {
 	case m.Event < wire.PMIAborted || m.Event > wire.PMIxWaits:
-		return errValue(m, "event", int(m.Event))
+		return InvalidValue(m, "event", int(m.Event))
 	case m.Code < 0 || m.Code > 255:
-		return errValue(m, "code", m.Code)
+		return InvalidValue(m, "code", m.Code)
 	case m.Event == wire.PMIBarrierBroken && m.Rank == -1:
-		return v.progress.checkStarted(m)
+		return v.CheckStarted(m)
 	}
 	return v.checkAlive(m, m.Rank)
 }
 
 // checkTrace checks a trace of a rank's PMI messages. Traces must have been requested, and may come after
 // the rank's exit.
-func (v *validator) checkTrace(m *wire.PMITrace) error {
-	s := v.findRank(m.Rank)
+func (v *Validator) checkTrace(m *wire.PMITrace) error {
+	s := v.FindRank(m.Rank)
 	switch {
 	case s == nil:
-		return errNotOurRank(m.Rank)
+		return NotOurRank(m.Rank)
 	case !s.group.trace:
-		return errNotAsked
+		return ErrNotAsked
 	case s.phase.Load() == rankPlanned:
-		return errEarly(m)
+		return TooEarly(m)
 	}
 	return nil
 }
 
 // checkFence checks the data with which the node's ranks join a fence.
-func (v *validator) checkFence(m *wire.Fence) (wire.Message, error) {
+func (v *Validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	id, err := fence.ParseID(m.ID)
 	switch {
 	case err != nil:
-		return nil, errValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)]))
+		return nil, InvalidValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)]))
 	case m.Joined && !m.Late, m.Late && (id.Kind == fence.Barrier || len(m.Blob) > 0):
-		return nil, errValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)])+", which is late")
+		return nil, InvalidValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)])+", which is late")
 	case id.Kind == fence.Barrier:
 		return v.checkPMIBarrier(m, id)
 	}
@@ -251,7 +251,7 @@ const (
 
 // checkPMIxFence checks a PMIx fence. Its groups must include one of the node's, and each fence may be sent
 // once. The fence coordinator checks that all members exist and in which groups they are.
-func (v *validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, error) {
+func (v *Validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	member, groups := false, id.Members.Groups()
 	construct := id.Kind.WithoutTag() == fence.Construct // goes to mpiexec even if all ranks are on one node: mpiexec assigns the number
 	for _, group := range groups {
@@ -263,22 +263,22 @@ func (v *validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, er
 	}
 	switch {
 	case !member:
-		return nil, errNotAsked
+		return nil, ErrNotAsked
 	case m.Joined && !v.fences[m.ID]: // the fence's result has crossed it
 		return nil, nil
 	case m.Joined:
-		return v.unlessDrained(v.unlessEnding(m))
+		return v.UnlessDrained(v.UnlessEnding(m))
 	case v.givenUpFences[m.ID]: // the node joins the closed fence after all, or reports that it will not
 		delete(v.givenUpFences, m.ID)
-		return v.unlessDrained(v.unlessEnding(m))
+		return v.UnlessDrained(v.UnlessEnding(m))
 	case v.fences[m.ID]:
-		return nil, violation("it sent 2 fences at once")
+		return nil, Violationf("it sent 2 fences at once")
 	case len(v.fences) >= maxOpenFences:
-		return nil, violation("it sent %d fences at once", len(v.fences)+1)
+		return nil, Violationf("it sent %d fences at once", len(v.fences)+1)
 	case v.openFenceBytes+len(m.ID) > maxFenceNameBytes:
-		return nil, violation("it sent fences with names of %d bytes", v.openFenceBytes+len(m.ID))
+		return nil, Violationf("it sent fences with names of %d bytes", v.openFenceBytes+len(m.ID))
 	}
-	admitted, err := v.unlessDrained(v.unlessEnding(m))
+	admitted, err := v.UnlessDrained(v.UnlessEnding(m))
 	if admitted != nil {
 		v.fences[m.ID] = true
 		v.openFenceBytes += len(m.ID)
@@ -287,24 +287,24 @@ func (v *validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, er
 }
 
 // checkPMIBarrier checks a PMI barrier. A group has one at a time, in order, and all its ranks take part.
-func (v *validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
+func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	n, p := id.Number, v.groups[id.Members.Group()]
 	switch {
 	case p == nil || !p.hasOtherNodes:
-		return nil, errNotAsked
+		return nil, ErrNotAsked
 	case p.phase < startSent:
-		return nil, errEarly(m)
+		return nil, TooEarly(m)
 	case p.phase == groupDrained:
 		return nil, errLate(m)
 	case p.fenceOpen || n != p.nextFence:
-		return nil, violation("it sent %d fences at once", p.openFenceCount(n))
+		return nil, Violationf("it sent %d fences at once", p.openFenceCount(n))
 	}
 	p.nextFence++
 	p.fenceOpen = true
 	if p.phase == killSent {
 		return nil, nil
 	}
-	return v.unlessEnding(m)
+	return v.UnlessEnding(m)
 }
 
 // openFenceCount returns how many fences the node has begun, for the message about one too many.
@@ -316,8 +316,8 @@ func (p *localGroup) openFenceCount(n int) int {
 	return max(2, n-first+1)
 }
 
-// unlessEnding drops a message that crossed EndJob: nobody needs it any more.
-func (v *validator) unlessEnding(m wire.Message) (wire.Message, error) {
+// UnlessEnding drops a message that crossed EndJob: nobody needs it any more.
+func (v *Validator) UnlessEnding(m wire.Message) (wire.Message, error) {
 	if v.progress.endSent.IsZero() {
 		return m, nil
 	}
@@ -325,14 +325,14 @@ func (v *validator) unlessEnding(m wire.Message) (wire.Message, error) {
 }
 
 // checkRequest checks a request of a rank.
-func (v *validator) checkRequest(m wire.Message, id int) (wire.Message, error) {
-	if err := v.progress.checkStarted(m); err != nil {
+func (v *Validator) checkRequest(m wire.Message, id int) (wire.Message, error) {
+	if err := v.CheckStarted(m); err != nil {
 		return nil, err
 	}
 	if err := v.requests.checkNext(m, id); err != nil {
 		return nil, err
 	}
-	m, err := v.unlessDrained(v.unlessEnding(m))
+	m, err := v.UnlessDrained(v.UnlessEnding(m))
 	if m != nil {
 		v.requests.unanswered++
 	}
@@ -341,18 +341,18 @@ func (v *validator) checkRequest(m wire.Message, id int) (wire.Message, error) {
 
 // checkSpawn checks a rank's request to spawn others. If the rank has exited meanwhile, the request is
 // dropped.
-func (v *validator) checkSpawn(m *wire.Spawn) (wire.Message, error) {
+func (v *Validator) checkSpawn(m *wire.Spawn) (wire.Message, error) {
 	p := v.groups[m.Request.Group]
 	if p == nil {
-		return nil, errNotOurRank(m.Request.Rank)
+		return nil, NotOurRank(m.Request.Rank)
 	}
 	rank := p.first + m.Request.Rank
-	s := v.findRank(rank)
+	s := v.FindRank(rank)
 	switch {
 	case s == nil || s.group != p:
-		return nil, errNotOurRank(rank)
+		return nil, NotOurRank(rank)
 	case s.phase.Load() < rankRunning:
-		return nil, errEarly(m)
+		return nil, TooEarly(m)
 	case s.phase.Load() == rankFailed:
 		return nil, errEnded(rank)
 	}
@@ -366,23 +366,23 @@ func (v *validator) checkSpawn(m *wire.Spawn) (wire.Message, error) {
 
 // checkDrained checks the report that nothing of the job is left on the node. All started ranks must have
 // exited. A released rank need not have run if mpiexec has ended the job or the group.
-func (v *validator) checkDrained(m *wire.Drained) error {
-	if err := v.progress.countEnd(m, &v.progress.drained); err != nil {
+func (v *Validator) checkDrained(m *wire.Drained) error {
+	if err := v.CountEnd(m, &v.progress.drained); err != nil {
 		return err
 	}
 	ranks := v.ranks.Load()
 	for _, s := range ranks.all {
 		phase := s.phase.Load()
 		if phase == rankRunning || phase == rankReleased && v.progress.endSent.IsZero() && s.group.phase != killSent {
-			return violation("it sent Drained before the end of rank %d", s.rank)
+			return Violationf("it sent Drained before the end of rank %d", s.rank)
 		}
 	}
 	if len(m.KeptSessions) > 0 && !v.sessions {
-		return errNotAsked
+		return ErrNotAsked
 	}
 	for _, o := range m.Orphans {
 		if o.Rank != -1 && ranks.find(o.Rank) == nil {
-			return errNotOurRank(o.Rank)
+			return NotOurRank(o.Rank)
 		}
 	}
 	v.clearGroups()
@@ -391,7 +391,7 @@ func (v *validator) checkDrained(m *wire.Drained) error {
 
 // clearGroups marks all started groups as drained. Ranks that an early end kept from starting count as
 // failed.
-func (v *validator) clearGroups() {
+func (v *Validator) clearGroups() {
 	for _, p := range v.groups {
 		if p.phase < startSent {
 			continue
@@ -403,8 +403,8 @@ func (v *validator) clearGroups() {
 	}
 }
 
-// unlessDrained drops a message if no rank is left that it can be about.
-func (v *validator) unlessDrained(m wire.Message, err error) (wire.Message, error) {
+// UnlessDrained drops a message if no rank is left that it can be about.
+func (v *Validator) UnlessDrained(m wire.Message, err error) (wire.Message, error) {
 	if err != nil || v.progress.drained == v.progress.groupsStarted {
 		return nil, err
 	}

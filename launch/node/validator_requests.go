@@ -41,7 +41,7 @@ func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
 	key, _ := wire.KeyOfReply(m)
 	q := o[key]
 	if q == nil {
-		return nil, errNotAsked
+		return nil, ErrNotAsked
 	}
 	abandoned := q.abandoned == q.open || q.abandoned > 0 && key.ID != ""
 	if abandoned {
@@ -78,20 +78,20 @@ const maxControlRate = 100
 
 // checkControl checks a user's request to the job (survive.md SV-25). The node must run ranks of the job,
 // or have done so in the attempt before. It sends one at a time.
-func (v *validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
+func (v *Validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	switch {
 	case v.progress.groupsStarted == 0 && !v.progress.hasPredecessor:
-		return nil, errEarly(m)
+		return nil, TooEarly(m)
 	case v.progress.controlOpen:
-		return nil, violation("it sent a ControlRequest before the last one was answered")
+		return nil, Violationf("it sent a ControlRequest before the last one was answered")
 	case m.ID == "" || m.Ledger != "":
-		return nil, errValue(m, "ID", m.ID)
+		return nil, InvalidValue(m, "ID", m.ID)
 	case v.controlRate.allow(v.now(), m) == nil:
-		return nil, violation("it sent more than %d ControlRequests in a second", maxControlRate)
+		return nil, Violationf("it sent more than %d ControlRequests in a second", maxControlRate)
 	}
-	admitted, err := v.unlessEnding(m)
+	admitted, err := v.UnlessEnding(m)
 	if v.progress.groupsStarted > 0 {
-		admitted, err = v.unlessDrained(admitted, err)
+		admitted, err = v.UnlessDrained(admitted, err)
 	}
 	if admitted != nil {
 		v.progress.controlOpen = true
@@ -112,9 +112,9 @@ const maxUnanswered = 64
 func (r *rankRequests) checkNext(m wire.Message, id int) error {
 	switch {
 	case id <= r.lastID:
-		return errValue(m, "ID", id)
+		return InvalidValue(m, "ID", id)
 	case r.unanswered >= maxUnanswered:
-		return violation("it sent %d requests at once", maxUnanswered+1)
+		return Violationf("it sent %d requests at once", maxUnanswered+1)
 	}
 	r.lastID = id
 	return nil

@@ -9,7 +9,7 @@ import (
 
 // noteSent notes a message that is about to be sent to the helper, and what the helper may send because of
 // it.
-func (v *validator) noteSent(m wire.Message) {
+func (v *Validator) noteSent(m wire.Message) {
 	if credit, ok := m.(*wire.Credit); ok {
 		v.noteCreditSent(credit)
 		return
@@ -17,61 +17,20 @@ func (v *validator) noteSent(m wire.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.requestsSent.addRequest(m)
-	switch m := m.(type) {
-	case *wire.Prepare:
-		v.noteGroupPlanned(m)
-	case *wire.CancelPrepare:
-		v.noteGroupCancelled(m.Group)
-	case *wire.Start:
-		v.noteGroupStarted(m.Group)
-	case *wire.KillGroup:
-		if p := v.groups[m.Group]; p != nil {
-			p.phase = killSent
-		}
-	case *wire.StageFiles:
-		v.staging = &stagingState{files: len(m.Files), inPlace: m.InPlace}
-	case *wire.EndJob:
-		if v.progress.endSent.IsZero() {
-			v.progress.endSent = v.now()
-		}
-	case *wire.Bye, *wire.NextAttempt:
-		v.progress.byeSent = v.now()
-	case *wire.ControlReply:
-		v.progress.controlOpen = false
-	case *wire.Enqueue:
-		v.queue.waiting = true
-	case *wire.Dequeue:
-		v.queue.waiting, v.queue.dequeued = false, v.now()
-	case *wire.WatchClaims:
-		v.queue.watchesClaims = true
-	case *wire.Data:
-		v.noteStdinSent(m.Rank, m.Len())
-	case *wire.StdinBroadcast:
-		for _, rank := range m.Ranks {
-			v.noteStdinSent(rank, len(m.Bytes))
-		}
-	case *wire.NameReply, *wire.Spawned, *wire.RankMap:
-		v.requests.unanswered--
-	case *wire.Notified:
-		v.notices.unanswered--
-	case *wire.ShowHelpReply:
-		v.helpTexts.unanswered--
-	case *wire.Fetch:
-		v.fetches.forOthers[m.ID] = true
-	case *wire.Fetched:
-		v.fetches.unanswered--
+	if note := rules[wire.NumberOf(m)].sent; note != nil {
+		note(v, m)
 	}
 }
 
 // noteStdinSent notes that bytes of mpiexec's stdin are sent to a rank.
-func (v *validator) noteStdinSent(rank, bytes int) {
-	if s := v.findRank(rank); s != nil {
+func (v *Validator) noteStdinSent(rank, bytes int) {
+	if s := v.FindRank(rank); s != nil {
 		s.stdinUncredited += bytes
 	}
 }
 
 // noteFenceResultSent is noteSent for the result of a fence, which is encoded once for all nodes.
-func (v *validator) noteFenceResultSent(id fence.ID) {
+func (v *Validator) noteFenceResultSent(id fence.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if id.Kind != fence.Barrier {
@@ -86,7 +45,7 @@ func (v *validator) noteFenceResultSent(id fence.ID) {
 }
 
 // closeFence removes an open PMIx fence. It returns false if the node has not joined it.
-func (v *validator) closeFence(id string) bool {
+func (v *Validator) closeFence(id string) bool {
 	open := v.fences[id]
 	if open {
 		delete(v.fences, id)
@@ -96,21 +55,21 @@ func (v *validator) closeFence(id string) bool {
 }
 
 // noteCreditSent notes credit for more output of a rank.
-func (v *validator) noteCreditSent(m *wire.Credit) {
-	if s := v.findRank(m.Rank); s != nil {
+func (v *Validator) noteCreditSent(m *wire.Credit) {
+	if s := v.FindRank(m.Rank); s != nil {
 		s.credit[m.Stream-wire.Stdout].Add(int64(m.Bytes))
 	}
 }
 
 // stopWaitingFor notes that nobody waits any more for the reply to this request.
-func (v *validator) stopWaitingFor(request wire.Message) {
+func (v *Validator) stopWaitingFor(request wire.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.requestsSent.abandon(request)
 }
 
 // noteGroupPlanned records the node's part of a group, from Prepare.
-func (v *validator) noteGroupPlanned(m *wire.Prepare) {
+func (v *Validator) noteGroupPlanned(m *wire.Prepare) {
 	v.forgetGroup(m.Group.Name)
 	p := &localGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, trace: m.PMI.Trace, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}
 	v.samples = v.samples || m.Supervision.SampleUsage
@@ -119,8 +78,8 @@ func (v *validator) noteGroupPlanned(m *wire.Prepare) {
 	for _, rank := range m.Streams.Stdin {
 		reads[rank] = true
 	}
-	ranks := make([]rankRecord, len(m.Ranks))
-	p.ranks = make([]*rankRecord, 0, len(ranks))
+	ranks := make([]RankRecord, len(m.Ranks))
+	p.ranks = make([]*RankRecord, 0, len(ranks))
 	for i, r := range m.Ranks {
 		s := &ranks[i]
 		s.rank, s.group, s.stdin = m.Group.First+r.Rank, p, reads[r.Rank]
@@ -150,24 +109,24 @@ func windowOf(m *wire.Prepare) int {
 }
 
 // forgetGroup removes a group that was not started.
-func (v *validator) forgetGroup(group string) {
+func (v *Validator) forgetGroup(group string) {
 	p := v.groups[group]
 	if p == nil || p.phase >= startSent {
 		return
 	}
 	delete(v.groups, group)
-	v.ranks.Store(newRankTable(slices.DeleteFunc(slices.Clone(v.ranks.Load().all), func(s *rankRecord) bool { return s.group == p })))
+	v.ranks.Store(newRankTable(slices.DeleteFunc(slices.Clone(v.ranks.Load().all), func(s *RankRecord) bool { return s.group == p })))
 }
 
 // noteGroupCancelled removes a group that CancelPrepare withdraws. Nobody waits for the reply to its
 // Prepare any more.
-func (v *validator) noteGroupCancelled(group string) {
+func (v *Validator) noteGroupCancelled(group string) {
 	v.requestsSent.abandonGroup(group)
 	v.forgetGroup(group)
 }
 
 // noteGroupStarted marks the ranks of a group as released, since Start is sent.
-func (v *validator) noteGroupStarted(group string) {
+func (v *Validator) noteGroupStarted(group string) {
 	p := v.groups[group]
 	if p == nil {
 		return
@@ -179,22 +138,36 @@ func (v *validator) noteGroupStarted(group string) {
 	}
 }
 
+// noteGroupKilled notes that the ranks of a group are told to end.
+func (v *Validator) noteGroupKilled(m *wire.KillGroup) {
+	if p := v.groups[m.Group]; p != nil {
+		p.phase = killSent
+	}
+}
+
+// noteEndSent notes that the job is told to end.
+func (v *Validator) noteEndSent(*wire.EndJob) {
+	if v.progress.endSent.IsZero() {
+		v.progress.endSent = v.now()
+	}
+}
+
 // keepForLater is queueState.keepForLater, with the lock held.
-func (v *validator) keepForLater() bool {
+func (v *Validator) keepForLater() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.queue.keepForLater()
 }
 
 // takePostponed is queueState.takePostponed, with the lock held.
-func (v *validator) takePostponed() []wire.Message {
+func (v *Validator) takePostponed() []wire.Message {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.queue.takePostponed()
 }
 
 // takeDroppedLogs returns how many lines of the helper's log were dropped since the last call.
-func (v *validator) takeDroppedLogs() int {
+func (v *Validator) takeDroppedLogs() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	n := v.logs.dropped

@@ -15,7 +15,7 @@ type stagingState struct {
 }
 
 // noteChunkSent notes that a chunk of a staged file is sent to the node.
-func (v *validator) noteChunkSent(bytes int) {
+func (v *Validator) noteChunkSent(bytes int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.staging != nil {
@@ -27,13 +27,13 @@ func (v *validator) noteChunkSent(bytes int) {
 // order.
 func (c *stagingState) checkMissing(m *wire.MissingFiles) error {
 	if c == nil || c.inPlace || c.wanted || c.done {
-		return errNotAsked
+		return ErrNotAsked
 	}
 	c.wanted = true
 	next := 0
 	for _, i := range m.Files {
 		if i < next || i >= c.files {
-			return errValue(m, "Files", i)
+			return InvalidValue(m, "Files", i)
 		}
 		next = i + 1
 	}
@@ -44,9 +44,9 @@ func (c *stagingState) checkMissing(m *wire.MissingFiles) error {
 func (c *stagingState) checkCredit(m *wire.FileCredit) (wire.Message, error) {
 	switch {
 	case c == nil || c.inPlace || c.done:
-		return nil, errNotAsked
+		return nil, ErrNotAsked
 	case m.Bytes < 0 || m.Bytes > c.sent:
-		return nil, errValue(m, "Bytes", m.Bytes)
+		return nil, InvalidValue(m, "Bytes", m.Bytes)
 	}
 	c.sent -= m.Bytes
 	return m, nil
@@ -55,7 +55,7 @@ func (c *stagingState) checkCredit(m *wire.FileCredit) (wire.Message, error) {
 // checkResult checks the report that all files are in place, or why not.
 func (c *stagingState) checkResult(m *wire.StageResult) error {
 	if c == nil || c.done || m.Reason == "" && !c.inPlace && !c.wanted {
-		return errNotAsked
+		return ErrNotAsked
 	}
 	c.done = true
 	m.Code = job.StartFailureCode(m.Code)

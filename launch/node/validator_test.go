@@ -25,7 +25,7 @@ const own, later, foreign = 4, 5, 0
 const lateTime = 45 * time.Second
 
 // newStage returns a validator at a stage, with a clock of the test's own.
-func newStage(t *testing.T, stage string) (*validator, *time.Time) {
+func newStage(t *testing.T, stage string) (*Validator, *time.Time) {
 	t.Helper()
 	clock := time.Unix(1e9, 0)
 	g := newValidator(job.NodeDef{Name: "n1", Host: "n1.example", Aliases: []string{"one"}}, lateTime)
@@ -59,7 +59,7 @@ func newStage(t *testing.T, stage string) (*validator, *time.Time) {
 }
 
 // judged returns the validator's verdict on a message, as one word if it is a common one.
-func judged(g *validator, m wire.Message) string {
+func judged(g *Validator, m wire.Message) string {
 	admitted, err := g.checkMessage(m)
 	switch {
 	case err == nil && admitted == nil:
@@ -221,7 +221,7 @@ func TestAdmit(t *testing.T) {
 	for _, row := range table {
 		wants := strings.Fields(row.stages)
 		for i, stage := range stages {
-			check := func(variant string, g *validator, rank int, want string) {
+			check := func(variant string, g *Validator, rank int, want string) {
 				if row.request != nil {
 					g.noteSent(row.request)
 				}
@@ -399,7 +399,7 @@ func TestAdmitCredit(t *testing.T) {
 
 // The rendezvous is an address of the node that has rank 0, with a port.
 func TestAdmitRendezvous(t *testing.T) {
-	prepared := func(root int, compat ...string) *validator {
+	prepared := func(root int, compat ...string) *Validator {
 		g, _ := newStage(t, "greeted")
 		g.noteSent(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Node: wire.GroupNode{Address: "n1-ib"}, Ranks: []job.RankPlan{{Rank: root}}, Process: wire.Process{Compat: compat}})
 		return g

@@ -1,0 +1,159 @@
+package node
+
+import (
+	"reflect"
+
+	"remshell/job"
+	"remshell/wire"
+)
+
+/*
+Each kind of message has a rule, a row of the table below (TRUST-4). The Conn has already checked the
+sender and the size, and the codec the values.
+
+	mpiexec --- Send ---> rules[kind].sent ---------> helper   notes what the helper may send because of it
+	mpiexec <------------ rules[kind].admit --------- helper   the message, nothing (it is late), or a violation
+
+A reply to a request needs no row: it is admitted while the request is open (wire.AnsweredBy). A
+feature adds the rules of its own messages with Admit and OnSend.
+*/
+type rule struct {
+	admit func(*Validator, wire.Message) (wire.Message, error)
+	sent  func(*Validator, wire.Message)
+}
+
+// rules has the rule of each kind of message, by its number. It does not change once the program runs.
+var rules [256]rule
+
+// Admit makes check the rule for messages M of helpers. check returns the message, or nil if it is to be
+// dropped; an error is a violation and ends the connection. It is called with the validator's lock held.
+// Admit is called while the program is initialized.
+func Admit[M wire.Message](check func(*Validator, M) (wire.Message, error)) {
+	rules[wire.NumberFor[M]()].admit = func(v *Validator, m wire.Message) (wire.Message, error) { return check(v, m.(M)) }
+}
+
+// AdmitIf is Admit for a check that drops no message.
+func AdmitIf[M wire.Message](check func(*Validator, M) error) {
+	Admit(func(v *Validator, m M) (wire.Message, error) {
+		if err := check(v, m); err != nil {
+			return nil, err
+		}
+		return m, nil
+	})
+}
+
+// OnSend has note called before a message M is sent to the helper, with the validator's lock held. It is
+// called while the program is initialized.
+func OnSend[M wire.Message](note func(*Validator, M)) {
+	rules[wire.NumberFor[M]()].sent = func(v *Validator, m wire.Message) { note(v, m.(M)) }
+}
+
+// StateOf returns what a feature remembers of one connection: the T of v, which is zero at first. The rules
+// of the feature use it, with the validator's lock held.
+func StateOf[T any](v *Validator) *T {
+	key := reflect.TypeFor[T]()
+	state, has := v.featureStates[key].(*T)
+	if !has {
+		state = new(T)
+		if v.featureStates == nil {
+			v.featureStates = make(map[reflect.Type]any)
+		}
+		v.featureStates[key] = state
+	}
+	return state
+}
+
+// admit applies the rule for the message's kind.
+func (v *Validator) admit(m wire.Message) (wire.Message, error) {
+	if check := rules[wire.NumberOf(m)].admit; check != nil {
+		return check(v, m)
+	}
+	if _, isReply := wire.KeyOfReply(m); isReply {
+		return v.requestsSent.takeReply(m)
+	}
+	return nil, Violationf("it sent %s, which only mpiexec sends", wire.NameOf(m))
+}
+
+func init() {
+	// The connection.
+	Admit(func(v *Validator, m *wire.Ping) (wire.Message, error) { return m, nil })
+	Admit(func(v *Validator, m *wire.Log) (wire.Message, error) { return v.logs.allow(v.now(), m), nil })
+	OnSend(func(v *Validator, _ *wire.Bye) { v.progress.byeSent = v.now() })
+	OnSend(func(v *Validator, _ *wire.NextAttempt) { v.progress.byeSent = v.now() })
+
+	// The queue.
+	Admit((*Validator).checkPosition)
+	Admit(func(v *Validator, m *wire.ClaimsChanged) (wire.Message, error) {
+		return v.queue.checkChanged(v.now(), m)
+	})
+	OnSend(func(v *Validator, _ *wire.Enqueue) { v.queue.waiting = true })
+	OnSend(func(v *Validator, _ *wire.Dequeue) { v.queue.waiting, v.queue.dequeued = false, v.now() })
+	OnSend(func(v *Validator, _ *wire.WatchClaims) { v.queue.watchesClaims = true })
+
+	// A group of ranks, from its preparation to its end.
+	OnSend((*Validator).noteGroupPlanned)
+	OnSend(func(v *Validator, m *wire.CancelPrepare) { v.noteGroupCancelled(m.Group) })
+	OnSend(func(v *Validator, m *wire.Start) { v.noteGroupStarted(m.Group) })
+	OnSend((*Validator).noteGroupKilled)
+	OnSend((*Validator).noteEndSent)
+	Admit((*Validator).checkPrepared)
+	Admit(func(v *Validator, m *wire.Refused) (wire.Message, error) {
+		m.Code = job.StartFailureCode(m.Code)
+		return v.checkGroupDropped(m, m.Group)
+	})
+	Admit(func(v *Validator, m *wire.ClaimConflict) (wire.Message, error) {
+		return v.checkGroupDropped(m, m.Group)
+	})
+	Admit((*Validator).checkRankStarted)
+	AdmitIf((*Validator).checkExited)
+	AdmitIf(func(v *Validator, m *wire.HelperSignaled) error { return v.CountEnd(m, &v.progress.caught) })
+	AdmitIf(func(v *Validator, m *wire.ProcessesGone) error { return v.CountEnd(m, &v.progress.emptied) })
+	AdmitIf((*Validator).checkDrained)
+
+	// Streams. The output of ranks is checked without the lock (checkOutput).
+	Admit((*Validator).checkStdinClosed)
+	Admit((*Validator).checkCredit)
+	OnSend(func(v *Validator, m *wire.Data) { v.noteStdinSent(m.Rank, m.Len()) })
+	OnSend(func(v *Validator, m *wire.StdinBroadcast) {
+		for _, rank := range m.Ranks {
+			v.noteStdinSent(rank, len(m.Bytes))
+		}
+	})
+
+	// PMI and PMIx.
+	Admit(func(v *Validator, m *wire.PMIReport) (wire.Message, error) { return v.UnlessDrained(m, v.checkPMI(m)) })
+	Admit((*Validator).checkFence)
+	Admit(func(v *Validator, m *wire.RankMapRequest) (wire.Message, error) { return v.checkRequest(m, m.ID) })
+	OnSend(func(v *Validator, _ *wire.RankMap) { v.requests.unanswered-- })
+	Admit(func(v *Validator, m *wire.NameRequest) (wire.Message, error) { return v.checkRequest(m, m.ID) })
+	OnSend(func(v *Validator, _ *wire.NameReply) { v.requests.unanswered-- })
+	Admit((*Validator).checkSpawn)
+	OnSend(func(v *Validator, _ *wire.Spawned) { v.requests.unanswered-- })
+	Admit((*Validator).checkNotify)
+	OnSend(func(v *Validator, _ *wire.Notified) { v.notices.unanswered-- })
+	Admit((*Validator).checkShowHelp)
+	OnSend(func(v *Validator, _ *wire.ShowHelpReply) { v.helpTexts.unanswered-- })
+	Admit((*Validator).checkFetch)
+	AdmitIf(func(v *Validator, m *wire.Fetched) error { return v.fetches.checkFetched(m) })
+	OnSend(func(v *Validator, m *wire.Fetch) { v.fetches.forOthers[m.ID] = true })
+	OnSend(func(v *Validator, _ *wire.Fetched) { v.fetches.unanswered-- })
+
+	// Requests of users to the job, and the states of ranks.
+	Admit((*Validator).checkControl)
+	OnSend(func(v *Validator, _ *wire.ControlReply) { v.progress.controlOpen = false })
+	Admit((*Validator).checkStates)
+
+	// Staged files.
+	OnSend(func(v *Validator, m *wire.StageFiles) {
+		v.staging = &stagingState{files: len(m.Files), inPlace: m.InPlace}
+	})
+	AdmitIf(func(v *Validator, m *wire.MissingFiles) error { return v.staging.checkMissing(m) })
+	Admit(func(v *Validator, m *wire.FileCredit) (wire.Message, error) { return v.staging.checkCredit(m) })
+	AdmitIf(func(v *Validator, m *wire.StageResult) error { return v.staging.checkResult(m) })
+
+	// Reports.
+	Admit((*Validator).checkSampled)
+	AdmitIf((*Validator).checkExceeded)
+	AdmitIf((*Validator).checkTrace)
+	AdmitIf((*Validator).checkCleaned)
+}
