@@ -17,6 +17,7 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/launch/control"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/supervise"
@@ -52,7 +53,7 @@ type attemptLoop struct {
 	stdinRead    atomic.Bool   // something was read from standard input, if it is not a file
 	stdoutGone   atomic.Bool   // our standard output can no longer be written to
 	pastAttempts int           // attempts that were over before this mpiexec (--resume)
-	rateLimits   supervise.RateLimits
+	rateLimits   control.RateLimits
 }
 
 // run runs one attempt after the other until one is not followed by another.

@@ -137,9 +137,9 @@ func (c *checkpointer) handleEvent(event checkpoint.Event, now time.Time) {
 // startCheckpoint signals the ranks or runs the user's command.
 func (c *checkpointer) startCheckpoint(now time.Time) {
 	f, policy := c.running, c.running.Request.Checkpoint
-	f.State.Step(supervise.CheckpointRequested{Until: now.Add(policy.Grace)}, now)
+	f.State.Step(supervise.CheckpointRequested{Grace: policy.Grace}, now)
 	if policy.Command == "" {
-		f.carryOut(f.State, []supervise.Action{supervise.SignalAllRanks{Signal: policy.Signal}})
+		f.carryOut([]supervise.Action{supervise.SignalAllRanks{Signal: policy.Signal}})
 		return
 	}
 	c.close()

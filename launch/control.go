@@ -6,6 +6,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch/checkpoint"
+	"remshell/launch/control"
 	"remshell/launch/node"
 	"remshell/launch/supervise"
 	"remshell/text"
@@ -14,7 +15,7 @@ import (
 )
 
 // This file handles requests to the running job, such as --status and --end (survive.md 7). Helpers
-// receive a request and check the user's permission. Package supervise decides, and the reply goes
+// receive a request and check the user's permission. Package control decides, and the reply goes
 // back to the helper.
 
 // handleControl handles a request that a node forwards. Two helpers on one machine may forward the
@@ -29,22 +30,47 @@ func (j *Job) handleControl(n *Node, m *wire.ControlRequest) []supervise.Event {
 	}
 	j.seenRequests[m.ID] = true
 	request := controlRequested(n.Node.Node, m)
-	request.Requester = supervise.Requester{Node: n.Key, ID: m.ID}
-	if why := j.State.TooSoon(request, time.Now()); why != "" {
-		j.sendReply(supervise.SendReply{To: request, State: job.ReplyRefused, Text: why})
+	request.Requester = control.Requester{Node: n.Key, ID: m.ID}
+	if why := j.rateLimits.TooSoon(request, time.Now()); why != "" {
+		j.sendReply(request, job.ReplyRefused, why)
 		return nil
 	}
 	if j.waitsForCheckpoint(request) {
-		j.sendReply(supervise.SendReply{To: request, State: job.ReplyAccepted, Text: "a checkpoint is being written; suspended then"})
+		j.sendReply(request, job.ReplyAccepted, "a checkpoint is being written; suspended then")
 		return nil
 	}
-	return []supervise.Event{request}
+	return j.carryOutRequest(request)
+}
+
+// carryOutRequest carries out a request, unless it has to be refused. It returns the event that
+// ends the job, if that is requested.
+func (j *Job) carryOutRequest(r control.Request) []supervise.Event {
+	if why := control.WhyRefused(r.Verb, j.State.Phase == supervise.Running, j.holds.Has(job.HoldRequested)); why != "" {
+		j.sendReply(r, job.ReplyRefused, why)
+		return nil
+	}
+	switch r.Verb {
+	case job.VerbStatus:
+		j.inspectRanks(false, &r.Requester)
+	case job.VerbEnd:
+		j.sendReply(r, job.ReplyAccepted, "the job is ended")
+		return []supervise.Event{supervise.Failure{Kind: supervise.EndedByRequest, Text: r.EndText()}}
+	case job.VerbSuspend:
+		j.suspendRanks(r, time.Now())
+	case job.VerbResume:
+		j.resumeRanks(r, time.Now())
+	case job.VerbCheckpoint:
+		j.requestCheckpoint(r)
+	case job.VerbMigrate:
+		j.startMove(r)
+	}
+	return nil
 }
 
 // controlRequested converts a request from the wire. The user is only as certain as the node that
 // names him, so a remote node is recorded.
-func controlRequested(n *node.Node, m *wire.ControlRequest) supervise.ControlRequested {
-	request := supervise.ControlRequested{Verb: m.Request.Verb, Args: m.Request.Args, User: m.Request.User, Role: m.Role}
+func controlRequested(n *node.Node, m *wire.ControlRequest) control.Request {
+	request := control.Request{Verb: m.Request.Verb, Args: m.Request.Args, User: m.Request.User, Role: m.Role}
 	if !n.Def.Local {
 		request.SayingNode = n.Name()
 	}
@@ -54,7 +80,7 @@ func controlRequested(n *node.Node, m *wire.ControlRequest) supervise.ControlReq
 // waitsForCheckpoint delays a request to suspend the job until the checkpoint in progress is over
 // (survive.md SV-16). Suspended ranks could not write it, and it would be reported as late. If a
 // checkpoint cannot be verified, waitsForCheckpoint returns false: it may be complete already.
-func (j *Job) waitsForCheckpoint(request supervise.ControlRequested) bool {
+func (j *Job) waitsForCheckpoint(request control.Request) bool {
 	if request.Verb != job.VerbSuspend || j.checkpoints.state.Phase != checkpoint.InProgress || !j.Request.Checkpoint.CanVerify() {
 		return false
 	}
@@ -82,7 +108,7 @@ func (g *attemptPause) reply(n *node.Node, m *wire.ControlRequest) *wire.Control
 		return &wire.ControlReply{ID: m.ID, State: job.ReplyDone, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin", g.nextAttempt)}
 	case job.VerbEnd:
 		requested := controlRequested(n, m)
-		g.endJob(&usererr.Error{Text: requested.WithNode("ended by " + requested.Describe() + " with --end"), Code: job.SIGTERM.Status()})
+		g.endJob(&usererr.Error{Text: requested.EndText(), Code: job.SIGTERM.Status()})
 		return &wire.ControlReply{ID: m.ID, State: job.ReplyAccepted, Text: "the job is ended"}
 	}
 	return &wire.ControlReply{ID: m.ID, State: job.ReplyRefused, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin; ask then", g.nextAttempt)}
@@ -104,9 +130,10 @@ func (j *Job) replyDuringPause(n *node.Node, m *wire.ControlRequest) bool {
 const maxSeenRequests = 1024
 
 // sendReply sends a reply to the helper whose user made the request.
-func (j *Job) sendReply(a supervise.SendReply) {
-	j.Nodes[a.To.Node].Send(&wire.ControlReply{ID: a.To.ID, State: a.State, Text: a.Text})
-	j.Env.observer().Controlled(job.ControlEvent{Node: j.Nodes[a.To.Node].Name(), Verb: a.To.Verb, User: a.To.User, State: a.State})
+func (j *Job) sendReply(to control.Request, state job.ReplyState, text string) {
+	n := j.Nodes[to.Node]
+	n.Send(&wire.ControlReply{ID: to.ID, State: state, Text: text})
+	j.Env.observer().Controlled(job.ControlEvent{Node: n.Name(), Verb: to.Verb, User: to.User, State: state})
 }
 
 // replyStates sends the states of the ranks to all who asked for them.
@@ -133,22 +160,24 @@ func (j *Job) replyStates() {
 	}
 }
 
-// holdRanks suspends all ranks, or resumes them.
-func (j *Job) holdRanks(a supervise.HoldRanks) {
-	event := job.AttemptEvent{Event: "resume", Seconds: a.HeldFor.Seconds()}
-	if a.On {
-		event = job.AttemptEvent{Event: "suspend"}
-	}
-	j.SendAll(&wire.Hold{Why: job.HoldRequested, On: a.On})
-	if !a.On {
-		j.checkpoints.state.Shift(a.HeldFor, j.State.End())
-	}
-	j.Env.observer().AttemptEvent(event)
+// suspendRanks suspends all ranks at a user's request.
+func (j *Job) suspendRanks(r control.Request, now time.Time) {
+	j.carryOutHolds(j.holds.Add(job.HoldRequested, now), now)
+	j.Env.Report(r.SuspendText(now.Sub(j.State.Began()), j.Plan.Job, j.Nodes[r.Node].Name()))
+	j.sendReply(r, job.ReplyDone, "suspended")
+}
+
+// resumeRanks ends the suspension by a user. The ranks run if there is no other reason to hold them.
+func (j *Job) resumeRanks(r control.Request, now time.Time) {
+	suspended := j.holds.HeldFor(job.HoldRequested, now)
+	j.carryOutHolds(j.holds.Remove(job.HoldRequested, now), now)
+	j.Env.Report("goes on after " + job.FormatClock(suspended))
+	j.sendReply(r, job.ReplyDone, "goes on")
 }
 
 // requestCheckpoint starts a checkpoint and replies to the requester with the outcome.
-func (j *Job) requestCheckpoint(to supervise.ControlRequested) {
-	j.sendReply(supervise.SendReply{To: to, State: job.ReplyAccepted, Text: "asked for a checkpoint"})
+func (j *Job) requestCheckpoint(to control.Request) {
+	j.sendReply(to, job.ReplyAccepted, "asked for a checkpoint")
 	j.checkpoints.request(func(text string) {
 		state := job.ReplyDone
 		switch {
@@ -159,7 +188,7 @@ func (j *Job) requestCheckpoint(to supervise.ControlRequested) {
 		default:
 			text = "its ranks are asked for a checkpoint"
 		}
-		j.sendReply(supervise.SendReply{To: to, State: state, Text: text})
+		j.sendReply(to, state, text)
 	}, nil)
 }
 
@@ -167,8 +196,8 @@ func (j *Job) requestCheckpoint(to supervise.ControlRequested) {
 type statesQuery struct {
 	waiting    map[int]bool // nodes that have not replied
 	ranks      []job.RankState
-	forUser    bool                  // the user of this mpiexec asked
-	requesters []supervise.Requester // other users' requests
+	forUser    bool                // the user of this mpiexec asked
+	requesters []control.Requester // other users' requests
 }
 
 // statesTimeout is how long a node may take to reply.

@@ -64,13 +64,13 @@ func (j *Job) addGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *
 }
 
 // releaseGroup starts the ranks of a group. rendezvous is the address at which torch's ranks meet,
-// or empty. If the job is suspended, the ranks start suspended: a new node learns of that here.
+// or empty. If ranks are held, these start held: a new node learns of that here.
 func (j *Job) releaseGroup(g *Group, rendezvous string) {
 	g.times = j.newGroupTrace(g)
 	for _, n := range g.Nodes {
 		n.drained = false
-		if j.State != nil && j.State.IsSuspended() {
-			n.Send(&wire.Hold{Why: job.HoldRequested, On: true})
+		for _, why := range j.holds.Reasons() {
+			n.Send(&wire.Hold{Why: why, On: true})
 		}
 		n.Send(&wire.Start{Group: g.Name, Rendezvous: rendezvous})
 	}

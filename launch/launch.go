@@ -29,10 +29,10 @@ import (
 
 	"remshell/batch"
 	"remshell/job"
+	"remshell/launch/control"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
-	"remshell/launch/supervise"
 )
 
 // An Observer receives the events of a run. The printers call Output, which may block as long as
@@ -107,7 +107,7 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	defer cancel(nil)
 	defer env.Out.Close()
 	env.StopTimes, env.Topologies = new(node.StopTimes), new(node.Topologies)
-	l := &attemptLoop{request: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.PastAttempts), pastAttempts: len(env.PastAttempts), rateLimits: make(supervise.RateLimits)}
+	l := &attemptLoop{request: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.PastAttempts), pastAttempts: len(env.PastAttempts), rateLimits: make(control.RateLimits)}
 	result, err := l.run(ctx)
 	if err != nil { // otherwise supervise has reported it
 		env.reportSlowest()

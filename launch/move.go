@@ -8,6 +8,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch/checkpoint"
+	"remshell/launch/control"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/supervise"
@@ -26,7 +27,7 @@ During a move the job holds additional claims on its own nodes. A Start there wo
 spawns wait.
 */
 type jobMove struct {
-	requestedBy supervise.ControlRequested
+	requestedBy control.Request
 	move        restart.Move
 	leftNodes   []string            // nodes that the job must not use after the move
 	target      *reserve.MoveTarget // the claimed nodes; nil: still searching
@@ -41,8 +42,8 @@ type moveTargetFound struct {
 }
 
 // startMove handles a request to move the job by a user who has the permission.
-func (j *Job) startMove(by supervise.ControlRequested) {
-	refuse := func(why string) { j.sendReply(supervise.SendReply{To: by, State: job.ReplyRefused, Text: why}) }
+func (j *Job) startMove(by control.Request) {
+	refuse := func(why string) { j.sendReply(by, job.ReplyRefused, why) }
 	move, err := restart.ParseMove(by.Args)
 	switch why := restart.WhyUnmovable(j.Request); {
 	case err != nil:
@@ -55,7 +56,7 @@ func (j *Job) startMove(by supervise.ControlRequested) {
 		refuse("it is being moved already")
 	default:
 		j.move = &jobMove{requestedBy: by, move: move}
-		j.sendReply(supervise.SendReply{To: by, State: job.ReplyAccepted, Text: "a place is looked for"})
+		j.sendReply(by, job.ReplyAccepted, "a place is looked for")
 	}
 }
 
@@ -101,8 +102,8 @@ func (j *Job) moveTargetFound(e moveTargetFound) {
 	m.target = e.target
 	j.standby = append(slices.Clone(j.standby), e.target.NewNodes...)
 	text := fmt.Sprintf("moving to %s: checkpoint asked for", m.target.NodesText())
-	j.Env.Report(m.requestedBy.WithNode(fmt.Sprintf("%s (%s, --migrate)", text, m.requestedBy.Describe())))
-	j.sendReply(supervise.SendReply{To: m.requestedBy, State: job.ReplyAccepted, Text: text})
+	j.Env.Report(m.requestedBy.MovingText(text))
+	j.sendReply(m.requestedBy, job.ReplyAccepted, text)
 	j.checkpoints.requestAndStop(j.endForMove, j.cancelMove)
 }
 
@@ -114,12 +115,12 @@ func (j *Job) endForMove() {
 		j.cancelMove("cannot be moved: lost contact with " + lost)
 		return
 	}
-	j.carryOut(j.State, j.State.Step(supervise.MoveReady{By: m.requestedBy, To: m.target.NodesText()}, time.Now()))
+	j.step(supervise.MoveReady{Text: m.requestedBy.MovedText(m.target.NodesText())}, time.Now())
 	if m.endsAttempt = j.State.IsMoved(); !m.endsAttempt {
 		j.cancelMove("the job has ended by itself")
 		return
 	}
-	j.sendReply(supervise.SendReply{To: m.requestedBy, State: job.ReplyDone, Text: "it moves to " + m.target.NodesText()})
+	j.sendReply(m.requestedBy, job.ReplyDone, "it moves to "+m.target.NodesText())
 }
 
 // lostTargetNode returns a node of the target that was lost since it was claimed, or "".
@@ -152,7 +153,7 @@ func (j *Job) cancelMove(why string) {
 		})
 		m.target.Abandon()
 	}
-	j.sendReply(supervise.SendReply{To: m.requestedBy, State: job.ReplyRefused, Text: why})
+	j.sendReply(m.requestedBy, job.ReplyRefused, why)
 }
 
 // abandonMove cancels a move that has not ended the attempt, when the attempt ends for another

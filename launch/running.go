@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/control"
+	"remshell/launch/hold"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
@@ -37,6 +39,7 @@ type Job struct {
 	baseline     reserve.Baseline
 	universeSize int // processes that would fit; 0: unknown
 	State        *supervise.State
+	holds        hold.State // why the ranks stand still
 	coordination
 	Groups      []*Group
 	GroupFirsts []int // by group, the number of its rank 0
@@ -61,9 +64,9 @@ type Job struct {
 	standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow
 	keptNodes        []reserve.KeptNode                                 // nodes of the previous attempt, until the reservation takes them
 	checkpoints      *checkpointer
-	rateLimits       supervise.RateLimits // for control requests; nil: the job has only this attempt
-	lastNodeLost     time.Time            // when the last lost node was lost; zero: none was
-	groupEnded       time.Time            // when the last rank of a group ended, for --trace; zero: none has
+	rateLimits       control.RateLimits // of all attempts
+	lastNodeLost     time.Time          // when the last lost node was lost; zero: none was
+	groupEnded       time.Time          // when the last rank of a group ended, for --trace; zero: none has
 }
 
 // coordination is what ranks of different nodes share through mpiexec: fences, published names and

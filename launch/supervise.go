@@ -11,6 +11,8 @@ import (
 	"remshell/batch"
 	"remshell/format"
 	"remshell/job"
+	"remshell/launch/control"
+	"remshell/launch/hold"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
@@ -26,7 +28,7 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 	req := j.Request
 	state := supervise.NewState(j.Plan, supervise.Policy{
 		Grace: req.TimeLimits.Grace, StackTime: wire.StackDumpTime, Timeout: req.TimeLimits.Run, ResourceLimits: req.ResourceLimits, LimitOrigins: req.LimitOrigins, EndPolicy: req.EndPolicy, StartBy: startBy, Since: j.jobStart, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchSystem(req.RM),
-		Warn: warningOnNodes(req.TimeLimits.Warn), Margin: req.TimeLimits.Margin, RateLimits: j.rateLimits,
+		Warn: warningOnNodes(req.TimeLimits.Warn), Margin: req.TimeLimits.Margin,
 	}, time.Now())
 	j.State = &state
 	defer j.watchSilentNodes()()
@@ -44,7 +46,7 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 		for i, event := range events {
 			events[i] = nil
 			for _, input := range j.translate(event) {
-				finished = j.carryOut(&state, state.Step(input, time.Now())) || finished
+				finished = j.step(input, time.Now()) || finished
 			}
 			j.nextSpawn()
 			j.searchMoveTarget()
@@ -66,7 +68,7 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 	j.reportStates()
 	j.reportLines(j.helpTexts.TakeRest())
 	if state.ShouldAskBatch() && j.Env.BatchState != nil && j.Env.BatchState() == batch.Over {
-		state.BlameBatch(time.Now())
+		state.BlameBatch()
 	}
 	unread := j.Streams.SeekStdinBack()
 	again := j.decideRestart(&state)
@@ -254,8 +256,8 @@ func (j *Job) translate(event any) []supervise.Event {
 			return []supervise.Event{supervise.NodeViolated{NodeLost: lost}}
 		}
 		return []supervise.Event{lost}
-	case supervise.ControlRequested: // it has waited for a checkpoint
-		return []supervise.Event{e}
+	case control.Request: // it has waited for a checkpoint
+		return j.carryOutRequest(e)
 	case commandEnded:
 		j.checkpoints.commandEnded(e)
 		return nil
@@ -366,8 +368,19 @@ var pmiCauses = map[wire.PMIEvent]supervise.Kind{
 	wire.PMIDisconnected:  supervise.PMIDisconnected,
 }
 
+// step passes an event to the failure machine, and carries out what follows. It reports whether the
+// job is finished. Ranks that stand still are continued before they are told to end: they would not
+// receive a signal (SV-31).
+func (j *Job) step(event supervise.Event, now time.Time) (finished bool) {
+	actions := j.State.Step(event, now)
+	if j.State.Phase != supervise.Running {
+		j.carryOutHolds(j.holds.End(now), now)
+	}
+	return j.carryOut(actions)
+}
+
 // carryOut carries out the actions that Step returned, and reports whether the job is finished.
-func (j *Job) carryOut(state *supervise.State, actions []supervise.Action) (finished bool) {
+func (j *Job) carryOut(actions []supervise.Action) (finished bool) {
 	for _, action := range actions {
 		switch a := action.(type) {
 		case supervise.SignalAllRanks:
@@ -377,21 +390,13 @@ func (j *Job) carryOut(state *supervise.State, actions []supervise.Action) (fini
 			j.cancelSearch()
 			j.SendAll(&wire.EndJob{Linger: a.Linger, Grace: a.Grace})
 		case supervise.InspectRanks:
-			j.inspectRanks(a)
-		case supervise.HoldRanks:
-			j.holdRanks(a)
-		case supervise.RequestCheckpoint:
-			j.requestCheckpoint(a.To)
-		case supervise.FindMoveTarget:
-			j.startMove(a.By)
-		case supervise.SendReply:
-			j.sendReply(a)
+			j.inspectRanks(a.Stacks, nil)
 		case supervise.BatchLine:
 			fmt.Fprintln(j.Env.Err, format.EscapeSentence(a.Text))
 		case supervise.ReportLine:
 			j.Env.Report(a.Text)
 		case supervise.Suspend:
-			j.suspendJob(state)
+			j.suspendJob()
 		case supervise.Finish:
 			finished = true
 		}
@@ -405,17 +410,44 @@ func (j *Job) SendAll(m wire.Message) {
 	}
 }
 
-// inspectRanks asks all nodes what their ranks are doing. The states are reported when all nodes
-// have replied or the timeout has passed.
-func (j *Job) inspectRanks(a supervise.InspectRanks) {
+// carryOutHolds carries out the actions that follow when a reason to hold the ranks comes or goes.
+func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
+	for _, action := range actions {
+		switch a := action.(type) {
+		case hold.TellNodes:
+			j.SendAll(&wire.Hold{Why: a.Why, On: a.On})
+			if a.Why == job.HoldRequested {
+				j.reportSuspension(a)
+			}
+		case hold.Suspend:
+			j.State.Suspend(now)
+		case hold.Resume:
+			j.State.Resume(now)
+			j.checkpoints.state.Shift(a.HeldFor, j.State.End())
+		}
+	}
+}
+
+// reportSuspension reports that a user has suspended the job, or that this is over.
+func (j *Job) reportSuspension(a hold.TellNodes) {
+	event := job.AttemptEvent{Event: "resume", Seconds: a.HeldFor.Seconds()}
+	if a.On {
+		event = job.AttemptEvent{Event: "suspend"}
+	}
+	j.Env.observer().AttemptEvent(event)
+}
+
+// inspectRanks asks all nodes what their ranks are doing, for a requester, or for the user if that
+// is nil. The states are reported when all nodes have replied or the timeout has passed.
+func (j *Job) inspectRanks(stacks bool, requester *control.Requester) {
 	running := j.statesQuery != nil
 	if !running {
 		j.statesQuery = &statesQuery{waiting: make(map[int]bool)}
 	}
-	if a.Requester == nil {
+	if requester == nil {
 		j.statesQuery.forUser = true
 	} else {
-		j.statesQuery.requesters = append(j.statesQuery.requesters, *a.Requester)
+		j.statesQuery.requesters = append(j.statesQuery.requesters, *requester)
 	}
 	if running {
 		return
@@ -425,9 +457,9 @@ func (j *Job) inspectRanks(a supervise.InspectRanks) {
 			j.statesQuery.waiting[i] = true
 		}
 	}
-	j.SendAll(&wire.InspectRanks{Stacks: a.Stacks})
+	j.SendAll(&wire.InspectRanks{Stacks: stacks})
 	timedOut, timeout := statesTimedOut{j.statesQuery}, statesTimeout
-	if a.Stacks {
+	if stacks {
 		timeout += wire.StackDumpTime
 	}
 	time.AfterFunc(timeout, func() { j.events.Put(timedOut) })
@@ -480,14 +512,14 @@ func (j *Job) flushNodes(timeout time.Duration) {
 }
 
 // suspendJob stops the whole job until the user continues it (SIG-5).
-func (j *Job) suspendJob(state *supervise.State) {
-	j.SendAll(&wire.Hold{Why: job.HoldLauncherStopped, On: true})
+func (j *Job) suspendJob() {
+	now := time.Now()
+	j.carryOutHolds(j.holds.Add(job.HoldLauncherStopped, now), now)
 	j.flushNodes(stopFlushTimeout)
 	stopped := j.Env.StopTimes.RunStopped(j.Env.Suspend)
-	state.Shift(stopped)
-	j.checkpoints.state.Shift(stopped, state.End())
 	for _, n := range j.Nodes {
 		n.ShiftDeadlines(stopped)
 	}
-	j.SendAll(&wire.Hold{Why: job.HoldLauncherStopped})
+	now = time.Now()
+	j.carryOutHolds(j.holds.Remove(job.HoldLauncherStopped, now), now)
 }

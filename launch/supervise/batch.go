@@ -21,7 +21,7 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	if e.Why == "" {
 		failure.Hint = s.logHint(e.Node)
 	}
-	c := s.causeOf(failure, now)
+	c := s.causeOf(failure)
 	if s.Cause != nil && s.Cause.Rank >= 0 && s.Cause.Node == e.Node && now.Sub(s.firstCauseAt) <= causeGrace && s.mayBeBatch() && !s.isExplained() {
 		s.replaceCause(c) // the ranks got the same signal, and one exited before the helper reported it
 	}
@@ -89,8 +89,8 @@ func (s *State) ShouldAskBatch() bool {
 }
 
 // BlameBatch makes the batch system the cause, because it says that its job is over.
-func (s *State) BlameBatch(now time.Time) {
-	c := s.causeOf(Failure{Kind: BatchEndsJob}, now)
+func (s *State) BlameBatch() {
+	c := s.causeOf(Failure{Kind: BatchEndsJob})
 	s.Cause = &c
 }
 
@@ -98,7 +98,7 @@ func (s *State) BlameBatch(now time.Time) {
 // last moment.
 func (s *State) blameBatch(now time.Time) {
 	if s.suspectsBatch() && now.Sub(s.firstCauseAt) <= batchGrace {
-		s.BlameBatch(now)
+		s.BlameBatch()
 	}
 }
 

@@ -49,6 +49,8 @@ type Failure struct {
 	Text  string // the reported text
 	Hint  string // what to do about it
 	ranks []int  // ranks that have ended because of it
+
+	sinceStart time.Duration // of the loss of a node
 }
 
 // A Cause is what ended a job, or would end it: the first failure in time.
@@ -72,12 +74,12 @@ const (
 
 // A causeRule has the properties of a kind of cause.
 type causeRule struct {
-	name    string                                          // in doc/supervision.md
-	reason  string                                          // in --report (RM-53)
-	endKind job.EndKind                                     // kind of end for the restart rules (SV-1); empty: never a reason to restart
-	text    func(s *State, e Failure, now time.Time) string // first line of the report; nil: there is none
-	code    func(s *State, e Failure) int                   // exit code; a reported one may be any number
-	blames  blamed                                          // if a rank is at fault, --exit-status applies
+	name    string                           // in doc/supervision.md
+	reason  string                           // in --report (RM-53)
+	endKind job.EndKind                      // kind of end for the restart rules (SV-1); empty: never a reason to restart
+	text    func(s *State, e Failure) string // first line of the report; nil: there is none
+	code    func(s *State, e Failure) int    // exit code; a reported one may be any number
+	blames  blamed                           // if a rank is at fault, --exit-status applies
 
 	programsCode bool          // the program chose the code: 125 does not mean an internal error, and 0 means success
 	delay        time.Duration // how long to wait for a better cause before it counts
@@ -164,11 +166,11 @@ func (c Cause) isInternal() bool { return c.Code == job.ExitInternal && !c.rule(
 func (c Cause) isSuccess() bool { return c.Code == 0 && c.rule().programsCode }
 
 // causeOf returns the cause that a failure makes.
-func (s *State) causeOf(e Failure, now time.Time) Cause {
+func (s *State) causeOf(e Failure) Cause {
 	rule := causes[e.Kind]
 	c := Cause{Kind: e.Kind, Hint: e.Hint, Code: rule.code(s, e), Rank: -1, Node: -1}
 	if rule.text != nil {
-		c.Text = rule.text(s, e, now)
+		c.Text = rule.text(s, e)
 	}
 	switch rule.blames {
 	case blameRank:
@@ -215,15 +217,15 @@ func abortCode(s *State, e Failure) int {
 
 // Values for causeRule.text.
 
-func reportedText(_ *State, e Failure, _ time.Time) string { return e.Text }
+func reportedText(_ *State, e Failure) string { return e.Text }
 
-func rankEndText(s *State, e Failure, _ time.Time) string { return s.RankOnNode(e.Rank) + " " + e.Text }
+func rankEndText(s *State, e Failure) string { return s.RankOnNode(e.Rank) + " " + e.Text }
 
-func rankText(s *State, e Failure, _ time.Time) string { return s.RankOnNode(e.Rank) + ": " + e.Text }
+func rankText(s *State, e Failure) string { return s.RankOnNode(e.Rank) + ": " + e.Text }
 
-func stdinText(_ *State, e Failure, _ time.Time) string { return "standard input: " + e.Text }
+func stdinText(_ *State, e Failure) string { return "standard input: " + e.Text }
 
-func abortText(s *State, e Failure, _ time.Time) string {
+func abortText(s *State, e Failure) string {
 	text := fmt.Sprintf("%s called MPI_Abort with code %d", s.RankOnNode(e.Rank), e.Code)
 	if e.Text != "" {
 		text += ": " + e.Text
@@ -231,21 +233,21 @@ func abortText(s *State, e Failure, _ time.Time) string {
 	return text
 }
 
-func disconnectText(s *State, e Failure, _ time.Time) string {
+func disconnectText(s *State, e Failure) string {
 	return fmt.Sprintf("rank %s closed its PMI connection without MPI_Finalize", s.RankNumber(e.Rank))
 }
 
-func notFinalizedText(s *State, e Failure, _ time.Time) string {
+func notFinalizedText(s *State, e Failure) string {
 	return s.RankOnNode(e.Rank) + " ended without calling MPI_Finalize, and the others go on"
 }
 
 // lostNodeText also names the ranks that ended with the node (REP-6).
-func lostNodeText(s *State, e Failure, now time.Time) string {
+func lostNodeText(s *State, e Failure) string {
 	text := "lost contact with " + s.nodes[e.Node].name
 	if e.Text != "" {
 		text += " (" + e.Text + ")"
 	}
-	text += " after " + job.FormatClock(now.Sub(s.began))
+	text += " after " + job.FormatClock(e.sinceStart)
 	if len(e.ranks) > 0 {
 		text += ", where " + FormatRanks(e.ranks) + " ran"
 	}
@@ -254,7 +256,7 @@ func lostNodeText(s *State, e Failure, now time.Time) string {
 
 // toldToEndText is for a node whose processes got a signal from outside, when the other nodes got
 // none.
-func toldToEndText(s *State, e Failure, _ time.Time) string {
+func toldToEndText(s *State, e Failure) string {
 	text := fmt.Sprintf("%s was told to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
 	if e.Text != "" {
 		text += ": " + e.Text
@@ -263,14 +265,14 @@ func toldToEndText(s *State, e Failure, _ time.Time) string {
 }
 
 // batchEndsText says which batch system ended the job. Batch systems do not report why.
-func batchEndsText(s *State, _ Failure, _ time.Time) string {
+func batchEndsText(s *State, _ Failure) string {
 	return fmt.Sprintf("%s ends job %s (time limit, or cancelled)", batch.Title(s.policy.BatchJob.System), s.policy.BatchJob.Job)
 }
 
-func startTimeoutText(s *State, _ Failure, _ time.Time) string {
+func startTimeoutText(s *State, _ Failure) string {
 	return text.Count(s.unstarted, "rank") + " had not started when --start-timeout struck"
 }
 
-func runTimeoutText(s *State, _ Failure, _ time.Time) string {
+func runTimeoutText(s *State, _ Failure) string {
 	return fmt.Sprintf("the job ran longer than -timeout %v", s.policy.Timeout)
 }

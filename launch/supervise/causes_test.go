@@ -36,8 +36,8 @@ var examples = []struct {
 	{BySignal, Policy{}, []any{sig(job.SIGTERM)}},
 	{NodeToldToEnd, Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, []any{HelperSignaled{1, job.SIGTERM, ""}, after(time.Minute)}},
 	{BatchEndsJob, Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, []any{NodeLost{1, "srun: n2: task 0: Killed"}, sig(job.SIGTERM)}},
-	{EndedByRequest, Policy{}, []any{ControlRequested{Verb: job.VerbEnd, User: "bob", Role: job.RoleAdministrator}}},
-	{EndedByMove, Policy{}, []any{MoveReady{By: ControlRequested{User: "bob", Role: job.RoleAdministrator}, To: "n[4-5]"}}},
+	{EndedByRequest, Policy{}, []any{Failure{Kind: EndedByRequest, Text: "ended by bob (administrator) with --end"}}},
+	{EndedByMove, Policy{}, []any{MoveReady{"moved to n[4-5] by bob (administrator) with --migrate"}}},
 }
 
 // Every cause has a row in causes and an example. The table in doc/supervision.md lists the

@@ -60,26 +60,14 @@ type (
 		Resource      limits.Resource
 		Used, Allowed int64
 	}
-	// CheckpointRequested says that ranks were asked to write a checkpoint. Until then they may
-	// exit with ExitCheckpointed.
-	CheckpointRequested struct{ Until time.Time }
+	// CheckpointRequested says that ranks were asked to write a checkpoint. For Grace they may exit
+	// with ExitCheckpointed.
+	CheckpointRequested struct{ Grace time.Duration }
 	// Signaled is a signal that mpiexec received.
 	Signaled struct{ job.Signal }
-	// ControlRequested is a request by a user who has the permission (survive.md SV-26).
-	ControlRequested struct {
-		Requester
-		Verb       job.Verb
-		Args       []string
-		User       string // name of the requester
-		SayingNode string // the node that alone vouches for the requester; empty: this machine's own helper checked it
-		Role       job.Role
-	}
 	// MoveReady says that nodes for the move are claimed and the checkpoint is written, if it could
-	// be. The attempt has to end.
-	MoveReady struct {
-		By ControlRequested
-		To string // the nodes, as a folded host list
-	}
+	// be. The attempt has to end. Text is the first line of the report.
+	MoveReady struct{ Text string }
 	// Tick says that the time of State.Next has come.
 	Tick struct{}
 )
@@ -90,45 +78,18 @@ type (
 	SignalAllRanks struct{ job.Signal }
 	// EndAll ends what is left of the job on all nodes; see wire.EndJob.
 	EndAll struct{ Linger, Grace time.Duration }
-	// InspectRanks reports what each rank is doing, with Stacks also where, either to the user or
-	// to Requester.
-	InspectRanks struct {
-		Stacks    bool
-		Requester *Requester // nil: the user of this mpiexec
-	}
-	// SendReply replies to a request.
-	SendReply struct {
-		To    ControlRequested
-		State job.ReplyState
-		Text  string
-	}
+	// InspectRanks reports to the user what each rank is doing, with Stacks also where.
+	InspectRanks struct{ Stacks bool }
 	// BatchLine prints a line exactly as batch systems print it (RM-56).
 	BatchLine struct{ Text string }
 	// ReportLine reports a line to the user.
 	ReportLine struct{ Text string }
-	// Suspend stops mpiexec until SIGCONT. The ranks are stopped before and continued after.
+	// Suspend stops mpiexec until SIGCONT. Package hold stops the ranks before, and continues them
+	// after.
 	Suspend struct{}
 	// Finish ends supervision: the result is final.
 	Finish struct{}
 )
-
-// HoldRanks suspends all ranks (On), or resumes them after HeldFor.
-type HoldRanks struct {
-	On      bool
-	HeldFor time.Duration
-}
-
-// RequestCheckpoint starts a checkpoint for a requester.
-type RequestCheckpoint struct{ To ControlRequested }
-
-// FindMoveTarget starts the search for nodes to which the job can be moved.
-type FindMoveTarget struct{ By ControlRequested }
-
-// A Requester identifies a control request: the node that forwarded it, and its ID.
-type Requester struct {
-	Node int
-	ID   string
-}
 
 // An Event is a Failure or one of the event types above. An Action is one of the action types.
 type (

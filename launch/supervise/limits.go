@@ -27,7 +27,10 @@ func (s *State) timeLeft(now time.Time) time.Duration {
 // End returns when the job has to end, by -timeout, a limit or its batch system, whichever comes
 // first. Zero means unknown.
 func (s *State) End() time.Time {
-	ends := s.deadlines.run
+	var ends time.Time
+	if run := s.deadlines.run; !run.IsZero() {
+		ends = s.clock.moment(run)
+	}
 	if end := s.policy.BatchJob.End; !end.IsZero() && (ends.IsZero() || end.Before(ends)) {
 		ends = end
 	}
@@ -40,7 +43,7 @@ func (s *State) warnAt() time.Time {
 	if s.policy.Warn.Signal == 0 || ends.IsZero() {
 		return time.Time{}
 	}
-	return ends.Add(-s.policy.Warn.Before)
+	return s.clock.jobTime(ends.Add(-s.policy.Warn.Before))
 }
 
 // warnRetry is how long to wait for ranks that have not started when the warning is due.
@@ -80,7 +83,7 @@ func (s *State) limitExceeded(excess limits.Excess, now time.Time) []Action {
 
 // reportExcess reports a limit that was exceeded. It is the cause, unless there is one already.
 func (s *State) reportExcess(excess limits.Excess, now time.Time) []Action {
-	s.setCause(s.causeOf(Failure{Kind: OverLimit, Text: excess.String()}, now), now)
+	s.setCause(s.causeOf(Failure{Kind: OverLimit, Text: excess.String()}), now)
 	return []Action{BatchLine{"=>> mpiexec: job killed: " + excess.BatchLine()}}
 }
 

@@ -23,7 +23,7 @@ const (
 )
 
 // A State is everything that supervision knows of a job. NewState makes one; the zero value is not
-// usable.
+// usable. All times are those of the job's clock, except for began.
 type State struct {
 	Phase     Phase
 	RanksLeft int         // ranks that have not ended
@@ -42,12 +42,12 @@ type State struct {
 	ranks          []rankState
 	groups         []int // by group, the number of its first rank
 	unstarted      int
+	clock          clock
 	deadlines      deadlines
 	killAt         time.Time // when ranks that were told to end are killed
 	signals        int       // received signals that end the job
 	began          time.Time
-	heldSince      time.Time // since when all ranks are suspended (survive.md SV-28); zero: they are not
-	brokenReported bool      // a barrier that cannot complete was reported
+	brokenReported bool // a barrier that cannot complete was reported
 	id             job.ID
 	policy         Policy
 }
@@ -107,8 +107,6 @@ type Policy struct {
 	EndPolicy      job.EndPolicy
 	SignalPolicy   job.SignalPolicy
 	BatchJob       BatchJob // zero: there is none
-
-	RateLimits RateLimits // for requests, shared by all attempts; nil: start with none
 }
 
 // A BatchJob is the batch job in which mpiexec runs.
@@ -142,9 +140,6 @@ func NewState(p job.Plan, policy Policy, now time.Time) State {
 		}
 		s.nodes = append(s.nodes, node)
 	}
-	if policy.RateLimits == nil {
-		s.policy.RateLimits = make(RateLimits)
-	}
 	since := policy.Since
 	if since.IsZero() {
 		since = now
@@ -171,30 +166,15 @@ func NewState(p job.Plan, policy Policy, now time.Time) State {
 // Next returns when Step wants a Tick; the zero time means never.
 func (s *State) Next() time.Time {
 	var next time.Time
-	if s.IsSuspended() {
-		return next
-	}
 	for _, t := range s.deadlines.all() {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
 			next = *t
 		}
 	}
-	return next
-}
-
-// Shift moves all deadlines by a time in which mpiexec was stopped (SIG-5).
-func (s *State) Shift(by time.Duration) {
-	for _, t := range append(s.deadlines.all(), &s.checkpointUntil, &s.firstCauseAt, &s.doubtUntil, &s.killAt) {
-		if !t.IsZero() {
-			*t = t.Add(by)
-		}
+	if s.IsSuspended() || next.IsZero() {
+		return time.Time{}
 	}
-	if s.IsSuspended() {
-		s.heldSince = s.heldSince.Add(by)
-	}
-	if !s.deadlines.warn.IsZero() {
-		s.deadlines.warn = s.warnAt() // the batch system's end does not move
-	}
+	return s.clock.moment(next)
 }
 
 // EndedFromOutside reports whether the job was ended from outside: by a signal, the time limit or a

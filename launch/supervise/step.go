@@ -49,14 +49,8 @@ The exit code is that of the first failure in time (EXIT-2). Ranks that end afte
 to do not count.
 */
 func (s *State) Step(event Event, now time.Time) []Action {
-	actions := s.step(event, now)
-	if s.IsSuspended() && s.Phase != Running { // suspended ranks would not receive a signal (SV-31)
-		actions = append(actions, s.resumeRanks(now)...)
-	}
-	return actions
-}
-
-func (s *State) step(event Event, now time.Time) []Action {
+	sinceStart := now.Sub(s.began)
+	now = s.clock.jobTime(now)
 	switch e := event.(type) {
 	case RankEnded:
 		return s.handleExit(e.Exit, now)
@@ -80,9 +74,9 @@ func (s *State) step(event Event, now time.Time) []Action {
 		}
 		return s.handleFailure(Failure{Kind: RankNotStarted, Rank: e.Rank, Code: e.Code, Text: e.Reason, Hint: e.Hint}, now)
 	case NodeLost:
-		return s.handleNodeLost(NodeConnectionLost, e, now)
+		return s.handleNodeLost(NodeConnectionLost, e, sinceStart, now)
 	case NodeViolated:
-		return s.handleNodeLost(NodeViolation, e.NodeLost, now)
+		return s.handleNodeLost(NodeViolation, e.NodeLost, sinceStart, now)
 	case HelperSignaled:
 		return s.helperSignaled(e, now)
 	case NodeProcessesGone:
@@ -99,12 +93,10 @@ func (s *State) step(event Event, now time.Time) []Action {
 	case Failure:
 		return s.handleFailure(e, now)
 	case CheckpointRequested:
-		s.checkpointUntil = e.Until
+		s.checkpointUntil = now.Add(e.Grace)
 		return nil
 	case Signaled:
 		return s.handleSignal(e.Signal, now)
-	case ControlRequested:
-		return s.handleControl(e, now)
 	case MoveReady:
 		return s.endForMove(e, now)
 	case Tick:
@@ -126,7 +118,7 @@ func (s *State) handleExit(exit *job.Exit, now time.Time) []Action {
 	s.Exits = append(s.Exits, exit)
 	if s.Phase >= Ending {
 		if failedByItself(exit) {
-			s.replaceDoubtful(s.causeOf(failureOf(exit), now), now)
+			s.replaceDoubtful(s.causeOf(failureOf(exit)), now)
 		}
 		switch {
 		case s.Cause != nil && exit.Rank == s.Cause.Rank:
@@ -166,13 +158,14 @@ func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 		return false
 	}
 	if s.firstCheckpointed == nil {
-		c := s.causeOf(failureOf(exit), now)
+		c := s.causeOf(failureOf(exit))
 		s.firstCheckpointed, s.deadlines.saving = &c, s.checkpointUntil
 	}
 	return true
 }
 
-func (s *State) handleNodeLost(kind Kind, e NodeLost, now time.Time) []Action {
+// handleNodeLost handles the loss of a node, so long after the start by everybody's clock.
+func (s *State) handleNodeLost(kind Kind, e NodeLost, sinceStart time.Duration, now time.Time) []Action {
 	done := s.nodes[e.Node].finished
 	lost := s.markNodeOver(e.Node)
 	if done && len(lost) == 0 {
@@ -182,11 +175,11 @@ func (s *State) handleNodeLost(kind Kind, e NodeLost, now time.Time) []Action {
 	if killed {
 		lost = s.addRecentlyKilled(lost, e.Node)
 	}
-	failure := Failure{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost}
+	failure := Failure{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost, sinceStart: sinceStart}
 	if slices.Contains(helperKilledReasons, e.Why) {
 		failure.Hint = s.logHint(e.Node)
 	}
-	c := s.causeOf(failure, now)
+	c := s.causeOf(failure)
 	switch {
 	case killed:
 		s.replaceCause(c)
@@ -260,7 +253,7 @@ func (s *State) othersRun(rank int) bool {
 
 // handleRankFailure handles a rank that failed by itself.
 func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
-	c := s.causeOf(failureOf(exit), now)
+	c := s.causeOf(failureOf(exit))
 	keepAll := s.policy.EndPolicy.KeepAll
 	if !keepAll && (exit.Signal != 0 || !s.policy.EndPolicy.KeepOnExit) {
 		return s.endWithCause(c, now)
@@ -284,7 +277,7 @@ func (s *State) reportContinues(ended string) Action {
 // handleFailure handles a failure. It ends the job at once, or after a delay if no better cause
 // appears.
 func (s *State) handleFailure(e Failure, now time.Time) []Action {
-	c := s.causeOf(e, now)
+	c := s.causeOf(e)
 	if s.policy.EndPolicy.KeepAll && c.rule().tolerable && s.Phase == Running {
 		return s.toleratesCause(c)
 	}
@@ -374,7 +367,7 @@ func (s *State) handleTick(now time.Time) []Action {
 	case passed(s.deadlines.stacks):
 		return s.endRanks(now, Ending, s.policy.Grace)
 	case passed(s.deadlines.patience) && len(s.notFinalized) > 0:
-		return s.endWithCause(s.causeOf(Failure{Kind: NotFinalized, Rank: s.notFinalized[0]}, now), now)
+		return s.endWithCause(s.causeOf(Failure{Kind: NotFinalized, Rank: s.notFinalized[0]}), now)
 	case passed(s.deadlines.patience):
 		return s.giveUpNodes()
 	}
@@ -390,7 +383,7 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	if s.policy.wallLimitFirst() {
 		actions = s.reportExcess(limits.Excess{Name: limits.WallTime, Used: int64(now.Sub(s.began)), Allowed: s.policy.ResourceLimits[limits.WallTime], From: s.policy.LimitOrigins[limits.WallTime]}, now)
 	} else {
-		c := s.causeOf(Failure{Kind: RunTimeout}, now)
+		c := s.causeOf(Failure{Kind: RunTimeout})
 		if s.Cause != nil && s.Phase == Running {
 			actions = append(actions, ReportLine{c.Text})
 		}
@@ -431,7 +424,7 @@ func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 		return s.handleInterrupt(now)
 	case job.SIGTERM, job.SIGHUP:
 		s.signals++
-		s.BlameSignal(number, now)
+		s.blameSignal(number, now)
 		if number == job.SIGTERM {
 			s.blameBatch(now)
 		}
@@ -448,7 +441,7 @@ func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 		return []Action{Suspend{}}
 	}
 	switch {
-	case s.IsSuspended() && number == job.SIGCONT: // only --resume-job resumes the ranks
+	case s.IsSuspended() && number == job.SIGCONT: // the ranks run when no reason to hold them is left
 	case slices.Contains(s.policy.forwardedSignals(), int(number)):
 		return []Action{SignalAllRanks{number}}
 	}
@@ -462,7 +455,7 @@ func (s *State) handleInterrupt(now time.Time) []Action {
 	if s.signals == 1 && s.Phase != Running {
 		s.signals++ // the job is already ending: the next ^C ends mpiexec
 	}
-	s.BlameSignal(job.SIGINT, now)
+	s.blameSignal(job.SIGINT, now)
 	switch {
 	case s.signals == 1 && s.Phase == Running:
 		s.Phase = Interrupted
@@ -481,5 +474,9 @@ func (s *State) handleInterrupt(now time.Time) []Action {
 
 // BlameSignal makes a signal the cause, if there is none yet.
 func (s *State) BlameSignal(number job.Signal, now time.Time) {
-	s.setCause(s.causeOf(Failure{Kind: BySignal, Code: number.Status()}, now), now)
+	s.blameSignal(number, s.clock.jobTime(now))
+}
+
+func (s *State) blameSignal(number job.Signal, now time.Time) {
+	s.setCause(s.causeOf(Failure{Kind: BySignal, Code: number.Status()}), now)
 }

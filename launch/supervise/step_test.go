@@ -48,9 +48,8 @@ var (
 // stacks is the policy of -timeout 60 --on-timeout stacks.
 var stacks = Policy{Timeout: time.Minute, StackTime: 4 * time.Second, EndPolicy: job.EndPolicy{StacksOnTimeout: true}}
 
-// saving says that ranks were asked for a checkpoint, with a minute's time. The clock of the tests
-// begins at 1,000,000 s.
-var saving = CheckpointRequested{Until: time.Unix(1_000_060, 0)}
+// saving says that ranks were asked for a checkpoint, with a minute's time.
+var saving = CheckpointRequested{Grace: time.Minute}
 
 // warning is --warn USR1@10.
 var warning = job.EndWarning{Signal: int(job.SIGUSR1), Before: 10 * time.Second}
@@ -303,31 +302,6 @@ func word(action Action) string {
 		return "finish"
 	}
 	return fmt.Sprintf("%T", action)
-}
-
-func TestDeadlinesDoNotRunWhileStopped(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	state := NewState(twoNodes, Policy{Timeout: time.Minute}, now)
-	state.Shift(time.Hour)
-	if got, want := state.Next(), now.Add(time.Hour+time.Minute); !got.Equal(want) {
-		t.Errorf("Next = %v, want %v", got, want)
-	}
-}
-
-// A crash that is reported a second after an exit is the cause, even if mpiexec was stopped in
-// between. At first the abort that followed the crash was the cause.
-func TestACauseIsFoundAcrossAStop(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	state := NewState(twoNodes, Policy{Grace: 10 * time.Second}, now)
-	state.Step(aborts(2, 5, ""), now)
-	state.Shift(time.Hour)
-	state.Step(dies(0, 11), now.Add(time.Hour+100*time.Millisecond))
-	if state.ExitCode() != 139 {
-		t.Errorf("exit code %d, cause %+v", state.ExitCode(), state.Cause)
-	}
-	if actions := state.Step(sig(job.SIGTERM), now.Add(time.Hour)); len(actions) > 0 {
-		t.Errorf("ranks are asked to end once more: %+v", actions)
-	}
 }
 
 // A spawned group is part of the job: a failure of its ranks ends the job, and the job waits for

@@ -1,0 +1,23 @@
+package supervise
+
+import "time"
+
+// endForMove ends the attempt so that the next one begins elsewhere (survive.md SV-17). If all
+// ranks have ended by themselves, the job moves only if one of them wrote a checkpoint and wants to
+// be started again.
+func (s *State) endForMove(e MoveReady, now time.Time) []Action {
+	c := s.causeOf(Failure{Kind: EndedByMove, Text: e.Text})
+	if s.Phase == Lingering && s.Cause != nil && s.AllCheckpointed() {
+		s.Cause = &c
+		return s.checkFinished(now)
+	}
+	if s.Phase != Running {
+		return s.checkFinished(now)
+	}
+	s.Cause = nil // a rank that failed while the others went on starts again with them
+	s.setCause(c, now)
+	return s.endRanks(now, Ending, s.policy.Grace)
+}
+
+// IsMoved reports whether the attempt ends because the job is moved.
+func (s *State) IsMoved() bool { return s.Cause != nil && s.Cause.Kind == EndedByMove }
