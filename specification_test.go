@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"remshell/pin"
 )
 
 var (
@@ -90,6 +93,21 @@ func TestCitationsOfTheSpecification(t *testing.T) {
 	}
 	if cited < 100 {
 		t.Errorf("only %d citations found: this test reads them wrongly", cited)
+	}
+}
+
+// Each policy of --map-by is in the grammar.
+func TestEveryMappingIsSpecified(t *testing.T) {
+	_, rest, _ := strings.Cut(readText(t, "doc/spec/cli.md"), "\n### Mapping, ranking, binding\n")
+	grammar, _, found := strings.Cut(rest, "    bind-to =")
+	if !found {
+		t.Fatal("doc/spec/cli.md has no grammar of mappings")
+	}
+	words := regexp.MustCompile(`[a-z0-9-]+`).FindAllString(strings.ReplaceAll(grammar, "[cache]", "cache"), -1)
+	for _, choice := range (pin.Mapping{}).Choices() {
+		if word := choice[:strings.IndexAny(choice+":", ":=")]; !slices.Contains(words, word) {
+			t.Errorf("doc/spec/cli.md has no %s in its grammar of --map-by", word)
+		}
 	}
 }
 

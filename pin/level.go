@@ -33,6 +33,14 @@ var levelWords = []struct {
 	{"l3cache", ByL3}, {"l2cache", ByL2}, {"l1cache", ByCore}, {"core", ByCore}, {"hwthread", ByThread}, {"board", ByNode},
 }
 
+// objectWords returns the words for kinds of objects. They do not include board, which only a binding may name.
+func objectWords() (words []string) {
+	for _, known := range levelWords[:len(levelWords)-1] {
+		words = append(words, known.word)
+	}
+	return words
+}
+
 // String returns the name of a level in messages.
 func (l Level) String() string {
 	for _, known := range slices.Backward(levelWords[:len(levelWords)-1]) {

@@ -1,9 +1,7 @@
 package pin
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"remshell/idset"
@@ -26,166 +24,6 @@ func (l Layout) NeedsPool() bool {
 		b.Level > BySlot || b.Sets != nil || b.CPUList != nil || b.RoundRobin
 }
 
-// A Mapping says to which objects ranks are assigned in turn (--map-by):
-//
-//	object [":" count] {":" qualifier} | "ppr:" N ":" object {":" qualifier}
-//	"seq" [":file=" PATH] | "rankfile:file=" PATH | "pe-list=" CPULIST [":ordered"]
-type Mapping struct {
-	Text          string // as written; empty if not given
-	Level         Level
-	Count         int        // consecutive objects that count as one, or consecutive ranks on a node; 0 means 1
-	PerObject     int        // ppr: ranks for each object; 0 means no limit
-	PEList        []CPURange // pe-list; nil means all
-	PEListOrdered bool       // each rank gets the next CPU of PEList; else all ranks get all
-	Span          bool       // objects of all nodes are used in turn, as if on one node
-	Seq           bool       // each line of a host file is a rank
-	File          string     // host file of seq, or rank file
-	Qualifiers
-}
-
-// Qualifiers are the qualifiers of a mapping that set other options.
-type Qualifiers struct {
-	Width                          int  // pe=N: CPUs for each rank; 0 if not given
-	Oversubscribe, NoOversubscribe bool // oversubscribe, nooversubscribe
-	NoLocal                        bool
-	Threads, NoThread              bool // hwtcpus, corecpus: whether threads or cores count as CPUs
-}
-
-// mapWords are the words with which a mapping may begin.
-var mapWords = []string{"slot", "node", "machine", "socket", "package", "numa", "l3cache", "l2cache", "l1cache", "core", "hwthread",
-	"ppr:N:OBJECT", "seq", "rankfile:file=FILE", "pe-list=LIST"}
-
-// Choices returns the words with which a mapping may begin. Capitals stand for values.
-func (Mapping) Choices() []string { return mapWords }
-
-// UnmarshalText parses the value of --map-by.
-func (m *Mapping) UnmarshalText(text []byte) error {
-	value := string(text)
-	*m = Mapping{Text: value}
-	lower := strings.ToLower(value)
-	head, rest, _ := strings.Cut(value, ":")
-	_, file, hasFile := strings.Cut(rest, "=")
-	switch {
-	case strings.HasPrefix(lower, "pe-list="):
-		return m.parsePEList(value[len("pe-list="):])
-	case strings.EqualFold(head, "ppr"):
-		return m.parsePerResource(rest)
-	case strings.EqualFold(head, "seq"), strings.EqualFold(head, "rankfile"):
-		m.Seq, m.File = strings.EqualFold(head, "seq"), file
-		named := hasFile && strings.HasPrefix(strings.ToLower(rest), "file=") && file != ""
-		if named || m.Seq && rest == "" {
-			return nil
-		}
-		return fmt.Errorf("%q: write %s:file=FILE", value, strings.ToLower(head))
-	}
-	return m.parseObject(value)
-}
-
-// parsePEList parses the text after "pe-list=".
-func (m *Mapping) parsePEList(list string) error {
-	if at := len(list) - len(":ordered"); at >= 0 && strings.EqualFold(list[at:], ":ordered") {
-		list, m.PEListOrdered = list[:at], true
-	}
-	var err error
-	m.PEList, err = ParseCPURanges(list)
-	return err
-}
-
-// parsePerResource parses "N:object{:qualifier}".
-func (m *Mapping) parsePerResource(rest string) error {
-	number, object, _ := strings.Cut(rest, ":")
-	n, ok := parseCount(number)
-	if !ok {
-		return fmt.Errorf("ppr: %q is not a number of ranks: write ppr:N:OBJECT", number)
-	}
-	if level, qualifiers, _ := strings.Cut(object, ":"); strings.EqualFold(level, "n") { // Open MPI's own library writes "n" for node
-		object = strings.TrimSuffix("node:"+qualifiers, ":")
-	}
-	if err := m.parseObject(object); err != nil {
-		return fmt.Errorf("ppr: %w", err)
-	}
-	if m.Level == BySlot {
-		return errors.New("ppr: ranks are counted for each node, socket, numa, l3cache, l2cache, core or hwthread")
-	}
-	if m.Count > 0 {
-		return fmt.Errorf("ppr: a count behind %s has no meaning", m.Level)
-	}
-	m.PerObject = n
-	return nil
-}
-
-// parseObject parses "object[:count]{:qualifier}". An empty object means slot, as in Open MPI:
-// ":oversubscribe".
-func (m *Mapping) parseObject(value string) error {
-	parts := strings.Split(value, ":")
-	if parts[0] != "" || len(parts) == 1 {
-		word, err := matchWord(parts[0], mapWords[:11])
-		if err != nil {
-			if m.Text == value {
-				_, err = matchWord(parts[0], mapWords)
-			}
-			return err
-		}
-		m.Level = parseLevel(word)
-	}
-	if len(parts) > 1 {
-		if n, ok := parseCount(parts[1]); ok {
-			if m.Count = n; m.Level == BySlot {
-				return errors.New("a count behind slot has no meaning; for CPUs of each rank write slot:pe=N")
-			}
-			parts = parts[1:]
-		}
-	}
-	for _, q := range parts[1:] {
-		if err := m.parseQualifier(q); err != nil {
-			return err
-		}
-	}
-	if m.Oversubscribe && m.NoOversubscribe || m.Threads && m.NoThread {
-		return fmt.Errorf("%q contradicts itself", value)
-	}
-	m.Threads = m.Threads || m.Level == ByThread
-	return nil
-}
-
-func (m *Mapping) parseQualifier(text string) error {
-	name, value, valued := strings.Cut(text, "=")
-	if valued && strings.EqualFold(name, "pe") {
-		n, ok := parseCount(value)
-		if m.Width = n; !ok {
-			return fmt.Errorf("pe: %q is not a number of CPUs", value)
-		}
-		return nil
-	}
-	word, err := matchWord(text, []string{"pe=N", "span", "oversubscribe", "nooversubscribe", "nolocal", "hwtcpus", "corecpus"})
-	if err != nil {
-		return err
-	}
-	switch word {
-	case "pe=N":
-		return errors.New("pe needs a number: pe=2")
-	case "span":
-		m.Span = true
-	case "oversubscribe":
-		m.Oversubscribe = true
-	case "nooversubscribe":
-		m.NoOversubscribe = true
-	case "nolocal":
-		m.NoLocal = true
-	case "hwtcpus":
-		m.Threads = true
-	case "corecpus":
-		m.NoThread = true
-	}
-	return nil
-}
-
-// parseCount parses a number from 1 to maxCPU.
-func parseCount(text string) (int, bool) {
-	n, err := strconv.Atoi(text)
-	return n, err == nil && n >= 1 && n <= maxCPU && text[0] != '+'
-}
-
 // A Ranking says in which order mapped ranks get their numbers (--rank-by):
 //
 //	slot    node by node, in the order of mapping
@@ -200,7 +38,7 @@ type Ranking struct {
 }
 
 // Choices returns the words of a ranking.
-func (Ranking) Choices() []string { return append([]string{"fill", "span"}, mapWords[:11]...) }
+func (Ranking) Choices() []string { return append([]string{"fill", "span"}, objectWords()...) }
 
 // UnmarshalText parses the value of --rank-by.
 func (r *Ranking) UnmarshalText(text []byte) error {

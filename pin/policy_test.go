@@ -13,7 +13,7 @@ func policyText(policy any) string {
 	var said []string
 	value := reflect.Indirect(reflect.ValueOf(policy))
 	for _, f := range reflect.VisibleFields(value.Type()) {
-		if v := value.FieldByIndex(f.Index); !f.Anonymous && f.Name != "Text" && !v.IsZero() {
+		if v := value.FieldByIndex(f.Index); !f.Anonymous && f.Name != "Text" && f.Name != "Policy" && !v.IsZero() {
 			said = append(said, fmt.Sprint(f.Name, ":", v))
 		}
 	}
@@ -22,6 +22,7 @@ func policyText(policy any) string {
 
 func TestPolicies(t *testing.T) {
 	const objects = "slot, node, machine, socket, package, numa, l3cache, l2cache, l1cache, core, hwthread"
+	policies := strings.Join(Mapping{}.Choices(), ", ")
 	tests := []struct {
 		into       encoding.TextUnmarshaler
 		text, want string
@@ -49,8 +50,8 @@ func TestPolicies(t *testing.T) {
 		{&Mapping{}, "pe-list=0:*,p4:ordered", "PEList:[0:* p4-4] PEListOrdered:true"},
 		{&Mapping{}, "pe-list=4:ordered", "PEList:[4-4] PEListOrdered:true"},
 		{&Mapping{}, "l", `"l" may be l3cache or l2cache or l1cache`},
-		{&Mapping{}, "bogus", `"bogus" is not one of ` + objects + ", ppr:N:OBJECT, seq, rankfile:file=FILE, pe-list=LIST"},
-		{&Mapping{}, "", `"" is not one of ` + objects + ", ppr:N:OBJECT, seq, rankfile:file=FILE, pe-list=LIST"},
+		{&Mapping{}, "bogus", `"bogus" is not one of ` + policies},
+		{&Mapping{}, "", `"" is not one of ` + policies},
 		{&Mapping{}, "core:bogus", `"bogus" is not one of pe=N, span, oversubscribe, nooversubscribe, nolocal, hwtcpus, corecpus`},
 		{&Mapping{}, "core:0", `"0" is not one of pe=N, span, oversubscribe, nooversubscribe, nolocal, hwtcpus, corecpus`},
 		{&Mapping{}, "core:pe=0", `pe: "0" is not a number of CPUs`},
@@ -63,6 +64,10 @@ func TestPolicies(t *testing.T) {
 		{&Mapping{}, "ppr:2:core:2", "ppr: a count behind core has no meaning"},
 		{&Mapping{}, "seq:x=y", `"seq:x=y": write seq:file=FILE`},
 		{&Mapping{}, "rankfile", `"rankfile": write rankfile:file=FILE`},
+		{&Mapping{}, "socket=2", `"socket=2" is not one of ` + policies},
+		{&Mapping{}, "pe=2", `"pe=2" is not one of ` + policies},
+		{&Mapping{}, "p", "Level:package"}, // also the beginning of ppr and pe-list
+		{&Mapping{}, "s", `"s" may be slot or socket or seq`},
 
 		{&Memory{}, "none", "Mode:none"},
 		{&Memory{}, "FirstTouch", "Mode:local"},

@@ -9,6 +9,8 @@ A unit is the hardware of one slot: a physical core with at least one allowed CP
 administrator says so, one hardware thread (placement.md sections 0 and 7). This package decides;
 the helper applies the decision. The package makes no system calls. It reads the sysfs tree from
 an argument, so that a captured tree of another machine works too.
+
+The package also reads the words of --map-by, --rank-by, --bind-to and -membind. mapping.go says how to add a policy of --map-by.
 */
 package pin
 

@@ -63,7 +63,7 @@ func layoutRequest(t *testing.T, n int, mapBy, rankBy, bindTo string) job.Reques
 	}
 	app := job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: max(l.Map.Width, l.Bind.Width)}}
 	return job.Request{Apps: []job.App{app}, Placement: job.Placement{
-		Layout: l, RoundRobin: l.Map.Level == pin.ByNode && l.Map.PerObject == 0, Overbook: l.Map.Oversubscribe, NoPin: l.Bind.None}}
+		Layout: l, RoundRobin: l.Map.IsCyclic(), Overbook: l.Map.Oversubscribe, NoPin: l.Bind.None}}
 }
 
 // nodesAndCPUs formats the node and CPUs of each rank; consecutive ranks on one node are joined.
@@ -115,10 +115,12 @@ func vectorRows(t *testing.T, name string, fields int) iter.Seq2[string, []strin
 // The policies on captured nodes, as the manual shows them.
 func TestLayouts(t *testing.T) {
 	rows := 0
+	mapped := map[string]bool{"seq": true, "rankfile": true} // package cli/request reads their files
 	for line, f := range vectorRows(t, "layouts.txt", 6) {
 		n, _ := strconv.Atoi(f[1])
 		snap := capturedNodes(t, f[0])
 		req, snap := requestFor(layoutRequest(t, n, f[2], f[3], f[4]), snap)
+		mapped[req.Layout.Map.Policy] = true
 		for i := range req.Nodes {
 			req.Nodes[i].CountThreads = req.Layout.Map.Threads
 		}
@@ -137,6 +139,11 @@ func TestLayouts(t *testing.T) {
 	}
 	if rows < 40 {
 		t.Errorf("%d rows", rows)
+	}
+	for _, choice := range (pin.Mapping{}).Choices() {
+		if word := choice[:strings.IndexAny(choice+":", ":=")]; !mapped[word] {
+			t.Errorf("testdata/placement/layouts.txt has no row with --map-by %s", word)
+		}
 	}
 }
 

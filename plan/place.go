@@ -368,33 +368,32 @@ func (s *placement) regionEntries() (from, to int) {
 	return from, to
 }
 
-// cycleEntries places n ranks on the host entries from..to in turn. Entries of full nodes are unlinked
-// from the ring, so that the cost is proportional to ranks plus entries.
+// cycleEntries places n ranks on the host entries from..to, which get ranks in turn, round by round. Entries of full
+// nodes leave after a round, so that the cost is proportional to ranks plus entries.
 func (s *placement) cycleEntries(app, n int, quota []int, from, to int) {
-	count := to - from
-	next := make([]int, count)
-	for t := range next {
-		next[t] = (t + 1) % count
+	mapping, stride := s.req.Layout.Map, 1
+	if mapping.Level == pin.ByNode {
+		stride = max(1, mapping.Count)
 	}
-	stride := 1
-	if m := s.req.Layout.Map; m.Level == pin.ByNode {
-		stride = max(1, m.Count)
+	nodeOfTurn := mapping.Turn()
+	open := make([]int, to-from) // entries whose nodes may have room, as the turns of a round count them
+	for k := range open {
+		open[k] = from + (s.nextEntry-from+k)%len(open)
 	}
-	t := s.nextEntry - from
-	last := (t + count - 1) % count
-	for n > 0 {
-		i := s.entries[from+t]
-		if quota[i] == 0 {
-			next[last] = next[t]
-			t = next[t]
-			continue
+	for round := 0; n > 0; round++ {
+		for k := range open {
+			entry := open[nodeOfTurn(round, k, len(open))]
+			i := s.entries[entry]
+			ranks := min(stride, quota[i], n)
+			if ranks == 0 {
+				continue
+			}
+			s.putRanks(app, i, ranks)
+			quota[i] -= ranks
+			n -= ranks
+			s.nextEntry = from + (entry+1-from)%(to-from)
 		}
-		ranks := min(stride, quota[i], n)
-		s.putRanks(app, i, ranks)
-		quota[i] -= ranks
-		n -= ranks
-		s.nextEntry = from + (t+1)%count
-		last, t = t, next[t]
+		open = slices.DeleteFunc(open, func(entry int) bool { return quota[s.entries[entry]] == 0 })
 	}
 }
 

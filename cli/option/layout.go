@@ -75,7 +75,7 @@ func (s *layoutMerger) mergeAliases() {
 func (s *layoutMerger) mergeMapping() {
 	j, m := &s.line.Job, s.line.Job.MapBy
 	by := s.spellingOf("map-by")
-	if m.Level == pin.ByNode && m.PerObject == 0 {
+	if m.IsCyclic() {
 		s.setOption(&j.Loop, "yes", "loop-nodes-first", by)
 	}
 	if m.Oversubscribe {

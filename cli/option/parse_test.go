@@ -25,7 +25,8 @@ func TestLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ofSystems := strings.NewReplacer(strings.ReplaceAll(withSystems("{launchers}"), ",", ", "), "{launchers}", strings.ReplaceAll(withSystems("{systems}"), ",", ", "), "{systems}")
+	ofRows := strings.NewReplacer(strings.ReplaceAll(withRows("{launchers}"), ",", ", "), "{launchers}", strings.ReplaceAll(withRows("{systems}"), ",", ", "), "{systems}",
+		strings.Join(pin.Mapping{}.Choices(), ", "), "{mappings}")
 	count := 0
 	var out []string
 	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
@@ -46,7 +47,7 @@ func TestLines(t *testing.T) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		count++
-		got := ofSystems.Replace(lineOutcome(variablesFirst(line[0] == '$', args))) // a new batch system changes no line
+		got := ofRows.Replace(lineOutcome(variablesFirst(line[0] == '$', args))) // a new batch system or policy changes no line
 		out = append(out, got)
 		if got != strings.Join(want, "\n") && !*update {
 			t.Errorf("%s\ngot:\n%s\nwant:\n%s", line, got, strings.Join(want, "\n"))

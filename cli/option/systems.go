@@ -6,19 +6,21 @@ import (
 	"sync"
 
 	"remshell/batch"
+	"remshell/pin"
 )
 
-// This file inserts the names of batch systems, from their table in package batch, into options and help.
+// This file inserts the words of tables of other packages into options and help: the batch systems of package batch, the
+// policies of --map-by of package pin.
 
-// withSystems replaces names in braces by words of the batch systems.
-func withSystems(text string) string {
+// withRows replaces names in braces by words of those tables.
+func withRows(text string) string {
 	if !strings.Contains(text, "{") {
 		return text
 	}
-	return systemWords().Replace(text)
+	return rowWords().Replace(text)
 }
 
-var systemWords = sync.OnceValue(func() *strings.Replacer {
+var rowWords = sync.OnceValue(func() *strings.Replacer {
 	var systems, titles, launchers []string
 	for _, s := range batch.Systems {
 		systems, titles = append(systems, s.Name), append(titles, s.Title)
@@ -30,6 +32,7 @@ var systemWords = sync.OnceValue(func() *strings.Replacer {
 		"{launchers}", strings.Join(launchers, ","), // words of -launcher
 		"{groups}", batch.GroupOwners("or"), // systems with --het-group
 		"{identities}", strings.Join(compatSystems(), ", "), // words of --env-compat
+		"{mappings}", pin.MappingHelp(), // policies of --map-by
 	)
 })
 

@@ -99,8 +99,8 @@ type Option struct {
 // These read the tag when they are called, since only help and messages need them.
 
 func (o *Option) Topic() string    { return o.field.Tag.Get("topic") }
-func (o *Option) Help() string     { return withSystems(o.field.Tag.Get("help")) }
-func (o *Option) LongHelp() string { return withSystems(o.table.texts()[o.Dashed]) }
+func (o *Option) Help() string     { return withRows(o.field.Tag.Get("help")) }
+func (o *Option) LongHelp() string { return withRows(o.table.texts()[o.Dashed]) }
 func (o *Option) Hint() string     { return o.field.Tag.Get("hint") }
 
 // Default returns the built-in value; empty: there is none.
@@ -261,7 +261,7 @@ func optionOf(f reflect.StructField, scope Scope) *Option {
 		case "implied":
 			o.impliedValue = value
 		case "words":
-			o.Words = strings.Split(withSystems(value), ",")
+			o.Words = strings.Split(withRows(value), ",")
 		case "least":
 			o.minimum, _ = strconv.Atoi(value)
 		case "zero":

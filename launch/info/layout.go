@@ -42,7 +42,7 @@ func readMapping(value string, to *job.Placement) (unsupported bool, err error) 
 	if err := m.UnmarshalText([]byte(value)); err != nil {
 		return false, err
 	}
-	to.Layout.Map, to.RoundRobin = m, m.Level == pin.ByNode && m.PerObject == 0
+	to.Layout.Map, to.RoundRobin = m, m.IsCyclic()
 	to.NoOversubscribe = to.NoOversubscribe || m.NoOversubscribe
 	return m.Seq || m.File != "" || m.PEList != nil || m.Width > 0 || m.NoLocal || m.Threads || m.NoThread, nil
 }
