@@ -14,7 +14,7 @@ import (
 )
 
 // purePackages only turn values into values. They may not import packages that do input or output.
-var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "launch/checkpoint", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "job/column", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "launch/checkpoint", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var impureImports = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -50,16 +50,17 @@ var allowedImports = map[string][]string{
 	"plan/region":          {"job", "text"},
 	"mpifault":             {"job"},
 	"job":                  {"batch", "gpu", "idset", "limits", "pin", "plan/nodeset"},
+	"job/column":           {"job", "text"},
 	"ledger":               {"job"},
 	"sort":                 {"hostlist", "job"},
 	"psi":                  {"hostlist", "idset", "job", "pin", "plan/nodeset", "sort"},
 	"simulate":             {"gpu", "idset", "job", "pin", "plan", "plan/nodeset", "psi"},
 	"config":               {"hostlist", "job", "limits", "plan/nodeset", "sort", "text"},
 	"plan":                 {"usererr", "gpu", "hostlist", "idset", "job", "pin", "plan/line", "plan/nodeset", "plan/region", "sort", "text"},
-	"format":               {"usererr", "gpu", "hostlist", "idset", "job", "pin", "plan", "plan/nodeset", "sort", "text"},
+	"format":               {"usererr", "gpu", "hostlist", "idset", "job", "job/column", "pin", "plan", "plan/nodeset", "sort", "text"},
 	"doctor":               {"usererr", "hostlist", "idset", "job", "mpifault", "pin", "plan", "plan/nodeset", "format", "text"},
 	"batch":                {"usererr", "pin", "text"},
-	"wire":                 {"gpu", "job", "pin", "pipe", "pmiserver/spawn"},
+	"wire":                 {"gpu", "job", "job/column", "pin", "pipe", "pmiserver/spawn"},
 	"transport":            {"batch", "deadline", "proc", "transport/dialback", "sshx"},
 	"transport/dialback":   {},
 	"helper":               {"batch", "config", "helper/diagnose", "helper/claims", "helper/sysvipc", "helper/reaper", "helper/lifecycle", "helper/pmidetect", "helper/probe", "helper/rank", "helper/usage", "helper/sessiondir", "helper/stage", "helper/status", "helper/rpc", "idset", "job", "ledger", "limits", "mpifault", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
@@ -69,7 +70,7 @@ var allowedImports = map[string][]string{
 	"helper/reaper":        {},
 	"helper/lifecycle":     {"job"},
 	"helper/pmidetect":     {"job"},
-	"helper/probe":         {"batch", "config", "gpu", "idset", "job", "limits", "nsswitch", "pin", "plan/nodeset", "proc"},
+	"helper/probe":         {"batch", "config", "gpu", "idset", "job", "job/column", "limits", "nsswitch", "pin", "plan/nodeset", "proc"},
 	"helper/usage":         {"job"},
 	"helper/owndir":        {},
 	"helper/sessiondir":    {"helper/owndir", "job"},

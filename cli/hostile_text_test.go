@@ -19,6 +19,7 @@ import (
 
 	"remshell/gpu"
 	"remshell/job"
+	"remshell/job/column"
 	"remshell/limits"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
@@ -49,6 +50,9 @@ func (s *fakeHelper) send(m wire.Message) {
 func sampleMessages() map[string]wire.Message {
 	claim := job.Claim{IdleReason: "r", Job: "j", ParentJob: "i", UID: 1, User: "u", LauncherHost: "f", Node: "n", Nodes: 1, Size: 1, Command: "c",
 		Since: time.Unix(1e9, 0), Ranks: []job.ClaimedRank{{CPUs: []int{0}, GPUs: []string{"g"}}}}
+	for _, c := range column.All {
+		claim.Reported = append(claim.Reported, c.Max)
+	}
 	probe := job.Probe{Hostname: "h", Arch: "a", Kernel: "k", Model: "m", Identity: "i", Memory: job.Memory{Total: 1 << 30}}
 	probe.Topology.Cores = []pin.Core{{CoreLocation: pin.CoreLocation{L2: -1, L3: -1, Kind: "x"}, CPUs: []int{0}}}
 	probe.GPUs = []gpu.GPU{{Vendor: gpu.NVIDIA, Address: "0000:01:00.0"}}

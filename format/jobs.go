@@ -12,6 +12,7 @@ import (
 	"remshell/hostlist"
 	"remshell/idset"
 	"remshell/job"
+	"remshell/job/column"
 	"remshell/text"
 )
 
@@ -62,7 +63,9 @@ type liveJob struct {
 	Stopped    bool           `json:"stopped,omitempty"`     // all its ranks on the nodes that were read are stopped
 	IdleReason job.IdleReason `json:"idle_reason,omitempty"` // why nodes have no running ranks, if that is on purpose
 
-	running     bool           // at least one rank is not stopped
+	Reported map[string]int64 `json:"reported,omitempty"` // values of column.Shown that are known, by Column.Name
+
+	reported    []int64        // job.Claim.Reported of all claims together
 	nodeIndex   map[string]int // the index of each node in Nodes
 	nodeCount   int            // number of its nodes, according to the claims
 	extentSince time.Time      // time of the claim that its extent was taken from
@@ -152,13 +155,14 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 			if !known {
 				i, indexOf[c.Key()] = len(l.jobs), len(l.jobs)
 				l.jobs = append(l.jobs, liveJob{Job: c.Job, ParentJob: c.ParentJob, User: c.User, UID: c.UID, Since: c.Since,
-					Ranks: c.Size, Exclusive: c.Exclusive, Idle: true, LauncherHost: c.LauncherHost, LauncherPID: c.LauncherPID, Command: c.Command, Class: c.Class, nodeIndex: make(map[string]int)})
+					Ranks: c.Size, Exclusive: c.Exclusive, LauncherHost: c.LauncherHost, LauncherPID: c.LauncherPID, Command: c.Command, Class: c.Class, nodeIndex: make(map[string]int)})
 			}
 			l.jobs[i].addClaim(c)
 		}
 	}
 	for i := range l.jobs {
 		l.jobs[i].sortNodes()
+		l.jobs[i].setReported()
 	}
 	slices.SortStableFunc(l.rankStates, func(a, b rankOnNode) int { return cmp.Compare(a.Rank, b.Rank) })
 	slices.SortStableFunc(l.jobs, func(a, b liveJob) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job)) })
@@ -167,9 +171,6 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 
 // addClaim adds a claim of the job. A claim of ranks that were already seen on the node is ignored.
 func (j *liveJob) addClaim(c job.Claim) {
-	j.Idle = j.Idle && c.Idle
-	j.Stopped = j.Stopped || c.Stopped
-	j.running = j.running || !c.Stopped && !c.Idle && c.IdleReason == "" && len(c.Ranks) > 0
 	if c.IdleReason == job.IdleRestarting {
 		j.IdleReason = job.IdleRestarting
 	}
@@ -190,6 +191,7 @@ func (j *liveJob) addClaim(c job.Claim) {
 	if slices.ContainsFunc(c.Ranks, func(s job.ClaimedRank) bool { return n.seenRanks[s.Rank] }) {
 		return // already added under another name of the node
 	}
+	j.reported = column.Combine(j.reported, c.Reported)
 	for _, rank := range c.Ranks {
 		if !n.Standby {
 			n.seenRanks[rank.Rank] = true
@@ -208,7 +210,32 @@ func (j *liveJob) sortNodes() {
 		j.Nodes[i].CPUs = idset.New(j.Nodes[i].CPUs...)
 	}
 	j.Missing = max(0, j.nodeCount-(len(j.Nodes)-len(j.standbyNodes())))
-	j.Stopped = j.Stopped && !j.running
+}
+
+// setReported sets the fields that come from reported values, after all claims were added.
+func (j *liveJob) setReported() {
+	state := column.State.Of(j.reported)
+	j.Idle, j.Stopped = state == column.Idle, state == column.Suspended
+	for _, c := range column.Shown() {
+		if value := c.Of(j.reported); value != column.None {
+			if j.Reported == nil {
+				j.Reported = make(map[string]int64)
+			}
+			j.Reported[c.Name] = value
+		}
+	}
+}
+
+// reportedCells returns the cells of column.Shown.
+func (j *liveJob) reportedCells() (cells []string) {
+	for _, c := range column.Shown() {
+		cell := ""
+		if value, known := j.Reported[c.Name]; known {
+			cell = c.Text(value)
+		}
+		cells = append(cells, cell)
+	}
+	return cells
 }
 
 // setExtent takes the extent of a job from its oldest claim, which is not that of spawned ranks. Claims of standby
@@ -241,17 +268,21 @@ func (l Ledger) FormatJobs() string {
 	if len(l.jobs) == 0 {
 		return "no jobs\n"
 	}
-	t := textTable{}
-	row := func(id, user, since, ranks string, extent []string, nodes, cpus, launcher, command string) {
-		t.addRow(slices.Concat([]string{id, user, since, ranks}, extent, []string{nodes, cpus, launcher, command})...)
+	var reportedColumns []string
+	for _, c := range column.Shown() {
+		reportedColumns = append(reportedColumns, c.Title)
 	}
-	row("JOB", "USER", "FOR", "RANKS", extentColumns, "NODES", "CPUS", launcherColumn, "COMMAND")
+	t := textTable{}
+	row := func(id, user, since, ranks string, extent []string, nodes, cpus string, reported []string, launcher, command string) {
+		t.addRow(slices.Concat([]string{id, user, since, ranks}, extent, []string{nodes, cpus}, reported, []string{launcher, command})...)
+	}
+	row("JOB", "USER", "FOR", "RANKS", extentColumns, "NODES", "CPUS", reportedColumns, launcherColumn, "COMMAND")
 	for i := range l.jobs {
 		j := &l.jobs[i]
 		row(string(j.Job), formatUser(j.User, j.UID), l.formatAge(j.Since), strconv.Itoa(j.Ranks), j.cells(), hostlist.Fold(j.nodeNames())+j.missingText(),
-			strconv.Itoa(j.countCPUs()), j.launcherText(), j.idleText()+j.Command)
+			strconv.Itoa(j.countCPUs()), j.reportedCells(), j.launcherText(), j.idleText()+j.Command)
 	}
-	t.dropEmptyColumns(append([]string{launcherColumn}, extentColumns...))
+	t.dropEmptyColumns(slices.Concat([]string{launcherColumn}, extentColumns, reportedColumns))
 	return t.String()
 }
 

@@ -2,13 +2,16 @@ package format
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"remshell/job"
+	"remshell/job/column"
 )
 
 // testPages returns the ledgers of three nodes, one of which was read under two names.
@@ -130,7 +133,10 @@ func TestJobsForPrograms(t *testing.T) {
 // Idle claims show their reason, and standby nodes are not counted as ranks (survive.md SV-2, SV-7).
 func TestResting(t *testing.T) {
 	claim := func(node string, rank int, why job.IdleReason) job.LedgerListing {
-		c := job.Claim{Job: "j", Node: node, Nodes: 2, Size: 2, Ranks: []job.ClaimedRank{{Rank: rank, CPUs: []int{rank}}}, Command: "x", IdleReason: why, Idle: why != ""}
+		c := job.Claim{Job: "j", Node: node, Nodes: 2, Size: 2, Ranks: []job.ClaimedRank{{Rank: rank, CPUs: []int{rank}}}, Command: "x", IdleReason: why, Reported: []int64{column.Running}}
+		if why != "" {
+			c.Reported = []int64{column.Idle}
+		}
 		return job.LedgerListing{Node: node, Claims: []job.Claim{c}}
 	}
 	for _, test := range []struct {
@@ -208,8 +214,8 @@ func TestStoppedJobsAreSuspended(t *testing.T) {
 		change(&c)
 		return job.LedgerListing{Node: node, Claims: []job.Claim{c}}
 	}
-	stopped, running := func(c *job.Claim) { c.Stopped = true }, func(*job.Claim) {}
-	spare := func(c *job.Claim) { c.IdleReason, c.Idle = job.IdleStandby, true }
+	stopped, running := func(c *job.Claim) { c.Reported = []int64{column.Suspended} }, func(c *job.Claim) { c.Reported = []int64{column.Running} }
+	spare := func(c *job.Claim) { c.IdleReason, c.Reported = job.IdleStandby, []int64{column.Idle} }
 	for _, test := range []struct {
 		name string
 		of   []func(*job.Claim)
@@ -252,5 +258,37 @@ func TestJobsHaveProcessIDs(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(l.FormatJSON(job.JobRef{Job: "j"})), &read); err != nil || read.Jobs[0].MpiexecPID != 4711 || read.Ranks[0].PID != 815 {
 		t.Errorf("%+v, %v", read, err)
+	}
+}
+
+// The values of a column are combined over a job's nodes. A node that was read under two names counts once, one without a
+// value does not count, and a hostile node makes neither a negative sum nor more than one cell.
+func TestReportedColumn(t *testing.T) {
+	defer func(all []*column.Column) { column.All = all }(column.All)
+	column.All = append(slices.Clone(column.All), &column.Column{Name: "pages", Title: "PAGES", Max: math.MaxInt64 - 1,
+		Combine: func(a, b int64) int64 { return a + b }, Text: func(v int64) string { return strconv.FormatInt(v, 10) + "\x1b\n" }})
+	node := func(read, name string, rank int, reported ...int64) job.LedgerListing {
+		return job.LedgerListing{Node: read, Claims: []job.Claim{{Job: "j", User: "ann", UID: 7, Node: name, Nodes: 2, Size: 2, LauncherHost: "front", Command: "x", Ranks: []job.ClaimedRank{{Rank: rank}}, Reported: reported}}}
+	}
+	for _, test := range []struct {
+		name       string
+		pages      []job.LedgerListing
+		cell, json string // empty: the column, or the value, is left out
+	}{
+		{"two nodes", []job.LedgerListing{node("n1", "n1", 0, column.Running, 3), node("n2", "n2", 1, column.Running, 4)}, "7\\x1b ", `"reported":{"pages":7}`},
+		{"one node under two names", []job.LedgerListing{node("n1", "n1", 0, column.Running, 3), node("alias", "n1", 0, column.Running, 3)}, "3\\x1b ", `"reported":{"pages":3}`},
+		{"one node does not know", []job.LedgerListing{node("n1", "n1", 0, column.Running, column.None), node("n2", "n2", 1, column.Running, 4)}, "4\\x1b ", `"reported":{"pages":4}`},
+		{"a value of 0", []job.LedgerListing{node("n1", "n1", 0, column.Running, 0)}, "0\\x1b ", `"reported":{"pages":0}`},
+		{"no node knows", []job.LedgerListing{node("n1", "n1", 0, column.Running, column.None), node("n2", "n2", 1)}, "", ""},
+		{"hostile nodes", []job.LedgerListing{node("n1", "n1", 0, column.Running, math.MaxInt64-1), node("n2", "n2", 1, column.Running, math.MaxInt64-1)}, "9223372036854775807\\x1b ", `"reported":{"pages":9223372036854775807}`},
+	} {
+		l := NewLedger(test.pages, time.Now())
+		table, text := l.FormatJobs(), l.FormatJSON(job.JobRef{})
+		if !strings.Contains(table, "  "+test.cell) || strings.Contains(table, "PAGES") != (test.cell != "") || strings.Count(table, "\n") != 2 {
+			t.Errorf("%s: want %q in\n%s", test.name, test.cell, table)
+		}
+		if !strings.Contains(text, test.json) || strings.Contains(text, "reported") != (test.json != "") {
+			t.Errorf("%s: want %s in %s", test.name, test.json, text)
+		}
 	}
 }

@@ -78,10 +78,10 @@ type Claim struct {
 	CPUsPerRank  int `json:"depth,omitempty"` // CPUs per rank, the most of all app contexts; 0: one
 	ExactPerNode int `json:"shape,omitempty"` // exact number of ranks per node, the most of all app contexts; 0: not requested
 
-	PID         int  `json:"pid,omitempty"`      // process ID of the helper; 0: unknown
-	LauncherPID int  `json:"launcher,omitempty"` // process ID of its mpiexec on LauncherHost; 0: unknown
-	Idle        bool `json:"-"`                  // no rank is running (TRUST-16)
-	Stopped     bool `json:"-"`                  // ranks exist, and all of them are stopped
+	PID         int `json:"pid,omitempty"`      // process ID of the helper; 0: unknown
+	LauncherPID int `json:"launcher,omitempty"` // process ID of its mpiexec on LauncherHost; 0: unknown
+
+	Reported []int64 `json:"-"` // values that the node's helper reports of the job, in the order of column.All; nil: not read
 
 	Movable bool `json:"movable,omitempty"` // the job accepts requests to move it (survive.md SV-17)
 

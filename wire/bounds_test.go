@@ -15,6 +15,7 @@ import (
 
 	"remshell/gpu"
 	"remshell/job"
+	"remshell/job/column"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
 )
@@ -130,6 +131,31 @@ func TestBounds(t *testing.T) {
 				t.Errorf("%.200v: %v; want %s", m, err, test.want)
 			}
 		}
+	}
+}
+
+// A value that a helper reports of a job is at most the Max of its column, and there are no values without a column.
+func TestReportedValuesAreBounded(t *testing.T) {
+	listed := func(reported ...int64) Message {
+		return &LedgerListed{Claims: []job.Claim{{Reported: reported}}}
+	}
+	for i, c := range column.All {
+		before := make([]int64, i)
+		for _, value := range []int64{column.None, 0, c.Max} {
+			m, err, _ := receive(Encode(listed(append(before, value)...)), anySide)
+			if err != nil || c.Of(m.(*LedgerListed).Claims[0].Reported) != value {
+				t.Errorf("%s %d: %v, %v", c.Name, value, m, err)
+			}
+		}
+		for _, value := range []int64{math.MinInt64, column.None - 1, c.Max + 1, math.MaxInt64} {
+			if _, err, _ := receive(Encode(listed(append(before, value)...)), anySide); !cannotBe(err, fmt.Sprintf("%s %d", c.Name, value)) {
+				t.Errorf("%s %d: %v", c.Name, value, err)
+			}
+		}
+	}
+	tooMany := make([]int64, len(column.All)+1)
+	if _, err, _ := receive(Encode(listed(tooMany...)), anySide); !cannotBe(err, fmt.Sprintf("%d columns", len(tooMany))) {
+		t.Errorf("a value without a column: %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"remshell/gpu"
 	"remshell/job"
+	"remshell/job/column"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
 )
@@ -233,11 +234,22 @@ func (c *Codec) claim(p *job.Claim) {
 	List(c, &p.Ranks, Length{"claimed ranks", maxClaimedRanks - c.claimedRanks}, (*Codec).claimedRank)
 	c.Num(&p.PID, pidRange)
 	c.Num(&p.LauncherPID, pidRange)
-	c.Bool(&p.Idle)
-	c.Bool(&p.Stopped)
+	c.reported(&p.Reported)
 	c.Bool(&p.Movable)
 	c.Word((*string)(&p.IdleReason), "reason")
 	c.Bool(&p.Shares)
+}
+
+// reported reads or writes the values of a claim's columns. There may be fewer than there are columns.
+func (c *Codec) reported(p *[]int64) {
+	next := column.All
+	List(c, p, Length{"columns", len(next)}, func(c *Codec, value *int64) {
+		var bounds Range
+		if len(next) > 0 {
+			bounds, next = Range{next[0].Name, column.None, next[0].Max}, next[1:]
+		}
+		c.Num64(value, bounds)
+	})
 }
 
 func (c *Codec) claimedRank(p *job.ClaimedRank) {

@@ -56,6 +56,9 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case *[]int: // CPUs are different
 		*p = r.Perm(1000)[:1+r.IntN(3)]
 		return
+	case *[]int64: // not more than there are columns
+		*p = []int64{1 + r.Int64N(2)}
+		return
 	case *gpu.GPU:
 		*p = gpu.GPU{Vendor: gpu.NVIDIA, Index: int(serial.Add(1)) % maxGPUs, Tiles: []int{1}, Address: "0000:c7:00.0", Driver: "x"}
 		return

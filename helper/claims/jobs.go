@@ -41,7 +41,8 @@ func (w *Worker) watchClaims(m *wire.WatchClaims) {
 func (w *Worker) listJobs(m *wire.ListLedger) {
 	answer := &wire.LedgerListed{UID: os.Geteuid()}
 	claims, err := w.listClaims(m.Ledger)
-	answer.Claims = probe.MarkIdle(claims)
+	probe.ReadColumns(w.root, claims)
+	answer.Claims = claims
 	if w.ledger != nil {
 		answer.Path = w.ledger.Path()
 		tickets, err2 := w.ledger.Tickets()

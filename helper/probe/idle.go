@@ -4,83 +4,127 @@ package probe
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/job"
+	"remshell/job/column"
 	"remshell/proc"
 )
 
-// minClaimAge is the age from which a claim without ranks counts as idle. Before that, its ranks may not
-// have started yet.
-const minClaimAge = 10 * time.Second
-
-// MarkIdle sets Idle of each claim that has no running rank (TRUST-16), and Stopped if all its ranks are stopped. A claim with an
-// idle reason is believed at once, since a false one has no advantage.
-func MarkIdle(claims []job.Claim) []job.Claim {
-	var l processScan
+// ReadColumns reads the values of column.All of each claim on this node. root is "/".
+func ReadColumns(root fs.FS, claims []job.Claim) {
+	l := processScan{root: root, claims: claims}
 	for i := range claims {
-		c := &claims[i]
-		if c.IdleReason == "" && len(c.Ranks) > 0 {
-			c.Idle, c.Stopped = l.isIdle(c.UID, c.PID, c.Since), l.ranksOf(c.UID, c.PID) == ranksStopped
-		} else {
-			c.Idle = c.IdleReason != ""
-		}
+		claims[i].Reported = column.ReadAll(l.source(claims[i]))
 	}
-	return claims
 }
 
 // IsIdle reports whether the process that a claim names has no ranks, or does not belong
 // to the claim's user. It is false if we cannot see the processes of other users.
-func IsIdle(uid, pid int, since time.Time) bool { return new(processScan).isIdle(uid, pid, since) }
+func IsIdle(uid, pid int, since time.Time) bool {
+	claim := job.Claim{UID: uid, PID: pid, Since: since, Ranks: make([]job.ClaimedRank, 1)}
+	return column.State.Read(new(processScan).source(claim)) == column.Idle
+}
 
 // A processScan is one scan of all processes, shared by all claims: another user may have made a thousand claims.
 type processScan struct {
 	tree   proc.Tree // nil: not read yet
 	names  map[int]string
-	states map[claimProcess]ranksState
+	states map[claimProcess]column.RanksState
+
+	root    fs.FS
+	claims  []job.Claim // all of the node
+	claimed map[int]int // the claims' processes: user ID by process ID, or -1 after takeProcesses; nil: not read yet
 }
 
 // A claimProcess is the process named in a user's claim.
 type claimProcess struct{ uid, pid int }
 
-// ranksState is the state of all ranks of a process together.
-type ranksState int
-
-const (
-	noRanks ranksState = iota // the process has none, or is not the user's
-	ranksRunning
-	ranksStopped // all of them are stopped
-)
-
-func (l *processScan) isIdle(uid, pid int, since time.Time) bool {
-	return time.Since(since) >= minClaimAge && seesAllProcesses() && l.ranksOf(uid, pid) == noRanks
+// exists reports whether there is such a process of the user.
+func (of claimProcess) exists() bool {
+	var st unix.Stat_t
+	return of.pid > 0 && unix.Stat(fmt.Sprintf("/proc/%d", of.pid), &st) == nil && int(st.Uid) == of.uid
 }
 
-func (l *processScan) ranksOf(uid, pid int) ranksState {
-	if l.tree == nil {
-		l.tree, l.names, l.states = proc.ReadTree(), make(map[int]string), make(map[claimProcess]ranksState)
+// source returns what columns can read of a claim.
+func (l *processScan) source(c job.Claim) column.Source {
+	of := claimProcess{c.UID, c.PID}
+	s := column.Source{Claim: c, Age: time.Since(c.Since), Hidden: !seesAllProcesses(), Root: l.root,
+		Processes: sync.OnceValue(func() []int { return l.takeProcesses(of) })}
+	if c.IdleReason == "" && len(c.Ranks) > 0 {
+		s.Ranks = l.ranksOf(of)
 	}
-	of := claimProcess{uid, pid}
+	return s
+}
+
+// readTree reads all processes, once.
+func (l *processScan) readTree() {
+	if l.tree == nil {
+		l.tree, l.names, l.states = proc.ReadTree(), make(map[int]string), make(map[claimProcess]column.RanksState)
+	}
+}
+
+func (l *processScan) ranksOf(of claimProcess) column.RanksState {
+	l.readTree()
 	seen, known := l.states[of]
 	if !known {
-		var st unix.Stat_t
-		if pid > 0 && unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == uid {
-			seen = l.descendantsState(pid)
+		if of.exists() {
+			seen = l.descendantsState(of.pid)
 		}
 		l.states[of] = seen
 	}
 	return seen
 }
 
+// takeProcesses returns the processes of the ranks below a claim's process, and what is below them. Those below the
+// process of another claim are left to that claim, and a process that several claims name gives its ranks to the first. So
+// the claims of all users together never need more time than there are processes.
+func (l *processScan) takeProcesses(of claimProcess) (pids []int) {
+	l.readTree()
+	if l.claimed == nil {
+		l.claimed = make(map[int]int)
+		for _, c := range l.claims {
+			if p := (claimProcess{c.UID, c.PID}); p.exists() {
+				l.claimed[p.pid] = p.uid
+			}
+		}
+	}
+	if owner, known := l.claimed[of.pid]; !known || owner != of.uid {
+		return nil
+	}
+	l.claimed[of.pid] = -1
+	ours, unsure := l.commandName(of.pid), []int(nil)
+	for below := slices.Clone(l.tree[of.pid]); len(below) > 0; below = below[1:] {
+		p := below[0]
+		if _, other := l.claimed[p.PID]; other {
+			continue
+		}
+		below = append(below, l.tree[p.PID]...)
+		switch name := l.commandName(p.PID); {
+		case p.State == 'Z' || name == ours:
+		case name == "exe":
+			unsure = append(unsure, p.PID)
+		default:
+			pids = append(pids, p.PID)
+		}
+	}
+	if pids == nil {
+		return unsure
+	}
+	return pids
+}
+
 // descendantsState returns the state of the ranks below pid. A reaper or guard, which runs the same program as pid, is no rank. A guard that
 // mpiexec started from /proc/self/exe has the name "exe". If there is no other rank, such a process may be a rank of that name.
-func (l *processScan) descendantsState(pid int) ranksState {
-	seen, ours, unsure := noRanks, l.commandName(pid), false
+func (l *processScan) descendantsState(pid int) column.RanksState {
+	seen, ours, unsure := column.NoRanks, l.commandName(pid), false
 	for below := slices.Clone(l.tree[pid]); len(below) > 0; below = below[1:] {
 		switch p := below[0]; {
 		case p.State == 'Z' || l.commandName(p.PID) == ours:
@@ -88,13 +132,13 @@ func (l *processScan) descendantsState(pid int) ranksState {
 		case l.commandName(p.PID) == "exe":
 			unsure = true
 		case p.State != 'T':
-			return ranksRunning
+			return column.RanksRunning
 		default:
-			seen = ranksStopped
+			seen = column.RanksStopped
 		}
 	}
-	if unsure && seen == noRanks {
-		return ranksRunning
+	if unsure && seen == column.NoRanks {
+		return column.RanksRunning
 	}
 	return seen
 }

@@ -8,12 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"remshell/job"
+	"remshell/job/column"
 	"remshell/proc"
 )
 
@@ -40,13 +42,13 @@ func TestIdleOfManyClaims(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	MarkIdle(claims)
+	ReadColumns(nil, claims)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("%d claims took %v", len(claims), took)
 	}
 	for i, c := range claims {
-		if c.Idle != (i > 0) { // this process has children
-			t.Errorf("claim %d of process %d: idle %v", i, c.PID, c.Idle)
+		if state := column.State.Of(c.Reported); (state == column.Idle) != (i > 0) { // this process has children
+			t.Errorf("claim %d of process %d: state %d", i, c.PID, state)
 		}
 	}
 }
@@ -92,9 +94,10 @@ func TestStoppedRanks(t *testing.T) {
 	}
 	expect := func(what string, uid int, want bool) {
 		t.Helper()
-		claims := MarkIdle([]job.Claim{{UID: uid, PID: shell.Process.Pid, Since: time.Now(), Ranks: make([]job.ClaimedRank, 2)}})
-		if claims[0].Stopped != want || claims[0].Idle {
-			t.Errorf("%s: %+v", what, claims[0])
+		claims := []job.Claim{{UID: uid, PID: shell.Process.Pid, Since: time.Now(), Ranks: make([]job.ClaimedRank, 2)}}
+		ReadColumns(nil, claims)
+		if state := column.State.Of(claims[0].Reported); (state == column.Suspended) != want || state == column.Idle {
+			t.Errorf("%s: state %d", what, state)
 		}
 	}
 	expect("both run", os.Getuid(), false)
@@ -105,4 +108,62 @@ func TestStoppedRanks(t *testing.T) {
 	expect("a claim of somebody else", os.Getuid()+1, false)
 	signal(ranks[0], syscall.SIGCONT, "SR")
 	expect("one goes on", os.Getuid(), false)
+}
+
+// Each process is in one claim only, whatever processes of his a user names in his claims: a chain of claims, each of them
+// below the one before, needs no more time than its processes.
+func TestProcessesOfClaims(t *testing.T) {
+	depth := 200
+	script := "[ $1 = 0 ] && { echo; exec sleep 1000; }; /bin/sh -c \"$0\" \"$0\" $(($1 - 1)); :" // each shell below the one before
+	shell := exec.Command("/bin/sh", "-c", script, script, fmt.Sprint(depth))
+	out, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer shell.Wait()
+	defer syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var chain []int
+	for tree, below := proc.ReadTree(), []proc.Info{{PID: shell.Process.Pid}}; len(below) > 0; below = tree[below[0].PID] {
+		chain = append(chain, below[0].PID)
+	}
+	if len(chain) < depth {
+		t.Fatalf("%d processes", len(chain))
+	}
+	uid := os.Getuid()
+	claims := []job.Claim{{UID: uid, PID: os.Getpid()}, {UID: uid + 1, PID: chain[1]}}
+	for _, pid := range chain[:depth] {
+		claims = append(claims, job.Claim{UID: uid, PID: pid}, job.Claim{UID: uid, PID: pid})
+	}
+	l := processScan{claims: claims}
+	for i, c := range claims {
+		source := l.source(c)
+		pids := source.Processes()
+		if again := source.Processes(); !slices.Equal(pids, again) {
+			t.Errorf("claim %d: one column reads %v, the next %v", i, pids, again)
+		}
+		if i == 0 {
+			if slices.Contains(pids, chain[0]) || slices.Contains(pids, chain[1]) {
+				t.Errorf("the claim around all others has their processes: %v", pids)
+			}
+			continue
+		}
+		if last := i == len(claims)-2; (len(pids) > 0) != last {
+			t.Errorf("claim %d of process %d: %v", i, c.PID, pids)
+		}
+	}
+	chainOnly := processScan{claims: claims[2:3]}
+	if pids := chainOnly.source(claims[2]).Processes(); !slices.Contains(pids, chain[len(chain)-1]) {
+		t.Errorf("a process far below the ranks is missing: %v of %v", pids, chain)
+	}
+	stranger := job.Claim{UID: uid + 1, PID: chain[0]}
+	if pids := (&processScan{claims: []job.Claim{stranger}}).source(stranger).Processes(); pids != nil {
+		t.Errorf("a claim has the processes of another user: %v", pids)
+	}
 }

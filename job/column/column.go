@@ -1,0 +1,107 @@
+/*
+Package column has the values of running jobs that helpers read on their nodes for --ps. Each value is a row of All:
+
+	helper:   Read ---------> job.Claim.Reported
+	wire:                     at most Max
+	mpiexec:  Combine ------> one value for all nodes
+	format:   Title, Text --> the table of --ps;  Name --> its JSON
+
+To add a value, write a file like state.go with its row, add the row to All, and describe it in doc/manual.md. Everything
+else, and the tests of the bounds, are made from the row.
+
+A value is a number. So a hostile helper can send no text here, and no number beyond Max.
+*/
+package column
+
+import (
+	"io/fs"
+	"math"
+	"slices"
+	"time"
+
+	"remshell/job"
+)
+
+// A Column is a value that the helper of each node of a job reports.
+type Column struct {
+	Name    string                 // name in error messages, and of its value in "reported" of the JSON
+	Title   string                 // heading in the table; empty: neither the table nor "reported" shows the value
+	Max     int64                  // largest value of one node; the smallest is 0
+	Read    func(Source) int64     // reads the value of a claim on its node; it may return None
+	Combine func(a, b int64) int64 // the value of two nodes together. A negative result counts as an overflow
+	Text    func(int64) string     // the cell of the table; nil if Title is empty
+}
+
+// None is the value of a job on a node that has none, or whose helper cannot know it. Combine is not called for it.
+const None = -1
+
+// All has the columns in the order of the values in job.Claim.Reported, and of the table.
+var All = []*Column{&State}
+
+// A Source is a claim on its node, and what Read may read of it there.
+type Source struct {
+	Claim  job.Claim
+	Age    time.Duration // of the claim
+	Ranks  RanksState
+	Hidden bool // this helper cannot see processes of other users (mount option hidepid of /proc)
+
+	// Processes returns the process IDs of the claim's ranks and of all processes below them, without those of helpers. It
+	// returns nil if there are none, or if this helper cannot see them. No other claim has any of these processes, so the
+	// values of a job's claims can be summed.
+	Processes func() []int
+	Root      fs.FS // the root of the node's file system, for proc/PID/...
+}
+
+// A RanksState is the state of all ranks of a claim together.
+type RanksState int
+
+// The states of ranks.
+const (
+	NoRanks      RanksState = iota // the claim's process has none, or is not its user's
+	RanksRunning                   // at least one runs
+	RanksStopped
+)
+
+// ReadAll reads the values of a claim on its node.
+func ReadAll(s Source) (reported []int64) {
+	for _, c := range All {
+		reported = append(reported, min(max(c.Read(s), None), c.Max))
+	}
+	return reported
+}
+
+// Of returns the column's value in reported, a job.Claim.Reported. It is None if the helper reported too few values.
+func (c *Column) Of(reported []int64) int64 {
+	if i := slices.Index(All, c); i >= 0 && i < len(reported) {
+		return reported[i]
+	}
+	return None
+}
+
+// Combine returns the values of two claims, or of two nodes, together.
+func Combine(a, b []int64) (both []int64) {
+	for _, c := range All {
+		both = append(both, c.combine(c.Of(a), c.Of(b)))
+	}
+	return both
+}
+
+func (c *Column) combine(a, b int64) int64 {
+	if a == None || b == None {
+		return max(a, b)
+	}
+	if sum := c.Combine(a, b); sum >= 0 {
+		return sum
+	}
+	return math.MaxInt64
+}
+
+// Shown returns the columns that the table and the JSON show.
+func Shown() (shown []*Column) {
+	for _, c := range All {
+		if c.Title != "" {
+			shown = append(shown, c)
+		}
+	}
+	return shown
+}
