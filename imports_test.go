@@ -14,7 +14,7 @@ import (
 )
 
 // purePackages only turn values into values. They may not import packages that do input or output.
-var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "job/column", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "launch/checkpoint", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "job/column", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "launch/usage", "launch/checkpoint", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var impureImports = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -86,10 +86,11 @@ var allowedImports = map[string][]string{
 	"launch/control":       {"job", "text"},
 	"launch/hold":          {"job"},
 	"launch/restart":       {"batch", "gpu", "hostlist", "job", "pin", "plan"},
+	"launch/usage":         {"job", "limits"},
 	"launch/stdio":         {"usererr", "idset", "job", "launch/stdio/pattern", "pipe", "userfile", "wire"},
 	"launch/stdio/pattern": {},
 	"launch/supervise":     {"batch", "hostlist", "idset", "job", "limits", "mpifault", "format", "text"},
-	"launch":               {"batch", "usererr", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/control", "launch/hold", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "format", "text", "trace", "wire"},
+	"launch":               {"batch", "usererr", "gpu", "hostlist", "idset", "job", "launch/checkpoint", "launch/control", "launch/hold", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/usage", "limits", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "format", "text", "trace", "wire"},
 	"cli/option":           {"batch", "usererr", "gpu", "hostlist", "job", "launch/stdio/pattern", "limits", "pin", "format", "text"},
 	"cli/request":          {"batch", "cli/option", "config", "usererr", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limits", "pin", "plan", "plan/nodeset", "psi", "sort", "text", "simulate"},
 	"cli/record":           {"hostlist", "job", "limits"},

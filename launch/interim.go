@@ -40,7 +40,7 @@ func (p *interimReporter) reportIfDue(f *Job) {
 // interimResult returns the result so far of a job that runs. For ranks that have not ended, times
 // count until now.
 func (j *Job) interimResult() job.Result {
-	tally := j.State.Usage.CompleteSeconds()
+	tally := j.usageTotals.CompleteSeconds()
 	r := j.rankResults(&tally)
 	ran := time.Since(j.usage.ranksStarted)
 	for i, h := range r.NodeTotals {

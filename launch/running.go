@@ -18,6 +18,7 @@ import (
 	"remshell/launch/restart"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
+	"remshell/launch/usage"
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/transcript"
 	"remshell/usererr"
@@ -50,6 +51,7 @@ type Job struct {
 	transcript  *transcript.Recorder // nil: no transcript is kept
 
 	usage        *runRecord
+	usageTotals  usage.Totals                 // of samples
 	statesQuery  *statesQuery                 // in progress; nil: none
 	seenRequests map[string]bool              // IDs of control requests that were received
 	pause        atomic.Pointer[attemptPause] // nil: the attempt has begun, or is the first

@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
-	"remshell/launch/supervise"
+	"remshell/launch/usage"
 	"remshell/wire"
 )
 
@@ -58,7 +58,7 @@ func TestUsageIsSummedByNode(t *testing.T) {
 	}
 	a.orphans[0] = []job.OrphanUsage{{Rank: 1, Usage: use(5, 64)}, {Rank: -1, Usage: use(100, 3)}}
 	var r job.Result
-	var tally supervise.UsageTotals
+	var tally usage.Totals
 	r.Exits, r.NodeTotals = a.totals(twoNodes, []*job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
 	if exits := r.Exits; exits[1].Usage.User != 7*time.Second || exits[1].Usage.MaxRSS != 64<<20 {
 		t.Errorf("rank 1: %+v", exits[1].Usage)
@@ -126,7 +126,7 @@ func TestStartsAreInOrder(t *testing.T) {
 // The usage of a lost node is that of its samples.
 func TestUsageOfALostNode(t *testing.T) {
 	a := newRunRecord()
-	var tally supervise.UsageTotals
+	var tally usage.Totals
 	tally.AddSample(1, job.UsageSample{CPU: 9 * time.Second, Mem: 3}, time.Unix(1e9, 0))
 	a.addSamples([]job.RankUsageSample{{Rank: 3, UsageSample: job.UsageSample{CPU: 8 * time.Second}}})
 	var r job.Result

@@ -17,6 +17,8 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
+	"remshell/launch/usage"
+	"remshell/limits"
 	"remshell/trace"
 	"remshell/usererr"
 	"remshell/wire"
@@ -27,7 +29,7 @@ import (
 func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
 	req := j.Request
 	state := supervise.NewState(j.Plan, supervise.Policy{
-		Grace: req.TimeLimits.Grace, StackTime: wire.StackDumpTime, Timeout: req.TimeLimits.Run, ResourceLimits: req.ResourceLimits, LimitOrigins: req.LimitOrigins, EndPolicy: req.EndPolicy, StartBy: startBy, Since: j.jobStart, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchSystem(req.RM),
+		Grace: req.TimeLimits.Grace, StackTime: wire.StackDumpTime, Timeout: req.TimeLimits.Run, WallTime: supervise.TimeLimit{Max: req.ResourceLimits.Time(limits.WallTime), From: req.LimitOrigins[limits.WallTime]}, EndPolicy: req.EndPolicy, StartBy: startBy, Since: j.jobStart, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchSystem(req.RM),
 		Warn: warningOnNodes(req.TimeLimits.Warn), Margin: req.TimeLimits.Margin,
 	}, time.Now())
 	j.State = &state
@@ -149,7 +151,7 @@ func (j *Job) reportDetails(state *supervise.State, req job.Request, result job.
 
 // result returns the result of the job.
 func (j *Job) result(state *supervise.State) job.Result {
-	r := j.rankResults(&state.Usage)
+	r := j.rankResults(&j.usageTotals)
 	r.Code, r.Reason = state.ExitCode(), state.Cause.Reason()
 	if state.Cause != nil {
 		r.Cause = state.Cause.Text
@@ -158,7 +160,7 @@ func (j *Job) result(state *supervise.State) job.Result {
 }
 
 // rankResults returns the part of the result that is about ranks and nodes.
-func (j *Job) rankResults(tally *supervise.UsageTotals) job.Result {
+func (j *Job) rankResults(tally *usage.Totals) job.Result {
 	where := j.rankNodes()
 	r := job.Result{Starts: j.usage.allStarts(where), Connections: j.connections}
 	r.Exits, r.NodeTotals = j.usage.totals(where, j.State.Exits)
@@ -251,6 +253,7 @@ func (j *Job) translate(event any) []supervise.Event {
 		n.Lost, j.lastNodeLost = e.Err, time.Now()
 		j.addNodeStates(n.Key, nil)
 		j.endHostSteps(n)
+		j.usageTotals.NodeDone(n.Key)
 		lost := supervise.NodeLost{Node: n.Key, Why: usererr.Reason(e.Err)}
 		if node.IsViolation(e.Err) {
 			return []supervise.Event{supervise.NodeViolated{NodeLost: lost}}
@@ -295,10 +298,13 @@ func (j *Job) translateMessage(n *Node, m wire.Message) []supervise.Event {
 	case *wire.Started:
 		return j.rankStarted(n, m)
 	case *wire.SampledUsage:
-		j.usage.addSamples(m.Ranks)
-		return []supervise.Event{supervise.SampledUsage{Node: n.Key, UsageSample: m.Host, Ranks: m.Ranks}}
+		return j.addSample(n, m, time.Now())
 	case *wire.LimitExceeded:
-		return []supervise.Event{supervise.LimitExceeded{Node: n.Key, Rank: m.Rank, Resource: m.Limit.Resource, Used: m.Used, Allowed: m.Limit.Max}}
+		rank := ""
+		if m.Rank >= 0 {
+			rank = j.State.RankNumber(m.Rank)
+		}
+		return []supervise.Event{supervise.LimitExceeded{Excess: usage.OwnLimitExceeded(n.Name(), rank, m.Limit.Resource, m.Used, m.Limit.Max)}}
 	case *wire.Exited:
 		j.Streams.RankEnded(m.Exit.Rank)
 		j.Env.observer().Exited(n.Name(), m.Exit)
@@ -323,6 +329,7 @@ func (j *Job) translateMessage(n *Node, m wire.Message) []supervise.Event {
 		if !n.ended.IsZero() {
 			j.Env.Trace.Add(trace.Row{Host: n.Name()}, trace.End, n.ended)
 		}
+		j.usageTotals.NodeDone(n.Key)
 		return []supervise.Event{supervise.NodeDrained{Node: n.Key}}
 	case *wire.RankStates:
 		j.addNodeStates(n.Key, m.Ranks)

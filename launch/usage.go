@@ -5,7 +5,21 @@ import (
 
 	"remshell/job"
 	"remshell/launch/supervise"
+	"remshell/launch/usage"
+	"remshell/wire"
 )
+
+// addSample adds a node's sample of what its processes use. It returns the event that a limit is
+// exceeded, if one is.
+func (j *Job) addSample(n *Node, m *wire.SampledUsage, now time.Time) []supervise.Event {
+	j.usage.addSamples(m.Ranks)
+	j.usageTotals.AddSample(n.Key, m.Host, now)
+	most := usage.Limits{Max: j.Request.ResourceLimits, Origins: j.Request.LimitOrigins}
+	if excess, exceeded := most.Exceeded(&j.usageTotals, usage.NodeSample{Node: n.Name(), UsageSample: m.Host, Ranks: m.Ranks, RankNumber: j.State.RankNumber}); exceeded {
+		return []supervise.Event{supervise.LimitExceeded{Excess: excess}}
+	}
+	return nil
+}
 
 // addSamples keeps the maximum of each sampled value of ranks.
 func (a *runRecord) addSamples(ranks []job.RankUsageSample) {
@@ -19,7 +33,7 @@ func (a *runRecord) addSamples(ranks []job.RankUsageSample) {
 // jobUsage combines exact usage, reported at the ends of processes, and samples taken while they
 // ran (RM-51). CPU time is that of wait4(2), except on a host that was lost. Memory is the sampled
 // maximum, and at least the largest process.
-func (a *runRecord) jobUsage(p rankNodes, r job.Result, tally *supervise.UsageTotals) job.JobUsage {
+func (a *runRecord) jobUsage(p rankNodes, r job.Result, tally *usage.Totals) job.JobUsage {
 	all := job.JobUsage{Ranks: make([]job.UsageTotal, len(p.nodeOfRank)), Nodes: make([]job.UsageTotal, len(p.nodes))}
 	for rank := range all.Ranks {
 		seen, sampled := a.maxSamples[rank]
@@ -48,7 +62,7 @@ func (a *runRecord) jobUsage(p rankNodes, r job.Result, tally *supervise.UsageTo
 
 // nodeUsage returns the usage of a node. If the node was lost, not all ends of ranks are known, and
 // samples may be higher.
-func nodeUsage(tally *supervise.UsageTotals, i int, total job.NodeTotal) job.UsageTotal {
+func nodeUsage(tally *usage.Totals, i int, total job.NodeTotal) job.UsageTotal {
 	var u job.UsageTotal
 	u.UsageSample, u.Sampled = tally.NodeMaximum(i)
 	seen := u.UsageSample
@@ -63,7 +77,7 @@ func nodeUsage(tally *supervise.UsageTotals, i int, total job.NodeTotal) job.Usa
 }
 
 // sumJob sets the usage of the whole job.
-func (a *runRecord) sumJob(all *job.JobUsage, r job.Result, tally *supervise.UsageTotals) {
+func (a *runRecord) sumJob(all *job.JobUsage, r job.Result, tally *usage.Totals) {
 	most, _ := tally.JobMaximum()
 	all.Job.UsageSample = job.UsageSample{Mem: most.Mem, VMem: most.VMem}
 	var sum job.UsageSample

@@ -29,7 +29,7 @@ var examples = []struct {
 	{NodeViolation, Policy{}, []any{NodeViolated{NodeLost{1, "Exited of a rank of another node"}}}},
 	{StartTimeout, Policy{StartBy: time.Unix(1_000_060, 0)}, []any{RankStarted{0}, RankStarted{1}, after(time.Minute), Tick{}}},
 	{RunTimeout, Policy{Timeout: time.Minute}, []any{after(time.Minute), Tick{}}},
-	{OverLimit, Policy{ResourceLimits: limits.Map{limits.VMem: 31457280}}, []any{SampledUsage{Node: 1, UsageSample: job.UsageSample{VMem: 47570944}}}},
+	{OverLimit, Policy{}, []any{LimitExceeded{limits.Excess{Name: limits.VMem, Used: 47570944, Allowed: 31457280}}}},
 	{StdinFailed, Policy{}, []any{badInput}},
 	{OutputFailed, Policy{}, []any{diskFull}},
 	{StdoutGone, Policy{}, []any{nobodyReads}},

@@ -47,19 +47,9 @@ type (
 	NodeProcessesGone struct{ Node int }
 	// NodeDrained is a node on which nothing of the job is left.
 	NodeDrained struct{ Node int }
-	// SampledUsage is the current usage of a node's processes.
-	SampledUsage struct {
-		Node int
-		job.UsageSample
-		Ranks []job.RankUsageSample
-	}
-	// LimitExceeded is a node on which a limit of its own administrator was exceeded, by a rank or
-	// (Rank -1) by all. The node itself ends its ranks.
-	LimitExceeded struct {
-		Node, Rank    int
-		Resource      limits.Resource
-		Used, Allowed int64
-	}
+	// LimitExceeded is a limit of the job, or of a node's own administrator, that was exceeded. In the
+	// second case the node itself ends its ranks.
+	LimitExceeded struct{ limits.Excess }
 	// CheckpointRequested says that ranks were asked to write a checkpoint. For Grace they may exit
 	// with ExitCheckpointed.
 	CheckpointRequested struct{ Grace time.Duration }

@@ -11,8 +11,7 @@ import (
 
 // wallLimitFirst reports whether the wall time limit is shorter than -timeout.
 func (r Policy) wallLimitFirst() bool {
-	wall := r.ResourceLimits.Time(limits.WallTime)
-	return wall > 0 && (r.Timeout == 0 || wall < r.Timeout)
+	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
 // timeLeft returns how long the job may run to end before its batch system ends it, by the margin
@@ -61,18 +60,6 @@ func (s *State) warnRanks(now time.Time) []Action {
 	return []Action{SignalAllRanks{number}, ReportLine{line}}
 }
 
-// checkLimits ends the job if the job, the node that reported, or one of its ranks exceeds a limit
-// (RM-56).
-func (s *State) checkLimits(e SampledUsage, now time.Time) []Action {
-	if len(s.policy.ResourceLimits) == 0 {
-		return nil
-	}
-	if excess, exceeded := s.findExcess(e); exceeded {
-		return s.limitExceeded(excess, now)
-	}
-	return nil
-}
-
 // limitExceeded ends a job that exceeded a limit.
 func (s *State) limitExceeded(excess limits.Excess, now time.Time) []Action {
 	if s.Phase > Interrupted {
@@ -85,43 +72,4 @@ func (s *State) limitExceeded(excess limits.Excess, now time.Time) []Action {
 func (s *State) reportExcess(excess limits.Excess, now time.Time) []Action {
 	s.setCause(s.causeOf(Failure{Kind: OverLimit, Text: excess.String()}), now)
 	return []Action{BatchLine{"=>> mpiexec: job killed: " + excess.BatchLine()}}
-}
-
-// nodeExcess describes how a node's own limit was exceeded.
-func (s *State) nodeExcess(e LimitExceeded) limits.Excess {
-	name := s.nodes[e.Node].name
-	where := " on host " + name
-	switch {
-	case e.Rank >= 0:
-		where = " by rank " + s.RankNumber(e.Rank) + where
-	case e.Resource == limits.RankMem:
-		where = " by processes of no rank" + where
-	}
-	return limits.Excess{Name: e.Resource, Used: e.Used, Allowed: e.Allowed, Where: where, From: "limits.toml of " + name}
-}
-
-// findExcess returns a limit that is exceeded, if there is one.
-func (s *State) findExcess(e SampledUsage) (found limits.Excess, exceeded bool) {
-	all, host := s.Usage.maximum, " on host "+s.nodes[e.Node].name
-	for _, check := range []struct {
-		what  limits.Resource
-		used  int64
-		where string
-	}{
-		{limits.CPUTime, int64(all.CPU), ""}, {limits.Mem, all.Mem, ""}, {limits.VMem, all.VMem, ""},
-		{limits.HostMem, e.Mem, host}, {limits.HostVMem, e.VMem, host},
-	} {
-		most, limited := s.policy.ResourceLimits[check.what]
-		if limited && check.used > most {
-			return limits.Excess{Name: check.what, Used: check.used, Allowed: most, Where: check.where, From: s.policy.LimitOrigins[check.what]}, true
-		}
-	}
-	most, limited := s.policy.ResourceLimits[limits.RankMem]
-	for _, r := range e.Ranks {
-		if limited && r.Mem > most {
-			return limits.Excess{Name: limits.RankMem, Used: r.Mem, Allowed: most, Where: fmt.Sprintf(" by rank %s%s", s.RankNumber(r.Rank), host),
-				From: s.policy.LimitOrigins[limits.RankMem]}, true
-		}
-	}
-	return limits.Excess{}, false
 }

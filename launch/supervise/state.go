@@ -2,12 +2,10 @@ package supervise
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"remshell/job"
-	"remshell/limits"
 )
 
 // A Phase is how far a job has come.
@@ -30,7 +28,6 @@ type State struct {
 	NodesLeft int         // nodes that are not drained
 	Cause     *Cause      // nil: no failure so far
 	Exits     []*job.Exit // as reported; must not be modified
-	Usage     UsageTotals // of samples
 
 	NoRestartReason string       // why a job is not restarted although it has a restart policy; empty: nothing is reported
 	NextAttempt     *NextAttempt // the attempt that follows, once decided; nil: none
@@ -95,18 +92,23 @@ func (d *deadlines) all() []*time.Time {
 
 // A Policy has the user's options that supervision follows.
 type Policy struct {
-	Grace          time.Duration  // --kill-grace
-	StackTime      time.Duration  // how long a node may take to read its ranks' stacks
-	Timeout        time.Duration  // -timeout; 0: none
-	ResourceLimits limits.Map     // --limit; walltime applies beside Timeout
-	LimitOrigins   limits.Origins // where each limit was set
-	StartBy        time.Time      // --start-timeout; zero: none
-	Warn           job.EndWarning // --warn
-	Margin         time.Duration  // --batch-option margin=; 0: none
-	Since          time.Time      // when the first attempt began, from which Timeout counts; zero: now
-	EndPolicy      job.EndPolicy
-	SignalPolicy   job.SignalPolicy
-	BatchJob       BatchJob // zero: there is none
+	Grace        time.Duration  // --kill-grace
+	StackTime    time.Duration  // how long a node may take to read its ranks' stacks
+	Timeout      time.Duration  // -timeout; 0: none
+	WallTime     TimeLimit      // --limit walltime; applies beside Timeout
+	StartBy      time.Time      // --start-timeout; zero: none
+	Warn         job.EndWarning // --warn
+	Margin       time.Duration  // --batch-option margin=; 0: none
+	Since        time.Time      // when the first attempt began, from which Timeout counts; zero: now
+	EndPolicy    job.EndPolicy
+	SignalPolicy job.SignalPolicy
+	BatchJob     BatchJob // zero: there is none
+}
+
+// A TimeLimit is a limit of a job's time, and where it was set. The zero value is no limit.
+type TimeLimit struct {
+	Max  time.Duration
+	From string
 }
 
 // A BatchJob is the batch job in which mpiexec runs.
@@ -145,21 +147,17 @@ func NewState(p job.Plan, policy Policy, now time.Time) State {
 		since = now
 	}
 	if left := s.timeLeft(now); left > 0 {
-		limited, origins := make(limits.Map), make(limits.Origins)
-		maps.Copy(limited, policy.ResourceLimits)
-		maps.Copy(origins, policy.LimitOrigins)
-		limits.Tighten(limited, origins, limits.Map{limits.WallTime: int64(left + now.Sub(since))}, "--batch-option margin=")
-		s.policy.ResourceLimits, s.policy.LimitOrigins = limited, origins
-		policy = s.policy
+		if most := left + now.Sub(since); policy.WallTime.Max == 0 || most < policy.WallTime.Max {
+			s.policy.WallTime = TimeLimit{most, "--batch-option margin="}
+		}
 	}
-	if policy.Timeout > 0 {
+	switch {
+	case s.policy.wallLimitFirst():
+		s.deadlines.run = since.Add(s.policy.WallTime.Max + 1) // the limit itself is still allowed
+	case policy.Timeout > 0:
 		s.deadlines.run = since.Add(policy.Timeout)
 	}
-	if wall := policy.ResourceLimits.Time(limits.WallTime); policy.wallLimitFirst() {
-		s.deadlines.run = since.Add(wall + 1) // the limit itself is still allowed
-	}
 	s.deadlines.warn = s.warnAt()
-	s.Usage.staleAfter = 3 * int64(job.SampleInterval(false).Seconds())
 	return s
 }
 
@@ -275,7 +273,6 @@ func (s *State) markRankOver(rank int) bool {
 // whose end was not known.
 func (s *State) markNodeOver(node int) (ranks []int) {
 	n := &s.nodes[node]
-	s.Usage.NodeDone(node)
 	if !n.finished {
 		n.finished = true
 		s.NodesLeft--

@@ -85,11 +85,8 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	case NodeDrained:
 		s.markNodeOver(e.Node) // ranks that did not start because the job ended first
 		return s.checkFinished(now)
-	case SampledUsage:
-		s.Usage.AddSample(e.Node, e.UsageSample, now)
-		return s.checkLimits(e, now)
 	case LimitExceeded:
-		return s.limitExceeded(s.nodeExcess(e), now)
+		return s.limitExceeded(e.Excess, now)
 	case Failure:
 		return s.handleFailure(e, now)
 	case CheckpointRequested:
@@ -381,7 +378,7 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	s.deadlines.run = time.Time{}
 	var actions []Action
 	if s.policy.wallLimitFirst() {
-		actions = s.reportExcess(limits.Excess{Name: limits.WallTime, Used: int64(now.Sub(s.began)), Allowed: s.policy.ResourceLimits[limits.WallTime], From: s.policy.LimitOrigins[limits.WallTime]}, now)
+		actions = s.reportExcess(limits.Excess{Name: limits.WallTime, Used: int64(now.Sub(s.began)), Allowed: int64(s.policy.WallTime.Max), From: s.policy.WallTime.From}, now)
 	} else {
 		c := s.causeOf(Failure{Kind: RunTimeout})
 		if s.Cause != nil && s.Phase == Running {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/limits"
 )
 
 // twoNodes is a plan of four ranks: 0 and 1 on a, 2 and 3 on b.
@@ -167,7 +166,7 @@ var steps = []struct {
 	{"timeout", Policy{Timeout: time.Minute}, sequence(after(time.Minute), Tick{}, dies(0, 15)), "states end(10s)", 124, "longer than -timeout 1m0s"},
 	{"a warning before a timeout", Policy{Timeout: time.Minute, Warn: warning}, sequence(begun, after(49*time.Second), Tick{}, after(time.Second), Tick{}, Tick{}, after(10*time.Second), Tick{}),
 		"SIGUSR1 report states end(10s)", 124, "longer than -timeout 1m0s"},
-	{"a warning before a walltime", Policy{ResourceLimits: limits.Map{limits.WallTime: int64(time.Minute)}, Warn: warning}, sequence(begun, after(51*time.Second), Tick{}), "SIGUSR1 report", 0, ""},
+	{"a warning before a walltime", Policy{WallTime: TimeLimit{Max: time.Minute}, Warn: warning}, sequence(begun, after(51*time.Second), Tick{}), "SIGUSR1 report", 0, ""},
 	{"a warning before the batch system's end", Policy{Timeout: time.Hour, Warn: warning, BatchJob: ending(time.Minute)}, sequence(begun, after(50*time.Second), Tick{}), "SIGUSR1 report", 0, ""},
 	{"a warning for ranks that have not begun", Policy{Timeout: time.Second, Warn: warning}, sequence(Tick{}, begun, after(warnRetry), Tick{}), "SIGUSR1 report", 0, ""},
 	{"no warning of a job that ends", Policy{Timeout: 12 * time.Second, Warn: warning}, sequence(begun, exits(1, 3), after(3*time.Second), Tick{}), "end(10s)", 3, "code 3"},

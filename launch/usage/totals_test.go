@@ -1,4 +1,4 @@
-package supervise
+package usage
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 
 // The maximum of a job is the largest sum of one moment, not the sum of the nodes' maxima (example
 // 18 of the page).
-func TestUsageTotals(t *testing.T) {
+func TestTotals(t *testing.T) {
 	const mb = 1000 * 1000
 	type told struct {
 		after time.Duration // -1: the node is drained
@@ -34,7 +34,7 @@ func TestUsageTotals(t *testing.T) {
 		{"a liar harms his own figures", []told{{0, 0, 100, 1}, {0, 1, math.MaxInt64, math.MaxInt64}}, math.MaxInt64, math.MaxInt64},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var tally UsageTotals
+			var tally Totals
 			began := time.Unix(1e9, 0)
 			for _, s := range test.told {
 				if s.after < 0 {
@@ -52,7 +52,7 @@ func TestUsageTotals(t *testing.T) {
 			}
 		})
 	}
-	if _, sampled := new(UsageTotals).JobMaximum(); sampled {
+	if _, sampled := new(Totals).JobMaximum(); sampled {
 		t.Error("nobody has told anything")
 	}
 }

@@ -1,14 +1,17 @@
-package supervise
+/*
+Package usage sums what the processes of a job use, from the samples that nodes take, and finds
+limits that are exceeded. It performs no I/O and reads no clock.
+*/
+package usage
 
 import (
-	"cmp"
 	"time"
 
 	"remshell/job"
 )
 
 /*
-UsageTotals sums the usage samples of nodes. Nodes take samples at the same moments as far as their
+Totals sums the usage samples of nodes. Nodes take samples at the same moments as far as their
 clocks agree. Samples that arrive within one second count as taken at the same moment (RM-51).
 
 	         a        b
@@ -19,12 +22,11 @@ A second is summed when the last node has reported, or when a sample of the next
 node that is late counts with its previous sample, unless that is too old. Seconds are by mpiexec's
 clock, so that a wrong clock of a node does no harm.
 */
-type UsageTotals struct {
+type Totals struct {
 	nodes         map[int]*nodeUsage
 	second        int64           // the second being summed, in Unix time
 	nodesReported int             // nodes that have reported in it
 	maximum       job.UsageSample // of the job
-	staleAfter    int64           // for how many seconds a sample is valid; 0: defaultStaleAfter
 	completeOnly  bool            // leave out the second being summed
 }
 
@@ -36,12 +38,12 @@ type nodeUsage struct {
 	over    bool // nothing of the job is left there
 }
 
-// defaultStaleAfter is for how many seconds a sample is valid: three times the longest sampling
-// interval, unless memory is counted in parts.
-const defaultStaleAfter = 15
+// staleAfter is for how many seconds a sample is valid: three times the longest sampling interval,
+// unless memory is counted in parts.
+var staleAfter = 3 * int64(job.SampleInterval(false).Seconds())
 
 // AddSample adds a sample of a node's processes.
-func (t *UsageTotals) AddSample(node int, s job.UsageSample, now time.Time) {
+func (t *Totals) AddSample(node int, s job.UsageSample, now time.Time) {
 	if t.nodes == nil {
 		t.nodes = make(map[int]*nodeUsage)
 	}
@@ -67,18 +69,18 @@ func (t *UsageTotals) AddSample(node int, s job.UsageSample, now time.Time) {
 }
 
 // NodeDone records that nothing of the job is left on a node.
-func (t *UsageTotals) NodeDone(node int) {
+func (t *Totals) NodeDone(node int) {
 	if n := t.nodes[node]; n != nil {
 		n.over = true
 	}
 }
 
 // sumSecond sums the samples of the current second.
-func (t *UsageTotals) sumSecond() {
+func (t *Totals) sumSecond() {
 	var sum job.UsageSample
 	for _, n := range t.nodes {
 		s := n.current
-		if n.over || t.second-n.second > cmp.Or(t.staleAfter, defaultStaleAfter) {
+		if n.over || t.second-n.second > staleAfter {
 			s = job.UsageSample{CPU: s.CPU}
 		}
 		sum.Add(s)
@@ -87,7 +89,7 @@ func (t *UsageTotals) sumSecond() {
 }
 
 // NodeMaximum returns the maximum of a node. It reports false if the node has sent no sample.
-func (t *UsageTotals) NodeMaximum(node int) (most job.UsageSample, sampled bool) {
+func (t *Totals) NodeMaximum(node int) (most job.UsageSample, sampled bool) {
 	n := t.nodes[node]
 	if n == nil {
 		return job.UsageSample{}, false
@@ -97,13 +99,13 @@ func (t *UsageTotals) NodeMaximum(node int) (most job.UsageSample, sampled bool)
 
 // CompleteSeconds returns the totals without the current second, of which some nodes have not
 // reported yet.
-func (t *UsageTotals) CompleteSeconds() UsageTotals {
-	return UsageTotals{nodes: t.nodes, maximum: t.maximum, completeOnly: true}
+func (t *Totals) CompleteSeconds() Totals {
+	return Totals{nodes: t.nodes, maximum: t.maximum, completeOnly: true}
 }
 
 // JobMaximum returns the maximum of the whole job at one moment. It reports false if no node has
 // sent a sample.
-func (t *UsageTotals) JobMaximum() (most job.UsageSample, sampled bool) {
+func (t *Totals) JobMaximum() (most job.UsageSample, sampled bool) {
 	if !t.completeOnly {
 		t.sumSecond()
 	}
