@@ -73,6 +73,13 @@ func KeyOfReply(m Message) (key ReplyKey, isReply bool) {
 	return newReplyKey(reply, m), true
 }
 
+// IsReplyTo reports whether m is a reply to request.
+func IsReplyTo(request, m Message) bool {
+	want, isRequest := RequestKey(request)
+	key, isReply := KeyOfReply(m)
+	return isRequest && isReply && key == want
+}
+
 // replyTypes maps each message that is a reply to the type that its request names in AnsweredBy.
 var replyTypes = sync.OnceValue(func() map[reflect.Type]reflect.Type {
 	types := make(map[reflect.Type]reflect.Type)

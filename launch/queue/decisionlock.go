@@ -90,14 +90,8 @@ func (q *Queue) requestLock(ctx context.Context) error {
 	if n == nil {
 		return nil
 	}
-	err := q.helpers.Request(ctx, lockTimeout, n, &wire.LockDecision{Ledger: q.req.Queue.LedgerDir, LocalOnly: q.needsNoLock()}, func(m wire.Message) bool {
-		locked, ok := m.(*wire.DecisionLocked)
-		if ok {
-			q.ahead = locked.Ahead
-			q.lockNotice = locked.Notice
-		}
-		return ok
-	})
+	err := call(ctx, q, lockTimeout, n, &wire.LockDecision{Ledger: q.req.Queue.LedgerDir, LocalOnly: q.needsNoLock()},
+		func(locked *wire.DecisionLocked) { q.ahead, q.lockNotice = locked.Ahead, locked.Notice })
 	if err == nil && n.Lost() == nil && q.position.moved != nil {
 		err = q.recount(ctx)
 		q.ahead = q.position.ahead
@@ -148,13 +142,7 @@ func (q *Queue) ticketsOf(ctx context.Context, n Host) (tickets []job.Ticket, er
 }
 
 func (q *Queue) tickets(ctx context.Context, n Host, limit time.Duration) (tickets []job.Ticket, err error) {
-	err = q.helpers.Request(ctx, limit, n, &wire.ListLedger{Ledger: q.req.Queue.LedgerDir}, func(m wire.Message) bool {
-		listed, ok := m.(*wire.LedgerListed)
-		if ok {
-			tickets = listed.Tickets
-		}
-		return ok
-	})
+	err = call(ctx, q, limit, n, &wire.ListLedger{Ledger: q.req.Queue.LedgerDir}, func(listed *wire.LedgerListed) { tickets = listed.Tickets })
 	return tickets, err
 }
 
@@ -232,7 +220,7 @@ func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 		t.SetDelayEnd = t.Since.Add(failed.DelayLeft)
 	}
 	n := q.host
-	err := q.helpers.Request(ctx, q.env.ReplyTime, n, &wire.Enqueue{Ledger: q.req.Queue.LedgerDir, Ticket: t}, q.isReply)
+	err := call(ctx, q, q.env.ReplyTime, n, &wire.Enqueue{Ledger: q.req.Queue.LedgerDir, Ticket: t}, q.PositionReceived)
 	switch {
 	case err != nil:
 		return err

@@ -250,7 +250,7 @@ func (q *Queue) carryOut(ctx context.Context, decision headDecision) {
 			q.env.Say(fmt.Sprintf("%s's request (job %s, pid %d on %s) has had room for 1 minute and did not start; going ahead of it",
 				ticketOwner(p.head), p.head.Job, p.head.PID, q.host.Name()))
 		}
-		q.helpers.Request(ctx, q.env.ReplyTime, q.host, m, q.isReply)
+		call(ctx, q, q.env.ReplyTime, q.host, m, q.PositionReceived)
 	}
 }
 

@@ -60,9 +60,10 @@ type Helpers interface {
 	// at most three more seconds for the others. It forgets hosts that are lost.
 	ConnectTo(ctx context.Context, hosts []job.NodeDef)
 
-	// Request sends a request to a host and waits until isReply returns true for a message. It also returns
-	// when the host is lost, as it is if it does not reply within limit. An error is the cause of ctx.
-	Request(ctx context.Context, limit time.Duration, n Host, request wire.Message, isReply func(wire.Message) bool) error
+	// Call sends a request to a host, and calls take with its reply before it handles any later event. It returns
+	// without a reply when the host is lost, as it is if it does not reply within limit. An error is the cause of
+	// ctx.
+	Call(ctx context.Context, limit time.Duration, n Host, request wire.Message, take func(reply wire.Message)) error
 
 	// ReceiveEvents waits for events that are no replies and handles them. It returns after the first ones, and
 	// at until at the latest.
@@ -115,6 +116,11 @@ type Queue struct {
 // New returns the queue for a request whose hosts are those of helpers.
 func New(req *job.Request, helpers Helpers, env Env) *Queue {
 	return &Queue{req: req, helpers: helpers, env: env, finished: make(chan struct{}), pinged: make(map[Host]bool)}
+}
+
+// call is Helpers.Call with the types of the request and its reply.
+func call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Queue, limit time.Duration, n Host, request Req, take func(Rep)) error {
+	return q.helpers.Call(ctx, limit, n, request, func(reply wire.Message) { take(reply.(Rep)) })
 }
 
 // IsQueueHost reports whether a host is a queue host.

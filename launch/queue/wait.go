@@ -212,15 +212,6 @@ func (q *Queue) PositionReceived(m *wire.QueuePosition) {
 	p.ahead, p.total, p.head = m.Ahead, m.Total, m.Head
 }
 
-// isReply handles a QueuePosition as a reply. It returns false for any other message.
-func (q *Queue) isReply(m wire.Message) bool {
-	queued, ok := m.(*wire.QueuePosition)
-	if ok {
-		q.PositionReceived(queued)
-	}
-	return ok
-}
-
 // AwaitChange returns when claims of a host have changed, after maxRetry, or at until. WatchClaims must
 // have been sent.
 func (q *Queue) AwaitChange(ctx context.Context, until time.Time) error {

@@ -63,9 +63,9 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 	refuse := func(n *host, e *usererr.Error) { refused = append(refused, job.Failure{Node: n.def.Name, Err: e}) }
 	for _, nodes := range groups {
 		var conflict *claimConflict
-		err := r.requestEach(ctx, r.replyTimeout(), nodes,
-			func(n *host) wire.Message { return r.prepareMessage(part[n], local) },
-			func(n *host, m wire.Message) bool {
+		err := call(ctx, r, r.replyTimeout(), nodes,
+			func(n *host) *wire.Prepare { return r.prepareMessage(part[n], local) },
+			func(n *host, m wire.PrepareReply) {
 				switch m := m.(type) {
 				case *wire.Prepared:
 					r.addNotice(n, m.Notice)
@@ -74,10 +74,7 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 					conflict = &claimConflict{n.def.Name, m.Reason}
 				case *wire.Refused:
 					refuse(n, &usererr.Error{Text: m.Reason, Remedy: m.Hint, Code: m.Code})
-				default:
-					return false
 				}
-				return true
 			})
 		for _, n := range r.planHosts { // also nodes of earlier groups
 			if n.lost != nil { // the next survey handles the loss

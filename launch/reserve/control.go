@@ -87,17 +87,10 @@ func stillQueuedError(id job.ID) error {
 func (r *reservation) evictQueued(ctx context.Context, pages []job.LedgerListing, t jobTarget) (result ControlResult, err error) {
 	at := slices.IndexFunc(t.uids, func(uid int) bool { return uid >= 0 })
 	result = ControlResult{Job: t.Job, Node: pages[at].Node, Reply: job.ControlReply{State: job.ReplyDone, Text: "it is taken out of the queue"}}
-	err = r.requestEach(ctx, evictTimeout, []*host{r.hosts[at]},
-		func(*host) wire.Message {
-			return &wire.Evict{Ledger: r.req.Queue.LedgerDir, Job: t.Job, UID: t.uidOn(at)}
-		},
-		func(_ *host, m wire.Message) bool {
-			evicted, ok := m.(*wire.Evicted)
-			if ok && (evicted.Err != "" || evicted.Incomplete) {
-				result.Reply = job.ControlReply{State: job.ReplyRefused, Text: cmp.Or(evicted.Err, "its ticket is still held")}
-			}
-			return ok
-		})
+	evicted, err := callOne(ctx, r, evictTimeout, r.hosts[at], &wire.Evict{Ledger: r.req.Queue.LedgerDir, Job: t.Job, UID: t.uidOn(at)})
+	if evicted != nil && (evicted.Err != "" || evicted.Incomplete) {
+		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: cmp.Or(evicted.Err, "its ticket is still held")}
+	}
 	if lost := r.hosts[at].lost; err == nil && lost != nil {
 		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: usererr.Reason(lost)}
 	}
@@ -196,14 +189,10 @@ func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing,
 	}
 	request.Owner = t.uidOn(i)
 	m := &wire.ControlRequest{ID: "1", Ledger: r.req.Queue.LedgerDir, Request: request} // the only one on this connection
-	err = r.requestEach(ctx, replyTimeoutFor(request.Verb), []*host{r.hosts[i]}, func(*host) wire.Message { return m },
-		func(_ *host, reply wire.Message) bool {
-			answer, ok := reply.(*wire.ControlReply)
-			if ok = ok && answer.ID == m.ID; ok {
-				result.Reply = job.ControlReply{Job: request.Job, State: answer.State, Text: answer.Text, Ranks: answer.Ranks}
-			}
-			return ok
-		})
+	reply, err := callOne(ctx, r, replyTimeoutFor(request.Verb), r.hosts[i], m)
+	if reply != nil {
+		result.Reply = job.ControlReply{Job: request.Job, State: reply.State, Text: reply.Text, Ranks: reply.Ranks}
+	}
 	if lost := r.hosts[i].lost; err == nil && result.Reply.State == "" && lost != nil {
 		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: usererr.Reason(lost)}
 	}
@@ -274,15 +263,10 @@ func (r *reservation) readLedgers(ctx context.Context, of *jobTarget) (pages []j
 			lists[n].Job, lists[n].UID = of.Job, of.uidOn(i)
 		}
 	}
-	err = r.requestEach(ctx, queryTimeout, r.hosts, func(n *host) wire.Message { return lists[n] },
-		func(n *host, m wire.Message) bool {
-			listed, ok := m.(*wire.LedgerListed)
-			if ok {
-				read[n] = job.LedgerListing{Node: n.def.Name, KeepsQueue: r.queue.IsQueueHost(n), ReaderUID: listed.UID,
-					Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err, Notice: listed.Notice}
-			}
-			return ok
-		})
+	err = call(ctx, r, queryTimeout, r.hosts, func(n *host) *wire.ListLedger { return lists[n] }, func(n *host, listed *wire.LedgerListed) {
+		read[n] = job.LedgerListing{Node: n.def.Name, KeepsQueue: r.queue.IsQueueHost(n), ReaderUID: listed.UID,
+			Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err, Notice: listed.Notice}
+	})
 	for _, n := range r.hosts {
 		page, ok := read[n]
 		if !ok && n.lost != nil {

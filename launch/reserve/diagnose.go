@@ -116,7 +116,7 @@ func defectOf(err error) job.Defect {
 func (c *diagnosis) diagnoseHosts(ctx context.Context) error {
 	local := c.localAddress(c.hosts)
 	sent := make(map[*host]time.Time)
-	err := c.requestEach(ctx, queryTimeout, c.hosts, func(n *host) wire.Message {
+	err := call(ctx, c.reservation, queryTimeout, c.hosts, func(n *host) *wire.Diagnose {
 		sent[n] = time.Now()
 		m := lookFor(c.req, 0, n.def)
 		m.Ledger = c.req.Queue.LedgerDir
@@ -124,28 +124,19 @@ func (c *diagnosis) diagnoseHosts(ctx context.Context) error {
 			m.Address = local
 		}
 		return m
-	}, func(n *host, m wire.Message) bool {
-		answer, ok := m.(*wire.Diagnosed)
-		if ok {
-			one := c.byHost[n]
-			one.Diagnosis = answer.Diagnosis
-			one.Skew, one.SkewError = clockSkew(sent[n], time.Now(), answer.Diagnosis.Clock)
-		}
-		return ok
+	}, func(n *host, answer *wire.Diagnosed) {
+		one := c.byHost[n]
+		one.Diagnosis = answer.Diagnosis
+		one.Skew, one.SkewError = clockSkew(sent[n], time.Now(), answer.Diagnosis.Clock)
 	})
 	if err != nil {
 		return err
 	}
-	return c.requestEach(ctx, queryTimeout, c.hosts, func(*host) wire.Message {
+	return call(ctx, c.reservation, queryTimeout, c.hosts, func(*host) *wire.ListLedger {
 		return &wire.ListLedger{Ledger: c.req.Queue.LedgerDir, MaxBytes: maxListing(len(c.hosts))}
-	},
-		func(n *host, m wire.Message) bool {
-			listed, ok := m.(*wire.LedgerListed)
-			if ok {
-				c.byHost[n].Ledger = job.LedgerListing{Node: n.def.Name, Path: listed.Path, Claims: listed.Claims, Err: listed.Err, Notice: listed.Notice}
-			}
-			return ok
-		})
+	}, func(n *host, listed *wire.LedgerListed) {
+		c.byHost[n].Ledger = job.LedgerListing{Node: n.def.Name, Path: listed.Path, Claims: listed.Claims, Err: listed.Err, Notice: listed.Notice}
+	})
 }
 
 // hasProgram reports whether the request names the program of an app context.
@@ -194,15 +185,9 @@ func (c *diagnosis) probePeers(ctx context.Context) error {
 	}
 	token := rand.Text()
 	open := make(map[*host]int) // ports
-	err := c.requestEach(ctx, queryTimeout, c.hosts, func(n *host) wire.Message {
+	err := call(ctx, c.reservation, queryTimeout, c.hosts, func(n *host) *wire.OpenProbePort {
 		return &wire.OpenProbePort{Address: c.byHost[n].Diagnosis.Address, Token: token}
-	}, func(n *host, m wire.Message) bool {
-		listening, ok := m.(*wire.ProbePortOpened)
-		if ok && listening.Port > 0 {
-			open[n] = listening.Port
-		}
-		return ok
-	})
+	}, func(n *host, opened *wire.ProbePortOpened) { open[n] = opened.Port })
 	if err != nil {
 		return err
 	}
@@ -229,14 +214,8 @@ func (c *diagnosis) probeAll(ctx context.Context, ports []peerPort) error {
 			}
 		}
 	}
-	return c.requestEach(ctx, peerProbeTimeout, probers, func(n *host) wire.Message { return &wire.ProbePeers{Ports: targets[n]} },
-		func(n *host, m wire.Message) bool {
-			probed, ok := m.(*wire.PeersProbed)
-			if ok {
-				c.byHost[n].PeerProbes = probed.Probes
-			}
-			return ok
-		})
+	return call(ctx, c.reservation, peerProbeTimeout, probers, func(n *host) *wire.ProbePeers { return &wire.ProbePeers{Ports: targets[n]} },
+		func(n *host, probed *wire.PeersProbed) { c.byHost[n].PeerProbes = probed.Probes })
 }
 
 // sameMachine reports whether two hosts are one machine. No network carries what a machine sends to itself.

@@ -90,22 +90,16 @@ func (r *reservation) exchangeMarks(ctx context.Context, alike []*host) (found m
 	for _, n := range alike {
 		found[n], marks[n] = make(map[string]bool), rand.Text()
 	}
-	err = r.requestEach(ctx, r.replyTimeout(), alike, func(n *host) wire.Message { return &wire.WriteMark{Tag: tag, Mark: marks[n]} }, func(n *host, m wire.Message) bool {
-		written, ok := m.(*wire.MarkWritten)
-		if ok && written.Err != "" {
+	err = call(ctx, r, r.replyTimeout(), alike, func(n *host) *wire.WriteMark { return &wire.WriteMark{Tag: tag, Mark: marks[n]} }, func(n *host, written *wire.MarkWritten) {
+		if written.Err != "" {
 			r.env.Log.Warn().Str("node", n.Name()).Msg("its mark cannot be written: " + written.Err)
 		}
-		return ok
 	})
 	if err == nil {
-		err = r.requestEach(ctx, r.replyTimeout(), alike, func(*host) wire.Message { return &wire.ReadMarks{Tag: tag} }, func(n *host, m wire.Message) bool {
-			read, ok := m.(*wire.MarksRead)
-			if ok {
-				for _, mark := range read.Marks {
-					found[n][mark] = true
-				}
+		err = call(ctx, r, r.replyTimeout(), alike, func(*host) *wire.ReadMarks { return &wire.ReadMarks{Tag: tag} }, func(n *host, read *wire.MarksRead) {
+			for _, mark := range read.Marks {
+				found[n][mark] = true
 			}
-			return ok
 		})
 	}
 	return found, marks, err

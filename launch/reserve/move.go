@@ -140,11 +140,11 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 		}
 	}
 	var lost error
-	err := r.requestEach(ctx, r.replyTimeout(), g.claimed,
-		func(n *host) wire.Message {
+	err := call(ctx, r, r.replyTimeout(), g.claimed,
+		func(n *host) *wire.Prepare {
 			return r.idleClaim(n, parts[n], wire.Group{Name: MoveGroup, First: m.FirstRank, Size: r.plan.Size, NodeCount: 1})
 		},
-		func(n *host, answer wire.Message) bool {
+		func(n *host, answer wire.PrepareReply) {
 			switch answer := answer.(type) {
 			case *wire.Prepared:
 				r.addNotice(n, answer.Notice)
@@ -152,10 +152,7 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 				lost = &claimConflict{n.def.Name, answer.Reason}
 			case *wire.Refused:
 				lost = fmt.Errorf("cannot be moved: %s: %s", n.def.Name, answer.Reason)
-			default:
-				return false
 			}
-			return true
 		})
 	for _, n := range r.planHosts {
 		if n.lost != nil && lost == nil {

@@ -55,22 +55,18 @@ func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err er
 				nodes = append(nodes, r.snapHosts[np.Node])
 			}
 		}
-		err := r.requestEach(ctx, queryTimeout, nodes, func(n *host) wire.Message {
+		err := call(ctx, r, queryTimeout, nodes, func(n *host) *wire.Diagnose {
 			m := lookFor(r.req, app, n.def)
 			m.Brief = true
 			return m
-		}, func(n *host, m wire.Message) bool {
-			answer, ok := m.(*wire.Diagnosed)
-			if ok {
-				d := cmp.Or(answer.Diagnosis.Dir, answer.Diagnosis.Program)
-				if text := answer.Diagnosis.Rules.Forbidden; text != "" {
-					d = job.Defect{Text: text, Remedy: "ask its administrator, or name other hosts"}
-				}
-				if d.Text != "" {
-					failed = append(failed, job.Failure{Node: n.def.Name, Err: &usererr.Error{Text: d.Text, Remedy: d.Remedy}})
-				}
+		}, func(n *host, answer *wire.Diagnosed) {
+			d := cmp.Or(answer.Diagnosis.Dir, answer.Diagnosis.Program)
+			if text := answer.Diagnosis.Rules.Forbidden; text != "" {
+				d = job.Defect{Text: text, Remedy: "ask its administrator, or name other hosts"}
 			}
-			return ok
+			if d.Text != "" {
+				failed = append(failed, job.Failure{Node: n.def.Name, Err: &usererr.Error{Text: d.Text, Remedy: d.Remedy}})
+			}
 		})
 		if err != nil {
 			return nil, err
@@ -105,16 +101,12 @@ type SignalResult struct {
 // SignalJob sends a signal to the ranks of a running job on all candidates.
 func SignalJob(ctx context.Context, req job.Request, env Env, ref job.JobRef, signal int) ([]SignalResult, error) {
 	var results []SignalResult
-	unread, err := requestEachNode(ctx, req, env, ref, false, queryTimeout,
-		func(t jobTarget, uid int) wire.Message {
+	unread, err := callJobNodes(ctx, req, env, ref, false, queryTimeout,
+		func(t jobTarget, uid int) *wire.SignalJob {
 			return &wire.SignalJob{Ledger: req.Queue.LedgerDir, Job: t.Job, UID: uid, Signal: signal}
 		},
-		func(node string, m wire.Message) bool {
-			alerted, ok := m.(*wire.JobSignaled)
-			if ok {
-				results = append(results, SignalResult{node, alerted.Ranks, alerted.Err})
-			}
-			return ok
+		func(node string, signaled *wire.JobSignaled) {
+			results = append(results, SignalResult{node, signaled.Ranks, signaled.Err})
 		})
 	for _, p := range unread {
 		results = append(results, SignalResult{Node: p.Node, Err: p.Err})
@@ -133,16 +125,12 @@ type EvictResult struct {
 // Evict ends the processes that hold a job's claims and tickets, on all candidates (TRUST-19).
 func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]EvictResult, error) {
 	var results []EvictResult
-	unread, err := requestEachNode(ctx, req, env, ref, true, evictTimeout,
-		func(t jobTarget, uid int) wire.Message {
+	unread, err := callJobNodes(ctx, req, env, ref, true, evictTimeout,
+		func(t jobTarget, uid int) *wire.Evict {
 			return &wire.Evict{Ledger: req.Queue.LedgerDir, Job: t.Job, UID: uid}
 		},
-		func(node string, m wire.Message) bool {
-			evicted, ok := m.(*wire.Evicted)
-			if ok {
-				results = append(results, EvictResult{node, evicted.Done, evicted.Incomplete, evicted.Err})
-			}
-			return ok
+		func(node string, evicted *wire.Evicted) {
+			results = append(results, EvictResult{node, evicted.Done, evicted.Incomplete, evicted.Err})
 		})
 	for _, p := range unread {
 		results = append(results, EvictResult{Node: p.Node, Err: p.Err})
@@ -150,10 +138,10 @@ func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]Evi
 	return results, err
 }
 
-// requestEachNode finds a job, sends a request to each node that has it, and returns the pages of the nodes
+// callJobNodes finds a job, sends a request to each node that has it, and returns the pages of the nodes
 // whose ledger cannot be read. If tickets is false, a job that waits in the queue is an error.
-func requestEachNode(ctx context.Context, req job.Request, env Env, ref job.JobRef, tickets bool, limit time.Duration,
-	request func(t jobTarget, uid int) wire.Message, isReply func(node string, m wire.Message) bool) (unread []job.LedgerListing, err error) {
+func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.Request, env Env, ref job.JobRef, tickets bool, limit time.Duration,
+	request func(t jobTarget, uid int) Req, take func(node string, reply Rep)) (unread []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
 		pages, t, err := r.findInLedgers(ctx, ref, tickets)
@@ -173,8 +161,8 @@ func requestEachNode(ctx context.Context, req job.Request, env Env, ref job.JobR
 				unread = append(unread, pages[i])
 			}
 		}
-		err = r.requestEach(ctx, limit, nodes, func(n *host) wire.Message { return request(t, uids[n]) },
-			func(n *host, m wire.Message) bool { return isReply(n.def.Name, m) })
+		err = call(ctx, r, limit, nodes, func(n *host) Req { return request(t, uids[n]) },
+			func(n *host, reply Rep) { take(n.def.Name, reply) })
 		r.reportLost()
 		return err
 	})
@@ -189,16 +177,14 @@ func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (
 	req.HostEntries, req.FixedPlacements = nil, nil // their indices refer to the full list of nodes
 	req.Nodes = slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return !slices.Contains(nodes, n.Name) })
 	withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
-		return r.requestEach(ctx, evictTimeout, r.hosts,
-			func(*host) wire.Message {
+		return call(ctx, r, evictTimeout, r.hosts,
+			func(*host) *wire.Evict {
 				return &wire.Evict{Ledger: req.Queue.LedgerDir, Job: req.Job, Processes: true}
 			},
-			func(n *host, m wire.Message) bool {
-				evicted, ok := m.(*wire.Evicted)
-				if ok && !evicted.Incomplete && evicted.Err == "" {
+			func(n *host, evicted *wire.Evicted) {
+				if !evicted.Incomplete && evicted.Err == "" {
 					clean[n.def.Name] = true
 				}
-				return ok
 			})
 	})
 	return clean

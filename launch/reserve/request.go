@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"remshell/launch/node"
@@ -52,16 +53,32 @@ func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any 
 // replyTimeout returns how long a node may take to reply to a request of a start: the connect timeout.
 func (r *reservation) replyTimeout() time.Duration { return cmp.Or(r.env.GreetTimeout, 10*time.Second) }
 
-// requestEach sends a request to each node, and waits until each has replied or is lost. isReply handles a
-// message and reports whether it was the reply. A node that does not reply within limit is lost.
-func (r *reservation) requestEach(ctx context.Context, limit time.Duration, nodes []*host, request func(*host) wire.Message, isReply func(*host, wire.Message) bool) error {
-	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
-	defer done()
-	waiting, err := r.requestUntil(timed, nodes, request, isReply)
-	if err == nil || ctx.Err() != nil {
+// call sends a request to each node, and calls take with each reply. It returns when each node has replied or
+// is lost. A node that does not reply within limit is lost. An error is the cause of ctx, or that a node of the
+// running job does not reply.
+func call[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, take func(*host, Rep)) error {
+	silent, err := callWithin(ctx, r, limit, nodes, request, take)
+	if err != nil {
 		return err
 	}
-	for n := range waiting {
+	return giveUp(silent, limit)
+}
+
+// callOne is call for one node. It returns the zero Rep if the node is lost.
+func callOne[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, n *host, request Req) (reply Rep, err error) {
+	err = call(ctx, r, limit, []*host{n}, func(*host) Req { return request }, func(_ *host, m Rep) { reply = m })
+	return reply, err
+}
+
+// callWithin is call, but returns the nodes that have not replied within limit instead of giving them up.
+func callWithin[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, take func(*host, Rep)) (silent []*host, err error) {
+	return r.awaitReplies(ctx, limit, nodes, func(n *host) wire.Message { return request(n) },
+		func(n *host, reply wire.Message) { take(n, reply.(Rep)) })
+}
+
+// giveUp closes nodes that have not replied within limit.
+func giveUp(silent []*host, limit time.Duration) error {
+	for _, n := range silent {
 		if n.ofJob { // the job's own nodes must not be closed here
 			return fmt.Errorf("%s: %w", n.def.Name, node.NoAnswerError{Limit: limit})
 		}
@@ -71,9 +88,11 @@ func (r *reservation) requestEach(ctx context.Context, limit time.Duration, node
 	return nil
 }
 
-// requestUntil is requestEach without a limit of its own. If ctx ends first, it returns the nodes that have
-// not replied, with their requests, and the cause.
-func (r *reservation) requestUntil(ctx context.Context, nodes []*host, request func(*host) wire.Message, isReply func(*host, wire.Message) bool) (map[*host]wire.Message, error) {
+// awaitReplies is callWithin without the types. It calls take with replies only, before it handles any later
+// event.
+func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nodes []*host, request func(*host) wire.Message, take func(*host, wire.Message)) (silent []*host, err error) {
+	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
+	defer done()
 	waiting, steps := make(map[*host]wire.Message), make(openRequests)
 	for _, n := range nodes {
 		if n.lost == nil {
@@ -85,16 +104,21 @@ func (r *reservation) requestUntil(ctx context.Context, nodes []*host, request f
 	defer func() {
 		for n, request := range waiting {
 			n.StopWaitingFor(request)
-			steps[n].End(context.Cause(ctx))
+			steps[n].End(context.Cause(timed))
 		}
 	}()
 	for len(waiting) > 0 {
-		events := r.takeEvents(ctx, time.Time{})
-		if len(events) == 0 {
-			return waiting, context.Cause(ctx)
+		events := r.takeEvents(timed, time.Time{})
+		switch {
+		case len(events) > 0:
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		default:
+			return slices.DeleteFunc(slices.Clone(nodes), func(n *host) bool { return waiting[n] == nil }), nil
 		}
 		for _, event := range events {
-			if e, ok := event.(message); ok && waiting[e.from] != nil && isReply(e.from, e.m) {
+			if e, ok := event.(message); ok && waiting[e.from] != nil && wire.IsReplyTo(waiting[e.from], e.m) {
+				take(e.from, e.m)
 				delete(waiting, e.from)
 				steps[e.from].End(refusalOf(e.m))
 				continue

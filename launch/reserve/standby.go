@@ -49,20 +49,15 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 		parts[n], hosts = np, append(hosts, n)
 	}
 	claimed := make(map[*host]bool, len(hosts))
-	err = r.requestEach(ctx, r.replyTimeout(), hosts,
-		func(n *host) wire.Message {
+	err = call(ctx, r, r.replyTimeout(), hosts,
+		func(n *host) *wire.Prepare {
 			return r.idleClaim(n, parts[n], wire.Group{Name: standbyGroup, First: r.plan.Size, Size: p.Size, NodeCount: 1})
 		},
-		func(n *host, m wire.Message) bool {
-			switch m := m.(type) {
-			case *wire.Prepared:
+		func(n *host, m wire.PrepareReply) { // if another job was faster, the job starts with fewer standby nodes
+			if m, ok := m.(*wire.Prepared); ok {
 				r.addNotice(n, m.Notice)
 				claimed[n] = true
-			case *wire.ClaimConflict, *wire.Refused: // another job was faster: the job starts with fewer standby nodes
-			default:
-				return false
 			}
-			return true
 		})
 	for _, n := range hosts { // in the order of the plan, not of the answers
 		if claimed[n] && n.lost == nil {

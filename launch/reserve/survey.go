@@ -49,37 +49,25 @@ func (r *reservation) surveyNodes(ctx context.Context) error {
 // surveyWithin asks nodes what other jobs use of them, and returns the nodes that have not replied within
 // limit.
 func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit time.Duration) (silent []*host, err error) {
-	answered := make(map[*host]bool)
-	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
-	defer done()
-	request := func(n *host) wire.Message {
+	request := func(n *host) *wire.Survey {
 		m := &wire.Survey{Ledger: r.req.Queue.LedgerDir, OwnJob: r.req.Job, IgnoredUsers: r.ignoredUsers, RM: r.req.RM.ID(), WantAttributes: r.req.WantAttributes}
 		if n.def.Local {
 			m.ParentJob = r.req.Queue.ParentJob
 		}
 		return m
 	}
-	_, err = r.requestUntil(timed, nodes, request, func(n *host, m wire.Message) bool {
-		answer, ok := m.(*wire.Surveyed)
-		if ok {
-			answered[n] = true
-			n.outsideOccupancy, n.attributes = answer.OutsideOccupancy, answer.Attributes
-			n.occupancy, n.probe.Load, n.jobHasAll = answer.Occupancy, answer.Load, answer.InParentJob
-			n.forbidden, n.maxRanks = answer.Forbidden, nil
-			if answer.Limited {
-				n.maxRanks = &answer.MaxRanks
-			}
-			r.addNotice(n, answer.Notice)
-			for _, text := range answer.Warnings {
-				addNoted(r.warnings, text, n)
-			}
+	return callWithin(ctx, r, limit, nodes, request, func(n *host, answer *wire.Surveyed) {
+		n.outsideOccupancy, n.attributes = answer.OutsideOccupancy, answer.Attributes
+		n.occupancy, n.probe.Load, n.jobHasAll = answer.Occupancy, answer.Load, answer.InParentJob
+		n.forbidden, n.maxRanks = answer.Forbidden, nil
+		if answer.Limited {
+			n.maxRanks = &answer.MaxRanks
 		}
-		return ok
+		r.addNotice(n, answer.Notice)
+		for _, text := range answer.Warnings {
+			addNoted(r.warnings, text, n)
+		}
 	})
-	if err != nil && ctx.Err() != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(slices.Clone(nodes), func(n *host) bool { return answered[n] || n.lost != nil }), nil
 }
 
 // surveyTimeout returns how long a node may take to reply to a survey. It is short, since the decision lock

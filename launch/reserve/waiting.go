@@ -59,9 +59,13 @@ func (c queueHelpers) Hostname(name string) string {
 	return ""
 }
 
-func (c queueHelpers) Request(ctx context.Context, limit time.Duration, n queue.Host, request wire.Message, isReply func(wire.Message) bool) error {
-	return c.r.requestEach(ctx, limit, []*host{n.(*host)}, func(*host) wire.Message { return request },
-		func(_ *host, m wire.Message) bool { return isReply(m) })
+func (c queueHelpers) Call(ctx context.Context, limit time.Duration, n queue.Host, request wire.Message, take func(wire.Message)) error {
+	silent, err := c.r.awaitReplies(ctx, limit, []*host{n.(*host)}, func(*host) wire.Message { return request },
+		func(_ *host, reply wire.Message) { take(reply) })
+	if err != nil {
+		return err
+	}
+	return giveUp(silent, limit)
 }
 
 func (c queueHelpers) ReceiveEvents(ctx context.Context, until time.Time) {
