@@ -384,16 +384,17 @@ func (s *placement) cycleEntries(app, n int, quota []int, from, to int) {
 		for k := range open {
 			entry := open[nodeOfTurn(round, k, len(open))]
 			i := s.entries[entry]
-			ranks := min(stride, quota[i], n)
-			if ranks == 0 {
-				continue
+			if ranks := min(stride, quota[i], n); ranks > 0 {
+				s.putRanks(app, i, ranks)
+				quota[i] -= ranks
+				n -= ranks
+				s.nextEntry = entry + 1
 			}
-			s.putRanks(app, i, ranks)
-			quota[i] -= ranks
-			n -= ranks
-			s.nextEntry = from + (entry+1-from)%(to-from)
 		}
 		open = slices.DeleteFunc(open, func(entry int) bool { return quota[s.entries[entry]] == 0 })
+	}
+	if s.nextEntry == to {
+		s.nextEntry = from
 	}
 }
 
