@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -56,7 +58,7 @@ func TestBatchSystemsAreNamedInTheirRowsOnly(t *testing.T) {
 
 // A name is found in each spelling that a program may use, and not in other words that contain it.
 func TestNamesOfBatchSystemsAreFound(t *testing.T) {
-	for _, text := range []string{"slurm", "Slurm", "endOfSlurmJob", "SLURM_JOB_ID", "usePBS", "PBS_JOBID", "srunOffers", "Grid Engine", "isGridEngine", "sge-streams", "qrsh -inherit", "HTCondor", "_CONDOR_PROCNO", "LSB_JOBID", "JOB_ID", "loadLeveler", "pbs_attach"} {
+	for _, text := range []string{"slurm", "Slurm", "endOfSlurmJob", "SLURM_JOB_ID", "usePBS", "PBS_JOBID", "srunOffers", "Grid Engine", "isGridEngine", "sge-streams", "qrsh -inherit", "HTCondor", "_CONDOR_PROCNO", "LSB_JOBID", "JOB_ID", "loadLeveler", "pbs_attach", "Torque", "squeue", "scontrol", "qstat", "bjobs"} {
 		if namesOne(text) == "" {
 			t.Errorf("%q names a batch system", text)
 		}
@@ -155,7 +157,48 @@ var names = func() func() []string {
 		if s.Attach != nil {
 			add(s.Attach.Program)
 		}
+		add(s.Products...)
+		add(queriedPrograms(s)...)
 	}
-	add("torque", "squeue", "scontrol", "qstat", "bjobs")
 	return func() []string { return all }
 }()
+
+// queriedPrograms returns the programs that a row asks for the state and the end of a job.
+func queriedPrograms(s *batch.System) (programs []string) {
+	run := func(name string, _ ...string) (string, error) {
+		programs = append(programs, name)
+		return "", errors.New("no answer")
+	}
+	if s.State != nil {
+		s.State(run, "7")
+	}
+	if s.End != nil {
+		s.End(run, "7")
+	}
+	if s.KillWait != nil {
+		s.KillWait(run)
+	}
+	return programs
+}
+
+// Each batch system that lists hosts is in the chapter of the manual. Each has a row in the specification, in the order of
+// batch.Systems, and there each word of -launcher is explained.
+func TestEverySystemIsDocumented(t *testing.T) {
+	_, rest, _ := strings.Cut(readText(t, "doc/manual.md"), "\n## Inside a batch system\n")
+	chapter, _, _ := strings.Cut(rest, "\n## ")
+	page := readText(t, "doc/spec/rm-integration.md")
+	_, starters, _ := strings.Cut(page, "\n## 3. Starters\n")
+	for i, s := range batch.Systems {
+		if s.Name != "alps" && !strings.Contains(chapter, s.Title) {
+			t.Errorf("doc/manual.md does not name %s in its chapter on batch systems", s.Title)
+		}
+		if row := fmt.Sprintf("| %d | %s |", i+1, s.Name); !strings.Contains(page, "\n"+row) {
+			t.Errorf("doc/spec/rm-integration.md has no row %q in the table of RM-1", row)
+		}
+		for _, word := range s.LauncherWords() {
+			if !strings.Contains(starters, "`"+word+"`") && !strings.Contains(starters, "`-launcher "+word+"`") {
+				t.Errorf("doc/spec/rm-integration.md does not explain -launcher %s in its section on starters", word)
+			}
+		}
+	}
+}

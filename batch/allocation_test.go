@@ -52,6 +52,7 @@ func TestAllocations(t *testing.T) {
 	const step = "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2] SLURM_JOB_CPUS_PER_NODE=4,2 SLURM_STEP_ID=0 SLURM_STEP_NODELIST=n1 SLURM_STEP_TASKS_PER_NODE=1 SLURM_CPUS_ON_NODE=4 SLURM_TASKS_PER_NODE=1 SLURM_NTASKS=1"
 	const het = "SLURM_JOB_ID=7 SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=n1 SLURM_TASKS_PER_NODE_HET_GROUP_0=1 SLURM_JOB_NODELIST_HET_GROUP_1=n[2-3] SLURM_TASKS_PER_NODE_HET_GROUP_1=3,1 SLURM_NTASKS=5"
 	const r = `RUN={"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0-3","gpu":"0"}},{"rank":"3","children":{"core":"0,2"}}],"nodelist":["f[1-2]","f9"],"expiration":1700000000}} `
+	tried := map[string]bool{"condor": true} // condor_test.go
 	for _, test := range []struct{ name, env, want string }{
 		{"none", "HOME=/root", "none"},
 		{"1 pbs, a line is a CPU", "PBS_JOBID=3 PBS_NODEFILE=nodes1 PBS_NP=6 NCPUS=9", "pbs 3 by PBS_NODEFILE: n1:3/3 n2:1/1 n3:2/2"},
@@ -122,10 +123,15 @@ func TestAllocations(t *testing.T) {
 		{"two systems", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=p[1-3] PBS_JOBID=3 PBS_NODEFILE=nodes", "slurm 7 by SLURM_JOB_NODELIST: p1:1/1 p2:1/1 p3:1/1; beside pbs"},
 		{"one as another", "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=p[1-2] PBS_JOBID=3 PBS_NODEFILE=nodes", "slurm 7 by SLURM_JOB_NODELIST: p1:1/1 p2:1/1"},
 	} {
-		if got := told(t, world(test.env)); got != test.want {
+		w := world(test.env)
+		if got := told(t, w); got != test.want {
 			t.Errorf("%s: %s\nwant %s", test.name, got, test.want)
 		}
+		if s, _ := Inside(w); s != nil {
+			tried[s.Name] = true
+		}
 	}
+	needCases(t, tried, func(*System) bool { return true })
 }
 
 // A host whose name begins as an option is refused by every reader, with where it stands: names become arguments of
@@ -133,6 +139,7 @@ func TestAllocations(t *testing.T) {
 func TestNoHostIsAnOption(t *testing.T) {
 	const r = `RUN={"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["-oProxyCommand=x"]}} `
 	const het = " SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_0=n1 SLURM_JOB_NODELIST_HET_GROUP_1=-n2"
+	tried := make(map[string]bool)
 	for env, where := range map[string]string{
 		"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1,-n2":                                    "SLURM_JOB_NODELIST",
 		"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=-n[1-2]":                                   "SLURM_JOB_NODELIST",
@@ -153,10 +160,15 @@ func TestNoHostIsAnOption(t *testing.T) {
 		"_CONDOR_PROCNO=0 _CONDOR_NPROCS=2 MACHINE_FILE=dashpe _CONDOR_SCRATCH_DIR=s": "MACHINE_FILE line 2",
 		r + "FLUX_JOB_ID=f1":                                                          "flux job info",
 	} {
-		if got := told(t, world(env)); !strings.HasPrefix(got, where+": ") || !strings.Contains(got, `: "-`) {
+		w := world(env)
+		if got := told(t, w); !strings.HasPrefix(got, where+": ") || !strings.Contains(got, `: "-`) {
 			t.Errorf("%s: %s", env, got)
 		}
+		if s, _ := Inside(w); s != nil {
+			tried[s.Name] = true
+		}
 	}
+	needCases(t, tried, listsHosts)
 	for file, form := range map[string]string{"dash": FormNodes, "dashpe": FormCounts} {
 		if _, err := Read("file", world(""), Options{File: file, Form: form}); err == nil || !strings.Contains(err.Error(), `: "-`) {
 			t.Errorf("--rm-file %s:%s: %v", file, form, err)

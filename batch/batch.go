@@ -10,8 +10,9 @@ file of its own; Systems lists them. Nothing else in the program names one.
 The functions of a row are pure: they are handed the environment, a function that opens files, and one that runs the batch system's own
 programs. What the rows' host lists have in common is in names.go (host lists, counts) and lines.go (files, hosts that are named again).
 
-To add a system, write a file like loadleveler.go with its row, add the row to Systems, and add its cases to the tests of the package.
-Its words of -rmk and -launcher, help texts and completions are made from the row.
+To add a system, write a file with its row, like loadleveler.go, or lsf.go if it has a starter. Add the row to Systems and its cases to the
+tests of the package; for a starter also a job in testdata/starters, in which test/e2e runs it. Describe the system in doc/manual.md and
+doc/spec/rm-integration.md. Tests name what is missing. The words of -rmk and -launcher, help texts and completions are made from the row.
 */
 package batch
 

@@ -1,7 +1,9 @@
 package batch
 
 import (
+	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"testing"
 )
@@ -40,6 +42,34 @@ func lacking(row reflect.Value, name string) (columns []string) {
 		}
 	}
 	return columns
+}
+
+// needCases reports the systems that need a case in a table of tests and have none.
+func needCases(t *testing.T, tried map[string]bool, needs func(s *System) bool) {
+	t.Helper()
+	for _, s := range Systems {
+		if needs(s) && !tried[s.Name] {
+			t.Errorf("%s has no case here", s.Name)
+		}
+	}
+}
+
+// listsHosts reports whether a system tells its jobs their hosts.
+func listsHosts(s *System) bool { return s != &alps }
+
+func hasStarter(s *System) bool { return s.Starter != nil }
+
+// The readers of all systems are fuzzed.
+func TestEveryReaderIsFuzzed(t *testing.T) {
+	source, err := os.ReadFile("fuzz_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`check\(t, "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+		tried[m[1]] = true
+	}
+	needCases(t, tried, listsHosts)
 }
 
 // Each row has all columns that a batch system needs.

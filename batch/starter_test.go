@@ -9,6 +9,7 @@ import (
 
 // What each starter is called with.
 func TestArgv(t *testing.T) {
+	tried := make(map[string]bool)
 	for _, test := range []struct {
 		system string
 		call   Call
@@ -22,11 +23,13 @@ func TestArgv(t *testing.T) {
 		{"lsf", Call{Part: -1}, "P n1 /bin/sh"},
 		{"flux", Call{Part: -1, Rank: 3}, "P exec -r 3 /bin/sh"},
 	} {
+		tried[test.system] = true
 		test.call.Program, test.call.Host = "P", "n1"
 		if got := strings.Join(Named(test.system).Starter.Argv(test.call), " "); got != test.want {
 			t.Errorf("%s, %+v:\n%s\nwant\n%s", test.system, test.call, got, test.want)
 		}
 	}
+	needCases(t, tried, hasStarter)
 }
 
 // One call for several hosts of a part.
@@ -111,6 +114,7 @@ func TestEnviron(t *testing.T) {
 
 // RM-42: why a starter has ended, in its own words.
 func TestLine(t *testing.T) {
+	tried := make(map[string]bool)
 	for _, test := range []struct{ system, said, want string }{
 		{"slurm", "", ""},
 		{"slurm", "srun: error: n2: task 0: Killed\n", "n2: task 0: Killed"},
@@ -129,10 +133,12 @@ func TestLine(t *testing.T) {
 		{"lsf", "blaunch: n2: task 0 exited\n", "n2: task 0 exited"},
 		{"flux", "flux-exec: Error: rank 3: /bin/sh: No such file or directory\n", "rank 3: /bin/sh: No such file or directory"},
 	} {
+		tried[test.system] = true
 		if got := Named(test.system).Starter.ErrorLine(test.said); got != test.want {
 			t.Errorf("%s: the line of %q is %q, want %q", test.system, test.said, got, test.want)
 		}
 	}
+	needCases(t, tried, hasStarter)
 }
 
 // Why a starter has ended before the helper spoke, and what is worth another try (RM-35).
@@ -156,6 +162,7 @@ func TestVerdict(t *testing.T) {
 
 // How the job stands. What cannot be found out is not over.
 func TestState(t *testing.T) {
+	tried := make(map[string]bool)
 	for _, test := range []struct {
 		system, answer string
 		failed         error
@@ -178,11 +185,13 @@ func TestState(t *testing.T) {
 		{"lsf", "", errNothing, Unknown},
 		{"sge", sgeJob("7", "r", ""), errNothing, Unknown},
 	} {
+		tried[test.system] = true
 		run := func(string, ...string) (string, error) { return test.answer, test.failed }
 		if got := Named(test.system).State(run, "7"); got != test.want {
 			t.Errorf("%s answers %q, %v: %v, want %v", test.system, test.answer, test.failed, got, test.want)
 		}
 	}
+	needCases(t, tried, func(s *System) bool { return s.State != nil })
 }
 
 // sgeJob is what qstat -xml prints of one job.

@@ -4,75 +4,121 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"remshell/batch"
 	"remshell/tools/testbed"
+
+	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// fakeStarter enters a host as a batch system's own starter does: what it runs there is no child of
-// an ssh. What stands before the host, or its number, and what it may say on its own, is its own.
+// fakeStarter enters a host as a batch system's own starter does: what it runs there is no child of an ssh. Its cases set
+// pid to a process of the host that its arguments name.
 const fakeStarter = `#!/bin/sh
-echo "$0 $*" >>%s/calls
+echo "${0##*/} $*" >>%s/calls
 case "$*" in %s esac
 echo "a starter has something to say" >&2
 while [ $# -gt 1 ]; do shift; done
 exec nsenter --target $pid --mount --net --uts --ipc --pid --wdns=/tmp -- "$@"
 `
 
-// Starters that no test here can have live, LSF's and Flux's, are called as their manuals have it, and
-// serve: ranks run on the hosts they reach, signals and ends pass, and one that is killed loses its
-// host alone.
+// A fakeJob is a job of a batch system on n1, with 2 tasks, and n2, with 1. A script takes the place of the starter.
+type fakeJob struct {
+	dir   string   // of the script and of the job's files
+	env   []string // of the job
+	calls []string // that the starter should get, one for each host
+}
+
+// newFakeJob makes the job that batch/testdata/starters/SYSTEM.txtar describes: a line for each variable, and the files
+// that they name, in the directory $JOB. The file answer is what the starter prints if it is called for another purpose.
+func newFakeJob(t *testing.T, b *testCluster, s *batch.System) fakeJob {
+	t.Helper()
+	archive, err := txtar.ParseFile("../../batch/testdata/starters/" + s.Name + ".txtar")
+	if err != nil {
+		t.Fatalf("%s has a starter, and no job to try it in: %v", s.Name, err)
+	}
+	job := fakeJob{dir: t.TempDir()}
+	if err := os.Chmod(job.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string, mode os.FileMode) {
+		if err := os.WriteFile(filepath.Join(job.dir, name), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer := ""
+	for _, file := range archive.Files {
+		write(file.Name, string(file.Data), 0o644)
+		if file.Name == "answer" {
+			answer = string(file.Data)
+		}
+	}
+	values := make(map[string]string)
+	for line := range strings.Lines(strings.ReplaceAll(string(archive.Comment), "$JOB", job.dir)) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		values[name] = value
+		job.env = append(job.env, name+"="+value)
+	}
+	job.env = append(job.env, "PATH="+job.dir+":"+os.Getenv("PATH"))
+	a, err := batch.Read(s.Name, batch.Inputs{
+		Env:  func(name string) (string, bool) { value, defined := values[name]; return value, defined },
+		Open: func(name string) (io.ReadCloser, error) { return os.Open(name) },
+		Run:  func(string, ...string) (string, error) { return answer, nil },
+	}, batch.Options{})
+	if err != nil || len(a.Hosts) != 2 {
+		t.Fatalf("the hosts of %s are %+v, %v", s.Name, a.Hosts, err)
+	}
+	cases := ""
+	for i, h := range a.Hosts {
+		args := strings.Join(s.Starter.Argv(batch.Call{Host: h.Name, Part: -1, Rank: h.Rank})[1:], " ")
+		job.calls = append(job.calls, s.Starter.Program+" "+args)
+		cases += fmt.Sprintf("'%s') pid=%d;; ", args, b.Hosts[i].Init)
+	}
+	if answer != "" {
+		cases += "*) cat " + job.dir + "/answer; exit;;"
+	}
+	write(s.Starter.Program, fmt.Sprintf(fakeStarter, job.dir, cases), 0o755)
+	return job
+}
+
+// liveStarters are the systems in whose own jobs other tests of this package start helpers.
+var liveStarters = []string{"slurm", "sge"}
+
+// Starters of systems that no test here can have live are called as their manuals have it, and serve: ranks run on the
+// hosts they reach, signals and ends pass, and one that is killed loses its host alone.
 func TestStartersNeverTried(t *testing.T) {
 	requireNamespaces(t)
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
-	const r = `{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-1"}},{"rank":"3","children":{"core":"0"}}],"nodelist":["n1","n2"]}}`
-	for _, test := range []struct {
-		name    string
-		env     []string
-		program string
-		cases   [2]string // that lead to n1 and n2
-		calls   string
-		more    string // what else the program does
-	}{
-		{"lsf", []string{"LSB_JOBID=7", "LSB_MCPU_HOSTS=n1 2 n2 1"}, "blaunch", [2]string{"'n1 '*", "'n2 '*"}, "blaunch n1 /bin/sh|blaunch n2 /bin/sh", ""},
-		{"flux", []string{"FLUX_URI=local:///gone", "FLUX_ENCLOSING_ID=f7"}, "flux", [2]string{"*'-r 0 '*", "*'-r 3 '*"}, "flux exec -r 0 /bin/sh|flux exec -r 3 /bin/sh",
-			"if [ \"$1\" = resource ]; then echo '" + r + "'; exit; fi\n"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.Chmod(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			where := ""
-			for i, pattern := range test.cases {
-				where += fmt.Sprintf("%s) pid=%d;; ", pattern, b.Hosts[i].Init)
-			}
-			text := strings.Replace(fmt.Sprintf(fakeStarter, dir, where), "echo \"$0", test.more+"echo \"${0##*/}", 1)
-			if err := os.WriteFile(filepath.Join(dir, test.program), []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			env := append([]string{"PATH=" + dir + ":" + os.Getenv("PATH")}, test.env...)
-			res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "-launcher", test.name, "hostname"}}).wait(t)
-			if res.code != 0 || countEqualLines(res.out) != "n1:2 n2:1" || !strings.Contains(res.err, "starter "+test.program+" (tight)") || !strings.Contains(res.err, "nobody has told that it works") {
+	for _, s := range batch.Systems {
+		if s.Starter == nil || slices.Contains(liveStarters, s.Name) {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			job := newFakeJob(t, b, s)
+			program, env := s.Starter.Program, job.env
+			res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "-launcher", s.Name, "hostname"}}).wait(t)
+			if res.code != 0 || countEqualLines(res.out) != "n1:2 n2:1" || !strings.Contains(res.err, "starter "+program+" (tight)") || strings.Contains(res.err, "nobody has told that it works") != s.Untried {
 				t.Fatalf("exit %d: %s%s", res.code, res.out, res.err)
 			}
-			if res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "hostname"}}).wait(t); !strings.Contains(res.err, "starter ssh (loose)") {
-				t.Errorf("it is the default, although nobody has tried it: %s", res.err)
-			}
-			calls, _ := os.ReadFile(filepath.Join(dir, "calls"))
-			for call := range strings.SplitSeq(test.calls, "|") {
+			calls, _ := os.ReadFile(filepath.Join(job.dir, "calls"))
+			for _, call := range job.calls {
 				if n := strings.Count(string(calls), call+"\n"); n != 1 {
 					t.Errorf("%q was called %d times, want once:\n%s", call, n, calls)
 				}
 			}
-			if res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-launcher", test.name, "sh", "-c", "exit $((MPIEXEC_RANK + 3))"}}).wait(t); res.code < 3 || res.code > 5 {
+			if res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "hostname"}}).wait(t); strings.Contains(res.err, "starter ssh (loose)") != s.Untried {
+				t.Errorf("its starter is the default unless nobody has tried it (%t): %s", s.Untried, res.err)
+			}
+			if res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-launcher", s.Name, "sh", "-c", "exit $((MPIEXEC_RANK + 3))"}}).wait(t); res.code < 3 || res.code > 5 {
 				t.Errorf("exit %d: %s", res.code, res.err)
 			}
-			run := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-launcher", test.program, "sh", "-c", `trap 'echo =$MPIEXEC_RANK-USR1=' USR1; echo =ready=; while :; do sleep 1; done`}})
+			run := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-launcher", program, "sh", "-c", `trap 'echo =$MPIEXEC_RANK-USR1=' USR1; echo =ready=; while :; do sleep 1; done`}})
 			run.awaitOut(t, "=ready=", 3)
 			run.cmd.Process.Signal(syscall.SIGUSR1)
 			for _, mark := range []string{"=0-USR1=", "=1-USR1=", "=2-USR1="} {
@@ -85,7 +131,7 @@ func TestStartersNeverTried(t *testing.T) {
 					killed++
 				}
 			}
-			if res := run.wait(t); killed != 1 || res.code != 125 || !strings.Contains(res.err, "lost contact with n2 ("+test.program+": ") {
+			if res := run.wait(t); killed != 1 || res.code != 125 || !strings.Contains(res.err, "lost contact with n2 ("+program+": ") {
 				t.Errorf("%d killed, exit %d: %s", killed, res.code, res.err)
 			}
 		})
