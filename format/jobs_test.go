@@ -265,8 +265,8 @@ func TestJobsHaveProcessIDs(t *testing.T) {
 // value does not count, and a hostile node makes neither a negative sum nor more than one cell.
 func TestReportedColumn(t *testing.T) {
 	defer func(all []*column.Column) { column.All = all }(column.All)
-	column.All = append(slices.Clone(column.All), &column.Column{Name: "pages", Title: "PAGES", Max: math.MaxInt64 - 1,
-		Combine: func(a, b int64) int64 { return a + b }, Text: func(v int64) string { return strconv.FormatInt(v, 10) + "\x1b\n" }})
+	column.All = []*column.Column{&column.State, {Name: "pages", Title: "PAGES", Max: math.MaxInt64 - 1,
+		Combine: func(a, b int64) int64 { return a + b }, Text: func(v int64) string { return strconv.FormatInt(v, 10) + "\x1b\n" }}}
 	node := func(read, name string, rank int, reported ...int64) job.LedgerListing {
 		return job.LedgerListing{Node: read, Claims: []job.Claim{{Job: "j", User: "ann", UID: 7, Node: name, Nodes: 2, Size: 2, LauncherHost: "front", Command: "x", Ranks: []job.ClaimedRank{{Rank: rank}}, Reported: reported}}}
 	}

@@ -42,7 +42,7 @@ func TestIdleOfManyClaims(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	ReadColumns(nil, claims)
+	ReadColumns(os.DirFS("/"), claims)
 	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("%d claims took %v", len(claims), took)
 	}
@@ -95,7 +95,7 @@ func TestStoppedRanks(t *testing.T) {
 	expect := func(what string, uid int, want bool) {
 		t.Helper()
 		claims := []job.Claim{{UID: uid, PID: shell.Process.Pid, Since: time.Now(), Ranks: make([]job.ClaimedRank, 2)}}
-		ReadColumns(nil, claims)
+		ReadColumns(os.DirFS("/"), claims)
 		if state := column.State.Of(claims[0].Reported); (state == column.Suspended) != want || state == column.Idle {
 			t.Errorf("%s: state %d", what, state)
 		}

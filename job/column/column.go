@@ -6,8 +6,9 @@ Package column has the values of running jobs that helpers read on their nodes f
 	mpiexec:  Combine ------> one value for all nodes
 	format:   Title, Text --> the table of --ps;  Name --> its JSON
 
-To add a value, write a file like state.go with its row, add the row to All, and describe it in doc/manual.md. Everything
-else, and the tests of the bounds, are made from the row.
+To add a value, write a file like state.go with its row, add the row at the end of All, and describe it in doc/manual.md
+("In these tables RANKS is ..."). Everything else, and the tests of the bounds, are made from the row. Files of the node
+are read below Source.Root: this package does nothing else with the world.
 
 A value is a number. So a hostile helper can send no text here, and no number beyond Max.
 */

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 	"unicode"
 
@@ -25,6 +26,10 @@ func TestRows(t *testing.T) {
 			t.Errorf("%q %q: names that are empty or not its own, or Max %d", c.Name, c.Title, c.Max)
 		}
 		taken = append(taken, c.Name)
+		gone := Source{Claim: job.Claim{Ranks: make([]job.ClaimedRank, 1)}, Processes: func() []int { return []int{4711} }, Root: fstest.MapFS{}}
+		if value := c.Read(gone); value < None || value > c.Max {
+			t.Errorf("%s: a process that has ended in between makes it %d", c.Name, value)
+		}
 		values := []int64{0, 1, c.Max / 2, c.Max}
 		for _, x := range values {
 			for _, y := range values {
@@ -56,7 +61,7 @@ func TestValuesStayWithinBounds(t *testing.T) {
 	defer func(all []*Column) { All = all }(All)
 	reads := int64(0)
 	sum := &Column{Name: "sum", Max: 10, Read: func(Source) int64 { return reads }, Combine: func(a, b int64) int64 { return a + b }}
-	All = append(slices.Clone(All), sum)
+	All = []*Column{&State, sum}
 	for value, want := range map[int64]int64{math.MinInt64: None, -2: None, None: None, 0: 0, 10: 10, 11: 10, math.MaxInt64: 10} {
 		reads = value
 		if got := sum.Of(ReadAll(Source{})); got != want {
