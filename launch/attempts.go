@@ -47,7 +47,8 @@ type attemptLoop struct {
 	env          Env
 	signals      *reserve.SignalWatch
 	attempts     []job.Attempt // attempts that are over
-	began        time.Time     // when the ranks of the first attempt were started
+	began        time.Time     // when the ranks of the first attempt were started, plus the time in which they stood still in all attempts
+	stopsCounted time.Duration // by when the last attempt ended, how long mpiexec had been stopped
 	lastNodeLost time.Time     // when the last attempt lost a node
 	stdinOffset  int64         // where standard input began, if it is a file
 	stdinRead    atomic.Bool   // something was read from standard input, if it is not a file
@@ -112,7 +113,7 @@ func (l *attemptLoop) runAttempt(ctx context.Context, f *Job) (result job.Result
 	l.signals.HandOver(func(number syscall.Signal) { f.events.Put(supervise.Signaled{Signal: signalOnNodes(number)}) })
 	defer l.signals.TakeBack(f.pendingSignals)
 	l.reportAttempt(place.Plan)
-	f.jobStart = l.began
+	f.jobStart = l.jobStart()
 	if l.env.AttemptBegan != nil {
 		l.env.AttemptBegan(l.attempts, job.Attempt{Number: len(l.attempts), Began: time.Now(), Nodes: place.Plan.Names(), Size: place.Plan.Size})
 	}
@@ -136,9 +137,8 @@ func (l *attemptLoop) runAttempt(ctx context.Context, f *Job) (result job.Result
 
 // attemptEnded records how an attempt ended, and decides whether another follows.
 func (l *attemptLoop) attemptEnded(f *Job, state *supervise.State) restart.Decision {
-	if l.began.IsZero() {
-		l.began = state.Began()
-	}
+	l.began = cmp.Or(f.jobStart, state.Began()).Add(state.StoodStill())
+	l.stopsCounted = l.env.StopTimes.Total()
 	toldToEnd := state.WasToldToEnd()
 	a := job.Attempt{Number: len(l.attempts), Began: state.Began(), Ended: time.Now(), Kind: state.Cause.EndKind(), Reason: state.Cause.Reason(),
 		Nodes: f.Plan.Names(), Size: f.Plan.Size, Exit: state.ExitCode()}
@@ -334,6 +334,16 @@ func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []s
 	return dirty
 }
 
+// jobStart returns from when the job's time limit counts: the start of the first attempt's ranks,
+// plus the time for which they stood still, or mpiexec was stopped between two attempts (SIG-5). It is
+// zero before the first attempt ends.
+func (l *attemptLoop) jobStart() time.Time {
+	if l.began.IsZero() {
+		return time.Time{}
+	}
+	return l.began.Add(l.env.StopTimes.Total() - l.stopsCounted)
+}
+
 // withinJobTime returns a context that ends with the job's time limit (SV-11), which also counts
 // the time between attempts.
 func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -341,7 +351,7 @@ func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, conte
 	if limit == 0 || l.began.IsZero() {
 		return context.WithCancel(ctx)
 	}
-	return l.env.StopTimes.Within(ctx, time.Until(l.began.Add(limit)), &usererr.Error{
+	return l.env.StopTimes.Within(ctx, time.Until(l.jobStart().Add(limit)), &usererr.Error{
 		Text: fmt.Sprintf("the job ran longer than -timeout %v, and its ranks had ended", limit), Code: job.ExitTimeout})
 }
 

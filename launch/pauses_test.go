@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/job"
 	"remshell/transport"
 )
 
@@ -88,6 +89,36 @@ func TestStoppedAtEachStageOfAStart(t *testing.T) {
 			}
 			if s.stops.Load() == 0 {
 				t.Error("the job was never stopped")
+			}
+		})
+	}
+}
+
+// The time limit of a job with several attempts does not run while an attempt is stopped, nor while
+// mpiexec is stopped between two attempts.
+func TestTheTimeLimitStandsStillInEachAttempt(t *testing.T) {
+	for _, moment := range []string{"in the first attempt", "between the attempts"} {
+		t.Run(moment, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(1, `[ $MPIEXEC_ATTEMPT = 1 ] || { echo first; trap 'exit 3' USR1; while :; do :; done; }`, "a")
+			s := &stopping{r: r, stage: "planned"}
+			attempts, ready := 0, r.out.shows("first\n")
+			r.planned = func() {
+				if attempts++; attempts == 2 && moment == "between the attempts" {
+					s.at("planned")
+				}
+			}
+			r.req.TimeLimits.Run = stopFor
+			r.req.Restart = job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}, Delay: time.Millisecond}
+			go func() {
+				<-ready
+				if moment == "in the first attempt" {
+					s.at("planned")
+				}
+				r.signals <- syscall.SIGUSR1
+			}()
+			if result, err := r.do(t); err != nil || result.Code != 0 || s.stops.Load() != 1 {
+				t.Errorf("code %d, %v, stopped %d times, stderr %q", result.Code, err, s.stops.Load(), r.err.String())
 			}
 		})
 	}

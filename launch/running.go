@@ -60,7 +60,7 @@ type Job struct {
 
 	connections []job.ConnectResult // in the order in which they began
 
-	jobStart         time.Time                                          // when the first attempt's ranks started; zero: this is the first
+	jobStart         time.Time                                          // see attemptLoop.jobStart; zero: this is the first attempt
 	decideRestart    func(*supervise.State) bool                        // reports whether another attempt follows this one, which is over
 	requestAfterMove func(restart.Move) (job.Request, []string, string) // returns the request of the attempt after a move; see restart.RequestAfterMove
 	standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow

@@ -42,3 +42,6 @@ func (s *State) Resume(now time.Time) {
 		s.deadlines.warn = s.warnAt() // the batch system's end does not move
 	}
 }
+
+// StoodStill returns for how long the ranks have stood still, without the present time if they do.
+func (s *State) StoodStill() time.Duration { return s.clock.stood }

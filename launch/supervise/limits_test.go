@@ -74,3 +74,22 @@ func TestTimeoutBesideALimit(t *testing.T) {
 		}
 	}
 }
+
+// The wall time that a job has used does not include the time in which its ranks stood still, and
+// includes earlier attempts: it is just above the limit.
+func TestTheWallTimeUsedIsThatOfTheLimit(t *testing.T) {
+	began := time.Unix(1_000_000, 0)
+	const want = "walltime: 60.001 s used, 60 s allowed by --limit"
+	suspended := NewState(twoNodes, Policy{WallTime: TimeLimit{time.Minute, "--limit"}}, began)
+	suspended.Suspend(began.Add(time.Second))
+	suspended.Resume(began.Add(time.Hour + time.Second))
+	suspended.Step(Tick{}, began.Add(time.Hour+time.Minute+1))
+	if suspended.Cause == nil || suspended.Cause.Text != want {
+		t.Errorf("suspended for an hour: %+v, want %s", suspended.Cause, want)
+	}
+	again := NewState(twoNodes, Policy{WallTime: TimeLimit{time.Minute, "--limit"}, Since: began}, began.Add(50*time.Second))
+	again.Step(Tick{}, began.Add(time.Minute+1))
+	if again.Cause == nil || again.Cause.Text != want {
+		t.Errorf("second attempt: %+v, want %s", again.Cause, want)
+	}
+}

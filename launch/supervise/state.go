@@ -43,8 +43,9 @@ type State struct {
 	deadlines      deadlines
 	killAt         time.Time // when ranks that were told to end are killed
 	signals        int       // received signals that end the job
-	began          time.Time
-	brokenReported bool // a barrier that cannot complete was reported
+	began          time.Time // when the ranks were released
+	since          time.Time // from when the job's time counts; see Policy.Since
+	brokenReported bool      // a barrier that cannot complete was reported
 	id             job.ID
 	policy         Policy
 }
@@ -99,7 +100,7 @@ type Policy struct {
 	StartBy      time.Time      // --start-timeout; zero: none
 	Warn         job.EndWarning // --warn
 	Margin       time.Duration  // --batch-option margin=; 0: none
-	Since        time.Time      // when the first attempt began, from which Timeout counts; zero: now
+	Since        time.Time      // when the first attempt began, plus the time in which the job stood still since. Timeout counts from it; zero: now
 	EndPolicy    job.EndPolicy
 	SignalPolicy job.SignalPolicy
 	BatchJob     BatchJob // zero: there is none
@@ -142,20 +143,19 @@ func NewState(p job.Plan, policy Policy, now time.Time) State {
 		}
 		s.nodes = append(s.nodes, node)
 	}
-	since := policy.Since
-	if since.IsZero() {
-		since = now
+	if s.since = policy.Since; s.since.IsZero() {
+		s.since = now
 	}
 	if left := s.timeLeft(now); left > 0 {
-		if most := left + now.Sub(since); policy.WallTime.Max == 0 || most < policy.WallTime.Max {
+		if most := left + now.Sub(s.since); policy.WallTime.Max == 0 || most < policy.WallTime.Max {
 			s.policy.WallTime = TimeLimit{most, "--batch-option margin="}
 		}
 	}
 	switch {
 	case s.policy.wallLimitFirst():
-		s.deadlines.run = since.Add(s.policy.WallTime.Max + 1) // the limit itself is still allowed
+		s.deadlines.run = s.since.Add(s.policy.WallTime.Max + 1) // the limit itself is still allowed
 	case policy.Timeout > 0:
-		s.deadlines.run = since.Add(policy.Timeout)
+		s.deadlines.run = s.since.Add(policy.Timeout)
 	}
 	s.deadlines.warn = s.warnAt()
 	return s

@@ -378,7 +378,7 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	s.deadlines.run = time.Time{}
 	var actions []Action
 	if s.policy.wallLimitFirst() {
-		actions = s.reportExcess(limits.Excess{Name: limits.WallTime, Used: int64(now.Sub(s.began)), Allowed: int64(s.policy.WallTime.Max), From: s.policy.WallTime.From}, now)
+		actions = s.reportExcess(limits.Excess{Name: limits.WallTime, Used: int64(now.Sub(s.since)), Allowed: int64(s.policy.WallTime.Max), From: s.policy.WallTime.From}, now)
 	} else {
 		c := s.causeOf(Failure{Kind: RunTimeout})
 		if s.Cause != nil && s.Phase == Running {
