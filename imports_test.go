@@ -96,7 +96,8 @@ var allowedImports = map[string][]string{
 	"cli/record":           {"hostlist", "job", "limits"},
 	"cli/saved":            {"cli/option", "usererr", "job", "launch/restart"},
 	"cli/aprun":            {"usererr"},
-	"cli":                  {"batch", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "usererr", "helper", "helper/diagnose", "helper/reaper", "helper/pmidetect", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limits", "nsswitch", "plan", "pmiserver", "psi", "transport", "transport/dialback", "selftest", "format", "sshx", "subprocess", "text", "trace", "userfile", "simulate"},
+	"feature":              {},
+	"cli":                  {"batch", "feature", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "config", "doctor", "usererr", "helper", "helper/diagnose", "helper/reaper", "helper/pmidetect", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limits", "nsswitch", "plan", "pmiserver", "psi", "transport", "transport/dialback", "selftest", "format", "sshx", "subprocess", "text", "trace", "userfile", "simulate"},
 	"selftest":             {"pmiserver/client", "text"},
 	".":                    {"cli"},
 
@@ -121,18 +122,60 @@ func TestImports(t *testing.T) {
 			path, _ := strconv.Unquote(spec.Path.Value)
 			own, inside := strings.CutPrefix(path, "remshell/")
 			allowed, ranked := allowedImports[pkg]
+			if isFeature(pkg) && !strings.HasSuffix(file, "_test.go") {
+				ranked = false // TestFeaturesStandAlone has the rule for features
+			}
 			switch {
 			case path == "sort":
 				t.Errorf("%s imports the standard sort; here sort means ours, use slices", file)
 			case strings.HasSuffix(file, "_test.go"):
 			case inside && ranked && isTestOnly(own):
 				t.Errorf("%s: nothing of the product imports %s", file, own)
-			case inside && ranked && !slices.Contains(allowed, own):
+			case inside && ranked && !slices.Contains(allowed, own) && !(pkg == "feature" && isFeature(own)):
 				t.Errorf("%s: package %s may not import %s", file, pkg, own)
 			case slices.Contains(purePackages, pkg) && (slices.Contains(impureImports, path) || inside && !slices.Contains(purePackages, own)):
 				t.Errorf("%s: package %s is pure and may not import %s", file, pkg, path)
 			}
 		}
+	}
+}
+
+// isFeature reports whether a package belongs to one feature.
+func isFeature(pkg string) bool { return strings.HasPrefix(pkg, "feature/") }
+
+// Only the list of features imports features, and only the front ends import the list: the core does not know what
+// features there are, and no feature knows another. So each can be read, and removed, alone. Packages that serve a feature
+// stand below its own.
+func TestFeaturesStandAlone(t *testing.T) {
+	files, err := sourceFiles(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := func(pkg string) string { return strings.Join(strings.SplitN(pkg, "/", 3)[:2], "/") }
+	seen := 0
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pkg := filepath.Dir(file)
+		for _, spec := range f.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			own, _ := strings.CutPrefix(path, "remshell/")
+			switch {
+			case isFeature(own) && pkg == "feature":
+				seen++
+			case isFeature(own) && (!isFeature(pkg) || folder(pkg) != folder(own)):
+				t.Errorf("%s imports the feature %s", file, own)
+			case own == "feature" && pkg != "cli" && !strings.HasSuffix(file, "_test.go"):
+				t.Errorf("%s imports the list of features", file)
+			case isFeature(pkg) && (own == "cli" || strings.HasPrefix(own, "tools/")):
+				t.Errorf("%s: a feature may not import %s", file, own)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("package feature imports no feature: this test reads it wrongly")
 	}
 }
 
@@ -165,7 +208,7 @@ func TestEveryPackageIsRanked(t *testing.T) {
 	}
 	for path := range strings.FieldsSeq(string(out)) {
 		own, inside := strings.CutPrefix(path, "remshell/")
-		if _, ranked := allowedImports[own]; inside && !ranked {
+		if _, ranked := allowedImports[own]; inside && !ranked && !isFeature(own) {
 			t.Errorf("package %s has no place in the layers", own)
 		}
 	}

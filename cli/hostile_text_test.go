@@ -72,12 +72,17 @@ func sampleMessages() map[string]wire.Message {
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", MPILibrary: "b"}},
 		&wire.SampledUsage{Host: job.UsageSample{Mem: 1}, Ranks: []job.RankUsageSample{{UsageSample: job.UsageSample{Mem: 1}}}},
 		&wire.PMITrace{Line: "< cmd=init"}, &wire.RankStates{Ranks: []job.RankState{{Phase: "running", WaitsFor: "w", WaitChannel: "s", ProcState: "k", Stack: "t"}}},
-		&wire.HelperSignaled{Signal: 15}, &wire.LimitExceeded{Limit: job.KernelLimit{Resource: limits.RankMem}, Used: 1}, &wire.ProcessesGone{}, &wire.IPCCleaned{Leftovers: []job.Leftover{{Kind: job.LeftoverPosixShm, ID: "i", Err: "e"}}}, &wire.Drained{}, &wire.AttemptReady{}, &wire.Log{Text: "l"}, &wire.Ping{},
+		&wire.HelperSignaled{Signal: 15}, &wire.LimitExceeded{Limit: job.KernelLimit{Resource: limits.RankMem}, Used: 1}, &wire.ProcessesGone{}, &wire.Drained{}, &wire.AttemptReady{}, &wire.Log{Text: "l"}, &wire.Ping{},
 		&wire.Diagnosed{Diagnosis: job.NodeDiagnosis{Address: "a", Interface: "i", OwnAddresses: []string{"o"}, OwnNameErr: "e", Limits: []job.Rlimit{{Name: "n", Flag: "f", Soft: 1, Hard: 1}},
 			DevShm: job.FileSystem{Path: "p", Err: "e"}, TempDirs: []job.FileSystem{{Path: "p", Err: "e"}}, Fabric: "f",
 			Dir: job.Defect{Code: "c", Text: "t", Remedy: "r"}, Program: job.Defect{Code: "c", Text: "t", Remedy: "r"}, DirName: "d", ProgramPath: "f"}},
 		&wire.ProbePortOpened{Err: "e"}, &wire.PeersProbed{Probes: []job.PeerProbe{{}}},
 		&wire.MissingFiles{}, &wire.FileCredit{}, &wire.StageResult{Code: 125, Reason: "r", Hint: "h"},
+	}
+	for _, k := range wire.Kinds() {
+		if k.Example != nil && k.Sender != wire.Launcher {
+			all = append(all, k.Example(0))
+		}
 	}
 	byName := make(map[string]wire.Message)
 	for _, m := range all {

@@ -17,6 +17,7 @@ import (
 	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/cli/request"
+	_ "remshell/feature" // all of them
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/node"

@@ -11,7 +11,6 @@ import (
 	"remshell/helper/claims"
 	"remshell/helper/lifecycle"
 	"remshell/helper/status"
-	"remshell/helper/sysvipc"
 	"remshell/job"
 	"remshell/pmiserver/pmix"
 	"remshell/proc"
@@ -19,11 +18,11 @@ import (
 )
 
 // perform performs an action of the lifecycle.
-func (s *session) perform(action any) {
+func (s *Session) perform(action any) {
 	switch a := action.(type) {
 	case lifecycle.Claim:
 		m := a.Payload.(*wire.Prepare)
-		s.claims.Claim(m, func(answer claims.ClaimResult) { s.postEvent(claimedEvent{m, answer}) })
+		s.claims.Claim(m, func(answer claims.ClaimResult) { s.PostEvent(claimedEvent{m, answer}) })
 	case lifecycle.PrepareGroup:
 		s.prepareGroup(a)
 	case lifecycle.ReportRefused:
@@ -33,7 +32,7 @@ func (s *session) perform(action any) {
 		s.removePMIx(s.groups[a.Group])
 		delete(s.groups, a.Group)
 	case lifecycle.ForgetJob:
-		s.prepare, s.heldClaim = nil, nil
+		s.Prepare, s.heldClaim = nil, nil
 	case lifecycle.Fork:
 		s.forkGroup(a)
 	case lifecycle.Reap:
@@ -61,7 +60,9 @@ func (s *session) perform(action any) {
 		s.handleExit(a)
 	case lifecycle.CountOrphan:
 		owner := s.orphans.countOrphan(a.ChildEnded, s.byRank, s.usageTracker)
-		s.ipcTracker.NoteEnded(sysvipc.Process{PID: a.PID, Rank: owner, Started: a.Started}, a.At)
+		for _, reaped := range s.Hooks.OrphanReaped {
+			reaped(a.ChildEnded, owner)
+		}
 	case lifecycle.ReportExit:
 		s.reportExit(s.ranks[a.Rank], a.ToMpiexec)
 	case lifecycle.EndGroup:
@@ -74,14 +75,14 @@ func (s *session) perform(action any) {
 }
 
 // performEnd performs the actions for signals and for the end of a job.
-func (s *session) performEnd(action any) {
+func (s *Session) performEnd(action any) {
 	switch a := action.(type) {
 	case lifecycle.PassSignal:
 		s.passSignal(s.ranks[a.Rank], unix.Signal(a.Number))
 	case lifecycle.StopAll:
 		s.stopRanks()
 	case lifecycle.StopRank:
-		unix.Kill(-s.ranks[a.Rank].child.PID, unix.SIGSTOP)
+		unix.Kill(-s.ranks[a.Rank].Child.PID, unix.SIGSTOP)
 	case lifecycle.ContinueAll:
 		s.continueRanks()
 	case lifecycle.StartEnding:
@@ -91,9 +92,9 @@ func (s *session) performEnd(action any) {
 	case lifecycle.KillAll:
 		s.signalAll(unix.SIGKILL)
 	case lifecycle.TerminateRank:
-		unix.Kill(-s.ranks[a.Rank].child.PID, unix.SIGTERM)
+		unix.Kill(-s.ranks[a.Rank].Child.PID, unix.SIGTERM)
 	case lifecycle.KillRank:
-		unix.Kill(-s.ranks[a.Rank].child.PID, unix.SIGKILL)
+		unix.Kill(-s.ranks[a.Rank].Child.PID, unix.SIGKILL)
 	case lifecycle.CancelGroup:
 		s.cancelGroup(s.groups[a.Group])
 	case lifecycle.SetTimer:
@@ -110,19 +111,19 @@ func (s *session) performEnd(action any) {
 }
 
 // setTimer posts TimerFired after a delay. It replaces an earlier delay.
-func (s *session) setTimer(after time.Duration) {
+func (s *Session) setTimer(after time.Duration) {
 	if s.endTimer == nil {
-		s.endTimer = time.AfterFunc(after, func() { s.postEvent(lifecycle.TimerFired{}) })
+		s.endTimer = time.AfterFunc(after, func() { s.PostEvent(lifecycle.TimerFired{}) })
 		return
 	}
 	s.endTimer.Reset(after)
 }
 
 // reportStates sends mpiexec the state of each rank (DIAG-12).
-func (s *session) reportStates() { s.conn.Send(&wire.RankStates{Ranks: s.rankStates()}) }
+func (s *Session) reportStates() { s.conn.Send(&wire.RankStates{Ranks: s.rankStates()}) }
 
 // rankStates returns the states of all ranks that were started here, by rank.
-func (s *session) rankStates() []job.RankState {
+func (s *Session) rankStates() []job.RankState {
 	all, tree := slices.Clone(s.endedStates), proc.ReadTree()
 	var waiting map[pmix.WaitingRank]string
 	if s.pmix != nil {
@@ -130,7 +131,7 @@ func (s *session) rankStates() []job.RankState {
 	}
 	for _, r := range s.ranks {
 		state := r.state(tree)
-		state.WaitsFor = waiting[pmix.WaitingRank{Group: r.group.prepare.Group.Name, Rank: r.plan.Rank}]
+		state.WaitsFor = waiting[pmix.WaitingRank{Group: r.group.Prepare.Group.Name, Rank: r.Plan.Rank}]
 		if state.WaitsFor == "" && !state.HasConnected() && r.speaksPMI() {
 			state.WaitsFor = job.NotConnected
 		}
@@ -141,32 +142,32 @@ func (s *session) rankStates() []job.RankState {
 }
 
 // gatherStacks collects states and stacks on a goroutine, and posts them as stacksDone.
-func (s *session) gatherStacks() {
+func (s *Session) gatherStacks() {
 	states := s.rankStates()
 	pids := make([]int, len(states))
 	for i, state := range states {
 		if r := s.byRank[state.Rank]; r != nil && r.alive() {
-			pids[i] = r.child.PID
+			pids[i] = r.Child.PID
 		}
 	}
 	go func() {
 		for i, text := range status.Stacks(pids, wire.StackDumpTime, s.sys.Environ, s.nonJob.addPID) {
 			states[i].Stack = text
 		}
-		s.postEvent(stacksDone{states})
+		s.PostEvent(stacksDone{states})
 	}()
 }
 
 // openStatusSocket opens the socket that serves rank states to other commands. It also starts to receive requests to
 // the job that arrive by the ledger. It does nothing if no rank runs any more.
-func (s *session) openStatusSocket() {
-	if s.lifecycle.IsDisconnected() || !s.lifecycle.RankAlive() {
+func (s *Session) openStatusSocket() {
+	if s.Lifecycle.IsDisconnected() || !s.Lifecycle.RankAlive() {
 		return
 	}
-	s.claims.ReceiveRequests(s.prepare.Claim.Ledger, s.prepare.Job)
-	s.socket.Open(s.prepare.Job, func() (states []job.RankState, ok bool) {
+	s.claims.ReceiveRequests(s.Prepare.Claim.Ledger, s.Prepare.Job)
+	s.socket.Open(s.Prepare.Job, func() (states []job.RankState, ok bool) {
 		answer := make(chan []job.RankState, 1)
-		s.postEvent(statesWanted{answer})
+		s.PostEvent(statesWanted{answer})
 		select {
 		case states := <-answer:
 			return states, true

@@ -23,7 +23,7 @@ const (
 )
 
 // startEnding starts no further rank, and keeps running ranks from completing a barrier or fence (pmi-wire.md 6.3).
-func (s *session) startEnding() {
+func (s *Session) startEnding() {
 	if !s.stopForking.Swap(true) {
 		close(s.jobEnding)
 	}
@@ -39,11 +39,13 @@ func (s *session) startEnding() {
 }
 
 // terminateAll sends SIGTERM to all processes of the job. A rank that is already exiting counts as ending by itself.
-func (s *session) terminateAll() {
-	s.orphans.noteOrphanGroups(s.lifecycle.IsRank)
-	s.ipcTracker.Scan(s.jobProcesses)
+func (s *Session) terminateAll() {
+	s.orphans.noteOrphanGroups(s.Lifecycle.IsRank)
+	for _, terminating := range s.Hooks.Terminating {
+		terminating()
+	}
 	for _, r := range s.ranks {
-		r.dying = r.alive() && proc.IsExiting(r.child.PID)
+		r.dying = r.alive() && proc.IsExiting(r.Child.PID)
 		r.noteBarrier()
 	}
 	if !s.alreadySignaled(unix.SIGTERM) {
@@ -54,8 +56,8 @@ func (s *session) terminateAll() {
 
 // signalAll sends a signal to all processes of the job, but not to the guard. If processes that ranks left behind may
 // stay, it signals only the process groups of the ranks.
-func (s *session) signalAll(sig unix.Signal) {
-	if s.lifecycle.LeavesProcesses() {
+func (s *Session) signalAll(sig unix.Signal) {
+	if s.Lifecycle.LeavesProcesses() {
 		s.signalGroups(sig)
 		return
 	}
@@ -69,14 +71,14 @@ func (s *session) signalAll(sig unix.Signal) {
 // awaitPipesClosed waits until the pipes of all ranks are closed. No process is left that could write, but a pipe may
 // still hold output. After slowReaderAfter it posts PipesSlow. If the job is being ended, or processes may stay, it
 // gives up after outputTimeout. At the end it posts PipesClosed for this round.
-func (s *session) awaitPipesClosed(round int) {
+func (s *Session) awaitPipesClosed(round int) {
 	var open []*outputStream
 	for _, r := range s.ranks {
 		if r.stdout != nil {
 			open = append(open, r.stdout, r.stderr)
 		}
 	}
-	stay := s.lifecycle.LeavesProcesses()
+	stay := s.Lifecycle.LeavesProcesses()
 	go func() {
 		slow := time.NewTimer(slowReaderAfter)
 		defer slow.Stop()
@@ -92,25 +94,28 @@ func (s *session) awaitPipesClosed(round int) {
 			case <-hurry:
 				late, hurry = time.After(outputTimeout), nil
 			case <-slow.C:
-				s.postEvent(lifecycle.PipesSlow{Round: round})
+				s.PostEvent(lifecycle.PipesSlow{Round: round})
 			case <-late:
 				i = len(open)
 			}
 		}
-		s.postEvent(lifecycle.PipesClosed{Round: round})
+		s.PostEvent(lifecycle.PipesClosed{Round: round})
 	}()
 }
 
 // reportDrained tells mpiexec that nothing of the job is left here. It first releases the claim, so that the next job
 // finds the CPUs free, or keeps it for the next attempt. A group that is being prepared delays the report: mpiexec
 // starts the group once it is prepared, and must not hear afterwards that nothing is left.
-func (s *session) reportDrained() {
+func (s *Session) reportDrained() {
 	drained := &wire.Drained{Orphans: s.orphans.ofJob(s.byRank)}
-	left := s.takeLeftIPC()
-	s.claims.Drain(s.prepare.Claim.KeepUntilBye, func() {
+	var finish []func()
+	for _, isDrained := range s.Hooks.Drained {
+		finish = append(finish, isDrained())
+	}
+	s.claims.Drain(s.Prepare.Claim.KeepUntilBye, func() {
 		s.pmixClosing.Wait()
-		if m := left.freeObjects(); m != nil {
-			s.conn.Send(m)
+		for _, f := range finish {
+			f()
 		}
 		drained.KeptSessions = s.keptDirs.takeDirs()
 	}, func() { s.conn.Send(drained) })
@@ -144,11 +149,11 @@ type endNotOrdered struct{ grace time.Duration }
 // helper reports it, and mpiexec orders the end. If mpiexec does not, the helper ends the ranks after half of their
 // grace, so that mpiexec still receives their output and usage (RM-60). Without ranks, or after the reaper was killed,
 // the job ends as if mpiexec were gone.
-func (s *session) handleSignal(sig os.Signal) {
+func (s *Session) handleSignal(sig os.Signal) {
 	number, _ := sig.(unix.Signal)
-	ours := s.prepare != nil && len(s.byRank) > 0 && os.Getppid() == s.reaperPID
-	held := ours && s.prepare.Supervision.BatchStarted
-	if held && s.prepare.Supervision.BatchSignalsRanks {
+	ours := s.Prepare != nil && len(s.byRank) > 0 && os.Getppid() == s.reaperPID
+	held := ours && s.Prepare.Supervision.BatchStarted
+	if held && s.Prepare.Supervision.BatchSignalsRanks {
 		s.receivedAt[number] = time.Now()
 	}
 	switch {
@@ -156,17 +161,17 @@ func (s *session) handleSignal(sig os.Signal) {
 	case number != unix.SIGTERM && number != unix.SIGINT && number != unix.SIGHUP && number != unix.SIGXCPU:
 	case ours && !s.endReported:
 		s.endReported = true
-		half := s.prepare.Supervision.Grace / 2
-		time.AfterFunc(half, func() { s.postEvent(endNotOrdered{half}) })
+		half := s.Prepare.Supervision.Grace / 2
+		time.AfterFunc(half, func() { s.PostEvent(endNotOrdered{half}) })
 		if why := s.kernelDenials.OutOfMemory(s.sys.Root); why != "" || held {
 			s.conn.Send(&wire.HelperSignaled{Signal: int(number), Why: why})
 			return
 		}
-		s.claims.EvictedBy(s.prepare.Job, func(user string) {
+		s.claims.EvictedBy(s.Prepare.Job, func(user string) {
 			s.conn.Send(&wire.HelperSignaled{Signal: int(number), Why: evictionText(user)})
 		})
 	case !ours:
-		s.claims.EvictedBy("", func(string) { s.postEvent(endedBySignal{number}) })
+		s.claims.EvictedBy("", func(string) { s.PostEvent(endedBySignal{number}) })
 	}
 }
 
@@ -183,7 +188,7 @@ func evictionText(user string) string {
 
 // alreadySignaled reports whether the batch system has sent this signal to the ranks already. It forgets the signal,
 // except SIGTERM: nobody needs to be told twice to end. SIGSTOP is always passed on, and so is the next SIGCONT.
-func (s *session) alreadySignaled(number unix.Signal) bool {
+func (s *Session) alreadySignaled(number unix.Signal) bool {
 	at, came := s.receivedAt[number]
 	switch number {
 	case unix.SIGTERM: // the SIGTERM for a dead reaper went only to this helper

@@ -20,10 +20,10 @@ import (
 	"remshell/wire"
 )
 
-// A group is the ranks of this node that share one MPI_COMM_WORLD: those of the command line, or of one spawn.
-type group struct {
-	prepare           *wire.Prepare
-	ranks             []*rankProcess
+// A Group is the ranks of this node that share one MPI_COMM_WORLD: those of the command line, or of one spawn.
+type Group struct {
+	Prepare           *wire.Prepare
+	ranks             []*Rank
 	pmi               *pmiserver.Server
 	pmiOffers         map[int]*pmiOffer // by app context
 	pmix              *rank.PMIx        // nil: no rank is offered it
@@ -36,25 +36,25 @@ type group struct {
 }
 
 // streamWindow returns how many bytes of one output stream of a rank may be sent without new credit.
-func (g *group) streamWindow() int {
-	if g.prepare.Streams.Window > 0 {
-		return g.prepare.Streams.Window
+func (g *Group) streamWindow() int {
+	if g.Prepare.Streams.Window > 0 {
+		return g.Prepare.Streams.Window
 	}
 	return wire.Window
 }
 
 // newGroup prepares the ranks of a group as Prepare describes them. It starts nothing.
-func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
-	g := &group{prepare: m, address: s.peerAddress(m), pmiOffers: make(map[int]*pmiOffer)}
+func (s *Session) newGroup(m *wire.Prepare) (*Group, *rank.Error) {
+	g := &Group{Prepare: m, address: s.peerAddress(m), pmiOffers: make(map[int]*pmiOffer)}
 	confined, refused := rank.NewKernelLimits(m.Process.KernelLimits)
 	if refused != nil {
 		return nil, refused
 	}
 	for _, plan := range m.Ranks {
 		app := m.Apps[plan.App]
-		r := &rankProcess{group: g, number: m.Group.First + plan.Rank, plan: plan, command: rank.Command{Argv: app.Argv, Dir: app.Dir, KernelLimits: confined}, announced: make(chan struct{})}
+		r := &Rank{group: g, Number: m.Group.First + plan.Rank, Plan: plan, command: rank.Command{Argv: app.Argv, Dir: app.Dir, KernelLimits: confined}, announced: make(chan struct{})}
 		if slices.Contains(m.Streams.Stdin, plan.Rank) {
-			r.stdin = newStdinWriter(r.number, s.conn.Send)
+			r.stdin = newStdinWriter(r.Number, s.conn.Send)
 		}
 		if r.command.Terminal = slices.Contains(m.Streams.PTY, plan.Rank); r.command.Terminal && r.stdin != nil {
 			r.stdin.eofText = rank.EndOfInput
@@ -82,9 +82,9 @@ func (s *session) newGroup(m *wire.Prepare) (*group, *rank.Error) {
 }
 
 // locateProgram finds a rank's working directory, environment and program. Ranks of one app share them.
-func (s *session) locateProgram(g *group, r *rankProcess, base job.Env, app job.App) *rank.Error {
+func (s *Session) locateProgram(g *Group, r *Rank, base job.Env, app job.App) *rank.Error {
 	for _, other := range g.ranks {
-		if other.plan.App == r.plan.App {
+		if other.Plan.App == r.Plan.App {
 			r.stagedProgram, r.command.Path, r.command.Dir, r.command.Env = other.stagedProgram, other.command.Path, other.command.Dir, other.command.Env
 			return nil
 		}
@@ -106,44 +106,44 @@ func (s *session) locateProgram(g *group, r *rankProcess, base job.Env, app job.
 }
 
 // addRanks adds the ranks of a group that starts. The lifecycle numbers them from first.
-func (s *session) addRanks(g *group, first int) {
+func (s *Session) addRanks(g *Group, first int) {
 	for i, r := range g.ranks {
 		r.lifecycleIndex = first + i
-		s.ranks[r.lifecycleIndex], s.byRank[r.number] = r, r
+		s.ranks[r.lifecycleIndex], s.byRank[r.Number] = r, r
 	}
 }
 
 // endGroup releases what a group held whose ranks have all ended. A spawned group's claim is released now, so that the
 // next group can have it. The job's own claim stays until nothing of the job is left here.
-func (s *session) endGroup(g *group) {
+func (s *Session) endGroup(g *Group) {
 	s.stopExpectingByPort(g)
 	s.removePMIx(g)
-	if g.prepare.Group.First > 0 {
-		s.claims.Release(g.prepare.Group.Name, func() {})
+	if g.Prepare.Group.First > 0 {
+		s.claims.Release(g.Prepare.Group.Name, func() {})
 	}
-	if s.groups[g.prepare.Group.Name] == g {
-		delete(s.groups, g.prepare.Group.Name)
+	if s.groups[g.Prepare.Group.Name] == g {
+		delete(s.groups, g.Prepare.Group.Name)
 	}
 	for _, r := range g.ranks {
-		r.awaitPipesClosed(func() { s.postEvent(pipesClosedEvent{r}) })
+		r.awaitPipesClosed(func() { s.PostEvent(pipesClosedEvent{r}) })
 	}
 }
 
 // retireRank drops an ended rank whose pipes are closed, and keeps only its final state: a job may spawn ranks for
 // days. Processes that the rank left behind may write to its pipes until then.
-func (s *session) retireRank(r *rankProcess) {
+func (s *Session) retireRank(r *Rank) {
 	delete(s.ranks, r.lifecycleIndex)
-	if s.byRank[r.number] == r {
-		s.byRank[r.number] = nil
+	if s.byRank[r.Number] == r {
+		s.byRank[r.Number] = nil
 	}
 	if s.port != nil {
-		s.port.removeRank(r.group.pmi, r.plan.Rank)
+		s.port.removeRank(r.group.pmi, r.Plan.Rank)
 	}
 	s.endedStates = append(s.endedStates, r.state(nil))
 }
 
 // cancelGroup starts no further rank of a group, and keeps its running ranks from completing a barrier.
-func (s *session) cancelGroup(g *group) {
+func (s *Session) cancelGroup(g *Group) {
 	g.canceled.Store(true)
 	s.stopExpectingByPort(g)
 	g.pmi.Freeze()
@@ -153,18 +153,18 @@ func (s *session) cancelGroup(g *group) {
 var errGroupCanceled = rank.InternalError("another one of its group could not be started", "")
 
 // newPMI returns the PMI server for a group's ranks on this node.
-func (s *session) newPMI(g *group) *pmiserver.Server {
-	m := g.prepare
+func (s *Session) newPMI(g *Group) *pmiserver.Server {
+	m := g.Prepare
 	info := pmiserver.Info{Name: m.Group.Name, Size: m.Group.Size, Mapping: m.PMI.Mapping, Universe: m.PMI.Universe,
 		Parent: m.Group.Parent, Preputs: m.PMI.Preputs}
 	for _, r := range m.Ranks {
 		info.Ranks = append(info.Ranks, r.Rank)
 	}
-	of := make(map[int]*rankProcess, len(g.ranks))
+	of := make(map[int]*Rank, len(g.ranks))
 	for _, r := range g.ranks {
-		of[r.plan.Rank] = r
+		of[r.Plan.Rank] = r
 	}
-	info.AppNum = func(rank int) int { return of[rank].plan.App }
+	info.AppNum = func(rank int) int { return of[rank].Plan.App }
 	var others fence.Exchanger // nil: all ranks are on this node
 	if m.Group.NodeCount > 1 {
 		others = s.fences

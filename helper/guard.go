@@ -55,7 +55,7 @@ const guardName = "remshell"
 
 // startGuard starts a guard, in a session of its own if ranks lead sessions. The guard keeps the claim held as long as
 // it lives; held may be nil.
-func (s *session) startGuard(held *ledger.HeldClaim) (guard, error) {
+func (s *Session) startGuard(held *ledger.HeldClaim) (guard, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return guard{}, err
@@ -102,12 +102,12 @@ func (g *guard) closePipe() {
 
 // updateGuard starts the guard if processes of the job live, and kills it if none does. The guard is a child of the
 // helper, and the job is over only when there are no children. In a helper with a reaper it does nothing.
-func (s *session) updateGuard() {
+func (s *Session) updateGuard() {
 	switch {
 	case s.sys.Guard == nil:
-	case s.lifecycle.RankMayLive():
+	case s.Lifecycle.RankMayLive():
 		s.ensureGuard()
-	case s.lifecycle.Busy() && s.hasOrphans():
+	case s.Lifecycle.Busy() && s.hasOrphans():
 		s.ensureGuard()
 		s.updateGuardAfter(guardRecheck) // only the parent of such a process learns of its end
 	default:
@@ -117,21 +117,21 @@ func (s *session) updateGuard() {
 }
 
 // updateGuardAfter calls updateGuard on the session's goroutine after a delay. It replaces an earlier delay.
-func (s *session) updateGuardAfter(while time.Duration) {
+func (s *Session) updateGuardAfter(while time.Duration) {
 	if s.guardTimer == nil {
-		s.guardTimer = time.AfterFunc(while, func() { s.postEvent(guardCheckDue{}) })
+		s.guardTimer = time.AfterFunc(while, func() { s.PostEvent(guardCheckDue{}) })
 		return
 	}
 	s.guardTimer.Reset(while)
 }
 
 // hasOrphans reports whether processes that ranks left behind still exist.
-func (s *session) hasOrphans() bool {
+func (s *Session) hasOrphans() bool {
 	return slices.ContainsFunc(proc.Orphans(), func(pid int) bool { return !s.nonJob.hasPID(pid) })
 }
 
 // ensureGuard starts a guard if there is none. If that fails, it warns.
-func (s *session) ensureGuard() {
+func (s *Session) ensureGuard() {
 	if s.guard.pid != 0 {
 		return
 	}
@@ -172,7 +172,7 @@ func (g *guard) sendRanks(ranks ...rankRecord) bool {
 
 // reportToGuard sends a record to the guard. If the pipe is full, a new guard replaces it and gets records of the
 // running ranks only.
-func (s *session) reportToGuard(of rankRecord) {
+func (s *Session) reportToGuard(of rankRecord) {
 	if !s.guard.sendRanks(of) {
 		old := s.guard
 		s.guard = guard{}
@@ -182,7 +182,7 @@ func (s *session) reportToGuard(of rankRecord) {
 }
 
 // runningRanks returns a record of each running rank.
-func (s *session) runningRanks() (list []rankRecord) {
+func (s *Session) runningRanks() (list []rankRecord) {
 	for pid := range s.rankByPID() {
 		list = append(list, rankRecord{PID: uint32(pid)})
 	}

@@ -106,7 +106,7 @@ func (sys System) sessionBatchSystem() *batch.System {
 // do not yield, and each session gets its part of a CPU. A program that may be built with either stays: MPICH loses a
 // third of its speed, and Open MPI gains much more. No rank may touch mpiexec's terminal: there such a job has a
 // helper in a session of its own (package cli).
-func (s *session) sharesHelperSession(r *rankProcess) bool {
+func (s *Session) sharesHelperSession(r *Rank) bool {
 	return !s.sys.Terminal && r.group.pmix != nil && r.pmiOffered().OffersPMIx() && r.group.pmix.Oversubscribed()
 }
 
@@ -114,16 +114,16 @@ func (s *session) sharesHelperSession(r *rankProcess) bool {
 // binding. Open MPI's own launcher does not bind such ranks either. A rank bound to one CPU waits for whatever else
 // runs there, and all other ranks wait for it. Ranks of other libraries, or of an unknown one, keep the CPUs that
 // placement.md 7.2 gives them.
-func (s *session) shareGroupCPUs(g *group) {
-	if !g.prepare.Process.BindingUnspecified || g.pmix == nil || !g.pmix.Oversubscribed() {
+func (s *Session) shareGroupCPUs(g *Group) {
+	if !g.Prepare.Process.BindingUnspecified || g.pmix == nil || !g.pmix.Oversubscribed() {
 		return
 	}
-	common := commonCPUs(g.prepare.Ranks, s.topology.UsableCPUs())
+	common := commonCPUs(g.Prepare.Ranks, s.topology.UsableCPUs())
 	for _, r := range g.ranks {
-		if r.plan.CPUs != nil && r.pmiOffered() == job.PMIOfferPMIx {
-			portion := *r.plan.RankResources
+		if r.Plan.CPUs != nil && r.pmiOffered() == job.PMIOfferPMIx {
+			portion := *r.Plan.RankResources
 			portion.CPUs, portion.Mems = common, nil
-			r.plan.RankResources, r.onGroupCPUs = &portion, true
+			r.Plan.RankResources, r.onGroupCPUs = &portion, true
 		}
 	}
 }
@@ -166,13 +166,13 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	s.reportProbe()
 	for {
 		err := s.serve(ctx)
-		if s.lifecycle.HasNextAttempt() {
+		if s.Lifecycle.HasNextAttempt() {
 			s = s.nextAttempt()
 			continue
 		}
 		s.carriedClaims.Release()
 		s.conn.Close()
-		if err == nil && s.lifecycle.LeavesProcesses() {
+		if err == nil && s.Lifecycle.LeavesProcesses() {
 			err = ErrLeaveProcesses
 		}
 		return err
@@ -180,10 +180,12 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 }
 
 // serve runs one session to its end, and closes everything that the session started.
-func (s *session) serve(ctx context.Context) error {
+func (s *Session) serve(ctx context.Context) error {
 	go s.readFrames()
 	err := s.run(ctx)
-	s.takeLeftIPC().freeObjects() // in case mpiexec is gone and reportDrained did not run
+	for _, closing := range s.Hooks.Closing {
+		closing()
+	}
 	s.forkThread.Close()
 	s.claims.Close()
 	s.staging.Close()
@@ -200,7 +202,7 @@ func (s *session) serve(ctx context.Context) error {
 }
 
 // reportProbe sends mpiexec the probe of this machine.
-func (s *session) reportProbe() {
+func (s *Session) reportProbe() {
 	probeNode := s.sys.AwaitProbe
 	if probeNode == nil {
 		probeNode = func() (job.Probe, error) { return probe.Node(s.sys.Root, s.sys.Environ) }

@@ -15,18 +15,18 @@ import (
 const noAggregation = "OMPI_MCA_orte_base_help_aggregate=0"
 
 // printHelpText prints an error text of an MPI library, each text once for all ranks of the job (PMIX-48).
-func (s *session) printHelpText(ctx context.Context, r *rankProcess, text message.LogText) {
+func (s *Session) printHelpText(ctx context.Context, r *Rank, text message.LogText) {
 	if !s.awaitStarted(r) {
 		return
 	}
-	if slices.Contains(r.group.pmiOffers[r.plan.App].env, noAggregation) || !s.texts.WasPrinted(ctx, r.number, text.Topic) {
+	if slices.Contains(r.group.pmiOffers[r.Plan.App].env, noAggregation) || !s.texts.WasPrinted(ctx, r.Number, text.Topic) {
 		r.writeHelpText(text)
 	}
 }
 
 // writeHelpText writes a text after what the rank has written to its standard output or error. If the stream is
 // closed, the text is lost, as the rank's own output would be.
-func (r *rankProcess) writeHelpText(text message.LogText) {
+func (r *Rank) writeHelpText(text message.LogText) {
 	terminal, merged := r.command.Terminal, r.command.MergeStderr
 	file := r.stderr.File
 	if text.Stdout || terminal || merged {

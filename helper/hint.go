@@ -18,7 +18,7 @@ import (
 )
 
 // exitHint returns why a rank ended, if this node has evidence (REP-3). Otherwise it is empty.
-func (s *session) exitHint(exit *job.Exit) string {
+func (s *Session) exitHint(exit *job.Exit) string {
 	killer := killedBy(exit)
 	switch {
 	case killer == unix.SIGBUS:
@@ -115,7 +115,7 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 // countDenials counts what the kernel has denied here before the ranks run. Counting for the whole machine takes 0.1
 // ms, so it is done only when ranks have run for a second (running). The reaper gets the counts, too, since a killed
 // helper cannot say why it was killed.
-func (s *session) countDenials(running bool) {
+func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:
 		s.kernelDenials = proc.CountCgroupDenials(s.sys.Root)

@@ -49,7 +49,7 @@ func TestHints(t *testing.T) {
 		{"told to end, with much memory", before, job.Exit{Signal: 15, Usage: job.Usage{MaxRSS: 2 << 20}}, daemon},
 		{"a shell reports that", before, job.Exit{Code: 143, Usage: job.Usage{MaxRSS: 2 << 20}}, daemon},
 	} {
-		s := &session{sys: System{Root: root}, rankUsage: rankUsage{kernelDenials: test.before}, byRank: map[int]*rankProcess{0: nil, 1: nil}}
+		s := &Session{sys: System{Root: root}, rankUsage: rankUsage{kernelDenials: test.before}, byRank: map[int]*Rank{0: nil, 1: nil}}
 		if got := s.exitHint(&test.exit); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
@@ -59,7 +59,7 @@ func TestHints(t *testing.T) {
 // Kills of the whole machine are counted once, when ranks have run for a while.
 func TestTheMachineIsCountedOnce(t *testing.T) {
 	root := fstest.MapFS{"proc/vmstat": {Data: []byte("oom_kill 3\n")}}
-	s := &session{sys: System{Root: root}}
+	s := &Session{sys: System{Root: root}}
 	for _, test := range []struct {
 		running bool
 		kills   string

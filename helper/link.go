@@ -53,7 +53,7 @@ func (l Link) isKnown() bool { return l.Local.IsValid() && l.Remote.IsValid() }
 
 // watchLink watches the connection to mpiexec as long as the session lasts. If it is dead for silence, linkDeadEvent
 // is posted. watchLink returns nil if there is no TCP connection to watch, or silence is not positive.
-func watchLink(sys System, silence time.Duration, s *session) *linkWatch {
+func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
 	link := sys.Link
 	if !link.isKnown() {
 		link.Local, link.Remote, _ = probe.SSHConnection(sys.Environ)
@@ -72,7 +72,7 @@ func watchLink(sys System, silence time.Duration, s *session) *linkWatch {
 			case now := <-tick.C:
 				s.conn.Send(&wire.Ping{})
 				if silent := w.silentFor(w.isRetransmitting(), now); silent >= silence {
-					s.postEvent(linkDeadEvent{silent.Round(time.Second)})
+					s.PostEvent(linkDeadEvent{silent.Round(time.Second)})
 					return
 				}
 			}
@@ -83,7 +83,7 @@ func watchLink(sys System, silence time.Duration, s *session) *linkWatch {
 
 // sendHeartbeats sends a Ping regularly as long as the session lasts. If a batch system's launcher carries the stream,
 // nothing else shows mpiexec that the stream is dead (RM-40).
-func (s *session) sendHeartbeats() {
+func (s *Session) sendHeartbeats() {
 	tick := time.NewTicker(wire.HeartbeatEvery)
 	defer tick.Stop()
 	for {

@@ -33,29 +33,29 @@ type claimsCarriedEvent struct{ claims.CarriedClaims }
 var errNextAttempt = errors.New("mpiexec begins another attempt")
 
 // endAttempt takes over the claims of the session and ends it.
-func (s *session) endAttempt(e claimsCarriedEvent) {
+func (s *Session) endAttempt(e claimsCarriedEvent) {
 	s.endErr, s.carriedClaims = errNextAttempt, e.CarriedClaims
-	if s.stepLifecycle(lifecycle.EndAttempt{}); s.lifecycle.HasNextAttempt() {
+	if s.stepLifecycle(lifecycle.EndAttempt{}); s.Lifecycle.HasNextAttempt() {
 		s.endErr = nil
 	}
 }
 
 // nextAttempt returns the session of the next attempt, on the same connection.
-func (s *session) nextAttempt() *session {
+func (s *Session) nextAttempt() *Session {
 	next := newSession(s.conn.Successor(), s.sys, s.carriedClaims)
 	next.cpus, next.topology = s.cpus, s.topology
 	if s.linkSupervision != nil {
 		next.startLinkWatch(s.linkSupervision)
 	}
 	next.conn.Send(&wire.AttemptReady{})
-	if s.prepare != nil { // requests between two attempts are answered, too
-		next.claims.ReceiveRequests(s.prepare.Claim.Ledger, s.prepare.Job)
+	if s.Prepare != nil { // requests between two attempts are answered, too
+		next.claims.ReceiveRequests(s.Prepare.Claim.Ledger, s.Prepare.Job)
 	}
 	return next
 }
 
 // startLinkWatch starts to watch the link to mpiexec, if it is not watched yet.
-func (s *session) startLinkWatch(of *wire.Supervision) {
+func (s *Session) startLinkWatch(of *wire.Supervision) {
 	if s.linkSupervision != nil {
 		return
 	}
@@ -70,7 +70,7 @@ func (s *session) startLinkWatch(of *wire.Supervision) {
 type standbyClaimedEvent struct{ claimedEvent }
 
 // reportStandby tells mpiexec the result of such a claim. A standby node prepares nothing else.
-func (s *session) reportStandby(e standbyClaimedEvent) {
+func (s *Session) reportStandby(e standbyClaimedEvent) {
 	if e.Forbidden != "" || e.Conflict != "" {
 		s.reportRefused(e.claimedEvent)
 		return

@@ -31,7 +31,7 @@ type nodeLimits struct {
 }
 
 // applyNodeLimits reads this node's limits and applies them to a group that is to be prepared.
-func (s *session) applyNodeLimits(m *wire.Prepare) *rank.Error {
+func (s *Session) applyNodeLimits(m *wire.Prepare) *rank.Error {
 	read := s.sys.Limits
 	if read == nil {
 		read = func() (limits.Map, error) { return probe.ReadLimits(config.LimitsFile) }
@@ -62,18 +62,18 @@ func (s *session) applyNodeLimits(m *wire.Prepare) *rank.Error {
 }
 
 // enforceNodeLimits reports and ends the ranks here if they exceed a limit of this node.
-func (s *session) enforceNodeLimits(ranks map[int]job.UsageSample, host job.UsageSample) {
+func (s *Session) enforceNodeLimits(ranks map[int]job.UsageSample, host job.UsageSample) {
 	excess := s.findExceeded(ranks, host)
 	if excess == nil || s.exceededReported {
 		return
 	}
 	s.exceededReported = true
 	s.conn.Send(excess)
-	s.stepLifecycle(lifecycle.End{Grace: s.prepare.Supervision.Grace})
+	s.stepLifecycle(lifecycle.End{Grace: s.Prepare.Supervision.Grace})
 }
 
 // findExceeded returns a limit of this node that is exceeded, or nil.
-func (s *session) findExceeded(ranks map[int]job.UsageSample, host job.UsageSample) *wire.LimitExceeded {
+func (s *Session) findExceeded(ranks map[int]job.UsageSample, host job.UsageSample) *wire.LimitExceeded {
 	for _, check := range []struct {
 		what limits.Resource
 		used int64

@@ -31,7 +31,7 @@ type pmiPort struct {
 	warn     func(text string)
 
 	mu    sync.Mutex // guards ranks
-	ranks map[portRank]*rankProcess
+	ranks map[portRank]*Rank
 }
 
 // A portRank identifies a rank for the listener.
@@ -40,13 +40,13 @@ type portRank struct {
 	rank   int
 }
 
-func (p *pmiPort) addRank(server *pmiserver.Server, r *rankProcess) {
+func (p *pmiPort) addRank(server *pmiserver.Server, r *Rank) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ranks[portRank{server, r.plan.Rank}] = r
+	p.ranks[portRank{server, r.Plan.Rank}] = r
 }
 
-func (p *pmiPort) findRank(server *pmiserver.Server, rank int) *rankProcess {
+func (p *pmiPort) findRank(server *pmiserver.Server, rank int) *Rank {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ranks[portRank{server, rank}]
@@ -64,7 +64,7 @@ func openPMIPort(root fs.FS, warn func(string)) (*pmiPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pmiPort{tcp: l, root: root, warn: warn, ranks: make(map[portRank]*rankProcess)}, nil
+	return &pmiPort{tcp: l, root: root, warn: warn, ranks: make(map[portRank]*Rank)}, nil
 }
 
 // acceptLoop accepts connections until the port is closed. Connections of other users are refused.
@@ -100,7 +100,7 @@ func (p *pmiPort) isOwnUser(conn net.Conn) bool {
 }
 
 // expectByPort accepts the ranks of a group at the port. It opens the port if it is not open yet.
-func (s *session) expectByPort(g *group) *rank.Error {
+func (s *Session) expectByPort(g *Group) *rank.Error {
 	if s.port == nil {
 		p, err := openPMIPort(s.sys.Root, func(text string) { s.log.warn("%s", text) })
 		if err != nil {
@@ -123,13 +123,13 @@ func (s *session) expectByPort(g *group) *rank.Error {
 	for _, r := range g.ranks {
 		r.tcp = newTCPSession()
 		s.port.addRank(g.pmi, r)
-		r.pmiID = s.port.listener.ExpectRank(g.pmi, r.plan.Rank)
+		r.pmiID = s.port.listener.ExpectRank(g.pmi, r.Plan.Rank)
 	}
 	return nil
 }
 
 // stopExpectingByPort accepts no further connections from the ranks of a group.
-func (s *session) stopExpectingByPort(g *group) {
+func (s *Session) stopExpectingByPort(g *Group) {
 	if s.port != nil {
 		s.port.listener.ForgetServer(g.pmi)
 	}

@@ -99,14 +99,14 @@ func (c *pmiConn) closeAnswered() {
 }
 
 // servePMI serves the PMI requests of one rank until its connection ends.
-func (s *session) servePMI(r *rankProcess, conn *pmiConn) {
+func (s *Session) servePMI(r *Rank, conn *pmiConn) {
 	defer conn.Close()
-	s.reportPMIEnd(r, r.group.pmi.Serve(context.Background(), r.plan.Rank, conn))
+	s.reportPMIEnd(r, r.group.pmi.Serve(context.Background(), r.Plan.Rank, conn))
 }
 
 // reportPMIEnd tells mpiexec that a rank's PMI connection has failed. If err is nil, it only traces the end.
-func (s *session) reportPMIEnd(r *rankProcess, err error) {
-	report, word := wire.PMIReport{Rank: r.number}, "CLOSED"
+func (s *Session) reportPMIEnd(r *Rank, err error) {
+	report, word := wire.PMIReport{Rank: r.Number}, "CLOSED"
 	var junk *pmiserver.ProtocolError
 	switch {
 	case err == nil:
@@ -124,7 +124,7 @@ func (s *session) reportPMIEnd(r *rankProcess, err error) {
 
 // sendPMI sends mpiexec a message about a rank, after Started and before Exited. It returns false, and sends nothing,
 // if the rank never ran or its exit was reported. Processes that the rank left behind cannot speak for it (TRUST-4).
-func (s *session) sendPMI(r *rankProcess, m wire.Message) bool {
+func (s *Session) sendPMI(r *Rank, m wire.Message) bool {
 	if !s.awaitStarted(r) {
 		return false
 	}
@@ -145,14 +145,14 @@ const (
 // reportFenceWait tells mpiexec that a rank waits in a fence of its whole group, once per group here and protocol
 // (PMIX-4). A rank that has also used the other protocol is not reported: it is a wrapper that runs one program after
 // the other.
-func (s *session) reportFenceWait(r *rankProcess, by int) {
+func (s *Session) reportFenceWait(r *Rank, by int) {
 	if !r.initedBy[protocolPMIx-by].Load() && r.group.fenceWaitReported[by].CompareAndSwap(false, true) {
-		s.sendPMI(r, &wire.PMIReport{Rank: r.number, Event: wire.PMIWaits + wire.PMIEvent(by)})
+		s.sendPMI(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(by)})
 	}
 }
 
 // awaitStarted waits until mpiexec was told that a rank runs. It returns false if the session ends before.
-func (s *session) awaitStarted(r *rankProcess) bool {
+func (s *Session) awaitStarted(r *Rank) bool {
 	select {
 	case <-r.announced:
 		return true
@@ -162,8 +162,8 @@ func (s *session) awaitStarted(r *rankProcess) bool {
 }
 
 // tracePMI sends mpiexec one line of the PMI trace, if it was asked for (--pmi-trace).
-func (s *session) tracePMI(r *rankProcess, line string) {
-	if r.group.prepare.PMI.Trace {
-		s.conn.Send(&wire.PMITrace{Rank: r.number, Line: line})
+func (s *Session) tracePMI(r *Rank, line string) {
+	if r.group.Prepare.PMI.Trace {
+		s.conn.Send(&wire.PMITrace{Rank: r.Number, Line: line})
 	}
 }

@@ -43,18 +43,18 @@ type pmixService struct {
 }
 
 // servePMIx starts the PMIx server for a group, if it does not run.
-func (s *session) servePMIx(g *group) error {
+func (s *Session) servePMIx(g *Group) error {
 	if s.pmix != nil {
 		return nil
 	}
-	link := &pmixService{dir: sessiondir.NewDir(s.sys.Environ), keptDirs: &s.keptDirs, name: "srv-" + g.prepare.PMI.Token}
-	link.dir.Keep = g.prepare.Supervision.KeepSessions
+	link := &pmixService{dir: sessiondir.NewDir(s.sys.Environ), keptDirs: &s.keptDirs, name: "srv-" + g.Prepare.PMI.Token}
+	link.dir.Keep = g.Prepare.Supervision.KeepSessions
 	link.server.UID = uint32(os.Geteuid())
 	link.server.SocketOwner = func(conn net.Conn) (uint32, error) { return connOwner(s.sys.Root, conn) }
 	link.server.Fetcher, link.server.Notifier = s.fetches, s.notices
-	link.server.GroupFinder = &remoteGroups{requests: s.requests, prepare: g.prepare, server: link.name}
+	link.server.GroupFinder = &remoteGroups{requests: s.requests, prepare: g.Prepare, server: link.name}
 	link.server.OtherNodes, link.server.Names = s.fences, rpc.PMIxNames{Names: rpc.Names{Requests: s.requests}}
-	link.server.GiveUpStuck = g.prepare.Supervision.KeepAll
+	link.server.GiveUpStuck = g.Prepare.Supervision.KeepAll
 	link.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMIReport{Rank: -1, Event: wire.PMIBarrierBroken, Text: err.Error()})
 	}
@@ -70,11 +70,11 @@ func (s *session) servePMIx(g *group) error {
 
 // removePMIx removes a group that is over from the PMIx server, and its files. The server ends with the last group
 // that uses it (PMIX-17); prepared groups count, too.
-func (s *session) removePMIx(g *group) {
+func (s *Session) removePMIx(g *Group) {
 	if s.pmix == nil {
 		return
 	}
-	s.pmix.server.RemoveGroup(g.prepare.Group.Name)
+	s.pmix.server.RemoveGroup(g.Prepare.Group.Name)
 	if link := s.pmix; g.pmix != nil {
 		s.pmixClosing.Go(func() { link.removeGroupFiles(g, s.log) })
 	}
@@ -82,7 +82,7 @@ func (s *session) removePMIx(g *group) {
 }
 
 // closeUnwantedPMIx ends the server if no group but possibly except uses it.
-func (s *session) closeUnwantedPMIx(except *group) {
+func (s *Session) closeUnwantedPMIx(except *Group) {
 	for _, other := range s.groups {
 		if other != except && other.pmix != nil {
 			return
@@ -93,7 +93,7 @@ func (s *session) closeUnwantedPMIx(except *group) {
 
 // closePMIx closes the server, then removes its files, on a goroutine: clients may wait for replies that only the
 // session's goroutine can give, and files can be many. reportDrained waits for it.
-func (s *session) closePMIx() {
+func (s *Session) closePMIx() {
 	if link := s.pmix; link != nil {
 		s.pmixClosing.Go(func() { link.close(s.log) })
 		s.pmix = nil
@@ -148,12 +148,12 @@ func (l *pmixService) registerFiles(rank int, files []string, log logger) (refus
 }
 
 // removeGroupFiles removes the files of an ended group, since a job may spawn groups for days.
-func (l *pmixService) removeGroupFiles(g *group, log logger) {
+func (l *pmixService) removeGroupFiles(g *Group, log logger) {
 	var ranks []int
 	for _, r := range g.ranks {
-		ranks = append(ranks, r.number)
+		ranks = append(ranks, r.Number)
 	}
-	errs := append(l.leftFiles.Remove(ranks), l.dir.RemoveNamespace(namespaceOf(g.prepare)), l.dir.WriteCleanup(l.leftFiles.ListAll()))
+	errs := append(l.leftFiles.Remove(ranks), l.dir.RemoveNamespace(namespaceOf(g.Prepare)), l.dir.WriteCleanup(l.leftFiles.ListAll()))
 	for _, err := range errs {
 		if err != nil {
 			log.inform("a file of PMIx stays: %v", err)
@@ -171,8 +171,8 @@ func groupNamespace(m *wire.Prepare, group string) string {
 }
 
 // addPMIx registers a group with the PMIx server.
-func (s *session) addPMIx(g *group) {
-	m, link := g.prepare, s.pmix
+func (s *Session) addPMIx(g *Group) {
+	m, link := g.Prepare, s.pmix
 	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size, Ranks: g.rankNumbers(),
 		Job:     func(ctx context.Context) (jobinfo.Job, error) { return link.jobInfo(ctx, s, g) },
 		Spawner: s.pmixSpawner(g), Events: s.pmixEvents(g)}
@@ -183,7 +183,7 @@ func (s *session) addPMIx(g *group) {
 }
 
 // giveUpFence ends a fence that another node has given up.
-func (s *session) giveUpFence(m *wire.Fenced) {
+func (s *Session) giveUpFence(m *wire.Fenced) {
 	id, err := fence.ParseID(m.ID)
 	if err == nil && (s.pmix == nil || !s.pmix.server.GiveUp(id)) {
 		s.fences.GiveUp(id, false)
@@ -191,7 +191,7 @@ func (s *session) giveUpFence(m *wire.Fenced) {
 }
 
 // deliverEvent delivers a PMIx event of another node to the ranks here.
-func (s *session) deliverEvent(m *wire.Notify) {
+func (s *Session) deliverEvent(m *wire.Notify) {
 	if s.pmix != nil {
 		s.pmix.server.DeliverEvent(pmix.Event{Group: m.Group, Rank: m.Rank, Code: int32(m.Code), Targets: fence.Members(m.To), Infos: m.Infos})
 	}
@@ -199,7 +199,7 @@ func (s *session) deliverEvent(m *wire.Notify) {
 
 // serveFetch answers a fetch, by a rank of another node, of data that a rank here committed. Without a PMIx server it
 // answers NotFound.
-func (s *session) serveFetch(w pmix.FetchRequest, answer func(data []byte, status message.Status)) {
+func (s *Session) serveFetch(w pmix.FetchRequest, answer func(data []byte, status message.Status)) {
 	if s.pmix == nil {
 		answer(nil, message.NotFound)
 		return
@@ -208,18 +208,18 @@ func (s *session) serveFetch(w pmix.FetchRequest, answer func(data []byte, statu
 }
 
 // rankNumbers returns the numbers of the group's ranks on this node, within the group.
-func (g *group) rankNumbers() []int {
+func (g *Group) rankNumbers() []int {
 	numbers := make([]int, len(g.ranks))
 	for i, r := range g.ranks {
-		numbers[i] = r.plan.Rank
+		numbers[i] = r.Plan.Rank
 	}
 	return numbers
 }
 
 // jobInfo returns the job information for the ranks of a group. It asks mpiexec where all ranks are, so it must not
 // run on the session's goroutine.
-func (l *pmixService) jobInfo(ctx context.Context, s *session, g *group) (jobinfo.Job, error) {
-	m := g.prepare
+func (l *pmixService) jobInfo(ctx context.Context, s *Session, g *Group) (jobinfo.Job, error) {
+	m := g.Prepare
 	where, err := s.requests.Peers(ctx, m)
 	if err != nil {
 		return jobinfo.Job{}, err
@@ -228,8 +228,8 @@ func (l *pmixService) jobInfo(ctx context.Context, s *session, g *group) (jobinf
 		HereNode: m.Node.Index, Oversubscribed: g.pmix.Oversubscribed(), Bound: make(map[int]jobinfo.Binding), FullUpTo: jobinfo.FullRanks}
 	info.Nodes = nodesOf(where)
 	for _, r := range g.ranks {
-		if r.plan.CPUs != nil {
-			info.Bound[r.plan.Rank] = jobinfo.Binding{CPUs: idset.Text(r.plan.CPUs), Locality: s.topology.Locality(r.plan.CPUs)}
+		if r.Plan.CPUs != nil {
+			info.Bound[r.Plan.Rank] = jobinfo.Binding{CPUs: idset.Text(r.Plan.CPUs), Locality: s.topology.Locality(r.Plan.CPUs)}
 		}
 	}
 	info.Dir = l.dir.Path
@@ -241,12 +241,12 @@ func (l *pmixService) jobInfo(ctx context.Context, s *session, g *group) (jobinf
 }
 
 // pmixEvents returns the callbacks for what a group's ranks do in the PMIx server.
-func (s *session) pmixEvents(g *group) pmix.Events {
-	of := make(map[int]*rankProcess, len(g.ranks))
+func (s *Session) pmixEvents(g *Group) pmix.Events {
+	of := make(map[int]*Rank, len(g.ranks))
 	for _, r := range g.ranks {
-		of[r.plan.Rank] = r
+		of[r.Plan.Rank] = r
 	}
-	first, link := g.prepare.Group.First, s.pmix
+	first, link := g.Prepare.Group.First, s.pmix
 	report := func(rank int, event wire.PMIEvent, why error) {
 		s.sendPMI(of[rank], &wire.PMIReport{Rank: first + rank, Event: event, Text: why.Error()})
 	}
@@ -271,7 +271,7 @@ func (s *session) pmixEvents(g *group) pmix.Events {
 		Cleanup:      func(rank int, files []string) []string { return link.registerFiles(first+rank, files, s.log) },
 		Print:        func(ctx context.Context, rank int, text message.LogText) { s.printHelpText(ctx, of[rank], text) },
 	}
-	if g.prepare.PMI.Trace {
+	if g.Prepare.PMI.Trace {
 		events.Trace = func(rank int, line string) { s.tracePMI(of[rank], line) }
 	}
 	return events
@@ -307,10 +307,10 @@ func connOwner(root fs.FS, conn net.Conn) (uid uint32, err error) {
 }
 
 // pmixSpawner returns the spawner that serves PMIx_Spawn of a group's ranks.
-func (s *session) pmixSpawner(g *group) rpc.PMIxSpawner {
-	of := make(map[int]*rankProcess, len(g.ranks))
+func (s *Session) pmixSpawner(g *Group) rpc.PMIxSpawner {
+	of := make(map[int]*Rank, len(g.ranks))
 	for _, r := range g.ranks {
-		of[r.plan.Rank] = r
+		of[r.Plan.Rank] = r
 	}
 	return rpc.PMIxSpawner{
 		Spawner: rpc.Spawner{Requests: s.requests, Dir: func(rank int) string { return of[rank].command.Dir }},
@@ -318,7 +318,7 @@ func (s *session) pmixSpawner(g *group) rpc.PMIxSpawner {
 			if !s.awaitStarted(of[rank]) { // before that, its environment may not be composed
 				return nil
 			}
-			return g.pmiOffers[of[rank].plan.App].env
+			return g.pmiOffers[of[rank].Plan.App].env
 		},
 	}
 }

@@ -26,9 +26,9 @@ func TestSpawnOfAnotherMPIIsRefused(t *testing.T) {
 		{wire.Group{Parent: "k"}, job.PMIOfferPMI1, false},
 		{wire.Group{Parent: "k"}, job.PMIOfferBoth, false},
 	} {
-		r := &rankProcess{}
+		r := &Rank{}
 		r.command.Argv = []string{"./b"}
-		refused := checkSpawnedLibrary(&group{prepare: &wire.Prepare{Group: test.group}}, r, pmidetect.Verdict{Offer: test.built, Family: "MPICH"})
+		refused := checkSpawnedLibrary(&Group{Prepare: &wire.Prepare{Group: test.group}}, r, pmidetect.Verdict{Offer: test.built, Family: "MPICH"})
 		if (refused != nil) != test.want {
 			t.Errorf("%+v, built for %s: %v", test.group, test.built, refused)
 		}

@@ -16,22 +16,22 @@ import (
 	"remshell/wire"
 )
 
-// A rankProcess is a rank of the job on this node, from its plan to its exit. The session's goroutine owns all its
+// A Rank is a rank of the job on this node, from its plan to its exit. The session's goroutine owns all its
 // fields but pmiState and initedBy.
-type rankProcess struct {
-	group          *group
-	number         int          // in the job
-	plan           job.RankPlan // in the group
+type Rank struct {
+	group          *Group
+	Number         int          // in the job
+	Plan           job.RankPlan // in the group
 	lifecycleIndex int          // the number that the lifecycle gives it
 	stagedProgram  string       // name of the staged file that is the program; empty: it is not staged
 	command        rank.Command // without what is known only when the rank starts
 	onGroupCPUs    bool         // runs on all CPUs of its group instead of those of its plan
 
-	child   rank.Process // PID 0: not started
+	Child   rank.Process // PID 0: not started
 	started time.Time
 	dying   bool      // was exiting by itself when SIGTERM was sent
 	barrier int       // from 1: in which PMI barrier it waited when a signal was sent; 0: in none
-	exit    *job.Exit // set when reaped
+	Exit    *job.Exit // set when reaped
 
 	stdin          *stdinWriter // nil: stdin is /dev/null
 	stdout, stderr *outputStream
@@ -47,13 +47,13 @@ type rankProcess struct {
 }
 
 // attachStreams starts the goroutines that serve our ends of the rank's pipes.
-func (r *rankProcess) attachStreams(window int, pool *pipe.SizePool, send func(wire.Message) error) {
-	p := &r.child.Pipes
+func (r *Rank) attachStreams(window int, pool *pipe.SizePool, send func(wire.Message) error) {
+	p := &r.Child.Pipes
 	if r.stdin != nil {
 		go r.stdin.run(p.Stdin())
 	}
-	r.stdout = newOutputStream(r.number, wire.Stdout, p.Stdout(), window, send)
-	r.stderr = newOutputStream(r.number, wire.Stderr, p.Stderr(), window, send)
+	r.stdout = newOutputStream(r.Number, wire.Stdout, p.Stdout(), window, send)
+	r.stderr = newOutputStream(r.Number, wire.Stderr, p.Stderr(), window, send)
 	r.stdout.pipeSize = pipeGrowth{pool: pool, wanted: window}
 	r.stderr.pipeSize = r.stdout.pipeSize
 	if r.command.Terminal {
@@ -72,21 +72,21 @@ func (r *rankProcess) attachStreams(window int, pool *pipe.SizePool, send func(w
 }
 
 // alive reports whether the rank was started and not yet reaped.
-func (r *rankProcess) alive() bool { return r.child.PID != 0 && r.exit == nil }
+func (r *Rank) alive() bool { return r.Child.PID != 0 && r.Exit == nil }
 
 // noteExit records how the rank ended. The usage is that of the rank and of the children it waited for. peak is its
 // largest memory in bytes that was seen while it ran.
-func (r *rankProcess) noteExit(exit job.Exit, peak int64, now time.Time) {
-	exit.Rank, exit.Usage.Wall = r.number, now.Sub(r.started)
-	if exit.Usage.MaxRSS <= r.child.MemoryFloor { // the value may be the helper's, from before exec
+func (r *Rank) noteExit(exit job.Exit, peak int64, now time.Time) {
+	exit.Rank, exit.Usage.Wall = r.Number, now.Sub(r.started)
+	if exit.Usage.MaxRSS <= r.Child.MemoryFloor { // the value may be the helper's, from before exec
 		exit.Usage.MaxRSS = peak
 	}
-	r.exit = &exit
+	r.Exit = &exit
 }
 
 // discardOutput drops the rank's further output and ends its input. The rank can go on writing.
-func (r *rankProcess) discardOutput() {
-	if r.child.PID == 0 {
+func (r *Rank) discardOutput() {
+	if r.Child.PID == 0 {
 		return
 	}
 	r.stdout.discardRest()
@@ -99,14 +99,14 @@ func (r *rankProcess) discardOutput() {
 // awaitOutput calls done when the rank's remaining output is sent and its PMI requests are answered (IO-10). Otherwise
 // an abort would look like a crash. The reader may take as long as it likes. But if the rank failed, or once hurry
 // closes, the limit is outputTimeout.
-func (r *rankProcess) awaitOutput(hurry <-chan struct{}, done func()) {
+func (r *Rank) awaitOutput(hurry <-chan struct{}, done func()) {
 	r.stdout.RankExited()
 	r.stderr.RankExited()
 	r.pmi.RankExited()
 	if r.stdin != nil {
 		r.stdin.close()
 	}
-	if r.exit.Status() != 0 {
+	if r.Exit.Status() != 0 {
 		now := make(chan struct{})
 		close(now)
 		hurry = now
@@ -135,9 +135,9 @@ func (r *rankProcess) awaitOutput(hurry <-chan struct{}, done func()) {
 }
 
 // awaitPipesClosed calls done when the pipes of the rank are closed by all their writers.
-func (r *rankProcess) awaitPipesClosed(done func()) {
+func (r *Rank) awaitPipesClosed(done func()) {
 	go func() {
-		if r.child.PID != 0 {
+		if r.Child.PID != 0 {
 			<-r.stdout.ended
 			<-r.stderr.ended
 		}
@@ -146,16 +146,16 @@ func (r *rankProcess) awaitPipesClosed(done func()) {
 }
 
 // state returns the present state of the rank. tree has the processes of this node.
-func (r *rankProcess) state(tree proc.Tree) job.RankState {
-	state := job.RankState{Rank: r.number, Phase: "starting", PMI: job.PMIState(r.pmiState.Load())}
-	if r.exit != nil { // its PID may be another process's by now
-		state.Phase, state.CPU = "over", r.exit.Usage.User+r.exit.Usage.System
+func (r *Rank) state(tree proc.Tree) job.RankState {
+	state := job.RankState{Rank: r.Number, Phase: "starting", PMI: job.PMIState(r.pmiState.Load())}
+	if r.Exit != nil { // its PID may be another process's by now
+		state.Phase, state.CPU = "over", r.Exit.Usage.User+r.Exit.Usage.System
 		return state
 	}
-	if info, ok := proc.ReadInfo(r.child.PID); r.child.PID != 0 && ok {
-		worker := tree.ActiveChild(r.child.PID)
-		state.PID, state.Phase, state.CPU = r.child.PID, "running", info.CPU+tree.CPU(r.child.PID)
-		state.Barrier = r.group.pmi.Barrier(r.plan.Rank)
+	if info, ok := proc.ReadInfo(r.Child.PID); r.Child.PID != 0 && ok {
+		worker := tree.ActiveChild(r.Child.PID)
+		state.PID, state.Phase, state.CPU = r.Child.PID, "running", info.CPU+tree.CPU(r.Child.PID)
+		state.Barrier = r.group.pmi.Barrier(r.Plan.Rank)
 		state.WaitChannel = proc.WaitChannel(worker)
 		if info, ok := proc.ReadInfo(worker); ok {
 			state.ProcState = string(info.State)
@@ -165,7 +165,7 @@ func (r *rankProcess) state(tree proc.Tree) job.RankState {
 }
 
 // resizeTerminal sets the size of the rank's terminal, if it has one.
-func (r *rankProcess) resizeTerminal(size unix.Winsize) {
+func (r *Rank) resizeTerminal(size unix.Winsize) {
 	if r.command.Terminal && r.stdout != nil {
 		rank.ResizeTerminal(r.stdout.File, size)
 	}

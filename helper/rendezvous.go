@@ -19,8 +19,8 @@ import (
 
 // openRendezvous finds the address of the interface that -iface names. For torch, on the node of rank 0, it also
 // reserves a port at which the ranks can meet.
-func (g *group) openRendezvous() (refused *rank.Error) {
-	m := g.prepare
+func (g *Group) openRendezvous() (refused *rank.Error) {
+	m := g.Prepare
 	if m.Node.Interface != "" {
 		if g.address, refused = ifaceAddress(m.Node.Interface); refused != nil {
 			return refused
@@ -84,7 +84,7 @@ func portOf(a unix.Sockaddr) int {
 }
 
 // freeRendezvous frees the reserved port, if there is one.
-func (g *group) freeRendezvous() {
+func (g *Group) freeRendezvous() {
 	if g.rendezvousSocket != nil {
 		g.rendezvousSocket.Close()
 		g.rendezvousSocket = nil

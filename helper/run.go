@@ -11,7 +11,6 @@ import (
 	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/helper/status"
-	"remshell/helper/sysvipc"
 	"remshell/helper/usage"
 	"remshell/job"
 	"remshell/limits"
@@ -21,7 +20,7 @@ import (
 )
 
 // reportRefused tells mpiexec why a group was not prepared: its CPUs are taken, or this node refuses the job.
-func (s *session) reportRefused(e claimedEvent) {
+func (s *Session) reportRefused(e claimedEvent) {
 	if e.Conflict != "" {
 		s.conn.Send(&wire.ClaimConflict{Group: e.m.Group.Name, Reason: e.Conflict})
 		return
@@ -31,7 +30,7 @@ func (s *session) reportRefused(e claimedEvent) {
 
 // prepareGroup checks, before anything starts, all that can fail: working directories, programs, environments. It
 // answers Prepared or Refused.
-func (s *session) prepareGroup(a lifecycle.PrepareGroup) {
+func (s *Session) prepareGroup(a lifecycle.PrepareGroup) {
 	e := a.Payload.(claimedEvent)
 	if s.heldClaim == nil {
 		s.heldClaim = e.Held
@@ -40,7 +39,7 @@ func (s *session) prepareGroup(a lifecycle.PrepareGroup) {
 	if a.First {
 		s.beginJob(e.m)
 	}
-	var g *group
+	var g *Group
 	if refused == nil {
 		g, refused = s.newGroup(e.m)
 	}
@@ -56,10 +55,10 @@ func (s *session) prepareGroup(a lifecycle.PrepareGroup) {
 }
 
 // beginJob applies the settings for the whole job from the first Prepare.
-func (s *session) beginJob(m *wire.Prepare) {
-	s.prepare = m
-	if when := m.Supervision.CleanIPC; when != "no" && s.ipcTracker == nil {
-		s.ipcTracker = sysvipc.NewTracker(when == "always")
+func (s *Session) beginJob(m *wire.Prepare) {
+	s.Prepare = m
+	for _, begins := range s.Hooks.JobBegins {
+		begins(m)
 	}
 	s.countDenials(false)
 	if !s.leadSessions {
@@ -73,7 +72,7 @@ func (s *session) beginJob(m *wire.Prepare) {
 }
 
 // forkGroup starts the ranks of a group, in order, on the fork thread. It does not wait for them.
-func (s *session) forkGroup(a lifecycle.Fork) {
+func (s *Session) forkGroup(a lifecycle.Fork) {
 	g := s.groups[a.Group]
 	g.rendezvous = a.Rendezvous
 	g.freeRendezvous()
@@ -85,24 +84,24 @@ func (s *session) forkGroup(a lifecycle.Fork) {
 			s.completeCommand(r)
 		}
 	}
-	if s.prepare.Supervision.SampleSmallRanks {
+	if s.Prepare.Supervision.SampleSmallRanks {
 		s.peaks.Start(s.done)
 	}
 	if s.firstStart.IsZero() {
 		s.firstStart = time.Now()
 	}
-	if (s.prepare.Supervision.SampleUsage || len(s.sampledLimits) > 0) && s.usageTracker == nil {
+	if (s.Prepare.Supervision.SampleUsage || len(s.sampledLimits) > 0) && s.usageTracker == nil {
 		s.usageTracker = new(usage.Tracker)
-		of := s.prepare.Supervision
+		of := s.Prepare.Supervision
 		go s.sampleUsage(job.SampleInterval(of.SampleOften || len(s.sampledLimits) > 0), s.sampledLimits[limits.HostMem])
 	}
-	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.WithoutBounded(s.prepare.Process.SoftLimits, s.prepare.Process.KernelLimits), failed: unstaged}
+	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.WithoutBounded(s.Prepare.Process.SoftLimits, s.Prepare.Process.KernelLimits), failed: unstaged}
 	batch.limits = batch.soft.ForFork(s.sys.Guard != nil)
 	go func() {
 		s.forkThread.Do(func() { s.forkAll(batch) })
-		s.postEvent(lifecycle.ForkingEnded{})
+		s.PostEvent(lifecycle.ForkingEnded{})
 	}()
-	time.AfterFunc(status.OpenDelay, func() { s.postEvent(statusSocketDue{}) })
+	time.AfterFunc(status.OpenDelay, func() { s.PostEvent(statusSocketDue{}) })
 	if s.sys.Guard != nil {
 		s.updateGuardAfter(guardDelay)
 	}
@@ -110,7 +109,7 @@ func (s *session) forkGroup(a lifecycle.Fork) {
 
 // A forkBatch holds what the fork thread needs to start the ranks of a group.
 type forkBatch struct {
-	ranks  []*rankProcess
+	ranks  []*Rank
 	binder *rank.Binder
 	soft   rank.SoftLimits
 	limits []rank.ForkLimit
@@ -119,7 +118,7 @@ type forkBatch struct {
 
 // forkAll starts the ranks of a batch on the fork thread. Before each rank it checks whether the job or the group is
 // being ended.
-func (s *session) forkAll(b forkBatch) {
+func (s *Session) forkAll(b forkBatch) {
 	defer b.binder.Restore()
 	for _, r := range b.ranks {
 		if s.stopForking.Load() {
@@ -130,7 +129,7 @@ func (s *session) forkAll(b forkBatch) {
 			failed = errGroupCanceled
 		}
 		if failed != nil {
-			s.postEvent(forkedEvent{r: r, failed: failed})
+			s.PostEvent(forkedEvent{r: r, failed: failed})
 			continue
 		}
 		at := time.Now()
@@ -139,20 +138,20 @@ func (s *session) forkAll(b forkBatch) {
 			b.soft.ApplyTo(born.PID)
 			s.peaks.Watch(born.PID, born.MemoryFloor)
 		}
-		s.postEvent(forkedEvent{r, born, at, failed})
+		s.PostEvent(forkedEvent{r, born, at, failed})
 	}
 }
 
 // newBinder returns the Binder for the ranks of a group.
-func (s *session) newBinder(g *group) *rank.Binder {
-	return rank.NewBinder(g.prepare.Process.BindingRequired, func(text string) { s.log.warn("%s", text) },
+func (s *Session) newBinder(g *Group) *rank.Binder {
+	return rank.NewBinder(g.Prepare.Process.BindingRequired, func(text string) { s.log.warn("%s", text) },
 		func() []int { return probe.AllowedMemory(s.sys.Root) })
 }
 
 // peerAddress returns the address at which other nodes reach this one. It is mpiexec's choice, or else the address at
 // which sshd was reached; it is empty if neither is known. A host's own name often resolves to 127.0.1.1, and the
 // user's name for it may exist only in an ssh configuration.
-func (s *session) peerAddress(m *wire.Prepare) string {
+func (s *Session) peerAddress(m *wire.Prepare) string {
 	if m.Node.Address != "" || m.Node.OnlyNode {
 		return m.Node.Address
 	}
@@ -164,14 +163,14 @@ func (s *session) peerAddress(m *wire.Prepare) string {
 }
 
 // rankIdentity returns what a rank's environment tells it about itself and the job.
-func (s *session) rankIdentity(r *rankProcess) rank.Identity {
-	m := r.group.prepare
+func (s *Session) rankIdentity(r *Rank) rank.Identity {
+	m := r.group.Prepare
 	id := rank.Identity{
 		Job: m.Job, Size: m.Group.Size, Nodes: m.Group.NodeCount, Node: m.Node.Index, Host: m.Node.Name, Address: r.group.address, Spawned: m.Group.First > 0,
 		Iface: m.Node.Interface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, StageDir: s.staging.Dir(),
-		Rank: r.plan.Rank, LocalRank: r.plan.Local, LocalSize: len(m.Ranks), App: r.plan.App, EarlierRanks: m.Node.EarlierRanks,
-		Slots: r.plan.Slots, NodeSlots: m.Node.Slots, NodeCPUs: s.cpus,
-		Offer: r.pmiOffered(), PMIx: r.group.pmix, GPUs: r.plan.GPUs, NoGPUs: m.Apps[r.plan.App].GPUs == job.NoGPUs,
+		Rank: r.Plan.Rank, LocalRank: r.Plan.Local, LocalSize: len(m.Ranks), App: r.Plan.App, EarlierRanks: m.Node.EarlierRanks,
+		Slots: r.Plan.Slots, NodeSlots: m.Node.Slots, NodeCPUs: s.cpus,
+		Offer: r.pmiOffered(), PMIx: r.group.pmix, GPUs: r.Plan.GPUs, NoGPUs: m.Apps[r.Plan.App].GPUs == job.NoGPUs,
 		Places: m.Process.OMPPlaces,
 	}
 	if r.tcp != nil {
@@ -181,11 +180,11 @@ func (s *session) rankIdentity(r *rankProcess) rank.Identity {
 }
 
 // completeCommand fills in the parts of a rank's command that are known only when it starts.
-func (s *session) completeCommand(r *rankProcess) {
-	m, c := r.group.prepare, &r.command
+func (s *Session) completeCommand(r *Rank) {
+	m, c := r.group.Prepare, &r.command
 	c.Identity = s.rankIdentity(r)
 	c.Env = s.composeAppEnv(r)
-	c.CPUs, c.Mems, c.MemMode = r.plan.CPUs, r.plan.Mems, r.plan.MemMode
+	c.CPUs, c.Mems, c.MemMode = r.Plan.CPUs, r.Plan.Mems, r.Plan.MemMode
 	c.Stdin, c.MergeStderr, c.NoPMI = r.stdin != nil, m.Streams.MergeStderr, r.tcp != nil || !r.pmiOffered().OffersPMI()
 	c.WindowSize = unix.Winsize{Row: uint16(m.Streams.Rows), Col: uint16(m.Streams.Cols)}
 	if r.pmiOffered().OffersPMIx() {
@@ -195,24 +194,24 @@ func (s *session) completeCommand(r *rankProcess) {
 }
 
 // handleForked handles the result of starting a rank.
-func (s *session) handleForked(e forkedEvent) {
+func (s *Session) handleForked(e forkedEvent) {
 	r := e.r
 	if e.failed != nil {
 		s.stepLifecycle(lifecycle.NotForked{Rank: r.lifecycleIndex})
-		s.conn.Send(&wire.Started{Rank: r.number, Code: e.failed.Code, Err: e.failed.Reason, Hint: e.failed.Hint})
+		s.conn.Send(&wire.Started{Rank: r.Number, Code: e.failed.Code, Err: e.failed.Reason, Hint: e.failed.Hint})
 		return
 	}
-	r.child, r.started = e.Process, e.at
+	r.Child, r.started = e.Process, e.at
 	s.stepLifecycle(lifecycle.Forked{Rank: r.lifecycleIndex, PID: e.PID, At: e.at})
 }
 
 // reportStarted tells mpiexec that a rank runs, and attaches its streams.
-func (s *session) reportStarted(r *rankProcess) {
-	s.orphans.rankByGroup[r.child.PID] = r.number
-	s.reportToGuard(rankRecord{PID: uint32(r.child.PID)})
-	started := wire.Started{Rank: r.number, PID: r.child.PID, Unbound: r.onGroupCPUs}
-	if s.prepare.Supervision.ReportBindings {
-		started.CPUs, started.Mems = r.child.CPUs, r.child.Mems
+func (s *Session) reportStarted(r *Rank) {
+	s.orphans.rankByGroup[r.Child.PID] = r.Number
+	s.reportToGuard(rankRecord{PID: uint32(r.Child.PID)})
+	started := wire.Started{Rank: r.Number, PID: r.Child.PID, Unbound: r.onGroupCPUs}
+	if s.Prepare.Supervision.ReportBindings {
+		started.CPUs, started.Mems = r.Child.CPUs, r.Child.Mems
 	}
 	s.conn.Send(&started)
 	r.attachStreams(r.group.streamWindow(), s.pipeSizes, s.conn.Send)
@@ -224,14 +223,14 @@ func (s *session) reportStarted(r *rankProcess) {
 
 // reapLoop waits for children, ranks and orphans alike, until the session ends. Nothing else in the helper waits for
 // them, so it sees each exit exactly once.
-func (s *session) reapLoop() {
+func (s *Session) reapLoop() {
 	for {
 		e, err := reapOne()
 		switch {
 		case err == nil:
-			s.postEvent(e)
+			s.PostEvent(e)
 		case err == unix.ECHILD:
-			s.postEvent(lifecycle.NoChildren{})
+			s.PostEvent(lifecycle.NoChildren{})
 			select {
 			case <-s.done:
 				return
@@ -270,55 +269,56 @@ func reapOne() (e lifecycle.ChildEnded, err error) {
 }
 
 // handleExit records how a rank ended, and waits for the rest of its output.
-func (s *session) handleExit(a lifecycle.NoteExit) {
+func (s *Session) handleExit(a lifecycle.NoteExit) {
 	r := s.ranks[a.Rank]
-	r.noteExit(a.Exit, s.peaks.StopWatching(r.child.PID), a.At)
-	s.reportToGuard(rankRecord{PID: uint32(r.child.PID), Ended: uint64(proc.CurrentTicks())})
-	s.usageTracker.NoteReaped(r.child.PID, r.number, r.exit.Usage.CPU())
-	s.ipcTracker.NoteEnded(sysvipc.Process{PID: r.child.PID, Rank: r.number, Started: a.Started, Leader: true}, a.At)
-	if r.exit.Status() != 0 {
-		s.ipcTracker.Scan(s.jobProcesses)
+	r.noteExit(a.Exit, s.peaks.StopWatching(r.Child.PID), a.At)
+	s.reportToGuard(rankRecord{PID: uint32(r.Child.PID), Ended: uint64(proc.CurrentTicks())})
+	s.usageTracker.NoteReaped(r.Child.PID, r.Number, r.Exit.Usage.CPU())
+	for _, reaped := range s.Hooks.RankReaped {
+		reaped(r, a.Started, a.At)
 	}
-	r.exit.ToldToEnd = a.WasTerminated && !r.dying
-	r.exit.Hint = s.exitHint(r.exit)
-	r.awaitOutput(s.jobEnding, func() { s.postEvent(lifecycle.OutputSent{Rank: a.Rank}) })
+	r.Exit.ToldToEnd = a.WasTerminated && !r.dying
+	r.Exit.Hint = s.exitHint(r.Exit)
+	r.awaitOutput(s.jobEnding, func() { s.PostEvent(lifecycle.OutputSent{Rank: a.Rank}) })
 }
 
 // reportExit completes the exit record of a rank, and sends it to mpiexec if tell is true.
-func (s *session) reportExit(r *rankProcess, tell bool) {
-	r.exit.PMI = job.PMIState(r.pmiState.Load())
+func (s *Session) reportExit(r *Rank, tell bool) {
+	r.Exit.PMI = job.PMIState(r.pmiState.Load())
 	if r.stdin != nil {
-		r.exit.StdinRead = r.stdin.consumedBytes()
+		r.Exit.StdinRead = r.stdin.consumedBytes()
 	}
-	if r.exit.PMI == job.PMIUnused && r.plan.Rank == 0 && r.group.prepare.Group.Size > 1 {
-		r.exit.MPILibrary, r.exit.PMIOffer = s.builtForLibrary(r), r.pmiOffered()
+	if r.Exit.PMI == job.PMIUnused && r.Plan.Rank == 0 && r.group.Prepare.Group.Size > 1 {
+		r.Exit.MPILibrary, r.Exit.PMIOffer = s.builtForLibrary(r), r.pmiOffered()
 	}
-	r.exit.FinalizeBarrier, r.exit.LibraryFault = s.barrierFault(r)
-	s.ipcTracker.NoteRankEnd(r.number, r.exit.Status() == 0 && !r.exit.ToldToEnd && r.exit.PMI != job.PMIOpen && r.exit.PMI != job.PMIAborted)
-	r.group.pmi.Exited(r.plan.Rank)
+	r.Exit.FinalizeBarrier, r.Exit.LibraryFault = s.barrierFault(r)
+	for _, ended := range s.Hooks.RankEnded {
+		ended(r)
+	}
+	r.group.pmi.Exited(r.Plan.Rank)
 	if s.pmix != nil {
-		s.pmix.server.RankExited(r.group.prepare.Group.Name, r.plan.Rank)
+		s.pmix.server.RankExited(r.group.Prepare.Group.Name, r.Plan.Rank)
 	}
 	r.reportMu.Lock()
 	r.exitReported = true
 	if tell {
-		s.conn.Send(&wire.Exited{Exit: *r.exit})
+		s.conn.Send(&wire.Exited{Exit: *r.Exit})
 	}
 	r.reportMu.Unlock()
 }
 
 // noteBarrier records in which PMI barrier a rank waits. It is called before a signal may end the rank.
-func (r *rankProcess) noteBarrier() {
-	if r.exit == nil {
-		r.barrier = max(r.barrier, r.group.pmi.Barrier(r.plan.Rank))
+func (r *Rank) noteBarrier() {
+	if r.Exit == nil {
+		r.barrier = max(r.barrier, r.group.pmi.Barrier(r.Plan.Rank))
 	}
 }
 
 // barrierFault returns the barrier in which a signal ended a rank, and the known fault of its MPI library that may
 // have kept the rank there. Without a barrier it returns 0 and "".
-func (s *session) barrierFault(r *rankProcess) (barrier int, fault string) {
-	o := r.group.pmiOffers[r.plan.App]
-	if r.barrier == 0 || r.exit.Status() == 0 || r.exit.PMI != job.PMIOpen || o == nil {
+func (s *Session) barrierFault(r *Rank) (barrier int, fault string) {
+	o := r.group.pmiOffers[r.Plan.App]
+	if r.barrier == 0 || r.Exit.Status() == 0 || r.Exit.PMI != job.PMIOpen || o == nil {
 		return 0, ""
 	}
 	library := o.MPI
@@ -334,13 +334,13 @@ func (s *session) barrierFault(r *rankProcess) (barrier int, fault string) {
 }
 
 // passSignal sends a user's signal to a rank's process group, or only to the rank if ProcessOnly is set (SIG-6).
-func (s *session) passSignal(r *rankProcess, number unix.Signal) {
+func (s *Session) passSignal(r *Rank, number unix.Signal) {
 	r.noteBarrier()
-	target := -r.child.PID
-	if s.prepare.Supervision.ProcessOnly {
-		target = r.child.PID
+	target := -r.Child.PID
+	if s.Prepare.Supervision.ProcessOnly {
+		target = r.Child.PID
 	}
 	if err := unix.Kill(target, number); err != nil && err != unix.ESRCH {
-		s.log.warn("rank %d: signal %d: %v", r.number, number, err)
+		s.log.warn("rank %d: signal %d: %v", r.Number, number, err)
 	}
 }

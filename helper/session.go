@@ -20,7 +20,6 @@ import (
 	"remshell/helper/rpc"
 	"remshell/helper/stage"
 	"remshell/helper/status"
-	"remshell/helper/sysvipc"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/pin"
@@ -28,27 +27,27 @@ import (
 	"remshell/wire"
 )
 
-// A session is the state of one helper during one attempt. The goroutine of run owns all fields; other goroutines send
+// A Session is the state of one helper during one attempt. The goroutine of run owns all fields; other goroutines send
 // it events. Its field lifecycle decides what to do.
-type session struct {
+type Session struct {
 	conn   *wire.Conn
 	sys    System
 	log    logger
 	events chan any
 	done   chan struct{} // closed when run returns; events are not accepted any more
 
-	lifecycle *lifecycle.State
+	Lifecycle *lifecycle.State
 	endTimer  *time.Timer // fires lifecycle.TimerFired; nil: never set
 	endErr    error       // why the connection ended; nil after Bye
 
 	carriedClaims claims.CarriedClaims // claims that the next attempt's session takes over; nil: none
 
-	prepare     *wire.Prepare // the first one; its settings for the whole job hold for all groups
+	Prepare     *wire.Prepare // the first one; its settings for the whole job hold for all groups
 	pmiDetector *pmidetect.Detector
-	groups      map[string]*group    // by name; groups that are not over
-	ranks       map[int]*rankProcess // by lifecycle number; ranks started here, until their pipes are closed
-	byRank      map[int]*rankProcess // by number in the job; nil for a rank that was removed from ranks
-	endedStates []job.RankState      // final states of ranks that were removed from ranks
+	groups      map[string]*Group // by name; groups that are not over
+	ranks       map[int]*Rank     // by lifecycle number; ranks started here, until their pipes are closed
+	byRank      map[int]*Rank     // by number in the job; nil for a rank that was removed from ranks
+	endedStates []job.RankState   // final states of ranks that were removed from ranks
 
 	forkState
 	pmiServices
@@ -57,7 +56,8 @@ type session struct {
 	helperSignals
 	nodeLimits
 	stopCounter
-	ipcTracker *sysvipc.Tracker // shared memory that ranks leave; nil: not tracked, or freed already
+
+	Hooks Hooks // of the features
 
 	cpus     int          // one more than the highest CPU number of this machine
 	topology pin.Topology // not changed once it is known
@@ -104,9 +104,9 @@ type services struct {
 type (
 	frameEvent       struct{ m wire.Message }
 	inputEndedEvent  struct{ err error }
-	pipesClosedEvent struct{ r *rankProcess }
+	pipesClosedEvent struct{ r *Rank }
 	forkedEvent      struct {
-		r *rankProcess
+		r *Rank
 		rank.Process
 		at     time.Time
 		failed *rank.Error // set if the rank does not run; then only r is set too
@@ -122,19 +122,19 @@ type (
 	linkDeadEvent   struct{ silent time.Duration }
 )
 
-func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *session {
+func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session {
 	sys.Environ = rank.WithDefaultPath(sys.Environ)
-	s := &session{
+	s := &Session{
 		conn:        c,
 		sys:         sys,
 		log:         logger{c},
 		events:      make(chan any, 64),
 		done:        make(chan struct{}),
-		lifecycle:   lifecycle.New(),
+		Lifecycle:   lifecycle.New(),
 		pmiDetector: pmidetect.NewDetector(pmidetect.Disk{}),
-		groups:      make(map[string]*group),
-		ranks:       make(map[int]*rankProcess),
-		byRank:      make(map[int]*rankProcess),
+		groups:      make(map[string]*Group),
+		ranks:       make(map[int]*Rank),
+		byRank:      make(map[int]*Rank),
 		forkState: forkState{
 			forkThread:   rank.NewForkThread(),
 			leadSessions: sys.ranksLeadSessions(),
@@ -146,14 +146,17 @@ func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *session
 		rankUsage:     rankUsage{orphans: newOrphanUsage()},
 		helperSignals: newHelperSignals(),
 	}
+	for _, f := range features {
+		f.Attach(s)
+	}
 	s.pipeSizes = pipe.NewSizePool(maxGrowthTotal)
 	s.claims = claims.New(sys.Root, sys.Environ, c.Send, carried)
 	s.examiner = diagnose.New(diagnose.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
 	return s
 }
 
-// postEvent sends run an event. The event is dropped if run has returned.
-func (s *session) postEvent(event any) {
+// PostEvent sends run an event. The event is dropped if run has returned.
+func (s *Session) PostEvent(event any) {
 	select {
 	case s.events <- event:
 	case <-s.done:
@@ -162,14 +165,14 @@ func (s *session) postEvent(event any) {
 
 // readFrames reads frames from the connection and posts them as events. It never waits for a rank: the credit of
 // streams bounds their queues.
-func (s *session) readFrames() {
+func (s *Session) readFrames() {
 	for {
 		m, err := s.conn.Recv()
 		if err != nil {
-			s.postEvent(inputEndedEvent{err})
+			s.PostEvent(inputEndedEvent{err})
 			return
 		}
-		s.postEvent(frameEvent{m})
+		s.PostEvent(frameEvent{m})
 		if _, last := m.(*wire.NextAttempt); last {
 			return
 		}
@@ -177,9 +180,9 @@ func (s *session) readFrames() {
 }
 
 // run handles events until the session has nothing left to do. Only this goroutine touches the session's state.
-func (s *session) run(ctx context.Context) error {
+func (s *Session) run(ctx context.Context) error {
 	defer close(s.done)
-	for !s.lifecycle.Done() {
+	for !s.Lifecycle.Done() {
 		select {
 		case event := <-s.events:
 			s.handleEvent(event)
@@ -194,12 +197,12 @@ func (s *session) run(ctx context.Context) error {
 	return s.endErr
 }
 
-func (s *session) handleEvent(event any) {
+func (s *Session) handleEvent(event any) {
 	switch e := event.(type) {
 	case frameEvent:
 		s.handleFrame(e.m)
 	case inputEndedEvent:
-		if !s.lifecycle.IsDisconnected() {
+		if !s.Lifecycle.IsDisconnected() {
 			s.endDisconnected(fmt.Errorf("mpiexec is gone: %w", e.err))
 		}
 	case linkDeadEvent:
@@ -241,7 +244,7 @@ func (s *session) handleEvent(event any) {
 		if e.PID == s.guard.pid { // somebody killed the guard
 			s.guard.closePipe()
 		}
-		if s.lifecycle.IsRank(e.PID) || !s.nonJob.removeReaped(e.PID) {
+		if s.Lifecycle.IsRank(e.PID) || !s.nonJob.removeReaped(e.PID) {
 			s.stepLifecycle(e)
 		}
 	default:
@@ -250,36 +253,36 @@ func (s *session) handleEvent(event any) {
 }
 
 // stepLifecycle gives an event to the lifecycle and performs the actions that it returns.
-func (s *session) stepLifecycle(event any) {
-	for _, action := range s.lifecycle.Step(event, time.Now()) {
+func (s *Session) stepLifecycle(event any) {
+	for _, action := range s.Lifecycle.Step(event, time.Now()) {
 		s.perform(action)
 	}
 }
 
 // endDisconnected ends the job because the connection to mpiexec is lost.
-func (s *session) endDisconnected(why error) {
+func (s *Session) endDisconnected(why error) {
 	s.endErr = why
 	s.stepLifecycle(lifecycle.MpiexecLost{})
 }
 
-func (s *session) handleFrame(m wire.Message) {
+func (s *Session) handleFrame(m wire.Message) {
 	switch m := m.(type) {
 	case *wire.LockDecision, *wire.UnlockDecision, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.WatchClaims, *wire.ListLedger, *wire.SignalJob, *wire.Overtake, *wire.Evict, *wire.ControlRequest, *wire.ControlReply, *wire.Ping:
 		s.claims.HandleMessage(m)
 	case *wire.Prepare:
 		if m.Claim.Entry.IdleReason != "" {
-			s.claims.Claim(m, func(a claims.ClaimResult) { s.postEvent(standbyClaimedEvent{claimedEvent{m, a}}) })
+			s.claims.Claim(m, func(a claims.ClaimResult) { s.PostEvent(standbyClaimedEvent{claimedEvent{m, a}}) })
 			return
 		}
 		s.stepLifecycle(lifecycle.Prepare{Group: m.Group.Name, Payload: m})
 	case *wire.Diagnose, *wire.OpenProbePort, *wire.ProbePeers:
 		s.examiner.HandleMessage(m)
 	case *wire.CancelPrepare: // goes through the claims worker, as a Prepare does, to keep the order
-		s.claims.Release(m.Group, func() { s.postEvent(lifecycle.Released{Group: m.Group}) })
+		s.claims.Release(m.Group, func() { s.PostEvent(lifecycle.Released{Group: m.Group}) })
 	case *wire.ReleaseClaims:
 		s.claims.ReleaseCarried()
 	case *wire.NextAttempt:
-		s.claims.CarryOver(func(r claims.CarriedClaims) { s.postEvent(claimsCarriedEvent{r}) })
+		s.claims.CarryOver(func(r claims.CarriedClaims) { s.PostEvent(claimsCarriedEvent{r}) })
 	case *wire.Start:
 		s.claims.ReleaseCarried() // the group has its claim; carried claims that it did not use are released
 		s.stepLifecycle(lifecycle.Start{Group: m.Group, Rendezvous: m.Rendezvous})
@@ -358,7 +361,7 @@ func (s *session) handleFrame(m wire.Message) {
 }
 
 // feed queues one piece of input for several ranks. The ranks share its bytes and do not change them.
-func (s *session) feed(m *wire.StdinBroadcast) {
+func (s *Session) feed(m *wire.StdinBroadcast) {
 	for _, rank := range m.Ranks {
 		if r := s.byRank[rank]; r != nil && r.stdin != nil {
 			r.stdin.addPiece(&wire.Data{Rank: rank, Stream: wire.Stdin, Bytes: m.Bytes})
@@ -366,7 +369,7 @@ func (s *session) feed(m *wire.StdinBroadcast) {
 	}
 }
 
-func (s *session) addCredit(m *wire.Credit) {
+func (s *Session) addCredit(m *wire.Credit) {
 	r := s.byRank[m.Rank]
 	if r == nil || r.stdout == nil {
 		return

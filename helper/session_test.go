@@ -586,12 +586,12 @@ func TestWhoIsToConnect(t *testing.T) {
 		{pmidetect.Verdict{Offer: job.PMIOfferPMI1}, true},
 		{pmidetect.Verdict{Offer: job.PMIOfferNone}, false},
 	} {
-		r := &rankProcess{group: &group{pmiOffers: map[int]*pmiOffer{0: {Verdict: test.Verdict}}}}
+		r := &Rank{group: &Group{pmiOffers: map[int]*pmiOffer{0: {Verdict: test.Verdict}}}}
 		if got := r.speaksPMI(); got != test.want {
 			t.Errorf("%+v: %v", test.Verdict, got)
 		}
 	}
-	if (&rankProcess{group: new(group)}).speaksPMI() {
+	if (&Rank{group: new(Group)}).speaksPMI() {
 		t.Error("a program that is still to be staged")
 	}
 }

@@ -20,26 +20,26 @@ type stagedEvent struct {
 var errUnrequestedFiles = errors.New("mpiexec sent files that nobody asked for")
 
 // beginStaging prepares for the files that mpiexec is going to send.
-func (s *session) beginStaging(m *wire.StageFiles) {
+func (s *Session) beginStaging(m *wire.StageFiles) {
 	if s.staging != nil || !stage.IsValid(m) {
 		s.endDisconnected(errUnrequestedFiles)
 		return
 	}
-	s.staging = stage.New(m, s.sys.Environ, s.conn.Send, func(f *stage.Folder, failed *rank.Error) { s.postEvent(stagedEvent{f, failed}) })
+	s.staging = stage.New(m, s.sys.Environ, s.conn.Send, func(f *stage.Folder, failed *rank.Error) { s.PostEvent(stagedEvent{f, failed}) })
 	if m.InPlace {
 		s.conn.Send(&wire.StageResult{})
 	}
 }
 
 // receivePiece stores a chunk of a staged file.
-func (s *session) receivePiece(m *wire.FileChunk) {
+func (s *Session) receivePiece(m *wire.FileChunk) {
 	if !s.staging.TakePiece(m) {
 		s.endDisconnected(errUnrequestedFiles)
 	}
 }
 
 // reportStaged tells mpiexec whether the files are staged.
-func (s *session) reportStaged(e stagedEvent) {
+func (s *Session) reportStaged(e stagedEvent) {
 	answer := wire.StageResult{}
 	if e.failed != nil {
 		answer = wire.StageResult{Code: e.failed.Code, Reason: e.failed.Reason, Hint: e.failed.Hint}
@@ -51,7 +51,7 @@ func (s *session) reportStaged(e stagedEvent) {
 
 // linkStagedFiles makes the staged files available to ranks that are about to start. A helper inside mpiexec makes
 // links to them, which its guard removes if mpiexec is killed.
-func (s *session) linkStagedFiles(g *group) *rank.Error {
+func (s *Session) linkStagedFiles(g *Group) *rank.Error {
 	if s.staging == nil {
 		return nil
 	}

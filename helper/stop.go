@@ -41,15 +41,15 @@ type stopCheckDue struct{ count int }
 
 // stopRanks stops all ranks and the processes that they have started. After stopTimeout, reportNotStopped reports
 // those that still run.
-func (s *session) stopRanks() {
+func (s *Session) stopRanks() {
 	s.stopCount++
 	due := stopCheckDue{s.stopCount}
-	time.AfterFunc(stopTimeout, func() { s.postEvent(due) })
+	time.AfterFunc(stopTimeout, func() { s.PostEvent(due) })
 	s.sendStop()
 }
 
 // sendStop sends SIGSTOP to all running processes of the job.
-func (s *session) sendStop() {
+func (s *Session) sendStop() {
 	s.signalGroups(unix.SIGSTOP)
 	for range stopRounds {
 		running := 0
@@ -66,7 +66,7 @@ func (s *session) sendStop() {
 }
 
 // continueRanks continues all ranks and the processes that they have started.
-func (s *session) continueRanks() {
+func (s *Session) continueRanks() {
 	s.stopCount++
 	for _, p := range s.outsideRankGroups() {
 		unix.Kill(p.PID, unix.SIGCONT)
@@ -76,7 +76,7 @@ func (s *session) continueRanks() {
 
 // reportNotStopped warns about processes that cannot be stopped. It does nothing if the ranks were continued
 // meanwhile.
-func (s *session) reportNotStopped(due stopCheckDue) {
+func (s *Session) reportNotStopped(due stopCheckDue) {
 	if due.count != s.stopCount {
 		return
 	}
@@ -120,25 +120,25 @@ func unstoppable(p proc.Info) string {
 }
 
 // signalGroups sends a signal to the process group of each running rank.
-func (s *session) signalGroups(sig unix.Signal) {
+func (s *Session) signalGroups(sig unix.Signal) {
 	for _, r := range s.ranks {
 		if r.alive() {
-			unix.Kill(-r.child.PID, sig)
+			unix.Kill(-r.Child.PID, sig)
 		}
 	}
 }
 
 // reportDeadRanks tells the ranks of a group which other ranks have died, if the job goes on without these. MPICH 3.x
 // checks again on SIGUSR1. Only ranks that handle or ignore SIGUSR1 get it: it would kill others.
-func (s *session) reportDeadRanks(m *wire.FailedRanks) {
+func (s *Session) reportDeadRanks(m *wire.FailedRanks) {
 	g := s.groups[m.Group]
 	if g == nil {
 		return
 	}
 	g.pmi.SetDeadRanks(m.Ranks)
 	for _, r := range g.ranks {
-		if r.alive() && proc.CatchesOrIgnores(r.child.PID, unix.SIGUSR1) {
-			unix.Kill(r.child.PID, unix.SIGUSR1)
+		if r.alive() && proc.CatchesOrIgnores(r.Child.PID, unix.SIGUSR1) {
+			unix.Kill(r.Child.PID, unix.SIGUSR1)
 		}
 	}
 }
@@ -146,8 +146,8 @@ func (s *session) reportDeadRanks(m *wire.FailedRanks) {
 // outsideRankGroups returns the processes of the job that are in no rank's process group. Orphans are included only if
 // they can belong to nobody else. The helper inside mpiexec has children that are not the job's, and processes that
 // may stay are left alone.
-func (s *session) outsideRankGroups() (outside []proc.Info) {
-	roots, orphans := s.rankByPID(), s.sys.Guard == nil && !s.lifecycle.LeavesProcesses()
+func (s *Session) outsideRankGroups() (outside []proc.Info) {
+	roots, orphans := s.rankByPID(), s.sys.Guard == nil && !s.Lifecycle.LeavesProcesses()
 	s.visitDescendants(func(p proc.Info, of int) int {
 		if root, is := roots[p.PID]; is {
 			of = root

@@ -17,10 +17,10 @@ import (
 )
 
 // newSilentSession returns a session that receives nothing and whose messages are dropped.
-func newSilentSession() *session {
+func newSilentSession() *Session {
 	here, there := net.Pipe()
 	go io.Copy(io.Discard, there)
-	return &session{conn: wire.NewConn(here, wire.Helper), events: make(chan any, 64), done: make(chan struct{})}
+	return &Session{conn: wire.NewConn(here, wire.Helper), events: make(chan any, 64), done: make(chan struct{})}
 }
 
 // A sentMessages records the messages that are sent.

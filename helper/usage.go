@@ -81,7 +81,7 @@ func (o *orphanUsage) noteOrphanGroups(isRank func(pid int) bool) {
 
 // countOrphan adds up the usage of an orphan and returns its rank, or -1 if that is unknown. ours has all ranks that
 // were ever started here.
-func (o *orphanUsage) countOrphan(e lifecycle.ChildEnded, ours map[int]*rankProcess, tracker *usage.Tracker) (owner int) {
+func (o *orphanUsage) countOrphan(e lifecycle.ChildEnded, ours map[int]*Rank, tracker *usage.Tracker) (owner int) {
 	owner, known := o.rankByGroup[e.Group]
 	if !known {
 		owner, known = tracker.Owner(e.PID)
@@ -104,7 +104,7 @@ func (o *orphanUsage) countOrphan(e lifecycle.ChildEnded, ours map[int]*rankProc
 
 // ofJob returns the usage of all orphans by rank. A rank that is not in ours was made up by the job in an environment:
 // its usage belongs to the node, rank -1.
-func (o *orphanUsage) ofJob(ours map[int]*rankProcess) (list []job.OrphanUsage) {
+func (o *orphanUsage) ofJob(ours map[int]*Rank) (list []job.OrphanUsage) {
 	var unknown job.Usage
 	for rank, usage := range o.byRank {
 		if _, is := ours[rank]; !is {
@@ -127,7 +127,7 @@ type usageEvent struct {
 
 // sampleUsage samples all processes every so often until the session is over (RM-51). most is the memory in bytes that
 // this node allows a job; 0: no limit.
-func (s *session) sampleUsage(every time.Duration, most int64) {
+func (s *Session) sampleUsage(every time.Duration, most int64) {
 	reader, shares := usage.Reader{Helper: os.Getpid()}, sysvipc.MemoryFiles{}
 	defer reader.Close()
 	began := time.Now()
@@ -141,13 +141,13 @@ func (s *session) sampleUsage(every time.Duration, most int64) {
 			if most > 0 {
 				e.jobMem = s.jobMemory(&reader, &shares, e.processes, most)
 			}
-			s.postEvent(e)
+			s.PostEvent(e)
 		}
 	}
 }
 
 // jobMemory returns the memory in bytes that counts for the node's own limit.
-func (s *session) jobMemory(reader *usage.Reader, shares *sysvipc.MemoryFiles, all []usage.Process, most int64) int64 {
+func (s *Session) jobMemory(reader *usage.Reader, shares *sysvipc.MemoryFiles, all []usage.Process, most int64) int64 {
 	of := slices.DeleteFunc(reader.Descendants(all), func(p usage.Process) bool { return s.nonJob.hasPID(p.PID) })
 	pids := make([]int, len(of))
 	for i, p := range of {
@@ -160,14 +160,14 @@ func (s *session) jobMemory(reader *usage.Reader, shares *sysvipc.MemoryFiles, a
 const maxUsageBacklog = 256 << 10
 
 // reportUsage checks this node's limits, and sends mpiexec the usage of each rank.
-func (s *session) reportUsage(e usageEvent) {
-	if s.lifecycle.IsDisconnected() {
+func (s *Session) reportUsage(e usageEvent) {
+	if s.Lifecycle.IsDisconnected() {
 		return
 	}
 	roots := make(map[int]int, len(s.ranks))
 	for _, r := range s.ranks {
 		if r.alive() {
-			roots[r.child.PID] = r.number
+			roots[r.Child.PID] = r.Number
 		}
 	}
 	ranks, host := s.usageTracker.SumByRank(e.processes, usage.Ownership{Helper: os.Getpid(), RankByPID: roots, RankByGroup: s.orphans.rankByGroup,
@@ -175,7 +175,7 @@ func (s *session) reportUsage(e usageEvent) {
 	limited := host
 	limited.Mem = e.jobMem
 	s.enforceNodeLimits(ranks, limited)
-	if !s.prepare.Supervision.SampleUsage || s.conn.Backlog() > maxUsageBacklog {
+	if !s.Prepare.Supervision.SampleUsage || s.conn.Backlog() > maxUsageBacklog {
 		return
 	}
 	m := &wire.SampledUsage{Host: host}
@@ -189,10 +189,10 @@ func (s *session) reportUsage(e usageEvent) {
 
 // rankFromEnviron returns the rank in a process's MPIEXEC_RANK, if it is a rank of the command line that runs here.
 // Otherwise it returns usage.NoRank.
-func (s *session) rankFromEnviron(pid int) int {
+func (s *Session) rankFromEnviron(pid int) int {
 	rank, err := strconv.Atoi(proc.EnvironVariable(pid, "MPIEXEC_RANK"))
 	_, ours := s.byRank[rank]
-	if err != nil || !ours || proc.EnvironVariable(pid, "PMI_SPAWNED") != "" || proc.EnvironVariable(pid, "MPIEXEC_JOBID") != string(s.prepare.Job) {
+	if err != nil || !ours || proc.EnvironVariable(pid, "PMI_SPAWNED") != "" || proc.EnvironVariable(pid, "MPIEXEC_JOBID") != string(s.Prepare.Job) {
 		return usage.NoRank
 	}
 	return rank

@@ -368,7 +368,7 @@ func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
 // isFirstHere reports whether the next attempt is the first of this mpiexec.
 func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttempts }
 
-func (l *attemptLoop) report(news job.AttemptEvent) { l.env.observer().AttemptEvent(news) }
+func (l *attemptLoop) report(news job.AttemptEvent) { l.env.Events().AttemptEvent(news) }
 
 // attemptInput returns the standard input of an attempt (SV-9). A file is read from its start again.
 // Only the first attempt gets any other input; later ones find its end.

@@ -117,7 +117,7 @@ func (c *checkpointer) handleEvent(event checkpoint.Event, now time.Time) {
 				c.handleEvent(checkpoint.Written{}, now)
 			}
 		case checkpoint.ReportEvent:
-			c.running.Env.observer().AttemptEvent(job.AttemptEvent{Event: "checkpoint", State: a.State, Seconds: a.After.Round(time.Millisecond).Seconds()})
+			c.running.Env.Events().AttemptEvent(job.AttemptEvent{Event: "checkpoint", State: a.State, Seconds: a.After.Round(time.Millisecond).Seconds()})
 		case checkpoint.ReportLine:
 			c.running.Env.Report(a.Text)
 		case checkpoint.ReplyAll:

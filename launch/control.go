@@ -122,7 +122,7 @@ func (j *Job) replyDuringPause(n *node.Node, m *wire.ControlRequest) bool {
 	}
 	answer := g.reply(n, m)
 	n.Send(answer)
-	j.Env.observer().Controlled(job.ControlEvent{Node: n.Name(), Verb: m.Request.Verb, User: m.Request.User, State: answer.State})
+	j.Env.Events().Controlled(job.ControlEvent{Node: n.Name(), Verb: m.Request.Verb, User: m.Request.User, State: answer.State})
 	return true
 }
 
@@ -133,7 +133,7 @@ const maxSeenRequests = 1024
 func (j *Job) sendReply(to control.Request, state job.ReplyState, text string) {
 	n := j.Nodes[to.Node]
 	n.Send(&wire.ControlReply{ID: to.ID, State: state, Text: text})
-	j.Env.observer().Controlled(job.ControlEvent{Node: n.Name(), Verb: to.Verb, User: to.User, State: state})
+	j.Env.Events().Controlled(job.ControlEvent{Node: n.Name(), Verb: to.Verb, User: to.User, State: state})
 }
 
 // replyStates sends the states of the ranks to all who asked for them.

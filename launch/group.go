@@ -20,21 +20,19 @@ type Group struct {
 	First          int // number of the group's rank 0 in the job
 	Plan           job.Plan
 	Apps           []job.App
-	Nodes          []*Node        // in the order of the plan
-	NodeOfRank     []int          // by rank, the key of its node; must not be modified
-	ranksAlive     map[*Node]int  // ranks that have not ended, for each node that has some
-	earlierRanks   []int          // for each node, its ranks of earlier groups
-	unstarted      int            // ranks that have neither started nor failed to start
-	spawnWaiting   *spawnRequest  // the request to answer once all ranks run; nil: none
-	killed         bool           // a rank could not be started, so all were killed
-	firstFenceDone bool           // all its nodes have completed a fence
-	mapReaders     []*Node        // nodes without ranks of the group that asked for its rank map
-	bindings       *bindingReport // nil unless bindings are reported
-	failedRanks    []int          // ranks that failed while the others go on (job.EndPolicy.KeepAll)
-	failedReported int            // how many of failedRanks the nodes know
-	hasFailedRank  bool           // a rank failed in a way that may have to be reported
-	waiting        [2]*waiting    // by PMI and by PMIx, the first rank that waits for all others
-	times          *groupTrace    // nil unless steps are recorded (--trace)
+	Nodes          []*Node       // in the order of the plan
+	NodeOfRank     []int         // by rank, the key of its node; must not be modified
+	ranksAlive     map[*Node]int // ranks that have not ended, for each node that has some
+	earlierRanks   []int         // for each node, its ranks of earlier groups
+	unstarted      int           // ranks that have neither started nor failed to start
+	spawnWaiting   *spawnRequest // the request to answer once all ranks run; nil: none
+	Killed         bool          // a rank could not be started, so all were killed
+	firstFenceDone bool          // all its nodes have completed a fence
+	mapReaders     []*Node       // nodes without ranks of the group that asked for its rank map
+	failedRanks    []int         // ranks that failed while the others go on (job.EndPolicy.KeepAll)
+	failedReported int           // how many of failedRanks the nodes know
+	hasFailedRank  bool          // a rank failed in a way that may have to be reported
+	waiting        [2]*waiting   // by PMI and by PMIx, the first rank that waits for all others
 }
 
 // addGroup adds a group whose nodes are prepared, and returns it.
@@ -51,10 +49,6 @@ func (j *Job) addGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *
 			nodeOfRank[r.Rank] = n.Key
 		}
 	}
-	if j.Env.ReportBindings {
-		j.Streams.HoldOutput() // the bindings are printed before the output of ranks
-		g.bindings = newBindingReport(j.Streams.ReleaseOutput, len(j.GroupFirsts), p.Size)
-	}
 	g.NodeOfRank = nodeOfRank
 	j.fences.AddGroup(name, indices, nodeOfRank)
 	j.Groups = append(j.Groups, g)
@@ -66,7 +60,9 @@ func (j *Job) addGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *
 // releaseGroup starts the ranks of a group. rendezvous is the address at which torch's ranks meet,
 // or empty. If ranks are held, these start held: a new node learns of that here.
 func (j *Job) releaseGroup(g *Group, rendezvous string) {
-	g.times = j.newGroupTrace(g)
+	for _, starts := range j.Hooks.GroupStarts {
+		starts(g)
+	}
 	for _, n := range g.Nodes {
 		n.drained = false
 		for _, why := range j.holds.Reasons() {
@@ -200,7 +196,9 @@ func fenceBroken(err error) []supervise.Event {
 func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 	if g := j.GroupNamed(members.Group()); g != nil {
 		g.firstFenceDone = g.firstFenceDone || all
-		g.times.fenceReached(n, all)
+		for _, reached := range j.Hooks.FenceReached {
+			reached(n, g, all)
+		}
 	}
 }
 
@@ -240,11 +238,9 @@ func (j *Job) rankEnded(n *Node, rank int) []supervise.Event {
 	if g.ranksAlive[n]--; g.ranksAlive[n] == 0 {
 		delete(g.ranksAlive, n)
 	}
-	if g.killed {
+	if g.Killed {
 		if len(g.ranksAlive) == 0 {
-			g.sendGroupEnded()
-			g.times.endAll(errGroupKilled)
-			j.forgetGroup(g)
+			j.groupEnded(g)
 		}
 		return nil
 	}
@@ -254,11 +250,18 @@ func (j *Job) rankEnded(n *Node, rank int) []supervise.Event {
 	}
 	if len(g.ranksAlive) == 0 {
 		j.fences.RemoveGroup(g.Name)
-		g.sendGroupEnded()
-		g.times.endAll(nil)
-		j.forgetGroup(g)
+		j.groupEnded(g)
 	}
 	return events
+}
+
+// groupEnded handles the end of a group's last rank.
+func (j *Job) groupEnded(g *Group) {
+	g.sendGroupEnded()
+	for _, ended := range j.Hooks.GroupEnded {
+		ended(g)
+	}
+	j.forgetGroup(g)
 }
 
 // sendGroupEnded tells nodes that asked for the group's rank map that the group is over.
@@ -272,23 +275,26 @@ func (g *Group) sendGroupEnded() {
 // forgetGroup forgets a spawned group that is over, unless a later report needs it. Otherwise
 // memory would grow with each spawn of a long job. The records of its ranks stay in the report.
 func (j *Job) forgetGroup(g *Group) {
-	if g.First == 0 || j.transcript != nil || !g.killed && (g.hasFailedRank || g.spawnWaiting != nil) {
+	if g.First == 0 || j.KeepGroups || !g.Killed && (g.hasFailedRank || g.spawnWaiting != nil) {
 		return
 	}
-	g.bindings.reportNow()
+	for _, forgotten := range j.Hooks.GroupForgotten {
+		forgotten(g)
+	}
 	j.Groups = slices.DeleteFunc(j.Groups, func(x *Group) bool { return x == g })
 }
 
 // rankStarted handles the report that a rank has started or could not be started. Of a spawned
 // group all ranks run, or none: the rank that spawned them could not use a part.
 func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
-	g, number := j.GroupOf(m.Rank)
+	g, _ := j.GroupOf(m.Rank)
 	if g == nil {
 		return nil
 	}
 	j.usage.addStart(n, m)
-	g.bindings.addRank(n, number, m)
-	g.times.started(n, m.Rank, j.State.RankNumber(m.Rank), m.Err)
+	for _, started := range j.Hooks.RankStarted {
+		started(n, g, m)
+	}
 	if m.Err == "" {
 		if g.unstarted--; g.unstarted == 0 && g.spawnWaiting != nil {
 			j.replySpawn(g)
@@ -300,8 +306,8 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 		return []supervise.Event{failed}
 	}
 	events := []supervise.Event{failed}
-	if !g.killed {
-		g.killed = true
+	if !g.Killed {
+		g.Killed = true
 		j.fences.RemoveGroup(g.Name)
 		for _, n := range g.Nodes {
 			n.Send(&wire.KillGroup{Group: g.Name})

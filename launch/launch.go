@@ -58,8 +58,8 @@ func (noObserver) AttemptEvent(job.AttemptEvent) {}
 func (noObserver) LeftoverFreed(job.Leftover)    {}
 func (noObserver) Controlled(job.ControlEvent)   {}
 
-// observer returns e.Observer, or one that ignores everything. It never returns nil.
-func (e Env) observer() Observer {
+// Events returns e.Observer, or one that ignores everything. It never returns nil.
+func (e Env) Events() Observer {
 	if e.Observer == nil {
 		return noObserver{}
 	}

@@ -20,7 +20,7 @@ type waiting struct {
 func (j *Job) waits(n *Node, m *wire.PMIReport) []supervise.Event {
 	g, _ := j.GroupOf(m.Rank)
 	by := m.Event - wire.PMIWaits
-	if g == nil || g.killed || g.waiting[by] != nil {
+	if g == nil || g.Killed || g.waiting[by] != nil {
 		return nil
 	}
 	_, rank, app := j.RankPlan(m.Rank)

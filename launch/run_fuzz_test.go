@@ -44,11 +44,11 @@ func (s *spiteful) act(c *wire.Conn, node string, m wire.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for b := s.next(); b > 127; b = s.next() { // something that fits or not
-		all := wire.Kinds()
+		all, made := wire.Kinds(), actors.HelperMessages()
 		if m := all[int(b)%len(all)].New(); b%3 == 0 {
 			c.Send(m)
 		} else {
-			c.Send(actors.HelperMessages[int(b)%len(actors.HelperMessages)].Make(int(s.next()%5) - 1))
+			c.Send(made[int(b)%len(made)].Make(int(s.next()%5) - 1))
 		}
 	}
 	switch m := m.(type) {

@@ -20,7 +20,6 @@ import (
 	"remshell/launch/supervise"
 	"remshell/launch/usage"
 	"remshell/pmiserver/fence"
-	"remshell/pmiserver/transcript"
 	"remshell/usererr"
 	"remshell/wire"
 )
@@ -38,7 +37,7 @@ type Job struct {
 	Request      job.Request
 	Plan         job.Plan // plan of the command line's ranks
 	baseline     reserve.Baseline
-	universeSize int // processes that would fit; 0: unknown
+	UniverseSize int // processes that would fit; 0: unknown
 	State        *supervise.State
 	holds        hold.State // why the ranks stand still
 	coordination
@@ -46,9 +45,12 @@ type Job struct {
 	GroupFirsts []int // by group, the number of its rank 0
 	Size        int   // ranks of all groups
 	spawnQueue  spawnQueue
-	search      *nodeSearch          // search for the place of a spawn or a move; nil: none
-	move        *jobMove             // nil: no move is requested
-	transcript  *transcript.Recorder // nil: no transcript is kept
+	search      *nodeSearch // search for the place of a spawn or a move; nil: none
+	move        *jobMove    // nil: no move is requested
+
+	Hooks      Hooks                                                // of the features
+	handlers   map[byte]func(*Node, wire.Message) []supervise.Event // of the features, by kind of message
+	KeepGroups bool                                                 // set by a feature that needs all groups until the end
 
 	usage        *runRecord
 	usageTotals  usage.Totals                 // of samples
@@ -68,7 +70,6 @@ type Job struct {
 	checkpoints      *checkpointer
 	rateLimits       control.RateLimits // of all attempts
 	lastNodeLost     time.Time          // when the last lost node was lost; zero: none was
-	groupEnded       time.Time          // when the last rank of a group ended, for --trace; zero: none has
 }
 
 // coordination is what ranks of different nodes share through mpiexec: fences, published names and
@@ -86,8 +87,6 @@ type Node struct {
 	Lost       error // why its connection ended; nil: it has not
 	totalRanks int   // ranks of all groups, also those that have ended
 	drained    bool  // no process of the job is left there
-
-	ended time.Time // when the last rank of its last group ended; zero: none has, or no steps are recorded
 }
 
 func newRunningJob(env Env) *Job {
@@ -95,7 +94,7 @@ func newRunningJob(env Env) *Job {
 		members: make(map[*node.Node]*Node), usage: newRunRecord()}
 	f.Env.Inbox = f.events
 	f.Env.Listener = node.Listener{Inbox: f.events, StreamHandler: f.streamHandler, Log: env.Log}
-	f.Env.OnConnect = env.observer().Connected
+	f.Env.OnConnect = env.Events().Connected
 	f.Env.HasInput, f.Env.TracePMI, f.Env.Window = env.In != nil, env.Transcript != nil, stdio.WindowSize
 	f.Env.Token = newPMIxToken()
 	return f
@@ -188,16 +187,14 @@ func outputFailedEvent(what string, err error) supervise.Event {
 // startRanks starts the prepared ranks.
 func (j *Job) startRanks(place *reserve.Reservation) {
 	j.pause.Store(nil)
-	j.Request, j.Plan, j.universeSize, j.baseline, j.connections = place.Request, place.Plan, place.UniverseSize, place.Baseline, place.Connections
+	j.Request, j.Plan, j.UniverseSize, j.baseline, j.connections = place.Request, place.Plan, place.UniverseSize, place.Baseline, place.Connections
 	j.usage.ranksReleased(j.Plan.Size)
 	j.fences = fence.NewCoordinator()
-	if j.Env.Transcript != nil {
-		j.transcript = new(transcript.Recorder)
-	}
 	for _, n := range place.Nodes {
 		j.addNode(n)
 	}
 	j.standby = place.Standby
+	j.attachFeatures()
 	j.Streams.AddStdinReaders(j.stdinReaders())
 	j.releaseGroup(j.addGroup(string(j.Plan.Job), j.Plan, j.Request.Apps, j.Nodes[:len(j.Nodes):len(j.Nodes)]), place.Rendezvous)
 	j.Streams.FeedStdin(func(err error) { j.events.Put(supervise.Failure{Kind: supervise.StdinFailed, Text: err.Error()}) })

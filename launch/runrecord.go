@@ -23,7 +23,6 @@ type runRecord struct {
 	orphans       map[int][]job.OrphanUsage // by node
 	keptSessions  map[int][]string          // by node: directories of Open MPI's session files that were kept
 	maxSamples    map[int]job.UsageSample   // by rank, the most of each sampled value
-	leftovers     []job.Leftover            // shared memory of ranks that did not clean up
 
 	mu           sync.Mutex // guards the fields below
 	ranksStarted time.Time  // when the ranks were released

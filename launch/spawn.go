@@ -80,7 +80,7 @@ var errJobEnding = errors.New("the job is ending")
 // handleSpawn handles a spawn request of a rank.
 func (j *Job) handleSpawn(n *Node, m *wire.Spawn) {
 	s := &spawnRequest{fromNode: n, message: m, rank: -1}
-	j.recordSpawnLine(&m.Request, "> SPAWN "+m.Request.String())
+	j.spawnLine(&m.Request, "> SPAWN "+m.Request.String())
 	if s.parent = j.GroupNamed(m.Request.Group); s.parent != nil { // the validator has checked that the rank belongs to the node
 		s.rank = s.parent.First + m.Request.Rank
 	}
@@ -89,6 +89,15 @@ func (j *Job) handleSpawn(n *Node, m *wire.Spawn) {
 		return
 	}
 	j.spawnQueue.waiting = append(j.spawnQueue.waiting, s)
+}
+
+// spawnLine tells the features a line about a spawn request of a rank.
+func (j *Job) spawnLine(r *spawn.Request, line string) {
+	if g := j.GroupNamed(r.Group); g != nil {
+		for _, add := range j.Hooks.PMILine {
+			add(g.First+r.Rank, line)
+		}
+	}
 }
 
 // checkMaySpawn returns why a rank may not spawn, or nil.
@@ -132,7 +141,7 @@ func (j *Job) startSpawn(s *spawnRequest) {
 	_, _, app := j.RankPlan(s.rank)
 	wanted := reserve.SpawnRequest{Request: s.message.Request, ParentApp: app, FromNode: s.fromNode.Node.Node, Group: s.name, Number: j.spawnQueue.begun, FirstRank: j.Size, Baseline: j.baseline, OwnNodes: j.ownNodes()}
 	req, group, began := j.requestWithoutStandby(), len(j.GroupFirsts), j.State.Began()
-	j.startSearch(s.name, groupRow(group), func(ctx context.Context, env reserve.Env) (any, func()) {
+	j.startSearch(s.name, GroupRow(group), func(ctx context.Context, env reserve.Env) (any, func()) {
 		done := spawnPlaceFound{spawn: s}
 		if done.place, done.err = reserve.ReserveSpawn(ctx, req, env, wanted); done.err == nil {
 			done.output, done.err = j.Streams.PrepareGroup(done.place.Request.Streams, stdio.RanksOfPlan(done.place.Plan, j.Request.Attempt, group, wanted.FirstRank, began))
@@ -280,7 +289,7 @@ func (j *Job) reportSharing(s *spawnRequest, place *reserve.Reservation) {
 func (j *Job) replySpawn(g *Group) {
 	s := g.spawnWaiting
 	g.spawnWaiting = nil
-	j.recordSpawnLine(&s.message.Request, "< STARTED")
+	j.spawnLine(&s.message.Request, "< STARTED")
 	s.fromNode.Send(&wire.Spawned{ID: s.message.ID, Group: g.Name, Codes: spawnCodes(s.message.Request, g.Apps)})
 }
 
@@ -290,7 +299,7 @@ func (j *Job) refuseSpawn(s *spawnRequest, err error) {
 	if err != errJobEnding {
 		j.reportRefusal(s, err)
 	}
-	j.recordSpawnLine(&s.message.Request, "< FAILED "+usererr.Reason(err))
+	j.spawnLine(&s.message.Request, "< FAILED "+usererr.Reason(err))
 	s.fromNode.Send(&wire.Spawned{ID: s.message.ID, Err: usererr.Reason(err), Full: reserve.LacksCapacity(err)})
 }
 

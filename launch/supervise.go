@@ -57,15 +57,14 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 		interim.reportIfDue(j)
 		j.reportLines(j.helpTexts.TakeDue(time.Now()))
 	}
-	j.endOpenSteps()
+	for _, ended := range j.Hooks.Ended {
+		ended()
+	}
 	j.endSearch()
 	j.abandonMove()
 	mayRestart := reserve.MayHaveNextAttempt(req)
 	if !mayRestart {
 		j.SendAll(&wire.Bye{})
-	}
-	for _, g := range j.Groups {
-		g.bindings.reportNow()
 	}
 	j.reportStates()
 	j.reportLines(j.helpTexts.TakeRest())
@@ -79,15 +78,16 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 	}
 	reported := j.reportCause(&state)
 	if again {
-		j.writeTrace()
-		return j.result(&state), nil
+		result := j.result(&state)
+		j.reported(result)
+		return result, nil
 	}
 	j.waitForStdout(ctx, &state)
 	if !reported { // writing the remaining output may have failed
 		j.reportCause(&state)
 	}
 	result := j.result(&state)
-	j.writeTrace()
+	j.reported(result)
 	j.reportDetails(&state, req, result)
 	if unread > 0 && result.Code == job.ExitOK && j.Env.UnreadInput != nil {
 		j.Env.UnreadInput(unread)
@@ -95,6 +95,13 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 	j.Env.reportSlowest()
 	j.waitForPrinter(ctx, &state, j.Env.Err)
 	return result, nil
+}
+
+// reported tells the features that the failure, if any, is reported, and all output of ranks is written.
+func (j *Job) reported(result job.Result) {
+	for _, reported := range j.Hooks.Reported {
+		reported(result)
+	}
 }
 
 // batchSystem returns the batch job in which mpiexec runs, or the zero BatchJob.
@@ -165,7 +172,9 @@ func (j *Job) rankResults(tally *usage.Totals) job.Result {
 	r := job.Result{Starts: j.usage.allStarts(where), Connections: j.connections}
 	r.Exits, r.NodeTotals = j.usage.totals(where, j.State.Exits)
 	r.Usage = j.usage.jobUsage(where, r, tally)
-	r.Leftovers = j.usage.leftovers
+	for _, add := range j.Hooks.Result {
+		add(&r)
+	}
 	return r
 }
 
@@ -223,15 +232,7 @@ func (j *Job) waitForStdout(ctx context.Context, state *supervise.State) {
 func (j *Job) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.NodeMessage:
-		if answersReservation(e.Message) {
-			j.search.deliver(e)
-			return nil
-		}
-		n := j.members[e.From]
-		if n == nil {
-			return nil // not, or not yet, part of the job
-		}
-		return j.translateMessage(n, e.Message)
+		return j.handleMessage(e)
 	case spawnPlaceFound:
 		return j.spawnPlaceFound(e)
 	case moveTargetFound:
@@ -252,7 +253,9 @@ func (j *Job) translate(event any) []supervise.Event {
 		}
 		n.Lost, j.lastNodeLost = e.Err, time.Now()
 		j.addNodeStates(n.Key, nil)
-		j.endHostSteps(n)
+		for _, lost := range j.Hooks.NodeLost {
+			lost(n)
+		}
 		j.usageTotals.NodeDone(n.Key)
 		lost := supervise.NodeLost{Node: n.Key, Why: usererr.Reason(e.Err)}
 		if node.IsViolation(e.Err) {
@@ -282,97 +285,6 @@ func (j *Job) translate(event any) []supervise.Event {
 		return nil
 	}
 	return []supervise.Event{event}
-}
-
-// answersReservation reports whether a message is a reply to a reservation, including the reservation of a spawn.
-func answersReservation(m wire.Message) bool {
-	switch m.(type) {
-	case *wire.MarkWritten, *wire.MarksRead, *wire.Surveyed, *wire.Prepared, *wire.Refused, *wire.ClaimConflict, *wire.MissingFiles, *wire.FileCredit, *wire.StageResult:
-		return true
-	}
-	return false
-}
-
-func (j *Job) translateMessage(n *Node, m wire.Message) []supervise.Event {
-	switch m := m.(type) {
-	case *wire.Started:
-		return j.rankStarted(n, m)
-	case *wire.SampledUsage:
-		return j.addSample(n, m, time.Now())
-	case *wire.LimitExceeded:
-		rank := ""
-		if m.Rank >= 0 {
-			rank = j.State.RankNumber(m.Rank)
-		}
-		return []supervise.Event{supervise.LimitExceeded{Excess: usage.OwnLimitExceeded(n.Name(), rank, m.Limit.Resource, m.Used, m.Limit.Max)}}
-	case *wire.Exited:
-		j.Streams.RankEnded(m.Exit.Rank)
-		j.Env.observer().Exited(n.Name(), m.Exit)
-		events := []supervise.Event{supervise.RankEnded{Exit: &m.Exit}}
-		g, _ := j.GroupOf(m.Exit.Rank)
-		if g != nil {
-			g.times.exited(n, m.Exit)
-		}
-		if g != nil && m.Exit.Failed() {
-			g.hasFailedRank = true
-			j.recordFailedRank(g, m.Exit.Rank-g.First)
-		}
-		return append(events, j.rankEnded(n, m.Exit.Rank)...)
-	case *wire.HelperSignaled:
-		return []supervise.Event{supervise.HelperSignaled{Node: n.Key, Signal: job.Signal(m.Signal), Why: m.Why}}
-	case *wire.ProcessesGone:
-		return []supervise.Event{supervise.NodeProcessesGone{Node: n.Key}}
-	case *wire.IPCCleaned:
-		j.leftoversFreed(n, m)
-	case *wire.Drained:
-		j.usage.orphans[n.Key], j.usage.keptSessions[n.Key], n.drained = m.Orphans, m.KeptSessions, true
-		if !n.ended.IsZero() {
-			j.Env.Trace.Add(trace.Row{Host: n.Name()}, trace.End, n.ended)
-		}
-		j.usageTotals.NodeDone(n.Key)
-		return []supervise.Event{supervise.NodeDrained{Node: n.Key}}
-	case *wire.RankStates:
-		j.addNodeStates(n.Key, m.Ranks)
-	case *wire.ControlRequest:
-		return j.handleControl(n, m)
-	case *wire.Fence:
-		return j.handleFence(n, m)
-	case *wire.NameRequest:
-		j.handleName(n, m)
-	case *wire.Spawn:
-		j.handleSpawn(n, m)
-	case *wire.RankMapRequest:
-		n.Send(j.rankMapOf(n, m))
-	case *wire.Notify:
-		j.forwardEvent(n, m)
-	case *wire.ShowHelp:
-		j.showHelp(n, m)
-	case *wire.Fetch:
-		j.forwardFetch(n, m)
-	case *wire.Fetched:
-		j.forwardFetched(m)
-	case *wire.PMITrace:
-		j.recordPMILine(m.Rank, m.Line)
-	case *wire.PMIReport:
-		if m.Event == wire.PMIWaits || m.Event == wire.PMIxWaits {
-			return j.waits(n, m)
-		}
-		if g, _ := j.GroupOf(m.Rank); g == nil || !g.killed {
-			return []supervise.Event{supervise.Failure{Kind: pmiCauses[m.Event], Rank: m.Rank, Code: m.Code, Text: m.Text}}
-		}
-	case *wire.ClaimsChanged, *wire.QueuePosition: // late replies to a request that waited
-	default:
-		j.Env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", m)
-	}
-	return nil
-}
-
-// pmiCauses maps PMI events to causes.
-var pmiCauses = map[wire.PMIEvent]supervise.Kind{
-	wire.PMIAborted:       supervise.MPIAbort,
-	wire.PMIBarrierBroken: supervise.PMIBarrierBroken,
-	wire.PMIMalformed:     supervise.PMIMalformed,
-	wire.PMIDisconnected:  supervise.PMIDisconnected,
 }
 
 // step passes an event to the failure machine, and carries out what follows. It reports whether the
@@ -441,7 +353,7 @@ func (j *Job) reportSuspension(a hold.TellNodes) {
 	if a.On {
 		event = job.AttemptEvent{Event: "suspend"}
 	}
-	j.Env.observer().AttemptEvent(event)
+	j.Env.Events().AttemptEvent(event)
 }
 
 // inspectRanks asks all nodes what their ranks are doing, for a requester, or for the user if that

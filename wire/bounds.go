@@ -26,7 +26,6 @@ const (
 	maxTime         = 1 << 61 // in ns, 73 years: the sum of two is still a time
 	maxOnNode       = 1 << 16 // ranks on one node
 	maxEntries      = 4096    // claims and tickets of a ledger
-	maxLeftovers    = 4096    // pieces of shared memory that a node removes
 	maxClaimedRanks = 1 << 16 // in all claims of a ledger
 	maxClaimedCPUs  = 1 << 18 // CPUs in all claims of a ledger
 	maxWords        = 1 << 16 // arguments of a command

@@ -112,15 +112,6 @@ func (c *Codec) orphan(o *job.OrphanUsage) {
 	c.usage(&o.Usage)
 }
 
-// leftover does not encode Node: it is the node that sends the message.
-func (c *Codec) leftover(r *job.Leftover) {
-	c.Word(&r.Kind, "kind")
-	c.Text(&r.ID, Length{"ID", maxWord + len("/dev/shm/")})
-	c.Num64(&r.Bytes, BytesRange)
-	c.Num(&r.Rank, RankOrNone)
-	c.Word(&r.Err, "error")
-}
-
 func (c *Codec) rankState(s *job.RankState) {
 	c.Num(&s.Rank, RankRange)
 	c.Num(&s.PID, pidRange)

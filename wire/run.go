@@ -30,7 +30,6 @@ Messages while ranks run, and at their end.
 	   | <------------------------------------- Log   at any time
 	   | EndJob ---------------------------------->   end all ranks that are left
 	   | <--------------------------- ProcessesGone   only output is left
-	   | <------------------------------ IPCCleaned   if ranks left shared memory
 	   | <--------------------------------- Drained   no process of the job is left
 	   | NextAttempt ----------------------------->   another attempt follows, or
 	   | <---------------------------- AttemptReady   all starts over, without Hello and NodeInfo
@@ -258,18 +257,6 @@ func (m *HelperSignaled) Fields(c *Codec) {
 type ProcessesGone struct{}
 
 func (m *ProcessesGone) Fields(*Codec) {}
-
-// IPCCleaned reports the shared memory that failed ranks left behind. Semaphores is the number of semaphore sets
-// that the user's processes created on the node meanwhile; they are not removed (PD-18).
-type IPCCleaned struct {
-	Leftovers  []job.Leftover
-	Semaphores int
-}
-
-func (m *IPCCleaned) Fields(c *Codec) {
-	List(c, &m.Leftovers, Length{"leftovers", maxLeftovers}, (*Codec).leftover)
-	c.Num(&m.Semaphores, CountRange)
-}
 
 // MaxSessions is the most Open MPI session directories that a helper reports.
 const MaxSessions = 64

@@ -47,6 +47,17 @@ type Kind struct {
 	Phase   Phase
 	MaxBody int
 	New     func() Message
+
+	// Example returns a valid message about a rank, for tests. Only features have it in their rows.
+	Example func(rank int) Message
+}
+
+// A Row is what a feature says of a kind of message; see Register.
+type Row struct {
+	Sender  Side
+	Phase   Phase
+	MaxBody int
+	Example func(rank int) Message
 }
 
 // maxUnbounded is the largest body of messages that have no tighter limit. A fence of 1,000 nodes with 64 business cards
@@ -55,102 +66,101 @@ const maxUnbounded = 1 << 30
 
 // table has each kind at its number. The numbers are part of the protocol: they never
 // change their meaning within a Version. A new message also needs a struct, a line in a drawing, and code that validates and
-// handles it. For messages of helpers that is launch/node.Validator and launch.translateMessage, for those of mpiexec helper.session.handleFrame.
+// handles it. For messages of helpers that is launch/node.Validator and launch.translateMessage, for those of mpiexec helper.Session.handleFrame.
 var table = [256]Kind{
-	1: {"Hello", Helper, Greeting, 4 << 10, newMessage[Hello]},
-	2: {"NodeInfo", Helper, Greeting, 1 << 20, newMessage[NodeInfo]},
+	1: {"Hello", Helper, Greeting, 4 << 10, newMessage[Hello], nil},
+	2: {"NodeInfo", Helper, Greeting, 1 << 20, newMessage[NodeInfo], nil},
 
-	22: {"LockDecision", Launcher, Queueing, 8 << 10, newMessage[LockDecision]},
-	23: {"DecisionLocked", Helper, Queueing, 4 << 10, newMessage[DecisionLocked]},
-	24: {"UnlockDecision", Launcher, Queueing, 0, newMessage[UnlockDecision]},
-	27: {"Enqueue", Launcher, Queueing, 1 << 20, newMessage[Enqueue]},
-	28: {"QueuePosition", Helper, Queueing, 128 << 10, newMessage[QueuePosition]},
-	47: {"Overtake", Launcher, Queueing, 64, newMessage[Overtake]},
-	30: {"WatchClaims", Launcher, Queueing, 8 << 10, newMessage[WatchClaims]},
-	31: {"ClaimsChanged", Helper, Queueing, 0, newMessage[ClaimsChanged]},
-	29: {"Dequeue", Launcher, Queueing, 0, newMessage[Dequeue]},
+	22: {"LockDecision", Launcher, Queueing, 8 << 10, newMessage[LockDecision], nil},
+	23: {"DecisionLocked", Helper, Queueing, 4 << 10, newMessage[DecisionLocked], nil},
+	24: {"UnlockDecision", Launcher, Queueing, 0, newMessage[UnlockDecision], nil},
+	27: {"Enqueue", Launcher, Queueing, 1 << 20, newMessage[Enqueue], nil},
+	28: {"QueuePosition", Helper, Queueing, 128 << 10, newMessage[QueuePosition], nil},
+	47: {"Overtake", Launcher, Queueing, 64, newMessage[Overtake], nil},
+	30: {"WatchClaims", Launcher, Queueing, 8 << 10, newMessage[WatchClaims], nil},
+	31: {"ClaimsChanged", Helper, Queueing, 0, newMessage[ClaimsChanged], nil},
+	29: {"Dequeue", Launcher, Queueing, 0, newMessage[Dequeue], nil},
 
-	53: {"WriteMark", Launcher, Reserving, 256, newMessage[WriteMark]},
-	54: {"MarkWritten", Helper, Reserving, 8 << 10, newMessage[MarkWritten]},
-	55: {"ReadMarks", Launcher, Reserving, 256, newMessage[ReadMarks]},
-	56: {"MarksRead", Helper, Reserving, 8 << 10, newMessage[MarksRead]},
-	25: {"Survey", Launcher, Reserving, 8 << 10, newMessage[Survey]},
-	26: {"Surveyed", Helper, Reserving, 1 << 20, newMessage[Surveyed]},
-	3:  {"Prepare", Launcher, Reserving, maxUnbounded, newMessage[Prepare]},
-	4:  {"Prepared", Helper, Reserving, 16 << 10, newMessage[Prepared]},
-	5:  {"Refused", Helper, Reserving, 16 << 10, newMessage[Refused]},
-	20: {"ClaimConflict", Helper, Reserving, 16 << 10, newMessage[ClaimConflict]},
-	21: {"CancelPrepare", Launcher, Reserving, 4 << 10, newMessage[CancelPrepare]},
+	53: {"WriteMark", Launcher, Reserving, 256, newMessage[WriteMark], nil},
+	54: {"MarkWritten", Helper, Reserving, 8 << 10, newMessage[MarkWritten], nil},
+	55: {"ReadMarks", Launcher, Reserving, 256, newMessage[ReadMarks], nil},
+	56: {"MarksRead", Helper, Reserving, 8 << 10, newMessage[MarksRead], nil},
+	25: {"Survey", Launcher, Reserving, 8 << 10, newMessage[Survey], nil},
+	26: {"Surveyed", Helper, Reserving, 1 << 20, newMessage[Surveyed], nil},
+	3:  {"Prepare", Launcher, Reserving, maxUnbounded, newMessage[Prepare], nil},
+	4:  {"Prepared", Helper, Reserving, 16 << 10, newMessage[Prepared], nil},
+	5:  {"Refused", Helper, Reserving, 16 << 10, newMessage[Refused], nil},
+	20: {"ClaimConflict", Helper, Reserving, 16 << 10, newMessage[ClaimConflict], nil},
+	21: {"CancelPrepare", Launcher, Reserving, 4 << 10, newMessage[CancelPrepare], nil},
 
-	70: {"StageFiles", Launcher, Staging, 8 << 20, newMessage[StageFiles]},
-	71: {"MissingFiles", Helper, Staging, 16 << 10, newMessage[MissingFiles]},
-	72: {"FileChunk", Launcher, Staging, FileChunkSize + 64, newMessage[FileChunk]},
-	73: {"FileCredit", Helper, Staging, 16, newMessage[FileCredit]},
-	74: {"StageResult", Helper, Staging, 16 << 10, newMessage[StageResult]},
+	70: {"StageFiles", Launcher, Staging, 8 << 20, newMessage[StageFiles], nil},
+	71: {"MissingFiles", Helper, Staging, 16 << 10, newMessage[MissingFiles], nil},
+	72: {"FileChunk", Launcher, Staging, FileChunkSize + 64, newMessage[FileChunk], nil},
+	73: {"FileCredit", Helper, Staging, 16, newMessage[FileCredit], nil},
+	74: {"StageResult", Helper, Staging, 16 << 10, newMessage[StageResult], nil},
 
-	6:  {"Start", Launcher, Running, 4 << 10, newMessage[Start]},
-	7:  {"Started", Helper, Running, 256 << 10, newMessage[Started]},
-	40: {"KillGroup", Launcher, Running, 4 << 10, newMessage[KillGroup]},
-	8:  {"Data", Either, Running, len(dataBuffer{}), newMessage[Data]},
-	88: {"StdinBroadcast", Launcher, Running, 1 << 20, newMessage[StdinBroadcast]},
-	9:  {"Credit", Either, Running, 64, newMessage[Credit]},
-	10: {"Fence", Helper, Running, maxUnbounded, newMessage[Fence]},
-	11: {"Fenced", Launcher, Running, maxUnbounded, newMessage[Fenced]},
-	36: {"NameRequest", Helper, Running, 256 << 10, newMessage[NameRequest]},
-	37: {"NameReply", Launcher, Running, 128 << 10, newMessage[NameReply]},
-	45: {"NamePublished", Launcher, Running, 8 << 10, newMessage[NamePublished]},
-	38: {"Spawn", Helper, Running, 256 << 10, newMessage[Spawn]},
-	39: {"Spawned", Launcher, Running, 16 << 20, newMessage[Spawned]},
-	43: {"RankMapRequest", Helper, Running, 4 << 10, newMessage[RankMapRequest]},
-	44: {"RankMap", Launcher, Running, maxUnbounded, newMessage[RankMap]},
-	67: {"GroupEnded", Launcher, Running, 4 << 10, newMessage[GroupEnded]},
-	91: {"Fetch", Either, Running, 4 << 10, newMessage[Fetch]},
-	93: {"Notify", Either, Running, 200 << 10, newMessage[Notify]},
-	97: {"FailedRanks", Launcher, Running, maxUnbounded, newMessage[FailedRanks]},
-	94: {"Notified", Launcher, Running, 64, newMessage[Notified]},
-	95: {"ShowHelp", Helper, Running, 2 << 10, newMessage[ShowHelp]},
-	96: {"ShowHelpReply", Launcher, Running, 64, newMessage[ShowHelpReply]},
-	92: {"Fetched", Either, Running, MaxFetched + 8<<10, newMessage[Fetched]},
-	41: {"ResizeTerminal", Launcher, Running, 64, newMessage[ResizeTerminal]},
-	12: {"Signal", Launcher, Running, 16, newMessage[Signal]},
-	82: {"Hold", Launcher, Running, 256, newMessage[Hold]},
-	50: {"InspectRanks", Launcher, Running, 64, newMessage[InspectRanks]},
-	51: {"RankStates", Helper, Running, 8 << 20, newMessage[RankStates]},
-	14: {"PMIReport", Helper, Running, 8 << 10, newMessage[PMIReport]},
-	15: {"Exited", Helper, Running, 16 << 10, newMessage[Exited]},
-	80: {"SampledUsage", Helper, Running, 2 << 20, newMessage[SampledUsage]},
-	81: {"LimitExceeded", Helper, Running, 512, newMessage[LimitExceeded]},
-	85: {"HelperSignaled", Helper, Running, 8 << 10, newMessage[HelperSignaled]},
-	42: {"PMITrace", Helper, Running, 64 << 10, newMessage[PMITrace]},
+	6:  {"Start", Launcher, Running, 4 << 10, newMessage[Start], nil},
+	7:  {"Started", Helper, Running, 256 << 10, newMessage[Started], nil},
+	40: {"KillGroup", Launcher, Running, 4 << 10, newMessage[KillGroup], nil},
+	8:  {"Data", Either, Running, len(dataBuffer{}), newMessage[Data], nil},
+	88: {"StdinBroadcast", Launcher, Running, 1 << 20, newMessage[StdinBroadcast], nil},
+	9:  {"Credit", Either, Running, 64, newMessage[Credit], nil},
+	10: {"Fence", Helper, Running, maxUnbounded, newMessage[Fence], nil},
+	11: {"Fenced", Launcher, Running, maxUnbounded, newMessage[Fenced], nil},
+	36: {"NameRequest", Helper, Running, 256 << 10, newMessage[NameRequest], nil},
+	37: {"NameReply", Launcher, Running, 128 << 10, newMessage[NameReply], nil},
+	45: {"NamePublished", Launcher, Running, 8 << 10, newMessage[NamePublished], nil},
+	38: {"Spawn", Helper, Running, 256 << 10, newMessage[Spawn], nil},
+	39: {"Spawned", Launcher, Running, 16 << 20, newMessage[Spawned], nil},
+	43: {"RankMapRequest", Helper, Running, 4 << 10, newMessage[RankMapRequest], nil},
+	44: {"RankMap", Launcher, Running, maxUnbounded, newMessage[RankMap], nil},
+	67: {"GroupEnded", Launcher, Running, 4 << 10, newMessage[GroupEnded], nil},
+	91: {"Fetch", Either, Running, 4 << 10, newMessage[Fetch], nil},
+	93: {"Notify", Either, Running, 200 << 10, newMessage[Notify], nil},
+	97: {"FailedRanks", Launcher, Running, maxUnbounded, newMessage[FailedRanks], nil},
+	94: {"Notified", Launcher, Running, 64, newMessage[Notified], nil},
+	95: {"ShowHelp", Helper, Running, 2 << 10, newMessage[ShowHelp], nil},
+	96: {"ShowHelpReply", Launcher, Running, 64, newMessage[ShowHelpReply], nil},
+	92: {"Fetched", Either, Running, MaxFetched + 8<<10, newMessage[Fetched], nil},
+	41: {"ResizeTerminal", Launcher, Running, 64, newMessage[ResizeTerminal], nil},
+	12: {"Signal", Launcher, Running, 16, newMessage[Signal], nil},
+	82: {"Hold", Launcher, Running, 256, newMessage[Hold], nil},
+	50: {"InspectRanks", Launcher, Running, 64, newMessage[InspectRanks], nil},
+	51: {"RankStates", Helper, Running, 8 << 20, newMessage[RankStates], nil},
+	14: {"PMIReport", Helper, Running, 8 << 10, newMessage[PMIReport], nil},
+	15: {"Exited", Helper, Running, 16 << 10, newMessage[Exited], nil},
+	80: {"SampledUsage", Helper, Running, 2 << 20, newMessage[SampledUsage], nil},
+	81: {"LimitExceeded", Helper, Running, 512, newMessage[LimitExceeded], nil},
+	85: {"HelperSignaled", Helper, Running, 8 << 10, newMessage[HelperSignaled], nil},
+	42: {"PMITrace", Helper, Running, 64 << 10, newMessage[PMITrace], nil},
 
-	13:  {"EndJob", Launcher, Ending, 64, newMessage[EndJob]},
-	52:  {"ProcessesGone", Helper, Ending, 0, newMessage[ProcessesGone]},
-	100: {"IPCCleaned", Helper, Ending, 2 << 20, newMessage[IPCCleaned]},
-	16:  {"Drained", Helper, Ending, 4 << 20, newMessage[Drained]},
-	57:  {"NextAttempt", Launcher, Ending, 0, newMessage[NextAttempt]},
-	58:  {"AttemptReady", Helper, Ending, 0, newMessage[AttemptReady]},
-	59:  {"ReleaseClaims", Launcher, Reserving, 0, newMessage[ReleaseClaims]},
-	19:  {"Bye", Launcher, Ending, 0, newMessage[Bye]},
+	13: {"EndJob", Launcher, Ending, 64, newMessage[EndJob], nil},
+	52: {"ProcessesGone", Helper, Ending, 0, newMessage[ProcessesGone], nil},
+	16: {"Drained", Helper, Ending, 4 << 20, newMessage[Drained], nil},
+	57: {"NextAttempt", Launcher, Ending, 0, newMessage[NextAttempt], nil},
+	58: {"AttemptReady", Helper, Ending, 0, newMessage[AttemptReady], nil},
+	59: {"ReleaseClaims", Launcher, Reserving, 0, newMessage[ReleaseClaims], nil},
+	19: {"Bye", Launcher, Ending, 0, newMessage[Bye], nil},
 
-	32: {"ListLedger", Launcher, Listing, 8 << 10, newMessage[ListLedger]},
-	33: {"LedgerListed", Helper, Listing, 4 << 20, newMessage[LedgerListed]},
-	34: {"SignalJob", Launcher, Listing, 8 << 10, newMessage[SignalJob]},
-	35: {"JobSignaled", Helper, Listing, 4 << 10, newMessage[JobSignaled]},
-	48: {"Evict", Launcher, Listing, 8 << 10, newMessage[Evict]},
-	49: {"Evicted", Helper, Listing, 1 << 20, newMessage[Evicted]},
+	32: {"ListLedger", Launcher, Listing, 8 << 10, newMessage[ListLedger], nil},
+	33: {"LedgerListed", Helper, Listing, 4 << 20, newMessage[LedgerListed], nil},
+	34: {"SignalJob", Launcher, Listing, 8 << 10, newMessage[SignalJob], nil},
+	35: {"JobSignaled", Helper, Listing, 4 << 10, newMessage[JobSignaled], nil},
+	48: {"Evict", Launcher, Listing, 8 << 10, newMessage[Evict], nil},
+	49: {"Evicted", Helper, Listing, 1 << 20, newMessage[Evicted], nil},
 
-	60: {"Diagnose", Launcher, Diagnosing, 1 << 20, newMessage[Diagnose]},
-	61: {"Diagnosed", Helper, Diagnosing, 128 << 10, newMessage[Diagnosed]},
-	62: {"OpenProbePort", Launcher, Diagnosing, 8 << 10, newMessage[OpenProbePort]},
-	63: {"ProbePortOpened", Helper, Diagnosing, 8 << 10, newMessage[ProbePortOpened]},
-	64: {"ProbePeers", Launcher, Diagnosing, 1 << 20, newMessage[ProbePeers]},
-	65: {"PeersProbed", Helper, Diagnosing, 1 << 20, newMessage[PeersProbed]},
+	60: {"Diagnose", Launcher, Diagnosing, 1 << 20, newMessage[Diagnose], nil},
+	61: {"Diagnosed", Helper, Diagnosing, 128 << 10, newMessage[Diagnosed], nil},
+	62: {"OpenProbePort", Launcher, Diagnosing, 8 << 10, newMessage[OpenProbePort], nil},
+	63: {"ProbePortOpened", Helper, Diagnosing, 8 << 10, newMessage[ProbePortOpened], nil},
+	64: {"ProbePeers", Launcher, Diagnosing, 1 << 20, newMessage[ProbePeers], nil},
+	65: {"PeersProbed", Helper, Diagnosing, 1 << 20, newMessage[PeersProbed], nil},
 
-	76: {"ControlRequest", Either, Always, 8 << 10, newMessage[ControlRequest]},
-	77: {"ControlReply", Either, Always, 1 << 20, newMessage[ControlReply]},
+	76: {"ControlRequest", Either, Always, 8 << 10, newMessage[ControlRequest], nil},
+	77: {"ControlReply", Either, Always, 1 << 20, newMessage[ControlReply], nil},
 
-	18: {"Ping", Either, Always, 0, newMessage[Ping]},
-	17: {"Log", Helper, Always, 64 << 10, newMessage[Log]},
+	18: {"Ping", Either, Always, 0, newMessage[Ping], nil},
+	17: {"Log", Helper, Always, 64 << 10, newMessage[Log], nil},
 }
 
 func newMessage[M any, P interface {
@@ -183,16 +193,16 @@ func NumberFor[M Message]() byte {
 	return number
 }
 
-// Register adds the row of a feature's message M to the table. It is called while the program is initialized. The number
-// must be free; see table.
+// Register adds the row of a feature's message M to the table. It is called while the program is initialized. Features take
+// numbers from 100 on; each must be free.
 func Register[M any, P interface {
 	*M
 	Message
-}](number byte, sender Side, phase Phase, maxBody int) {
+}](number byte, row Row) {
 	if table[number].New != nil {
 		panic(fmt.Sprintf("kind %d is %s already", number, table[number].Name))
 	}
-	table[number] = Kind{reflect.TypeFor[M]().Name(), sender, phase, maxBody, newMessage[M, P]}
+	table[number] = Kind{reflect.TypeFor[M]().Name(), row.Sender, row.Phase, row.MaxBody, newMessage[M, P], row.Example}
 	kindNumbers[reflect.TypeFor[P]()] = number
 }
 

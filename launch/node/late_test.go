@@ -275,14 +275,14 @@ func FuzzAdmit(f *testing.F) {
 	f.Add(uint64(1), []byte("\x01\x02\x04\x07\x08\x0f\x10"))
 	f.Fuzz(func(t *testing.T, seed uint64, order []byte) {
 		g := newValidator(job.NodeDef{Name: "n1"}, 0)
-		all := wire.Kinds()
+		all, made := wire.Kinds(), actors.HelperMessages()
 		k := &simulation{Rand: rand.New(rand.NewPCG(seed, 2)), g: g, alive: make(map[int]bool), ready: true}
 		for _, b := range order {
 			m := all[int(b)%len(all)].New()
 			if b >= 128 {
 				k.launcher()
 			} else if b%4 == 0 {
-				m = actors.HelperMessages[int(b)%len(actors.HelperMessages)].Make(k.IntN(6) - 1)
+				m = made[int(b)%len(made)].Make(k.IntN(6) - 1)
 			}
 			if _, err := g.checkMessage(m); err != nil && !IsViolation(err) {
 				t.Errorf("%T: %v", m, err)

@@ -155,5 +155,4 @@ func init() {
 	Admit((*Validator).checkSampled)
 	AdmitIf((*Validator).checkExceeded)
 	AdmitIf((*Validator).checkTrace)
-	AdmitIf((*Validator).checkCleaned)
 }

@@ -70,7 +70,6 @@ type nodeProgress struct {
 	groupsStarted  int       // groups for which Start was sent
 	emptied        int       // ProcessesGone received
 	drained        int       // Drained received
-	cleaned        int       // IPCCleaned received
 	caught         int       // HelperSignaled received
 	exceeded       int       // LimitExceeded received
 	hasPredecessor bool      // this is not the job's first attempt
@@ -401,23 +400,6 @@ func (v *Validator) checkExceeded(m *wire.LimitExceeded) error {
 		return InvalidValue(m, "rank", fmt.Sprint(m.Rank))
 	case m.Used <= m.Limit.Max:
 		return InvalidValue(m, "use", fmt.Sprint(m.Used))
-	}
-	return nil
-}
-
-// checkCleaned checks the report of shared memory that ended ranks have left: ranks are the node's own, and
-// kinds are known.
-func (v *Validator) checkCleaned(m *wire.IPCCleaned) error {
-	if err := v.CountEnd(m, &v.progress.cleaned); err != nil {
-		return err
-	}
-	for _, r := range m.Leftovers {
-		switch {
-		case r.Rank != -1 && v.FindRank(r.Rank) == nil:
-			return NotOurRank(r.Rank)
-		case r.Kind != job.LeftoverSysVShm && r.Kind != job.LeftoverPosixShm:
-			return InvalidValue(m, "kind", strconv.Quote(r.Kind))
-		}
 	}
 	return nil
 }

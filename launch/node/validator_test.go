@@ -147,7 +147,6 @@ var table = []struct {
 	{"HelperSignaled", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"LimitExceeded", nil, "early early early early ok ok ok dropped", "twice", "foreign"},
 	{"ProcessesGone", nil, "early early early early ok ok ok dropped", "twice", ""},
-	{"IPCCleaned", nil, "early early early early ok ok ok dropped", "twice", "foreign"},
 	{"Drained", nil,
 		"early early early early its its twice dropped", "", "its"},
 	{"AttemptReady", &wire.NextAttempt{}, "early ok ok ok ok ok ok ok", "unasked", ""},
@@ -160,7 +159,7 @@ var table = []struct {
 
 // maker returns the function that makes messages of a kind.
 func maker(kind string) func(rank int) wire.Message {
-	for _, s := range actors.HelperMessages {
+	for _, s := range actors.HelperMessages() {
 		if s.Kind == kind {
 			return s.Make
 		}
@@ -318,9 +317,6 @@ func TestAdmitValues(t *testing.T) {
 		{exceeded(limits.RankMem, foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limits.RankMem, -1, 2), "ok"}, {exceeded(limits.RankMem, 99, 2), "it spoke for rank 99, which is not there"},
 		{exceeded("all is well", -1, 2), "a LimitExceeded that cannot be: limit all is well"}, {exceeded(limits.WallTime, -1, 2), "ok"},
 		{samples(own, later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
-		{&wire.IPCCleaned{Leftovers: []job.Leftover{{Kind: job.LeftoverPosixShm, ID: "/dev/shm/x", Rank: -1}}}, "ok"},
-		{&wire.IPCCleaned{Leftovers: []job.Leftover{{Kind: "tree", Rank: -1}}}, `an IPCCleaned that cannot be: kind "tree"`},
-		{&wire.IPCCleaned{Leftovers: []job.Leftover{{Kind: job.LeftoverSysVShm, Rank: foreign}}}, "it spoke for rank 0, which is not there"},
 		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
 	} {
 		g, _ := newStage(t, "running")

@@ -169,11 +169,24 @@ func (s *FakeHelpers) CountDials(node string) int {
 // BusyNode is a node of which another job has all.
 var BusyNode = &wire.Surveyed{Occupancy: job.Occupancy{Ranks: 4, BoundRanks: 4, BusyCPUs: []int{0, 1, 2, 3}}}
 
-// HelperMessages make each kind that a helper sends, for a rank where it names one.
-var HelperMessages = []struct {
+// A HelperMessage makes a message of a kind that a helper sends, for a rank where it names one.
+type HelperMessage struct {
 	Kind string
 	Make func(rank int) wire.Message
-}{
+}
+
+// HelperMessages returns a HelperMessage for each kind that a helper sends, those of the features that the test imports included.
+func HelperMessages() []HelperMessage {
+	all := slices.Clone(coreMessages)
+	for _, k := range wire.Kinds() {
+		if k.Example != nil && k.Sender != wire.Launcher {
+			all = append(all, HelperMessage{k.Name, k.Example})
+		}
+	}
+	return all
+}
+
+var coreMessages = []HelperMessage{
 	{"Hello", func(int) wire.Message { return &wire.Hello{} }},
 	{"NodeInfo", func(int) wire.Message { return &wire.NodeInfo{} }},
 	{"DecisionLocked", func(int) wire.Message { return &wire.DecisionLocked{} }},
@@ -218,9 +231,6 @@ var HelperMessages = []struct {
 		return &wire.LimitExceeded{Rank: rank, Limit: job.KernelLimit{Resource: limits.RankMem, Max: 1}, Used: 2}
 	}},
 	{"ProcessesGone", func(int) wire.Message { return &wire.ProcessesGone{} }},
-	{"IPCCleaned", func(rank int) wire.Message {
-		return &wire.IPCCleaned{Leftovers: []job.Leftover{{Kind: job.LeftoverSysVShm, ID: "1", Rank: rank}}}
-	}},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.OrphanUsage{{Rank: rank}}} }},
 	{"AttemptReady", func(int) wire.Message { return &wire.AttemptReady{} }},
 	{"MissingFiles", func(int) wire.Message { return &wire.MissingFiles{Files: []int{0}} }},

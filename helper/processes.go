@@ -7,12 +7,11 @@ import (
 
 	"remshell/helper/sysvipc"
 	"remshell/proc"
-	"remshell/wire"
 )
 
-// jobProcesses returns the job's processes on this node, each with its rank. A descendant belongs to the rank that it
+// JobProcesses returns the job's processes on this node, each with its rank. A descendant belongs to the rank that it
 // descends from. An orphan belongs to the rank whose process group it is in.
-func (s *session) jobProcesses() (all []sysvipc.Process) {
+func (s *Session) JobProcesses() (all []sysvipc.Process) {
 	roots := s.rankByPID()
 	s.visitDescendants(func(p proc.Info, of int) int {
 		root, leader := roots[p.PID]
@@ -28,11 +27,11 @@ func (s *session) jobProcesses() (all []sysvipc.Process) {
 }
 
 // rankByPID returns the running ranks, by PID.
-func (s *session) rankByPID() map[int]int {
+func (s *Session) rankByPID() map[int]int {
 	roots := make(map[int]int, len(s.ranks))
 	for _, r := range s.ranks {
 		if r.alive() {
-			roots[r.child.PID] = r.number
+			roots[r.Child.PID] = r.Number
 		}
 	}
 	return roots
@@ -40,7 +39,7 @@ func (s *session) rankByPID() map[int]int {
 
 // visitDescendants calls visit for each descendant of the helper that is part of the job, parents before children. of
 // is the rank of the process's parent. visit returns the rank of the process itself.
-func (s *session) visitDescendants(visit func(p proc.Info, of int) int) {
+func (s *Session) visitDescendants(visit func(p proc.Info, of int) int) {
 	tree := proc.ReadTree()
 	var below func(pid, rank int)
 	below = func(pid, rank int) {
@@ -51,26 +50,4 @@ func (s *session) visitDescendants(visit func(p proc.Info, of int) int) {
 		}
 	}
 	below(os.Getpid(), sysvipc.NoRank)
-}
-
-// A leftIPC is shared memory that is to be freed when no process of the job is left.
-type leftIPC struct{ objects *sysvipc.Tracker }
-
-// takeLeftIPC returns the shared memory that ranks have left, once: later calls return none. If processes may stay, it
-// returns none, since they may still use it.
-func (s *session) takeLeftIPC() leftIPC {
-	tracker := s.ipcTracker
-	if s.ipcTracker = nil; s.lifecycle.LeavesProcesses() {
-		return leftIPC{}
-	}
-	return leftIPC{tracker}
-}
-
-// freeObjects frees shared memory left by ranks that failed. It returns what was freed, or nil if nothing was.
-func (r leftIPC) freeObjects() *wire.IPCCleaned {
-	o := r.objects.Free()
-	if len(o.Freed) == 0 && o.Semaphores == 0 {
-		return nil
-	}
-	return &wire.IPCCleaned{Leftovers: o.Freed, Semaphores: o.Semaphores}
 }

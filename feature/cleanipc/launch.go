@@ -1,19 +1,32 @@
-package launch
+package cleanipc
 
 import (
 	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/supervise"
 	"remshell/text"
-	"remshell/wire"
 )
 
-// leftoversFreed records and reports the shared memory that ranks of a node have left behind
-// (PD-17).
-func (j *Job) leftoversFreed(n *Node, m *wire.IPCCleaned) {
-	for i := range m.Leftovers {
-		m.Leftovers[i].Node = n.Name()
-		j.Env.observer().LeftoverFreed(m.Leftovers[i])
+func init() { launch.Register(launch.Feature{Name: "clean-ipc", Attach: attach}) }
+
+func attach(j *launch.Job) {
+	var leftovers []job.Leftover // of all nodes
+	launch.Handle(j, func(n *launch.Node, m *IPCCleaned) []supervise.Event {
+		for i := range m.Leftovers {
+			m.Leftovers[i].Node = n.Name()
+		}
+		leftovers = append(leftovers, m.Leftovers...)
+		report(j, n, m)
+		return nil
+	})
+	j.Hooks.Result.Add(func(r *job.Result) { r.Leftovers = leftovers })
+}
+
+// report reports the shared memory that ranks of a node have left behind.
+func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
+	for _, r := range m.Leftovers {
+		j.Env.Events().LeftoverFreed(r)
 	}
-	j.usage.leftovers = append(j.usage.leftovers, m.Leftovers...)
 	freed, kept := splitLeftovers(m.Leftovers)
 	for _, r := range kept[:min(len(kept), maxKeptReported)] {
 		j.Env.Log.Warn().Str("node", n.Name()).Msgf("could not free %s %s%s: %s", r.Kind, r.ID, formatOfRanks([]job.Leftover{r}, j.GroupFirsts), r.Err)

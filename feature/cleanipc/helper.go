@@ -1,0 +1,56 @@
+//go:build linux
+
+package cleanipc
+
+import (
+	"time"
+
+	"remshell/helper"
+	"remshell/helper/lifecycle"
+	"remshell/helper/sysvipc"
+	"remshell/job"
+	"remshell/wire"
+)
+
+func init() { helper.Register(helper.Feature{Name: "clean-ipc", Attach: attachHelper}) }
+
+// attachHelper tracks the job's processes and shared memory on this node, and frees what ranks leave.
+func attachHelper(s *helper.Session) {
+	var tracker *sysvipc.Tracker // nil: nothing is tracked, or all is freed
+	s.Hooks.JobBegins.Add(func(m *wire.Prepare) {
+		if when := m.Supervision.CleanIPC; when != "no" && tracker == nil {
+			tracker = sysvipc.NewTracker(when == "always")
+		}
+	})
+	s.Hooks.OrphanReaped.Add(func(e lifecycle.ChildEnded, owner int) {
+		tracker.NoteEnded(sysvipc.Process{PID: e.PID, Rank: owner, Started: e.Started}, e.At)
+	})
+	s.Hooks.RankReaped.Add(func(r *helper.Rank, started, at time.Time) {
+		tracker.NoteEnded(sysvipc.Process{PID: r.Child.PID, Rank: r.Number, Started: started, Leader: true}, at)
+		if r.Exit.Status() != 0 {
+			tracker.Scan(s.JobProcesses)
+		}
+	})
+	s.Hooks.RankEnded.Add(func(r *helper.Rank) {
+		tracker.NoteRankEnd(r.Number, r.Exit.Status() == 0 && !r.Exit.ToldToEnd && r.Exit.PMI != job.PMIOpen && r.Exit.PMI != job.PMIAborted)
+	})
+	s.Hooks.Terminating.Add(func() { tracker.Scan(s.JobProcesses) })
+
+	// take returns the tracker, once. If processes may stay, it returns nil, since they may still use the memory.
+	take := func() *sysvipc.Tracker {
+		left := tracker
+		if tracker = nil; s.Lifecycle.LeavesProcesses() {
+			return nil
+		}
+		return left
+	}
+	s.Hooks.Drained.Add(func() func() {
+		left := take()
+		return func() {
+			if o := left.Free(); len(o.Freed) > 0 || o.Semaphores > 0 {
+				s.Send(&IPCCleaned{Leftovers: o.Freed, Semaphores: o.Semaphores})
+			}
+		}
+	})
+	s.Hooks.Closing.Add(func() { take().Free() }) // in case mpiexec is gone, and nothing was drained
+}

@@ -1,0 +1,68 @@
+/*
+Package cleanipc is a feature: it frees shared memory that ranks have left behind (--clean-ipc; PD-17). The helper
+tracks the processes of the job and the files that they hold (package sysvipc), and frees what is left when no process of
+the job is left.
+
+	Prepare, with CleanIPC ---> helper: tracker
+	                              | ranks end; before SIGTERM and after failures: scan
+	                            no process is left: free
+	mpiexec <--- IPCCleaned -----'
+	   '---> events, log, --report
+*/
+package cleanipc
+
+import (
+	"strconv"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// IPCCleaned reports the shared memory that failed ranks left behind. Semaphores is the number of semaphore sets that the
+// user's processes created on the node meanwhile; they are not removed (PD-18).
+type IPCCleaned struct {
+	Leftovers  []job.Leftover
+	Semaphores int
+}
+
+// maxLeftovers is the most pieces of shared memory that a node reports.
+const maxLeftovers = 4096
+
+// Fields implements wire.Message. The Node of a Leftover is not sent: it is the node that sends the message.
+func (m *IPCCleaned) Fields(c *wire.Codec) {
+	wire.List(c, &m.Leftovers, wire.Length{Name: "leftovers", Max: maxLeftovers}, func(c *wire.Codec, r *job.Leftover) {
+		c.Word(&r.Kind, "kind")
+		c.Text(&r.ID, wire.Length{Name: "ID", Max: 256 + len("/dev/shm/")})
+		c.Num64(&r.Bytes, wire.BytesRange)
+		c.Num(&r.Rank, wire.RankOrNone)
+		c.Word(&r.Err, "error")
+	})
+	c.Num(&m.Semaphores, wire.CountRange)
+}
+
+func init() {
+	wire.Register[IPCCleaned](100, wire.Row{Sender: wire.Helper, Phase: wire.Ending, MaxBody: 2 << 20, Example: func(rank int) wire.Message {
+		return &IPCCleaned{Leftovers: []job.Leftover{{Kind: job.LeftoverSysVShm, ID: "1", Rank: rank}}}
+	}})
+	node.AdmitIf(checkCleaned)
+}
+
+// received counts the reports of one connection.
+type received struct{ reports int }
+
+// checkCleaned checks a report: there is one for each group, ranks are the node's own, and kinds are known.
+func checkCleaned(v *node.Validator, m *IPCCleaned) error {
+	if err := v.CountEnd(m, &node.StateOf[received](v).reports); err != nil {
+		return err
+	}
+	for _, r := range m.Leftovers {
+		switch {
+		case r.Rank != -1 && v.FindRank(r.Rank) == nil:
+			return node.NotOurRank(r.Rank)
+		case r.Kind != job.LeftoverSysVShm && r.Kind != job.LeftoverPosixShm:
+			return node.InvalidValue(m, "kind", strconv.Quote(r.Kind))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+/*
+Package transcript is a feature: it keeps a transcript of the lines between ranks and their PMI servers
+(--pmi-trace). Its format is that of transcript.ReadCases, so that it can become a test. Lines of ranks on
+several nodes are in the order in which mpiexec received them.
+
+	helper --PMITrace--> recorder --> file, when the job is over
+	spawn requests -----/
+*/
+package transcript
+
+import (
+	"fmt"
+	"strings"
+
+	"remshell/format"
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/supervise"
+	"remshell/pmiserver/transcript"
+	"remshell/wire"
+)
+
+func init() { launch.Register(launch.Feature{Name: "transcript", Attach: attach}) }
+
+// A recorder keeps the transcript of one attempt.
+type recorder struct {
+	job *launch.Job
+	transcript.Recorder
+}
+
+func attach(j *launch.Job) {
+	if j.Env.Transcript == nil {
+		return
+	}
+	r := &recorder{job: j}
+	j.KeepGroups = true // the transcript names all of them
+	launch.Handle(j, func(_ *launch.Node, m *wire.PMITrace) []supervise.Event {
+		r.addLine(m.Rank, m.Line)
+		return nil
+	})
+	j.Hooks.PMILine.Add(r.addLine)
+	j.Hooks.Reported.Add(func(job.Result) { r.write() })
+}
+
+// addLine adds a line of a rank of the job.
+func (r *recorder) addLine(rank int, line string) {
+	if g, number := r.job.GroupOf(rank); g != nil {
+		group, _ := supervise.GroupOf(r.job.GroupFirsts, rank)
+		r.Trace(group, number, format.EscapeUncut(line))
+	}
+}
+
+// write writes the transcript of a job that is over.
+func (r *recorder) write() {
+	j := r.job
+	var sizes []int
+	for _, g := range j.Groups {
+		sizes = append(sizes, g.Plan.Size)
+	}
+	if err := r.Write(j.Env.Transcript, j.Request.Command(), jobLine(j), sizes); err != nil {
+		j.Env.Report(fmt.Sprintf("--pmi-trace: %v", err))
+	}
+}
+
+// jobLine returns the job line of the transcript: see transcript.Job.
+func jobLine(j *launch.Job) string {
+	fields := []string{"fresh", fmt.Sprintf("size=%d", j.Plan.Size), "name=" + j.Groups[0].Name}
+	apps := make([]string, j.Plan.Size)
+	nodes := make([]byte, j.Plan.Size)
+	const most = 26 // nodes are named by letters
+	for i, np := range j.Plan.Nodes {
+		for _, r := range np.Ranks {
+			apps[r.Rank] = fmt.Sprint(r.App)
+			nodes[r.Rank] = 'a' + byte(i%most)
+		}
+	}
+	if len(j.Plan.Nodes) > 1 && len(j.Plan.Nodes) <= most {
+		fields = append(fields, "nodes="+string(nodes))
+	}
+	if len(j.Groups[0].Apps) > 1 {
+		fields = append(fields, "apps="+strings.Join(apps, ","))
+	}
+	if j.UniverseSize > 0 {
+		fields = append(fields, fmt.Sprintf("universe=%d", j.UniverseSize))
+	}
+	if j.Plan.Mapping != "" {
+		fields = append(fields, "mapping="+j.Plan.Mapping)
+	}
+	if len(j.Groups) > 1 {
+		fields = append(fields, "spawns=a")
+	}
+	return strings.Join(fields, " ")
+}

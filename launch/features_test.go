@@ -1,0 +1,3 @@
+package launch_test
+
+import _ "remshell/feature" // jobs in tests have all features, as those of the program do

@@ -1,0 +1,97 @@
+package launch
+
+import (
+	"slices"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/supervise"
+	"remshell/wire"
+)
+
+/*
+A Feature is a part of a launch that the core does not know: it has a folder of its own below
+feature/, keeps its own state, and takes part in a job at named points (Hooks). Importing its package
+registers it; package feature lists all. No feature imports another.
+
+	feature.init -- Register --> features
+	                                | Attach(job): the feature adds functions to the job's Hooks,
+	                                v and Handle for each kind of message that it owns
+	GroupStarts --> RankStarted --> FenceReached --> RankEnded --> GroupEnded      for each group
+	        NodeLost, NodeDrained, Due                                             at any time
+	                                         Ended --> Reported --> Result         once
+*/
+type Feature struct {
+	Name string
+	// Attach is called for each attempt of a job, when its plan and its nodes are known and no rank
+	// has been started. A feature that the job does not use adds nothing.
+	Attach func(*Job)
+}
+
+var features []Feature
+
+// Register adds a feature to all jobs. It is called while the program is initialized.
+func Register(f Feature) { features = append(features, f) }
+
+// Features returns the names of all features, in the order in which they are attached.
+func Features() (names []string) {
+	for _, f := range features {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// Hooks are the points of a job at which features take part. The goroutine of Run calls the functions
+// of a point one after the other, in the order in which they were added.
+type Hooks struct {
+	// GroupStarts: the nodes of a group are prepared, and its ranks are about to be started.
+	GroupStarts Hook[func(*Group)]
+	// RankStarted: a rank runs, or could not be started (m.Err).
+	RankStarted Hook[func(n *Node, g *Group, m *wire.Started)]
+	// FenceReached: all ranks of a group on a node have entered a fence of the whole group. last is
+	// true if the other nodes have, too.
+	FenceReached Hook[func(n *Node, g *Group, last bool)]
+	// RankEnded: a rank has ended.
+	RankEnded Hook[func(n *Node, g *Group, exit *job.Exit)]
+	// GroupEnded: all ranks of a group have ended. If g.Killed, one of them could not be started.
+	GroupEnded Hook[func(*Group)]
+	// GroupForgotten: a spawned group is over, and the job forgets it.
+	GroupForgotten Hook[func(*Group)]
+	// NodeLost: the connection to a node has ended, for the reason n.Lost.
+	NodeLost Hook[func(*Node)]
+	// NodeDrained: nothing of the job is left on a node.
+	NodeDrained Hook[func(*Node)]
+	// PMILine: a line between a rank and its PMI server, as the helper or mpiexec writes it.
+	PMILine Hook[func(rank int, line string)]
+	// Due: a time that the function returned before has come, or something has happened. It returns
+	// when it wants to be called at the latest; the zero time means never.
+	Due Hook[func(now time.Time) time.Time]
+	// Ended: no rank runs any more, and no message of a node will be handled.
+	Ended Hook[func()]
+	// Reported: the cause of a failure is reported, and all output of ranks is written.
+	Reported Hook[func(job.Result)]
+	// Result: the feature adds to the result so far. The job may still run.
+	Result Hook[func(*job.Result)]
+}
+
+// A Hook has the functions of one point.
+type Hook[F any] []F
+
+// Add adds a function behind those that are there.
+func (h *Hook[F]) Add(f F) { *h = append(*h, f) }
+
+// Handle makes handle the handler of messages M of nodes, for one job. It returns the events that
+// supervision has to decide on.
+func Handle[M wire.Message](j *Job, handle func(*Node, M) []supervise.Event) {
+	if j.handlers == nil {
+		j.handlers = make(map[byte]func(*Node, wire.Message) []supervise.Event)
+	}
+	j.handlers[wire.NumberFor[M]()] = func(n *Node, m wire.Message) []supervise.Event { return handle(n, m.(M)) }
+}
+
+// attachFeatures attaches all features to the job.
+func (j *Job) attachFeatures() {
+	for _, f := range slices.Clone(features) {
+		f.Attach(j)
+	}
+}

@@ -1,0 +1,28 @@
+package launch
+
+import (
+	"fmt"
+
+	"remshell/job"
+)
+
+// maxKeptShown is how many session directories are listed at the end; --report lists all.
+const maxKeptShown = 12
+
+// formatKeptSessions lists the directories of Open MPI's session files that stay (PMIX-56).
+func formatKeptSessions(hosts []job.NodeTotal) (lines []string) {
+	more := 0
+	for _, h := range hosts {
+		for _, dir := range h.KeptSessions {
+			if len(lines) == maxKeptShown {
+				more++
+				continue
+			}
+			lines = append(lines, "the session directory of Open MPI stays: "+h.Node+":"+dir)
+		}
+	}
+	if more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more stay; --report names all", more))
+	}
+	return lines
+}

@@ -1,0 +1,145 @@
+package launch
+
+import (
+	"time"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/launch/supervise"
+	"remshell/launch/usage"
+	"remshell/wire"
+)
+
+/*
+A message of a helper has one owner: a reservation (that of a spawn or a move), the core, or a feature
+(Handle). The rows of the core are below. They return the events that supervision has to decide on.
+Output, input and what is to be handled before it (streamHandler) never get here.
+*/
+var handlers [256]func(*Job, *Node, wire.Message) []supervise.Event
+
+// handle makes f the core's handler of messages M. It is called while the program is initialized.
+func handle[M wire.Message](f func(*Job, *Node, M) []supervise.Event) {
+	handlers[wire.NumberFor[M]()] = func(j *Job, n *Node, m wire.Message) []supervise.Event { return f(j, n, m.(M)) }
+}
+
+// handleQuietly is handle for a handler whose messages never concern supervision.
+func handleQuietly[M wire.Message](f func(*Job, *Node, M)) {
+	handle(func(j *Job, n *Node, m M) []supervise.Event {
+		f(j, n, m)
+		return nil
+	})
+}
+
+// handleMessage passes a message to its owner.
+func (j *Job) handleMessage(e node.NodeMessage) []supervise.Event {
+	if reserve.Owns(e.Message) {
+		j.search.deliver(e)
+		return nil
+	}
+	n := j.members[e.From]
+	if n == nil {
+		return nil // not, or not yet, part of the job
+	}
+	number := wire.NumberOf(e.Message)
+	if handle := handlers[number]; handle != nil {
+		return handle(j, n, e.Message)
+	}
+	if handle := j.handlers[number]; handle != nil {
+		return handle(n, e.Message)
+	}
+	j.Env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", e.Message)
+	return nil
+}
+
+func init() {
+	// Ranks, from their start to their end.
+	handle((*Job).rankStarted)
+	handle((*Job).rankExited)
+	handle((*Job).helperSignaled)
+	handle(func(j *Job, n *Node, _ *wire.ProcessesGone) []supervise.Event {
+		return []supervise.Event{supervise.NodeProcessesGone{Node: n.Key}}
+	})
+	handle((*Job).nodeDrained)
+
+	// PMI and PMIx.
+	handle((*Job).handleFence)
+	handle((*Job).pmiReported)
+	handleQuietly(func(j *Job, n *Node, m *wire.RankMapRequest) { n.Send(j.rankMapOf(n, m)) })
+	handleQuietly((*Job).handleName)
+	handleQuietly((*Job).handleSpawn)
+	handleQuietly((*Job).forwardEvent)
+	handleQuietly((*Job).showHelp)
+	handleQuietly((*Job).forwardFetch)
+	handleQuietly(func(j *Job, _ *Node, m *wire.Fetched) { j.forwardFetched(m) })
+
+	// Users, and what they ask for.
+	handle((*Job).handleControl)
+	handleQuietly(func(j *Job, n *Node, m *wire.RankStates) { j.addNodeStates(n.Key, m.Ranks) })
+	handle(func(j *Job, n *Node, m *wire.SampledUsage) []supervise.Event { return j.addSample(n, m, time.Now()) })
+	handle((*Job).limitExceeded)
+
+	// Late replies to a request that waited in the queue.
+	handleQuietly(func(*Job, *Node, *wire.ClaimsChanged) {})
+	handleQuietly(func(*Job, *Node, *wire.QueuePosition) {})
+}
+
+// rankExited handles the end of a rank.
+func (j *Job) rankExited(n *Node, m *wire.Exited) []supervise.Event {
+	j.Streams.RankEnded(m.Exit.Rank)
+	j.Env.Events().Exited(n.Name(), m.Exit)
+	events := []supervise.Event{supervise.RankEnded{Exit: &m.Exit}}
+	if g, number := j.GroupOf(m.Exit.Rank); g != nil {
+		for _, ended := range j.Hooks.RankEnded {
+			ended(n, g, &m.Exit)
+		}
+		if m.Exit.Failed() {
+			g.hasFailedRank = true
+			j.recordFailedRank(g, number)
+		}
+	}
+	return append(events, j.rankEnded(n, m.Exit.Rank)...)
+}
+
+// helperSignaled handles the report that a helper got a signal to end.
+func (j *Job) helperSignaled(n *Node, m *wire.HelperSignaled) []supervise.Event {
+	return []supervise.Event{supervise.HelperSignaled{Node: n.Key, Signal: job.Signal(m.Signal), Why: m.Why}}
+}
+
+// nodeDrained handles the report that nothing of the job is left on a node.
+func (j *Job) nodeDrained(n *Node, m *wire.Drained) []supervise.Event {
+	j.usage.orphans[n.Key], j.usage.keptSessions[n.Key], n.drained = m.Orphans, m.KeptSessions, true
+	for _, drained := range j.Hooks.NodeDrained {
+		drained(n)
+	}
+	j.usageTotals.NodeDone(n.Key)
+	return []supervise.Event{supervise.NodeDrained{Node: n.Key}}
+}
+
+// limitExceeded handles the report that a limit of a node's administrator was exceeded.
+func (j *Job) limitExceeded(n *Node, m *wire.LimitExceeded) []supervise.Event {
+	rank := ""
+	if m.Rank >= 0 {
+		rank = j.State.RankNumber(m.Rank)
+	}
+	return []supervise.Event{supervise.LimitExceeded{Excess: usage.OwnLimitExceeded(n.Name(), rank, m.Limit.Resource, m.Used, m.Limit.Max)}}
+}
+
+// pmiReported handles a report of a node's PMI server about a rank.
+func (j *Job) pmiReported(n *Node, m *wire.PMIReport) []supervise.Event {
+	if m.Event == wire.PMIWaits || m.Event == wire.PMIxWaits {
+		return j.waits(n, m)
+	}
+	if g, _ := j.GroupOf(m.Rank); g != nil && g.Killed {
+		return nil
+	}
+	return []supervise.Event{supervise.Failure{Kind: pmiCauses[m.Event], Rank: m.Rank, Code: m.Code, Text: m.Text}}
+}
+
+// pmiCauses maps PMI events to causes.
+var pmiCauses = map[wire.PMIEvent]supervise.Kind{
+	wire.PMIAborted:       supervise.MPIAbort,
+	wire.PMIBarrierBroken: supervise.PMIBarrierBroken,
+	wire.PMIMalformed:     supervise.PMIMalformed,
+	wire.PMIDisconnected:  supervise.PMIDisconnected,
+}
