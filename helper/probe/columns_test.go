@@ -53,13 +53,11 @@ func TestIdleOfManyClaims(t *testing.T) {
 	}
 }
 
-// A job is marked as stopped if all its ranks are stopped, in whatever way, and not if one still runs.
-func TestStoppedRanks(t *testing.T) {
-	guard := filepath.Join(t.TempDir(), "exe") // the name of the guard of a job on one machine, which is never stopped
-	if err := os.Symlink("/bin/sleep", guard); err != nil {
-		t.Fatal(err)
-	}
-	shell := exec.Command("/bin/sh", "-c", "sleep 1000 & sleep 1001 & "+guard+" 1002 & echo; wait")
+// startShell starts a script as a process group of its own, waits for a line of its output, and returns its process ID. The
+// group is killed at the end of the test.
+func startShell(t *testing.T, script string, args ...string) (pid int) {
+	t.Helper()
+	shell := exec.Command("/bin/sh", append([]string{"-c", script}, args...)...)
 	out, err := shell.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -68,15 +66,27 @@ func TestStoppedRanks(t *testing.T) {
 	if err := shell.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer shell.Wait()
-	defer syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
+	t.Cleanup(func() {
+		syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
+		shell.Wait()
+	})
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
+	return shell.Process.Pid
+}
+
+// A job is marked as stopped if all its ranks are stopped, in whatever way, and not if one still runs.
+func TestStoppedRanks(t *testing.T) {
+	guard := filepath.Join(t.TempDir(), "exe") // the name of the guard of a job on one machine, which is never stopped
+	if err := os.Symlink("/bin/sleep", guard); err != nil {
+		t.Fatal(err)
+	}
+	shell := startShell(t, "sleep 1000 & sleep 1001 & "+guard+" 1002 & echo; wait")
 	var ranks []int
 	for guards := 0; len(ranks) < 2 || guards < 1; runtime.Gosched() { // until all processes have executed their programs
 		ranks, guards = nil, 0
-		for _, p := range proc.ReadTree()[shell.Process.Pid] {
+		for _, p := range proc.ReadTree()[shell] {
 			switch comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID)); string(comm) {
 			case "sleep\n":
 				ranks = append(ranks, p.PID)
@@ -94,7 +104,7 @@ func TestStoppedRanks(t *testing.T) {
 	}
 	expect := func(what string, uid int, want bool) {
 		t.Helper()
-		claims := []job.Claim{{UID: uid, PID: shell.Process.Pid, Since: time.Now(), Ranks: make([]job.ClaimedRank, 2)}}
+		claims := []job.Claim{{UID: uid, PID: shell, Since: time.Now(), Ranks: make([]job.ClaimedRank, 2)}}
 		ReadColumns(os.DirFS("/"), claims)
 		if state := column.State.Of(claims[0].Reported); (state == column.Suspended) != want || state == column.Idle {
 			t.Errorf("%s: state %d", what, state)
@@ -115,22 +125,8 @@ func TestStoppedRanks(t *testing.T) {
 func TestProcessesOfClaims(t *testing.T) {
 	depth := 200
 	script := "[ $1 = 0 ] && { echo; exec sleep 1000; }; /bin/sh -c \"$0\" \"$0\" $(($1 - 1)); :" // each shell below the one before
-	shell := exec.Command("/bin/sh", "-c", script, script, fmt.Sprint(depth))
-	out, err := shell.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer shell.Wait()
-	defer syscall.Kill(-shell.Process.Pid, syscall.SIGKILL)
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	var chain []int
-	for tree, below := proc.ReadTree(), []proc.Info{{PID: shell.Process.Pid}}; len(below) > 0; below = tree[below[0].PID] {
+	first, chain := startShell(t, script, script, fmt.Sprint(depth)), []int(nil)
+	for tree, below := proc.ReadTree(), []proc.Info{{PID: first}}; len(below) > 0; below = tree[below[0].PID] {
 		chain = append(chain, below[0].PID)
 	}
 	if len(chain) < depth {
