@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"remshell/helper/claims"
 	"remshell/helper/diagnose"
 	"remshell/helper/lifecycle"
@@ -57,7 +55,8 @@ type Session struct {
 	nodeLimits
 	stopCounter
 
-	Hooks Hooks // of the features
+	Hooks    Hooks                       // of the features
+	handlers map[byte]func(wire.Message) // of the features, by kind of message
 
 	cpus     int          // one more than the highest CPU number of this machine
 	topology pin.Topology // not changed once it is known
@@ -265,107 +264,10 @@ func (s *Session) endDisconnected(why error) {
 	s.stepLifecycle(lifecycle.MpiexecLost{})
 }
 
-func (s *Session) handleFrame(m wire.Message) {
-	switch m := m.(type) {
-	case *wire.LockDecision, *wire.UnlockDecision, *wire.Survey, *wire.Enqueue, *wire.Dequeue, *wire.WatchClaims, *wire.ListLedger, *wire.SignalJob, *wire.Overtake, *wire.Evict, *wire.ControlRequest, *wire.ControlReply, *wire.Ping:
-		s.claims.HandleMessage(m)
-	case *wire.Prepare:
-		if m.Claim.Entry.IdleReason != "" {
-			s.claims.Claim(m, func(a claims.ClaimResult) { s.PostEvent(standbyClaimedEvent{claimedEvent{m, a}}) })
-			return
-		}
-		s.stepLifecycle(lifecycle.Prepare{Group: m.Group.Name, Payload: m})
-	case *wire.Diagnose, *wire.OpenProbePort, *wire.ProbePeers:
-		s.examiner.HandleMessage(m)
-	case *wire.CancelPrepare: // goes through the claims worker, as a Prepare does, to keep the order
-		s.claims.Release(m.Group, func() { s.PostEvent(lifecycle.Released{Group: m.Group}) })
-	case *wire.ReleaseClaims:
-		s.claims.ReleaseCarried()
-	case *wire.NextAttempt:
-		s.claims.CarryOver(func(r claims.CarriedClaims) { s.PostEvent(claimsCarriedEvent{r}) })
-	case *wire.Start:
-		s.claims.ReleaseCarried() // the group has its claim; carried claims that it did not use are released
-		s.stepLifecycle(lifecycle.Start{Group: m.Group, Rendezvous: m.Rendezvous})
-	case *wire.KillGroup:
-		s.stepLifecycle(lifecycle.KillGroup{Group: m.Group})
-	case *wire.StageFiles:
-		s.beginStaging(m)
-	case *wire.FileChunk:
-		s.receivePiece(m)
-	case *wire.Data:
-		if r := s.byRank[m.Rank]; r != nil && r.stdin != nil {
-			r.stdin.addPiece(m)
-		}
-	case *wire.StdinBroadcast:
-		s.feed(m)
-	case *wire.Credit:
-		s.addCredit(m)
-	case *wire.Fenced:
-		if s.fences.Deliver(m) {
-			s.giveUpFence(m)
-		}
-	case *wire.Notify:
-		s.deliverEvent(m)
-	case *wire.Notified:
-		s.notices.Deliver(m)
-	case *wire.ShowHelpReply:
-		s.texts.Deliver(m)
-	case *wire.Fetch:
-		s.fetches.ServeFetch(m, s.serveFetch)
-	case *wire.Fetched:
-		s.fetches.Deliver(m)
-	case *wire.NameReply:
-		s.requests.Deliver(m.ID, m)
-	case *wire.NamePublished:
-		s.requests.NamePosted(m.Service)
-	case *wire.Spawned:
-		s.requests.Deliver(m.ID, m)
-	case *wire.RankMap:
-		s.requests.Deliver(m.ID, m)
-	case *wire.FailedRanks:
-		s.reportDeadRanks(m)
-	case *wire.GroupEnded:
-		if s.pmix != nil {
-			s.pmix.server.RemoveGroup(m.Group)
-		}
-	case *wire.ResizeTerminal:
-		for _, r := range s.ranks {
-			r.resizeTerminal(unix.Winsize{Row: uint16(m.Rows), Col: uint16(m.Cols)})
-		}
-	case *wire.Signal:
-		if !s.alreadySignaled(unix.Signal(m.Number)) {
-			s.stepLifecycle(lifecycle.Signal{Number: m.Number})
-		}
-	case *wire.Hold:
-		if m.Why == job.HoldLauncherStopped {
-			s.claims.SetStopped(m.On)
-		}
-		s.stepLifecycle(lifecycle.Hold{Why: m.Why, On: m.On})
-	case *wire.WriteMark:
-		s.conn.Send(&wire.MarkWritten{Err: s.markerFiles.Create(m.Tag, m.Mark)})
-	case *wire.ReadMarks:
-		s.conn.Send(&wire.MarksRead{Marks: probe.FindMarkers(m.Tag, wire.MaxMarks)})
-	case *wire.InspectRanks:
-		if m.Stacks {
-			s.stepLifecycle(lifecycle.RequestStacks{})
-			return
-		}
-		s.reportStates()
-	case *wire.EndJob:
-		s.stepLifecycle(lifecycle.End{Linger: m.Linger, Grace: m.Grace})
-	case *wire.Bye:
-		s.stepLifecycle(lifecycle.Bye{})
-	default:
-		s.log.warn("mpiexec sent %s: ignored", wire.NameOf(m))
-	}
-}
-
-// feed queues one piece of input for several ranks. The ranks share its bytes and do not change them.
-func (s *Session) feed(m *wire.StdinBroadcast) {
-	for _, rank := range m.Ranks {
-		if r := s.byRank[rank]; r != nil && r.stdin != nil {
-			r.stdin.addPiece(&wire.Data{Rank: rank, Stream: wire.Stdin, Bytes: m.Bytes})
-		}
+// addInput queues one piece of input for a rank.
+func (s *Session) addInput(rank int, piece *wire.Data) {
+	if r := s.byRank[rank]; r != nil && r.stdin != nil {
+		r.stdin.addPiece(piece)
 	}
 }
 

@@ -84,41 +84,33 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, carried Ca
 	return w
 }
 
+// owned has the messages about the ledger.
+var owned = func() (o wire.Owner[*Worker]) {
+	wire.Handle(&o, (*Worker).takeDecisionLock)
+	wire.Handle(&o, func(w *Worker, _ *wire.UnlockDecision) { w.releaseDecisionLock() })
+	wire.Handle(&o, (*Worker).surveyClaims)
+	wire.Handle(&o, (*Worker).enqueue)
+	wire.Handle(&o, func(w *Worker, _ *wire.Dequeue) { w.dequeue() })
+	wire.Handle(&o, (*Worker).watchClaims)
+	wire.Handle(&o, (*Worker).listJobs)
+	wire.Handle(&o, (*Worker).signalJob)
+	wire.Handle(&o, (*Worker).passUser)
+	wire.Handle(&o, (*Worker).evictJob)
+	wire.Handle(&o, (*Worker).submitRequest)
+	wire.Handle(&o, (*Worker).handleReply)
+	wire.Handle(&o, func(w *Worker, _ *wire.Ping) { w.reportPosition() }) // requests may have joined the queue behind ours
+	return o
+}()
+
+// Owns reports whether a Worker handles m.
+func Owns(m wire.Message) bool { return owned.Owns(m) }
+
 // HandleMessage handles a message of mpiexec about the ledger, after all tasks before it.
 func (w *Worker) HandleMessage(m wire.Message) {
 	if _, ok := m.(*wire.Ping); ok {
 		w.notePing()
 	}
-	w.runTask(func() {
-		switch m := m.(type) {
-		case *wire.LockDecision:
-			w.takeDecisionLock(m)
-		case *wire.UnlockDecision:
-			w.releaseDecisionLock()
-		case *wire.Survey:
-			w.surveyClaims(m)
-		case *wire.Enqueue:
-			w.enqueue(m)
-		case *wire.Dequeue:
-			w.dequeue()
-		case *wire.WatchClaims:
-			w.watchClaims(m)
-		case *wire.ListLedger:
-			w.listJobs(m)
-		case *wire.SignalJob:
-			w.signalJob(m)
-		case *wire.Overtake:
-			w.passUser(m)
-		case *wire.Evict:
-			w.evictJob(m)
-		case *wire.ControlRequest:
-			w.submitRequest(m)
-		case *wire.ControlReply:
-			w.handleReply(m)
-		case *wire.Ping: // requests may have joined the queue behind ours
-			w.reportPosition()
-		}
-	})
+	w.runTask(func() { owned.Handle(w, m) })
 }
 
 // runTask queues a task and never blocks. If it blocked, worker and session could wait for each other, since

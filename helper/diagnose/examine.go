@@ -64,17 +64,23 @@ func New(node Node, send func(wire.Message) error) *Examiner {
 	return e
 }
 
-// HandleMessage handles a Diagnose, OpenProbePort or ProbePeers message. It does not block.
-func (e *Examiner) HandleMessage(m wire.Message) {
-	switch m := m.(type) {
-	case *wire.Diagnose:
+// owned has the messages of --doctor.
+var owned = func() (o wire.Owner[*Examiner]) {
+	wire.Handle(&o, func(e *Examiner, m *wire.Diagnose) {
 		e.tasks.Go(func() { e.send(&wire.Diagnosed{Diagnosis: e.node.examine(e.ctx, m)}) })
-	case *wire.OpenProbePort:
-		e.listen(m)
-	case *wire.ProbePeers:
+	})
+	wire.Handle(&o, (*Examiner).listen)
+	wire.Handle(&o, func(e *Examiner, m *wire.ProbePeers) {
 		e.tasks.Go(func() { e.send(&wire.PeersProbed{Probes: probePeers(e.ctx, m.Ports)}) })
-	}
-}
+	})
+	return o
+}()
+
+// Owns reports whether an Examiner handles m.
+func Owns(m wire.Message) bool { return owned.Owns(m) }
+
+// HandleMessage handles a message. It does not block.
+func (e *Examiner) HandleMessage(m wire.Message) { owned.Handle(e, m) }
 
 // Close cancels everything in progress, and closes the port.
 func (e *Examiner) Close() {
