@@ -63,9 +63,11 @@ type Hooks struct {
 	NodeDrained Hook[func(*Node)]
 	// PMILine: a line between a rank and its PMI server, as the helper or mpiexec writes it.
 	PMILine Hook[func(rank int, line string)]
-	// Due: a time that the function returned before has come, or something has happened. It returns
-	// when it wants to be called at the latest; the zero time means never.
+	// Due: something has happened, or the time has come that the function returned last. It does what
+	// is due, and returns when it wants to be called at the latest; the zero time means never.
 	Due Hook[func(now time.Time) time.Time]
+	// Ending: the ranks are told to end. It may be called again, if they are told more strongly.
+	Ending Hook[func()]
 	// Ended: no rank runs any more, and no message of a node will be handled.
 	Ended Hook[func()]
 	// Reported: the cause of a failure is reported, and all output of ranks is written.
@@ -87,6 +89,23 @@ func Handle[M wire.Message](j *Job, handle func(*Node, M) []supervise.Event) {
 		j.handlers = make(map[byte]func(*Node, wire.Message) []supervise.Event)
 	}
 	j.handlers[wire.NumberFor[M]()] = func(n *Node, m wire.Message) []supervise.Event { return handle(n, m.(M)) }
+}
+
+// Post has do called by the goroutine of Run, after the events that are there. It returns the events
+// that supervision has to decide on. Any goroutine may call Post. do is not called if the job is over
+// before.
+func (j *Job) Post(do func() []supervise.Event) { j.events.Put(posted(do)) }
+
+// A posted is an event of the inbox that a feature or the core handles itself.
+type posted func() []supervise.Event
+
+// callDue calls the functions of Hooks.Due, and returns when they are to be called again at the latest;
+// the zero time means never.
+func (j *Job) callDue(now time.Time) (next time.Time) {
+	for _, due := range j.Hooks.Due {
+		next = earlier(next, due(now))
+	}
+	return next
 }
 
 // attachFeatures attaches all features to the job.

@@ -36,9 +36,9 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 	defer j.watchSilentNodes()()
 	j.checkpoints = j.newCheckpointer()
 	defer j.checkpoints.close()
-	interim := newInterimReporter(j.Env)
+	interim, due := newInterimReporter(j.Env), time.Time{}
 	for finished := false; !finished; {
-		events := j.events.Take(ctx, earlier(earlier(interim.due, j.checkpoints.nextTime()), earlier(j.helpTexts.NextReport(), state.Next())))
+		events := j.events.Take(ctx, earlier(earlier(interim.due, j.checkpoints.nextTime()), earlier(j.helpTexts.NextReport(), earlier(due, state.Next()))))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -53,6 +53,7 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 			j.nextSpawn()
 			j.searchMoveTarget()
 			j.checkpoints.update(time.Now())
+			due = j.callDue(time.Now())
 		}
 		interim.reportIfDue(j)
 		j.reportLines(j.helpTexts.TakeDue(time.Now()))
@@ -233,6 +234,8 @@ func (j *Job) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.NodeMessage:
 		return j.handleMessage(e)
+	case posted:
+		return e()
 	case spawnPlaceFound:
 		return j.spawnPlaceFound(e)
 	case moveTargetFound:
@@ -306,6 +309,9 @@ func (j *Job) carryOut(actions []supervise.Action) (finished bool) {
 			j.SendAll(&wire.Signal{Number: int(a.Signal)})
 		case supervise.EndAll:
 			j.fences.Fail(errJobEnding)
+			for _, ending := range j.Hooks.Ending {
+				ending()
+			}
 			j.cancelSearch()
 			j.SendAll(&wire.EndJob{Linger: a.Linger, Grace: a.Grace})
 		case supervise.InspectRanks:
