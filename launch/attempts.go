@@ -166,11 +166,11 @@ func (l *attemptLoop) attemptEnded(f *Job, state *supervise.State) restart.Decis
 	}
 	switch {
 	case next.Restarts && state.IsMoved():
-		state.NextAttempt = &supervise.NextAttempt{}
+		f.sequel.Attempt = &supervise.NextAttempt{}
 	case next.Restarts:
-		state.NextAttempt = l.restartAfter(a.Lost)
+		f.sequel.Attempt = l.restartAfter(a.Lost)
 	case next.Why != "":
-		state.NoRestartReason = next.Why
+		f.sequel.WhyNone = next.Why
 		l.report(job.AttemptEvent{Event: "giveup", GiveUpReason: next.Why})
 	}
 	return next

@@ -64,6 +64,7 @@ type Job struct {
 
 	jobStart         time.Time                                          // see attemptLoop.jobStart; zero: this is the first attempt
 	decideRestart    func(*supervise.State) bool                        // reports whether another attempt follows this one, which is over
+	sequel           supervise.Sequel                                   // set by decideRestart
 	requestAfterMove func(restart.Move) (job.Request, []string, string) // returns the request of the attempt after a move; see restart.RequestAfterMove
 	standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow
 	keptNodes        []reserve.KeptNode                                 // nodes of the previous attempt, until the reservation takes them

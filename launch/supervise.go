@@ -129,7 +129,7 @@ const drainTimeout = 2 * time.Second
 
 // reportCause reports what ended the job, and whether there is a cause.
 func (j *Job) reportCause(state *supervise.State) bool {
-	report := state.Report(func(rank int) supervise.RankProfile { return j.rankProfile(state, rank) })
+	report := state.Report(func(rank int) supervise.RankProfile { return j.rankProfile(state, rank) }, j.sequel)
 	if report == "" {
 		return false
 	}
@@ -140,10 +140,10 @@ func (j *Job) reportCause(state *supervise.State) bool {
 // reportDetails prints the notes and tables at the end of a job.
 func (j *Job) reportDetails(state *supervise.State, req job.Request, result job.Result) {
 	_, _, first := j.RankPlan(0)
-	if note := state.NotOurMPI(first.Argv[0]); note != "" {
+	if note := supervise.NotOurMPI(state.Exits, j.Size, first.Argv[0]); note != "" {
 		j.Env.Report(note)
 	}
-	if note := state.StuckInFinalize(); note != "" {
+	if note := supervise.StuckInFinalize(state.Exits, state.Nodes()); note != "" {
 		j.Env.Report(note)
 	}
 	j.reportLines(formatKeptSessions(result.NodeTotals))

@@ -22,7 +22,7 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 		failure.Hint = s.logHint(e.Node)
 	}
 	c := s.causeOf(failure)
-	if s.Cause != nil && s.Cause.Rank >= 0 && s.Cause.Node == e.Node && now.Sub(s.firstCauseAt) <= causeGrace && s.mayBeBatch() && !s.isExplained() {
+	if s.Cause != nil && s.Cause.Rank >= 0 && s.Cause.Node == e.Node && now.Sub(s.causeAt) <= causeGrace && s.mayBeBatch() && !s.isExplained() {
 		s.replaceCause(c) // the ranks got the same signal, and one exited before the helper reported it
 	}
 	actions := s.endWithCause(c, now)
@@ -37,7 +37,7 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 // So a helper may report its rank's end and die before it can report more. An exit with a known
 // reason, such as lack of memory, is a cause of its own.
 func (s *State) killedByBatch(now time.Time) bool {
-	if !s.suspectsBatch() || s.Cause.Kind != RankDied || now.Sub(s.firstCauseAt) > batchGrace {
+	if !s.suspectsBatch() || s.Cause.Kind != RankDied || now.Sub(s.causeAt) > batchGrace {
 		return false
 	}
 	return s.Exit(s.Cause.Rank) != nil && !s.isExplained()
@@ -97,7 +97,7 @@ func (s *State) BlameBatch() {
 // blameBatch makes the batch system the cause if there is one, and if it can explain a cause of the
 // last moment.
 func (s *State) blameBatch(now time.Time) {
-	if s.suspectsBatch() && now.Sub(s.firstCauseAt) <= batchGrace {
+	if s.suspectsBatch() && now.Sub(s.causeAt) <= batchGrace {
 		s.BlameBatch()
 	}
 }

@@ -73,7 +73,7 @@ func codeOf(rules Policy, events []any) string {
 
 // sentence returns the first line of a report.
 func sentence(state *State) string {
-	line, _, _ := strings.Cut(state.Report(func(int) RankProfile { return RankProfile{} }), "\n")
+	line, _, _ := strings.Cut(state.Report(func(int) RankProfile { return RankProfile{} }, Sequel{}), "\n")
 	if line == "" {
 		return ""
 	}

@@ -47,7 +47,7 @@ func TestAnExceededLimitEndsTheJob(t *testing.T) {
 			if lines != "=>> mpiexec: job killed: "+test.want || state.ExitCode() != job.ExitTimeout || state.Phase != Ending || state.Cause.Reason() != "limit" {
 				t.Errorf("it prints %q, exit code %d", lines, state.ExitCode())
 			}
-			if report := state.Report(func(int) RankProfile { return RankProfile{} }); !strings.HasPrefix(report, state.Cause.Text+"\n") || !strings.Contains(report, " used") || strings.Contains(report, "exceeded") {
+			if report := state.Report(func(int) RankProfile { return RankProfile{} }, Sequel{}); !strings.HasPrefix(report, state.Cause.Text+"\n") || !strings.Contains(report, " used") || strings.Contains(report, "exceeded") {
 				t.Errorf("the report is %q", report)
 			}
 			if again := state.Step(overMem, now); len(again) > 0 {

@@ -38,8 +38,7 @@ func TestMovedWhenItsRanksHaveLeft(t *testing.T) {
 		if s.IsMoved() != test.moved || s.ExitCode() != test.code || ends != (test.name == "they run") {
 			t.Errorf("%s: moved %v, code %d, %v", test.name, s.IsMoved(), s.ExitCode(), do)
 		}
-		s.NextAttempt = &NextAttempt{}
-		if report := s.Report(func(int) RankProfile { return RankProfile{} }); test.moved && (!strings.HasPrefix(report, "moved to n3 by alice with --migrate") || strings.Contains(report, "restart")) {
+		if report := s.Report(func(int) RankProfile { return RankProfile{} }, Sequel{Attempt: &NextAttempt{}}); test.moved && (!strings.HasPrefix(report, "moved to n3 by alice with --migrate") || strings.Contains(report, "restart")) {
 			t.Errorf("%s: %q", test.name, report)
 		}
 	}

@@ -6,12 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"remshell/format"
 	"remshell/hostlist"
 	"remshell/job"
-	"remshell/mpifault"
 	"remshell/text"
 )
 
@@ -38,13 +36,13 @@ profile of a rank.
 
 If another attempt follows, its number replaces the exit code.
 */
-func (s *State) Report(about func(rank int) RankProfile) string {
+func (s *State) Report(about func(rank int) RankProfile, follows Sequel) string {
 	if s.Cause == nil || s.Cause.rule().text == nil {
 		return ""
 	}
-	text := format.EscapeSentence(strings.TrimRight(s.Cause.Text, "\n")) + s.NextAttempt.sentence()
-	if s.NoRestartReason != "" {
-		text += "; not starting again: " + format.EscapeSentence(s.NoRestartReason)
+	text := format.EscapeSentence(strings.TrimRight(s.Cause.Text, "\n")) + follows.Attempt.sentence()
+	if follows.WhyNone != "" {
+		text += "; not starting again: " + format.EscapeSentence(follows.WhyNone)
 	}
 	var p RankProfile
 	if s.Cause.Rank >= 0 {
@@ -52,9 +50,15 @@ func (s *State) Report(about func(rank int) RankProfile) string {
 	}
 	below := slices.DeleteFunc([]string{
 		labelledLine("program", s.program(p)), labelledLine("bound to", boundText(p)), labelledLine("hint", s.Cause.Hint), labelledLine("hint", p.Hint),
-		labelledLine("also", s.alsoFailed()), labelledLine("then", s.othersText()), s.endingLine(),
+		labelledLine("also", s.alsoFailed()), labelledLine("then", s.othersText()), s.endingLine(follows.Attempt),
 	}, func(line string) bool { return line == "" })
 	return strings.Join(slices.Concat([]string{text}, below), "\n")
+}
+
+// A Sequel is what follows an attempt that is over. The zero value is nothing.
+type Sequel struct {
+	Attempt *NextAttempt // nil: none
+	WhyNone string       // why the job is not restarted although it has a restart policy; empty: nothing is reported
 }
 
 // A NextAttempt describes the attempt that follows one that failed or is moved.
@@ -81,9 +85,9 @@ func (r *NextAttempt) sentence() string {
 }
 
 // endingLine returns the last line of a report.
-func (s *State) endingLine() string {
-	if s.NextAttempt != nil {
-		return labelledLine("restart", s.NextAttempt.Number)
+func (s *State) endingLine(next *NextAttempt) string {
+	if next != nil {
+		return labelledLine("restart", next.Number)
 	}
 	return fmt.Sprintf("  exit code %d", s.ExitCode())
 }
@@ -201,64 +205,3 @@ func (s *State) ExitCodes() (lines []string) {
 	}
 	return lines
 }
-
-// loaderFailed is the exit code of glibc's and musl's loader if a shared library is missing, and of
-// a shell that does not find a command. The MPI program has not started then.
-const loaderFailed = 127
-
-// NotOurMPI returns a note if the program is an MPI program of which no rank connected to a PMI
-// server of ours (REP-5, PMIX-6). Otherwise it returns "". program is the program of rank 0.
-func (s *State) NotOurMPI(program string) string {
-	if len(s.ranks) < 2 || len(s.Exits) == 0 {
-		return ""
-	}
-	var first *job.Exit // only the program of rank 0 was examined
-	for _, e := range s.Exits {
-		if e.PMI != job.PMIUnused || e.Signal == 0 && e.Code == loaderFailed {
-			return ""
-		}
-		if e.MPILibrary != "" {
-			first = e
-		}
-	}
-	if first == nil {
-		return ""
-	}
-	try := "; try --pmi both"
-	switch first.PMIOffer {
-	case job.PMIOfferBoth:
-		try = ""
-	case job.PMIOfferNone:
-		try = "; try --pmi auto"
-	}
-	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", first.PMIOffer.Description(), first.MPILibrary, program, try)
-}
-
-// StuckInFinalize returns a note about ranks that were ended in MPI_Finalize, if a known fault of
-// their library can block them there. Otherwise it returns "". MPICH has two PMI barriers in
-// MPI_Init, and a third if ranks share a node.
-func (s *State) StuckInFinalize() string {
-	onNode := make(map[int]int) // number of ranks, by node
-	for rank := range s.ranks {
-		onNode[s.nodeOf(rank)]++
-	}
-	inInit := 2
-	if len(onNode) < len(s.ranks) {
-		inInit = 3
-	}
-	var ranks []int
-	var known mpifault.Fault
-	for _, e := range s.Exits {
-		if f, found := mpifault.ByCode(e.LibraryFault); found && e.FinalizeBarrier > inInit && len(onNode) > 1 {
-			known, ranks = f, append(ranks, e.Rank)
-		}
-	}
-	if ranks == nil {
-		return ""
-	}
-	slices.Sort(ranks)
-	return fmt.Sprintf("note: %s waited in MPI_Finalize. The program %s; %s", FormatRanks(ranks), known.Text(), known.Remedy)
-}
-
-// sameFailureTime is how long after the first failure another one is listed with it (REP-2).
-const sameFailureTime = 100 * time.Millisecond

@@ -82,7 +82,7 @@ lost contact with b (srun: STEP 4711.0 ON a CANCELLED) after 00:00:00, where ran
 func TestReport(t *testing.T) {
 	for _, test := range reports {
 		state := play(test.rules, test.events)
-		got := state.Report(func(int) RankProfile { return test.about })
+		got := state.Report(func(int) RankProfile { return test.about }, Sequel{})
 		if got != strings.TrimPrefix(test.want, "\n") {
 			t.Errorf("%s:\n%s\nwant:%s", test.name, got, test.want)
 		}
@@ -135,7 +135,7 @@ func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 		{"its library is missing", sequence(RankEnded{&job.Exit{Rank: 0, Code: 127, MPILibrary: "libmpi.so.40", PMIOffer: job.PMIOfferPMI1}}, well[1:]), ""},
 	} {
 		state := play(Policy{}, test.events)
-		if got := state.NotOurMPI("./a.out"); got != test.want {
+		if got := NotOurMPI(state.Exits, twoNodes.Size, "./a.out"); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
@@ -168,7 +168,7 @@ func TestRanksThatWaitedInFinalize(t *testing.T) {
 		for _, event := range test.ends {
 			state.Step(event, time.Unix(2, 0))
 		}
-		if got := state.StuckInFinalize(); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+		if got := StuckInFinalize(state.Exits, state.Nodes()); !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}

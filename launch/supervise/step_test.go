@@ -180,6 +180,8 @@ var steps = []struct {
 		"states SIGQUIT linger finish", 124, "longer than -timeout 1m0s"},
 	{"timeout with stacks, then ^C", stacks, sequence(after(time.Minute), Tick{}, sig(job.SIGINT)), "states SIGQUIT end(1s) report", 124, "longer than"},
 	{"timeout after ^C", Policy{Timeout: time.Minute}, sequence(sig(job.SIGINT), after(time.Minute), Tick{}, never), "SIGINT report states end(10s)", 130, ""},
+	{"of two deadlines that have passed, the earlier counts", Policy{Timeout: time.Minute}, sequence(after(59500*time.Millisecond), stuck, after(5*time.Second), Tick{}), "states end(10s)", 124, "longer than -timeout 1m0s"},
+	{"the same, the other way round", Policy{Timeout: time.Minute}, sequence(after(58500*time.Millisecond), stuck, after(5*time.Second), Tick{}), "end(10s)", 1, "stuck"},
 	{"timeout does not strike early", Policy{Timeout: time.Minute}, sequence(after(59*time.Second), Tick{}), "", 0, ""},
 	{"one ^C, ranks end", Policy{}, sequence(sig(job.SIGINT), dies(0, 2), exits(1, 1), exits(2, 0), dies(3, 2), drained),
 		"SIGINT report linger finish", 130, ""},

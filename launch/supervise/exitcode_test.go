@@ -22,7 +22,7 @@ func TestAFailureHasACode(t *testing.T) {
 				state.Step(news, time.Unix(0, 0))
 				if got := state.ExitCode(); got < 1 || got > 255 {
 					t.Errorf("%s with %d, --exit-status %q: %d", what, code, status, got)
-				} else if report := state.Report(func(int) RankProfile { return RankProfile{} }); !strings.HasSuffix(report, fmt.Sprintf("\n  exit code %d", got)) {
+				} else if report := state.Report(func(int) RankProfile { return RankProfile{} }, Sequel{}); !strings.HasSuffix(report, fmt.Sprintf("\n  exit code %d", got)) {
 					t.Errorf("%s with %d: exit code %d, and the report says %q", what, code, got, report)
 				}
 			}

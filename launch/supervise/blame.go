@@ -1,0 +1,80 @@
+package supervise
+
+import (
+	"slices"
+	"time"
+)
+
+// handleFailure handles a failure. It ends the job at once, or after a delay if no better cause
+// appears.
+func (s *State) handleFailure(e Failure, now time.Time) []Action {
+	c := s.causeOf(e)
+	if s.policy.EndPolicy.KeepAll && c.rule().tolerable && s.Phase == Running {
+		return s.toleratesCause(c)
+	}
+	if wait := c.rule().delay; wait > 0 {
+		if s.Cause == nil && s.Phase == Running {
+			s.pending.suspected.set(c, now.Add(wait))
+		}
+		return nil
+	}
+	return s.endWithCause(c, now)
+}
+
+// toleratesCause reports a failure while the other ranks go on. A lost PMI connection is not
+// reported, because the end of its rank is. A barrier that can never complete is reported once: all
+// later ones are its consequence.
+func (s *State) toleratesCause(c Cause) []Action {
+	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
+		return nil
+	}
+	s.brokenReported = s.brokenReported || c.Kind == PMIBarrierBroken
+	return []Action{ReportLine{"note: " + c.Text}}
+}
+
+// endWithCause makes c the cause, if there is none yet, and ends the job.
+func (s *State) endWithCause(c Cause, now time.Time) []Action {
+	if s.Phase == Lingering && !c.Kind.CountsAfterRanks() {
+		return s.checkFinished(now) // the job ends already, and ended well
+	}
+	s.setCause(c, now)
+	return s.endRanks(now, Ending, s.policy.Grace)
+}
+
+// setCause makes c the cause, if there is none yet.
+func (s *State) setCause(c Cause, now time.Time) {
+	if s.Cause != nil {
+		if s.laterEnd == nil && slices.Contains(fromOutside, c.Kind) {
+			s.laterEnd = &c
+		}
+		return
+	}
+	s.Cause, s.causeAt = &c, now
+}
+
+// fromOutside are the causes after which no other attempt follows, even if the job was already
+// ending.
+var fromOutside = []Kind{BySignal, BatchEndsJob, EndedByRequest}
+
+// WasToldToEnd reports whether a user or the batch system ended the job while it was already
+// ending, so that no attempt may follow. If it was ending to be moved, that becomes the cause.
+func (s *State) WasToldToEnd() bool {
+	if s.laterEnd != nil && s.IsMoved() {
+		s.Cause = s.laterEnd
+	}
+	return s.laterEnd != nil
+}
+
+// replaceDoubtful replaces the cause by c if the cause may be a consequence of c.
+func (s *State) replaceDoubtful(c Cause, now time.Time) {
+	doubt := causeGrace
+	if c.Kind == NodeConnectionLost {
+		doubt += maxLossDelay
+	}
+	if s.Cause != nil && !s.causeReplaced && now.Sub(s.causeAt) <= doubt && s.Cause.yieldsTo(c) {
+		s.replaceCause(c)
+	}
+}
+
+// replaceCause replaces the cause by c.
+func (s *State) replaceCause(c Cause) { s.Cause, s.causeReplaced = &c, true }

@@ -1,0 +1,158 @@
+package supervise
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/job"
+	"remshell/limits"
+	"remshell/text"
+)
+
+// deadlines are times at which something happens unless the job ends before; zero: never.
+type deadlines struct {
+	start  time.Time // --start-timeout; zero once every rank runs
+	warn   time.Time // --warn
+	run    time.Time // -timeout
+	stacks time.Time // the ranks have had time to report their stacks
+	giveUp time.Time // nodes that are not drained are given up
+}
+
+// A timer is a time of the job, and what Step does then.
+type timer struct {
+	due    time.Time // zero: never
+	expire func(*State, time.Time) []Action
+}
+
+// timers returns all timers. Of several that are due at the same time, the first one counts.
+func (s *State) timers() [8]timer {
+	p, d := &s.pending, &s.deadlines
+	return [...]timer{
+		{p.suspected.due, (*State).suspectedCounts},
+		{p.checkpointed.due, (*State).checkpointedCounts},
+		{d.start, (*State).handleStartTimeout},
+		{d.warn, (*State).warnRanks},
+		{d.run, (*State).handleTimeout},
+		{d.stacks, (*State).stacksTaken},
+		{p.notFinalized.due, (*State).notFinalizedCounts},
+		{d.giveUp, (*State).giveUpNodes},
+	}
+}
+
+// nextTimer returns the timer that is due first. Its due time is zero if there is none.
+func (s *State) nextTimer() (next timer) {
+	for _, t := range s.timers() {
+		if !t.due.IsZero() && (next.due.IsZero() || t.due.Before(next.due)) {
+			next = t
+		}
+	}
+	return next
+}
+
+// Next returns when Step wants a Tick; the zero time means never.
+func (s *State) Next() time.Time {
+	next := s.nextTimer()
+	if s.IsSuspended() || next.due.IsZero() {
+		return time.Time{}
+	}
+	return s.clock.moment(next.due)
+}
+
+func (s *State) handleTick(now time.Time) []Action {
+	next := s.nextTimer()
+	if s.IsSuspended() || next.due.IsZero() || now.Before(next.due) {
+		return nil
+	}
+	return next.expire(s, now)
+}
+
+// rankStarted counts a rank that runs or could not be started.
+func (s *State) rankStarted() {
+	if s.countStarted() {
+		s.deadlines.start = time.Time{}
+	}
+}
+
+func (s *State) handleStartTimeout(now time.Time) []Action {
+	return s.handleFailure(Failure{Kind: StartTimeout}, now)
+}
+
+// stacksTaken ends the ranks, which have had time to write what SIGQUIT asked for.
+func (s *State) stacksTaken(now time.Time) []Action {
+	return s.endRanks(now, Ending, s.policy.Grace)
+}
+
+// handleTimeout ends a job whose -timeout has passed. It reports the states of ranks, and their
+// stacks if requested (DIAG-12). An earlier ^C stays the cause, and so does a rank that failed
+// while the others went on. In the second case a line reports the timeout.
+func (s *State) handleTimeout(now time.Time) []Action {
+	s.deadlines.run = time.Time{}
+	var actions []Action
+	if s.policy.wallLimitFirst() {
+		actions = s.reportExcess(limits.Excess{Name: limits.WallTime, Used: int64(now.Sub(s.since)), Allowed: int64(s.policy.WallTime.Max), From: s.policy.WallTime.From}, now)
+	} else {
+		c := s.causeOf(Failure{Kind: RunTimeout})
+		if s.Cause != nil && s.Phase == Running {
+			actions = append(actions, ReportLine{c.Text})
+		}
+		s.setCause(c, now)
+	}
+	if !s.policy.EndPolicy.StacksOnTimeout || s.Phase != Running {
+		return append(append(actions, InspectRanks{}), s.endRanks(now, Ending, s.policy.Grace)...)
+	}
+	s.Phase = Interrupted
+	s.pending.dropSuspicions()
+	s.deadlines.stacks = now.Add(s.policy.StackTime + stacksGrace)
+	return append(actions, InspectRanks{Stacks: true}, SignalAllRanks{job.SIGQUIT})
+}
+
+// wallLimitFirst reports whether the wall time limit is shorter than -timeout.
+func (r Policy) wallLimitFirst() bool {
+	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
+}
+
+// timeLeft returns how long the job may run to end before its batch system ends it, by the margin
+// that the user set. It is at least one second. It returns 0 if there is no margin or no known end.
+func (s *State) timeLeft(now time.Time) time.Duration {
+	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
+		return 0
+	}
+	return max(time.Second, s.policy.BatchJob.End.Add(-s.policy.Margin).Sub(now))
+}
+
+// End returns when the job has to end, by -timeout, a limit or its batch system, whichever comes
+// first. Zero means unknown.
+func (s *State) End() time.Time {
+	var ends time.Time
+	if run := s.deadlines.run; !run.IsZero() {
+		ends = s.clock.moment(run)
+	}
+	if end := s.policy.BatchJob.End; !end.IsZero() && (ends.IsZero() || end.Before(ends)) {
+		ends = end
+	}
+	return ends
+}
+
+// warnAt returns when to warn the ranks of that end; zero: never (RM-58).
+func (s *State) warnAt() time.Time {
+	ends := s.End()
+	if s.policy.Warn.Signal == 0 || ends.IsZero() {
+		return time.Time{}
+	}
+	return s.clock.jobTime(ends.Add(-s.policy.Warn.Before))
+}
+
+// warnRetry is how long to wait for ranks that have not started when the warning is due.
+const warnRetry = 100 * time.Millisecond
+
+// warnRanks sends the warning signal to the ranks, once all have started.
+func (s *State) warnRanks(now time.Time) []Action {
+	if s.unstarted > 0 {
+		s.deadlines.warn = now.Add(warnRetry)
+		return nil
+	}
+	s.deadlines.warn = time.Time{}
+	number := job.Signal(s.policy.Warn.Signal)
+	line := fmt.Sprintf("%v before the end: sent %s to %s on %s", s.policy.Warn.Before, number, text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))
+	return []Action{SignalAllRanks{number}, ReportLine{line}}
+}

@@ -1,0 +1,60 @@
+package supervise
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"remshell/hostlist"
+)
+
+// endRanks tells all nodes to end their ranks, unless they were already told at least as strongly
+// and as soon.
+func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Action {
+	by := now.Add(grace)
+	if s.Phase > phase || s.Phase == phase && !by.Before(s.killAt) {
+		return s.checkFinished(now)
+	}
+	s.Phase, s.killAt = phase, by
+	s.pending, s.deadlines = pending{}, deadlines{giveUp: by.Add(killPatience)}
+	if s.RanksLeft == 0 && s.NodesLeft == 0 {
+		return []Action{Finish{}}
+	}
+	return []Action{EndAll{0, grace}}
+}
+
+// checkFinished returns the actions for a job whose ranks have all ended.
+func (s *State) checkFinished(now time.Time) []Action {
+	if first := s.pending.checkpointed.cause; s.RanksLeft == 0 && first != nil {
+		s.setCause(*first, now)
+	}
+	switch {
+	case s.RanksLeft > 0:
+		return nil
+	case s.NodesLeft == 0:
+		return []Action{Finish{}}
+	case s.Phase < Lingering:
+		s.Phase = Lingering
+		s.pending, s.deadlines = pending{}, deadlines{giveUp: now.Add(linger + lingerGrace + killPatience)}
+		return []Action{EndAll{linger, lingerGrace}}
+	}
+	return nil
+}
+
+// giveUpNodes finishes without nodes that did not get rid of their processes. Nodes that only have
+// output left may take longer, unless the job is being ended (IO-10).
+func (s *State) giveUpNodes(time.Time) []Action {
+	var names []string
+	for _, n := range s.nodes {
+		if !n.finished && !(n.noProcesses && s.Phase == Lingering) {
+			names = append(names, n.name)
+		}
+	}
+	if len(names) == 0 {
+		s.deadlines.giveUp = time.Time{}
+		return nil
+	}
+	slices.Sort(names)
+	text := fmt.Sprintf("%s: processes of the job could not be ended in time", hostlist.Fold(names))
+	return []Action{ReportLine{text}, Finish{}}
+}

@@ -1,0 +1,70 @@
+package supervise
+
+import (
+	"fmt"
+	"slices"
+
+	"remshell/job"
+	"remshell/mpifault"
+)
+
+// This file has notes about a job that is over, beside the report of its cause.
+
+// loaderFailed is the exit code of glibc's and musl's loader if a shared library is missing, and of
+// a shell that does not find a command. The MPI program has not started then.
+const loaderFailed = 127
+
+// NotOurMPI returns a note if the program is an MPI program of which no rank connected to a PMI
+// server of ours (REP-5, PMIX-6). Otherwise it returns "". ranks is the number of ranks, program the
+// program of rank 0.
+func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
+	if ranks < 2 || len(exits) == 0 {
+		return ""
+	}
+	var first *job.Exit // only the program of rank 0 was examined
+	for _, e := range exits {
+		if e.PMI != job.PMIUnused || e.Signal == 0 && e.Code == loaderFailed {
+			return ""
+		}
+		if e.MPILibrary != "" {
+			first = e
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	try := "; try --pmi both"
+	switch first.PMIOffer {
+	case job.PMIOfferBoth:
+		try = ""
+	case job.PMIOfferNone:
+		try = "; try --pmi auto"
+	}
+	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", first.PMIOffer.Description(), first.MPILibrary, program, try)
+}
+
+// StuckInFinalize returns a note about ranks that were ended in MPI_Finalize, if a known fault of
+// their library can block them there. Otherwise it returns "". MPICH has two PMI barriers in
+// MPI_Init, and a third if ranks share a node. nodes has the node of each rank.
+func StuckInFinalize(exits []*job.Exit, nodes []int) string {
+	onNode := make(map[int]int) // number of ranks, by node
+	for _, node := range nodes {
+		onNode[node]++
+	}
+	inInit := 2
+	if len(onNode) < len(nodes) {
+		inInit = 3
+	}
+	var ranks []int
+	var known mpifault.Fault
+	for _, e := range exits {
+		if f, found := mpifault.ByCode(e.LibraryFault); found && e.FinalizeBarrier > inInit && len(onNode) > 1 {
+			known, ranks = f, append(ranks, e.Rank)
+		}
+	}
+	if ranks == nil {
+		return ""
+	}
+	slices.Sort(ranks)
+	return fmt.Sprintf("note: %s waited in MPI_Finalize. The program %s; %s", FormatRanks(ranks), known.Text(), known.Remedy)
+}

@@ -1,0 +1,60 @@
+package supervise
+
+import "time"
+
+/*
+pending are causes that do not count yet. Each ends the job when it is due, unless a better one is
+reported before, or all ranks have ended.
+*/
+type pending struct {
+	suspected       suspicion // a rank lost its PMI connection, or a barrier can never complete: an exit that explains it may be on its way
+	notFinalized    suspicion // the first rank that exited with 0 without MPI_Finalize: the others may end, too
+	checkpointed    suspicion // the first rank that exited with ExitCheckpointed: the others may do the same
+	checkpointUntil time.Time // until then ranks may exit with ExitCheckpointed
+}
+
+// A suspicion is a cause, and when it counts. The zero value is none.
+type suspicion struct {
+	cause *Cause
+	due   time.Time
+}
+
+// set sets the suspicion, unless there is one: the first counts.
+func (s *suspicion) set(c Cause, due time.Time) {
+	if s.cause == nil {
+		*s = suspicion{&c, due}
+	}
+}
+
+// leftEarly records that a rank has exited with 0 without MPI_Finalize, which explains why it lost
+// its PMI connection.
+func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
+	if p.suspected.cause != nil && p.suspected.cause.Rank == rank {
+		p.suspected = suspicion{}
+	}
+	p.notFinalized.set(c, now.Add(c.rule().delay))
+}
+
+// dropSuspicions drops what is suspected of ranks that end, because they are told to from now on.
+func (p *pending) dropSuspicions() { p.suspected, p.notFinalized = suspicion{}, suspicion{} }
+
+func (s *State) suspectedCounts(now time.Time) []Action {
+	return s.pendingCounts(s.pending.suspected, now)
+}
+
+func (s *State) notFinalizedCounts(now time.Time) []Action {
+	return s.pendingCounts(s.pending.notFinalized, now)
+}
+
+func (s *State) checkpointedCounts(now time.Time) []Action {
+	return s.pendingCounts(s.pending.checkpointed, now)
+}
+
+// pendingCounts ends the job because a suspicion is due. If a rank has written a checkpoint and
+// exited, what is suspected of other ranks is a consequence of that.
+func (s *State) pendingCounts(due suspicion, now time.Time) []Action {
+	if s.pending.checkpointed.cause != nil {
+		due = s.pending.checkpointed
+	}
+	return s.endWithCause(*due.cause, now)
+}

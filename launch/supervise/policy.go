@@ -1,0 +1,34 @@
+package supervise
+
+import (
+	"time"
+
+	"remshell/job"
+)
+
+// A Policy has the user's options that supervision follows.
+type Policy struct {
+	Grace        time.Duration  // --kill-grace
+	StackTime    time.Duration  // how long a node may take to read its ranks' stacks
+	Timeout      time.Duration  // -timeout; 0: none
+	WallTime     TimeLimit      // --limit walltime; applies beside Timeout
+	StartBy      time.Time      // --start-timeout; zero: none
+	Warn         job.EndWarning // --warn
+	Margin       time.Duration  // --batch-option margin=; 0: none
+	Since        time.Time      // when the first attempt began, plus the time in which the job stood still since. Timeout counts from it; zero: now
+	EndPolicy    job.EndPolicy
+	SignalPolicy job.SignalPolicy
+	BatchJob     BatchJob // zero: there is none
+}
+
+// A TimeLimit is a limit of a job's time, and where it was set. The zero value is no limit.
+type TimeLimit struct {
+	Max  time.Duration
+	From string
+}
+
+// A BatchJob is the batch job in which mpiexec runs.
+type BatchJob struct {
+	System, Job string
+	End         time.Time // when the batch system ends it; zero: unknown
+}
