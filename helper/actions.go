@@ -55,7 +55,7 @@ func (s *Session) perform(action any) {
 		s.fetches.Fail()
 		s.notices.Fail()
 		s.texts.Fail()
-		s.requests.Fail(s.endErr)
+		s.requests.Fail()
 	case lifecycle.NoteExit:
 		s.handleExit(a)
 	case lifecycle.CountOrphan:

@@ -119,6 +119,8 @@ func (m *Fenced) Fields(c *Codec) {
 // what ranks that use PMIx receive; it includes the publisher. If FirstReadOnly is set, the first lookup removes
 // the name.
 type NameRequest struct {
+	AnsweredBy[*NameReply]
+
 	ID            int
 	Op            NameOperation
 	Service, Port string
@@ -164,6 +166,8 @@ func (m *NamePublished) Fields(c *Codec) { c.Text(&m.Service, nameLength) }
 // answer. Fault is why the request cannot be carried out, if the helper failed to read a file named in
 // it.
 type Spawn struct {
+	AnsweredBy[*Spawned]
+
 	ID      int
 	Request spawn.Request
 	Fault   string
@@ -201,6 +205,8 @@ func (m *Spawned) Fields(c *Codec) {
 // that need this, and for each request of an old client. ID is chosen by the helper and repeated in
 // the answer.
 type RankMapRequest struct {
+	AnsweredBy[*RankMap]
+
 	ID    int
 	Group string
 }

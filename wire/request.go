@@ -64,7 +64,7 @@ func RequestKey(m Message) (key ReplyKey, isRequest bool) {
 	return newReplyKey(request.replyType(), m), true
 }
 
-// KeyOfReply returns the key of a reply. It returns false for any other message.
+// KeyOfReply returns the key of a reply to mpiexec. It returns false for any other message.
 func KeyOfReply(m Message) (key ReplyKey, isReply bool) {
 	reply, ok := replyTypes()[reflect.TypeOf(m)]
 	if !ok {
@@ -80,12 +80,12 @@ func IsReplyTo(request, m Message) bool {
 	return isRequest && isReply && key == want
 }
 
-// replyTypes maps each message that is a reply to the type that its request names in AnsweredBy.
+// replyTypes maps each message that is a reply to mpiexec to the type that its request names in AnsweredBy.
 var replyTypes = sync.OnceValue(func() map[reflect.Type]reflect.Type {
 	types := make(map[reflect.Type]reflect.Type)
 	for _, request := range Kinds() {
 		key, isRequest := RequestKey(request.New())
-		if !isRequest {
+		if !isRequest || request.Sender == Helper {
 			continue
 		}
 		for _, k := range Kinds() {

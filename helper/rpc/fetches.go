@@ -3,6 +3,7 @@
 package rpc
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -15,13 +16,12 @@ import (
 // Fetches carries direct gets: data that ranks here want of ranks on other nodes, and the reverse (PMIX-62). Its
 // methods do not block.
 type Fetches struct {
-	send     func(wire.Message) error
-	flush    func()
-	requests pipeline[*wire.Fetched]
+	pipeline[*wire.Fetched]
+	flush func()
 
-	mu      sync.Mutex      // guards the fields below
-	replies []*wire.Fetched // replies to other nodes that are not sent yet
-	sending bool            // a goroutine is sending them
+	repliesMu sync.Mutex      // guards the fields below
+	replies   []*wire.Fetched // replies to other nodes that are not sent yet
+	sending   bool            // a goroutine is sending them
 }
 
 // maxFetches is how many direct gets of a node mpiexec handles at once (PMIX-63). Further ones wait here.
@@ -29,7 +29,7 @@ const maxFetches = 1 << 12
 
 // NewFetches returns Fetches that send messages to mpiexec by send. flush waits until all sent messages are written.
 func NewFetches(send func(wire.Message) error, flush func()) *Fetches {
-	return &Fetches{send: send, flush: flush, requests: pipeline[*wire.Fetched]{maxInFlight: maxFetches, send: send}}
+	return &Fetches{pipeline: pipeline[*wire.Fetched]{maxInFlight: maxFetches, send: send}, flush: flush}
 }
 
 // Fetch implements pmix.Fetcher.
@@ -38,9 +38,9 @@ func (f *Fetches) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 	newMessage := func(id int) wire.Message {
 		return &wire.Fetch{ID: id, Group: w.Group, Rank: w.Rank, Key: w.Key, Timeout: int(seconds)}
 	}
-	taken := f.requests.addRequest(newMessage, func(m *wire.Fetched) {
+	f.addRequest(context.Background(), newMessage, func(m *wire.Fetched, err error) {
 		switch {
-		case m == nil:
+		case err != nil:
 			answer(nil, message.Failed)
 		case m.Err != "":
 			answer(nil, message.NoMemory)
@@ -50,16 +50,10 @@ func (f *Fetches) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 			answer(nil, message.NotFound)
 		}
 	})
-	if !taken {
-		answer(nil, message.Failed)
-	}
 }
 
 // Deliver passes a reply to the get that waits for it.
-func (f *Fetches) Deliver(m *wire.Fetched) { f.requests.deliverReply(m.ID, m) }
-
-// Fail ends all gets that wait, and all later ones.
-func (f *Fetches) Fail() { f.requests.failAll(nil) }
+func (f *Fetches) Deliver(m *wire.Fetched) { f.pipeline.Deliver(m.ID, m) }
 
 // ServeFetch answers a get by a rank of another node. supply finds the data that a rank here has committed. Replies
 // are sent one after another, each when those before it are written, so that large data is kept in memory only once.
@@ -70,8 +64,8 @@ func (f *Fetches) ServeFetch(m *wire.Fetch, supply func(pmix.FetchRequest, func(
 		if s == message.NoMemory {
 			answer.Err = "too many wait for this rank"
 		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
+		f.repliesMu.Lock()
+		defer f.repliesMu.Unlock()
 		f.replies = append(f.replies, answer)
 		if !f.sending {
 			f.sending = true
@@ -86,16 +80,16 @@ const flushBytes = 1 << 20
 // sendReplies sends replies until there are none left.
 func (f *Fetches) sendReplies() {
 	for sent := 0; ; {
-		f.mu.Lock()
+		f.repliesMu.Lock()
 		if len(f.replies) == 0 {
 			f.replies, f.sending = nil, false
-			f.mu.Unlock()
+			f.repliesMu.Unlock()
 			return
 		}
 		m := f.replies[0]
 		f.replies[0] = nil
 		f.replies = f.replies[1:]
-		f.mu.Unlock()
+		f.repliesMu.Unlock()
 		f.send(m)
 		if sent += len(m.Data); sent > flushBytes {
 			f.flush()

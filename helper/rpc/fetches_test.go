@@ -38,7 +38,7 @@ func TestFetchesAreFewAndInOrder(t *testing.T) {
 			t.Errorf("%d answers are %v, want %d", answers[status], status, n)
 		}
 	}
-	if len(f.requests.inFlight)+len(f.requests.queue) > 0 {
+	if len(f.inFlight)+len(f.queue) > 0 {
 		t.Error("something stays")
 	}
 }

@@ -3,51 +3,90 @@
 package rpc
 
 import (
+	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 
 	"remshell/wire"
 )
 
-// A pipeline sends requests of one kind to mpiexec. A limited number is in flight at once; further ones wait in their
-// order. Callers do not block. IDs ascend in the order of sending.
-type pipeline[A any] struct {
+// A pipeline sends requests to mpiexec and passes on the replies, which are of type Rep. A limited number of requests
+// is in flight at once; further ones wait in their order. IDs ascend in the order of sending.
+type pipeline[Rep any] struct {
 	maxInFlight int
 	send        func(wire.Message) error
 
 	mu       sync.Mutex // guards the fields below
 	last     int
-	inFlight map[int]func(A) // by ID: sent and not answered
-	queue    []queuedRequest[A]
-	failed   bool // set by failAll; no request gets a reply any more
+	inFlight map[int]func(Rep, error) // by ID: sent and not answered
+	queue    []queuedRequest[Rep]
+	failed   bool // set by Fail; no request gets a reply any more
 }
 
-type queuedRequest[A any] struct {
+type queuedRequest[Rep any] struct {
+	ctx     context.Context
 	request func(id int) wire.Message
-	onReply func(A)
+	onReply func(Rep, error)
 }
 
-// addRequest queues a request. It returns false after failAll; reply is not called then.
-func (p *pipeline[A]) addRequest(newMessage func(id int) wire.Message, answer func(A)) bool {
+// errJobEnding is the error of all requests once mpiexec is gone.
+var errJobEnding = errors.New("the job is ending")
+
+// addRequest queues the request that newMessage makes of its ID. It does not block. onReply is called with the reply
+// or with errJobEnding. If ctx ends while the request is queued, the request is not sent and onReply may not be called.
+func (p *pipeline[Rep]) addRequest(ctx context.Context, newMessage func(id int) wire.Message, onReply func(Rep, error)) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failed {
-		return false
+	failed := p.failed
+	if !failed {
+		p.queue = append(p.queue, queuedRequest[Rep]{ctx, newMessage, onReply})
+		p.sendNext()
 	}
-	p.queue = append(p.queue, queuedRequest[A]{newMessage, answer})
-	p.sendNext()
-	return true
+	p.mu.Unlock()
+	if failed {
+		var none Rep
+		onReply(none, errJobEnding)
+	}
+}
+
+// call sends a request and waits for the reply. If ctx ends first, late gets the reply instead. late must not block;
+// it may be nil.
+func (p *pipeline[Rep]) call(ctx context.Context, newMessage func(id int) wire.Message, late func(Rep)) (reply Rep, err error) {
+	var decided atomic.Bool // whether this goroutine or late gets the reply
+	replied := make(chan struct{})
+	p.addRequest(ctx, newMessage, func(m Rep, failure error) {
+		switch {
+		case decided.CompareAndSwap(false, true):
+			reply, err = m, failure
+			close(replied)
+		case late != nil && failure == nil:
+			late(m)
+		}
+	})
+	select {
+	case <-replied:
+	case <-ctx.Done():
+		if decided.CompareAndSwap(false, true) {
+			return reply, context.Cause(ctx)
+		}
+		<-replied
+	}
+	return reply, err
 }
 
 // sendNext sends queued requests up to the limit. The caller holds p.mu.
-func (p *pipeline[A]) sendNext() {
+func (p *pipeline[Rep]) sendNext() {
 	for len(p.queue) > 0 && len(p.inFlight) < p.maxInFlight {
 		q := p.queue[0]
-		p.queue[0] = queuedRequest[A]{}
+		p.queue[0] = queuedRequest[Rep]{}
 		if p.queue = p.queue[1:]; len(p.queue) == 0 {
 			p.queue = nil
 		}
+		if q.ctx.Err() != nil {
+			continue
+		}
 		if p.inFlight == nil {
-			p.inFlight = make(map[int]func(A))
+			p.inFlight = make(map[int]func(Rep, error))
 		}
 		p.last++
 		p.inFlight[p.last] = q.onReply
@@ -55,31 +94,30 @@ func (p *pipeline[A]) sendNext() {
 	}
 }
 
-// deliverReply passes a reply to the request with this ID.
-func (p *pipeline[A]) deliverReply(id int, a A) {
+// Deliver passes a reply to the request with this ID.
+func (p *pipeline[Rep]) Deliver(id int, reply Rep) {
 	p.mu.Lock()
-	answer := p.inFlight[id]
+	onReply := p.inFlight[id]
 	delete(p.inFlight, id)
-	if !p.failed {
-		p.sendNext()
-	}
+	p.sendNext()
 	p.mu.Unlock()
-	if answer != nil {
-		answer(a)
+	if onReply != nil {
+		onReply(reply, nil)
 	}
 }
 
-// failAll answers all requests with a, and refuses later ones.
-func (p *pipeline[A]) failAll(a A) {
+// Fail ends all requests with errJobEnding, now and later.
+func (p *pipeline[Rep]) Fail() {
 	p.mu.Lock()
 	p.failed = true
 	open, queue := p.inFlight, p.queue
 	p.inFlight, p.queue = nil, nil
 	p.mu.Unlock()
-	for _, answer := range open {
-		answer(a)
+	var none Rep
+	for _, onReply := range open {
+		onReply(none, errJobEnding)
 	}
 	for _, q := range queue {
-		q.onReply(a)
+		q.onReply(none, errJobEnding)
 	}
 }

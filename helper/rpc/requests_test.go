@@ -5,7 +5,6 @@ package rpc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -44,7 +43,7 @@ func TestRequestsAreFewAndInOrder(t *testing.T) {
 		q.Deliver(id+1, &wire.NameReply{ID: id + 1})
 	}
 	all.Wait()
-	q.Fail(fmt.Errorf("gone"))
+	q.Fail()
 	if _, _, err := (Names{q}).Lookup(t.Context(), "x"); err == nil {
 		t.Error("a question to nobody")
 	}
@@ -121,6 +120,12 @@ func TestACanceledRequestDoesNotWait(t *testing.T) {
 	}
 	leave(late)
 	all.Wait()
+	for id := range maxRequests {
+		q.Deliver(id+1, &wire.NameReply{ID: id + 1})
+	}
+	if len(asked) > 0 {
+		t.Errorf("%d requests of ranks that have gone are sent", len(asked))
+	}
 }
 
 // A name that a lookup removes from the table is published again if the rank has gone when the reply arrives
@@ -147,7 +152,7 @@ func TestANameIsNotLostWithItsRank(t *testing.T) {
 		t.Errorf("asked is %+v", m)
 	}
 	q.Deliver(m.ID, &wire.NameReply{ID: m.ID, OK: true})
-	if len(q.waiting)+len(q.abandoned) > 0 {
-		t.Errorf("%d and %d questions stay", len(q.waiting), len(q.abandoned))
+	if len(q.inFlight)+len(q.queue) > 0 {
+		t.Errorf("%d and %d questions stay", len(q.inFlight), len(q.queue))
 	}
 }
