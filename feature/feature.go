@@ -8,5 +8,6 @@ import (
 	_ "remshell/feature/bindings"   // --report-bindings
 	_ "remshell/feature/cleanipc"   // --clean-ipc
 	_ "remshell/feature/ranktrace"  // the ranks' part of --trace
+	_ "remshell/feature/spawn"      // MPI_Comm_spawn
 	_ "remshell/feature/transcript" // --pmi-trace
 )

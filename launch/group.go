@@ -25,9 +25,8 @@ type Group struct {
 	ranksAlive     map[*Node]int // ranks that have not ended, for each node that has some
 	earlierRanks   []int         // for each node, its ranks of earlier groups
 	unstarted      int           // ranks that have neither started nor failed to start
-	spawnWaiting   *spawnRequest // the request to answer once all ranks run; nil: none
 	Killed         bool          // a rank could not be started, so all were killed
-	firstFenceDone bool          // all its nodes have completed a fence
+	FirstFenceDone bool          // all its nodes have completed a fence
 	mapReaders     []*Node       // nodes without ranks of the group that asked for its rank map
 	failedRanks    []int         // ranks that failed while the others go on (job.EndPolicy.KeepAll)
 	failedReported int           // how many of failedRanks the nodes know
@@ -35,8 +34,8 @@ type Group struct {
 	waiting        [2]*waiting   // by PMI and by PMIx, the first rank that waits for all others
 }
 
-// addGroup adds a group whose nodes are prepared, and returns it.
-func (j *Job) addGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *Group {
+// AddGroup adds a group whose nodes are prepared, and returns it.
+func (j *Job) AddGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *Group {
 	g := &Group{Name: name, First: j.Size, Plan: p, Apps: apps, Nodes: nodes, ranksAlive: make(map[*Node]int), unstarted: p.Size}
 	g.earlierRanks = make([]int, len(nodes))
 	indices, nodeOfRank := make([]int, len(nodes)), make([]int, p.Size)
@@ -57,9 +56,9 @@ func (j *Job) addGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *
 	return g
 }
 
-// releaseGroup starts the ranks of a group. rendezvous is the address at which torch's ranks meet,
+// ReleaseGroup starts the ranks of a group. rendezvous is the address at which torch's ranks meet,
 // or empty. If ranks are held, these start held: a new node learns of that here.
-func (j *Job) releaseGroup(g *Group, rendezvous string) {
+func (j *Job) ReleaseGroup(g *Group, rendezvous string) {
 	for _, starts := range j.Hooks.GroupStarts {
 		starts(g)
 	}
@@ -195,7 +194,7 @@ func fenceBroken(err error) []supervise.Event {
 // the fence.
 func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 	if g := j.GroupNamed(members.Group()); g != nil {
-		g.firstFenceDone = g.firstFenceDone || all
+		g.FirstFenceDone = g.FirstFenceDone || all
 		for _, reached := range j.Hooks.FenceReached {
 			reached(n, g, all)
 		}
@@ -275,7 +274,7 @@ func (g *Group) sendGroupEnded() {
 // forgetGroup forgets a spawned group that is over, unless a later report needs it. Otherwise
 // memory would grow with each spawn of a long job. The records of its ranks stay in the report.
 func (j *Job) forgetGroup(g *Group) {
-	if g.First == 0 || j.KeepGroups || !g.Killed && (g.hasFailedRank || g.spawnWaiting != nil) {
+	if g.First == 0 || j.KeepGroups || !g.Killed && g.hasFailedRank {
 		return
 	}
 	for _, forgotten := range j.Hooks.GroupForgotten {
@@ -296,8 +295,10 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 		started(n, g, m)
 	}
 	if m.Err == "" {
-		if g.unstarted--; g.unstarted == 0 && g.spawnWaiting != nil {
-			j.replySpawn(g)
+		if g.unstarted--; g.unstarted == 0 {
+			for _, runs := range j.Hooks.GroupRuns {
+				runs(g)
+			}
 		}
 		return []supervise.Event{supervise.RankStarted{Rank: m.Rank}}
 	}
@@ -312,7 +313,9 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 		for _, n := range g.Nodes {
 			n.Send(&wire.KillGroup{Group: g.Name})
 		}
-		j.refuseSpawn(g.spawnWaiting, &usererr.Error{Text: n.Name() + ": " + m.Err, Remedy: m.Hint, Code: m.Code})
+		for _, failed := range j.Hooks.GroupFailed {
+			failed(g, &usererr.Error{Text: n.Name() + ": " + m.Err, Remedy: m.Hint, Code: m.Code})
+		}
 		events = []supervise.Event{supervise.GroupKilled{FirstRank: g.First, RankCount: g.Plan.Size}, failed}
 	}
 	j.rankEnded(n, m.Rank)

@@ -48,6 +48,10 @@ type Hooks struct {
 	GroupStarts Hook[func(*Group)]
 	// RankStarted: a rank runs, or could not be started (m.Err).
 	RankStarted Hook[func(n *Node, g *Group, m *wire.Started)]
+	// GroupRuns: all ranks of a group run.
+	GroupRuns Hook[func(*Group)]
+	// GroupFailed: a rank of a spawned group could not be started, and the others are killed.
+	GroupFailed Hook[func(g *Group, err error)]
 	// FenceReached: all ranks of a group on a node have entered a fence of the whole group. last is
 	// true if the other nodes have, too.
 	FenceReached Hook[func(n *Node, g *Group, last bool)]

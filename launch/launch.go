@@ -90,8 +90,8 @@ type Env struct {
 	AttemptBegan  func(past []job.Attempt, now job.Attempt) // called before the ranks of each attempt start; may be nil
 }
 
-// reportFailure reports a failure to the user.
-func (e Env) reportFailure(lines ...string) {
+// PrintFailure reports a failure to the user.
+func (e Env) PrintFailure(lines ...string) {
 	if e.ReportFailure != nil {
 		e.ReportFailure(lines)
 	} else {

@@ -67,7 +67,6 @@ func init() {
 	handle((*Job).pmiReported)
 	handleQuietly(func(j *Job, n *Node, m *wire.RankMapRequest) { n.Send(j.rankMapOf(n, m)) })
 	handleQuietly((*Job).handleName)
-	handleQuietly((*Job).handleSpawn)
 	handleQuietly((*Job).forwardEvent)
 	handleQuietly((*Job).showHelp)
 	handleQuietly((*Job).forwardFetch)

@@ -9,6 +9,7 @@ import (
 	"remshell/job"
 	"remshell/launch/checkpoint"
 	"remshell/launch/control"
+	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/supervise"
@@ -32,13 +33,6 @@ type jobMove struct {
 	leftNodes   []string            // nodes that the job must not use after the move
 	target      *reserve.MoveTarget // the claimed nodes; nil: still searching
 	endsAttempt bool                // the attempt was ended for this move
-}
-
-// moveTargetFound is the event that the search for a move's target has ended.
-type moveTargetFound struct {
-	move   *jobMove
-	target *reserve.MoveTarget
-	err    error
 }
 
 // startMove handles a request to move the job by a user who has the permission.
@@ -72,35 +66,37 @@ func (j *Job) searchMoveTarget() {
 		return
 	}
 	m.leftNodes = leftNodes
-	wanted := reserve.MoveRequest{Request: req, CurrentPlan: j.Plan, FirstRank: j.Size, OwnNodes: j.ownNodes(), Standby: slices.Clone(j.standby)}
-	j.startSearch(reserve.MoveGroup, j.Env.TraceRow, func(ctx context.Context, env reserve.Env) (any, func()) {
+	wanted := reserve.MoveRequest{Request: req, CurrentPlan: j.Plan, FirstRank: j.Size, OwnNodes: j.OwnNodes(), Standby: slices.Clone(j.standby)}
+	j.StartSearch(reserve.MoveGroup, j.Env.TraceRow, func(ctx context.Context, env reserve.Env) Found {
 		target, err := reserve.FindMoveTarget(ctx, env, wanted)
-		return moveTargetFound{m, target, err}, target.Abandon
+		return Found{Abandon: target.Abandon, Use: func(lost map[*node.Node]bool) []supervise.Event {
+			j.moveTargetFound(m, target, err, lost)
+			return nil
+		}}
 	})
 }
 
 // moveTargetFound handles the end of the search. If a target was found, it requests the checkpoint
 // before the move.
-func (j *Job) moveTargetFound(e moveTargetFound) {
-	m, gone := e.move, j.finishedSearch().lostNodes
+func (j *Job) moveTargetFound(m *jobMove, target *reserve.MoveTarget, err error, gone map[*node.Node]bool) {
 	why := ""
-	switch lost := slices.IndexFunc(e.target.NewNodes, func(k reserve.KeptNode) bool { return gone[k.Node] }); {
+	switch lost := slices.IndexFunc(target.NewNodes, func(k reserve.KeptNode) bool { return gone[k.Node] }); {
 	case j.move != m || j.State.Phase != supervise.Running:
 		why = "the job ends"
 	case j.State.IsSuspended():
 		why = "suspended meanwhile: its ranks cannot write a checkpoint"
-	case e.err != nil:
-		why = e.err.Error()
+	case err != nil:
+		why = err.Error()
 	case lost >= 0:
-		why = "cannot be moved: lost contact with " + e.target.NewNodes[lost].Name()
+		why = "cannot be moved: lost contact with " + target.NewNodes[lost].Name()
 	}
 	if why != "" {
-		e.target.Abandon()
+		target.Abandon()
 		j.cancelMove(why)
 		return
 	}
-	m.target = e.target
-	j.standby = append(slices.Clone(j.standby), e.target.NewNodes...)
+	m.target = target
+	j.standby = append(slices.Clone(j.standby), target.NewNodes...)
 	text := fmt.Sprintf("moving to %s: checkpoint asked for", m.target.NodesText())
 	j.Env.Report(m.requestedBy.MovingText(text))
 	j.sendReply(m.requestedBy, job.ReplyAccepted, text)

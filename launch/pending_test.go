@@ -37,16 +37,16 @@ func TestANewNodeIsLostBetweenPlaceAndJob(t *testing.T) {
 	z := &node.Node{Def: job.NodeDef{Name: "z"}}
 	place := &reserve.Reservation{Nodes: []reserve.Node{{Node: z}}}
 	f := &Job{search: &nodeSearch{inbox: node.NewInbox(), lostNodes: make(map[*node.Node]bool)}}
-	if gone := f.lostSinceReserved(place, f.search.lostNodes); gone != "" {
+	if gone := f.LostSinceReserved(place, f.search.lostNodes); gone != "" {
 		t.Errorf("%s is lost before it is", gone)
 	}
 	f.translate(node.Disconnected{From: z})
-	if gone := f.lostSinceReserved(place, f.search.lostNodes); gone != "z" {
+	if gone := f.LostSinceReserved(place, f.search.lostNodes); gone != "z" {
 		t.Errorf("lost: %q, want z", gone)
 	}
-	own := &Node{Node: place.Nodes[0], Lost: errJobEnding}
+	own := &Node{Node: place.Nodes[0], Lost: ErrJobEnding}
 	f = &Job{members: map[*node.Node]*Node{z: own}}
-	if gone := f.lostSinceReserved(place, nil); gone != "z" {
+	if gone := f.LostSinceReserved(place, nil); gone != "z" {
 		t.Errorf("a lost node of the job: %q, want z", gone)
 	}
 }

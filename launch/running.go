@@ -36,15 +36,14 @@ type Job struct {
 	// Set once the job runs:
 	Request      job.Request
 	Plan         job.Plan // plan of the command line's ranks
-	baseline     reserve.Baseline
+	Baseline     reserve.Baseline
 	UniverseSize int // processes that would fit; 0: unknown
 	State        *supervise.State
 	holds        hold.State // why the ranks stand still
 	coordination
 	Groups      []*Group
-	GroupFirsts []int // by group, the number of its rank 0
-	Size        int   // ranks of all groups
-	spawnQueue  spawnQueue
+	GroupFirsts []int       // by group, the number of its rank 0
+	Size        int         // ranks of all groups
 	search      *nodeSearch // search for the place of a spawn or a move; nil: none
 	move        *jobMove    // nil: no move is requested
 
@@ -108,13 +107,25 @@ func newPMIxToken() string {
 	return hex.EncodeToString(secret[:])
 }
 
-// addNode adds a node to the job.
-func (j *Job) addNode(n reserve.Node) *Node {
+// AddNode adds a node to the job.
+func (j *Job) AddNode(n reserve.Node) *Node {
 	m := &Node{Node: n, Key: len(j.Nodes)}
 	j.Nodes = append(j.Nodes, m)
 	j.members[n.Node] = m
 	return m
 }
+
+// FindNode returns the node of the job that has this connection, or nil.
+func (j *Job) FindNode(n *node.Node) *Node { return j.members[n] }
+
+// AddConnections adds results of connecting to hosts to the result of the job.
+func (j *Job) AddConnections(results []job.ConnectResult) {
+	j.connections = append(j.connections, results...)
+}
+
+// StartsBarred reports whether no group may be started now: the job is being moved, and a Start would release the
+// additional claims that it has for that.
+func (j *Job) StartsBarred() bool { return j.move != nil }
 
 // close ends the connections to all nodes of the job. A helper that still runs ranks takes that as
 // the end of its job.
@@ -188,16 +199,16 @@ func outputFailedEvent(what string, err error) supervise.Event {
 // startRanks starts the prepared ranks.
 func (j *Job) startRanks(place *reserve.Reservation) {
 	j.pause.Store(nil)
-	j.Request, j.Plan, j.UniverseSize, j.baseline, j.connections = place.Request, place.Plan, place.UniverseSize, place.Baseline, place.Connections
+	j.Request, j.Plan, j.UniverseSize, j.Baseline, j.connections = place.Request, place.Plan, place.UniverseSize, place.Baseline, place.Connections
 	j.usage.ranksReleased(j.Plan.Size)
 	j.fences = fence.NewCoordinator()
 	for _, n := range place.Nodes {
-		j.addNode(n)
+		j.AddNode(n)
 	}
 	j.standby = place.Standby
 	j.attachFeatures()
 	j.Streams.AddStdinReaders(j.stdinReaders())
-	j.releaseGroup(j.addGroup(string(j.Plan.Job), j.Plan, j.Request.Apps, j.Nodes[:len(j.Nodes):len(j.Nodes)]), place.Rendezvous)
+	j.ReleaseGroup(j.AddGroup(string(j.Plan.Job), j.Plan, j.Request.Apps, j.Nodes[:len(j.Nodes):len(j.Nodes)]), place.Rendezvous)
 	j.Streams.FeedStdin(func(err error) { j.events.Put(supervise.Failure{Kind: supervise.StdinFailed, Text: err.Error()}) })
 }
 

@@ -2,10 +2,14 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"remshell/gpu"
+	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
+	"remshell/launch/supervise"
 	"remshell/trace"
 	"remshell/wire"
 )
@@ -16,13 +20,12 @@ them if the job is moved. Plans, connections and files may take long, so it runs
 its own and the job stays supervised:
 
 	supervision                          search
-	    | startSearch --------------------> |  plans, connects, claims
+	    | StartSearch --------------------> |  plans, connects, claims
 	    | messages of nodes --------------> |  answers to its own requests
-	    | <- spawnPlaceFound, moveTargetFound
+	    | <------------------ Found.Use     |
 	    | cancelSearch -------------------> |  stops; abandons what it finds afterwards
 
-There is one search at a time. That of a spawn lasts until the spawned group is added. A job that is
-being ended adds no group.
+There is one search at a time. A job that is being ended uses nothing that is found.
 */
 type nodeSearch struct {
 	group     string // the group that claims CPUs
@@ -34,9 +37,20 @@ type nodeSearch struct {
 	abandonFound func()        // releases what was found, if anything
 }
 
-// startSearch starts a search for a group. look runs on the search's goroutine. It returns the
-// event for supervision, and a function that releases what it found.
-func (j *Job) startSearch(group string, row trace.Row, look func(context.Context, reserve.Env) (found any, abandon func())) {
+// Found is the outcome of a search.
+type Found struct {
+	// Use is called by the goroutine of Run, once. lost are nodes lost meanwhile that are not part of
+	// the job. It returns the events that supervision has to decide on.
+	Use func(lost map[*node.Node]bool) []supervise.Event
+	// Abandon releases what was found, if anything. It may be called more than once.
+	Abandon func()
+}
+
+// Searching reports whether a search is in progress, so that no other may start.
+func (j *Job) Searching() bool { return j.search != nil }
+
+// StartSearch starts a search for a group. look runs on the search's goroutine.
+func (j *Job) StartSearch(group string, row trace.Row, look func(context.Context, reserve.Env) Found) {
 	s := &nodeSearch{group: group, inbox: node.NewInbox(), lostNodes: make(map[*node.Node]bool), done: make(chan struct{})}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -46,20 +60,16 @@ func (j *Job) startSearch(group string, row trace.Row, look func(context.Context
 	j.search = s
 	go func() {
 		defer close(s.done)
-		var found any
-		if found, s.abandonFound = look(ctx, env); ctx.Err() != nil { // nobody may use it any more
-			s.abandonFound()
+		found := look(ctx, env)
+		if s.abandonFound = found.Abandon; ctx.Err() != nil { // nobody may use it any more
+			found.Abandon()
 		}
-		j.events.Put(found)
+		j.Post(func() []supervise.Event {
+			j.search = nil
+			stop()
+			return found.Use(s.lostNodes)
+		})
 	}()
-}
-
-// finishedSearch returns the search, which is over, and clears it.
-func (j *Job) finishedSearch() *nodeSearch {
-	s := j.search
-	j.search = nil
-	s.stop()
-	return s
 }
 
 // deliver passes an event to the search, if there is one.
@@ -95,9 +105,8 @@ func groupOf(m wire.Message) (name string, is bool) {
 	return "", false
 }
 
-// cancelSearch stops the search, and drops the spawns that wait.
+// cancelSearch stops the search.
 func (j *Job) cancelSearch() {
-	j.spawnQueue.waiting = nil
 	if j.search != nil {
 		j.search.stop()
 	}
@@ -116,3 +125,52 @@ func (j *Job) endSearch() {
 	case <-time.After(time.Second):
 	}
 }
+
+// OwnNodes returns the nodes of the job that are not lost, with the CPUs and GPUs that the job uses
+// there.
+func (j *Job) OwnNodes() (all []reserve.OwnNode) {
+	uses := make(map[*Node]*job.Occupancy)
+	for _, n := range j.Nodes {
+		uses[n] = new(job.Occupancy)
+	}
+	for _, g := range j.Groups {
+		for i, n := range g.Nodes {
+			if g.ranksAlive[n] > 0 {
+				addOccupancy(uses[n], g.Plan.Nodes[i].Ranks)
+			}
+		}
+	}
+	for _, n := range j.Nodes {
+		if n.Lost == nil {
+			all = append(all, reserve.OwnNode{Node: n.Node, Occupancy: *uses[n], TotalRanks: n.totalRanks})
+		}
+	}
+	return all
+}
+
+// addOccupancy adds ranks to an occupancy.
+func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
+	for _, r := range ranks {
+		u.Ranks++
+		u.OwnRanks++
+		if len(r.ClaimedCPUs) > 0 {
+			u.BoundRanks++
+		}
+		u.BusyCPUs = append(u.BusyCPUs, r.ClaimedCPUs...)
+		u.BusyGPUs = append(u.BusyGPUs, gpu.Addresses(r.GPUs)...)
+	}
+}
+
+// LostSinceReserved returns a node that was lost after a search had last checked it, or "". lost are lost
+// nodes that are not part of the job.
+func (j *Job) LostSinceReserved(place *reserve.Reservation, lost map[*node.Node]bool) (name string) {
+	for _, n := range place.Nodes {
+		if m := j.members[n.Node]; m != nil && m.Lost != nil || lost[n.Node] {
+			return n.Name()
+		}
+	}
+	return ""
+}
+
+// ErrJobEnding is the reply to spawns and fences when the job is ending.
+var ErrJobEnding = errors.New("the job is ending")

@@ -23,8 +23,8 @@ func (j *Job) standbyLost(e node.Disconnected) bool {
 	return true
 }
 
-// requestWithoutStandby returns the job's request without the standby nodes, for its own spawns.
-func (j *Job) requestWithoutStandby() job.Request {
+// RequestWithoutStandby returns the job's request without the standby nodes, for its own spawns.
+func (j *Job) RequestWithoutStandby() job.Request {
 	return reserve.WithoutNodes(j.Request, func(def job.NodeDef) bool {
 		return slices.ContainsFunc(j.standby, func(s reserve.KeptNode) bool { return s.Name() == def.Name })
 	})

@@ -50,7 +50,6 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 			for _, input := range j.translate(event) {
 				finished = j.step(input, time.Now()) || finished
 			}
-			j.nextSpawn()
 			j.searchMoveTarget()
 			j.checkpoints.update(time.Now())
 			due = j.callDue(time.Now())
@@ -133,7 +132,7 @@ func (j *Job) reportCause(state *supervise.State) bool {
 	if report == "" {
 		return false
 	}
-	j.Env.reportFailure(strings.Split(report, "\n")...)
+	j.Env.PrintFailure(strings.Split(report, "\n")...)
 	return true
 }
 
@@ -236,11 +235,6 @@ func (j *Job) translate(event any) []supervise.Event {
 		return j.handleMessage(e)
 	case posted:
 		return e()
-	case spawnPlaceFound:
-		return j.spawnPlaceFound(e)
-	case moveTargetFound:
-		j.moveTargetFound(e)
-		return nil
 	case node.Disconnected:
 		j.search.deliver(e)
 		n := j.members[e.From]
@@ -308,7 +302,7 @@ func (j *Job) carryOut(actions []supervise.Action) (finished bool) {
 		case supervise.SignalAllRanks:
 			j.SendAll(&wire.Signal{Number: int(a.Signal)})
 		case supervise.EndAll:
-			j.fences.Fail(errJobEnding)
+			j.fences.Fail(ErrJobEnding)
 			for _, ending := range j.Hooks.Ending {
 				ending()
 			}

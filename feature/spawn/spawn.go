@@ -1,0 +1,327 @@
+/*
+Package spawn is a feature: ranks may ask for more ranks (MPI_Comm_spawn), which become a group of their own. They are planned,
+claimed and supervised like those of the command line:
+
+	rank     helper             mpiexec                          nodes
+	 | spawn --> | Spawn ---------> |                               |
+	 |           |                  | Survey ---------------------->|  what other jobs hold
+	 |           |                  |   plan.Make: on the job's own nodes; if they
+	 |           |                  |   are full, or others were named, on more
+	 |           |                  | Prepare --------------------->|  a claim of its own
+	 |           |                  |<-------------------- Prepared |
+	 |           |                  | Start ----------------------->|
+	 |           |                  |<--------------------- Started |  each rank
+	 | <-------- | <------- Spawned |                               |
+
+All ranks are started, or none: if one exec fails, the others are killed, and the rank that asked
+gets an error. That rank goes on, as MPI says.
+
+One spawn at a time gets its place, by a search (launch.Job.StartSearch) with a reservation of its own. The reservation
+knows the job's nodes; supervision forwards their replies to it. It does not take the decision lock
+of the queue: a running job does not wait behind others, and claims are exclusive without the lock.
+
+TRUST-9 to TRUST-12 limit how much a rank may ask for, and on which hosts.
+*/
+package spawn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"remshell/format"
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/info"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/launch/stdio"
+	"remshell/launch/supervise"
+	"remshell/pmiserver/spawn"
+	"remshell/usererr"
+	"remshell/wire"
+)
+
+func init() { launch.Register(launch.Feature{Name: "spawn", Attach: attach}) }
+
+// A spawner has the spawns of one job.
+type spawner struct {
+	job             *launch.Job
+	waiting         []*request                 // requested, and not begun yet
+	starting        map[*launch.Group]*request // begun, and not all their ranks run yet
+	begun           int                        // spawns that began, to number their groups
+	refusedReported int                        // refused spawns, whether or not they were reported
+	sharingReported bool                       // the user was told that ranks share CPUs
+}
+
+func attach(j *launch.Job) {
+	s := &spawner{job: j, starting: make(map[*launch.Group]*request)}
+	launch.Handle(j, func(n *launch.Node, m *wire.Spawn) []supervise.Event {
+		s.handleRequest(n, m)
+		return nil
+	})
+	j.Hooks.Due.Add(func(time.Time) time.Time {
+		s.startNext()
+		return time.Time{}
+	})
+	j.Hooks.GroupRuns.Add(s.reply)
+	j.Hooks.GroupFailed.Add(func(g *launch.Group, err error) {
+		s.refuse(s.starting[g], err)
+		delete(s.starting, g)
+	})
+	j.Hooks.Ending.Add(func() { s.waiting = nil })
+}
+
+// A request is a rank's request to spawn others.
+type request struct {
+	fromNode *launch.Node // the node whose rank asks
+	message  *wire.Spawn
+	parent   *launch.Group // the group of that rank; nil: there is no such group
+	rank     int           // the number in the job of the rank that asks
+	name     string        // name of the new group; empty until its search starts
+}
+
+// Limits of TRUST-12.
+const (
+	maxWaitingSpawns    = 64  // spawns that may wait
+	maxReportedRefusals = 100 // refusals reported to the user
+)
+
+// A place is what the search for a spawn's place has found.
+type place struct {
+	*reserve.Reservation
+	output *stdio.GroupOutput // nil if err is set
+	err    error
+}
+
+// handleRequest handles a request of a rank.
+func (s *spawner) handleRequest(n *launch.Node, m *wire.Spawn) {
+	r := &request{fromNode: n, message: m, rank: -1}
+	s.addLine(&m.Request, "> SPAWN "+m.Request.String())
+	if r.parent = s.job.GroupNamed(m.Request.Group); r.parent != nil { // the validator has checked that the rank belongs to the node
+		r.rank = r.parent.First + m.Request.Rank
+	}
+	if err := s.checkMaySpawn(r); err != nil {
+		s.refuse(r, err)
+		return
+	}
+	s.waiting = append(s.waiting, r)
+}
+
+// addLine tells the other features a line about a request of a rank.
+func (s *spawner) addLine(r *spawn.Request, line string) {
+	if g := s.job.GroupNamed(r.Group); g != nil {
+		for _, add := range s.job.Hooks.PMILine {
+			add(g.First+r.Rank, line)
+		}
+	}
+}
+
+// checkMaySpawn returns why a rank may not spawn, or nil.
+func (s *spawner) checkMaySpawn(r *request) error {
+	switch {
+	case !s.job.State.MaySpawn(r.rank):
+		return launch.ErrJobEnding
+	case s.job.Request.SpawnHosts.None:
+		return &info.ForbiddenError{Text: fmt.Sprintf("wants to spawn; not done (%s)", s.job.Request.SpawnHosts.Option)}
+	case len(r.parent.Nodes) > 1 && !r.parent.FirstFenceDone: // one node alone cannot start more ranks for all of them
+		return &info.ForbiddenError{Text: "wants to spawn before the group's first barrier; not done"}
+	case r.message.Fault != "":
+		return errors.New(r.message.Fault)
+	case len(s.waiting) >= maxWaitingSpawns:
+		return errors.New("too many spawns at once")
+	}
+	return nil
+}
+
+// startNext starts the next request, if no search is in progress.
+func (s *spawner) startNext() {
+	for !s.job.Searching() && !s.job.StartsBarred() && len(s.waiting) > 0 {
+		r := s.waiting[0]
+		s.waiting = s.waiting[1:]
+		if !s.job.State.MaySpawn(r.rank) {
+			s.refuse(r, launch.ErrJobEnding)
+			continue
+		}
+		s.start(r)
+	}
+}
+
+// start starts the search for a spawn's place.
+func (s *spawner) start(r *request) {
+	j := s.job
+	s.begun++
+	r.name = j.Request.Job.GroupName(s.begun)
+	_, _, app := j.RankPlan(r.rank)
+	wanted := reserve.SpawnRequest{Request: r.message.Request, ParentApp: app, FromNode: r.fromNode.Node.Node, Group: r.name, Number: s.begun, FirstRank: j.Size, Baseline: j.Baseline, OwnNodes: j.OwnNodes()}
+	req, group, began := j.RequestWithoutStandby(), len(j.GroupFirsts), j.State.Began()
+	j.StartSearch(r.name, launch.GroupRow(group), func(ctx context.Context, env reserve.Env) launch.Found {
+		var p place
+		var err error
+		if p.Reservation, err = reserve.ReserveSpawn(ctx, req, env, wanted); err == nil {
+			p.output, err = j.Streams.PrepareGroup(p.Request.Streams, stdio.RanksOfPlan(p.Plan, j.Request.Attempt, group, wanted.FirstRank, began))
+			if err != nil {
+				p.Abandon()
+			}
+		}
+		return launch.Found{Use: func(lost map[*node.Node]bool) []supervise.Event { return s.use(r, p, err, lost) }, Abandon: p.abandon}
+	})
+}
+
+// abandon releases what was found.
+func (p place) abandon() {
+	p.Abandon()
+	if p.output != nil {
+		p.output.Close()
+	}
+}
+
+// use adds the group of a spawn whose place was found, and starts its ranks. err says why none was found; gone are lost
+// nodes that are not part of the job.
+func (s *spawner) use(r *request, p place, err error, gone map[*node.Node]bool) []supervise.Event {
+	j := s.job
+	j.AddConnections(p.Connections)
+	if err == nil {
+		switch lost := j.LostSinceReserved(p.Reservation, gone); {
+		case !j.State.MaySpawn(r.rank):
+			err = launch.ErrJobEnding
+		case lost != "":
+			err = fmt.Errorf("%s: lost contact before the start", lost)
+		}
+		if err != nil {
+			p.abandon()
+		}
+	}
+	if err != nil {
+		s.refuse(r, err)
+		return nil
+	}
+	j.Streams.AddGroup(p.output)
+	grown := supervise.GroupSpawned{Nodes: make([]int, p.Plan.Size)}
+	nodes := s.addNodes(r, p, &grown)
+	for i, n := range nodes {
+		np := p.Plan.Nodes[i]
+		for _, rank := range np.Ranks {
+			grown.Nodes[rank.Rank] = n.Key
+		}
+		j.Env.Log.Info().Str("node", n.Name()).Str("group", r.name).Msg("spawned " + reserve.FormatRanksOf(np))
+	}
+	s.reportSharing(r, p)
+	g := j.AddGroup(r.name, p.Plan, p.Request.Apps, nodes)
+	s.starting[g] = r
+	j.ReleaseGroup(g, p.Rendezvous)
+	return []supervise.Event{grown}
+}
+
+// addNodes returns the nodes of a spawn. It adds those that are new to the job, and lists them in grown.
+func (s *spawner) addNodes(r *request, p place, grown *supervise.GroupSpawned) (nodes []*launch.Node) {
+	for _, n := range p.Nodes {
+		m := s.job.FindNode(n.Node)
+		if m == nil {
+			m = s.job.AddNode(n)
+			grown.NewNodes = append(grown.NewNodes, n.Name())
+			s.addHost(r, *n.Def)
+		}
+		nodes = append(nodes, m)
+	}
+	return nodes
+}
+
+// addHost adds a host to the job's candidates if it is new, and tells the user.
+func (s *spawner) addHost(r *request, def job.NodeDef) {
+	j := s.job
+	if slices.ContainsFunc(j.Request.Nodes, def.IsSameNode) {
+		return
+	}
+	j.Request.AddNode(def)
+	j.Env.Report(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, j.State.RankOnNode(r.rank), j.Request.SpawnHosts.Option))
+}
+
+// reportSharing tells the user, once, that spawned ranks share CPUs: with other ranks of the job or, if the job runs on
+// this machine alone without a slot count, with everything on it.
+func (s *spawner) reportSharing(r *request, p place) {
+	shared := "the job"
+	switch {
+	case s.sharingReported:
+		return
+	case p.Request.LocalOnly && p.Plan.Overbooked:
+		shared = "this machine"
+	case !p.Request.ShareOwnCPUs:
+		return
+	}
+	s.sharingReported = true
+	s.job.Env.Report(s.job.State.RankOnNode(r.rank) + " spawns ranks that find no free CPU; they share those of " + shared + " (--nooversubscribe refuses that)")
+}
+
+// reply tells the rank that requested a group that all its ranks run.
+func (s *spawner) reply(g *launch.Group) {
+	r := s.starting[g]
+	if r == nil {
+		return // the group of the command line
+	}
+	delete(s.starting, g)
+	s.addLine(&r.message.Request, "< STARTED")
+	r.fromNode.Send(&wire.Spawned{ID: r.message.ID, Group: g.Name, Codes: spawnCodes(r.message.Request, g.Apps)})
+}
+
+// refuse tells the rank why nothing was started. It also tells the user, since MPI passes no reasons on.
+func (s *spawner) refuse(r *request, err error) {
+	if err != launch.ErrJobEnding {
+		s.report(r, err)
+	}
+	s.addLine(&r.message.Request, "< FAILED "+usererr.Reason(err))
+	r.fromNode.Send(&wire.Spawned{ID: r.message.ID, Err: usererr.Reason(err), Full: reserve.LacksCapacity(err)})
+}
+
+// report tells the user, even with --quiet, that a spawn was refused. It limits the number of reports, because a node may
+// send any number of requests.
+func (s *spawner) report(r *request, err error) {
+	on := s.job.State.RankOnNode(r.rank)
+	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", on, r.message.Request, err)}, hintLines(err)...)
+	var forbidden *info.ForbiddenError
+	if errors.As(err, &forbidden) {
+		lines = []string{on + " " + forbidden.Text}
+	}
+	switch s.refusedReported++; {
+	case s.refusedReported > maxReportedRefusals:
+		return
+	case s.refusedReported == maxReportedRefusals:
+		lines = []string{"further refused spawns are not reported"}
+	}
+	for i, line := range lines {
+		lines[i] = format.EscapeSentence(line)
+	}
+	s.job.Env.PrintFailure(lines...)
+}
+
+// hintLines returns the lines below an error: why nodes could not be used, or else the hint.
+func hintLines(err error) (lines []string) {
+	for _, reason := range usererr.Reasons(err) {
+		lines = append(lines, "  "+reason)
+	}
+	if hint := usererr.Hint(err); hint != "" && lines == nil {
+		lines = append(lines, "  hint: "+hint)
+	}
+	return lines
+}
+
+// spawnCodes returns the error codes of a spawn: 0 for each process that runs, 1 for each that was
+// left out. It returns nil if all run.
+func spawnCodes(r spawn.Request, apps []job.App) (list []int) {
+	missing := false
+	for i, c := range r.Commands {
+		for n := range c.Count {
+			code := 0
+			if n >= apps[i].N {
+				code, missing = 1, true
+			}
+			list = append(list, code)
+		}
+	}
+	if !missing {
+		return nil
+	}
+	return list
+}
