@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -129,7 +130,7 @@ func TestImports(t *testing.T) {
 			case path == "sort":
 				t.Errorf("%s imports the standard sort; here sort means ours, use slices", file)
 			case strings.HasSuffix(file, "_test.go"):
-			case inside && ranked && isTestOnly(own):
+			case inside && isTestOnly(own) && !isTestOnly(pkg):
 				t.Errorf("%s: nothing of the product imports %s", file, own)
 			case inside && ranked && !slices.Contains(allowed, own) && !(pkg == "feature" && isFeature(own)):
 				t.Errorf("%s: package %s may not import %s", file, pkg, own)
@@ -179,9 +180,10 @@ func TestFeaturesStandAlone(t *testing.T) {
 	}
 }
 
-// isTestOnly reports whether a package is not part of the product: tools, and packages for tests.
+// isTestOnly reports whether a package is not part of the product: tools, and packages for tests, such as
+// launch/launchtest.
 func isTestOnly(pkg string) bool {
-	return strings.HasPrefix(pkg, "tools/") || strings.HasPrefix(pkg, "test/")
+	return strings.HasPrefix(pkg, "tools/") || strings.HasPrefix(pkg, "test/") || path.Base(pkg) == path.Base(path.Dir(pkg))+"test"
 }
 
 // sourceFiles returns the Go files below a directory, except for tests and what is built.

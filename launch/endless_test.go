@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+
+	"remshell/launch/launchtest"
 )
 
 // A weigher reads our stdout, and measures the heap after each step bytes.
@@ -31,9 +33,9 @@ func TestOutputWithoutEnd(t *testing.T) {
 	const most = 4 << 20                  // bytes by which the heap may grow: more than a window, less than a sixth
 	for _, label := range []string{"", "[%r] "} {
 		out := &weigher{step: step}
-		r := newRun(1, fmt.Sprintf("yes 0123456789012345678901234567890123456789012345678901234567890 | head -c %d", total), "a")
-		r.stuck, r.req.Streams.Out.Label = out, label
-		result, err := r.do(t)
+		r := launchtest.NewRun(1, fmt.Sprintf("yes 0123456789012345678901234567890123456789012345678901234567890 | head -c %d", total), "a")
+		r.Stdout, r.Req.Streams.Out.Label = out, label
+		result, err := r.Do(t)
 		if err != nil || result.Code != 0 || out.taken < total {
 			t.Fatalf("label %q: code %d, %v, %d bytes", label, result.Code, err, out.taken)
 		}

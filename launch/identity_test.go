@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"remshell/launch/launchtest"
 	"remshell/usererr"
 	"remshell/wire"
 )
@@ -17,9 +18,9 @@ import (
 // removed.
 func TestTwoNamesOfOneMachine(t *testing.T) {
 	before, _ := filepath.Glob("/dev/shm/remshell-*")
-	r := newRun(2, `echo $MPIEXEC_HOST`, "a~1", "a~2")
-	if result, err := r.do(t); err != nil || result.Code != 0 || r.out.String() != "a~1\na~1\n" {
-		t.Errorf("code %d, %v, %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+	r := launchtest.NewRun(2, `echo $MPIEXEC_HOST`, "a~1", "a~2")
+	if result, err := r.Do(t); err != nil || result.Code != 0 || r.Out.String() != "a~1\na~1\n" {
+		t.Errorf("code %d, %v, %q, stderr %q", result.Code, err, r.Out.String(), r.Err.String())
 	}
 	if after, _ := filepath.Glob("/dev/shm/remshell-*"); len(after) > len(before) {
 		t.Errorf("left behind: %q", after)
@@ -41,7 +42,7 @@ func TestMachinesThatAreNot(t *testing.T) {
 		var mu sync.Mutex // guards marks
 		marks := make(map[string]string)
 		twin := func(name string) func(*wire.Conn) {
-			return fake("same", func(c *wire.Conn, m wire.Message) bool {
+			return launchtest.FakeHelper("same", func(c *wire.Conn, m wire.Message) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				switch m := m.(type) {
@@ -56,19 +57,19 @@ func TestMachinesThatAreNot(t *testing.T) {
 				return true
 			})
 		}
-		r := newRun(2, `echo started`, "x", "z")
-		r.dialer.fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
-		_, err := r.do(t)
+		r := launchtest.NewRun(2, `echo started`, "x", "z")
+		r.Helpers.Fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
+		_, err := r.Do(t)
 		var failed *usererr.Error
 		if want := "x and z both say that they are machine same, and are not; " + test.want; !errors.As(err, &failed) || failed.Text != want || failed.Code != 125 {
 			t.Errorf("%s: %v, want %q", test.name, err, want)
 		}
-		r = newRun(1, `echo $MPIEXEC_HOST`, "x", "z", "a")
-		r.req.SkipUnreachable, r.req.Nodes[2].Slots = true, 2
-		r.req.Apps[0].Hosts = []string{"a"}
-		r.dialer.fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
-		if result, err := r.do(t); err != nil || result.Code != 0 || r.out.String() != "a\n" || !strings.Contains(r.err.String(), test.want+"\n") {
-			t.Errorf("%s, where they may be left out: code %d, %v, %q, stderr %q", test.name, result.Code, err, r.out.String(), r.err.String())
+		r = launchtest.NewRun(1, `echo $MPIEXEC_HOST`, "x", "z", "a")
+		r.Req.SkipUnreachable, r.Req.Nodes[2].Slots = true, 2
+		r.Req.Apps[0].Hosts = []string{"a"}
+		r.Helpers.Fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
+		if result, err := r.Do(t); err != nil || result.Code != 0 || r.Out.String() != "a\n" || !strings.Contains(r.Err.String(), test.want+"\n") {
+			t.Errorf("%s, where they may be left out: code %d, %v, %q, stderr %q", test.name, result.Code, err, r.Out.String(), r.Err.String())
 		}
 	}
 }

@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/launchtest"
 	"remshell/transport"
 )
 
 // A stopping dialer stops mpiexec as by ^Z at one moment of a start, for longer than any deadline.
 // Meanwhile nothing here goes on, as in a process that the kernel has stopped.
 type stopping struct {
-	local
-	r     *run
+	launchtest.Dialer
+	r     *launchtest.Run
 	stage string
 	stops atomic.Int32
 }
@@ -34,10 +35,10 @@ func (s *stopping) at(stage string) bool {
 	if stage != s.stage || s.stops.Add(1) > 1 {
 		return false
 	}
-	s.r.signals <- syscall.SIGTSTP
-	<-s.r.suspended
+	s.r.Signals <- syscall.SIGTSTP
+	<-s.r.Suspended
 	<-time.After(stopFor)
-	s.r.suspended <- struct{}{}
+	s.r.Suspended <- struct{}{}
 	return true
 }
 
@@ -49,7 +50,7 @@ func (s *stopping) dial(ctx context.Context, host transport.Host) (io.ReadWriteC
 	if s.at("dial") {
 		return nil, errors.New("the connection was given up meanwhile")
 	}
-	rw, err := s.local.dial(ctx, host)
+	rw, err := s.Dialer.DialHost(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -78,14 +79,14 @@ func TestStoppedAtEachStageOfAStart(t *testing.T) {
 	for _, stage := range []string{"dial", "greeting", "planned", "write 1", "write 2", "write 3", "write 4"} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(2, `echo hello`, "a", "b")
+			r := launchtest.NewRun(2, `echo hello`, "a", "b")
 			s := &stopping{r: r, stage: stage}
-			r.over, r.planned = s, func() { s.at("planned") }
-			r.limit = 12 * time.Second
-			r.req.TimeLimits.Start = 12 * time.Second
-			result, err := r.do(t)
-			if err != nil || result.Code != 0 || r.out.String() != "hello\nhello\n" {
-				t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+			r.Dialer, r.OnPlan = s, func() { s.at("planned") }
+			r.ReplyLimit = 12 * time.Second
+			r.Req.TimeLimits.Start = 12 * time.Second
+			result, err := r.Do(t)
+			if err != nil || result.Code != 0 || r.Out.String() != "hello\nhello\n" {
+				t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.Out.String(), r.Err.String())
 			}
 			if s.stops.Load() == 0 {
 				t.Error("the job was never stopped")
@@ -100,25 +101,25 @@ func TestTheTimeLimitStandsStillInEachAttempt(t *testing.T) {
 	for _, moment := range []string{"in the first attempt", "between the attempts"} {
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(1, `[ $MPIEXEC_ATTEMPT = 1 ] || { echo first; trap 'exit 3' USR1; while :; do :; done; }`, "a")
+			r := launchtest.NewRun(1, `[ $MPIEXEC_ATTEMPT = 1 ] || { echo first; trap 'exit 3' USR1; while :; do :; done; }`, "a")
 			s := &stopping{r: r, stage: "planned"}
-			attempts, ready := 0, r.out.shows("first\n")
-			r.planned = func() {
+			attempts, ready := 0, r.Out.Shows("first\n")
+			r.OnPlan = func() {
 				if attempts++; attempts == 2 && moment == "between the attempts" {
 					s.at("planned")
 				}
 			}
-			r.req.TimeLimits.Run = stopFor
-			r.req.Restart = job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}, Delay: time.Millisecond}
+			r.Req.TimeLimits.Run = stopFor
+			r.Req.Restart = job.RestartPolicy{MaxRestarts: 1, On: []job.EndKind{job.EndByExitCode}, Delay: time.Millisecond}
 			go func() {
 				<-ready
 				if moment == "in the first attempt" {
 					s.at("planned")
 				}
-				r.signals <- syscall.SIGUSR1
+				r.Signals <- syscall.SIGUSR1
 			}()
-			if result, err := r.do(t); err != nil || result.Code != 0 || s.stops.Load() != 1 {
-				t.Errorf("code %d, %v, stopped %d times, stderr %q", result.Code, err, s.stops.Load(), r.err.String())
+			if result, err := r.Do(t); err != nil || result.Code != 0 || s.stops.Load() != 1 {
+				t.Errorf("code %d, %v, stopped %d times, stderr %q", result.Code, err, s.stops.Load(), r.Err.String())
 			}
 		})
 	}
@@ -126,10 +127,10 @@ func TestTheTimeLimitStandsStillInEachAttempt(t *testing.T) {
 
 // A start that was not stopped reaches its deadline.
 func TestALateStart(t *testing.T) {
-	r := newRun(1, `true`, "a")
-	r.over = silent{}
-	r.limit = 100 * time.Millisecond
-	if _, err := r.do(t); err == nil {
+	r := launchtest.NewRun(1, `true`, "a")
+	r.Dialer = silent{}
+	r.ReplyLimit = 100 * time.Millisecond
+	if _, err := r.Do(t); err == nil {
 		t.Error("a host that says nothing was waited for")
 	}
 }

@@ -7,43 +7,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"remshell/job"
+	"remshell/launch/launchtest"
 	"remshell/pmiserver/transcript"
 )
 
-// newTalk returns a job of n ranks that run a script (pmitest.RunScript) with their PMI server.
-// scripts has the scripts of spawned ranks by name.
-func newTalk(n int, script string, scripts map[string]string, nodes ...string) *run {
-	r := newRun(n, "", nodes...)
-	r.req.Apps[0].Argv = []string{"/proc/self/exe", script}
-	r.req.BaseEnv.Set = []string{rankMark + "=1", "TALK=/proc/self/exe"}
-	for name, script := range scripts {
-		r.req.BaseEnv.Set = append(r.req.BaseEnv.Set, "TALK_"+name+"="+script)
-	}
-	return r
-}
-
-// says runs a job, which must end well, and compares the lines of its ranks, in any order, with
-// want.
-func (r *run) says(t *testing.T, want ...string) {
-	t.Helper()
-	result, err := r.do(t)
-	got := strings.Split(strings.TrimSuffix(r.out.String(), "\n"), "\n")
-	slices.Sort(got)
-	slices.Sort(want)
-	if err != nil || result.Code != 0 || r.err.String() != "" || !slices.Equal(got, want) {
-		t.Errorf("code %d, %v, stderr %q\n got %q\nwant %q", result.Code, err, r.err.String(), got, want)
-	}
-}
-
 // Names are published for the whole job, and found on all nodes.
 func TestNames(t *testing.T) {
-	newTalk(2, "0: lookup svc; 0: publish svc tag#0$port#4 =; barrier; 1: lookup svc; 1: publish svc q; barrier; "+
-		"1: unpublish svc; barrier; 0: lookup svc; 0: unpublish svc", nil, "a", "b").says(t,
+	launchtest.NewPMIRun(2, "0: lookup svc; 0: publish svc tag#0$port#4 =; barrier; 1: lookup svc; 1: publish svc q; barrier; "+
+		"1: unpublish svc; barrier; 0: lookup svc; 0: unpublish svc", nil, "a", "b").ExpectLines(t,
 		"lookup svc failed: service_not_found",
 		"publish svc",
 		"lookup svc: tag#0$port#4 =",
@@ -64,15 +38,7 @@ func TestALargeFenceOfManyNodes(t *testing.T) {
 		fmt.Fprintf(&script, "%d: put k%d %s; ", rank, rank, value(rank))
 	}
 	script.WriteString("barrier; 0: get k15; 15: get k0")
-	newTalk(many, script.String(), nil, nodes...).says(t, "get k15: "+value(15), "get k0: "+value(0))
-}
-
-// find returns the hosts of a list with commas.
-func (r *run) find(list string) (defs []job.NodeDef, err error) {
-	for name := range strings.SplitSeq(list, ",") {
-		defs = append(defs, job.NodeDef{Name: name, Host: name, Slots: 2, Local: name == "here"})
-	}
-	return defs, nil
+	launchtest.NewPMIRun(many, script.String(), nil, nodes...).ExpectLines(t, "get k15: "+value(15), "get k0: "+value(0))
 }
 
 // Ranks spawn ranks on two nodes; each line is a sentence of the manual.
@@ -113,7 +79,9 @@ func TestSpawn(t *testing.T) {
 		"places":         {"spawn 1 size", []string{"a:2"}, []string{"spawn", "env MPIEXEC_SIZE: 1", "env MPIEXEC_RANK: 0"}},
 		"soft":           {"spawn 9 leaf soft=1:9:2", []string{"a:5"}, []string{"spawn", "leaf", "leaf", "leaf"}},
 	} {
-		t.Run(name, func(t *testing.T) { newTalk(1, test.script, scripts, test.nodes...).says(t, test.want...) })
+		t.Run(name, func(t *testing.T) {
+			launchtest.NewPMIRun(1, test.script, scripts, test.nodes...).ExpectLines(t, test.want...)
+		})
 	}
 }
 
@@ -134,11 +102,11 @@ func TestSpawnRefused(t *testing.T) {
 		"1 leaf file=/no/where":             "info key file: /no/where: no such file",
 		"1 leaf + 2 leaf program=" + script: "its interpreter or loader is missing",
 	} {
-		r := newTalk(1, "spawn "+what+"; say on; spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:4", "b:4")
-		result, err := r.do(t)
-		if err != nil || result.Code != 0 || !strings.Contains(r.err.String(), "mpiexec: rank 0 on a") ||
-			!strings.Contains(r.err.String(), reason) || !strings.Contains(r.out.String(), "\non\n") || !strings.HasSuffix(r.out.String(), "leaf\n") && !strings.HasSuffix(r.out.String(), "spawn\n") {
-			t.Errorf("spawn %s: code %d, %v, stdout %q, stderr %q; want %q", what, result.Code, err, r.out.String(), r.err.String(), reason)
+		r := launchtest.NewPMIRun(1, "spawn "+what+"; say on; spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:4", "b:4")
+		result, err := r.Do(t)
+		if err != nil || result.Code != 0 || !strings.Contains(r.Err.String(), "mpiexec: rank 0 on a") ||
+			!strings.Contains(r.Err.String(), reason) || !strings.Contains(r.Out.String(), "\non\n") || !strings.HasSuffix(r.Out.String(), "leaf\n") && !strings.HasSuffix(r.Out.String(), "spawn\n") {
+			t.Errorf("spawn %s: code %d, %v, stdout %q, stderr %q; want %q", what, result.Code, err, r.Out.String(), r.Err.String(), reason)
 		}
 	}
 }
@@ -155,20 +123,20 @@ func TestSpawnInfoFile(t *testing.T) {
 	}
 	info := write("info", "# where to go\nhost = b\n wdir=/tmp\n")
 	hosts := write("hosts", "c\n")
-	newTalk(1, "spawn 1 x file="+info+"; spawn 1 x wdir=/ hostfile="+hosts, map[string]string{"x": "env MPIEXEC_HOST; env PWD"},
-		"a:2", "b:2", "c:2").says(t, "spawn", "env MPIEXEC_HOST: b", "env PWD: /tmp", "spawn", "env MPIEXEC_HOST: c", "env PWD: /")
+	launchtest.NewPMIRun(1, "spawn 1 x file="+info+"; spawn 1 x wdir=/ hostfile="+hosts, map[string]string{"x": "env MPIEXEC_HOST; env PWD"},
+		"a:2", "b:2", "c:2").ExpectLines(t, "spawn", "env MPIEXEC_HOST: b", "env PWD: /tmp", "spawn", "env MPIEXEC_HOST: c", "env PWD: /")
 }
 
 // Many ranks spawn at the same time, and again; ranks that have ended free their slots.
 func TestSpawnsAtTheSameTime(t *testing.T) {
 	const each = 5
 	script := "spawn 2 x; await done; " + strings.Repeat("spawn 1 y; ", each)
-	r := newTalk(4, script, map[string]string{"x": "0: publish done p; 1: await done", "y": "say y"}, "a:20", "b:20")
-	result, err := r.do(t)
-	if spawned := strings.Count(r.out.String(), "spawn\n"); err != nil || result.Code != 0 || spawned != 4*(1+each) {
-		t.Errorf("code %d, %v, %d spawns: %s%s", result.Code, err, spawned, r.out.String(), r.err.String())
+	r := launchtest.NewPMIRun(4, script, map[string]string{"x": "0: publish done p; 1: await done", "y": "say y"}, "a:20", "b:20")
+	result, err := r.Do(t)
+	if spawned := strings.Count(r.Out.String(), "spawn\n"); err != nil || result.Code != 0 || spawned != 4*(1+each) {
+		t.Errorf("code %d, %v, %d spawns: %s%s", result.Code, err, spawned, r.Out.String(), r.Err.String())
 	}
-	if said := strings.Count(r.out.String(), "y\n"); said != 4*each {
+	if said := strings.Count(r.Out.String(), "y\n"); said != 4*each {
 		t.Errorf("%d of %d have spoken", said, 4*each)
 	}
 }
@@ -180,59 +148,59 @@ func TestSpawnedFail(t *testing.T) {
 		"1: abort 7 enough; hang":   "rank 1:1 on b called MPI_Abort with code 7: enough\n  program   /proc/self/exe @child ",
 		"finalize; 1: exit 9; hang": "rank 1:1 on b exited with code 9",
 	} {
-		r := newTalk(2, "barrier; 0: spawn 2 child; hang", map[string]string{"child": script}, "a:2", "b:2")
-		r.req.Apps[0].PerNode = 1
-		result, err := r.do(t)
-		if err != nil || !strings.HasPrefix(r.report(), want) || result.Code == 0 {
-			t.Errorf("%s: code %d, %v: %s", script, result.Code, err, r.err.String())
+		r := launchtest.NewPMIRun(2, "barrier; 0: spawn 2 child; hang", map[string]string{"child": script}, "a:2", "b:2")
+		r.Req.Apps[0].PerNode = 1
+		result, err := r.Do(t)
+		if err != nil || !strings.HasPrefix(r.Report(), want) || result.Code == 0 {
+			t.Errorf("%s: code %d, %v: %s", script, result.Code, err, r.Err.String())
 		}
 	}
 }
 
 // Labels show the group of a spawned rank.
 func TestSpawnedLabels(t *testing.T) {
-	r := newTalk(1, "say parent; spawn 2 x", map[string]string{"x": "say child"}, "a:3")
-	r.req.Streams.Out.Label = "[%r] "
-	r.says(t, "[0] parent", "[0] spawn", "[1:0] child", "[1:1] child")
+	r := launchtest.NewPMIRun(1, "say parent; spawn 2 x", map[string]string{"x": "say child"}, "a:3")
+	r.Req.Streams.Out.Label = "[%r] "
+	r.ExpectLines(t, "[0] parent", "[0] spawn", "[1:0] child", "[1:1] child")
 }
 
 // A job that ends while a spawn searches its place leaves nothing behind.
 func TestSpawnAtTheEnd(t *testing.T) {
-	r := newTalk(2, "0: spawn 1 x host=slow; 1: abort 3 now; hang", map[string]string{"x": "hang"}, "a:2", "b:1")
-	result, err := r.do(t)
+	r := launchtest.NewPMIRun(2, "0: spawn 1 x host=slow; 1: abort 3 now; hang", map[string]string{"x": "hang"}, "a:2", "b:1")
+	result, err := r.Do(t)
 	if err != nil || result.Code != 3 {
-		t.Errorf("code %d, %v: %s", result.Code, err, r.err.String())
+		t.Errorf("code %d, %v: %s", result.Code, err, r.Err.String())
 	}
 }
 
 // Ranks of all groups may connect to their server by a port (-pmi-port), and send everything,
 // including their last messages.
 func TestPort(t *testing.T) {
-	r := newTalk(2, "0: put k v; barrier; 1: get k; 0: spawn 2 child", map[string]string{"child": "get parent; env PMI_FD; barrier"}, "a:2", "b:2")
-	r.req.Apps[0].PerNode = 1
-	r.req.PMIPort = true
-	r.says(t, "get k: v", "spawn", "get parent: test", "get parent: test", "env PMI_FD: unset", "env PMI_FD: unset")
+	r := launchtest.NewPMIRun(2, "0: put k v; barrier; 1: get k; 0: spawn 2 child", map[string]string{"child": "get parent; env PMI_FD; barrier"}, "a:2", "b:2")
+	r.Req.Apps[0].PerNode = 1
+	r.Req.PMIPort = true
+	r.ExpectLines(t, "get k: v", "spawn", "get parent: test", "get parent: test", "env PMI_FD: unset", "env PMI_FD: unset")
 
-	r = newTalk(2, "1: abort 7 enough; hang", nil, "a", "b")
-	r.req.PMIPort = true
-	if result, err := r.do(t); err != nil || result.Code != 7 || !strings.Contains(r.err.String(), "code 7: enough") {
-		t.Errorf("abort: code %d, %v: %s", result.Code, err, r.err.String())
+	r = launchtest.NewPMIRun(2, "1: abort 7 enough; hang", nil, "a", "b")
+	r.Req.PMIPort = true
+	if result, err := r.Do(t); err != nil || result.Code != 7 || !strings.Contains(r.Err.String(), "code 7: enough") {
+		t.Errorf("abort: code %d, %v: %s", result.Code, err, r.Err.String())
 	}
-	r = newTalk(2, "1: exit 3; hang", nil, "a", "b")
-	r.req.PMIPort = true
-	if result, err := r.do(t); err != nil || result.Code != 3 {
-		t.Errorf("exit: code %d, %v: %s", result.Code, err, r.err.String())
+	r = launchtest.NewPMIRun(2, "1: exit 3; hang", nil, "a", "b")
+	r.Req.PMIPort = true
+	if result, err := r.Do(t); err != nil || result.Code != 3 {
+		t.Errorf("exit: code %d, %v: %s", result.Code, err, r.Err.String())
 	}
 }
 
 // A transcript is a case that tests can read (--pmi-trace).
 func TestTrace(t *testing.T) {
-	r := newTalk(2, "0: put k v; barrier; 1: get k; 0: spawn 1 child; 1: spawn 1 x program=/no", map[string]string{"child": "get parent"}, "a:2", "b:2")
-	r.req.Apps[0].PerNode = 1
+	r := launchtest.NewPMIRun(2, "0: put k v; barrier; 1: get k; 0: spawn 1 child; 1: spawn 1 x program=/no", map[string]string{"child": "get parent"}, "a:2", "b:2")
+	r.Req.Apps[0].PerNode = 1
 	var text bytes.Buffer
-	r.trace = &text
-	if result, err := r.do(t); err != nil || result.Code != 0 {
-		t.Fatalf("code %d, %v: %s", result.Code, err, r.err.String())
+	r.Transcript = &text
+	if result, err := r.Do(t); err != nil || result.Code != 0 {
+		t.Fatalf("code %d, %v: %s", result.Code, err, r.Err.String())
 	}
 	cases, err := transcript.ReadCases("trace", bytes.NewReader(text.Bytes()))
 	if err != nil || len(cases) != 1 || len(cases[0].Steps) < 40 {
@@ -248,9 +216,9 @@ func TestTrace(t *testing.T) {
 
 // Old clients ask which ranks are on which node (pmi-wire.md 2.9), in any group.
 func TestRanksToHosts(t *testing.T) {
-	r := newTalk(4, "hosts; barrier; 0: spawn 2 where host=b,a", map[string]string{"where": "0: hosts; barrier"}, "a:3", "b:3")
-	r.req.Apps[0].PerNode = 3
+	r := launchtest.NewPMIRun(4, "hosts; barrier; 0: spawn 2 where host=b,a", map[string]string{"where": "0: hosts; barrier"}, "a:3", "b:3")
+	r.Req.Apps[0].PerNode = 3
 	const all = "hosts: put_ranks2hosts 20 2 | 1 a 0,1,2, 1 b 3, "
-	r.says(t, all, all, all, all, "spawn", "hosts: put_ranks2hosts 11 1 | 1 b 0,1, ")
-	newTalk(2, "1: hosts", nil, "a:2").says(t, "hosts: put_ranks2hosts 11 1 | 1 a 0,1, ")
+	r.ExpectLines(t, all, all, all, all, "spawn", "hosts: put_ranks2hosts 11 1 | 1 b 0,1, ")
+	launchtest.NewPMIRun(2, "1: hosts", nil, "a:2").ExpectLines(t, "hosts: put_ranks2hosts 11 1 | 1 a 0,1, ")
 }

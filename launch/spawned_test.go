@@ -13,67 +13,27 @@ import (
 	"testing"
 
 	"remshell/job"
-	"remshell/pin"
+	"remshell/launch/launchtest"
 	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
-// fake returns the helper of a node of two CPUs. It acts like any other, unless play handles a
-// message and returns true.
-func fake(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*wire.Conn) {
-	return func(c *wire.Conn) {
-		c.SendHello(&wire.Hello{Version: wire.Version})
-		cores := []pin.Core{{CPUs: []int{0}}, {CPUs: []int{1}}}
-		c.Send(&wire.NodeInfo{Probe: job.Probe{Identity: identity, Hostname: identity, Topology: pin.Topology{Cores: cores}}})
-		var prepared []*wire.Prepare
-		for {
-			m, err := c.Recv()
-			if err != nil {
-				return
-			}
-			if play(c, m) {
-				continue
-			}
-			switch m := m.(type) {
-			case *wire.LockDecision:
-				c.Send(&wire.DecisionLocked{})
-			case *wire.Survey:
-				c.Send(&wire.Surveyed{})
-			case *wire.Prepare:
-				prepared = append(prepared, m)
-				c.Send(&wire.Prepared{Group: m.Group.Name})
-			case *wire.Start:
-				for _, p := range prepared {
-					for _, r := range p.Ranks {
-						c.Send(&wire.Started{Rank: p.Group.First + r.Rank, PID: 1})
-					}
-				}
-				prepared = nil
-			case *wire.EndJob:
-				c.Send(&wire.Drained{})
-			case *wire.Bye:
-				return
-			}
-		}
-	}
-}
-
 // allowAnyHost lets the job spawn on any other host.
-func (r *run) allowAnyHost() *run {
-	r.req.SpawnHosts = job.SpawnHosts{Any: true, Option: "--spawn-hosts any"}
+func allowAnyHost(r *launchtest.Run) *launchtest.Run {
+	r.Req.SpawnHosts = job.SpawnHosts{Any: true, Option: "--spawn-hosts any"}
 	return r
 }
 
 // goesOn runs a job whose rank 0 tries a spawn that fails, writes "on", and spawns on its own node.
-func (r *run) goesOn(t *testing.T, reasons ...string) {
+func goesOn(t *testing.T, r *launchtest.Run, reasons ...string) {
 	t.Helper()
-	result, err := r.do(t)
-	if err != nil || result.Code != 0 || !strings.Contains(r.out.String(), "\non\n") || !strings.Contains(r.out.String(), "leaf\n") {
-		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+	result, err := r.Do(t)
+	if err != nil || result.Code != 0 || !strings.Contains(r.Out.String(), "\non\n") || !strings.Contains(r.Out.String(), "leaf\n") {
+		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.Out.String(), r.Err.String())
 	}
 	for _, reason := range reasons {
-		if !strings.Contains(r.err.String(), reason) {
-			t.Errorf("stderr %q, want %q", r.err.String(), reason)
+		if !strings.Contains(r.Err.String(), reason) {
+			t.Errorf("stderr %q, want %q", r.Err.String(), reason)
 		}
 	}
 }
@@ -81,21 +41,21 @@ func (r *run) goesOn(t *testing.T, reasons ...string) {
 // If a new node refuses a spawn or is lost meanwhile, only the spawn fails: no node of the job is
 // at fault.
 func TestANewNodeFailsItsSpawn(t *testing.T) {
-	refuses := fake("z", func(c *wire.Conn, m wire.Message) bool {
+	refuses := launchtest.FakeHelper("z", func(c *wire.Conn, m wire.Message) bool {
 		p, is := m.(*wire.Prepare)
 		if is {
 			c.Send(&wire.Refused{Group: p.Group.Name, Code: 127, Reason: "no such program"})
 		}
 		return is
 	})
-	dies := fake("z", func(c *wire.Conn, m wire.Message) bool {
+	dies := launchtest.FakeHelper("z", func(c *wire.Conn, m wire.Message) bool {
 		_, is := m.(*wire.Prepare)
 		if is {
 			c.Abandon()
 		}
 		return is
 	})
-	fine := fake("y", func(*wire.Conn, wire.Message) bool { return false })
+	fine := launchtest.FakeHelper("y", func(*wire.Conn, wire.Message) bool { return false })
 	for name, test := range map[string]struct {
 		z      func(*wire.Conn)
 		reason string
@@ -104,31 +64,31 @@ func TestANewNodeFailsItsSpawn(t *testing.T) {
 		"dies":    {dies, "z: lost contact before the start"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newTalk(1, "spawn 3 leaf host=y,z; say on; spawn 1 leaf host=a", map[string]string{"leaf": "say leaf"}, "a:2").allowAnyHost()
-			r.dialer.fakes = map[string]func(*wire.Conn){"y": fine, "z": test.z}
-			r.goesOn(t, test.reason)
+			r := allowAnyHost(launchtest.NewPMIRun(1, "spawn 3 leaf host=y,z; say on; spawn 1 leaf host=a", map[string]string{"leaf": "say leaf"}, "a:2"))
+			r.Helpers.Fakes = map[string]func(*wire.Conn){"y": fine, "z": test.z}
+			goesOn(t, r, test.reason)
 		})
 	}
 }
 
 // A host that is a node of the job under another name is recognized by the mark that both can see.
 func TestSpawnOntoAnotherNameOfANode(t *testing.T) {
-	r := newTalk(1, "spawn 2 leaf host=c~2; say on; spawn 1 leaf host=c~1", map[string]string{"leaf": "say leaf"}, "c~1:4").allowAnyHost()
-	r.goesOn(t)
-	if strings.Contains(r.err.String(), "silent") || strings.Count(r.out.String(), "leaf\n") != 3 {
-		t.Errorf("%q, %q", r.out.String(), r.err.String())
+	r := allowAnyHost(launchtest.NewPMIRun(1, "spawn 2 leaf host=c~2; say on; spawn 1 leaf host=c~1", map[string]string{"leaf": "say leaf"}, "c~1:4"))
+	goesOn(t, r)
+	if strings.Contains(r.Err.String(), "silent") || strings.Count(r.Out.String(), "leaf\n") != 3 {
+		t.Errorf("%q, %q", r.Out.String(), r.Err.String())
 	}
 }
 
 // Node numbers come from a cluster file and may have gaps. A host that joins gets none of these
 // numbers (TRUST-9).
 func TestNewHostHasANumberOfItsOwn(t *testing.T) {
-	r := newTalk(1, "spawn 1 host host=z; spawn 1 host host=y; spawn 1 host host=z", map[string]string{"host": "env MPIEXEC_HOST"}, "a:3", "b:3").allowAnyHost()
-	r.req.Nodes[0].ID, r.req.Nodes[1].ID = 1, 2
-	result, err := r.do(t)
-	if err != nil || result.Code != 0 || strings.Count(r.out.String(), "env MPIEXEC_HOST: z") != 2 || strings.Count(r.out.String(), "env MPIEXEC_HOST: y") != 1 ||
-		strings.Count(r.err.String(), "z joins the job, as rank 0 on a asks (--spawn-hosts any)") != 1 {
-		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+	r := allowAnyHost(launchtest.NewPMIRun(1, "spawn 1 host host=z; spawn 1 host host=y; spawn 1 host host=z", map[string]string{"host": "env MPIEXEC_HOST"}, "a:3", "b:3"))
+	r.Req.Nodes[0].ID, r.Req.Nodes[1].ID = 1, 2
+	result, err := r.Do(t)
+	if err != nil || result.Code != 0 || strings.Count(r.Out.String(), "env MPIEXEC_HOST: z") != 2 || strings.Count(r.Out.String(), "env MPIEXEC_HOST: y") != 1 ||
+		strings.Count(r.Err.String(), "z joins the job, as rank 0 on a asks (--spawn-hosts any)") != 1 {
+		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.Out.String(), r.Err.String())
 	}
 }
 
@@ -160,13 +120,13 @@ func TestSpawnHosts(t *testing.T) {
 		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "host=a", "rank 0 on a wants to spawn; not done (--no-spawn)"},
 		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "", "rank 0 on a wants to spawn; not done (--no-spawn)"},
 	} {
-		r := newTalk(1, "spawn 1 leaf "+test.key+"; say on", map[string]string{"leaf": "say leaf"}, "a:3", "b:3")
-		r.req.SpawnHosts, r.here = test.allow, "alias"
-		result, err := r.do(t)
+		r := launchtest.NewPMIRun(1, "spawn 1 leaf "+test.key+"; say on", map[string]string{"leaf": "say leaf"}, "a:3", "b:3")
+		r.Req.SpawnHosts, r.Localhost = test.allow, "alias"
+		result, err := r.Do(t)
 		refused := strings.Contains(test.want, "not done")
-		if err != nil || result.Code != 0 || !strings.Contains(r.out.String(), "on\n") || strings.Contains(r.out.String(), "leaf\n") == refused ||
-			!strings.Contains(r.err.String(), test.want) || test.want == "" && r.err.String() != "" {
-			t.Errorf("%s %q: code %d, %v, stdout %q, stderr %q", test.allow.Option, test.key, result.Code, err, r.out.String(), r.err.String())
+		if err != nil || result.Code != 0 || !strings.Contains(r.Out.String(), "on\n") || strings.Contains(r.Out.String(), "leaf\n") == refused ||
+			!strings.Contains(r.Err.String(), test.want) || test.want == "" && r.Err.String() != "" {
+			t.Errorf("%s %q: code %d, %v, stdout %q, stderr %q", test.allow.Option, test.key, result.Code, err, r.Out.String(), r.Err.String())
 		}
 	}
 }
@@ -175,33 +135,33 @@ func TestSpawnHosts(t *testing.T) {
 // with --nooversubscribe.
 func TestSpawnedRanksShare(t *testing.T) {
 	const notice = "rank 0 on a spawns ranks that find no free CPU; they share those of the job (--nooversubscribe refuses that)\n"
-	r := newTalk(1, "spawn 3 leaf; spawn 3 leaf; say on", map[string]string{"leaf": "say leaf"}, "a:1")
-	result, err := r.do(t)
-	if err != nil || result.Code != 0 || strings.Count(r.out.String(), "leaf\n") != 6 || r.err.String() != notice {
-		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.out.String(), r.err.String())
+	r := launchtest.NewPMIRun(1, "spawn 3 leaf; spawn 3 leaf; say on", map[string]string{"leaf": "say leaf"}, "a:1")
+	result, err := r.Do(t)
+	if err != nil || result.Code != 0 || strings.Count(r.Out.String(), "leaf\n") != 6 || r.Err.String() != notice {
+		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.Out.String(), r.Err.String())
 	}
-	r = newTalk(1, "spawn 2 leaf; say on; spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2")
-	r.req.NoOversubscribe = true
-	r.goesOn(t, "2 ranks do not fit: there are free slots for 1 on 1 node (a)")
+	r = launchtest.NewPMIRun(1, "spawn 2 leaf; say on; spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2")
+	r.Req.NoOversubscribe = true
+	goesOn(t, r, "2 ranks do not fit: there are free slots for 1 on 1 node (a)")
 }
 
 // A group on several nodes may spawn after its first barrier, which proves that all its nodes take
 // part (TRUST-10).
 func TestSpawnBeforeTheFirstBarrier(t *testing.T) {
-	r := newTalk(2, "0: spawn 1 leaf; barrier; 0: say on; 0: spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2", "b:2")
-	r.req.Apps[0].PerNode = 1
-	r.goesOn(t, "rank 0 on a wants to spawn before the group's first barrier; not done")
+	r := launchtest.NewPMIRun(2, "0: spawn 1 leaf; barrier; 0: say on; 0: spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2", "b:2")
+	r.Req.Apps[0].PerNode = 1
+	goesOn(t, r, "rank 0 on a wants to spawn before the group's first barrier; not done")
 }
 
 // hostile returns a job of two ranks. The first is on a regular node and ends by itself; the helper
 // of the other sends messages once it runs.
-func hostile(t *testing.T, says ...wire.Message) (r *run, answers chan *wire.Spawned) {
+func hostile(t *testing.T, says ...wire.Message) (r *launchtest.Run, answers chan *wire.Spawned) {
 	t.Helper()
 	answers = make(chan *wire.Spawned, len(says))
 	over := make(chan bool)
-	r = newRun(2, "cat", "a", "b")
-	r.in = &awaiting{over: over}
-	r.dialer.fakes = map[string]func(*wire.Conn){"b": fake("b", func(c *wire.Conn, m wire.Message) bool {
+	r = launchtest.NewRun(2, "cat", "a", "b")
+	r.In = &awaiting{over: over}
+	r.Helpers.Fakes = map[string]func(*wire.Conn){"b": launchtest.FakeHelper("b", func(c *wire.Conn, m wire.Message) bool {
 		switch m := m.(type) {
 		case *wire.Start:
 			c.Send(&wire.Started{Rank: 1, PID: 1})
@@ -239,20 +199,20 @@ func asks(id, count int, group string, rank int, info ...spawn.Pair) *wire.Spawn
 // A helper cannot make a job spawn whose ranks never used PMI.
 func TestAMuteJobDoesNotSpawn(t *testing.T) {
 	r, answers := hostile(t, asks(1, 1, "test", 1))
-	result, err := r.do(t)
+	result, err := r.Do(t)
 	answer := <-answers
-	if err != nil || result.Code != 0 || answer.Err == "" || r.out.String() != "" ||
-		!strings.Contains(r.err.String(), "rank 1 on b wants to spawn before the group's first barrier; not done") {
-		t.Errorf("code %d, %v, answer %+v, stdout %q, stderr %q", result.Code, err, answer, r.out.String(), r.err.String())
+	if err != nil || result.Code != 0 || answer.Err == "" || r.Out.String() != "" ||
+		!strings.Contains(r.Err.String(), "rank 1 on b wants to spawn before the group's first barrier; not done") {
+		t.Errorf("code %d, %v, answer %+v, stdout %q, stderr %q", result.Code, err, answer, r.Out.String(), r.Err.String())
 	}
 }
 
 // asking returns a job of one rank. Its helper requests a spawn, and lets the rank exit after the
 // reply.
-func asking(m *wire.Spawn) (r *run, answers chan *wire.Spawned) {
+func asking(m *wire.Spawn) (r *launchtest.Run, answers chan *wire.Spawned) {
 	answers = make(chan *wire.Spawned, 1)
-	r = newRun(1, "", "z")
-	r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, got wire.Message) bool {
+	r = launchtest.NewRun(1, "", "z")
+	r.Helpers.Fakes = map[string]func(*wire.Conn){"z": launchtest.FakeHelper("z", func(c *wire.Conn, got wire.Message) bool {
 		switch got := got.(type) {
 		case *wire.Start:
 			c.Send(&wire.Started{Rank: 0, PID: 1})
@@ -282,10 +242,10 @@ func TestFilesThatAHelperNames(t *testing.T) {
 	for _, file := range []string{pipe, secret, "/dev/zero", "-"} {
 		for _, key := range []string{"file", "hostfile"} {
 			r, answers := asking(asks(1, 1, "test", 0, spawn.Pair{Key: key, Value: file}))
-			result, err := r.do(t)
+			result, err := r.Do(t)
 			answer := <-answers
 			if want := fmt.Sprintf("info key %s: such files are read where the rank runs, and not here", key); err != nil || result.Code != 0 || answer.Err != want {
-				t.Errorf("%s=%s: code %d, %v, answer %q, stderr %q", key, file, result.Code, err, answer.Err, r.err.String())
+				t.Errorf("%s=%s: code %d, %v, answer %q, stderr %q", key, file, result.Code, err, answer.Err, r.Err.String())
 			}
 		}
 	}
@@ -294,9 +254,9 @@ func TestFilesThatAHelperNames(t *testing.T) {
 // A spawn request without a program is refused.
 func TestASpawnOfNothing(t *testing.T) {
 	r, answers := asking(&wire.Spawn{ID: 1, Request: spawn.Request{Group: "test"}})
-	result, err := r.do(t)
+	result, err := r.Do(t)
 	if answer := <-answers; err != nil || result.Code != 0 || answer.Err != "no program to spawn" {
-		t.Errorf("code %d, %v, answer %q, stderr %q", result.Code, err, answer.Err, r.err.String())
+		t.Errorf("code %d, %v, answer %q, stderr %q", result.Code, err, answer.Err, r.Err.String())
 	}
 }
 
@@ -308,8 +268,8 @@ func TestHowMuchIsSpawned(t *testing.T) {
 		1 << 20: "1048576 ranks do not fit: there may be 4096 on these hosts",
 		4097:    "4097 ranks do not fit: there may be 4096 on these hosts",
 	} {
-		r := newTalk(1, fmt.Sprintf("spawn %d leaf; say on; spawn 1 leaf", count), map[string]string{"leaf": "say leaf"}, "a:2")
-		r.goesOn(t, want)
+		r := launchtest.NewPMIRun(1, fmt.Sprintf("spawn %d leaf; say on; spawn 1 leaf", count), map[string]string{"leaf": "say leaf"}, "a:2")
+		goesOn(t, r, want)
 	}
 	var says []wire.Message
 	for id := range 1000 {
@@ -317,8 +277,8 @@ func TestHowMuchIsSpawned(t *testing.T) {
 	}
 	// The reply to the last request comes last, unless it was refused: the test ends either way.
 	var texts []string
-	r := newRun(1, "", "z")
-	r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, m wire.Message) bool {
+	r := launchtest.NewRun(1, "", "z")
+	r.Helpers.Fakes = map[string]func(*wire.Conn){"z": launchtest.FakeHelper("z", func(c *wire.Conn, m wire.Message) bool {
 		switch m := m.(type) {
 		case *wire.Start:
 			c.Send(&wire.Started{Rank: 0, PID: 1})
@@ -337,10 +297,10 @@ func TestHowMuchIsSpawned(t *testing.T) {
 		}
 		return true
 	})}
-	result, err := r.do(t)
-	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.err.String(), "mpiexec: further refused spawns are not reported\n") ||
-		strings.Count(r.err.String(), "\n") != 100 {
-		t.Errorf("code %d, %v, %d answers, stderr %q", result.Code, err, len(texts), r.err.String())
+	result, err := r.Do(t)
+	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.Err.String(), "mpiexec: further refused spawns are not reported\n") ||
+		strings.Count(r.Err.String(), "\n") != 100 {
+		t.Errorf("code %d, %v, %d answers, stderr %q", result.Code, err, len(texts), r.Err.String())
 	}
 }
 
@@ -349,8 +309,8 @@ func TestHowMuchIsSpawned(t *testing.T) {
 func TestTextOfARefusedSpawn(t *testing.T) {
 	says := asks(1, 1, "test", 0)
 	says.Fault = "no file\x1b[2J\nmpiexec: all is well" + strings.Repeat("!", 2000)
-	r := newRun(1, "", "z")
-	r.dialer.fakes = map[string]func(*wire.Conn){"z": fake("z", func(c *wire.Conn, m wire.Message) bool {
+	r := launchtest.NewRun(1, "", "z")
+	r.Helpers.Fakes = map[string]func(*wire.Conn){"z": launchtest.FakeHelper("z", func(c *wire.Conn, m wire.Message) bool {
 		switch m.(type) {
 		case *wire.Start:
 			c.Send(&wire.Started{Rank: 0, PID: 1})
@@ -362,10 +322,10 @@ func TestTextOfARefusedSpawn(t *testing.T) {
 		}
 		return true
 	})}
-	result, err := r.do(t)
+	result, err := r.Do(t)
 	const want = "mpiexec: rank 0 on z: spawn -n 1 /bin/echo spawned: no file\\x1b[2J mpiexec: all is well!!!"
-	if err != nil || result.Code != 0 || !strings.HasPrefix(r.err.String(), want) || strings.Count(r.err.String(), "\n") != 1 {
-		t.Errorf("code %d, %v, stderr %q", result.Code, err, r.err.String())
+	if err != nil || result.Code != 0 || !strings.HasPrefix(r.Err.String(), want) || strings.Count(r.Err.String(), "\n") != 1 {
+		t.Errorf("code %d, %v, stderr %q", result.Code, err, r.Err.String())
 	}
 }
 
@@ -373,16 +333,16 @@ func TestTextOfARefusedSpawn(t *testing.T) {
 // that have ended. A new node has had none.
 func TestNodeRanksCountAllRanksOfTheJob(t *testing.T) {
 	leaf := map[string]string{"leaf": "env OMPI_COMM_WORLD_NODE_RANK"}
-	r := newTalk(1, "spawn 2 leaf host=a; spawn 1 leaf host=y; spawn 1 leaf host=a; spawn 1 leaf host=y", leaf, "a:8").allowAnyHost()
-	r.req.Compat = []string{"ompi"}
-	result, err := r.do(t)
-	got := slices.Sorted(strings.Lines(r.out.String()))
+	r := allowAnyHost(launchtest.NewPMIRun(1, "spawn 2 leaf host=a; spawn 1 leaf host=y; spawn 1 leaf host=a; spawn 1 leaf host=y", leaf, "a:8"))
+	r.Req.Compat = []string{"ompi"}
+	result, err := r.Do(t)
+	got := slices.Sorted(strings.Lines(r.Out.String()))
 	var want []string
 	for _, number := range []int{0, 1, 1, 2, 3} { // y twice, and a, whose first rank spawns
 		want = append(want, fmt.Sprintf("env OMPI_COMM_WORLD_NODE_RANK: %d\n", number))
 	}
 	got = slices.DeleteFunc(got, func(line string) bool { return !strings.HasPrefix(line, "env ") })
 	if err != nil || result.Code != 0 || !slices.Equal(got, want) {
-		t.Errorf("code %d, %v, %q, want %q; stderr %q", result.Code, err, got, want, r.err.String())
+		t.Errorf("code %d, %v, %q, want %q; stderr %q", result.Code, err, got, want, r.Err.String())
 	}
 }

@@ -14,7 +14,17 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/launchtest"
 )
+
+// Some ranks of these tests are this program: see burn.
+func TestMain(m *testing.M) {
+	if plan := os.Getenv("TEST_BURN"); plan != "" {
+		burn(plan)
+		return
+	}
+	launchtest.Main(m)
+}
 
 // burn consumes CPU time and memory, has others do so below it, and says on stdout what
 // it consumed itself. A plan is "CPU milliseconds/MiB", then the word for how the next one
@@ -91,16 +101,16 @@ func TestUsageOfChildrenAndGrandchildren(t *testing.T) {
 	} {
 		t.Run(plan, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(1, "", "a")
-			r.req.Apps[0].Argv = []string{"/proc/self/exe"}
-			r.req.Apps[0].Env.Set = []string{"TEST_BURN=" + plan}
-			result, err := r.do(t)
+			r := launchtest.NewRun(1, "", "a")
+			r.Req.Apps[0].Argv = []string{"/proc/self/exe"}
+			r.Req.Apps[0].Env.Set = []string{"TEST_BURN=" + plan}
+			result, err := r.Do(t)
 			if err != nil || result.Code != 0 || len(result.Exits) != 1 {
-				t.Fatalf("code %d, %v, stderr %q", result.Code, err, r.err.String())
+				t.Fatalf("code %d, %v, stderr %q", result.Code, err, r.Err.String())
 			}
 			var truth job.Usage
 			told, least := 0, int64(math.MaxInt64)
-			for line := range strings.Lines(r.out.String()) {
+			for line := range strings.Lines(r.Out.String()) {
 				var u job.Usage
 				if json.Unmarshal([]byte(line), &u) == nil {
 					truth.Add(u)
@@ -110,7 +120,7 @@ func TestUsageOfChildrenAndGrandchildren(t *testing.T) {
 			}
 			got := result.Exits[0].Usage
 			if want := strings.Count(plan, "/"); told != want {
-				t.Fatalf("%d of %d processes told what they consumed: %q", told, want, r.out.String())
+				t.Fatalf("%d of %d processes told what they consumed: %q", told, want, r.Out.String())
 			}
 			near := func(what string, got, want float64) {
 				if got < 0.95*want || got > 1.05*want {

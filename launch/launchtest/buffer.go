@@ -1,0 +1,72 @@
+//go:build linux
+
+package launchtest
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// A Buffer is a buffer that may be read while it is written.
+type Buffer struct {
+	mu      sync.Mutex
+	buf     bytes.Buffer
+	watches []watchFor
+}
+
+type watchFor struct {
+	text string
+	seen chan struct{}
+}
+
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, err := b.buf.Write(p)
+	b.watches = slices.DeleteFunc(b.watches, func(w watchFor) bool {
+		found := strings.Contains(b.buf.String(), w.text)
+		if found {
+			close(w.seen)
+		}
+		return found
+	})
+	return n, err
+}
+
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// Shows returns a channel that is closed when the text has been written.
+func (b *Buffer) Shows(text string) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := watchFor{text, make(chan struct{})}
+	b.watches = append(b.watches, w)
+	return w.seen
+}
+
+// SortLines returns the lines of a text in order.
+func SortLines(text string) string {
+	return strings.Join(slices.Sorted(strings.Lines(text)), "")
+}
+
+// A StuckWriter is a terminal after ^S: writes block until it is released.
+type StuckWriter struct {
+	Release chan struct{}
+	Written *atomic.Int64 // bytes written
+}
+
+// NewStuckWriter returns a terminal that takes nothing before its Release is closed.
+func NewStuckWriter() StuckWriter { return StuckWriter{make(chan struct{}), new(atomic.Int64)} }
+
+func (w StuckWriter) Write(p []byte) (int, error) {
+	<-w.Release
+	w.Written.Add(int64(len(p)))
+	return len(p), nil
+}

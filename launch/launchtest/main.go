@@ -1,0 +1,126 @@
+//go:build linux
+
+/*
+Package launchtest runs jobs in tests: the launch is in the test's process, and each node has a real helper, another
+process of the test's program, which starts real ranks.
+
+	func TestMain(m *testing.M) { launchtest.Main(m) }
+
+	func TestX(t *testing.T) {
+		r := launchtest.NewRun(2, "echo $PMI_RANK", "a", "b:4")   // two ranks of a script, on a and on b with four slots
+		r.Req.TimeLimits.Run = time.Second                        // any part of the request
+		result, err := r.Do(t)                                    // its output is in r.Out and r.Err
+	}
+
+NewPMIRun has ranks that speak PMI, as a script says. RecordJobs checks that jobs make mpiexec and helpers send certain
+kinds of messages. A test sees the features whose packages it imports: in a feature's own test that is the feature alone.
+*/
+package launchtest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"remshell/helper"
+	"remshell/limits"
+	"remshell/test/pmitest"
+	"remshell/test/pmixtest"
+)
+
+// PMIMark is the environment variable of a rank that runs a script with its PMI server.
+const PMIMark = "TEST_RANK_OF_PMI"
+
+// PMIxMark is that of a rank that sends messages to its PMIx server: a script of pmixtest.Client,
+// its argument or its input.
+const PMIxMark = "TEST_RANK_OF_PMIX"
+
+// Main is the TestMain of a package whose tests run jobs. The test's program also runs as the helper of
+// the tests' nodes: helpers are real processes that start real ranks, over two pipes. Some ranks are this
+// program, too.
+func Main(m *testing.M) {
+	if os.Getenv(PMIMark) != "" {
+		if err := pmitest.RunScript(pmitest.ScriptOf(os.Args[1], os.Getenv), os.Getenv, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if os.Getenv(PMIxMark) != "" {
+		if err := runPMIxScript(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if name := os.Getenv("TEST_HELPER_NODE"); name != "" {
+		os.Unsetenv("TEST_HELPER_NODE")
+		conn := struct {
+			io.Reader
+			io.WriteCloser
+		}{os.NewFile(uintptr(dup(0)), "in"), os.NewFile(uintptr(dup(1)), "out")}
+		signals := make(chan os.Signal, 8)
+		signal.Notify(signals, syscall.SIGTERM)
+		sys := helper.System{Root: machine{os.DirFS("/"), name}, Environ: os.Environ(), Signals: signals}
+		if name == "fast" {
+			sys.Now = func() time.Time { return time.Now().Add(FastClock) }
+		}
+		if name == "narrow" {
+			sys.Limits = func() (limits.Map, error) { return limits.Map{limits.HostVMem: 4096}, nil }
+		}
+		helper.Serve(context.Background(), conn, sys)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func runPMIxScript() error {
+	client, err := pmixtest.NewClient(os.Getenv)
+	if err != nil {
+		return err
+	}
+	var script io.Reader = os.Stdin
+	if len(os.Args) > 1 {
+		script = strings.NewReader(os.Args[1])
+	}
+	return client.RunScript(script, os.Stdout)
+}
+
+// FastClock is how far the clock of the node "fast" is ahead.
+const FastClock = 90 * time.Second
+
+// dup moves a standard stream to another descriptor, as the real helper does, so that a broken pipe
+// is an error and no signal.
+func dup(fd int) int {
+	copied, err := syscall.Dup(fd)
+	if err != nil {
+		panic(err)
+	}
+	syscall.CloseOnExec(copied)
+	null, _ := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	syscall.Dup3(int(null.Fd()), fd, 0)
+	null.Close()
+	return copied
+}
+
+// A machine is this machine under another name, so that several helpers here are several nodes.
+type machine struct {
+	fs.FS
+	name string
+}
+
+func (m machine) Open(name string) (fs.File, error) {
+	if name == "proc/sys/kernel/random/boot_id" {
+		machine, _, _ := strings.Cut(m.name, "~") // "a~1" and "a~2" are names of one machine
+		return fstest.MapFS{name: {Data: []byte(machine)}}.Open(name)
+	}
+	return m.FS.Open(name)
+}
