@@ -113,7 +113,7 @@ func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled t
 	if dialled.Err != nil {
 		return nil, dialled.Err
 	}
-	made := &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), validator: newValidator(def, c.SilenceLimit)}
+	made := &Node{Def: def, stream: dialled.Stream, conn: wire.NewConn(dialled.Stream, wire.Launcher), validator: NewValidator(def, c.SilenceLimit, time.Now)}
 	n = made // returns set n to nil, while the AfterFunc below may still use made
 	limit := c.StopTimes.Limit(ctx, c.GreetTimeout, NoAnswerError{c.GreetTimeout})
 	defer limit.Stop()
@@ -146,7 +146,7 @@ func (n *Node) handshake(c *Connector) error {
 	if err := n.sameVersion(hello, c); err != nil {
 		return err
 	}
-	if _, err := n.validator.checkMessage(hello); err != nil {
+	if _, err := n.validator.CheckMessage(hello); err != nil {
 		return err
 	}
 	m, err := n.recv()

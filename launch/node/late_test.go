@@ -1,11 +1,14 @@
-package node
+package node_test
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/node/nodetest"
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/spawn"
 	"remshell/test/actors"
@@ -16,7 +19,7 @@ import (
 // requests, starts groups and ends the job at random. The seed decides how long messages are under way.
 type simulation struct {
 	*rand.Rand
-	g        *Validator
+	g        *node.Validator
 	down, up []wire.Message // under way to the helper, and to the launcher
 
 	// State of the launcher.
@@ -41,7 +44,7 @@ type simulation struct {
 func (k *simulation) one(n int) bool { return k.IntN(n) == 0 }
 
 func (k *simulation) toHelper(m wire.Message) {
-	k.g.noteSent(m)
+	k.g.NoteSent(m)
 	k.down = append(k.down, m)
 }
 
@@ -54,12 +57,12 @@ func (k *simulation) launcher() {
 	case 0:
 		k.toHelper(&wire.Survey{})
 		if k.one(2) {
-			k.g.stopWaitingFor(&wire.Survey{})
+			k.g.StopWaitingFor(&wire.Survey{})
 		}
 	case 1:
 		k.toHelper(&wire.InspectRanks{})
 		if k.one(2) {
-			k.g.stopWaitingFor(&wire.InspectRanks{})
+			k.g.StopWaitingFor(&wire.InspectRanks{})
 		}
 	case 2:
 		if !k.started {
@@ -110,7 +113,7 @@ func (k *simulation) atLauncher(m wire.Message) {
 		}
 	case *wire.Fence:
 		if !k.gone {
-			k.g.noteFenceResultSent(fence.ID{Members: "g"})
+			k.g.NoteFenceResultSent(fence.ID{Members: "g"})
 			k.down = append(k.down, &wire.Fenced{ID: m.ID})
 		}
 	case *wire.NameRequest:
@@ -210,13 +213,13 @@ func (k *simulation) helper() {
 				k.fences++
 			}
 		case 3, 4:
-			if k.asked < maxUnanswered {
+			if k.asked < node.MaxUnanswered {
 				k.asked++
 				k.last++
 				k.toLauncher(&wire.NameRequest{ID: k.last, Op: wire.Lookup})
 			}
 		case 5:
-			if k.asked < maxUnanswered {
+			if k.asked < node.MaxUnanswered {
 				k.asked++
 				k.last++
 				k.toLauncher(&wire.Spawn{ID: k.last, Request: spawn.Request{Group: "g", Rank: rank}})
@@ -234,7 +237,7 @@ func (k *simulation) helper() {
 func TestLateMessagesAreNoViolations(t *testing.T) {
 	kinds := make(map[string]int)
 	for seed := range uint64(1000) {
-		g, _ := newStage(t, "greeted")
+		g, _ := nodetest.NewStage(t, "greeted")
 		k := &simulation{Rand: rand.New(rand.NewPCG(seed, 1)), g: g, alive: make(map[int]bool)}
 		for range 400 {
 			switch k.IntN(4) {
@@ -255,7 +258,7 @@ func TestLateMessagesAreNoViolations(t *testing.T) {
 				m := k.up[0]
 				k.up = k.up[1:]
 				kinds[wire.NameOf(m)]++
-				admitted, err := g.checkMessage(m)
+				admitted, err := g.CheckMessage(m)
 				if err != nil {
 					t.Fatalf("seed %d: %+v: %v", seed, m, err)
 				}
@@ -274,7 +277,7 @@ func TestLateMessagesAreNoViolations(t *testing.T) {
 func FuzzAdmit(f *testing.F) {
 	f.Add(uint64(1), []byte("\x01\x02\x04\x07\x08\x0f\x10"))
 	f.Fuzz(func(t *testing.T, seed uint64, order []byte) {
-		g := newValidator(job.NodeDef{Name: "n1"}, 0)
+		g := node.NewValidator(job.NodeDef{Name: "n1"}, 0, time.Now)
 		all, made := wire.Kinds(), actors.HelperMessages()
 		k := &simulation{Rand: rand.New(rand.NewPCG(seed, 2)), g: g, alive: make(map[int]bool), ready: true}
 		for _, b := range order {
@@ -284,7 +287,7 @@ func FuzzAdmit(f *testing.F) {
 			} else if b%4 == 0 {
 				m = made[int(b)%len(made)].Make(k.IntN(6) - 1)
 			}
-			if _, err := g.checkMessage(m); err != nil && !IsViolation(err) {
+			if _, err := g.CheckMessage(m); err != nil && !node.IsViolation(err) {
 				t.Errorf("%T: %v", m, err)
 			}
 		}

@@ -92,7 +92,7 @@ func (n *Node) recv() (wire.Message, error) {
 		return nil, err
 	}
 	n.lastRecv.Store(int64(time.Since(programStart)))
-	return n.validator.checkMessage(m)
+	return n.validator.CheckMessage(m)
 }
 
 // disconnect ends the connection to a node at once (TRUST-2): nothing more is read from it. The helper's

@@ -51,7 +51,7 @@ func (n *Node) LastHeard() time.Time { return programStart.Add(time.Duration(n.l
 
 // Send sends a message to the helper. It returns the error of wire.Conn.Send.
 func (n *Node) Send(m wire.Message) error {
-	n.validator.noteSent(m)
+	n.validator.NoteSent(m)
 	return n.conn.Send(m)
 }
 

@@ -1,4 +1,4 @@
-package node
+package node_test
 
 import (
 	"fmt"
@@ -8,29 +8,30 @@ import (
 	"github.com/rs/zerolog"
 
 	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/node/nodetest"
 	"remshell/wire"
 )
 
 // newPair returns a node at the end of a job, before Bye, and its helper's connection.
-func newPair(t *testing.T) (n *Node, helper *wire.Conn, inbox *Inbox) {
+func newPair(t *testing.T) (n *node.Node, helper *wire.Conn, inbox *node.Inbox) {
 	t.Helper()
 	near, far := wire.NewInProcess()
-	g, _ := newStage(t, "left")
-	g.progress.byeSent = time.Time{} // Bye is not sent yet
-	n = &Node{Def: job.NodeDef{Name: "n1"}, stream: near, conn: wire.NewConn(near, wire.Launcher), validator: g}
+	g, _ := nodetest.NewStage(t, "over")
+	n = node.MakeNode(near, g)
 	t.Cleanup(func() { near.Close() })
-	inbox = NewInbox()
-	go Listener{Inbox: inbox, Log: zerolog.Nop()}.Listen(n)
+	inbox = node.NewInbox()
+	go node.Listener{Inbox: inbox, Log: zerolog.Nop()}.Listen(n)
 	return n, wire.NewConn(far, wire.Helper), inbox
 }
 
 // nextEvent returns the next event of an inbox, as text.
-func nextEvent(t *testing.T, inbox *Inbox) string {
+func nextEvent(t *testing.T, inbox *node.Inbox) string {
 	t.Helper()
 	switch e := inbox.Take(t.Context(), time.Now().Add(5*time.Minute))[0].(type) {
-	case NodeMessage:
+	case node.NodeMessage:
 		return wire.NameOf(e.Message)
-	case Disconnected:
+	case node.Disconnected:
 		return e.Err.Error()
 	}
 	return "nothing"
@@ -41,14 +42,14 @@ func nextEvent(t *testing.T, inbox *Inbox) string {
 func TestSuccessor(t *testing.T) {
 	old, helper, before := newPair(t)
 	next := old.Successor()
-	after := NewInbox()
-	go Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
-	helper.Send(&wire.PMITrace{Rank: own}) // it was on its way
+	after := node.NewInbox()
+	go node.Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
+	helper.Send(&wire.PMITrace{Rank: nodetest.Own}) // it was on its way
 	if m, err := helper.Recv(); err != nil || wire.NameOf(m) != "NextAttempt" {
 		t.Fatalf("the helper receives %v, %v", m, err)
 	}
 	second := helper.Successor()
-	helper.Send(&wire.Exited{Exit: job.Exit{Rank: own}})
+	helper.Send(&wire.Exited{Exit: job.Exit{Rank: nodetest.Own}})
 	second.Send(&wire.AttemptReady{})
 	old.Send(&wire.Signal{Number: 15})
 	old.SendNotice(wire.Encode(&wire.Signal{Number: 15}))
@@ -62,11 +63,11 @@ func TestSuccessor(t *testing.T) {
 	if got := nextEvent(t, after); got != "Surveyed" {
 		t.Errorf("the next attempt receives %s", got)
 	}
-	if events := before.takeAll(); len(events) > 0 {
+	if events := before.TakeAll(); len(events) > 0 {
 		t.Errorf("the first attempt receives %v", events)
 	}
 	second.Close()
-	if got := nextEvent(t, after); got != errClosed.Error() {
+	if got := nextEvent(t, after); got != node.ErrClosed.Error() {
 		t.Errorf("at the end it receives %s", got)
 	}
 }
@@ -74,30 +75,30 @@ func TestSuccessor(t *testing.T) {
 // A message about the old attempt that comes after AttemptReady is a violation: a rank number in it may
 // be that of a rank of the next attempt.
 func TestSuccessorExpectsNothingOfTheOldAttempt(t *testing.T) {
-	for _, m := range []wire.Message{&wire.Exited{Exit: job.Exit{Rank: own}}, &wire.Drained{}, &wire.AttemptReady{}, &wire.Prepared{Group: "g"},
-		&wire.Data{Rank: own, Stream: wire.Stdout, Bytes: []byte("x")}, &wire.Hello{}} {
+	for _, m := range []wire.Message{&wire.Exited{Exit: job.Exit{Rank: nodetest.Own}}, &wire.Drained{}, &wire.AttemptReady{}, &wire.Prepared{Group: "g"},
+		&wire.Data{Rank: nodetest.Own, Stream: wire.Stdout, Bytes: []byte("x")}, &wire.Hello{}} {
 		old, helper, _ := newPair(t)
-		next, after := old.Successor(), NewInbox()
-		go Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
+		next, after := old.Successor(), node.NewInbox()
+		go node.Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
 		helper.Send(&wire.AttemptReady{})
 		helper.Send(m)
-		e, cut := after.Take(t.Context(), time.Now().Add(5*time.Minute))[0].(Disconnected)
-		if !cut || !IsViolation(e.Err) || e.From != next {
+		e, cut := after.Take(t.Context(), time.Now().Add(5*time.Minute))[0].(node.Disconnected)
+		if !cut || !node.IsViolation(e.Err) || e.From != next {
 			t.Errorf("%s: %+v", wire.NameOf(m), e)
 		}
 	}
-	g, _ := newStage(t, "running")
+	g, _ := nodetest.NewStage(t, "running")
 	request := func() wire.Message {
 		return &wire.ControlRequest{ID: "0123456789abcdef", Request: job.ControlRequest{Job: "j", Verb: job.VerbEnd}}
 	}
-	next := g.forNextAttempt()
-	if got := judged(next, request()); got != "ok" {
+	next := g.ForNextAttempt()
+	if got := nodetest.Judge(next, request()); got != "ok" {
 		t.Errorf("a request to the job between two attempts: %s", got)
 	}
-	if got := judged(next, request()); got != "it sent a ControlRequest before the last one was answered" {
+	if got := nodetest.Judge(next, request()); got != "it sent a ControlRequest before the last one was answered" {
 		t.Errorf("the same, twice: %s", got)
 	}
-	if got := judged(g, &wire.AttemptReady{}); got != "unasked" {
+	if got := nodetest.Judge(g, &wire.AttemptReady{}); got != "unasked" {
 		t.Errorf("while ranks run: %s", got)
 	}
 }
@@ -110,15 +111,15 @@ func TestSuccessorOfALostConnection(t *testing.T) {
 			helper.Close()
 			nextEvent(t, before)
 		}
-		next, after := old.Successor(), NewInbox()
-		go Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
+		next, after := old.Successor(), node.NewInbox()
+		go node.Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
 		switch when {
 		case "meanwhile":
 			helper.Close()
 		case "violation":
 			helper.Send(&wire.Hello{})
 		}
-		if got, want := nextEvent(t, after), map[string]string{"violation": "it sent Hello twice"}[when]; got != want && (want != "" || got != errClosed.Error()) {
+		if got, want := nextEvent(t, after), map[string]string{"violation": "it sent Hello twice"}[when]; got != want && (want != "" || got != node.ErrClosed.Error()) {
 			t.Errorf("%s: the next attempt receives %s", when, got)
 		}
 		if when == "violation" {
@@ -145,13 +146,13 @@ func (a *changingReason) Why() string {
 // The next attempt gets the same reason as this one.
 func TestAConnectionIsAskedOnceWhyItEnded(t *testing.T) {
 	near, far := wire.NewInProcess()
-	g, _ := newStage(t, "left")
-	n := &Node{Def: job.NodeDef{Name: "n1"}, stream: &changingReason{near, []string{"out of memory", "killed by signal 15"}}, conn: wire.NewConn(near, wire.Launcher), validator: g}
+	g, _ := nodetest.NewStage(t, "left")
+	n := node.MakeNode(&changingReason{near, []string{"out of memory", "killed by signal 15"}}, g)
 	far.Close()
-	before, after := NewInbox(), NewInbox()
-	Listener{Inbox: before, Log: zerolog.Nop()}.Listen(n)
-	Listener{Inbox: after, Log: zerolog.Nop()}.Listen(n.Successor())
-	for _, inbox := range []*Inbox{before, after} {
+	before, after := node.NewInbox(), node.NewInbox()
+	node.Listener{Inbox: before, Log: zerolog.Nop()}.Listen(n)
+	node.Listener{Inbox: after, Log: zerolog.Nop()}.Listen(n.Successor())
+	for _, inbox := range []*node.Inbox{before, after} {
 		if got := nextEvent(t, inbox); got != "out of memory" {
 			t.Errorf("it gets %q", got)
 		}

@@ -22,14 +22,14 @@ import (
 A Validator checks every message of one helper: it is the one check of TRUST-1. It sees the messages
 of both sides, and so knows what the helper may send now:
 
-	mpiexec --- noteSent ---> validator ---------------> helper   requests, ranks, credit, Start, EndJob
-	mpiexec <--- message ---- validator <- checkMessage - helper  or the first violation, which ends it
+	mpiexec --- NoteSent ---> validator ---------------> helper   requests, ranks, credit, Start, EndJob
+	mpiexec <--- message ---- validator <- CheckMessage - helper  or the first violation, which ends it
 
 It does no I/O, and takes the time only from its clock. Messages that it lets through need no
 second check: ranks belong to the node and are in range, replies were requested, and output has
 credit. A message that is late because it crossed one of ours is dropped silently (TRUST-5).
 
-One goroutine calls checkMessage; any may call noteSent. Output may be millions of lines, so it is
+One goroutine calls CheckMessage; any may call NoteSent. Output may be millions of lines, so it is
 checked without a lock: the table of ranks is replaced, never changed, and credit is atomic.
 */
 type Validator struct {
@@ -111,7 +111,7 @@ type RankRecord struct {
 	credit          [2]atomic.Int64 // credit of stdout and stderr, in bytes
 	stdinUncredited int             // bytes of its stdin that were sent and not credited yet
 	phase           atomic.Int32    // a rankPhase
-	outputEnded     [2]bool         // stdout and stderr; used by checkMessage's goroutine alone
+	outputEnded     [2]bool         // stdout and stderr; used by CheckMessage's goroutine alone
 	stdin           bool            // it gets mpiexec's stdin
 	stdinClosed     bool            // it does not read its stdin any more
 }
@@ -132,16 +132,18 @@ const (
 // defaultTolerance is a lateness's tolerance if it is unknown how long the link may be silent.
 const defaultTolerance = 45 * time.Second
 
-func newValidator(def job.NodeDef, silence time.Duration) *Validator {
-	v := &Validator{lateness: lateness{time.Now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
+// NewValidator returns the validator for a new connection to the helper of a node, which may be silent for that long.
+// now is its clock.
+func NewValidator(def job.NodeDef, silence time.Duration, now func() time.Time) *Validator {
+	v := &Validator{lateness: lateness{now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
 		requestsSent: make(requestTable), queue: newQueueState(), groups: make(map[string]*localGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool), fetches: fetchState{forOthers: make(map[int]bool)}, logs: rateLimit{perSecond: 200}, sampling: rateLimit{perSecond: 4}, controlRate: rateLimit{perSecond: maxControlRate}}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }
 
-// checkMessage checks a message of the helper. It returns nil if the message is to be dropped. An error is
+// CheckMessage checks a message of the helper. It returns nil if the message is to be dropped. An error is
 // a wire.Violation.
-func (v *Validator) checkMessage(m wire.Message) (wire.Message, error) {
+func (v *Validator) CheckMessage(m wire.Message) (wire.Message, error) {
 	if data, ok := m.(*wire.Data); ok && data.Stream != wire.Stdin {
 		if err := v.checkOutput(data); err != nil {
 			return nil, v.unlessByeSent(m, err)
@@ -167,7 +169,7 @@ func (v *Validator) checkMessage(m wire.Message) (wire.Message, error) {
 func (v *Validator) forNextAttempt() *Validator {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	next := newValidator(job.NodeDef{}, v.tolerance)
+	next := NewValidator(job.NodeDef{}, v.tolerance, v.now)
 	next.progress.hasPredecessor = true
 	next.lateness, next.names, next.greeted, next.logs = v.lateness, slices.Clone(v.names), v.greeted, v.logs
 	return next

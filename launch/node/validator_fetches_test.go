@@ -1,8 +1,10 @@
-package node
+package node_test
 
 import (
 	"testing"
 
+	"remshell/launch/node"
+	"remshell/launch/node/nodetest"
 	"remshell/wire"
 )
 
@@ -14,31 +16,31 @@ func TestAdmitFetches(t *testing.T) {
 		m    wire.Message
 		want string
 	}{
-		"a rank of another node":   {want(1, foreign), "ok"},
-		"a rank of its own":        {want(1, own), "rank 4"},
+		"a rank of another node":   {want(1, nodetest.Foreign), "ok"},
+		"a rank of its own":        {want(1, nodetest.Own), "rank 4"},
 		"a rank that is none":      {want(1, 8), "foreign"},
-		"no number":                {want(0, foreign), "ID 0"},
+		"no number":                {want(0, nodetest.Foreign), "ID 0"},
 		"a group elsewhere":        {&wire.Fetch{ID: 1, Group: "h"}, "ok"},
 		"an answer":                {&wire.Fetched{ID: 7, Found: true}, "ok"},
 		"an answer to another one": {&wire.Fetched{ID: 8, Found: true}, "unasked"},
 	} {
-		g, _ := newStage(t, "running")
-		g.noteSent(&wire.Fetch{ID: 7, Group: "g", Rank: own})
-		if got := judged(g, test.m); got != test.want {
+		g, _ := nodetest.NewStage(t, "running")
+		g.NoteSent(&wire.Fetch{ID: 7, Group: "g", Rank: nodetest.Own})
+		if got := nodetest.Judge(g, test.m); got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
-	g, _ := newStage(t, "running")
-	for id := range maxFetches {
-		if got := judged(g, want(id+1, foreign)); got != "ok" {
+	g, _ := nodetest.NewStage(t, "running")
+	for id := range node.MaxFetches {
+		if got := nodetest.Judge(g, want(id+1, nodetest.Foreign)); got != "ok" {
 			t.Fatalf("fetch %d: %s", id, got)
 		}
 	}
-	g.noteSent(&wire.Fetched{ID: 1})
-	if got := judged(g, want(maxFetches+1, foreign)); got != "ok" {
+	g.NoteSent(&wire.Fetched{ID: 1})
+	if got := nodetest.Judge(g, want(node.MaxFetches+1, nodetest.Foreign)); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}
-	if got := judged(g, want(maxFetches+2, foreign)); got != "it sent 4097 Fetches at once" {
+	if got := nodetest.Judge(g, want(node.MaxFetches+2, nodetest.Foreign)); got != "it sent 4097 Fetches at once" {
 		t.Errorf("one too many: %s", got)
 	}
 }

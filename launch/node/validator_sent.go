@@ -7,9 +7,9 @@ import (
 	"remshell/wire"
 )
 
-// noteSent notes a message that is about to be sent to the helper, and what the helper may send because of
+// NoteSent notes a message that is about to be sent to the helper, and what the helper may send because of
 // it.
-func (v *Validator) noteSent(m wire.Message) {
+func (v *Validator) NoteSent(m wire.Message) {
 	if credit, ok := m.(*wire.Credit); ok {
 		v.noteCreditSent(credit)
 		return
@@ -29,7 +29,7 @@ func (v *Validator) noteStdinSent(rank, bytes int) {
 	}
 }
 
-// noteFenceResultSent is noteSent for the result of a fence, which is encoded once for all nodes.
+// noteFenceResultSent is NoteSent for the result of a fence, which is encoded once for all nodes.
 func (v *Validator) noteFenceResultSent(id fence.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,4 +1,4 @@
-package node
+package node_test
 
 import (
 	"fmt"
@@ -8,101 +8,19 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/node/nodetest"
 	"remshell/limits"
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/spawn"
-	"remshell/test/actors"
 	"remshell/wire"
 )
 
-// stages are the points of a job at which the table below checks messages.
-var stages = []string{"connected", "greeted", "asked", "prepared", "running", "ending", "over", "left"}
-
-// own and later are ranks of the node; Started was not received for later. foreign is a rank of another node.
-const own, later, foreign = 4, 5, 0
-
-// lateTime is the tolerance of these tests' validators.
-const lateTime = 45 * time.Second
-
-// newStage returns a validator at a stage, with a clock of the test's own.
-func newStage(t *testing.T, stage string) (*Validator, *time.Time) {
-	t.Helper()
-	clock := time.Unix(1e9, 0)
-	g := newValidator(job.NodeDef{Name: "n1", Host: "n1.example", Aliases: []string{"one"}}, lateTime)
-	g.now = func() time.Time { return clock }
-	receive := func(m wire.Message) {
-		if _, err := g.checkMessage(m); err != nil {
-			t.Fatalf("on the way to %q: %T: %v", stage, m, err)
-		}
-	}
-	for _, step := range []struct {
-		stage string
-		take  func()
-	}{
-		{"connected", func() { receive(&wire.Hello{}); receive(&wire.NodeInfo{}) }},
-		{"greeted", func() {
-			g.noteSent(&wire.Prepare{Group: wire.Group{Name: "g", Size: 8, NodeCount: 2}, Node: wire.GroupNode{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{own}}, PMI: wire.PMISetup{Trace: true}, Supervision: wire.Supervision{SampleUsage: true},
-				Ranks: []job.RankPlan{{Rank: own}, {Rank: later}}})
-		}},
-		{"asked", func() { receive(&wire.Prepared{Group: "g"}) }},
-		{"prepared", func() { g.noteSent(&wire.Start{Group: "g"}); receive(&wire.Started{Rank: own, PID: 7}) }},
-		{"running", func() { g.noteSent(&wire.EndJob{}) }},
-		{"ending", func() { receive(&wire.Exited{Exit: job.Exit{Rank: own}}); receive(&wire.Drained{}) }},
-		{"over", func() { g.noteSent(&wire.Bye{}) }},
-	} {
-		if step.stage == stage {
-			break
-		}
-		step.take()
-	}
-	return g, &clock
-}
-
-// judged returns the validator's verdict on a message, as one word if it is a common one.
-func judged(g *Validator, m wire.Message) string {
-	admitted, err := g.checkMessage(m)
-	switch {
-	case err == nil && admitted == nil:
-		return "dropped"
-	case err == nil:
-		return "ok"
-	case !IsViolation(err):
-		return fmt.Sprintf("no violation: %v", err)
-	}
-	name := wire.NameOf(m)
-	switch text := err.Error(); {
-	case text == "it answered what was not asked":
-		return "unasked"
-	case text == "it sent more output than it may":
-		return "much"
-	case text == "it sent "+name+" before the start":
-		return "early"
-	case text == "it sent "+name+" after the end":
-		return "late"
-	case text == "it sent "+name+" twice":
-		return "twice"
-	case strings.HasSuffix(text, ", which is not there"):
-		return "foreign"
-	case strings.HasSuffix(text, ", which has ended"):
-		return "ended"
-	case text == "it sent 2 fences at once":
-		return "fences"
-	case strings.Contains(text, " that cannot be: "):
-		_, what, _ := strings.Cut(text, " that cannot be: ")
-		return what
-	default:
-		return text
-	}
-}
-
-// The table of TRUST-4: the verdict on each kind at each stage; on its repetition, after it was let
-// through for the first time; and on one for a rank of another host.
+// The table of TRUST-4. Messages of features are in the tests of the features.
 var table = []struct {
-	kind    string
-	request wire.Message // the request that it replies to; nil if it is no reply
-	stages  string       // verdicts, in the order of stages
-	again   string
-	foreign string // empty: it names no rank
+	Kind                   string
+	Request                wire.Message
+	Stages, Again, Foreign string
 }{
 	{"Hello", nil, "ok twice twice twice twice twice twice twice", "twice", ""},
 	{"NodeInfo", nil, "early twice twice twice twice twice twice twice", "", ""},
@@ -148,23 +66,13 @@ var table = []struct {
 	{"LimitExceeded", nil, "early early early early ok ok ok dropped", "twice", "foreign"},
 	{"ProcessesGone", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Drained", nil,
-		"early early early early its its twice dropped", "", "its"},
+		"early early early early unended unended twice dropped", "", "unended"},
 	{"AttemptReady", &wire.NextAttempt{}, "early ok ok ok ok ok ok ok", "unasked", ""},
 	{"MissingFiles", stageFiles, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"FileCredit", stageFiles, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"StageResult", stageFiles, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Log", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Ping", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
-}
-
-// maker returns the function that makes messages of a kind.
-func maker(kind string) func(rank int) wire.Message {
-	for _, s := range actors.HelperMessages() {
-		if s.Kind == kind {
-			return s.Make
-		}
-	}
-	return func(int) wire.Message { return nil }
 }
 
 // stageFiles announces two files.
@@ -196,52 +104,29 @@ func TestAdmitStagedFiles(t *testing.T) {
 		"done, twice":           {local, []wire.Message{&wire.StageResult{}, &wire.StageResult{}}, "unasked"},
 		"credit after done":     {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.StageResult{}, &wire.FileCredit{}}, "unasked"},
 	} {
-		g, _ := newStage(t, "prepared")
+		g, _ := nodetest.NewStage(t, "prepared")
 		if test.stage != nil {
-			g.noteSent(test.stage)
-			g.noteChunkSent(100)
+			g.NoteSent(test.stage)
+			g.NoteChunkSent(100)
 		}
 		got := ""
 		for _, m := range test.msgs {
-			got = judged(g, m)
+			got = nodetest.Judge(g, m)
 		}
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
-	g, _ := newStage(t, "prepared")
-	g.noteSent(stageFiles)
-	if m, err := g.checkMessage(&wire.StageResult{Code: 0, Reason: "r"}); err != nil || m.(*wire.StageResult).Code != job.ExitInternal {
+	g, _ := nodetest.NewStage(t, "prepared")
+	g.NoteSent(stageFiles)
+	if m, err := g.CheckMessage(&wire.StageResult{Code: 0, Reason: "r"}); err != nil || m.(*wire.StageResult).Code != job.ExitInternal {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
 
 func TestAdmit(t *testing.T) {
 	for _, row := range table {
-		wants := strings.Fields(row.stages)
-		for i, stage := range stages {
-			check := func(variant string, g *Validator, rank int, want string) {
-				if row.request != nil {
-					g.noteSent(row.request)
-				}
-				m := maker(row.kind)(rank)
-				if got := judged(g, m); strings.Fields(got)[0] != want && got != want && !(want == "its" && strings.Contains(got, "before the end of rank 4")) {
-					t.Errorf("%s, %s%s: %s, want %s", row.kind, stage, variant, got, want)
-				}
-			}
-			g, _ := newStage(t, stage)
-			check("", g, own, wants[i])
-			if wants[i] == "ok" && row.again != "" && stage != "connected" {
-				g.noteSent(&wire.Ping{}) // has no effect
-				if got := judged(g, maker(row.kind)(own)); got != row.again && stage == "running" {
-					t.Errorf("%s, %s, again: %s, want %s", row.kind, stage, got, row.again)
-				}
-			}
-			if stage == "running" && row.foreign != "" {
-				g, _ := newStage(t, stage)
-				check(", of another's rank", g, foreign, row.foreign)
-			}
-		}
+		nodetest.CheckStages(t, nodetest.StageVerdicts(row))
 	}
 }
 
@@ -250,21 +135,21 @@ func TestAdmit(t *testing.T) {
 func TestEveryKindHasARow(t *testing.T) {
 	rows := make(map[string]bool)
 	for _, row := range table {
-		if rows[row.kind] || wire.NameOf(maker(row.kind)(0)) != row.kind {
-			t.Errorf("row %s is there twice, or makes something else", row.kind)
+		if rows[row.Kind] || wire.NameOf(nodetest.Maker(row.Kind)(0)) != row.Kind {
+			t.Errorf("row %s is there twice, or makes something else", row.Kind)
 		}
-		rows[row.kind] = true
+		rows[row.Kind] = true
 	}
 	for _, k := range wire.Kinds() {
 		if k.Sender != wire.Launcher {
-			if !rows[k.Name] {
+			if k.Example == nil && !rows[k.Name] {
 				t.Errorf("the table has no row for %s", k.Name)
 			}
 			continue
 		}
-		for _, stage := range stages[1 : len(stages)-1] {
-			g, _ := newStage(t, stage)
-			if got := judged(g, k.New()); got != "it sent "+k.Name+", which only mpiexec sends" {
+		for _, stage := range nodetest.Stages[1 : len(nodetest.Stages)-1] {
+			g, _ := nodetest.NewStage(t, stage)
+			if got := nodetest.Judge(g, k.New()); got != "it sent "+k.Name+", which only mpiexec sends" {
 				t.Errorf("%s, %s: %s", k.Name, stage, got)
 			}
 		}
@@ -275,10 +160,10 @@ func TestEveryKindHasARow(t *testing.T) {
 // valid.
 func TestAdmitValues(t *testing.T) {
 	exit := func(code, signal int) wire.Message {
-		return &wire.Exited{Exit: job.Exit{Rank: own, Code: code, Signal: signal}}
+		return &wire.Exited{Exit: job.Exit{Rank: nodetest.Own, Code: code, Signal: signal}}
 	}
 	abort := func(code int) wire.Message {
-		return &wire.PMIReport{Rank: own, Event: wire.PMIAborted, Code: code}
+		return &wire.PMIReport{Rank: nodetest.Own, Event: wire.PMIAborted, Code: code}
 	}
 	for _, test := range []struct {
 		m    wire.Message
@@ -289,38 +174,38 @@ func TestAdmitValues(t *testing.T) {
 		{exit(0, 64), "ok"}, {exit(0, 65), "an Exited that cannot be: signal 65"}, {exit(0, -9), "an Exited that cannot be: signal -9"},
 		{exit(3, 9), "an Exited that cannot be: code 3 and signal 9"},
 		{abort(255), "ok"}, {abort(256), "a PMIReport that cannot be: code 256"}, {abort(-1), "a PMIReport that cannot be: code -1"},
-		{&wire.PMIReport{Rank: own, Event: 7}, "a PMIReport that cannot be: event 7"},
+		{&wire.PMIReport{Rank: nodetest.Own, Event: 7}, "a PMIReport that cannot be: event 7"},
 		{&wire.PMIReport{Rank: -1, Event: wire.PMIBarrierBroken}, "ok"},
 		{&wire.PMIReport{Rank: -1, Event: wire.PMIAborted}, "it spoke for rank -1, which is not there"},
-		{&wire.Started{Rank: later}, "a Started that cannot be: PID 0"},
-		{&wire.Started{Rank: later, PID: -1}, "a Started that cannot be: PID -1"},
-		{&wire.Started{Rank: later, Err: "none"}, "ok"},
-		{&wire.Exited{Exit: job.Exit{Rank: later}}, "it sent Exited before the start"},
+		{&wire.Started{Rank: nodetest.Later}, "a Started that cannot be: PID 0"},
+		{&wire.Started{Rank: nodetest.Later, PID: -1}, "a Started that cannot be: PID -1"},
+		{&wire.Started{Rank: nodetest.Later, Err: "none"}, "ok"},
+		{&wire.Exited{Exit: job.Exit{Rank: nodetest.Later}}, "it sent Exited before the start"},
 		{&wire.Exited{Exit: job.Exit{Rank: 1 << 40}}, "it spoke for rank 1099511627776, which is not there"},
-		{&wire.Data{Rank: own, Stream: 3}, "a Data that cannot be: stream 3"},
-		{&wire.Data{Rank: own, Stream: -1}, "a Data that cannot be: stream -1"},
-		{&wire.Data{Rank: own, Stream: wire.Stdin, Bytes: []byte("x")}, "a Data that cannot be: stream 0"},
-		{&wire.Data{Rank: own, Stream: wire.Stderr, Bytes: make([]byte, 100)}, "ok"},
-		{&wire.Data{Rank: own, Stream: wire.Stderr, Bytes: make([]byte, 101)}, "it sent more output than it may"},
-		{&wire.Credit{Rank: own, Bytes: 1}, "a Credit that cannot be: bytes 1"},
-		{&wire.Credit{Rank: own, Bytes: -1}, "a Credit that cannot be: bytes -1"},
-		{&wire.Credit{Rank: own, Stream: wire.Stdout}, "a Credit that cannot be: stream 1"},
+		{&wire.Data{Rank: nodetest.Own, Stream: 3}, "a Data that cannot be: stream 3"},
+		{&wire.Data{Rank: nodetest.Own, Stream: -1}, "a Data that cannot be: stream -1"},
+		{&wire.Data{Rank: nodetest.Own, Stream: wire.Stdin, Bytes: []byte("x")}, "a Data that cannot be: stream 0"},
+		{&wire.Data{Rank: nodetest.Own, Stream: wire.Stderr, Bytes: make([]byte, 100)}, "ok"},
+		{&wire.Data{Rank: nodetest.Own, Stream: wire.Stderr, Bytes: make([]byte, 101)}, "it sent more output than it may"},
+		{&wire.Credit{Rank: nodetest.Own, Bytes: 1}, "a Credit that cannot be: bytes 1"},
+		{&wire.Credit{Rank: nodetest.Own, Bytes: -1}, "a Credit that cannot be: bytes -1"},
+		{&wire.Credit{Rank: nodetest.Own, Stream: wire.Stdout}, "a Credit that cannot be: stream 1"},
 		{&wire.Fence{ID: "g/1"}, "it sent 2 fences at once"}, {&wire.Fence{ID: "g/2"}, "it sent 3 fences at once"},
 		{&wire.Fence{ID: "g/-1"}, `a Fence that cannot be: ID "g/-1"`}, {&wire.Fence{ID: "g/00"}, `a Fence that cannot be: ID "g/00"`},
 		{&wire.Fence{ID: "g"}, `a Fence that cannot be: ID "g"`}, {&wire.Fence{ID: "h/0"}, "it answered what was not asked"},
-		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "h", Rank: own}}, "it spoke for rank 4, which is not there"},
+		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "h", Rank: nodetest.Own}}, "it spoke for rank 4, which is not there"},
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
 		{&wire.NameRequest{}, "a NameRequest that cannot be: ID 0"},
-		{samples(own, own), "a SampledUsage that cannot be: rank 4 twice"}, {samples(own, foreign), "it spoke for rank 0, which is not there"},
-		{exceeded(limits.HostMem, own, 2), "a LimitExceeded that cannot be: rank 4"}, {exceeded(limits.HostMem, -1, 1), "a LimitExceeded that cannot be: use 1"},
+		{samples(nodetest.Own, nodetest.Own), "a SampledUsage that cannot be: rank 4 twice"}, {samples(nodetest.Own, nodetest.Foreign), "it spoke for rank 0, which is not there"},
+		{exceeded(limits.HostMem, nodetest.Own, 2), "a LimitExceeded that cannot be: rank 4"}, {exceeded(limits.HostMem, -1, 1), "a LimitExceeded that cannot be: use 1"},
 		{exceeded(limits.Mem, -1, 2), `a LimitExceeded that cannot be: limit mem`}, {exceeded(limits.NoFile, -1, 2), "a LimitExceeded that cannot be: limit nofile"},
-		{exceeded(limits.RankMem, foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limits.RankMem, -1, 2), "ok"}, {exceeded(limits.RankMem, 99, 2), "it spoke for rank 99, which is not there"},
+		{exceeded(limits.RankMem, nodetest.Foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limits.RankMem, -1, 2), "ok"}, {exceeded(limits.RankMem, 99, 2), "it spoke for rank 99, which is not there"},
 		{exceeded("all is well", -1, 2), "a LimitExceeded that cannot be: limit all is well"}, {exceeded(limits.WallTime, -1, 2), "ok"},
-		{samples(own, later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
+		{samples(nodetest.Own, nodetest.Later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
 		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
 	} {
-		g, _ := newStage(t, "running")
-		_, err := g.checkMessage(test.m)
+		g, _ := nodetest.NewStage(t, "running")
+		_, err := g.CheckMessage(test.m)
 		if got := fmt.Sprint(err); got != test.want && !(err == nil && test.want == "ok") {
 			t.Errorf("%s %+v: %s, want %s", wire.NameOf(test.m), test.m, got, test.want)
 		}
@@ -342,26 +227,26 @@ func samples(ranks ...int) wire.Message {
 
 // Samples may come only if they were requested. Those that come more often than samples are taken are dropped.
 func TestAdmitSamples(t *testing.T) {
-	g, clock := newStage(t, "running")
+	g, clock := nodetest.NewStage(t, "running")
 	got := ""
 	for range 5 {
-		got += judged(g, samples(own)) + " "
+		got += nodetest.Judge(g, samples(nodetest.Own)) + " "
 	}
 	*clock = clock.Add(time.Second)
-	if got += judged(g, samples(own)); got != "ok ok ok ok dropped ok" {
+	if got += nodetest.Judge(g, samples(nodetest.Own)); got != "ok ok ok ok dropped ok" {
 		t.Errorf("too many samples: %s", got)
 	}
-	g, _ = newStage(t, "running")
-	if g.samples = false; judged(g, samples(own)) != "unasked" {
+	g, _ = nodetest.NewStage(t, "running", func(m *wire.Prepare) { m.Supervision.SampleUsage = false })
+	if nodetest.Judge(g, samples(nodetest.Own)) != "unasked" {
 		t.Error("samples were not requested")
 	}
 }
 
 // Every piece of output needs credit, and a stream that has ended may have no more.
 func TestAdmitOutput(t *testing.T) {
-	g, _ := newStage(t, "running")
+	g, _ := nodetest.NewStage(t, "running")
 	out := func(n int) string {
-		return judged(g, &wire.Data{Rank: own, Stream: wire.Stdout, Bytes: make([]byte, n)})
+		return nodetest.Judge(g, &wire.Data{Rank: nodetest.Own, Stream: wire.Stdout, Bytes: make([]byte, n)})
 	}
 	for i, step := range []struct {
 		n    int
@@ -371,9 +256,9 @@ func TestAdmitOutput(t *testing.T) {
 			t.Errorf("step %d: %s, want %s", i, got, step.want)
 		}
 	}
-	g, _ = newStage(t, "running")
+	g, _ = nodetest.NewStage(t, "running")
 	out(100)
-	g.noteSent(&wire.Credit{Rank: own, Stream: wire.Stdout, Bytes: 50})
+	g.NoteSent(&wire.Credit{Rank: nodetest.Own, Stream: wire.Stdout, Bytes: 50})
 	if got := []string{out(50), out(0), out(0)}; strings.Join(got, " ") != "ok ok much" {
 		t.Errorf("after credit: %q", got)
 	}
@@ -381,23 +266,23 @@ func TestAdmitOutput(t *testing.T) {
 
 // A rank may report as read what it was sent, also in parts, and no more.
 func TestAdmitCredit(t *testing.T) {
-	g, _ := newStage(t, "running")
-	g.noteSent(&wire.Data{Rank: own, Bytes: make([]byte, 10)})
-	credit := func(n int) string { return judged(g, &wire.Credit{Rank: own, Bytes: n}) }
+	g, _ := nodetest.NewStage(t, "running")
+	g.NoteSent(&wire.Data{Rank: nodetest.Own, Bytes: make([]byte, 10)})
+	credit := func(n int) string { return nodetest.Judge(g, &wire.Credit{Rank: nodetest.Own, Bytes: n}) }
 	if got := []string{credit(4), credit(6), credit(1)}; strings.Join(got, ",") != "ok,ok,bytes 1" {
 		t.Errorf("%q", got)
 	}
-	end := &wire.Data{Rank: own, Stream: wire.Stdin}
-	if got := []string{judged(g, end), judged(g, end)}; strings.Join(got, ",") != "ok,unasked" {
+	end := &wire.Data{Rank: nodetest.Own, Stream: wire.Stdin}
+	if got := []string{nodetest.Judge(g, end), nodetest.Judge(g, end)}; strings.Join(got, ",") != "ok,unasked" {
 		t.Errorf("end of input: %q", got)
 	}
 }
 
 // The rendezvous is an address of the node that has rank 0, with a port.
 func TestAdmitRendezvous(t *testing.T) {
-	prepared := func(root int, compat ...string) *Validator {
-		g, _ := newStage(t, "greeted")
-		g.noteSent(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Node: wire.GroupNode{Address: "n1-ib"}, Ranks: []job.RankPlan{{Rank: root}}, Process: wire.Process{Compat: compat}})
+	prepared := func(root int, compat ...string) *node.Validator {
+		g, _ := nodetest.NewStage(t, "greeted")
+		g.NoteSent(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Node: wire.GroupNode{Address: "n1-ib"}, Ranks: []job.RankPlan{{Rank: root}}, Process: wire.Process{Compat: compat}})
 		return g
 	}
 	for rendezvous, want := range map[string]string{
@@ -405,14 +290,14 @@ func TestAdmitRendezvous(t *testing.T) {
 		"n2:80": `meeting point "n2:80"`, "n1:0": `meeting point "n1:0"`, "n1:65536": `meeting point "n1:65536"`, "n1": `meeting point "n1"`, ":80": `meeting point ":80"`, "n1:x": `meeting point "n1:x"`,
 		"n1;id:80": `meeting point "n1;id:80"`,
 	} {
-		if got := judged(prepared(0, "torch"), &wire.Prepared{Group: "g", Rendezvous: rendezvous}); got != want {
+		if got := nodetest.Judge(prepared(0, "torch"), &wire.Prepared{Group: "g", Rendezvous: rendezvous}); got != want {
 			t.Errorf("%q: %s, want %s", rendezvous, got, want)
 		}
 	}
-	if got := judged(prepared(1, "torch"), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "foreign" {
+	if got := nodetest.Judge(prepared(1, "torch"), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "foreign" {
 		t.Errorf("from a node without rank 0: %s", got)
 	}
-	if got := judged(prepared(0), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "unasked" {
+	if got := nodetest.Judge(prepared(0), &wire.Prepared{Group: "g", Rendezvous: "n1:80"}); got != "unasked" {
 		t.Errorf("without being asked: %s", got)
 	}
 }
@@ -420,13 +305,13 @@ func TestAdmitRendezvous(t *testing.T) {
 // Invalid exit codes in reports of failed starts become 125 (TRUST-33).
 func TestStartCodes(t *testing.T) {
 	for code, want := range map[int]int{125: 125, 126: 126, 127: 127, 0: 125, 1: 125, 128: 125, 256: 125, -1: 125, 1 << 32: 125} {
-		g, _ := newStage(t, "asked")
-		m, err := g.checkMessage(&wire.Refused{Group: "g", Code: code})
+		g, _ := nodetest.NewStage(t, "asked")
+		m, err := g.CheckMessage(&wire.Refused{Group: "g", Code: code})
 		if err != nil || m.(*wire.Refused).Code != want {
 			t.Errorf("Refused %d: %+v, %v", code, m, err)
 		}
-		g, _ = newStage(t, "running")
-		if m, err = g.checkMessage(&wire.Started{Rank: later, Err: "no", Code: code}); err != nil || m.(*wire.Started).Code != want {
+		g, _ = nodetest.NewStage(t, "running")
+		if m, err = g.CheckMessage(&wire.Started{Rank: nodetest.Later, Err: "no", Code: code}); err != nil || m.(*wire.Started).Code != want {
 			t.Errorf("Started %d: %+v, %v", code, m, err)
 		}
 	}
@@ -434,21 +319,21 @@ func TestStartCodes(t *testing.T) {
 
 // A group has one open PMI barrier at a time, and a node at most 64 open requests.
 func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
-	g, _ := newStage(t, "running")
+	g, _ := nodetest.NewStage(t, "running")
 	for i := range 3 {
-		if got := judged(g, &wire.Fence{ID: fmt.Sprint("g/", i)}); got != "ok" {
+		if got := nodetest.Judge(g, &wire.Fence{ID: fmt.Sprint("g/", i)}); got != "ok" {
 			t.Errorf("fence %d: %s", i, got)
 		}
-		g.noteFenceResultSent(fence.ID{Members: "g"})
+		g.NoteFenceResultSent(fence.ID{Members: "g"})
 	}
-	for id := range maxUnanswered {
-		if got := judged(g, &wire.NameRequest{ID: id + 1, Op: wire.Lookup}); got != "ok" {
+	for id := range node.MaxUnanswered {
+		if got := nodetest.Judge(g, &wire.NameRequest{ID: id + 1, Op: wire.Lookup}); got != "ok" {
 			t.Fatalf("request %d: %s", id, got)
 		}
 	}
-	g.noteSent(&wire.NameReply{ID: 1})
+	g.NoteSent(&wire.NameReply{ID: 1})
 	next := func(id int) string {
-		return judged(g, &wire.Spawn{ID: id, Request: spawn.Request{Group: "g", Rank: own}})
+		return nodetest.Judge(g, &wire.Spawn{ID: id, Request: spawn.Request{Group: "g", Rank: nodetest.Own}})
 	}
 	if got := []string{next(100), next(101)}; strings.Join(got, ",") != "ok,it sent 65 requests at once" {
 		t.Errorf("%q", got)
@@ -457,23 +342,23 @@ func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 
 // PMIx fences are of any ranks, and several may be open, up to a limit. The same fence may not be open twice.
 func TestAdmitFencesOfAnyRanks(t *testing.T) {
-	g, _ := newStage(t, "running")
+	g, _ := nodetest.NewStage(t, "running")
 	for _, test := range []struct{ id, want string }{
 		{"fence:g/0", "ok"}, {"fence:g/0", "fences"}, {"connect:g/0", "ok"},
 		{"fence:g[4]/7", "ok"}, {"fence:a,g[4]/0", "ok"}, {"g/0", "ok"},
 		{"fence:a/0", "unasked"}, {"ring:g/0", `ID "ring:g/0"`}, {"construct.0123456789abcdef:a/0", "unasked"},
 	} {
-		if got := judged(g, &wire.Fence{ID: test.id}); got != test.want {
+		if got := nodetest.Judge(g, &wire.Fence{ID: test.id}); got != test.want {
 			t.Errorf("%s: %s, want %s", test.id, got, test.want)
 		}
 	}
-	g.noteFenceResultSent(fence.ID{Kind: fence.PMIxFence, Members: "g"})
-	for i := 3; i < maxOpenFences; i++ { // 3 of those above are still open
-		if got := judged(g, &wire.Fence{ID: fmt.Sprint("fence:g/", i)}); got != "ok" {
+	g.NoteFenceResultSent(fence.ID{Kind: fence.PMIxFence, Members: "g"})
+	for i := 3; i < node.MaxOpenFences; i++ { // 3 of those above are still open
+		if got := nodetest.Judge(g, &wire.Fence{ID: fmt.Sprint("fence:g/", i)}); got != "ok" {
 			t.Fatalf("fence %d: %s", i, got)
 		}
 	}
-	if got := judged(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("it sent %d fences at once", maxOpenFences+1) {
+	if got := nodetest.Judge(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("it sent %d fences at once", node.MaxOpenFences+1) {
 		t.Errorf("one more: %s", got)
 	}
 }
@@ -497,19 +382,19 @@ func TestAdmitLateFences(t *testing.T) {
 		"joined, and not late":  {[]wire.Message{&wire.Fence{ID: "fence:g/0", Joined: true}}, `ID "fence:g/0", which is late`},
 		"one of another's rank": {[]wire.Message{&wire.Fence{ID: "fence:a/0", Late: true, Joined: true}}, "unasked"},
 	} {
-		g, _ := newStage(t, "running")
+		g, _ := nodetest.NewStage(t, "running")
 		got := ""
 		for _, m := range test.msgs {
 			if m == nil {
-				g.noteFenceResultSent(id)
+				g.NoteFenceResultSent(id)
 				continue
 			}
-			got = judged(g, m)
+			got = nodetest.Judge(g, m)
 		}
 		if got != test.want {
 			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
-		if test.want == "ok" && len(g.givenUpFences) > 0 {
+		if test.want == "ok" && g.GivenUpFenceCount() > 0 {
 			t.Errorf("%s: something is kept", name)
 		}
 	}
@@ -524,39 +409,39 @@ func TestAdmitLongNamesOfFences(t *testing.T) {
 	name := func(number int) fence.ID {
 		return fence.ID{Kind: fence.PMIxFence, Members: fence.Members("g[" + string(ranks[1:]) + "]"), Number: number}
 	}
-	g, _ := newStage(t, "running")
+	g, _ := nodetest.NewStage(t, "running")
 	for i := range 4 {
-		if got := judged(g, &wire.Fence{ID: name(i).String()}); got != "ok" {
+		if got := nodetest.Judge(g, &wire.Fence{ID: name(i).String()}); got != "ok" {
 			t.Fatalf("fence %d: %s", i, got)
 		}
 	}
-	g.noteFenceResultSent(name(0))
-	if got := judged(g, &wire.Fence{ID: name(4).String()}); got != "ok" {
+	g.NoteFenceResultSent(name(0))
+	if got := nodetest.Judge(g, &wire.Fence{ID: name(4).String()}); got != "ok" {
 		t.Errorf("one more after a result: %s", got)
 	}
-	if got := judged(g, &wire.Fence{ID: name(5).String()}); !strings.HasPrefix(got, "it sent fences with names of ") {
+	if got := nodetest.Judge(g, &wire.Fence{ID: name(5).String()}); !strings.HasPrefix(got, "it sent fences with names of ") {
 		t.Errorf("one more: %s", got)
 	}
 }
 
 // Replies to requests that were given up are dropped, and are no violation.
 func TestRepliesToAbandonedRequests(t *testing.T) {
-	g, _ := newStage(t, "greeted")
-	g.noteSent(&wire.Survey{})
-	g.stopWaitingFor(&wire.Survey{})
-	g.noteSent(&wire.Survey{})
+	g, _ := nodetest.NewStage(t, "greeted")
+	g.NoteSent(&wire.Survey{})
+	g.StopWaitingFor(&wire.Survey{})
+	g.NoteSent(&wire.Survey{})
 	var got []string
 	for range 3 {
-		got = append(got, judged(g, &wire.Surveyed{}))
+		got = append(got, nodetest.Judge(g, &wire.Surveyed{}))
 	}
 	if strings.Join(got, " ") != "ok dropped unasked" {
 		t.Errorf("surveys: %q", got)
 	}
-	prepare := &wire.Prepare{Group: wire.Group{Name: "g"}, Ranks: []job.RankPlan{{Rank: own}}}
-	g.noteSent(prepare)
-	g.noteSent(&wire.CancelPrepare{Group: "g"})
-	g.noteSent(prepare)
-	got = []string{judged(g, &wire.Prepared{Group: "g"}), judged(g, &wire.ClaimConflict{Group: "g"}), judged(g, &wire.Prepared{Group: "g"})}
+	prepare := &wire.Prepare{Group: wire.Group{Name: "g"}, Ranks: []job.RankPlan{{Rank: nodetest.Own}}}
+	g.NoteSent(prepare)
+	g.NoteSent(&wire.CancelPrepare{Group: "g"})
+	g.NoteSent(prepare)
+	got = []string{nodetest.Judge(g, &wire.Prepared{Group: "g"}), nodetest.Judge(g, &wire.ClaimConflict{Group: "g"}), nodetest.Judge(g, &wire.Prepared{Group: "g"})}
 	if strings.Join(got, " ") != "dropped ok unasked" {
 		t.Errorf("groups: %q", got)
 	}
@@ -565,14 +450,14 @@ func TestRepliesToAbandonedRequests(t *testing.T) {
 // A ControlReply belongs to the request with its ID: a late reply to an abandoned request does not count
 // as the reply to the current one.
 func TestControlRepliesMatchByID(t *testing.T) {
-	g, _ := newStage(t, "greeted")
+	g, _ := nodetest.NewStage(t, "greeted")
 	slow, next := &wire.ControlRequest{ID: "1"}, &wire.ControlRequest{ID: "2"}
-	g.noteSent(slow)
-	g.stopWaitingFor(slow)
-	g.noteSent(next)
+	g.NoteSent(slow)
+	g.StopWaitingFor(slow)
+	g.NoteSent(next)
 	var got []string
 	for _, id := range []string{"1", "2", "2", "1", "3"} {
-		got = append(got, judged(g, &wire.ControlReply{ID: id, State: job.ReplyDone}))
+		got = append(got, nodetest.Judge(g, &wire.ControlReply{ID: id, State: job.ReplyDone}))
 	}
 	if want := "dropped ok unasked unasked unasked"; strings.Join(got, " ") != want {
 		t.Errorf("%q, want %s", got, want)
@@ -582,78 +467,79 @@ func TestControlRepliesMatchByID(t *testing.T) {
 // A late message is dropped for as long as a link may be silent, not counting the time for which mpiexec
 // was stopped. After that it is a violation.
 func TestLateForSoLong(t *testing.T) {
-	g, clock := newStage(t, "running")
-	g.noteSent(&wire.EndJob{})
-	*clock = clock.Add(lateTime)
-	if got := judged(g, &wire.NameRequest{ID: 1}); got != "dropped" {
+	g, clock := nodetest.NewStage(t, "running")
+	g.NoteSent(&wire.EndJob{})
+	*clock = clock.Add(nodetest.Tolerance)
+	if got := nodetest.Judge(g, &wire.NameRequest{ID: 1}); got != "dropped" {
 		t.Errorf("in time: %s", got)
 	}
 	*clock = clock.Add(time.Hour)
-	g.shiftTimes(time.Hour)
-	if got := judged(g, &wire.NameRequest{ID: 2}); got != "dropped" {
+	g.ShiftTimes(time.Hour)
+	if got := nodetest.Judge(g, &wire.NameRequest{ID: 2}); got != "dropped" {
 		t.Errorf("after a stop: %s", got)
 	}
 	*clock = clock.Add(1)
-	if got := judged(g, &wire.NameRequest{ID: 3}); got != "late" {
+	if got := nodetest.Judge(g, &wire.NameRequest{ID: 3}); got != "late" {
 		t.Errorf("too late: %s", got)
 	}
 }
 
 // Messages above the rate limit wait for the next second; only the last one is kept.
 func TestRateLimits(t *testing.T) {
-	g, clock := newStage(t, "greeted")
-	g.noteSent(&wire.Enqueue{})
-	g.noteSent(&wire.WatchClaims{})
-	judged(g, &wire.QueuePosition{Ahead: 9})
+	g, clock := nodetest.NewStage(t, "greeted")
+	g.NoteSent(&wire.Enqueue{})
+	g.NoteSent(&wire.WatchClaims{})
+	nodetest.Judge(g, &wire.QueuePosition{Ahead: 9})
 	for ahead := range 5 {
 		want := "dropped"
 		if ahead == 0 {
 			want = "ok"
 		}
-		if got := judged(g, &wire.QueuePosition{Ahead: 5 - ahead}); got != want {
+		if got := nodetest.Judge(g, &wire.QueuePosition{Ahead: 5 - ahead}); got != want {
 			t.Errorf("%d ahead: %s", 5-ahead, got)
 		}
 	}
-	if !g.keepForLater() || g.keepForLater() {
+	if !g.KeepForLater() || g.KeepForLater() {
 		t.Error("there is not exactly one timer")
 	}
-	if kept := g.takePostponed(); len(kept) != 1 || kept[0].(*wire.QueuePosition).Ahead != 1 {
+	if kept := g.TakePostponed(); len(kept) != 1 || kept[0].(*wire.QueuePosition).Ahead != 1 {
 		t.Errorf("kept %+v", kept)
 	}
 	*clock = clock.Add(time.Second)
 	changes, lines := 0, 0
 	for range 1000 {
-		if judged(g, &wire.ClaimsChanged{}) == "ok" {
+		if nodetest.Judge(g, &wire.ClaimsChanged{}) == "ok" {
 			changes++
 		}
-		if judged(g, &wire.Log{}) == "ok" {
+		if nodetest.Judge(g, &wire.Log{}) == "ok" {
 			lines++
 		}
 	}
-	if changes != 10 || lines != 200 || g.takeDroppedLogs() != 800 || g.takeDroppedLogs() != 0 {
+	if changes != 10 || lines != 200 || g.TakeDroppedLogs() != 800 || g.TakeDroppedLogs() != 0 {
 		t.Errorf("%d changes, %d lines", changes, lines)
 	}
 }
 
 // Output may be millions of lines: checking one takes no allocation and no lock.
 func BenchmarkAdmit(b *testing.B) {
-	g := newValidator(job.NodeDef{}, 0)
-	g.greeted = 2
+	g := node.NewValidator(job.NodeDef{}, 0, time.Now)
+	g.CheckMessage(&wire.Hello{})
+	g.CheckMessage(&wire.NodeInfo{})
 	prepare := &wire.Prepare{Group: wire.Group{Name: "g"}, Streams: wire.Streams{Window: 1 << 62}}
 	for rank := range 64 {
 		prepare.Ranks = append(prepare.Ranks, job.RankPlan{Rank: 64*7 + rank})
 	}
-	g.noteSent(prepare)
-	g.checkMessage(&wire.Prepared{Group: "g"})
-	g.noteSent(&wire.Start{Group: "g"})
+	g.NoteSent(prepare)
+	g.CheckMessage(&wire.Prepared{Group: "g"})
+	g.NoteSent(&wire.Start{Group: "g"})
 	for _, r := range prepare.Ranks {
-		g.checkMessage(&wire.Started{Rank: r.Rank, PID: 1})
+		g.CheckMessage(&wire.Started{Rank: r.Rank, PID: 1})
 	}
 	m := &wire.Data{Stream: wire.Stdout, Bytes: []byte("a line of output\n")}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		m.Rank = 64*7 + i&63
-		if _, err := g.checkMessage(m); err != nil {
+		if _, err := g.CheckMessage(m); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -662,15 +548,15 @@ func BenchmarkAdmit(b *testing.B) {
 // A node may not report Drained while one of its ranks was not started, unless mpiexec has ended the job.
 // Else a job without that rank would end with 0 (found by FuzzRun).
 func TestAdmitDrainedBeforeAStart(t *testing.T) {
-	g, _ := newStage(t, "prepared")
-	g.noteSent(&wire.Start{Group: "g"})
-	if got, want := judged(g, &wire.Drained{}), "it sent Drained before the end of rank 4"; got != want {
+	g, _ := nodetest.NewStage(t, "prepared")
+	g.NoteSent(&wire.Start{Group: "g"})
+	if got, want := nodetest.Judge(g, &wire.Drained{}), "unended"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	g, _ = newStage(t, "prepared")
-	g.noteSent(&wire.Start{Group: "g"})
-	g.noteSent(&wire.EndJob{})
-	if got := judged(g, &wire.Drained{}); got != "ok" {
+	g, _ = nodetest.NewStage(t, "prepared")
+	g.NoteSent(&wire.Start{Group: "g"})
+	g.NoteSent(&wire.EndJob{})
+	if got := nodetest.Judge(g, &wire.Drained{}); got != "ok" {
 		t.Errorf("after EndJob: %s", got)
 	}
 }

@@ -1,0 +1,3 @@
+package node_test
+
+import _ "remshell/feature" // FuzzAdmit tries the messages of features, too

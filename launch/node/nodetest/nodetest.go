@@ -1,0 +1,158 @@
+/*
+Package nodetest checks what a helper may send, and when: the rules of messages, as node.Admit registers them.
+
+	nodetest.CheckStages(t, nodetest.StageVerdicts{Kind: "IPCCleaned",
+		//       connected greeted asked prepared running ending over left
+		Stages: "early     early   early early    ok      ok     ok   dropped", Again: "twice", Foreign: "foreign"})
+
+NewStage and Judge are for what such a row does not say: a message after others, or with other values.
+*/
+package nodetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/test/actors"
+	"remshell/wire"
+)
+
+// Stages are the points of a job at which CheckStages checks messages. The node has one group, "g".
+var Stages = []string{"connected", "greeted", "asked", "prepared", "running", "ending", "over", "left"}
+
+// Own and later are ranks of the node; Started was not received for later. Foreign is a rank of another node.
+const Own, Later, Foreign = 4, 5, 0
+
+// Tolerance is how long messages may be late for the validators of NewStage.
+const Tolerance = 45 * time.Second
+
+// NewStage returns the validator of a node whose job is at a stage, with a clock of the test's own. The functions change
+// the Prepare that the helper gets.
+func NewStage(t *testing.T, stage string, change ...func(*wire.Prepare)) (*node.Validator, *time.Time) {
+	t.Helper()
+	clock := time.Unix(1e9, 0)
+	v := node.NewValidator(job.NodeDef{Name: "n1", Host: "n1.example", Aliases: []string{"one"}}, Tolerance, func() time.Time { return clock })
+	receive := func(m wire.Message) {
+		if _, err := v.CheckMessage(m); err != nil {
+			t.Fatalf("on the way to %q: %T: %v", stage, m, err)
+		}
+	}
+	for _, step := range []struct {
+		stage string
+		take  func()
+	}{
+		{"connected", func() { receive(&wire.Hello{}); receive(&wire.NodeInfo{}) }},
+		{"greeted", func() {
+			m := &wire.Prepare{Group: wire.Group{Name: "g", Size: 8, NodeCount: 2}, Node: wire.GroupNode{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{Own}}, PMI: wire.PMISetup{Trace: true}, Supervision: wire.Supervision{SampleUsage: true},
+				Ranks: []job.RankPlan{{Rank: Own}, {Rank: Later}}}
+			for _, f := range change {
+				f(m)
+			}
+			v.NoteSent(m)
+		}},
+		{"asked", func() { receive(&wire.Prepared{Group: "g"}) }},
+		{"prepared", func() { v.NoteSent(&wire.Start{Group: "g"}); receive(&wire.Started{Rank: Own, PID: 7}) }},
+		{"running", func() { v.NoteSent(&wire.EndJob{}) }},
+		{"ending", func() { receive(&wire.Exited{Exit: job.Exit{Rank: Own}}); receive(&wire.Drained{}) }},
+		{"over", func() { v.NoteSent(&wire.Bye{}) }},
+	} {
+		if step.stage == stage {
+			break
+		}
+		step.take()
+	}
+	return v, &clock
+}
+
+// Judge returns the validator's verdict on a message, as one word if it is a common one: "ok", "dropped", "early", "late",
+// "twice", "unasked", "foreign", "ended", "unended". For an invalid value it is what is said of the value; else the violation.
+func Judge(v *node.Validator, m wire.Message) string {
+	admitted, err := v.CheckMessage(m)
+	switch {
+	case err == nil && admitted == nil:
+		return "dropped"
+	case err == nil:
+		return "ok"
+	case !node.IsViolation(err):
+		return fmt.Sprintf("no violation: %v", err)
+	}
+	name := wire.NameOf(m)
+	switch text := err.Error(); {
+	case text == "it answered what was not asked":
+		return "unasked"
+	case text == "it sent more output than it may":
+		return "much"
+	case text == "it sent "+name+" before the start":
+		return "early"
+	case text == "it sent "+name+" after the end":
+		return "late"
+	case text == "it sent "+name+" twice":
+		return "twice"
+	case strings.HasSuffix(text, ", which is not there"):
+		return "foreign"
+	case strings.HasSuffix(text, ", which has ended"):
+		return "ended"
+	case text == fmt.Sprintf("it sent %s before the end of rank %d", name, Own):
+		return "unended"
+	case text == "it sent 2 fences at once":
+		return "fences"
+	case strings.Contains(text, " that cannot be: "):
+		_, what, _ := strings.Cut(text, " that cannot be: ")
+		return what
+	default:
+		return text
+	}
+}
+
+// A StageVerdicts has the verdicts on a kind of message (TRUST-4): at each stage; on its repetition, after it was let
+// through for the first time; and on one for a rank of another host.
+type StageVerdicts struct {
+	Kind    string
+	Request wire.Message // the request that it replies to; nil if it is no reply
+	Stages  string       // verdicts, in the order of Stages
+	Again   string       // empty: it is not repeated
+	Foreign string       // empty: it names no rank
+}
+
+// CheckStages checks the verdicts on one kind of message, as actors.HelperMessages makes it.
+func CheckStages(t *testing.T, row StageVerdicts) {
+	t.Helper()
+	wants := strings.Fields(row.Stages)
+	for i, stage := range Stages {
+		check := func(variant string, v *node.Validator, rank int, want string) {
+			if row.Request != nil {
+				v.NoteSent(row.Request)
+			}
+			m := Maker(row.Kind)(rank)
+			if got := Judge(v, m); strings.Fields(got)[0] != want && got != want {
+				t.Errorf("%s, %s%s: %s, want %s", row.Kind, stage, variant, got, want)
+			}
+		}
+		v, _ := NewStage(t, stage)
+		check("", v, Own, wants[i])
+		if wants[i] == "ok" && row.Again != "" && stage != "connected" {
+			v.NoteSent(&wire.Ping{}) // has no effect
+			if got := Judge(v, Maker(row.Kind)(Own)); got != row.Again && stage == "running" {
+				t.Errorf("%s, %s, again: %s, want %s", row.Kind, stage, got, row.Again)
+			}
+		}
+		if stage == "running" && row.Foreign != "" {
+			v, _ := NewStage(t, stage)
+			check(", of another's rank", v, Foreign, row.Foreign)
+		}
+	}
+}
+
+// Maker returns the function that makes messages of a kind.
+func Maker(kind string) func(rank int) wire.Message {
+	for _, s := range actors.HelperMessages() {
+		if s.Kind == kind {
+			return s.Make
+		}
+	}
+	return func(int) wire.Message { return nil }
+}
