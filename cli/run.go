@@ -17,6 +17,7 @@ import (
 	"remshell/batch"
 	"remshell/cli/option"
 	"remshell/cli/request"
+	"remshell/cli/setup"
 	_ "remshell/feature" // all of them
 	"remshell/job"
 	"remshell/launch"
@@ -46,7 +47,8 @@ type invocation struct {
 	attached       *attacher     // nil: shells on nodes do not attach themselves to a batch system's job
 	args           []string      // the arguments of the command line
 	saved          *savedJobFile // nil: the job is neither saved nor resumed
-	requestStep    trace.Step    // the trace's step until the job is launched
+	features       setup.Run
+	requestStep    trace.Step // the trace's step until the job is launched
 }
 
 // runWithHosts carries out a command line that concerns hosts. Errors are printed in order with our other lines and
@@ -122,6 +124,10 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 		return 0, err
 	}
 	defer func() { endTrace(err) }()
+	c.features = setup.Run{Line: c.line, Env: &c.env, Request: &c.req}
+	if err := c.features.Begin(); err != nil {
+		return 0, err
+	}
 	c.req, c.warnings, err = c.buildRequest()
 	if isPlanError(err) && (j.Plan || j.DryRun) {
 		o := simulate.Outcome{Warnings: c.warnings, Err: err, Request: c.req}

@@ -163,9 +163,10 @@ func (c *invocation) readSavedJob() error {
 	if err := request.CheckChanges(c.line, *before.Request); err != nil {
 		return err
 	}
-	old, err := option.Mpiexec(signalNumber).Parse(append(slices.Clone(before.TransportOptions), "--", before.Request.Apps[0].Argv[0]), option.Sources{})
+	words := slices.Concat(before.TransportOptions, before.FeatureOptions, []string{"--", before.Request.Apps[0].Argv[0]})
+	old, err := option.Mpiexec(signalNumber).Parse(words, option.Sources{})
 	if err != nil {
-		return savedJobError(name, fmt.Errorf("reach: %w", err))
+		return savedJobError(name, &usererr.Error{Text: fmt.Sprintf("its options: %v", err), Remedy: "resume it with the build that has saved it, or start the job again"})
 	}
 	c.line = c.line.WithSaved(old)
 	c.saved.job = before
@@ -231,7 +232,7 @@ func (c *invocation) startSaving(ctx context.Context) (ended func(job.Result, er
 		fresh = fresh.WithUnknownFields(c.saved.job)
 	}
 	fresh.Argv, fresh.Dir, fresh.Host, fresh.PID = c.args, c.inputs.Local.Dir, c.inputs.Local.Names[0], os.Getpid()
-	fresh.TransportOptions = c.line.OptionWords(option.TransportOptions)
+	fresh.TransportOptions, fresh.FeatureOptions = c.line.OptionWords((*option.Option).IsTransport), c.line.OptionWords((*option.Option).IsSaved)
 	if c.saved.noLocks {
 		if err := c.checkUnclaimed(ctx); err != nil {
 			return nil, err

@@ -1,6 +1,12 @@
 /*
-Package feature lists the features of mpiexec. Each has a folder of its own, and registers itself where it takes part:
-launch.Register, helper.Register, wire.Register, node.Admit. Removing a line here and its folder removes the feature.
+Package feature lists the features of mpiexec. Each has a folder of its own, with its options, their texts and its messages,
+and registers itself where it takes part. Removing a line here and its folder removes the feature.
+
+	option.Register                        its options and their help
+	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
+	launch.Register, helper.Register       its halves in mpiexec and in each helper
+	wire.Register, wire.RegisterSetting    its messages, and the settings that go to helpers
+	node.Admit, launch.Handle              what may come from helpers, and what becomes of it
 */
 package feature
 

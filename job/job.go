@@ -213,7 +213,6 @@ type EndPolicy struct {
 	StacksOnTimeout  bool   // send SIGQUIT before ending ranks at -timeout, so that they print stacks
 	LeaveChildren    bool   // do not end processes that ranks leave behind (--leave-children)
 	KeepSessions     bool   // keep Open MPI's session directories (--keep-session)
-	CleanIPC         string // when shared memory is removed after a rank's end: if it "failed" (also ""), "always", "no" (PD-16)
 	ReportExitCodes  bool   // print the exit code of every rank
 	UsageReport      string // form of the resource usage report: "hosts", "rank", "lines" or "application"; empty: no report
 	SampleUsage      bool   // sample the usage of all processes periodically (RM-51)

@@ -112,6 +112,9 @@ func (j *Job) callDue(now time.Time) (next time.Time) {
 	return next
 }
 
+// SettingOf returns a feature's setting for the job; has is false if it has none.
+func SettingOf[S wire.Setting](j *Job) (s S, has bool) { return wire.SettingOf[S](j.Env.Settings) }
+
 // attachFeatures attaches all features to the job.
 func (j *Job) attachFeatures() {
 	for _, f := range slices.Clone(features) {

@@ -24,6 +24,7 @@ type Prepare struct {
 	PMI         PMISetup
 	Supervision Supervision
 	Claim       Claim
+	Settings    []Setting // of features; the same for all groups of a job
 }
 
 func (m *Prepare) Fields(c *Codec) {
@@ -37,6 +38,7 @@ func (m *Prepare) Fields(c *Codec) {
 	m.PMI.fields(c)
 	m.Supervision.fields(c)
 	m.Claim.fields(c)
+	c.settings(&m.Settings)
 	m.checkRanks(c)
 }
 
@@ -173,7 +175,6 @@ type Supervision struct {
 	KeepAll           bool          // the end of a rank does not end the others (job.EndPolicy)
 	LeaveChildren     bool          // do not end processes that ranks leave behind
 	KeepSessions      bool          // keep Open MPI's session directories
-	CleanIPC          string        // when to remove ranks' shared memory: failed (or empty), always, no
 	BatchStarted      bool          // a batch system's launcher started the helper, see HelperSignaled
 	BatchSignalsRanks bool          // the batch system's signals to the helper also reach the ranks
 	Grace             time.Duration // between SIGTERM and SIGKILL
@@ -189,7 +190,6 @@ func (s *Supervision) fields(c *Codec) {
 	c.Bool(&s.KeepAll)
 	c.Bool(&s.LeaveChildren)
 	c.Bool(&s.KeepSessions)
-	c.Word(&s.CleanIPC, "value of --clean-ipc")
 	c.Bool(&s.BatchStarted)
 	c.Bool(&s.BatchSignalsRanks)
 	c.Duration(&s.Grace, "grace")

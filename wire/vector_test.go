@@ -20,6 +20,9 @@ func TestVectors(t *testing.T) {
 	if *update {
 		var out strings.Builder
 		for _, m := range messages(rand.New(rand.NewPCG(9, 10))) {
+			if p, is := m.(*Prepare); is {
+				p.Settings = nil // a vector cannot say of which type they are
+			}
 			text, err := json.Marshal(m)
 			if err != nil {
 				t.Fatal(err)

@@ -53,6 +53,9 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case *time.Time:
 		*p = time.Unix(0, r.Int64())
 		return
+	case *[]Setting:
+		*p = []Setting{&testSetting{"a"}}
+		return
 	case *[]int: // CPUs are different
 		*p = r.Perm(1000)[:1+r.IntN(3)]
 		return

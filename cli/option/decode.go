@@ -116,10 +116,14 @@ func (o *Option) canonicalValue(text string) string {
 	return text
 }
 
-// setFields stores the values of options in the structs that declare them.
-func setFields(given []GivenOption, targets map[Scope]any) {
+// setFields stores the values of those options that the struct which target points to declares.
+func setFields(given []GivenOption, target any) {
+	into := reflect.ValueOf(target).Elem()
 	for _, g := range given {
-		field := reflect.ValueOf(targets[g.Scope]).Elem().FieldByIndex(g.field.Index)
+		if g.declaredIn != into.Type() {
+			continue
+		}
+		field := into.FieldByIndex(g.field.Index)
 		if g.accumulates {
 			field.Set(reflect.Append(field, g.decoded))
 		} else {

@@ -3,6 +3,7 @@ package option
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,12 +20,15 @@ func TestOptionTable(t *testing.T) {
 			t.Errorf("texts/options.txt tells of %s, which is no option so written", name)
 		}
 	}
-	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "needs", "excludes", "asks", "default", "help", "hint"}
+	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "needs", "excludes", "asks", "resume", "after", "default", "help", "hint"}
 	for _, o := range table.options {
 		for key, value := range tagPairs(o.field.Tag) {
 			if !slices.Contains(known, key) || value != o.field.Tag.Get(key) || strings.Contains(value, `\`) {
 				t.Errorf("%s: tag %s:%q", o.Dashed, key, value)
 			}
+		}
+		if before, known := table.names[o.field.Tag.Get("after")]; (o.declaredIn == reflect.TypeFor[JobOptions]() || o.Scope != PerJob) == known || known && before.Name != o.field.Tag.Get("after") {
+			t.Errorf("%s is of %v and stands behind %q", o.Dashed, o.declaredIn, o.field.Tag.Get("after"))
 		}
 		if o.Help() == "" || strings.HasSuffix(o.Help(), ".") {
 			t.Errorf("%s: help is %q", o.Dashed, o.Help())

@@ -12,7 +12,7 @@ var mpiexecTexts string
 
 // Mpiexec returns the table of mpiexec's options. signals gives the signal numbers of this system.
 func Mpiexec(signals SignalNumbers) *Table {
-	t := newTable("mpiexec", mpiexecTexts)
+	t := newTable("mpiexec", mpiexecTexts, featureTexts()...)
 	signals.registerMappers(t.mappers)
 	t.topics = []string{"Where ranks run", "Environment", "Output and input", "Life cycle", "Reaching hosts", "Reports and queries"}
 	t.refusals = foreignOptions
@@ -20,6 +20,9 @@ func Mpiexec(signals SignalNumbers) *Table {
 	t.addOptions(reflect.TypeFor[AppOptions](), PerApp)
 	t.addOptions(reflect.TypeFor[InheritedOptions](), Inherited)
 	t.addOptions(reflect.TypeFor[JobOptions](), PerJob)
+	for _, f := range featureOptions {
+		t.addFeatureOptions(f.options)
+	}
 	return t
 }
 
@@ -47,6 +50,8 @@ func Mpiexec(signals SignalNumbers) *Table {
 //	mca      parameters of Open MPI's launcher with the same meaning
 //	read     variables that another package reads; they override the user's configuration
 //	rival    name of a group of alternative options: one of a higher level hides the others (CLI-12)
+//	resume   "saved": a saved job keeps the option; "allowed": it may be given beside --resume
+//	after    of an option of a feature: the option behind which it stands
 //	asks     "yes": a query that starts nothing and needs no program; "hosts": the same, and words
 //	         that are no options are hosts; "job": the program is in a file
 //	needs    options of which at least one must be given too; "run": the line must start ranks
@@ -211,8 +216,6 @@ type JobOptions struct {
 	OnTimeout     string      `name:"--on-timeout" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" help:"at -timeout: kill, or first print stacks"`
 	Children      bool        `name:"--leave-children" topic:"" help:"do not end processes that ranks leave behind"`
 	KeepSession   bool        `name:"--keep-session" topic:"" help:"keep Open MPI's session directories"`
-
-	CleanIPC string `name:"--clean-ipc" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free shared memory of ranks: failed, always, no"`
 
 	Restart      RestartCount `name:"--restart" arg:"N" default:"no" topic:"" under:"Life cycle" help:"start the job again, N times or always, if a node is lost"`
 	RestartOn    RestartEnds  `name:"--restart-on" arg:"LIST" default:"node" topic:"" under:"Life cycle" help:"restart after: node, signal, abort, code:LIST, start, any"`

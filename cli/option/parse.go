@@ -183,13 +183,14 @@ func warnUnset(apps []AppContext, environ []string) (warnings []string) {
 
 // setValues stores the values of all options in the line.
 func (l *Line) setValues(apps []scannedApp, each [][]GivenOption) {
-	setFields(l.given, map[Scope]any{PerJob: &l.Job})
+	setFields(l.given, &l.Job)
 	for i, given := range each {
 		s := AppContext{Number: i + 1, given: given}
 		if len(apps[i].program) > 0 {
 			s.Program, s.Args = apps[i].program[0], apps[i].program[1:]
 		}
-		setFields(given, map[Scope]any{PerApp: &s.AppOptions, Inherited: &s.InheritedOptions})
+		setFields(given, &s.AppOptions)
+		setFields(given, &s.InheritedOptions)
 		s.locateHosts()
 		if _, ok := s.Origin("n"); !ok || s.N > 0 || startsNothing(apps) {
 			l.Apps = append(l.Apps, s)

@@ -9,12 +9,21 @@ import "slices"
 var TransportOptions = []string{"launcher", "launcher-exec", "launcher-args", "ssh-config", "ssh-option", "ship-helper", "connect-timeout", "shell-timeout", "retries",
 	"fanout", "accept-new-host-keys", "no-autofork", "propagate", "localhost", "lenient"}
 
-// OptionWords returns those of the named job options that are in effect, from any level, in a form that Parse
-// accepts.
-func (l Line) OptionWords(names []string) (words []string) {
+// IsSaved reports whether a saved job keeps the option itself.
+func (o *Option) IsSaved() bool { return o.field.Tag.Get("resume") == "saved" }
+
+// MayChange reports whether the option's row allows it beside --resume. Package request lists others that are allowed.
+func (o *Option) MayChange() bool { return o.field.Tag.Get("resume") == "allowed" }
+
+// IsTransport reports whether the option says how hosts are reached.
+func (o *Option) IsTransport() bool { return slices.Contains(TransportOptions, o.Name) }
+
+// OptionWords returns the job options that are in effect, from any level, and for which is returns true. Parse accepts their
+// form.
+func (l Line) OptionWords(is func(*Option) bool) (words []string) {
 	for _, g := range l.given {
 		switch {
-		case !slices.Contains(names, g.Name):
+		case !is(g.Option):
 		case g.valueForm == "none" && !g.preset:
 			words = append(words, g.Dashed)
 		default:
@@ -46,7 +55,7 @@ func (l Line) OptionsOnLine() (all []GivenOption) {
 func (l Line) WithoutTopic(topic string) Line {
 	l.given = slices.DeleteFunc(slices.Clone(l.given), func(g GivenOption) bool { return slices.Contains(g.table.byTopic()[topic], g.Option) })
 	l.Job = JobOptions{}
-	setFields(l.given, map[Scope]any{PerJob: &l.Job})
+	setFields(l.given, &l.Job)
 	return l
 }
 
@@ -65,6 +74,6 @@ func (l Line) WithSaved(saved Line) Line {
 		}
 	}
 	l.given, l.Job = merged, JobOptions{}
-	setFields(l.given, map[Scope]any{PerJob: &l.Job})
+	setFields(l.given, &l.Job)
 	return l
 }

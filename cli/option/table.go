@@ -81,12 +81,13 @@ type Option struct {
 	Scope          Scope
 
 	table            *Table
-	valueForm        string   // "", "none", "pair", "attached", "any"
-	readVariables    []string // variables that another package reads
-	rivalGroup       string   // group of alternative options; empty: none
-	query            string   // "", "yes", "hosts", "job": the tag asks
-	foreignVariables string   // variables of other launchers, separated by blanks
-	mcaParameters    []string // parameters of Open MPI's launcher
+	declaredIn       reflect.Type // the struct that has it as a field
+	valueForm        string       // "", "none", "pair", "attached", "any"
+	readVariables    []string     // variables that another package reads
+	rivalGroup       string       // group of alternative options; empty: none
+	query            string       // "", "yes", "hosts", "job": the tag asks
+	foreignVariables string       // variables of other launchers, separated by blanks
+	mcaParameters    []string     // parameters of Open MPI's launcher
 	impliedValue     string
 	minimum          int
 	zeroAllowed      bool
@@ -176,11 +177,13 @@ type namedOption struct {
 	global bool // the name is the global form: -gwdir
 }
 
-// newTable returns a table without options. texts holds their longer help, as parseParagraphs reads it.
-func newTable(name, texts string) *Table {
+// newTable returns a table without options. texts and more hold their longer help, as parseParagraphs reads it.
+func newTable(name, texts string, more ...string) *Table {
 	return &Table{
-		name: name, mappers: newMappers(), names: make(map[string]namedOption, 256),
-		texts: sync.OnceValue(func() map[string]string { return parseParagraphs(texts) }),
+		name: name, mappers: newMappers(), options: make([]*Option, 0, 256), names: make(map[string]namedOption, 256),
+		texts: sync.OnceValue(func() map[string]string {
+			return parseParagraphs(texts + strings.Join(more, ""))
+		}),
 	}
 }
 
@@ -188,13 +191,17 @@ func newTable(name, texts string) *Table {
 // mpiexec's, once per run.
 func (t *Table) addOptions(of reflect.Type, scope Scope) {
 	for i := range of.NumField() {
-		o := optionOf(of.Field(i), scope)
-		o.table = t
-		t.options = append(t.options, o)
-		t.names[o.Name] = namedOption{Option: o, Spelling: Spelling{Dashed: o.Dashed}}
-		for _, s := range o.OtherSpellings {
-			t.names[normalize(s.Dashed)] = namedOption{Option: o, Spelling: s}
-		}
+		t.insertOption(len(t.options), optionOf(of, i, scope))
+	}
+}
+
+// insertOption adds an option to the table, with the index at among its options.
+func (t *Table) insertOption(at int, o *Option) {
+	o.table = t
+	t.options = slices.Insert(t.options, at, o)
+	t.names[o.Name] = namedOption{Option: o, Spelling: Spelling{Dashed: o.Dashed}}
+	for _, s := range o.OtherSpellings {
+		t.names[normalize(s.Dashed)] = namedOption{Option: o, Spelling: s}
 	}
 }
 
@@ -226,9 +233,11 @@ func (o *Option) rivals() (rivals []*Option) {
 	return rivals
 }
 
-func optionOf(f reflect.StructField, scope Scope) *Option {
+// optionOf returns the option that a field of a struct declares.
+func optionOf(of reflect.Type, field int, scope Scope) *Option {
+	f := of.Field(field)
 	o := &Option{
-		Scope: scope, field: f, minimum: 1,
+		Scope: scope, declaredIn: of, field: f, minimum: 1,
 		accumulates: f.Type.Kind() == reflect.Slice && f.Type != reflect.TypeFor[ShellWords](),
 	}
 	for key, value := range tagPairs(f.Tag) {

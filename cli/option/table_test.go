@@ -26,7 +26,7 @@ func TestFrontEnd(t *testing.T) {
 				continue
 			}
 			var values smallTableOptions
-			setFields(s.given, map[Scope]any{PerApp: &values})
+			setFields(s.given, &values)
 			line.Apps = append(line.Apps, AppContext{Number: i + 1, AppOptions: AppOptions{N: values.Ranks}, InheritedOptions: InheritedOptions{TPP: strconv.Itoa(values.Depth)}, Program: s.program[0], Args: s.program[1:]})
 		}
 		return line, errors.Join(errs...)

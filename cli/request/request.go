@@ -210,7 +210,6 @@ func endRules(j option.JobOptions) job.EndPolicy {
 		StacksOnTimeout:  j.OnTimeout == "stacks",
 		LeaveChildren:    j.Children,
 		KeepSessions:     j.KeepSession || j.Children,
-		CleanIPC:         j.CleanIPC,
 		ReportExitCodes:  j.PrintCodes,
 		UsageReport:      j.Consumed,
 		SampleSmallRanks: wantsUsage(j),

@@ -34,7 +34,7 @@ func CheckChanges(line option.Line, saved job.Request) error {
 	allowed := slices.Concat(changeableOptions, outputOptions, reportOptions, option.TransportOptions)
 	for _, g := range line.OptionsOnLine() {
 		switch {
-		case slices.Contains(allowed, g.Name):
+		case slices.Contains(allowed, g.Name) || g.MayChange():
 		case g.Name == "n":
 			return &usererr.Error{Text: fmt.Sprintf("--resume: %s cannot be changed (the saved job has %s)", g.Spelled, rankCountsText(saved)),
 				Remedy: "with --min-ranks or -soft it may shrink"}

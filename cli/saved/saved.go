@@ -58,6 +58,7 @@ type Job struct {
 	Dir              string       `json:"dir"`               // its working directory
 	Argv             []string     `json:"argv"`              // arguments of mpiexec
 	TransportOptions []string     `json:"transport_options"` // options about how hosts are reached, from command line and variables
+	FeatureOptions   []string     `json:"feature_options"`   // options of features that the job keeps
 	Ended            time.Time    `json:"ended"`
 	Exit             int          `json:"exit"`
 	Nodes            []string     `json:"nodes"`   // of the running attempt

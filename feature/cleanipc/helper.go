@@ -18,8 +18,9 @@ func init() { helper.Register(helper.Feature{Name: "clean-ipc", Attach: attachHe
 func attachHelper(s *helper.Session) {
 	var tracker *sysvipc.Tracker // nil: nothing is tracked, or all is freed
 	s.Hooks.JobBegins.Add(func(m *wire.Prepare) {
-		if when := m.Supervision.CleanIPC; when != "no" && tracker == nil {
-			tracker = sysvipc.NewTracker(when == "always")
+		policy, has := wire.SettingOf[*Policy](m.Settings)
+		if tracker == nil && !(has && policy.When == never) {
+			tracker = sysvipc.NewTracker(has && policy.When == always)
 		}
 	})
 	s.Hooks.OrphanReaped.Add(func(e lifecycle.ChildEnded, owner int) {

@@ -3,7 +3,7 @@ Package cleanipc is a feature: it frees shared memory that ranks have left behin
 tracks the processes of the job and the files that they hold (package sysvipc), and frees what is left when no process of
 the job is left.
 
-	Prepare, with CleanIPC ---> helper: tracker
+	--clean-ipc: Policy --Prepare---> helper: tracker
 	                              | ranks end; before SIGTERM and after failures: scan
 	                            no process is left: free
 	mpiexec <--- IPCCleaned -----'

@@ -16,6 +16,7 @@ import (
 	"remshell/launch/node"
 	"remshell/trace"
 	"remshell/usererr"
+	"remshell/wire"
 )
 
 // An Env holds the services and settings of a reservation.
@@ -55,6 +56,7 @@ type RankOptions struct {
 	Window         func(ranks int) int     // returns how many bytes of one rank's output stream may be under way
 	TerminalSize   func() (rows, cols int) // size of mpiexec's terminal; nil if there is none
 	Token          string                  // by which PMIx servers recognize the job's ranks: 16 random hex digits
+	Settings       []wire.Setting          // of features
 }
 
 // FileContent is the content of a staged file.

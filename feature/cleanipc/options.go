@@ -1,0 +1,42 @@
+package cleanipc
+
+import (
+	"remshell/cli/option"
+	"remshell/cli/setup"
+	"remshell/wire"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	CleanIPC string `name:"--clean-ipc" after:"keep-session" resume:"saved" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free shared memory of ranks: failed, always, no"`
+}
+
+const texts = `
+--clean-ipc
+  failed: of ranks that exit with a code other than 0, or are killed. System V segments that they created and
+  no process has attached are removed, and files in /dev/shm that they had open and no process has open. always: also of ranks
+  that exit with 0. -v lists what was removed.
+`
+
+// A Policy says when shared memory is freed, if not after the end of ranks that failed.
+type Policy struct{ When string }
+
+// The values of When.
+const (
+	always = "always"
+	never  = "no"
+)
+
+// Fields implements wire.Setting.
+func (p *Policy) Fields(c *wire.Codec) { c.Word(&p.When, "value of --clean-ipc") }
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(func(r *setup.Run) error {
+		if when := option.ValuesOf[Options](r.Line).CleanIPC; when == always || when == never {
+			r.Set(&Policy{when})
+		}
+		return nil
+	})
+	wire.RegisterSetting[Policy](1, &Policy{always}, &Policy{never})
+}

@@ -1,0 +1,77 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+)
+
+/*
+A Setting is what the options of a feature mean for a job. mpiexec's half of the feature reads it with SettingOf; what its
+Fields list is sent to the half in each helper, in Prepare.
+
+	options --> Setting --Prepare--> helper
+*/
+type Setting = Message
+
+// settingTypes has each kind of Setting at its number: a function that returns an empty one, and valid ones for tests.
+var settingTypes [256]struct {
+	new      func() Setting
+	examples []Setting
+}
+
+// settingNumbers maps the type of a setting to its number.
+var settingNumbers = make(map[reflect.Type]int)
+
+// maxSettings is the most settings of a Prepare.
+const maxSettings = len(settingTypes)
+
+// RegisterSetting adds a feature's kind of setting. examples are valid settings, for tests. It is called while the program is
+// initialized. Each number must be free.
+func RegisterSetting[S any, P interface {
+	*S
+	Setting
+}](number byte, examples ...Setting) {
+	if settingTypes[number].new != nil {
+		panic(fmt.Sprintf("two settings with the number %d", number))
+	}
+	settingTypes[number].new, settingTypes[number].examples = newMessage[S, P], examples
+	settingNumbers[reflect.TypeFor[P]()] = int(number)
+}
+
+// ExampleSettings returns the examples of all kinds of settings.
+func ExampleSettings() (all []Setting) {
+	for _, t := range settingTypes {
+		all = append(all, t.examples...)
+	}
+	return all
+}
+
+// SettingOf returns the setting of type S in a list; has is false if there is none.
+func SettingOf[S Setting](in []Setting) (s S, has bool) {
+	for _, one := range in {
+		if s, has = one.(S); has {
+			return s, true
+		}
+	}
+	return s, false
+}
+
+// settings reads or writes settings, each with its number. There is one of a kind at most.
+func (c *Codec) settings(p *[]Setting) {
+	var seen [maxSettings]bool
+	List(c, p, Length{"settings", maxSettings}, func(c *Codec, s *Setting) {
+		number := settingNumbers[reflect.TypeOf(*s)]
+		c.Num(&number, Range{"setting", 0, math.MaxUint8})
+		if c.Reading {
+			if c.err == nil {
+				c.Require(settingTypes[number].new != nil && !seen[number], "setting %d", number)
+			}
+			if c.err != nil {
+				return
+			}
+			seen[number], *s = true, settingTypes[number].new()
+		}
+		(*s).Fields(c)
+	})
+}
