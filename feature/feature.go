@@ -13,6 +13,7 @@ package feature
 import (
 	_ "remshell/feature/bindings"   // --report-bindings
 	_ "remshell/feature/cleanipc"   // --clean-ipc
+	_ "remshell/feature/helptexts"  // help texts of MPI libraries: each once
 	_ "remshell/feature/ranktrace"  // the ranks' part of --trace
 	_ "remshell/feature/spawn"      // MPI_Comm_spawn
 	_ "remshell/feature/transcript" // --pmi-trace

@@ -54,8 +54,10 @@ func (s *Session) perform(action any) {
 		s.fences.Fail(s.endErr)
 		s.fetches.Fail()
 		s.notices.Fail()
-		s.texts.Fail()
 		s.requests.Fail()
+		for _, fail := range s.Hooks.RequestsEnd {
+			fail()
+		}
 	case lifecycle.NoteExit:
 		s.handleExit(a)
 	case lifecycle.CountOrphan:

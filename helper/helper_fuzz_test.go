@@ -1,6 +1,6 @@
 //go:build linux
 
-package helper
+package helper_test
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	_ "remshell/feature" // a helper has all features, as that of the program does
+	"remshell/helper"
 	"remshell/job"
 	"remshell/proc"
 	"remshell/wire"
@@ -92,7 +94,7 @@ func (w *fuzzInput) message() wire.Message {
 	case 26:
 		return &wire.Notified{ID: int(w.next() % 4)}
 	case 27:
-		return &wire.ShowHelpReply{ID: int(w.next() % 4), AlreadyShown: w.next()%2 == 0}
+		return w.ofFeature()
 	case 28:
 		return &wire.Hold{Why: job.Hold(w.word("suspend", "stopped", "", "x")), On: w.next()%3 > 0}
 	case 30:
@@ -101,6 +103,20 @@ func (w *fuzzInput) message() wire.Message {
 		return &wire.OpenProbePort{Address: w.word("127.0.0.1", "", "x")}
 	}
 	return w.blank()
+}
+
+// ofFeature returns a message that features own, for one of the ranks.
+func (w *fuzzInput) ofFeature() wire.Message {
+	var all []wire.Kind
+	for _, k := range wire.Kinds() {
+		if k.Example != nil && k.Sender != wire.Helper {
+			all = append(all, k)
+		}
+	}
+	if len(all) == 0 {
+		return w.blank()
+	}
+	return all[int(w.next())%len(all)].Example(w.rank())
 }
 
 // blank returns an empty message of any kind, also of kinds that only a helper sends.
@@ -158,6 +174,9 @@ func (w *fuzzInput) sendAll(stream io.Writer, conn *wire.Conn, received <-chan w
 	conn.Close()
 }
 
+// testTimeout is for steps that have no reason to take long.
+const testTimeout = 5 * time.Minute
+
 // resting is the number of goroutines after the first session of this process.
 var resting int
 
@@ -199,9 +218,9 @@ func serveFuzzInput(t *testing.T, bytes []byte) {
 	dir := t.TempDir()
 	ours, theirs := net.Pipe()
 	conn := wire.NewConn(ours, wire.Launcher)
-	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}}
+	sys := helper.System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}}
 	over := make(chan error, 1)
-	go func() { over <- Serve(context.Background(), theirs, sys) }()
+	go func() { over <- helper.Serve(context.Background(), theirs, sys) }()
 	if _, _, err := conn.ReceiveHello(); err != nil {
 		t.Fatal(err)
 	}

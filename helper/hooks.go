@@ -3,9 +3,12 @@
 package helper
 
 import (
+	"context"
+	"os"
 	"time"
 
 	"remshell/helper/lifecycle"
+	"remshell/pmiserver/pmix/message"
 	"remshell/wire"
 )
 
@@ -43,8 +46,17 @@ type Hooks struct {
 	// Drained: no process of the job is left. The functions that it returns are called on another goroutine, before mpiexec
 	// is told: they may take their time.
 	Drained Hook[func() (finish func())]
+	// RequestsEnd: mpiexec answers no request any more.
+	RequestsEnd Hook[func()]
 	// Closing: the session is over, also if mpiexec is gone.
 	Closing Hook[func()]
+}
+
+// Providers are the parts of this node's PMI servers that features provide. A feature sets its field when it is attached.
+// If a field is nil, the servers refuse what it would do.
+type Providers struct {
+	// PrintText prints a text of the MPI library of a rank. It may wait for mpiexec and for the rank's reader, until ctx ends.
+	PrintText func(ctx context.Context, r *Rank, text message.LogText)
 }
 
 // A Hook has the functions of one point.
@@ -52,6 +64,29 @@ type Hook[F any] []F
 
 // Add adds a function behind those that are there.
 func (h *Hook[F]) Add(f F) { *h = append(*h, f) }
+
+// AwaitStarted waits until mpiexec was told that a rank runs. It returns false if the session ends before.
+func (s *Session) AwaitStarted(r *Rank) bool {
+	select {
+	case <-r.announced:
+		return true
+	case <-s.done:
+		return false
+	}
+}
+
+// Environ returns the environment with which a rank started, apart from what differs between ranks of its app context. It
+// may be called once AwaitStarted has returned true.
+func (r *Rank) Environ() []string { return r.group.pmiOffers[r.Plan.App].env }
+
+// OutputFile returns our end of what is a rank's stdout, or else its stderr, and whether that is a terminal. It may be called
+// once AwaitStarted has returned true.
+func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
+	if terminal = r.command.Terminal; stdout || terminal || r.command.MergeStderr {
+		return r.stdout.File, terminal
+	}
+	return r.stderr.File, false
+}
 
 // Send sends a message to mpiexec. It returns the error of wire.Conn.Send. Any goroutine may call it.
 func (s *Session) Send(m wire.Message) error { return s.conn.Send(m) }

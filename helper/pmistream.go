@@ -125,7 +125,7 @@ func (s *Session) reportPMIEnd(r *Rank, err error) {
 // sendPMI sends mpiexec a message about a rank, after Started and before Exited. It returns false, and sends nothing,
 // if the rank never ran or its exit was reported. Processes that the rank left behind cannot speak for it (TRUST-4).
 func (s *Session) sendPMI(r *Rank, m wire.Message) bool {
-	if !s.awaitStarted(r) {
+	if !s.AwaitStarted(r) {
 		return false
 	}
 	r.reportMu.Lock()
@@ -148,16 +148,6 @@ const (
 func (s *Session) reportFenceWait(r *Rank, by int) {
 	if !r.initedBy[protocolPMIx-by].Load() && r.group.fenceWaitReported[by].CompareAndSwap(false, true) {
 		s.sendPMI(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(by)})
-	}
-}
-
-// awaitStarted waits until mpiexec was told that a rank runs. It returns false if the session ends before.
-func (s *Session) awaitStarted(r *Rank) bool {
-	select {
-	case <-r.announced:
-		return true
-	case <-s.done:
-		return false
 	}
 }
 

@@ -269,7 +269,9 @@ func (s *Session) pmixEvents(g *Group) pmix.Events {
 		Junk:         func(rank int, why error) { report(rank, wire.PMIMalformed, why) },
 		Note:         func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
 		Cleanup:      func(rank int, files []string) []string { return link.registerFiles(first+rank, files, s.log) },
-		Print:        func(ctx context.Context, rank int, text message.LogText) { s.printHelpText(ctx, of[rank], text) },
+	}
+	if printText := s.Providers.PrintText; printText != nil {
+		events.Print = func(ctx context.Context, rank int, text message.LogText) { printText(ctx, of[rank], text) }
 	}
 	if g.Prepare.PMI.Trace {
 		events.Trace = func(rank int, line string) { s.tracePMI(of[rank], line) }
@@ -315,10 +317,10 @@ func (s *Session) pmixSpawner(g *Group) rpc.PMIxSpawner {
 	return rpc.PMIxSpawner{
 		Spawner: rpc.Spawner{Requests: s.requests, Dir: func(rank int) string { return of[rank].command.Dir }},
 		Environ: func(rank int) []string {
-			if !s.awaitStarted(of[rank]) { // before that, its environment may not be composed
+			if !s.AwaitStarted(of[rank]) { // before that, its environment may not be composed
 				return nil
 			}
-			return g.pmiOffers[of[rank].Plan.App].env
+			return of[rank].Environ()
 		},
 	}
 }

@@ -55,8 +55,9 @@ type Session struct {
 	nodeLimits
 	stopCounter
 
-	Hooks    Hooks                       // of the features
-	handlers map[byte]func(wire.Message) // of the features, by kind of message
+	Hooks     Hooks                       // of the features
+	Providers Providers                   // of the features
+	handlers  map[byte]func(wire.Message) // of the features, by kind of message
 
 	cpus     int          // one more than the highest CPU number of this machine
 	topology pin.Topology // not changed once it is known
@@ -79,7 +80,6 @@ type pmiServices struct {
 	fences   *rpc.Fences
 	fetches  *rpc.Fetches
 	notices  *rpc.Notices
-	texts    *rpc.HelpTexts
 	requests *rpc.Requests
 	port     *pmiPort     // nil: no rank uses PMI_PORT
 	pmix     *pmixService // nil: no rank is offered PMIx
@@ -141,7 +141,7 @@ func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session
 			jobEnding:    make(chan struct{}),
 			moreChildren: make(chan struct{}, 1),
 		},
-		pmiServices:   pmiServices{fences: rpc.NewFences(c.Send), fetches: rpc.NewFetches(c.Send, c.Flush), notices: rpc.NewNotices(c.Send), texts: rpc.NewHelpTexts(c.Send), requests: rpc.NewRequests(c.Send)},
+		pmiServices:   pmiServices{fences: rpc.NewFences(c.Send), fetches: rpc.NewFetches(c.Send, c.Flush), notices: rpc.NewNotices(c.Send), requests: rpc.NewRequests(c.Send)},
 		rankUsage:     rankUsage{orphans: newOrphanUsage()},
 		helperSignals: newHelperSignals(),
 	}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -163,17 +162,6 @@ var conversations = []struct {
 		s.MustExit(r, 0)
 		if r.Out.String() != "status 0\n" {
 			s.Errorf("it is answered by %q", r.Out.String())
-		}
-	}},
-	{"ranks whose libraries have the same to say", "ShowHelp ShowHelpReply", func(s launchtest.Recording) {
-		r := launchtest.NewRun(1, "", "a", "b")
-		says := launchtest.EncodeRequest(&message.Log{Data: message.Options{{Key: "pmix.log.stderr", Value: bfrops.TextOf("it is broken\n")}},
-			Directives: message.Options{{Key: "pmix.log.key", Value: bfrops.TextOf("help.txt")}, {Key: "pmix.log.val", Value: bfrops.TextOf("broken")}}})
-		r.Req.Apps = slices.Repeat([]job.App{{N: 1, Argv: []string{"/proc/self/exe", says}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}, 2)
-		r.Req.BaseEnv.Set = []string{launchtest.PMIxMark + "=1"}
-		s.MustExit(r, 0)
-		if said := r.Err.String(); strings.Count(said, "it is broken\n") != 1 || !strings.Contains(said, "(broken: the same from 1 more rank)") {
-			s.Errorf("stderr %q", said)
 		}
 	}},
 	{"ranks that outlive one", "FailedRanks", func(s launchtest.Recording) { s.MustExit(outliving("a:2", "b"), 5) }},

@@ -1,9 +1,6 @@
 package launch
 
 import (
-	"time"
-
-	"remshell/launch/supervise"
 	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
@@ -46,17 +43,4 @@ func (j *Job) nodesOf(members fence.Members) []*Node {
 		}
 	}
 	return all
-}
-
-// showHelp tells a node whether another rank has already shown the same help text of its MPI
-// library.
-func (j *Job) showHelp(n *Node, m *wire.ShowHelp) {
-	n.Send(&wire.ShowHelpReply{ID: m.ID, AlreadyShown: j.helpTexts.CountText(supervise.HelpTopic{File: m.File, Name: m.Topic}, time.Now())})
-}
-
-// reportLines reports each line to the user.
-func (j *Job) reportLines(lines []string) {
-	for _, line := range lines {
-		j.Env.Report(line)
-	}
 }

@@ -68,7 +68,6 @@ func init() {
 	handleQuietly(func(j *Job, n *Node, m *wire.RankMapRequest) { n.Send(j.rankMapOf(n, m)) })
 	handleQuietly((*Job).handleName)
 	handleQuietly((*Job).forwardEvent)
-	handleQuietly((*Job).showHelp)
 	handleQuietly((*Job).forwardFetch)
 	handleQuietly(func(j *Job, _ *Node, m *wire.Fetched) { j.forwardFetched(m) })
 

@@ -57,7 +57,6 @@ type Job struct {
 	seenRequests map[string]bool              // IDs of control requests that were received
 	pause        atomic.Pointer[attemptPause] // nil: the attempt has begun, or is the first
 	silentNodes  supervise.SilentNodes
-	helpTexts    supervise.HelpAggregator
 
 	connections []job.ConnectResult // in the order in which they began
 

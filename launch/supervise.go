@@ -38,7 +38,7 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 	defer j.checkpoints.close()
 	interim, due := newInterimReporter(j.Env), time.Time{}
 	for finished := false; !finished; {
-		events := j.events.Take(ctx, earlier(earlier(interim.due, j.checkpoints.nextTime()), earlier(j.helpTexts.NextReport(), earlier(due, state.Next()))))
+		events := j.events.Take(ctx, earlier(earlier(interim.due, j.checkpoints.nextTime()), earlier(due, state.Next())))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -55,7 +55,6 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 			due = j.callDue(time.Now())
 		}
 		interim.reportIfDue(j)
-		j.reportLines(j.helpTexts.TakeDue(time.Now()))
 	}
 	for _, ended := range j.Hooks.Ended {
 		ended()
@@ -67,7 +66,6 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 		j.SendAll(&wire.Bye{})
 	}
 	j.reportStates()
-	j.reportLines(j.helpTexts.TakeRest())
 	if state.ShouldAskBatch() && j.Env.BatchState != nil && j.Env.BatchState() == batch.Over {
 		state.BlameBatch()
 	}
@@ -145,7 +143,9 @@ func (j *Job) reportDetails(state *supervise.State, req job.Request, result job.
 	if note := supervise.StuckInFinalize(state.Exits, state.Nodes()); note != "" {
 		j.Env.Report(note)
 	}
-	j.reportLines(formatKeptSessions(result.NodeTotals))
+	for _, line := range formatKeptSessions(result.NodeTotals) {
+		j.Env.Report(line)
+	}
 	if req.EndPolicy.ReportExitCodes {
 		for _, line := range state.ExitCodes() {
 			fmt.Fprintf(j.Env.Err, "mpiexec: %s\n", line)

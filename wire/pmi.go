@@ -28,8 +28,6 @@ Messages between the PMI servers of the nodes and mpiexec.
 	   | Notify ---------------------------------->   a rank of another node sends an event
 	   | Notified -------------------------------->
 	   | FailedRanks ----------------------------->   failed ranks of a group that goes on
-	   | <-------------------------------- ShowHelp   a rank's library wants to print a help text
-	   | ShowHelpReply --------------------------->   whether it was printed before
 	   | <------------------------------- PMIReport   a rank aborts, or loses its connection
 
 Fences and requests are few and need no credit. Each node has at most one PMI barrier of a group open. TRUST-4 limits
@@ -316,33 +314,3 @@ func (m *FailedRanks) Fields(c *Codec) {
 type Notified struct{ ID int }
 
 func (m *Notified) Fields(c *Codec) { c.Num(&m.ID, RequestIDRange) }
-
-// MaxHelpTopic is the longest topic and the longest file name, in bytes, that ShowHelp may have.
-const MaxHelpTopic = 511
-
-// ShowHelp asks whether to print a help text that a rank's library wants printed. File and Topic identify the text.
-// Only one rank of the job prints each text (PMIX-48). ID is chosen by the helper and repeated in
-// the reply.
-type ShowHelp struct {
-	ID          int
-	Rank        int
-	File, Topic string
-}
-
-func (m *ShowHelp) Fields(c *Codec) {
-	c.Num(&m.ID, RequestIDRange)
-	c.Num(&m.Rank, RankRange)
-	c.Text(&m.File, Length{"file", MaxHelpTopic})
-	c.Text(&m.Topic, Length{"name", MaxHelpTopic})
-}
-
-// ShowHelpReply answers ShowHelp. AlreadyShown means that the text was printed before; mpiexec only counts the repetition.
-type ShowHelpReply struct {
-	ID           int
-	AlreadyShown bool
-}
-
-func (m *ShowHelpReply) Fields(c *Codec) {
-	c.Num(&m.ID, RequestIDRange)
-	c.Bool(&m.AlreadyShown)
-}

@@ -119,8 +119,6 @@ var table = [256]Kind{
 	93: {"Notify", Either, Running, 200 << 10, newMessage[Notify], nil},
 	97: {"FailedRanks", Launcher, Running, maxUnbounded, newMessage[FailedRanks], nil},
 	94: {"Notified", Launcher, Running, 64, newMessage[Notified], nil},
-	95: {"ShowHelp", Helper, Running, 2 << 10, newMessage[ShowHelp], nil},
-	96: {"ShowHelpReply", Launcher, Running, 64, newMessage[ShowHelpReply], nil},
 	92: {"Fetched", Either, Running, MaxFetched + 8<<10, newMessage[Fetched], nil},
 	41: {"ResizeTerminal", Launcher, Running, 64, newMessage[ResizeTerminal], nil},
 	12: {"Signal", Launcher, Running, 16, newMessage[Signal], nil},

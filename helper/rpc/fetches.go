@@ -16,7 +16,7 @@ import (
 // Fetches carries direct gets: data that ranks here want of ranks on other nodes, and the reverse (PMIX-62). Its
 // methods do not block.
 type Fetches struct {
-	pipeline[*wire.Fetched]
+	Pipeline[*wire.Fetched]
 	flush func()
 
 	repliesMu sync.Mutex      // guards the fields below
@@ -29,7 +29,7 @@ const maxFetches = 1 << 12
 
 // NewFetches returns Fetches that send messages to mpiexec by send. flush waits until all sent messages are written.
 func NewFetches(send func(wire.Message) error, flush func()) *Fetches {
-	return &Fetches{pipeline: pipeline[*wire.Fetched]{maxInFlight: maxFetches, send: send}, flush: flush}
+	return &Fetches{Pipeline: Pipeline[*wire.Fetched]{maxInFlight: maxFetches, send: send}, flush: flush}
 }
 
 // Fetch implements pmix.Fetcher.
@@ -38,7 +38,7 @@ func (f *Fetches) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 	newMessage := func(id int) wire.Message {
 		return &wire.Fetch{ID: id, Group: w.Group, Rank: w.Rank, Key: w.Key, Timeout: int(seconds)}
 	}
-	f.addRequest(context.Background(), newMessage, func(m *wire.Fetched, err error) {
+	f.Add(context.Background(), newMessage, func(m *wire.Fetched, err error) {
 		switch {
 		case err != nil:
 			answer(nil, message.Failed)
@@ -53,7 +53,7 @@ func (f *Fetches) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 }
 
 // Deliver passes a reply to the get that waits for it.
-func (f *Fetches) Deliver(m *wire.Fetched) { f.pipeline.Deliver(m.ID, m) }
+func (f *Fetches) Deliver(m *wire.Fetched) { f.Pipeline.Deliver(m.ID, m) }
 
 // ServeFetch answers a get by a rank of another node. supply finds the data that a rank here has committed. Replies
 // are sent one after another, each when those before it are written, so that large data is kept in memory only once.

@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// A pipeline sends requests to mpiexec and passes on the replies, which are of type Rep. A limited number of requests
+// A Pipeline sends requests to mpiexec and passes on the replies, which are of type Rep. A limited number of requests
 // is in flight at once; further ones wait in their order. IDs ascend in the order of sending.
-type pipeline[Rep any] struct {
+type Pipeline[Rep any] struct {
 	maxInFlight int
 	send        func(wire.Message) error
 
@@ -30,12 +30,17 @@ type queuedRequest[Rep any] struct {
 	onReply func(Rep, error)
 }
 
+// NewPipeline returns a Pipeline that sends messages to mpiexec by send, with at most maxInFlight requests in flight.
+func NewPipeline[Rep any](maxInFlight int, send func(wire.Message) error) *Pipeline[Rep] {
+	return &Pipeline[Rep]{maxInFlight: maxInFlight, send: send}
+}
+
 // errJobEnding is the error of all requests once mpiexec is gone.
 var errJobEnding = errors.New("the job is ending")
 
-// addRequest queues the request that newMessage makes of its ID. It does not block. onReply is called with the reply
+// Add queues the request that newMessage makes of its ID. It does not block. onReply is called with the reply
 // or with errJobEnding. If ctx ends while the request is queued, the request is not sent and onReply may not be called.
-func (p *pipeline[Rep]) addRequest(ctx context.Context, newMessage func(id int) wire.Message, onReply func(Rep, error)) {
+func (p *Pipeline[Rep]) Add(ctx context.Context, newMessage func(id int) wire.Message, onReply func(Rep, error)) {
 	p.mu.Lock()
 	failed := p.failed
 	if !failed {
@@ -49,12 +54,12 @@ func (p *pipeline[Rep]) addRequest(ctx context.Context, newMessage func(id int) 
 	}
 }
 
-// call sends a request and waits for the reply. If ctx ends first, late gets the reply instead. late must not block;
+// Call sends a request and waits for the reply. If ctx ends first, late gets the reply instead. late must not block;
 // it may be nil.
-func (p *pipeline[Rep]) call(ctx context.Context, newMessage func(id int) wire.Message, late func(Rep)) (reply Rep, err error) {
+func (p *Pipeline[Rep]) Call(ctx context.Context, newMessage func(id int) wire.Message, late func(Rep)) (reply Rep, err error) {
 	var decided atomic.Bool // whether this goroutine or late gets the reply
 	replied := make(chan struct{})
-	p.addRequest(ctx, newMessage, func(m Rep, failure error) {
+	p.Add(ctx, newMessage, func(m Rep, failure error) {
 		switch {
 		case decided.CompareAndSwap(false, true):
 			reply, err = m, failure
@@ -75,7 +80,7 @@ func (p *pipeline[Rep]) call(ctx context.Context, newMessage func(id int) wire.M
 }
 
 // sendNext sends queued requests up to the limit. The caller holds p.mu.
-func (p *pipeline[Rep]) sendNext() {
+func (p *Pipeline[Rep]) sendNext() {
 	for len(p.queue) > 0 && len(p.inFlight) < p.maxInFlight {
 		q := p.queue[0]
 		p.queue[0] = queuedRequest[Rep]{}
@@ -95,7 +100,7 @@ func (p *pipeline[Rep]) sendNext() {
 }
 
 // Deliver passes a reply to the request with this ID.
-func (p *pipeline[Rep]) Deliver(id int, reply Rep) {
+func (p *Pipeline[Rep]) Deliver(id int, reply Rep) {
 	p.mu.Lock()
 	onReply := p.inFlight[id]
 	delete(p.inFlight, id)
@@ -107,7 +112,7 @@ func (p *pipeline[Rep]) Deliver(id int, reply Rep) {
 }
 
 // Fail ends all requests with errJobEnding, now and later.
-func (p *pipeline[Rep]) Fail() {
+func (p *Pipeline[Rep]) Fail() {
 	p.mu.Lock()
 	p.failed = true
 	open, queue := p.inFlight, p.queue

@@ -14,13 +14,13 @@ import (
 
 // Requests sends requests of this node's PMI servers to mpiexec. Fences are not among them (fences.go).
 type Requests struct {
-	pipeline[wire.Message]
+	Pipeline[wire.Message]
 	nameWaits nameWaits
 }
 
 // NewRequests returns Requests that send messages to mpiexec by send.
 func NewRequests(send func(wire.Message) error) *Requests {
-	return &Requests{pipeline: pipeline[wire.Message]{maxInFlight: maxRequests, send: send}}
+	return &Requests{Pipeline: Pipeline[wire.Message]{maxInFlight: maxRequests, send: send}}
 }
 
 // maxRequests is how many requests of a node mpiexec handles at once (TRUST-4). Further ones wait here.
@@ -32,9 +32,9 @@ var errTooLarge = errors.New("request too large")
 // errWrongReply is returned if mpiexec sends a reply of the wrong type.
 var errWrongReply = errors.New("mpiexec answered something else")
 
-// call is pipeline.call with the types of the request and its reply.
-func call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Requests, newRequest func(id int) Req, late func(Rep)) (reply Rep, err error) {
-	m, err := q.call(ctx, func(id int) wire.Message { return newRequest(id) }, func(m wire.Message) {
+// Call is Pipeline.Call with the types of the request and its reply.
+func Call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Requests, newRequest func(id int) Req, late func(Rep)) (reply Rep, err error) {
+	m, err := q.Call(ctx, func(id int) wire.Message { return newRequest(id) }, func(m wire.Message) {
 		if reply, ok := m.(Rep); ok && late != nil {
 			late(reply)
 		}
@@ -99,7 +99,7 @@ func (n PMIxNames) Unpublish(ctx context.Context, service string) error {
 
 // requestName sends a request and waits for the reply. It sets the request's ID.
 func (n Names) requestName(ctx context.Context, request *wire.NameRequest) (wire.NameReply, error) {
-	named, err := call(ctx, n.Requests, func(id int) *wire.NameRequest {
+	named, err := Call(ctx, n.Requests, func(id int) *wire.NameRequest {
 		request.ID = id
 		return request
 	}, func(late *wire.NameReply) { n.republish(request.Service, late) })
@@ -151,7 +151,7 @@ func (p Spawner) Spawn(ctx context.Context, r spawn.Request) (group string, code
 	if longestList(r) > maxPairs || wire.TooLarge(&wire.Spawn{Request: r, Fault: fault}) {
 		return "", nil, errTooLarge
 	}
-	answer, err := call(ctx, p.Requests, func(id int) *wire.Spawn { return &wire.Spawn{ID: id, Request: r, Fault: fault} }, nil)
+	answer, err := Call(ctx, p.Requests, func(id int) *wire.Spawn { return &wire.Spawn{ID: id, Request: r, Fault: fault} }, nil)
 	switch {
 	case err != nil:
 		return "", nil, err
@@ -173,5 +173,5 @@ func (q *Requests) Peers(ctx context.Context, m *wire.Prepare) (*wire.RankMap, e
 
 // PeersOfGroup is Peers for any group of the job. It returns an empty map for a group that is over.
 func (q *Requests) PeersOfGroup(ctx context.Context, group string) (*wire.RankMap, error) {
-	return call(ctx, q, func(id int) *wire.RankMapRequest { return &wire.RankMapRequest{ID: id, Group: group} }, nil)
+	return Call(ctx, q, func(id int) *wire.RankMapRequest { return &wire.RankMapRequest{ID: id, Group: group} }, nil)
 }

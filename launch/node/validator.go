@@ -46,9 +46,8 @@ type Validator struct {
 	fences         map[string]bool // open PMIx fences, by ID
 	givenUpFences  map[string]bool // fences that mpiexec has closed before the node joined them
 	openFenceBytes int             // length of the IDs in fences
-	requests       rankRequests
-	notices        rankRequests // events, with a limit of their own
-	helpTexts      rankRequests // help texts of libraries (ShowHelp), likewise
+	requests       RankRequests
+	notices        RankRequests // events, with a limit of their own
 	fetches        fetchState
 	staging        *stagingState // nil if StageFiles was not sent
 	logs           rateLimit

@@ -7,9 +7,8 @@ import "remshell/wire"
 
 // fetchState is the state of the direct gets that involve one helper.
 type fetchState struct {
-	lastID     int
-	unanswered int          // requests of the node's ranks that have no reply yet
-	forOthers  map[int]bool // requests of other nodes that the helper has to answer, by mpiexec's ID
+	RankRequests              // of the node's ranks
+	forOthers    map[int]bool // requests of other nodes that the helper has to answer, by mpiexec's ID
 }
 
 // maxFetches is how many direct gets of its ranks a node may have open (PMIX-63).
@@ -30,18 +29,10 @@ func (v *Validator) checkFetch(m *wire.Fetch) (wire.Message, error) {
 	case v.hasRank(p, m.Rank):
 		return nil, InvalidValue(m, "rank", m.Rank)
 	}
-	switch {
-	case m.ID <= v.fetches.lastID:
-		return nil, InvalidValue(m, "ID", m.ID)
-	case v.fetches.unanswered >= maxFetches:
-		return nil, Violationf("it sent %d Fetches at once", maxFetches+1)
+	if err := v.fetches.CheckNext(m, m.ID, maxFetches, "Fetches"); err != nil {
+		return nil, err
 	}
-	v.fetches.lastID = m.ID
-	admitted, err := v.UnlessDrained(v.UnlessEnding(m))
-	if admitted != nil {
-		v.fetches.unanswered++
-	}
-	return admitted, err
+	return v.fetches.Count(v.UnlessDrained(v.UnlessEnding(m)))
 }
 
 // hasRank reports whether a rank of a group is on the node.

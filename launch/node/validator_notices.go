@@ -16,38 +16,12 @@ func (v *Validator) checkNotify(m *wire.Notify) (wire.Message, error) {
 		return nil, NotOurRank(m.Rank)
 	case p.phase < startSent:
 		return nil, TooEarly(m)
-	case m.ID <= v.notices.lastID:
-		return nil, InvalidValue(m, "ID", m.ID)
-	case v.notices.unanswered >= maxNotices:
-		return nil, Violationf("it sent %d events at once", maxNotices+1)
+	}
+	if err := v.notices.CheckNext(m, m.ID, maxNotices, "events"); err != nil {
+		return nil, err
 	}
 	if _, err := fence.Members(m.To).Matcher(); err != nil {
 		return nil, InvalidValue(m, "list of members", len(m.To))
 	}
-	v.notices.lastID = m.ID
-	admitted, err := v.UnlessDrained(v.UnlessEnding(m))
-	if admitted != nil {
-		v.notices.unanswered++
-	}
-	return admitted, err
-}
-
-// checkShowHelp checks a help text of a rank's library. Most come when the job ends, so they are let
-// through until the node is drained.
-func (v *Validator) checkShowHelp(m *wire.ShowHelp) (wire.Message, error) {
-	s := v.FindRank(m.Rank)
-	switch {
-	case s == nil:
-		return nil, NotOurRank(m.Rank)
-	case s.phase.Load() == rankPlanned:
-		return nil, TooEarly(m)
-	}
-	if err := v.helpTexts.checkNext(m, m.ID); err != nil {
-		return nil, err
-	}
-	admitted, err := v.UnlessDrained(m, nil)
-	if admitted != nil {
-		v.helpTexts.unanswered++
-	}
-	return admitted, err
+	return v.notices.Count(v.UnlessDrained(v.UnlessEnding(m)))
 }

@@ -44,23 +44,6 @@ func TestAdmitNotices(t *testing.T) {
 	}
 }
 
-// At most maxUnanswered help texts may be open at once, in ascending order of their IDs.
-func TestAdmitTexts(t *testing.T) {
-	g, _ := nodetest.NewStage(t, "running")
-	for id := range node.MaxUnanswered {
-		if got := nodetest.Judge(g, &wire.ShowHelp{ID: id + 1, Rank: nodetest.Own}); got != "ok" {
-			t.Fatalf("text %d: %s", id, got)
-		}
-	}
-	g.NoteSent(&wire.ShowHelpReply{ID: 1})
-	if got := nodetest.Judge(g, &wire.ShowHelp{ID: node.MaxUnanswered + 1, Rank: nodetest.Own}); got != "ok" {
-		t.Errorf("one more than is answered: %s", got)
-	}
-	if got := nodetest.Judge(g, &wire.ShowHelp{ID: node.MaxUnanswered + 2, Rank: nodetest.Own}); got != "it sent 65 requests at once" {
-		t.Errorf("one too many: %s", got)
-	}
-}
-
 // Drained may name kept session directories only if Prepare says that they are kept.
 func TestAdmitDirectoriesThatStay(t *testing.T) {
 	for _, keep := range []bool{false, true} {

@@ -329,14 +329,10 @@ func (v *Validator) checkRequest(m wire.Message, id int) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err
 	}
-	if err := v.requests.checkNext(m, id); err != nil {
+	if err := v.requests.CheckNext(m, id, maxUnanswered, "requests"); err != nil {
 		return nil, err
 	}
-	m, err := v.UnlessDrained(v.UnlessEnding(m))
-	if m != nil {
-		v.requests.unanswered++
-	}
-	return m, err
+	return v.requests.Count(v.UnlessDrained(v.UnlessEnding(m)))
 }
 
 // checkSpawn checks a rank's request to spawn others. If the rank has exited meanwhile, the request is
@@ -358,7 +354,7 @@ func (v *Validator) checkSpawn(m *wire.Spawn) (wire.Message, error) {
 	}
 	admitted, err := v.checkRequest(m, m.ID)
 	if admitted != nil && s.phase.Load() == rankEnded {
-		v.requests.unanswered--
+		v.requests.CountReply()
 		return nil, nil
 	}
 	return admitted, err

@@ -99,23 +99,36 @@ func (v *Validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	return admitted, err
 }
 
-// rankRequests counts the NameRequest, Spawn and similar requests of a node's ranks.
-type rankRequests struct {
+// RankRequests counts the requests of one kind that the ranks of a node have sent, and that have no reply yet. A feature keeps
+// one for its own messages (StateOf).
+type RankRequests struct {
 	lastID     int
-	unanswered int // requests that have no reply yet
+	unanswered int
 }
 
-// maxUnanswered is how many requests of its ranks a node may have open.
+// maxUnanswered is how many NameRequests, Spawns and RankMapRequests of its ranks a node may have open.
 const maxUnanswered = 64
 
-// checkNext checks that the ID of a request is higher than the last one, and that not too many are open.
-func (r *rankRequests) checkNext(m wire.Message, id int) error {
+// CheckNext checks that the ID of a request is higher than the last one, and that fewer than most are open. what names
+// the requests.
+func (r *RankRequests) CheckNext(m wire.Message, id, most int, what string) error {
 	switch {
 	case id <= r.lastID:
 		return InvalidValue(m, "ID", id)
-	case r.unanswered >= maxUnanswered:
-		return Violationf("it sent %d requests at once", maxUnanswered+1)
+	case r.unanswered >= most:
+		return Violationf("it sent %d %s at once", most+1, what)
 	}
 	r.lastID = id
 	return nil
 }
+
+// Count counts a request, unless it is nil, and returns its arguments.
+func (r *RankRequests) Count(admitted wire.Message, err error) (wire.Message, error) {
+	if admitted != nil {
+		r.unanswered++
+	}
+	return admitted, err
+}
+
+// CountReply notes that a request is about to be answered.
+func (r *RankRequests) CountReply() { r.unanswered-- }

@@ -58,7 +58,6 @@ var table = []struct {
 	{"RankMapRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Fetch", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Notify", nil, "early foreign early early ok dropped dropped dropped", "ID 1", "foreign"},
-	{"ShowHelp", nil, "early foreign early early ok ok dropped dropped", "ID 1", "foreign"},
 	{"Fetched", &wire.Fetch{ID: 1}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"RankStates", &wire.InspectRanks{},
 		"early foreign ok ok ok ok ok dropped", "unasked", "foreign"},

@@ -155,7 +155,7 @@ func newReplayServer(c pmixtest.Conversation) *Server {
 	for i, space := range spaces {
 		coordinator.AddBlocks("k"+string(rune('0'+i)), len(ranks[space]), 0)
 		here := slices.Sorted(slices.Values(ranks[space]))
-		s.AddGroup(Group{Name: "k" + string(rune('0'+i)), Namespace: space, Size: len(here), Ranks: here, Spawner: &fakeSpawner{group: "k1"},
+		s.AddGroup(Group{Name: "k" + string(rune('0'+i)), Namespace: space, Size: len(here), Ranks: here, Spawner: &fakeSpawner{group: "k1"}, Events: Events{Print: func(context.Context, int, message.LogText) {}},
 			Job: func(context.Context) (jobinfo.Job, error) {
 				return jobinfo.Job{Namespace: space, Server: "srv", Nodes: []jobinfo.Node{{Name: "vm"}}, NodeOf: make([]int, len(here)), Apps: []int{len(here)}, FullUpTo: jobinfo.FullRanks}, nil
 			}})

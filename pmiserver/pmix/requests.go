@@ -142,9 +142,12 @@ func (c *client) handleJobControl(r *message.JobControl) message.Status {
 // printLog prints the texts of a library's messages (PMIX-48). Messages to the system log are not
 // supported.
 func (c *client) printLog(r *message.Log) message.Status {
+	if c.group.Print == nil {
+		return message.NotSupported
+	}
 	texts, all := r.Texts()
 	for _, text := range texts {
-		if c.group.Print != nil && text.Text != "" {
+		if text.Text != "" {
 			c.group.Print(c.server.ctx, c.rank.number, text)
 		}
 	}

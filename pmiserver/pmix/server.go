@@ -66,7 +66,7 @@ type Events struct {
 	Junk         func(rank int, why error) // a client sent messages that cannot be decoded, or does not read
 	Note         func(rank int, text string)
 	Cleanup      func(rank int, files []string) (refused []string)         // files to remove after the rank (PMIX-53)
-	Print        func(ctx context.Context, rank int, text message.LogText) // help text of the library (PMIX-48); may block
+	Print        func(ctx context.Context, rank int, text message.LogText) // help text of the library (PMIX-48); may block; nil: not supported
 	Trace        func(rank int, line string)
 }
 

@@ -418,6 +418,16 @@ func TestUnsupportedRequests(t *testing.T) {
 	}
 }
 
+// LOG is not supported if nothing prints the texts.
+func TestLogWithoutPrinter(t *testing.T) {
+	s, _ := newTestServer(t, 1, 1)
+	s.groupByName("k").Print = nil
+	text := bfrops.Info{Key: "pmix.log.stderr", Value: bfrops.TextOf("help")}
+	if got := initialized(t, s, 0).status(bfrops.AppendInfos(bfrops.AppendInfos(bfrops.AppendTime(body(logOf), 0), []bfrops.Info{text}), nil)); got != message.NotSupported {
+		t.Errorf("LOG: %v", got)
+	}
+}
+
 // A commit above the limit is refused, and earlier data is kept.
 func TestCommitOfTooMuch(t *testing.T) {
 	s, _ := newTestServer(t, 1, 1)

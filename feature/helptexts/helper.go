@@ -1,0 +1,69 @@
+//go:build linux
+
+package helptexts
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"remshell/helper"
+	"remshell/helper/rank"
+	"remshell/helper/rpc"
+	"remshell/pmiserver/pmix/message"
+	"remshell/wire"
+)
+
+func init() { helper.Register(helper.Feature{Name: "help texts", Attach: attachHelper}) }
+
+// attachHelper prints the help texts of the ranks here, each text once for all ranks of the job.
+func attachHelper(s *helper.Session) {
+	q := newRequests(s.Send)
+	helper.Handle(s, func(m *ShowHelpReply) { q.Deliver(m.ID, m) })
+	s.Hooks.RequestsEnd.Add(q.Fail)
+	s.Providers.PrintText = func(ctx context.Context, r *helper.Rank, text message.LogText) {
+		if !s.AwaitStarted(r) {
+			return
+		}
+		if slices.Contains(r.Environ(), noAggregation) || !q.wasPrinted(ctx, r.Number, text.Topic) {
+			printText(r, text)
+		}
+	}
+}
+
+// noAggregation is the environment entry by which users of Open MPI's launcher get each rank's help texts printed.
+const noAggregation = "OMPI_MCA_orte_base_help_aggregate=0"
+
+// requests asks mpiexec whether any rank of the job has printed a text already.
+type requests struct{ *rpc.Pipeline[*ShowHelpReply] }
+
+func newRequests(send func(wire.Message) error) requests {
+	return requests{rpc.NewPipeline[*ShowHelpReply](maxUnanswered, send)}
+}
+
+// wasPrinted reports whether a rank of the job has printed a text on this topic already. It is false for a text without a
+// topic, for a topic too long to ask about, and if there is no reply.
+func (q requests) wasPrinted(ctx context.Context, rank int, of message.Topic) bool {
+	if of.File == "" || len(of.File) > maxTopic || len(of.Name) > maxTopic {
+		return false
+	}
+	newMessage := func(id int) wire.Message { return &ShowHelp{ID: id, Rank: rank, File: of.File, Topic: of.Name} }
+	reply, err := q.Call(ctx, newMessage, nil)
+	return err == nil && reply.AlreadyShown
+}
+
+// printText prints a text after what the rank has written to its standard output or error. If the stream is closed, the
+// text is lost, as the rank's own output would be.
+func printText(r *helper.Rank, text message.LogText) {
+	file, terminal := r.OutputFile(text.Stdout)
+	stream, err := rank.OpenWriteEnd(file, terminal)
+	if err != nil {
+		return
+	}
+	defer stream.Close()
+	stream.SetWriteDeadline(time.Now().Add(printTimeout))
+	stream.WriteString(text.Text)
+}
+
+// printTimeout is how long a text waits for a reader.
+const printTimeout = 10 * time.Second

@@ -1,0 +1,79 @@
+/*
+Package helptexts is a feature: it prints the help texts of ranks' MPI libraries, which they send by PMIx_Log. Each text is
+printed once for all ranks of the job, and mpiexec counts the repetitions (PMIX-48).
+
+	rank --PMIx_Log--> its helper --ShowHelp------> mpiexec: was this text printed before?
+	                      |       <--ShowHelpReply--   | yes: count it
+	                      |                            '-- 5 s later, or at the end --> (mpi-abort: the same from 3 more ranks)
+	                      '-- no: after what the rank has written to its stderr or stdout
+*/
+package helptexts
+
+import (
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// maxTopic is the longest topic and the longest file name, in bytes, that ShowHelp may have.
+const maxTopic = 511
+
+// ShowHelp asks whether to print a help text that a rank's library wants printed. File and Topic identify the text.
+// Only one rank of the job prints each text. ID is chosen by the helper and repeated in the reply.
+type ShowHelp struct {
+	ID          int
+	Rank        int
+	File, Topic string
+}
+
+// Fields implements wire.Message.
+func (m *ShowHelp) Fields(c *wire.Codec) {
+	c.Num(&m.ID, wire.RequestIDRange)
+	c.Num(&m.Rank, wire.RankRange)
+	c.Text(&m.File, wire.Length{Name: "file", Max: maxTopic})
+	c.Text(&m.Topic, wire.Length{Name: "name", Max: maxTopic})
+}
+
+// ShowHelpReply answers ShowHelp. AlreadyShown means that the text was printed before; mpiexec only counts the repetition.
+type ShowHelpReply struct {
+	ID           int
+	AlreadyShown bool
+}
+
+// Fields implements wire.Message.
+func (m *ShowHelpReply) Fields(c *wire.Codec) {
+	c.Num(&m.ID, wire.RequestIDRange)
+	c.Bool(&m.AlreadyShown)
+}
+
+// maxUnanswered is how many of its ShowHelps a node may have unanswered (TRUST-4). Further ones wait in the helper.
+const maxUnanswered = 64
+
+// openTexts are the ShowHelps of one connection.
+type openTexts struct{ node.RankRequests }
+
+func init() {
+	wire.Register[ShowHelp](95, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 2 << 10, Example: func(rank int) wire.Message {
+		return &ShowHelp{ID: 1, Rank: max(rank, 0), File: "f", Topic: "n"}
+	}})
+	wire.Register[ShowHelpReply](96, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 64, Example: func(int) wire.Message {
+		return &ShowHelpReply{ID: 1}
+	}})
+	node.Admit(checkShowHelp)
+	node.OnSend(func(v *node.Validator, _ *ShowHelpReply) { node.StateOf[openTexts](v).CountReply() })
+}
+
+// checkShowHelp checks a help text of a rank's library. Most come when the job ends, so they are let through until the
+// node is drained.
+func checkShowHelp(v *node.Validator, m *ShowHelp) (wire.Message, error) {
+	switch rank := v.FindRank(m.Rank); {
+	case rank == nil:
+		return nil, node.NotOurRank(m.Rank)
+	case rank.IsPlanned():
+		return nil, node.TooEarly(m)
+	}
+	texts := node.StateOf[openTexts](v)
+	if err := texts.CheckNext(m, m.ID, maxUnanswered, "requests"); err != nil {
+		return nil, err
+	}
+	return texts.Count(v.UnlessDrained(m, nil))
+}
