@@ -282,7 +282,7 @@ func (c *Conn) Recv() (Message, error) {
 	if err != nil {
 		return nil, unexpected(err)
 	}
-	return m, decode(m, body)
+	return m, Decode(m, body)
 }
 
 // readBody reads the body of m, size bytes. It uses a pooled buffer for large Data.
@@ -325,7 +325,7 @@ func decodeFrame(f Frame, self Side) (Message, error) {
 		return nil, err
 	}
 	m := k.New()
-	return m, decode(m, f[1+n:])
+	return m, Decode(m, f[1+n:])
 }
 
 // SendHello sends Magic and h, the first message of a helper.
@@ -451,7 +451,8 @@ func appendFrame(buf []byte, m Message) []byte {
 	return append(buf, body...)
 }
 
-func decode(m Message, body []byte) error {
+// Decode reads the body of a frame into m, an empty message. The error is a Violation.
+func Decode(m Message, body []byte) error {
 	c := newCodec(body, true)
 	defer c.free()
 	m.Fields(c)

@@ -4,39 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math/rand/v2"
-	"reflect"
 	"testing"
 
 	"remshell/pipe"
 )
-
-// inside stands for a type with an embedded InProcess, as a dialer returns it.
-type inside struct{ *InProcess }
-
-func TestInProcessDeliversEveryMessage(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	near, far := NewInProcess()
-	left, right := NewConn(inside{near}, Helper), NewConn(far, anySide)
-	left.SendHello(&Hello{Version: Version})
-	if hello, noise, err := right.ReceiveHello(); err != nil || hello.Version != Version || len(noise) > 0 {
-		t.Fatalf("greeted with %+v, %q, %v", hello, noise, err)
-	}
-	sent := messages(r)
-	for _, m := range sent {
-		if err := left.Send(m); err != nil {
-			t.Fatal(err)
-		}
-	}
-	left.SendFrame(Encode(&Ping{}))
-	left.Flush()
-	for _, want := range append(sent, &Ping{}) {
-		got, err := right.Recv()
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("sent %+v\n got %+v, %v", want, got, err)
-		}
-	}
-}
 
 // A sender may reuse its own bytes at once. Bytes from the pool are handed over.
 func TestInProcessCopiesUnpooledData(t *testing.T) {

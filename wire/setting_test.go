@@ -1,4 +1,4 @@
-package wire
+package wire_test
 
 import (
 	"bytes"
@@ -6,6 +6,9 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"remshell/wire"
+	"remshell/wire/wiretest"
 )
 
 // A testSetting is a setting of a feature that does not exist.
@@ -13,25 +16,25 @@ type testSetting struct{ Word string }
 
 const testSettingNumber = 255
 
-func (s *testSetting) Fields(c *Codec) { c.Word(&s.Word, "word") }
+func (s *testSetting) Fields(c *wire.Codec) { c.Word(&s.Word, "word") }
 
-func init() { RegisterSetting[testSetting](testSettingNumber, &testSetting{"example"}) }
+func init() { wire.RegisterSetting[testSetting](testSettingNumber, &testSetting{"example"}) }
 
 // Settings of features reach the helper, and a Prepare without any has one byte for them.
 func TestSettingsTravelInPrepare(t *testing.T) {
-	sent := &Prepare{Settings: []Setting{&testSetting{"é"}}}
-	m, err, _ := receive(appendFrame(nil, sent), Helper)
+	sent := &wire.Prepare{Settings: []wire.Setting{&testSetting{"é"}}}
+	m, err, _ := wiretest.Receive(wire.Encode(sent), wire.Helper)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, has := SettingOf[*testSetting](m.(*Prepare).Settings)
+	got, has := wire.SettingOf[*testSetting](m.(*wire.Prepare).Settings)
 	if !has || !reflect.DeepEqual(got, sent.Settings[0]) {
-		t.Errorf("%+v came as %+v", sent.Settings, m.(*Prepare).Settings)
+		t.Errorf("%+v came as %+v", sent.Settings, m.(*wire.Prepare).Settings)
 	}
-	if _, has := SettingOf[*testSetting](nil); has {
+	if _, has := wire.SettingOf[*testSetting](nil); has {
 		t.Error("there is a setting that was not sent")
 	}
-	if with, without := Encode(sent), Encode(new(Prepare)); len(with)-len(without) != len(settingBytes(testSettingNumber, "é")) {
+	if with, without := wire.Encode(sent), wire.Encode(new(wire.Prepare)); len(with)-len(without) != len(settingBytes(testSettingNumber, "é")) {
 		t.Errorf("a setting of %d bytes takes %d", len(settingBytes(testSettingNumber, "é")), len(with)-len(without))
 	}
 }
@@ -46,7 +49,7 @@ func settingBytes(number int64, word string) []byte {
 // A helper refuses settings that it does not know, that are there twice, too many or too long.
 func TestSettingsOfAHostileMpiexec(t *testing.T) {
 	body := func(count int64, settings ...[]byte) []byte {
-		frame := appendFrame(nil, new(Prepare))
+		frame := wire.Encode(new(wire.Prepare))
 		_, n := binary.Uvarint(frame[1:])
 		b := binary.AppendVarint(frame[1+n:len(frame)-1:len(frame)-1], count) // the last byte is the number of settings
 		return append(b, bytes.Join(settings, nil)...)
@@ -64,11 +67,11 @@ func TestSettingsOfAHostileMpiexec(t *testing.T) {
 		{"twice", body(2, known, known), "setting 255"},
 		{"too many", body(257, bytes.Repeat(known, 257)), "257 settings"},
 		{"more than there are", body(1<<40, known), "not a message"},
-		{"too long", body(1, settingBytes(testSettingNumber, strings.Repeat("w", maxWord+1))), "of 257 bytes"},
+		{"too long", body(1, settingBytes(testSettingNumber, strings.Repeat("w", wire.MaxWord+1))), "of 257 bytes"},
 		{"cut", body(1, known[:2]), "not a message"},
 	} {
 		frame := binary.AppendUvarint([]byte{3}, uint64(len(test.body)))
-		_, err, _ := receive(append(frame, test.body...), Helper)
+		_, err, _ := wiretest.Receive(append(frame, test.body...), wire.Helper)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.name, err, test.want)
 		}
@@ -82,5 +85,5 @@ func TestSettingNumbersAreUnique(t *testing.T) {
 			t.Error("two settings have the same number")
 		}
 	}()
-	RegisterSetting[testSetting](testSettingNumber)
+	wire.RegisterSetting[testSetting](testSettingNumber)
 }

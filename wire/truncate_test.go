@@ -1,4 +1,4 @@
-package wire
+package wire_test
 
 import (
 	"slices"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/wire"
+	"remshell/wire/wiretest"
 )
 
 // Whatever users write into a ledger, a helper can send the valid entries.
@@ -17,7 +19,7 @@ func TestLedgerListedTruncate(t *testing.T) {
 		f(&c)
 		return c
 	}
-	m := &LedgerListed{Tickets: []job.Ticket{{Number: 1, Job: "ticket"}, {Number: -1}, {Number: 2, Size: -7}}, Claims: []job.Claim{
+	m := &wire.LedgerListed{Tickets: []job.Ticket{{Number: 1, Job: "ticket"}, {Number: -1}, {Number: 2, Size: -7}}, Claims: []job.Claim{
 		good,
 		change(func(c *job.Claim) { c.UID = -1 }),
 		change(func(c *job.Claim) { c.Nodes = -5 }),
@@ -25,7 +27,7 @@ func TestLedgerListedTruncate(t *testing.T) {
 		change(func(c *job.Claim) { c.Ranks = []job.ClaimedRank{{CPUs: []int{1 << 40}}} }),
 		change(func(c *job.Claim) { c.Ranks = []job.ClaimedRank{{CPUs: []int{1, 1}}} }),
 		change(func(c *job.Claim) { c.Ranks = []job.ClaimedRank{{GPUs: []string{strings.Repeat("x", 65)}}} }),
-		change(func(c *job.Claim) { c.Ranks = make([]job.ClaimedRank, maxClaimedRanks+1) }),
+		change(func(c *job.Claim) { c.Ranks = make([]job.ClaimedRank, wire.MaxClaimedRanks+1) }),
 		change(func(c *job.Claim) { c.Command = strings.Repeat("\xff", 1<<20) }), // is truncated
 	}}
 	m.Truncate(0)
@@ -34,15 +36,15 @@ func TestLedgerListedTruncate(t *testing.T) {
 	}
 	arrives(t, m)
 
-	m = &LedgerListed{Claims: slices.Repeat([]job.Claim{change(func(c *job.Claim) { c.Command = strings.Repeat("x", 3000) })}, 3000)}
+	m = &wire.LedgerListed{Claims: slices.Repeat([]job.Claim{change(func(c *job.Claim) { c.Command = strings.Repeat("x", 3000) })}, 3000)}
 	m.Truncate(0)
 	if len(m.Claims) < 1000 {
 		t.Errorf("%d claims are left", len(m.Claims))
 	}
 	arrives(t, m)
-	m = &LedgerListed{Claims: slices.Repeat([]job.Claim{good}, 3000), Tickets: make([]job.Ticket, 3000)}
+	m = &wire.LedgerListed{Claims: slices.Repeat([]job.Claim{good}, 3000), Tickets: make([]job.Ticket, 3000)}
 	m.Truncate(0)
-	if len(m.Claims)+len(m.Tickets) != maxEntries {
+	if len(m.Claims)+len(m.Tickets) != wire.MaxEntries {
 		t.Errorf("%d claims and %d tickets are left", len(m.Claims), len(m.Tickets))
 	}
 	arrives(t, m)
@@ -55,7 +57,7 @@ func TestLedgerListedFairShare(t *testing.T) {
 		c.Job, c.UID, c.Nodes, c.Size, c.Since = "his", enemy, 1, 1, time.Unix(1, 0)
 		return c
 	}
-	long := strings.Repeat("x", maxSentence)
+	long := strings.Repeat("x", wire.MaxSentence)
 	cpus := make([]int, 4096)
 	for i := range cpus {
 		cpus[i] = i
@@ -67,7 +69,7 @@ func TestLedgerListedFairShare(t *testing.T) {
 		"many CPUs":    slices.Repeat([]job.Claim{hisClaim(job.Claim{Ranks: []job.ClaimedRank{{CPUs: cpus}}})}, 100),
 		"nothing more": nil,
 	} {
-		m := &LedgerListed{Claims: his, States: slices.Repeat([]job.RankState{{Phase: "running"}}, 5000)}
+		m := &wire.LedgerListed{Claims: his, States: slices.Repeat([]job.RankState{{Phase: "running"}}, 5000)}
 		for i := range 100 {
 			m.Claims = append(m.Claims, job.Claim{Job: "ours", UID: honest, Nodes: 1, Size: 1, Since: time.Unix(2, 0), Ranks: []job.ClaimedRank{{Rank: i, CPUs: []int{i}}}})
 			m.Tickets = append(m.Tickets, job.Ticket{Job: "ours", UID: honest, Number: int64(i + 1), Since: time.Unix(2, 0)})
@@ -83,7 +85,7 @@ func TestLedgerListedFairShare(t *testing.T) {
 		arrives(t, m)
 		m.Truncate(64 << 10)
 		claims = slices.IndexFunc(m.Claims, func(c job.Claim) bool { return c.UID == honest })
-		if size, left := len(Encode(m)), len(m.Claims)-claims; size > 64<<10 || left != 100 || len(m.Tickets) != 100 {
+		if size, left := len(wire.Encode(m)), len(m.Claims)-claims; size > 64<<10 || left != 100 || len(m.Tickets) != 100 {
 			t.Errorf("%s: %d bytes for 64 KiB; %d claims and %d tickets are left of the honest user", what, size, left, len(m.Tickets))
 		}
 		arrives(t, m)
@@ -91,7 +93,7 @@ func TestLedgerListedFairShare(t *testing.T) {
 }
 
 func TestSurveyedTruncate(t *testing.T) {
-	m := &Surveyed{Occupancy: job.Occupancy{Ranks: 1 << 40, BoundRanks: 1 << 40, BusyCPUs: []int{-3, 5, 5, 65535, 65536, 1 << 50},
+	m := &wire.Surveyed{Occupancy: job.Occupancy{Ranks: 1 << 40, BoundRanks: 1 << 40, BusyCPUs: []int{-3, 5, 5, 65535, 65536, 1 << 50},
 		BusyGPUs: []string{"a", "a", strings.Repeat("x", 65)}}}
 	m.Truncate()
 	if !slices.Equal(m.Occupancy.BusyCPUs, []int{5, 65535}) || !slices.Equal(m.Occupancy.BusyGPUs, []string{"a"}) || m.Occupancy.Ranks != 1e6 {
@@ -100,9 +102,9 @@ func TestSurveyedTruncate(t *testing.T) {
 	arrives(t, m)
 }
 
-func arrives(t *testing.T, m Message) {
+func arrives(t *testing.T, m wire.Message) {
 	t.Helper()
-	if _, err, _ := receive(Encode(m), Launcher); err != nil {
+	if _, err, _ := wiretest.Receive(wire.Encode(m), wire.Launcher); err != nil {
 		t.Errorf("%T: %v", m, err)
 	}
 }

@@ -1,0 +1,3 @@
+package wire_test
+
+import _ "remshell/feature" // FuzzRecv reads the messages of features, too

@@ -1,0 +1,60 @@
+package wiretest
+
+import (
+	"reflect"
+
+	"remshell/wire"
+)
+
+// HostileFrames returns frames of a helper's message, each of the largest size up to most, with as many tiny elements as
+// possible in one of its lists. These cost a receiver the most memory. Messages of mpiexec, and those without a
+// tight limit, have none.
+func HostileFrames(m wire.Message, most int) (frames [][]byte) {
+	kind := RowOf(m)
+	if kind.Sender != wire.Helper || kind.MaxBody >= 1<<30 {
+		return nil
+	}
+	leaves(reflect.ValueOf(m).Elem(), func(_ string, v reflect.Value) {
+		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 {
+			frames = append(frames, withLongList(m, v, min(most, kind.MaxBody)))
+		}
+	})
+	return frames
+}
+
+// withLongList returns a frame of m whose list v has as many elements as fit.
+func withLongList(m wire.Message, v reflect.Value, most int) []byte {
+	old := reflect.ValueOf(v.Interface())
+	defer func() { v.Set(old) }()
+	size := func(all reflect.Value, n int) []byte {
+		v.Set(all.Slice(0, n))
+		return wire.Encode(m)
+	}
+	few := makeTiny(v.Type(), 2000)
+	n := most / (len(size(few, 2000)) - len(size(few, 1999)))
+	for all := makeTiny(v.Type(), n); ; n -= n/8 + 1 {
+		if frame := size(all, n); len(frame) <= most {
+			return frame
+		}
+	}
+}
+
+// makeTiny fills a list with the given number of tiny elements.
+func makeTiny(of reflect.Type, n int) reflect.Value {
+	all := reflect.MakeSlice(of, n, n)
+	for i := range n {
+		smallest(all.Index(i), i)
+	}
+	return all
+}
+
+// smallest returns a valid element that takes few bytes.
+func smallest(v reflect.Value, i int) {
+	switch {
+	case v.Kind() == reflect.Int:
+		v.SetInt(int64(i % (1 << 16)))
+	case v.Kind() == reflect.Struct && v.FieldByName("Argv").IsValid():
+		v.FieldByName("Argv").Set(reflect.MakeSlice(v.FieldByName("Argv").Type(), 1, 1))
+		v.FieldByName("Count").SetInt(1)
+	}
+}
