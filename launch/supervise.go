@@ -314,7 +314,7 @@ func (j *Job) carryOut(actions []supervise.Action) (finished bool) {
 			fmt.Fprintln(j.Env.Err, format.EscapeSentence(a.Text))
 		case supervise.ReportLine:
 			j.Env.Report(a.Text)
-		case supervise.Suspend:
+		case supervise.StopLauncher:
 			j.suspendJob()
 		case supervise.Finish:
 			finished = true

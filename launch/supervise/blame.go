@@ -10,7 +10,7 @@ import (
 func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	c := s.causeOf(e)
 	if s.policy.EndPolicy.KeepAll && c.rule().tolerable && s.Phase == Running {
-		return s.toleratesCause(c)
+		return s.tolerateCause(c)
 	}
 	if wait := c.rule().delay; wait > 0 {
 		if s.Cause == nil && s.Phase == Running {
@@ -21,10 +21,10 @@ func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	return s.endWithCause(c, now)
 }
 
-// toleratesCause reports a failure while the other ranks go on. A lost PMI connection is not
+// tolerateCause reports a failure while the other ranks go on. A lost PMI connection is not
 // reported, because the end of its rank is. A barrier that can never complete is reported once: all
 // later ones are its consequence.
-func (s *State) toleratesCause(c Cause) []Action {
+func (s *State) tolerateCause(c Cause) []Action {
 	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
 		return nil
 	}

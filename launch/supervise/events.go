@@ -74,9 +74,9 @@ type (
 	BatchLine struct{ Text string }
 	// ReportLine reports a line to the user.
 	ReportLine struct{ Text string }
-	// Suspend stops mpiexec until SIGCONT. Package hold stops the ranks before, and continues them
+	// StopLauncher stops mpiexec until SIGCONT. Package hold stops the ranks before, and continues them
 	// after.
-	Suspend struct{}
+	StopLauncher struct{}
 	// Finish ends supervision: the result is final.
 	Finish struct{}
 )

@@ -43,7 +43,7 @@ func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 		}
 		return actions
 	case job.SIGTSTP:
-		return []Action{Suspend{}}
+		return []Action{StopLauncher{}}
 	}
 	switch {
 	case s.IsSuspended() && number == job.SIGCONT: // the ranks run when no reason to hold them is left

@@ -1,10 +1,11 @@
 /*
-Package supervise decides what to do about each event of a running job. It is purely functional: an
-event and the time go in, actions come out, and State is all that it remembers.
+Package supervise is the failure machine of a running job: it decides what ends the job, when, and
+with which exit code. It is purely functional: an event and the time go in, actions come out, and
+State is all that it remembers.
 
 	launch: messages of nodes, signals, time ---> Step ---> launch: actions
 	                                               |
-	                                             State ---> Report, ExitCode
+	package hold: Suspend, Resume ------------> State ---> Report, ExitCode
 
 It performs no I/O and reads no clock. doc/supervision.md lists the causes and their effects.
 

@@ -297,7 +297,7 @@ func word(action Action) string {
 		return "batch-line"
 	case InspectRanks:
 		return "states"
-	case Suspend:
+	case StopLauncher:
 		return "suspend"
 	case Finish:
 		return "finish"
