@@ -56,9 +56,9 @@ func (j *Job) carryOutRequest(r control.Request) []supervise.Event {
 		j.sendReply(r, job.ReplyAccepted, "the job is ended")
 		return []supervise.Event{supervise.Failure{Kind: supervise.EndedByRequest, Text: r.EndText()}}
 	case job.VerbSuspend:
-		j.suspendRanks(r, time.Now())
+		j.suspendRanks(r)
 	case job.VerbResume:
-		j.resumeRanks(r, time.Now())
+		j.resumeRanks(r)
 	case job.VerbCheckpoint:
 		j.requestCheckpoint(r)
 	case job.VerbMigrate:
@@ -161,16 +161,16 @@ func (j *Job) replyStates() {
 }
 
 // suspendRanks suspends all ranks at a user's request.
-func (j *Job) suspendRanks(r control.Request, now time.Time) {
-	j.carryOutHolds(j.holds.Add(job.HoldRequested, now), now)
-	j.Env.Report(r.SuspendText(now.Sub(j.State.Began()), j.Plan.Job, j.Nodes[r.Node].Name()))
+func (j *Job) suspendRanks(r control.Request) {
+	j.Hold(job.HoldRequested)
+	j.Env.Report(r.SuspendText(time.Since(j.State.Began()), j.Plan.Job, j.Nodes[r.Node].Name()))
 	j.sendReply(r, job.ReplyDone, "suspended")
 }
 
 // resumeRanks ends the suspension by a user. The ranks run if there is no other reason to hold them.
-func (j *Job) resumeRanks(r control.Request, now time.Time) {
-	suspended := j.holds.HeldFor(job.HoldRequested, now)
-	j.carryOutHolds(j.holds.Remove(job.HoldRequested, now), now)
+func (j *Job) resumeRanks(r control.Request) {
+	suspended := j.holds.HeldFor(job.HoldRequested, time.Now())
+	j.Release(job.HoldRequested)
 	j.Env.Report("goes on after " + job.FormatClock(suspended))
 	j.sendReply(r, job.ReplyDone, "goes on")
 }

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"remshell/batch"
 	"remshell/format"
 	"remshell/job"
 	"remshell/launch/control"
-	"remshell/launch/hold"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
@@ -329,33 +327,6 @@ func (j *Job) SendAll(m wire.Message) {
 	}
 }
 
-// carryOutHolds carries out the actions that follow when a reason to hold the ranks comes or goes.
-func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
-	for _, action := range actions {
-		switch a := action.(type) {
-		case hold.TellNodes:
-			j.SendAll(&wire.Hold{Why: a.Why, On: a.On})
-			if a.Why == job.HoldRequested {
-				j.reportSuspension(a)
-			}
-		case hold.Suspend:
-			j.State.Suspend(now)
-		case hold.Resume:
-			j.State.Resume(now)
-			j.checkpoints.state.Shift(a.HeldFor, j.State.End())
-		}
-	}
-}
-
-// reportSuspension reports that a user has suspended the job, or that this is over.
-func (j *Job) reportSuspension(a hold.TellNodes) {
-	event := job.AttemptEvent{Event: "resume", Seconds: a.HeldFor.Seconds()}
-	if a.On {
-		event = job.AttemptEvent{Event: "suspend"}
-	}
-	j.Env.Events().AttemptEvent(event)
-}
-
 // inspectRanks asks all nodes what their ranks are doing, for a requester, or for the user if that
 // is nil. The states are reported when all nodes have replied or the timeout has passed.
 func (j *Job) inspectRanks(stacks bool, requester *control.Requester) {
@@ -407,38 +378,4 @@ func (j *Job) reportStates() {
 		}
 		j.statesQuery = nil
 	}
-}
-
-// stopFlushTimeout is how long a stop (SIGTSTP) waits until queued messages are sent to the hosts
-// (TRUST-34).
-const stopFlushTimeout = time.Second
-
-// flushNodes waits until all queued messages are sent, at most for timeout.
-func (j *Job) flushNodes(timeout time.Duration) {
-	written := make(chan struct{})
-	go func() {
-		var writing sync.WaitGroup
-		for _, n := range j.Nodes {
-			writing.Go(n.Flush)
-		}
-		writing.Wait()
-		close(written)
-	}()
-	select {
-	case <-written:
-	case <-time.After(timeout):
-	}
-}
-
-// suspendJob stops the whole job until the user continues it (SIG-5).
-func (j *Job) suspendJob() {
-	now := time.Now()
-	j.carryOutHolds(j.holds.Add(job.HoldLauncherStopped, now), now)
-	j.flushNodes(stopFlushTimeout)
-	stopped := j.Env.StopTimes.RunStopped(j.Env.Suspend)
-	for _, n := range j.Nodes {
-		n.ShiftDeadlines(stopped)
-	}
-	now = time.Now()
-	j.carryOutHolds(j.holds.Remove(job.HoldLauncherStopped, now), now)
 }

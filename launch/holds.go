@@ -1,0 +1,84 @@
+package launch
+
+import (
+	"sync"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/hold"
+	"remshell/wire"
+)
+
+// This file holds all ranks of the job while there is a reason to, and releases them. Package hold
+// knows the reasons.
+
+// Hold adds a reason why the ranks stand still. Only the goroutine of Run calls it.
+func (j *Job) Hold(why job.Hold) {
+	now := time.Now()
+	j.carryOutHolds(j.holds.Add(why, now), now)
+}
+
+// Release removes a reason. The ranks run if there is no other. Only the goroutine of Run calls it.
+func (j *Job) Release(why job.Hold) {
+	now := time.Now()
+	j.carryOutHolds(j.holds.Remove(why, now), now)
+}
+
+// carryOutHolds carries out the actions that follow when a reason to hold the ranks comes or goes.
+func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
+	for _, action := range actions {
+		switch a := action.(type) {
+		case hold.TellNodes:
+			j.SendAll(&wire.Hold{Why: a.Why, On: a.On})
+			if a.Why == job.HoldRequested {
+				j.reportSuspension(a)
+			}
+		case hold.Suspend:
+			j.State.Suspend(now)
+		case hold.Resume:
+			j.State.Resume(now)
+			j.checkpoints.state.Shift(a.HeldFor, j.State.End())
+		}
+	}
+}
+
+// reportSuspension reports that a user has suspended the job, or that this is over.
+func (j *Job) reportSuspension(a hold.TellNodes) {
+	event := job.AttemptEvent{Event: "resume", Seconds: a.HeldFor.Seconds()}
+	if a.On {
+		event = job.AttemptEvent{Event: "suspend"}
+	}
+	j.Env.Events().AttemptEvent(event)
+}
+
+// stopFlushTimeout is how long a stop (SIGTSTP) waits until queued messages are sent to the hosts
+// (TRUST-34).
+const stopFlushTimeout = time.Second
+
+// flushNodes waits until all queued messages are sent, at most for timeout.
+func (j *Job) flushNodes(timeout time.Duration) {
+	written := make(chan struct{})
+	go func() {
+		var writing sync.WaitGroup
+		for _, n := range j.Nodes {
+			writing.Go(n.Flush)
+		}
+		writing.Wait()
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(timeout):
+	}
+}
+
+// suspendJob stops the whole job until the user continues it (SIG-5).
+func (j *Job) suspendJob() {
+	j.Hold(job.HoldLauncherStopped)
+	j.flushNodes(stopFlushTimeout)
+	stopped := j.Env.StopTimes.RunStopped(j.Env.Suspend)
+	for _, n := range j.Nodes {
+		n.ShiftDeadlines(stopped)
+	}
+	j.Release(job.HoldLauncherStopped)
+}
