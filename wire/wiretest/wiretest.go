@@ -22,9 +22,14 @@ import (
 	"remshell/wire"
 )
 
-// Check checks the rules for all messages with this one. All its fields that are sent must be set, and no list be empty.
+// Check checks the rules for all messages with this one. No list in it may be empty, so that its elements are checked, too.
 func Check(t *testing.T, m wire.Message) {
 	t.Helper()
+	leaves(reflect.ValueOf(m).Elem(), func(name string, v reflect.Value) {
+		if v.Kind() == reflect.Slice && v.Len() == 0 {
+			t.Errorf("%s has no %s: one is needed to check its elements", wire.NameOf(m), name)
+		}
+	})
 	checkFrame(t, m)
 	CheckLimits(t, m)
 	CheckMemory(t, m)
