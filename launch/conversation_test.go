@@ -9,16 +9,12 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"remshell/job"
 	"remshell/launch"
@@ -200,17 +196,6 @@ var conversations = []struct {
 		r := launchtest.NewRun(1, "trap '' TERM; kill -TERM $PPID; until test -e "+told+"; do sleep 0.05; done; kill -9 $$; sleep 600", "a")
 		r.Req.RM = &job.RM{Name: "slurm", Job: "4711", Starter: "srun", Integration: job.TightIntegration}
 		s.MustExit(r, 143)
-	}},
-	{"a rank that leaves shared memory", "IPCCleaned", func(s launchtest.Recording) {
-		if _, err := exec.LookPath("perl"); err != nil {
-			s.Skip(err)
-		}
-		r := launchtest.NewRun(1, `exec perl -e '$id = shmget(0, 4096, 0600) // die $!; print "segment $id\n"; kill 9, $$'`, "a")
-		s.MustExit(r, 137)
-		id, _ := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(r.Out.String(), "segment ")))
-		if _, err := unix.SysvShmCtl(id, unix.IPC_STAT, new(unix.SysvShmDesc)); err == nil {
-			s.Errorf("it is still there: %q", r.Out.String())
-		}
 	}},
 	{"-timeout", "InspectRanks RankStates", func(s launchtest.Recording) {
 		r := launchtest.NewRun(1, "exec sleep 600", "a")

@@ -24,6 +24,7 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/trace"
+	"remshell/wire"
 )
 
 // A Run is a job under test.
@@ -35,8 +36,9 @@ type Run struct {
 	Signals    chan os.Signal
 	Out, Err   Buffer
 	Suspended  chan struct{}
-	Transcript io.Writer // receives a transcript; may be nil
-	Stdout     io.Writer // replaces Out, if set
+	Settings   []wire.Setting // of features
+	Transcript io.Writer      // receives a transcript; may be nil
+	Stdout     io.Writer      // replaces Out, if set
 
 	Dialer     node.HelperDialer // replaces Helpers, if set
 	OnPlan     func()            // called with the plan; may be nil
@@ -88,7 +90,7 @@ func (r *Run) Env() launch.Env {
 		dialer = r.Dialer
 	}
 	return launch.Env{In: r.In, Out: out, Err: errs, Transcript: r.Transcript, Env: reserve.Env{
-		Connector: node.Connector{Dialer: dialer, GreetTimeout: cmp.Or(r.ReplyLimit, 5*time.Minute), Trace: r.Steps}, RankOptions: reserve.RankOptions{Umask: -1},
+		Connector: node.Connector{Dialer: dialer, GreetTimeout: cmp.Or(r.ReplyLimit, 5*time.Minute), Trace: r.Steps}, RankOptions: reserve.RankOptions{Umask: -1, Settings: r.Settings},
 		FindHosts: r.find, Localhost: r.identity, FileContents: r.staged, ProbeTimeout: r.ReplyLimit, Signals: r.Signals, Suspend: r.suspend,
 		OnPlan: func(job.Snapshot, job.Plan) {
 			if r.OnPlan != nil {
