@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"remshell/job"
-	"remshell/launch/checkpoint"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 )
@@ -27,7 +26,7 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 		{job.VerbEnd, reserve.ControlResult{Node: "n1", StillHasClaim: true, Reply: job.ControlReply{Text: "job j says that it has ended, but it still has CPUs there"}}, "as root, or as its user: mpiexec --evict j@ann n1"},
 		{job.VerbSuspend, refused("already suspended"), ""},
 		{job.VerbMigrate, refused(restart.WhyUnmovable(job.Request{})), "start the job with --restart N, and with --ckpt-signal SIG or --ckpt-cmd CMD"},
-		{job.VerbCheckpoint, refused(checkpoint.WhyUnsupported(job.CheckpointPolicy{})), "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"},
+		{job.VerbCheckpoint, refused("cannot checkpoint: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd"), "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"},
 	} {
 		if got := controlRequestRemedy(test.verb, test.asked, job.JobRef{Job: "j", User: "ann"}); got != test.want {
 			t.Errorf("%s, %q: %q; want %q", test.verb, test.asked.Reply.Text, got, test.want)

@@ -12,9 +12,13 @@ package feature
 
 import (
 	_ "remshell/feature/bindings"   // --report-bindings
+	_ "remshell/feature/checkpoint" // --ckpt-..., --checkpoint
 	_ "remshell/feature/cleanipc"   // --clean-ipc
+	_ "remshell/feature/control"    // --end, --suspend, --resume-job
 	_ "remshell/feature/helptexts"  // help texts of MPI libraries: each once
+	_ "remshell/feature/migrate"    // --migrate
 	_ "remshell/feature/ranktrace"  // the ranks' part of --trace
 	_ "remshell/feature/spawn"      // MPI_Comm_spawn
+	_ "remshell/feature/status"     // --status, states of ranks after a timeout
 	_ "remshell/feature/transcript" // --pmi-trace
 )

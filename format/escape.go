@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"remshell/text"
 )
 
 // Limits on the printed length of text from other hosts or users, in bytes (TRUST-28).
@@ -115,4 +117,14 @@ func escapeRune(r rune, as string) string {
 		return fmt.Sprintf(`\U%08x`, r)
 	}
 	return fmt.Sprintf(`\u%04x`, r)
+}
+
+// Columns aligns rows in columns, with cells escaped because nodes may have sent them.
+func Columns(rows [][]string) string {
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = EscapeField(cell)
+		}
+	}
+	return text.Columns("  ", rows)
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,7 +18,6 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
-	"remshell/launch/control"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/launch/supervise"
@@ -46,15 +46,15 @@ type attemptLoop struct {
 	request      job.Request
 	env          Env
 	signals      *reserve.SignalWatch
-	attempts     []job.Attempt // attempts that are over
-	began        time.Time     // when the ranks of the first attempt were started, plus the time in which they stood still in all attempts
-	stopsCounted time.Duration // by when the last attempt ended, how long mpiexec had been stopped
-	lastNodeLost time.Time     // when the last attempt lost a node
-	stdinOffset  int64         // where standard input began, if it is a file
-	stdinRead    atomic.Bool   // something was read from standard input, if it is not a file
-	stdoutGone   atomic.Bool   // our standard output can no longer be written to
-	pastAttempts int           // attempts that were over before this mpiexec (--resume)
-	rateLimits   control.RateLimits
+	attempts     []job.Attempt        // attempts that are over
+	began        time.Time            // when the ranks of the first attempt were started, plus the time in which they stood still in all attempts
+	stopsCounted time.Duration        // by when the last attempt ended, how long mpiexec had been stopped
+	lastNodeLost time.Time            // when the last attempt lost a node
+	stdinOffset  int64                // where standard input began, if it is a file
+	stdinRead    atomic.Bool          // something was read from standard input, if it is not a file
+	stdoutGone   atomic.Bool          // our standard output can no longer be written to
+	pastAttempts int                  // attempts that were over before this mpiexec (--resume)
+	states       map[reflect.Type]any // of features, for all attempts
 }
 
 // run runs one attempt after the other until one is not followed by another.
@@ -91,7 +91,7 @@ func (l *attemptLoop) newAttempt() *Job {
 	env := l.env
 	env.In = l.attemptInput()
 	f := newRunningJob(env)
-	f.rateLimits = l.rateLimits
+	f.allAttempts = l.states
 	return f
 }
 
@@ -128,8 +128,8 @@ func (l *attemptLoop) runAttempt(ctx context.Context, f *Job) (result job.Result
 		next = l.attemptEnded(f, state)
 		return next.Restarts
 	}
-	f.requestAfterMove = func(m restart.Move) (job.Request, []string, string) {
-		return restart.RequestAfterMove(l.request, l.attempts, job.Attempt{Nodes: f.Plan.Names(), Size: f.Plan.Size, StandbyNodes: standbyNames(f.standby)}, m)
+	f.RequestAfterMove = func(m restart.Move) (job.Request, []string, string) {
+		return restart.RequestAfterMove(l.request, l.attempts, job.Attempt{Nodes: f.Plan.Names(), Size: f.Plan.Size, StandbyNodes: standbyNames(f.Standby)}, m)
 	}
 	result, err = f.supervise(ctx, place.StartBy.Time())
 	return result, next, err
@@ -157,8 +157,10 @@ func (l *attemptLoop) attemptEnded(f *Job, state *supervise.State) restart.Decis
 			f.lastNodeLost = a.Ended
 		}
 	}
-	a.StandbyNodes = standbyNames(f.standby)
-	f.recordMove(&a)
+	a.StandbyNodes = standbyNames(f.Standby)
+	for _, ends := range f.Hooks.AttemptEnds {
+		ends(&a)
+	}
 	l.attempts, l.lastNodeLost = append(l.attempts, a), f.lastNodeLost
 	next := restart.Decide(l.request.Restart, l.attempts, rand.Float64())
 	if next.Restarts && toldToEnd {

@@ -98,26 +98,26 @@ func (j *Job) GroupNamed(name string) *Group {
 	return nil
 }
 
-// rankNodes maps the ranks of the job to nodes.
-type rankNodes struct {
-	nodes      []string
-	nodeOfRank []int // index into nodes, by rank
+// RankNodes maps the ranks of the job to nodes.
+type RankNodes struct {
+	Nodes      []string
+	NodeOfRank []int // index into Nodes, by rank
 }
 
-// nodeNames returns the name of each rank's node.
-func (p rankNodes) nodeNames() []string {
-	names := make([]string, len(p.nodeOfRank))
-	for rank, node := range p.nodeOfRank {
-		names[rank] = p.nodes[node]
+// Names returns the name of each rank's node.
+func (p RankNodes) Names() []string {
+	names := make([]string, len(p.NodeOfRank))
+	for rank, node := range p.NodeOfRank {
+		names[rank] = p.Nodes[node]
 	}
 	return names
 }
 
-// rankNodes returns the nodes of the ranks of all groups, also of groups that are over.
-func (j *Job) rankNodes() rankNodes {
-	p := rankNodes{nodeOfRank: j.State.Nodes()}
+// RankNodes returns the nodes of the ranks of all groups, also of groups that are over.
+func (j *Job) RankNodes() RankNodes {
+	p := RankNodes{NodeOfRank: j.State.Nodes()}
 	for _, n := range j.Nodes {
-		p.nodes = append(p.nodes, n.Name())
+		p.Nodes = append(p.Nodes, n.Name())
 	}
 	return p
 }

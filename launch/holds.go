@@ -37,7 +37,9 @@ func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
 			j.State.Suspend(now)
 		case hold.Resume:
 			j.State.Resume(now)
-			j.checkpoints.state.Shift(a.HeldFor, j.State.End())
+			for _, resumed := range j.Hooks.Resumed {
+				resumed(a.HeldFor)
+			}
 		}
 	}
 }

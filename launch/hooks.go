@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -72,10 +73,20 @@ type Hooks struct {
 	Due Hook[func(now time.Time) time.Time]
 	// Ending: the ranks are told to end. It may be called again, if they are told more strongly.
 	Ending Hook[func()]
+	// InspectRanks: the user is to be told what each rank is doing, with stacks also where.
+	InspectRanks Hook[func(stacks bool)]
+	// Resumed: the ranks run again, after they have stood still for that long.
+	Resumed Hook[func(heldFor time.Duration)]
 	// Ended: no rank runs any more, and no message of a node will be handled.
 	Ended Hook[func()]
+	// AttemptEnds: the attempt is over, and is about to be recorded.
+	AttemptEnds Hook[func(*job.Attempt)]
+	// NextClaims: another attempt follows. It returns how many CPUs of a node, by its name, the next attempt has claimed.
+	NextClaims Hook[func() map[string]int]
 	// Reported: the cause of a failure is reported, and all output of ranks is written.
 	Reported Hook[func(job.Result)]
+	// Closing: the attempt is over, in any way. What the feature has started on this machine ends.
+	Closing Hook[func()]
 	// Result: the feature adds to the result so far. The job may still run.
 	Result Hook[func(*job.Result)]
 }
@@ -93,6 +104,17 @@ func Handle[M wire.Message](j *Job, handle func(*Node, M) []supervise.Event) {
 		j.handlers = make(map[byte]func(*Node, wire.Message) []supervise.Event)
 	}
 	j.handlers[wire.NumberFor[M]()] = func(n *Node, m wire.Message) []supervise.Event { return handle(n, m.(M)) }
+}
+
+// ForAllAttempts returns what a feature remembers of all attempts of a job: a T, which is zero at first.
+func ForAllAttempts[T any](j *Job) *T {
+	key := reflect.TypeFor[T]()
+	state, has := j.allAttempts[key].(*T)
+	if !has {
+		state = new(T)
+		j.allAttempts[key] = state
+	}
+	return state
 }
 
 // Post has do called by the goroutine of Run, after the events that are there. It returns the events

@@ -23,13 +23,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"remshell/batch"
 	"remshell/job"
-	"remshell/launch/control"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
@@ -64,6 +64,16 @@ func (e Env) Events() Observer {
 		return noObserver{}
 	}
 	return e.Observer
+}
+
+// A CheckpointRunner runs checkpoint commands and looks for checkpoint files on this machine
+// (survive.md 4).
+type CheckpointRunner interface {
+	// Run runs the user's command with vars (NAME=VALUE) added to our environment, until it or ctx
+	// ends. It returns why the command failed, or "". It may be called from any goroutine.
+	Run(ctx context.Context, command string, vars []string) (why string)
+	// Written reports whether file was last changed at or after since, to the second.
+	Written(file string, since time.Time) bool
 }
 
 // An Env connects a launch with the rest of the program: its streams, signals and callbacks.
@@ -107,7 +117,7 @@ func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	defer cancel(nil)
 	defer env.Out.Close()
 	env.StopTimes, env.Topologies = new(node.StopTimes), new(node.Topologies)
-	l := &attemptLoop{request: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.PastAttempts), pastAttempts: len(env.PastAttempts), rateLimits: make(control.RateLimits)}
+	l := &attemptLoop{request: req, env: env, signals: reserve.WatchSignals(env.Env, cancel), attempts: slices.Clone(env.PastAttempts), pastAttempts: len(env.PastAttempts), states: make(map[reflect.Type]any)}
 	result, err := l.run(ctx)
 	if err != nil { // otherwise supervise has reported it
 		env.reportSlowest()

@@ -72,8 +72,6 @@ func init() {
 	handleQuietly(func(j *Job, _ *Node, m *wire.Fetched) { j.forwardFetched(m) })
 
 	// Users, and what they ask for.
-	handle((*Job).handleControl)
-	handleQuietly(func(j *Job, n *Node, m *wire.RankStates) { j.addNodeStates(n.Key, m.Ranks) })
 	handle(func(j *Job, n *Node, m *wire.SampledUsage) []supervise.Event { return j.addSample(n, m, time.Now()) })
 	handle((*Job).limitExceeded)
 

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,17 +26,20 @@ func (j *Job) endConversations(again bool) {
 	for i, n := range j.Groups[0].Nodes {
 		cpus[n] = j.Groups[0].Plan.Nodes[i].CPUs()
 	}
-	moveClaims := j.claimedForMove()
+	next := make(map[string]int) // of the next attempt
+	for _, claims := range j.Hooks.NextClaims {
+		maps.Copy(next, claims())
+	}
 	for _, n := range j.Nodes {
 		if again && n.Lost == nil && n.drained {
-			j.keptNodes = append(j.keptNodes, reserve.KeptNode{Node: n.Successor(), ClaimedCPUs: max(cpus[n], moveClaims[n.Name()])})
+			j.keptNodes = append(j.keptNodes, reserve.KeptNode{Node: n.Successor(), ClaimedCPUs: max(cpus[n], next[n.Name()])})
 			continue
 		}
 		n.Send(&wire.Bye{})
 	}
-	for _, s := range j.standby {
+	for _, s := range j.Standby {
 		if again {
-			j.keptNodes = append(j.keptNodes, reserve.KeptNode{Node: s.Successor(), ClaimedCPUs: max(s.ClaimedCPUs, moveClaims[s.Name()])})
+			j.keptNodes = append(j.keptNodes, reserve.KeptNode{Node: s.Successor(), ClaimedCPUs: max(s.ClaimedCPUs, next[s.Name()])})
 			continue
 		}
 		s.Send(&wire.Bye{})
@@ -57,7 +61,7 @@ func (j *Job) waitForHelpers() {
 			staying[n.Node.Node] = true
 		}
 	}
-	for _, s := range j.standby {
+	for _, s := range j.Standby {
 		staying[s.Node] = true
 	}
 	var later []any

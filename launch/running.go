@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -45,30 +46,31 @@ type Job struct {
 	GroupFirsts []int       // by group, the number of its rank 0
 	Size        int         // ranks of all groups
 	search      *nodeSearch // search for the place of a spawn or a move; nil: none
-	move        *jobMove    // nil: no move is requested
 
-	Hooks      Hooks                                                // of the features
-	handlers   map[byte]func(*Node, wire.Message) []supervise.Event // of the features, by kind of message
-	KeepGroups bool                                                 // set by a feature that needs all groups until the end
+	Checkpoints Checkpoints                                          // by the feature that takes them
+	verbs       map[job.Verb]func(control.Request) []supervise.Event // of requests, by the features that serve them
+	allAttempts map[reflect.Type]any                                 // see ForAllAttempts; shared by all attempts
 
-	usage        *runRecord
-	usageTotals  usage.Totals                 // of samples
-	statesQuery  *statesQuery                 // in progress; nil: none
-	seenRequests map[string]bool              // IDs of control requests that were received
-	pause        atomic.Pointer[attemptPause] // nil: the attempt has begun, or is the first
-	silentNodes  supervise.SilentNodes
+	Hooks        Hooks                                                // of the features
+	handlers     map[byte]func(*Node, wire.Message) []supervise.Event // of the features, by kind of message
+	KeepGroups   bool                                                 // set by a feature that needs all groups until the end
+	StartsBarred bool                                                 // set by a feature while no further group may be started
+	finished     bool                                                 // supervision has ended
+
+	usage       *runRecord
+	usageTotals usage.Totals                 // of samples
+	pause       atomic.Pointer[attemptPause] // nil: the attempt has begun, or is the first
+	silentNodes supervise.SilentNodes
 
 	connections []job.ConnectResult // in the order in which they began
 
 	jobStart         time.Time                                          // see attemptLoop.jobStart; zero: this is the first attempt
 	decideRestart    func(*supervise.State) bool                        // reports whether another attempt follows this one, which is over
 	sequel           supervise.Sequel                                   // set by decideRestart
-	requestAfterMove func(restart.Move) (job.Request, []string, string) // returns the request of the attempt after a move; see restart.RequestAfterMove
-	standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow
+	RequestAfterMove func(restart.Move) (job.Request, []string, string) // returns the request of the attempt after a move; see restart.RequestAfterMove
+	Standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow
 	keptNodes        []reserve.KeptNode                                 // nodes of the previous attempt, until the reservation takes them
-	checkpoints      *checkpointer
-	rateLimits       control.RateLimits // of all attempts
-	lastNodeLost     time.Time          // when the last lost node was lost; zero: none was
+	lastNodeLost     time.Time                                          // when the last lost node was lost; zero: none was
 }
 
 // coordination is what ranks of different nodes share through mpiexec: fences, published names and
@@ -90,7 +92,7 @@ type Node struct {
 
 func newRunningJob(env Env) *Job {
 	f := &Job{Env: env, events: node.NewInbox(), Streams: stdio.New(env.In, env.Out, env.Err),
-		members: make(map[*node.Node]*Node), usage: newRunRecord()}
+		members: make(map[*node.Node]*Node), usage: newRunRecord(), Checkpoints: noCheckpoints{}}
 	f.Env.Inbox = f.events
 	f.Env.Listener = node.Listener{Inbox: f.events, StreamHandler: f.streamHandler, Log: env.Log}
 	f.Env.OnConnect = env.Events().Connected
@@ -122,10 +124,6 @@ func (j *Job) AddConnections(results []job.ConnectResult) {
 	j.connections = append(j.connections, results...)
 }
 
-// StartsBarred reports whether no group may be started now: the job is being moved, and a Start would release the
-// additional claims that it has for that.
-func (j *Job) StartsBarred() bool { return j.move != nil }
-
 // close ends the connections to all nodes of the job. A helper that still runs ranks takes that as
 // the end of its job.
 func (j *Job) close() {
@@ -133,7 +131,7 @@ func (j *Job) close() {
 	for _, n := range j.Nodes {
 		closing.Go(n.Close)
 	}
-	for _, s := range j.standby {
+	for _, s := range j.Standby {
 		closing.Go(s.Close)
 	}
 	closing.Wait()
@@ -204,7 +202,7 @@ func (j *Job) startRanks(place *reserve.Reservation) {
 	for _, n := range place.Nodes {
 		j.AddNode(n)
 	}
-	j.standby = place.Standby
+	j.Standby = place.Standby
 	j.attachFeatures()
 	j.Streams.AddStdinReaders(j.stdinReaders())
 	j.ReleaseGroup(j.AddGroup(string(j.Plan.Job), j.Plan, j.Request.Apps, j.Nodes[:len(j.Nodes):len(j.Nodes)]), place.Rendezvous)

@@ -50,11 +50,11 @@ func (a *runRecord) addStart(n *Node, m *wire.Started) {
 }
 
 // allStarts returns the recorded starts in their order.
-func (a *runRecord) allStarts(p rankNodes) iter.Seq[job.RankStart] {
+func (a *runRecord) allStarts(p RankNodes) iter.Seq[job.RankStart] {
 	return func(yield func(job.RankStart) bool) {
 		for _, s := range a.rankStarts {
 			rank := int(s.rank)
-			if !yield(job.RankStart{Rank: rank, PID: int(s.pid), Node: p.nodes[p.nodeOfRank[rank]], SinceStart: s.after, Err: a.startFailures[rank]}) {
+			if !yield(job.RankStart{Rank: rank, PID: int(s.pid), Node: p.Nodes[p.NodeOfRank[rank]], SinceStart: s.after, Err: a.startFailures[rank]}) {
 				return
 			}
 		}
@@ -78,13 +78,13 @@ func (a *runRecord) ranksReleased(ranks int) {
 }
 
 // totals adds the usage of orphans to exits, and returns the sums of each node.
-func (a *runRecord) totals(p rankNodes, exits []*job.Exit) (all []*job.Exit, hosts []job.NodeTotal) {
+func (a *runRecord) totals(p RankNodes, exits []*job.Exit) (all []*job.Exit, hosts []job.NodeTotal) {
 	all = a.addOrphans(exits)
-	byRank := make([]*job.Exit, len(p.nodeOfRank))
+	byRank := make([]*job.Exit, len(p.NodeOfRank))
 	for _, e := range all {
 		byRank[e.Rank] = e
 	}
-	for i, name := range p.nodes {
+	for i, name := range p.Nodes {
 		total := job.NodeTotal{Node: name, PeakRank: -1, KeptSessions: a.keptSessions[i]}
 		for _, o := range a.orphans[i] {
 			if o.Rank < 0 || byRank[o.Rank] == nil { // it cannot be attributed to a rank
@@ -93,7 +93,7 @@ func (a *runRecord) totals(p rankNodes, exits []*job.Exit) (all []*job.Exit, hos
 		}
 		hosts = append(hosts, total)
 	}
-	for rank, node := range p.nodeOfRank {
+	for rank, node := range p.NodeOfRank {
 		total, e := &hosts[node], byRank[rank]
 		total.Ranks++
 		if e == nil {

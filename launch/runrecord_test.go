@@ -14,7 +14,7 @@ import (
 )
 
 // twoNodes has four ranks: 0 and 1 on a, 2 and 3 on b.
-var twoNodes = rankNodes{nodes: []string{"a", "b"}, nodeOfRank: []int{0, 0, 1, 1}}
+var twoNodes = RankNodes{Nodes: []string{"a", "b"}, NodeOfRank: []int{0, 0, 1, 1}}
 
 func TestMissingLibrary(t *testing.T) {
 	for stderr, want := range map[string]string{

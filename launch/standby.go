@@ -14,11 +14,11 @@ import (
 
 // standbyLost removes a standby node whose connection has ended, and reports whether it was one.
 func (j *Job) standbyLost(e node.Disconnected) bool {
-	i := slices.IndexFunc(j.standby, func(s reserve.KeptNode) bool { return s.Node == e.From })
+	i := slices.IndexFunc(j.Standby, func(s reserve.KeptNode) bool { return s.Node == e.From })
 	if i < 0 {
 		return false
 	}
-	j.standby = slices.Delete(slices.Clone(j.standby), i, i+1)
+	j.Standby = slices.Delete(slices.Clone(j.Standby), i, i+1)
 	j.Env.Report(fmt.Sprintf("standby node %s is lost (%s)", e.From.Name(), usererr.Reason(e.Err)))
 	return true
 }
@@ -26,6 +26,6 @@ func (j *Job) standbyLost(e node.Disconnected) bool {
 // RequestWithoutStandby returns the job's request without the standby nodes, for its own spawns.
 func (j *Job) RequestWithoutStandby() job.Request {
 	return reserve.WithoutNodes(j.Request, func(def job.NodeDef) bool {
-		return slices.ContainsFunc(j.standby, func(s reserve.KeptNode) bool { return s.Name() == def.Name })
+		return slices.ContainsFunc(j.Standby, func(s reserve.KeptNode) bool { return s.Name() == def.Name })
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"remshell/batch"
 	"remshell/format"
 	"remshell/job"
-	"remshell/launch/control"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
@@ -32,11 +31,14 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 	}, time.Now())
 	j.State = &state
 	defer j.watchSilentNodes()()
-	j.checkpoints = j.newCheckpointer()
-	defer j.checkpoints.close()
+	defer func() {
+		for _, closing := range j.Hooks.Closing {
+			closing()
+		}
+	}()
 	interim, due := newInterimReporter(j.Env), time.Time{}
-	for finished := false; !finished; {
-		events := j.events.Take(ctx, earlier(earlier(interim.due, j.checkpoints.nextTime()), earlier(due, state.Next())))
+	for !j.finished {
+		events := j.events.Take(ctx, earlier(interim.due, earlier(due, state.Next())))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -46,10 +48,8 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 		for i, event := range events {
 			events[i] = nil
 			for _, input := range j.translate(event) {
-				finished = j.step(input, time.Now()) || finished
+				j.Step(input)
 			}
-			j.searchMoveTarget()
-			j.checkpoints.update(time.Now())
 			due = j.callDue(time.Now())
 		}
 		interim.reportIfDue(j)
@@ -58,12 +58,10 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 		ended()
 	}
 	j.endSearch()
-	j.abandonMove()
 	mayRestart := reserve.MayHaveNextAttempt(req)
 	if !mayRestart {
 		j.SendAll(&wire.Bye{})
 	}
-	j.reportStates()
 	if state.ShouldAskBatch() && j.Env.BatchState != nil && j.Env.BatchState() == batch.Over {
 		state.BlameBatch()
 	}
@@ -166,7 +164,7 @@ func (j *Job) result(state *supervise.State) job.Result {
 
 // rankResults returns the part of the result that is about ranks and nodes.
 func (j *Job) rankResults(tally *usage.Totals) job.Result {
-	where := j.rankNodes()
+	where := j.RankNodes()
 	r := job.Result{Starts: j.usage.allStarts(where), Connections: j.connections}
 	r.Exits, r.NodeTotals = j.usage.totals(where, j.State.Exits)
 	r.Usage = j.usage.jobUsage(where, r, tally)
@@ -247,7 +245,6 @@ func (j *Job) translate(event any) []supervise.Event {
 			return nil // it was given up before
 		}
 		n.Lost, j.lastNodeLost = e.Err, time.Now()
-		j.addNodeStates(n.Key, nil)
 		for _, lost := range j.Hooks.NodeLost {
 			lost(n)
 		}
@@ -257,11 +254,6 @@ func (j *Job) translate(event any) []supervise.Event {
 			return []supervise.Event{supervise.NodeViolated{NodeLost: lost}}
 		}
 		return []supervise.Event{lost}
-	case control.Request: // it has waited for a checkpoint
-		return j.carryOutRequest(e)
-	case commandEnded:
-		j.checkpoints.commandEnded(e)
-		return nil
 	case failedRanksDue:
 		e.sendFailedRanks()
 		return nil
@@ -270,11 +262,6 @@ func (j *Job) translate(event any) []supervise.Event {
 		return nil
 	case batchStateRead:
 		return j.batchStateRead(e, time.Now())
-	case statesTimedOut:
-		if e.query == j.statesQuery {
-			j.reportStates()
-		}
-		return nil
 	case reserve.LateEvent:
 		e.Discard()
 		return nil
@@ -282,19 +269,19 @@ func (j *Job) translate(event any) []supervise.Event {
 	return []supervise.Event{event}
 }
 
-// step passes an event to the failure machine, and carries out what follows. It reports whether the
-// job is finished. Ranks that stand still are continued before they are told to end: they would not
+// Step passes an event to the failure machine, and carries out what follows. Ranks that stand still are continued before they are told to end: they would not
 // receive a signal (SV-31).
-func (j *Job) step(event supervise.Event, now time.Time) (finished bool) {
+func (j *Job) Step(event supervise.Event) {
+	now := time.Now()
 	actions := j.State.Step(event, now)
 	if j.State.Phase != supervise.Running {
 		j.carryOutHolds(j.holds.End(now), now)
 	}
-	return j.carryOut(actions)
+	j.carryOut(actions)
 }
 
-// carryOut carries out the actions that Step returned, and reports whether the job is finished.
-func (j *Job) carryOut(actions []supervise.Action) (finished bool) {
+// carryOut carries out the actions that the failure machine returned.
+func (j *Job) carryOut(actions []supervise.Action) {
 	for _, action := range actions {
 		switch a := action.(type) {
 		case supervise.SignalAllRanks:
@@ -307,7 +294,9 @@ func (j *Job) carryOut(actions []supervise.Action) (finished bool) {
 			j.cancelSearch()
 			j.SendAll(&wire.EndJob{Linger: a.Linger, Grace: a.Grace})
 		case supervise.InspectRanks:
-			j.inspectRanks(a.Stacks, nil)
+			for _, inspect := range j.Hooks.InspectRanks {
+				inspect(a.Stacks)
+			}
 		case supervise.BatchLine:
 			fmt.Fprintln(j.Env.Err, format.EscapeSentence(a.Text))
 		case supervise.ReportLine:
@@ -315,67 +304,14 @@ func (j *Job) carryOut(actions []supervise.Action) (finished bool) {
 		case supervise.StopLauncher:
 			j.suspendJob()
 		case supervise.Finish:
-			finished = true
+			j.finished = true
 		}
 	}
-	return finished
 }
 
+// SendAll sends a message to all nodes of the job.
 func (j *Job) SendAll(m wire.Message) {
 	for _, n := range j.Nodes {
 		n.Send(m)
-	}
-}
-
-// inspectRanks asks all nodes what their ranks are doing, for a requester, or for the user if that
-// is nil. The states are reported when all nodes have replied or the timeout has passed.
-func (j *Job) inspectRanks(stacks bool, requester *control.Requester) {
-	running := j.statesQuery != nil
-	if !running {
-		j.statesQuery = &statesQuery{waiting: make(map[int]bool)}
-	}
-	if requester == nil {
-		j.statesQuery.forUser = true
-	} else {
-		j.statesQuery.requesters = append(j.statesQuery.requesters, *requester)
-	}
-	if running {
-		return
-	}
-	for i, n := range j.Nodes {
-		if n.Lost == nil {
-			j.statesQuery.waiting[i] = true
-		}
-	}
-	j.SendAll(&wire.InspectRanks{Stacks: stacks})
-	timedOut, timeout := statesTimedOut{j.statesQuery}, statesTimeout
-	if stacks {
-		timeout += wire.StackDumpTime
-	}
-	time.AfterFunc(timeout, func() { j.events.Put(timedOut) })
-}
-
-// addNodeStates adds the rank states that a node reported. If the node was lost, ranks is nil.
-func (j *Job) addNodeStates(node int, ranks []job.RankState) {
-	if j.statesQuery == nil {
-		return
-	}
-	j.statesQuery.ranks = append(j.statesQuery.ranks, ranks...)
-	if delete(j.statesQuery.waiting, node); len(j.statesQuery.waiting) == 0 {
-		j.reportStates()
-	}
-}
-
-// reportStates reports the collected rank states, if a query is in progress.
-func (j *Job) reportStates() {
-	if j.statesQuery != nil {
-		if j.statesQuery.forUser {
-			fmt.Fprint(j.Env.Err, "mpiexec: what each rank is doing:\n"+formatRankStates(j.rankNodes().nodeNames(), j.statesQuery.ranks, j.GroupFirsts)+formatStacks(j.statesQuery.ranks, j.GroupFirsts))
-		}
-		j.replyStates()
-		for i := range j.statesQuery.waiting {
-			j.Nodes[i].StopWaitingFor(&wire.InspectRanks{})
-		}
-		j.statesQuery = nil
 	}
 }

@@ -33,8 +33,8 @@ func (a *runRecord) addSamples(ranks []job.RankUsageSample) {
 // jobUsage combines exact usage, reported at the ends of processes, and samples taken while they
 // ran (RM-51). CPU time is that of wait4(2), except on a host that was lost. Memory is the sampled
 // maximum, and at least the largest process.
-func (a *runRecord) jobUsage(p rankNodes, r job.Result, tally *usage.Totals) job.JobUsage {
-	all := job.JobUsage{Ranks: make([]job.UsageTotal, len(p.nodeOfRank)), Nodes: make([]job.UsageTotal, len(p.nodes))}
+func (a *runRecord) jobUsage(p RankNodes, r job.Result, tally *usage.Totals) job.JobUsage {
+	all := job.JobUsage{Ranks: make([]job.UsageTotal, len(p.NodeOfRank)), Nodes: make([]job.UsageTotal, len(p.Nodes))}
 	for rank := range all.Ranks {
 		seen, sampled := a.maxSamples[rank]
 		all.Ranks[rank] = job.UsageTotal{UsageSample: seen, Sampled: sampled}
@@ -47,7 +47,7 @@ func (a *runRecord) jobUsage(p rankNodes, r job.Result, tally *usage.Totals) job
 		all.Nodes[i] = nodeUsage(tally, i, total)
 		all.Job.Sampled = all.Job.Sampled && all.Nodes[i].Sampled
 	}
-	for rank, node := range p.nodeOfRank {
+	for rank, node := range p.NodeOfRank {
 		u, host := all.Ranks[rank], &r.NodeTotals[node]
 		if host.PeakRank < 0 && u.Mem > 0 || host.PeakRank >= 0 && u.Mem > all.Ranks[host.PeakRank].Mem {
 			host.PeakRank = rank

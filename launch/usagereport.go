@@ -10,7 +10,6 @@ import (
 	"remshell/format"
 	"remshell/job"
 	"remshell/launch/supervise"
-	"remshell/text"
 )
 
 // formatUsage returns the usage of a job as --usage asks for it (RM-52). firsts has the job's
@@ -51,7 +50,7 @@ func usageByNode(r job.Result) string {
 	if len(r.NodeTotals) > 1 {
 		row("all", sum, peakText(r.Usage.Job, sum.Usage.MaxRSS))
 	}
-	return formatColumns(rows)
+	return format.Columns(rows)
 }
 
 // usageByRank returns a table of the usage by rank.
@@ -73,7 +72,7 @@ func usageByRank(r job.Result, firsts []int) string {
 		group, number := supervise.GroupOf(firsts, rank)
 		rows = append(rows, []string{supervise.FormatRank(group, number), nodes[rank], secondsText(u.CPU), peakText(u, u.Mem), memoryText(u.VMem), secondsText(u.Wall), cmp.Or(ends[rank], "-")})
 	}
-	return formatColumns(rows)
+	return format.Columns(rows)
 }
 
 // peakText formats the most memory in use. Without samples only the largest process is known.
@@ -93,16 +92,6 @@ func memoryText(bytes int64) string {
 }
 
 func secondsText(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-
-// formatColumns aligns rows in columns, with cells escaped because nodes may have sent them.
-func formatColumns(rows [][]string) string {
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = format.EscapeField(cell)
-		}
-	}
-	return text.Columns("  ", rows)
-}
 
 // aprunText returns what aprun prints at the end (aprun.md 6): the failed exit codes and signals in
 // the order in which they came, and the usage of all ranks. Times are sums; memory is that of the

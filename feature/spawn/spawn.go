@@ -138,7 +138,7 @@ func (s *spawner) checkMaySpawn(r *request) error {
 
 // startNext starts the next request, if no search is in progress.
 func (s *spawner) startNext() {
-	for !s.job.Searching() && !s.job.StartsBarred() && len(s.waiting) > 0 {
+	for !s.job.Searching() && !s.job.StartsBarred && len(s.waiting) > 0 {
 		r := s.waiting[0]
 		s.waiting = s.waiting[1:]
 		if !s.job.State.MaySpawn(r.rank) {

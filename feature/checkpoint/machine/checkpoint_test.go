@@ -1,4 +1,4 @@
-package checkpoint
+package machine
 
 import (
 	"flag"
@@ -117,8 +117,8 @@ func TestTableOfCheckpoints(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	doctable.CheckTable(t, "../../doc/supervision.md", "<!-- begin of the table of checkpoints -->\n", "<!-- end of the table of checkpoints -->\n",
-		b.String(), *update, "go test ./launch/checkpoint -run TestTableOfCheckpoints -update")
+	doctable.CheckTable(t, "../../../doc/supervision.md", "<!-- begin of the table of checkpoints -->\n", "<!-- end of the table of checkpoints -->\n",
+		b.String(), *update, "go test ./feature/checkpoint/machine -run TestTableOfCheckpoints -update")
 }
 
 // When checkpoints are requested, and what is reported of them (SV-13 to SV-16).

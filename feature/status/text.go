@@ -1,4 +1,4 @@
-package launch
+package status
 
 import (
 	"fmt"
@@ -22,11 +22,11 @@ func formatRankStates(names []string, states []job.RankState, firsts []int) stri
 		r, stateOf := stateOf[rank]
 		row := []string{supervise.FormatRank(supervise.GroupOf(firsts, rank)), node, "no answer", "", ""}
 		if stateOf {
-			row[2], row[3], row[4] = r.Describe(connected), secondsText(r.CPU), r.WaitChannel
+			row[2], row[3], row[4] = r.Describe(connected), fmt.Sprintf("%.2f s", r.CPU.Seconds()), r.WaitChannel
 		}
 		rows = append(rows, row)
 	}
-	return formatColumns(rows)
+	return format.Columns(rows)
 }
 
 // formatStacks lists the reported stacks, in the order of the ranks.

@@ -1,4 +1,4 @@
-package launch
+package migrate_test
 
 import (
 	"context"
@@ -14,7 +14,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	_ "remshell/feature" // a move needs requests of users, and checkpoints
 	"remshell/job"
+	"remshell/launch"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
@@ -155,10 +157,10 @@ func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said s
 	defer close(s.signals)
 	var text strings.Builder
 	errs := stdio.Stderr(&text)
-	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs, CheckpointRunner: s}
+	env := launch.Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs, CheckpointRunner: s}
 	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, GreetTimeout: 10 * time.Second, Log: zerolog.Nop(), Trace: s.times},
 		RankOptions: reserve.RankOptions{Umask: -1}, Signals: s.signals, Report: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
-	result, err := Run(t.Context(), req, env)
+	result, err := launch.Run(t.Context(), req, env)
 	if err != nil {
 		t.Errorf("%v", err)
 		errs.Close()

@@ -9,7 +9,7 @@ complete (survive.md 4). Only the program knows what its checkpoint contains.
 
 It performs no I/O and reads no clock. doc/supervision.md has the table of its actions.
 */
-package checkpoint
+package machine
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package launch
+package migrate_test
 
 import (
 	"slices"

@@ -1,0 +1,196 @@
+/*
+Package checkpoint is a feature: it asks a running job for checkpoints (survive.md 4), at times that the user has chosen and
+when somebody requests one (--checkpoint, --migrate). Package machine decides; here is what it decides carried out.
+
+	Request, Due --> checkpointer --events--> machine.State --actions--> ranks, command, file, user
+*/
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"remshell/feature/checkpoint/machine"
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/control"
+	"remshell/launch/supervise"
+	"remshell/wire"
+)
+
+func init() { launch.Register(launch.Feature{Name: "checkpoint", Attach: attach}) }
+
+func attach(j *launch.Job) {
+	c := newCheckpointer(j)
+	j.Checkpoints = c
+	j.Hooks.Due.Add(c.update)
+	j.Hooks.Resumed.Add(func(heldFor time.Duration) { c.state.Shift(heldFor, j.State.End()) })
+	j.Hooks.Closing.Add(c.stopCommand)
+	j.OnRequest(job.VerbCheckpoint, func(r control.Request) []supervise.Event {
+		c.serve(r)
+		return nil
+	})
+}
+
+// A checkpointer takes the checkpoints of one attempt. Only the goroutine that owns the job uses it.
+type checkpointer struct {
+	job     *launch.Job
+	post    func(do func()) // has do called by the goroutine of Run
+	state   machine.State
+	began   bool
+	command int // number of the last command; the end of an earlier one is ignored
+	cancel  context.CancelFunc
+	replies []func(why string) // callers of request, each to be called once with the outcome
+	stopJob func()             // stops the job after the checkpoint; nil unless request was given stop
+}
+
+func newCheckpointer(j *launch.Job) *checkpointer {
+	post := func(do func()) {
+		j.Post(func() []supervise.Event {
+			do()
+			return nil
+		})
+	}
+	return &checkpointer{job: j, post: post, state: machine.New(j.Request.Checkpoint)}
+}
+
+// Request implements launch.Checkpoints.
+func (c *checkpointer) Request(answer func(why string), stop func()) {
+	c.replies = append(c.replies, answer)
+	if stop != nil {
+		c.stopJob = stop
+	}
+	c.handleEvent(machine.CheckpointWanted{StopAfter: stop != nil}, time.Now())
+}
+
+// RequestAndStop implements launch.Checkpoints.
+func (c *checkpointer) RequestAndStop(stop func(), stays func(why string)) {
+	c.Request(func(why string) {
+		if c.state.Phase != machine.Stopping { // the attempt goes on
+			stays(why)
+		}
+	}, stop)
+}
+
+// CancelStop implements launch.Checkpoints.
+func (c *checkpointer) CancelStop() { c.handleEvent(machine.StopCancelled{}, time.Now()) }
+
+// InProgress implements launch.Checkpoints.
+func (c *checkpointer) InProgress() bool {
+	return c.state.Phase == machine.InProgress && c.job.Request.Checkpoint.CanVerify()
+}
+
+// serve starts a checkpoint for a user, and replies with the outcome.
+func (c *checkpointer) serve(to control.Request) {
+	c.job.Reply(to, job.ReplyAccepted, "asked for a checkpoint")
+	c.Request(func(text string) {
+		state := job.ReplyDone
+		switch {
+		case text != "":
+			state = job.ReplyRefused
+		case c.job.Request.Checkpoint.CanVerify():
+			text = "its checkpoint is written"
+		default:
+			text = "its ranks are asked for a checkpoint"
+		}
+		c.job.Reply(to, state, text)
+	}, nil)
+}
+
+// update checks whether the job's state has changed or a deadline has passed. It returns the next deadline.
+func (c *checkpointer) update(now time.Time) time.Time {
+	state := c.job.State
+	switch due := c.nextTime(); {
+	case c.state.Phase == machine.Over:
+	case state.AllCheckpointed():
+		c.handleEvent(machine.Written{}, now)
+		c.handleEvent(machine.AttemptEnded{}, now)
+	case state.Phase != supervise.Running:
+		c.handleEvent(machine.AttemptEnded{}, now)
+	case !c.began && state.IsRunning():
+		c.began = true
+		c.handleEvent(machine.JobRunning{End: state.End()}, now)
+	case !due.IsZero() && !now.Before(due):
+		c.handleEvent(machine.Tick{}, now)
+	}
+	return c.nextTime()
+}
+
+// nextTime returns when update has something to do next; the zero time means never. It is never
+// while the ranks are suspended.
+func (c *checkpointer) nextTime() time.Time {
+	if c.job.State.IsSuspended() {
+		return time.Time{}
+	}
+	return c.state.Next()
+}
+
+// commandEnded handles the end of a command. why says why it failed, if it did.
+func (c *checkpointer) commandEnded(number int, why string) {
+	switch {
+	case number != c.command:
+	case why != "":
+		c.handleEvent(machine.CommandFailed{Why: why}, time.Now())
+	default:
+		c.handleEvent(machine.Written{}, time.Now())
+	}
+}
+
+// handleEvent passes an event to the checkpoint's state and carries out the actions that follow.
+func (c *checkpointer) handleEvent(event machine.Event, now time.Time) {
+	for _, action := range c.state.Step(event, now) {
+		switch a := action.(type) {
+		case machine.RequestCheckpoint:
+			c.startCheckpoint(now)
+		case machine.CheckFile:
+			if c.job.Env.CheckpointRunner.Written(c.job.Request.Checkpoint.DoneFile, c.state.RequestedAt) {
+				c.handleEvent(machine.Written{}, now)
+			}
+		case machine.ReportEvent:
+			c.job.Env.Events().AttemptEvent(job.AttemptEvent{Event: "checkpoint", State: a.State, Seconds: a.After.Round(time.Millisecond).Seconds()})
+		case machine.ReportLine:
+			c.job.Env.Report(a.Text)
+		case machine.ReplyAll:
+			for _, answer := range c.replies {
+				answer(a.Err)
+			}
+			c.replies = nil
+		case machine.StopJob:
+			c.stopJob()
+		}
+	}
+	if c.state.Phase != machine.InProgress {
+		c.stopCommand()
+	}
+}
+
+// startCheckpoint signals the ranks or runs the user's command.
+func (c *checkpointer) startCheckpoint(now time.Time) {
+	j, policy := c.job, c.job.Request.Checkpoint
+	j.State.Step(supervise.CheckpointRequested{Grace: policy.Grace}, now)
+	if policy.Command == "" {
+		j.SendAll(&wire.Signal{Number: int(policy.Signal)})
+		return
+	}
+	c.stopCommand()
+	ctx, cancel := context.WithCancel(context.Background())
+	c.command, c.cancel = c.command+1, cancel
+	number, vars := c.command, []string{"MPIEXEC_JOBID=" + string(j.Request.Job), "MPIEXEC_CKPT_DIR=" + policy.Dir, "MPIEXEC_ATTEMPT=" + strconv.Itoa(j.Request.Attempt)}
+	go func() {
+		why := j.Env.CheckpointRunner.Run(ctx, policy.Command, vars)
+		if why != "" {
+			why = fmt.Sprintf("--ckpt-cmd %s", why)
+		}
+		c.post(func() { c.commandEnded(number, why) })
+	}()
+}
+
+// stopCommand ends the command, if one runs.
+func (c *checkpointer) stopCommand() {
+	if c.cancel != nil {
+		c.cancel()
+		c.cancel = nil
+	}
+}

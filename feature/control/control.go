@@ -1,0 +1,101 @@
+/*
+Package control is a feature: users end, suspend and resume a running job (--end, --suspend, --resume-job; survive.md 7).
+It receives all requests of users, and passes them to the feature that serves their verb.
+
+	helper --ControlRequest--> seen before? too many? --> launch.Job.Serve --> this feature, or another
+*/
+package control
+
+import (
+	"time"
+
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/control"
+	"remshell/launch/supervise"
+	"remshell/wire"
+)
+
+func init() { launch.Register(launch.Feature{Name: "control", Attach: attach}) }
+
+// A controller receives the requests to one attempt of a job.
+type controller struct {
+	job    *launch.Job
+	seen   map[string]bool     // IDs of requests that were received
+	limits *control.RateLimits // of all attempts
+}
+
+func attach(j *launch.Job) {
+	c := &controller{job: j, limits: launch.ForAllAttempts[control.RateLimits](j)}
+	if *c.limits == nil {
+		*c.limits = make(control.RateLimits)
+	}
+	launch.Handle(j, c.handleRequest)
+	j.OnRequest(job.VerbEnd, func(r control.Request) []supervise.Event {
+		j.Reply(r, job.ReplyAccepted, "the job is ended")
+		return []supervise.Event{supervise.Failure{Kind: supervise.EndedByRequest, Text: r.EndText()}}
+	})
+	j.OnRequest(job.VerbSuspend, func(r control.Request) []supervise.Event {
+		c.suspendRanks(r, time.Now())
+		return nil
+	})
+	j.OnRequest(job.VerbResume, func(r control.Request) []supervise.Event {
+		c.resumeRanks(r, time.Now())
+		return nil
+	})
+}
+
+// maxSeen is how many request IDs are remembered, to recognize repeated requests.
+const maxSeen = 1024
+
+// handleRequest handles a request that a node forwards. Two helpers on one machine may forward the same request; the
+// first gets the reply.
+func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []supervise.Event {
+	if c.seen[m.ID] {
+		n.Send(&wire.ControlReply{ID: m.ID})
+		return nil
+	}
+	if len(c.seen) == 0 || len(c.seen) >= maxSeen {
+		c.seen = make(map[string]bool)
+	}
+	c.seen[m.ID] = true
+	r := launch.NewRequest(n.Node.Node, m)
+	r.Requester = control.Requester{Node: n.Key, ID: m.ID}
+	if why := c.limits.TooSoon(r, time.Now()); why != "" {
+		c.job.Reply(r, job.ReplyRefused, why)
+		return nil
+	}
+	if c.waitsForCheckpoint(r) {
+		c.job.Reply(r, job.ReplyAccepted, "a checkpoint is being written; suspended then")
+		return nil
+	}
+	return c.job.Serve(r)
+}
+
+// waitsForCheckpoint delays a request to suspend the job until the checkpoint in progress is over (survive.md SV-16).
+// Suspended ranks could not write it, and it would be reported as late. If the end of a checkpoint cannot be known,
+// waitsForCheckpoint returns false: it may be complete already.
+func (c *controller) waitsForCheckpoint(r control.Request) bool {
+	if r.Verb != job.VerbSuspend || !c.job.Checkpoints.InProgress() {
+		return false
+	}
+	c.job.Checkpoints.Request(func(string) {
+		c.job.Post(func() []supervise.Event { return c.job.Serve(r) })
+	}, nil)
+	return true
+}
+
+// suspendRanks suspends all ranks at a user's request.
+func (c *controller) suspendRanks(r control.Request, now time.Time) {
+	c.job.Hold(job.HoldRequested)
+	c.job.Env.Report(r.SuspendText(now.Sub(c.job.State.Began()), c.job.Plan.Job, c.job.Nodes[r.Node].Name()))
+	c.job.Reply(r, job.ReplyDone, "suspended")
+}
+
+// resumeRanks ends the suspension by a user. The ranks run if there is no other reason to hold them.
+func (c *controller) resumeRanks(r control.Request, now time.Time) {
+	suspended := c.job.HeldFor(job.HoldRequested, now)
+	c.job.Release(job.HoldRequested)
+	c.job.Env.Report("goes on after " + job.FormatClock(suspended))
+	c.job.Reply(r, job.ReplyDone, "goes on")
+}

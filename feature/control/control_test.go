@@ -1,0 +1,41 @@
+package control
+
+import (
+	"testing"
+
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/control"
+)
+
+// A checkpointInProgress is launch.Checkpoints while a checkpoint is written.
+type checkpointInProgress struct {
+	launch.Checkpoints
+	known   bool               // its end will be known
+	waiting []func(why string) // callers of Request
+}
+
+func (c *checkpointInProgress) InProgress() bool { return c.known }
+
+func (c *checkpointInProgress) Request(answer func(why string), stop func()) {
+	c.waiting = append(c.waiting, answer)
+}
+
+// A job is suspended only after the checkpoint in progress, whatever its outcome. It is suspended at once if there is none,
+// or if its end cannot be known. Other requests do not wait.
+func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {
+	for _, test := range []struct {
+		verb  job.Verb
+		known bool
+		waits bool
+	}{
+		{job.VerbSuspend, true, true}, {job.VerbSuspend, false, false}, {job.VerbEnd, true, false}, {job.VerbStatus, true, false},
+	} {
+		checkpoints := &checkpointInProgress{known: test.known}
+		c := &controller{job: &launch.Job{Checkpoints: checkpoints}}
+		waits := c.waitsForCheckpoint(control.Request{Verb: test.verb, User: "ann"})
+		if waits != test.waits || waits != (len(checkpoints.waiting) == 1) {
+			t.Errorf("%s, known %v: waits %v, %d ask", test.verb, test.known, waits, len(checkpoints.waiting))
+		}
+	}
+}

@@ -1,0 +1,207 @@
+/*
+Package migrate is a feature: it moves a running job to other nodes (--migrate), by ending its attempt, so that the next one runs
+elsewhere (survive.md SV-17). The
+target is found and claimed before anything is ended:
+
+	requested --> search --> claimed --> checkpoint --> ended --> next attempt
+	   |          | while      |          | --ckpt-required     no pause, no fence
+	   |          | ranks run  |          |
+	   '----------'------------'----------'--> refused: the job runs on unchanged
+
+During a move the job holds additional claims on its own nodes. A Start there would release them, so
+spawns wait.
+*/
+package migrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/control"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/launch/restart"
+	"remshell/launch/supervise"
+)
+
+func init() { launch.Register(launch.Feature{Name: "migrate", Attach: attach}) }
+
+// A mover moves one attempt of a job, at most once at a time.
+type mover struct {
+	job  *launch.Job
+	move *move // nil: no move is requested
+}
+
+func attach(j *launch.Job) {
+	m := &mover{job: j}
+	j.OnRequest(job.VerbMigrate, func(r control.Request) []supervise.Event {
+		m.start(r)
+		return nil
+	})
+	j.Hooks.Due.Add(func(time.Time) time.Time {
+		m.searchTarget()
+		return time.Time{}
+	})
+	j.Hooks.Ended.Add(m.abandon)
+	j.Hooks.AttemptEnds.Add(m.record)
+	j.Hooks.NextClaims.Add(m.claimedCPUs)
+}
+
+// A move is a move that was requested.
+type move struct {
+	requestedBy control.Request
+	wanted      restart.Move
+	leftNodes   []string            // nodes that the job must not use after the move
+	target      *reserve.MoveTarget // the claimed nodes; nil: still searching
+	endsAttempt bool                // the attempt was ended for this move
+}
+
+// start handles a request to move the job by a user who has the permission.
+func (m *mover) start(by control.Request) {
+	refuse := func(why string) { m.job.Reply(by, job.ReplyRefused, why) }
+	wanted, err := restart.ParseMove(by.Args)
+	switch why := restart.WhyUnmovable(m.job.Request); {
+	case err != nil:
+		refuse(err.Error())
+	case why != "":
+		refuse(why)
+	case !m.job.State.IsRunning():
+		refuse(job.StartingText)
+	case m.move != nil:
+		refuse("it is being moved already")
+	default:
+		m.move = &move{requestedBy: by, wanted: wanted}
+		m.job.StartsBarred = true // a Start would release the claims of the move
+		m.job.Reply(by, job.ReplyAccepted, "a place is looked for")
+	}
+}
+
+// searchTarget starts the search for the target of a move, once no spawn is in progress.
+func (m *mover) searchTarget() {
+	current := m.move
+	if current == nil || current.target != nil || m.job.Searching() {
+		return
+	}
+	req, leftNodes, why := m.job.RequestAfterMove(current.wanted)
+	if why != "" {
+		m.cancel(why)
+		return
+	}
+	current.leftNodes = leftNodes
+	wanted := reserve.MoveRequest{Request: req, CurrentPlan: m.job.Plan, FirstRank: m.job.Size, OwnNodes: m.job.OwnNodes(), Standby: slices.Clone(m.job.Standby)}
+	m.job.StartSearch(reserve.MoveGroup, m.job.Env.TraceRow, func(ctx context.Context, env reserve.Env) launch.Found {
+		target, err := reserve.FindMoveTarget(ctx, env, wanted)
+		return launch.Found{Abandon: target.Abandon, Use: func(lost map[*node.Node]bool) []supervise.Event {
+			m.targetFound(current, target, err, lost)
+			return nil
+		}}
+	})
+}
+
+// targetFound handles the end of the search. If a target was found, it requests the checkpoint
+// before the move.
+func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error, gone map[*node.Node]bool) {
+	why := ""
+	switch lost := slices.IndexFunc(target.NewNodes, func(k reserve.KeptNode) bool { return gone[k.Node] }); {
+	case m.move != current || m.job.State.Phase != supervise.Running:
+		why = "the job ends"
+	case m.job.State.IsSuspended():
+		why = "suspended meanwhile: its ranks cannot write a checkpoint"
+	case err != nil:
+		why = err.Error()
+	case lost >= 0:
+		why = "cannot be moved: lost contact with " + target.NewNodes[lost].Name()
+	}
+	if why != "" {
+		target.Abandon()
+		m.cancel(why)
+		return
+	}
+	current.target = target
+	m.job.Standby = append(slices.Clone(m.job.Standby), target.NewNodes...)
+	text := fmt.Sprintf("moving to %s: checkpoint asked for", current.target.NodesText())
+	m.job.Env.Report(current.requestedBy.MovingText(text))
+	m.job.Reply(current.requestedBy, job.ReplyAccepted, text)
+	m.job.Checkpoints.RequestAndStop(m.endForMove, m.cancel)
+}
+
+// endForMove ends the attempt, unless a node of the target was lost meanwhile.
+func (m *mover) endForMove() {
+	current := m.move
+	if lost := m.lostNode(current.target); lost != "" {
+		m.job.Checkpoints.CancelStop()
+		m.cancel("cannot be moved: lost contact with " + lost)
+		return
+	}
+	m.job.Step(supervise.MoveReady{Text: current.requestedBy.MovedText(current.target.NodesText())})
+	if current.endsAttempt = m.job.State.IsMoved(); !current.endsAttempt {
+		m.cancel("the job has ended by itself")
+		return
+	}
+	m.job.Reply(current.requestedBy, job.ReplyDone, "it moves to "+current.target.NodesText())
+}
+
+// lostNode returns a node of the target that was lost since it was claimed, or "".
+func (m *mover) lostNode(target *reserve.MoveTarget) string {
+	connected := make(map[string]bool)
+	for _, n := range m.job.Nodes {
+		connected[n.Name()] = n.Lost == nil
+	}
+	for _, s := range m.job.Standby {
+		connected[s.Name()] = true
+	}
+	for _, np := range target.Plan.Nodes {
+		if !connected[np.Name] {
+			return np.Name
+		}
+	}
+	return ""
+}
+
+// cancel cancels the move and tells the requester why. The job runs on unchanged.
+func (m *mover) cancel(why string) {
+	current := m.move
+	m.move, m.job.StartsBarred = nil, false
+	if current == nil {
+		return
+	}
+	if current.target != nil {
+		m.job.Standby = slices.DeleteFunc(slices.Clone(m.job.Standby), func(s reserve.KeptNode) bool {
+			return slices.ContainsFunc(current.target.NewNodes, func(k reserve.KeptNode) bool { return k.Node == s.Node })
+		})
+		current.target.Abandon()
+	}
+	m.job.Reply(current.requestedBy, job.ReplyRefused, why)
+}
+
+// abandon cancels a move that has not ended the attempt, when the attempt ends for another
+// reason.
+func (m *mover) abandon() {
+	if current := m.move; current != nil && !current.endsAttempt {
+		m.cancel("the job ends")
+	}
+}
+
+// claimedCPUs returns how many CPUs the job claims on each node of the target. It returns nil if
+// the job is not moved.
+func (m *mover) claimedCPUs() map[string]int {
+	if m.move == nil || !m.move.endsAttempt {
+		return nil
+	}
+	cpus := make(map[string]int)
+	for _, np := range m.move.target.Plan.Nodes {
+		cpus[np.Name] = np.CPUs()
+	}
+	return cpus
+}
+
+// record records in an attempt that is over where the job moves to, if it is moved.
+func (m *mover) record(a *job.Attempt) {
+	if m.move != nil && m.move.endsAttempt {
+		a.LeftNodes, a.NextNodes = m.move.leftNodes, m.move.target.Plan.Names()
+	}
+}

@@ -1,0 +1,48 @@
+package launch
+
+import (
+	"fmt"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/usererr"
+	"remshell/wire"
+)
+
+/*
+An attemptPause is the time between two attempts, until the ranks of the next one are started.
+A request during this time is answered at once by the goroutine that reads the node's connection,
+because no other goroutine handles messages then.
+
+	helper --ControlRequest--> Listen --> attemptPause.reply --ControlReply--> helper
+	                            '-- --end: cancels the context of all attempts
+*/
+type attemptPause struct {
+	nextAttempt int         // number of the next attempt
+	endJob      func(error) // ends the job
+}
+
+// reply decides on a request of a user who has the permission.
+func (g *attemptPause) reply(n *node.Node, m *wire.ControlRequest) *wire.ControlReply {
+	switch m.Request.Verb {
+	case job.VerbStatus:
+		return &wire.ControlReply{ID: m.ID, State: job.ReplyDone, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin", g.nextAttempt)}
+	case job.VerbEnd:
+		requested := NewRequest(n, m)
+		g.endJob(&usererr.Error{Text: requested.EndText(), Code: job.SIGTERM.Status()})
+		return &wire.ControlReply{ID: m.ID, State: job.ReplyAccepted, Text: "the job is ended"}
+	}
+	return &wire.ControlReply{ID: m.ID, State: job.ReplyRefused, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin; ask then", g.nextAttempt)}
+}
+
+// replyDuringPause answers a request if the job is between two attempts, and reports whether it is.
+func (j *Job) replyDuringPause(n *node.Node, m *wire.ControlRequest) bool {
+	g := j.pause.Load()
+	if g == nil {
+		return false
+	}
+	answer := g.reply(n, m)
+	n.Send(answer)
+	j.Env.Events().Controlled(job.ControlEvent{Node: n.Name(), Verb: m.Request.Verb, User: m.Request.User, State: answer.State})
+	return true
+}

@@ -1,0 +1,84 @@
+package launch
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/control"
+	"remshell/launch/node"
+	"remshell/launch/supervise"
+	"remshell/wire"
+)
+
+// This file is about requests of users to the running job, such as --status and --end (survive.md 7): which feature serves
+// a verb, and what features need of each other for that. Helpers receive a request and check the user's permission.
+
+// NewRequest converts a request from the wire. The user is only as certain as the node that
+// names him, so a remote node is recorded.
+func NewRequest(n *node.Node, m *wire.ControlRequest) control.Request {
+	request := control.Request{Verb: m.Request.Verb, Args: m.Request.Args, User: m.Request.User, Role: m.Role}
+	if !n.Def.Local {
+		request.SayingNode = n.Name()
+	}
+	return request
+}
+
+// OnRequest makes serve the function that carries out requests with a verb. It returns the events that supervision has to
+// decide on.
+func (j *Job) OnRequest(verb job.Verb, serve func(control.Request) []supervise.Event) {
+	if j.verbs == nil {
+		j.verbs = make(map[job.Verb]func(control.Request) []supervise.Event)
+	}
+	j.verbs[verb] = serve
+}
+
+// Serve carries out a request, unless it has to be refused.
+func (j *Job) Serve(r control.Request) []supervise.Event {
+	why := control.WhyRefused(r.Verb, j.State.Phase == supervise.Running, j.IsHeld(job.HoldRequested))
+	serve := j.verbs[r.Verb]
+	if why == "" && serve == nil {
+		why = fmt.Sprintf("this mpiexec does not know what %q is", r.Verb)
+	}
+	if why != "" {
+		j.Reply(r, job.ReplyRefused, why)
+		return nil
+	}
+	return serve(r)
+}
+
+// Reply sends a reply to the helper whose user made the request.
+func (j *Job) Reply(to control.Request, state job.ReplyState, text string) {
+	n := j.Nodes[to.Node]
+	n.Send(&wire.ControlReply{ID: to.ID, State: state, Text: text})
+	j.Env.Events().Controlled(job.ControlEvent{Node: n.Name(), Verb: to.Verb, User: to.User, State: state})
+}
+
+// Checkpoints is what features may ask of the one that takes checkpoints. The goroutine of Run calls it.
+type Checkpoints interface {
+	// Request starts a checkpoint, or joins the one in progress. It calls answer with "" when the checkpoint is written, or
+	// with the reason why there is none. If stop is not nil, it is called afterwards to stop the job, whether or not there
+	// is a checkpoint.
+	Request(answer func(why string), stop func())
+	// RequestAndStop requests a checkpoint after which stop ends the attempt. If the attempt goes on instead, stays is
+	// called with the reason.
+	RequestAndStop(stop func(), stays func(why string))
+	// CancelStop says, from within stop, that the attempt goes on after all.
+	CancelStop()
+	// InProgress reports whether a checkpoint is being written whose end will be known.
+	InProgress() bool
+}
+
+// noCheckpoints is Checkpoints without the feature.
+type noCheckpoints struct{}
+
+func (noCheckpoints) Request(answer func(string), stop func())       { answer("no checkpoints are taken") }
+func (noCheckpoints) RequestAndStop(stop func(), stays func(string)) { stop() }
+func (noCheckpoints) CancelStop()                                    {}
+func (noCheckpoints) InProgress() bool                               { return false }
+
+// IsHeld reports whether the ranks stand still for this reason.
+func (j *Job) IsHeld(why job.Hold) bool { return j.holds.Has(why) }
+
+// HeldFor returns for how long the ranks have stood still for a reason.
+func (j *Job) HeldFor(why job.Hold, now time.Time) time.Duration { return j.holds.HeldFor(why, now) }
