@@ -36,7 +36,7 @@ func TestDisplayKnowsOpenMPIsWords(t *testing.T) {
 	if err == nil {
 		err = line.MergeLayout()
 	}
-	if p := wantedDisplays(line.Job); err != nil || !p.byRank || !p.hosts || !line.Job.ReportBindings {
-		t.Errorf("%+v, bindings %v, %v", p, line.Job.ReportBindings, err)
+	if p := wantedDisplays(line.Job); err != nil || !p.byRank || !p.hosts {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

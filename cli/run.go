@@ -416,7 +416,7 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 	env.Env = reserve.Env{
 		Connector: node.Connector{Dialer: sys.Dialer, GreetTimeout: shellTimeout(line.Job), SilenceLimit: linkTimeout,
 			Log: newLogger(errs, line.Job.Verbosity, useColor(line.Job.Color, sys.getenv, isTerminal(sys.Err)))},
-		RankOptions: reserve.RankOptions{Umask: readUmask(), ReportBindings: line.Job.ReportBindings, BindingAsked: line.Job.Pin == "yes", ExplainOffer: line.Job.Verbosity > 0},
+		RankOptions: reserve.RankOptions{Umask: readUmask(), BindingAsked: line.Job.Pin == "yes", ExplainOffer: line.Job.Verbosity > 0},
 		Signals:     sys.Signals, Suspend: sys.Suspend,
 		Report: printer.printLine,
 	}

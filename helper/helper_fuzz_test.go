@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,8 +140,13 @@ func (w *fuzzInput) prepare() *wire.Prepare {
 		Streams: wire.Streams{Window: int(w.next()), Stdin: []int{int(w.next() % 3)}, MergeStderr: w.next()%4 == 0},
 		PMI:     wire.PMISetup{Trace: w.next()%4 == 0, Port: w.next()%4 == 0},
 
-		Supervision: wire.Supervision{Grace: 10 * time.Millisecond, ReportBindings: w.next()%2 == 0},
+		Supervision: wire.Supervision{Grace: 10 * time.Millisecond, SampleSmallRanks: w.next()%2 == 0},
 		Claim:       wire.Claim{Ledger: w.dir, MaxProcs: -1},
+	}
+	for _, setting := range wire.ExampleSettings() {
+		if w.next()%2 == 0 && !hasKind(m.Settings, setting) {
+			m.Settings = append(m.Settings, setting)
+		}
 	}
 	for range w.next() % 4 {
 		script := w.word("exit 0", "exit 3", "echo $PMI_SIZE; cat", "kill -9 $$", "exec sleep 1000",
@@ -151,6 +157,11 @@ func (w *fuzzInput) prepare() *wire.Prepare {
 		m.Ranks = append(m.Ranks, job.RankPlan{Rank: int(w.next() % 3), App: len(m.Apps) - 1})
 	}
 	return m
+}
+
+// hasKind reports whether a setting of the same feature is among settings.
+func hasKind(settings []wire.Setting, of wire.Setting) bool {
+	return slices.ContainsFunc(settings, func(s wire.Setting) bool { return reflect.TypeOf(s) == reflect.TypeOf(of) })
 }
 
 // sendAll sends all messages and then closes the connection. At times it waits for a reply, or sends junk inside the

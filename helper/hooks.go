@@ -17,8 +17,8 @@ A Feature is a part of the helper that its core does not know: it keeps its own 
 points (Hooks). The other half of it is in launch (launch.Feature). Importing its package registers it; package feature
 lists all. No feature imports another.
 
-	JobBegins --> RankReaped --> RankEnded         OrphanReaped, Terminating at any time
-	                                 '--> Drained --> Closing
+	JobBegins --> RankStarted --> RankReaped --> RankEnded         OrphanReaped, Terminating at any time
+	                                                 '--> Drained --> Closing
 */
 type Feature struct {
 	Name   string
@@ -35,6 +35,8 @@ func Register(f Feature) { features = append(features, f) }
 type Hooks struct {
 	// JobBegins: the first group is about to be prepared. Its settings for the whole job hold for all groups.
 	JobBegins Hook[func(*wire.Prepare)]
+	// RankStarted: a rank runs, and mpiexec is about to be told. The feature adds to the message.
+	RankStarted Hook[func(*Rank, *wire.Started)]
 	// RankReaped: a rank has ended; its output may still be on its way. started is its start time from the kernel.
 	RankReaped Hook[func(r *Rank, started, at time.Time)]
 	// RankEnded: all of a rank's output is sent, and its Exit is complete.

@@ -209,11 +209,11 @@ func (s *Session) handleForked(e forkedEvent) {
 func (s *Session) reportStarted(r *Rank) {
 	s.orphans.rankByGroup[r.Child.PID] = r.Number
 	s.reportToGuard(rankRecord{PID: uint32(r.Child.PID)})
-	started := wire.Started{Rank: r.Number, PID: r.Child.PID, Unbound: r.onGroupCPUs}
-	if s.Prepare.Supervision.ReportBindings {
-		started.CPUs, started.Mems = r.Child.CPUs, r.Child.Mems
+	started := &wire.Started{Rank: r.Number, PID: r.Child.PID, Unbound: r.onGroupCPUs}
+	for _, rankStarted := range s.Hooks.RankStarted {
+		rankStarted(r, started)
 	}
-	s.conn.Send(&started)
+	s.conn.Send(started)
 	r.attachStreams(r.group.streamWindow(), s.pipeSizes, s.conn.Send)
 	close(r.announced)
 	if conn, ok := r.pmi.(*pmiConn); ok {

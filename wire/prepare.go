@@ -167,7 +167,6 @@ func (p *PMISetup) fields(c *Codec) {
 
 // Supervision says what is reported about running ranks, and how they end.
 type Supervision struct {
-	ReportBindings    bool          // Started reports bindings
 	SampleSmallRanks  bool          // sample the memory of small ranks too
 	SampleUsage       bool          // send SampledUsage
 	SampleOften       bool          // send it every second, because there is a limit
@@ -182,7 +181,6 @@ type Supervision struct {
 }
 
 func (s *Supervision) fields(c *Codec) {
-	c.Bool(&s.ReportBindings)
 	c.Bool(&s.SampleSmallRanks)
 	c.Bool(&s.SampleUsage)
 	c.Bool(&s.SampleOften)

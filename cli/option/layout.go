@@ -138,7 +138,6 @@ func (s *layoutMerger) mergeBinding() {
 	case b.Text != "" && j.Pin == "no":
 		s.addConflict(by, s.spellingOf("pin"))
 	}
-	j.ReportBindings = j.ReportBindings || b.Report || j.Displays("bind")
 	if b.Level == pin.ByThread && b.Width > 0 {
 		j.Threads = true // the width counts hardware threads
 	}

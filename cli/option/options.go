@@ -140,13 +140,12 @@ type JobOptions struct {
 	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"as many ranks as have memory: 3G each; 3Ghs in huge pages"`
 	Contiguous   string `name:"--contiguous" takes:"attached" arg:"first|best" implied:"first" words:"first,best" topic:"" under:"Where ranks run" help:"hosts with neighbouring IDs"`
 
-	Plan           bool   `name:"--plan" asks:"yes" topic:"" help:"print where ranks would run, as JSON; start nothing"`
-	DryRun         bool   `name:"--dry-run" asks:"yes" also:"--do-not-launch -show --test-only" topic:"Reports and queries" help:"explain where ranks would run; start nothing"`
-	Probe          string `name:"--probe" needs:"dry-run" env:"-" also:"--no-probe=no" default:"yes" implied:"yes" words:"yes,no" topic:"" help:"for --dry-run: look at the hosts (default; --no-probe)"`
-	JSON           string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or the answer of --dry-run, --ps, ..., as JSON"`
-	ClusterState   string `name:"--cluster-state" needs:"plan dry-run" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
-	SaveState      string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write the state of the hosts to FILE"`
-	ReportBindings bool   `name:"--report-bindings" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Reports and queries" help:"print the CPUs of each rank, read from the kernel"`
+	Plan         bool   `name:"--plan" asks:"yes" topic:"" help:"print where ranks would run, as JSON; start nothing"`
+	DryRun       bool   `name:"--dry-run" asks:"yes" also:"--do-not-launch -show --test-only" topic:"Reports and queries" help:"explain where ranks would run; start nothing"`
+	Probe        string `name:"--probe" needs:"dry-run" env:"-" also:"--no-probe=no" default:"yes" implied:"yes" words:"yes,no" topic:"" help:"for --dry-run: look at the hosts (default; --no-probe)"`
+	JSON         string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or the answer of --dry-run, --ps, ..., as JSON"`
+	ClusterState string `name:"--cluster-state" needs:"plan dry-run" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
+	SaveState    string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write the state of the hosts to FILE"`
 
 	Display []DisplayList `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Reports and queries" help:"before the start: map, map-devel, topo, allocation"`
 

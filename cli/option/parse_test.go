@@ -195,8 +195,8 @@ func TestSwitchInConfigurationWithYesOrNo(t *testing.T) {
 		"print-rank-map = yes":   "map",
 		"display-topo = yes":     "topo",
 		"display-allocation = 1": "allocation",
-		"report-bindings = yes":  "bindings",
-		"report-bindings = no":   "",
+		"leave-children = yes":   "children",
+		"leave-children = no":    "",
 		"pin = no":               "pin=no",
 		"pin = yes":              "pin=yes",
 		"no-pin = yes":           "pin=no",
@@ -210,8 +210,8 @@ func TestSwitchInConfigurationWithYesOrNo(t *testing.T) {
 		for _, list := range line.Job.Display {
 			got += strings.Join(list, ",")
 		}
-		if line.Job.ReportBindings {
-			got += "bindings"
+		if line.Job.Children {
+			got += "children"
 		}
 		if line.Job.Pin != "" {
 			got += "pin=" + line.Job.Pin

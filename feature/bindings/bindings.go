@@ -2,7 +2,8 @@
 Package bindings is a feature: it reports to which CPUs the kernel has bound each rank
 (--report-bindings, DIAG-3). The helpers read the bindings and send them with Started.
 
-	Started --> report: a line for each rank; printed in the order of ranks, before their output,
+	--report-bindings: Request --Prepare--> helper
+	Started, with CPUs --> report: a line for each rank; printed in the order of ranks, before their output,
 	            as soon as all lines of a group are known
 */
 package bindings
@@ -18,7 +19,7 @@ import (
 func init() { launch.Register(launch.Feature{Name: "bindings", Attach: attach}) }
 
 func attach(j *launch.Job) {
-	if !j.Env.ReportBindings {
+	if _, wanted := launch.SettingOf[*Request](j); !wanted {
 		return
 	}
 	reports := make(map[*launch.Group]*report)

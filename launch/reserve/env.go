@@ -47,16 +47,15 @@ type Env struct {
 
 // RankOptions are settings for the ranks that are in neither the request nor the plan.
 type RankOptions struct {
-	HasInput       bool                    // mpiexec has a stdin that ranks can read
-	Umask          int                     // umask of the ranks; if negative, that of each node
-	BindingAsked   bool                    // a binding was requested explicitly (--pin)
-	ReportBindings bool                    // helpers report to which CPUs each rank is bound
-	ExplainOffer   bool                    // helpers explain why an app context is offered PMI, PMIx or both
-	TracePMI       bool                    // helpers report the PMI messages of the ranks
-	Window         func(ranks int) int     // returns how many bytes of one rank's output stream may be under way
-	TerminalSize   func() (rows, cols int) // size of mpiexec's terminal; nil if there is none
-	Token          string                  // by which PMIx servers recognize the job's ranks: 16 random hex digits
-	Settings       []wire.Setting          // of features
+	HasInput     bool                    // mpiexec has a stdin that ranks can read
+	Umask        int                     // umask of the ranks; if negative, that of each node
+	BindingAsked bool                    // a binding was requested explicitly (--pin)
+	ExplainOffer bool                    // helpers explain why an app context is offered PMI, PMIx or both
+	TracePMI     bool                    // helpers report the PMI messages of the ranks
+	Window       func(ranks int) int     // returns how many bytes of one rank's output stream may be under way
+	TerminalSize func() (rows, cols int) // size of mpiexec's terminal; nil if there is none
+	Token        string                  // by which PMIx servers recognize the job's ranks: 16 random hex digits
+	Settings     []wire.Setting          // of features
 }
 
 // FileContent is the content of a staged file.

@@ -1,0 +1,21 @@
+//go:build linux
+
+package bindings
+
+import (
+	"remshell/helper"
+	"remshell/wire"
+)
+
+func init() { helper.Register(helper.Feature{Name: "bindings", Attach: attachHelper}) }
+
+// attachHelper adds to what is reported of a rank how the kernel has bound it.
+func attachHelper(s *helper.Session) {
+	wanted := false
+	s.Hooks.JobBegins.Add(func(m *wire.Prepare) { _, wanted = wire.SettingOf[*Request](m.Settings) })
+	s.Hooks.RankStarted.Add(func(r *helper.Rank, m *wire.Started) {
+		if wanted {
+			m.CPUs, m.Mems = r.Child.CPUs, r.Child.Mems
+		}
+	})
+}

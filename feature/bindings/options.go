@@ -1,0 +1,42 @@
+package bindings
+
+import (
+	"remshell/cli/option"
+	"remshell/cli/setup"
+	"remshell/wire"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	ReportBindings bool `name:"--report-bindings" after:"save-cluster-state" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Reports and queries" help:"print the CPUs of each rank, read from the kernel"`
+}
+
+const texts = `
+--report-bindings
+  A line for each rank once all run: rank 3 n1 package 0 core 3 [...B/....|........]. There is a
+  character for each core: B if the rank is bound to it, b if to some of its hardware threads, -
+  if it cannot be used here. | separates packages, / separates NUMA nodes and caches inside a package.
+  For very large nodes numbers of cores are printed instead.
+`
+
+// A Request asks the helpers to report bindings with Started.
+type Request struct{}
+
+// Fields implements wire.Setting.
+func (*Request) Fields(*wire.Codec) {}
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(func(r *setup.Run) error {
+		if isWanted(r.Line) {
+			r.Set(new(Request))
+		}
+		return nil
+	})
+	wire.RegisterSetting[Request](2, new(Request))
+}
+
+// isWanted reports whether the option is given, or --bind-to with :report, or --display with bind.
+func isWanted(line option.Line) bool {
+	return option.ValuesOf[Options](line).ReportBindings || line.Job.BindTo.Report || line.Job.Displays("bind")
+}
