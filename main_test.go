@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the test binary mpiexec and its helper in the scripts of testdata/script.
+// TestMain makes the test binary mpiexec and its helper in the scripts of TestScripts.
 func TestMain(m *testing.M) {
 	if os.Getenv("MPIEXEC_TEST_STOP") == "never" {
 		stopProcess = func() { // ^Z hangs the supervising loop
@@ -39,9 +39,17 @@ func catchIgnoredSignals() {
 	}
 }
 
-// The scripts show what a user types and reads, on this machine alone.
+// The scripts show what a user types and reads, on this machine alone. Those of a feature are in its folder.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script", Setup: func(e *testscript.Env) error {
+	var files []string
+	for _, folder := range []string{"testdata/script", "feature/*/testdata"} {
+		found, err := filepath.Glob(folder + "/*.txtar")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d scripts, %v", folder, len(found), err)
+		}
+		files = append(files, found...)
+	}
+	testscript.Run(t, testscript.Params{Files: files, Setup: func(e *testscript.Env) error {
 		e.Setenv("GORACE", "atexit_sleep_ms=0")       // else every mpiexec and helper sleeps a second
 		ledger := filepath.Join(e.WorkDir, ".ledger") // scripts run in parallel, each with a ledger of its own
 		e.Setenv("MPIEXEC_LEDGER", ledger)
