@@ -13,7 +13,8 @@ type Request[Rep any] interface {
 }
 
 // AnsweredBy is embedded in a request and names the type of its reply. No other place says which reply answers which
-// request: the compiler checks callers by it, and mpiexec checks the replies of helpers by it (RequestKey).
+// request: the compiler checks callers by it, and mpiexec checks the replies of helpers by it (KeyOfRequest).
+// Fetch, Notify and ShowHelp have none: each has a table of its own, by ID, at both ends.
 type AnsweredBy[Rep any] struct{}
 
 func (AnsweredBy[Rep]) answeredBy(Rep) {}
@@ -37,7 +38,7 @@ type ReplyKey struct {
 	ID    string // what ReplyID returns; empty if the messages have no ReplyID
 }
 
-// A request that has ReplyID can be open several times. Its reply has ReplyID, too.
+// An identified request and its reply have the same ReplyID, which tells replies to several such requests apart.
 type identified interface{ ReplyID() string }
 
 func (m *Prepare) ReplyID() string        { return m.Group.Name }
@@ -55,8 +56,8 @@ func newReplyKey(reply reflect.Type, m Message) ReplyKey {
 	return key
 }
 
-// RequestKey returns the key of a request. It returns false for any other message.
-func RequestKey(m Message) (key ReplyKey, isRequest bool) {
+// KeyOfRequest returns the key of a request. It returns false for any other message.
+func KeyOfRequest(m Message) (key ReplyKey, isRequest bool) {
 	request, ok := m.(interface{ replyType() reflect.Type })
 	if !ok {
 		return ReplyKey{}, false
@@ -75,7 +76,7 @@ func KeyOfReply(m Message) (key ReplyKey, isReply bool) {
 
 // IsReplyTo reports whether m is a reply to request.
 func IsReplyTo(request, m Message) bool {
-	want, isRequest := RequestKey(request)
+	want, isRequest := KeyOfRequest(request)
 	key, isReply := KeyOfReply(m)
 	return isRequest && isReply && key == want
 }
@@ -84,7 +85,7 @@ func IsReplyTo(request, m Message) bool {
 var replyTypes = sync.OnceValue(func() map[reflect.Type]reflect.Type {
 	types := make(map[reflect.Type]reflect.Type)
 	for _, request := range Kinds() {
-		key, isRequest := RequestKey(request.New())
+		key, isRequest := KeyOfRequest(request.New())
 		if !isRequest || request.Sender == Helper {
 			continue
 		}

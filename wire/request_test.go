@@ -11,7 +11,7 @@ func TestEveryRequestHasAReply(t *testing.T) {
 	for _, k := range Kinds() {
 		request := k.New()
 		setIDs(request)
-		want, isRequest := RequestKey(request)
+		want, isRequest := KeyOfRequest(request)
 		if !isRequest {
 			continue
 		}
@@ -30,7 +30,7 @@ func TestEveryRequestHasAReply(t *testing.T) {
 			if r.Sender == k.Sender && k.Sender != Either {
 				t.Errorf("%s answers %s, and comes from the same side", r.Name, k.Name)
 			}
-			if _, is := RequestKey(reply); is {
+			if _, is := KeyOfRequest(reply); is {
 				t.Errorf("%s answers %s, and is a request, too", r.Name, k.Name)
 			}
 		}

@@ -24,7 +24,7 @@ helper, through an SSH session or, on the local host, through a pair of pipes.
 This is the shortest job. Each phase has a file with a drawing and its messages: hello.go,
 queue.go, reserve.go and prepare.go, stage.go, run.go, pmi.go. Operations outside of a job are in
 ledger.go and diagnose.go. Each message is listed with its fields and their valid values. table.go
-has the table of all messages.
+has the table of all messages. A request names its reply by AnsweredBy (request.go).
 
 If the helper's input ends before Bye, the helper ends its ranks. So a job ends when its mpiexec dies.
 

@@ -16,7 +16,7 @@ type requestTable map[wire.ReplyKey]*openRequests
 
 // addRequest counts a message to the helper if it is a request.
 func (o requestTable) addRequest(m wire.Message) {
-	key, isRequest := wire.RequestKey(m)
+	key, isRequest := wire.KeyOfRequest(m)
 	if !isRequest {
 		return
 	}
@@ -58,7 +58,7 @@ func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
 
 // abandon notes that nobody waits any more for the reply to one request.
 func (o requestTable) abandon(request wire.Message) {
-	key, _ := wire.RequestKey(request)
+	key, _ := wire.KeyOfRequest(request)
 	if q := o[key]; q != nil && q.abandoned < q.open {
 		q.abandoned++
 	}
@@ -66,7 +66,7 @@ func (o requestTable) abandon(request wire.Message) {
 
 // abandonGroup notes that nobody waits any more for the reply to any Prepare of a group.
 func (o requestTable) abandonGroup(group string) {
-	key, _ := wire.RequestKey(&wire.Prepare{Group: wire.Group{Name: group}})
+	key, _ := wire.KeyOfRequest(&wire.Prepare{Group: wire.Group{Name: group}})
 	if q := o[key]; q != nil {
 		q.abandoned = q.open
 	}
