@@ -12,7 +12,7 @@ import (
 // errors and its part of the reference of options are made from the rows. The rest of the program asks a Mapping what its
 // policy does: Level, IsCyclic, Turn.
 //
-// To add a policy, add a row and its cases in mapping_test.go, a line of testdata/placement/layouts.txt, and its words to
+// To add a policy, add a row, its cases to TestPolicies, a line to testdata/placement/layouts.txt, and its words to
 // the grammar in doc/spec/cli.md. Tests name what is missing.
 
 // A mappingPolicy is a row of mappingPolicies: a word with which the value of --map-by may begin, and what it means.

@@ -17,6 +17,6 @@
 //	      | Exchange ---------------> | Fence ----------------> |
 //	      | <-- all blobs             | <-- Fenced              |  by fence ID
 //
-// All but Fences send through a pipeline, which has the IDs and the limit. The reader of the connection passes replies
+// All but Fences send through a Pipeline, which has the IDs and the limit. The reader of the connection passes replies
 // to Deliver and NamePosted. When mpiexec is gone, Fail ends all requests that wait, and all later ones.
 package rpc
