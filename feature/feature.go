@@ -17,6 +17,7 @@ import (
 	_ "remshell/feature/control"    // --end, --suspend, --resume-job
 	_ "remshell/feature/helptexts"  // help texts of MPI libraries: each once
 	_ "remshell/feature/migrate"    // --migrate
+	_ "remshell/feature/names"      // names that ranks publish
 	_ "remshell/feature/ranktrace"  // the ranks' part of --trace
 	_ "remshell/feature/spawn"      // MPI_Comm_spawn
 	_ "remshell/feature/status"     // --status, states of ranks after a timeout

@@ -66,8 +66,6 @@ func (w *fuzzInput) message() wire.Message {
 		return &wire.StageFiles{Files: []job.StagedFile{{Name: w.word("a", "../a", "", "b/c"), Size: int64(w.next())}}, Sums: []string{strings.Repeat("0f", 32)}}
 	case 12:
 		return &wire.FileChunk{File: int(w.next()%3) - 1, Size: int(w.next()%2) << 18, Bytes: w.bytes[:len(w.bytes)/2]}
-	case 13:
-		return &wire.NameReply{ID: int(w.next() % 4), OK: true}
 	case 14:
 		return &wire.Spawned{ID: int(w.next() % 4), Group: w.group(), Codes: []int{0}}
 	case 15:
@@ -94,7 +92,7 @@ func (w *fuzzInput) message() wire.Message {
 		return &wire.FailedRanks{Group: w.group(), Ranks: []int{w.rank(), w.rank()}}
 	case 26:
 		return &wire.Notified{ID: int(w.next() % 4)}
-	case 27:
+	case 13, 27:
 		return w.ofFeature()
 	case 28:
 		return &wire.Hold{Why: job.Hold(w.word("suspend", "stopped", "", "x")), On: w.next()%3 > 0}

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"remshell/helper/lifecycle"
+	"remshell/helper/rpc"
+	"remshell/pmiserver"
+	"remshell/pmiserver/pmix"
 	"remshell/pmiserver/pmix/message"
 	"remshell/wire"
 )
@@ -57,6 +60,9 @@ type Hooks struct {
 // Providers are the parts of this node's PMI servers that features provide. A feature sets its field when it is attached.
 // If a field is nil, the servers refuse what it would do.
 type Providers struct {
+	// Names and PMIxNames are the table of names that ranks publish, for ranks that use PMI and PMIx.
+	Names     pmiserver.Names
+	PMIxNames pmix.Names
 	// PrintText prints a text of the MPI library of a rank. It may wait for mpiexec and for the rank's reader, until ctx ends.
 	PrintText func(ctx context.Context, r *Rank, text message.LogText)
 }
@@ -66,6 +72,9 @@ type Hook[F any] []F
 
 // Add adds a function behind those that are there.
 func (h *Hook[F]) Add(f F) { *h = append(*h, f) }
+
+// Requests carries requests of ranks to mpiexec that share their IDs and the limit of unanswered ones.
+func (s *Session) Requests() *rpc.Requests { return s.requests }
 
 // AwaitStarted waits until mpiexec was told that a rank runs. It returns false if the session ends before.
 func (s *Session) AwaitStarted(r *Rank) bool {

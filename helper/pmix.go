@@ -53,7 +53,7 @@ func (s *Session) servePMIx(g *Group) error {
 	link.server.SocketOwner = func(conn net.Conn) (uint32, error) { return connOwner(s.sys.Root, conn) }
 	link.server.Fetcher, link.server.Notifier = s.fetches, s.notices
 	link.server.GroupFinder = &remoteGroups{requests: s.requests, prepare: g.Prepare, server: link.name}
-	link.server.OtherNodes, link.server.Names = s.fences, rpc.PMIxNames{Names: rpc.Names{Requests: s.requests}}
+	link.server.OtherNodes, link.server.Names = s.fences, s.Providers.PMIxNames
 	link.server.GiveUpStuck = g.Prepare.Supervision.KeepAll
 	link.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMIReport{Rank: -1, Event: wire.PMIBarrierBroken, Text: err.Error()})

@@ -67,8 +67,8 @@ var conversations = []struct {
 		s.MustExit(r, 0)
 		close(over)
 	}},
-	{"ranks that talk", "Hello NodeInfo LockDecision DecisionLocked UnlockDecision Survey Surveyed Prepare Prepared Start Started Data Credit Fence Fenced NameRequest NameReply RankMapRequest RankMap PMITrace Exited EndJob Drained Bye", func(s launchtest.Recording) {
-		r := launchtest.NewPMIRun(2, "barrier; 0: publish svc p; hosts; say done", nil, "a", "b")
+	{"ranks that talk", "Hello NodeInfo LockDecision DecisionLocked UnlockDecision Survey Surveyed Prepare Prepared Start Started Data Credit Fence Fenced RankMapRequest RankMap PMITrace Exited EndJob Drained Bye", func(s launchtest.Recording) {
+		r := launchtest.NewPMIRun(2, "barrier; hosts; say done", nil, "a", "b")
 		r.In, r.Transcript = strings.NewReader("input\n"), io.Discard
 		s.MustExit(r, 0)
 	}},
@@ -104,21 +104,6 @@ var conversations = []struct {
 			s.Fatal(err)
 		}
 		s.MustExit(launchtest.NewPMIRun(1, "spawn 1 leaf; spawn 1 leaf + 2 leaf program="+broken, map[string]string{"leaf": "say leaf"}, "a:4"), 0)
-	}},
-	{"a name that a rank waits for", "NamePublished", func(s launchtest.Recording) {
-		r := launchtest.NewRun(1, "", "a", "b")
-		r.Req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe"}, Dir: "/", PMIOffer: job.PMIOfferPMIx}, {N: 1, Argv: []string{"/proc/self/exe",
-			launchtest.EncodeRequest(&message.Lookup{Keys: []string{"svc"}, Options: message.Options{{Key: "pmix.wait", Value: bfrops.FlagOf(true)}}})}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}
-		r.Req.BaseEnv.Set = []string{launchtest.PMIxMark + "=1"}
-		input, publisher := io.Pipe()
-		r.In = input
-		waiting := s.Recorder.Log.Shows("b < NameRequest\n")
-		go func() {
-			<-waiting
-			io.WriteString(publisher, launchtest.EncodeRequest(&message.Publish{Infos: message.Options{{Key: "svc", Value: bfrops.TextOf("port")}}}))
-			publisher.Close()
-		}()
-		s.MustExit(r, 0)
 	}},
 	{"a rank that wants what one of another node has not", "Fetch Fetched", func(s launchtest.Recording) {
 		r := launchtest.NewRun(1, "", "a", "b")

@@ -66,7 +66,6 @@ func init() {
 	handle((*Job).handleFence)
 	handle((*Job).pmiReported)
 	handleQuietly(func(j *Job, n *Node, m *wire.RankMapRequest) { n.Send(j.rankMapOf(n, m)) })
-	handleQuietly((*Job).handleName)
 	handleQuietly((*Job).forwardEvent)
 	handleQuietly((*Job).forwardFetch)
 	handleQuietly(func(j *Job, _ *Node, m *wire.Fetched) { j.forwardFetched(m) })

@@ -73,11 +73,10 @@ type Job struct {
 	lastNodeLost     time.Time                                          // when the last lost node was lost; zero: none was
 }
 
-// coordination is what ranks of different nodes share through mpiexec: fences, published names and
+// coordination is what ranks of different nodes share through mpiexec: fences and
 // direct gets.
 type coordination struct {
 	fences  *fence.Coordinator
-	names   nameService
 	fetches fetchService
 }
 

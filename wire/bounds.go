@@ -102,7 +102,6 @@ var (
 	pathLength       = Length{"path", maxPath}
 	markLength       = Length{"word", 64}
 	nameLength       = Length{"name", maxSentence}
-	valueLength      = Length{"value", 64 << 10}
 	keyLength        = Length{"key", 511}
 	fenceIDLength    = Length{"fence", 960 << 10} // 65,536 ranges of ranks
 	busAddressLength = Length{"address", 64}

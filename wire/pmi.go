@@ -12,9 +12,6 @@ Messages between the PMI servers of the nodes and mpiexec.
 	mpiexec                                      helper
 	   | <----------------------------------- Fence   data that the local ranks put
 	   | Fenced ---------------------------------->   data that all ranks put
-	   | <----------------------------- NameRequest   a rank publishes, or looks up
-	   | NameReply ------------------------------->
-	   | NamePublished --------------------------->   a name that a rank waits for is published
 	   | <----------------------------------- Spawn   a rank spawns more ranks
 	   | Spawned --------------------------------->
 	   | <-------------------------- RankMapRequest   a rank asks where ranks are
@@ -45,17 +42,6 @@ const (
 	PMIDisconnected                      // the rank's connection ended before finalize
 	PMIWaits                             // the first rank of its group on the node to wait for the whole group by PMI, without having used PMIx
 	PMIxWaits                            // likewise by PMIx, without having used PMI
-)
-
-// A NameOperation is an operation on the table of published names.
-type NameOperation int
-
-// The operations.
-const (
-	Publish NameOperation = iota + 1
-	Lookup
-	Unpublish
-	LookupWait // as Lookup; if the name is not published, NamePublished follows when it is
 )
 
 // PMIReport reports an event about a rank that the PMI server noticed.
@@ -111,54 +97,6 @@ func (m *Fenced) Fields(c *Codec) {
 	c.Blob(&m.Deflated)
 	c.Bool(&m.Late)
 }
-
-// NameRequest is a rank's request to the job's table of published names.
-// ID is chosen by the helper and repeated in the reply. Port is what ranks that use PMI receive. Value is
-// what ranks that use PMIx receive; it includes the publisher. If FirstReadOnly is set, the first lookup removes
-// the name.
-type NameRequest struct {
-	AnsweredBy[*NameReply]
-
-	ID            int
-	Op            NameOperation
-	Service, Port string
-	Value         []byte
-	FirstReadOnly bool
-}
-
-func (m *NameRequest) Fields(c *Codec) {
-	c.Num(&m.ID, RequestIDRange)
-	c.Num((*int)(&m.Op), Range{"operation", int64(Publish), int64(LookupWait)})
-	c.Text(&m.Service, nameLength)
-	c.Text(&m.Port, nameLength)
-	c.Bytes(&m.Value, valueLength)
-	c.Bool(&m.FirstReadOnly)
-}
-
-// NameReply answers NameRequest: OK says whether the name was published, found or removed. With FirstReadOnly the name has been
-// removed from the table; a helper that cannot deliver it publishes it again.
-type NameReply struct {
-	ID            int
-	OK            bool
-	Port, Err     string
-	Value         []byte
-	FirstReadOnly bool
-}
-
-func (m *NameReply) Fields(c *Codec) {
-	c.Num(&m.ID, RequestIDRange)
-	c.Bool(&m.OK)
-	c.Text(&m.Port, nameLength)
-	c.Sentence(&m.Err, "error")
-	c.Bytes(&m.Value, valueLength)
-	c.Bool(&m.FirstReadOnly)
-}
-
-// NamePublished reports that a name is published that the node looked up with LookupWait. Another rank
-// may take it first.
-type NamePublished struct{ Service string }
-
-func (m *NamePublished) Fields(c *Codec) { c.Text(&m.Service, nameLength) }
 
 // Spawn requests more ranks for one of the node's ranks. ID is chosen by the helper and repeated in the
 // answer. Fault is why the request cannot be carried out, if the helper failed to read a file named in

@@ -7,20 +7,16 @@ import (
 	"errors"
 	"strings"
 
-	"remshell/pmiserver/pmix"
 	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
 // Requests sends requests of this node's PMI servers to mpiexec. Fences are not among them (fences.go).
-type Requests struct {
-	Pipeline[wire.Message]
-	nameWaits nameWaits
-}
+type Requests struct{ Pipeline[wire.Message] }
 
 // NewRequests returns Requests that send messages to mpiexec by send.
 func NewRequests(send func(wire.Message) error) *Requests {
-	return &Requests{Pipeline: Pipeline[wire.Message]{maxInFlight: maxRequests, send: send}}
+	return &Requests{Pipeline[wire.Message]{maxInFlight: maxRequests, send: send}}
 }
 
 // maxRequests is how many requests of a node mpiexec handles at once (TRUST-4). Further ones wait here.
@@ -47,77 +43,6 @@ func Call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Requests, newR
 		return reply, errWrongReply
 	}
 	return reply, nil
-}
-
-// Names is the table of published names, which mpiexec keeps. It implements pmiserver.Names.
-type Names struct{ *Requests }
-
-// Publish implements pmiserver.Names.
-func (n Names) Publish(ctx context.Context, service, port string) (added bool, err error) {
-	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Publish, Service: service, Port: port})
-	return m.OK, err
-}
-
-// Lookup implements pmiserver.Names.
-func (n Names) Lookup(ctx context.Context, service string) (port string, found bool, err error) {
-	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Lookup, Service: service})
-	return m.Port, m.OK, err
-}
-
-// Unpublish implements pmiserver.Names.
-func (n Names) Unpublish(ctx context.Context, service string) (removed bool, err error) {
-	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Unpublish, Service: service})
-	return m.OK, err
-}
-
-// PMIxNames is Names for PMIx. It implements pmix.Names.
-type PMIxNames struct{ Names }
-
-// Publish implements pmix.Names.
-func (n PMIxNames) Publish(ctx context.Context, service string, what pmix.Name) (added bool, err error) {
-	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Publish, Service: service, Port: what.Port, Value: what.Value, FirstReadOnly: what.Once})
-	return m.OK, err
-}
-
-// Lookup implements pmix.Names.
-func (n PMIxNames) Lookup(ctx context.Context, service string) (what pmix.Name, found bool, err error) {
-	m, err := n.requestName(ctx, &wire.NameRequest{Op: wire.Lookup, Service: service})
-	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, m.OK, err
-}
-
-// Await implements pmix.Names.
-func (n PMIxNames) Await(ctx context.Context, service string) (pmix.Name, error) {
-	m, err := n.Names.Await(ctx, service)
-	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, err
-}
-
-// Unpublish implements pmix.Names.
-func (n PMIxNames) Unpublish(ctx context.Context, service string) error {
-	_, err := n.Names.Unpublish(ctx, service)
-	return err
-}
-
-// requestName sends a request and waits for the reply. It sets the request's ID.
-func (n Names) requestName(ctx context.Context, request *wire.NameRequest) (wire.NameReply, error) {
-	named, err := Call(ctx, n.Requests, func(id int) *wire.NameRequest {
-		request.ID = id
-		return request
-	}, func(late *wire.NameReply) { n.republish(request.Service, late) })
-	switch {
-	case err != nil:
-		return wire.NameReply{}, err
-	case named.Err != "":
-		return wire.NameReply{}, errors.New(named.Err)
-	}
-	return *named, nil
-}
-
-// republish publishes a name again that a lookup has removed from the table, if the rank that looked it up has gone
-// (PMIX-41). It does not wait.
-func (n Names) republish(service string, m *wire.NameReply) {
-	if m.OK && m.FirstReadOnly {
-		go n.requestName(context.Background(), &wire.NameRequest{Op: wire.Publish, Service: service, Port: m.Port, Value: m.Value, FirstReadOnly: true})
-	}
 }
 
 // A Spawner asks mpiexec to start more ranks. Dir returns the working directory of the rank that asks.

@@ -18,7 +18,7 @@ func TestRequestsAreFewAndInOrder(t *testing.T) {
 	asked := make(chan int, 1000)
 	last := 0
 	q := NewRequests(func(m wire.Message) error {
-		id := m.(*wire.NameRequest).ID
+		id := m.(*wire.RankMapRequest).ID
 		if id <= last {
 			t.Errorf("question %d after %d", id, last)
 		}
@@ -28,7 +28,7 @@ func TestRequestsAreFewAndInOrder(t *testing.T) {
 	})
 	var all sync.WaitGroup
 	for range 2 * maxRequests {
-		all.Go(func() { Names{q}.Lookup(t.Context(), "x") })
+		all.Go(func() { q.PeersOfGroup(t.Context(), "x") })
 	}
 	for range maxRequests {
 		<-asked
@@ -40,51 +40,15 @@ func TestRequestsAreFewAndInOrder(t *testing.T) {
 		if id >= maxRequests {
 			<-asked
 		}
-		q.Deliver(id+1, &wire.NameReply{ID: id + 1})
+		q.Deliver(id+1, &wire.RankMap{ID: id + 1})
 	}
 	all.Wait()
+	if len(q.inFlight)+len(q.queue) > 0 {
+		t.Errorf("%d and %d questions stay", len(q.inFlight), len(q.queue))
+	}
 	q.Fail()
-	if _, _, err := (Names{q}).Lookup(t.Context(), "x"); err == nil {
+	if _, err := q.PeersOfGroup(t.Context(), "x"); err == nil {
 		t.Error("a question to nobody")
-	}
-}
-
-// A rank that waits for a name goes on waiting if another rank has taken it, and gets it the next time. Its wait ends
-// with its ctx.
-func TestANameIsAwaited(t *testing.T) {
-	asked := make(chan *wire.NameRequest)
-	q := NewRequests(func(m wire.Message) error { asked <- m.(*wire.NameRequest); return nil })
-	answer := func(yes bool) {
-		m := <-asked
-		if m.Op != wire.LookupWait || m.Service != "x" {
-			t.Errorf("asked %+v", m)
-		}
-		q.Deliver(m.ID, &wire.NameReply{ID: m.ID, OK: yes, Port: "p"})
-	}
-	found := make(chan wire.NameReply)
-	go func() {
-		named, err := Names{q}.Await(t.Context(), "x")
-		if err != nil {
-			t.Error(err)
-		}
-		found <- named
-	}()
-	for range 2 {
-		answer(false)
-		q.NamePosted("x")
-	}
-	answer(true)
-	if named := <-found; named.Port != "p" {
-		t.Errorf("found %+v", named)
-	}
-	short, cancel := context.WithCancelCause(t.Context())
-	late := errors.New("late")
-	go func() {
-		answer(false)
-		cancel(late)
-	}()
-	if _, err := (Names{q}).Await(short, "x"); err != late || len(q.nameWaits.byName) > 0 {
-		t.Errorf("%v, %d names are waited for", err, len(q.nameWaits.byName))
 	}
 }
 
@@ -110,8 +74,8 @@ func TestACanceledRequestDoesNotWait(t *testing.T) {
 	late := errors.New("the job is at its end")
 	for range 3 * maxRequests {
 		all.Go(func() {
-			if _, _, err := (Names{q}).Lookup(ctx, "x"); err != late {
-				t.Errorf("Lookup = %v", err)
+			if _, err := q.PeersOfGroup(ctx, "x"); err != late {
+				t.Errorf("PeersOfGroup = %v", err)
 			}
 		})
 	}
@@ -121,38 +85,9 @@ func TestACanceledRequestDoesNotWait(t *testing.T) {
 	leave(late)
 	all.Wait()
 	for id := range maxRequests {
-		q.Deliver(id+1, &wire.NameReply{ID: id + 1})
+		q.Deliver(id+1, &wire.RankMap{ID: id + 1})
 	}
 	if len(asked) > 0 {
 		t.Errorf("%d requests of ranks that have gone are sent", len(asked))
-	}
-}
-
-// A name that a lookup removes from the table is published again if the rank has gone when the reply arrives
-// (PMIX-41). Other names stay in the table.
-func TestANameIsNotLostWithItsRank(t *testing.T) {
-	asked := make(chan *wire.NameRequest, 2)
-	q := NewRequests(func(m wire.Message) error { asked <- m.(*wire.NameRequest); return nil })
-	for _, once := range []bool{false, true} {
-		ctx, gone := context.WithCancel(t.Context())
-		done := make(chan error)
-		go func() {
-			_, _, err := Names{q}.Lookup(ctx, "x")
-			done <- err
-		}()
-		m := <-asked
-		gone()
-		if err := <-done; err == nil {
-			t.Error("he has found it all the same")
-		}
-		q.Deliver(m.ID, &wire.NameReply{ID: m.ID, OK: true, Port: "p", Value: []byte("v"), FirstReadOnly: once})
-	}
-	m := <-asked
-	if m.Op != wire.Publish || m.Service != "x" || m.Port != "p" || string(m.Value) != "v" || !m.FirstReadOnly {
-		t.Errorf("asked is %+v", m)
-	}
-	q.Deliver(m.ID, &wire.NameReply{ID: m.ID, OK: true})
-	if len(q.inFlight)+len(q.queue) > 0 {
-		t.Errorf("%d and %d questions stay", len(q.inFlight), len(q.queue))
 	}
 }

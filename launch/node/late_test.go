@@ -116,9 +116,9 @@ func (k *simulation) atLauncher(m wire.Message) {
 			k.g.NoteFenceResultSent(fence.ID{Members: "g"})
 			k.down = append(k.down, &wire.Fenced{ID: m.ID})
 		}
-	case *wire.NameRequest:
+	case *wire.RankMapRequest:
 		if !k.gone {
-			k.toHelper(&wire.NameReply{ID: m.ID})
+			k.toHelper(&wire.RankMap{ID: m.ID})
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (k *simulation) atHelper(m wire.Message) {
 		k.credit += m.Bytes
 	case *wire.Fenced:
 		k.fenced = false
-	case *wire.NameReply:
+	case *wire.RankMap:
 		k.asked--
 	case *wire.EndJob:
 		k.end()
@@ -216,7 +216,7 @@ func (k *simulation) helper() {
 			if k.asked < node.MaxUnanswered {
 				k.asked++
 				k.last++
-				k.toLauncher(&wire.NameRequest{ID: k.last, Op: wire.Lookup})
+				k.toLauncher(&wire.RankMapRequest{ID: k.last, Group: "g"})
 			}
 		case 5:
 			if k.asked < node.MaxUnanswered {
@@ -266,7 +266,7 @@ func TestLateMessagesAreNoViolations(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"Surveyed", "RankStates", "Prepared", "Started", "Data", "Credit", "Exited", "Drained", "Fence", "NameRequest", "Spawn", "QueuePosition", "ClaimsChanged", "PMIReport", "PMITrace"} {
+	for _, kind := range []string{"Surveyed", "RankStates", "Prepared", "Started", "Data", "Credit", "Exited", "Drained", "Fence", "RankMapRequest", "Spawn", "QueuePosition", "ClaimsChanged", "PMIReport", "PMITrace"} {
 		if kinds[kind] < 50 {
 			t.Errorf("%s: %d only", kind, kinds[kind])
 		}

@@ -324,8 +324,9 @@ func (v *Validator) UnlessEnding(m wire.Message) (wire.Message, error) {
 	return nil, v.checkLate(m, v.progress.endSent)
 }
 
-// checkRequest checks a request of a rank.
-func (v *Validator) checkRequest(m wire.Message, id int) (wire.Message, error) {
+// CheckRankRequest checks a request of a rank. All kinds of requests that are checked so share their IDs and the limit of
+// unanswered ones.
+func (v *Validator) CheckRankRequest(m wire.Message, id int) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err
 	}
@@ -334,6 +335,9 @@ func (v *Validator) checkRequest(m wire.Message, id int) (wire.Message, error) {
 	}
 	return v.requests.Count(v.UnlessDrained(v.UnlessEnding(m)))
 }
+
+// CountRankReply notes the reply to a request that CheckRankRequest has let through. It is called before the reply is sent.
+func (v *Validator) CountRankReply() { v.requests.CountReply() }
 
 // checkSpawn checks a rank's request to spawn others. If the rank has exited meanwhile, the request is
 // dropped.
@@ -352,7 +356,7 @@ func (v *Validator) checkSpawn(m *wire.Spawn) (wire.Message, error) {
 	case s.phase.Load() == rankFailed:
 		return nil, errEnded(rank)
 	}
-	admitted, err := v.checkRequest(m, m.ID)
+	admitted, err := v.CheckRankRequest(m, m.ID)
 	if admitted != nil && s.phase.Load() == rankEnded {
 		v.requests.CountReply()
 		return nil, nil

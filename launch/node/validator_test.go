@@ -53,7 +53,6 @@ var table = []struct {
 		"early foreign early early ok ok ended dropped", "ok", "foreign"},
 	{"PMITrace", nil, "early foreign early early ok ok ok dropped", "ok", "foreign"},
 	{"Fence", nil, "early unasked early early ok dropped late dropped", "fences", ""},
-	{"NameRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Spawn", nil, "early foreign early early ok dropped dropped dropped", "ID 1", "foreign"},
 	{"RankMapRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"Fetch", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
@@ -194,7 +193,7 @@ func TestAdmitValues(t *testing.T) {
 		{&wire.Fence{ID: "g"}, `a Fence that cannot be: ID "g"`}, {&wire.Fence{ID: "h/0"}, "it answered what was not asked"},
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "h", Rank: nodetest.Own}}, "it spoke for rank 4, which is not there"},
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
-		{&wire.NameRequest{}, "a NameRequest that cannot be: ID 0"},
+		{&wire.RankMapRequest{}, "a RankMapRequest that cannot be: ID 0"},
 		{samples(nodetest.Own, nodetest.Own), "a SampledUsage that cannot be: rank 4 twice"}, {samples(nodetest.Own, nodetest.Foreign), "it spoke for rank 0, which is not there"},
 		{exceeded(limits.HostMem, nodetest.Own, 2), "a LimitExceeded that cannot be: rank 4"}, {exceeded(limits.HostMem, -1, 1), "a LimitExceeded that cannot be: use 1"},
 		{exceeded(limits.Mem, -1, 2), `a LimitExceeded that cannot be: limit mem`}, {exceeded(limits.NoFile, -1, 2), "a LimitExceeded that cannot be: limit nofile"},
@@ -326,11 +325,11 @@ func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 		g.NoteFenceResultSent(fence.ID{Members: "g"})
 	}
 	for id := range node.MaxUnanswered {
-		if got := nodetest.Judge(g, &wire.NameRequest{ID: id + 1, Op: wire.Lookup}); got != "ok" {
+		if got := nodetest.Judge(g, &wire.RankMapRequest{ID: id + 1, Group: "g"}); got != "ok" {
 			t.Fatalf("request %d: %s", id, got)
 		}
 	}
-	g.NoteSent(&wire.NameReply{ID: 1})
+	g.NoteSent(&wire.RankMap{ID: 1})
 	next := func(id int) string {
 		return nodetest.Judge(g, &wire.Spawn{ID: id, Request: spawn.Request{Group: "g", Rank: nodetest.Own}})
 	}
@@ -469,16 +468,16 @@ func TestLateForSoLong(t *testing.T) {
 	g, clock := nodetest.NewStage(t, "running")
 	g.NoteSent(&wire.EndJob{})
 	*clock = clock.Add(nodetest.Tolerance)
-	if got := nodetest.Judge(g, &wire.NameRequest{ID: 1}); got != "dropped" {
+	if got := nodetest.Judge(g, &wire.RankMapRequest{ID: 1}); got != "dropped" {
 		t.Errorf("in time: %s", got)
 	}
 	*clock = clock.Add(time.Hour)
 	g.ShiftTimes(time.Hour)
-	if got := nodetest.Judge(g, &wire.NameRequest{ID: 2}); got != "dropped" {
+	if got := nodetest.Judge(g, &wire.RankMapRequest{ID: 2}); got != "dropped" {
 		t.Errorf("after a stop: %s", got)
 	}
 	*clock = clock.Add(1)
-	if got := nodetest.Judge(g, &wire.NameRequest{ID: 3}); got != "late" {
+	if got := nodetest.Judge(g, &wire.RankMapRequest{ID: 3}); got != "late" {
 		t.Errorf("too late: %s", got)
 	}
 }

@@ -216,7 +216,6 @@ var coreMessages = []HelperMessage{
 	{"PMIReport", func(rank int) wire.Message { return &wire.PMIReport{Rank: rank, Event: wire.PMIAborted} }},
 	{"PMITrace", func(rank int) wire.Message { return &wire.PMITrace{Rank: rank} }},
 	{"Fence", func(int) wire.Message { return &wire.Fence{ID: "g/0"} }},
-	{"NameRequest", func(int) wire.Message { return &wire.NameRequest{ID: 1, Op: wire.Lookup} }},
 	{"Spawn", func(rank int) wire.Message {
 		return &wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: rank}}
 	}},

@@ -130,7 +130,7 @@ func TestLyingHelpers(t *testing.T) {
 		{"unknown kind", "not a message: kind 77"},
 		{"frame that ends early", "not a message: kind 15"},
 		{"bytes too many", "not a message: kind 51"},
-		{"request told twice", "a NameRequest that cannot be: ID 1048576"},
+		{"request told twice", "a RankMapRequest that cannot be: ID 1048576"},
 		{"second greeting", "it sent Hello twice"},
 	} {
 		r := l.runWithLie(t, test.lie, "")

@@ -112,7 +112,7 @@ var lies = map[string]lie{
 	"unknown kind":            rawLie(77, 0),
 	"frame that ends early":   rawLie(15, 1, 2),
 	"bytes too many":          rawLie(51, 2, 0, 0),
-	"request told twice":      fixedLie(atGo, &wire.NameRequest{ID: 1 << 20, Op: wire.Lookup, Service: "x"}, &wire.NameRequest{ID: 1 << 20, Op: wire.Lookup, Service: "x"}),
+	"request told twice":      fixedLie(atGo, &wire.RankMapRequest{ID: 1 << 20, Group: "x"}, &wire.RankMapRequest{ID: 1 << 20, Group: "x"}),
 	"second greeting":         fixedLie(atGo, &wire.Hello{}),
 	"meeting point":           groupLie(atPrepared, func(group string) wire.Message { return &wire.Prepared{Group: group, Rendezvous: "192.0.2.1:1"} }),
 	"exit before the start":   fixedLie(atPrepared, exited(job.Exit{Rank: 2})),

@@ -1,0 +1,119 @@
+//go:build linux
+
+package names
+
+import (
+	"context"
+	"errors"
+
+	"remshell/helper"
+	"remshell/helper/rpc"
+	"remshell/pmiserver/pmix"
+)
+
+func init() { helper.Register(helper.Feature{Name: "names", Attach: attachHelper}) }
+
+// attachHelper has the PMI servers of this node ask mpiexec about names.
+func attachHelper(s *helper.Session) {
+	q := &requests{Requests: s.Requests()}
+	helper.Handle(s, func(m *NameReply) { q.Deliver(m.ID, m) })
+	helper.Handle(s, func(m *NamePublished) { q.waits.namePublished(m.Service) })
+	s.Providers.Names, s.Providers.PMIxNames = pmiNames{q}, pmixNames{q}
+}
+
+// requests asks mpiexec about names. Ranks of PMI (pmiNames) and of PMIx (pmixNames) share it.
+type requests struct {
+	*rpc.Requests
+	waits waits
+}
+
+// ask sends a request and waits for the reply. It sets the request's ID.
+func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, error) {
+	named, err := rpc.Call(ctx, q.Requests, func(id int) *NameRequest {
+		request.ID = id
+		return request
+	}, func(late *NameReply) { q.republish(request.Service, late) })
+	switch {
+	case err != nil:
+		return NameReply{}, err
+	case named.Err != "":
+		return NameReply{}, errors.New(named.Err)
+	}
+	return *named, nil
+}
+
+// republish publishes a name again that a lookup has removed from the table, if the rank that looked it up has gone
+// (PMIX-41). It does not wait.
+func (q *requests) republish(service string, m *NameReply) {
+	if m.OK && m.FirstReadOnly {
+		go q.ask(context.Background(), &NameRequest{Op: Publish, Service: service, Port: m.Port, Value: m.Value, FirstReadOnly: true})
+	}
+}
+
+// await looks a name up, and waits until it is published (PMIX-40). If another rank takes the name first, it waits again.
+// A rank joins before it looks up, so that it misses no publication.
+func (q *requests) await(ctx context.Context, service string) (NameReply, error) {
+	for {
+		w := q.waits.joinName(service)
+		found, err := q.ask(ctx, &NameRequest{Op: LookupWait, Service: service})
+		if err == nil && !found.OK {
+			select {
+			case <-w.published:
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
+		q.waits.leaveName(service, w)
+		if err != nil || found.OK {
+			return found, err
+		}
+	}
+}
+
+// pmiNames is the table for ranks that use PMI. It implements pmiserver.Names.
+type pmiNames struct{ *requests }
+
+// Publish implements pmiserver.Names.
+func (n pmiNames) Publish(ctx context.Context, service, port string) (added bool, err error) {
+	m, err := n.ask(ctx, &NameRequest{Op: Publish, Service: service, Port: port})
+	return m.OK, err
+}
+
+// Lookup implements pmiserver.Names.
+func (n pmiNames) Lookup(ctx context.Context, service string) (port string, found bool, err error) {
+	m, err := n.ask(ctx, &NameRequest{Op: Lookup, Service: service})
+	return m.Port, m.OK, err
+}
+
+// Unpublish implements pmiserver.Names.
+func (n pmiNames) Unpublish(ctx context.Context, service string) (removed bool, err error) {
+	m, err := n.ask(ctx, &NameRequest{Op: Unpublish, Service: service})
+	return m.OK, err
+}
+
+// pmixNames is the table for ranks that use PMIx. It implements pmix.Names.
+type pmixNames struct{ *requests }
+
+// Publish implements pmix.Names.
+func (n pmixNames) Publish(ctx context.Context, service string, what pmix.Name) (added bool, err error) {
+	m, err := n.ask(ctx, &NameRequest{Op: Publish, Service: service, Port: what.Port, Value: what.Value, FirstReadOnly: what.Once})
+	return m.OK, err
+}
+
+// Lookup implements pmix.Names.
+func (n pmixNames) Lookup(ctx context.Context, service string) (what pmix.Name, found bool, err error) {
+	m, err := n.ask(ctx, &NameRequest{Op: Lookup, Service: service})
+	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, m.OK, err
+}
+
+// Await implements pmix.Names.
+func (n pmixNames) Await(ctx context.Context, service string) (pmix.Name, error) {
+	m, err := n.await(ctx, service)
+	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, err
+}
+
+// Unpublish implements pmix.Names.
+func (n pmixNames) Unpublish(ctx context.Context, service string) error {
+	_, err := n.ask(ctx, &NameRequest{Op: Unpublish, Service: service})
+	return err
+}

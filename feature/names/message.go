@@ -1,0 +1,97 @@
+/*
+Package names is a feature: the names that ranks publish for MPI_Comm_connect and look up, by PMI (MPI_Publish_name) and by
+PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (PMIX-39).
+
+	rank --> its PMI server --NameRequest--> mpiexec: publish, look up, remove
+	                        <--NameReply----
+	                        <--NamePublished-- a name is published that a rank of the node waits for; its helper
+	                                           looks it up again (PMIX-40)
+
+NameRequest shares its IDs, and the limit of unanswered requests, with other requests of ranks (TRUST-4).
+*/
+package names
+
+import (
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// An Operation is an operation on the table of published names.
+type Operation int
+
+// The operations.
+const (
+	Publish Operation = iota + 1
+	Lookup
+	Unpublish
+	LookupWait // as Lookup; if the name is not published, NamePublished follows when it is
+)
+
+// Bounds of names, ports and values.
+var (
+	nameLength  = wire.Length{Name: "name", Max: 4 << 10}
+	valueLength = wire.Length{Name: "value", Max: 64 << 10}
+)
+
+// NameRequest is a rank's request to the job's table of published names. ID is chosen by the helper and repeated in the reply.
+// Port is what ranks that use PMI receive. Value is what ranks that use PMIx receive; it includes the publisher. If
+// FirstReadOnly is set, the first lookup removes the name.
+type NameRequest struct {
+	wire.AnsweredBy[*NameReply]
+
+	ID            int
+	Op            Operation
+	Service, Port string
+	Value         []byte
+	FirstReadOnly bool
+}
+
+// Fields implements wire.Message.
+func (m *NameRequest) Fields(c *wire.Codec) {
+	c.Num(&m.ID, wire.RequestIDRange)
+	c.Num((*int)(&m.Op), wire.Range{Name: "operation", Low: int64(Publish), High: int64(LookupWait)})
+	c.Text(&m.Service, nameLength)
+	c.Text(&m.Port, nameLength)
+	c.Bytes(&m.Value, valueLength)
+	c.Bool(&m.FirstReadOnly)
+}
+
+// NameReply answers NameRequest: OK says whether the name was published, found or removed. With FirstReadOnly the name has
+// been removed from the table; a helper that cannot deliver it publishes it again.
+type NameReply struct {
+	ID            int
+	OK            bool
+	Port, Err     string
+	Value         []byte
+	FirstReadOnly bool
+}
+
+// Fields implements wire.Message.
+func (m *NameReply) Fields(c *wire.Codec) {
+	c.Num(&m.ID, wire.RequestIDRange)
+	c.Bool(&m.OK)
+	c.Text(&m.Port, nameLength)
+	c.Sentence(&m.Err, "error")
+	c.Bytes(&m.Value, valueLength)
+	c.Bool(&m.FirstReadOnly)
+}
+
+// NamePublished reports that a name is published that the node looked up with LookupWait. Another rank may take it first.
+type NamePublished struct{ Service string }
+
+// Fields implements wire.Message.
+func (m *NamePublished) Fields(c *wire.Codec) { c.Text(&m.Service, nameLength) }
+
+func init() {
+	wire.Register[NameRequest](36, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 256 << 10, Example: func(int) wire.Message {
+		return &NameRequest{ID: 1, Op: Lookup, Service: "s", Port: "p"}
+	}})
+	wire.Register[NameReply](37, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 128 << 10, Example: func(int) wire.Message {
+		return &NameReply{ID: 1, OK: true}
+	}})
+	wire.Register[NamePublished](45, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 8 << 10, Example: func(int) wire.Message {
+		return &NamePublished{Service: "a"}
+	}})
+	node.Admit(func(v *node.Validator, m *NameRequest) (wire.Message, error) { return v.CheckRankRequest(m, m.ID) })
+	node.OnSend(func(v *node.Validator, _ *NameReply) { v.CountRankReply() })
+}

@@ -1,0 +1,94 @@
+package names
+
+import (
+	"errors"
+	"fmt"
+
+	"remshell/launch"
+	"remshell/launch/supervise"
+	"remshell/pmiserver"
+)
+
+func init() { launch.Register(launch.Feature{Name: "names", Attach: attach}) }
+
+func attach(j *launch.Job) { launch.Handle(j, new(table).handleRequest) }
+
+// A table has the names that ranks have published, and the nodes that wait for a name. It lasts as long as the job.
+type table struct {
+	published    pmiserver.NameTable
+	waitingNodes map[string]map[*launch.Node]bool // by name: the nodes that wait for it
+	waitCounts   map[*launch.Node]int             // by node: how many names it waits for
+}
+
+// maxNameWaits is how many names a node may wait for (TRUST-4).
+const maxNameWaits = 1 << 16
+
+var errNameWaits = errors.New("too many names are waited for")
+
+// handleRequest answers a node's request about a name. If it publishes the name, all nodes that wait for it are told
+// (PMIX-40).
+func (a *table) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event {
+	answer, nodes := a.reply(n, m)
+	n.Send(answer)
+	for waiting := range nodes {
+		waiting.Send(&NamePublished{Service: m.Service})
+	}
+	return nil
+}
+
+// reply carries out a node's request. waiting are the nodes to be told that the name is published.
+func (a *table) reply(n *launch.Node, m *NameRequest) (answer *NameReply, waiting map[*launch.Node]bool) {
+	answer = &NameReply{ID: m.ID}
+	var err error
+	switch m.Op {
+	case Publish:
+		answer.OK, err = a.published.Add(m.Service, pmiserver.Entry{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly})
+		if answer.OK {
+			waiting = a.takeWaiting(m.Service)
+		}
+	case Lookup, LookupWait:
+		var e pmiserver.Entry
+		e, answer.OK = a.published.Find(m.Service)
+		answer.Port, answer.Value, answer.FirstReadOnly = e.Port, e.Value, e.Once
+		if m.Op == LookupWait && !answer.OK {
+			err = a.addWaiting(n, m.Service)
+		}
+	case Unpublish:
+		answer.OK = a.published.Remove(m.Service)
+	default:
+		err = fmt.Errorf("operation %d with a name", m.Op)
+	}
+	if err != nil {
+		answer.Err = err.Error()
+	}
+	return answer, waiting
+}
+
+// addWaiting records that a node waits for a name.
+func (a *table) addWaiting(n *launch.Node, service string) error {
+	switch {
+	case a.waitingNodes[service][n]:
+		return nil
+	case a.waitCounts[n] == maxNameWaits:
+		return errNameWaits
+	case a.waitingNodes == nil:
+		a.waitingNodes, a.waitCounts = make(map[string]map[*launch.Node]bool), make(map[*launch.Node]int)
+	}
+	if a.waitingNodes[service] == nil {
+		a.waitingNodes[service] = make(map[*launch.Node]bool)
+	}
+	a.waitingNodes[service][n] = true
+	a.waitCounts[n]++
+	return nil
+}
+
+// takeWaiting removes and returns the nodes that wait for a name. A node that still needs it asks
+// again.
+func (a *table) takeWaiting(service string) map[*launch.Node]bool {
+	waiting := a.waitingNodes[service]
+	delete(a.waitingNodes, service)
+	for n := range waiting {
+		a.waitCounts[n]--
+	}
+	return waiting
+}

@@ -1,0 +1,52 @@
+//go:build linux
+
+package names
+
+import "sync"
+
+// waits is the set of names whose publication mpiexec will report.
+type waits struct {
+	mu     sync.Mutex // guards byName and what it holds
+	byName map[string]*nameWait
+}
+
+// A nameWait is a name for which ranks of this node wait.
+type nameWait struct {
+	published chan struct{} // closed when the name is published
+	ranks     int
+}
+
+// joinName adds a rank that waits for a name.
+func (ws *waits) joinName(service string) *nameWait {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	w := ws.byName[service]
+	if w == nil {
+		if ws.byName == nil {
+			ws.byName = make(map[string]*nameWait)
+		}
+		w = &nameWait{published: make(chan struct{})}
+		ws.byName[service] = w
+	}
+	w.ranks++
+	return w
+}
+
+// leaveName removes a rank that waits for a name.
+func (ws *waits) leaveName(service string, w *nameWait) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w.ranks--; w.ranks == 0 && ws.byName[service] == w {
+		delete(ws.byName, service)
+	}
+}
+
+// namePublished wakes the ranks that wait for a name. Later ones wait for the next publication.
+func (ws *waits) namePublished(service string) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w := ws.byName[service]; w != nil {
+		delete(ws.byName, service)
+		close(w.published)
+	}
+}
