@@ -84,10 +84,10 @@ func (m *NamePublished) Fields(c *wire.Codec) { c.Text(&m.Service, nameLength) }
 
 func init() {
 	wire.Register[NameRequest](36, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 256 << 10, Example: func(int) wire.Message {
-		return &NameRequest{ID: 1, Op: Lookup, Service: "s", Port: "p"}
+		return &NameRequest{ID: 1, Op: Lookup, Service: "s", Port: "p", Value: []byte("v")}
 	}})
 	wire.Register[NameReply](37, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 128 << 10, Example: func(int) wire.Message {
-		return &NameReply{ID: 1, OK: true}
+		return &NameReply{ID: 1, OK: true, Port: "p", Err: "e", Value: []byte("v")}
 	}})
 	wire.Register[NamePublished](45, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 8 << 10, Example: func(int) wire.Message {
 		return &NamePublished{Service: "a"}
