@@ -15,7 +15,7 @@ import (
 )
 
 // purePackages only turn values into values. They may not import packages that do input or output.
-var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "job/column", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "launch/usage", "feature/checkpoint/machine", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "job/column", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "feature/checkpoint/machine", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var impureImports = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -64,7 +64,7 @@ var allowedImports = map[string][]string{
 	"wire":                       {"gpu", "job", "job/column", "pin", "pipe", "pmiserver/spawn"},
 	"transport":                  {"batch", "deadline", "proc", "transport/dialback", "sshx"},
 	"transport/dialback":         {},
-	"helper":                     {"batch", "config", "helper/diagnose", "helper/claims", "helper/sysvipc", "helper/reaper", "helper/lifecycle", "helper/pmidetect", "helper/probe", "helper/rank", "helper/usage", "helper/sessiondir", "helper/stage", "helper/status", "helper/rpc", "idset", "job", "ledger", "limits", "mpifault", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
+	"helper":                     {"batch", "helper/diagnose", "helper/claims", "helper/sysvipc", "helper/reaper", "helper/lifecycle", "helper/pmidetect", "helper/probe", "helper/rank", "helper/sessiondir", "helper/stage", "helper/status", "helper/rpc", "idset", "job", "ledger", "limits", "mpifault", "pin", "pipe", "pmiserver", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message", "pmiserver/transcript", "proc", "wire"},
 	"helper/diagnose":            {"config", "helper/pmidetect", "helper/probe", "helper/rank", "job", "ledger", "nsswitch", "pin", "proc", "wire"},
 	"helper/claims":              {"config", "gpu", "helper/probe", "helper/rank", "helper/status", "idset", "job", "ledger", "proc", "wire"},
 	"helper/sysvipc":             {"job"},
@@ -72,14 +72,13 @@ var allowedImports = map[string][]string{
 	"helper/lifecycle":           {"job"},
 	"helper/pmidetect":           {"job"},
 	"helper/probe":               {"batch", "config", "gpu", "idset", "job", "job/column", "limits", "nsswitch", "pin", "plan/nodeset", "proc"},
-	"helper/usage":               {"job"},
 	"helper/owndir":              {},
 	"helper/sessiondir":          {"helper/owndir", "job"},
 	"helper/rpc":                 {"helper/rank", "hostlist", "job", "pmiserver/fence", "pmiserver/pmix", "pmiserver/pmix/message", "pmiserver/spawn", "wire"},
 	"helper/stage":               {"helper/owndir", "helper/rank", "job", "wire"},
 	"helper/status":              {"helper/owndir", "job", "proc"},
 	"helper/rank":                {"batch", "gpu", "idset", "job", "limits", "pin", "proc"},
-	"launch/node":                {"deadline", "usererr", "job", "limits", "pin", "pmiserver/fence", "transport", "trace", "wire"},
+	"launch/node":                {"deadline", "usererr", "job", "pin", "pmiserver/fence", "transport", "trace", "wire"},
 	"launch/reserve":             {"deadline", "usererr", "gpu", "hostlist", "idset", "job", "launch/info", "launch/node", "launch/queue", "launch/restart", "limits", "pin", "plan", "plan/nodeset", "pmiserver/spawn", "text", "trace", "wire"},
 	"launch/info":                {"hostlist", "job", "pin", "plan/nodeset", "pmiserver/spawn"},
 	"launch/queue":               {"usererr", "hostlist", "job", "launch/node", "plan", "text", "wire"},
@@ -87,11 +86,10 @@ var allowedImports = map[string][]string{
 	"launch/control":             {"job", "text"},
 	"launch/hold":                {"job"},
 	"launch/restart":             {"batch", "gpu", "hostlist", "job", "pin", "plan"},
-	"launch/usage":               {"job", "limits"},
 	"launch/stdio":               {"usererr", "idset", "job", "launch/stdio/pattern", "pipe", "userfile", "wire"},
 	"launch/stdio/pattern":       {},
 	"launch/supervise":           {"batch", "hostlist", "idset", "job", "limits", "mpifault", "format", "text"},
-	"launch":                     {"batch", "usererr", "gpu", "hostlist", "idset", "job", "feature/checkpoint/machine", "launch/control", "launch/hold", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "launch/usage", "limits", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "format", "text", "trace", "wire"},
+	"launch":                     {"batch", "usererr", "gpu", "hostlist", "idset", "job", "feature/checkpoint/machine", "launch/control", "launch/hold", "launch/info", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "launch/supervise", "limits", "pin", "plan", "pmiserver", "pmiserver/fence", "pmiserver/spawn", "pmiserver/transcript", "format", "text", "trace", "wire"},
 	"cli/option":                 {"batch", "usererr", "gpu", "hostlist", "job", "launch/stdio/pattern", "limits", "pin", "format", "text"},
 	"cli/request":                {"batch", "cli/option", "config", "usererr", "gpu", "hostlist", "idset", "job", "launch/stdio/pattern", "limits", "pin", "plan", "plan/nodeset", "psi", "sort", "text", "simulate"},
 	"cli/record":                 {"hostlist", "job", "limits"},

@@ -16,10 +16,12 @@ import (
 	_ "remshell/feature/cleanipc"   // --clean-ipc
 	_ "remshell/feature/control"    // --end, --suspend, --resume-job
 	_ "remshell/feature/helptexts"  // help texts of MPI libraries: each once
+	_ "remshell/feature/interim"    // --report-every
 	_ "remshell/feature/migrate"    // --migrate
 	_ "remshell/feature/names"      // names that ranks publish
 	_ "remshell/feature/ranktrace"  // the ranks' part of --trace
 	_ "remshell/feature/spawn"      // MPI_Comm_spawn
 	_ "remshell/feature/status"     // --status, states of ranks after a timeout
 	_ "remshell/feature/transcript" // --pmi-trace
+	_ "remshell/feature/usage"      // --usage, --limit, limits.toml of nodes
 )

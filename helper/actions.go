@@ -61,7 +61,7 @@ func (s *Session) perform(action any) {
 	case lifecycle.NoteExit:
 		s.handleExit(a)
 	case lifecycle.CountOrphan:
-		owner := s.orphans.countOrphan(a.ChildEnded, s.byRank, s.usageTracker)
+		owner := s.countOrphan(a.ChildEnded)
 		for _, reaped := range s.Hooks.OrphanReaped {
 			reaped(a.ChildEnded, owner)
 		}

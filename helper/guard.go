@@ -183,7 +183,7 @@ func (s *Session) reportToGuard(of rankRecord) {
 
 // runningRanks returns a record of each running rank.
 func (s *Session) runningRanks() (list []rankRecord) {
-	for pid := range s.rankByPID() {
+	for pid := range s.RankByPID() {
 		list = append(list, rankRecord{PID: uint32(pid)})
 	}
 	return list

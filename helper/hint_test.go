@@ -49,7 +49,7 @@ func TestHints(t *testing.T) {
 		{"told to end, with much memory", before, job.Exit{Signal: 15, Usage: job.Usage{MaxRSS: 2 << 20}}, daemon},
 		{"a shell reports that", before, job.Exit{Code: 143, Usage: job.Usage{MaxRSS: 2 << 20}}, daemon},
 	} {
-		s := &Session{sys: System{Root: root}, rankUsage: rankUsage{kernelDenials: test.before}, byRank: map[int]*Rank{0: nil, 1: nil}}
+		s := &Session{sys: System{Root: root}, kernelDenials: test.before, byRank: map[int]*Rank{0: nil, 1: nil}}
 		if got := s.exitHint(&test.exit); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remshell/helper/lifecycle"
+	"remshell/helper/rank"
 	"remshell/helper/rpc"
 	"remshell/pmiserver"
 	"remshell/pmiserver/pmix"
@@ -20,8 +21,9 @@ A Feature is a part of the helper that its core does not know: it keeps its own 
 points (Hooks). The other half of it is in launch (launch.Feature). Importing its package registers it; package feature
 lists all. No feature imports another.
 
-	JobBegins --> RankStarted --> RankReaped --> RankEnded         OrphanReaped, Terminating at any time
-	                                                 '--> Drained --> Closing
+	GroupPrepares --> JobBegins --> GroupStarts --> RankForked --> RankStarted --> RankReaped --> RankEnded
+	                    once                                                         Drained, Closing <--'
+	                                     OwnerOf, OrphanReaped, Terminating at any time
 */
 type Feature struct {
 	Name   string
@@ -36,14 +38,25 @@ func Register(f Feature) { features = append(features, f) }
 // Hooks are the points of a session at which features take part. The goroutine of run calls the functions of a point, one
 // after the other, in the order in which they were added.
 type Hooks struct {
+	// GroupPrepares: a group is about to be prepared. The function may change what it is asked for. If it returns an error,
+	// the group is refused.
+	GroupPrepares Hook[func(*wire.Prepare) *rank.Error]
 	// JobBegins: the first group is about to be prepared. Its settings for the whole job hold for all groups.
 	JobBegins Hook[func(*wire.Prepare)]
+	// GroupStarts: the ranks of a group are about to be started.
+	GroupStarts Hook[func()]
+	// RankForked: a rank runs its program. The functions are called on the fork thread, which starts no other rank meanwhile.
+	RankForked Hook[func(rank.Process)]
 	// RankStarted: a rank runs, and mpiexec is about to be told. The feature adds to the message.
 	RankStarted Hook[func(*Rank, *wire.Started)]
-	// RankReaped: a rank has ended; its output may still be on its way. started is its start time from the kernel.
+	// RankReaped: a rank has ended; its output may still be on its way. started is its start time from the kernel. The largest
+	// memory in r.Exit is 0 if the kernel does not know it.
 	RankReaped Hook[func(r *Rank, started, at time.Time)]
 	// RankEnded: all of a rank's output is sent, and its Exit is complete.
 	RankEnded Hook[func(*Rank)]
+	// OwnerOf returns the rank that an orphan belongs to, if the feature knows it. It is called if the orphan's process group
+	// does not say.
+	OwnerOf Hook[func(pid int) (rank int, known bool)]
 	// OrphanReaped: a process of the job has ended that was no rank. owner is its rank, or -1.
 	OrphanReaped Hook[func(e lifecycle.ChildEnded, owner int)]
 	// Terminating: SIGTERM is about to be sent to all processes of the job.
@@ -101,3 +114,34 @@ func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
 
 // Send sends a message to mpiexec. It returns the error of wire.Conn.Send. Any goroutine may call it.
 func (s *Session) Send(m wire.Message) error { return s.conn.Send(m) }
+
+// Post has do called by the goroutine of run, after the events that are there. Any goroutine may call it. do is not called
+// if the session is over before.
+func (s *Session) Post(do func()) { s.PostEvent(postedEvent(do)) }
+
+// Done returns a channel that is closed when the session is over.
+func (s *Session) Done() <-chan struct{} { return s.done }
+
+// System returns what the helper knows about the machine and the process it runs in.
+func (s *Session) System() System { return s.sys }
+
+// Backlog returns how many bytes wait to be sent to mpiexec.
+func (s *Session) Backlog() int { return s.conn.Backlog() }
+
+// EndRanks ends all ranks here, with this time between SIGTERM and SIGKILL.
+func (s *Session) EndRanks(grace time.Duration) { s.stepLifecycle(lifecycle.End{Grace: grace}) }
+
+// HasRank reports whether a rank is, or was, one of this node. Its number is that in the job.
+func (s *Session) HasRank(number int) bool {
+	_, has := s.byRank[number]
+	return has
+}
+
+// RankCount returns how many ranks were started here.
+func (s *Session) RankCount() int { return len(s.byRank) }
+
+// RankByGroup returns the ranks by their process groups, also those of orphans. The caller does not change it.
+func (s *Session) RankByGroup() map[int]int { return s.orphans.rankByGroup }
+
+// NotOfJob reports whether a child of the helper is not part of the job. Any goroutine may call it.
+func (s *Session) NotOfJob(pid int) bool { return s.nonJob.hasPID(pid) }

@@ -12,7 +12,7 @@ import (
 // JobProcesses returns the job's processes on this node, each with its rank. A descendant belongs to the rank that it
 // descends from. An orphan belongs to the rank whose process group it is in.
 func (s *Session) JobProcesses() (all []sysvipc.Process) {
-	roots := s.rankByPID()
+	roots := s.RankByPID()
 	s.visitDescendants(func(p proc.Info, of int) int {
 		root, leader := roots[p.PID]
 		if leader {
@@ -26,8 +26,8 @@ func (s *Session) JobProcesses() (all []sysvipc.Process) {
 	return all
 }
 
-// rankByPID returns the running ranks, by PID.
-func (s *Session) rankByPID() map[int]int {
+// RankByPID returns the running ranks, by PID.
+func (s *Session) RankByPID() map[int]int {
 	roots := make(map[int]int, len(s.ranks))
 	for _, r := range s.ranks {
 		if r.alive() {

@@ -74,12 +74,11 @@ func (r *Rank) attachStreams(window int, pool *pipe.SizePool, send func(wire.Mes
 // alive reports whether the rank was started and not yet reaped.
 func (r *Rank) alive() bool { return r.Child.PID != 0 && r.Exit == nil }
 
-// noteExit records how the rank ended. The usage is that of the rank and of the children it waited for. peak is its
-// largest memory in bytes that was seen while it ran.
-func (r *Rank) noteExit(exit job.Exit, peak int64, now time.Time) {
+// noteExit records how the rank ended. The usage is that of the rank and of the children it waited for.
+func (r *Rank) noteExit(exit job.Exit, now time.Time) {
 	exit.Rank, exit.Usage.Wall = r.Number, now.Sub(r.started)
-	if exit.Usage.MaxRSS <= r.Child.MemoryFloor { // the value may be the helper's, from before exec
-		exit.Usage.MaxRSS = peak
+	if exit.Usage.MaxRSS <= r.Child.MemoryFloor {
+		exit.Usage.MaxRSS = 0 // the value may be the helper's, from before exec
 	}
 	r.Exit = &exit
 }

@@ -11,9 +11,7 @@ import (
 	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/helper/status"
-	"remshell/helper/usage"
 	"remshell/job"
-	"remshell/limits"
 	"remshell/mpifault"
 	"remshell/proc"
 	"remshell/wire"
@@ -35,7 +33,7 @@ func (s *Session) prepareGroup(a lifecycle.PrepareGroup) {
 	if s.heldClaim == nil {
 		s.heldClaim = e.Held
 	}
-	refused := s.applyNodeLimits(e.m)
+	refused := s.checkGroup(e.m)
 	if a.First {
 		s.beginJob(e.m)
 	}
@@ -52,6 +50,16 @@ func (s *Session) prepareGroup(a lifecycle.PrepareGroup) {
 	s.stepLifecycle(lifecycle.Ready{Group: a.Group, Ranks: len(g.ranks)})
 	s.startLinkWatch(&e.m.Supervision)
 	s.conn.Send(&wire.Prepared{Group: a.Group, Notice: e.Notice, Rendezvous: g.rendezvous})
+}
+
+// checkGroup asks the features whether the ranks of a group may run here. It returns the first refusal.
+func (s *Session) checkGroup(m *wire.Prepare) (refused *rank.Error) {
+	for _, check := range s.Hooks.GroupPrepares {
+		if err := check(m); refused == nil {
+			refused = err
+		}
+	}
+	return refused
 }
 
 // beginJob applies the settings for the whole job from the first Prepare.
@@ -84,16 +92,8 @@ func (s *Session) forkGroup(a lifecycle.Fork) {
 			s.completeCommand(r)
 		}
 	}
-	if s.Prepare.Supervision.SampleSmallRanks {
-		s.peaks.Start(s.done)
-	}
-	if s.firstStart.IsZero() {
-		s.firstStart = time.Now()
-	}
-	if (s.Prepare.Supervision.SampleUsage || len(s.sampledLimits) > 0) && s.usageTracker == nil {
-		s.usageTracker = new(usage.Tracker)
-		of := s.Prepare.Supervision
-		go s.sampleUsage(job.SampleInterval(of.SampleOften || len(s.sampledLimits) > 0), s.sampledLimits[limits.HostMem])
+	for _, starts := range s.Hooks.GroupStarts {
+		starts()
 	}
 	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.WithoutBounded(s.Prepare.Process.SoftLimits, s.Prepare.Process.KernelLimits), failed: unstaged}
 	batch.limits = batch.soft.ForFork(s.sys.Guard != nil)
@@ -136,7 +136,9 @@ func (s *Session) forkAll(b forkBatch) {
 		born, failed := r.command.Start(b.binder, b.limits)
 		if failed == nil {
 			b.soft.ApplyTo(born.PID)
-			s.peaks.Watch(born.PID, born.MemoryFloor)
+			for _, forked := range s.Hooks.RankForked {
+				forked(born)
+			}
 		}
 		s.PostEvent(forkedEvent{r, born, at, failed})
 	}
@@ -271,9 +273,8 @@ func reapOne() (e lifecycle.ChildEnded, err error) {
 // handleExit records how a rank ended, and waits for the rest of its output.
 func (s *Session) handleExit(a lifecycle.NoteExit) {
 	r := s.ranks[a.Rank]
-	r.noteExit(a.Exit, s.peaks.StopWatching(r.Child.PID), a.At)
+	r.noteExit(a.Exit, a.At)
 	s.reportToGuard(rankRecord{PID: uint32(r.Child.PID), Ended: uint64(proc.CurrentTicks())})
-	s.usageTracker.NoteReaped(r.Child.PID, r.Number, r.Exit.Usage.CPU())
 	for _, reaped := range s.Hooks.RankReaped {
 		reaped(r, a.Started, a.At)
 	}

@@ -22,6 +22,7 @@ import (
 	"remshell/ledger"
 	"remshell/pin"
 	"remshell/pipe"
+	"remshell/proc"
 	"remshell/wire"
 )
 
@@ -50,9 +51,10 @@ type Session struct {
 	forkState
 	pmiServices
 	services
-	rankUsage
+	orphans       orphanUsage
+	nonJob        nonJobProcesses // debuggers and the guard
+	kernelDenials proc.Denials    // as counted before the job
 	helperSignals
-	nodeLimits
 	stopCounter
 
 	Hooks     Hooks                       // of the features
@@ -119,6 +121,7 @@ type (
 	stacksDone      struct{ states []job.RankState }
 	statesWanted    struct{ answer chan<- []job.RankState } // buffered for one answer
 	linkDeadEvent   struct{ silent time.Duration }
+	postedEvent     func() // by a feature
 )
 
 func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session {
@@ -142,7 +145,7 @@ func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session
 			moreChildren: make(chan struct{}, 1),
 		},
 		pmiServices:   pmiServices{fences: rpc.NewFences(c.Send), fetches: rpc.NewFetches(c.Send, c.Flush), notices: rpc.NewNotices(c.Send), requests: rpc.NewRequests(c.Send)},
-		rankUsage:     rankUsage{orphans: newOrphanUsage()},
+		orphans:       newOrphanUsage(),
 		helperSignals: newHelperSignals(),
 	}
 	for _, f := range features {
@@ -214,8 +217,8 @@ func (s *Session) handleEvent(event any) {
 		s.reportStaged(e)
 	case forkedEvent:
 		s.handleForked(e)
-	case usageEvent:
-		s.reportUsage(e)
+	case postedEvent:
+		e()
 	case pipesClosedEvent:
 		s.retireRank(e.r)
 	case claimsCarriedEvent:

@@ -17,7 +17,6 @@ import (
 
 	"remshell/helper/pmidetect"
 	"remshell/job"
-	"remshell/limits"
 	"remshell/proc"
 	"remshell/wire"
 )
@@ -39,16 +38,9 @@ const testTimeout = 5 * time.Minute
 
 func newTestHelper(t *testing.T) *testHelper {
 	t.Helper()
-	return newLimitedTestHelper(t, nil)
-}
-
-// newLimitedTestHelper returns a testHelper whose node has limits.
-func newLimitedTestHelper(t *testing.T, most limits.Map) *testHelper {
-	t.Helper()
 	here, there := net.Pipe()
 	k := &testHelper{t: t, conn: wire.NewConn(here, wire.Launcher), received: make(chan wire.Message, 1024), served: make(chan error, 1), signals: make(chan os.Signal), out: map[int]string{}}
-	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, Signals: k.signals,
-		Limits: func() (limits.Map, error) { return most, nil }}
+	sys := System{Build: "test", Root: os.DirFS("/"), Environ: []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}, Signals: k.signals}
 	var ctx context.Context
 	ctx, k.stop = context.WithCancel(context.Background())
 	t.Cleanup(k.stop)

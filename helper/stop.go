@@ -82,7 +82,7 @@ func (s *Session) reportNotStopped(due stopCheckDue) {
 	}
 	s.sendStop() // for processes that were forked, or left their group, since
 	var names []string
-	count, roots := 0, s.rankByPID()
+	count, roots := 0, s.RankByPID()
 	s.visitDescendants(func(p proc.Info, of int) int {
 		if root, is := roots[p.PID]; is {
 			of = root
@@ -147,7 +147,7 @@ func (s *Session) reportDeadRanks(m *wire.FailedRanks) {
 // they can belong to nobody else. The helper inside mpiexec has children that are not the job's, and processes that
 // may stay are left alone.
 func (s *Session) outsideRankGroups() (outside []proc.Info) {
-	roots, orphans := s.rankByPID(), s.sys.Guard == nil && !s.Lifecycle.LeavesProcesses()
+	roots, orphans := s.RankByPID(), s.sys.Guard == nil && !s.Lifecycle.LeavesProcesses()
 	s.visitDescendants(func(p proc.Info, of int) int {
 		if root, is := roots[p.PID]; is {
 			of = root

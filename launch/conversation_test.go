@@ -49,24 +49,6 @@ var conversations = []struct {
 	says string // a message that is sent, among others
 	play func(launchtest.Recording)
 }{
-	{"a job that is accounted for", "SampledUsage", func(s launchtest.Recording) {
-		seen := filepath.Join(s.TempDir(), "seen")
-		r := launchtest.NewRun(1, "until test -e "+seen+"; do sleep 0.05; done", "a")
-		r.Req.EndPolicy.SampleUsage = true
-		over := make(chan struct{})
-		go func() {
-			for !strings.Contains(s.Recorder.Log.String(), "< SampledUsage") {
-				select {
-				case <-over:
-					return
-				case <-time.After(20 * time.Millisecond):
-				}
-			}
-			os.WriteFile(seen, nil, 0o600)
-		}()
-		s.MustExit(r, 0)
-		close(over)
-	}},
 	{"ranks that talk", "Hello NodeInfo LockDecision DecisionLocked UnlockDecision Survey Surveyed Prepare Prepared Start Started Data Credit Fence Fenced RankMapRequest RankMap PMITrace Exited EndJob Drained Bye", func(s launchtest.Recording) {
 		r := launchtest.NewPMIRun(2, "barrier; hosts; say done", nil, "a", "b")
 		r.In, r.Transcript = strings.NewReader("input\n"), io.Discard
@@ -161,13 +143,6 @@ var conversations = []struct {
 		}()
 		if result, err := launch.Run(s.Context(), r.Req, env); err != nil || result.Code != 3 {
 			s.Errorf("code %d, %v", result.Code, err)
-		}
-	}},
-	{"a limit of the node's own", "LimitExceeded", func(s launchtest.Recording) {
-		r := launchtest.NewRun(1, "exec sleep 600", "narrow")
-		s.MustExit(r, 124)
-		if said := r.Err.String(); !strings.Contains(said, "=>> mpiexec: job killed: vmem ") || !strings.Contains(said, " exceeded limit 4096 on host narrow\n") {
-			s.Errorf("stderr %q", said)
 		}
 	}},
 	{"a batch system that ends a step", "HelperSignaled", func(s launchtest.Recording) {

@@ -290,7 +290,7 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 	if g == nil {
 		return nil
 	}
-	j.usage.addStart(n, m)
+	j.record.addStart(n, m)
 	for _, started := range j.Hooks.RankStarted {
 		started(n, g, m)
 	}

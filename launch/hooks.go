@@ -19,8 +19,8 @@ registers it; package feature lists all. No feature imports another.
 	                                | Attach(job): the feature adds functions to the job's Hooks,
 	                                v and Handle for each kind of message that it owns
 	GroupStarts --> RankStarted --> FenceReached --> RankEnded --> GroupEnded      for each group
-	        NodeLost, NodeDrained, Due                                             at any time
-	                                         Ended --> Reported --> Result         once
+	        NodeLost, NodeDrained, Due, Result                                     at any time
+	                                         Ended --> Reported --> Details        once
 */
 type Feature struct {
 	Name string
@@ -85,6 +85,8 @@ type Hooks struct {
 	NextClaims Hook[func() map[string]int]
 	// Reported: the cause of a failure is reported, and all output of ranks is written.
 	Reported Hook[func(job.Result)]
+	// Details: the tables at the end of a job are printed. It is not called if another attempt follows.
+	Details Hook[func(job.Result)]
 	// Closing: the attempt is over, in any way. What the feature has started on this machine ends.
 	Closing Hook[func()]
 	// Result: the feature adds to the result so far. The job may still run.
@@ -136,6 +138,14 @@ func (j *Job) callDue(now time.Time) (next time.Time) {
 
 // SettingOf returns a feature's setting for the job; has is false if it has none.
 func SettingOf[S wire.Setting](j *Job) (s S, has bool) { return wire.SettingOf[S](j.Env.Settings) }
+
+// earlier returns the earlier of two times. The zero time means never.
+func earlier(a, b time.Time) time.Time {
+	if b.IsZero() || !a.IsZero() && a.Before(b) {
+		return a
+	}
+	return b
+}
 
 // attachFeatures attaches all features to the job.
 func (j *Job) attachFeatures() {

@@ -1,13 +1,10 @@
 package launch
 
 import (
-	"time"
-
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/supervise"
-	"remshell/launch/usage"
 	"remshell/wire"
 )
 
@@ -71,8 +68,6 @@ func init() {
 	handleQuietly(func(j *Job, _ *Node, m *wire.Fetched) { j.forwardFetched(m) })
 
 	// Users, and what they ask for.
-	handle(func(j *Job, n *Node, m *wire.SampledUsage) []supervise.Event { return j.addSample(n, m, time.Now()) })
-	handle((*Job).limitExceeded)
 
 	// Late replies to a request that waited in the queue.
 	handleQuietly(func(*Job, *Node, *wire.ClaimsChanged) {})
@@ -103,21 +98,11 @@ func (j *Job) helperSignaled(n *Node, m *wire.HelperSignaled) []supervise.Event 
 
 // nodeDrained handles the report that nothing of the job is left on a node.
 func (j *Job) nodeDrained(n *Node, m *wire.Drained) []supervise.Event {
-	j.usage.orphans[n.Key], j.usage.keptSessions[n.Key], n.drained = m.Orphans, m.KeptSessions, true
+	j.record.orphans[n.Key], j.record.keptSessions[n.Key], n.drained = m.Orphans, m.KeptSessions, true
 	for _, drained := range j.Hooks.NodeDrained {
 		drained(n)
 	}
-	j.usageTotals.NodeDone(n.Key)
 	return []supervise.Event{supervise.NodeDrained{Node: n.Key}}
-}
-
-// limitExceeded handles the report that a limit of a node's administrator was exceeded.
-func (j *Job) limitExceeded(n *Node, m *wire.LimitExceeded) []supervise.Event {
-	rank := ""
-	if m.Rank >= 0 {
-		rank = j.State.RankNumber(m.Rank)
-	}
-	return []supervise.Event{supervise.LimitExceeded{Excess: usage.OwnLimitExceeded(n.Name(), rank, m.Limit.Resource, m.Used, m.Limit.Max)}}
 }
 
 // pmiReported handles a report of a node's PMI server about a rank.

@@ -14,7 +14,7 @@ import (
 // it was dismissed or its spawn is still being planned.
 func TestMessagesOfOtherNodesAreIgnored(t *testing.T) {
 	for _, m := range []wire.Message{
-		&wire.HelperSignaled{Signal: 15}, &wire.LimitExceeded{}, &wire.ProcessesGone{}, &wire.Drained{Orphans: []job.OrphanUsage{{}}}, &wire.RankStates{}, &wire.Started{}, &wire.Exited{},
+		&wire.HelperSignaled{Signal: 15}, &wire.ProcessesGone{}, &wire.Drained{Orphans: []job.OrphanUsage{{}}}, &wire.RankStates{}, &wire.Started{}, &wire.Exited{},
 		&wire.Fence{}, &wire.Spawn{}, &wire.RankMapRequest{}, &wire.PMITrace{}, &wire.PMIReport{}, &wire.Prepared{},
 	} {
 		t.Run(fmt.Sprintf("%T", m), func(t *testing.T) {

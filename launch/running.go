@@ -19,7 +19,6 @@ import (
 	"remshell/launch/restart"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
-	"remshell/launch/usage"
 	"remshell/pmiserver/fence"
 	"remshell/usererr"
 	"remshell/wire"
@@ -57,8 +56,7 @@ type Job struct {
 	StartsBarred bool                                                 // set by a feature while no further group may be started
 	finished     bool                                                 // supervision has ended
 
-	usage       *runRecord
-	usageTotals usage.Totals                 // of samples
+	record      *runRecord
 	pause       atomic.Pointer[attemptPause] // nil: the attempt has begun, or is the first
 	silentNodes supervise.SilentNodes
 
@@ -91,7 +89,7 @@ type Node struct {
 
 func newRunningJob(env Env) *Job {
 	f := &Job{Env: env, events: node.NewInbox(), Streams: stdio.New(env.In, env.Out, env.Err),
-		members: make(map[*node.Node]*Node), usage: newRunRecord(), Checkpoints: noCheckpoints{}}
+		members: make(map[*node.Node]*Node), record: newRunRecord(), Checkpoints: noCheckpoints{}}
 	f.Env.Inbox = f.events
 	f.Env.Listener = node.Listener{Inbox: f.events, StreamHandler: f.streamHandler, Log: env.Log}
 	f.Env.OnConnect = env.Events().Connected
@@ -154,7 +152,7 @@ func (j *Job) streamHandler(n *node.Node) func(wire.Message) (taken bool) {
 			return j.replyDuringPause(n, m)
 		case *wire.Started:
 			if j.Env.Observer != nil { // before any output
-				j.Env.Observer.Started(j.usage.describeStart(n.Name(), m))
+				j.Env.Observer.Started(j.record.describeStart(n.Name(), m))
 			}
 			j.Streams.RankStarted(m.Rank, m.PID)
 		case *wire.Exited:
@@ -196,7 +194,7 @@ func outputFailedEvent(what string, err error) supervise.Event {
 func (j *Job) startRanks(place *reserve.Reservation) {
 	j.pause.Store(nil)
 	j.Request, j.Plan, j.UniverseSize, j.Baseline, j.connections = place.Request, place.Plan, place.UniverseSize, place.Baseline, place.Connections
-	j.usage.ranksReleased(j.Plan.Size)
+	j.record.ranksReleased(j.Plan.Size)
 	j.fences = fence.NewCoordinator()
 	for _, n := range place.Nodes {
 		j.AddNode(n)

@@ -22,7 +22,6 @@ type runRecord struct {
 	startFailures map[int]string            // by rank, why it could not be started
 	orphans       map[int][]job.OrphanUsage // by node
 	keptSessions  map[int][]string          // by node: directories of Open MPI's session files that were kept
-	maxSamples    map[int]job.UsageSample   // by rank, the most of each sampled value
 
 	mu           sync.Mutex // guards the fields below
 	ranksStarted time.Time  // when the ranks were released
@@ -37,7 +36,7 @@ type startRecord struct {
 }
 
 func newRunRecord() *runRecord {
-	return &runRecord{ranksStarted: time.Now(), startFailures: make(map[int]string), orphans: make(map[int][]job.OrphanUsage), keptSessions: make(map[int][]string), maxSamples: make(map[int]job.UsageSample)}
+	return &runRecord{ranksStarted: time.Now(), startFailures: make(map[int]string), orphans: make(map[int][]job.OrphanUsage), keptSessions: make(map[int][]string)}
 }
 
 // addStart records the start of a rank, or why it could not be started.
@@ -136,8 +135,8 @@ func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 func (j *Job) rankProfile(state *supervise.State, rank int) supervise.RankProfile {
 	var p supervise.RankProfile
 	unbound := false
-	if i := slices.IndexFunc(j.usage.rankStarts, func(s startRecord) bool { return int(s.rank) == rank }); i >= 0 {
-		p.PID, unbound = int(j.usage.rankStarts[i].pid), j.usage.rankStarts[i].unbound
+	if i := slices.IndexFunc(j.record.rankStarts, func(s startRecord) bool { return int(s.rank) == rank }); i >= 0 {
+		p.PID, unbound = int(j.record.rankStarts[i].pid), j.record.rankStarts[i].unbound
 	}
 	n, plan, app := j.RankPlan(rank)
 	if n == nil {

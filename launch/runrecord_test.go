@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
-	"remshell/launch/usage"
 	"remshell/wire"
 )
 
@@ -57,39 +57,13 @@ func TestUsageIsSummedByNode(t *testing.T) {
 		return job.Usage{Wall: time.Second, User: time.Duration(user) * time.Second, MaxRSS: int64(rss) << 20}
 	}
 	a.orphans[0] = []job.OrphanUsage{{Rank: 1, Usage: use(5, 64)}, {Rank: -1, Usage: use(100, 3)}}
-	var r job.Result
-	var tally usage.Totals
-	r.Exits, r.NodeTotals = a.totals(twoNodes, []*job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
-	if exits := r.Exits; exits[1].Usage.User != 7*time.Second || exits[1].Usage.MaxRSS != 64<<20 {
+	exits, hosts := a.totals(twoNodes, []*job.Exit{{Rank: 0, Usage: use(1, 7)}, {Rank: 1, Usage: use(2, 8)}, {Rank: 2, Usage: use(3, 9)}})
+	if exits[1].Usage.User != 7*time.Second || exits[1].Usage.MaxRSS != 64<<20 {
 		t.Errorf("rank 1: %+v", exits[1].Usage)
 	}
-	table := func(a, b, all string) string {
-		return "  usage  ranks  wall    user      system  peak memory\n" +
-			"  a      2      1.00 s  108.00 s  0.00 s  " + a + " (rank 1)\n" +
-			"  b      2      1.00 s  3.00 s    0.00 s  " + b + " (rank 2)\n" +
-			"  all    4      1.00 s  111.00 s  0.00 s  " + all + "\n"
-	}
-	r.Usage = a.jobUsage(twoNodes, r, &tally)
-	if got, want := tables(r, ""), table(">= 64.0 MiB", ">= 9.0 MiB", ">= 64.0 MiB"); got != want {
-		t.Errorf("not sampled: got\n%swant\n%s", got, want)
-	}
-	if all := r.Usage.Job; all.Mem != (7+64+9)<<20 || all.CPU != 111*time.Second || all.Wall != time.Second || all.Sampled {
-		t.Errorf("%+v", all)
-	}
-	at := time.Unix(1e9, 0)
-	tally.AddSample(0, job.UsageSample{CPU: time.Hour, Mem: 100 << 20, VMem: 1 << 30}, at)
-	tally.AddSample(1, job.UsageSample{Mem: 5 << 20, VMem: 2 << 30}, at)
-	a.addSamples([]job.RankUsageSample{{Rank: 1, UsageSample: job.UsageSample{Mem: 90 << 20, VMem: 7}}})
-	r.Usage = a.jobUsage(twoNodes, r, &tally)
-	if got, want := tables(r, ""), table("100.0 MiB", "9.0 MiB", "105.0 MiB"); got != want {
-		t.Errorf("sampled: got\n%swant\n%s", got, want)
-	}
-	want := "  rank  host  cput    mem         vmem     wall    exit\n"
-	if got := tables(r, "rank"); !strings.Contains(got, want) || !strings.Contains(got, "  1           7.00 s  90.0 MiB    0.0 MiB  1.00 s  0\n") || !strings.HasSuffix(got, "-\n") {
-		t.Errorf("ranks: got\n%s", got)
-	}
-	if got := formatUsage("j", job.EndPolicy{UsageReport: "lines"}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
-		t.Errorf("lines: got\n%s", got)
+	want := []job.NodeTotal{{Node: "a", Ranks: 2, EndedRanks: 2, PeakRank: 1, Usage: use(108, 64)}, {Node: "b", Ranks: 2, EndedRanks: 1, PeakRank: 2, Usage: use(3, 9)}}
+	if !reflect.DeepEqual(hosts, want) {
+		t.Errorf("got %+v, want %+v", hosts, want)
 	}
 }
 
@@ -121,23 +95,4 @@ func TestStartsAreInOrder(t *testing.T) {
 		}
 		break
 	}
-}
-
-// The usage of a lost node is that of its samples.
-func TestUsageOfALostNode(t *testing.T) {
-	a := newRunRecord()
-	var tally usage.Totals
-	tally.AddSample(1, job.UsageSample{CPU: 9 * time.Second, Mem: 3}, time.Unix(1e9, 0))
-	a.addSamples([]job.RankUsageSample{{Rank: 3, UsageSample: job.UsageSample{CPU: 8 * time.Second}}})
-	var r job.Result
-	r.Exits, r.NodeTotals = a.totals(twoNodes, []*job.Exit{{Rank: 0, Usage: job.Usage{User: time.Second}}})
-	if used := a.jobUsage(twoNodes, r, &tally); used.Nodes[1].CPU != 9*time.Second || used.Job.CPU != 10*time.Second || used.Ranks[3].CPU != 8*time.Second {
-		t.Errorf("%+v", used)
-	}
-}
-
-// tables returns the tables of --usage, without the lines after them.
-func tables(r job.Result, usage string) string {
-	all, _, _ := strings.Cut(formatUsage("j", job.EndPolicy{UsageReport: usage}, r, []int{0}), "resources_used")
-	return all
 }

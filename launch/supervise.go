@@ -14,7 +14,6 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/launch/supervise"
-	"remshell/launch/usage"
 	"remshell/limits"
 	"remshell/trace"
 	"remshell/usererr"
@@ -36,9 +35,9 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 			closing()
 		}
 	}()
-	interim, due := newInterimReporter(j.Env), time.Time{}
+	due := j.callDue(time.Now())
 	for !j.finished {
-		events := j.events.Take(ctx, earlier(interim.due, earlier(due, state.Next())))
+		events := j.events.Take(ctx, earlier(due, state.Next()))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {
@@ -52,7 +51,6 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 			}
 			due = j.callDue(time.Now())
 		}
-		interim.reportIfDue(j)
 	}
 	for _, ended := range j.Hooks.Ended {
 		ended()
@@ -147,14 +145,14 @@ func (j *Job) reportDetails(state *supervise.State, req job.Request, result job.
 			fmt.Fprintf(j.Env.Err, "mpiexec: %s\n", line)
 		}
 	}
-	if req.EndPolicy.UsageReport != "" {
-		fmt.Fprint(j.Env.Err, formatUsage(req.Job, req.EndPolicy, result, j.GroupFirsts))
+	for _, report := range j.Hooks.Details {
+		report(result)
 	}
 }
 
 // result returns the result of the job.
 func (j *Job) result(state *supervise.State) job.Result {
-	r := j.rankResults(&j.usageTotals)
+	r := j.ResultSoFar()
 	r.Code, r.Reason = state.ExitCode(), state.Cause.Reason()
 	if state.Cause != nil {
 		r.Cause = state.Cause.Text
@@ -162,12 +160,11 @@ func (j *Job) result(state *supervise.State) job.Result {
 	return r
 }
 
-// rankResults returns the part of the result that is about ranks and nodes.
-func (j *Job) rankResults(tally *usage.Totals) job.Result {
+// ResultSoFar returns the part of the result that is about ranks and nodes. The job may still run.
+func (j *Job) ResultSoFar() job.Result {
 	where := j.RankNodes()
-	r := job.Result{Starts: j.usage.allStarts(where), Connections: j.connections}
-	r.Exits, r.NodeTotals = j.usage.totals(where, j.State.Exits)
-	r.Usage = j.usage.jobUsage(where, r, tally)
+	r := job.Result{Starts: j.record.allStarts(where), Connections: j.connections}
+	r.Exits, r.NodeTotals = j.record.totals(where, j.State.Exits)
 	for _, add := range j.Hooks.Result {
 		add(&r)
 	}
@@ -248,7 +245,6 @@ func (j *Job) translate(event any) []supervise.Event {
 		for _, lost := range j.Hooks.NodeLost {
 			lost(n)
 		}
-		j.usageTotals.NodeDone(n.Key)
 		lost := supervise.NodeLost{Node: n.Key, Why: usererr.Reason(e.Err)}
 		if node.IsViolation(e.Err) {
 			return []supervise.Event{supervise.NodeViolated{NodeLost: lost}}

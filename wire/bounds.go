@@ -24,7 +24,6 @@ const (
 	maxMemory       = 1 << 60
 	maxBound        = 1 << 61 // limits.Unlimited
 	maxTime         = 1 << 61 // in ns, 73 years: the sum of two is still a time
-	maxOnNode       = 1 << 16 // ranks on one node
 	maxEntries      = 4096    // claims and tickets of a ledger
 	maxClaimedRanks = 1 << 16 // in all claims of a ledger
 	maxClaimedCPUs  = 1 << 18 // CPUs in all claims of a ledger
@@ -32,6 +31,9 @@ const (
 	maxPairs        = 1 << 12
 	maxFromLauncher = 1 << 24 // elements of a list from mpiexec; the frame's size is the real bound
 )
+
+// MaxOnNode is the most ranks on one node.
+const MaxOnNode = 1 << 16
 
 // initialCapacity is the most elements for which a list allocates memory before the first one is read.
 const initialCapacity = 64

@@ -54,7 +54,7 @@ func (m *ControlReply) Fields(c *Codec) {
 	c.Text(&m.ID, markLength)
 	c.Word((*string)(&m.State), "state")
 	c.Sentence(&m.Text, "text")
-	List(c, &m.Ranks, Length{"ranks", maxOnNode}, (*Codec).nodeRankState)
+	List(c, &m.Ranks, Length{"ranks", MaxOnNode}, (*Codec).nodeRankState)
 }
 
 func (c *Codec) nodeRankState(s *job.NodeRankState) {
@@ -64,6 +64,6 @@ func (c *Codec) nodeRankState(s *job.NodeRankState) {
 
 // Truncate removes ranks that cannot be encoded, and those that do not fit into the message.
 func (m *ControlReply) Truncate() {
-	left, ranks := kindOf(m).MaxBody-2*maxSentence, maxOnNode
+	left, ranks := kindOf(m).MaxBody-2*maxSentence, MaxOnNode
 	m.Ranks = sendable(m.Ranks, (*Codec).nodeRankState, &left, &ranks)
 }

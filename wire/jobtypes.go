@@ -96,17 +96,6 @@ func (c *Codec) usage(u *job.Usage) {
 	c.Num64(&u.OutBlocks, blocksRange)
 }
 
-func (c *Codec) usageSample(s *job.UsageSample) {
-	c.Duration(&s.CPU, "time")
-	c.Num64(&s.Mem, BytesRange)
-	c.Num64(&s.VMem, BytesRange)
-}
-
-func (c *Codec) rankUsageSample(s *job.RankUsageSample) {
-	c.Num(&s.Rank, RankRange)
-	c.usageSample(&s.UsageSample)
-}
-
 func (c *Codec) orphan(o *job.OrphanUsage) {
 	c.Num(&o.Rank, RankOrNone)
 	c.usage(&o.Usage)

@@ -23,8 +23,6 @@ Messages while ranks run, and at their end.
 	   | <-------------------------- HelperSignaled   a signal not sent by mpiexec
 	   | InspectRanks ---------------------------->
 	   | <------------------------------ RankStates   the state of each rank
-	   | <---------------------------- SampledUsage   usage of all processes, if wanted
-	   | <--------------------------- LimitExceeded   a limit set on the node
 	   | <---------------------------------- Exited   per rank
 	   | <-------------------------------- PMITrace   if wanted
 	   | <------------------------------------- Log   at any time
@@ -118,7 +116,7 @@ type StdinBroadcast struct {
 }
 
 func (m *StdinBroadcast) Fields(c *Codec) {
-	c.Nums(&m.Ranks, Length{"ranks", maxOnNode}, RankRange)
+	c.Nums(&m.Ranks, Length{"ranks", MaxOnNode}, RankRange)
 	c.Bytes(&m.Bytes, Length{"data", Window})
 }
 
@@ -174,33 +172,7 @@ func (m *InspectRanks) Fields(c *Codec) { c.Bool(&m.Stacks) }
 type RankStates struct{ Ranks []job.RankState }
 
 func (m *RankStates) Fields(c *Codec) {
-	List(c, &m.Ranks, Length{"ranks", maxOnNode}, (*Codec).rankState)
-}
-
-// SampledUsage reports the current usage of all processes of the job on the node, and of the processes of
-// each rank that has or had any (RM-51).
-type SampledUsage struct {
-	Host  job.UsageSample
-	Ranks []job.RankUsageSample
-}
-
-func (m *SampledUsage) Fields(c *Codec) {
-	c.usageSample(&m.Host)
-	List(c, &m.Ranks, Length{"ranks", maxOnNode}, (*Codec).rankUsageSample)
-}
-
-// LimitExceeded reports that a rank used more than the node's administrator allows, and that the helper ends
-// its ranks therefore (RM-55). Rank -1 means all ranks on the node together, or for pmem all processes that belong to no rank.
-type LimitExceeded struct {
-	Rank  int
-	Limit job.KernelLimit
-	Used  int64 // bytes or ns
-}
-
-func (m *LimitExceeded) Fields(c *Codec) {
-	c.Num(&m.Rank, RankOrNone)
-	c.kernelLimit(&m.Limit)
-	c.Num64(&m.Used, Range{"use", 0, maxBound})
+	List(c, &m.Ranks, Length{"ranks", MaxOnNode}, (*Codec).rankState)
 }
 
 // Exited reports the end of a rank. It follows all output of the rank.
@@ -269,7 +241,7 @@ type Drained struct {
 }
 
 func (m *Drained) Fields(c *Codec) {
-	List(c, &m.Orphans, Length{"orphans", maxOnNode}, (*Codec).orphan)
+	List(c, &m.Orphans, Length{"orphans", MaxOnNode}, (*Codec).orphan)
 	c.Texts(&m.KeptSessions, Length{"directories", MaxSessions}, pathLength)
 }
 

@@ -124,8 +124,6 @@ var table = [256]Kind{
 	51: {"RankStates", Helper, Running, 8 << 20, newMessage[RankStates], nil},
 	14: {"PMIReport", Helper, Running, 8 << 10, newMessage[PMIReport], nil},
 	15: {"Exited", Helper, Running, 16 << 10, newMessage[Exited], nil},
-	80: {"SampledUsage", Helper, Running, 2 << 20, newMessage[SampledUsage], nil},
-	81: {"LimitExceeded", Helper, Running, 512, newMessage[LimitExceeded], nil},
 	85: {"HelperSignaled", Helper, Running, 8 << 10, newMessage[HelperSignaled], nil},
 	42: {"PMITrace", Helper, Running, 64 << 10, newMessage[PMITrace], nil},
 
@@ -188,8 +186,8 @@ func NumberFor[M Message]() byte {
 	return number
 }
 
-// Register adds the row of a feature's message M to the table. It is called while the program is initialized. Features take
-// numbers from 100 on; each must be free.
+// Register adds the row of a feature's message M to the table. It is called while the program is initialized. New features take
+// numbers from 100 on. The number must be free.
 func Register[M any, P interface {
 	*M
 	Message

@@ -19,7 +19,7 @@ feature adds the rules of its own messages with Admit and OnSend.
 */
 type rule struct {
 	admit func(*Validator, wire.Message) (wire.Message, error)
-	sent  func(*Validator, wire.Message)
+	sent  []func(*Validator, wire.Message)
 }
 
 // rules has the rule of each kind of message, by its number. It does not change once the program runs.
@@ -42,10 +42,11 @@ func AdmitIf[M wire.Message](check func(*Validator, M) error) {
 	})
 }
 
-// OnSend has note called before a message M is sent to the helper, with the validator's lock held. It is
-// called while the program is initialized.
+// OnSend has note called before a message M is sent to the helper, with the validator's lock held, in the
+// order in which notes were added. It is called while the program is initialized.
 func OnSend[M wire.Message](note func(*Validator, M)) {
-	rules[wire.NumberFor[M]()].sent = func(v *Validator, m wire.Message) { note(v, m.(M)) }
+	r := &rules[wire.NumberFor[M]()]
+	r.sent = append(r.sent, func(v *Validator, m wire.Message) { note(v, m.(M)) })
 }
 
 // StateOf returns what a feature remembers of one connection: the T of v, which is zero at first. The rules
@@ -77,7 +78,7 @@ func (v *Validator) admit(m wire.Message) (wire.Message, error) {
 func init() {
 	// The connection.
 	Admit(func(v *Validator, m *wire.Ping) (wire.Message, error) { return m, nil })
-	Admit(func(v *Validator, m *wire.Log) (wire.Message, error) { return v.logs.allow(v.now(), m), nil })
+	Admit(func(v *Validator, m *wire.Log) (wire.Message, error) { return v.LimitRate(&v.logs, maxLogRate, m), nil })
 	OnSend(func(v *Validator, _ *wire.Bye) { v.progress.byeSent = v.now() })
 	OnSend(func(v *Validator, _ *wire.NextAttempt) { v.progress.byeSent = v.now() })
 
@@ -148,7 +149,5 @@ func init() {
 	AdmitIf(func(v *Validator, m *wire.StageResult) error { return v.staging.checkResult(m) })
 
 	// Reports.
-	Admit((*Validator).checkSampled)
-	AdmitIf((*Validator).checkExceeded)
 	AdmitIf((*Validator).checkTrace)
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"remshell/job"
-	"remshell/limits"
 	"remshell/wire"
 )
 
@@ -50,11 +49,9 @@ type Validator struct {
 	notices        RankRequests // events, with a limit of their own
 	fetches        fetchState
 	staging        *stagingState // nil if StageFiles was not sent
-	logs           rateLimit
-	samples        bool // usage samples were requested
+	logs           RateLimit
 	sessions       bool // session directories were to be kept
-	sampling       rateLimit
-	controlRate    rateLimit
+	controlRate    RateLimit
 	featureStates  map[reflect.Type]any // see StateOf; nil: no feature has a state
 }
 
@@ -70,7 +67,6 @@ type nodeProgress struct {
 	emptied        int       // ProcessesGone received
 	drained        int       // Drained received
 	caught         int       // HelperSignaled received
-	exceeded       int       // LimitExceeded received
 	hasPredecessor bool      // this is not the job's first attempt
 	controlOpen    bool      // a ControlRequest was let through and has no reply yet
 	endSent        time.Time // when EndJob was sent; zero if it was not
@@ -135,7 +131,7 @@ const defaultTolerance = 45 * time.Second
 // now is its clock.
 func NewValidator(def job.NodeDef, silence time.Duration, now func() time.Time) *Validator {
 	v := &Validator{lateness: lateness{now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
-		requestsSent: make(requestTable), queue: newQueueState(), groups: make(map[string]*localGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool), fetches: fetchState{forOthers: make(map[int]bool)}, logs: rateLimit{perSecond: 200}, sampling: rateLimit{perSecond: 4}, controlRate: rateLimit{perSecond: maxControlRate}}
+		requestsSent: make(requestTable), groups: make(map[string]*localGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool), fetches: fetchState{forOthers: make(map[int]bool)}}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }
@@ -250,6 +246,15 @@ func (v *Validator) shiftTimes(by time.Duration) {
 	}
 }
 
+// LimitRate returns m, or nil if more than perSecond messages have been received in this second. rate counts messages of one
+// kind.
+func (v *Validator) LimitRate(rate *RateLimit, perSecond int, m wire.Message) wire.Message {
+	return rate.allow(v.now(), perSecond, m)
+}
+
+// maxLogRate is how many lines of a helper's log are let through each second.
+const maxLogRate = 200
+
 // CheckStarted returns a violation if no group was started on the node.
 func (v *Validator) CheckStarted(m wire.Message) error {
 	if v.progress.groupsStarted == 0 {
@@ -355,52 +360,4 @@ func (v *Validator) checkStates(m *wire.RankStates) (wire.Message, error) {
 		seen[r.Rank] = true
 	}
 	return v.requestsSent.takeReply(m)
-}
-
-// checkSampled checks a usage sample. It may name each started rank once, and samples may come only as
-// often as they are taken (RM-51).
-func (v *Validator) checkSampled(m *wire.SampledUsage) (wire.Message, error) {
-	if err := v.CheckStarted(m); err != nil {
-		return nil, err
-	}
-	if !v.samples {
-		return nil, ErrNotAsked
-	}
-	seen := make(map[int]bool, len(m.Ranks))
-	for _, r := range m.Ranks {
-		s := v.FindRank(r.Rank)
-		switch {
-		case s == nil:
-			return nil, NotOurRank(r.Rank)
-		case s.phase.Load() == rankPlanned:
-			return nil, TooEarly(m)
-		case seen[r.Rank]:
-			return nil, InvalidValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
-		}
-		seen[r.Rank] = true
-	}
-	return v.sampling.allow(v.now(), m), nil
-}
-
-// checkExceeded checks the report that a limit was exceeded: the limit is one that a helper can measure,
-// and a rank is the node's own.
-func (v *Validator) checkExceeded(m *wire.LimitExceeded) error {
-	if err := v.CountEnd(m, &v.progress.exceeded); err != nil {
-		return err
-	}
-	resource, perRank := m.Limit.Resource, m.Limit.Resource == limits.RankMem
-	switch s := v.FindRank(m.Rank); {
-	case !resource.IsHostLimit() || resource.IsKernelLimit():
-		return InvalidValue(m, "limit", string(resource))
-	case perRank && m.Rank == -1: // processes of no rank
-	case perRank && s == nil:
-		return NotOurRank(m.Rank)
-	case perRank && s.phase.Load() == rankPlanned:
-		return TooEarly(m)
-	case !perRank && m.Rank != -1:
-		return InvalidValue(m, "rank", fmt.Sprint(m.Rank))
-	case m.Used <= m.Limit.Max:
-		return InvalidValue(m, "use", fmt.Sprint(m.Used))
-	}
-	return nil
 }

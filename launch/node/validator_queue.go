@@ -11,13 +11,15 @@ type queueState struct {
 	waiting       bool      // the request is in the queue
 	dequeued      time.Time // when Dequeue was sent; zero if it was not
 	watchesClaims bool      // WatchClaims was sent
-	positionRate  rateLimit
-	changeRate    rateLimit
+	positionRate  RateLimit
+	changeRate    RateLimit
 }
 
-func newQueueState() queueState {
-	return queueState{positionRate: rateLimit{perSecond: 1}, changeRate: rateLimit{perSecond: 10}}
-}
+// How many messages of the queue host are let through each second.
+const (
+	maxPositionRate = 1
+	maxChangeRate   = 10
+)
 
 // checkPosition checks a position in the queue: a reply, or a report that the position has changed.
 func (v *Validator) checkPosition(m *wire.QueuePosition) (wire.Message, error) {
@@ -25,7 +27,7 @@ func (v *Validator) checkPosition(m *wire.QueuePosition) (wire.Message, error) {
 	case v.requestsSent.expects(m):
 		return v.requestsSent.takeReply(m)
 	case v.queue.waiting:
-		return v.queue.positionRate.allow(v.now(), m), nil
+		return v.queue.positionRate.allow(v.now(), maxPositionRate, m), nil
 	case !v.queue.dequeued.IsZero():
 		return nil, v.checkLate(m, v.queue.dequeued)
 	}
@@ -37,12 +39,12 @@ func (q *queueState) checkChanged(now time.Time, m *wire.ClaimsChanged) (wire.Me
 	if !q.watchesClaims {
 		return nil, ErrNotAsked
 	}
-	return q.changeRate.allow(now, m), nil
+	return q.changeRate.allow(now, maxChangeRate, m), nil
 }
 
 // keepForLater reports whether a postponed message needs a timer, and notes that its timer runs.
 func (q *queueState) keepForLater() bool {
-	for _, p := range []*rateLimit{&q.positionRate, &q.changeRate} {
+	for _, p := range []*RateLimit{&q.positionRate, &q.changeRate} {
 		if p.postponed != nil && !p.timerRunning {
 			p.timerRunning = true
 			return true
@@ -53,7 +55,7 @@ func (q *queueState) keepForLater() bool {
 
 // takePostponed returns the postponed messages, whose second is over.
 func (q *queueState) takePostponed() (all []wire.Message) {
-	for _, p := range []*rateLimit{&q.positionRate, &q.changeRate} {
+	for _, p := range []*RateLimit{&q.positionRate, &q.changeRate} {
 		if p.postponed != nil {
 			all = append(all, p.postponed)
 		}
@@ -62,10 +64,9 @@ func (q *queueState) takePostponed() (all []wire.Message) {
 	return all
 }
 
-// A rateLimit lets perSecond messages of one kind through each second. The last message above the limit is
+// A RateLimit lets a number of messages of one kind through each second. The last message above the limit is
 // postponed to the next second; earlier ones are dropped.
-type rateLimit struct {
-	perSecond    int
+type RateLimit struct {
 	began        time.Time
 	count        int
 	postponed    wire.Message
@@ -73,12 +74,12 @@ type rateLimit struct {
 	dropped      int  // how many messages were not let through
 }
 
-// allow returns the message, or nil if it exceeds the limit.
-func (p *rateLimit) allow(now time.Time, m wire.Message) wire.Message {
+// allow returns the message, or nil if there are more than perSecond.
+func (p *RateLimit) allow(now time.Time, perSecond int, m wire.Message) wire.Message {
 	if now.Sub(p.began) >= time.Second {
 		p.began, p.count = now, 0
 	}
-	if p.count++; p.count > p.perSecond {
+	if p.count++; p.count > perSecond {
 		p.postponed = m
 		p.dropped++
 		return nil

@@ -86,7 +86,7 @@ func (v *Validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 		return nil, Violationf("it sent a ControlRequest before the last one was answered")
 	case m.ID == "" || m.Ledger != "":
 		return nil, InvalidValue(m, "ID", m.ID)
-	case v.controlRate.allow(v.now(), m) == nil:
+	case v.controlRate.allow(v.now(), maxControlRate, m) == nil:
 		return nil, Violationf("it sent more than %d ControlRequests in a second", maxControlRate)
 	}
 	admitted, err := v.UnlessEnding(m)

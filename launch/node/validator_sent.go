@@ -17,7 +17,7 @@ func (v *Validator) NoteSent(m wire.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.requestsSent.addRequest(m)
-	if note := rules[wire.NumberOf(m)].sent; note != nil {
+	for _, note := range rules[wire.NumberOf(m)].sent {
 		note(v, m)
 	}
 }
@@ -72,7 +72,6 @@ func (v *Validator) stopWaitingFor(request wire.Message) {
 func (v *Validator) noteGroupPlanned(m *wire.Prepare) {
 	v.forgetGroup(m.Group.Name)
 	p := &localGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, trace: m.PMI.Trace, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}
-	v.samples = v.samples || m.Supervision.SampleUsage
 	v.sessions = v.sessions || m.Supervision.KeepSessions
 	reads := make(map[int]bool, len(m.Streams.Stdin))
 	for _, rank := range m.Streams.Stdin {

@@ -10,7 +10,6 @@ import (
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/launch/node/nodetest"
-	"remshell/limits"
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/spawn"
 	"remshell/wire"
@@ -48,7 +47,6 @@ var table = []struct {
 	{"Credit", nil, "early foreign early early ok ok dropped dropped", "ok", "foreign"},
 	{"Exited", nil,
 		"early foreign early early ok ok ended dropped", "ended", "foreign"},
-	{"SampledUsage", nil, "early early early early ok ok ok dropped", "ok", "foreign"},
 	{"PMIReport", nil,
 		"early foreign early early ok ok ended dropped", "ok", "foreign"},
 	{"PMITrace", nil, "early foreign early early ok ok ok dropped", "ok", "foreign"},
@@ -61,7 +59,6 @@ var table = []struct {
 	{"RankStates", &wire.InspectRanks{},
 		"early foreign ok ok ok ok ok dropped", "unasked", "foreign"},
 	{"HelperSignaled", nil, "early early early early ok ok ok dropped", "twice", ""},
-	{"LimitExceeded", nil, "early early early early ok ok ok dropped", "twice", "foreign"},
 	{"ProcessesGone", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Drained", nil,
 		"early early early early unended unended twice dropped", "", "unended"},
@@ -194,12 +191,6 @@ func TestAdmitValues(t *testing.T) {
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "h", Rank: nodetest.Own}}, "it spoke for rank 4, which is not there"},
 		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
 		{&wire.RankMapRequest{}, "a RankMapRequest that cannot be: ID 0"},
-		{samples(nodetest.Own, nodetest.Own), "a SampledUsage that cannot be: rank 4 twice"}, {samples(nodetest.Own, nodetest.Foreign), "it spoke for rank 0, which is not there"},
-		{exceeded(limits.HostMem, nodetest.Own, 2), "a LimitExceeded that cannot be: rank 4"}, {exceeded(limits.HostMem, -1, 1), "a LimitExceeded that cannot be: use 1"},
-		{exceeded(limits.Mem, -1, 2), `a LimitExceeded that cannot be: limit mem`}, {exceeded(limits.NoFile, -1, 2), "a LimitExceeded that cannot be: limit nofile"},
-		{exceeded(limits.RankMem, nodetest.Foreign, 2), "it spoke for rank 0, which is not there"}, {exceeded(limits.RankMem, -1, 2), "ok"}, {exceeded(limits.RankMem, 99, 2), "it spoke for rank 99, which is not there"},
-		{exceeded("all is well", -1, 2), "a LimitExceeded that cannot be: limit all is well"}, {exceeded(limits.WallTime, -1, 2), "ok"},
-		{samples(nodetest.Own, nodetest.Later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
 		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
 	} {
 		g, _ := nodetest.NewStage(t, "running")
@@ -207,36 +198,6 @@ func TestAdmitValues(t *testing.T) {
 		if got := fmt.Sprint(err); got != test.want && !(err == nil && test.want == "ok") {
 			t.Errorf("%s %+v: %s, want %s", wire.NameOf(test.m), test.m, got, test.want)
 		}
-	}
-}
-
-// exceeded returns the report that a rank, or -1, has used so much of a resource whose limit is 1.
-func exceeded(what limits.Resource, rank int, used int64) wire.Message {
-	return &wire.LimitExceeded{Rank: rank, Limit: job.KernelLimit{Resource: what, Max: 1}, Used: used}
-}
-
-func samples(ranks ...int) wire.Message {
-	m := new(wire.SampledUsage)
-	for _, rank := range ranks {
-		m.Ranks = append(m.Ranks, job.RankUsageSample{Rank: rank})
-	}
-	return m
-}
-
-// Samples may come only if they were requested. Those that come more often than samples are taken are dropped.
-func TestAdmitSamples(t *testing.T) {
-	g, clock := nodetest.NewStage(t, "running")
-	got := ""
-	for range 5 {
-		got += nodetest.Judge(g, samples(nodetest.Own)) + " "
-	}
-	*clock = clock.Add(time.Second)
-	if got += nodetest.Judge(g, samples(nodetest.Own)); got != "ok ok ok ok dropped ok" {
-		t.Errorf("too many samples: %s", got)
-	}
-	g, _ = nodetest.NewStage(t, "running", func(m *wire.Prepare) { m.Supervision.SampleUsage = false })
-	if nodetest.Judge(g, samples(nodetest.Own)) != "unasked" {
-		t.Error("samples were not requested")
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"remshell/job"
-	"remshell/limits"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
 	"remshell/transport"
@@ -212,7 +211,6 @@ var coreMessages = []HelperMessage{
 	{"Data", func(rank int) wire.Message { return &wire.Data{Rank: rank, Stream: wire.Stdout, Bytes: []byte("x")} }},
 	{"Credit", func(rank int) wire.Message { return &wire.Credit{Rank: rank} }},
 	{"Exited", func(rank int) wire.Message { return &wire.Exited{Exit: job.Exit{Rank: rank}} }},
-	{"SampledUsage", func(rank int) wire.Message { return &wire.SampledUsage{Ranks: []job.RankUsageSample{{Rank: rank}}} }},
 	{"PMIReport", func(rank int) wire.Message { return &wire.PMIReport{Rank: rank, Event: wire.PMIAborted} }},
 	{"PMITrace", func(rank int) wire.Message { return &wire.PMITrace{Rank: rank} }},
 	{"Fence", func(int) wire.Message { return &wire.Fence{ID: "g/0"} }},
@@ -225,9 +223,6 @@ var coreMessages = []HelperMessage{
 	{"Fetched", func(int) wire.Message { return &wire.Fetched{ID: 1} }},
 	{"RankStates", func(rank int) wire.Message { return &wire.RankStates{Ranks: []job.RankState{{Rank: rank}}} }},
 	{"HelperSignaled", func(int) wire.Message { return &wire.HelperSignaled{Signal: 15} }},
-	{"LimitExceeded", func(rank int) wire.Message {
-		return &wire.LimitExceeded{Rank: rank, Limit: job.KernelLimit{Resource: limits.RankMem, Max: 1}, Used: 2}
-	}},
 	{"ProcessesGone", func(int) wire.Message { return &wire.ProcessesGone{} }},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.OrphanUsage{{Rank: rank}}} }},
 	{"AttemptReady", func(int) wire.Message { return &wire.AttemptReady{} }},

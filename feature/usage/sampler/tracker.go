@@ -1,5 +1,5 @@
 /*
-Package usage measures what the processes of each rank consume while they run.
+Package sampler measures what the processes of each rank consume while they run.
 
 	/proc --Reader.Read--> processes --Tracker.SumByRank--> a sample of each rank, and of the host
 	                                         |
@@ -10,7 +10,7 @@ Package usage measures what the processes of each rank consume while they run.
 
 Only Reader reads /proc. All else is computed from values.
 */
-package usage
+package sampler
 
 import (
 	"time"

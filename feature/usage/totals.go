@@ -1,7 +1,3 @@
-/*
-Package usage sums what the processes of a job use, from the samples that nodes take, and finds
-limits that are exceeded. It performs no I/O and reads no clock.
-*/
 package usage
 
 import (

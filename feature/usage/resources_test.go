@@ -1,4 +1,4 @@
-package format
+package usage
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestResources(t *testing.T) {
 			"resources_used.cput = 00:00:00\nresources_used.mem = 1kb\nresources_used.vmem = unknown\nresources_used.walltime = 100:00:00\n"},
 		{job.UsageTotal{}, "resources_used.cput = 00:00:00\nresources_used.mem = unknown\nresources_used.vmem = unknown\nresources_used.walltime = 00:00:00\n"},
 	} {
-		if got := Resources(test.used); got != test.want {
+		if got := formatResources(test.used); got != test.want {
 			t.Errorf("got\n%swant\n%s", got, test.want)
 		}
 	}

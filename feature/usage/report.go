@@ -1,4 +1,4 @@
-package launch
+package usage
 
 import (
 	"cmp"
@@ -19,14 +19,14 @@ func formatUsage(id job.ID, policy job.EndPolicy, r job.Result, firsts []int) (r
 	case "application":
 		return aprunText(id, r)
 	case "lines":
-		return format.Resources(r.Usage.Job)
+		return formatResources(r.Usage.Job)
 	case "rank":
 		report = usageByNode(r) + usageByRank(r, firsts)
 	default:
 		report = usageByNode(r)
 	}
 	if len(r.Usage.Ranks) > 1 || policy.InBatchJob {
-		report += format.Resources(r.Usage.Job)
+		report += formatResources(r.Usage.Job)
 	}
 	return report
 }

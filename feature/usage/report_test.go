@@ -1,4 +1,4 @@
-package launch
+package usage
 
 import (
 	"testing"
@@ -21,18 +21,5 @@ func TestAprunText(t *testing.T) {
 	r.Exits = []*job.Exit{{Code: 3}, {Signal: 9}, {}, {Code: 1}, {Code: 3}, {Signal: 9}}
 	if got := aprunText("j1", r); got != "exit codes: 3, 1\nexit signals: Killed\nApplication j1 resources: utime 96s, stime 2s, rss 51200kb, inblocks 7, outblocks 130\n" {
 		t.Error(got)
-	}
-}
-
-// A limited number of kept directories is listed, with the number of the others.
-func TestFormatKeptSessions(t *testing.T) {
-	hosts := []job.NodeTotal{{Node: "a", KeptSessions: []string{"/tmp/rs-1"}}, {Node: "b"}, {Node: "c", KeptSessions: []string{"/tmp/rs-2", "/tmp/rs-3"}}}
-	const want = "the session directory of Open MPI stays: c:/tmp/rs-3"
-	if got := formatKeptSessions(hosts); len(got) != 3 || got[2] != want || formatKeptSessions(hosts[1:2]) != nil {
-		t.Errorf("told is %q", got)
-	}
-	hosts[1].KeptSessions = make([]string, maxKeptShown)
-	if got := formatKeptSessions(hosts); len(got) != maxKeptShown+1 || got[maxKeptShown] != "and 3 more stay; --report names all" {
-		t.Errorf("told is %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package format
+package usage
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"remshell/job"
 )
 
-// Resources returns the four lines that the accounting of a batch system has for a job's usage: times rounded down to
+// formatResources returns the four lines that the accounting of a batch system has for a job's usage: times rounded down to
 // seconds, sizes rounded up to KiB (RM-52). vmem is unknown if there were no samples. mem is unknown if no process ran
 // long enough to be measured.
-func Resources(u job.UsageTotal) string {
+func formatResources(u job.UsageTotal) string {
 	mem, vmem := formatKiB(u.Mem), "unknown"
 	if u.Mem == 0 {
 		mem = "unknown"

@@ -1,0 +1,136 @@
+//go:build linux
+
+package usage
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"remshell/feature/usage/sampler"
+	"remshell/helper"
+	"remshell/helper/lifecycle"
+	"remshell/helper/rank"
+	"remshell/helper/sysvipc"
+	"remshell/job"
+	"remshell/limits"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+func init() { helper.Register(helper.Feature{Name: "usage and limits", Attach: attachHelper}) }
+
+// A nodeSampler samples the processes of one session. The session's goroutine owns it.
+type nodeSampler struct {
+	session *helper.Session
+	peaks   rank.PeakWatcher
+	tracker *sampler.Tracker // nil: usage is not sampled
+	limits  nodeLimits
+}
+
+func attachHelper(s *helper.Session) {
+	u := &nodeSampler{session: s}
+	s.Hooks.GroupPrepares.Add(func(m *wire.Prepare) *rank.Error { return u.limits.applyTo(m, s.System().Limits) })
+	s.Hooks.GroupStarts.Add(u.start)
+	s.Hooks.RankForked.Add(func(p rank.Process) { u.peaks.Watch(p.PID, p.MemoryFloor) })
+	s.Hooks.RankReaped.Add(func(r *helper.Rank, _, _ time.Time) {
+		peak := u.peaks.StopWatching(r.Child.PID)
+		if r.Exit.Usage.MaxRSS == 0 {
+			r.Exit.Usage.MaxRSS = peak
+		}
+		u.tracker.NoteReaped(r.Child.PID, r.Number, r.Exit.Usage.CPU())
+	})
+	s.Hooks.OwnerOf.Add(func(pid int) (int, bool) { return u.tracker.Owner(pid) })
+	s.Hooks.OrphanReaped.Add(func(e lifecycle.ChildEnded, owner int) { u.tracker.NoteReaped(e.PID, owner, e.Exit.Usage.CPU()) })
+}
+
+// start begins to sample, if that is wanted, before the first ranks start.
+func (u *nodeSampler) start() {
+	wanted := u.session.Prepare.Supervision
+	if wanted.SampleSmallRanks {
+		u.peaks.Start(u.session.Done())
+	}
+	u.limits.start()
+	if (wanted.SampleUsage || u.limits.areSampled()) && u.tracker == nil {
+		u.tracker = new(sampler.Tracker)
+		go u.sample(job.SampleInterval(wanted.SampleOften || u.limits.areSampled()), u.limits.sampled[limits.HostMem])
+	}
+}
+
+// A sample has all processes at one moment.
+type sample struct {
+	processes []sampler.Process
+	jobMem    int64 // bytes that count for the node's own memory limit; 0: there is no such limit
+}
+
+// sample samples all processes every so often until the session is over (RM-51). most is the memory in bytes that
+// this node allows a job; 0: no limit.
+func (u *nodeSampler) sample(every time.Duration, most int64) {
+	reader, shares := sampler.Reader{Helper: os.Getpid()}, sysvipc.MemoryFiles{}
+	defer reader.Close()
+	began := time.Now()
+	for {
+		now := time.Now()
+		select {
+		case <-u.session.Done():
+			return
+		case <-time.After(sampler.NextPass(began, now, every).Sub(now)):
+			taken := sample{processes: reader.Read()}
+			if most > 0 {
+				taken.jobMem = u.jobMemory(&reader, &shares, taken.processes, most)
+			}
+			u.session.Post(func() { u.report(taken) })
+		}
+	}
+}
+
+// jobMemory returns the memory in bytes that counts for the node's own limit.
+func (u *nodeSampler) jobMemory(reader *sampler.Reader, shares *sysvipc.MemoryFiles, all []sampler.Process, most int64) int64 {
+	of := slices.DeleteFunc(reader.Descendants(all), func(p sampler.Process) bool { return u.session.NotOfJob(p.PID) })
+	pids := make([]int, len(of))
+	for i, p := range of {
+		pids[i] = p.PID
+	}
+	return reader.TotalMemory(of, shares.Size(pids), most)
+}
+
+// maxBacklog is how many bytes may wait to be sent before samples are dropped. A stopped mpiexec gets no samples.
+const maxBacklog = 256 << 10
+
+// report checks this node's limits, and sends mpiexec the usage of each rank.
+func (u *nodeSampler) report(taken sample) {
+	s := u.session
+	if s.Lifecycle.IsDisconnected() {
+		return
+	}
+	ranks, host := u.tracker.SumByRank(taken.processes, sampler.Ownership{Helper: os.Getpid(), RankByPID: s.RankByPID(), RankByGroup: s.RankByGroup(),
+		NotOfJob: s.NotOfJob, RankFromEnviron: u.rankFromEnviron})
+	limited := host
+	limited.Mem = taken.jobMem
+	if excess := u.limits.firstExceeded(ranks, limited, s.HasRank, s.RankCount()); excess != nil {
+		s.Send(excess)
+		s.EndRanks(s.Prepare.Supervision.Grace)
+	}
+	if !s.Prepare.Supervision.SampleUsage || s.Backlog() > maxBacklog {
+		return
+	}
+	m := &SampledUsage{Host: host}
+	for _, rank := range slices.Sorted(maps.Keys(ranks)) {
+		if s.HasRank(rank) {
+			m.Ranks = append(m.Ranks, job.RankUsageSample{Rank: rank, UsageSample: ranks[rank]})
+		}
+	}
+	s.Send(m)
+}
+
+// rankFromEnviron returns the rank in a process's MPIEXEC_RANK, if it is a rank of the command line that runs here.
+// Otherwise it returns sampler.NoRank.
+func (u *nodeSampler) rankFromEnviron(pid int) int {
+	rank, err := strconv.Atoi(proc.EnvironVariable(pid, "MPIEXEC_RANK"))
+	if err != nil || !u.session.HasRank(rank) || proc.EnvironVariable(pid, "PMI_SPAWNED") != "" || proc.EnvironVariable(pid, "MPIEXEC_JOBID") != string(u.session.Prepare.Job) {
+		return sampler.NoRank
+	}
+	return rank
+}

@@ -1,0 +1,113 @@
+//go:build linux
+
+package usage
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/config"
+	"remshell/feature/usage/sampler"
+	"remshell/helper/probe"
+	"remshell/helper/rank"
+	"remshell/job"
+	"remshell/limits"
+	"remshell/wire"
+)
+
+/*
+A nodeLimits holds the limits that this node's administrator sets for jobs here. mpiexec cannot lift them (RM-55).
+
+	/etc/remshell/limits.toml --applyTo--> KernelLimits: the kernel enforces them, as mpiexec's
+	                              |
+	                              '------> sampled: checked with each usage sample; a job that
+	                                       exceeds one is reported (LimitExceeded) and ended
+*/
+type nodeLimits struct {
+	sampled    limits.Map // limits that the helper checks itself
+	firstStart time.Time  // when the first ranks were started; zero: not yet
+	reported   bool       // LimitExceeded was sent
+}
+
+// applyTo reads this node's limits with read, or from their file if read is nil, and applies them to a group that is to be
+// prepared.
+func (l *nodeLimits) applyTo(m *wire.Prepare, read func() (limits.Map, error)) *rank.Error {
+	if read == nil {
+		read = func() (limits.Map, error) { return probe.ReadLimits(config.LimitsFile) }
+	}
+	own, err := read()
+	if err != nil {
+		return &rank.Error{Code: job.ExitInternal, Reason: "this node runs no jobs, since what its administrator allows is not clear: " + err.Error(), Hint: "ask its administrator, or name other hosts"}
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	kernel := make(limits.Map)
+	for _, b := range m.Process.KernelLimits {
+		kernel[b.Resource] = b.Max
+	}
+	kernel = limits.Minimum(kernel, own.Matching(func(r limits.Resource) bool {
+		return r.IsKernelLimit() && rank.IsStricter(job.KernelLimit{Resource: r, Max: own[r]})
+	}))
+	m.Process.KernelLimits = nil
+	for _, name := range kernel.Names() {
+		m.Process.KernelLimits = append(m.Process.KernelLimits, job.KernelLimit{Resource: name, Max: kernel[name]})
+	}
+	l.sampled = limits.Minimum(l.sampled, own.Matching(func(r limits.Resource) bool { return !r.IsKernelLimit() }))
+	if l.areSampled() && m.Supervision.LeaveChildren {
+		return &rank.Error{Code: job.ExitInternal, Reason: fmt.Sprintf("--leave-children: nobody would hold what stays to the limits of this node (%s)", config.LimitsFile), Hint: "leave it out, or name other hosts"}
+	}
+	return nil
+}
+
+// start notes that ranks are started now.
+func (l *nodeLimits) start() {
+	if l.firstStart.IsZero() {
+		l.firstStart = time.Now()
+	}
+}
+
+// areSampled reports whether there are limits that need samples.
+func (l *nodeLimits) areSampled() bool { return len(l.sampled) > 0 }
+
+// firstExceeded returns the limit that is exceeded for the first time, or nil.
+func (l *nodeLimits) firstExceeded(ranks map[int]job.UsageSample, host job.UsageSample, hasRank func(int) bool, rankCount int) *LimitExceeded {
+	if l.reported {
+		return nil
+	}
+	excess := l.findExceeded(ranks, host, hasRank, rankCount)
+	l.reported = excess != nil
+	return excess
+}
+
+// findExceeded returns a limit of this node that is exceeded, or nil. hasRank reports whether a rank is, or was, one of the
+// rankCount ranks here.
+func (l *nodeLimits) findExceeded(ranks map[int]job.UsageSample, host job.UsageSample, hasRank func(int) bool, rankCount int) *LimitExceeded {
+	for _, check := range []struct {
+		what limits.Resource
+		used int64
+	}{{limits.HostMem, host.Mem}, {limits.HostVMem, host.VMem}, {limits.WallTime, int64(time.Since(l.firstStart))}} {
+		if most, limited := l.sampled[check.what]; limited && check.used > most {
+			return &LimitExceeded{Rank: -1, Limit: job.KernelLimit{Resource: check.what, Max: most}, Used: check.used}
+		}
+	}
+	most, limited := l.sampled[limits.RankMem]
+	if !limited {
+		return nil
+	}
+	for number, of := range ranks {
+		used := of.Mem
+		switch ours := hasRank(number); {
+		case number == sampler.NoRank && rankCount == 1: // added to that rank below
+			continue
+		case ours && rankCount == 1:
+			used += ranks[sampler.NoRank].Mem
+		case !ours && number != sampler.NoRank:
+			continue
+		}
+		if used > most {
+			return &LimitExceeded{Rank: number, Limit: job.KernelLimit{Resource: limits.RankMem, Max: most}, Used: used}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+//go:build linux
+
+package helper
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/helper/lifecycle"
+	"remshell/job"
+	"remshell/proc"
+)
+
+/*
+An orphanUsage counts the usage of orphans and finds the rank that each belongs to.
+
+Usage is counted when a process is reaped. What wait4(2) returns for a rank includes the children that the rank
+waited for, and their children. The helper inherits a process that outlives its parent, and looks for its rank:
+
+	rank 3 (pid 70) --- child, group 70 ---- its parent dies: group 70 is rank 3
+	                \-- child, setsid   ---- seen while it lived: MPIEXEC_RANK was 3
+
+An orphan whose rank neither these nor a feature (OwnerOf) know belongs to the node. If the node has only one rank, it
+belongs to that rank.
+*/
+type orphanUsage struct {
+	rankByGroup map[int]int // by process group ID
+	byRank      map[int]*job.Usage
+}
+
+func newOrphanUsage() orphanUsage {
+	return orphanUsage{rankByGroup: make(map[int]int), byRank: make(map[int]*job.Usage)}
+}
+
+// rusageOf converts the usage that wait4 returned. Wall time is not set.
+func rusageOf(used *unix.Rusage) job.Usage {
+	return job.Usage{
+		User:      time.Duration(used.Utime.Nano()),
+		System:    time.Duration(used.Stime.Nano()),
+		MaxRSS:    used.Maxrss << 10,
+		InBlocks:  used.Inblock,
+		OutBlocks: used.Oublock,
+	}
+}
+
+// noteOrphanGroups records the ranks of the orphans inherited so far, by process group. It is called once, before they
+// get SIGTERM, and not at the end of each rank: reading all processes takes longer than a short job.
+func (o *orphanUsage) noteOrphanGroups(isRank func(pid int) bool) {
+	for _, pid := range proc.Children() {
+		if isRank(pid) {
+			continue
+		}
+		info, ok := proc.ReadInfo(pid)
+		if _, known := o.rankByGroup[info.Group]; known || !ok {
+			continue
+		}
+		if rank, err := strconv.Atoi(proc.EnvironVariable(pid, "MPIEXEC_RANK")); err == nil && proc.EnvironVariable(pid, "PMI_SPAWNED") == "" {
+			o.rankByGroup[info.Group] = rank
+		}
+	}
+}
+
+// countOrphan adds up the usage of an orphan and returns its rank, or -1 if that is unknown.
+func (s *Session) countOrphan(e lifecycle.ChildEnded) (owner int) {
+	owner, known := s.orphans.rankByGroup[e.Group]
+	for _, ownerOf := range s.Hooks.OwnerOf {
+		if !known {
+			owner, known = ownerOf(e.PID)
+		}
+	}
+	switch {
+	case known:
+	case len(s.byRank) == 1:
+		for owner = range s.byRank {
+		}
+	default:
+		owner = -1
+	}
+	byRank := s.orphans.byRank
+	if byRank[owner] == nil {
+		byRank[owner] = new(job.Usage)
+	}
+	byRank[owner].Add(e.Exit.Usage)
+	return owner
+}
+
+// ofJob returns the usage of all orphans by rank. A rank that is not in ours was made up by the job in an environment:
+// its usage belongs to the node, rank -1.
+func (o *orphanUsage) ofJob(ours map[int]*Rank) (list []job.OrphanUsage) {
+	var unknown job.Usage
+	for rank, usage := range o.byRank {
+		if _, is := ours[rank]; !is {
+			unknown.Add(*usage)
+			continue
+		}
+		list = append(list, job.OrphanUsage{Rank: rank, Usage: *usage})
+	}
+	if unknown != (job.Usage{}) {
+		list = append(list, job.OrphanUsage{Rank: -1, Usage: unknown})
+	}
+	return list
+}
+
+// nonJobProcesses is a set of children of the helper that are not part of the job. It is safe for concurrent use.
+type nonJobProcesses struct{ pids sync.Map }
+
+func (f *nonJobProcesses) addPID(pid int) { f.pids.Store(pid, true) }
+
+func (f *nonJobProcesses) hasPID(pid int) bool {
+	_, is := f.pids.Load(pid)
+	return is
+}
+
+// removeReaped removes a reaped process, and reports whether it was in the set.
+func (f *nonJobProcesses) removeReaped(pid int) bool {
+	_, was := f.pids.LoadAndDelete(pid)
+	return was
+}
