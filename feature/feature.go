@@ -21,6 +21,7 @@ import (
 	_ "remshell/feature/names"      // names that ranks publish
 	_ "remshell/feature/ranktrace"  // the ranks' part of --trace
 	_ "remshell/feature/spawn"      // MPI_Comm_spawn
+	_ "remshell/feature/stage"      // --stage
 	_ "remshell/feature/status"     // --status, states of ranks after a timeout
 	_ "remshell/feature/transcript" // --pmi-trace
 	_ "remshell/feature/usage"      // --usage, --limit, limits.toml of nodes

@@ -33,6 +33,7 @@ type Group struct {
 	address          string   // at which peers reach this node; empty: unknown
 	rendezvous       string   // address:port of torch's rendezvous; empty: not wanted
 	rendezvousSocket *os.File // keeps that port reserved until the ranks start; nil: none
+	variables        []string // of features, for the environment of all ranks
 }
 
 // streamWindow returns how many bytes of one output stream of a rank may be sent without new credit.
@@ -60,7 +61,7 @@ func (s *Session) newGroup(m *wire.Prepare) (*Group, *rank.Error) {
 			r.stdin.eofText = rank.EndOfInput
 		}
 		refused := s.locateProgram(g, r, m.Process.BaseEnv, app)
-		if refused == nil && r.stagedProgram == "" {
+		if refused == nil && app.StagedFile == "" {
 			refused = s.detectPMI(g, r)
 		}
 		if refused != nil {
@@ -85,7 +86,7 @@ func (s *Session) newGroup(m *wire.Prepare) (*Group, *rank.Error) {
 func (s *Session) locateProgram(g *Group, r *Rank, base job.Env, app job.App) *rank.Error {
 	for _, other := range g.ranks {
 		if other.Plan.App == r.Plan.App {
-			r.stagedProgram, r.command.Path, r.command.Dir, r.command.Env = other.stagedProgram, other.command.Path, other.command.Dir, other.command.Env
+			r.command.Path, r.command.Dir, r.command.Env = other.command.Path, other.command.Dir, other.command.Env
 			return nil
 		}
 	}
@@ -97,8 +98,8 @@ func (s *Session) locateProgram(g *Group, r *Rank, base job.Env, app job.App) *r
 	}
 	log := func(text string) { s.log.inform("%s", text) }
 	r.command.Env = rank.AppEnv(s.sys.Environ, rank.WithExistingDirs(base, log), rank.WithExistingDirs(app.Env, log), r.command.Dir)
-	if r.stagedProgram = app.StagedFile; r.stagedProgram != "" {
-		return nil // detectPMI runs when the file has been staged
+	if app.StagedFile != "" {
+		return nil // a feature calls SetProgram when the file has been staged
 	}
 	path, refused := rank.FindProgram(r.command.Argv[0], r.command.Dir, app.SearchBefore, rank.SearchPath(r.command.Env), app.SearchAfter...)
 	r.command.Path = path
@@ -206,3 +207,21 @@ func (s *Session) newPMI(g *Group) *pmiserver.Server {
 	server.Note = func(rank int, text string) { s.log.warn("rank %d: pmi: %s", m.Group.First+rank, text) }
 	return server
 }
+
+// SetProgram sets the program of an app context whose App.StagedFile is set, for the ranks of a group that are about to
+// start. It returns why they cannot run it, or nil.
+func (s *Session) SetProgram(g *Group, app int, path string) *rank.Error {
+	for _, r := range g.ranks {
+		if r.Plan.App != app {
+			continue
+		}
+		r.command.Path = path
+		if refused := s.detectPMI(g, r); refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+// SetVariable adds a variable to the environment of all ranks of a group that are about to start.
+func (g *Group) SetVariable(name, value string) { g.variables = append(g.variables, name+"="+value) }

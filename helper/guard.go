@@ -4,13 +4,13 @@ package helper
 
 import (
 	"encoding/binary"
+	"os"
 	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"remshell/helper/stage"
 	"remshell/ledger"
 	"remshell/proc"
 )
@@ -76,7 +76,7 @@ func (s *Session) startGuard(held *ledger.HeldClaim) (guard, error) {
 		}
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", append([]string{guardName}, s.sys.Guard...), &syscall.ProcAttr{
-		Env: stage.GuardEnviron(), Files: files, Sys: &syscall.SysProcAttr{Setsid: s.leadSessions, Setpgid: !s.leadSessions},
+		Env: guardEnviron(), Files: files, Sys: &syscall.SysProcAttr{Setsid: s.leadSessions, Setpgid: !s.leadSessions},
 	})
 	if err != nil {
 		unix.Close(fds[1])
@@ -84,6 +84,16 @@ func (s *Session) startGuard(held *ledger.HeldClaim) (guard, error) {
 	}
 	s.nonJob.addPID(pid)
 	return guard{pid, fds[1]}, nil
+}
+
+// guardEnviron returns the variables by which a guard finds the files that a helper has left.
+func guardEnviron() (environ []string) {
+	for _, name := range []string{"TMPDIR", "XDG_CACHE_HOME", "HOME"} {
+		if value, ok := os.LookupEnv(name); ok {
+			environ = append(environ, name+"="+value)
+		}
+	}
+	return environ
 }
 
 // kill kills the guard, if there is one.
@@ -111,7 +121,9 @@ func (s *Session) updateGuard() {
 		s.ensureGuard()
 		s.updateGuardAfter(guardRecheck) // only the parent of such a process learns of its end
 	default:
-		s.staging.Unlink()
+		for _, ends := range s.Hooks.GuardEnds {
+			ends()
+		}
 		s.guard.kill()
 	}
 }
@@ -128,6 +140,14 @@ func (s *Session) updateGuardAfter(while time.Duration) {
 // hasOrphans reports whether processes that ranks left behind still exist.
 func (s *Session) hasOrphans() bool {
 	return slices.ContainsFunc(proc.Orphans(), func(pid int) bool { return !s.nonJob.hasPID(pid) })
+}
+
+// EnsureGuard starts the guard of a helper inside mpiexec, if it does not run yet. So the files that a feature is about to
+// make are removed if mpiexec is killed (Feature.RemoveLeftFiles). A helper with a reaper needs no guard.
+func (s *Session) EnsureGuard() {
+	if s.sys.Guard != nil {
+		s.ensureGuard()
+	}
 }
 
 // ensureGuard starts a guard if there is none. If that fails, it warns.

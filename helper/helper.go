@@ -188,7 +188,6 @@ func (s *Session) serve(ctx context.Context) error {
 	}
 	s.forkThread.Close()
 	s.claims.Close()
-	s.staging.Close()
 	if s.port != nil {
 		s.port.tcp.Close()
 	}

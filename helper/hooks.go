@@ -22,12 +22,15 @@ points (Hooks). The other half of it is in launch (launch.Feature). Importing it
 lists all. No feature imports another.
 
 	GroupPrepares --> JobBegins --> GroupStarts --> RankForked --> RankStarted --> RankReaped --> RankEnded
-	                    once                                                         Drained, Closing <--'
+	                    once                                              GuardEnds, Drained, Closing <--'
 	                                     OwnerOf, OrphanReaped, Terminating at any time
 */
 type Feature struct {
 	Name   string
 	Attach func(*Session) // called for each session; it adds functions to the session's Hooks
+	// RemoveLeftFiles, if not nil, removes what a killed helper of this user may have left on this host. A reaper or a guard
+	// calls it, with its environment.
+	RemoveLeftFiles func(environ []string)
 }
 
 var features []Feature
@@ -43,8 +46,9 @@ type Hooks struct {
 	GroupPrepares Hook[func(*wire.Prepare) *rank.Error]
 	// JobBegins: the first group is about to be prepared. Its settings for the whole job hold for all groups.
 	JobBegins Hook[func(*wire.Prepare)]
-	// GroupStarts: the ranks of a group are about to be started.
-	GroupStarts Hook[func()]
+	// GroupStarts: the ranks of a group are about to be started. The function may complete what they start with
+	// (SetProgram, SetVariable). If it returns an error, none of them is started.
+	GroupStarts Hook[func(*Group) *rank.Error]
 	// RankForked: a rank runs its program. The functions are called on the fork thread, which starts no other rank meanwhile.
 	RankForked Hook[func(rank.Process)]
 	// RankStarted: a rank runs, and mpiexec is about to be told. The feature adds to the message.
@@ -66,6 +70,9 @@ type Hooks struct {
 	Drained Hook[func() (finish func())]
 	// RequestsEnd: mpiexec answers no request any more.
 	RequestsEnd Hook[func()]
+	// GuardEnds: no process of the job lives, and the guard of a helper inside mpiexec is about to be ended. What the guard
+	// would remove, if mpiexec were killed, is to be removed now. It may be called again.
+	GuardEnds Hook[func()]
 	// Closing: the session is over, also if mpiexec is gone.
 	Closing Hook[func()]
 }

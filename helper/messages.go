@@ -89,9 +89,7 @@ var owned = func() (o wire.Owner[*Session]) {
 		}
 	})
 
-	// Files, and what mpiexec asks.
-	wire.Handle(&o, (*Session).beginStaging)
-	wire.Handle(&o, (*Session).receivePiece)
+	// What mpiexec asks.
 	wire.Handle(&o, func(s *Session, m *wire.WriteMark) {
 		s.conn.Send(&wire.MarkWritten{Err: s.markerFiles.Create(m.Tag, m.Mark)})
 	})

@@ -23,7 +23,6 @@ type Rank struct {
 	Number         int          // in the job
 	Plan           job.RankPlan // in the group
 	lifecycleIndex int          // the number that the lifecycle gives it
-	stagedProgram  string       // name of the staged file that is the program; empty: it is not staged
 	command        rank.Command // without what is known only when the rank starts
 	onGroupCPUs    bool         // runs on all CPUs of its group instead of those of its plan
 

@@ -15,7 +15,6 @@ import (
 	"remshell/helper/probe"
 	"remshell/helper/reaper"
 	"remshell/helper/sessiondir"
-	"remshell/helper/stage"
 	"remshell/helper/status"
 	"remshell/job"
 	"remshell/proc"
@@ -97,9 +96,13 @@ func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (
 	return shellExitCode(ended), nil
 }
 
-// removeLeftFiles removes the files that a killed helper may have left: its socket, staged files, and Open MPI's.
+// removeLeftFiles removes the files that a killed helper may have left: its socket, Open MPI's files, and those of features.
 func removeLeftFiles() {
-	stage.RemoveLeftFolders(os.Environ())
+	for _, f := range features {
+		if f.RemoveLeftFiles != nil {
+			f.RemoveLeftFiles(os.Environ())
+		}
+	}
 	sessiondir.RemoveLeftDirs(os.Environ())
 	status.RemoveLeftSockets()
 }

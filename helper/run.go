@@ -3,6 +3,7 @@
 package helper
 
 import (
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -85,17 +86,14 @@ func (s *Session) forkGroup(a lifecycle.Fork) {
 	g.rendezvous = a.Rendezvous
 	g.freeRendezvous()
 	s.addRanks(g, a.First)
-	unstaged := s.linkStagedFiles(g)
-	if unstaged == nil {
+	refused := s.completeGroup(g)
+	if refused == nil {
 		s.shareGroupCPUs(g)
 		for _, r := range g.ranks {
 			s.completeCommand(r)
 		}
 	}
-	for _, starts := range s.Hooks.GroupStarts {
-		starts()
-	}
-	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.WithoutBounded(s.Prepare.Process.SoftLimits, s.Prepare.Process.KernelLimits), failed: unstaged}
+	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.WithoutBounded(s.Prepare.Process.SoftLimits, s.Prepare.Process.KernelLimits), failed: refused}
 	batch.limits = batch.soft.ForFork(s.sys.Guard != nil)
 	go func() {
 		s.forkThread.Do(func() { s.forkAll(batch) })
@@ -105,6 +103,24 @@ func (s *Session) forkGroup(a lifecycle.Fork) {
 	if s.sys.Guard != nil {
 		s.updateGuardAfter(guardDelay)
 	}
+}
+
+// completeGroup lets the features complete the ranks of a group that is about to start. It returns the first refusal.
+func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
+	for _, starts := range s.Hooks.GroupStarts {
+		if err := starts(g); refused == nil {
+			refused = err
+		}
+	}
+	for _, r := range g.ranks {
+		if refused == nil && r.command.Path == "" {
+			refused = rank.InternalError(fmt.Sprintf("program %s was not staged", g.Prepare.Apps[r.Plan.App].StagedFile), "")
+		}
+	}
+	if refused == nil {
+		s.admitPMIx(g)
+	}
+	return refused
 }
 
 // A forkBatch holds what the fork thread needs to start the ranks of a group.
@@ -169,7 +185,7 @@ func (s *Session) rankIdentity(r *Rank) rank.Identity {
 	m := r.group.Prepare
 	id := rank.Identity{
 		Job: m.Job, Size: m.Group.Size, Nodes: m.Group.NodeCount, Node: m.Node.Index, Host: m.Node.Name, Address: r.group.address, Spawned: m.Group.First > 0,
-		Iface: m.Node.Interface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, StageDir: s.staging.Dir(),
+		Iface: m.Node.Interface, Compat: m.Process.Compat, Rendezvous: r.group.rendezvous, Ledger: m.Claim.Ledger, Variables: r.group.variables,
 		Rank: r.Plan.Rank, LocalRank: r.Plan.Local, LocalSize: len(m.Ranks), App: r.Plan.App, EarlierRanks: m.Node.EarlierRanks,
 		Slots: r.Plan.Slots, NodeSlots: m.Node.Slots, NodeCPUs: s.cpus,
 		Offer: r.pmiOffered(), PMIx: r.group.pmix, GPUs: r.Plan.GPUs, NoGPUs: m.Apps[r.Plan.App].GPUs == job.NoGPUs,

@@ -16,7 +16,6 @@ import (
 	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/helper/rpc"
-	"remshell/helper/stage"
 	"remshell/helper/status"
 	"remshell/job"
 	"remshell/ledger"
@@ -94,7 +93,6 @@ type pmiServices struct {
 type services struct {
 	claims          *claims.Worker
 	examiner        *diagnose.Examiner
-	staging         *stage.Staging // nil: no files are staged
 	socket          status.Socket
 	markerFiles     probe.MarkerFiles
 	linkSupervision *wire.Supervision // how to supervise the link to mpiexec; nil: the link is not watched
@@ -213,8 +211,6 @@ func (s *Session) handleEvent(event any) {
 		of := e.m.Supervision
 		s.stepLifecycle(lifecycle.Claimed{Group: e.m.Group.Name, Rules: lifecycle.Rules{Grace: of.Grace, LeaveProcesses: of.LeaveChildren},
 			Refused: e.Forbidden != "" || e.Conflict != "", Payload: e})
-	case stagedEvent:
-		s.reportStaged(e)
 	case forkedEvent:
 		s.handleForked(e)
 	case postedEvent:
@@ -286,3 +282,6 @@ func (s *Session) addCredit(m *wire.Credit) {
 		r.stderr.addCredit(m.Bytes)
 	}
 }
+
+// Disconnect ends the job as if the connection to mpiexec were lost: mpiexec has broken the protocol, as why says.
+func (s *Session) Disconnect(why error) { s.endDisconnected(why) }

@@ -523,6 +523,17 @@ func TestFailedStagingFailsTheRanks(t *testing.T) {
 	k.bye()
 }
 
+// mpiexec cannot make a helper fail by starting ranks before their program is staged.
+func TestProgramThatWasNotStagedFailsTheRanks(t *testing.T) {
+	k := newTestHelper(t)
+	k.prepareAs(func(m *wire.Prepare) { m.Apps[0].StagedFile = "sh" }, "exit 0")
+	k.conn.Send(&wire.Start{})
+	if m := receive[*wire.Started](k); m.Code != job.ExitInternal || m.Err != "program sh was not staged" {
+		t.Errorf("%d %q", m.Code, m.Err)
+	}
+	k.bye()
+}
+
 func TestAScriptWithoutHashBangIsRunByTheShell(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("echo ran with $1; exit 6\n"), 0o755); err != nil {

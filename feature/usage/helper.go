@@ -47,7 +47,7 @@ func attachHelper(s *helper.Session) {
 }
 
 // start begins to sample, if that is wanted, before the first ranks start.
-func (u *nodeSampler) start() {
+func (u *nodeSampler) start(*helper.Group) *rank.Error {
 	wanted := u.session.Prepare.Supervision
 	if wanted.SampleSmallRanks {
 		u.peaks.Start(u.session.Done())
@@ -57,6 +57,7 @@ func (u *nodeSampler) start() {
 		u.tracker = new(sampler.Tracker)
 		go u.sample(job.SampleInterval(wanted.SampleOften || u.limits.areSampled()), u.limits.sampled[limits.HostMem])
 	}
+	return nil
 }
 
 // A sample has all processes at one moment.

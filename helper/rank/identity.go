@@ -23,9 +23,9 @@ type Identity struct {
 	Address                    string // where peers reach the node; empty: unknown
 	Iface                      string // interface of Address, as the user named it
 	Compat                     []string
-	Rendezvous                 string // address:port of torch's rendezvous; empty: none
-	Ledger                     string // directory of the claims; empty: the default
-	StageDir                   string // folder with the files of --stage; empty: none
+	Rendezvous                 string   // address:port of torch's rendezvous; empty: none
+	Ledger                     string   // directory of the claims; empty: the default
+	Variables                  []string // of features: NAME=VALUE
 	Rank, LocalRank, LocalSize int
 	App                        int
 	EarlierRanks               int // ranks that earlier groups of the job had on the node
@@ -65,9 +65,7 @@ func (id Identity) commonVars() []string {
 	if id.Ledger != "" { // an mpiexec inside the rank must find the job's claim
 		vars = append(vars, "MPIEXEC_LEDGER="+id.Ledger)
 	}
-	if id.StageDir != "" {
-		vars = append(vars, "MPIEXEC_STAGE_DIR="+id.StageDir)
-	}
+	vars = append(vars, id.Variables...)
 	if id.Address != "" {
 		vars = append(vars, "PMI_HOSTNAME="+id.Address)
 	}

@@ -36,7 +36,7 @@ their hash, too.
 */
 type receiver struct {
 	send  func(wire.Message) error
-	ready func(f *Folder, failed *rank.Error) // called when all files are there, or with the failure
+	ready func(f *folder, failed *rank.Error) // called when all files are there, or with the failure
 	roots []string
 	files []job.StagedFile
 	sums  []string
@@ -46,7 +46,7 @@ type receiver struct {
 	done   chan struct{} // closed when run returns
 	pieces chan *wire.FileChunk
 
-	folder   *Folder
+	folder   *folder
 	missing  []int
 	file     *os.File // wanted[0], while it is received
 	gotBytes int64
@@ -56,7 +56,7 @@ type receiver struct {
 // maxPieces is how many chunks may be queued: as many as the window holds, and a smaller last one for each file.
 func maxPieces(files int) int { return wire.StageWindow/wire.FileChunkSize + files + 1 }
 
-func newReceiver(m *wire.StageFiles, roots []string, send func(wire.Message) error, ready func(*Folder, *rank.Error)) *receiver {
+func newReceiver(m *wire.StageFiles, roots []string, send func(wire.Message) error, ready func(*folder, *rank.Error)) *receiver {
 	s := &receiver{send: send, ready: ready, roots: roots, files: m.Files, sums: m.Sums,
 		done: make(chan struct{}), pieces: make(chan *wire.FileChunk, maxPieces(len(m.Files)))}
 	s.ctx, s.stop = context.WithCancel(context.Background())

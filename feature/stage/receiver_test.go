@@ -35,7 +35,7 @@ func newTestReceiver(t *testing.T, contents ...string) *testReceiver {
 		m.Sums = append(m.Sums, hex.EncodeToString(sum[:]))
 	}
 	p.receiver = newReceiver(m, []string{p.root}, func(m wire.Message) error { p.sent <- m; return nil },
-		func(_ *Folder, failed *rank.Error) { p.ended <- failed })
+		func(_ *folder, failed *rank.Error) { p.ended <- failed })
 	t.Cleanup(p.close)
 	return p
 }
@@ -151,7 +151,7 @@ func TestStageFoldersOfOthers(t *testing.T) {
 // Folders of killed helpers are removed. Those of running helpers, and of other hosts, are not.
 func TestRemoveLeftFolders(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "x")
-	make := func(name string) *Folder {
+	make := func(name string) *folder {
 		f, err := makeFolder([]string{root}, name, []job.StagedFile{{Name: "p", Size: 1}})
 		if err != nil {
 			t.Fatal(err)
@@ -162,7 +162,7 @@ func TestRemoveLeftFolders(t *testing.T) {
 	dead.lock.Close()
 	strange.lock.Close()
 	removeLeftFolders([]string{root, "/no/where"})
-	for f, want := range map[*Folder]bool{lives: true, dead: false, strange: true} {
+	for f, want := range map[*folder]bool{lives: true, dead: false, strange: true} {
 		if _, err := os.Stat(f.dir); (err == nil) != want {
 			t.Errorf("%s: %v", f.dir, err)
 		}

@@ -20,7 +20,7 @@ import (
 )
 
 /*
-A Folder holds the staged files of one job on one node (--stage, doc/adr/0009):
+A folder holds the staged files of one job on one node (--stage, doc/adr/0009):
 
 	/tmp/remshell-1000/          only this user may write; also the cache of package transport
 	  stage/                     0700
@@ -33,19 +33,19 @@ A Folder holds the staged files of one job on one node (--stage, doc/adr/0009):
 If nobody holds the lock of a helper on the same host, the folder is left over. The next helper that stages files, or
 the reaper of a killed helper, removes it.
 */
-type Folder struct {
+type folder struct {
 	dir      string   // path of HOST.RANDOM
 	parent   *os.Root // remshell-1000
 	stageDir *os.Root // its directory stage
 	lock     *os.File
 }
 
-func (f *Folder) folderName() string { return filepath.Base(f.dir) }
+func (f *folder) folderName() string { return filepath.Base(f.dir) }
 
-func (f *Folder) filesDir() string { return filepath.Join(f.dir, "files") }
+func (f *folder) filesDir() string { return filepath.Join(f.dir, "files") }
 
 // sumPath returns the path of the file with this hash.
-func (f *Folder) sumPath(sum string) string { return filepath.Join(f.dir, "sha256-"+sum) }
+func (f *folder) sumPath(sum string) string { return filepath.Join(f.dir, "sha256-"+sum) }
 
 // stagingRoots returns the directories that may hold such folders, local disks first. A home directory may be shared
 // by all nodes; then each node needs, and removes, its own copy.
@@ -65,19 +65,6 @@ func stagingRoots(environ []string) (roots []string) {
 	return append(roots, filepath.Join("/dev/shm", own))
 }
 
-// RemoveLeftFolders removes the folders that killed helpers have left in the directories that an environment names.
-func RemoveLeftFolders(environ []string) { removeLeftFolders(stagingRoots(environ)) }
-
-// GuardEnviron returns the variables that a guard needs to find such folders.
-func GuardEnviron() (environ []string) {
-	for _, name := range []string{"TMPDIR", "XDG_CACHE_HOME", "HOME"} {
-		if value, ok := os.LookupEnv(name); ok {
-			environ = append(environ, name+"="+value)
-		}
-	}
-	return environ
-}
-
 // newFolderName returns a new folder name for this host. Only helpers on this host remove the folder, since another
 // host may not see the lock.
 func newFolderName() string { return hostName() + "." + strings.ToLower(rand.Text()[:16]) }
@@ -89,7 +76,7 @@ func hostName() string {
 
 // makeFolder makes a folder in the first safe root that has space for the files. It reserves the space, so that a full
 // disk is noticed before anything is sent.
-func makeFolder(roots []string, name string, files []job.StagedFile) (*Folder, error) {
+func makeFolder(roots []string, name string, files []job.StagedFile) (*folder, error) {
 	var whys []string
 	for _, root := range roots {
 		f, err := makeFolderIn(root, name, files)
@@ -112,7 +99,7 @@ func folderProblem(err error) string {
 	return rank.WithoutPath(err).Error()
 }
 
-func makeFolderIn(root, name string, files []job.StagedFile) (*Folder, error) {
+func makeFolderIn(root, name string, files []job.StagedFile) (*folder, error) {
 	above := filepath.Dir(root)
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return nil, err
@@ -131,7 +118,7 @@ func makeFolderIn(root, name string, files []job.StagedFile) (*Folder, error) {
 		own.Close()
 		return nil, err
 	}
-	f := &Folder{dir: filepath.Join(root, "stage", name), parent: own}
+	f := &folder{dir: filepath.Join(root, "stage", name), parent: own}
 	if err = f.create(); err == nil {
 		err = f.allocateFiles(files)
 	}
@@ -183,7 +170,7 @@ func checkFileSystem(dir string, files []job.StagedFile) error {
 
 // create makes the folder and its lock. The lock comes first, since a folder without one counts as left over. If
 // another helper removes an empty stage directory meanwhile, it tries again.
-func (f *Folder) create() (err error) {
+func (f *folder) create() (err error) {
 	for range 10 {
 		if err = f.makeLock(); err == nil {
 			return f.stageDir.MkdirAll(filepath.Join(f.folderName(), "files"), 0o700)
@@ -194,7 +181,7 @@ func (f *Folder) create() (err error) {
 }
 
 // makeLock opens the stage directory, and makes and takes the lock in it.
-func (f *Folder) makeLock() (err error) {
+func (f *folder) makeLock() (err error) {
 	if err = f.parent.Mkdir("stage", 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
@@ -214,7 +201,7 @@ func (f *Folder) makeLock() (err error) {
 }
 
 // takeLock takes the lock. It returns false if another process has it, or its file was replaced.
-func (f *Folder) takeLock() bool {
+func (f *folder) takeLock() bool {
 	if unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
 	}
@@ -227,7 +214,7 @@ func (f *Folder) takeLock() bool {
 }
 
 // allocateFiles makes the files with their final sizes. If the file system cannot reserve space, none is reserved.
-func (f *Folder) allocateFiles(files []job.StagedFile) error {
+func (f *folder) allocateFiles(files []job.StagedFile) error {
 	for _, p := range files {
 		file, err := f.stageDir.OpenFile(filepath.Join(f.folderName(), "files", p.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
@@ -245,7 +232,7 @@ func (f *Folder) allocateFiles(files []job.StagedFile) error {
 }
 
 // removeAll removes the folder, and the stage directory if that is empty then.
-func (f *Folder) removeAll() {
+func (f *folder) removeAll() {
 	if f.stageDir != nil {
 		f.removeFromDisk()
 	}
@@ -254,14 +241,14 @@ func (f *Folder) removeAll() {
 }
 
 // removeFromDisk removes the folder. Its parent belongs to package transport as well.
-func (f *Folder) removeFromDisk() {
+func (f *folder) removeFromDisk() {
 	f.stageDir.RemoveAll(f.folderName())
 	f.stageDir.Remove(f.folderName() + ".lock")
 	f.parent.Remove("stage")
 }
 
 // close releases the lock and closes the stage directory.
-func (f *Folder) close() {
+func (f *folder) close() {
 	if f.lock != nil {
 		f.lock.Close()
 	}
@@ -284,7 +271,7 @@ func removeLeftFolders(roots []string) {
 				return
 			}
 			defer lock.Close()
-			if left := (&Folder{dir: name, parent: above, stageDir: stage, lock: lock}); left.takeLock() {
+			if left := (&folder{dir: name, parent: above, stageDir: stage, lock: lock}); left.takeLock() {
 				left.removeFromDisk()
 			}
 		})

@@ -1,0 +1,151 @@
+//go:build linux
+
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"remshell/helper"
+	"remshell/helper/rank"
+	"remshell/job"
+	"remshell/wire"
+)
+
+func init() {
+	helper.Register(helper.Feature{Name: "stage", Attach: attachHelper,
+		RemoveLeftFiles: func(environ []string) { removeLeftFolders(stagingRoots(environ)) }})
+}
+
+// A staging has the staged files of this node. A nil staging has none.
+type staging struct {
+	session  *helper.Session
+	files    []job.StagedFile
+	inPlace  bool      // the files are not copied: mpiexec runs on this machine
+	folder   *folder   // nil: not made yet
+	receiver *receiver // nil: no file has to be received
+}
+
+var errUnrequestedFiles = errors.New("mpiexec sent files that nobody asked for")
+
+// attachHelper receives files before ranks start, shows them to ranks, and removes them at the end of the session.
+func attachHelper(s *helper.Session) {
+	var t *staging
+	helper.Handle(s, func(m *wire.StageFiles) {
+		if t != nil || !isValid(m) {
+			s.Disconnect(errUnrequestedFiles)
+			return
+		}
+		t = beginStaging(s, m)
+	})
+	helper.Handle(s, func(m *wire.FileChunk) {
+		if t == nil || t.receiver == nil || !t.receiver.takePiece(m) {
+			s.Disconnect(errUnrequestedFiles)
+		}
+	})
+	s.Hooks.GroupStarts.Add(func(g *helper.Group) *rank.Error { return t.showTo(g) })
+	s.Hooks.GuardEnds.Add(func() { t.unlink() })
+	s.Hooks.Closing.Add(func() { t.close() })
+}
+
+// isValid reports whether a list of files is well formed.
+func isValid(m *wire.StageFiles) bool {
+	bad := slices.ContainsFunc(m.Files, func(p job.StagedFile) bool {
+		return p.Name != filepath.Base(p.Name) || !filepath.IsLocal(p.Name) || p.Size < 0
+	})
+	return !bad && (m.InPlace || len(m.Sums) == len(m.Files))
+}
+
+// beginStaging prepares for the files that mpiexec is going to send. If they are in place, there is nothing to prepare.
+func beginStaging(s *helper.Session, m *wire.StageFiles) *staging {
+	t := &staging{session: s, files: m.Files, inPlace: m.InPlace}
+	if m.InPlace {
+		s.Send(&wire.StageResult{})
+		return t
+	}
+	t.receiver = newReceiver(m, stagingRoots(s.System().Environ), s.Send, func(f *folder, failed *rank.Error) {
+		s.Post(func() { t.reportResult(f, failed) })
+	})
+	return t
+}
+
+// reportResult tells mpiexec whether all files are staged.
+func (t *staging) reportResult(f *folder, failed *rank.Error) {
+	if failed != nil {
+		t.session.Send(&wire.StageResult{Code: failed.Code, Reason: failed.Reason, Hint: failed.Hint})
+		return
+	}
+	t.folder = f
+	t.session.Send(&wire.StageResult{})
+}
+
+// showTo makes the staged files available to the ranks of a group that are about to start. A helper inside mpiexec makes
+// links to them, which its guard removes if mpiexec is killed.
+func (t *staging) showTo(g *helper.Group) *rank.Error {
+	if t == nil {
+		return nil
+	}
+	if t.inPlace && t.folder == nil {
+		t.session.EnsureGuard()
+		if err := t.link(); err != nil {
+			return rank.InternalError(fmt.Sprintf("no folder takes links to the files to stage: %v", err), "")
+		}
+	}
+	if t.folder != nil {
+		g.SetVariable("MPIEXEC_STAGE_DIR", t.folder.filesDir())
+	}
+	for i, app := range g.Prepare.Apps {
+		if app.StagedFile == "" || t.folder == nil {
+			continue
+		}
+		if refused := t.session.SetProgram(g, i, t.path(app.StagedFile)); refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+// link makes a folder with links to the files.
+func (t *staging) link() (err error) {
+	roots := stagingRoots(t.session.System().Environ)
+	removeLeftFolders(roots)
+	if t.folder, err = makeFolder(roots, newFolderName(), nil); err != nil {
+		return err
+	}
+	for _, p := range t.files {
+		if err := os.Symlink(p.Path, filepath.Join(t.folder.filesDir(), p.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// path returns the path of a staged program.
+func (t *staging) path(name string) string {
+	for _, p := range t.files {
+		if p.Name == name && t.inPlace {
+			return p.Path
+		}
+	}
+	return filepath.Join(t.folder.filesDir(), name)
+}
+
+// unlink removes the links. showTo makes them again for ranks that start later.
+func (t *staging) unlink() {
+	if t != nil && t.inPlace && t.folder != nil {
+		t.folder.removeAll()
+		t.folder = nil
+	}
+}
+
+// close removes the staged files.
+func (t *staging) close() {
+	if t == nil {
+		return
+	}
+	t.receiver.close()
+	t.unlink()
+}
