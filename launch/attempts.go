@@ -25,10 +25,11 @@ import (
 	"remshell/text"
 	"remshell/trace"
 	"remshell/usererr"
+	"remshell/wire"
 )
 
 /*
-An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has a runningJob, fences
+An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has a Job, fences
 and streams of its own. They share the terminal, the job's name, its time limit, and the nodes
 that survive (renew.go).
 
@@ -64,115 +65,128 @@ func (l *attemptLoop) run(ctx context.Context) (job.Result, error) {
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	f := l.newAttempt()
+	j := l.newAttempt()
 	for {
-		result, next, err := l.runAttempt(ctx, f)
+		result, next, err := l.runAttempt(ctx, j)
 		if l.request.Restart.AllowsSeveral() {
 			result.Attempts = l.attempts
 		}
 		if err != nil || !next.Restarts {
 			return result, err
 		}
-		old := f
-		f = l.newAttempt()
-		f.pause.Store(&attemptPause{len(l.attempts), end})
-		f.takeOverNodes(old.keptNodes)
-		err = l.betweenAttempts(ctx, f, next.Pause)
+		old := j
+		j = l.newAttempt()
+		j.pause.Store(&attemptPause{len(l.attempts), end})
+		j.takeOverNodes(old.keptNodes)
+		err = l.betweenAttempts(ctx, j, next.Pause)
 		if err != nil {
-			f.releaseKept()
-			f.close()
+			j.releaseKept()
+			j.close()
 			return result, err
 		}
 	}
 }
 
-// newAttempt returns the runningJob of the next attempt.
+// newAttempt returns the Job of the next attempt.
 func (l *attemptLoop) newAttempt() *Job {
 	env := l.env
 	env.In = l.attemptInput()
-	f := newRunningJob(env)
-	f.allAttempts = l.states
-	return f
+	j := newJob(env)
+	j.allAttempts = l.states
+	return j
 }
 
-// runAttempt runs all ranks once, from the first connection to the decision about the next attempt.
-func (l *attemptLoop) runAttempt(ctx context.Context, f *Job) (result job.Result, next restart.Decision, err error) {
+// runAttempt runs all ranks once:
+//
+//	reserve nodes -> open streams -> start ranks -> supervise -> decide about another attempt -> report
+func (l *attemptLoop) runAttempt(ctx context.Context, j *Job) (result job.Result, next restart.Decision, err error) {
 	ctx, done := context.WithCancel(ctx)
 	defer done()
-	defer f.close()
+	defer j.close()
+	defer j.callClosing()
 	step := l.traceStep()
-	defer func() { endTraceStep(step, f, err) }()
-	place, err := l.reserveNodes(ctx, f)
+	defer func() { endTraceStep(step, j, err) }()
+	place, err := l.reserveNodes(ctx, j)
 	defer place.Close()
 	if err != nil {
 		return job.Result{Connections: place.Connections}, next, err
 	}
-	if err := f.openStreams(place, func() { l.stdoutGone.Store(true) }); err != nil {
+	if err := j.openStreams(place, func() { l.stdoutGone.Store(true) }); err != nil {
 		return job.Result{}, next, err
 	}
-	l.signals.HandOver(func(number syscall.Signal) { f.events.Put(supervise.Signaled{Signal: signalOnNodes(number)}) })
-	defer l.signals.TakeBack(f.pendingSignals)
+	l.signals.HandOver(func(number syscall.Signal) { j.events.Put(supervise.Signaled{Signal: signalOnNodes(number)}) })
+	defer l.signals.TakeBack(j.pendingSignals)
 	l.reportAttempt(place.Plan)
-	f.jobStart = l.jobStart()
+	j.jobStart = l.jobStart()
 	if l.env.AttemptBegan != nil {
 		l.env.AttemptBegan(l.attempts, job.Attempt{Number: len(l.attempts), Began: time.Now(), Nodes: place.Plan.Names(), Size: place.Plan.Size})
 	}
-	f.startRanks(place)
+	j.startRanks(place)
 	if l.stdoutGone.Load() {
-		f.events.Put(supervise.Failure{Kind: supervise.StdoutGone})
+		j.events.Put(supervise.Failure{Kind: supervise.StdoutGone})
 	}
 	if l.env.TerminalResized != nil {
-		go f.watchTerminalSize(ctx)
+		go j.watchTerminalSize(ctx)
 	}
-	f.decideRestart = func(state *supervise.State) bool {
-		next = l.attemptEnded(f, state)
-		return next.Restarts
+	j.RequestAfterMove = func(m restart.Move) (job.Request, []string, string) {
+		return restart.RequestAfterMove(l.request, l.attempts, job.Attempt{Nodes: j.Plan.Names(), Size: j.Plan.Size, StandbyNodes: standbyNames(j.Standby)}, m)
 	}
-	f.RequestAfterMove = func(m restart.Move) (job.Request, []string, string) {
-		return restart.RequestAfterMove(l.request, l.attempts, job.Attempt{Nodes: f.Plan.Names(), Size: f.Plan.Size, StandbyNodes: standbyNames(f.Standby)}, m)
+
+	j.supervise(ctx, place.StartBy.Time())
+
+	if ctx.Err() != nil { // that has ended the job; the rest of its output is still written
+		ctx = context.WithoutCancel(ctx)
 	}
-	result, err = f.supervise(ctx, place.StartBy.Time())
-	return result, next, err
+	mayGoOn := reserve.MayHaveNextAttempt(j.Request)
+	if !mayGoOn {
+		j.SendAll(&wire.Bye{})
+	}
+	j.askBatchSystem()
+	next = l.attemptEnded(j, j.State)
+	if mayGoOn {
+		j.endConversations(next.Restarts)
+	}
+	return j.report(ctx, next.Restarts), next, nil
 }
 
 // attemptEnded records how an attempt ended, and decides whether another follows.
-func (l *attemptLoop) attemptEnded(f *Job, state *supervise.State) restart.Decision {
-	l.began = cmp.Or(f.jobStart, state.Began()).Add(state.StoodStill())
+func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decision {
+	l.began = cmp.Or(j.jobStart, state.Began()).Add(state.StoodStill())
 	l.stopsCounted = l.env.StopTimes.Total()
 	toldToEnd := state.WasToldToEnd()
 	a := job.Attempt{Number: len(l.attempts), Began: state.Began(), Ended: time.Now(), Kind: state.Cause.EndKind(), Reason: state.Cause.Reason(),
-		Nodes: f.Plan.Names(), Size: f.Plan.Size, Exit: state.ExitCode()}
+		Nodes: j.Plan.Names(), Size: j.Plan.Size, Exit: state.ExitCode()}
 	if state.Cause != nil {
 		a.Cause = state.Cause.Text
 		if a.Kind == job.EndByStartFailure && state.Cause.Node >= 0 {
-			a.Failed = []string{f.Nodes[state.Cause.Node].Name()}
+			a.Failed = []string{j.Nodes[state.Cause.Node].Name()}
 		}
 	}
-	for _, n := range f.Nodes {
+	for _, n := range j.Nodes {
 		if n.Lost == nil && n.drained {
 			continue
 		}
 		a.Lost = append(a.Lost, n.Name())
 		if n.Lost == nil { // a process there cannot be killed
-			f.lastNodeLost = a.Ended
+			j.lastNodeLost = a.Ended
 		}
 	}
-	a.StandbyNodes = standbyNames(f.Standby)
-	for _, ends := range f.Hooks.AttemptEnds {
+	a.StandbyNodes = standbyNames(j.Standby)
+	for _, ends := range j.Hooks.AttemptEnds {
 		ends(&a)
 	}
-	l.attempts, l.lastNodeLost = append(l.attempts, a), f.lastNodeLost
+	l.attempts, l.lastNodeLost = append(l.attempts, a), j.lastNodeLost
 	next := restart.Decide(l.request.Restart, l.attempts, rand.Float64())
 	if next.Restarts && toldToEnd {
 		next = restart.Decision{Why: "told to end"}
 	}
 	switch {
 	case next.Restarts && state.IsMoved():
-		f.sequel.Attempt = &supervise.NextAttempt{}
+		j.sequel.Attempt = &supervise.NextAttempt{}
 	case next.Restarts:
-		f.sequel.Attempt = l.restartAfter(a.Lost)
+		j.sequel.Attempt = l.restartAfter(a.Lost)
 	case next.Why != "":
-		f.sequel.WhyNone = next.Why
+		j.sequel.WhyNone = next.Why
 		l.report(job.AttemptEvent{Event: "giveup", GiveUpReason: next.Why})
 	}
 	return next
@@ -198,20 +212,20 @@ func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
 
 // reserveNodes reserves nodes for the next attempt. If a restart does not find enough, reserveNodes
 // tries again for up to restart.SearchTime (SV-5).
-func (l *attemptLoop) reserveNodes(ctx context.Context, f *Job) (*reserve.Reservation, error) {
+func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reservation, error) {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
 	last, pause := time.Now().Add(restart.SearchTime), cmp.Or(l.request.Restart.Delay, restart.DefaultDelay)
 	reported := ""
 	for {
-		kept := f.remainingKept()
-		f.keptNodes = nil
-		place, err := reserve.Reserve(ctx, restart.NextRequest(l.request, l.attempts), f.Env.Env, kept...)
+		kept := j.remainingKept()
+		j.keptNodes = nil
+		place, err := reserve.Reserve(ctx, restart.NextRequest(l.request, l.attempts), j.Env.Env, kept...)
 		if err == nil || l.isFirstHere() || ctx.Err() != nil || !lacksRoom(err) {
 			return place, err
 		}
 		if last := &l.attempts[len(l.attempts)-1]; last.NextNodes != nil { // the target of the move was lost meanwhile
-			last.NextNodes, f.keptNodes = nil, place.CloseNewNodes()
+			last.NextNodes, j.keptNodes = nil, place.CloseNewNodes()
 			continue
 		}
 		if time.Now().Add(pause).After(last) {
@@ -219,13 +233,13 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, f *Job) (*reserve.Reserv
 			l.report(job.AttemptEvent{Event: "giveup", GiveUpReason: why})
 			return place, &usererr.Error{Text: fmt.Sprintf("not starting again: %s (%v)", why, err), Code: l.attempts[len(l.attempts)-1].Exit}
 		}
-		f.keptNodes = place.CloseNewNodes()
+		j.keptNodes = place.CloseNewNodes()
 		if why := err.Error(); why != reported {
 			l.env.Report(fmt.Sprintf("no room to start again: %s; trying again for %s", why, text.FormatDuration(time.Until(last))))
 			reported = why
 		}
-		if err := l.pauseBefore(ctx, f, pause); err != nil {
-			f.releaseKept()
+		if err := l.pauseBefore(ctx, j, pause); err != nil {
+			j.releaseKept()
 			return place, err
 		}
 	}
@@ -261,25 +275,25 @@ func (l *attemptLoop) reportAttempt(p job.Plan) {
 }
 
 // betweenAttempts waits for the fence and then for the pause between two attempts.
-func (l *attemptLoop) betweenAttempts(ctx context.Context, f *Job, pause time.Duration) error {
+func (l *attemptLoop) betweenAttempts(ctx context.Context, j *Job, pause time.Duration) error {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
 	if err := l.env.Trace.Do(trace.Row{}, trace.Fence, func() error { return l.waitForFence(ctx, l.attempts[len(l.attempts)-1].Lost, l.lastNodeLost) }); err != nil {
 		return err
 	}
 	l.report(job.AttemptEvent{Event: "pause", Seconds: pause.Round(time.Millisecond).Seconds()})
-	return l.env.Trace.Do(trace.Row{}, trace.Pause, func() error { return l.pauseBefore(ctx, f, pause) })
+	return l.env.Trace.Do(trace.Row{}, trace.Pause, func() error { return l.pauseBefore(ctx, j, pause) })
 }
 
 // pauseBefore waits for d, and returns early with an error if the job ends. It releases kept nodes
 // after restart.KeepTime.
-func (l *attemptLoop) pauseBefore(ctx context.Context, f *Job, d time.Duration) error {
+func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) error {
 	left := max(0, time.Until(l.attempts[len(l.attempts)-1].Ended.Add(restart.KeepTime)))
-	if len(f.keptNodes) > 0 && left < d {
+	if len(j.keptNodes) > 0 && left < d {
 		if err := l.sleep(ctx, left); err != nil {
 			return err
 		}
-		f.releaseKept()
+		j.releaseKept()
 		d -= left
 	}
 	return l.sleep(ctx, d)

@@ -147,6 +147,13 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
+// callClosing calls the functions of Hooks.Closing.
+func (j *Job) callClosing() {
+	for _, closing := range j.Hooks.Closing {
+		closing()
+	}
+}
+
 // attachFeatures attaches all features to the job.
 func (j *Job) attachFeatures() {
 	for _, f := range slices.Clone(features) {

@@ -1,17 +1,22 @@
 /*
 Package launch runs a job, from the first connection to the result.
 
-	reserve -------> open streams --> start ----> supervise ----> result
-	launch/reserve   launch/stdio     release     events -> Step -> actions
-	makes a plan                      the ranks      |       |
-	and prepares     .--- spawn: reserve, start <---'        | launch/restart
-	its nodes                                                v
-	   ^'--------------- pause <-------- fence <---- another attempt
+	Run --> attemptLoop.run --> runAttempt
+	                              reserveNodes    a plan; its nodes are prepared        launch/reserve
+	                              openStreams                                           launch/stdio
+	                              startRanks      features are attached (Hooks), Start
+	                              supervise       events of nodes, users, time --> Step supervise, hold
+	                              attemptEnded    does another attempt follow?          launch/restart
+	                              report          the cause, the rest of the output
+	            betweenAttempts   fence, pause <--'
+
+The core knows nodes, groups of ranks, fences, streams and failures. Everything else is a feature with a
+folder of its own, which takes part at the points of Hooks; package feature lists them.
 
 One goroutine reads each connection and sorts its messages (package node). Output goes to the
 printers; only these wait for the terminal. Everything else goes as events into one inbox. The
-goroutine of Run takes the events from the inbox and owns all state. Step, a pure function, decides
-which actions follow an event.
+goroutine of Run takes the events from the inbox and owns all state. A pure function (package
+supervise) decides which actions follow an event.
 
 The package talks to helpers through a Dialer. It contains no Dialer and does not know how to reach
 a host.

@@ -101,7 +101,7 @@ func TestTheTimeLimitStandsStillInEachAttempt(t *testing.T) {
 	for _, moment := range []string{"in the first attempt", "between the attempts"} {
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
-			r := launchtest.NewRun(1, `[ $MPIEXEC_ATTEMPT = 1 ] || { echo first; trap 'exit 3' USR1; while :; do :; done; }`, "a")
+			r := launchtest.NewRun(1, `[ $MPIEXEC_ATTEMPT = 1 ] || { trap 'exit 3' USR1; echo first; while :; do :; done; }`, "a")
 			s := &stopping{r: r, stage: "planned"}
 			attempts, ready := 0, r.Out.Shows("first\n")
 			r.OnPlan = func() {

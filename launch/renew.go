@@ -15,8 +15,8 @@ import (
 Nodes pass from one attempt of a job to the next, with their connections, helpers and claims
 (survive.md SV-2):
 
-	runningJob 0 --Successor--> keptNodes --runningJob 1, fence, pause--> reserve.Reserve
-	                                            '--> after restart.KeepTime: releaseKept
+	Job 0 --Successor--> keptNodes --Job 1, fence, pause--> reserve.Reserve
+	                              '--> after restart.KeepTime: releaseKept
 */
 
 // endConversations keeps the connected nodes if another attempt follows, and sends Bye to all

@@ -63,8 +63,7 @@ type Job struct {
 	connections []job.ConnectResult // in the order in which they began
 
 	jobStart         time.Time                                          // see attemptLoop.jobStart; zero: this is the first attempt
-	decideRestart    func(*supervise.State) bool                        // reports whether another attempt follows this one, which is over
-	sequel           supervise.Sequel                                   // set by decideRestart
+	sequel           supervise.Sequel                                   // what follows this attempt, for the report
 	RequestAfterMove func(restart.Move) (job.Request, []string, string) // returns the request of the attempt after a move; see restart.RequestAfterMove
 	Standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow
 	keptNodes        []reserve.KeptNode                                 // nodes of the previous attempt, until the reservation takes them
@@ -81,13 +80,13 @@ type coordination struct {
 // A Node is a node of the job.
 type Node struct {
 	reserve.Node
-	Key        int   // its index in runningJob.nodes, by which supervision and fences know it
+	Key        int   // its index in Job.Nodes, by which supervision and fences know it
 	Lost       error // why its connection ended; nil: it has not
 	totalRanks int   // ranks of all groups, also those that have ended
 	drained    bool  // no process of the job is left there
 }
 
-func newRunningJob(env Env) *Job {
+func newJob(env Env) *Job {
 	f := &Job{Env: env, events: node.NewInbox(), Streams: stdio.New(env.In, env.Out, env.Err),
 		members: make(map[*node.Node]*Node), record: newRunRecord(), Checkpoints: noCheckpoints{}}
 	f.Env.Inbox = f.events

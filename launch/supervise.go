@@ -20,21 +20,12 @@ import (
 	"remshell/wire"
 )
 
-// supervise runs the job to its end. It passes each event to Step and carries out the actions that
-// Step returns.
-func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, error) {
-	req := j.Request
-	state := supervise.NewState(j.Plan, supervise.Policy{
-		Grace: req.TimeLimits.Grace, StackTime: wire.StackDumpTime, Timeout: req.TimeLimits.Run, WallTime: supervise.TimeLimit{Max: req.ResourceLimits.Time(limits.WallTime), From: req.LimitOrigins[limits.WallTime]}, EndPolicy: req.EndPolicy, StartBy: startBy, Since: j.jobStart, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchSystem(req.RM),
-		Warn: warningOnNodes(req.TimeLimits.Warn), Margin: req.TimeLimits.Margin,
-	}, time.Now())
+// supervise handles events until nothing of the job runs any more. The failure machine decides what
+// follows from each event; Step carries it out.
+func (j *Job) supervise(ctx context.Context, startBy time.Time) {
+	state := supervise.NewState(j.Plan, j.policy(startBy), time.Now())
 	j.State = &state
 	defer j.watchSilentNodes()()
-	defer func() {
-		for _, closing := range j.Hooks.Closing {
-			closing()
-		}
-	}()
 	due := j.callDue(time.Now())
 	for !j.finished {
 		events := j.events.Take(ctx, earlier(due, state.Next()))
@@ -56,44 +47,52 @@ func (j *Job) supervise(ctx context.Context, startBy time.Time) (job.Result, err
 		ended()
 	}
 	j.endSearch()
-	mayRestart := reserve.MayHaveNextAttempt(req)
-	if !mayRestart {
-		j.SendAll(&wire.Bye{})
+}
+
+// policy returns what the user's options say about failures, signals and time limits.
+func (j *Job) policy(startBy time.Time) supervise.Policy {
+	req := j.Request
+	return supervise.Policy{
+		Grace: req.TimeLimits.Grace, StackTime: wire.StackDumpTime, Timeout: req.TimeLimits.Run,
+		WallTime: supervise.TimeLimit{Max: req.ResourceLimits.Time(limits.WallTime), From: req.LimitOrigins[limits.WallTime]},
+		StartBy:  startBy, Since: j.jobStart, Warn: warningOnNodes(req.TimeLimits.Warn), Margin: req.TimeLimits.Margin,
+		EndPolicy: req.EndPolicy, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchSystem(req.RM),
 	}
-	if state.ShouldAskBatch() && j.Env.BatchState != nil && j.Env.BatchState() == batch.Over {
-		state.BlameBatch()
+}
+
+// askBatchSystem asks the batch system about its job if the ranks have ended as if it had killed them. That
+// is the cause then.
+func (j *Job) askBatchSystem() {
+	if j.State.ShouldAskBatch() && j.Env.BatchState != nil && j.Env.BatchState() == batch.Over {
+		j.State.BlameBatch()
 	}
+}
+
+// report reports the end of an attempt, and returns its result: the cause, once the rest of the output is
+// written what the user wants to know about it. again says that another attempt follows; it goes on at once.
+func (j *Job) report(ctx context.Context, again bool) job.Result {
 	unread := j.Streams.SeekStdinBack()
-	again := j.decideRestart(&state)
-	if mayRestart {
-		j.endConversations(again)
+	reported := j.reportCause(j.State)
+	if !again {
+		j.waitForStdout(ctx, j.State)
+		if !reported { // writing the remaining output may have failed
+			j.reportCause(j.State)
+		}
 	}
-	reported := j.reportCause(&state)
+	result := j.result(j.State)
+	for _, reported := range j.Hooks.Reported {
+		reported(result)
+	}
 	if again {
-		result := j.result(&state)
-		j.reported(result)
-		return result, nil
+		return result
 	}
-	j.waitForStdout(ctx, &state)
-	if !reported { // writing the remaining output may have failed
-		j.reportCause(&state)
-	}
-	result := j.result(&state)
-	j.reported(result)
-	j.reportDetails(&state, req, result)
+	j.reportDetails(j.State, j.Request, result)
 	if unread > 0 && result.Code == job.ExitOK && j.Env.UnreadInput != nil {
 		j.Env.UnreadInput(unread)
 	}
 	j.Env.reportSlowest()
-	j.waitForPrinter(ctx, &state, j.Env.Err)
-	return result, nil
-}
-
-// reported tells the features that the failure, if any, is reported, and all output of ranks is written.
-func (j *Job) reported(result job.Result) {
-	for _, reported := range j.Hooks.Reported {
-		reported(result)
-	}
+	j.waitForPrinter(ctx, j.State, j.Env.Err)
+	return result
 }
 
 // batchSystem returns the batch job in which mpiexec runs, or the zero BatchJob.

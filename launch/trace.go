@@ -17,10 +17,10 @@ func (l *attemptLoop) traceStep() trace.Step {
 }
 
 // endTraceStep ends the step of an attempt, with the cause if it failed. A move is no failure.
-func endTraceStep(step trace.Step, f *Job, err error) {
-	if err == nil && f.State != nil && f.State.Cause != nil {
-		if err = errors.New(f.State.Cause.Text); f.State.IsMoved() {
-			step.Note(f.State.Cause.Text)
+func endTraceStep(step trace.Step, j *Job, err error) {
+	if err == nil && j.State != nil && j.State.Cause != nil {
+		if err = errors.New(j.State.Cause.Text); j.State.IsMoved() {
+			step.Note(j.State.Cause.Text)
 			err = nil
 		}
 	}
