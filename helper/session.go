@@ -179,7 +179,23 @@ func (s *Session) readFrames() {
 	}
 }
 
-// run handles events until the session has nothing left to do. Only this goroutine touches the session's state.
+/*
+run handles events until the session has nothing left to do. Only this goroutine touches the session's state. What it
+gets goes to the lifecycle, and perform carries out the actions that the lifecycle returns:
+
+	in from mpiexec, or an event     actions                              out to mpiexec
+	Prepare                          Claim
+	  the claims worker is done      PrepareGroup                         Prepared, or Refused, ClaimConflict
+	Start                            Fork
+	  the fork thread is done        ReportStarted, for each rank         Started
+	  a child has ended              NoteExit, CountOrphan
+	  a rank's output is sent        ReportExit                           Exited
+	EndJob                           StartEnding, TerminateAll, KillAll
+	  no process is left             AwaitPipesClosed, ReportDrained      ProcessesGone, Drained
+	Bye, or NextAttempt              run returns
+
+supervision.md has the table of the lifecycle.
+*/
 func (s *Session) run(ctx context.Context) error {
 	defer close(s.done)
 	for !s.Lifecycle.Done() {
