@@ -82,17 +82,13 @@ func (w *fuzzInput) message() wire.Message {
 		return &wire.WriteMark{Tag: w.word("fuzz", "/", ""), Mark: w.word("a", "../a", "")}
 	case 21:
 		return &wire.ProbePeers{Ports: []wire.ProbePort{{Node: "n", Address: w.word("127.0.0.1:1", "", "[::1", "127.0.0.1:99999")}}}
-	case 23:
-		return &wire.Fetch{ID: int(w.next()), Group: w.group(), Rank: w.rank(), Key: w.word("a", ""), Timeout: int(w.next() % 2)}
-	case 24:
-		return &wire.Fetched{ID: int(w.next() % 4), Found: w.next()%2 == 0, Data: w.bytes[:len(w.bytes)/2], Err: w.word("", "no")}
 	case 25:
 		return &wire.Notify{Group: w.group(), Rank: w.rank(), Code: -int(w.next()), To: w.word("", "k0", "k0[", "k0[0-2]"), Infos: w.bytes[:len(w.bytes)/2]}
 	case 31:
 		return &wire.FailedRanks{Group: w.group(), Ranks: []int{w.rank(), w.rank()}}
 	case 26:
 		return &wire.Notified{ID: int(w.next() % 4)}
-	case 13, 27:
+	case 13, 23, 24, 27:
 		return w.ofFeature()
 	case 28:
 		return &wire.Hold{Why: job.Hold(w.word("suspend", "stopped", "", "x")), On: w.next()%3 > 0}
@@ -104,7 +100,7 @@ func (w *fuzzInput) message() wire.Message {
 	return w.blank()
 }
 
-// ofFeature returns a message that features own, for one of the ranks.
+// ofFeature returns a message that a feature owns, with other values than its example has.
 func (w *fuzzInput) ofFeature() wire.Message {
 	var all []wire.Kind
 	for _, k := range wire.Kinds() {
@@ -115,7 +111,28 @@ func (w *fuzzInput) ofFeature() wire.Message {
 	if len(all) == 0 {
 		return w.blank()
 	}
-	return all[int(w.next())%len(all)].Example(w.rank())
+	m := all[int(w.next())%len(all)].Example(0)
+	fields := reflect.ValueOf(m).Elem()
+	for i := range fields.NumField() {
+		field := fields.Field(i).Addr().Interface()
+		switch name := fields.Type().Field(i).Name; p := field.(type) {
+		case *int:
+			if *p = int(w.next() % 4); name == "Rank" {
+				*p = w.rank()
+			}
+		case *string:
+			if *p = w.word(*p, "", "a", "g[", "g[0-2]"); name == "Group" {
+				*p = w.group()
+			}
+		case *bool:
+			*p = w.next()%2 == 0
+		case *[]byte:
+			*p = w.bytes[:len(w.bytes)/2]
+		case *[]int:
+			*p = []int{w.rank(), w.rank()}
+		}
+	}
+	return m
 }
 
 // blank returns an empty message of any kind, also of kinds that only a helper sends.

@@ -83,6 +83,8 @@ type Providers struct {
 	// Names and PMIxNames are the table of names that ranks publish, for ranks that use PMI and PMIx.
 	Names     pmiserver.Names
 	PMIxNames pmix.Names
+	// Fetcher fetches data that ranks on other nodes have committed.
+	Fetcher pmix.Fetcher
 	// PrintText prints a text of the MPI library of a rank. It may wait for mpiexec and for the rank's reader, until ctx ends.
 	PrintText func(ctx context.Context, r *Rank, text message.LogText)
 }
@@ -92,6 +94,14 @@ type Hook[F any] []F
 
 // Add adds a function behind those that are there.
 func (h *Hook[F]) Add(f F) { *h = append(*h, f) }
+
+// PMIxServer returns the PMIx server of this node, or nil if there is none. The goroutine of run calls it.
+func (s *Session) PMIxServer() *pmix.Server {
+	if s.pmix == nil {
+		return nil
+	}
+	return &s.pmix.server
+}
 
 // Requests carries requests of ranks to mpiexec that share their IDs and the limit of unanswered ones.
 func (s *Session) Requests() *rpc.Requests { return s.requests }
@@ -121,6 +131,9 @@ func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
 
 // Send sends a message to mpiexec. It returns the error of wire.Conn.Send. Any goroutine may call it.
 func (s *Session) Send(m wire.Message) error { return s.conn.Send(m) }
+
+// Flush waits until all sent messages are written.
+func (s *Session) Flush() { s.conn.Flush() }
 
 // Post has do called by the goroutine of run, after the events that are there. Any goroutine may call it. do is not called
 // if the session is over before.

@@ -78,8 +78,6 @@ var owned = func() (o wire.Owner[*Session]) {
 	})
 	wire.Handle(&o, (*Session).deliverEvent)
 	wire.Handle(&o, func(s *Session, m *wire.Notified) { s.notices.Deliver(m) })
-	wire.Handle(&o, func(s *Session, m *wire.Fetch) { s.fetches.ServeFetch(m, s.serveFetch) })
-	wire.Handle(&o, func(s *Session, m *wire.Fetched) { s.fetches.Deliver(m) })
 	wire.Handle(&o, func(s *Session, m *wire.Spawned) { s.requests.Deliver(m.ID, m) })
 	wire.Handle(&o, func(s *Session, m *wire.RankMap) { s.requests.Deliver(m.ID, m) })
 	wire.Handle(&o, (*Session).reportDeadRanks)

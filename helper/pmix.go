@@ -51,7 +51,7 @@ func (s *Session) servePMIx(g *Group) error {
 	link.dir.Keep = g.Prepare.Supervision.KeepSessions
 	link.server.UID = uint32(os.Geteuid())
 	link.server.SocketOwner = func(conn net.Conn) (uint32, error) { return connOwner(s.sys.Root, conn) }
-	link.server.Fetcher, link.server.Notifier = s.fetches, s.notices
+	link.server.Fetcher, link.server.Notifier = s.Providers.Fetcher, s.notices
 	link.server.GroupFinder = &remoteGroups{requests: s.requests, prepare: g.Prepare, server: link.name}
 	link.server.OtherNodes, link.server.Names = s.fences, s.Providers.PMIxNames
 	link.server.GiveUpStuck = g.Prepare.Supervision.KeepAll
@@ -195,16 +195,6 @@ func (s *Session) deliverEvent(m *wire.Notify) {
 	if s.pmix != nil {
 		s.pmix.server.DeliverEvent(pmix.Event{Group: m.Group, Rank: m.Rank, Code: int32(m.Code), Targets: fence.Members(m.To), Infos: m.Infos})
 	}
-}
-
-// serveFetch answers a fetch, by a rank of another node, of data that a rank here committed. Without a PMIx server it
-// answers NotFound.
-func (s *Session) serveFetch(w pmix.FetchRequest, answer func(data []byte, status message.Status)) {
-	if s.pmix == nil {
-		answer(nil, message.NotFound)
-		return
-	}
-	s.pmix.server.ServeFetch(w, answer)
 }
 
 // rankNumbers returns the numbers of the group's ranks on this node, within the group.

@@ -79,7 +79,6 @@ type forkState struct {
 // A pmiServices connects the PMI servers of this node with mpiexec and with the ranks.
 type pmiServices struct {
 	fences   *rpc.Fences
-	fetches  *rpc.Fetches
 	notices  *rpc.Notices
 	requests *rpc.Requests
 	port     *pmiPort     // nil: no rank uses PMI_PORT
@@ -142,7 +141,7 @@ func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session
 			jobEnding:    make(chan struct{}),
 			moreChildren: make(chan struct{}, 1),
 		},
-		pmiServices:   pmiServices{fences: rpc.NewFences(c.Send), fetches: rpc.NewFetches(c.Send, c.Flush), notices: rpc.NewNotices(c.Send), requests: rpc.NewRequests(c.Send)},
+		pmiServices:   pmiServices{fences: rpc.NewFences(c.Send), notices: rpc.NewNotices(c.Send), requests: rpc.NewRequests(c.Send)},
 		orphans:       newOrphanUsage(),
 		helperSignals: newHelperSignals(),
 	}

@@ -87,17 +87,6 @@ var conversations = []struct {
 		}
 		s.MustExit(launchtest.NewPMIRun(1, "spawn 1 leaf; spawn 1 leaf + 2 leaf program="+broken, map[string]string{"leaf": "say leaf"}, "a:4"), 0)
 	}},
-	{"a rank that wants what one of another node has not", "Fetch Fetched", func(s launchtest.Recording) {
-		r := launchtest.NewRun(1, "", "a", "b")
-		wants := launchtest.EncodeRequest(&message.Get{Namespace: pmixtest.Namespace, Rank: 1, Key: "card"})
-		r.Req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", wants}, Dir: "/", PMIOffer: job.PMIOfferPMIx},
-			{N: 1, Argv: []string{"/proc/self/exe", ""}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}
-		r.Req.BaseEnv.Set = []string{launchtest.PMIxMark + "=1"}
-		s.MustExit(r, 0)
-		if r.Out.String() != "status -46\n" {
-			s.Errorf("it is answered by %q", r.Out.String())
-		}
-	}},
 	{"ranks that ask for those of a group on another node", "GroupEnded", func(s launchtest.Recording) {
 		r, enough := launchtest.NewRun(1, "", "a", "b"), filepath.Join(s.TempDir(), "enough")
 		child := bfrops.Program{Command: "sh", Args: []string{"sh", "-c", `until test -e "$0"; do sleep 0.01; done`, enough}, Ranks: 1,

@@ -5,6 +5,9 @@ import (
 	"remshell/wire"
 )
 
+// maxBacklog is how many bytes may be queued for a node that gets events.
+const maxBacklog = 64 << 20
+
 // forwardEvent forwards an event of a rank to the other nodes that may have receivers for it, and
 // confirms to n. A node with too much unsent data does not get the event.
 func (j *Job) forwardEvent(n *Node, m *wire.Notify) {

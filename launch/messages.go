@@ -64,8 +64,6 @@ func init() {
 	handle((*Job).pmiReported)
 	handleQuietly(func(j *Job, n *Node, m *wire.RankMapRequest) { n.Send(j.rankMapOf(n, m)) })
 	handleQuietly((*Job).forwardEvent)
-	handleQuietly((*Job).forwardFetch)
-	handleQuietly(func(j *Job, _ *Node, m *wire.Fetched) { j.forwardFetched(m) })
 
 	// Users, and what they ask for.
 

@@ -40,11 +40,11 @@ type Job struct {
 	UniverseSize int // processes that would fit; 0: unknown
 	State        *supervise.State
 	holds        hold.State // why the ranks stand still
-	coordination
-	Groups      []*Group
-	GroupFirsts []int       // by group, the number of its rank 0
-	Size        int         // ranks of all groups
-	search      *nodeSearch // search for the place of a spawn or a move; nil: none
+	fences       *fence.Coordinator
+	Groups       []*Group
+	GroupFirsts  []int       // by group, the number of its rank 0
+	Size         int         // ranks of all groups
+	search       *nodeSearch // search for the place of a spawn or a move; nil: none
 
 	Checkpoints Checkpoints                                          // by the feature that takes them
 	verbs       map[job.Verb]func(control.Request) []supervise.Event // of requests, by the features that serve them
@@ -68,13 +68,6 @@ type Job struct {
 	Standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow
 	keptNodes        []reserve.KeptNode                                 // nodes of the previous attempt, until the reservation takes them
 	lastNodeLost     time.Time                                          // when the last lost node was lost; zero: none was
-}
-
-// coordination is what ranks of different nodes share through mpiexec: fences and
-// direct gets.
-type coordination struct {
-	fences  *fence.Coordinator
-	fetches fetchService
 }
 
 // A Node is a node of the job.

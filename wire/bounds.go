@@ -104,7 +104,6 @@ var (
 	pathLength       = Length{"path", maxPath}
 	markLength       = Length{"word", 64}
 	nameLength       = Length{"name", maxSentence}
-	keyLength        = Length{"key", 511}
 	fenceIDLength    = Length{"fence", 960 << 10} // 65,536 ranges of ranks
 	busAddressLength = Length{"address", 64}
 	labelLength      = Length{"label", job.MaxLabel}

@@ -17,10 +17,6 @@ Messages between the PMI servers of the nodes and mpiexec.
 	   | <-------------------------- RankMapRequest   a rank asks where ranks are
 	   | RankMap --------------------------------->
 	   | GroupEnded ------------------------------>   a group of other nodes that it knows
-	   | <----------------------------------- Fetch   a local rank wants data of a rank on another node
-	   | Fetch ----------------------------------->   a rank of another node wants data of a local rank
-	   | <--------------------------------- Fetched
-	   | Fetched --------------------------------->
 	   | <---------------------------------- Notify   a local rank sends an event
 	   | Notify ---------------------------------->   a rank of another node sends an event
 	   | Notified -------------------------------->
@@ -177,44 +173,6 @@ func (m *RankMap) Fields(c *Codec) {
 type GroupEnded struct{ Group string }
 
 func (m *GroupEnded) Fields(c *Codec) { c.Word(&m.Group, "group") }
-
-// MaxFetched is the most bytes that a rank may commit for other ranks.
-const MaxFetched = 16 << 20
-
-// Fetch requests all data that a rank has committed, once that includes Key (PMIX-62). ID is the sender's and is
-// repeated in the answer; mpiexec keeps no state for requests that it forwards. Timeout is the longest time to
-// wait, in seconds; 0: the default of PMIX-33.
-type Fetch struct {
-	ID      int
-	Group   string
-	Rank    int    // in its group
-	Key     string // empty: any key
-	Timeout int
-}
-
-func (m *Fetch) Fields(c *Codec) {
-	c.Num(&m.ID, RequestIDRange)
-	c.Word(&m.Group, "group")
-	c.Num(&m.Rank, RankRange)
-	c.Text(&m.Key, keyLength)
-	c.Num(&m.Timeout, Range{"timeout", 0, math.MaxInt32})
-}
-
-// Fetched answers Fetch. If Found is false, the rank did not commit the key within the timeout.
-// If Err is set, the request could not be delivered or answered.
-type Fetched struct {
-	ID    int
-	Found bool
-	Data  []byte
-	Err   string
-}
-
-func (m *Fetched) Fields(c *Codec) {
-	c.Num(&m.ID, RequestIDRange)
-	c.Bool(&m.Found)
-	c.Bytes(&m.Data, Length{"data", MaxFetched})
-	c.Sentence(&m.Err, "error")
-}
 
 // Notify distributes a PMIx event. To are the participants that may receive it, encoded as in pmiserver/fence;
 // empty: all. Infos are encoded as in PMIx. ID is chosen by the helper and repeated in Notified; it is 0 in a message that

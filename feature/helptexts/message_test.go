@@ -14,7 +14,7 @@ func TestFrames(t *testing.T) {
 		"60020402":                   &ShowHelpReply{ID: 2, AlreadyShown: true},
 	} {
 		if got := hex.EncodeToString(wire.Encode(m)); got != want {
-			t.Errorf("%+v: got %s, want %s", m, got, want)
+			t.Errorf("%q: got %s, want %s", m, got, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestFrames(t *testing.T) {
 		"2d0406737663":                                                 &NamePublished{Service: "svc"},
 	} {
 		if got := hex.EncodeToString(wire.Encode(m)); got != want {
-			t.Errorf("%+v: got %s, want %s", m, got, want)
+			t.Errorf("%q: got %s, want %s", m, got, want)
 		}
 	}
 }

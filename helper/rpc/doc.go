@@ -6,10 +6,6 @@
 //	a rank's goroutine          Requests, Fences             mpiexec
 //	      | Spawn, Peers -----------> | Spawn, ... -----------> |
 //	      | <-- reply                 | <-- Spawned, ...        |  by ID, at most maxRequests at once
-//	      | Fetch ------------------> | Fetch ----------------> |  by ID, at most maxFetches at once
-//	      | <-- reply                 | <-- Fetched             |
-//	      | <-- supply                | <-- Fetch               |  of another node
-//	      | data -------------------> | Fetched --------------> |
 //	      | Notify -----------------> | Notify ---------------> |  by ID, at most maxNotices at once
 //	      | <-- passed on             | <-- Notified            |
 //	      | Exchange ---------------> | Fence ----------------> |

@@ -50,6 +50,9 @@ func TestRequestsAreFewAndInOrder(t *testing.T) {
 	if _, err := q.PeersOfGroup(t.Context(), "x"); err == nil {
 		t.Error("a question to nobody")
 	}
+	if len(q.inFlight)+len(q.queue) > 0 {
+		t.Error("something stays")
+	}
 }
 
 // A request that is too large for mpiexec fails on the node, and the rank goes on.

@@ -13,7 +13,6 @@ import (
 
 const (
 	MaxUnanswered = maxUnanswered
-	MaxFetches    = maxFetches
 	MaxNotices    = maxNotices
 	MaxOpenFences = maxOpenFences
 )

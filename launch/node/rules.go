@@ -130,10 +130,6 @@ func init() {
 	OnSend(func(v *Validator, _ *wire.Spawned) { v.CountRankReply() })
 	Admit((*Validator).checkNotify)
 	OnSend(func(v *Validator, _ *wire.Notified) { v.notices.CountReply() })
-	Admit((*Validator).checkFetch)
-	AdmitIf(func(v *Validator, m *wire.Fetched) error { return v.fetches.checkFetched(m) })
-	OnSend(func(v *Validator, m *wire.Fetch) { v.fetches.forOthers[m.ID] = true })
-	OnSend(func(v *Validator, _ *wire.Fetched) { v.fetches.CountReply() })
 
 	// Requests of users to the job, and the states of ranks.
 	Admit((*Validator).checkControl)

@@ -40,14 +40,13 @@ type Validator struct {
 	greeted        int        // how many of Hello and NodeInfo were received: 0 to 2
 	requestsSent   requestTable
 	queue          queueState
-	groups         map[string]*localGroup
+	groups         map[string]*LocalGroup
 	progress       nodeProgress
 	fences         map[string]bool // open PMIx fences, by ID
 	givenUpFences  map[string]bool // fences that mpiexec has closed before the node joined them
 	openFenceBytes int             // length of the IDs in fences
 	requests       RankRequests
-	notices        RankRequests // events, with a limit of their own
-	fetches        fetchState
+	notices        RankRequests  // events, with a limit of their own
 	staging        *stagingState // nil if StageFiles was not sent
 	logs           RateLimit
 	sessions       bool // session directories were to be kept
@@ -73,8 +72,8 @@ type nodeProgress struct {
 	byeSent        time.Time // when Bye or NextAttempt was sent; zero if neither was
 }
 
-// A localGroup is the part of a group of ranks that is on the node.
-type localGroup struct {
+// A LocalGroup is the part of a group of ranks that is on the node.
+type LocalGroup struct {
 	first           int  // number of the group's rank 0 in the job
 	size            int  // ranks of the group, on all nodes
 	hasOtherNodes   bool // the group has other nodes too, so there are fences
@@ -86,6 +85,24 @@ type localGroup struct {
 	ranks           []*RankRecord
 	nextFence       int  // number of the next fence
 	fenceOpen       bool // the fence before nextFence is open
+}
+
+// FindGroup returns a group that has ranks on the node, or nil.
+func (v *Validator) FindGroup(name string) *LocalGroup { return v.groups[name] }
+
+// IsPlanned reports whether Start was not sent yet to the group.
+func (p *LocalGroup) IsPlanned() bool { return p.phase < startSent }
+
+// First returns the number of the group's rank 0 in the job.
+func (p *LocalGroup) First() int { return p.first }
+
+// Size returns how many ranks the group has, on all nodes.
+func (p *LocalGroup) Size() int { return p.size }
+
+// HasRank reports whether a rank of a group is on the node. rank is its number in the group.
+func (v *Validator) HasRank(p *LocalGroup, rank int) bool {
+	s := v.FindRank(p.first + rank)
+	return s != nil && s.group == p
 }
 
 type groupPhase int
@@ -102,7 +119,7 @@ const (
 // without padding.
 type RankRecord struct {
 	rank            int
-	group           *localGroup
+	group           *LocalGroup
 	credit          [2]atomic.Int64 // credit of stdout and stderr, in bytes
 	stdinUncredited int             // bytes of its stdin that were sent and not credited yet
 	phase           atomic.Int32    // a rankPhase
@@ -131,7 +148,7 @@ const defaultTolerance = 45 * time.Second
 // now is its clock.
 func NewValidator(def job.NodeDef, silence time.Duration, now func() time.Time) *Validator {
 	v := &Validator{lateness: lateness{now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
-		requestsSent: make(requestTable), groups: make(map[string]*localGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool), fetches: fetchState{forOthers: make(map[int]bool)}}
+		requestsSent: make(requestTable), groups: make(map[string]*LocalGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool)}
 	v.ranks.Store(newRankTable(nil))
 	return v
 }

@@ -12,7 +12,7 @@ const maxNotices = 1 << 6
 func (v *Validator) checkNotify(m *wire.Notify) (wire.Message, error) {
 	p := v.groups[m.Group]
 	switch {
-	case p == nil || m.Rank >= p.size || !v.hasRank(p, m.Rank):
+	case p == nil || m.Rank >= p.size || !v.HasRank(p, m.Rank):
 		return nil, NotOurRank(m.Rank)
 	case p.phase < startSent:
 		return nil, TooEarly(m)

@@ -308,7 +308,7 @@ func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, e
 }
 
 // openFenceCount returns how many fences the node has begun, for the message about one too many.
-func (p *localGroup) openFenceCount(n int) int {
+func (p *LocalGroup) openFenceCount(n int) int {
 	first := p.nextFence
 	if p.fenceOpen {
 		first--

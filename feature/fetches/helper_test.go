@@ -1,6 +1,6 @@
 //go:build linux
 
-package rpc
+package fetches
 
 import (
 	"testing"
@@ -12,34 +12,31 @@ import (
 
 // A limited number of fetches is in flight; the others wait in order. At the end all get an answer.
 func TestFetchesAreFewAndInOrder(t *testing.T) {
-	var sent []*wire.Fetch
-	f := NewFetches(func(m wire.Message) error { sent = append(sent, m.(*wire.Fetch)); return nil }, func() {})
+	var sent []*Fetch
+	f := newFetcher(func(m wire.Message) error { sent = append(sent, m.(*Fetch)); return nil }, func() {})
 	answers := make(map[message.Status]int)
-	for rank := range 2*maxFetches + 3 {
+	for rank := range 2*maxUnanswered + 3 {
 		f.Fetch(pmix.FetchRequest{Group: "k", Rank: rank}, func(_ []byte, s message.Status) { answers[s]++ })
 	}
-	if len(sent) != maxFetches {
-		t.Fatalf("%d are under way, and %d may be", len(sent), maxFetches)
+	if len(sent) != maxUnanswered {
+		t.Fatalf("%d are under way, and %d may be", len(sent), maxUnanswered)
 	}
-	for id := range maxFetches {
-		f.Deliver(&wire.Fetched{ID: id + 1, Found: id > 0, Err: map[bool]string{true: "much"}[id == 1]})
+	for id := range maxUnanswered {
+		f.Deliver(id+1, &Fetched{ID: id + 1, Found: id > 0, Err: map[bool]string{true: "much"}[id == 1]})
 	}
 	for i, m := range sent {
 		if m.ID != i+1 || m.Rank != i {
 			t.Fatalf("fetch %d is %+v", i, m)
 		}
 	}
-	f.Deliver(&wire.Fetched{ID: 1}) // twice: nobody waits any more
+	f.Deliver(1, &Fetched{ID: 1}) // twice: nobody waits any more
 	f.Fail()
 	f.Fetch(pmix.FetchRequest{}, func(_ []byte, s message.Status) { answers[s]++ })
-	want := map[message.Status]int{message.NotFound: 1, message.NoMemory: 1, message.Success: maxFetches - 2, message.Failed: maxFetches + 4}
+	want := map[message.Status]int{message.NotFound: 1, message.NoMemory: 1, message.Success: maxUnanswered - 2, message.Failed: maxUnanswered + 4}
 	for status, n := range want {
 		if answers[status] != n {
 			t.Errorf("%d answers are %v, want %d", answers[status], status, n)
 		}
-	}
-	if len(f.inFlight)+len(f.queue) > 0 {
-		t.Error("something stays")
 	}
 }
 
@@ -49,8 +46,8 @@ func TestRepliesToFetchesAreSentInBatches(t *testing.T) {
 	data := make([]byte, flushBytes)
 	unwritten, most, done := 0, 0, make(chan struct{})
 	sent := 0
-	f := NewFetches(func(m wire.Message) error {
-		unwritten += len(m.(*wire.Fetched).Data)
+	f := newFetcher(func(m wire.Message) error {
+		unwritten += len(m.(*Fetched).Data)
 		most = max(most, unwritten)
 		if sent++; sent == asked {
 			close(done)
@@ -58,7 +55,7 @@ func TestRepliesToFetchesAreSentInBatches(t *testing.T) {
 		return nil
 	}, func() { unwritten = 0 })
 	for id := range asked {
-		f.ServeFetch(&wire.Fetch{ID: id}, func(_ pmix.FetchRequest, answer func([]byte, message.Status)) { answer(data, message.Success) })
+		f.serveFetch(&Fetch{ID: id}, func(_ pmix.FetchRequest, answer func([]byte, message.Status)) { answer(data, message.Success) })
 	}
 	<-done
 	if most > 2*flushBytes {

@@ -1,0 +1,63 @@
+package fetches
+
+import (
+	"remshell/launch"
+	"remshell/launch/supervise"
+)
+
+func init() { launch.Register(launch.Feature{Name: "fetches", Attach: attach}) }
+
+func attach(j *launch.Job) {
+	f := &forwarder{job: j, pending: make(map[int]pendingFetch)}
+	launch.Handle(j, f.forwardFetch)
+	launch.Handle(j, f.forwardFetched)
+}
+
+// A forwarder forwards Fetches to the node of the rank whose data is wanted, and the replies back.
+type forwarder struct {
+	job     *launch.Job
+	last    int
+	pending map[int]pendingFetch // by our own request ID
+}
+
+// A pendingFetch is a request that has no reply yet.
+type pendingFetch struct {
+	asker *launch.Node
+	id    int // the asker's request ID
+}
+
+// Limits of direct gets (PMIX-63).
+const (
+	maxFetches = 1 << 20  // pending requests of the job
+	maxBacklog = 64 << 20 // bytes queued for a node
+)
+
+// forwardFetch asks the node of a rank for data that the rank has committed.
+func (f *forwarder) forwardFetch(n *launch.Node, m *Fetch) []supervise.Event {
+	g := f.job.GroupNamed(m.Group)
+	switch {
+	case g == nil || m.Rank >= len(g.NodeOfRank): // the group is over
+		n.Send(&Fetched{ID: m.ID})
+		return nil
+	case len(f.pending) >= maxFetches:
+		n.Send(&Fetched{ID: m.ID, Err: "too many ranks are asked for at once"})
+		return nil
+	}
+	f.last++
+	f.pending[f.last] = pendingFetch{n, m.ID}
+	f.job.Nodes[g.NodeOfRank[m.Rank]].Send(&Fetch{ID: f.last, Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: m.Timeout})
+	return nil
+}
+
+// forwardFetched forwards a reply to the node that asked. If too much is queued for that node, it
+// gets an error instead of the data.
+func (f *forwarder) forwardFetched(_ *launch.Node, m *Fetched) []supervise.Event {
+	fetch := f.pending[m.ID] // it exists: the validator has checked the ID
+	delete(f.pending, m.ID)
+	answer := &Fetched{ID: fetch.id, Found: m.Found, Data: m.Data, Err: m.Err}
+	if len(m.Data) > 0 && fetch.asker.Backlog() > maxBacklog {
+		answer = &Fetched{ID: fetch.id, Err: "more than 64 MiB are on the way to the node"}
+	}
+	fetch.asker.Send(answer)
+	return nil
+}

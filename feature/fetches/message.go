@@ -1,0 +1,115 @@
+/*
+Package fetches is a feature: a rank gets data that a rank on another node has committed (PMIx_Get of data that no fence has
+brought; PMIX-62). mpiexec forwards the requests and the replies by the placement of the ranks, and keeps no data.
+
+	rank --> its PMIx server --Fetch--> mpiexec --Fetch--> the PMIx server of the other rank's node
+	                         <--Fetched-        <--Fetched-- once that rank has committed the key
+*/
+package fetches
+
+import (
+	"math"
+
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// maxData is the most bytes that a rank may commit for other ranks.
+const maxData = 16 << 20
+
+// Fetch requests all data that a rank has committed, once that includes Key. ID is the sender's and is repeated in the reply.
+// Timeout is the longest time to wait, in seconds; 0: the default of PMIX-33.
+type Fetch struct {
+	ID      int
+	Group   string
+	Rank    int    // in its group
+	Key     string // empty: any key
+	Timeout int
+}
+
+// Fields implements wire.Message.
+func (m *Fetch) Fields(c *wire.Codec) {
+	c.Num(&m.ID, wire.RequestIDRange)
+	c.Word(&m.Group, "group")
+	c.Num(&m.Rank, wire.RankRange)
+	c.Text(&m.Key, wire.Length{Name: "key", Max: 511})
+	c.Num(&m.Timeout, wire.Range{Name: "timeout", Low: 0, High: math.MaxInt32})
+}
+
+// Fetched answers Fetch. If Found is false, the rank did not commit the key within the timeout. If Err is set, the request
+// could not be delivered or answered.
+type Fetched struct {
+	ID    int
+	Found bool
+	Data  []byte
+	Err   string
+}
+
+// Fields implements wire.Message.
+func (m *Fetched) Fields(c *wire.Codec) {
+	c.Num(&m.ID, wire.RequestIDRange)
+	c.Bool(&m.Found)
+	c.Bytes(&m.Data, wire.Length{Name: "data", Max: maxData})
+	c.Sentence(&m.Err, "error")
+}
+
+// maxUnanswered is how many Fetches of its ranks a node may have unanswered (PMIX-63). Further ones wait in the helper.
+const maxUnanswered = 1 << 12
+
+// openFetches are the Fetches that involve one helper.
+type openFetches struct {
+	node.RankRequests              // of the node's ranks
+	forOthers         map[int]bool // of ranks of other nodes, which the helper has to answer, by mpiexec's ID
+}
+
+func init() {
+	wire.Register[Fetch](91, wire.Row{Sender: wire.Either, Phase: wire.Running, MaxBody: 4 << 10, Example: func(int) wire.Message {
+		return &Fetch{ID: 1, Group: "g", Key: "k"}
+	}})
+	wire.Register[Fetched](92, wire.Row{Sender: wire.Either, Phase: wire.Running, MaxBody: maxData + 8<<10, Example: func(int) wire.Message {
+		return &Fetched{ID: 1, Data: []byte("d"), Err: "e"}
+	}})
+	node.Admit(checkFetch)
+	node.AdmitIf(checkFetched)
+	node.OnSend(func(v *node.Validator, m *Fetch) {
+		open := node.StateOf[openFetches](v)
+		if open.forOthers == nil {
+			open.forOthers = make(map[int]bool)
+		}
+		open.forOthers[m.ID] = true
+	})
+	node.OnSend(func(v *node.Validator, _ *Fetched) { node.StateOf[openFetches](v).CountReply() })
+}
+
+// checkFetch checks a request for the data that a rank of another node has committed.
+func checkFetch(v *node.Validator, m *Fetch) (wire.Message, error) {
+	g := v.FindGroup(m.Group)
+	switch {
+	case g == nil: // the group is on other nodes only; mpiexec knows whether it exists
+		if err := v.CheckStarted(m); err != nil {
+			return nil, err
+		}
+	case g.IsPlanned():
+		return nil, node.TooEarly(m)
+	case m.Rank >= g.Size():
+		return nil, node.NotOurRank(g.First() + m.Rank)
+	case v.HasRank(g, m.Rank):
+		return nil, node.InvalidValue(m, "rank", m.Rank)
+	}
+	open := node.StateOf[openFetches](v)
+	if err := open.CheckNext(m, m.ID, maxUnanswered, "Fetches"); err != nil {
+		return nil, err
+	}
+	return open.Count(v.UnlessDrained(v.UnlessEnding(m)))
+}
+
+// checkFetched checks a reply with the data of one of the node's ranks. Each request has one reply. A helper replies only to
+// requests, which are about its own ranks (TRUST-3).
+func checkFetched(v *node.Validator, m *Fetched) error {
+	open := node.StateOf[openFetches](v)
+	if !open.forOthers[m.ID] {
+		return node.ErrNotAsked
+	}
+	delete(open.forOthers, m.ID)
+	return nil
+}
