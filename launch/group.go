@@ -129,7 +129,7 @@ func (j *Job) handleFence(n *Node, m *wire.Fence) []supervise.Event {
 	if err != nil {
 		return fenceBroken(err)
 	}
-	if m.Late {
+	if m.GivenUp {
 		j.giveUpFence(n, id, m.Joined)
 		return nil
 	}
@@ -164,7 +164,7 @@ func (j *Job) giveUpFence(n *Node, id fence.ID, joined bool) {
 
 // sendFenceGivenUp tells nodes that a fence was given up.
 func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
-	frame := wire.Encode(&wire.Fenced{ID: id.String(), Late: true})
+	frame := wire.Encode(&wire.Fenced{ID: id.String(), GivenUp: true})
 	for _, i := range nodes {
 		j.Nodes[i].SendFenced(id, frame)
 	}
@@ -174,12 +174,12 @@ func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
 // ranks (job.EndPolicy.KeepAll), the ranks that wait in the fence are released.
 func (j *Job) fenceStuck(err error) []supervise.Event {
 	if j.State.KeepsAll() {
-		late := j.fences.GiveUpStuck()
-		for id, nodes := range late {
+		givenUp := j.fences.GiveUpStuck()
+		for id, nodes := range givenUp {
 			j.sendFenceGivenUp(id, nodes)
 		}
 		if stuck := new(fence.StuckError); errors.As(err, &stuck) {
-			stuck.Released = len(late) > 0
+			stuck.Released = len(givenUp) > 0
 		}
 	}
 	return fenceBroken(err)

@@ -56,25 +56,25 @@ func (m *PMIReport) Fields(c *Codec) {
 }
 
 // Fence has the data that the ranks of one node put since the last fence. ID names the participants and
-// the number of their earlier fences, see pmiserver/fence. With Late there is no data: either the time of a local
-// rank is over, or mpiexec has sent Late because of a rank elsewhere. Joined is set in that case if the
+// the number of their earlier fences, see pmiserver/fence. With GivenUp there is no data: either the time of a local
+// rank is over, or mpiexec has sent GivenUp because of a rank elsewhere. Joined is set in that case if the
 // node had already sent its data.
 type Fence struct {
-	ID     string
-	Blob   []byte
-	Late   bool
-	Joined bool
+	ID      string
+	Blob    []byte
+	GivenUp bool
+	Joined  bool
 }
 
 func (m *Fence) Fields(c *Codec) {
 	c.Text(&m.ID, fenceIDLength)
 	c.Blob(&m.Blob)
-	c.Bool(&m.Late)
+	c.Bool(&m.GivenUp)
 	c.Bool(&m.Joined)
 }
 
-// Fenced is the reply to Fence, with the data of each node. If Late is set, the fence was given up. Nodes that
-// have not joined yet receive this, too; such a node then sends Fence with Late. Deflated is the compressed list
+// Fenced is the reply to Fence, with the data of each node. If GivenUp is set, the fence was given up. Nodes that
+// have not joined yet receive this, too; such a node then sends Fence with GivenUp. Deflated is the compressed list
 // of blobs, and Size its length before compression; see FrameFor and Inflate.
 type Fenced struct {
 	ID       string
@@ -82,7 +82,7 @@ type Fenced struct {
 	Err      string
 	Size     int
 	Deflated []byte
-	Late     bool
+	GivenUp  bool
 }
 
 func (m *Fenced) Fields(c *Codec) {
@@ -91,7 +91,7 @@ func (m *Fenced) Fields(c *Codec) {
 	c.Sentence(&m.Err, "error")
 	c.Num(&m.Size, Range{"bytes", 0, maxUnbounded})
 	c.Blob(&m.Deflated)
-	c.Bool(&m.Late)
+	c.Bool(&m.GivenUp)
 }
 
 // Spawn requests more ranks for one of the node's ranks. ID is chosen by the helper and repeated in the

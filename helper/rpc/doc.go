@@ -11,6 +11,6 @@
 //	      | Exchange ---------------> | Fence ----------------> |
 //	      | <-- all blobs             | <-- Fenced              |  by fence ID
 //
-// All but Fences send through a Pipeline, which has the IDs and the limit. The reader of the connection passes replies
-// to Deliver. When mpiexec is gone, Fail ends all requests that wait, and all later ones.
+// All but Fences send through a Pipeline, which has the IDs and the limit. The helper's session passes replies to
+// Deliver (helper/messages.go). When mpiexec is gone, Fail ends all requests that wait, and all later ones.
 package rpc

@@ -28,20 +28,20 @@ func NewFences(send func(wire.Message) error) *Fences {
 	return &Fences{send: send, waiting: make(map[string]chan *wire.Fenced), givenUpByMpiexec: make(map[string]bool), givenUpHere: make(map[string]bool)}
 }
 
-// Exchange implements fence.Exchanger.
+// Exchange implements fence.Exchanger. fence.Local calls it on a goroutine of its own. Deliver wakes that goroutine.
 func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
 	answer, name := make(chan *wire.Fenced, 1), id.String()
 	f.mu.Lock()
-	err, late := f.err, f.givenUpByMpiexec[name]
+	err, givenUp := f.err, f.givenUpByMpiexec[name]
 	delete(f.givenUpByMpiexec, name)
-	if !late {
+	if !givenUp {
 		f.waiting[name] = answer
 	}
 	f.mu.Unlock()
 	switch {
 	case err != nil:
-	case late:
-		f.send(&wire.Fence{ID: name, Late: true})
+	case givenUp:
+		f.send(&wire.Fence{ID: name, GivenUp: true})
 		err = fence.ErrGivenUp
 	default:
 		err = f.send(&wire.Fence{ID: name, Blob: mine})
@@ -51,7 +51,7 @@ func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]by
 	}
 	select {
 	case m := <-answer:
-		if m.Late {
+		if m.GivenUp {
 			return nil, fence.ErrGivenUp
 		}
 		if m.Err != "" {
@@ -77,18 +77,18 @@ func (f *Fences) GiveUp(id fence.ID, exchanging bool) {
 	}
 	f.mu.Unlock()
 	if err == nil {
-		f.send(&wire.Fence{ID: name, Late: true, Joined: exchanging})
+		f.send(&wire.Fence{ID: name, GivenUp: true, Joined: exchanging})
 	}
 }
 
-// Deliver passes the result of a fence to Exchange. It returns true if the fence was given up before this node has
+// Deliver passes the result of a fence to Exchange. The session calls it for each Fenced. It returns true if the fence was given up before this node has
 // entered it: the caller has to give it up, too.
 func (f *Fences) Deliver(m *wire.Fenced) (needsGiveUp bool) {
 	f.mu.Lock()
 	answer, left := f.waiting[m.ID], f.givenUpHere[m.ID]
 	delete(f.waiting, m.ID)
 	delete(f.givenUpHere, m.ID)
-	if needsGiveUp = m.Late && answer == nil && !left; needsGiveUp {
+	if needsGiveUp = m.GivenUp && answer == nil && !left; needsGiveUp {
 		f.givenUpByMpiexec[m.ID] = true
 	}
 	f.mu.Unlock()

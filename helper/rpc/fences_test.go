@@ -35,39 +35,39 @@ func TestFencesFailWithTheSession(t *testing.T) {
 // too late. Nothing of the fence is kept.
 func TestFencesAreGivenUpOnce(t *testing.T) {
 	id := fence.ID{Kind: fence.PMIxFence, Members: "k"}
-	late := &wire.Fenced{ID: id.String(), Late: true}
+	givenUp := &wire.Fenced{ID: id.String(), GivenUp: true}
 	for what, test := range map[string]struct {
 		play func(f *Fences, exchange func() error) error
 		want []wire.Fence
 	}{
 		"it is ours to give up": {func(f *Fences, _ func() error) error {
 			f.GiveUp(id, false)
-			if f.Deliver(late) {
+			if f.Deliver(givenUp) {
 				t.Error("the answer is news")
 			}
 			return nil
-		}, []wire.Fence{{ID: id.String(), Late: true}}},
+		}, []wire.Fence{{ID: id.String(), GivenUp: true}}},
 		"others do": {func(f *Fences, _ func() error) error {
-			if !f.Deliver(late) {
+			if !f.Deliver(givenUp) {
 				t.Error("it is no news")
 			}
 			f.GiveUp(id, false)
 			return nil
-		}, []wire.Fence{{ID: id.String(), Late: true}}},
+		}, []wire.Fence{{ID: id.String(), GivenUp: true}}},
 		"others do, and we come": {func(f *Fences, exchange func() error) error {
-			f.Deliver(late)
+			f.Deliver(givenUp)
 			return exchange()
-		}, []wire.Fence{{ID: id.String(), Late: true}}},
+		}, []wire.Fence{{ID: id.String(), GivenUp: true}}},
 		"we are there": {func(f *Fences, exchange func() error) error {
 			done := make(chan error)
 			go func() { done <- exchange() }()
 			synctest.Wait()
 			f.GiveUp(id, true)
-			if f.Deliver(late) {
+			if f.Deliver(givenUp) {
 				t.Error("the answer is news")
 			}
 			return <-done
-		}, []wire.Fence{{ID: id.String()}, {ID: id.String(), Late: true, Joined: true}}},
+		}, []wire.Fence{{ID: id.String()}, {ID: id.String(), GivenUp: true, Joined: true}}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var sent []wire.Fence

@@ -235,7 +235,7 @@ func (v *Validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	switch {
 	case err != nil:
 		return nil, InvalidValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)]))
-	case m.Joined && !m.Late, m.Late && (id.Kind == fence.Barrier || len(m.Blob) > 0):
+	case m.Joined && !m.GivenUp, m.GivenUp && (id.Kind == fence.Barrier || len(m.Blob) > 0):
 		return nil, InvalidValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)])+", which is late")
 	case id.Kind == fence.Barrier:
 		return v.checkPMIBarrier(m, id)

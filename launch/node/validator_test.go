@@ -328,16 +328,16 @@ func TestAdmitLateFences(t *testing.T) {
 		msgs []wire.Message // nil: mpiexec closes the fence
 		want string         // verdict on the last message
 	}{
-		"at once":               {[]wire.Message{&wire.Fence{ID: "fence:g/0", Late: true}}, "ok"},
-		"when it waits":         {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, &wire.Fence{ID: "fence:g/0", Late: true, Joined: true}}, "ok"},
-		"twice":                 {[]wire.Message{&wire.Fence{ID: "fence:g/0", Late: true}, &wire.Fence{ID: "fence:g/0", Late: true}}, "fences"},
-		"after the result":      {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, nil, &wire.Fence{ID: "fence:g/0", Late: true, Joined: true}}, "dropped"},
-		"closed, then late":     {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", Late: true}}, "ok"},
+		"at once":               {[]wire.Message{&wire.Fence{ID: "fence:g/0", GivenUp: true}}, "ok"},
+		"when it waits":         {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, &wire.Fence{ID: "fence:g/0", GivenUp: true, Joined: true}}, "ok"},
+		"twice":                 {[]wire.Message{&wire.Fence{ID: "fence:g/0", GivenUp: true}, &wire.Fence{ID: "fence:g/0", GivenUp: true}}, "fences"},
+		"after the result":      {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, nil, &wire.Fence{ID: "fence:g/0", GivenUp: true, Joined: true}}, "dropped"},
+		"closed, then late":     {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", GivenUp: true}}, "ok"},
 		"closed, then joined":   {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", Blob: []byte("a")}}, "ok"},
-		"a barrier":             {[]wire.Message{&wire.Fence{ID: "g/0", Late: true}}, `ID "g/0", which is late`},
-		"with a blob":           {[]wire.Message{&wire.Fence{ID: "fence:g/0", Late: true, Blob: []byte("a")}}, `ID "fence:g/0", which is late`},
+		"a barrier":             {[]wire.Message{&wire.Fence{ID: "g/0", GivenUp: true}}, `ID "g/0", which is late`},
+		"with a blob":           {[]wire.Message{&wire.Fence{ID: "fence:g/0", GivenUp: true, Blob: []byte("a")}}, `ID "fence:g/0", which is late`},
 		"joined, and not late":  {[]wire.Message{&wire.Fence{ID: "fence:g/0", Joined: true}}, `ID "fence:g/0", which is late`},
-		"one of another's rank": {[]wire.Message{&wire.Fence{ID: "fence:a/0", Late: true, Joined: true}}, "unasked"},
+		"one of another's rank": {[]wire.Message{&wire.Fence{ID: "fence:a/0", GivenUp: true, Joined: true}}, "unasked"},
 	} {
 		g, _ := nodetest.NewStage(t, "running")
 		got := ""

@@ -13,6 +13,19 @@ ranks.
 	  | <------ release       | Decode, show         |                       |
 	  |        | <-- release  |                      |                       |
 
+Who calls whom, from a rank's request to its reply:
+
+	a PMI barrier     pmiserver.rankSession.Fence   \
+	a PMIx fence      pmix.collective.enterFence     > Local.Enter; the last local rank starts a goroutine:
+	                                                /
+	helper    Local.exchangeBlobs --> Exchanger.Exchange = rpc.Fences.Exchange --> wire.Fence
+	mpiexec   launch.Job.handleFence --> Coordinator.Join --> wire.Fenced to each node, with the last wire.Fence
+	helper    Session.handleFrame --> rpc.Fences.Deliver --> Exchange returns
+	          Local.finishFence --> Decode, show, then release of each rank, which sends the reply
+
+Decode is pmiserver.Server.decodeFence, or pmix.collective.decodeBlobs. If all members are on one
+node, Local does not call the Exchanger.
+
 Each node joins a fence once: its last local rank starts the exchange. mpiexec encodes the result
 once, and each node decodes it once. This package does not look into the blobs.
 

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// An Exchanger exchanges the blobs of one node with the other nodes of a fence.
+// An Exchanger exchanges the blobs of one node with the other nodes of a fence. In a helper it is
+// rpc.Fences.
 //
 // Exchange takes this node's blob, and returns those of all nodes, in the same order on every node.
 // all is empty if no node brought any bytes. Exchange returns when every node has called it with the
@@ -43,7 +44,7 @@ type Local struct {
 	Decode func(all [][]byte) (show func(), err error)
 
 	// If GiveUpStuck is true, a fence that a member can no longer enter is given up. After a call of
-	// Broken the waiting members are released with late true, and may enter the next fence. Otherwise
+	// Broken the waiting members are released with givenUp true, and may enter the next fence. Otherwise
 	// they wait for ever.
 	GiveUpStuck bool
 
@@ -61,19 +62,19 @@ type Local struct {
 
 // A memberState is the state of one member in the fence.
 type memberState struct {
-	left    bool            // it cannot enter any more, unless it returns
-	release func(late bool) // releases it; nil if it does not wait
-	puts    []byte          // the blob that it brings
-	missed  int             // fences that were given up before it entered them
+	left    bool               // it cannot enter any more, unless it returns
+	release func(givenUp bool) // releases it; nil if it does not wait
+	puts    []byte             // the blob that it brings
+	missed  int                // fences that were given up before it entered them
 }
 
 // Enter enters a rank into the fence with the blob that it has put. The rank must not be waiting
 // already. The last rank of the node starts the exchange. If there are other nodes, the exchange runs
 // in a goroutine of pending until ctx ends, that is, until this rank has gone.
 //
-// release is called to release the rank. Its argument late reports that the fence was given up. If
+// release is called to release the rank. Its argument givenUp reports that the fence was given up. If
 // that happened before Enter, Enter calls release(true) at once.
-func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, puts []byte, release func(late bool)) {
+func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, puts []byte, release func(givenUp bool)) {
 	l.mu.Lock()
 	e := l.member(rank)
 	if e.missed > 0 {
@@ -120,7 +121,7 @@ func (l *Local) NextNumber(rank int) int {
 }
 
 // GiveUp ends the fence of that number before all members have entered. It releases the waiting
-// members with late true; members that enter later are released so at once. If all local members have
+// members with givenUp true; members that enter later are released so at once. If all local members have
 // entered, the other nodes decide. If the fence has completed already, GiveUp does nothing.
 func (l *Local) GiveUp(number int) {
 	l.mu.Lock()
@@ -129,7 +130,7 @@ func (l *Local) GiveUp(number int) {
 		return
 	}
 	leaving := l.exchanging
-	var released []func(late bool)
+	var released []func(givenUp bool)
 	if !leaving {
 		released = l.releaseGivenUp()
 	}
@@ -155,7 +156,7 @@ func (l *Local) SetMissed(fences int) {
 
 // releaseGivenUp ends a fence that is given up, and returns the functions that release the waiting
 // members. The caller holds l.mu.
-func (l *Local) releaseGivenUp() (released []func(late bool)) {
+func (l *Local) releaseGivenUp() (released []func(givenUp bool)) {
 	for i := range l.Ranks {
 		if e := l.member(i); e.release == nil {
 			e.missed++
@@ -241,7 +242,7 @@ func (l *Local) takeBlobs() (id ID, blob []byte) {
 // finishGivenUp ends a fence that another node has given up.
 func (l *Local) finishGivenUp() {
 	l.mu.Lock()
-	var released []func(late bool)
+	var released []func(givenUp bool)
 	if !l.closed {
 		released = l.releaseGivenUp()
 	}
@@ -266,14 +267,14 @@ func (l *Local) finishFence(all [][]byte) {
 
 // showAndEmpty calls show, empties the fence, and returns the functions that release its members. It
 // returns nil if l is closed.
-func (l *Local) showAndEmpty(show func()) []func(late bool) {
+func (l *Local) showAndEmpty(show func()) []func(givenUp bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil
 	}
 	show()
-	released := make([]func(late bool), len(l.members))
+	released := make([]func(givenUp bool), len(l.members))
 	for i := range l.members {
 		released[i], l.members[i].release = l.members[i].release, nil
 	}

@@ -283,12 +283,12 @@ func (m *collective) enterFence(i int) {
 	if now.collect && m.local.OtherNodes != nil {
 		blob = m.appendRecord(nil, x)
 	}
-	m.local.Enter(m.server.ctx, &m.server.tasks, i, blob, func(late bool) { m.releaseParticipant(i, late) })
+	m.local.Enter(m.server.ctx, &m.server.tasks, i, blob, func(givenUp bool) { m.releaseParticipant(i, givenUp) })
 }
 
-// releaseParticipant replies to a participant whose fence has ended and starts its next call. If late,
+// releaseParticipant replies to a participant whose fence has ended and starts its next call. If givenUp,
 // the fence was given up: the client gets a timeout, and the next fence takes the rank's data again.
-func (m *collective) releaseParticipant(i int, late bool) {
+func (m *collective) releaseParticipant(i int, givenUp bool) {
 	m.mu.Lock()
 	x := m.participants[i]
 	done := x.calls[0]
@@ -297,7 +297,7 @@ func (m *collective) releaseParticipant(i int, late bool) {
 		x.timer.Stop()
 		x.timer = nil
 	}
-	if late && done.collect && m.local.OtherNodes != nil {
+	if givenUp && done.collect && m.local.OtherNodes != nil {
 		x.group.untakeForFence(x.rank, x.from, m.set.isWhole())
 	}
 	more := len(x.calls) > 0
@@ -306,7 +306,7 @@ func (m *collective) releaseParticipant(i int, late bool) {
 		m.server.countLeft(m)
 	}
 	m.mu.Unlock()
-	if late {
+	if givenUp {
 		done.client.replyStatus(done.request, message.TimedOut)
 	} else {
 		m.replyCompleted(done)
