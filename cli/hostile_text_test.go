@@ -69,7 +69,7 @@ func sampleMessages() map[string]wire.Message {
 		&wire.PMIReport{Event: wire.PMIAborted, Code: 3, Text: "t"}, &wire.PMIReport{Event: wire.PMIMalformed, Text: "t"}, &wire.PMIReport{Event: wire.PMIBarrierBroken, Text: "t"},
 		&wire.Spawn{Request: spawn.Request{Group: "g", Commands: []spawn.Command{{Argv: []string{"a"}, Count: 1}}}},
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", MPILibrary: "b"}},
-		&wire.PMITrace{Line: "< cmd=init"}, &wire.RankStates{Ranks: []job.RankState{{Phase: "running", WaitsFor: "w", WaitChannel: "s", ProcState: "k", Stack: "t"}}},
+		&wire.RankStates{Ranks: []job.RankState{{Phase: "running", WaitsFor: "w", WaitChannel: "s", ProcState: "k", Stack: "t"}}},
 		&wire.HelperSignaled{Signal: 15}, &wire.ProcessesGone{}, &wire.Drained{}, &wire.AttemptReady{}, &wire.Log{Text: "l"}, &wire.Ping{},
 		&wire.Diagnosed{Diagnosis: job.NodeDiagnosis{Address: "a", Interface: "i", OwnAddresses: []string{"o"}, OwnNameErr: "e", Limits: []job.Rlimit{{Name: "n", Flag: "f", Soft: 1, Hard: 1}},
 			DevShm: job.FileSystem{Path: "p", Err: "e"}, TempDirs: []job.FileSystem{{Path: "p", Err: "e"}}, Fabric: "f",

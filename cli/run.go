@@ -28,7 +28,6 @@ import (
 	"remshell/simulate"
 	"remshell/trace"
 	"remshell/transport"
-	"remshell/userfile"
 )
 
 // An invocation is one run of mpiexec that concerns hosts: its command line, the request made from it, and the
@@ -125,6 +124,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	}
 	defer func() { endTrace(err) }()
 	c.features = setup.Run{Line: c.line, Env: &c.env, Request: &c.req}
+	defer func() { c.endFeatures(err) }()
 	if err := c.features.Begin(); err != nil {
 		return 0, err
 	}
@@ -188,6 +188,14 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	}
 	go staged.startHashing(c.req.Nodes)
 	return c.runJob(ctx)
+}
+
+// endFeatures lets the features act on the end of the run, and prints their errors with a new printer, since the run's is
+// closed by then.
+func (c *invocation) endFeatures(err error) {
+	for _, failed := range c.features.End(err) {
+		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(failed)
+	}
 }
 
 // printsTopologyOnly reports whether the line asks for the topology of hosts and starts no ranks.
@@ -292,13 +300,8 @@ func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	for _, number := range j.ForwardSignals.Numbers {
 		c.sys.CatchSignal(syscall.Signal(number))
 	}
-	if j.PMITrace != "" {
-		file, err := userfile.Create(j.PMITrace)
-		if err != nil {
-			return 0, fmt.Errorf("--pmi-trace: %w", err)
-		}
-		defer file.Close()
-		c.env.Transcript = file
+	if err := c.features.Launch(); err != nil {
+		return 0, err
 	}
 	setDisplays(c.line, c.req, &c.env)
 	c.printRemarks()

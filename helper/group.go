@@ -178,7 +178,7 @@ func (s *Session) newPMI(g *Group) *pmiserver.Server {
 		}
 		return where.Nodes, where.NodeOfRank, nil
 	}
-	if m.PMI.Trace {
+	if s.Hooks.PMILine != nil {
 		server.Trace = func(rank int, line string) { s.tracePMI(of[rank], line) }
 	}
 	server.Names, server.Spawner = s.Providers.Names, rpc.Spawner{Requests: s.requests, Dir: func(rank int) string { return of[rank].command.Dir }}

@@ -53,6 +53,9 @@ type Hooks struct {
 	RankForked Hook[func(rank.Process)]
 	// RankStarted: a rank runs, and mpiexec is about to be told. The feature adds to the message.
 	RankStarted Hook[func(*Rank, *wire.Started)]
+	// PMILine: a line of the messages between a rank and its PMI server. A feature that needs it adds its function when the
+	// job begins; other jobs make no lines. Any goroutine may call it.
+	PMILine Hook[func(r *Rank, line string)]
 	// RankReaped: a rank has ended; its output may still be on its way. started is its start time from the kernel. The largest
 	// memory in r.Exit is 0 if the kernel does not know it.
 	RankReaped Hook[func(r *Rank, started, at time.Time)]

@@ -151,9 +151,9 @@ func (s *Session) reportFenceWait(r *Rank, by int) {
 	}
 }
 
-// tracePMI sends mpiexec one line of the PMI trace, if it was asked for (--pmi-trace).
+// tracePMI calls the features' functions for one line of the messages between a rank and its PMI server.
 func (s *Session) tracePMI(r *Rank, line string) {
-	if r.group.Prepare.PMI.Trace {
-		s.conn.Send(&wire.PMITrace{Rank: r.Number, Line: line})
+	for _, trace := range s.Hooks.PMILine {
+		trace(r, line)
 	}
 }

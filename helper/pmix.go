@@ -263,7 +263,7 @@ func (s *Session) pmixEvents(g *Group) pmix.Events {
 	if printText := s.Providers.PrintText; printText != nil {
 		events.Print = func(ctx context.Context, rank int, text message.LogText) { printText(ctx, of[rank], text) }
 	}
-	if g.Prepare.PMI.Trace {
+	if s.Hooks.PMILine != nil {
 		events.Trace = func(rank int, line string) { s.tracePMI(of[rank], line) }
 	}
 	return events

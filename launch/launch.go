@@ -89,7 +89,6 @@ type Env struct {
 	Err             *stdio.Printer     // likewise, unless Run returns an error, which the caller prints
 	UnreadInput     func(bytes int64)  // called at the end with the bytes read of In, if no rank has read any of them; may be nil
 	ReportFailure   func([]string)     // prints a failure line by line, even with --quiet; nil: it is written to Err
-	Transcript      io.Writer          // receives a transcript of what ranks and PMI servers send; nil: none is kept
 	TerminalResized <-chan os.Signal   // receives a value when the size of our terminal changes
 	BatchState      func() batch.State // asks the batch system for the state of its job; nil: there is none
 	Observer        Observer           // nil: nothing is observed

@@ -117,11 +117,11 @@ func (s *revival) run(t *testing.T, policy job.RestartPolicy) (code int, said st
 	var text strings.Builder
 	errs := stdio.Stderr(&text)
 	env := Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs}
-	if s.late != 0 {
-		env.Transcript = &afterwards{signals: signals, number: s.late}
-	}
 	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, GreetTimeout: 10 * time.Second, Log: zerolog.Nop()},
 		RankOptions: reserve.RankOptions{Umask: -1}, Signals: signals, Report: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
+	if s.late != 0 {
+		env.Settings = append(env.Settings, &afterwards{signals: signals, number: s.late})
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	result, err := Run(ctx, req, env)
@@ -138,20 +138,27 @@ func (s *revival) run(t *testing.T, policy job.RestartPolicy) (code int, said st
 	return result.Code, text.String()
 }
 
-// An afterwards replaces the file of a transcript, which is written after the decision about an
-// attempt. A signal arrives at that moment.
+// An afterwards is a setting with which a signal arrives when an attempt is reported: after the decision about it.
 type afterwards struct {
 	once    sync.Once
 	signals chan<- os.Signal
 	number  syscall.Signal
 }
 
-func (a *afterwards) Write(p []byte) (int, error) {
-	a.once.Do(func() {
-		a.signals <- a.number
-		a.signals <- syscall.SIGWINCH
-	})
-	return len(p), nil
+func (*afterwards) Fields(*wire.Codec) {}
+
+func init() {
+	wire.RegisterSetting[afterwards](255)
+	Register(Feature{Name: "afterwards", Attach: func(j *Job) {
+		if a, has := SettingOf[*afterwards](j); has {
+			j.Hooks.Reported.Add(func(job.Result) { a.once.Do(a.send) })
+		}
+	}})
+}
+
+func (a *afterwards) send() {
+	a.signals <- a.number
+	a.signals <- syscall.SIGWINCH
 }
 
 // A ^C that arrives after the decision about an attempt ends the pause before the next one at once.

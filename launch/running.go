@@ -85,7 +85,7 @@ func newJob(env Env) *Job {
 	f.Env.Inbox = f.events
 	f.Env.Listener = node.Listener{Inbox: f.events, StreamHandler: f.streamHandler, Log: env.Log}
 	f.Env.OnConnect = env.Events().Connected
-	f.Env.HasInput, f.Env.TracePMI, f.Env.Window = env.In != nil, env.Transcript != nil, stdio.WindowSize
+	f.Env.HasInput, f.Env.Window = env.In != nil, stdio.WindowSize
 	f.Env.Token = newPMIxToken()
 	return f
 }

@@ -149,7 +149,6 @@ type PMISetup struct {
 	ExplainOffer bool         // log why an app context is offered its PMI versions
 	Preputs      []spawn.Pair // initial contents of the group's key-value space
 	Port         bool         // ranks connect to the PMI server by TCP
-	Trace        bool         // send PMITrace
 	Token        string       // authenticates ranks to their PMIx server (PMIX-19); the same on all nodes
 }
 
@@ -161,7 +160,6 @@ func (p *PMISetup) fields(c *Codec) {
 	c.Bool(&p.ExplainOffer)
 	List(c, &p.Preputs, Length{"preputs", maxFromLauncher}, (*Codec).pair)
 	c.Bool(&p.Port)
-	c.Bool(&p.Trace)
 	c.Word(&p.Token, "token")
 }
 

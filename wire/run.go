@@ -24,7 +24,6 @@ Messages while ranks run, and at their end.
 	   | InspectRanks ---------------------------->
 	   | <------------------------------ RankStates   the state of each rank
 	   | <---------------------------------- Exited   per rank
-	   | <-------------------------------- PMITrace   if wanted
 	   | <------------------------------------- Log   at any time
 	   | EndJob ---------------------------------->   end all ranks that are left
 	   | <--------------------------- ProcessesGone   only output is left
@@ -179,18 +178,6 @@ func (m *RankStates) Fields(c *Codec) {
 type Exited struct{ Exit job.Exit }
 
 func (m *Exited) Fields(c *Codec) { c.exit(&m.Exit) }
-
-// PMITrace is a line of the messages between a rank and its PMI server, as in pmiserver.Server.Trace,
-// or a note for the transcript.
-type PMITrace struct {
-	Rank int
-	Line string
-}
-
-func (m *PMITrace) Fields(c *Codec) {
-	c.Num(&m.Rank, RankRange)
-	c.HumanText(&m.Line, logLineLength)
-}
 
 // Log is a line of the helper's log: a warning, or information for --verbose.
 type Log struct {

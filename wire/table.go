@@ -123,7 +123,6 @@ var table = [256]Kind{
 	14: {"PMIReport", Helper, Running, 8 << 10, newMessage[PMIReport], nil},
 	15: {"Exited", Helper, Running, 16 << 10, newMessage[Exited], nil},
 	85: {"HelperSignaled", Helper, Running, 8 << 10, newMessage[HelperSignaled], nil},
-	42: {"PMITrace", Helper, Running, 64 << 10, newMessage[PMITrace], nil},
 
 	13: {"EndJob", Launcher, Ending, 64, newMessage[EndJob], nil},
 	52: {"ProcessesGone", Helper, Ending, 0, newMessage[ProcessesGone], nil},

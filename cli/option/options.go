@@ -197,7 +197,6 @@ type JobOptions struct {
 	Stdin      StdinTo      `name:"-stdin" read:"MPIEXEC_STDIN_DEST PSI_INPUTDEST" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"ranks that read input: 0, 1,3-5, all, none, file=F" hint:"to copy the program (Open MPI's -s), do so before"`
 
 	PMIPort  bool     `name:"-pmi-port" topic:"" under:"Life cycle" help:"ranks reach their PMI server by TCP"`
-	PMITrace string   `name:"--pmi-trace" arg:"FILE" topic:"" under:"Reports and queries" help:"write the PMI messages of all ranks to FILE"`
 	Universe Universe `name:"-usize" env:"MPIEXEC_UNIVERSE_SIZE" default:"INFINITE" arg:"N" topic:"" under:"Life cycle" help:"MPI_UNIVERSE_SIZE: a number, SYSTEM or INFINITE"`
 
 	SpawnHosts SpawnHosts `name:"--spawn-hosts" also:"--no-spawn=none" default:"candidates" arg:"LIST" topic:"" under:"Life cycle" help:"hosts for MPI_Comm_spawn: candidates, job, LIST, any, none"`

@@ -3,6 +3,7 @@ Package transcript is a feature: it keeps a transcript of the lines between rank
 (--pmi-trace). Its format is that of transcript.ReadCases, so that it can become a test. Lines of ranks on
 several nodes are in the order in which mpiexec received them.
 
+	--pmi-trace: Request --Prepare--> helper
 	helper --PMITrace--> recorder --> file, when the job is over
 	spawn requests -----/
 */
@@ -10,6 +11,7 @@ package transcript
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"remshell/format"
@@ -17,24 +19,25 @@ import (
 	"remshell/launch"
 	"remshell/launch/supervise"
 	"remshell/pmiserver/transcript"
-	"remshell/wire"
 )
 
 func init() { launch.Register(launch.Feature{Name: "transcript", Attach: attach}) }
 
 // A recorder keeps the transcript of one attempt.
 type recorder struct {
-	job *launch.Job
+	job  *launch.Job
+	file io.Writer
 	transcript.Recorder
 }
 
 func attach(j *launch.Job) {
-	if j.Env.Transcript == nil {
+	request, wanted := launch.SettingOf[*Request](j)
+	if !wanted {
 		return
 	}
-	r := &recorder{job: j}
+	r := &recorder{job: j, file: request.File}
 	j.KeepGroups = true // the transcript names all of them
-	launch.Handle(j, func(_ *launch.Node, m *wire.PMITrace) []supervise.Event {
+	launch.Handle(j, func(_ *launch.Node, m *PMITrace) []supervise.Event {
 		r.addLine(m.Rank, m.Line)
 		return nil
 	})
@@ -57,7 +60,7 @@ func (r *recorder) write() {
 	for _, g := range j.Groups {
 		sizes = append(sizes, g.Plan.Size)
 	}
-	if err := r.Write(j.Env.Transcript, j.Request.Command(), jobLine(j), sizes); err != nil {
+	if err := r.Write(r.file, j.Request.Command(), jobLine(j), sizes); err != nil {
 		j.Env.Report(fmt.Sprintf("--pmi-trace: %v", err))
 	}
 }

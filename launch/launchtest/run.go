@@ -29,16 +29,15 @@ import (
 
 // A Run is a job under test.
 type Run struct {
-	staged     []reserve.FileContent
-	Helpers    Dialer
-	Req        job.Request
-	In         io.Reader
-	Signals    chan os.Signal
-	Out, Err   Buffer
-	Suspended  chan struct{}
-	Settings   []wire.Setting // of features
-	Transcript io.Writer      // receives a transcript; may be nil
-	Stdout     io.Writer      // replaces Out, if set
+	staged    []reserve.FileContent
+	Helpers   Dialer
+	Req       job.Request
+	In        io.Reader
+	Signals   chan os.Signal
+	Out, Err  Buffer
+	Suspended chan struct{}
+	Settings  []wire.Setting // of features
+	Stdout    io.Writer      // replaces Out, if set
 
 	Dialer     node.HelperDialer // replaces Helpers, if set
 	OnPlan     func()            // called with the plan; may be nil
@@ -89,7 +88,7 @@ func (r *Run) Env() launch.Env {
 	if r.Dialer != nil {
 		dialer = r.Dialer
 	}
-	return launch.Env{In: r.In, Out: out, Err: errs, Transcript: r.Transcript, Env: reserve.Env{
+	return launch.Env{In: r.In, Out: out, Err: errs, Env: reserve.Env{
 		Connector: node.Connector{Dialer: dialer, GreetTimeout: cmp.Or(r.ReplyLimit, 5*time.Minute), Trace: r.Steps}, RankOptions: reserve.RankOptions{Umask: -1, Settings: r.Settings},
 		FindHosts: r.find, Localhost: r.identity, FileContents: r.staged, ProbeTimeout: r.ReplyLimit, Signals: r.Signals, Suspend: r.suspend,
 		OnPlan: func(job.Snapshot, job.Plan) {

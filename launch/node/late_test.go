@@ -68,7 +68,7 @@ func (k *simulation) launcher() {
 		if !k.started {
 			k.ready = false
 			k.toHelper(&wire.CancelPrepare{Group: "g"})
-			k.toHelper(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Streams: wire.Streams{Window: 10, Stdin: []int{0}}, PMI: wire.PMISetup{Trace: true}, Ranks: []job.RankPlan{{Rank: 0}, {Rank: 2}}})
+			k.toHelper(&wire.Prepare{Group: wire.Group{Name: "g", NodeCount: 2}, Streams: wire.Streams{Window: 10, Stdin: []int{0}}, Settings: wire.ExampleSettings(), Ranks: []job.RankPlan{{Rank: 0}, {Rank: 2}}})
 		}
 	case 3:
 		if k.ready && !k.started {
@@ -202,10 +202,8 @@ func (k *simulation) helper() {
 	}
 	for rank := range k.alive {
 		switch k.IntN(9) {
-		case 0:
+		case 0, 1:
 			k.toLauncher(&wire.PMIReport{Rank: rank, Event: wire.PMIDisconnected})
-		case 1:
-			k.toLauncher(&wire.PMITrace{Rank: rank})
 		case 2:
 			if !k.fenced {
 				k.fenced = true
@@ -266,7 +264,7 @@ func TestLateMessagesAreNoViolations(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"Surveyed", "RankStates", "Prepared", "Started", "Data", "Credit", "Exited", "Drained", "Fence", "RankMapRequest", "Spawn", "QueuePosition", "ClaimsChanged", "PMIReport", "PMITrace"} {
+	for _, kind := range []string{"Surveyed", "RankStates", "Prepared", "Started", "Data", "Credit", "Exited", "Drained", "Fence", "RankMapRequest", "Spawn", "QueuePosition", "ClaimsChanged", "PMIReport"} {
 		if kinds[kind] < 50 {
 			t.Errorf("%s: %d only", kind, kinds[kind])
 		}

@@ -64,6 +64,9 @@ func StateOf[T any](v *Validator) *T {
 	return state
 }
 
+// SettingOf returns a feature's setting that the helper got with Prepare; has is false if it got none.
+func SettingOf[S wire.Setting](v *Validator) (s S, has bool) { return wire.SettingOf[S](v.settings) }
+
 // admit applies the rule for the message's kind.
 func (v *Validator) admit(m wire.Message) (wire.Message, error) {
 	if check := rules[wire.NumberOf(m)].admit; check != nil {
@@ -143,7 +146,4 @@ func init() {
 	AdmitIf(func(v *Validator, m *wire.MissingFiles) error { return v.staging.checkMissing(m) })
 	Admit(func(v *Validator, m *wire.FileCredit) (wire.Message, error) { return v.staging.checkCredit(m) })
 	AdmitIf(func(v *Validator, m *wire.StageResult) error { return v.staging.checkResult(m) })
-
-	// Reports.
-	AdmitIf((*Validator).checkTrace)
 }

@@ -44,7 +44,7 @@ func TestSuccessor(t *testing.T) {
 	next := old.Successor()
 	after := node.NewInbox()
 	go node.Listener{Inbox: after, Log: zerolog.Nop()}.Listen(next)
-	helper.Send(&wire.PMITrace{Rank: nodetest.Own}) // it was on its way
+	helper.Send(&wire.HelperSignaled{Signal: 15}) // it was on its way
 	if m, err := helper.Recv(); err != nil || wire.NameOf(m) != "NextAttempt" {
 		t.Fatalf("the helper receives %v, %v", m, err)
 	}

@@ -52,6 +52,7 @@ type Validator struct {
 	sessions       bool // session directories were to be kept
 	controlRate    RateLimit
 	featureStates  map[reflect.Type]any // see StateOf; nil: no feature has a state
+	settings       []wire.Setting       // of features, which the helper got
 }
 
 // A lateness decides whether a message that is no longer expected is merely late.
@@ -80,7 +81,6 @@ type LocalGroup struct {
 	hasRankZero     bool // the node has the group's rank 0
 	torchRendezvous bool // the node is asked for torch's rendezvous address
 	address         string
-	trace           bool
 	phase           groupPhase
 	ranks           []*RankRecord
 	nextFence       int  // number of the next fence

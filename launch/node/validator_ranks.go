@@ -214,21 +214,6 @@ func (v *Validator) checkPMI(m *wire.PMIReport) error {
 	return v.checkAlive(m, m.Rank)
 }
 
-// checkTrace checks a trace of a rank's PMI messages. Traces must have been requested, and may come after
-// the rank's exit.
-func (v *Validator) checkTrace(m *wire.PMITrace) error {
-	s := v.FindRank(m.Rank)
-	switch {
-	case s == nil:
-		return NotOurRank(m.Rank)
-	case !s.group.trace:
-		return ErrNotAsked
-	case s.phase.Load() == rankPlanned:
-		return TooEarly(m)
-	}
-	return nil
-}
-
 // checkFence checks the data with which the node's ranks join a fence.
 func (v *Validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	id, err := fence.ParseID(m.ID)

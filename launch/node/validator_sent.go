@@ -71,7 +71,8 @@ func (v *Validator) stopWaitingFor(request wire.Message) {
 // noteGroupPlanned records the node's part of a group, from Prepare.
 func (v *Validator) noteGroupPlanned(m *wire.Prepare) {
 	v.forgetGroup(m.Group.Name)
-	p := &LocalGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, trace: m.PMI.Trace, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}
+	p := &LocalGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}
+	v.settings = m.Settings
 	v.sessions = v.sessions || m.Supervision.KeepSessions
 	reads := make(map[int]bool, len(m.Streams.Stdin))
 	for _, rank := range m.Streams.Stdin {

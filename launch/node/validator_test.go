@@ -49,7 +49,6 @@ var table = []struct {
 		"early foreign early early ok ok ended dropped", "ended", "foreign"},
 	{"PMIReport", nil,
 		"early foreign early early ok ok ended dropped", "ok", "foreign"},
-	{"PMITrace", nil, "early foreign early early ok ok ok dropped", "ok", "foreign"},
 	{"Fence", nil, "early unasked early early ok dropped late dropped", "fences", ""},
 	{"Spawn", nil, "early foreign early early ok dropped dropped dropped", "ID 1", "foreign"},
 	{"RankMapRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},

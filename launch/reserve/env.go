@@ -51,7 +51,6 @@ type RankOptions struct {
 	Umask        int                     // umask of the ranks; if negative, that of each node
 	BindingAsked bool                    // a binding was requested explicitly (--pin)
 	ExplainOffer bool                    // helpers explain why an app context is offered PMI, PMIx or both
-	TracePMI     bool                    // helpers report the PMI messages of the ranks
 	Window       func(ranks int) int     // returns how many bytes of one rank's output stream may be under way
 	TerminalSize func() (rows, cols int) // size of mpiexec's terminal; nil if there is none
 	Token        string                  // by which PMIx servers recognize the job's ranks: 16 random hex digits

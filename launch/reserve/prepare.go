@@ -95,7 +95,7 @@ func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 		Process: wire.Process{BaseEnv: baseEnv(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask, OMPPlaces: req.OMPPlaces,
 			BindingRequired: terms.BindingAsked || asksForBinding(req, n.def), BindingUnspecified: !terms.BindingAsked && saysNoBinding(req, n.def)},
 		Streams: wire.Streams{Window: terms.Window(p.Size), MergeStderr: req.Streams.MergeStderr},
-		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universeSize(req, r.baseline), Port: req.PMIPort, Trace: terms.TracePMI, Token: terms.Token,
+		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universeSize(req, r.baseline), Port: req.PMIPort, Token: terms.Token,
 			Slots: r.baseline.Slots, NoFabric: !r.baseline.Fabric, ExplainOffer: terms.ExplainOffer},
 		Supervision: wire.Supervision{SampleSmallRanks: req.EndPolicy.SampleSmallRanks, SampleUsage: req.EndPolicy.SampleUsage, SampleOften: req.ResourceLimits.AnyMatching(limits.Resource.IsSampled), ProcessOnly: req.SignalPolicy.ProcessOnly,
 			KeepAll: req.EndPolicy.KeepAll, LeaveChildren: req.EndPolicy.LeaveChildren, KeepSessions: req.EndPolicy.KeepSessions, BatchStarted: req.RM.ControlsHelpers(), BatchSignalsRanks: req.RM.SignalsRanks(), Grace: req.TimeLimits.Grace, Silence: n.MaxSilence(r.env.SilenceLimit)},

@@ -212,7 +212,6 @@ var coreMessages = []HelperMessage{
 	{"Credit", func(rank int) wire.Message { return &wire.Credit{Rank: rank} }},
 	{"Exited", func(rank int) wire.Message { return &wire.Exited{Exit: job.Exit{Rank: rank}} }},
 	{"PMIReport", func(rank int) wire.Message { return &wire.PMIReport{Rank: rank, Event: wire.PMIAborted} }},
-	{"PMITrace", func(rank int) wire.Message { return &wire.PMITrace{Rank: rank} }},
 	{"Fence", func(int) wire.Message { return &wire.Fence{ID: "g/0"} }},
 	{"Spawn", func(rank int) wire.Message {
 		return &wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: rank}}

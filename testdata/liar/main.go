@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 
+	_ "remshell/feature"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/pmiserver/spawn"
@@ -66,6 +67,16 @@ func groupLie(when lieTime, make func(group string) wire.Message) lie {
 	return lie{time: when, frames: func(group string) []wire.Frame { return frames(make(group)) }}
 }
 
+// example returns a message about a rank of a kind that a feature owns.
+func example(kind string, rank int) wire.Message {
+	for _, k := range wire.Kinds() {
+		if k.Name == kind {
+			return k.Example(rank)
+		}
+	}
+	panic("no feature has the message " + kind)
+}
+
 func exited(e job.Exit) wire.Message { return &wire.Exited{Exit: e} }
 
 func node(cpu int) wire.Message {
@@ -84,9 +95,9 @@ var lies = map[string]lie{
 	"failed start of another": fixedLie(atGo, &wire.Started{Rank: 0, Err: "forged", Code: 127}),
 	"credit of another":       fixedLie(atGo, &wire.Credit{Rank: 0, Bytes: 1 << 20}),
 	"end of another's input":  fixedLie(atGo, &wire.Data{Rank: 0, Stream: wire.Stdin}),
-	"trace of another":        fixedLie(atGo, &wire.PMITrace{Rank: 0, Line: "forged"}),
+	"trace of another":        fixedLie(atGo, example("PMITrace", 0)),
 	"states of another":       fixedLie(atGo, &wire.RankStates{Ranks: []job.RankState{{Rank: 0, Phase: "forged"}}}),
-	"samples of another":      fixedLie(atGo, &wire.SampledUsage{Ranks: []job.RankUsageSample{{Rank: 0}}}),
+	"samples of another":      fixedLie(atGo, example("SampledUsage", 0)),
 	"spawn for another": groupLie(atGo, func(group string) wire.Message {
 		return &wire.Spawn{ID: 1 << 20, Request: spawn.Request{Group: group, Rank: 0, Commands: []spawn.Command{{Argv: []string{"touch", "forged"}, Count: 1}}}}
 	}),

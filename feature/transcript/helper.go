@@ -1,0 +1,19 @@
+//go:build linux
+
+package transcript
+
+import (
+	"remshell/helper"
+	"remshell/wire"
+)
+
+func init() { helper.Register(helper.Feature{Name: "transcript", Attach: attachHelper}) }
+
+// attachHelper sends the lines to mpiexec, if they are asked for. Without a function at PMILine the servers make no lines.
+func attachHelper(s *helper.Session) {
+	s.Hooks.JobBegins.Add(func(m *wire.Prepare) {
+		if _, wanted := wire.SettingOf[*Request](m.Settings); wanted && s.Hooks.PMILine == nil {
+			s.Hooks.PMILine.Add(func(r *helper.Rank, line string) { s.Send(&PMITrace{Rank: r.Number, Line: line}) })
+		}
+	})
+}

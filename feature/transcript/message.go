@@ -1,0 +1,44 @@
+package transcript
+
+import (
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// maxLine is the longest line, in bytes.
+const maxLine = 60 << 10
+
+// PMITrace is a line of the messages between a rank and its PMI server, as in pmiserver.Server.Trace,
+// or a note for the transcript.
+type PMITrace struct {
+	Rank int
+	Line string
+}
+
+// Fields implements wire.Message.
+func (m *PMITrace) Fields(c *wire.Codec) {
+	c.Num(&m.Rank, wire.RankRange)
+	c.HumanText(&m.Line, wire.Length{Name: "line", Max: maxLine})
+}
+
+func init() {
+	wire.Register[PMITrace](42, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 64 << 10, Example: func(rank int) wire.Message {
+		return &PMITrace{Rank: max(rank, 0), Line: "< cmd=init"}
+	}})
+	node.AdmitIf(checkTrace)
+}
+
+// checkTrace checks a line of a rank's PMI messages. Lines must have been asked for, and may come after the rank's exit.
+func checkTrace(v *node.Validator, m *PMITrace) error {
+	rank := v.FindRank(m.Rank)
+	_, wanted := node.SettingOf[*Request](v)
+	switch {
+	case rank == nil:
+		return node.NotOurRank(m.Rank)
+	case !wanted:
+		return node.ErrNotAsked
+	case rank.IsPlanned():
+		return node.TooEarly(m)
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package transcript
+
+import (
+	"fmt"
+	"io"
+
+	"remshell/cli/option"
+	"remshell/cli/setup"
+	"remshell/userfile"
+	"remshell/wire"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	PMITrace string `name:"--pmi-trace" after:"pmi-port" arg:"FILE" topic:"" under:"Reports and queries" help:"write the PMI messages of all ranks to FILE"`
+}
+
+const texts = `
+--pmi-trace
+  In the format of the project's own tests, testdata/pmi.
+`
+
+// A Request asks the helpers for the lines, to be written to File.
+type Request struct{ File io.Writer }
+
+// Fields implements wire.Setting. The helpers need no more than that there is a Request.
+func (*Request) Fields(*wire.Codec) {}
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(func(r *setup.Run) error {
+		if name := option.ValuesOf[Options](r.Line).PMITrace; name != "" {
+			r.OnLaunch(func() error { return openFile(r, name) })
+		}
+		return nil
+	})
+	wire.RegisterSetting[Request](3, new(Request))
+}
+
+// openFile creates the file, which is open until the run ends.
+func openFile(r *setup.Run, name string) error {
+	file, err := userfile.Create(name)
+	if err != nil {
+		return fmt.Errorf("--pmi-trace: %w", err)
+	}
+	r.Set(&Request{file})
+	r.OnEnd(func(error) error { return file.Close() })
+	return nil
+}
