@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 
+	_ "remshell/feature" // as the program has them
 	"remshell/test/crowd"
 )
 
