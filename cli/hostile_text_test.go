@@ -65,7 +65,7 @@ func sampleMessages() map[string]wire.Message {
 		&wire.ControlRequest{ID: "i", Role: "r", Request: job.ControlRequest{Job: "j", User: "u", Verb: job.VerbEnd, Args: []string{"a"}, Since: time.Unix(1e9, 0)}},
 		&wire.ControlReply{State: job.ReplyRefused, Text: "t", Ranks: []job.NodeRankState{{Node: "n", RankState: job.RankState{Phase: "running", WaitsFor: "w", WaitChannel: "s", ProcState: "k"}}}},
 		&wire.Started{PID: 7, Code: 127, Err: "e", Hint: "h"},
-		&wire.Data{}, &wire.Credit{}, &wire.Fence{ID: "f"}, &wire.RankMapRequest{Group: "g"}, &wire.Notify{Group: "g", To: "t"},
+		&wire.Data{}, &wire.Credit{}, &wire.Fence{ID: "f"}, &wire.RankMapRequest{Group: "g"},
 		&wire.PMIReport{Event: wire.PMIAborted, Code: 3, Text: "t"}, &wire.PMIReport{Event: wire.PMIMalformed, Text: "t"}, &wire.PMIReport{Event: wire.PMIBarrierBroken, Text: "t"},
 		&wire.Spawn{Request: spawn.Request{Group: "g", Commands: []spawn.Command{{Argv: []string{"a"}, Count: 1}}}},
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", MPILibrary: "b"}},

@@ -15,6 +15,7 @@ import (
 	_ "remshell/feature/checkpoint" // --ckpt-..., --checkpoint
 	_ "remshell/feature/cleanipc"   // --clean-ipc
 	_ "remshell/feature/control"    // --end, --suspend, --resume-job
+	_ "remshell/feature/events"     // PMIx events to ranks on other nodes
 	_ "remshell/feature/fetches"    // PMIx_Get of data on other nodes
 	_ "remshell/feature/helptexts"  // help texts of MPI libraries: each once
 	_ "remshell/feature/interim"    // --report-every

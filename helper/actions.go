@@ -52,7 +52,6 @@ func (s *Session) perform(action any) {
 		s.ranks[a.Rank].discardOutput()
 	case lifecycle.FailRequests:
 		s.fences.Fail(s.endErr)
-		s.notices.Fail()
 		s.requests.Fail()
 		for _, fail := range s.Hooks.RequestsEnd {
 			fail()

@@ -82,13 +82,9 @@ func (w *fuzzInput) message() wire.Message {
 		return &wire.WriteMark{Tag: w.word("fuzz", "/", ""), Mark: w.word("a", "../a", "")}
 	case 21:
 		return &wire.ProbePeers{Ports: []wire.ProbePort{{Node: "n", Address: w.word("127.0.0.1:1", "", "[::1", "127.0.0.1:99999")}}}
-	case 25:
-		return &wire.Notify{Group: w.group(), Rank: w.rank(), Code: -int(w.next()), To: w.word("", "k0", "k0[", "k0[0-2]"), Infos: w.bytes[:len(w.bytes)/2]}
 	case 31:
 		return &wire.FailedRanks{Group: w.group(), Ranks: []int{w.rank(), w.rank()}}
-	case 26:
-		return &wire.Notified{ID: int(w.next() % 4)}
-	case 13, 23, 24, 27:
+	case 13, 23, 24, 25, 26, 27:
 		return w.ofFeature()
 	case 28:
 		return &wire.Hold{Why: job.Hold(w.word("suspend", "stopped", "", "x")), On: w.next()%3 > 0}

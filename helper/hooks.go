@@ -88,6 +88,8 @@ type Providers struct {
 	PMIxNames pmix.Names
 	// Fetcher fetches data that ranks on other nodes have committed.
 	Fetcher pmix.Fetcher
+	// Notifier sends events of ranks to other nodes.
+	Notifier pmix.Notifier
 	// PrintText prints a text of the MPI library of a rank. It may wait for mpiexec and for the rank's reader, until ctx ends.
 	PrintText func(ctx context.Context, r *Rank, text message.LogText)
 }

@@ -76,8 +76,6 @@ var owned = func() (o wire.Owner[*Session]) {
 			s.giveUpFence(m)
 		}
 	})
-	wire.Handle(&o, (*Session).deliverEvent)
-	wire.Handle(&o, func(s *Session, m *wire.Notified) { s.notices.Deliver(m) })
 	wire.Handle(&o, func(s *Session, m *wire.Spawned) { s.requests.Deliver(m.ID, m) })
 	wire.Handle(&o, func(s *Session, m *wire.RankMap) { s.requests.Deliver(m.ID, m) })
 	wire.Handle(&o, (*Session).reportDeadRanks)

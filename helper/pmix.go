@@ -51,7 +51,7 @@ func (s *Session) servePMIx(g *Group) error {
 	link.dir.Keep = g.Prepare.Supervision.KeepSessions
 	link.server.UID = uint32(os.Geteuid())
 	link.server.SocketOwner = func(conn net.Conn) (uint32, error) { return connOwner(s.sys.Root, conn) }
-	link.server.Fetcher, link.server.Notifier = s.Providers.Fetcher, s.notices
+	link.server.Fetcher, link.server.Notifier = s.Providers.Fetcher, s.Providers.Notifier
 	link.server.GroupFinder = &remoteGroups{requests: s.requests, prepare: g.Prepare, server: link.name}
 	link.server.OtherNodes, link.server.Names = s.fences, s.Providers.PMIxNames
 	link.server.GiveUpStuck = g.Prepare.Supervision.KeepAll
@@ -187,13 +187,6 @@ func (s *Session) giveUpFence(m *wire.Fenced) {
 	id, err := fence.ParseID(m.ID)
 	if err == nil && (s.pmix == nil || !s.pmix.server.GiveUp(id)) {
 		s.fences.GiveUp(id, false)
-	}
-}
-
-// deliverEvent delivers a PMIx event of another node to the ranks here.
-func (s *Session) deliverEvent(m *wire.Notify) {
-	if s.pmix != nil {
-		s.pmix.server.DeliverEvent(pmix.Event{Group: m.Group, Rank: m.Rank, Code: int32(m.Code), Targets: fence.Members(m.To), Infos: m.Infos})
 	}
 }
 

@@ -79,7 +79,6 @@ type forkState struct {
 // A pmiServices connects the PMI servers of this node with mpiexec and with the ranks.
 type pmiServices struct {
 	fences   *rpc.Fences
-	notices  *rpc.Notices
 	requests *rpc.Requests
 	port     *pmiPort     // nil: no rank uses PMI_PORT
 	pmix     *pmixService // nil: no rank is offered PMIx
@@ -141,7 +140,7 @@ func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session
 			jobEnding:    make(chan struct{}),
 			moreChildren: make(chan struct{}, 1),
 		},
-		pmiServices:   pmiServices{fences: rpc.NewFences(c.Send), notices: rpc.NewNotices(c.Send), requests: rpc.NewRequests(c.Send)},
+		pmiServices:   pmiServices{fences: rpc.NewFences(c.Send), requests: rpc.NewRequests(c.Send)},
 		orphans:       newOrphanUsage(),
 		helperSignals: newHelperSignals(),
 	}

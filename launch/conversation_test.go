@@ -104,17 +104,6 @@ var conversations = []struct {
 			s.Errorf("it is answered by %q", r.Out.String())
 		}
 	}},
-	{"a rank that tells others of an event", "Notify Notified", func(s launchtest.Recording) {
-		r := launchtest.NewRun(1, "", "a", "b")
-		tells := launchtest.EncodeRequest(&message.Notify{Event: -3001, Range: message.InJob})
-		r.Req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", tells}, Dir: "/", PMIOffer: job.PMIOfferPMIx},
-			{N: 1, Argv: []string{"/proc/self/exe", ""}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}
-		r.Req.BaseEnv.Set = []string{launchtest.PMIxMark + "=1"}
-		s.MustExit(r, 0)
-		if r.Out.String() != "status 0\n" {
-			s.Errorf("it is answered by %q", r.Out.String())
-		}
-	}},
 	{"ranks that outlive one", "FailedRanks", func(s launchtest.Recording) { s.MustExit(outliving("a:2", "b"), 5) }},
 	{"an abort", "PMIReport", func(s launchtest.Recording) { s.MustExit(launchtest.NewPMIRun(1, "abort 5", nil, "a"), 5) }},
 	{"a signal, and a terminal of another size", "Signal ResizeTerminal", func(s launchtest.Recording) {

@@ -63,7 +63,6 @@ func init() {
 	handle((*Job).handleFence)
 	handle((*Job).pmiReported)
 	handleQuietly(func(j *Job, n *Node, m *wire.RankMapRequest) { n.Send(j.rankMapOf(n, m)) })
-	handleQuietly((*Job).forwardEvent)
 
 	// Users, and what they ask for.
 

@@ -17,9 +17,6 @@ Messages between the PMI servers of the nodes and mpiexec.
 	   | <-------------------------- RankMapRequest   a rank asks where ranks are
 	   | RankMap --------------------------------->
 	   | GroupEnded ------------------------------>   a group of other nodes that it knows
-	   | <---------------------------------- Notify   a local rank sends an event
-	   | Notify ---------------------------------->   a rank of another node sends an event
-	   | Notified -------------------------------->
 	   | FailedRanks ----------------------------->   failed ranks of a group that goes on
 	   | <------------------------------- PMIReport   a rank aborts, or loses its connection
 
@@ -174,27 +171,6 @@ type GroupEnded struct{ Group string }
 
 func (m *GroupEnded) Fields(c *Codec) { c.Word(&m.Group, "group") }
 
-// Notify distributes a PMIx event. To are the participants that may receive it, encoded as in pmiserver/fence;
-// empty: all. Infos are encoded as in PMIx. ID is chosen by the helper and repeated in Notified; it is 0 in a message that
-// mpiexec forwards.
-type Notify struct {
-	ID    int
-	Group string
-	Rank  int // in its group
-	Code  int
-	To    string
-	Infos []byte
-}
-
-func (m *Notify) Fields(c *Codec) {
-	c.Num(&m.ID, RequestIDRange)
-	c.Word(&m.Group, "group")
-	c.Num(&m.Rank, RankRange)
-	c.Num(&m.Code, Range{"code", math.MinInt32, math.MaxInt32})
-	c.Text(&m.To, Length{"members", 128 << 10})
-	c.Bytes(&m.Infos, Length{"infos", 64 << 10})
-}
-
 // FailedRanks has all ranks of a group that have failed so far, while the others go on (job.EndPolicy.KeepAll).
 type FailedRanks struct {
 	Group string
@@ -205,8 +181,3 @@ func (m *FailedRanks) Fields(c *Codec) {
 	c.Word(&m.Group, "group")
 	c.Nums(&m.Ranks, Length{"ranks", maxFromLauncher}, RankRange)
 }
-
-// Notified answers Notify.
-type Notified struct{ ID int }
-
-func (m *Notified) Fields(c *Codec) { c.Num(&m.ID, RequestIDRange) }

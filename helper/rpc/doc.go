@@ -6,8 +6,6 @@
 //	a rank's goroutine          Requests, Fences             mpiexec
 //	      | Spawn, Peers -----------> | Spawn, ... -----------> |
 //	      | <-- reply                 | <-- Spawned, ...        |  by ID, at most maxRequests at once
-//	      | Notify -----------------> | Notify ---------------> |  by ID, at most maxNotices at once
-//	      | <-- passed on             | <-- Notified            |
 //	      | Exchange ---------------> | Fence ----------------> |
 //	      | <-- all blobs             | <-- Fenced              |  by fence ID
 //

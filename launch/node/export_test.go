@@ -13,7 +13,6 @@ import (
 
 const (
 	MaxUnanswered = maxUnanswered
-	MaxNotices    = maxNotices
 	MaxOpenFences = maxOpenFences
 )
 

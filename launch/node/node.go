@@ -61,9 +61,8 @@ func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
 	n.conn.SendFrame(frame)
 }
 
-// SendNotice sends an event of another node. The frame is encoded once for all nodes; the helper does not
-// reply.
-func (n *Node) SendNotice(frame wire.Frame) { n.conn.SendFrame(frame) }
+// SendFrame sends a message that was encoded once for several nodes. The rules are not told of it (OnSend).
+func (n *Node) SendFrame(frame wire.Frame) { n.conn.SendFrame(frame) }
 
 // SendPiece sends a chunk of a staged file, which has the given number of bytes. The frame is encoded once
 // for all nodes.

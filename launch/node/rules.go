@@ -131,8 +131,6 @@ func init() {
 	OnSend(func(v *Validator, _ *wire.RankMap) { v.CountRankReply() })
 	Admit((*Validator).checkSpawn)
 	OnSend(func(v *Validator, _ *wire.Spawned) { v.CountRankReply() })
-	Admit((*Validator).checkNotify)
-	OnSend(func(v *Validator, _ *wire.Notified) { v.notices.CountReply() })
 
 	// Requests of users to the job, and the states of ranks.
 	Admit((*Validator).checkControl)

@@ -52,7 +52,7 @@ func TestSuccessor(t *testing.T) {
 	helper.Send(&wire.Exited{Exit: job.Exit{Rank: nodetest.Own}})
 	second.Send(&wire.AttemptReady{})
 	old.Send(&wire.Signal{Number: 15})
-	old.SendNotice(wire.Encode(&wire.Signal{Number: 15}))
+	old.SendFrame(wire.Encode(&wire.Signal{Number: 15}))
 	old.Close()
 	old.Abandon()
 	next.Send(&wire.Survey{})

@@ -52,7 +52,6 @@ var table = []struct {
 	{"Fence", nil, "early unasked early early ok dropped late dropped", "fences", ""},
 	{"Spawn", nil, "early foreign early early ok dropped dropped dropped", "ID 1", "foreign"},
 	{"RankMapRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
-	{"Notify", nil, "early foreign early early ok dropped dropped dropped", "ID 1", "foreign"},
 	{"RankStates", &wire.InspectRanks{},
 		"early foreign ok ok ok ok ok dropped", "unasked", "foreign"},
 	{"HelperSignaled", nil, "early early early early ok ok ok dropped", "twice", ""},
@@ -514,5 +513,16 @@ func TestAdmitDrainedBeforeAStart(t *testing.T) {
 	g.NoteSent(&wire.EndJob{})
 	if got := nodetest.Judge(g, &wire.Drained{}); got != "ok" {
 		t.Errorf("after EndJob: %s", got)
+	}
+}
+
+// Drained may name kept session directories only if Prepare says that they are kept.
+func TestAdmitDirectoriesThatStay(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		g, _ := nodetest.NewStage(t, "ending", func(m *wire.Prepare) { m.Supervision.KeepSessions = keep })
+		nodetest.Judge(g, &wire.Exited{Exit: job.Exit{Rank: nodetest.Own}})
+		if got := nodetest.Judge(g, &wire.Drained{KeptSessions: []string{"/tmp/rs"}}); (got == "unasked") == keep {
+			t.Errorf("keep %v: %s", keep, got)
+		}
 	}
 }

@@ -217,7 +217,6 @@ var coreMessages = []HelperMessage{
 		return &wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: rank}}
 	}},
 	{"RankMapRequest", func(int) wire.Message { return &wire.RankMapRequest{ID: 1, Group: "g"} }},
-	{"Notify", func(rank int) wire.Message { return &wire.Notify{ID: 1, Group: "g", Rank: max(rank, 0)} }},
 	{"RankStates", func(rank int) wire.Message { return &wire.RankStates{Ranks: []job.RankState{{Rank: rank}}} }},
 	{"HelperSignaled", func(int) wire.Message { return &wire.HelperSignaled{Signal: 15} }},
 	{"ProcessesGone", func(int) wire.Message { return &wire.ProcessesGone{} }},

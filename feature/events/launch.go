@@ -1,30 +1,41 @@
-package launch
+package events
 
 import (
+	"remshell/launch"
+	"remshell/launch/supervise"
 	"remshell/pmiserver/fence"
 	"remshell/wire"
 )
 
+func init() { launch.Register(launch.Feature{Name: "events", Attach: attach}) }
+
+func attach(j *launch.Job) {
+	launch.Handle(j, func(n *launch.Node, m *Notify) []supervise.Event {
+		forward(j, n, m)
+		return nil
+	})
+}
+
 // maxBacklog is how many bytes may be queued for a node that gets events.
 const maxBacklog = 64 << 20
 
-// forwardEvent forwards an event of a rank to the other nodes that may have receivers for it, and
+// forward forwards an event of a rank to the other nodes that may have receivers for it, and
 // confirms to n. A node with too much unsent data does not get the event.
-func (j *Job) forwardEvent(n *Node, m *wire.Notify) {
+func forward(j *launch.Job, n *launch.Node, m *Notify) {
 	event := *m
 	event.ID = 0
 	frame := wire.Encode(&event)
-	for _, other := range j.nodesOf(fence.Members(m.To)) {
+	for _, other := range nodesOf(j, fence.Members(m.To)) {
 		if other != n && other.Backlog() <= maxBacklog {
-			other.SendNotice(frame)
+			other.SendFrame(frame)
 		}
 	}
-	n.Send(&wire.Notified{ID: m.ID})
+	n.Send(&Notified{ID: m.ID})
 }
 
 // nodesOf returns the nodes of the groups of members, each once. If members is empty, it returns
 // all nodes.
-func (j *Job) nodesOf(members fence.Members) []*Node {
+func nodesOf(j *launch.Job, members fence.Members) []*launch.Node {
 	groups := members.Groups()
 	if members == "" {
 		return j.Nodes
@@ -35,7 +46,7 @@ func (j *Job) nodesOf(members fence.Members) []*Node {
 		}
 		return nil
 	}
-	seen, all := make(map[*Node]bool), []*Node(nil)
+	seen, all := make(map[*launch.Node]bool), []*launch.Node(nil)
 	for _, name := range groups {
 		if g := j.GroupNamed(name); g != nil {
 			for _, n := range g.Nodes {

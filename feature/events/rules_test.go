@@ -1,18 +1,23 @@
-package node_test
+package events
 
 import (
 	"testing"
 
-	"remshell/job"
-	"remshell/launch/node"
 	"remshell/launch/node/nodetest"
 	"remshell/wire"
 )
 
+// Notify comes while ranks run, of an own rank.
+func TestNotifyByStage(t *testing.T) {
+	nodetest.CheckStages(t, nodetest.StageVerdicts{Kind: "Notify",
+		//       connected greeted asked prepared running ending  over    left
+		Stages: "early     foreign early early    ok      dropped dropped dropped", Again: "ID 1", Foreign: "foreign"})
+}
+
 // Events come from ranks of the node, go to valid members, and have a limit on how many are unanswered.
-func TestAdmitNotices(t *testing.T) {
+func TestNotifiesAreChecked(t *testing.T) {
 	notify := func(id, rank int, to string) wire.Message {
-		return &wire.Notify{ID: id, Group: "g", Rank: rank, Code: -5, To: to}
+		return &Notify{ID: id, Group: "g", Rank: rank, Code: -5, To: to}
 	}
 	for name, test := range map[string]struct {
 		m    wire.Message
@@ -30,27 +35,16 @@ func TestAdmitNotices(t *testing.T) {
 		}
 	}
 	g, _ := nodetest.NewStage(t, "running")
-	for id := range node.MaxNotices {
+	for id := range maxUnanswered {
 		if got := nodetest.Judge(g, notify(id+1, nodetest.Own, "")); got != "ok" {
 			t.Fatalf("event %d: %s", id, got)
 		}
 	}
-	g.NoteSent(&wire.Notified{ID: 1})
-	if got := nodetest.Judge(g, notify(node.MaxNotices+1, nodetest.Own, "")); got != "ok" {
+	g.NoteSent(&Notified{ID: 1})
+	if got := nodetest.Judge(g, notify(maxUnanswered+1, nodetest.Own, "")); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}
-	if got := nodetest.Judge(g, notify(node.MaxNotices+2, nodetest.Own, "")); got != "it sent 65 events at once" {
+	if got := nodetest.Judge(g, notify(maxUnanswered+2, nodetest.Own, "")); got != "it sent 65 events at once" {
 		t.Errorf("one too many: %s", got)
-	}
-}
-
-// Drained may name kept session directories only if Prepare says that they are kept.
-func TestAdmitDirectoriesThatStay(t *testing.T) {
-	for _, keep := range []bool{false, true} {
-		g, _ := nodetest.NewStage(t, "ending", func(m *wire.Prepare) { m.Supervision.KeepSessions = keep })
-		nodetest.Judge(g, &wire.Exited{Exit: job.Exit{Rank: nodetest.Own}})
-		if got := nodetest.Judge(g, &wire.Drained{KeptSessions: []string{"/tmp/rs"}}); (got == "unasked") == keep {
-			t.Errorf("keep %v: %s", keep, got)
-		}
 	}
 }

@@ -1,0 +1,80 @@
+/*
+Package events is a feature: events that ranks send to ranks on other nodes (PMIx_Notify_event). On the node itself the PMIx
+server delivers them.
+
+	rank --> its PMIx server --Notify---> mpiexec --Notify--> the PMIx servers of the other nodes that may
+	                         <--Notified-   |                 have receivers --> ranks that registered its code
+	                                        '-- when it is forwarded
+*/
+package events
+
+import (
+	"math"
+
+	"remshell/launch/node"
+	"remshell/pmiserver/fence"
+	"remshell/wire"
+)
+
+// Notify distributes an event. To are the participants that may receive it, encoded as in pmiserver/fence; empty: all. Infos are
+// encoded as in PMIx. ID is chosen by the helper and repeated in Notified; it is 0 in a message that mpiexec forwards.
+type Notify struct {
+	ID    int
+	Group string
+	Rank  int // in its group
+	Code  int
+	To    string
+	Infos []byte
+}
+
+// Fields implements wire.Message.
+func (m *Notify) Fields(c *wire.Codec) {
+	c.Num(&m.ID, wire.RequestIDRange)
+	c.Word(&m.Group, "group")
+	c.Num(&m.Rank, wire.RankRange)
+	c.Num(&m.Code, wire.Range{Name: "code", Low: math.MinInt32, High: math.MaxInt32})
+	c.Text(&m.To, wire.Length{Name: "members", Max: 128 << 10})
+	c.Bytes(&m.Infos, wire.Length{Name: "infos", Max: 64 << 10})
+}
+
+// Notified answers Notify.
+type Notified struct{ ID int }
+
+// Fields implements wire.Message.
+func (m *Notified) Fields(c *wire.Codec) { c.Num(&m.ID, wire.RequestIDRange) }
+
+// maxUnanswered is how many events of its ranks a node may have unanswered (TRUST-4). Further ones wait in the helper.
+const maxUnanswered = 64
+
+// openEvents are the events of one connection.
+type openEvents struct{ node.RankRequests }
+
+func init() {
+	wire.Register[Notify](93, wire.Row{Sender: wire.Either, Phase: wire.Running, MaxBody: 200 << 10, Example: func(rank int) wire.Message {
+		return &Notify{ID: 1, Group: "g", Rank: max(rank, 0), Code: -5, To: "g", Infos: []byte("i")}
+	}})
+	wire.Register[Notified](94, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 64, Example: func(int) wire.Message {
+		return &Notified{ID: 1}
+	}})
+	node.Admit(checkNotify)
+	node.OnSend(func(v *node.Validator, _ *Notified) { node.StateOf[openEvents](v).CountReply() })
+}
+
+// checkNotify checks an event that a rank of the node sends to others. The rank may have exited meanwhile.
+func checkNotify(v *node.Validator, m *Notify) (wire.Message, error) {
+	g := v.FindGroup(m.Group)
+	switch {
+	case g == nil || m.Rank >= g.Size() || !v.HasRank(g, m.Rank):
+		return nil, node.NotOurRank(m.Rank)
+	case g.IsPlanned():
+		return nil, node.TooEarly(m)
+	}
+	open := node.StateOf[openEvents](v)
+	if err := open.CheckNext(m, m.ID, maxUnanswered, "events"); err != nil {
+		return nil, err
+	}
+	if _, err := fence.Members(m.To).Matcher(); err != nil {
+		return nil, node.InvalidValue(m, "list of members", len(m.To))
+	}
+	return open.Count(v.UnlessDrained(v.UnlessEnding(m)))
+}
