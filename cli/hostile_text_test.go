@@ -75,7 +75,6 @@ func sampleMessages() map[string]wire.Message {
 			DevShm: job.FileSystem{Path: "p", Err: "e"}, TempDirs: []job.FileSystem{{Path: "p", Err: "e"}}, Fabric: "f",
 			Dir: job.Defect{Code: "c", Text: "t", Remedy: "r"}, Program: job.Defect{Code: "c", Text: "t", Remedy: "r"}, DirName: "d", ProgramPath: "f"}},
 		&wire.ProbePortOpened{Err: "e"}, &wire.PeersProbed{Probes: []job.PeerProbe{{}}},
-		&wire.MissingFiles{}, &wire.FileCredit{}, &wire.StageResult{Code: 125, Reason: "r", Hint: "h"},
 	}
 	for _, k := range wire.Kinds() {
 		if k.Example != nil && k.Sender != wire.Launcher {

@@ -5,6 +5,7 @@ and registers itself where it takes part. Removing a line here and its folder re
 	option.Register                        its options and their help
 	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
 	launch.Register, helper.Register       its halves in mpiexec and in each helper
+	reserve.Register                       what it does on nodes before ranks start there
 	wire.Register, wire.RegisterSetting    its messages, and the settings that go to helpers
 	node.Admit, launch.Handle              what may come from helpers, and what becomes of it
 */

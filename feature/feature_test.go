@@ -104,7 +104,7 @@ func messagesIn(t *testing.T, folder string) (registered, handled map[string]boo
 				handled[nameOf(n.Index)] = true
 			}
 		case *ast.CallExpr:
-			if name := nameOf(n.Fun); name != "launch.Handle" && name != "helper.Handle" {
+			if name := nameOf(n.Fun); name != "launch.Handle" && name != "helper.Handle" && name != "reserve.Handle" {
 				break
 			}
 			switch f := n.Args[len(n.Args)-1].(type) {

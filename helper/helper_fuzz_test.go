@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,10 +61,8 @@ func (w *fuzzInput) message() wire.Message {
 		return &wire.KillGroup{Group: w.group()}
 	case 10:
 		return &wire.CancelPrepare{Group: w.group()}
-	case 11:
-		return &wire.StageFiles{Files: []job.StagedFile{{Name: w.word("a", "../a", "", "b/c"), Size: int64(w.next())}}, Sums: []string{strings.Repeat("0f", 32)}}
-	case 12:
-		return &wire.FileChunk{File: int(w.next()%3) - 1, Size: int(w.next()%2) << 18, Bytes: w.bytes[:len(w.bytes)/2]}
+	case 11, 12:
+		return w.example()
 	case 14:
 		return &wire.Spawned{ID: int(w.next() % 4), Group: w.group(), Codes: []int{0}}
 	case 15:
@@ -129,6 +126,17 @@ func (w *fuzzInput) ofFeature() wire.Message {
 		}
 	}
 	return m
+}
+
+// example returns the example of a message that a feature of mpiexec sends. Features try others in tests of their own.
+func (w *fuzzInput) example() wire.Message {
+	var examples []func(rank int) wire.Message
+	for _, k := range wire.Kinds() {
+		if k.Example != nil && k.Sender != wire.Helper {
+			examples = append(examples, k.Example)
+		}
+	}
+	return examples[int(w.next())%len(examples)](w.rank())
 }
 
 // blank returns an empty message of any kind, also of kinds that only a helper sends.

@@ -507,22 +507,6 @@ func TestFailedExecs(t *testing.T) {
 	}
 }
 
-// Files that cannot be staged are the failure of the ranks, not of the helper. Until then it does not know which PMI a
-// staged program is to be offered.
-func TestFailedStagingFailsTheRanks(t *testing.T) {
-	k := newTestHelper(t)
-	twice := job.StagedFile{Name: "sh", Path: "/bin/sh"} // no folder takes two links of one name
-	k.conn.Send(&wire.StageFiles{InPlace: true, Files: []job.StagedFile{twice, twice}})
-	k.prepareAs(func(m *wire.Prepare) { m.Apps[0].StagedFile = "sh" }, "exit 0", "exit 0")
-	k.conn.Send(&wire.Start{})
-	for range 2 {
-		if m := receive[*wire.Started](k); m.Code != job.ExitInternal || !strings.Contains(m.Err, "no folder takes links") {
-			t.Errorf("rank %d: %d %q", m.Rank, m.Code, m.Err)
-		}
-	}
-	k.bye()
-}
-
 // mpiexec cannot make a helper fail by starting ranks before their program is staged.
 func TestProgramThatWasNotStagedFailsTheRanks(t *testing.T) {
 	k := newTestHelper(t)

@@ -3,7 +3,6 @@
 package launch_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -73,11 +72,6 @@ var conversations = []struct {
 		r := launchtest.NewRun(1, "true", "a")
 		s.Recorder.OnPrepare = sync.OnceFunc(func() { s.Occupy("a") })
 		s.MustExit(r, -1)
-	}},
-	{"files to stage", "StageFiles MissingFiles FileChunk FileCredit StageResult", func(s launchtest.Recording) {
-		r := launchtest.NewRun(1, "true", "a")
-		r.AddStagedFile("large", bytes.Repeat([]byte("words and words "), wire.StageWindow/8))
-		s.MustExit(r, 0)
 	}},
 	{"ranks that spawn", "Spawn Spawned KillGroup", func(s launchtest.Recording) {
 		broken := filepath.Join(s.TempDir(), "broken")

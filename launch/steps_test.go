@@ -25,16 +25,6 @@ func TestSteps(t *testing.T) {
 	launchtest.ExpectSteps(t, steps, "a: survey", "a: survey", "b: claim", "b: claim") // of the job and of the spawn
 }
 
-// It also has the files that a job stages.
-func TestTraceOfStaging(t *testing.T) {
-	r := launchtest.RecordSteps(launchtest.NewRun(2, "", "a", "b"))
-	r.AddStagedFile("one", []byte("x"))
-	if result, err := r.Do(t); err != nil || result.Code != 0 {
-		t.Errorf("code %d, %v, stderr %q", result.Code, err, r.Err.String())
-	}
-	launchtest.ExpectSteps(t, launchtest.StepsOf(t, r), ": stage", "a: stage", "b: stage")
-}
-
 // It shows for each host why a job has not started.
 func TestTraceOfFailures(t *testing.T) {
 	r := launchtest.RecordSteps(launchtest.NewRun(2, "", "a", "nowhere"))

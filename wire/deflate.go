@@ -48,15 +48,22 @@ func (m *Fenced) FrameFor(nodes int) Frame {
 func (m *Fenced) deflated() *Fenced {
 	c := Codec{}
 	List(&c, &m.Blobs, Length{"blobs", maxBlobs}, (*Codec).Blob)
-	probe := c.buf[:min(len(c.buf), deflateSample)]
-	if !worthDeflating(len(probe), len(deflate(probe))) {
-		return m
-	}
-	deflated := deflate(c.buf)
-	if !worthDeflating(len(c.buf), len(deflated)) {
+	deflated, saves := Deflate(c.buf, deflateSample)
+	if !saves {
 		return m
 	}
 	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Deflated: deflated}
+}
+
+// Deflate returns b deflated. First it tries the first sample bytes. saves is false if b, or the sample, does not
+// become much smaller.
+func Deflate(b []byte, sample int) (deflated []byte, saves bool) {
+	tried := b[:min(len(b), sample)]
+	if !worthDeflating(len(tried), len(deflate(tried))) {
+		return nil, false
+	}
+	deflated = deflate(b)
+	return deflated, worthDeflating(len(b), len(deflated))
 }
 
 func worthDeflating(from, to int) bool { return to < from-from/deflateGain }

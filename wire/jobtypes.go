@@ -28,7 +28,7 @@ func (c *Codec) app(a *job.App) {
 	c.Texts(&a.SearchAfter, Length{"texts", maxFromLauncher}, unboundedLength)
 	c.env(&a.Env)
 	c.Num(&a.GPUs, Range{"GPUs", -1, math.MaxInt32}) // -1: GPUs are hidden
-	c.Text(&a.StagedFile, fileNameLength)
+	c.Text(&a.StagedFile, Length{"name", 255})
 	c.Num(&a.N, SizeRange)
 	c.Word((*string)(&a.PMIOffer), "offer")
 }

@@ -93,12 +93,6 @@ var table = [256]Kind{
 	20: {"ClaimConflict", Helper, Reserving, 16 << 10, newMessage[ClaimConflict], nil},
 	21: {"CancelPrepare", Launcher, Reserving, 4 << 10, newMessage[CancelPrepare], nil},
 
-	70: {"StageFiles", Launcher, Staging, 8 << 20, newMessage[StageFiles], nil},
-	71: {"MissingFiles", Helper, Staging, 16 << 10, newMessage[MissingFiles], nil},
-	72: {"FileChunk", Launcher, Staging, FileChunkSize + 64, newMessage[FileChunk], nil},
-	73: {"FileCredit", Helper, Staging, 16, newMessage[FileCredit], nil},
-	74: {"StageResult", Helper, Staging, 16 << 10, newMessage[StageResult], nil},
-
 	6:  {"Start", Launcher, Running, 4 << 10, newMessage[Start], nil},
 	7:  {"Started", Helper, Running, 256 << 10, newMessage[Started], nil},
 	40: {"KillGroup", Launcher, Running, 4 << 10, newMessage[KillGroup], nil},

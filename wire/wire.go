@@ -22,7 +22,7 @@ helper, through an SSH session or, on the local host, through a pair of pipes.
 	   | Bye ------------------------------------------->
 
 This is the shortest job. Each phase has a file with a drawing and its messages: hello.go,
-queue.go, reserve.go and prepare.go, stage.go, run.go, pmi.go. Operations outside of a job are in
+queue.go, reserve.go and prepare.go, run.go, pmi.go. Operations outside of a job are in
 ledger.go and diagnose.go. Each message is listed with its fields and their valid values. table.go
 has the table of all messages. A request names its reply by AnsweredBy (request.go).
 

@@ -12,7 +12,6 @@ import (
 	"remshell/helper"
 	"remshell/helper/rank"
 	"remshell/job"
-	"remshell/wire"
 )
 
 func init() {
@@ -34,14 +33,14 @@ var errUnrequestedFiles = errors.New("mpiexec sent files that nobody asked for")
 // attachHelper receives files before ranks start, shows them to ranks, and removes them at the end of the session.
 func attachHelper(s *helper.Session) {
 	var t *staging
-	helper.Handle(s, func(m *wire.StageFiles) {
+	helper.Handle(s, func(m *StageFiles) {
 		if t != nil || !isValid(m) {
 			s.Disconnect(errUnrequestedFiles)
 			return
 		}
 		t = beginStaging(s, m)
 	})
-	helper.Handle(s, func(m *wire.FileChunk) {
+	helper.Handle(s, func(m *FileChunk) {
 		if t == nil || t.receiver == nil || !t.receiver.takePiece(m) {
 			s.Disconnect(errUnrequestedFiles)
 		}
@@ -52,7 +51,7 @@ func attachHelper(s *helper.Session) {
 }
 
 // isValid reports whether a list of files is well formed.
-func isValid(m *wire.StageFiles) bool {
+func isValid(m *StageFiles) bool {
 	bad := slices.ContainsFunc(m.Files, func(p job.StagedFile) bool {
 		return p.Name != filepath.Base(p.Name) || !filepath.IsLocal(p.Name) || p.Size < 0
 	})
@@ -60,10 +59,10 @@ func isValid(m *wire.StageFiles) bool {
 }
 
 // beginStaging prepares for the files that mpiexec is going to send. If they are in place, there is nothing to prepare.
-func beginStaging(s *helper.Session, m *wire.StageFiles) *staging {
+func beginStaging(s *helper.Session, m *StageFiles) *staging {
 	t := &staging{session: s, files: m.Files, inPlace: m.InPlace}
 	if m.InPlace {
-		s.Send(&wire.StageResult{})
+		s.Send(&StageResult{})
 		return t
 	}
 	t.receiver = newReceiver(m, stagingRoots(s.System().Environ), s.Send, func(f *folder, failed *rank.Error) {
@@ -75,11 +74,11 @@ func beginStaging(s *helper.Session, m *wire.StageFiles) *staging {
 // reportResult tells mpiexec whether all files are staged.
 func (t *staging) reportResult(f *folder, failed *rank.Error) {
 	if failed != nil {
-		t.session.Send(&wire.StageResult{Code: failed.Code, Reason: failed.Reason, Hint: failed.Hint})
+		t.session.Send(&StageResult{Code: failed.Code, Reason: failed.Reason, Hint: failed.Hint})
 		return
 	}
 	t.folder = f
-	t.session.Send(&wire.StageResult{})
+	t.session.Send(&StageResult{})
 }
 
 // showTo makes the staged files available to the ranks of a group that are about to start. A helper inside mpiexec makes

@@ -44,7 +44,7 @@ type receiver struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 	done   chan struct{} // closed when run returns
-	pieces chan *wire.FileChunk
+	pieces chan *FileChunk
 
 	folder   *folder
 	missing  []int
@@ -54,11 +54,11 @@ type receiver struct {
 }
 
 // maxPieces is how many chunks may be queued: as many as the window holds, and a smaller last one for each file.
-func maxPieces(files int) int { return wire.StageWindow/wire.FileChunkSize + files + 1 }
+func maxPieces(files int) int { return window/chunkSize + files + 1 }
 
-func newReceiver(m *wire.StageFiles, roots []string, send func(wire.Message) error, ready func(*folder, *rank.Error)) *receiver {
+func newReceiver(m *StageFiles, roots []string, send func(wire.Message) error, ready func(*folder, *rank.Error)) *receiver {
 	s := &receiver{send: send, ready: ready, roots: roots, files: m.Files, sums: m.Sums,
-		done: make(chan struct{}), pieces: make(chan *wire.FileChunk, maxPieces(len(m.Files)))}
+		done: make(chan struct{}), pieces: make(chan *FileChunk, maxPieces(len(m.Files)))}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(s.done)
@@ -74,7 +74,7 @@ func newReceiver(m *wire.StageFiles, roots []string, send func(wire.Message) err
 }
 
 // takePiece queues a chunk. It returns false if there are more chunks than allowed.
-func (s *receiver) takePiece(m *wire.FileChunk) bool {
+func (s *receiver) takePiece(m *FileChunk) bool {
 	select {
 	case s.pieces <- m:
 		return true
@@ -116,7 +116,7 @@ func (s *receiver) run() *rank.Error {
 			s.missing = append(s.missing, i)
 		}
 	}
-	s.send(&wire.MissingFiles{Files: s.missing})
+	s.send(&MissingFiles{Files: s.missing})
 	for len(s.missing) > 0 {
 		select {
 		case m := <-s.pieces:
@@ -153,9 +153,9 @@ func (s *receiver) stageError(i int, err error) *rank.Error {
 }
 
 // writePiece writes the next chunk of the file that is received.
-func (s *receiver) writePiece(m *wire.FileChunk) error {
+func (s *receiver) writePiece(m *FileChunk) error {
 	i := s.missing[0]
-	if err := m.Inflate(); err != nil {
+	if err := m.inflate(); err != nil {
 		return err
 	}
 	if s.file == nil {
@@ -177,7 +177,7 @@ func (s *receiver) writePiece(m *wire.FileChunk) error {
 		}
 		s.missing = s.missing[1:]
 	}
-	s.send(&wire.FileCredit{Bytes: len(m.Bytes)})
+	s.send(&FileCredit{Bytes: len(m.Bytes)})
 	return nil
 }
 
@@ -272,7 +272,7 @@ const progressEvery = time.Second
 
 // copyBytes copies at most most bytes. The error is that of a write.
 func (s *receiver) copyBytes(from io.Reader, most int64) error {
-	buf := make([]byte, wire.FileChunkSize)
+	buf := make([]byte, chunkSize)
 	reported := time.Now()
 	for s.gotBytes < most && s.ctx.Err() == nil {
 		n, err := from.Read(buf[:min(most-s.gotBytes, int64(len(buf)))])
@@ -286,7 +286,7 @@ func (s *receiver) copyBytes(from io.Reader, most int64) error {
 		}
 		if time.Since(reported) > progressEvery {
 			reported = time.Now()
-			s.send(&wire.FileCredit{})
+			s.send(&FileCredit{})
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ type testReceiver struct {
 func newTestReceiver(t *testing.T, contents ...string) *testReceiver {
 	t.Helper()
 	p := &testReceiver{root: filepath.Join(t.TempDir(), "remshell"), sent: make(chan wire.Message, 100), ended: make(chan *rank.Error, 1)}
-	m := &wire.StageFiles{}
+	m := &StageFiles{}
 	for i, text := range contents {
 		name := string(rune('a' + i))
 		sum := sha256.Sum256([]byte(text))
@@ -42,7 +42,7 @@ func newTestReceiver(t *testing.T, contents ...string) *testReceiver {
 
 func (p *testReceiver) expectMissing(t *testing.T, want ...int) {
 	t.Helper()
-	m, ok := (<-p.sent).(*wire.MissingFiles)
+	m, ok := (<-p.sent).(*MissingFiles)
 	if !ok || len(m.Files) != len(want) || len(want) > 0 && m.Files[0] != want[0] {
 		t.Fatalf("%+v, want %v", m, want)
 	}
@@ -52,18 +52,18 @@ func (p *testReceiver) expectMissing(t *testing.T, want ...int) {
 // no file that ranks or other jobs could use.
 func TestChunksThatWereNotRequested(t *testing.T) {
 	for what, test := range map[string]struct {
-		pieces []wire.FileChunk
+		pieces []FileChunk
 		reason string
 	}{
-		"another file":      {[]wire.FileChunk{{File: 1, Bytes: []byte("x")}}, "1 bytes of file 1 came where the rest of 0 was wanted"},
-		"no such file":      {[]wire.FileChunk{{File: 7, Bytes: []byte("x")}}, "came where"},
-		"negative":          {[]wire.FileChunk{{File: -1, Bytes: []byte("x")}}, "came where"},
-		"too long":          {[]wire.FileChunk{{Bytes: []byte("four")}, {Bytes: []byte("+")}}, "came where"},
-		"nothing":           {[]wire.FileChunk{{}}, "0 bytes of file 0 came"},
-		"something else":    {[]wire.FileChunk{{Bytes: []byte("FOUR")}}, "it changed while it was sent"},
-		"packed badly":      {[]wire.FileChunk{{Size: 4, Bytes: []byte("four")}}, "deflated"},
-		"packed too large":  {[]wire.FileChunk{{Size: wire.FileChunkSize + 1, Bytes: []byte("x")}}, "a chunk of 262145 bytes"},
-		"packed, and short": {[]wire.FileChunk{{Size: -4, Bytes: []byte("x")}}, "a chunk of -4 bytes"},
+		"another file":      {[]FileChunk{{File: 1, Bytes: []byte("x")}}, "1 bytes of file 1 came where the rest of 0 was wanted"},
+		"no such file":      {[]FileChunk{{File: 7, Bytes: []byte("x")}}, "came where"},
+		"negative":          {[]FileChunk{{File: -1, Bytes: []byte("x")}}, "came where"},
+		"too long":          {[]FileChunk{{Bytes: []byte("four")}, {Bytes: []byte("+")}}, "came where"},
+		"nothing":           {[]FileChunk{{}}, "0 bytes of file 0 came"},
+		"something else":    {[]FileChunk{{Bytes: []byte("FOUR")}}, "it changed while it was sent"},
+		"packed badly":      {[]FileChunk{{Size: 4, Bytes: []byte("four")}}, "deflated"},
+		"packed too large":  {[]FileChunk{{Size: chunkSize + 1, Bytes: []byte("x")}}, "a chunk of 262145 bytes"},
+		"packed, and short": {[]FileChunk{{Size: -4, Bytes: []byte("x")}}, "a chunk of -4 bytes"},
 	} {
 		p := newTestReceiver(t, "four", "other")
 		p.expectMissing(t, 0, 1)
@@ -88,8 +88,8 @@ func TestChunksThatWereNotRequested(t *testing.T) {
 func TestFilesThatAreNotSent(t *testing.T) {
 	p := newTestReceiver(t, "", "four", "four")
 	p.expectMissing(t, 1)
-	p.takePiece(&wire.FileChunk{File: 1, Bytes: []byte("fo")})
-	p.takePiece(&wire.FileChunk{File: 1, Bytes: []byte("ur")})
+	p.takePiece(&FileChunk{File: 1, Bytes: []byte("fo")})
+	p.takePiece(&FileChunk{File: 1, Bytes: []byte("ur")})
 	if failed := <-p.ended; failed != nil {
 		t.Fatal(failed)
 	}
@@ -107,12 +107,12 @@ func TestFilesThatAreNotSent(t *testing.T) {
 
 // Chunks beyond the window are not kept.
 func TestChunksBeyondTheWindow(t *testing.T) {
-	s := &receiver{pieces: make(chan *wire.FileChunk, maxPieces(1))}
+	s := &receiver{pieces: make(chan *FileChunk, maxPieces(1))}
 	taken := 0
-	for s.takePiece(&wire.FileChunk{}) {
+	for s.takePiece(&FileChunk{}) {
 		taken++
 	}
-	if most := wire.StageWindow/wire.FileChunkSize + 2; taken != most {
+	if most := window/chunkSize + 2; taken != most {
 		t.Errorf("%d pieces were taken, want %d", taken, most)
 	}
 }

@@ -1,5 +1,25 @@
 /*
 Package stage is a feature: it copies files to the nodes of a job before its ranks start, and removes them at its end
-(--stage; doc/adr/0009). If the files are on the machine already, it makes links to them.
+(--stage; doc/adr/0009). On the launching machine it makes links to them.
+
+When all nodes have claimed their part of the plan, and before a node's first Start:
+
+	mpiexec                                      helper
+	   | StageFiles ------------------------------------>  names, sizes, hashes
+	   | <---------------------------------- MissingFiles  files that the node does not have
+	   | FileChunk, FileChunk, ... --------------------->  file after file, in order
+	   | <----------------------------------- FileCredit   allows more bytes
+	   | <----------------------------------- StageResult  success, or the error
+
+A sender may have 2 MiB in transit to a node, counted before deflating. An empty FileCredit shows that the helper is
+still at work. At both ends a goroutine of its own handles the files, so that neither a slow disk nor a slow link stops
+anything else.
+
+	stageFiles --starts--> sender: reads a chunk, encodes it once, and sends it to
+	   ^                     |     all nodes that miss the file, once they all have credit
+	   |                     | FileChunk
+	   '----- node <---------'
+	           |
+	           '---> receiver: writes a folder ---> ranks: MPIEXEC_STAGE_DIR
 */
 package stage

@@ -3,11 +3,8 @@
 package launchtest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -29,7 +26,6 @@ import (
 
 // A Run is a job under test.
 type Run struct {
-	staged    []reserve.FileContent
 	Helpers   Dialer
 	Req       job.Request
 	In        io.Reader
@@ -45,6 +41,8 @@ type Run struct {
 	Localhost  string            // the node that is the launching machine under another name
 
 	Steps *trace.Recorder // nil: no steps are recorded
+
+	FileContents []reserve.FileContent // of Req.StagedFiles
 }
 
 // suspend replaces stopping mpiexec: it returns when the test continues the job.
@@ -90,7 +88,7 @@ func (r *Run) Env() launch.Env {
 	}
 	return launch.Env{In: r.In, Out: out, Err: errs, Env: reserve.Env{
 		Connector: node.Connector{Dialer: dialer, GreetTimeout: cmp.Or(r.ReplyLimit, 5*time.Minute), Trace: r.Steps}, RankOptions: reserve.RankOptions{Umask: -1, Settings: r.Settings},
-		FindHosts: r.find, Localhost: r.identity, FileContents: r.staged, ProbeTimeout: r.ReplyLimit, Signals: r.Signals, Suspend: r.suspend,
+		FindHosts: r.find, Localhost: r.identity, FileContents: r.FileContents, ProbeTimeout: r.ReplyLimit, Signals: r.Signals, Suspend: r.suspend,
 		OnPlan: func(job.Snapshot, job.Plan) {
 			if r.OnPlan != nil {
 				r.OnPlan()
@@ -161,23 +159,4 @@ func (r *Run) find(list string) (defs []job.NodeDef, err error) {
 		defs = append(defs, job.NodeDef{Name: name, Host: name, Slots: 2, Local: name == "here"})
 	}
 	return defs, nil
-}
-
-// A StagedContent is the content of a staged file in the test: its bytes, and the hash that is announced.
-type StagedContent struct {
-	io.ReaderAt
-	Sum string
-	Err error
-}
-
-// Checksum implements reserve.FileContent.
-func (b StagedContent) Checksum() (string, error) { return b.Sum, b.Err }
-
-// AddStagedFile adds a staged file to a job.
-func (r *Run) AddStagedFile(name string, text []byte) *StagedContent {
-	sum := sha256.Sum256(text)
-	b := &StagedContent{ReaderAt: bytes.NewReader(text), Sum: hex.EncodeToString(sum[:])}
-	r.Req.StagedFiles = append(r.Req.StagedFiles, job.StagedFile{Name: name, Path: "/no/where/" + name, Size: int64(len(text)), Mode: 0o700})
-	r.staged = append(r.staged, b)
-	return b
 }

@@ -20,7 +20,6 @@ var ErrClosed = errClosed
 
 func (v *Validator) StopWaitingFor(request wire.Message) { v.stopWaitingFor(request) }
 func (v *Validator) NoteFenceResultSent(id fence.ID)     { v.noteFenceResultSent(id) }
-func (v *Validator) NoteChunkSent(bytes int)             { v.noteChunkSent(bytes) }
 func (v *Validator) ForNextAttempt() *Validator          { return v.forNextAttempt() }
 func (v *Validator) TakePostponed() []wire.Message       { return v.takePostponed() }
 func (v *Validator) KeepForLater() bool                  { return v.keepForLater() }

@@ -64,11 +64,10 @@ func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
 // SendFrame sends a message that was encoded once for several nodes. The rules are not told of it (OnSend).
 func (n *Node) SendFrame(frame wire.Frame) { n.conn.SendFrame(frame) }
 
-// SendPiece sends a chunk of a staged file, which has the given number of bytes. The frame is encoded once
-// for all nodes.
-func (n *Node) SendPiece(bytes int, frame wire.Frame) {
-	n.validator.noteChunkSent(bytes)
-	n.conn.SendFrame(frame)
+// SendFrameOf is Send for a message whose frame was encoded once for several nodes. The rules are told of it.
+func (n *Node) SendFrameOf(m wire.Message, frame wire.Frame) error {
+	n.validator.NoteSent(m)
+	return n.conn.SendFrame(frame)
 }
 
 // StopWaitingFor notes that nobody waits any more for the reply to this request.

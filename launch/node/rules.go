@@ -136,12 +136,4 @@ func init() {
 	Admit((*Validator).checkControl)
 	OnSend(func(v *Validator, _ *wire.ControlReply) { v.progress.controlOpen = false })
 	Admit((*Validator).checkStates)
-
-	// Staged files.
-	OnSend(func(v *Validator, m *wire.StageFiles) {
-		v.staging = &stagingState{files: len(m.Files), inPlace: m.InPlace}
-	})
-	AdmitIf(func(v *Validator, m *wire.MissingFiles) error { return v.staging.checkMissing(m) })
-	Admit(func(v *Validator, m *wire.FileCredit) (wire.Message, error) { return v.staging.checkCredit(m) })
-	AdmitIf(func(v *Validator, m *wire.StageResult) error { return v.staging.checkResult(m) })
 }

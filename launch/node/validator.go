@@ -46,7 +46,6 @@ type Validator struct {
 	givenUpFences  map[string]bool // fences that mpiexec has closed before the node joined them
 	openFenceBytes int             // length of the IDs in fences
 	requests       RankRequests
-	staging        *stagingState // nil if StageFiles was not sent
 	logs           RateLimit
 	sessions       bool // session directories were to be kept
 	controlRate    RateLimit

@@ -59,60 +59,8 @@ var table = []struct {
 	{"Drained", nil,
 		"early early early early unended unended twice dropped", "", "unended"},
 	{"AttemptReady", &wire.NextAttempt{}, "early ok ok ok ok ok ok ok", "unasked", ""},
-	{"MissingFiles", stageFiles, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"FileCredit", stageFiles, "early ok ok ok ok ok ok dropped", "ok", ""},
-	{"StageResult", stageFiles, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"Log", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Ping", nil, "early ok ok ok ok ok ok dropped", "ok", ""},
-}
-
-// stageFiles announces two files.
-var stageFiles = &wire.StageFiles{Files: []job.StagedFile{{Name: "a"}, {Name: "b"}}}
-
-// A node may request announced files, once, and credit no more bytes than it was sent.
-func TestAdmitStagedFiles(t *testing.T) {
-	local := &wire.StageFiles{Files: stageFiles.Files, InPlace: true}
-	for name, test := range map[string]struct {
-		stage *wire.StageFiles
-		msgs  []wire.Message
-		want  string // verdict on the last message
-	}{
-		"both":                  {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{0, 1}}}, "ok"},
-		"none":                  {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.StageResult{}}, "ok"},
-		"one that is not":       {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{2}}}, "Files 2"},
-		"negative":              {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{-1}}}, "Files -1"},
-		"one twice":             {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{1, 1}}}, "Files 1"},
-		"backwards":             {stageFiles, []wire.Message{&wire.MissingFiles{Files: []int{1, 0}}}, "Files 0"},
-		"again":                 {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.MissingFiles{}}, "unasked"},
-		"on this machine":       {local, []wire.Message{&wire.MissingFiles{}}, "unasked"},
-		"none announced":        {nil, []wire.Message{&wire.MissingFiles{}}, "unasked"},
-		"all that was sent":     {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: 100}}, "ok"},
-		"more":                  {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: 100}, &wire.FileCredit{Bytes: 1}}, "Bytes 1"},
-		"less than none":        {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.FileCredit{Bytes: -1}}, "Bytes -1"},
-		"credit for none":       {nil, []wire.Message{&wire.FileCredit{}}, "unasked"},
-		"done, unasked":         {stageFiles, []wire.Message{&wire.StageResult{}}, "unasked"},
-		"done, on this machine": {local, []wire.Message{&wire.StageResult{}}, "ok"},
-		"done, twice":           {local, []wire.Message{&wire.StageResult{}, &wire.StageResult{}}, "unasked"},
-		"credit after done":     {stageFiles, []wire.Message{&wire.MissingFiles{}, &wire.StageResult{}, &wire.FileCredit{}}, "unasked"},
-	} {
-		g, _ := nodetest.NewStage(t, "prepared")
-		if test.stage != nil {
-			g.NoteSent(test.stage)
-			g.NoteChunkSent(100)
-		}
-		got := ""
-		for _, m := range test.msgs {
-			got = nodetest.Judge(g, m)
-		}
-		if got != test.want {
-			t.Errorf("%s: %s, want %s", name, got, test.want)
-		}
-	}
-	g, _ := nodetest.NewStage(t, "prepared")
-	g.NoteSent(stageFiles)
-	if m, err := g.CheckMessage(&wire.StageResult{Code: 0, Reason: "r"}); err != nil || m.(*wire.StageResult).Code != job.ExitInternal {
-		t.Errorf("%+v, %v", m, err)
-	}
 }
 
 func TestAdmit(t *testing.T) {

@@ -15,29 +15,22 @@ const progressEvery = 250 * time.Millisecond
 // nameSlowAfter is how long a host may take before it is named as slow.
 const nameSlowAfter = 5 * time.Second
 
-// A startProgress shows the state of a start (DIAG-6): connecting 41/64 · slow: n17,n33 (8 s).
+// A startProgress is the state of a start, for the user (DIAG-6): connecting 41/64 · slow: n17,n33 (8 s).
 type startProgress struct {
-	env    Env
-	began  time.Time
-	hosts  []job.NodeDef
-	mu     sync.Mutex // guards the next two fields
-	done   []bool     // for each host: it is connected, or has failed
-	count  int        // number of hosts that are done
-	lineAt func(passed time.Duration) string
-	quit   chan struct{}
-	over   chan struct{}
+	began time.Time
+	hosts []job.NodeDef
+	mu    sync.Mutex // guards the rest
+	done  []bool     // for each host: it is connected, or has failed
+	count int        // number of hosts that are done
 }
 
 // watchConnects shows, from Env.ProgressAfter on, how many hosts have answered. stop removes the line.
 func watchConnects(env Env, hosts []job.NodeDef) (answered func(i int), stop func()) {
-	if env.Progress == nil || len(hosts) == 0 {
+	if len(hosts) == 0 {
 		return func(int) {}, func() {}
 	}
-	p := &startProgress{env: env, began: time.Now(), hosts: hosts, done: make([]bool, len(hosts)),
-		quit: make(chan struct{}), over: make(chan struct{})}
-	p.lineAt = p.text
-	go p.run()
-	return p.answered, func() { close(p.quit); <-p.over }
+	p := &startProgress{began: time.Now(), hosts: hosts, done: make([]bool, len(hosts))}
+	return p.answered, showProgress(env, func() string { return p.text(time.Since(p.began)) })
 }
 
 // answered notes that host i is connected or has failed. It is called once for each host.
@@ -48,24 +41,32 @@ func (p *startProgress) answered(i int) {
 	p.count++
 }
 
-func (p *startProgress) run() {
-	defer close(p.over)
-	next := time.NewTimer(p.env.ProgressAfter)
-	defer next.Stop()
-	shown := false
-	for {
-		select {
-		case <-next.C:
-			p.env.Progress(p.lineAt(time.Since(p.began)))
-			shown = true
-			next.Reset(progressEvery)
-		case <-p.quit:
-			if shown {
-				p.env.Progress("")
-			}
-			return
-		}
+// showProgress shows a line, which changes, from Env.ProgressAfter on. stop removes it. line is called on another
+// goroutine. If nobody wants to see it (Env.Progress is nil), showProgress does nothing.
+func showProgress(env Env, line func() string) (stop func()) {
+	if env.Progress == nil {
+		return func() {}
 	}
+	quit, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		next := time.NewTimer(env.ProgressAfter)
+		defer next.Stop()
+		for shown := false; ; {
+			select {
+			case <-next.C:
+				env.Progress(line())
+				shown = true
+				next.Reset(progressEvery)
+			case <-quit:
+				if shown {
+					env.Progress("")
+				}
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-over }
 }
 
 // text returns the line for the user.

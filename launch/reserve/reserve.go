@@ -4,9 +4,9 @@ plan's nodes, which have claimed their part of it. mpiexec makes one reservation
 and one for every spawn of a rank. Reservations share no state that changes.
 
 	               .---------- planAndClaim -----------.
-	connectAll --> survey --> plan.Make --> claim       --> stage
-	  dial,         what       pure          every          --stage
-	  handshake     others       |           node, or       files
+	connectAll --> survey --> plan.Make --> claim       --> prepare
+	  dial,         what       pure          every          features,
+	  handshake     others       |           node, or       as --stage
 	                hold         '-> wait    none
 
 Claims keep the jobs of all users apart: one file for each job and node, which the node's helper keeps
@@ -114,7 +114,6 @@ type host struct {
 	kept *KeptNode // the claim of the attempt before, if the node is taken over from it; else nil
 
 	sameMachine *host // first host that was proved to be the same machine; nil if none was
-	staged      bool  // it has the job's staged files
 	watched     bool  // it was asked to report changes of claims
 	jobHasAll   bool  // as of the last survey, the parent job holds everything that we could use
 }
@@ -145,7 +144,7 @@ func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*
 	r.reportPlan()
 	r.dismissUnused()
 	r.keepSelection()
-	startBy, err = r.stageFiles(ctx, startBy)
+	startBy, err = r.prepareNodes(ctx, startBy)
 	return r.newResult(startBy), err
 }
 

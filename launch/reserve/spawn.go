@@ -48,7 +48,7 @@ func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest)
 	err := r.placeSpawn(timed)
 	startBy := env.StopTimes.Deadline(r.limit.Left())
 	if err == nil {
-		_, err = r.stageFiles(ctx, startBy)
+		_, err = r.prepareNodes(ctx, startBy)
 	}
 	if err != nil {
 		r.abandonSpawn()
@@ -63,7 +63,7 @@ func newSpawnReservation(req job.Request, env Env, s SpawnRequest) *reservation 
 	r := newReservation(req, env)
 	r.spawnGroup, r.connected = &spawnGroup{SpawnRequest: s}, true
 	for _, n := range s.OwnNodes {
-		r.addHost(&host{Node: n.Node.Node, def: *n.Def, probe: *n.Probe, ofJob: true, ownOccupancy: n.Occupancy, earlierRanks: n.TotalRanks, staged: true})
+		r.addHost(&host{Node: n.Node.Node, def: *n.Def, probe: *n.Probe, ofJob: true, ownOccupancy: n.Occupancy, earlierRanks: n.TotalRanks})
 	}
 	return r
 }

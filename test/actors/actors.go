@@ -4,11 +4,9 @@ package actors
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 
 	"remshell/job"
@@ -84,7 +82,7 @@ func (s *FakeHelpers) serve(name string, c *wire.Conn) {
 			return
 		}
 		s.mu.Lock()
-		s.received[name] = append(s.received[name], strings.TrimPrefix(fmt.Sprintf("%T", m), "*wire."))
+		s.received[name] = append(s.received[name], wire.NameOf(m))
 		s.mu.Unlock()
 		if s.Answer != nil && s.Answer(c, name, m) {
 			continue
@@ -222,9 +220,6 @@ var coreMessages = []HelperMessage{
 	{"ProcessesGone", func(int) wire.Message { return &wire.ProcessesGone{} }},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.OrphanUsage{{Rank: rank}}} }},
 	{"AttemptReady", func(int) wire.Message { return &wire.AttemptReady{} }},
-	{"MissingFiles", func(int) wire.Message { return &wire.MissingFiles{Files: []int{0}} }},
-	{"FileCredit", func(int) wire.Message { return &wire.FileCredit{} }},
-	{"StageResult", func(int) wire.Message { return &wire.StageResult{Reason: "full"} }},
 	{"Log", func(int) wire.Message { return &wire.Log{Text: "{}"} }},
 	{"Ping", func(int) wire.Message { return &wire.Ping{} }},
 }

@@ -1,27 +1,25 @@
-package reserve
+//go:build linux
+
+package stage
 
 import (
 	"bytes"
 	"context"
-	"io"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/test/actors"
 	"remshell/wire"
 )
-
-// A blob is the content of a staged file.
-type blob struct{ io.ReaderAt }
-
-func (blob) Checksum() (string, error) { return strings.Repeat("0", 64), nil }
 
 // A start does not wait for a node that credits only single bytes, or none. It waits for one that receives
 // at 10 KB/s.
 func TestHowLongFilesAreStaged(t *testing.T) {
-	const size = 40 * wire.FileChunkSize
+	const size = 40 * chunkSize
 	for _, test := range []struct {
 		name  string
 		bytes int           // bytes credited at once
@@ -32,44 +30,43 @@ func TestHowLongFilesAreStaged(t *testing.T) {
 		{"one byte each second", 1, time.Second, "b: files were not staged within 1m0s", 5 * time.Minute},
 		{"no byte each second", 0, time.Second, "b: files were not staged within 1m0s", 5 * time.Minute},
 		{"12 KB each second", 12000, time.Second, "", 20 * time.Minute},
-		{"all, and then nothing", wire.FileChunkSize, time.Millisecond, "b: files were not staged within 1m0s", 5 * time.Minute},
+		{"all, and then nothing", chunkSize, time.Millisecond, "b: files were not staged within 1m0s", 5 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newFakeCluster(nil)
+			s := actors.New(nil)
 			s.Answer = func(c *wire.Conn, node string, m wire.Message) bool {
 				switch m := m.(type) {
-				case *wire.StageFiles:
-					c.Send(&wire.MissingFiles{Files: []int{0}})
+				case *StageFiles:
+					c.Send(&MissingFiles{Files: []int{0}})
 					if node == "b" {
 						go dribble(t.Context(), c, test.bytes, test.every, size, test.want == "")
 					}
-				case *wire.FileChunk:
+				case *FileChunk:
 					if node == "a" {
-						c.Send(&wire.FileCredit{Bytes: len(m.Bytes)})
+						c.Send(&FileCredit{Bytes: len(m.Bytes)})
 					}
-					if node == "a" && s.CountReceived("a", "FileChunk") == size/wire.FileChunkSize {
-						c.Send(&wire.StageResult{})
+					if node == "a" && s.CountReceived("a", "FileChunk") == size/chunkSize {
+						c.Send(&StageResult{})
 					}
 				default:
 					return false
 				}
 				return true
 			}
-			r := s.request(func(req *job.Request) {
-				req.StagedFiles = []job.StagedFile{{Name: "file", Path: "/file", Size: size, Mode: 0o700}}
-			}, "a", "b")
-			r.env.FileContents = []FileContent{blob{bytes.NewReader(make([]byte, size))}}
+			req := job.Request{Job: "test", Apps: []job.App{{N: 2, Argv: []string{"prog"}}}, Queue: job.Queue{Required: true},
+				Nodes:       []job.NodeDef{{ID: 0, Name: "a", Slots: 1}, {ID: 1, Name: "b", Slots: 1}},
+				StagedFiles: []job.StagedFile{{Name: "file", Path: "/file", Size: size, Mode: 0o700}}}
+			inbox := node.NewInbox()
 			ctx, done := context.WithTimeout(t.Context(), time.Hour)
 			defer done()
 			began := time.Now()
-			_, startBy, err := r.reservation.findPlace(ctx)
-			if err == nil {
-				_, err = r.stageFiles(ctx, startBy)
-			}
+			r, err := reserve.Reserve(ctx, req, reserve.Env{Connector: node.Connector{Dialer: s, GreetTimeout: time.Minute},
+				RankOptions: reserve.RankOptions{Window: func(int) int { return 1 }}, Report: func(string) {},
+				Inbox: inbox, Listener: node.Listener{Inbox: inbox}, FileContents: []reserve.FileContent{&content{ReaderAt: bytes.NewReader(make([]byte, size)), sum: "0"}}})
 			if took := time.Since(began); took > test.most || test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
 				t.Errorf("%s: %v after %v, want %q", test.name, err, took, test.want)
 			}
-			for _, n := range r.hosts {
+			for _, n := range r.Nodes {
 				n.Abandon()
 			}
 			done()
@@ -87,11 +84,11 @@ func dribble(ctx context.Context, c *wire.Conn, bytes int, every time.Duration, 
 		case <-ctx.Done():
 			return
 		}
-		if c.Send(&wire.FileCredit{Bytes: min(bytes, left)}) != nil {
+		if c.Send(&FileCredit{Bytes: min(bytes, left)}) != nil {
 			return
 		}
 	}
 	if staged {
-		c.Send(&wire.StageResult{})
+		c.Send(&StageResult{})
 	}
 }

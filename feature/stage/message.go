@@ -1,0 +1,154 @@
+package stage
+
+import (
+	"bytes"
+	"compress/flate"
+	"fmt"
+	"io"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/wire"
+)
+
+// StageFiles lists the files to stage. If InPlace is set, the node is the launching machine, and the files are
+// used where they are.
+type StageFiles struct {
+	Files   []job.StagedFile
+	Sums    []string // SHA-256 of each file; empty if InPlace is set
+	InPlace bool
+}
+
+// Fields implements wire.Message.
+func (m *StageFiles) Fields(c *wire.Codec) {
+	wire.List(c, &m.Files, wire.Length{Name: "files", Max: job.MaxStagedFiles}, func(c *wire.Codec, p *job.StagedFile) {
+		c.Text(&p.Name, wire.Length{Name: "name", Max: 255})
+		c.Text(&p.Path, wire.Length{Name: "path", Max: 64 << 10})
+		c.Num64(&p.Size, wire.BytesRange)
+		c.Num(&p.Mode, wire.Range{Name: "mode", Low: 0, High: 0o700})
+	})
+	c.Texts(&m.Sums, wire.Length{Name: "sums", Max: job.MaxStagedFiles}, wire.Length{Name: "sum", Max: 64})
+	c.Bool(&m.InPlace)
+}
+
+// MissingFiles answers StageFiles with the indices of the files that the node does not have, ascending.
+type MissingFiles struct{ Files []int }
+
+// Fields implements wire.Message.
+func (m *MissingFiles) Fields(c *wire.Codec) {
+	c.Nums(&m.Files, wire.Length{Name: "files", Max: job.MaxStagedFiles}, fileRange)
+}
+
+// FileChunk is the next chunk of a file: chunkSize bytes, or fewer if it is the last one. Size is its length
+// before deflating; 0: it is not deflated.
+type FileChunk struct {
+	File  int
+	Size  int
+	Bytes []byte
+}
+
+// Fields implements wire.Message.
+func (m *FileChunk) Fields(c *wire.Codec) {
+	c.Num(&m.File, fileRange)
+	c.Num(&m.Size, wire.Range{Name: "bytes", Low: 0, High: chunkSize})
+	c.Bytes(&m.Bytes, wire.Length{Name: "piece", Max: chunkSize})
+}
+
+// FileCredit allows mpiexec to send Bytes more bytes.
+type FileCredit struct{ Bytes int }
+
+// Fields implements wire.Message.
+func (m *FileCredit) Fields(c *wire.Codec) {
+	c.Num(&m.Bytes, wire.Range{Name: "bytes", Low: 0, High: window})
+}
+
+// StageResult is the last answer to StageFiles. If Reason is set, staging failed, and Code is an exit code as
+// in wire.Refused.
+type StageResult struct {
+	Code         int
+	Reason, Hint string
+}
+
+// Fields implements wire.Message.
+func (m *StageResult) Fields(c *wire.Codec) {
+	c.Num(&m.Code, wire.Range{Name: "code", Low: 0, High: 255})
+	c.Sentence(&m.Reason, "reason")
+	c.Sentence(&m.Hint, "hint")
+}
+
+// chunkSize and window are in bytes. The window is that of an SSH channel: a smaller one would slow down
+// links of high latency, and a larger one would only fill buffers.
+const (
+	chunkSize = 256 << 10
+	window    = 2 << 20
+)
+
+var fileRange = wire.Range{Name: "file", Low: 0, High: job.MaxStagedFiles - 1}
+
+// deflateNodes is the smallest number of nodes for which a chunk is deflated. From there on, deflating once costs
+// less time than encryption and a link of 1 Gbit/s save.
+const deflateNodes = 3
+
+// A chunk of at least deflateFrom bytes is deflated if its first deflateSample bytes become much smaller.
+const (
+	deflateFrom   = 4 << 10
+	deflateSample = 16 << 10
+)
+
+// frameFor encodes m for sending to the given number of nodes. It deflates the chunk if that saves time.
+func (m *FileChunk) frameFor(nodes int) wire.Frame {
+	if nodes >= deflateNodes && len(m.Bytes) >= deflateFrom {
+		if deflated, saves := wire.Deflate(m.Bytes, deflateSample); saves {
+			return wire.Encode(&FileChunk{m.File, len(m.Bytes), deflated})
+		}
+	}
+	return wire.Encode(m)
+}
+
+// inflate restores Bytes of a deflated chunk, and sets Size to 0.
+func (m *FileChunk) inflate() error {
+	if m.Size == 0 {
+		return nil
+	}
+	if m.Size < 0 || m.Size > chunkSize {
+		return fmt.Errorf("a chunk of %d bytes", m.Size)
+	}
+	buf := make([]byte, m.Size+1) // one byte more, to detect a chunk that is too long
+	n, err := io.ReadFull(flate.NewReader(bytes.NewReader(m.Bytes)), buf)
+	if n != m.Size || err != io.ErrUnexpectedEOF {
+		return fmt.Errorf("a deflated chunk of %d bytes instead of %d: %v", n, m.Size, err)
+	}
+	m.Bytes, m.Size = buf[:n:n], 0
+	return nil
+}
+
+func init() {
+	wire.Register[StageFiles](70, wire.Row{Sender: wire.Launcher, Phase: wire.Staging, MaxBody: 8 << 20, Example: func(int) wire.Message {
+		return &StageFiles{Files: []job.StagedFile{{Name: "f", Path: "/f", Size: 1, Mode: 0o500}}, Sums: []string{"0"}}
+	}})
+	wire.Register[MissingFiles](71, wire.Row{Sender: wire.Helper, Phase: wire.Staging, MaxBody: 16 << 10, Example: func(int) wire.Message {
+		return &MissingFiles{Files: []int{0}}
+	}})
+	wire.Register[FileChunk](72, wire.Row{Sender: wire.Launcher, Phase: wire.Staging, MaxBody: chunkSize + 64, Example: func(int) wire.Message {
+		return &FileChunk{Bytes: []byte("x")}
+	}})
+	wire.Register[FileCredit](73, wire.Row{Sender: wire.Helper, Phase: wire.Staging, MaxBody: 16, Example: func(int) wire.Message {
+		return &FileCredit{}
+	}})
+	wire.Register[StageResult](74, wire.Row{Sender: wire.Helper, Phase: wire.Staging, MaxBody: 16 << 10, Example: func(int) wire.Message {
+		return &StageResult{Code: job.ExitInternal, Reason: "full", Hint: "h"}
+	}})
+
+	node.OnSend(func(v *node.Validator, m *StageFiles) {
+		*node.StateOf[progress](v) = progress{announced: true, files: len(m.Files), inPlace: m.InPlace}
+	})
+	node.OnSend(func(v *node.Validator, m *FileChunk) { node.StateOf[progress](v).sent += len(m.Bytes) })
+	node.AdmitIf(func(v *node.Validator, m *MissingFiles) error { return node.StateOf[progress](v).checkMissing(m) })
+	node.AdmitIf(func(v *node.Validator, m *FileCredit) error { return node.StateOf[progress](v).checkCredit(m) })
+	node.AdmitIf(func(v *node.Validator, m *StageResult) error { return node.StateOf[progress](v).checkResult(m) })
+
+	reserve.Own[*MissingFiles]()
+	reserve.Own[*FileCredit]()
+	reserve.Own[*StageResult]()
+}

@@ -1,0 +1,55 @@
+package stage
+
+import (
+	"remshell/job"
+	"remshell/launch/node"
+)
+
+// A progress is how far the staging of files to a node has come. It is zero if there is none.
+type progress struct {
+	announced bool // StageFiles was sent
+	files     int  // how many there are
+	inPlace   bool // they are in their places on this machine, and none may be requested
+	wanted    bool // MissingFiles was received
+	done      bool // StageResult was received
+	sent      int  // bytes that were sent and not credited yet
+}
+
+// checkMissing checks the list of files that the node requests: indices of announced files, in ascending
+// order.
+func (p *progress) checkMissing(m *MissingFiles) error {
+	if !p.announced || p.inPlace || p.wanted || p.done {
+		return node.ErrNotAsked
+	}
+	p.wanted = true
+	next := 0
+	for _, i := range m.Files {
+		if i < next || i >= p.files {
+			return node.InvalidValue(m, "Files", i)
+		}
+		next = i + 1
+	}
+	return nil
+}
+
+// checkCredit checks that the node does not report more bytes taken than it was sent.
+func (p *progress) checkCredit(m *FileCredit) error {
+	switch {
+	case !p.announced || p.inPlace || p.done:
+		return node.ErrNotAsked
+	case m.Bytes < 0 || m.Bytes > p.sent:
+		return node.InvalidValue(m, "Bytes", m.Bytes)
+	}
+	p.sent -= m.Bytes
+	return nil
+}
+
+// checkResult checks the report that all files are in place, or why not.
+func (p *progress) checkResult(m *StageResult) error {
+	if !p.announced || p.done || m.Reason == "" && !p.inPlace && !p.wanted {
+		return node.ErrNotAsked
+	}
+	p.done = true
+	m.Code = job.StartFailureCode(m.Code)
+	return nil
+}

@@ -1,0 +1,160 @@
+package stage
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/launch/reserve"
+	"remshell/usererr"
+)
+
+// A sender sends files to nodes. It reads a chunk, encodes it once, and sends it to all nodes that miss the file, once
+// they all have credit. The slowest node sets the pace, since the job waits for it anyway. So never more than one window
+// is in memory, however many nodes there are.
+type sender struct {
+	files    []job.StagedFile
+	contents []reserve.FileContent
+
+	mu        sync.Mutex // guards the rest
+	receiving map[*node.Node]*recipient
+	ended     bool
+	changed   sync.Cond
+	bytesSent int64 // counted once, however many nodes a chunk goes to
+}
+
+// A recipient is the state of sending to one node.
+type recipient struct {
+	missing []int // indices of the files that it misses, ascending
+	credit  int
+}
+
+func newSender(files []job.StagedFile, contents []reserve.FileContent) *sender {
+	p := &sender{files: files, contents: contents, receiving: make(map[*node.Node]*recipient)}
+	p.changed.L = &p.mu
+	return p
+}
+
+// checksumAll makes the checksums of all files.
+func (p *sender) checksumAll() (sums []string, err error) {
+	for i, c := range p.contents {
+		sum, err := c.Checksum()
+		if err != nil {
+			return nil, unreadableError(p.files[i], err)
+		}
+		sums = append(sums, sum)
+	}
+	return sums, nil
+}
+
+// unreadableError returns the error for a file that cannot be read on this machine.
+func unreadableError(p job.StagedFile, err error) *usererr.Error {
+	return &usererr.Error{Text: fmt.Sprintf("--stage %s: %v", p.Path, err), Code: job.ExitInternal}
+}
+
+// addReceiver adds a node with the files that it misses.
+func (p *sender) addReceiver(n *node.Node, wanted []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.receiving[n] = &recipient{wanted, window}
+}
+
+// addCredit adds to a node's credit, in bytes.
+func (p *sender) addCredit(n *node.Node, bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l := p.receiving[n]; l != nil {
+		l.credit = min(l.credit+bytes, window)
+	}
+	p.changed.Signal()
+}
+
+// hasNoCredit reports whether a node's credit is too small for another chunk.
+func (p *sender) hasNoCredit(n *node.Node) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.receiving[n]
+	return l != nil && l.credit < chunkSize
+}
+
+// countSent returns how many bytes were sent, each counted once.
+func (p *sender) countSent() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.bytesSent
+}
+
+// stop ends the sending.
+func (p *sender) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.changed.Signal()
+}
+
+// sendAll sends one file after the other.
+func (p *sender) sendAll() error {
+	for i := range p.files {
+		if err := p.sendFile(i); err != nil {
+			return unreadableError(p.files[i], err)
+		}
+	}
+	return nil
+}
+
+// sendFile sends one file to all nodes that miss it.
+func (p *sender) sendFile(i int) error {
+	to := p.recipientsOf(i)
+	buf := make([]byte, chunkSize)
+	for at, size := int64(0), p.files[i].Size; len(to) > 0 && at < size; {
+		chunk := buf[:min(size-at, chunkSize)]
+		if !p.waitForCredit(to, len(chunk)) {
+			return nil
+		}
+		if n, err := p.contents[i].ReadAt(chunk, at); n < len(chunk) {
+			if err == io.EOF {
+				err = fmt.Errorf("it became shorter while it was sent")
+			}
+			return err
+		}
+		m := FileChunk{File: i, Bytes: chunk}
+		frame := m.frameFor(len(to))
+		for _, n := range to {
+			n.SendFrameOf(&m, frame)
+		}
+		at += int64(len(chunk))
+	}
+	return nil
+}
+
+// recipientsOf returns the nodes that miss a file, sorted by name.
+func (p *sender) recipientsOf(i int) (to []*node.Node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, l := range p.receiving {
+		if slices.Contains(l.missing, i) {
+			to = append(to, n)
+		}
+	}
+	slices.SortFunc(to, func(x, y *node.Node) int { return strings.Compare(x.Name(), y.Name()) })
+	return to
+}
+
+// waitForCredit waits until all nodes have credit for so many bytes, and takes it from them. It returns
+// false if sending was stopped.
+func (p *sender) waitForCredit(to []*node.Node, bytes int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for slices.ContainsFunc(to, func(n *node.Node) bool { return p.receiving[n].credit < bytes }) && !p.ended {
+		p.changed.Wait()
+	}
+	for _, n := range to {
+		p.receiving[n].credit -= bytes
+	}
+	p.bytesSent += int64(bytes)
+	return !p.ended
+}

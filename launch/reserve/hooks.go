@@ -1,0 +1,162 @@
+package reserve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+/*
+A Feature prepares nodes for a job, when each has claimed its part of the plan and before any rank is
+started. So nodes without ranks have no part in it, and the decision lock is free meanwhile:
+
+	findPlace --> each node has claimed --> Prepare of each feature --> the Reservation
+
+A spawn's new nodes are prepared likewise; those that the job has already are not prepared again.
+*/
+type Feature struct {
+	IsWanted func(job.Request) bool   // the request needs the feature
+	Prepare  func(*Preparation) error // if it fails, no rank is started
+}
+
+var features []Feature
+
+// Register adds a feature to all reservations. It is called while the program is initialized.
+func Register(f Feature) { features = append(features, f) }
+
+// A Preparation is one call of a feature's Prepare. The goroutine of the reservation owns it.
+type Preparation struct {
+	Request job.Request
+	Env     Env
+	Nodes   []*node.Node // the nodes to prepare, in the order of the plan
+
+	r        *reservation
+	ctx      context.Context
+	timed    context.Context // ctx with the time limit r.limit
+	handlers map[byte]func(*node.Node, wire.Message)
+	failed   []job.Failure
+}
+
+// Handle makes handle the handler of messages M of nodes, in Wait. The feature has called Own for them.
+func Handle[M wire.Message](p *Preparation, handle func(*node.Node, M)) {
+	p.handlers[wire.NumberFor[M]()] = func(n *node.Node, m wire.Message) { handle(n, m.(M)) }
+}
+
+// ErrTooSlow is returned by Wait when the time limit is over.
+var ErrTooSlow = errors.New("the nodes were not prepared in time")
+
+// prepareNodes calls the features that the request needs. Nodes may take as long for each feature as for a
+// start. If the user has set --start-timeout, startBy is the limit instead. It returns the deadline by which
+// all ranks must run.
+func (r *reservation) prepareNodes(ctx context.Context, startBy node.Deadline) (node.Deadline, error) {
+	var nodes []*node.Node
+	for _, n := range r.planHosts {
+		if !n.ofJob {
+			nodes = append(nodes, n.Node)
+		}
+	}
+	for _, f := range features {
+		if len(nodes) == 0 || !f.IsWanted(r.req) {
+			continue
+		}
+		if err := r.prepareFor(ctx, f, nodes, startBy); err != nil {
+			return startBy, err
+		}
+		if r.req.TimeLimits.Start == 0 {
+			startBy = r.env.StopTimes.Deadline(StartTimeout(r.req))
+		}
+	}
+	return startBy, nil
+}
+
+// prepareFor calls a feature's Prepare, with its time limit.
+func (r *reservation) prepareFor(ctx context.Context, f Feature, nodes []*node.Node, startBy node.Deadline) error {
+	timed, done := r.withinLimit(ctx, ErrTooSlow)
+	defer done()
+	if r.req.TimeLimits.Start > 0 {
+		r.limit.BeginStep(time.Until(startBy.Time()))
+	}
+	return f.Prepare(&Preparation{Request: r.req, Env: r.env, Nodes: nodes, r: r, ctx: ctx, timed: timed, handlers: make(map[byte]func(*node.Node, wire.Message))})
+}
+
+// A posted is an event of the inbox that a Preparation handles itself.
+type posted struct {
+	to *Preparation
+	do func()
+}
+
+// Post has do called by Wait. Any goroutine may call Post. do is not called if the Preparation is over before.
+func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(posted{p, do}) }
+
+// Wait handles events until done returns true, or a node fails (Fail). It calls lost when the connection to a
+// node of the plan has ended. The error says which nodes have failed; or it is ErrTooSlow, or the cause of a
+// cancelled start.
+func (p *Preparation) Wait(done func() bool, lost func(*node.Node, error)) error {
+	for !done() && len(p.failed) == 0 {
+		events := p.r.takeEvents(p.timed, time.Time{})
+		if len(events) == 0 {
+			return cmp.Or(context.Cause(p.ctx), ErrTooSlow)
+		}
+		for _, event := range events {
+			switch e := event.(type) {
+			case posted:
+				if e.to == p {
+					e.do()
+				}
+				continue
+			case message:
+				if handle := p.handlers[wire.NumberOf(e.m)]; handle != nil {
+					handle(e.from.Node, e.m)
+					continue
+				}
+			case disconnected:
+				if slices.Contains(p.r.planHosts, e.from) {
+					lost(e.from.Node, e.err)
+				}
+			}
+			p.r.handleEvent(event)
+		}
+	}
+	if len(p.failed) > 0 {
+		return &HostsError{Failed: p.failed}
+	}
+	return nil
+}
+
+// Fail notes that a node of the plan cannot be prepared. Then no rank is started.
+func (p *Preparation) Fail(n *node.Node, err error) {
+	i := slices.IndexFunc(p.r.planHosts, func(h *host) bool { return h.Node == n })
+	p.failed = append(p.failed, job.Failure{Node: n.Name(), Origin: p.r.planHosts[i].def.Origin, Err: err})
+}
+
+// RestartLimit begins the time limit anew: a node has done its part. It does nothing if the user has set
+// --start-timeout.
+func (p *Preparation) RestartLimit() {
+	if p.Request.TimeLimits.Start == 0 {
+		p.r.limit.BeginStep(StartTimeout(p.Request))
+	}
+}
+
+// CountTaken extends the time limit by what a node may take for so many bytes, which it has received. It does
+// nothing if the user has set --start-timeout.
+func (p *Preparation) CountTaken(bytes int) {
+	if p.Request.TimeLimits.Start == 0 {
+		p.r.limit.CountTaken(bytes)
+	}
+}
+
+// PauseLimit stops the time limit until resume is called. It does nothing if the user has set
+// --start-timeout.
+func (p *Preparation) PauseLimit() (resume func()) { return p.r.pauseStartLimit() }
+
+// ShowProgress shows a line on the user's terminal if the Preparation takes long, until stop is called. line is
+// called on another goroutine.
+func (p *Preparation) ShowProgress(line func() string) (stop func()) {
+	return showProgress(p.Env, line)
+}
