@@ -12,6 +12,7 @@ import (
 	"remshell/job"
 	"remshell/launch/reserve"
 	"remshell/sshx"
+	"remshell/userfile"
 )
 
 // This file implements --doctor: it diagnoses the hosts and prints a remedy for each problem (DIAG-5).
@@ -40,7 +41,7 @@ func (c *invocation) runDoctor(ctx context.Context) (int, error) {
 	}
 	write := func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
 	if file := c.line.Job.JSON; file != "" && file != "-" {
-		err = writeFile(file, write)
+		err = userfile.Write(file, write)
 	} else {
 		err = write(c.sys.Out)
 	}

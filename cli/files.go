@@ -139,7 +139,7 @@ func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 		name = "./" + name
 	}
 	advice := "cp " + option.ShellQuote(name) + " " + option.ShellQuote(file)
-	if info.Mode().Perm()&^os.FileMode(readUmask())&0o002 != 0 {
+	if info.Mode().Perm()&^os.FileMode(userfile.Umask())&0o002 != 0 {
 		advice += " && chmod 600 " + option.ShellQuote(file)
 	}
 	return fmt.Sprintf("read it, and if it is right: %s, and name the copy", advice)
@@ -198,14 +198,28 @@ func openCached(open func(string) (io.ReadCloser, error)) func(string) (io.ReadC
 	}
 }
 
-// writeFile creates a file and fills it with write.
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := userfile.Create(name)
-	if err == nil {
-		err = write(f)
+// checkDistinctFiles returns an error if two of the options would write to the same file.
+func checkDistinctFiles(options []option.GivenOption) error {
+	of := make(map[string]string)
+	for _, g := range options {
+		name := g.Value
+		if name == "" || name == "-" && g.Name == "json" {
+			continue
+		}
+		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+			continue // nothing is replaced in a pipe or device
+		}
+		if target, err := filepath.EvalSymlinks(name); err == nil {
+			name = target
+		}
+		name, err := filepath.Abs(name)
+		if err != nil {
+			return err
+		}
+		if other := of[name]; other != "" {
+			return &usererr.Error{Text: fmt.Sprintf("%s and %s would both write %s", other, g.Dashed, g.Value), Remedy: "give each a file of its own"}
+		}
+		of[name] = g.Dashed
 	}
-	if err == nil {
-		err = f.Close()
-	}
-	return err
+	return nil
 }

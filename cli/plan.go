@@ -20,6 +20,7 @@ import (
 	"remshell/psi"
 	"remshell/simulate"
 	"remshell/transport"
+	"remshell/userfile"
 )
 
 // This file implements --plan and --dry-run, and prints the displays of a run's plan.
@@ -103,7 +104,7 @@ func isPlanError(err error) bool { return errors.As(err, new(*psi.Error)) }
 
 // saveState writes the hosts' state to a file. It passes an error to fail.
 func saveState(name string, req job.Request, snap job.Snapshot, fail func(error)) {
-	if err := writeFile(name, func(w io.Writer) error { return simulate.Save(w, req, snap) }); err != nil {
+	if err := userfile.Write(name, func(w io.Writer) error { return simulate.Save(w, req, snap) }); err != nil {
 		fail(fmt.Errorf("--save-cluster-state: %w", err))
 	}
 }
@@ -167,7 +168,7 @@ func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.
 	case file != "":
 		_, err = io.WriteString(sys.Out, shown)
 		if err == nil {
-			err = writeFile(file, func(w io.Writer) error { return simulate.Write(w, o) })
+			err = userfile.Write(file, func(w io.Writer) error { return simulate.Write(w, o) })
 		}
 	default:
 		_, err = io.WriteString(sys.Out, shown+format.DryRun(v))

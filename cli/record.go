@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,7 +37,7 @@ func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	j := c.line.Job
 	every := j.ReportEvery.Duration()
 	if j.ReportFile != "" {
-		if err := checkWritable(j.ReportFile, every > 0); err != nil {
+		if err := userfile.CheckWritable(j.ReportFile, every > 0); err != nil {
 			return nil, &usererr.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(usererr.Hint(err), "name a file that can be written")}
 		}
 		c.onPlan(func(snap job.Snapshot, p job.Plan) {
@@ -67,7 +66,7 @@ func (r *runRecorder) addToRecord(run *record.Run, result job.Result) {
 func (r *runRecorder) writeInterim(result job.Result) {
 	run := record.NewInterim(result)
 	r.addToRecord(&run, result)
-	r.interim.startWrite(func() error { return replaceFile(r.invocation.line.Job.ReportFile, run.Write) })
+	r.interim.startWrite(func() error { return userfile.Replace(r.invocation.line.Job.ReportFile, run.Write) })
 }
 
 // writeFinal writes the record of a run that has ended.
@@ -78,9 +77,9 @@ func (r *runRecorder) writeFinal(result job.Result, err error) {
 	switch file := c.line.Job.ReportFile; {
 	case file == "":
 	case c.line.Job.ReportEvery > 0:
-		failed = replaceFile(file, run.Write)
+		failed = userfile.Replace(file, run.Write)
 	default:
-		failed = writeFile(file, run.Write)
+		failed = userfile.Write(file, run.Write)
 	}
 	if failed != nil {
 		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(fmt.Errorf("--report: %w", failed)) // the run's own printer is closed by now
@@ -115,29 +114,6 @@ func (i *interimWriter) awaitWrite() error {
 	i.writing.Lock()
 	defer i.writing.Unlock()
 	return i.lastErr
-}
-
-// replaceFile replaces a file by rename, so that a reader sees either the old or the new content.
-func replaceFile(name string, write func(io.Writer) error) error {
-	name, err := userfile.ResolveForWriting(name)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // does nothing once the file is renamed
-	if err = write(f); err == nil {
-		err = f.Chmod(0o666 &^ os.FileMode(readUmask()))
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	return err
 }
 
 // accountsLockTimeout is how long appendLine waits for the lock of the accounting file. Every user who can write to

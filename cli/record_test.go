@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,26 +50,5 @@ func TestAppendLineToLockedAccounts(t *testing.T) {
 	}
 	if text, _ := os.ReadFile(file); string(text) != "a line\n" {
 		t.Errorf("%q", text)
-	}
-}
-
-// A file is replaced whole, also behind a symbolic link, or stays unchanged. No other file is left.
-func TestReplaceFile(t *testing.T) {
-	dir := t.TempDir()
-	file, link := filepath.Join(dir, "a"), filepath.Join(dir, "link")
-	os.WriteFile(file, []byte("old"), 0o600)
-	if err := os.Symlink("a", link); err != nil {
-		t.Fatal(err)
-	}
-	write := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
-	if err := replaceFile(link, write); err != nil {
-		t.Fatal(err)
-	}
-	if err := replaceFile(file, func(w io.Writer) error { io.WriteString(w, "half"); return io.ErrShortWrite }); err != io.ErrShortWrite {
-		t.Error(err)
-	}
-	text, _ := os.ReadFile(file)
-	if names, _ := os.ReadDir(dir); string(text) != "new" || len(names) != 2 {
-		t.Errorf("%q, %v", text, names)
 	}
 }

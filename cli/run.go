@@ -28,6 +28,7 @@ import (
 	"remshell/simulate"
 	"remshell/trace"
 	"remshell/transport"
+	"remshell/userfile"
 )
 
 // An invocation is one run of mpiexec that concerns hosts: its command line, the request made from it, and the
@@ -118,16 +119,18 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 		c.sys.probeAhead = startLocalProbe(c.sys.Environ)
 	}
 	c.env = launchEnv(c.line, c.sys, out, errs)
-	endTrace, err := c.startTrace()
-	if err != nil {
+	if err := checkDistinctFiles(c.line.WrittenFiles()); err != nil {
 		return 0, err
 	}
-	defer func() { endTrace(err) }()
 	c.features = setup.Run{Line: c.line, Env: &c.env, Request: &c.req}
-	defer func() { c.endFeatures(err) }()
+	defer func() {
+		c.requestStep.End(err)
+		c.endFeatures(err)
+	}()
 	if err := c.features.Begin(); err != nil {
 		return 0, err
 	}
+	c.requestStep = c.env.Trace.Begin(trace.Row{}, trace.Request)
 	c.req, c.warnings, err = c.buildRequest()
 	if isPlanError(err) && (j.Plan || j.DryRun) {
 		o := simulate.Outcome{Warnings: c.warnings, Err: err, Request: c.req}
@@ -419,14 +422,14 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 	env.Env = reserve.Env{
 		Connector: node.Connector{Dialer: sys.Dialer, GreetTimeout: shellTimeout(line.Job), SilenceLimit: linkTimeout,
 			Log: newLogger(errs, line.Job.Verbosity, useColor(line.Job.Color, sys.getenv, isTerminal(sys.Err)))},
-		RankOptions: reserve.RankOptions{Umask: readUmask(), BindingAsked: line.Job.Pin == "yes", ExplainOffer: line.Job.Verbosity > 0},
+		RankOptions: reserve.RankOptions{Umask: userfile.Umask(), BindingAsked: line.Job.Pin == "yes", ExplainOffer: line.Job.Verbosity > 0},
 		Signals:     sys.Signals, Suspend: sys.Suspend,
 		Report: printer.printLine,
 	}
 	if line.Job.Verbosity < 0 {
 		env.Report = func(string) {}
 	}
-	if j := line.Job; j.TraceFile != "" || j.TracePicture != "" || j.Verbosity > 0 {
+	if line.Job.Verbosity > 0 {
 		env.Trace = trace.New(time.Now)
 	}
 	return env
@@ -444,11 +447,4 @@ func connectTimeout(j option.JobOptions) time.Duration {
 // /bin/sh, until its helper answers, and each reply of the helper before the ranks start.
 func shellTimeout(j option.JobOptions) time.Duration {
 	return cmp.Or(j.ShellTimeout.Duration(), time.Minute)
-}
-
-// readUmask returns our umask, which the ranks get too (ENV-8). It can only be read by setting it.
-func readUmask() int {
-	mask := syscall.Umask(0o077) // a file created meanwhile is private
-	syscall.Umask(mask)
-	return mask
 }

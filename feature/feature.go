@@ -22,7 +22,7 @@ import (
 	_ "remshell/feature/interim"    // --report-every
 	_ "remshell/feature/migrate"    // --migrate
 	_ "remshell/feature/names"      // names that ranks publish
-	_ "remshell/feature/ranktrace"  // the ranks' part of --trace
+	_ "remshell/feature/ranktrace"  // --trace, --trace-svg
 	_ "remshell/feature/spawn"      // MPI_Comm_spawn
 	_ "remshell/feature/stage"      // --stage
 	_ "remshell/feature/status"     // --status, states of ranks after a timeout

@@ -111,11 +111,11 @@ func ResolveForWriting(name string) (string, error) {
 	if err != nil {
 		return path, nil // it does not exist yet
 	}
-	return path, checkWritable(path, info)
+	return path, checkCreator(path, info)
 }
 
-// checkWritable returns an error if the file must not be written, else nil.
-func checkWritable(path string, info os.FileInfo) error {
+// checkCreator returns an error if the file must not be written, else nil.
+func checkCreator(path string, info os.FileInfo) error {
 	if !info.IsDir() && madeByOtherUser(filepath.Dir(path), info) {
 		return &OtherUserError{Path: path, UID: Owner(info)}
 	}
@@ -140,7 +140,7 @@ func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
 	}
 	info, err := f.Stat() // the file may have been created since
 	if err == nil {
-		err = checkWritable(path, info)
+		err = checkCreator(path, info)
 	}
 	if err != nil {
 		f.Close()

@@ -19,8 +19,8 @@ func TestMisplacedOption(t *testing.T) {
 		{[]string{"--cluster-state", "f", "a"}, true, "--cluster-state has a meaning only with --plan or --dry-run; add one of them, or leave it out"},
 		{[]string{"--cluster-state", "f", "--dry-run"}, false, ""},
 		{[]string{"--cluster-state", "f", "--dry-run", "-gsoft", "1:2", "a"}, false, "-gsoft contradicts --cluster-state; keep one"},
-		{[]string{"--trace", "f", "--dry-run"}, false, "--trace has a meaning only with a run; leave it out"},
-		{[]string{"--trace", "f", "a"}, true, ""},
+		{[]string{"--save-job", "f", "--dry-run"}, false, "--save-job has a meaning only with a run; leave it out"},
+		{[]string{"--save-job", "f", "a"}, true, ""},
 		{[]string{"-merge", "-ordered-output", "a"}, true, "-merge contradicts -ordered-output; keep one"},
 		{[]string{"--no-probe", "a"}, true, "--no-probe has a meaning only with --dry-run; add --dry-run, or leave it out"},
 	} {

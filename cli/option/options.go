@@ -51,6 +51,7 @@ func Mpiexec(signals SignalNumbers) *Table {
 //	read     variables that another package reads; they override the user's configuration
 //	rival    name of a group of alternative options: one of a higher level hides the others (CLI-12)
 //	resume   "saved": a saved job keeps the option; "allowed": it may be given beside --resume
+//	writes   "yes": the value names a file that is written
 //	after    of an option of a feature: the option behind which it stands
 //	asks     "yes": a query that starts nothing and needs no program; "hosts": the same, and words
 //	         that are no options are hosts; "job": the program is in a file
@@ -143,7 +144,7 @@ type JobOptions struct {
 	Plan         bool   `name:"--plan" asks:"yes" topic:"" help:"print where ranks would run, as JSON; start nothing"`
 	DryRun       bool   `name:"--dry-run" asks:"yes" also:"--do-not-launch -show --test-only" topic:"Reports and queries" help:"explain where ranks would run; start nothing"`
 	Probe        string `name:"--probe" needs:"dry-run" env:"-" also:"--no-probe=no" default:"yes" implied:"yes" words:"yes,no" topic:"" help:"for --dry-run: look at the hosts (default; --no-probe)"`
-	JSON         string `name:"--json" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or the answer of --dry-run, --ps, ..., as JSON"`
+	JSON         string `name:"--json" writes:"yes" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or the answer of --dry-run, --ps, ..., as JSON"`
 	ClusterState string `name:"--cluster-state" needs:"plan dry-run" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
 	SaveState    string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write the state of the hosts to FILE"`
 
@@ -220,7 +221,7 @@ type JobOptions struct {
 	RestartDelay *Seconds     `name:"--restart-delay" arg:"TIME" default:"5" topic:"" under:"Life cycle" help:"the first pause before a restart; it doubles up to 5 min"`
 	RestartArgs  ShellWords   `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"additional program arguments after a restart"`
 	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"longest wait for processes on lost nodes, or no"`
-	SaveJob      string       `name:"--save-job" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"save the job to FILE, for --resume"`
+	SaveJob      string       `name:"--save-job" writes:"yes" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"save the job to FILE, for --resume"`
 	Resume       string       `name:"--resume" asks:"job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"continue the job that --save-job wrote to FILE"`
 	Again        bool         `name:"--again" needs:"resume" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has succeeded"`
 	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that asks the ranks for a checkpoint"`
@@ -238,10 +239,8 @@ type JobOptions struct {
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none"`
 	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print resource usage per host at the end"`
-	ReportFile     string     `name:"--report" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
+	ReportFile     string     `name:"--report" writes:"yes" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
 	ReportEvery    Seconds    `name:"--report-every" needs:"report" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`
-	TraceFile      string     `name:"--trace" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write timings of all steps, for ui.perfetto.dev"`
-	TracePicture   string     `name:"--trace-svg" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a picture of the timings"`
 
 	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), fork, exec, a batch system's starter" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    ShellWords  `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`

@@ -54,6 +54,16 @@ func originOf(given []GivenOption, name string) (GivenOption, bool) {
 	return GivenOption{}, false
 }
 
+// WrittenFiles returns the job options that name files which are written, in the order of the line.
+func (l Line) WrittenFiles() (all []GivenOption) {
+	for _, g := range l.given {
+		if g.field.Tag.Get("writes") != "" {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
 // HostsFromApp returns the number of the app context that named the hosts of this one; 0: none did.
 func (s AppContext) HostsFromApp() int {
 	from := 0

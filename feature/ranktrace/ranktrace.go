@@ -1,6 +1,6 @@
 /*
-Package ranktrace is a feature: it records a running job's part of --trace, which is how its ranks start, reach
-the first fence, run and end.
+Package ranktrace is a feature: it writes what took how long (--trace, --trace-svg), and records a running job's part of that,
+which is how its ranks start, reach the first fence, run and end.
 
 	Start sent --start--> all ranks of a host run --first fence--> the host reaches the fence
 	                 Started --(the rank's own row)--> Exited

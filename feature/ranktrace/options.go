@@ -1,0 +1,76 @@
+package ranktrace
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"remshell/cli/option"
+	"remshell/cli/setup"
+	"remshell/format"
+	"remshell/trace"
+	"remshell/usererr"
+	"remshell/userfile"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	TraceFile    string `name:"--trace" after:"report-every" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write timings of all steps, for ui.perfetto.dev"`
+	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a picture of the timings"`
+}
+
+const texts = `
+--trace
+  As Chrome trace events, which Perfetto and chrome://tracing open: mpiexec, each host and each rank have a row.
+  The file is written when the job is over, however it ended. The manual explains how to
+  read it.
+
+--trace-svg
+  Bars for hosts and their steps, as an SVG for any browser. If there are more than 40 hosts, it shows those
+  that failed or took longest to start.
+`
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(begin)
+}
+
+// A traceFile is a file that a trace is written to.
+type traceFile struct {
+	option, name string
+	write        func(io.Writer, trace.Trace) error
+}
+
+// begin records the steps of a run from now on, if they are to be written. They are also written if the run fails.
+func begin(r *setup.Run) error {
+	o := option.ValuesOf[Options](r.Line)
+	files := []traceFile{{"--trace", o.TraceFile, writeEvents}, {"--trace-svg", o.TracePicture, trace.SVG}}
+	files = slices.DeleteFunc(files, func(f traceFile) bool { return f.name == "" })
+	for _, f := range files {
+		if err := userfile.CheckWritable(f.name, true); err != nil {
+			return &usererr.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(usererr.Hint(err), "name a file that can be written")}
+		}
+	}
+	for _, f := range files {
+		if r.Env.Trace == nil {
+			r.Env.Trace = trace.New(time.Now)
+		}
+		r.OnEnd(func(error) error { return f.writeTrace(r) })
+	}
+	return nil
+}
+
+// writeTrace writes the trace of a run that has ended.
+func (f traceFile) writeTrace(r *setup.Run) error {
+	t := r.Env.Trace.Trace()
+	t.Title = r.Request.Command()
+	if err := userfile.WriteWhole(f.name, func(w io.Writer) error { return f.write(w, t) }); err != nil {
+		return fmt.Errorf("%s: %w", f.option, err)
+	}
+	return nil
+}
+
+// writeEvents writes a trace as Chrome trace events.
+func writeEvents(w io.Writer, t trace.Trace) error { return trace.Chrome(w, t, format.EscapeJSON) }

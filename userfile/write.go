@@ -1,0 +1,82 @@
+package userfile
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// CheckWritable returns why a file could not be written later, or if replaced is set, why it could not be replaced. It
+// is nil if that seems possible.
+func CheckWritable(name string, replaced bool) error {
+	path, err := ResolveForWriting(name)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return &os.PathError{Op: "open", Path: name, Err: syscall.EISDIR}
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe, a device
+	case err != nil || replaced:
+		path = filepath.Dir(path)
+	}
+	if err := unix.Access(path, unix.W_OK); err != nil {
+		return &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	return nil
+}
+
+// WriteWhole writes a file so that a reader sees it whole or not at all. A pipe or device is written directly.
+func WriteWhole(name string, write func(io.Writer) error) error {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return Write(name, write)
+	}
+	return Replace(name, write)
+}
+
+// Write creates a file and fills it with write.
+func Write(name string, write func(io.Writer) error) error {
+	f, err := Create(name)
+	if err == nil {
+		err = write(f)
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	return err
+}
+
+// Replace replaces a file by rename, so that a reader sees either the old or the new content.
+func Replace(name string, write func(io.Writer) error) error {
+	name, err := ResolveForWriting(name)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // does nothing once the file is renamed
+	if err = write(f); err == nil {
+		err = f.Chmod(0o666 &^ os.FileMode(Umask()))
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	return err
+}
+
+// Umask returns our umask, which the ranks get too (ENV-8). It can only be read by setting it.
+func Umask() int {
+	mask := syscall.Umask(0o077) // a file created meanwhile is private
+	syscall.Umask(mask)
+	return mask
+}
