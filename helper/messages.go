@@ -15,7 +15,7 @@ import (
 
 // A message of mpiexec has one owner: the session, a feature (Handle), the claims worker or the examiner. The rows of the
 // session are below; the other two have rows of their own.
-var owned = func() (o wire.Owner[*Session]) {
+var sessionHandlers = func() (o wire.Owner[*Session]) {
 	// Groups of ranks, from their preparation to their end.
 	wire.Handle(&o, func(s *Session, m *wire.Prepare) {
 		if m.Claim.Entry.IdleReason != "" {
@@ -104,19 +104,19 @@ var owned = func() (o wire.Owner[*Session]) {
 
 // Handle makes handle the handler of messages M of mpiexec, for one session. It is called by the session's goroutine.
 func Handle[M wire.Message](s *Session, handle func(M)) {
-	if s.handlers == nil {
-		s.handlers = make(map[byte]func(wire.Message))
+	if s.featureHandlers == nil {
+		s.featureHandlers = make(map[byte]func(wire.Message))
 	}
-	s.handlers[wire.NumberFor[M]()] = func(m wire.Message) { handle(m.(M)) }
+	s.featureHandlers[wire.NumberFor[M]()] = func(m wire.Message) { handle(m.(M)) }
 }
 
 // handleFrame passes a message to its owner.
 func (s *Session) handleFrame(m wire.Message) {
-	switch handle := s.handlers[wire.NumberOf(m)]; {
-	case owned.Owns(m):
-		owned.Handle(s, m)
-	case handle != nil:
-		handle(m)
+	switch feature := s.featureHandlers[wire.NumberOf(m)]; {
+	case sessionHandlers.Owns(m):
+		sessionHandlers.Handle(s, m)
+	case feature != nil:
+		feature(m)
 	case claims.Owns(m):
 		s.claims.HandleMessage(m)
 	case diagnose.Owns(m):

@@ -56,9 +56,9 @@ type Session struct {
 	helperSignals
 	stopCounter
 
-	Hooks     Hooks                       // of the features
-	Providers Providers                   // of the features
-	handlers  map[byte]func(wire.Message) // of the features, by kind of message
+	Hooks           Hooks                       // of the features
+	Providers       Providers                   // of the features
+	featureHandlers map[byte]func(wire.Message) // by kind of message; see Handle
 
 	cpus     int          // one more than the highest CPU number of this machine
 	topology pin.Topology // not changed once it is known

@@ -29,8 +29,8 @@ import (
 )
 
 /*
-An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has a Job, fences
-and streams of its own. They share the terminal, the job's name, its time limit, and the nodes
+An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has a Job of its own, with
+fences of PMI and streams. They share the terminal, the job's name, its time limit, and the nodes
 that survive (renew.go).
 
 	run --> attempt ----> over
@@ -40,7 +40,8 @@ that survive (renew.go).
 	          |  pause
 	          '--'
 
-Nodes are kept through the pause for restart.KeepTime at most. Then their claims are released, and
+This fence (--restart-fence, waitForLostNodes) has nothing to do with the fences of PMI (package
+fence). Nodes are kept through the pause for restart.KeepTime at most. Then their claims are released, and
 another job may take the CPUs.
 */
 type attemptLoop struct {
@@ -60,7 +61,7 @@ type attemptLoop struct {
 
 // run runs one attempt after the other until one is not followed by another.
 func (l *attemptLoop) run(ctx context.Context) (job.Result, error) {
-	if err := l.waitForFence(ctx, l.env.LeftoverNodes, time.Now()); err != nil {
+	if err := l.waitForLostNodes(ctx, l.env.LeftoverNodes, time.Now()); err != nil {
 		return job.Result{Attempts: l.attempts}, err
 	}
 	ctx, end := context.WithCancelCause(ctx)
@@ -274,11 +275,11 @@ func (l *attemptLoop) reportAttempt(p job.Plan) {
 	l.report(job.AttemptEvent{Event: "attempt", Attempt: len(l.attempts), Reason: last.Kind, Lost: last.Lost, Nodes: nodes, Size: p.Size})
 }
 
-// betweenAttempts waits for the fence and then for the pause between two attempts.
+// betweenAttempts waits for lost nodes and then for the pause between two attempts.
 func (l *attemptLoop) betweenAttempts(ctx context.Context, j *Job, pause time.Duration) error {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
-	if err := l.env.Trace.Do(trace.Row{}, trace.Fence, func() error { return l.waitForFence(ctx, l.attempts[len(l.attempts)-1].Lost, l.lastNodeLost) }); err != nil {
+	if err := l.env.Trace.Do(trace.Row{}, trace.Fence, func() error { return l.waitForLostNodes(ctx, l.attempts[len(l.attempts)-1].Lost, l.lastNodeLost) }); err != nil {
 		return err
 	}
 	l.report(job.AttemptEvent{Event: "pause", Seconds: pause.Round(time.Millisecond).Seconds()})
@@ -299,14 +300,13 @@ func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) 
 	return l.sleep(ctx, d)
 }
 
-// fenceReportDelay is how long a fence takes before the user is told of it.
-const fenceReportDelay = 3 * time.Second
+// lostNodesReportDelay is how long waitForLostNodes waits before the user is told of it.
+const lostNodesReportDelay = 3 * time.Second
 
-// waitForFence waits until no process of the last attempt can run on the nodes that it lost, or
-// whose mpiexec is gone. Two attempts of one job must not write the same files (SV-3). waitForFence
-// returns as soon as our helpers have cleaned these nodes. At the latest it returns when helpers
+// waitForLostNodes waits until no process of the last attempt can run on the nodes that it lost, or
+// whose mpiexec is gone. Two attempts of one job must not write the same files (SV-3). It returns as soon as our helpers have cleaned these nodes. At the latest it returns when helpers
 // that were cut off have had the time to end their ranks.
-func (l *attemptLoop) waitForFence(ctx context.Context, lost []string, cutOff time.Time) error {
+func (l *attemptLoop) waitForLostNodes(ctx context.Context, lost []string, cutOff time.Time) error {
 	if len(lost) == 0 {
 		return nil
 	}
@@ -317,7 +317,7 @@ func (l *attemptLoop) waitForFence(ctx context.Context, lost []string, cutOff ti
 	}
 	began, until := time.Now(), cutOff.Add(l.request.Restart.MaxFence)
 	l.report(job.AttemptEvent{Event: "fence", Lost: lost, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
-	timer := time.AfterFunc(fenceReportDelay, func() {
+	timer := time.AfterFunc(lostNodesReportDelay, func() {
 		l.env.Report(fmt.Sprintf("waiting until nothing of the job can be left on %s (at most %s)", where, text.FormatDuration(until.Sub(began))))
 	})
 	defer timer.Stop()

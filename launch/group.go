@@ -20,18 +20,18 @@ type Group struct {
 	First          int // number of the group's rank 0 in the job
 	Plan           job.Plan
 	Apps           []job.App
-	Nodes          []*Node       // in the order of the plan
-	NodeOfRank     []int         // by rank, the key of its node; must not be modified
-	ranksAlive     map[*Node]int // ranks that have not ended, for each node that has some
-	earlierRanks   []int         // for each node, its ranks of earlier groups
-	unstarted      int           // ranks that have neither started nor failed to start
-	Killed         bool          // a rank could not be started, so all were killed
-	FirstFenceDone bool          // all its nodes have completed a fence
-	mapReaders     []*Node       // nodes without ranks of the group that asked for its rank map
-	failedRanks    []int         // ranks that failed while the others go on (job.EndPolicy.KeepAll)
-	failedReported int           // how many of failedRanks the nodes know
-	hasFailedRank  bool          // a rank failed in a way that may have to be reported
-	waiting        [2]*waiting   // by PMI and by PMIx, the first rank that waits for all others
+	Nodes          []*Node         // in the order of the plan
+	NodeOfRank     []int           // by rank, the key of its node; must not be modified
+	ranksAlive     map[*Node]int   // ranks that have not ended, for each node that has some
+	earlierRanks   []int           // for each node, its ranks of earlier groups
+	unstarted      int             // ranks that have neither started nor failed to start
+	Killed         bool            // a rank could not be started, so all were killed
+	FirstFenceDone bool            // all its nodes have completed a fence
+	mapReaders     []*Node         // nodes without ranks of the group that asked for its rank map
+	failedRanks    []int           // ranks that failed while the others go on (job.EndPolicy.KeepAll)
+	failedReported int             // how many of failedRanks the nodes know
+	hasFailedRank  bool            // a rank failed in a way that may have to be reported
+	waiting        [2]*waitingRank // by PMI and by PMIx, the first rank that waits for all others
 }
 
 // AddGroup adds a group whose nodes are prepared, and returns it.
@@ -228,8 +228,9 @@ func (g *Group) sendFailedRanks() {
 	}
 }
 
-// rankEnded handles the end of a rank. It returns an event if other ranks wait for it in a fence.
-func (j *Job) rankEnded(n *Node, rank int) []supervise.Event {
+// removeRank removes an ended rank from its group and the group's fences. It returns an event if other ranks wait for
+// it in a fence.
+func (j *Job) removeRank(n *Node, rank int) []supervise.Event {
 	g, number := j.GroupOf(rank)
 	if g == nil {
 		return nil
@@ -318,7 +319,7 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 		}
 		events = []supervise.Event{supervise.GroupKilled{FirstRank: g.First, RankCount: g.Plan.Size}, failed}
 	}
-	j.rankEnded(n, m.Rank)
+	j.removeRank(n, m.Rank)
 	return events
 }
 

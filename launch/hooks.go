@@ -102,10 +102,10 @@ func (h *Hook[F]) Add(f F) { *h = append(*h, f) }
 // Handle makes handle the handler of messages M of nodes, for one job. It returns the events that
 // supervision has to decide on.
 func Handle[M wire.Message](j *Job, handle func(*Node, M) []supervise.Event) {
-	if j.handlers == nil {
-		j.handlers = make(map[byte]func(*Node, wire.Message) []supervise.Event)
+	if j.featureHandlers == nil {
+		j.featureHandlers = make(map[byte]func(*Node, wire.Message) []supervise.Event)
 	}
-	j.handlers[wire.NumberFor[M]()] = func(n *Node, m wire.Message) []supervise.Event { return handle(n, m.(M)) }
+	j.featureHandlers[wire.NumberFor[M]()] = func(n *Node, m wire.Message) []supervise.Event { return handle(n, m.(M)) }
 }
 
 // ForAllAttempts returns what a feature remembers of all attempts of a job: a T, which is zero at first.

@@ -7,24 +7,24 @@ import (
 	"remshell/wire"
 )
 
-// A waiting is a rank that waits for all others of its group by PMI or by PMIx.
-type waiting struct {
+// A waitingRank is a rank that waits for all others of its group by PMI or by PMIx.
+type waitingRank struct {
 	rank    string // the rank and its host, for messages
 	host    string
 	app     int // index of its app context
 	program string
 }
 
-// waits records that a rank waits for all of its group by PMI or by PMIx. If ranks wait by both,
-// waits returns an event: neither can ever be released (PMIX-4).
-func (j *Job) waits(n *Node, m *wire.PMIReport) []supervise.Event {
+// noteWaitingRank records that a rank waits for all of its group by PMI or by PMIx. If ranks wait by both,
+// it returns an event: neither can ever be released (PMIX-4).
+func (j *Job) noteWaitingRank(n *Node, m *wire.PMIReport) []supervise.Event {
 	g, _ := j.GroupOf(m.Rank)
 	by := m.Event - wire.PMIWaits
 	if g == nil || g.Killed || g.waiting[by] != nil {
 		return nil
 	}
 	_, rank, app := j.RankPlan(m.Rank)
-	g.waiting[by] = &waiting{j.State.RankOnNode(m.Rank), n.Name(), rank.App, app.Argv[0]}
+	g.waiting[by] = &waitingRank{j.State.RankOnNode(m.Rank), n.Name(), rank.App, app.Argv[0]}
 	pmi, pmix := g.waiting[0], g.waiting[1]
 	if pmi == nil || pmix == nil {
 		return nil
@@ -35,8 +35,8 @@ func (j *Job) waits(n *Node, m *wire.PMIReport) []supervise.Event {
 // twoLibraries returns the event that ranks of a group wait for each other in vain. An MPI library
 // that speaks PMI cannot complete a fence with one that speaks PMIx. apps is the number of app
 // contexts of the group.
-func twoLibraries(pmi, pmix waiting, apps int) supervise.Failure {
-	name := func(w waiting) string {
+func twoLibraries(pmi, pmix waitingRank, apps int) supervise.Failure {
+	name := func(w waitingRank) string {
 		if apps > 1 {
 			return fmt.Sprintf("%s (app context %d: %s)", w.rank, w.app+1, w.program)
 		}

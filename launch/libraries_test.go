@@ -9,12 +9,12 @@ import (
 // The error names the ranks of two MPI libraries and their protocols, and says how to start them
 // separately (PMIX-4).
 func TestTwoLibraries(t *testing.T) {
-	on := func(who, host string, app int, program string) waiting {
-		return waiting{who, host, app, program}
+	on := func(who, host string, app int, program string) waitingRank {
+		return waitingRank{who, host, app, program}
 	}
 	for _, test := range []struct {
 		name       string
-		pmi, pmix  waiting
+		pmi, pmix  waitingRank
 		apps       int
 		text, hint string
 	}{

@@ -13,11 +13,11 @@ A message of a helper has one owner: a reservation (that of a spawn or a move), 
 (Handle). The rows of the core are below. They return the events that supervision has to decide on.
 Output, input and what is to be handled before it (streamHandler) never get here.
 */
-var handlers [256]func(*Job, *Node, wire.Message) []supervise.Event
+var coreHandlers [256]func(*Job, *Node, wire.Message) []supervise.Event
 
 // handle makes f the core's handler of messages M. It is called while the program is initialized.
 func handle[M wire.Message](f func(*Job, *Node, M) []supervise.Event) {
-	handlers[wire.NumberFor[M]()] = func(j *Job, n *Node, m wire.Message) []supervise.Event { return f(j, n, m.(M)) }
+	coreHandlers[wire.NumberFor[M]()] = func(j *Job, n *Node, m wire.Message) []supervise.Event { return f(j, n, m.(M)) }
 }
 
 // handleQuietly is handle for a handler whose messages never concern supervision.
@@ -39,11 +39,11 @@ func (j *Job) handleMessage(e node.NodeMessage) []supervise.Event {
 		return nil // not, or not yet, part of the job
 	}
 	number := wire.NumberOf(e.Message)
-	if handle := handlers[number]; handle != nil {
-		return handle(j, n, e.Message)
+	if core := coreHandlers[number]; core != nil {
+		return core(j, n, e.Message)
 	}
-	if handle := j.handlers[number]; handle != nil {
-		return handle(n, e.Message)
+	if feature := j.featureHandlers[number]; feature != nil {
+		return feature(n, e.Message)
 	}
 	j.Env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", e.Message)
 	return nil
@@ -64,8 +64,6 @@ func init() {
 	handle((*Job).pmiReported)
 	handleQuietly(func(j *Job, n *Node, m *wire.RankMapRequest) { n.Send(j.rankMapOf(n, m)) })
 
-	// Users, and what they ask for.
-
 	// Late replies to a request that waited in the queue.
 	handleQuietly(func(*Job, *Node, *wire.ClaimsChanged) {})
 	handleQuietly(func(*Job, *Node, *wire.QueuePosition) {})
@@ -85,7 +83,7 @@ func (j *Job) rankExited(n *Node, m *wire.Exited) []supervise.Event {
 			j.recordFailedRank(g, number)
 		}
 	}
-	return append(events, j.rankEnded(n, m.Exit.Rank)...)
+	return append(events, j.removeRank(n, m.Exit.Rank)...)
 }
 
 // helperSignaled handles the report that a helper got a signal to end.
@@ -105,7 +103,7 @@ func (j *Job) nodeDrained(n *Node, m *wire.Drained) []supervise.Event {
 // pmiReported handles a report of a node's PMI server about a rank.
 func (j *Job) pmiReported(n *Node, m *wire.PMIReport) []supervise.Event {
 	if m.Event == wire.PMIWaits || m.Event == wire.PMIxWaits {
-		return j.waits(n, m)
+		return j.noteWaitingRank(n, m)
 	}
 	if g, _ := j.GroupOf(m.Rank); g != nil && g.Killed {
 		return nil

@@ -50,11 +50,11 @@ type Job struct {
 	verbs       map[job.Verb]func(control.Request) []supervise.Event // of requests, by the features that serve them
 	allAttempts map[reflect.Type]any                                 // see ForAllAttempts; shared by all attempts
 
-	Hooks        Hooks                                                // of the features
-	handlers     map[byte]func(*Node, wire.Message) []supervise.Event // of the features, by kind of message
-	KeepGroups   bool                                                 // set by a feature that needs all groups until the end
-	StartsBarred bool                                                 // set by a feature while no further group may be started
-	finished     bool                                                 // supervision has ended
+	Hooks           Hooks                                                // of the features
+	featureHandlers map[byte]func(*Node, wire.Message) []supervise.Event // by kind of message; see Handle
+	KeepGroups      bool                                                 // set by a feature that needs all groups until the end
+	StartsBarred    bool                                                 // set by a feature while no further group may be started
+	finished        bool                                                 // supervision has ended
 
 	record      *runRecord
 	pause       atomic.Pointer[attemptPause] // nil: the attempt has begun, or is the first

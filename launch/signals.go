@@ -11,6 +11,24 @@ import (
 	"remshell/launch/supervise"
 )
 
+/*
+The path of a signal to mpiexec, from the kernel to the ranks:
+
+	main            stopState.relay          drops repetitions of SIGTERM and SIGHUP
+	reserve         SignalWatch.handle       before the ranks run: a signal to end cancels the start
+	                    | HandOver(take)     once they run: runAttempt has set take
+	launch          events.Put(Signaled)     with the signal's number on the nodes
+	                supervise --> Job.Step
+	supervise       State.handleSignal       decides: to the ranks, end the job, stop it, or nothing
+	launch          Job.carryOut             SignalAllRanks: wire.Signal to all nodes. EndAll: wire.EndJob
+	helper          Session.handleFrame --> lifecycle.Signal --> PassSignal for each running rank
+	                Session.passSignal       kill(2) of the rank's process group
+
+The terminal sends ^C to its foreground process group: to mpiexec, but to no rank. A rank leads a session of
+its own, or is in the session of a helper that has no terminal. hardExit of package main counts signals
+apart from all this, and exits if the rest hangs.
+*/
+
 // signalOnNodes converts a signal of this machine to its number on the nodes (Linux).
 func signalOnNodes(here syscall.Signal) job.Signal {
 	if s := job.SignalByName(unix.SignalName(here)); s != 0 {

@@ -504,12 +504,12 @@ func (s *State) forkingEnded() (do []any) {
 		}
 		s.earlyEnds = nil
 	}
-	do = append(do, s.rankEnded()...)
+	do = append(do, s.checkRanksGone()...)
 	return append(do, LookForChildren{})
 }
 
-// rankEnded updates the guard when no rank runs any more. If processes may stay, it also waits for no further process.
-func (s *State) rankEnded() (do []any) {
+// checkRanksGone updates the guard when no rank runs any more. If processes may stay, it also waits for no further process.
+func (s *State) checkRanksGone() (do []any) {
 	if s.RankMayLive() {
 		return nil
 	}
@@ -541,7 +541,7 @@ func (s *State) childEnded(e ChildEnded) []any {
 		s.failedOrder = append(s.failedOrder, i)
 	}
 	do := []any{NoteExit{i, e, s.wasTerminated(e.At) || r.group.canceled}}
-	return append(do, s.rankEnded()...)
+	return append(do, s.checkRanksGone()...)
 }
 
 // wasTerminated reports whether the helper had sent SIGTERM to the ranks before the given time.
