@@ -184,7 +184,7 @@ func (s *Session) newPMI(g *Group) *pmiserver.Server {
 	server.Names, server.Spawner = s.Providers.Names, rpc.Spawner{Requests: s.requests, Dir: func(rank int) string { return of[rank].command.Dir }}
 	server.Abort = func(rank, code int, message string) {
 		s.tracePMI(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, transcript.Escape([]byte(message))), " "))
-		s.sendPMI(of[rank], &wire.PMIReport{Rank: m.Group.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
+		s.sendAboutRank(of[rank], &wire.PMIReport{Rank: m.Group.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
 	}
 	server.Broken = func(err error) {
 		text := err.Error()

@@ -38,7 +38,7 @@ func (s *Session) detectPMI(g *Group, r *Rank) *rank.Error {
 		}
 	}
 	if o.Offer.OffersPMIx() {
-		if err := s.servePMIx(g); err != nil {
+		if err := s.startPMIxServer(g); err != nil {
 			if asked == job.PMIOfferPMIx {
 				return rank.InternalError("PMIx cannot be offered here: "+err.Error(), "leave out --pmi pmix")
 			}

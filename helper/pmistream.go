@@ -118,13 +118,13 @@ func (s *Session) reportPMIEnd(r *Rank, err error) {
 	s.tracePMI(r, "< EOF")
 	s.tracePMI(r, "> "+word)
 	if err != nil {
-		s.sendPMI(r, &report)
+		s.sendAboutRank(r, &report)
 	}
 }
 
-// sendPMI sends mpiexec a message about a rank, after Started and before Exited. It returns false, and sends nothing,
+// sendAboutRank sends mpiexec a message about a rank, after Started and before Exited. It returns false, and sends nothing,
 // if the rank never ran or its exit was reported. Processes that the rank left behind cannot speak for it (TRUST-4).
-func (s *Session) sendPMI(r *Rank, m wire.Message) bool {
+func (s *Session) sendAboutRank(r *Rank, m wire.Message) bool {
 	if !s.AwaitStarted(r) {
 		return false
 	}
@@ -147,7 +147,7 @@ const (
 // the other.
 func (s *Session) reportFenceWait(r *Rank, by int) {
 	if !r.initedBy[protocolPMIx-by].Load() && r.group.fenceWaitReported[by].CompareAndSwap(false, true) {
-		s.sendPMI(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(by)})
+		s.sendAboutRank(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(by)})
 	}
 }
 

@@ -42,29 +42,29 @@ type pmixService struct {
 	keptDirs  *keptSessionDirs
 }
 
-// servePMIx starts the PMIx server for a group, if it does not run.
-func (s *Session) servePMIx(g *Group) error {
+// startPMIxServer starts the PMIx server for a group, if it does not run.
+func (s *Session) startPMIxServer(g *Group) error {
 	if s.pmix != nil {
 		return nil
 	}
-	link := &pmixService{dir: sessiondir.NewDir(s.sys.Environ), keptDirs: &s.keptDirs, name: "srv-" + g.Prepare.PMI.Token}
-	link.dir.Keep = g.Prepare.Supervision.KeepSessions
-	link.server.UID = uint32(os.Geteuid())
-	link.server.SocketOwner = func(conn net.Conn) (uint32, error) { return connOwner(s.sys.Root, conn) }
-	link.server.Fetcher, link.server.Notifier = s.Providers.Fetcher, s.Providers.Notifier
-	link.server.GroupFinder = &remoteGroups{requests: s.requests, prepare: g.Prepare, server: link.name}
-	link.server.OtherNodes, link.server.Names = s.fences, s.Providers.PMIxNames
-	link.server.GiveUpStuck = g.Prepare.Supervision.KeepAll
-	link.server.Broken = func(err error) {
+	service := &pmixService{dir: sessiondir.NewDir(s.sys.Environ), keptDirs: &s.keptDirs, name: "srv-" + g.Prepare.PMI.Token}
+	service.dir.Keep = g.Prepare.Supervision.KeepSessions
+	service.server.UID = uint32(os.Geteuid())
+	service.server.SocketOwner = func(conn net.Conn) (uint32, error) { return connOwner(s.sys.Root, conn) }
+	service.server.Fetcher, service.server.Notifier = s.Providers.Fetcher, s.Providers.Notifier
+	service.server.GroupFinder = &remoteGroups{requests: s.requests, prepare: g.Prepare, server: service.name}
+	service.server.OtherNodes, service.server.Names = s.fences, s.Providers.PMIxNames
+	service.server.GiveUpStuck = g.Prepare.Supervision.KeepAll
+	service.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMIReport{Rank: -1, Event: wire.PMIBarrierBroken, Text: err.Error()})
 	}
-	link.server.Note = func(text string) { s.log.inform("%s", text) }
-	uri, err := link.server.Listen()
+	service.server.Note = func(text string) { s.log.inform("%s", text) }
+	uri, err := service.server.Listen()
 	if err != nil {
 		return err
 	}
-	link.uri = uri
-	s.pmix = link
+	service.uri = uri
+	s.pmix = service
 	return nil
 }
 
@@ -75,8 +75,8 @@ func (s *Session) removePMIx(g *Group) {
 		return
 	}
 	s.pmix.server.RemoveGroup(g.Prepare.Group.Name)
-	if link := s.pmix; g.pmix != nil {
-		s.pmixClosing.Go(func() { link.removeGroupFiles(g, s.log) })
+	if service := s.pmix; g.pmix != nil {
+		s.pmixClosing.Go(func() { service.removeGroupFiles(g, s.log) })
 	}
 	s.closeUnwantedPMIx(g)
 }
@@ -94,8 +94,8 @@ func (s *Session) closeUnwantedPMIx(except *Group) {
 // closePMIx closes the server, then removes its files, on a goroutine: clients may wait for replies that only the
 // session's goroutine can give, and files can be many. reportDrained waits for it.
 func (s *Session) closePMIx() {
-	if link := s.pmix; link != nil {
-		s.pmixClosing.Go(func() { link.close(s.log) })
+	if service := s.pmix; service != nil {
+		s.pmixClosing.Go(func() { service.close(s.log) })
 		s.pmix = nil
 	}
 }
@@ -172,14 +172,14 @@ func groupNamespace(m *wire.Prepare, group string) string {
 
 // addPMIx registers a group with the PMIx server.
 func (s *Session) addPMIx(g *Group) {
-	m, link := g.Prepare, s.pmix
+	m, service := g.Prepare, s.pmix
 	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size, Ranks: g.rankNumbers(),
-		Job:     func(ctx context.Context) (jobinfo.Job, error) { return link.jobInfo(ctx, s, g) },
+		Job:     func(ctx context.Context) (jobinfo.Job, error) { return service.jobInfo(ctx, s, g) },
 		Spawner: s.pmixSpawner(g), Events: s.pmixEvents(g)}
 	if m.Group.PMIx {
 		added.Parent, added.ParentRank = groupNamespace(m, m.Group.Parent), m.Group.ParentRank
 	}
-	link.server.AddGroup(added)
+	service.server.AddGroup(added)
 }
 
 // giveUpFence ends a fence that another node has given up.
@@ -229,14 +229,14 @@ func (s *Session) pmixEvents(g *Group) pmix.Events {
 	for _, r := range g.ranks {
 		of[r.Plan.Rank] = r
 	}
-	first, link := g.Prepare.Group.First, s.pmix
+	first, service := g.Prepare.Group.First, s.pmix
 	report := func(rank int, event wire.PMIEvent, why error) {
-		s.sendPMI(of[rank], &wire.PMIReport{Rank: first + rank, Event: event, Text: why.Error()})
+		s.sendAboutRank(of[rank], &wire.PMIReport{Rank: first + rank, Event: event, Text: why.Error()})
 	}
 	events := pmix.Events{
 		Abort: func(rank, code int, message string) bool {
 			of[rank].pmiState.Store(int32(job.PMIAborted))
-			return s.sendPMI(of[rank], &wire.PMIReport{Rank: first + rank, Event: wire.PMIAborted, Code: pmiserver.AbortExitCode(code), Text: pmiserver.AbortText(code, message)})
+			return s.sendAboutRank(of[rank], &wire.PMIReport{Rank: first + rank, Event: wire.PMIAborted, Code: pmiserver.AbortExitCode(code), Text: pmiserver.AbortText(code, message)})
 		},
 		StateChanged: func(rank int, to pmix.State) {
 			switch to {
@@ -251,7 +251,7 @@ func (s *Session) pmixEvents(g *Group) pmix.Events {
 		Lost:         func(rank int, why error) { report(rank, wire.PMIDisconnected, why) },
 		Junk:         func(rank int, why error) { report(rank, wire.PMIMalformed, why) },
 		Note:         func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
-		Cleanup:      func(rank int, files []string) []string { return link.registerFiles(first+rank, files, s.log) },
+		Cleanup:      func(rank int, files []string) []string { return service.registerFiles(first+rank, files, s.log) },
 	}
 	if printText := s.Providers.PrintText; printText != nil {
 		events.Print = func(ctx context.Context, rank int, text message.LogText) { printText(ctx, of[rank], text) }

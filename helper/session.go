@@ -201,7 +201,7 @@ func (s *Session) run(ctx context.Context) error {
 		case event := <-s.events:
 			s.handleEvent(event)
 		case sig := <-s.sys.Signals:
-			s.handleSignal(sig)
+			s.handleOwnSignal(sig)
 		case <-ctx.Done():
 			s.endDisconnected(context.Cause(ctx))
 			go s.conn.Close() // mpiexec must see this close before it sees ranks end
