@@ -4,7 +4,8 @@ that ranks put between the nodes of a job.
 
 Each rank holds one end of a stream. The rank sends requests and the server replies; the rank
 always sends first. The server keeps the rank's puts on the node. When the last local rank
-enters the barrier, the puts travel as one opaque blob to the fence coordinator in mpiexec.
+enters the barrier, the puts travel as one opaque blob to the fence coordinator in mpiexec
+(package fence lists who calls whom on the way).
 The coordinator sends the blobs of all nodes to all nodes. Then each server releases its
 ranks, and answers every get from its own copy.
 

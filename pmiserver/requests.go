@@ -6,7 +6,7 @@ import (
 )
 
 // A rankSession does what a PMI version asks for its rank.
-var _ pmiversion.Server = (*rankSession)(nil)
+var _ pmiversion.Session = (*rankSession)(nil)
 
 // maxSpawns limits the spawn requests of a rank that are under way. Real clients stay far below.
 const maxSpawns = 16

@@ -40,7 +40,7 @@ func (s *Server) newSession(ctx context.Context, local int, conn io.ReadWriter, 
 	c.Rank = pmiversion.Rank{
 		Number: rank, ID: a.id,
 		Group: i.Name, Size: i.Size, Universe: i.Universe, Parent: i.Parent, Mapping: s.mapping,
-		Keys: s.store.View(), Server: c,
+		Keys: s.store.View(), Session: c,
 	}
 	if i.AppNum != nil {
 		c.App = i.AppNum(rank)

@@ -8,19 +8,19 @@ func (c *Conversation) publish() {
 		c.refuse("publish_result", "missing_port")
 		return
 	}
-	added, err := c.Server.Publish(c.fields.Text("service"), port)
+	added, err := c.Session.Publish(c.fields.Text("service"), port)
 	c.replyNameService("publish_result", "key_already_present", added, err)
 }
 
 func (c *Conversation) unpublish() {
-	removed, err := c.Server.Unpublish(c.fields.Text("service"))
+	removed, err := c.Session.Unpublish(c.fields.Text("service"))
 	c.replyNameService("unpublish_result", "service_not_found", removed, err)
 }
 
 // lookup replies with the port as it was published. The port may contain anything, so it comes last on
 // the line.
 func (c *Conversation) lookup() {
-	port, found, err := c.Server.Lookup(c.fields.Text("service"))
+	port, found, err := c.Session.Lookup(c.fields.Text("service"))
 	if err != nil || !found {
 		c.replyNameService("lookup_result", "service_not_found", false, err)
 		return
@@ -34,7 +34,7 @@ func (c *Conversation) replyNameService(answer, no string, yes bool, err error) 
 	switch {
 	case err != nil:
 		if err != pmiversion.ErrUnsupported {
-			c.Server.Note("name service: " + err.Error())
+			c.Session.Note("name service: " + err.Error())
 		}
 		c.refuse(answer, pmiversion.ErrorWord(err))
 	case !yes:

@@ -128,7 +128,7 @@ const (
 func (c *Conversation) init() {
 	switch version, _ := c.fields.Number("pmi_version"); version {
 	case 1:
-		c.Server.Init()
+		c.Session.Init()
 		c.AppendReply("cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n")
 	case 2: // the client continues in PMI-2, with fullinit
 		c.switched = true
@@ -195,7 +195,7 @@ func (c *Conversation) get() {
 	}
 	key := c.fields.Text("key")
 	if string(key) == "PMI_dead_processes" { // the list may be empty, as in Hydra
-		c.AppendReply("cmd=get_result rc=0 value=" + c.Server.DeadRanks() + "\n")
+		c.AppendReply("cmd=get_result rc=0 value=" + c.Session.DeadRanks() + "\n")
 		return
 	}
 	value, _ := c.Keys.Get(key)
@@ -226,13 +226,13 @@ func (c *Conversation) barrier() {
 		}
 		reply = "cmd=barrier_out rc=0 tag=" + string(tag) + "\n"
 	}
-	c.Server.Fence(func() []byte { return []byte(reply) })
+	c.Session.Fence(func() []byte { return []byte(reply) })
 }
 
 // finalize leaves the connection open. The next program of a shell script inherits the descriptor and
 // sends init on it.
 func (c *Conversation) finalize() {
-	c.Server.Finalize()
+	c.Session.Finalize()
 	c.AppendReply("cmd=finalize_ack rc=0\n")
 }
 
@@ -250,7 +250,7 @@ func (c *Conversation) abort() {
 	if !given {
 		message = c.fields.Text("error_msg")
 	}
-	c.Server.Abort(code, string(message))
+	c.Session.Abort(code, string(message))
 }
 
 func (c *Conversation) createKVS()  { c.AppendReply("cmd=newkvs rc=-1\n") }
@@ -283,7 +283,7 @@ func (c *Conversation) getByIndex() {
 // ranks2hosts replies in a form of its own: two lines without cmd=. The first line has the length of
 // the second, plus 1 (2.9). Only Intel MPI 2018 and older asks.
 func (c *Conversation) ranks2hosts() {
-	nodes, of, err := c.Server.Hosts()
+	nodes, of, err := c.Session.Hosts()
 	if err != nil {
 		c.refuse("get_ranks2hosts", pmiversion.ErrorWord(err))
 		return
@@ -309,7 +309,7 @@ func (c *Conversation) ranks2hosts() {
 // executionProblem is sent by ParaStation's helper when exec failed. The exit status will say the
 // same.
 func (c *Conversation) executionProblem() {
-	c.Server.Note("could not execute: " + transcript.Escape(c.fields.Text("reason")))
+	c.Session.Note("could not execute: " + transcript.Escape(c.fields.Text("reason")))
 }
 
 // ParseGreeting parses the first line of a client without a descriptor: initack with its PMI_ID, or

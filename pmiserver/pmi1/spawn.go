@@ -81,7 +81,7 @@ func (c *Conversation) spawn(b *spawnBlock) {
 	case b.invalid:
 		why = "bad_request"
 	default:
-		why = c.Server.Spawn(b.request, spawnReply)
+		why = c.Session.Spawn(b.request, spawnReply)
 	}
 	if why != "" {
 		c.refuse("spawn_result", why)

@@ -91,11 +91,11 @@ func (c *Conversation) putNodeAttr() {
 		return
 	}
 	c.replyOK()
-	c.Server.Flush()
+	c.Session.Flush()
 	for _, w := range waits {
 		answer := append(appendEscaped(w.answer, value), ';')
 		putLength(answer)
-		w.c.Server.SendReply(answer)
+		w.c.Session.SendReply(answer)
 	}
 }
 

@@ -8,18 +8,18 @@ func (c *Conversation) publish() {
 		c.refuse(rcArgument, "missing_port")
 		return
 	}
-	added, err := c.Server.Publish(c.fields.Text("name"), port)
+	added, err := c.Session.Publish(c.fields.Text("name"), port)
 	c.replyNameService("already_published", added, err)
 }
 
 func (c *Conversation) unpublish() {
-	removed, err := c.Server.Unpublish(c.fields.Text("name"))
+	removed, err := c.Session.Unpublish(c.fields.Text("name"))
 	c.replyNameService("not_found", removed, err)
 }
 
 // lookup replies with the port in two fields, because clients read different ones.
 func (c *Conversation) lookup() {
-	port, found, err := c.Server.Lookup(c.fields.Text("name"))
+	port, found, err := c.Session.Lookup(c.fields.Text("name"))
 	switch {
 	case err != nil:
 		c.replyNameService("", false, err)
@@ -41,7 +41,7 @@ func (c *Conversation) replyNameService(no string, yes bool, err error) {
 	switch {
 	case err != nil:
 		if err != pmiversion.ErrUnsupported {
-			c.Server.Note("name service: " + err.Error())
+			c.Session.Note("name service: " + err.Error())
 		}
 		c.refuse(rcOther, pmiversion.ErrorWord(err))
 	case !yes:

@@ -191,9 +191,9 @@ func (c *Conversation) fullInit() {
 		rank, given = c.fields.Number("srcid")
 	}
 	if given && rank != c.ID {
-		c.Server.Note("named itself rank " + strconv.Itoa(rank) + " in fullinit")
+		c.Session.Note("named itself rank " + strconv.Itoa(rank) + " in fullinit")
 	}
-	c.Server.Init()
+	c.Session.Init()
 	c.beginReply(0)
 	c.AppendReply("pmi-version=2;pmi-subversion=0;")
 	c.addNumberField("rank", c.Number)
@@ -207,7 +207,7 @@ func (c *Conversation) fullInit() {
 }
 
 func (c *Conversation) finalize() {
-	c.Server.Finalize()
+	c.Session.Finalize()
 	c.replyOK()
 }
 
@@ -220,7 +220,7 @@ func (c *Conversation) abort() {
 	if !given {
 		message = c.fields.Text("msg")
 	}
-	c.Server.Abort(code, string(message))
+	c.Session.Abort(code, string(message))
 }
 
 func (c *Conversation) jobID() {
@@ -245,7 +245,7 @@ func (c *Conversation) jobAttr() {
 	case string(key) == "PMI_process_mapping":
 		c.replyValue(c.Mapping)
 	case string(key) == deadKey:
-		c.replyFound([]byte(c.Server.DeadRanks()))
+		c.replyFound([]byte(c.Session.DeadRanks()))
 	case string(key) == "universeSize" && c.Universe > 0:
 		c.replyValue(strconv.AppendInt(nil, int64(c.Universe), 10))
 	default:
@@ -295,7 +295,7 @@ func (c *Conversation) get() {
 	}
 	key := c.fields.Text("key")
 	if string(key) == deadKey { // MPICH asks for it as a key; newer Hydra answers both forms
-		c.replyFound([]byte(c.Server.DeadRanks()))
+		c.replyFound([]byte(c.Session.DeadRanks()))
 		return
 	}
 	value, _ := c.Keys.Get(key)
@@ -308,7 +308,7 @@ func (c *Conversation) fence() {
 	c.beginReply(0)
 	c.endReply()
 	reply := c.takeReply()
-	c.Server.Fence(func() []byte { return reply })
+	c.Session.Fence(func() []byte { return reply })
 }
 
 // ParseGreeting parses the body of the first frame of a client without a descriptor: fullinit, with

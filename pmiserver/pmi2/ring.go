@@ -27,7 +27,7 @@ func (c *Conversation) ring() {
 	c.beginReplyHead()
 	head := c.takeReply()
 	keys, rank, size := c.Keys.Store, c.Number, c.Size
-	c.Server.Fence(func() []byte { return ringAnswer(head, keys, rank, size) })
+	c.Session.Fence(func() []byte { return ringAnswer(head, keys, rank, size) })
 }
 
 // ringAnswer returns the reply to a rank: the value that its left neighbour sent to the right, and the

@@ -20,7 +20,7 @@ func (c *Conversation) spawn() {
 	if r, ok := parseSpawn(c.fields); ok {
 		c.beginReplyHead()
 		head := c.takeReply()
-		why = c.Server.Spawn(r, func(o spawn.Result) []byte { return spawnReply(head, o) })
+		why = c.Session.Spawn(r, func(o spawn.Result) []byte { return spawnReply(head, o) })
 	}
 	if why != "" {
 		c.refuse(rcOther, why)

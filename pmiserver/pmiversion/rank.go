@@ -1,10 +1,10 @@
 /*
 Package pmiversion holds the parts that the PMI versions share: the rank of a conversation, the
-services of its server, and the fields of a request.
+services of its session, and the fields of a request.
 
 	stream of bytes --- session --- line ---> pmi1 --.
 	                          '--- frame ---> pmi2 --+--> Rank: its keys, its replies
-	                                                 '--> Server: fence, names, spawn, abort
+	                                                 '--> Session: fence, names, spawn, abort
 
 A PMI version is a package with a table of requests. To add a request, add its row and its function
 there. The package knows neither connections nor other ranks. All of it runs in the goroutine of
@@ -37,13 +37,13 @@ type Rank struct {
 	Keys    kvs.View
 	Inited  bool   // init was received, and finalize was not
 	Replies []byte // replies of the current batch, not yet sent
-	Server  Server
+	Session Session
 
 	unknownNoted bool // an unknown command was reported
 }
 
-// A Server does the things for a rank that reach beyond its keys.
-type Server interface {
+// A Session does the things for a rank that reach beyond its keys. pmiserver.rankSession is one (requests.go there).
+type Session interface {
 	Init()                          // the rank sent init
 	Finalize()                      // the rank sent finalize
 	Abort(code int, message string) // the rank asked to end the job; it gets no more replies
@@ -94,7 +94,7 @@ func (r *Rank) NoteUnknown(name []byte) string {
 	}
 	if !r.unknownNoted {
 		r.unknownNoted = true
-		r.Server.Note("unknown PMI command: " + transcript.Escape(name[:min(len(name), 64)]))
+		r.Session.Note("unknown PMI command: " + transcript.Escape(name[:min(len(name), 64)]))
 	}
 	return word
 }

@@ -12,6 +12,23 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
+/*
+A PMIx fence with data, on this node. The client's goroutine goes down to Enter. Data of the ranks of other
+nodes arrive on the goroutine that Local has started when its last rank entered:
+
+	client.handleRequest   COMMIT: group.commitPairs stores the pairs
+	                       FENCE:  joinCollective   which processes? is the caller one of them?
+	Server.enterCollective         the collective of this set, or a new one
+	collective.addCall             at once, or after the fences that the rank has called before
+	collective.enterFence          appendRecord: what the rank has committed since the last fence
+	fence.Local.Enter              the last rank starts the exchange with other nodes (package fence)
+	    |
+	collective.decodeBlobs         records of all nodes; show = group.addFenceData, for later Gets
+	collective.releaseParticipant  replies to each client
+
+A Get of such a rank then finds its data here: client.getFromNode, group.knownPairs.
+*/
+
 // A collectiveKey identifies a collective by its kind and its set of processes.
 type collectiveKey struct {
 	kind    fence.Kind
