@@ -14,8 +14,18 @@ import (
 	"remshell/wire"
 )
 
-// An outputStream carries one output stream of a rank to mpiexec. It sends no more bytes than its credit allows. So a
-// rank that writes faster than its reader waits in its own write, and delays no other rank.
+/*
+An outputStream carries one output stream of a rank to mpiexec. It sends no more bytes than its credit allows. So a
+rank that writes faster than its reader waits in its own write, and delays no other rank. The path of its bytes, by
+goroutine:
+
+	the rank     write(2) to a pipe
+	this stream  outputStream.run: PipeReader.ReadOnce, then wire.Conn.Send of a wire.Data; the session is not asked
+	the Conn     runWriter: to the helper's stdout, and so through sshd or a pipe to mpiexec
+	the node     node.Listener.Listen: Validator.CheckMessage, Job.streamHandler, stdio.Streams.HandleData
+	the printer  stdio.Printer.run: handleItem adds whole lines with labels to a buffer, writeDue writes it
+	             giveCredit: wire.Credit back to this stream (Session.addCredit)
+*/
 type outputStream struct {
 	rank.PipeReader
 	number    int // the rank's number in the job

@@ -19,7 +19,8 @@ import (
 //	  ^                                 |
 //	  '------------- credit ------------'
 //
-// Only its goroutine waits for the user's terminal. Credit limits the length of the queue: a rank gets
+// The terminal stands for our own standard output or error, also if that is a pipe or a file.
+// Only the printer's goroutine waits for it. Credit limits the length of the queue: a rank gets
 // credit for more output when its bytes have been written here.
 type Printer struct {
 	stream wire.Stream
@@ -80,11 +81,11 @@ type sink struct {
 
 // An outputRouting says where the output of each rank goes.
 type outputRouting struct {
-	terminal outputMixer
-	routes   map[int][]*sink // by rank; a nil sink is the terminal
-	files    []*sink
-	window   int // credit of each rank, in bytes
-	observe  func(rank int, data []byte)
+	terminalMixer outputMixer
+	routes        map[int][]*sink // by rank; a nil sink is the terminal
+	files         []*sink
+	window        int // credit of each rank, in bytes
+	observe       func(rank int, data []byte)
 
 	label      *labelMaker
 	laterRanks GroupRanks // ranks of a spawned group
@@ -208,7 +209,7 @@ func (p *Printer) run() {
 	for closed := false; !closed; {
 		batch, closed = p.nextBatch(batch)
 		for _, x := range batch {
-			p.handlePiece(x)
+			p.handleItem(x)
 		}
 		p.writeDue()
 		p.giveCredit(batch)
@@ -257,12 +258,12 @@ func (p *Printer) nextDue() (first time.Time, any bool) {
 	return first, any
 }
 
-// handlePiece passes an item to the sinks it is for.
-func (p *Printer) handlePiece(x queueItem) {
+// handleItem passes an item to the sinks it is for.
+func (p *Printer) handleItem(x queueItem) {
 	switch {
 	case x.routing != nil:
 		p.writeRest() // the rest of the previous attempt's output
-		p.terminal.mixer, p.routes, p.files = x.routing.terminal, x.routing.routes, x.routing.files
+		p.terminal.mixer, p.routes, p.files = x.routing.terminalMixer, x.routing.routes, x.routing.files
 		p.label, p.creditStep, p.observe = x.routing.label, x.routing.window/4, x.routing.observe
 	case x.addedRouting != nil:
 		p.addRanks(x.addedRouting)

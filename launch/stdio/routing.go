@@ -63,13 +63,13 @@ func newRouting(s job.Streams, wanted job.Output, ranks GroupRanks, stream strin
 		l.Raw = s.Raw
 		return l
 	}
-	r := &outputRouting{terminal: mixer(), label: label, lines: mixer, output: wanted, stream: stream, filesByName: make(map[string]*sink), window: WindowSize(ranks.Size)}
+	r := &outputRouting{terminalMixer: mixer(), label: label, lines: mixer, output: wanted, stream: stream, filesByName: make(map[string]*sink), window: WindowSize(ranks.Size)}
 	shown := shownRanks(s, wanted, ranks)
 	switch {
 	case s.Collapse:
-		r.terminal = newLineMerger(shown)
+		r.terminalMixer = newLineMerger(shown)
 	case s.Ordered:
-		r.terminal = newRankSequencer(mixer(), shown)
+		r.terminalMixer = newRankSequencer(mixer(), shown)
 	}
 	if wanted.File == "" && len(shown) == ranks.Size {
 		return r, nil

@@ -12,7 +12,7 @@ ranks' output, with labels, patterns and files. A feeder reads their input.
 A rank may write while it has credit, and gets more when its bytes have been written here. Our input
 is read when the slowest of its readers has asked for more. So memory is limited, whatever is slow.
 
-The package does not know nodes: a rank's output comes with a Sender to the rank's helper. Ranks
+helper/stream.go has the way of the bytes from the rank to here. The package does not know nodes: a rank's output comes with a Sender to the rank's helper. Ranks
 have their numbers in the job; those of spawned groups follow all others.
 */
 package stdio
