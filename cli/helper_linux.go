@@ -61,7 +61,15 @@ func startedByMpiexec(args []string) bool {
 // host, and an address of the machine where the starter runs, which may be empty.
 const dialBackArgs = 4
 
-// serveHelper runs the process that args ask for, and returns its exit code.
+/*
+serveHelper runs the process that args ask for, and returns its exit code. A helper on another host goes through it
+once or twice:
+
+	--helper BUILD   the entry of package reaper has forked: this is the helper and goes on to helper.Serve;
+	                 its parent, which waits, is the reaper
+	                 it has not (RoleNone): this is the reaper, and RunReaper starts --helper-child BUILD
+	--helper-child   a child of mpiexec, or of RunReaper: helper.Serve
+*/
 func serveHelper(args []string) (int, error) {
 	switch args[0] {
 	case reaperStartArg:

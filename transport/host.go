@@ -10,7 +10,7 @@ import (
 // passed as a value.
 type Host struct {
 	Name    string // the user's name for it, in every message
-	Alias   string // name to look up in the SSH configuration, and to pass to a command; empty means Name
+	Alias   string // name to look up in the SSH configuration, and to pass to a command; empty means Name. An alias= of a host file is in Name
 	Address string // address to connect to; empty means that of the alias
 	User    string // login name; empty means as configured
 	Port    int    // 1 to 65535; 0 means as configured

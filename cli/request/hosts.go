@@ -15,9 +15,24 @@ import (
 	"remshell/usererr"
 )
 
-// This file turns the hosts of -host and -hostfile into candidates (cli.md 4.1):
-//
-//	text --hostlist--> entries --mergeEntry--> one entry for each host --candidateOf--> job.NodeDef
+/*
+This file turns the hosts of -host and -hostfile into candidates (cli.md 4.1):
+
+	text --hostlist--> entries --mergeEntry--> one entry for each host --candidateOf--> job.NodeDef
+
+What becomes of a host then, with the names that it has on the way for "node02" on the command line:
+
+	hostlist.Entry   Host node02                 HostExpr of the option table
+	job.NodeDef      Name node02, Host node02    candidateOf; Name is the Alias of an Entry that has one
+	    | launch.Run, reserve.connectAll: all candidates at once; node.Connector.Connect, ToHost
+	transport.Host   Name node02, Alias node02   Transports.Dial: this machine? then LocalChild, else SSH
+	    | transport.SSH.dial; Resolve is the function of cli.newSSHResolver
+	sshx.Target      Alias node02, HostName 10.0.0.2, Port, User: of ssh_config, unless the entry sets them
+	    | sshx.Dialer.Dial: addresses, permit of the Pacer, TCP, login
+	sshx.Session     /bin/sh on the host; transport.HelperBinary.deliver has it run mpiexec --helper
+	    | the helper's first byte
+	node.Node        Connector.receiveHello: Hello, NodeInfo
+*/
 
 // appHosts returns the hosts of an app context: the list, the file, or the part of the file that the list selects
 // (HOST-9). With unique, only the first entry of each host counts (HOST-4).

@@ -14,7 +14,8 @@ import (
 	"remshell/wire"
 )
 
-// A HelperDialer starts the helpers of a set of hosts, as a transport.Transport does. A stream is the stdin
+// A HelperDialer starts the helpers of a set of hosts, as a transport.Transport does. In mpiexec it is
+// cli.hostDialer (newDialer): one Transport for this machine, and one for all others. A stream is the stdin
 // and stdout of one helper; the helper sends first. If a stream has a method Why() string, it returns why
 // the stream ended.
 type HelperDialer interface {

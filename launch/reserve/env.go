@@ -21,7 +21,7 @@ import (
 
 // An Env holds the services and settings of a reservation.
 type Env struct {
-	node.Connector
+	node.Connector // Connect, and the Dialer that it uses
 	RankOptions
 	Inbox        *node.Inbox   // events for the reservation
 	Listener     node.Listener // receives the messages of new nodes; its Inbox must be Inbox
