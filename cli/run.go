@@ -122,7 +122,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	if err := checkDistinctFiles(c.line.WrittenFiles()); err != nil {
 		return 0, err
 	}
-	c.features = setup.Run{Line: c.line, Env: &c.env, Request: &c.req}
+	c.features = setup.Run{Line: c.line, Env: &c.env, Request: &c.req, Accounted: c.inputs.Cluster != nil && c.inputs.Cluster.AccountingFile != ""}
 	defer func() {
 		c.requestStep.End(err)
 		c.endFeatures(err)

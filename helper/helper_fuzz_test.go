@@ -159,7 +159,7 @@ func (w *fuzzInput) prepare() *wire.Prepare {
 		Streams: wire.Streams{Window: int(w.next()), Stdin: []int{int(w.next() % 3)}, MergeStderr: w.next()%4 == 0},
 		PMI:     wire.PMISetup{NoFabric: w.next()%4 == 0, Port: w.next()%4 == 0},
 
-		Supervision: wire.Supervision{Grace: 10 * time.Millisecond, SampleSmallRanks: w.next()%2 == 0},
+		Supervision: wire.Supervision{Grace: 10 * time.Millisecond},
 		Claim:       wire.Claim{Ledger: w.dir, MaxProcs: -1},
 	}
 	for _, setting := range wire.ExampleSettings() {

@@ -207,18 +207,15 @@ type Env struct {
 
 // EndPolicy says how the end of a rank affects the others and the exit code of mpiexec.
 type EndPolicy struct {
-	KeepOnExit       bool   // a rank that exits with a code other than 0 does not end the job
-	KeepAll          bool   // only MPI_Abort in a rank ends the others (-disable-auto-cleanup)
-	StatusRule       string // "first" (also ""), "max", "rank0" or "or" (cli.md EXIT-3)
-	StacksOnTimeout  bool   // send SIGQUIT before ending ranks at -timeout, so that they print stacks
-	LeaveChildren    bool   // do not end processes that ranks leave behind (--leave-children)
-	KeepSessions     bool   // keep Open MPI's session directories (--keep-session)
-	ReportExitCodes  bool   // print the exit code of every rank
-	UsageReport      string // form of the resource usage report: "hosts", "rank", "lines" or "application"; empty: no report
-	SampleUsage      bool   // sample the usage of all processes periodically (RM-51)
-	InBatchJob       bool   // a batch system granted the hosts
-	SampleSmallRanks bool   // sample the memory of small processes too
-	ErrorCode        int    // exit code for failures of mpiexec itself; 0: 125
+	KeepOnExit      bool   // a rank that exits with a code other than 0 does not end the job
+	KeepAll         bool   // only MPI_Abort in a rank ends the others (-disable-auto-cleanup)
+	StatusRule      string // "first" (also ""), "max", "rank0" or "or" (cli.md EXIT-3)
+	StacksOnTimeout bool   // send SIGQUIT before ending ranks at -timeout, so that they print stacks
+	LeaveChildren   bool   // do not end processes that ranks leave behind (--leave-children)
+	KeepSessions    bool   // keep Open MPI's session directories (--keep-session)
+	ReportExitCodes bool   // print the exit code of every rank
+	InBatchJob      bool   // a batch system granted the hosts
+	ErrorCode       int    // exit code for failures of mpiexec itself; 0: 125
 }
 
 // SignalPolicy says what happens to signals that mpiexec receives and that do not end the job.

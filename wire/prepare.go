@@ -165,9 +165,6 @@ func (p *PMISetup) fields(c *Codec) {
 
 // Supervision says what is reported about running ranks, and how they end.
 type Supervision struct {
-	SampleSmallRanks  bool          // sample the memory of small ranks too
-	SampleUsage       bool          // send SampledUsage
-	SampleOften       bool          // send it every second, because there is a limit
 	ProcessOnly       bool          // Signal goes to the rank's process only, not to its process group
 	KeepAll           bool          // the end of a rank does not end the others (job.EndPolicy)
 	LeaveChildren     bool          // do not end processes that ranks leave behind
@@ -179,9 +176,6 @@ type Supervision struct {
 }
 
 func (s *Supervision) fields(c *Codec) {
-	c.Bool(&s.SampleSmallRanks)
-	c.Bool(&s.SampleUsage)
-	c.Bool(&s.SampleOften)
 	c.Bool(&s.ProcessOnly)
 	c.Bool(&s.KeepAll)
 	c.Bool(&s.LeaveChildren)

@@ -238,7 +238,6 @@ type JobOptions struct {
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals to mpiexec that it passes on to ranks, or none"`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none"`
-	Consumed       string     `name:"--usage" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print resource usage per host at the end"`
 	ReportFile     string     `name:"--report" writes:"yes" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
 	ReportEvery    Seconds    `name:"--report-every" needs:"report" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`
 

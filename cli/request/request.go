@@ -97,10 +97,6 @@ func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 	if req.ResourceLimits, req.LimitOrigins, err = w.jobLimits(j); err != nil {
 		return req, err
 	}
-	if w.Cluster != nil && w.Cluster.AccountingFile != "" {
-		req.EndPolicy.SampleSmallRanks, req.EndPolicy.SampleUsage = true, true
-	}
-	req.EndPolicy.SampleUsage = req.EndPolicy.SampleUsage || req.ResourceLimits.AnyMatching(limits.Resource.IsSampled)
 	if req.Streams, err = w.streamsRequest(j); err != nil {
 		return req, err
 	}
@@ -204,22 +200,14 @@ func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 // endRules returns which exits of a rank end the job, and how the job's exit code is computed.
 func endRules(j option.JobOptions) job.EndPolicy {
 	return job.EndPolicy{
-		KeepOnExit:       j.KillOnBadExit == "0",
-		KeepAll:          j.KeepAll == "yes",
-		StatusRule:       j.ExitStatus,
-		StacksOnTimeout:  j.OnTimeout == "stacks",
-		LeaveChildren:    j.Children,
-		KeepSessions:     j.KeepSession || j.Children,
-		ReportExitCodes:  j.PrintCodes,
-		UsageReport:      j.Consumed,
-		SampleSmallRanks: wantsUsage(j),
-		SampleUsage:      wantsUsage(j),
+		KeepOnExit:      j.KillOnBadExit == "0",
+		KeepAll:         j.KeepAll == "yes",
+		StatusRule:      j.ExitStatus,
+		StacksOnTimeout: j.OnTimeout == "stacks",
+		LeaveChildren:   j.Children,
+		KeepSessions:    j.KeepSession || j.Children,
+		ReportExitCodes: j.PrintCodes,
 	}
-}
-
-// wantsUsage reports whether an option asks for the job's resource usage.
-func wantsUsage(j option.JobOptions) bool {
-	return j.Consumed != "" || j.ReportFile != ""
 }
 
 // compatLaunchers returns the launchers of all --env-compat options, without duplicates.

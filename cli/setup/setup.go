@@ -18,9 +18,10 @@ import (
 
 // A Run is one run of mpiexec that concerns hosts, for its features.
 type Run struct {
-	Line    option.Line
-	Env     *launch.Env  // of the launch
-	Request *job.Request // is made after Begin
+	Line      option.Line
+	Env       *launch.Env  // of the launch
+	Request   *job.Request // is made after Begin
+	Accounted bool         // the cluster has a file for the accounts of jobs
 
 	launching []func() error
 	ending    []func(error) error

@@ -27,6 +27,7 @@ type nodeSampler struct {
 	session *helper.Session
 	peaks   rank.PeakWatcher
 	tracker *sampler.Tracker // nil: usage is not sampled
+	sends   bool             // mpiexec wants samples
 	limits  nodeLimits
 }
 
@@ -46,16 +47,17 @@ func attachHelper(s *helper.Session) {
 	s.Hooks.OrphanReaped.Add(func(e lifecycle.ChildEnded, owner int) { u.tracker.NoteReaped(e.PID, owner, e.Exit.Usage.CPU()) })
 }
 
-// start begins to sample, if that is wanted, before the first ranks start.
+// start begins to sample, if mpiexec or this node's limits want it, before the first ranks start.
 func (u *nodeSampler) start(*helper.Group) *rank.Error {
-	wanted := u.session.Prepare.Supervision
-	if wanted.SampleSmallRanks {
+	wanted, has := wire.SettingOf[*Sampling](u.session.Prepare.Settings)
+	if has && wanted.SmallRanks {
 		u.peaks.Start(u.session.Done())
 	}
 	u.limits.start()
-	if (wanted.SampleUsage || u.limits.areSampled()) && u.tracker == nil {
+	limited := u.limits.areSampled()
+	if u.sends = has; (has || limited) && u.tracker == nil {
 		u.tracker = new(sampler.Tracker)
-		go u.sample(job.SampleInterval(wanted.SampleOften || u.limits.areSampled()), u.limits.sampled[limits.HostMem])
+		go u.sample(job.SampleInterval(limited || wanted.Often), u.limits.sampled[limits.HostMem])
 	}
 	return nil
 }
@@ -114,7 +116,7 @@ func (u *nodeSampler) report(taken sample) {
 		s.Send(excess)
 		s.EndRanks(s.Prepare.Supervision.Grace)
 	}
-	if !s.Prepare.Supervision.SampleUsage || s.Backlog() > maxBacklog {
+	if !u.sends || s.Backlog() > maxBacklog {
 		return
 	}
 	m := &SampledUsage{Host: host}

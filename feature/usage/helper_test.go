@@ -129,7 +129,7 @@ func TestPeaksAreTheRanksOwn(t *testing.T) {
 		large[i] = 1
 	}
 	k := newTestHelper(t, nil)
-	k.start(func(m *wire.Prepare) { m.Supervision.SampleSmallRanks = true }, "exec /bin/true", "exec sleep 0.1",
+	k.start(func(m *wire.Prepare) { m.Settings = []wire.Setting{&Sampling{SmallRanks: true}} }, "exec /bin/true", "exec sleep 0.1",
 		"exec dd if=/dev/zero of=/dev/null bs=100M count=1 2>/dev/null")
 	most := []int64{16 << 20, 16 << 20, 160 << 20}
 	least := []int64{0, 100 << 10, 10 << 20} // the last one as far as it was seen: the helper had more
@@ -257,7 +257,7 @@ func TestLimitsOfMemory(t *testing.T) {
 				scripts[i] = strings.ReplaceAll("PROGRAM "+does, "PROGRAM", program)
 			}
 			k.start(func(m *wire.Prepare) {
-				m.Supervision.SampleUsage, m.Supervision.Grace = true, testTimeout
+				m.Settings, m.Supervision.Grace = []wire.Setting{new(Sampling)}, testTimeout
 			}, scripts...)
 			told := k.excess(test.ready)
 			if (told != nil) != test.over || told != nil && (told.Rank != test.rank || told.Limit != (job.KernelLimit{Resource: test.what, Max: most}) || told.Used <= most) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"remshell/launch/launchtest"
+	"remshell/wire"
 )
 
 func TestMain(m *testing.M) { launchtest.Main(m) }
@@ -19,7 +20,7 @@ func TestSamplesAreSent(t *testing.T) {
 	launchtest.RecordJobs(t, "SampledUsage", func(s launchtest.Recording) {
 		seen := filepath.Join(s.TempDir(), "seen")
 		r := launchtest.NewRun(1, "until test -e "+seen+"; do sleep 0.05; done", "a")
-		r.Req.EndPolicy.SampleUsage = true
+		r.Settings = []wire.Setting{new(Sampling)}
 		over := make(chan struct{})
 		go func() {
 			for !strings.Contains(s.Recorder.Log.String(), "< SampledUsage") {

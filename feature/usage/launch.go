@@ -36,9 +36,9 @@ func attach(j *launch.Job) {
 	j.Hooks.NodeLost.Add(done)
 	j.Hooks.Ended.Add(func() { u.ended = true })
 	j.Hooks.Result.Add(u.addToResult)
-	if j.Request.EndPolicy.UsageReport != "" {
+	if s, has := launch.SettingOf[*Sampling](j); has && s.Report != "" {
 		j.Hooks.Details.Add(func(r job.Result) {
-			fmt.Fprint(j.Env.Err, formatUsage(j.Request.Job, j.Request.EndPolicy, r, j.GroupFirsts))
+			fmt.Fprint(j.Env.Err, formatUsage(s.Report, j.Request, r, j.GroupFirsts))
 		})
 	}
 }

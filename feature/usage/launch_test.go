@@ -48,7 +48,7 @@ func TestUsageByNode(t *testing.T) {
 	if got := tables(r, "rank"); !strings.Contains(got, want) || !strings.Contains(got, "  1           7.00 s  90.0 MiB    0.0 MiB  1.00 s  0\n") || !strings.HasSuffix(got, "-\n") {
 		t.Errorf("ranks: got\n%s", got)
 	}
-	if got := formatUsage("j", job.EndPolicy{UsageReport: "lines"}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
+	if got := formatUsage("lines", job.Request{}, r, nil); got != "resources_used.cput = 00:01:51\nresources_used.mem = 107520kb\nresources_used.vmem = 3145728kb\nresources_used.walltime = 00:00:01\n" {
 		t.Errorf("lines: got\n%s", got)
 	}
 }
@@ -67,6 +67,6 @@ func TestUsageOfALostNode(t *testing.T) {
 
 // tables returns the tables of --usage, without the lines after them.
 func tables(r job.Result, usage string) string {
-	all, _, _ := strings.Cut(formatUsage("j", job.EndPolicy{UsageReport: usage}, r, []int{0}), "resources_used")
+	all, _, _ := strings.Cut(formatUsage(usage, job.Request{}, r, []int{0}), "resources_used")
 	return all
 }

@@ -76,18 +76,12 @@ func init() {
 	wire.Register[LimitExceeded](81, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 512, Example: func(rank int) wire.Message {
 		return &LimitExceeded{Rank: rank, Limit: job.KernelLimit{Resource: limits.RankMem, Max: 1}, Used: 2}
 	}})
-	node.OnSend(func(v *node.Validator, m *wire.Prepare) {
-		if m.Supervision.SampleUsage {
-			node.StateOf[received](v).wanted = true
-		}
-	})
 	node.Admit(checkSampled)
 	node.AdmitIf(checkExceeded)
 }
 
 // A received is what the rules remember of one connection.
 type received struct {
-	wanted   bool // samples were asked for
 	samples  node.RateLimit
 	exceeded int // LimitExceeded received
 }
@@ -101,8 +95,7 @@ func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err
 	}
-	before := node.StateOf[received](v)
-	if !before.wanted {
+	if _, wanted := node.SettingOf[*Sampling](v); !wanted {
 		return nil, node.ErrNotAsked
 	}
 	seen := make(map[int]bool, len(m.Ranks))
@@ -118,7 +111,7 @@ func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 		}
 		seen[r.Rank] = true
 	}
-	return v.LimitRate(&before.samples, maxSampleRate, m), nil
+	return v.LimitRate(&node.StateOf[received](v).samples, maxSampleRate, m), nil
 }
 
 // checkExceeded checks the report that a limit was exceeded: the limit is one that a helper can measure,

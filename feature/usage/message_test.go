@@ -104,7 +104,7 @@ func TestAdmitSamples(t *testing.T) {
 	if got += nodetest.Judge(v, samples(nodetest.Own)); got != "ok ok ok ok dropped ok" {
 		t.Errorf("too many samples: %s", got)
 	}
-	v, _ = nodetest.NewStage(t, "running", func(m *wire.Prepare) { m.Supervision.SampleUsage = false })
+	v, _ = nodetest.NewStage(t, "running", func(m *wire.Prepare) { m.Settings = nil })
 	if nodetest.Judge(v, samples(nodetest.Own)) != "unasked" {
 		t.Error("samples were not requested")
 	}

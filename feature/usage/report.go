@@ -12,12 +12,12 @@ import (
 	"remshell/launch/supervise"
 )
 
-// formatUsage returns the usage of a job as --usage asks for it (RM-52). firsts has the job's
-// number of each group's rank 0.
-func formatUsage(id job.ID, policy job.EndPolicy, r job.Result, firsts []int) (report string) {
-	switch policy.UsageReport {
+// formatUsage returns the usage of a job in a form of --usage (RM-52). firsts has the job's number of
+// each group's rank 0.
+func formatUsage(form string, req job.Request, r job.Result, firsts []int) (report string) {
+	switch form {
 	case "application":
-		return aprunText(id, r)
+		return aprunText(req.Job, r)
 	case "lines":
 		return formatResources(r.Usage.Job)
 	case "rank":
@@ -25,7 +25,7 @@ func formatUsage(id job.ID, policy job.EndPolicy, r job.Result, firsts []int) (r
 	default:
 		report = usageByNode(r)
 	}
-	if len(r.Usage.Ranks) > 1 || policy.InBatchJob {
+	if len(r.Usage.Ranks) > 1 || req.EndPolicy.InBatchJob {
 		report += formatResources(r.Usage.Job)
 	}
 	return report

@@ -97,7 +97,7 @@ func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 		Streams: wire.Streams{Window: terms.Window(p.Size), MergeStderr: req.Streams.MergeStderr},
 		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universeSize(req, r.baseline), Port: req.PMIPort, Token: terms.Token,
 			Slots: r.baseline.Slots, NoFabric: !r.baseline.Fabric, ExplainOffer: terms.ExplainOffer},
-		Supervision: wire.Supervision{SampleSmallRanks: req.EndPolicy.SampleSmallRanks, SampleUsage: req.EndPolicy.SampleUsage, SampleOften: req.ResourceLimits.AnyMatching(limits.Resource.IsSampled), ProcessOnly: req.SignalPolicy.ProcessOnly,
+		Supervision: wire.Supervision{ProcessOnly: req.SignalPolicy.ProcessOnly,
 			KeepAll: req.EndPolicy.KeepAll, LeaveChildren: req.EndPolicy.LeaveChildren, KeepSessions: req.EndPolicy.KeepSessions, BatchStarted: req.RM.ControlsHelpers(), BatchSignalsRanks: req.RM.SignalsRanks(), Grace: req.TimeLimits.Grace, Silence: n.MaxSilence(r.env.SilenceLimit)},
 		Claim:    wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.LedgerDir, ClusterLedger: req.Queue.ClusterLedgerDir, MaxProcs: -1, IgnoreOthers: r.ignoresOthers(), KeepUntilBye: MayHaveNextAttempt(req) && r.spawnGroup == nil},
 		Settings: terms.Settings,

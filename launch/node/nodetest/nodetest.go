@@ -47,7 +47,7 @@ func NewStage(t *testing.T, stage string, change ...func(*wire.Prepare)) (*node.
 	}{
 		{"connected", func() { receive(&wire.Hello{}); receive(&wire.NodeInfo{}) }},
 		{"greeted", func() {
-			m := &wire.Prepare{Group: wire.Group{Name: "g", Size: 8, NodeCount: 2}, Node: wire.GroupNode{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{Own}}, Supervision: wire.Supervision{SampleUsage: true},
+			m := &wire.Prepare{Group: wire.Group{Name: "g", Size: 8, NodeCount: 2}, Node: wire.GroupNode{Name: "n1"}, Streams: wire.Streams{Window: 100, Stdin: []int{Own}},
 				Ranks: []job.RankPlan{{Rank: Own}, {Rank: Later}}, Settings: wire.ExampleSettings()}
 			for _, f := range change {
 				f(m)
