@@ -12,20 +12,21 @@ and registers itself where it takes part. Removing a line here and its folder re
 package feature
 
 import (
-	_ "remshell/feature/bindings"   // --report-bindings
-	_ "remshell/feature/checkpoint" // --ckpt-..., --checkpoint
-	_ "remshell/feature/cleanipc"   // --clean-ipc
-	_ "remshell/feature/control"    // --end, --suspend, --resume-job
-	_ "remshell/feature/events"     // PMIx events to ranks on other nodes
-	_ "remshell/feature/fetches"    // PMIx_Get of data on other nodes
-	_ "remshell/feature/helptexts"  // help texts of MPI libraries: each once
-	_ "remshell/feature/interim"    // --report-every
-	_ "remshell/feature/migrate"    // --migrate
-	_ "remshell/feature/names"      // names that ranks publish
-	_ "remshell/feature/ranktrace"  // --trace, --trace-svg
-	_ "remshell/feature/spawn"      // MPI_Comm_spawn
-	_ "remshell/feature/stage"      // --stage
-	_ "remshell/feature/status"     // --status, states of ranks after a timeout
-	_ "remshell/feature/transcript" // --pmi-trace
-	_ "remshell/feature/usage"      // --usage, --limit, limits.toml of nodes
+	_ "remshell/feature/bindings"    // --report-bindings
+	_ "remshell/feature/checkpoint"  // --ckpt-..., --checkpoint
+	_ "remshell/feature/cleanipc"    // --clean-ipc
+	_ "remshell/feature/control"     // --end, --suspend, --resume-job
+	_ "remshell/feature/events"      // PMIx events to ranks on other nodes
+	_ "remshell/feature/failedranks" // ranks that failed while others go on
+	_ "remshell/feature/fetches"     // PMIx_Get of data on other nodes
+	_ "remshell/feature/helptexts"   // help texts of MPI libraries: each once
+	_ "remshell/feature/interim"     // --report-every
+	_ "remshell/feature/migrate"     // --migrate
+	_ "remshell/feature/names"       // names that ranks publish
+	_ "remshell/feature/ranktrace"   // --trace, --trace-svg
+	_ "remshell/feature/spawn"       // MPI_Comm_spawn
+	_ "remshell/feature/stage"       // --stage
+	_ "remshell/feature/status"      // --status, states of ranks after a timeout
+	_ "remshell/feature/transcript"  // --pmi-trace
+	_ "remshell/feature/usage"       // --usage, --limit, limits.toml of nodes
 )

@@ -79,9 +79,7 @@ func (w *fuzzInput) message() wire.Message {
 		return &wire.WriteMark{Tag: w.word("fuzz", "/", ""), Mark: w.word("a", "../a", "")}
 	case 21:
 		return &wire.ProbePeers{Ports: []wire.ProbePort{{Node: "n", Address: w.word("127.0.0.1:1", "", "[::1", "127.0.0.1:99999")}}}
-	case 31:
-		return &wire.FailedRanks{Group: w.group(), Ranks: []int{w.rank(), w.rank()}}
-	case 13, 23, 24, 25, 26, 27:
+	case 13, 23, 24, 25, 26, 27, 31:
 		return w.ofFeature()
 	case 28:
 		return &wire.Hold{Why: job.Hold(w.word("suspend", "stopped", "", "x")), On: w.next()%3 > 0}

@@ -108,6 +108,22 @@ func (s *Session) PMIxServer() *pmix.Server {
 	return &s.pmix.server
 }
 
+// GroupNamed returns a group that has ranks here and is not over, or nil. The goroutine of run calls it.
+func (s *Session) GroupNamed(name string) *Group { return s.groups[name] }
+
+// SetDeadRanks has the PMI server tell ranks which ranks of their group have failed.
+func (g *Group) SetDeadRanks(ranks []int) { g.pmi.SetDeadRanks(ranks) }
+
+// AliveRanks returns the ranks of the group here that run. The goroutine of run calls it.
+func (g *Group) AliveRanks() (alive []*Rank) {
+	for _, r := range g.ranks {
+		if r.alive() {
+			alive = append(alive, r)
+		}
+	}
+	return alive
+}
+
 // Requests carries requests of ranks to mpiexec that share their IDs and the limit of unanswered ones.
 func (s *Session) Requests() *rpc.Requests { return s.requests }
 

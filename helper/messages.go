@@ -78,7 +78,6 @@ var sessionHandlers = func() (o wire.Owner[*Session]) {
 	})
 	wire.Handle(&o, func(s *Session, m *wire.Spawned) { s.requests.Deliver(m.ID, m) })
 	wire.Handle(&o, func(s *Session, m *wire.RankMap) { s.requests.Deliver(m.ID, m) })
-	wire.Handle(&o, (*Session).reportDeadRanks)
 	wire.Handle(&o, func(s *Session, m *wire.GroupEnded) {
 		if s.pmix != nil {
 			s.pmix.server.RemoveGroup(m.Group)

@@ -12,7 +12,6 @@ import (
 
 	"remshell/helper/sysvipc"
 	"remshell/proc"
-	"remshell/wire"
 )
 
 /*
@@ -124,21 +123,6 @@ func (s *Session) signalGroups(sig unix.Signal) {
 	for _, r := range s.ranks {
 		if r.alive() {
 			unix.Kill(-r.Child.PID, sig)
-		}
-	}
-}
-
-// reportDeadRanks tells the ranks of a group which other ranks have died, if the job goes on without these. MPICH 3.x
-// checks again on SIGUSR1. Only ranks that handle or ignore SIGUSR1 get it: it would kill others.
-func (s *Session) reportDeadRanks(m *wire.FailedRanks) {
-	g := s.groups[m.Group]
-	if g == nil {
-		return
-	}
-	g.pmi.SetDeadRanks(m.Ranks)
-	for _, r := range g.ranks {
-		if r.alive() && proc.CatchesOrIgnores(r.Child.PID, unix.SIGUSR1) {
-			unix.Kill(r.Child.PID, unix.SIGUSR1)
 		}
 	}
 }

@@ -98,7 +98,6 @@ var conversations = []struct {
 			s.Errorf("it is answered by %q", r.Out.String())
 		}
 	}},
-	{"ranks that outlive one", "FailedRanks", func(s launchtest.Recording) { s.MustExit(outliving("a:2", "b"), 5) }},
 	{"an abort", "PMIReport", func(s launchtest.Recording) { s.MustExit(launchtest.NewPMIRun(1, "abort 5", nil, "a"), 5) }},
 	{"a signal, and a terminal of another size", "Signal ResizeTerminal", func(s launchtest.Recording) {
 		r := s.Add(launchtest.NewRun(1, "trap 'exit 3' USR1; echo ready; while :; do sleep 0.01; done", "a"))

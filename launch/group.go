@@ -3,7 +3,6 @@ package launch
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"remshell/job"
 	"remshell/launch/reserve"
@@ -28,8 +27,6 @@ type Group struct {
 	Killed         bool            // a rank could not be started, so all were killed
 	FirstFenceDone bool            // all its nodes have completed a fence
 	mapReaders     []*Node         // nodes without ranks of the group that asked for its rank map
-	failedRanks    []int           // ranks that failed while the others go on (job.EndPolicy.KeepAll)
-	failedReported int             // how many of failedRanks the nodes know
 	hasFailedRank  bool            // a rank failed in a way that may have to be reported
 	waiting        [2]*waitingRank // by PMI and by PMIx, the first rank that waits for all others
 }
@@ -201,32 +198,8 @@ func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 	}
 }
 
-// failedRanksDue is the event that a group's failed ranks have to be sent to its nodes.
-type failedRanksDue struct{ *Group }
-
-// failedRanksDelay is how long failed ranks are collected before they are sent to the nodes in one
-// message.
-const failedRanksDelay = 100 * time.Millisecond
-
-// recordFailedRank records a failed rank of a group, if the other ranks go on.
-func (j *Job) recordFailedRank(g *Group, rank int) {
-	if !j.State.KeepsAll() {
-		return
-	}
-	if g.failedReported == len(g.failedRanks) {
-		time.AfterFunc(failedRanksDelay, func() { j.events.Put(failedRanksDue{g}) })
-	}
-	g.failedRanks = append(g.failedRanks, rank)
-}
-
-// sendFailedRanks sends the group's failed ranks to its nodes.
-func (g *Group) sendFailedRanks() {
-	failed := slices.Clone(g.failedRanks)
-	g.failedReported = len(g.failedRanks)
-	for n := range g.ranksAlive {
-		n.Send(&wire.FailedRanks{Group: g.Name, Ranks: failed})
-	}
-}
+// HasRanksOn reports whether ranks of the group run on a node.
+func (g *Group) HasRanksOn(n *Node) bool { return g.ranksAlive[n] > 0 }
 
 // removeRank removes an ended rank from its group and the group's fences. It returns an event if other ranks wait for
 // it in a fence.

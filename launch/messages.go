@@ -74,13 +74,12 @@ func (j *Job) rankExited(n *Node, m *wire.Exited) []supervise.Event {
 	j.Streams.RankEnded(m.Exit.Rank)
 	j.Env.Events().Exited(n.Name(), m.Exit)
 	events := []supervise.Event{supervise.RankEnded{Exit: &m.Exit}}
-	if g, number := j.GroupOf(m.Exit.Rank); g != nil {
+	if g, _ := j.GroupOf(m.Exit.Rank); g != nil {
 		for _, ended := range j.Hooks.RankEnded {
 			ended(n, g, &m.Exit)
 		}
 		if m.Exit.Failed() {
 			g.hasFailedRank = true
-			j.recordFailedRank(g, number)
 		}
 	}
 	return append(events, j.removeRank(n, m.Exit.Rank)...)

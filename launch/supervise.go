@@ -249,9 +249,6 @@ func (j *Job) translate(event any) []supervise.Event {
 			return []supervise.Event{supervise.NodeViolated{NodeLost: lost}}
 		}
 		return []supervise.Event{lost}
-	case failedRanksDue:
-		e.sendFailedRanks()
-		return nil
 	case silenceCheckDue:
 		j.checkSilentNodes(time.Now())
 		return nil

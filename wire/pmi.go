@@ -17,7 +17,6 @@ Messages between the PMI servers of the nodes and mpiexec.
 	   | <-------------------------- RankMapRequest   a rank asks where ranks are
 	   | RankMap --------------------------------->
 	   | GroupEnded ------------------------------>   a group of other nodes that it knows
-	   | FailedRanks ----------------------------->   failed ranks of a group that goes on
 	   | <------------------------------- PMIReport   a rank aborts, or loses its connection
 
 Fences and requests are few and need no credit. Each node has at most one PMI barrier of a group open. TRUST-4 limits
@@ -170,14 +169,3 @@ func (m *RankMap) Fields(c *Codec) {
 type GroupEnded struct{ Group string }
 
 func (m *GroupEnded) Fields(c *Codec) { c.Word(&m.Group, "group") }
-
-// FailedRanks has all ranks of a group that have failed so far, while the others go on (job.EndPolicy.KeepAll).
-type FailedRanks struct {
-	Group string
-	Ranks []int // in the group, in the order in which they ended
-}
-
-func (m *FailedRanks) Fields(c *Codec) {
-	c.Word(&m.Group, "group")
-	c.Nums(&m.Ranks, Length{"ranks", maxFromLauncher}, RankRange)
-}

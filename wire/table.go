@@ -106,7 +106,6 @@ var table = [256]Kind{
 	43: {"RankMapRequest", Helper, Running, 4 << 10, newMessage[RankMapRequest], nil},
 	44: {"RankMap", Launcher, Running, maxUnbounded, newMessage[RankMap], nil},
 	67: {"GroupEnded", Launcher, Running, 4 << 10, newMessage[GroupEnded], nil},
-	97: {"FailedRanks", Launcher, Running, maxUnbounded, newMessage[FailedRanks], nil},
 	41: {"ResizeTerminal", Launcher, Running, 64, newMessage[ResizeTerminal], nil},
 	12: {"Signal", Launcher, Running, 16, newMessage[Signal], nil},
 	82: {"Hold", Launcher, Running, 256, newMessage[Hold], nil},

@@ -1,6 +1,6 @@
 //go:build linux
 
-package launch_test
+package failedranks
 
 import (
 	"slices"
@@ -9,6 +9,8 @@ import (
 
 	"remshell/launch/launchtest"
 )
+
+func TestMain(m *testing.M) { launchtest.Main(m) }
 
 // outliving returns a job whose rank 1 exits with 5 after PMI init, while the others go on
 // (-disable-auto-cleanup) until PMI reports it. Rank 0 handles SIGUSR1, rank 2 does not.
@@ -30,7 +32,11 @@ echo alive; ask 'cmd=finalize'`, nodes...)
 // -disable-auto-cleanup: a rank that exits within MPI ends no other rank. PMI reports the failed
 // rank to the others. SIGUSR1 goes to a rank that handles it, and not to one that would die of it.
 func TestRanksOutliveOne(t *testing.T) {
-	r := outliving("a:2", "b")
+	launchtest.RecordJobs(t, "FailedRanks", func(s launchtest.Recording) { checkOutliving(s.T, s.Add(outliving("a:2", "b"))) })
+}
+
+func checkOutliving(t *testing.T, r *launchtest.Run) {
+	t.Helper()
 	result, err := r.Do(t)
 	got := strings.Split(strings.TrimSuffix(r.Out.String(), "\n"), "\n")
 	slices.Sort(got)

@@ -1,0 +1,85 @@
+/*
+Package failedranks is a feature: if a job goes on without ranks that have failed (-disable-auto-cleanup), the other ranks can
+find out which these are, by the PMI key PMI_dead_processes. MPICH 3.x reads it for MPIX_Comm_failure_ack, and again on
+SIGUSR1.
+
+	rank fails ---> mpiexec --FailedRanks--> nodes that still run ranks of its group
+	                  |                         '--> PMI server; SIGUSR1 to ranks that expect it
+	                  '-- all that fail within 100 ms go in one message
+*/
+package failedranks
+
+import (
+	"slices"
+	"time"
+
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/supervise"
+	"remshell/wire"
+)
+
+// FailedRanks has all ranks of a group that have failed so far, while the others go on (job.EndPolicy.KeepAll).
+type FailedRanks struct {
+	Group string
+	Ranks []int // in the group, in the order in which they ended
+}
+
+// Fields implements wire.Message.
+func (m *FailedRanks) Fields(c *wire.Codec) {
+	c.Word(&m.Group, "group")
+	c.Nums(&m.Ranks, wire.Length{Name: "ranks", Max: 1 << 24}, wire.RankRange)
+}
+
+func init() {
+	wire.Register[FailedRanks](97, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 1 << 30, Example: func(rank int) wire.Message {
+		return &FailedRanks{Group: "g", Ranks: []int{max(rank, 0)}}
+	}})
+	launch.Register(launch.Feature{Name: "failed ranks", Attach: attach})
+}
+
+// sendDelay is how long failed ranks are collected before they are sent to the nodes in one message.
+const sendDelay = 100 * time.Millisecond
+
+// A groupFailures has the failed ranks of a group.
+type groupFailures struct {
+	ranks []int // in the group
+	sent  int   // how many of them the nodes know
+}
+
+func attach(j *launch.Job) {
+	groups := make(map[*launch.Group]*groupFailures)
+	send := func(g *launch.Group) {
+		f := groups[g]
+		if f == nil { // the group is over
+			return
+		}
+		f.sent = len(f.ranks)
+		for _, n := range g.Nodes {
+			if g.HasRanksOn(n) {
+				n.Send(&FailedRanks{Group: g.Name, Ranks: slices.Clone(f.ranks)})
+			}
+		}
+	}
+	j.Hooks.RankEnded.Add(func(_ *launch.Node, g *launch.Group, exit *job.Exit) {
+		if !exit.Failed() || !j.State.KeepsAll() {
+			return
+		}
+		f := groups[g]
+		if f == nil {
+			f = new(groupFailures)
+			groups[g] = f
+		}
+		if f.sent == len(f.ranks) {
+			time.AfterFunc(sendDelay, func() {
+				j.Post(func() []supervise.Event {
+					send(g)
+					return nil
+				})
+			})
+		}
+		_, number := j.GroupOf(exit.Rank)
+		f.ranks = append(f.ranks, number)
+	})
+	j.Hooks.GroupEnded.Add(func(g *launch.Group) { delete(groups, g) })
+}

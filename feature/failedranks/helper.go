@@ -1,0 +1,29 @@
+//go:build linux
+
+package failedranks
+
+import (
+	"golang.org/x/sys/unix"
+
+	"remshell/helper"
+	"remshell/proc"
+)
+
+func init() { helper.Register(helper.Feature{Name: "failed ranks", Attach: attachHelper}) }
+
+// attachHelper tells the ranks of a group which other ranks have failed. Only ranks that handle or ignore SIGUSR1 get it: it
+// would kill others.
+func attachHelper(s *helper.Session) {
+	helper.Handle(s, func(m *FailedRanks) {
+		g := s.GroupNamed(m.Group)
+		if g == nil {
+			return
+		}
+		g.SetDeadRanks(m.Ranks)
+		for _, r := range g.AliveRanks() {
+			if proc.CatchesOrIgnores(r.Child.PID, unix.SIGUSR1) {
+				unix.Kill(r.Child.PID, unix.SIGUSR1)
+			}
+		}
+	})
+}
