@@ -1,7 +1,6 @@
 package option
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -99,7 +98,7 @@ var foreignOptions = []refusal{
 	{"topolib demux pmi-connect branch-count", 1, "is an internal knob of another launcher", gradeLenient},
 	{"pmi-aggregate pmi-noaggregate", 0, "is an internal knob of another launcher", gradeLenient},
 	{"aps mps t-collect", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD or the I_MPI variables with -genv", gradeError},
-	{"trace", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD or the I_MPI variables with -genv; --trace FILE, with two dashes, tells what took how long", gradeError},
+	{"trace", 0, "is Intel MPI's option for its tools; here set LD_PRELOAD or the I_MPI variables with -genv", gradeError},
 	{"exitinfo exitcode ecfn", -1, "is an option of old launchers for exit codes; here: -print-all-exitcodes, --report FILE", gradeError},
 	{"stdoutbuf stderrbuf", 1, "is MPICH's option for buffers; here lines go on as they are complete, and bytes as they come with --unbuffered", gradeLenient},
 	{"channel phrase smpdfile port", 1, "is an option of an old MPICH or of MS-MPI and has no meaning here", gradeLenient},
@@ -108,19 +107,26 @@ var foreignOptions = []refusal{
 	{"disable-x", 0, "is Hydra's option for X11 forwarding, which there is none of here", gradeLenient},
 }
 
-// singleDashRefusals are options of other launchers that are refused only with one dash. With two dashes they are
-// ours and mean something else: Intel MPI's "-trace ./app" must not overwrite the program with a trace.
-var singleDashRefusals = []string{"trace"}
+// adviceOf returns the advice of a refusal. An option of ours may have its name, with two dashes (the tag onedash).
+func (t *Table) adviceOf(r refusal) string {
+	for name := range strings.FieldsSeq(r.names) {
+		if m, ours := t.names[name]; ours {
+			return r.advice + "; " + m.Option.Dashed + m.argumentText() + ", with two dashes, " + m.oneDashAdvice
+		}
+	}
+	return r.advice
+}
 
 // refusalOf returns the refusal of an option, by its spelling with dashes.
 func (t *Table) refusalOf(dashed string) (refusal, bool) {
 	name := normalize(dashed)
-	if strings.HasPrefix(dashed, "--") && slices.Contains(singleDashRefusals, name) {
+	if _, ours := t.names[name]; ours && strings.HasPrefix(dashed, "--") {
 		return refusal{}, false
 	}
 	for _, r := range t.refusals {
 		for known := range strings.FieldsSeq(r.names) {
 			if known == name {
+				r.advice = t.adviceOf(r)
 				return r, true
 			}
 		}

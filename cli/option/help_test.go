@@ -20,7 +20,7 @@ func TestOptionTable(t *testing.T) {
 			t.Errorf("texts/options.txt tells of %s, which is no option so written", name)
 		}
 	}
-	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "needs", "excludes", "asks", "resume", "writes", "after", "default", "help", "hint"}
+	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "needs", "excludes", "asks", "onedash", "resume", "writes", "after", "default", "help", "hint"}
 	for _, o := range table.options {
 		for key, value := range tagPairs(o.field.Tag) {
 			if !slices.Contains(known, key) || value != o.field.Tag.Get(key) || strings.Contains(value, `\`) {
@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 	seen := make(map[string]bool)
 	var answers []string
 	for _, r := range foreignOptions {
-		answers = append(answers, r.advice)
+		answers = append(answers, table.adviceOf(r))
 		if r.grade != gradeError && r.valueWords < 0 {
 			t.Errorf("-%s can be left out, and nobody knows where the program begins then", r.names)
 		}
@@ -92,7 +92,7 @@ func TestRefusals(t *testing.T) {
 			if seen[name] || name != normalize(name) {
 				t.Errorf("-%s stands twice in the table, or is not normalized", name)
 			}
-			if _, ours := table.findName(name); ours != slices.Contains(singleDashRefusals, name) {
+			if m, ours := table.findName(name); ours && m.oneDashAdvice == "" {
 				t.Errorf("-%s is refused, and ours: %v", name, ours)
 			}
 			seen[name] = true

@@ -26,7 +26,7 @@ func Mpiexec(signals SignalNumbers) *Table {
 	return t
 }
 
-// The three structs below are the option table. Parser, help, manual page and completions are
+// The three structs below are the option table, to which features add theirs (features.go). Parser, help, manual page and completions are
 // generated from it and from texts/options.txt, which has the longer help of each option. The struct
 // that holds an option is its scope (CLI-13). The zero value of a field means that the option was not
 // given. Defaults are not filled in here, because environment and configuration are read first (CLI-12).
@@ -50,6 +50,8 @@ func Mpiexec(signals SignalNumbers) *Table {
 //	mca      parameters of Open MPI's launcher with the same meaning
 //	read     variables that another package reads; they override the user's configuration
 //	rival    name of a group of alternative options: one of a higher level hides the others (CLI-12)
+//	onedash  with one dash it is an option of another launcher, which is refused: "-trace ./app" must not overwrite the
+//	         program with a trace. The value says what ours does
 //	resume   "saved": a saved job keeps the option; "allowed": it may be given beside --resume
 //	writes   "yes": the value names a file that is written
 //	after    of an option of a feature: the option behind which it stands

@@ -37,7 +37,7 @@ func (t *Table) Reference() string {
 		}
 		names := strings.Fields(r.names)
 		slices.Sort(names)
-		fmt.Fprintf(&b, "- `-%s`%s %s\n", strings.Join(names, "`, `-"), star, escapeMarkdown(r.advice))
+		fmt.Fprintf(&b, "- `-%s`%s %s\n", strings.Join(names, "`, `-"), star, escapeMarkdown(t.adviceOf(r)))
 	}
 	return b.String()
 }

@@ -88,6 +88,7 @@ type Option struct {
 	query            string       // "", "yes", "hosts", "job": the tag asks
 	foreignVariables string       // variables of other launchers, separated by blanks
 	mcaParameters    []string     // parameters of Open MPI's launcher
+	oneDashAdvice    string       // not empty: with one dash it is an option of another launcher; see the tag onedash
 	impliedValue     string
 	minimum          int
 	zeroAllowed      bool
@@ -265,6 +266,8 @@ func optionOf(of reflect.Type, field int, scope Scope) *Option {
 			o.readVariables = strings.Fields(value)
 		case "rival":
 			o.rivalGroup = value
+		case "onedash":
+			o.oneDashAdvice = value
 		case "asks":
 			o.query = value
 		case "implied":
@@ -318,11 +321,11 @@ func normalize(dashed string) string {
 }
 
 // findSpelling finds an option by a word with its dashes, such as "-np" or "--hostFile". Some options of other launchers
-// are not found with one dash; see singleDashRefusals.
+// are not found with one dash; see the tag onedash.
 func (t *Table) findSpelling(dashed string) (namedOption, bool) {
 	name := normalize(dashed)
 	m, ok := t.findName(name)
-	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || !slices.Contains(singleDashRefusals, name))
+	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || m.oneDashAdvice == "")
 }
 
 // findName finds a normalized name. A name that begins with g and is not in the table is the global form of an
