@@ -191,7 +191,7 @@ func (r *reservation) connectFailures() (failed []job.Failure) {
 	return failed
 }
 
-// unreachedError returns the error of an attempt that lacks hosts which it needs. A request that waits in
+// unreachedError returns the error of a decision that lacks hosts which it needs. A request that waits in
 // the queue already waits for these hosts, too.
 func (r *reservation) unreachedError(failed []job.Failure) error {
 	hosts := &HostsError{failed, len(r.hosts) > 0}

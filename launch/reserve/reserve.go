@@ -83,7 +83,7 @@ type reservation struct {
 	warnings        map[string]*nameSet // nodes whose administrator's files contain something without effect, by the problem
 	noticesReported map[string]bool     // notices that were reported
 	spawnGroup      *spawnGroup         // the request of a rank that spawns; nil for the job of the command line
-	limit           *deadline.Deadline  // time limit of this attempt, or of the whole query; nil if there is none
+	limit           *deadline.Deadline  // time limit of this decision, or of the whole query; nil if there is none
 
 	plan             job.Plan
 	planHosts        []*host // nodes of the plan, in its order
@@ -214,7 +214,7 @@ func FormatRanksOf(np job.NodePlan) string {
 	return "ranks " + idset.Text(ranks)
 }
 
-// maxConflicts is how many conflicts with other jobs in a row end an attempt (placement.md 6.4).
+// maxConflicts is how many conflicts with other jobs in a row end a decision (placement.md 6.4).
 const maxConflicts = 5
 
 // findPlace plans and claims nodes for the job, and waits in the queue if the request may wait. On success
@@ -222,10 +222,10 @@ const maxConflicts = 5
 // ranks must run.
 func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	defer r.queue.Finish()
-	var last *plan.Error // why the last attempt failed, of a request that waits
+	var last *plan.Error // why the last decision failed, of a request that waits
 	for {
 		r.rereadRequest()
-		p, startBy, err = r.attempt(ctx)
+		p, startBy, err = r.decideOnce(ctx)
 		var failed *plan.Error
 		if !errors.As(err, &failed) || failed.QueuePosition == 0 {
 			break
@@ -273,9 +273,9 @@ func (r *reservation) rereadRequest() {
 	}
 }
 
-// attempt makes one decision, with the decision lock held. startBy is the deadline by which all ranks of
-// the plan must run.
-func (r *reservation) attempt(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
+// decideOnce connects the candidates, if they are not connected, and makes one decision with the decision
+// lock held. startBy is the deadline by which all ranks of the plan must run.
+func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	ctx, done := r.withinLimit(ctx, startTimeoutError(r.req))
 	defer done()
 	defer r.reportLedgerNotices()
@@ -392,7 +392,7 @@ func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan
 	}
 }
 
-// conflictError returns the error of an attempt that lost maxConflicts conflicts.
+// conflictError returns the error of a decision that lost maxConflicts conflicts.
 func (r *reservation) conflictError(conflict *claimConflict) error {
 	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; others were faster %d times", conflict, maxConflicts), Remedy: "try again"}
 	if r.req.Wait {
