@@ -17,7 +17,7 @@ import (
 	"remshell/wire"
 )
 
-// perform performs an action of the lifecycle.
+// perform performs an action of the lifecycle. performEnd has the actions for signals and for the end.
 func (s *Session) perform(action any) {
 	switch a := action.(type) {
 	case lifecycle.Claim:

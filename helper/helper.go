@@ -14,7 +14,7 @@ job ends, for whatever reason.
 	|    owns all state <+--- reap loop: child exited, and how
 	|         |     <----+--- link watch, timers
 	'---------|----------'
-	streams, PMI            one goroutine each per rank and stream
+	streams, PMI            one goroutine each per rank and stream; they send to mpiexec themselves
 
 For each event, package lifecycle decides what to do: a pure function, whose table is in
 doc/supervision.md. The session performs it. If the connection ends before Bye, the session

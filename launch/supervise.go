@@ -220,7 +220,7 @@ func (j *Job) waitForStdout(ctx context.Context, state *supervise.State) {
 }
 
 // translate converts an event of the inbox to events for Step. Most it handles itself and returns
-// nil.
+// nil. An event of package supervise, such as Signaled, it returns as it is.
 func (j *Job) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.NodeMessage:

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"remshell/job"
 	"remshell/wire"
 )
 
@@ -77,24 +76,6 @@ type sink struct {
 	mixer  outputMixer
 	out    writeBuffer
 	failed bool
-}
-
-// An outputRouting says where the output of each rank goes.
-type outputRouting struct {
-	terminalMixer outputMixer
-	routes        map[int][]*sink // by rank; a nil sink is the terminal
-	files         []*sink
-	window        int // credit of each rank, in bytes
-	observe       func(rank int, data []byte)
-
-	label      *labelMaker
-	laterRanks GroupRanks // ranks of a spawned group
-	shown      []int      // those of them whose output goes to the terminal
-
-	output      job.Output
-	stream      string
-	lines       func() *lineAssembler
-	filesByName map[string]*sink // all files that were opened, by name
 }
 
 // Stdout starts a printer that writes the ranks' standard output to w. Close ends it.

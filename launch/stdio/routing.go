@@ -51,6 +51,24 @@ func patternRanks(p job.Plan, attempt, group, first int, began time.Time) []patt
 	return infos
 }
 
+// An outputRouting says where the output of each rank goes.
+type outputRouting struct {
+	terminalMixer outputMixer
+	routes        map[int][]*sink // by rank; a nil sink is the terminal
+	files         []*sink
+	window        int // credit of each rank, in bytes
+	observe       func(rank int, data []byte)
+
+	label      *labelMaker
+	laterRanks GroupRanks // ranks of a spawned group
+	shown      []int      // those of them whose output goes to the terminal
+
+	output      job.Output
+	stream      string
+	lines       func() *lineAssembler
+	filesByName map[string]*sink // all files that were opened, by name
+}
+
 // newRouting returns the routing of one stream.
 func newRouting(s job.Streams, wanted job.Output, ranks GroupRanks, stream string) (*outputRouting, error) {
 	label, err := newLabelMaker(wanted.Label, stream, ranks)

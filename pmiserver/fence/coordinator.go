@@ -11,16 +11,16 @@ import (
 // A Coordinator completes the fences of a job: it collects the nodes' blobs for each fence. It serves
 // all groups of the job. It runs in mpiexec and knows nothing of connections:
 //
-//	a group is about to start:  h.AddGroup(group, its nodes, the node of each rank)
-//	Fence received from node i: done, err := h.Join(i, id, blob)
+//	a group is about to start:  c.AddGroup(group, its nodes, the node of each rank)
+//	Fence received from node i: done, err := c.Join(i, id, blob)
 //	                            if done != nil, send Fenced with its blobs to
 //	                            its nodes, encoded once
-//	its time limit on i passed: nodes, err := h.GiveUp(i, id, i has joined)
+//	its time limit on i passed: nodes, err := c.GiveUp(i, id, i has joined)
 //	                            report to each that it is given up
-//	a rank of i has left:       err := h.RankLeft(group, i, rank)
-//	the group has ended:        h.RemoveGroup(group)
+//	a rank of i has left:       err := c.RankLeft(group, i, rank)
+//	the group has ended:        c.RemoveGroup(group)
 //	any err:                    no rank can be released; end the job, or
-//	                            h.GiveUpStuck() and report to each node
+//	                            c.GiveUpStuck() and report to each node
 //
 // No method blocks. All may be called from any goroutine.
 type Coordinator struct {
@@ -73,49 +73,49 @@ func NewCoordinator() *Coordinator {
 
 // AddGroup adds a group, whose ranks may then join fences. nodeOf has the node of each rank. nodes has
 // each node once, in the order of their blobs in results. The Coordinator keeps both slices.
-func (h *Coordinator) AddGroup(name string, nodes, nodeOf []int) {
+func (c *Coordinator) AddGroup(name string, nodes, nodeOf []int) {
 	g := &group{nodes: nodes, nodeOf: nodeOf, index: make(map[int]int, len(nodes)), leftRanks: make(map[int][]int)}
 	for i, node := range nodes {
 		g.index[node] = i
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.groups[name] = g
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.groups[name] = g
 }
 
 // RemoveGroup removes a group that has ended, and the open fences with members in it.
-func (h *Coordinator) RemoveGroup(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.groups, name)
-	for id, f := range h.open {
+func (c *Coordinator) RemoveGroup(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.groups, name)
+	for id, f := range c.open {
 		if f.partOf(name) != nil {
-			h.removeFence(id, f)
+			c.removeFence(id, f)
 		}
 	}
 }
 
 // Fail refuses all fences from now on with err, and drops the open ones.
-func (h *Coordinator) Fail(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err == nil {
-		h.err = err
+func (c *Coordinator) Fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
 	}
-	clear(h.open)
-	h.heldBytes = 0
+	clear(c.open)
+	c.heldBytes = 0
 }
 
 // Join adds a node and its blob to a fence. It returns the result if the node was the last one, else
 // nil. The Coordinator keeps the blob without copying it, until the fence is complete. An error means
 // that the fence can never complete.
-func (h *Coordinator) Join(node int, id ID, blob []byte) (*Completed, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err != nil {
-		return nil, h.err
+func (c *Coordinator) Join(node int, id ID, blob []byte) (*Completed, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
 	}
-	f, err := h.findFence(id)
+	f, err := c.findFence(id)
 	if err != nil {
 		return nil, fmt.Errorf("fence %v: %w", id, err)
 	}
@@ -125,32 +125,32 @@ func (h *Coordinator) Join(node int, id ID, blob []byte) (*Completed, error) {
 	if f.givenUp {
 		blob = nil
 	}
-	if err := h.countBytes(id, f, len(blob)); err != nil {
+	if err := c.countBytes(id, f, len(blob)); err != nil {
 		return nil, err
 	}
 	if f.joinedCount < len(f.nodes) {
-		return nil, h.checkStuck(f)
+		return nil, c.checkStuck(f)
 	}
-	h.removeFence(id, f)
+	c.removeFence(id, f)
 	if f.givenUp {
 		return nil, nil
 	}
-	return h.completeFence(id, f)
+	return c.completeFence(id, f)
 }
 
 // completeFence returns the result of a fence that all nodes have joined. For Construct it appends the
 // number of the new group as one more blob (PMIX-46).
-func (h *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
+func (c *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	done := &Completed{Nodes: f.nodes}
 	if f.bytes > 0 {
 		done.Blobs = f.blobs
 	}
 	if id.Kind.WithoutTag() == Construct {
-		if h.groupsMade == math.MaxInt32 {
-			return nil, fmt.Errorf("fence %v: %d groups were made, and there are no more numbers", id, h.groupsMade)
+		if c.groupsMade == math.MaxInt32 {
+			return nil, fmt.Errorf("fence %v: %d groups were made, and there are no more numbers", id, c.groupsMade)
 		}
-		h.groupsMade++
-		done.Blobs = append(slices.Clip(done.Blobs), binary.AppendUvarint(nil, uint64(h.groupsMade)))
+		c.groupsMade++
+		done.Blobs = append(slices.Clip(done.Blobs), binary.AppendUvarint(nil, uint64(c.groupsMade)))
 	}
 	return done, nil
 }
@@ -159,31 +159,31 @@ func (h *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 // joined is false, the node will not join any more, and counts as joined. GiveUp returns the nodes to
 // notify. It returns none if they were notified before, or the fence is complete. Each notified node
 // that has not joined must call GiveUp as well. An error means that there is no such fence any more.
-func (h *Coordinator) GiveUp(node int, id ID, joined bool) (notify []int, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.err != nil {
-		return nil, h.err
+func (c *Coordinator) GiveUp(node int, id ID, joined bool) (notify []int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return nil, c.err
 	}
-	f := h.open[id]
+	f := c.open[id]
 	if joined && (f == nil || f.givenUp) {
 		return nil, nil
 	}
 	if !joined {
-		if f, err = h.findFence(id); err != nil {
+		if f, err = c.findFence(id); err != nil {
 			return nil, err
 		}
 		if err := f.joinNode(node, nil); err != nil {
 			return nil, err
 		}
-		if err := h.countBytes(id, f, 0); err != nil {
+		if err := c.countBytes(id, f, 0); err != nil {
 			return nil, err
 		}
 	}
 	first := !f.givenUp
-	h.dropBlobs(f)
+	c.dropBlobs(f)
 	if f.joinedCount == len(f.nodes) {
-		h.removeFence(id, f)
+		c.removeFence(id, f)
 	}
 	if first {
 		notify = f.nodes
@@ -193,44 +193,44 @@ func (h *Coordinator) GiveUp(node int, id ID, joined bool) (notify []int, err er
 
 // GiveUpStuck gives up all open PMIx fences that a member can no longer enter. It returns the nodes to
 // notify for each. As with GiveUp, a notified node that has not joined must call GiveUp.
-func (h *Coordinator) GiveUpStuck() map[ID][]int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (c *Coordinator) GiveUpStuck() map[ID][]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	notify := make(map[ID][]int)
-	for id, f := range h.open {
-		if id.Kind != Barrier && h.checkStuck(f) != nil {
-			h.dropBlobs(f)
+	for id, f := range c.open {
+		if id.Kind != Barrier && c.checkStuck(f) != nil {
+			c.dropBlobs(f)
 			notify[id] = f.nodes
 		}
 	}
 	return notify
 }
 
-// dropBlobs drops the blobs of a fence that is given up. The caller holds h.mu.
-func (h *Coordinator) dropBlobs(f *fence) {
-	h.heldBytes -= f.bytes
+// dropBlobs drops the blobs of a fence that is given up. The caller holds c.mu.
+func (c *Coordinator) dropBlobs(f *fence) {
+	c.heldBytes -= f.bytes
 	f.givenUp, f.bytes = true, 0
 	clear(f.blobs)
 }
 
 // countBytes records that a fence is open, and that more bytes have arrived for it. It fails if all
 // open fences exceed maxOpenBytes.
-func (h *Coordinator) countBytes(id ID, f *fence, more int) error {
-	if h.open[id] == nil {
+func (c *Coordinator) countBytes(id ID, f *fence, more int) error {
+	if c.open[id] == nil {
 		more += f.overheadBytes(id)
 	}
-	if h.heldBytes+more > maxOpenBytes {
+	if c.heldBytes+more > maxOpenBytes {
 		return fmt.Errorf("open fences take more than %d MiB", maxOpenBytes>>20)
 	}
-	h.heldBytes += more
-	h.open[id] = f
+	c.heldBytes += more
+	c.open[id] = f
 	return nil
 }
 
 // removeFence closes a fence, and undoes countBytes.
-func (h *Coordinator) removeFence(id ID, f *fence) {
-	delete(h.open, id)
-	h.heldBytes -= f.overheadBytes(id) + f.bytes
+func (c *Coordinator) removeFence(id ID, f *fence) {
+	delete(c.open, id)
+	c.heldBytes -= f.overheadBytes(id) + f.bytes
 }
 
 // overheadBytes estimates the memory of a fence without its blobs, in bytes.
@@ -244,8 +244,8 @@ func (f *fence) overheadBytes(id ID) int {
 }
 
 // findFence returns the open fence of an ID, or a new one.
-func (h *Coordinator) findFence(id ID) (*fence, error) {
-	if f := h.open[id]; f != nil {
+func (c *Coordinator) findFence(id ID) (*fence, error) {
+	if f := c.open[id]; f != nil {
 		return f, nil
 	}
 	parts, err := id.Members.parseParts()
@@ -254,13 +254,13 @@ func (h *Coordinator) findFence(id ID) (*fence, error) {
 	}
 	f := &fence{parts: parts}
 	for _, p := range parts {
-		if h.groups[p.group] == nil {
+		if c.groups[p.group] == nil {
 			return nil, fmt.Errorf("there is no such group")
 		}
 	}
-	if g := h.groups[id.Members.Group()]; g != nil {
+	if g := c.groups[id.Members.Group()]; g != nil {
 		f.nodes, f.index = g.nodes, g.index
-	} else if err := f.listNodes(h.groups); err != nil {
+	} else if err := f.listNodes(c.groups); err != nil {
 		return nil, err
 	}
 	f.blobs, f.joined = make([][]byte, len(f.nodes)), make([]bool, len(f.nodes))
@@ -325,10 +325,10 @@ func (f *fence) partOf(group string) *part {
 
 // RankLeft records that a rank of a group on a node cannot enter fences any more. It returns a
 // *StuckError if other nodes wait for that rank. If they start to wait later, Join returns it.
-func (h *Coordinator) RankLeft(group string, node, rank int) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	g := h.groups[group]
+func (c *Coordinator) RankLeft(group string, node, rank int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[group]
 	if g == nil {
 		return nil
 	}
@@ -336,11 +336,11 @@ func (h *Coordinator) RankLeft(group string, node, rank int) error {
 		return nil
 	}
 	g.leftRanks[node] = append(g.leftRanks[node], rank)
-	for _, f := range h.open {
+	for _, f := range c.open {
 		if f.partOf(group) == nil {
 			continue
 		}
-		if err := h.checkStuck(f); err != nil {
+		if err := c.checkStuck(f); err != nil {
 			return err
 		}
 	}
@@ -348,7 +348,7 @@ func (h *Coordinator) RankLeft(group string, node, rank int) error {
 }
 
 // checkStuck returns a *StuckError if nodes wait for a node that has lost a member, else nil.
-func (h *Coordinator) checkStuck(f *fence) error {
+func (c *Coordinator) checkStuck(f *fence) error {
 	if f.givenUp {
 		return nil
 	}
@@ -359,7 +359,7 @@ func (h *Coordinator) checkStuck(f *fence) error {
 	var gone []Rank
 	for _, p := range f.parts {
 		var numbers []int
-		for node, ranks := range h.groups[p.group].leftRanks {
+		for node, ranks := range c.groups[p.group].leftRanks {
 			if _, member := f.index[node]; member && !hasJoined(node) {
 				numbers = append(numbers, slices.DeleteFunc(slices.Clone(ranks), func(rank int) bool { return !p.hasRank(rank) })...)
 			}
@@ -372,13 +372,13 @@ func (h *Coordinator) checkStuck(f *fence) error {
 	if len(gone) == 0 || f.joinedCount == 0 {
 		return nil
 	}
-	return &StuckError{Waiting: h.waitingRanks(f, hasJoined), Gone: gone}
+	return &StuckError{Waiting: c.waitingRanks(f, hasJoined), Gone: gone}
 }
 
 // waitingRanks returns the members on nodes that have joined the fence.
-func (h *Coordinator) waitingRanks(f *fence, hasJoined func(node int) bool) (ranks []Rank) {
+func (c *Coordinator) waitingRanks(f *fence, hasJoined func(node int) bool) (ranks []Rank) {
 	for _, p := range f.parts {
-		for rank, node := range h.groups[p.group].nodeOf {
+		for rank, node := range c.groups[p.group].nodeOf {
 			if hasJoined(node) && p.hasRank(rank) {
 				ranks = append(ranks, Rank{p.group, rank})
 			}
