@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // scriptCommands are the programs that scripts may call.
-var scriptCommands = map[string]func(){"mpiexec": main}
+var scriptCommands = map[string]func(){"mpiexec": main, "mpijob": main}
 
 // catchIgnoredSignals catches the signals that this process was started to ignore, as by nohup. So mpiexec does not ignore
 // them: exec resets a caught signal to its default.

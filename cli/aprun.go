@@ -2,41 +2,13 @@ package cli
 
 import (
 	"io"
-	"path/filepath"
 	"slices"
 
 	"remshell/cli/aprun"
 	"remshell/cli/option"
 	"remshell/cli/request"
 	"remshell/format"
-	"remshell/job"
 )
-
-// This file lets mpiexec be called as aprun or mpirun.
-
-// aprunArg, as the first argument, marks the rest as options of aprun.
-const aprunArg = "--aprun"
-
-// FrontEndArgs returns mpiexec's arguments for a command line, args[0] being the program's name. If that is aprun,
-// aprunArg comes first.
-func FrontEndArgs(args []string) []string {
-	if len(args) > 0 && filepath.Base(args[0]) == "aprun" {
-		return append([]string{aprunArg}, args[1:]...)
-	}
-	return args[min(1, len(args)):]
-}
-
-// FrontEndEnv returns the environment for a command line, args[0] being the program's name. If that is mpirun,
-// MPIEXEC_LENIENT=1 is added, unless the variable is set.
-func FrontEndEnv(args, environ []string) []string {
-	if len(args) == 0 || !slices.Contains([]string{"mpirun", "mpirun.remshell"}, filepath.Base(args[0])) {
-		return environ
-	}
-	if _, isSet := job.LookupEnv(environ, "MPIEXEC_LENIENT"); isSet {
-		return environ
-	}
-	return append(slices.Clone(environ), "MPIEXEC_LENIENT=1") // ranks get no MPIEXEC_* of ours
-}
 
 // translateAprun translates the arguments of aprun to those of mpiexec. If they ask for help, the manual or a
 // completion, it prints that and returns done.

@@ -25,8 +25,13 @@ func completionWords(args []string) (words []string, requested bool) {
 	return args[1:], true
 }
 
-// printCompletion prints the words that may replace the last word of an mpiexec command line.
-func printCompletion(ctx context.Context, words []string, table *option.Table, sys System) error {
+// A completer completes the last of words by a table of options.
+type completer interface {
+	Complete(words []string, lists option.CompletionLists) option.Completion
+}
+
+// printCompletion prints the words that may replace the last word of a command line of mpiexec or mpijob.
+func printCompletion(ctx context.Context, words []string, table completer, sys System) error {
 	lists := option.CompletionLists{Hosts: func() []string { return hostNames(sys) }, Jobs: func() []string { return localJobs(ctx, sys) }}
 	_, err := io.WriteString(sys.Out, table.Complete(words, lists).String())
 	return err

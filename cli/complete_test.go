@@ -30,6 +30,8 @@ func TestCompletionRequest(t *testing.T) {
 		{"mpirun --__complete -host compute3,compute1", "words 0\ncompute3,compute1\t\n"},
 		{"mpiexec.remshell --__complete --bind-to co", "words 0\ncore\t\n"},
 		{"mpiexec --__complete -n 1 ./a x", "arguments 2\n"},
+		{"mpijob --__complete ps comp", "words 0\ncompute1\t\ncompute2\t\ncompute3\t\n"},
+		{"mpijob --__complete su", "words 0\nsuspend\tstop all ranks of a job\n"},
 		{"aprun --__complete -n 2 -L", "words 0\n-L\thosts: 3,7-12,node40 or names, in the order of their numbers\n"},
 		{"aprun --__complete -l ho", "files 0\n"},
 		{"aprun --__complete -n 2 ./a x", "arguments 2\n"},
@@ -41,7 +43,7 @@ func TestCompletionRequest(t *testing.T) {
 			t.Errorf("%s: exit %d: %q %s; want %q", test.line, code, out.String(), errs.String(), test.want)
 		}
 	}
-	if text := option.Mpiexec(signalNumber).CompletionScript("bash"); !strings.Contains(text, option.CompletionOption) || strings.Contains(text, "--hostfile") {
+	if text := option.CompletionScript("bash"); !strings.Contains(text, option.CompletionOption) || strings.Contains(text, "--hostfile") {
 		t.Error("the script does not ask, or knows options itself")
 	}
 }

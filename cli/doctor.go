@@ -86,6 +86,13 @@ func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 
 // nextCommand returns the command line that the report suggests to run next.
 func (c *invocation) nextCommand(failed bool) string {
+	if c.sys.frontEnd == "mpijob" { // all its words are hosts
+		options := withoutDoctor(c.args)
+		if failed {
+			return quoteCommand("mpijob doctor", options)
+		}
+		return quoteCommand("mpiexec --selftest", options)
+	}
 	line, err := option.Mpiexec(signalNumber).Parse(c.args, optionSources(c.sys))
 	if err != nil { // cannot be: the same line was read before
 		return ""
@@ -97,7 +104,7 @@ func (c *invocation) nextCommand(failed bool) string {
 // again. Else it is the job without --doctor, or --selftest on the same hosts if no program is named.
 func nextCommandFor(args []string, line option.Line, failed bool) string {
 	if failed {
-		return commandText(args)
+		return quoteCommand("mpiexec", args)
 	}
 	first := line.Apps[0]
 	options, rest := args, []string{}
@@ -109,7 +116,7 @@ func nextCommandFor(args []string, line option.Line, failed bool) string {
 	if first.Program == "" || !line.NamesProgram() {
 		options = append(options, "--selftest")
 	}
-	return commandText(append(options, rest...))
+	return quoteCommand("mpiexec", append(options, rest...))
 }
 
 // withoutDoctor returns args without --doctor and --json.
@@ -120,9 +127,9 @@ func withoutDoctor(args []string) []string {
 	})
 }
 
-// commandText returns the mpiexec command line of args, quoted for a shell.
-func commandText(args []string) string {
-	line := "mpiexec"
+// quoteCommand returns a command with args, which are quoted for a shell.
+func quoteCommand(command string, args []string) string {
+	line := command
 	for _, word := range args {
 		line += " " + option.ShellQuote(word)
 	}

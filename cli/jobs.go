@@ -12,26 +12,20 @@ import (
 	"remshell/cli/option"
 	"remshell/format"
 	"remshell/job"
-	"remshell/launch"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 	"remshell/usererr"
 )
 
-// This file implements the queries about jobs that run or wait: --ps, --queue, --status JOB, --end JOB, --suspend JOB
-// and the like, --signal SIG JOB and --evict JOB. Each reads the ledgers of the hosts.
-
-// isJobQuery reports whether the options request about jobs instead of starting one.
-func isJobQuery(j option.JobOptions) bool {
-	return len(jobQueries(j)) > 0
-}
+// This file implements the words of mpijob that are about jobs, and the options of mpiexec that mean the same: ps, queue,
+// status, end and the others. Each reads the ledgers of the hosts.
 
 // programAsHosts takes the words in the place of the program as hosts, as in mpiexec --ps n1 n2. They take precedence
 // over hosts of variables and of the user's configuration.
 func programAsHosts(line option.Line) (option.Line, error) {
 	app := &line.Apps[0]
 	if len(line.Apps) > 1 {
-		return line, &usererr.Error{Text: "--ps, --queue, --status, --end, --suspend, --resume-job, --checkpoint, --migrate, --signal and --evict start nothing: a lone : has no meaning", Remedy: "name hosts only"}
+		return line, &usererr.Error{Text: line.Command(line.Query.Word) + " starts nothing: a lone : has no meaning", Remedy: "name hosts only"}
 	}
 	if app.Program != "" && !line.NamesHosts() {
 		app.Host, app.HostFile = nil, ""
@@ -53,28 +47,29 @@ func programAsHosts(line option.Line) (option.Line, error) {
 
 // answerJobQuery prints what the ledgers say, or sends a job a signal or a control request.
 func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
-	j, req, env := c.line.Job, c.req, c.env
+	q, req, env := c.line.Query, c.req, c.env
 	req.SkipUnreachable, req.Queue.Required = true, false // print those that can be read
-	ref, verb, err := parseControlRequest(j)
-	if err != nil {
-		return 0, err
+	var ref job.JobRef
+	if q.Word != "ps" && q.Word != "queue" {
+		if ref, err = job.ParseRef(q.Job); err != nil {
+			return 0, &usererr.Error{Text: err.Error(), Remedy: c.line.Command("ps") + " lists jobs and users"}
+		}
 	}
-	if j.Signal.Number != 0 {
-		err := signalJob(ctx, req, env, ref, j.Signal.Number)
+	switch verb := controlVerbs[q.Word]; {
+	case q.Word == "signal":
+		err := c.signalJob(ctx, req, ref, q.Signal)
 		if err == nil {
 			flushPrinter(env.Err)
 		}
 		return job.ExitOK, err
-	}
-	if j.Evict != "" {
-		return job.ExitOK, evictJob(ctx, req, env, ref)
-	}
-	if verb != "" {
+	case q.Word == "evict":
+		return job.ExitOK, c.evictJob(ctx, req, ref)
+	case verb != "":
 		ctl := job.ControlRequest{Verb: verb}
-		if ctl.Args, err = (restart.Move{From: j.From, To: j.To}).Args(); err != nil {
+		if ctl.Args, err = (restart.Move{From: c.line.Job.From, To: c.line.Job.To}).Args(); err != nil {
 			return 0, &usererr.Error{Text: err.Error(), Remedy: "name fewer hosts, or move the job twice"}
 		}
-		return job.ExitOK, sendControlRequest(ctx, req, env, ref, ctl)
+		return job.ExitOK, c.sendControlRequest(ctx, req, ref, ctl)
 	}
 	pages, err := c.readLedgers(ctx, req, &ref)
 	if err != nil {
@@ -90,7 +85,7 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	if unread > 0 && unread == len(pages) { // nothing is known, so "no jobs" would be wrong
 		return 0, reportedError{errors.New("no ledger was read")}
 	}
-	text, err := formatJobs(format.NewLedger(pages, time.Now()), j, ref)
+	text, err := formatJobs(format.NewLedger(pages, time.Now()), c.line, ref)
 	if err == nil {
 		_, err = io.WriteString(c.sys.Out, text)
 	}
@@ -116,82 +111,54 @@ func (c *invocation) readLedgers(ctx context.Context, req job.Request, ref *job.
 	return pages, err
 }
 
-// jobQueries returns those options of the line that ask about jobs.
-func jobQueries(j option.JobOptions) (options []string) {
-	for _, q := range []struct {
-		option string
-		given  bool
-	}{{"--ps", j.PS}, {"--queue", j.ShowQueue}, {"--status", j.Status != ""}, {"--end", j.End != ""}, {"--suspend", j.Suspend != ""}, {"--resume-job", j.ResumeJob != ""},
-		{"--checkpoint", j.CkptJob != ""}, {"--migrate", j.Migrate != ""}, {"--signal", j.Signal.Number != 0}, {"--evict", j.Evict != ""}} {
-		if q.given {
-			options = append(options, q.option)
-		}
-	}
-	return options
-}
-
-// parseControlRequest returns the job that the options are about, and the control request for it. verb is empty if
-// they are none.
-func parseControlRequest(j option.JobOptions) (ref job.JobRef, verb job.Verb, err error) {
-	for _, one := range []struct {
-		job  string
-		verb job.Verb
-	}{{j.End, job.VerbEnd}, {j.Suspend, job.VerbSuspend}, {j.ResumeJob, job.VerbResume}, {j.CkptJob, job.VerbCheckpoint}, {j.Migrate, job.VerbMigrate},
-		{j.Status, ""}, {j.Evict, ""}, {j.Signal.Job, ""}} {
-		if one.job != "" {
-			ref, err = job.ParseRef(one.job)
-			if err != nil {
-				err = &usererr.Error{Text: err.Error(), Remedy: "mpiexec --ps lists jobs and users"}
-			}
-			return ref, one.verb, err
-		}
-	}
-	return ref, "", nil
+// controlVerbs are the words that send a job a control request.
+var controlVerbs = map[string]job.Verb{
+	"end": job.VerbEnd, "suspend": job.VerbSuspend, "resume": job.VerbResume, "checkpoint": job.VerbCheckpoint, "migrate": job.VerbMigrate,
 }
 
 // sendControlRequest sends a control request to a job (survive.md 7). It returns an error if the request is not
 // carried out.
-func sendControlRequest(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef, request job.ControlRequest) error {
-	asked, err := reserve.Control(ctx, req, env.Env, ref, request)
+func (c *invocation) sendControlRequest(ctx context.Context, req job.Request, ref job.JobRef, request job.ControlRequest) error {
+	asked, err := reserve.Control(ctx, req, c.env.Env, ref, request)
 	switch {
 	case err != nil:
 		return err
 	case asked.Node == "":
-		return noJobError(ref)
+		return noJobError(c.line, ref)
 	case asked.Reply.State != job.ReplyDone:
-		return &usererr.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Reply.Text), Remedy: controlRequestRemedy(request.Verb, asked, job.JobRef{Job: asked.Job, User: ref.User})}
+		return &usererr.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Reply.Text), Remedy: controlRequestRemedy(c.line, request.Verb, asked, job.JobRef{Job: asked.Job, User: ref.User})}
 	}
 	if asked.Reply.Text != "" {
-		env.Report(fmt.Sprintf("job %s: %s", asked.Job, asked.Reply.Text))
+		c.env.Report(fmt.Sprintf("job %s: %s", asked.Job, asked.Reply.Text))
 	}
-	flushPrinter(env.Err)
+	flushPrinter(c.env.Err)
 	return nil
 }
 
 // noJobError returns the error that no ledger has the job.
-func noJobError(ref job.JobRef) error {
+func noJobError(line option.Line, ref job.JobRef) error {
 	text := fmt.Sprintf("there is no job %s", ref)
 	if ref == (job.JobRef{Job: job.NewestJob}) {
 		text = "no job of yours runs on these hosts"
 	}
-	return &usererr.Error{Text: text, Remedy: "mpiexec --ps and --queue list the jobs; name a host of the job"}
+	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s the queue; name a host of the job", line.Command("ps"), line.Command("queue"))}
 }
 
 // controlRequestRemedy returns what the user can do when a job refused a control request. It is empty if there is
 // nothing.
-func controlRequestRemedy(verb job.Verb, asked reserve.ControlResult, ref job.JobRef) string {
+func controlRequestRemedy(line option.Line, verb job.Verb, asked reserve.ControlResult, ref job.JobRef) string {
 	text := asked.Reply.Text
 	switch {
 	case strings.HasPrefix(text, job.SuspendedText):
-		return fmt.Sprintf("mpiexec --resume-job %s lets it go on", ref)
+		return line.Command("resume", ref.String()) + " lets it go on"
 	case asked.StillHasClaim:
-		return fmt.Sprintf("as root, or as its user: mpiexec --evict %s %s", ref, asked.Node)
+		return "as root, or as its user: " + line.Command("evict", ref.String(), asked.Node)
 	case strings.HasPrefix(text, job.NotAllowedText):
 		return fmt.Sprintf("root and the administrators of %s may", asked.Node)
 	case strings.HasPrefix(text, job.NoAnswerText):
-		return fmt.Sprintf("it is being started, or its mpiexec is stopped or hangs; ask again later, or end its ranks there: mpiexec --signal KILL %s %s", ref, asked.Node)
+		return "it is being started, or its mpiexec is stopped or hangs; ask again later, or end its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
 	case strings.HasPrefix(text, job.LauncherStoppedText):
-		return fmt.Sprintf("fg in its shell lets it go on; or end its ranks there: mpiexec --signal KILL %s %s", ref, asked.Node)
+		return "fg in its shell lets it go on; or end its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
 	case text == job.StartingText:
 		return "ask again in a moment"
 	case !strings.Contains(text, job.StartedWithoutText):
@@ -205,29 +172,29 @@ func controlRequestRemedy(verb job.Verb, asked reserve.ControlResult, ref job.Jo
 }
 
 // formatJobs returns the text that the options ask for.
-func formatJobs(l format.Ledger, j option.JobOptions, ref job.JobRef) (string, error) {
+func formatJobs(l format.Ledger, line option.Line, ref job.JobRef) (string, error) {
 	status, found := l.FormatStatus(ref)
 	switch {
-	case j.Status != "" && !found:
-		return "", noJobError(ref)
-	case j.JSON != "":
+	case line.Query.Word == "status" && !found:
+		return "", noJobError(line, ref)
+	case line.Job.JSON != "":
 		return l.FormatJSON(ref), nil
-	case j.Status != "":
+	case line.Query.Word == "status":
 		return status, nil
-	case j.ShowQueue:
+	case line.Query.Word == "queue":
 		return l.FormatQueue(), nil
 	}
 	return l.FormatJobs(), nil
 }
 
 // signalJob sends a signal to all ranks of a job. It returns an error if no rank received it.
-func signalJob(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef, number int) error {
-	results, err := reserve.SignalJob(ctx, req, env.Env, ref, number)
+func (c *invocation) signalJob(ctx context.Context, req job.Request, ref job.JobRef, number int) error {
+	results, err := reserve.SignalJob(ctx, req, c.env.Env, ref, number)
 	if err != nil {
 		return err
 	}
 	if len(results) == 0 {
-		return noJobError(ref)
+		return noJobError(c.line, ref)
 	}
 	ranks := 0
 	var errs []error
@@ -238,14 +205,14 @@ func signalJob(ctx context.Context, req job.Request, env launch.Env, ref job.Job
 		}
 	}
 	if ranks == 0 && len(errs) == 0 {
-		errs = append(errs, &usererr.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: "mpiexec --ps lists the jobs; name its hosts"})
+		errs = append(errs, &usererr.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: c.line.Command("ps") + " lists the jobs; name its hosts"})
 	}
 	return errors.Join(errs...)
 }
 
 // evictJob ends the processes that hold a job's ledger entries, and reports what was done on each node (TRUST-19).
-func evictJob(ctx context.Context, req job.Request, env launch.Env, ref job.JobRef) error {
-	results, err := reserve.Evict(ctx, req, env.Env, ref)
+func (c *invocation) evictJob(ctx context.Context, req job.Request, ref job.JobRef) error {
+	results, err := reserve.Evict(ctx, req, c.env.Env, ref)
 	if err != nil {
 		return err
 	}
@@ -253,21 +220,21 @@ func evictJob(ctx context.Context, req job.Request, env launch.Env, ref job.JobR
 	for _, r := range results {
 		for _, text := range r.Done {
 			done = true
-			env.Report(fmt.Sprintf("%s: %s", r.Node, text))
+			c.env.Report(fmt.Sprintf("%s: %s", r.Node, text))
 		}
 		if r.Err != "" {
-			env.Report(fmt.Sprintf("%s: %s", r.Node, r.Err))
+			c.env.Report(fmt.Sprintf("%s: %s", r.Node, r.Err))
 		}
 		if r.Err != "" || r.StillHeld {
 			left = true
 		}
 	}
 	if !done && !left {
-		return noJobError(ref)
+		return noJobError(c.line, ref)
 	}
 	if left {
 		return reportedError{errors.New("something is left")}
 	}
-	flushPrinter(env.Err)
+	flushPrinter(c.env.Err)
 	return nil
 }

@@ -1,15 +1,21 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
+	"remshell/cli/option"
 	"remshell/job"
 	"remshell/launch/reserve"
 	"remshell/launch/restart"
 )
 
-// The remedy after a refused request depends on the request and the reason.
+// The remedy after a refused request depends on the request, the reason, and the front end.
 func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
+	ofMpijob, _, err := option.Mpijob(option.Mpiexec(signalNumber)).Parse([]string{"ps"}, option.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	refused := func(text string) reserve.ControlResult {
 		return reserve.ControlResult{Node: "n1", Reply: job.ControlReply{State: job.ReplyRefused, Text: text}}
 	}
@@ -28,8 +34,12 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 		{job.VerbMigrate, refused(restart.WhyUnmovable(job.Request{})), "start the job with --restart N, and with --ckpt-signal SIG or --ckpt-cmd CMD"},
 		{job.VerbCheckpoint, refused("cannot checkpoint: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd"), "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"},
 	} {
-		if got := controlRequestRemedy(test.verb, test.asked, job.JobRef{Job: "j", User: "ann"}); got != test.want {
+		if got := controlRequestRemedy(option.Line{}, test.verb, test.asked, job.JobRef{Job: "j", User: "ann"}); got != test.want {
 			t.Errorf("%s, %q: %q; want %q", test.verb, test.asked.Reply.Text, got, test.want)
+		}
+		want := strings.NewReplacer("mpiexec --resume-job", "mpijob resume", "mpiexec --", "mpijob ").Replace(test.want)
+		if got := controlRequestRemedy(ofMpijob, test.verb, test.asked, job.JobRef{Job: "j", User: "ann"}); got != want {
+			t.Errorf("mpijob: %s, %q: %q; want %q", test.verb, test.asked.Reply.Text, got, want)
 		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -59,6 +58,7 @@ type System struct {
 	FS           fs.FS             // "/"
 	Dialer       node.HelperDialer // nil: chosen from package transport, by host
 
+	frontEnd   string                    // mpiexec, or one of frontEnds; Main sets it
 	probeAhead func() (job.Probe, error) // result of a probe of this machine that was begun early (startLocalProbe); nil: none was
 }
 
@@ -78,6 +78,7 @@ func (s System) awaitReady() {
 
 // Main runs the program and returns its exit code.
 func Main(ctx context.Context, args []string, sys System) int {
+	sys.frontEnd, args = splitFrontEnd(args)
 	code := job.ExitOK
 	ours, err := parseOwnErrorCode(sys.getenv("MPIEXEC_ERROR_CODE"))
 	if err == nil {
@@ -94,32 +95,37 @@ func runCommandLine(ctx context.Context, args []string, sys System, ours int) (c
 		return job.ExitOK, runSingleton(ctx, port, sys, ours)
 	}
 	table := option.Mpiexec(signalNumber)
+	if sys.frontEnd == "mpijob" {
+		return runMpijob(ctx, args, option.Mpijob(table), sys, ours)
+	}
+	if sys.frontEnd == "aprun" {
+		var done bool
+		sys.awaitReady()
+		if args, done, err = translateAprun(args, table, sys); done || err != nil {
+			return job.ExitOK, err
+		}
+	}
 	if words, requested := completionWords(args); requested {
 		sys.awaitReady()
 		return job.ExitOK, printCompletion(ctx, words, table, sys)
-	}
-	if len(args) > 0 && args[0] == aprunArg {
-		var done bool
-		sys.awaitReady()
-		if args, done, err = translateAprun(args[1:], table, sys); done || err != nil {
-			return job.ExitOK, err
-		}
 	}
 	line, err := table.Parse(args, optionSources(sys))
 	sys.awaitReady()
 	if err != nil {
 		return 0, err
 	}
-	if line.Job.Verbosity >= 0 {
-		for _, text := range line.Warnings {
-			sys.newMessagePrinter(sys.Err, line.Job).printMessage(message{messageKind: warningMessage, text: format.EscapeSentence(text)})
-		}
+	if line.Job.SelfTest {
+		sys.printWarnings(line)
+		return runSelfTest(ctx, args, table, sys, ours)
 	}
+	return runLine(ctx, args, line, table, sys, ours)
+}
+
+// runLine carries out a parsed command line of any front end.
+func runLine(ctx context.Context, args []string, line option.Line, table infoTexts, sys System, ours int) (code int, err error) {
+	sys.printWarnings(line)
 	if done, err := printInfo(table, line, sys); done {
 		return job.ExitOK, err
-	}
-	if line.Job.SelfTest {
-		return runSelfTest(ctx, args, table, sys, ours)
 	}
 	if err := line.MergeLayout(); err != nil {
 		return 0, err
@@ -133,26 +139,41 @@ func runCommandLine(ctx context.Context, args []string, sys System, ours int) (c
 	return runWithHosts(ctx, args, line, sys, ours)
 }
 
+// printWarnings prints the warnings about the options of a line, unless it has -q.
+func (s System) printWarnings(line option.Line) {
+	if line.Job.Verbosity < 0 {
+		return
+	}
+	for _, text := range line.Warnings {
+		s.newMessagePrinter(s.Err, line.Job).printMessage(message{messageKind: warningMessage, text: format.EscapeSentence(text)})
+	}
+}
+
 // signalNumber returns the number of a signal of this system, for option.Mpiexec. It is 0 if there is no such signal.
 func signalNumber(name string) int { return int(unix.SignalNum(name)) }
 
-// printInfo prints the text of options such as --version and --help, which only ask about mpiexec itself. done is
+// infoTexts are the texts that a front end generates from its table.
+type infoTexts interface {
+	HelpOn(about string) (string, error) // about is a word or an option; empty: general help
+	Man(version string) string
+	Info(line option.Line, environ []string, version string) string
+}
+
+// printInfo prints the text of options such as --version and --help, which only ask about the program itself. done is
 // false if none is given.
-func printInfo(table *option.Table, line option.Line, sys System) (done bool, err error) {
+func printInfo(table infoTexts, line option.Line, sys System) (done bool, err error) {
 	var text string
 	switch {
 	case line.Version:
 		text = option.VersionText(Version, pmiVersions)
 	case line.ListPMI:
 		text = option.PMIOffersText()
-	case line.Help != nil && line.Help.Option != "":
-		text, err = table.HelpOn(line.Help.Option)
 	case line.Help != nil:
-		text = table.Usage()
+		text, err = table.HelpOn(line.Help.Option)
 	case line.Job.Man:
 		text = table.Man(Version)
 	case line.Job.Completion != "":
-		text = table.CompletionScript(line.Job.Completion)
+		text = option.CompletionScript(line.Job.Completion)
 	case line.Job.Info:
 		text = table.Info(line, sys.Environ, option.VersionText(Version, pmiVersions)) + nodeSetInfo(line, sys)
 	default:
@@ -167,12 +188,12 @@ func printInfo(table *option.Table, line option.Line, sys System) (done bool, er
 	return true, err
 }
 
-// checkQueries rejects combinations of options that exclude each other, and options without meaning for the requested
-// action.
+// checkQueries rejects options without meaning for the requested action: what the tags needs and excludes of the table
+// say, and what depends on values of several options.
 func checkQueries(line option.Line) error {
 	j := line.Job
 	file, manyApps := j.ClusterState != "", len(line.Apps) > 1
-	if err := line.Misplaced(startsRanks(j)); err != nil {
+	if err := line.Misplaced(startsRanks(line)); err != nil {
 		return err
 	}
 	switch {
@@ -180,26 +201,12 @@ func checkQueries(line option.Line) error {
 		return &usererr.Error{Text: "-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", Remedy: "leave it out"}
 	case file && manyApps, j.SaveState != "" && manyApps:
 		return &usererr.Error{Text: "a cluster state covers a single executable", Remedy: "run it for each app context alone"}
-	case j.SaveState != "" && (file || j.Probe == "no"):
-		return &usererr.Error{Text: "--save-cluster-state needs a look at the hosts", Remedy: "leave --cluster-state and --no-probe out"}
 	case j.JSON != "" && j.Plan && !j.DryRun:
 		return &usererr.Error{Text: "--json has no meaning with --plan, which writes JSON as it is", Remedy: "leave it out"}
-	case j.Outputs().JSON && (j.JSON == "" || !startsRanks(j)):
+	case j.Outputs().JSON && (j.JSON == "" || !startsRanks(line)):
 		return &usererr.Error{Text: "--output json has a meaning only with --json and a run", Remedy: "add --json, or leave it out"}
-	case j.Doctor && (j.Plan || j.DryRun || isJobQuery(j)):
-		return &usererr.Error{Text: "--doctor is a question of its own", Remedy: "ask one at a time"}
-	case j.SelfTest && (j.Plan || j.DryRun || j.Doctor || isJobQuery(j) || j.Resume != ""):
-		return &usererr.Error{Text: "--selftest is a question of its own", Remedy: "ask one at a time"}
-	case j.SelfTest && j.JSON != "":
-		return &usererr.Error{Text: "--selftest has no JSON", Remedy: "leave --json out; the exit code is 0 if all works"}
 	case printsTopologyOnly(line) && isOnLine(line, "json"):
 		return &usererr.Error{Text: "--display topo has no JSON", Remedy: "leave --json out"}
-	case len(jobQueries(j)) > 1:
-		return &usererr.Error{Text: strings.Join(jobQueries(j), " and ") + " cannot be asked together", Remedy: "ask one at a time"}
-	case isJobQuery(j) && isOnLine(line, "wait"):
-		return &usererr.Error{Text: "--wait has no meaning beside what is asked of jobs", Remedy: "leave it out"}
-	case j.Resume != "" && (isJobQuery(j) || j.Doctor || file):
-		return &usererr.Error{Text: "--resume takes up a job, and the other option asks of something else", Remedy: "leave one of them out"}
 	}
 	return nil
 }
@@ -211,8 +218,8 @@ func isOnLine(line option.Line, name string) bool {
 }
 
 // startsRanks reports whether the options start ranks, and do not only ask for something.
-func startsRanks(j option.JobOptions) bool {
-	return !isJobQuery(j) && !j.Doctor && !j.Plan && !j.DryRun
+func startsRanks(line option.Line) bool {
+	return line.Query.Word == "" && !line.Job.Plan && !line.Job.DryRun
 }
 
 // The first arguments with which mpiexec starts itself on a node. They are checked before options are parsed. No

@@ -15,7 +15,7 @@ import (
 // A message is one report of mpiexec to the user: a text, and below it reasons, hints or more facts.
 type message struct {
 	messageKind
-	text    string   // printed after "mpiexec: "; after a newline, lines of a file that the text quotes
+	text    string   // printed after the program's name; after a newline, lines of a file that the text quotes
 	details []string // lines below the text, with their indent
 }
 
@@ -38,7 +38,7 @@ func messageKindOf(text string) messageKind {
 }
 
 /*
-render returns the message as it is printed. Lines longer than width are folded at blanks; if width is 0, none is. If
+render returns the message of a program as it is printed. Lines longer than width are folded at blanks; if width is 0, none is. If
 colour is set, the first line is bold, in the colour of the message's kind.
 
 	mpiexec: 3 ranks do not fit: there are free slots
@@ -46,7 +46,7 @@ colour is set, the first line is bold, in the colour of the message's kind.
 	  hint: start fewer ranks, name more hosts, or leave
 	    out --nooversubscribe
 */
-func (m message) render(width int, colour bool) string {
+func (m message) render(program string, width int, colour bool) string {
 	const indent = 4 // of continuation lines
 	begin, end := "", ""
 	if colour {
@@ -54,7 +54,7 @@ func (m message) render(width int, colour bool) string {
 	}
 	first, source, hasSource := strings.Cut(m.text, "\n")
 	var b strings.Builder
-	for _, line := range text.WrapLine("mpiexec: "+first, width, indent) {
+	for _, line := range text.WrapLine(program+": "+first, width, indent) {
 		b.WriteString(begin + line + end + "\n")
 	}
 	if hasSource {
@@ -73,11 +73,12 @@ type messagePrinter struct {
 	io.Writer
 	terminal *os.File // standard error if it is a terminal; else nil
 	colour   bool
+	program  string // with which messages begin
 }
 
 // newMessagePrinter returns a printer for messages; w leads to standard error.
 func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrinter {
-	to := messagePrinter{Writer: w, colour: useColor(j.Color, s.getenv, isTerminal(s.Err))}
+	to := messagePrinter{Writer: w, program: s.programName(), colour: useColor(j.Color, s.getenv, isTerminal(s.Err))}
 	if isTerminal(s.Err) {
 		to.terminal = s.Err.(*os.File)
 	}
@@ -86,7 +87,7 @@ func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrint
 
 // printMessage prints a message with one Write, folded at the terminal's present width.
 func (s messagePrinter) printMessage(m message) {
-	io.WriteString(s, m.render(widthOf(s.terminal), s.colour))
+	io.WriteString(s, m.render(s.program, widthOf(s.terminal), s.colour))
 }
 
 // widthOf returns the width of a terminal in columns. It is 0 if w is none.

@@ -33,7 +33,7 @@ func TestMessagesFoldAndHaveColours(t *testing.T) {
 		{"a word that does not fit", message{noteMessage, "see /a/path/that/is/much/longer/than/the/terminal/is for it", nil}, 24, false,
 			"mpiexec: see\n    /a/path/that/is/much/longer/than/the/terminal/is\n    for it\n"},
 	} {
-		if got := test.m.render(test.width, test.colour); got != test.want {
+		if got := test.m.render("mpiexec", test.width, test.colour); got != test.want {
 			t.Errorf("%s:\n%s\nwant\n%s", test.name, got, test.want)
 		}
 	}
@@ -48,7 +48,7 @@ func TestTheHintHasItsOwnLine(t *testing.T) {
 		"mpiexec: hosts:1:1: bad\n  1 | a b\n    | ^\n  hint: mend it\n": &hintedError{syntax},
 		"mpiexec: no hint\n": errors.New("no hint"),
 	} {
-		if got := errorMessage(err).render(0, false); got != want {
+		if got := errorMessage(err).render("mpiexec", 0, false); got != want {
 			t.Errorf("%q; want %q", got, want)
 		}
 	}

@@ -54,7 +54,7 @@ type invocation struct {
 // runWithHosts carries out a command line that concerns hosts. Errors are printed in order with our other lines and
 // those of the ranks.
 func runWithHosts(ctx context.Context, args []string, line option.Line, sys System, ours int) (code int, err error) {
-	out, errs := newPrinters(line.Job, sys)
+	out, errs := newPrinters(line, sys)
 	code, err = recoverPanic(line.Job, errs, func() (int, error) {
 		c := invocation{sys: sys, line: line, ownErrorCode: ours, args: args}
 		defer func() { c.saved.release() }()
@@ -145,7 +145,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	if err := c.findStarter(); err != nil {
 		return 0, err
 	}
-	if c.starterPath == "" && !isJobQuery(j) && !j.Doctor {
+	if c.starterPath == "" && c.line.Query.Word == "" {
 		if err := c.inputs.CheckOutside(c.req, j); err != nil {
 			return 0, err
 		}
@@ -178,10 +178,10 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	}
 	c.req.WantAttributes = c.req.WantAttributes || j.SaveState != "" || wantedDisplays(j).topo
 	switch {
-	case isJobQuery(j):
-		return c.answerJobQuery(ctx)
-	case j.Doctor:
+	case c.line.Query.Word == "doctor":
 		return c.runDoctor(ctx)
+	case c.line.Query.Word != "":
+		return c.answerJobQuery(ctx)
 	case j.DryRun && j.Probe == "no" && !j.Plan:
 		return job.ExitOK, c.planOffline()
 	case j.Plan || j.DryRun:
@@ -204,21 +204,21 @@ func (c *invocation) endFeatures(err error) {
 // printsTopologyOnly reports whether the line asks for the topology of hosts and starts no ranks.
 func printsTopologyOnly(line option.Line) bool {
 	j := line.Job
-	return startsRanks(j) && j.Displays("topo") && j.Resume == "" && line.Apps[0].Program == ""
+	return startsRanks(line) && j.Displays("topo") && j.Resume == "" && line.Apps[0].Program == ""
 }
 
 // isLikelyLocal reports whether the options name no other machine, so that the job probably runs on this one alone. A
 // probe of this machine takes half a millisecond and then runs while the request is built.
 func (c *invocation) isLikelyLocal() bool {
 	elsewhere := func(s option.AppContext) bool { return len(s.Host) > 0 || s.HostFile != "" }
-	return startsRanks(c.line.Job) && c.line.Job.Resume == "" && c.sys.Dialer == nil && c.inputs.Cluster == nil && !slices.ContainsFunc(c.line.Apps, elsewhere)
+	return startsRanks(c.line) && c.line.Job.Resume == "" && c.sys.Dialer == nil && c.inputs.Cluster == nil && !slices.ContainsFunc(c.line.Apps, elsewhere)
 }
 
 // buildRequest returns the request of the command line, or that of the saved job that it resumes.
 func (c *invocation) buildRequest() (job.Request, []job.Note, error) {
 	if c.line.Job.Resume != "" {
 		req, notes, err := c.resumedRequest()
-		if err == nil && !startsRanks(c.line.Job) {
+		if err == nil && !startsRanks(c.line) {
 			req = restart.NextRequest(req, c.env.PastAttempts) // what a resumed job would start
 		}
 		return req, notes, err
@@ -234,10 +234,10 @@ func (c *invocation) locateHosts() (note string, err error) {
 		return "", err
 	}
 	switch {
-	case isJobQuery(c.line.Job):
-		c.line, err = programAsHosts(c.line)
-	case c.line.Job.Doctor:
+	case c.line.Query.Word == "doctor":
 		c.line, err = doctorHosts(c.line)
+	case c.line.Query.Word != "":
+		c.line, err = programAsHosts(c.line)
 	}
 	if err != nil {
 		return "", err

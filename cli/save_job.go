@@ -144,7 +144,7 @@ func checkPrivate(name string, info os.FileInfo) error {
 // reached.
 func (c *invocation) readSavedJob() error {
 	name, j := c.line.Job.Resume, c.line.Job
-	if startsRanks(j) {
+	if startsRanks(c.line) {
 		locked, err := lockSavedJob(name)
 		if err != nil {
 			return err

@@ -62,7 +62,7 @@ func (c *invocation) findStarter() error {
 		text, _ := exec.Command(path, by.Help).Output() // without output no option is supported
 		return string(text)
 	})
-	if startsRanks(c.line.Job) {
+	if startsRanks(c.line) {
 		go c.starterOptions() // takes about as long as the work until the text is needed
 	}
 	c.env.GreetTimeout = max(c.env.GreetTimeout, by.StartTimeout)
@@ -243,7 +243,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 // waitBesideLauncher waits until a signal arrives. A batch system may start several copies of mpiexec; all but the one
 // that starts the job only keep their slots (RM-10, HTCondor's parallel universe).
 func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
-	if startsRanks(c.line.Job) {
+	if startsRanks(c.line) {
 		select {
 		case <-ctx.Done():
 		case <-c.sys.Signals:

@@ -180,8 +180,8 @@ func (c *invocation) reportUnreadInput() {
 
 // newPrinters returns the printers of standard output and standard error, for the ranks' output and our own lines. If
 // events go to standard output, both write to standard error.
-func newPrinters(j option.JobOptions, sys System) (out, errs *stdio.Printer) {
-	if j.JSON == "-" && startsRanks(j) {
+func newPrinters(line option.Line, sys System) (out, errs *stdio.Printer) {
+	if line.Job.JSON == "-" && startsRanks(line) {
 		return stdio.Stdout(plainWriter{sys.Err}), stdio.Stderr(plainWriter{sys.Err})
 	}
 	return stdio.Stdout(sys.Out), stdio.Stderr(sys.Err)

@@ -55,7 +55,7 @@ var (
 )
 
 // CompletionScript returns the completion script of a shell; empty for an unknown shell.
-func (t *Table) CompletionScript(shell string) string {
+func CompletionScript(shell string) string {
 	return map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[shell]
 }
 
@@ -90,7 +90,7 @@ func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 				return Completion{Kind: CompleteArguments, Start: program}
 			}
 		case known:
-			hosts, doctor, named = hosts || m.query == "hosts" || m.Name == "evict", doctor || m.Name == "doctor", named || m.rivalGroup == "hosts" || m.concernsRun()
+			hosts, doctor, named = hosts || m.query == "hosts", doctor || m.Name == "doctor", named || m.rivalGroup == "hosts" || m.concernsRun()
 			for range m.countValueWords(attached, words[i+1:]) {
 				if i++; i == last {
 					return m.completeValue("", words[last], !strings.HasPrefix(words[i-1], "-"), lists)

@@ -188,7 +188,7 @@ func installTestPrograms(t *testing.T, shell string) (script string) {
 		}
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	return Mpiexec(linuxSignals).CompletionScript(shell)
+	return CompletionScript(shell)
 }
 
 // inFolder creates bin/mpiexec in a folder that is not in PATH, as "make" does.
@@ -222,8 +222,8 @@ done
 		out, _ := runCommand(t, lines, "bash", "--norc", "-c", script, "bash", dir)
 		return out
 	})
-	registered, _ := runCommand(t, "", "bash", "--norc", "-c", Mpiexec(linuxSignals).CompletionScript("bash")+"complete -p mpiexec mpirun aprun")
-	if registered != "complete -F _mpiexec mpiexec\ncomplete -F _mpiexec mpirun\ncomplete -F _mpiexec aprun\n" {
+	registered, _ := runCommand(t, "", "bash", "--norc", "-c", CompletionScript("bash")+"complete -p mpiexec mpirun aprun mpijob")
+	if registered != "complete -F _mpiexec mpiexec\ncomplete -F _mpiexec mpirun\ncomplete -F _mpiexec aprun\ncomplete -F _mpiexec mpijob\n" {
 		t.Errorf("bash says %q", registered)
 	}
 }

@@ -41,8 +41,12 @@ func (t *Table) topicWords() []string {
 	return words
 }
 
-// HelpOn returns help on a topic, on all topics ("all"), on an option, or on options found by a word.
+// HelpOn returns help on a topic, on all topics ("all"), on an option, or on options found by a word; empty: general
+// help.
 func (t *Table) HelpOn(word string) (string, error) {
+	if word == "" {
+		return t.Usage(), nil
+	}
 	wanted, ok := t.topicOf(word)
 	if _, option := t.findName(normalize(word)); !ok && word != "all" {
 		if option || strings.HasPrefix(word, "-") {

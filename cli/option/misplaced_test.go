@@ -23,6 +23,18 @@ func TestMisplacedOption(t *testing.T) {
 		{[]string{"--save-job", "f", "a"}, true, ""},
 		{[]string{"-merge", "-ordered-output", "a"}, true, "-merge contradicts -ordered-output; keep one"},
 		{[]string{"--no-probe", "a"}, true, "--no-probe has a meaning only with --dry-run; add --dry-run, or leave it out"},
+		{[]string{"--save-cluster-state", "f", "--dry-run", "--no-probe", "a"}, false, "--save-cluster-state contradicts --no-probe; keep one"},
+		{[]string{"--save-cluster-state", "f", "--dry-run", "--probe", "a"}, false, ""},
+		{[]string{"--save-cluster-state", "f", "--dry-run", "--cluster-state", "g", "a"}, false, "--save-cluster-state contradicts --cluster-state; keep one"},
+		{[]string{"--resume", "f", "--dry-run", "--cluster-state", "g"}, false, "--cluster-state has no meaning beside --resume; leave it out"},
+		{[]string{"--end", "last", "--migrate", "last"}, false, "--end and --migrate cannot be asked together; ask one at a time"},
+		{[]string{"--ps", "--dry-run"}, false, "--ps and --dry-run cannot be asked together; ask one at a time"},
+		{[]string{"--plan", "--doctor", "a"}, false, "--doctor and --plan cannot be asked together; ask one at a time"},
+		{[]string{"--plan", "--dry-run", "a"}, false, ""},
+		{[]string{"--selftest", "--json"}, true, "--json has no meaning beside --selftest; leave it out"},
+		{[]string{"--ps", "--json"}, false, ""},
+		{[]string{"--ps", "--wait"}, false, "--wait has no meaning beside --ps; leave it out"},
+		{[]string{"--ps", "--resume", "f"}, false, "--resume has no meaning beside --ps; leave it out"},
 	} {
 		line, err := Mpiexec(linuxSignals).Parse(test.args, Sources{})
 		if err != nil {
@@ -38,12 +50,26 @@ func TestMisplacedOption(t *testing.T) {
 	}
 }
 
+// An option that asks about jobs excludes what the line has. A variable is for all lines.
+func TestVariablesAreNotMisplaced(t *testing.T) {
+	for _, args := range [][]string{{"--ps"}, {"--selftest"}} {
+		line, err := Mpiexec(linuxSignals).Parse(args, Sources{Environ: []string{"MPIEXEC_WAIT=yes", "MPIEXEC_JSON=-", "MPIEXEC_DRY_RUN=1"}})
+		if err == nil {
+			err = line.Misplaced(false)
+		}
+		if err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
 // The tags needs and excludes name options of the table.
 func TestNeedsAndExcludesAreOptions(t *testing.T) {
 	table := Mpiexec(linuxSignals)
 	for _, o := range table.options {
 		for _, name := range strings.Fields(o.field.Tag.Get("needs") + " " + o.field.Tag.Get("excludes")) {
-			if m, known := table.names[name]; name != "run" && (!known || m.Name != name) {
+			name, _, _ = strings.Cut(name, "=")
+			if m, known := table.names[name]; name != "run" && name != "asks" && (!known || m.Name != name) {
 				t.Errorf("%s names %s, which is no option", o.Dashed, name)
 			}
 		}

@@ -58,7 +58,7 @@ func Mpiexec(signals SignalNumbers) *Table {
 //	asks     "yes": a query that starts nothing and needs no program; "hosts": the same, and words
 //	         that are no options are hosts; "job": the program is in a file
 //	needs    options of which at least one must be given too; "run": the line must start ranks
-//	excludes options that must not be given together with it
+//	excludes options that must not be given together with it; "probe=no": only with this value; "asks": all others that ask
 //	default  the built-in value, for help and --info
 //	help     one line of help
 //	hint     advice after a bad value
@@ -146,27 +146,28 @@ type JobOptions struct {
 	Plan         bool   `name:"--plan" asks:"yes" topic:"" help:"print where ranks would run, as JSON; start nothing"`
 	DryRun       bool   `name:"--dry-run" asks:"yes" also:"--do-not-launch -show --test-only" topic:"Reports and queries" help:"explain where ranks would run; start nothing"`
 	Probe        string `name:"--probe" needs:"dry-run" env:"-" also:"--no-probe=no" default:"yes" implied:"yes" words:"yes,no" topic:"" help:"for --dry-run: look at the hosts (default; --no-probe)"`
-	JSON         string `name:"--json" writes:"yes" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or the answer of --dry-run, --ps, ..., as JSON"`
+	JSON         string `name:"--json" writes:"yes" arg:"FILE" takes:"attached" implied:"-" topic:"" help:"events of a run, or the answer of a query, as JSON"`
 	ClusterState string `name:"--cluster-state" needs:"plan dry-run" arg:"FILE" topic:"" help:"for --plan, --dry-run: the cluster in FILE"`
-	SaveState    string `name:"--save-cluster-state" arg:"FILE" topic:"" help:"write the state of the hosts to FILE"`
+	SaveState    string `name:"--save-cluster-state" excludes:"cluster-state probe=no" arg:"FILE" topic:"" help:"write the state of the hosts to FILE"`
 
 	Display []DisplayList `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Reports and queries" help:"before the start: map, map-devel, topo, allocation"`
 
-	PS        bool      `name:"--ps" asks:"hosts" env:"-" topic:"Reports and queries" help:"list live jobs; --queue: those that wait"`
-	ShowQueue bool      `name:"--queue" asks:"hosts" env:"-" topic:"" help:"list waiting requests, oldest first"`
-	Status    string    `name:"--status" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits"`
-	End       string    `name:"--end" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"end a job, from any host"`
-	Suspend   string    `name:"--suspend" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job"`
-	ResumeJob string    `name:"--resume-job" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"continue a suspended job"`
-	CkptJob   string    `name:"--checkpoint" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job"`
-	Migrate   string    `name:"--migrate" asks:"hosts" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint"`
+	// What these ask is in Line.Query.
+	PS        bool      `name:"--ps" asks:"hosts" excludes:"asks wait" env:"-" topic:"Reports and queries" help:"list live jobs; --queue: those that wait"`
+	ShowQueue bool      `name:"--queue" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"list waiting requests, oldest first"`
+	Status    string    `name:"--status" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits"`
+	End       string    `name:"--end" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end a job, from any host"`
+	Suspend   string    `name:"--suspend" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job"`
+	ResumeJob string    `name:"--resume-job" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"continue a suspended job"`
+	CkptJob   string    `name:"--checkpoint" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job"`
+	Migrate   string    `name:"--migrate" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint"`
 	From      HostNames `name:"--from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job leaves for good"`
 	To        HostNames `name:"--to" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job may move to"`
-	Signal    JobSignal `name:"--signal" asks:"hosts" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
-	Evict     string    `name:"--evict" asks:"yes" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root"`
+	Signal    JobSignal `name:"--signal" asks:"hosts" excludes:"asks wait" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
+	Evict     string    `name:"--evict" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root"`
 
-	Doctor   bool `name:"--doctor" asks:"yes" env:"-" topic:"Reports and queries" help:"check hosts for problems; see also --selftest"`
-	SelfTest bool `name:"--selftest" asks:"hosts" env:"-" topic:"" help:"test hosts with built-in ranks: no MPI needed"`
+	Doctor   bool `name:"--doctor" asks:"yes" excludes:"asks" env:"-" topic:"Reports and queries" help:"check hosts for problems; see also --selftest"`
+	SelfTest bool `name:"--selftest" asks:"hosts" excludes:"asks json" env:"-" topic:"" help:"test hosts with built-in ranks: no MPI needed"`
 
 	Exclude      []HostExpr    `name:"-exclude" excludes:"cluster-state" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
 	Stage        []string      `name:"--stage" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
@@ -224,7 +225,7 @@ type JobOptions struct {
 	RestartArgs  ShellWords   `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"additional program arguments after a restart"`
 	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"longest wait for processes on lost nodes, or no"`
 	SaveJob      string       `name:"--save-job" writes:"yes" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"save the job to FILE, for --resume"`
-	Resume       string       `name:"--resume" asks:"job" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"continue the job that --save-job wrote to FILE"`
+	Resume       string       `name:"--resume" asks:"job" excludes:"cluster-state" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"continue the job that --save-job wrote to FILE"`
 	Again        bool         `name:"--again" needs:"resume" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has succeeded"`
 	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that asks the ranks for a checkpoint"`
 	CkptCmd      string       `name:"--ckpt-cmd" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`

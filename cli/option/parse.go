@@ -23,7 +23,10 @@ type Line struct {
 
 	WidthFrom string // option or variable beside --tpp that sets the CPUs of a rank; empty: none
 
-	given []GivenOption
+	Query JobQuery // what the line asks of jobs or hosts; its zero value: it starts a job, or plans one
+
+	ofMpijob bool // it is a line of mpijob
+	given    []GivenOption
 }
 
 // An AppContext is the part of the command line between two colons. It includes the options that it inherits from
@@ -81,12 +84,12 @@ func (l Line) NamesHosts() bool {
 }
 
 // NamesProgram reports whether the words behind --doctor are a program and its arguments, not hosts. They are if
-// an option names hosts or says how to run a program, or if a word has a slash.
+// an option names hosts or says how to run a program, or if a word has a slash. Words of mpijob are hosts.
 func (l Line) NamesProgram() bool {
 	first := l.Apps[0]
 	slash := func(word string) bool { return strings.Contains(word, "/") }
-	return len(l.Apps) > 1 || l.NamesHosts() || l.hasGiven(func(g GivenOption) bool { return g.concernsRun() }) ||
-		slash(first.Program) || slices.ContainsFunc(first.Args, slash)
+	return !l.ofMpijob && (len(l.Apps) > 1 || l.NamesHosts() || l.hasGiven(func(g GivenOption) bool { return g.concernsRun() }) ||
+		slash(first.Program) || slices.ContainsFunc(first.Args, slash))
 }
 
 // Misplaced returns the error for an option without another one that it needs, or together with one that it
@@ -101,15 +104,40 @@ func (l Line) Misplaced(starts bool) error {
 			_, is := originOf(all, name)
 			return is || name == "run" && starts
 		}
-		needs, excludes := strings.Fields(g.field.Tag.Get("needs")), strings.Fields(g.field.Tag.Get("excludes"))
+		needs := strings.Fields(g.field.Tag.Get("needs"))
 		if len(needs) > 0 && !slices.ContainsFunc(needs, present) {
 			return g.misplaced(needs)
 		}
-		if i := slices.IndexFunc(excludes, present); i >= 0 {
-			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g.Spelled, g.table.names[excludes[i]].Option.Dashed), Remedy: "keep one"}
+		for _, other := range all {
+			if g.excludes(other) {
+				return g.contradicted(other)
+			}
 		}
 	}
 	return nil
+}
+
+// excludes reports whether the tag excludes of g names other. An option that asks about jobs or hosts excludes only
+// what the command line itself has: a variable is for all lines.
+func (g GivenOption) excludes(other GivenOption) bool {
+	if g.Option == other.Option || g.query != "" && !other.OnLine() {
+		return false
+	}
+	return slices.ContainsFunc(strings.Fields(g.field.Tag.Get("excludes")), func(word string) bool {
+		name, value, hasValue := strings.Cut(word, "=")
+		return name == "asks" && other.query != "" || name == other.Name && (!hasValue || value == other.Value)
+	})
+}
+
+// contradicted returns the error for an option together with one that it excludes.
+func (g GivenOption) contradicted(other GivenOption) error {
+	switch {
+	case g.query == "":
+		return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g.Spelled, other.Spelled), Remedy: "keep one"}
+	case other.query == "yes" || other.query == "hosts":
+		return &usererr.Error{Text: fmt.Sprintf("%s and %s cannot be asked together", g.Spelled, other.Spelled), Remedy: "ask one at a time"}
+	}
+	return &usererr.Error{Text: fmt.Sprintf("%s has no meaning beside %s", other.Spelled, g.Spelled), Remedy: "leave it out"}
 }
 
 // misplaced returns the error for an option that is given without any of needs.
@@ -194,6 +222,7 @@ func warnUnset(apps []AppContext, environ []string) (warnings []string) {
 // setValues stores the values of all options in the line.
 func (l *Line) setValues(apps []scannedApp, each [][]GivenOption) {
 	setFields(l.given, &l.Job)
+	l.Query = queryOf(l.given)
 	for i, given := range each {
 		s := AppContext{Number: i + 1, given: given}
 		if len(apps[i].program) > 0 {

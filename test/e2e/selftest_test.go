@@ -39,7 +39,7 @@ func TestSelfTest(t *testing.T) {
 		text string
 	}{
 		{[]string{"--selftest", "-host", "n1", "./hello"}, "mpiexec: --selftest starts a program of its own, not ./hello"},
-		{[]string{"--selftest", "--doctor", "n1"}, "mpiexec: --selftest is a question of its own"},
+		{[]string{"--selftest", "--doctor", "n1"}, "mpiexec: --selftest and --doctor cannot be asked together"},
 		{[]string{"--selftest", "n1", "nowhere.invalid"}, "mpiexec: nowhere.invalid: resolve: "},
 		{[]string{"--helper-selftest"}, "mpiexec: --helper-selftest is how mpiexec starts itself on a host"},
 	} {

@@ -21,4 +21,4 @@ _mpiexec() {
 	arguments) compopt -o default 2>/dev/null ;;
 	esac
 }
-complete -F _mpiexec mpiexec mpirun mpiexec.remshell mpirun.remshell aprun
+complete -F _mpiexec mpiexec mpirun mpiexec.remshell mpirun.remshell aprun mpijob

@@ -24,6 +24,6 @@ function __mpiexec_complete
     end
 end
 
-for name in mpiexec mpirun mpiexec.remshell mpirun.remshell aprun
+for name in mpiexec mpirun mpiexec.remshell mpirun.remshell aprun mpijob
     complete -c $name -f -a '(__mpiexec_complete)'
 end

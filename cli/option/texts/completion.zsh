@@ -1,4 +1,4 @@
-#compdef mpiexec mpirun mpiexec.remshell mpirun.remshell aprun
+#compdef mpiexec mpirun mpiexec.remshell mpirun.remshell aprun mpijob
 # Completes command lines of mpiexec and of its other names: mpiexec itself says what there is. Made by mpiexec --completion zsh.
 
 _mpiexec() {
@@ -29,5 +29,5 @@ _mpiexec() {
 if [[ ${funcstack[1]} == _mpiexec ]]; then
 	_mpiexec "$@"
 else
-	compdef _mpiexec mpiexec mpirun mpiexec.remshell mpirun.remshell aprun
+	compdef _mpiexec mpiexec mpirun mpiexec.remshell mpirun.remshell aprun mpijob
 fi

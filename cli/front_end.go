@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+
+	"remshell/cli/option"
+	"remshell/job"
+)
+
+/*
+This file chooses the front end, by the program's name. All front ends make a line of mpiexec, which the rest of the
+package carries out.
+
+	mpiexec, mpirun -------------------------.
+	aprun    --translateAprun--> arguments --+--> Table.Parse --> Line
+	mpijob   --JobTable.Parse--> arguments --'
+*/
+
+// frontEnds are the names under which mpiexec has another command line. "--NAME" as the first argument of mpiexec means
+// the same.
+var frontEnds = []string{"aprun", "mpijob"}
+
+// FrontEndArgs returns mpiexec's arguments for a command line, args[0] being the program's name. If that is the name of
+// a front end, it comes first, as an option.
+func FrontEndArgs(args []string) []string {
+	if len(args) > 0 && slices.Contains(frontEnds, filepath.Base(args[0])) {
+		return append([]string{"--" + filepath.Base(args[0])}, args[1:]...)
+	}
+	return args[min(1, len(args)):]
+}
+
+// FrontEndEnv returns the environment for a command line, args[0] being the program's name. If that is mpirun,
+// MPIEXEC_LENIENT=1 is added, unless the variable is set.
+func FrontEndEnv(args, environ []string) []string {
+	if len(args) == 0 || !slices.Contains([]string{"mpirun", "mpirun.remshell"}, filepath.Base(args[0])) {
+		return environ
+	}
+	if _, isSet := job.LookupEnv(environ, "MPIEXEC_LENIENT"); isSet {
+		return environ
+	}
+	return append(slices.Clone(environ), "MPIEXEC_LENIENT=1") // ranks get no MPIEXEC_* of ours
+}
+
+// programName returns the name with which messages begin. The ranks of aprun are those of mpiexec.
+func (s System) programName() string {
+	if s.frontEnd == "mpijob" {
+		return s.frontEnd
+	}
+	return "mpiexec"
+}
+
+// splitFrontEnd returns the front end for the arguments that FrontEndArgs has made, and the arguments of that.
+func splitFrontEnd(args []string) (name string, rest []string) {
+	for _, name = range frontEnds {
+		if len(args) > 0 && args[0] == "--"+name {
+			return name, args[1:]
+		}
+	}
+	return "mpiexec", args
+}
+
+// runMpijob carries out a command line of mpijob.
+func runMpijob(ctx context.Context, args []string, table *option.JobTable, sys System, ours int) (code int, err error) {
+	sys.awaitReady()
+	if words, requested := completionWords(args); requested {
+		return job.ExitOK, printCompletion(ctx, words, table, sys)
+	}
+	line, args, err := table.Parse(args, optionSources(sys))
+	if err != nil {
+		return 0, err
+	}
+	return runLine(ctx, args, line, table, sys, ours)
+}

@@ -1,0 +1,268 @@
+package option
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"remshell/text"
+	"remshell/usererr"
+)
+
+/*
+This file is the front end mpijob. Each of its words is an option of mpiexec that asks about jobs and hosts:
+
+	mpijob status --json 17-a n1  --Parse-->  mpiexec --status=17-a --json n1  -->  Line
+
+An option of mpijob is the row of mpiexec's table. mpijob knows only those that its words take.
+*/
+
+// A jobWord is a row of the table of mpijob.
+type jobWord struct {
+	word   string
+	option string   // the option of mpiexec, by its canonical name
+	args   []string // words that must follow it: SIG, JOB
+	help   string
+	takes  []string // options beside jobCommonOptions and those for reaching hosts
+}
+
+var jobWords = []jobWord{
+	{"ps", "ps", nil, "list running jobs", []string{"json"}},
+	{"queue", "queue", nil, "list waiting requests, oldest first", []string{"json"}},
+	{"status", "status", []string{"JOB"}, "print the state of a job, and what its ranks do", []string{"json"}},
+	{"end", "end", []string{"JOB"}, "end a job, or take a request out of the queue", nil},
+	{"suspend", "suspend", []string{"JOB"}, "stop all ranks of a job", nil},
+	{"resume", "resume-job", []string{"JOB"}, "continue a suspended job", nil},
+	{"checkpoint", "checkpoint", []string{"JOB"}, "request a checkpoint from a job", nil},
+	{"migrate", "migrate", []string{"JOB"}, "move a job to other hosts, after a checkpoint", []string{"from", "to"}},
+	{"signal", "signal", []string{"SIG", "JOB"}, "send a signal to the ranks of a job", nil},
+	{"evict", "evict", []string{"JOB"}, "end the processes that hold a job's claims", nil},
+	{"doctor", "doctor", nil, "check hosts for problems", []string{"json"}},
+}
+
+// jobCommonOptions are the options that all words take, beside those for reaching hosts.
+var jobCommonOptions = []string{
+	"host", "hostfile", "nodes", "exclude", "cluster", "ledger", "rmk", "rm-file", "batch-option", "simulate-nodes", "localhost",
+	"verbose", "color", "lenient", "help", "version", "man", "completion",
+}
+
+// foreignJobWords maps words of other launchers and batch systems, separated by blanks, to those of mpijob.
+var foreignJobWords = [][2]string{
+	{"kill", "mpijob end JOB ends a job; mpijob signal KILL JOB sends its ranks a signal"},
+	{"cancel terminate abort stop delete del rm scancel qdel", "mpijob end JOB ends a job"},
+	{"raise", "mpijob signal SIG JOB sends a signal"},
+	{"list ls jobs squeue qstat", "mpijob ps lists running jobs, mpijob queue those that wait"},
+	{"info show stat stats stacks", "mpijob status JOB prints the state of a job"},
+	{"hold pause freeze", "mpijob suspend JOB stops all ranks of a job"},
+	{"release cont continue unsuspend resume-job", "mpijob resume JOB continues a suspended job"},
+	{"ckpt", "mpijob checkpoint JOB requests a checkpoint"},
+	{"move", "mpijob migrate JOB moves a job to other hosts"},
+	{"check diagnose", "mpijob doctor checks hosts"},
+	{"run start exec launch submit alloc selftest", "mpiexec starts jobs: mpiexec --help"},
+}
+
+// rowOfWord returns the row of a word of mpijob, or nil.
+func rowOfWord(word string) *jobWord {
+	return findRow(func(w jobWord) bool { return w.word == word })
+}
+
+// rowOfOption returns the row of an option of mpiexec by its canonical name, or nil.
+func rowOfOption(name string) *jobWord {
+	return findRow(func(w jobWord) bool { return w.option == name })
+}
+
+func findRow(is func(jobWord) bool) *jobWord {
+	if i := slices.IndexFunc(jobWords, is); i >= 0 {
+		return &jobWords[i]
+	}
+	return nil
+}
+
+// usage returns the word with what must follow it: "signal SIG JOB".
+func (w *jobWord) usage() string { return strings.Join(append([]string{w.word}, w.args...), " ") }
+
+// value returns the value of the option of mpiexec for the words of a line, of which the first is w.
+func (w *jobWord) value(words []string) string { return strings.Join(words[1:1+len(w.args)], "=") }
+
+// optionWord returns the option of mpiexec, with its value: --signal=USR1=17-a.
+func (w *jobWord) optionWord(words []string) string {
+	if w.args == nil {
+		return "--" + w.option
+	}
+	return "--" + w.option + "=" + w.value(words)
+}
+
+// A JobQuery is what a line asks of jobs or hosts, instead of starting a job.
+type JobQuery struct {
+	Word   string // of mpijob; empty: the line asks nothing
+	Job    string // as the user types it; empty for words without a job
+	Signal int
+}
+
+// queryOf returns what the options of a line ask.
+func queryOf(given []GivenOption) (q JobQuery) {
+	for _, g := range given {
+		row := rowOfOption(g.Name)
+		if row == nil {
+			continue
+		}
+		q.Word = row.word
+		switch value := g.decoded.Interface().(type) {
+		case string:
+			q.Job = value
+		case JobSignal:
+			q.Job, q.Signal = value.Job, value.Number
+		}
+	}
+	return q
+}
+
+// Command returns a command for the user to type that asks about jobs: "mpijob end 17-a" if the line is one of mpijob,
+// else "mpiexec --end 17-a".
+func (l Line) Command(word string, args ...string) string {
+	row := rowOfWord(word)
+	command := "mpiexec --" + row.option
+	if l.ofMpijob {
+		command = "mpijob " + word
+	}
+	return strings.Join(append([]string{command}, args...), " ")
+}
+
+// A JobTable is the table of mpijob. Its Table has the rows of mpiexec's table that the words of mpijob take.
+type JobTable struct {
+	*Table
+	mpiexec *Table
+}
+
+// Mpijob returns the table of mpijob's options. mpiexec is the table of mpiexec.
+func Mpijob(mpiexec *Table) *JobTable {
+	t := &JobTable{&Table{name: "mpijob", names: make(map[string]namedOption), texts: mpiexec.texts, mappers: mpiexec.mappers}, mpiexec}
+	// What is asked, the hosts that can be reached answer; no option has to say so.
+	reaching := slices.DeleteFunc(mpiexec.byTopic()["Reaching hosts"], func(o *Option) bool { return o.Name == "skip-unreachable" || o.Name == "min-nodes" })
+	for _, o := range mpiexec.options {
+		row := rowOfOption(o.Name)
+		taken := slices.Contains(jobCommonOptions, o.Name) || slices.Contains(reaching, o) || wordsTaking(o.Name) != nil
+		if row == nil && taken {
+			t.options = append(t.options, o)
+			t.names[o.Name] = mpiexec.names[o.Name]
+			for _, s := range o.OtherSpellings {
+				t.names[normalize(s.Dashed)] = mpiexec.names[normalize(s.Dashed)]
+			}
+			continue
+		}
+		r := refusal{names: o.Name, advice: "is an option of mpiexec, which starts jobs: leave it out"}
+		for _, s := range o.OtherSpellings {
+			r.names += " " + normalize(s.Dashed)
+		}
+		if o.valueForm != "none" && o.valueForm != "attached" {
+			r.valueWords = 1
+		}
+		if row != nil {
+			r.advice = "is a word here: mpijob " + row.usage()
+		}
+		t.refusals = append(t.refusals, r)
+	}
+	return t
+}
+
+// wordsTaking returns the words that take an option which is not common to all words.
+func wordsTaking(option string) (words []string) {
+	for _, w := range jobWords {
+		if slices.Contains(w.takes, option) {
+			words = append(words, w.word)
+		}
+	}
+	return words
+}
+
+// Parse parses a command line of mpijob. It returns the line, and the command line of mpiexec that means the same.
+func (t *JobTable) Parse(args []string, from Sources) (line Line, mpiexecArgs []string, err error) {
+	s := scanner{Table: t.Table, appWords: appWords{number: 1, position: 1, args: args}}
+	var words, options []string
+	for s.pos < len(args) {
+		start := s.pos
+		s.scanOptions()
+		options = append(options, args[start:s.pos]...)
+		if s.pos < len(args) {
+			words = append(words, args[s.pos])
+			s.pos++
+		}
+		if len(words) == 1 && words[0] == "help" { // what follows may look like an option
+			s.help, words = &HelpTopic{strings.Join(args[s.pos:min(s.pos+1, len(args))], "")}, nil
+			break
+		}
+	}
+	topic := s.help
+	switch {
+	case len(args) == 0:
+		topic = &HelpTopic{}
+	case topic != nil && len(words) > 0 && !strings.HasPrefix(topic.Option, "-"): // mpijob status --help
+		topic = &HelpTopic{words[0]}
+	}
+	if topic != nil || s.version {
+		return Line{Help: topic, Version: topic == nil, ofMpijob: true}, nil, nil
+	}
+	mpiexecArgs = slices.DeleteFunc(options, func(word string) bool { return word == "--" })
+	asksItself := slices.ContainsFunc(s.given, func(g GivenOption) bool { return g.Name == "man" || g.Name == "completion" })
+	if len(s.errs) == 0 && !asksItself {
+		if row := t.readWord(&s, words); row != nil {
+			mpiexecArgs = slices.Concat([]string{row.optionWord(words)}, mpiexecArgs, words[1+len(row.args):])
+		}
+	}
+	if len(s.errs) > 0 {
+		return Line{}, nil, firstTen(s.errs)
+	}
+	line, err = t.mpiexec.Parse(mpiexecArgs, from)
+	line.ofMpijob = true
+	return line, mpiexecArgs, err
+}
+
+// readWord returns the row of the first word. It is nil, and s has the error, if a word is missing or the word takes
+// less than the line has.
+func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
+	if len(words) == 0 {
+		s.addError("no word is given", "mpijob help lists the words")
+		return nil
+	}
+	row := rowOfWord(words[0])
+	if row == nil {
+		s.errs = append(s.errs, unknownWordError(words[0]))
+		return nil
+	}
+	if n := len(words) - 1; n < len(row.args) {
+		missing := map[string]string{"JOB": "job", "SIG": "signal"}[row.args[n]]
+		s.addError(fmt.Sprintf("%s: no %s is named", row.word, missing), "write mpijob "+row.usage()+"; mpijob ps lists the jobs")
+		return nil
+	}
+	for _, g := range s.given {
+		if takers := wordsTaking(g.Name); takers != nil && !slices.Contains(takers, row.word) {
+			s.addError(fmt.Sprintf("%s: %s has no meaning here", row.word, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
+		}
+	}
+	// The value is decoded here, so that an error in it names the word and not the option of mpiexec.
+	if row.args != nil {
+		s.keepOption(GivenOption{Option: t.mpiexec.names[row.option].Option, Spelled: row.word, Value: row.value(words)})
+	}
+	return row
+}
+
+// unknownWordError returns the error for a word that mpijob does not have.
+func unknownWordError(word string) error {
+	err := &usererr.Error{Text: "unknown word " + ShellQuote(word), Remedy: "mpijob help lists the words"}
+	for _, f := range foreignJobWords {
+		if slices.Contains(strings.Fields(f[0]), word) {
+			err.Remedy = f[1]
+			return err
+		}
+	}
+	nearest, best := "", min(2, len(word)/2)+1
+	for _, w := range jobWords {
+		if d := text.EditDistance(word, w.word); d < best {
+			nearest, best = w.word, d
+		}
+	}
+	if nearest != "" {
+		err.Text += fmt.Sprintf(" (did you mean %s?)", nearest)
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package option
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// This file makes help, the manual page and completions of mpijob from its table.
+
+const (
+	hostsText = "HOST is as in -host. Without one, the hosts are those of the cluster file, else this machine. One host of a job is enough."
+	jobsText  = "JOB is an ID, an unambiguous beginning of one, ID@USER, or last, your youngest job."
+)
+
+// Usage returns the text of mpijob help.
+func (t *JobTable) Usage() string {
+	var b strings.Builder
+	b.WriteString("mpijob WORD [JOB] [options] [HOST...]\n\n")
+	for _, w := range jobWords {
+		fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, w.usage(), w.help)
+	}
+	fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, "help [WORD]", "this text, or the text on a word or an option")
+	b.WriteString("\n" + wrapText(hostsText+" "+jobsText, 78) + "\n")
+	for _, o := range t.options {
+		if o.Topic() != "" && wordsTaking(o.Name) == nil {
+			b.WriteString(o.helpLine())
+		}
+	}
+	b.WriteString("\nmpijob help options lists all options. mpiexec starts jobs: mpiexec --help.\n")
+	return b.String()
+}
+
+// HelpOn returns help on a word, on all options ("options"), or on an option; empty: general help.
+func (t *JobTable) HelpOn(about string) (string, error) {
+	row := rowOfWord(about)
+	var b strings.Builder
+	switch {
+	case about == "" || about == "help":
+		return t.Usage(), nil
+	case about == "options":
+		for _, o := range t.options {
+			b.WriteString(o.helpLine())
+		}
+	case strings.HasPrefix(about, "-"):
+		return t.Explain(about)
+	case row == nil:
+		return "", unknownWordError(about)
+	default:
+		fmt.Fprintf(&b, "mpijob %s [options] [HOST...]\n\n%s\n", row.usage(), wrapText(capitalize(row.help)+". "+t.textOf(row), 78))
+		for _, o := range t.options {
+			if slices.Contains(wordsTaking(o.Name), row.word) {
+				b.WriteString(o.helpLine())
+			}
+		}
+		b.WriteString("mpijob help lists the options that all words take.\n")
+	}
+	return b.String(), nil
+}
+
+// optionPattern matches an option of mpiexec in its help, with the program's name if that precedes it.
+var optionPattern = regexp.MustCompile(`(mpiexec )?--[a-z-]+`)
+
+// callPattern matches the call of mpiexec with which help begins.
+var callPattern = regexp.MustCompile(`^mpiexec --[^:]*: `)
+
+// textOf returns the longer help of a word: that of the option of mpiexec, with words in place of the options.
+func (t *JobTable) textOf(w *jobWord) string {
+	text := callPattern.ReplaceAllString(t.mpiexec.names[w.option].LongHelp(), "")
+	return optionPattern.ReplaceAllStringFunc(capitalize(text), func(found string) string {
+		name := strings.TrimPrefix(strings.TrimPrefix(found, "mpiexec "), "--")
+		if other := rowOfOption(name); other != nil {
+			return "mpijob " + other.word
+		}
+		return found
+	})
+}
+
+// Man returns the manual page in troff.
+func (t *JobTable) Man(version string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".TH MPIJOB 1 \"\" \"Remshell %s\" \"User commands\"\n.nh\n.ad l\n.SH NAME\nmpijob \\- ask about jobs of mpiexec, and control them\n", escapeRoff(version))
+	b.WriteString(".SH SYNOPSIS\n.B mpijob\n.I WORD\n[\n.I JOB\n] [ options ] [\n.I HOST\n\\&... ]\n.br\n.B mpijob help\n[\n.I WORD\n]\n.SH DESCRIPTION\n" + escapeRoff(hostsText+" "+jobsText) + "\n.SH WORDS\n")
+	for _, w := range jobWords {
+		fmt.Fprintf(&b, ".TP\n.B %s\n%s.\n%s\n", escapeRoff(w.usage()), escapeRoff(capitalize(w.help)), escapeRoff(t.textOf(&w)))
+	}
+	b.WriteString(".SH OPTIONS\n")
+	for _, o := range t.options {
+		o.writeMan(&b)
+		if words := wordsTaking(o.Name); words != nil {
+			b.WriteString("Option of " + strings.Join(words, ", ") + ".\n")
+		}
+	}
+	b.WriteString(".SH EXIT STATUS\n0 if the request was carried out, 125 if not.\n.B doctor\nexits with 1 after warnings.\n.SH SEE ALSO\n.BR mpiexec (1)\n")
+	return b.String()
+}
+
+// Complete returns the candidates for the last of words. words are those of a command line up to the cursor.
+func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
+	last := len(words) - 1
+	var before []string // words that are no options
+	for i := 0; i < last; i++ {
+		name, _, attached := strings.Cut(words[i], "=")
+		m, known := t.findSpelling(name)
+		if !strings.HasPrefix(words[i], "-") {
+			before = append(before, words[i])
+		}
+		if !known {
+			continue
+		}
+		for range m.countValueWords(attached, words[i+1:]) {
+			if i++; i == last {
+				return m.completeValue("", words[last], !strings.HasPrefix(words[i-1], "-"), lists)
+			}
+		}
+	}
+	word := words[last]
+	var row *jobWord
+	if before != nil {
+		row = rowOfWord(before[0])
+	}
+	name, value, attached := strings.Cut(word, "=")
+	m, known := t.findSpelling(name)
+	switch {
+	case attached && known && !m.Preset && m.Arg != "":
+		return m.completeValue(name+"=", value, false, lists)
+	case strings.HasPrefix(word, "-"):
+		found := t.optionsWithPrefix(word)
+		if row != nil {
+			found = slices.DeleteFunc(found, func(c [2]string) bool {
+				m, _ := t.findSpelling(c[0])
+				takers := wordsTaking(m.Name)
+				return takers != nil && !slices.Contains(takers, row.word)
+			})
+		}
+		return Completion{Kind: CompleteWords, Candidates: found}
+	case before == nil || before[0] == "help" && len(before) == 1:
+		return Completion{Kind: CompleteWords, Candidates: jobWordsWithPrefix(word)}
+	case row != nil && len(before) <= len(row.args):
+		choices := lists.Jobs
+		if row.args[len(before)-1] == "SIG" {
+			choices = t.mpiexec.names[row.option].choices
+		}
+		return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix("", word, choices())}
+	case row != nil:
+		return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix("", word, lists.Hosts())}
+	}
+	return Completion{Kind: CompleteWords}
+}
+
+// jobWordsWithPrefix returns the words of mpijob that begin with prefix, each with its help.
+func jobWordsWithPrefix(prefix string) (candidates [][2]string) {
+	for _, w := range append(slices.Clone(jobWords), jobWord{word: "help", help: "help on a word"}) {
+		if strings.HasPrefix(w.word, prefix) {
+			candidates = append(candidates, [2]string{w.word, w.help})
+		}
+	}
+	return candidates
+}

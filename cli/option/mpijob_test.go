@@ -1,0 +1,205 @@
+package option
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/usererr"
+)
+
+// A line of mpijob means the same as one of mpiexec, or has one error that names the word.
+func TestMpijobLine(t *testing.T) {
+	const list = "; mpijob help lists the words"
+	for _, test := range []struct{ line, want, err string }{
+		{line: "ps", want: "--ps"},
+		{line: "ps n1 --json n2", want: "--ps --json n1 n2"},
+		{line: "-q queue -host n1", want: "--queue -q -host n1"},
+		{line: "status 17-a@ann n1", want: "--status=17-a@ann n1"},
+		{line: "end --connect-timeout 3 last", want: "--end=last --connect-timeout 3"},
+		{line: "suspend last", want: "--suspend=last"},
+		{line: "resume last", want: "--resume-job=last"},
+		{line: "checkpoint last", want: "--checkpoint=last"},
+		{line: "migrate last --from n1 --to n2,n3", want: "--migrate=last --from n1 --to n2,n3"},
+		{line: "signal USR1 last n1", want: "--signal=USR1=last n1"},
+		{line: "evict last n1 --json=f", err: "evict: --json has no meaning here; leave it out; it is an option of ps, queue, status, doctor"},
+		{line: "evict last n1", want: "--evict=last n1"},
+		{line: "doctor n1 -- n2", want: "--doctor n1 n2"},
+		{line: "--man", want: "--man"},
+		{line: "-v", err: "no word is given" + list},
+		{line: "stauts last", err: "unknown word stauts (did you mean status?)" + list},
+		{line: "x", err: "unknown word x" + list},
+		{line: "kill last", err: "unknown word kill; mpijob end JOB ends a job; mpijob signal KILL JOB sends its ranks a signal"},
+		{line: "end", err: "end: no job is named; write mpijob end JOB; mpijob ps lists the jobs"},
+		{line: "signal", err: "signal: no signal is named; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
+		{line: "signal USR1", err: "signal: no job is named; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
+		{line: "signal FOO last", err: `signal: "FOO" is no signal; name one (TERM, USR1) or give its number; `},
+		{line: "end last --to n1", err: "end: --to has no meaning here; leave it out; it is an option of migrate"},
+		{line: "--end last", err: "--end is a word here: mpijob end JOB; "},
+		{line: "--ps", err: "--ps is a word here: mpijob ps; "},
+		{line: "ps --wait=5m", err: "--wait is an option of mpiexec, which starts jobs: leave it out; "},
+		{line: "ps -np 4", err: "-np is an option of mpiexec, which starts jobs: leave it out; "},
+		{line: "ps --min-nodes 4", err: "--min-nodes is an option of mpiexec, which starts jobs: leave it out; "},
+		{line: "ps -host", err: "-host needs a value; write -host LIST"},
+	} {
+		_, args, err := Mpijob(Mpiexec(linuxSignals)).Parse(strings.Fields(test.line), Sources{})
+		text := ""
+		if err != nil {
+			text = err.Error() + "; " + usererr.Hint(err)
+		}
+		if got := strings.Join(args, " "); err == nil && got != test.want || text != test.err {
+			t.Errorf("mpijob %s: mpiexec %s, error %q; want %s, %q", test.line, got, text, test.want, test.err)
+		}
+	}
+}
+
+// Both spellings of a question ask the same.
+func TestMpijobAsksWhatMpiexecAsks(t *testing.T) {
+	table := Mpiexec(linuxSignals)
+	for _, w := range jobWords {
+		line, args, err := Mpijob(table).Parse(append([]string{w.word}, []string{"USR1", "17-a"}[2-len(w.args):]...), Sources{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := table.Parse(args, Sources{})
+		if err != nil || same.Query != line.Query || same.Query.Word != w.word || (same.Query.Job == "17-a") != (w.args != nil) || (same.Query.Signal != 0) != (len(w.args) == 2) {
+			t.Errorf("%s: %+v and %+v, %v", w.word, line.Query, same.Query, err)
+		}
+		mine, theirs := "mpijob "+w.word+" 17-a n1", "mpiexec --"+w.option+" 17-a n1"
+		if line.Command(w.word, "17-a", "n1") != mine || same.Command(w.word, "17-a", "n1") != theirs {
+			t.Errorf("%s: %s, %s", w.word, line.Command(w.word, "17-a", "n1"), same.Command(w.word, "17-a", "n1"))
+		}
+	}
+}
+
+// The table of mpijob names options of mpiexec only, and each question of mpiexec but --selftest has a word.
+func TestMpijobTableNamesOptions(t *testing.T) {
+	table := Mpiexec(linuxSignals)
+	for _, w := range jobWords {
+		for _, name := range append(slices.Concat(w.takes, jobCommonOptions), w.option) {
+			if m, known := table.names[name]; !known || m.Name != name {
+				t.Errorf("%s: there is no option %s", w.word, name)
+			}
+		}
+	}
+	for _, o := range table.options {
+		word := rowOfOption(o.Name)
+		if asks := o.query == "hosts" && o.Name != "selftest" || o.Name == "doctor"; asks != (word != nil) {
+			t.Errorf("%s asks about jobs or hosts: %v; it has a word: %v", o.Dashed, asks, word != nil)
+		}
+	}
+}
+
+// Words of other programs are none of mpijob, and lead to words that there are.
+func TestMpijobAdviceNamesWords(t *testing.T) {
+	for _, f := range foreignJobWords {
+		for word := range strings.FieldsSeq(f[0]) {
+			if rowOfWord(word) != nil {
+				t.Errorf("%s is a word of mpijob", word)
+			}
+		}
+		for _, advice := range strings.Split(f[1], "mpijob ")[1:] {
+			word, _, _ := strings.Cut(advice, " ")
+			if rowOfWord(word) == nil {
+				t.Errorf("%q names %s, which is no word", f[1], word)
+			}
+		}
+	}
+}
+
+// Help fits a terminal of 80 columns, and calls questions by their words.
+func TestMpijobHelp(t *testing.T) {
+	table := Mpijob(Mpiexec(linuxSignals))
+	for _, about := range []string{"", "help", "options", "ps", "queue", "status", "end", "suspend", "resume", "checkpoint", "migrate", "signal", "evict", "doctor"} {
+		text, err := table.HelpOn(about)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(text) {
+			if len(line) > 81 && about != "options" { // some options of mpiexec are longer
+				t.Errorf("%s: %d columns: %s", about, len(line), line)
+			}
+		}
+		if about != "options" && (strings.Contains(text, "mpiexec --end") || strings.Contains(text, "--resume-job")) {
+			t.Errorf("%s: %s", about, text)
+		}
+	}
+	for about, want := range map[string]string{
+		"resume":     "After mpijob suspend. To continue a saved job: mpiexec --resume FILE.",
+		"suspend":    "Its ranks and their children stop,",
+		"checkpoint": "from a job that was started with --ckpt-signal,",
+		"-host":      "-host LIST   hosts:",
+	} {
+		if text, err := table.HelpOn(about); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
+			t.Errorf("%s: %v, %s; want %s", about, err, text, want)
+		}
+	}
+	for about, want := range map[string]string{"stauts": "unknown word stauts (did you mean status?)", "-ppn": "-ppn is an option of mpiexec, which starts jobs: leave it out"} {
+		if _, err := table.HelpOn(about); err == nil || err.Error() != want {
+			t.Errorf("%s: %v; want %s", about, err, want)
+		}
+	}
+}
+
+// The manual page of mpijob has every word and option, and no syntax errors.
+func TestMpijobMan(t *testing.T) {
+	table := Mpijob(Mpiexec(linuxSignals))
+	page := table.Man("1.2-test")
+	for _, w := range jobWords {
+		if !strings.Contains(page, "\n.TP\n.B "+w.usage()+"\n") {
+			t.Errorf("the page has no %s", w.usage())
+		}
+	}
+	for _, o := range table.options {
+		if !strings.Contains(page, `\fB`+escapeRoff(o.Dashed)+`\fR`) {
+			t.Errorf("the page has no %s", o.Dashed)
+		}
+	}
+	requireProgram(t, "man")
+	out, problems := runCommand(t, page, "man", "--warnings", "-l", "-")
+	if problems != "" || !strings.Contains(out, "mpijob - ask about jobs of mpiexec, and control them") {
+		t.Errorf("man says %q:\n%.400s", problems, out)
+	}
+}
+
+// A shell completes words, jobs, signals, hosts and the options that the word takes.
+func TestMpijobCompletion(t *testing.T) {
+	lists := CompletionLists{Hosts: func() []string { return []string{"n1", "n2"} }, Jobs: func() []string { return []string{"17-a", "last"} }}
+	for _, test := range []struct{ line, has, not string }{
+		{"s", "status suspend signal", "ps"},
+		{"", "ps queue doctor help", "n1 --json"},
+		{"help s", "status", "ps"},
+		{"-q e", "end evict", ""},
+		{"end ", "17-a last", "n1 end"},
+		{"end 17-a ", "n1 n2", "17-a"},
+		{"--connect-timeout 3 end ", "17-a", "end"},
+		{"signal US", "USR1", "17-a"},
+		{"signal USR1 ", "17-a", "USR1 n1"},
+		{"signal USR1 17-a ", "n1", "17-a"},
+		{"ps ", "n1 n2", "17-a"},
+		{"ps n1 --j", "--json", ""},
+		{"end last --j", "", "--json"},
+		{"migrate last --fr", "--from", ""},
+		{"migrate last --from n", "n1 n2", ""},
+		{"ps -", "-host -hostfile", "-n --wdir --ps --end"},
+		{"ps --color ", "always", "n1"},
+		{"ps --color=al", "--color=always", ""},
+		{"frobnicate ", "", "n1 ps"},
+	} {
+		c := Mpijob(Mpiexec(linuxSignals)).Complete(strings.Split(test.line, " "), lists)
+		var offered []string
+		for _, candidate := range c.Candidates {
+			offered = append(offered, candidate[0])
+		}
+		for word := range strings.FieldsSeq(test.has) {
+			if !slices.Contains(offered, word) {
+				t.Errorf("%q: %q lacks %s", test.line, offered, word)
+			}
+		}
+		for word := range strings.FieldsSeq(test.not) {
+			if slices.Contains(offered, word) {
+				t.Errorf("%q: %q has %s", test.line, offered, word)
+			}
+		}
+	}
+}
