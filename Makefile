@@ -4,7 +4,7 @@ VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 FLAGS   := -trimpath -ldflags="$$(tools/ldflags.sh $(VERSION))"
 export CGO_ENABLED := 0
 
-.PHONY: all check test tests test-slurm test-sge test-condor chaos bench compat cross dist dist-check deb-check demo clean outdated testbed testbed-down fuzz
+.PHONY: all install check test tests test-slurm test-sge test-condor chaos bench compat cross dist dist-check deb-check demo clean outdated testbed testbed-down fuzz
 
 all: bin/mpiexec
 
@@ -17,6 +17,12 @@ bin/mpiexec:
 	@mkdir -p bin build
 	go build $(FLAGS) -o build/mpiexec .
 	@cmp -s build/mpiexec $@ || { cp build/mpiexec $@.new && mv $@.new $@; }
+
+# mpiexec, its other names mpijob and aprun, manual pages and completions, below DESTDIR/PREFIX. mpirun is left alone: another MPI may have it.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+install: bin/mpiexec
+	tools/install.sh bin/mpiexec "$(DESTDIR)$(PREFIX)"
 
 cross:
 	@mkdir -p build/cross

@@ -55,6 +55,8 @@ look() {
 	in_root mpiexec -version | head -1 | grep -q '^mpiexec' || fail "$1: mpiexec is not ours"
 	[ "$(in_root mpiexec -n 3 /pmihello | grep -c .)" -ge 3 ] || fail "$1: no three ranks"
 	[ "$(in_root mpirun -n 2 echo hello)" = "$(printf 'hello\nhello')" ] || fail "$1: mpirun"
+	[ "$(in_root mpijob ps)" = 'no jobs' ] || fail "$1: mpijob"
+	[ "$(in_root aprun -q -n 1 echo hello)" = hello ] || fail "$1: aprun"
 }
 
 # nothing_left WHAT FILE: the files are those of FILE.
@@ -81,6 +83,7 @@ listing >"$root/tmp/before"
 in_root dpkg -i /remshell.deb >/dev/null
 [ "$(in_root readlink /etc/alternatives/mpiexec)" = "$theirs" ] || fail 'it took the name without being asked'
 in_root mpiexec.remshell -n 2 true || fail 'mpiexec.remshell'
+in_root mpijob help >/dev/null || fail 'mpijob depends on the choice of mpirun'
 in_root update-alternatives --set mpirun /usr/bin/mpirun.remshell >/dev/null
 look 'beside the others'
 for text in man/man1/mpiexec.1.gz bash-completion/completions/mpiexec bash-completion/completions/mpirun zsh/vendor-completions/_mpiexec fish/vendor_completions.d/mpirun.fish; do

@@ -137,6 +137,8 @@ type text struct {
 
 var generators = []text{
 	{"--man", "", "man/man1/mpiexec.1"},
+	{"--mpijob", "--man", "man/man1/mpijob.1"},
+	{"--aprun", "--man", "man/man1/aprun.1"},
 	{"--completion", "bash", "bash-completion/completions/mpiexec"},
 	{"--completion", "zsh", "zsh/site-functions/_mpiexec"},
 	{"--completion", "fish", "fish/vendor_completions.d/mpiexec.fish"},

@@ -25,7 +25,7 @@ func sample() (programs map[target][]byte, texts, generated map[string][]byte) {
 		programs[t] = []byte("program for " + t.String())
 	}
 	texts = map[string][]byte{"README.md": []byte("read me\n"), "doc/adr/0001-x.md": []byte("decided\n")}
-	generated = map[string][]byte{"man/man1/mpiexec.1": []byte(".TH\n"), "bash-completion/completions/mpiexec": []byte("complete\n")}
+	generated = map[string][]byte{"man/man1/mpiexec.1": []byte(".TH\n"), "man/man1/mpijob.1": []byte(".TH\n"), "bash-completion/completions/mpiexec": []byte("complete\n")}
 	return programs, texts, generated
 }
 
@@ -55,11 +55,12 @@ func TestPortable(t *testing.T) {
 	programs, texts, generated := sample()
 	got := list(t, tarball(below("r", portable(target{"linux", "arm64"}, programs, texts, generated)), at))
 	want := []string{
-		"r/ 755", "r/bin/ 755", "r/bin/mpiexec 755", "r/bin/mpirun 777 mpiexec",
+		"r/ 755", "r/bin/ 755", "r/bin/aprun 777 mpiexec", "r/bin/mpiexec 755", "r/bin/mpijob 777 mpiexec", "r/bin/mpirun 777 mpiexec",
 		"r/libexec/ 755", "r/libexec/remshell/ 755", "r/libexec/remshell/mpiexec-linux-amd64 755", "r/libexec/remshell/mpiexec-linux-riscv64 755",
-		"r/share/ 755", "r/share/bash-completion/ 755", "r/share/bash-completion/completions/ 755", "r/share/bash-completion/completions/mpiexec 644",
+		"r/share/ 755", "r/share/bash-completion/ 755", "r/share/bash-completion/completions/ 755", "r/share/bash-completion/completions/aprun 777 mpiexec",
+		"r/share/bash-completion/completions/mpiexec 644", "r/share/bash-completion/completions/mpijob 777 mpiexec",
 		"r/share/doc/ 755", "r/share/doc/remshell/ 755", "r/share/doc/remshell/README.md 644", "r/share/doc/remshell/adr/ 755", "r/share/doc/remshell/adr/0001-x.md 644",
-		"r/share/man/ 755", "r/share/man/man1/ 755", "r/share/man/man1/mpiexec.1 644",
+		"r/share/man/ 755", "r/share/man/man1/ 755", "r/share/man/man1/mpiexec.1 644", "r/share/man/man1/mpijob.1 644",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -140,9 +141,18 @@ func TestDebian(t *testing.T) {
 	if info, err := os.Stat(dir + "/root/usr/share/bash-completion/completions"); err != nil || !info.IsDir() {
 		t.Errorf("no folder for the completion: %v", err)
 	}
-	data, err := os.ReadFile(dir + "/root/usr/bin/mpirun.remshell")
-	if err != nil || string(data) != "program for linux-amd64" {
-		t.Errorf("mpirun.remshell: %q, %v", data, err)
+	// The front ends are not alternatives: their names are there as soon as the package is.
+	for file, want := range map[string]string{
+		"bin/mpirun.remshell": "program for linux-amd64", "bin/mpijob": "program for linux-amd64", "bin/aprun": "program for linux-amd64",
+		"share/bash-completion/completions/mpijob": "complete\n", "share/bash-completion/completions/aprun": "complete\n",
+	} {
+		data, err := os.ReadFile(dir + "/root/usr/" + file)
+		if err != nil || string(data) != want {
+			t.Errorf("%s: %q, %v", file, data, err)
+		}
+	}
+	if _, err := os.Stat(dir + "/root/usr/share/man/man1/mpijob.1.gz"); err != nil {
+		t.Errorf("no manual page: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,6 +58,22 @@ func documents(root string) (map[string][]byte, error) {
 	return texts, err
 }
 
+// frontEnds are the other names of mpiexec with a command line of their own. No other package has them, so they are
+// links and not alternatives.
+var frontEnds = []string{"aprun", "mpijob"}
+
+// completionsOf returns the files in which bash and fish look for the completions of a front end, by the generated file
+// that has them. zsh finds all names in one file.
+func completionsOf(name string, generated map[string][]byte) map[string]string {
+	found := make(map[string]string)
+	for of := range generated {
+		if strings.HasPrefix(of, "bash-completion/") || strings.HasPrefix(of, "fish/") {
+			found[of] = strings.Replace(of, "mpiexec", name, 1)
+		}
+	}
+	return found
+}
+
 // portable returns the tree of an archive, which can be unpacked to any folder.
 func portable(t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
 	files := tree{
@@ -64,6 +81,12 @@ func portable(t target, programs map[target][]byte, texts, generated map[string]
 		"bin/mpirun":  link("mpiexec"),
 	}
 	helpers(files, "", t, programs)
+	for _, name := range frontEnds {
+		files["bin/"+name] = link("mpiexec")
+		for of, file := range completionsOf(name, generated) {
+			files["share/"+file] = link(path.Base(of))
+		}
+	}
 	for name, data := range texts {
 		files["share/doc/remshell/"+strings.TrimPrefix(name, "doc/")] = plain(data)
 	}
@@ -93,17 +116,26 @@ func installed(kind string, t target, programs map[target][]byte, texts, generat
 		"usr/bin/mpirun.remshell":  link("mpiexec.remshell"),
 	}
 	helpers(files, "usr/", t, programs)
+	for _, name := range frontEnds {
+		files["usr/bin/"+name] = link("mpiexec.remshell")
+		for of, file := range completionsOf(name, generated) {
+			files["usr/share/"+file] = link("../../" + strings.TrimPrefix(completion(of), "usr/share/"))
+		}
+	}
 	for name, data := range texts {
 		files["usr/share/doc/remshell/"+strings.TrimPrefix(name, "doc/")] = plain(data)
 	}
 	files["usr/share/doc/remshell/copyright"] = plain(slices.Concat([]byte(owner), texts["LICENSE"], texts[noticesFile]))
 	for name, data := range generated {
-		if strings.HasPrefix(name, "man/") {
+		switch {
+		case name == "man/man1/mpiexec.1":
 			files["usr/share/man/man1/mpiexec.remshell.1.gz"] = plain(gzipped(data))
 			files["usr/share/man/man1/mpirun.remshell.1.gz"] = link("mpiexec.remshell.1.gz")
-			continue
+		case strings.HasPrefix(name, "man/"): // of a front end
+			files["usr/share/"+name+".gz"] = plain(gzipped(data))
+		default:
+			files[completion(name)] = plain(data)
 		}
-		files[completion(name)] = plain(data)
 	}
 	switch kind {
 	case "deb":
