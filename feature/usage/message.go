@@ -3,7 +3,8 @@ Package usage is a feature: it measures what the processes of a job use while th
 uses more than is allowed (RM-51 to RM-56). The exact usage that wait4(2) reports of processes that have ended
 comes with Exited and Drained; it is not part of the feature.
 
-	limits.toml of the node --Prepare--> kernel limits of the ranks
+	--usage, --report, --limit: Sampling --Prepare--> helper
+	limits.toml of the node ----> kernel limits of the ranks
 	       |
 	helper: a sample of all processes, every second or every five
 	       |   '-- more than limits.toml allows --LimitExceeded--> the job ends
@@ -13,6 +14,7 @@ comes with Exited and Drained; it is not part of the feature.
 	           '-- more than --limit allows -----------------------> the job ends
 	the end --> exact usage and maxima: --usage, --report
 
+	Sampling           options.go
 	limits.toml        nodelimits.go
 	/proc              package sampler
 	Totals             totals.go, pure
