@@ -27,6 +27,7 @@ type Printer struct {
 	mu        sync.Mutex // guards the fields up to filled
 	queue     []queueItem
 	holdCount int         // how many callers want the output of ranks held back
+	releasing int         // calls of releaseOutput to come, once a text is written to the other stream
 	held      []queueItem // held output and other items about ranks
 	closed    bool
 	onFailure func(err error, file bool) // called once when the terminal or a file cannot be written to; may be nil
@@ -99,10 +100,11 @@ func (p *Printer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Close lets the printer write everything that is queued, and then end. It does not wait.
+// Close lets the printer write everything that is queued, and then end. It does not wait. Held output is written when it
+// is released, or at once if nobody is about to release it.
 func (p *Printer) Close() {
 	p.mu.Lock()
-	p.closed, p.holdCount = true, 0
+	p.closed = true
 	p.queueHeld()
 	p.mu.Unlock()
 	p.wakeUp()
@@ -144,21 +146,35 @@ func (p *Printer) holdOutput() {
 	p.mu.Unlock()
 }
 
+// announceRelease says that releaseOutput will be called.
+func (p *Printer) announceRelease() {
+	p.mu.Lock()
+	p.releasing++
+	p.mu.Unlock()
+}
+
 func (p *Printer) releaseOutput() {
 	p.mu.Lock()
+	p.releasing--
 	p.holdCount = max(0, p.holdCount-1)
 	p.queueHeld()
 	p.mu.Unlock()
 	p.wakeUp()
 }
 
-// queueHeld queues the output that was held back, if no caller wants it held any more. p.mu must be
-// held.
+// queueHeld queues the output that was held back, if no caller wants it held any more, or if no release is to come after
+// Close. p.mu must be held.
 func (p *Printer) queueHeld() {
+	if p.isAtEnd() {
+		p.holdCount = 0
+	}
 	if p.holdCount == 0 {
 		p.queue, p.held = append(p.queue, p.held...), nil
 	}
 }
+
+// isAtEnd reports whether nothing will be queued any more. p.mu must be held.
+func (p *Printer) isAtEnd() bool { return p.closed && p.releasing == 0 }
 
 // enqueueEnd queues the end of a rank. Ends that follow each other share one item, because at the
 // end of a job all ranks end.
@@ -215,7 +231,7 @@ func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	}
 	for {
 		p.mu.Lock()
-		batch, closed = p.queue, p.closed
+		batch, closed = p.queue, p.isAtEnd()
 		p.queue, old = old[:0], nil
 		p.mu.Unlock()
 		if len(batch) > 0 || closed {

@@ -152,6 +152,8 @@ func (s *Streams) HoldOutput() {
 // ReleaseOutput writes a text to standard error, and then releases the output held back on both
 // streams.
 func (s *Streams) ReleaseOutput(text string) {
+	s.out.announceRelease()
+	s.err.announceRelease()
 	s.err.enqueue(queueItem{ownLine: []byte(text), done: func() {
 		s.out.releaseOutput()
 		s.err.releaseOutput()

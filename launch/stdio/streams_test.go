@@ -337,6 +337,45 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.Builder.Write(p)
 }
 
+// Held output waits for the text of ReleaseOutput, also if the job ends before that is written. On a loaded machine the
+// output of a short job came before the lines of --report-bindings.
+func TestReleaseComesBeforeHeldOutputAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var both shared
+		slow := &slowWriter{w: &both, let: make(chan struct{})}
+		s := New(nil, Stdout(&both), Stderr(slow))
+		if err := s.Open(job.Streams{}, some(1, 0, 0), Observers{}); err != nil {
+			t.Fatal(err)
+		}
+		var helper taker
+		s.HoldOutput()
+		s.HandleData(&wire.Data{Rank: 0, Stream: wire.Stdout, Bytes: []byte("out of 0\n")}, helper.send)
+		s.RankEnded(0)
+		s.ReleaseOutput("rank 0\n")
+		s.Close()
+		s.out.Close()
+		s.err.Close()
+		synctest.Wait()
+		close(slow.let)
+		<-s.out.Done()
+		<-s.err.Done()
+		if got := both.String(); got != "rank 0\nout of 0\n" {
+			t.Errorf("written is %q", got)
+		}
+	})
+}
+
+// A slowWriter writes nothing before let is closed.
+type slowWriter struct {
+	w   io.Writer
+	let chan struct{}
+}
+
+func (s *slowWriter) Write(p []byte) (int, error) {
+	<-s.let
+	return s.w.Write(p)
+}
+
 // A job that ends while output is held writes all of it.
 func TestHeldOutputIsWrittenAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
