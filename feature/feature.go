@@ -8,6 +8,13 @@ and registers itself where it takes part. Removing a line here and its folder re
 	reserve.Register                       what it does on nodes before ranks start there
 	wire.Register, wire.RegisterSetting    its messages, and the settings that go to helpers
 	node.Admit, launch.Handle              what may come from helpers, and what becomes of it
+
+launch/hooks.go and helper/hooks.go have the points at which a feature takes part. Package cleanipc is a feature with all
+parts; bindings is a small one.
+
+A test of a feature stands in its folder. launch/launchtest runs jobs in it, with real helpers and ranks. launch/node/nodetest
+says when a helper may send its messages, and wire/wiretest checks a frame. The tests of this package check each message that
+is registered, by its Example. Scripts of commands (testdata/*.txtar) are run by TestScripts in the root of the repository.
 */
 package feature
 
