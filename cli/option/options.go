@@ -228,12 +228,12 @@ type JobOptions struct {
 	Resume       string       `name:"--resume" asks:"job" excludes:"cluster-state" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"continue the job that --save-job wrote to FILE"`
 	Again        bool         `name:"--again" needs:"resume" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has succeeded"`
 	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that asks the ranks for a checkpoint"`
-	CkptCmd      string       `name:"--ckpt-cmd" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`
+	CkptCmd      string       `name:"--ckpt-cmd" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`
 	CkptEvery    Seconds      `name:"--ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint each TIME that the job runs"`
 	CkptBefore   Seconds      `name:"--ckpt-before" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint TIME before the job has to end"`
-	CkptDone     string       `name:"--ckpt-done" arg:"FILE" topic:"" under:"Life cycle" help:"a checkpoint is complete when FILE is newer than its request"`
+	CkptDone     string       `name:"--ckpt-done" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"a checkpoint is complete when FILE is newer than its request"`
 	CkptGrace    Seconds      `name:"--ckpt-grace" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"longest time for a checkpoint"`
-	CkptRequired bool         `name:"--ckpt-required" topic:"" under:"Life cycle" help:"--migrate fails if its checkpoint fails"`
+	CkptRequired bool         `name:"--ckpt-required" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" topic:"" under:"Life cycle" help:"--migrate fails if its checkpoint fails"`
 	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec makes it"`
 	Spares       int          `name:"--spares" arg:"K" topic:"" under:"Life cycle" help:"claim K standby nodes, for a restart"`
 	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last app context, R at least"`

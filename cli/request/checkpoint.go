@@ -6,11 +6,10 @@ import (
 
 	"remshell/cli/option"
 	"remshell/job"
-	"remshell/usererr"
 )
 
 // checkpointRequest returns the checkpoint policy of the options (survive.md 2, 4).
-func (w Inputs) checkpointRequest(j option.JobOptions) (job.CheckpointPolicy, error) {
+func (w Inputs) checkpointRequest(j option.JobOptions) job.CheckpointPolicy {
 	c := job.CheckpointPolicy{Signal: job.Signal(j.CkptSignal), Command: j.CkptCmd, Every: j.CkptEvery.Duration(), BeforeEnd: j.CkptBefore.Duration(),
 		DoneFile: w.absolutePath(j.CkptDone), Grace: job.DefaultCheckpointGrace, Dir: w.absolutePath(j.CkptDir), Required: j.CkptRequired}
 	if j.CkptGrace > 0 {
@@ -18,18 +17,12 @@ func (w Inputs) checkpointRequest(j option.JobOptions) (job.CheckpointPolicy, er
 	}
 	timed := c.Every > 0 || c.BeforeEnd > 0
 	switch {
-	case c.Command != "" && c.Signal != 0:
-		return c, &usererr.Error{Text: "--ckpt-cmd contradicts --ckpt-signal: it runs a command instead of sending a signal", Remedy: "keep one"}
 	case !c.CanRequest() && timed: // only then a default: it kills programs that do not handle it (SV-13)
 		c.Signal = job.SIGUSR1
-	case !c.CanRequest() && c.DoneFile != "":
-		return c, &usererr.Error{Text: "--ckpt-done has a meaning only beside --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before", Remedy: "add one, or leave it out"}
-	case !c.CanRequest() && c.Required:
-		return c, &usererr.Error{Text: "--ckpt-required has a meaning only beside --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before", Remedy: "add one, or leave it out"}
 	case !c.CanRequest() && c.Dir == "":
-		return job.CheckpointPolicy{}, nil
+		return job.CheckpointPolicy{}
 	}
-	return c, nil
+	return c
 }
 
 // absolutePath returns name relative to the working directory as an absolute path; an empty name stays empty.

@@ -91,9 +91,7 @@ func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 	if req.Restart, err = restartRequest(j, req.TimeLimits.Grace); err != nil {
 		return req, err
 	}
-	if req.Checkpoint, err = w.checkpointRequest(j); err != nil {
-		return req, err
-	}
+	req.Checkpoint = w.checkpointRequest(j)
 	if req.ResourceLimits, req.LimitOrigins, err = w.jobLimits(j); err != nil {
 		return req, err
 	}
