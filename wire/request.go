@@ -14,7 +14,7 @@ type Request[Rep any] interface {
 
 // AnsweredBy is embedded in a request and names the type of its reply. No other place says which reply answers which
 // request: the compiler checks callers by it, and mpiexec checks the replies of helpers by it (KeyOfRequest).
-// Some requests of features have none (Fetch, Notify, ShowHelp): each has a table of its own, by ID, at both ends.
+// Some requests of features have none: each has a table of its own, by ID, at both ends.
 type AnsweredBy[Rep any] struct{}
 
 func (AnsweredBy[Rep]) answeredBy(Rep) {}
