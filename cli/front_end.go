@@ -43,7 +43,7 @@ func FrontEndEnv(args, environ []string) []string {
 	return append(slices.Clone(environ), "MPIEXEC_LENIENT=1") // ranks get no MPIEXEC_* of ours
 }
 
-// programName returns the name with which messages begin. The ranks of aprun are those of mpiexec.
+// programName returns the name with which messages begin. It is mpiexec also for aprun, which starts jobs as mpiexec does.
 func (s System) programName() string {
 	if s.frontEnd == "mpijob" {
 		return s.frontEnd
