@@ -100,7 +100,7 @@ func recoverPanic(j option.JobOptions, errs io.Writer, do func() (int, error)) (
 	return do()
 }
 
-// answer finds the hosts, builds the request, prepares starter, staged files and dialer, and carries out the action.
+// answer finds the hosts, builds the request, prepares starter, features and dialer, and carries out the action.
 func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code int, err error) {
 	if c.line.Job.Resume != "" {
 		if err := c.readSavedJob(); err != nil {
@@ -122,7 +122,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	if err := checkDistinctFiles(c.line.WrittenFiles()); err != nil {
 		return 0, err
 	}
-	c.features = setup.Run{Line: c.line, Env: &c.env, Request: &c.req, Accounted: c.inputs.Cluster != nil && c.inputs.Cluster.AccountingFile != ""}
+	c.features = setup.Run{Line: c.line, Dir: c.inputs.Local.Dir, Getenv: c.sys.getenv, Env: &c.env, Request: &c.req, Accounted: c.inputs.Cluster != nil && c.inputs.Cluster.AccountingFile != ""}
 	defer func() {
 		c.requestStep.End(err)
 		c.endFeatures(err)
@@ -156,11 +156,9 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	if c.req.RM != nil {
 		c.env.Log.Info().Msg(request.AllocationText(*c.req.RM, c.inputs.Allocation))
 	}
-	staged, err := c.attachFiles()
-	if err != nil {
+	if err := c.features.RequestMade(); err != nil {
 		return 0, err
 	}
-	defer staged.closeAll()
 	colorLabels(&c.req.Streams, c.line, c.sys)
 	showProgress(c.line, c.sys, &c.env)
 	if c.env.In, err = rankInput(c.line, c.req.Streams, c.sys.In); err != nil {
@@ -189,7 +187,6 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	case printsTopologyOnly(c.line):
 		return job.ExitOK, c.drawTopology(ctx)
 	}
-	go staged.startHashing(c.req.Nodes)
 	return c.runJob(ctx)
 }
 

@@ -197,21 +197,6 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 	return req, notes, nil
 }
 
-// openSavedFiles opens the files that a saved job stages.
-func (c *invocation) openSavedFiles() (*stagedFileSet, error) {
-	h := &stagedFileSet{}
-	var faults []error
-	for _, p := range c.req.StagedFiles {
-		faults = append(faults, h.addFile(p.Path, ""))
-	}
-	if err := errors.Join(faults...); err != nil {
-		h.closeAll()
-		return nil, err
-	}
-	c.req.StagedFiles, c.env.FileContents = h.staged, h.contents
-	return h, nil
-}
-
 // startSaving writes the job to its file, and again with each attempt. The caller passes the result of the run to
 // ended, which writes the file a last time (SV-19).
 func (c *invocation) startSaving(ctx context.Context) (ended func(job.Result, error), err error) {

@@ -170,9 +170,6 @@ type JobOptions struct {
 	SelfTest bool `name:"--selftest" asks:"hosts" excludes:"asks json" env:"-" topic:"" help:"test hosts with built-in ranks: no MPI needed"`
 
 	Exclude      []HostExpr    `name:"-exclude" excludes:"cluster-state" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
-	Stage        []string      `name:"--stage" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
-	StageFiles   []string      `name:"--preload-files" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
-	StageProg    bool          `name:"--stage-program" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each app context"`
 	LocalHost    string        `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"the name of this host in hosts and messages"`
 	HybridHosts  bool          `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"the hosts share no folders"`
 	Simulate     int           `name:"--simulate-nodes" excludes:"cluster-state" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"simulate K nodes on this machine: sim0, sim1 and so on"`

@@ -1,10 +1,11 @@
 /*
 Package setup is where features act on their options, between the command line and the launch of a job.
 
-	line --Begin--> what Register got of each feature: checks, Run.Set, Run.OnLaunch, Run.OnEnd
+	line --Begin--> what Register got of each feature: checks, Run.Set, Run.OnRequest, Run.OnLaunch, Run.OnEnd
 	                   |
-	     job.Request   |      ranks are about to be started: the functions of OnLaunch
-	           '-------'--->  launch.Run
+	     job.Request   |      the request is made: the functions of OnRequest
+	           '-------'--->  ranks are about to be started: the functions of OnLaunch
+	                          launch.Run
 	                          mpiexec is about to exit: the functions of OnEnd
 */
 package setup
@@ -19,10 +20,13 @@ import (
 // A Run is one run of mpiexec that concerns hosts, for its features.
 type Run struct {
 	Line      option.Line
-	Env       *launch.Env  // of the launch
-	Request   *job.Request // is made after Begin
-	Accounted bool         // the cluster has a file for the accounts of jobs
+	Dir       string              // the working directory
+	Getenv    func(string) string // looks up a variable of mpiexec's environment
+	Env       *launch.Env         // of the launch
+	Request   *job.Request        // is made after Begin
+	Accounted bool                // the cluster has a file for the accounts of jobs
 
+	requested []func() error
 	launching []func() error
 	ending    []func(error) error
 }
@@ -46,15 +50,25 @@ func (r *Run) Begin() error {
 // Set makes s a setting of the job that is launched: see launch.SettingOf and wire.SettingOf.
 func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
 
+// OnRequest has f called when the request is made, before any host is reached, and also if no ranks are started. f may
+// change the request. An error of f ends the run.
+func (r *Run) OnRequest(f func() error) { r.requested = append(r.requested, f) }
+
 // OnLaunch has f called if the run starts ranks, when all else is ready. An error of f ends the run.
 func (r *Run) OnLaunch(f func() error) { r.launching = append(r.launching, f) }
 
 // OnEnd has f called at the end of the run, with the run's error. mpiexec prints the error that f returns.
 func (r *Run) OnEnd(f func(error) error) { r.ending = append(r.ending, f) }
 
+// RequestMade calls the functions of OnRequest.
+func (r *Run) RequestMade() error { return callAll(r.requested) }
+
 // Launch calls the functions of OnLaunch.
-func (r *Run) Launch() error {
-	for _, f := range r.launching {
+func (r *Run) Launch() error { return callAll(r.launching) }
+
+// callAll calls the functions up to the first error, which it returns.
+func callAll(functions []func() error) error {
+	for _, f := range functions {
 		if err := f(); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"remshell/job"
 	"remshell/launch/launchtest"
 	"remshell/usererr"
+	"remshell/wire"
 )
 
 func TestMain(m *testing.M) { launchtest.Main(m) }
@@ -26,7 +27,7 @@ type content struct {
 	err error
 }
 
-// Checksum implements reserve.FileContent.
+// Checksum implements Content.
 func (c content) Checksum() (string, error) { return c.sum, c.err }
 
 // addFile adds a staged file to a job.
@@ -34,7 +35,11 @@ func addFile(r *launchtest.Run, name string, text []byte) *content {
 	sum := sha256.Sum256(text)
 	c := &content{ReaderAt: bytes.NewReader(text), sum: hex.EncodeToString(sum[:])}
 	r.Req.StagedFiles = append(r.Req.StagedFiles, job.StagedFile{Name: name, Path: "/no/where/" + name, Size: int64(len(text)), Mode: 0o700})
-	r.FileContents = append(r.FileContents, c)
+	if r.Settings == nil {
+		r.Settings = []wire.Setting{new(Contents)}
+	}
+	contents := r.Settings[0].(*Contents)
+	contents.Files = append(contents.Files, c)
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"remshell/launch/reserve"
 	"remshell/trace"
 	"remshell/usererr"
+	"remshell/wire"
 )
 
 func init() {
@@ -33,7 +34,11 @@ type transfer struct {
 // stageFiles sends the staged files to the nodes. It restarts the time limit with each answer of a node, and extends
 // it as long as the nodes receive at deadline.MinRate.
 func stageFiles(p *reserve.Preparation) (err error) {
-	s := &transfer{Preparation: p, sender: newSender(p.Request.StagedFiles, p.Env.FileContents),
+	contents, has := wire.SettingOf[*Contents](p.Env.Settings)
+	if !has || len(contents.Files) != len(p.Request.StagedFiles) {
+		return errors.New("the files to stage are not open") // a fault of this program
+	}
+	s := &transfer{Preparation: p, sender: newSender(p.Request.StagedFiles, contents.Files),
 		unanswered: make(map[*node.Node]bool), incomplete: make(map[*node.Node]bool), steps: make(map[*node.Node]trace.Step)}
 	defer s.sender.stop()
 	staging := p.Env.Trace.Begin(p.Env.TraceRow, trace.Stage)

@@ -61,8 +61,8 @@ func TestHowLongFilesAreStaged(t *testing.T) {
 			defer done()
 			began := time.Now()
 			r, err := reserve.Reserve(ctx, req, reserve.Env{Connector: node.Connector{Dialer: s, GreetTimeout: time.Minute},
-				RankOptions: reserve.RankOptions{Window: func(int) int { return 1 }}, Report: func(string) {},
-				Inbox: inbox, Listener: node.Listener{Inbox: inbox}, FileContents: []reserve.FileContent{&content{ReaderAt: bytes.NewReader(make([]byte, size)), sum: "0"}}})
+				RankOptions: reserve.RankOptions{Window: func(int) int { return 1 }, Settings: []wire.Setting{&Contents{[]Content{&content{ReaderAt: bytes.NewReader(make([]byte, size)), sum: "0"}}}}}, Report: func(string) {},
+				Inbox: inbox, Listener: node.Listener{Inbox: inbox}})
 			if took := time.Since(began); took > test.most || test.want == "" && err != nil || test.want != "" && (err == nil || err.Error() != test.want) {
 				t.Errorf("%s: %v after %v, want %q", test.name, err, took, test.want)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"remshell/job"
 	"remshell/launch/node"
-	"remshell/launch/reserve"
 	"remshell/usererr"
 )
 
@@ -18,7 +17,7 @@ import (
 // is in memory, however many nodes there are.
 type sender struct {
 	files    []job.StagedFile
-	contents []reserve.FileContent
+	contents []Content
 
 	mu        sync.Mutex // guards the rest
 	receiving map[*node.Node]*recipient
@@ -33,7 +32,7 @@ type recipient struct {
 	credit  int
 }
 
-func newSender(files []job.StagedFile, contents []reserve.FileContent) *sender {
+func newSender(files []job.StagedFile, contents []Content) *sender {
 	p := &sender{files: files, contents: contents, receiving: make(map[*node.Node]*recipient)}
 	p.changed.L = &p.mu
 	return p

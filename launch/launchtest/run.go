@@ -42,7 +42,6 @@ type Run struct {
 
 	Steps *trace.Recorder // nil: no steps are recorded
 
-	FileContents []reserve.FileContent // of Req.StagedFiles
 }
 
 // suspend replaces stopping mpiexec: it returns when the test continues the job.
@@ -88,7 +87,7 @@ func (r *Run) Env() launch.Env {
 	}
 	return launch.Env{In: r.In, Out: out, Err: errs, Env: reserve.Env{
 		Connector: node.Connector{Dialer: dialer, GreetTimeout: cmp.Or(r.ReplyLimit, 5*time.Minute), Trace: r.Steps}, RankOptions: reserve.RankOptions{Umask: -1, Settings: r.Settings},
-		FindHosts: r.find, Localhost: r.identity, FileContents: r.FileContents, ProbeTimeout: r.ReplyLimit, Signals: r.Signals, Suspend: r.suspend,
+		FindHosts: r.find, Localhost: r.identity, ProbeTimeout: r.ReplyLimit, Signals: r.Signals, Suspend: r.suspend,
 		OnPlan: func(job.Snapshot, job.Plan) {
 			if r.OnPlan != nil {
 				r.OnPlan()

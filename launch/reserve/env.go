@@ -3,7 +3,6 @@ package reserve
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -32,7 +31,6 @@ type Env struct {
 	OnSnapshot   func(job.Snapshot)           // receives the result of the probes; may be nil
 	OnPlan       func(job.Snapshot, job.Plan) // receives the plan before it is carried out; may be nil
 	OnConnect    func(job.ConnectResult)      // receives the result of each connection, from any goroutine; may be nil
-	FileContents []FileContent                // of the request's staged files
 	FindHosts    info.FindHosts               // if nil, ranks cannot name hosts when they spawn others
 	Localhost    func() string                // identity of this machine (job.Probe); nil if unknown
 	TraceRow     trace.Row                    // mpiexec's row of the trace, for steps that are not about one host
@@ -55,12 +53,6 @@ type RankOptions struct {
 	TerminalSize func() (rows, cols int) // size of mpiexec's terminal; nil if there is none
 	Token        string                  // by which PMIx servers recognize the job's ranks: 16 random hex digits
 	Settings     []wire.Setting          // of features
-}
-
-// FileContent is the content of a staged file.
-type FileContent interface {
-	io.ReaderAt
-	Checksum() (string, error) // its SHA-256
 }
 
 // A SignalError is the error of a start that a signal cancelled.

@@ -1,4 +1,4 @@
-package cli
+package stage
 
 import (
 	"cmp"
@@ -10,39 +10,43 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
 
 	"remshell/cli/option"
-	"remshell/cli/request"
+	"remshell/cli/setup"
 	"remshell/job"
-	"remshell/launch"
-	"remshell/launch/reserve"
 	"remshell/usererr"
 )
 
-// A stagedFileSet holds the files that a job stages, open. So the file that is sent is the one that was checked, even
+// A fileSet holds the files that a job stages, open. So the file that is sent is the one that was checked, even
 // if another file gets its name.
-type stagedFileSet struct {
+type fileSet struct {
 	staged   []job.StagedFile
-	contents []reserve.FileContent
+	contents []Content
 	files    []*os.File
 }
 
-func (h *stagedFileSet) closeAll() {
+func (h *fileSet) closeAll() {
 	for _, f := range h.files {
 		f.Close()
 	}
 }
 
-// openStagedFiles opens the files that a command line stages. It returns the errors of all files joined.
-func openStagedFiles(line option.Line, local request.Localhost, path string) (*stagedFileSet, error) {
-	h := &stagedFileSet{}
+// hashAll computes the hashes of all files, while the hosts are being reached.
+func (h *fileSet) hashAll() {
+	for _, c := range h.contents {
+		c.Checksum()
+	}
+}
+
+// openGiven opens the files that a command line stages, and adds them to the request. It returns the errors of all files
+// joined. It fails if a program is among the files and is not executable.
+func (h *fileSet) openGiven(r *setup.Run) error {
 	var faults []error
-	for _, name := range stagedFileNames(line, local, path) {
-		if err := h.addFile(name, local.Dir); err != nil {
+	for _, name := range fileNames(r.Line, r.Dir, cmp.Or(r.Getenv("PATH"), job.DefaultPath)) {
+		if err := h.addFile(name, r.Dir); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -50,37 +54,37 @@ func openStagedFiles(line option.Line, local request.Localhost, path string) (*s
 		faults = append(faults, &usererr.Error{Text: fmt.Sprintf("--stage: %d files; at most %d", len(h.staged), job.MaxStagedFiles), Remedy: "pack them into one, with tar"})
 	}
 	if len(faults) > 0 {
-		h.closeAll()
-		return nil, errors.Join(faults...)
+		return errors.Join(faults...)
 	}
-	return h, nil
+	return h.attachTo(r.Request, r.Dir)
 }
 
-// stagedFileNames returns the files that --stage and its variants name. path is the PATH in which programs are
-// searched.
-func stagedFileNames(line option.Line, local request.Localhost, path string) []string {
-	names := line.Job.Stage
-	for _, list := range line.Job.StageFiles {
+// fileNames returns the files that --stage and its variants name. Programs are searched in dir, the working directory, and
+// path.
+func fileNames(line option.Line, dir, path string) []string {
+	given := option.ValuesOf[Options](line)
+	names := given.Stage
+	for _, list := range given.StageFiles {
 		names = append(names, strings.Split(list, ",")...)
 	}
-	if line.Job.StageProg {
+	if given.StageProg {
 		for _, s := range line.Apps {
-			names = append(names, programFile(s, line.Job, local, path))
+			names = append(names, programFile(s, dir, path))
 		}
 	}
 	return names
 }
 
 // programFile returns the file of an app context's program on this machine, or just its name if it is not found.
-func programFile(s option.AppContext, j option.JobOptions, local request.Localhost, path string) string {
+func programFile(s option.AppContext, dir, path string) string {
 	if strings.Contains(s.Program, "/") {
 		return s.Program
 	}
 	for _, list := range []string{s.Path, path} {
-		for _, dir := range filepath.SplitList(list) {
-			file := filepath.Join(dir, s.Program)
+		for _, searched := range filepath.SplitList(list) {
+			file := filepath.Join(searched, s.Program)
 			if !filepath.IsAbs(file) {
-				file = filepath.Join(local.Dir, file)
+				file = filepath.Join(dir, file)
 			}
 			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 				return file
@@ -91,7 +95,7 @@ func programFile(s option.AppContext, j option.JobOptions, local request.Localho
 }
 
 // addFile opens a file and adds it, unless it was added before. Opening a pipe does not block.
-func (h *stagedFileSet) addFile(name, dir string) error {
+func (h *fileSet) addFile(name, dir string) error {
 	path := name
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
@@ -158,7 +162,7 @@ func hashFile(f *os.File, size int64) (string, error) {
 }
 
 // attachTo adds the files to a request. It fails if a program is among them and is not executable.
-func (h *stagedFileSet) attachTo(req *job.Request, dir string) error {
+func (h *fileSet) attachTo(req *job.Request, dir string) error {
 	req.StagedFiles = h.staged
 	for i := range req.Apps {
 		app := &req.Apps[i]
@@ -170,39 +174,4 @@ func (h *stagedFileSet) attachTo(req *job.Request, dir string) error {
 		app.StagedFile = p.Name
 	}
 	return nil
-}
-
-// attachFiles adds to the request the files that its command line or the saved job stages.
-func (c *invocation) attachFiles() (*stagedFileSet, error) {
-	if c.line.Job.Resume != "" {
-		return c.openSavedFiles()
-	}
-	return attachStagedFiles(c.line, c.inputs.Local, c.sys, &c.req, &c.env)
-}
-
-// attachStagedFiles adds to a request the files that its command line stages.
-func attachStagedFiles(line option.Line, local request.Localhost, sys System, req *job.Request, env *launch.Env) (*stagedFileSet, error) {
-	if len(line.Job.Stage) == 0 && len(line.Job.StageFiles) == 0 && !line.Job.StageProg {
-		return &stagedFileSet{}, nil
-	}
-	h, err := openStagedFiles(line, local, cmp.Or(sys.getenv("PATH"), job.DefaultPath))
-	if err != nil {
-		return nil, err
-	}
-	env.FileContents = h.contents
-	if err := h.attachTo(req, local.Dir); err != nil {
-		h.closeAll()
-		return nil, err
-	}
-	return h, nil
-}
-
-// startHashing computes the hashes of all files if there are remote nodes. It is called while the hosts are being
-// reached.
-func (h *stagedFileSet) startHashing(nodes []job.NodeDef) {
-	if slices.ContainsFunc(nodes, func(n job.NodeDef) bool { return !n.Local }) {
-		for _, c := range h.contents {
-			c.Checksum()
-		}
-	}
 }

@@ -1,0 +1,88 @@
+package stage
+
+import (
+	"errors"
+	"io"
+	"slices"
+
+	"remshell/cli/option"
+	"remshell/cli/setup"
+	"remshell/job"
+	"remshell/wire"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	Stage      []string `name:"--stage" after:"exclude" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
+	StageFiles []string `name:"--preload-files" after:"stage" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
+	StageProg  bool     `name:"--stage-program" after:"preload-files" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each app context"`
+}
+
+const texts = `
+--stage
+  A program on the line, or a spawned one, is started from the copy if its name is FILE, or the base name of FILE
+  without a slash. Other files are in the folder MPIEXEC_STAGE_DIR, which is on a disk
+  of the host and is removed with the job. A host that has the same file under the same path, or from
+  another job, uses that. On this machine nothing is copied: links lead to the files.
+`
+
+// A Contents has the contents of the request's staged files, in their order.
+type Contents struct{ Files []Content }
+
+// A Content is the content of a staged file.
+type Content interface {
+	io.ReaderAt
+	Checksum() (string, error) // its SHA-256
+}
+
+// Fields implements wire.Setting. Nothing of it is sent with Prepare: the files go to the nodes in messages of their own.
+func (*Contents) Fields(*wire.Codec) {}
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(func(r *setup.Run) error {
+		r.OnRequest(func() error { return openFiles(r) })
+		return nil
+	})
+	wire.RegisterSetting[Contents](20, new(Contents))
+}
+
+// openFiles opens the files that the command line, or the saved job, stages, and adds them to the request. They are open
+// until the run ends.
+func openFiles(r *setup.Run) (err error) {
+	var h fileSet
+	switch {
+	case r.Line.Job.Resume != "":
+		err = h.openSaved(r.Request)
+	default:
+		err = h.openGiven(r)
+	}
+	r.OnEnd(func(error) error {
+		h.closeAll()
+		return nil
+	})
+	if err != nil || len(h.staged) == 0 {
+		return err
+	}
+	r.Set(&Contents{h.contents})
+	r.OnLaunch(func() error {
+		if slices.ContainsFunc(r.Request.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
+			go h.hashAll()
+		}
+		return nil
+	})
+	return nil
+}
+
+// openSaved opens the files of a saved job.
+func (h *fileSet) openSaved(req *job.Request) error {
+	var faults []error
+	for _, p := range req.StagedFiles {
+		faults = append(faults, h.addFile(p.Path, ""))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return err
+	}
+	req.StagedFiles = h.staged
+	return nil
+}
