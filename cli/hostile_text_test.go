@@ -21,7 +21,6 @@ import (
 	"remshell/job"
 	"remshell/job/column"
 	"remshell/pin"
-	"remshell/pmiserver/spawn"
 	"remshell/transport"
 	"remshell/wire"
 	"remshell/wire/wiretest"
@@ -68,7 +67,6 @@ func sampleMessages() map[string]wire.Message {
 		&wire.Started{PID: 7, Code: 127, Err: "e", Hint: "h"},
 		&wire.Data{}, &wire.Credit{}, &wire.Fence{ID: "f"}, &wire.RankMapRequest{Group: "g"},
 		&wire.PMIReport{Event: wire.PMIAborted, Code: 3, Text: "t"}, &wire.PMIReport{Event: wire.PMIMalformed, Text: "t"}, &wire.PMIReport{Event: wire.PMIBarrierBroken, Text: "t"},
-		&wire.Spawn{Request: spawn.Request{Group: "g", Commands: []spawn.Command{{Argv: []string{"a"}, Count: 1}}}},
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", MPILibrary: "b"}},
 		&wire.RankStates{Ranks: []job.RankState{{Phase: "running", WaitsFor: "w", WaitChannel: "s", ProcState: "k", Stack: "t"}}},
 		&wire.HelperSignaled{Signal: 15}, &wire.ProcessesGone{}, &wire.Drained{}, &wire.AttemptReady{}, &wire.Log{Text: "l"}, &wire.Ping{},

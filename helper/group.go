@@ -12,10 +12,10 @@ import (
 	"sync/atomic"
 
 	"remshell/helper/rank"
-	"remshell/helper/rpc"
 	"remshell/job"
 	"remshell/pmiserver"
 	"remshell/pmiserver/fence"
+	"remshell/pmiserver/spawn"
 	"remshell/pmiserver/transcript"
 	"remshell/wire"
 )
@@ -181,7 +181,7 @@ func (s *Session) newPMI(g *Group) *pmiserver.Server {
 	if s.Hooks.PMILine != nil {
 		server.Trace = func(rank int, line string) { s.tracePMI(of[rank], line) }
 	}
-	server.Names, server.Spawner = s.Providers.Names, rpc.Spawner{Requests: s.requests, Dir: func(rank int) string { return of[rank].command.Dir }}
+	server.Names, server.Spawner = s.Providers.Names, s.newSpawner(g)
 	server.Abort = func(rank, code int, message string) {
 		s.tracePMI(of[rank], strings.TrimRight(fmt.Sprintf("> KILL(%d) %s", code, transcript.Escape([]byte(message))), " "))
 		s.sendAboutRank(of[rank], &wire.PMIReport{Rank: m.Group.First + rank, Event: wire.PMIAborted, Code: code, Text: message})
@@ -206,6 +206,14 @@ func (s *Session) newPMI(g *Group) *pmiserver.Server {
 	}
 	server.Note = func(rank int, text string) { s.log.warn("rank %d: pmi: %s", m.Group.First+rank, text) }
 	return server
+}
+
+// newSpawner returns what starts more ranks for the ranks of a group, or nil if no feature does.
+func (s *Session) newSpawner(g *Group) spawn.Spawner {
+	if s.Providers.Spawner == nil {
+		return nil
+	}
+	return s.Providers.Spawner(g)
 }
 
 // SetProgram sets the program of an app context whose App.StagedFile is set, for the ranks of a group that are about to

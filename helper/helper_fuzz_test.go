@@ -63,8 +63,6 @@ func (w *fuzzInput) message() wire.Message {
 		return &wire.CancelPrepare{Group: w.group()}
 	case 11, 12:
 		return w.example()
-	case 14:
-		return &wire.Spawned{ID: int(w.next() % 4), Group: w.group(), Codes: []int{0}}
 	case 15:
 		return &wire.RankMap{ID: int(w.next() % 4), Nodes: []string{"here"}, NodeOfRank: []int{0, int(w.next())}}
 	case 16:
@@ -79,7 +77,7 @@ func (w *fuzzInput) message() wire.Message {
 		return &wire.WriteMark{Tag: w.word("fuzz", "/", ""), Mark: w.word("a", "../a", "")}
 	case 21:
 		return &wire.ProbePeers{Ports: []wire.ProbePort{{Node: "n", Address: w.word("127.0.0.1:1", "", "[::1", "127.0.0.1:99999")}}}
-	case 13, 23, 24, 25, 26, 27, 31:
+	case 13, 14, 23, 24, 25, 26, 27, 31:
 		return w.ofFeature()
 	case 28:
 		return &wire.Hold{Why: job.Hold(w.word("suspend", "stopped", "", "x")), On: w.next()%3 > 0}

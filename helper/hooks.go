@@ -5,6 +5,7 @@ package helper
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
 	"remshell/helper/lifecycle"
@@ -13,6 +14,7 @@ import (
 	"remshell/pmiserver"
 	"remshell/pmiserver/pmix"
 	"remshell/pmiserver/pmix/message"
+	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -86,6 +88,8 @@ type Providers struct {
 	// Names and PMIxNames are the table of names that ranks publish, for ranks that use PMI and PMIx.
 	Names     pmiserver.Names
 	PMIxNames pmix.Names
+	// Spawner returns what starts more ranks for the ranks of a group, for ranks that use PMI and PMIx.
+	Spawner func(*Group) spawn.Spawner
 	// Fetcher fetches data that ranks on other nodes have committed.
 	Fetcher pmix.Fetcher
 	// Notifier sends events of ranks to other nodes.
@@ -136,6 +140,14 @@ func (s *Session) AwaitStarted(r *Rank) bool {
 		return false
 	}
 }
+
+// FindRank returns a rank of a group that is on this node. number is that in the group.
+func (g *Group) FindRank(number int) *Rank {
+	return g.ranks[slices.IndexFunc(g.ranks, func(r *Rank) bool { return r.Plan.Rank == number })]
+}
+
+// Dir returns the working directory with which a rank starts.
+func (r *Rank) Dir() string { return r.command.Dir }
 
 // Environ returns the environment with which a rank started, apart from what differs between ranks of its app context. It
 // may be called once AwaitStarted has returned true.

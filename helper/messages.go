@@ -76,7 +76,6 @@ var sessionHandlers = func() (o wire.Owner[*Session]) {
 			s.giveUpFence(m)
 		}
 	})
-	wire.Handle(&o, func(s *Session, m *wire.Spawned) { s.requests.Deliver(m.ID, m) })
 	wire.Handle(&o, func(s *Session, m *wire.RankMap) { s.requests.Deliver(m.ID, m) })
 	wire.Handle(&o, func(s *Session, m *wire.GroupEnded) {
 		if s.pmix != nil {

@@ -175,7 +175,7 @@ func (s *Session) addPMIx(g *Group) {
 	m, service := g.Prepare, s.pmix
 	added := pmix.Group{Name: m.Group.Name, Namespace: namespaceOf(m), Size: m.Group.Size, Ranks: g.rankNumbers(),
 		Job:     func(ctx context.Context) (jobinfo.Job, error) { return service.jobInfo(ctx, s, g) },
-		Spawner: s.pmixSpawner(g), Events: s.pmixEvents(g)}
+		Spawner: s.newSpawner(g), Events: s.pmixEvents(g)}
 	if m.Group.PMIx {
 		added.Parent, added.ParentRank = groupNamespace(m, m.Group.Parent), m.Group.ParentRank
 	}
@@ -289,23 +289,6 @@ func connOwner(root fs.FS, conn net.Conn) (uid uint32, err error) {
 		return 0, pmix.ErrNoOwner
 	}
 	return uint32(n), nil
-}
-
-// pmixSpawner returns the spawner that serves PMIx_Spawn of a group's ranks.
-func (s *Session) pmixSpawner(g *Group) rpc.PMIxSpawner {
-	of := make(map[int]*Rank, len(g.ranks))
-	for _, r := range g.ranks {
-		of[r.Plan.Rank] = r
-	}
-	return rpc.PMIxSpawner{
-		Spawner: rpc.Spawner{Requests: s.requests, Dir: func(rank int) string { return of[rank].command.Dir }},
-		Environ: func(rank int) []string {
-			if !s.AwaitStarted(of[rank]) { // before that, its environment may not be composed
-				return nil
-			}
-			return of[rank].Environ()
-		},
-	}
 }
 
 // remoteGroups finds the groups of the job that have no ranks on this node. It asks mpiexec for them (PMIX-45).

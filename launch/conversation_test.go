@@ -19,9 +19,6 @@ import (
 	"remshell/launch/launchtest"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
-	"remshell/pmiserver/pmix/bfrops"
-	"remshell/pmiserver/pmix/message"
-	"remshell/test/pmixtest"
 	"remshell/wire"
 )
 
@@ -72,31 +69,6 @@ var conversations = []struct {
 		r := launchtest.NewRun(1, "true", "a")
 		s.Recorder.OnPrepare = sync.OnceFunc(func() { s.Occupy("a") })
 		s.MustExit(r, -1)
-	}},
-	{"ranks that spawn", "Spawn Spawned KillGroup", func(s launchtest.Recording) {
-		broken := filepath.Join(s.TempDir(), "broken")
-		if err := os.WriteFile(broken, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
-			s.Fatal(err)
-		}
-		s.MustExit(launchtest.NewPMIRun(1, "spawn 1 leaf; spawn 1 leaf + 2 leaf program="+broken, map[string]string{"leaf": "say leaf"}, "a:4"), 0)
-	}},
-	{"ranks that ask for those of a group on another node", "GroupEnded", func(s launchtest.Recording) {
-		r, enough := launchtest.NewRun(1, "", "a", "b"), filepath.Join(s.TempDir(), "enough")
-		child := bfrops.Program{Command: "sh", Args: []string{"sh", "-c", `until test -e "$0"; do sleep 0.01; done`, enough}, Ranks: 1,
-			Options: message.Options{{Key: "pmix.host", Value: bfrops.TextOf("b")}}}
-		spawns := launchtest.EncodeRequest(&message.Spawn{Programs: []bfrops.Program{child}})
-		wants := launchtest.EncodeRequest(&message.Get{Namespace: strings.TrimSuffix(pmixtest.Namespace, "0") + "1", Rank: bfrops.Wildcard, Key: "pmix.job.size"})
-		r.Req.Apps = []job.App{{N: 1, Argv: []string{"/proc/self/exe", spawns + wants}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}
-		r.Req.BaseEnv.Set = []string{launchtest.PMIxMark + "=1"}
-		told := s.Recorder.Log.Shows("a > RankMap\n")
-		go func() {
-			<-told
-			os.WriteFile(enough, nil, 0o600)
-		}()
-		s.MustExit(r, 0)
-		if r.Out.String() != "status 0\nstatus 0\n" {
-			s.Errorf("it is answered by %q", r.Out.String())
-		}
 	}},
 	{"an abort", "PMIReport", func(s launchtest.Recording) { s.MustExit(launchtest.NewPMIRun(1, "abort 5", nil, "a"), 5) }},
 	{"a signal, and a terminal of another size", "Signal ResizeTerminal", func(s launchtest.Recording) {
@@ -244,11 +216,12 @@ var conversations = []struct {
 }
 
 // Real jobs with real helpers send every kind of message. This test finds kinds in the table that
-// are never sent, or sent by a side that nothing receives from. The messages of a feature are tested beside it.
+// are never sent, or sent by a side that nothing receives from. The messages of a feature are tested beside it, and so are
+// KillGroup and GroupEnded: a job has one group unless its ranks spawn.
 func TestEveryKindIsSaid(t *testing.T) {
 	unsaid := make(map[string]bool)
 	for _, k := range wire.Kinds() {
-		unsaid[k.Name] = k.Example == nil
+		unsaid[k.Name] = k.Example == nil && k.Name != "KillGroup" && k.Name != "GroupEnded"
 	}
 	for _, c := range conversations {
 		t.Run(c.name, func(t *testing.T) {

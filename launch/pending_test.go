@@ -15,7 +15,7 @@ import (
 func TestMessagesOfOtherNodesAreIgnored(t *testing.T) {
 	for _, m := range []wire.Message{
 		&wire.HelperSignaled{Signal: 15}, &wire.ProcessesGone{}, &wire.Drained{Orphans: []job.OrphanUsage{{}}}, &wire.RankStates{}, &wire.Started{}, &wire.Exited{},
-		&wire.Fence{}, &wire.Spawn{}, &wire.RankMapRequest{}, &wire.PMIReport{}, &wire.Prepared{},
+		&wire.Fence{}, &wire.RankMapRequest{}, &wire.PMIReport{}, &wire.Prepared{},
 	} {
 		t.Run(fmt.Sprintf("%T", m), func(t *testing.T) {
 			defer func() {

@@ -85,37 +85,3 @@ func cpuTime() time.Duration {
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
-
-// underRace is true under the race detector.
-var underRace bool
-
-// A job may spawn for days: of a group that is over only a row for each rank stays, in the report
-// and in the validator of its node.
-func TestSpawnsWithoutEnd(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes 10,000 spawns; make test runs it")
-	}
-	spawns := 10_000
-	if underRace { // it makes each spawn ten times slower
-		spawns = 4000
-	}
-	step := spawns / 10
-	const most = 1 << 10 // bytes for each group
-	var live []int64
-	c := crowd.FakeHosts{Spawns: spawns, Spawned: func(n int) {
-		if n%step == 0 {
-			runtime.GC()
-			var memory runtime.MemStats
-			runtime.ReadMemStats(&memory)
-			live = append(live, int64(memory.HeapAlloc))
-		}
-	}}
-	launchCrowd(t, &c, 2, 2)
-	if c.Exited.Load() != int64(spawns+4) || len(live) != 10 {
-		t.Fatalf("%d ranks have ended, %d looks at the heap", c.Exited.Load(), len(live))
-	}
-	// Lists grow in steps, so the total is measured, without the first tenth.
-	if each := (live[len(live)-1] - live[0]) / int64(spawns-step); each > most {
-		t.Errorf("%d bytes stay of each group; the heap after each tenth: %d", each, live)
-	}
-}

@@ -27,8 +27,6 @@ const (
 	maxEntries      = 4096    // claims and tickets of a ledger
 	maxClaimedRanks = 1 << 16 // in all claims of a ledger
 	maxClaimedCPUs  = 1 << 18 // CPUs in all claims of a ledger
-	maxWords        = 1 << 16 // arguments of a command
-	maxPairs        = 1 << 12
 	maxFromLauncher = 1 << 24 // elements of a list from mpiexec; the frame's size is the real bound
 )
 

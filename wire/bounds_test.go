@@ -11,7 +11,6 @@ import (
 	"remshell/job"
 	"remshell/job/column"
 	"remshell/pin"
-	"remshell/pmiserver/spawn"
 	"remshell/wire"
 	"remshell/wire/wiretest"
 )
@@ -87,8 +86,6 @@ func TestBounds(t *testing.T) {
 		{at(&wire.Data{Bytes: make([]byte, wire.Window)}), at(&wire.Data{Bytes: make([]byte, wire.Window+1)}), "65537 bytes"},
 		{at(&wire.Data{Stream: wire.Stderr}), at(&wire.Data{Stream: 3}, &wire.Credit{Stream: -1}), "stream "},
 		{at(&wire.ProbePortOpened{Port: 65535}), at(&wire.ProbePortOpened{Port: 65536}, &wire.ProbePortOpened{Port: -1}), "port "},
-		{at(spawnOf(1), spawnOf(1<<24)), at(spawnOf(0), spawnOf(1<<24+1)), "count "},
-		{nil, at(&wire.Spawn{Request: spawn.Request{Commands: []spawn.Command{{Count: 1}}}}), "command without a program"},
 		{at(&wire.LedgerListed{Claims: make([]job.Claim, 4000), Tickets: make([]job.Ticket, 96)}),
 			at(&wire.LedgerListed{Claims: make([]job.Claim, 4000), Tickets: make([]job.Ticket, 97)}), "97 tickets"},
 		{nil, at(&wire.LedgerListed{Claims: []job.Claim{{CPUsPerRank: -1}}}, &wire.LedgerListed{Claims: []job.Claim{{ExactPerNode: -1}}}, &wire.LedgerListed{Tickets: []job.Ticket{{ExactPerNode: -1}}}), "size -1"},
@@ -155,22 +152,15 @@ func cores(n int) wire.Message {
 	})
 }
 
-func spawnOf(n int) wire.Message {
-	return &wire.Spawn{Request: spawn.Request{Commands: []spawn.Command{{Argv: []string{"a"}, Count: n}}}}
-}
-
 func prepare(size, rank, app int) wire.Message {
 	return &wire.Prepare{Group: wire.Group{Size: size}, Apps: []job.App{{Argv: []string{"a"}}, {Argv: []string{"b"}}}, Ranks: []job.RankPlan{{Rank: rank, App: app}}}
 }
 
 // unboundedIn returns the fields of a kind of message that need no limit: limits and tickets, which come from other users, can
-// be any number that is not negative. What a rank spawns is limited by the size of the frame.
+// be any number that is not negative.
 func unboundedIn(kind string) []string {
-	switch kind {
-	case "SignalJob":
+	if kind == "SignalJob" {
 		return nil
-	case "Spawn":
-		return []string{"Argv", "Env", "Key", "Value"}
 	}
 	return []string{"Soft", "Hard", "Memory", "Processes", "Number"}
 }

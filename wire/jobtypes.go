@@ -33,14 +33,6 @@ func (c *Codec) app(a *job.App) {
 	c.Word((*string)(&a.PMIOffer), "offer")
 }
 
-func (c *Codec) command(p *spawn.Command) {
-	c.Texts(&p.Argv, Length{"texts", maxWords}, unboundedLength)
-	c.Num(&p.Count, Range{"count", 1, maxFromLauncher})
-	List(c, &p.Info, Length{"keys", maxPairs}, (*Codec).pair)
-	c.Texts(&p.Env, Length{"variables", maxPairs}, unboundedLength)
-	c.Require(len(p.Argv) > 0, "command without a program")
-}
-
 func (c *Codec) pair(p *spawn.Pair) {
 	c.Text(&p.Key, unboundedLength)
 	c.Text(&p.Value, unboundedLength)

@@ -1,19 +1,11 @@
 package wire
 
-import (
-	"math"
-
-	"remshell/pmiserver/spawn"
-)
-
 /*
 Messages between the PMI servers of the nodes and mpiexec.
 
 	mpiexec                                      helper
 	   | <----------------------------------- Fence   data that the local ranks put
 	   | Fenced ---------------------------------->   data that all ranks put
-	   | <----------------------------------- Spawn   a rank spawns more ranks
-	   | Spawned --------------------------------->
 	   | <-------------------------- RankMapRequest   a rank asks where ranks are
 	   | RankMap --------------------------------->
 	   | GroupEnded ------------------------------>   a group of other nodes that it knows
@@ -88,45 +80,6 @@ func (m *Fenced) Fields(c *Codec) {
 	c.Num(&m.Size, Range{"bytes", 0, maxUnbounded})
 	c.Blob(&m.Deflated)
 	c.Bool(&m.GivenUp)
-}
-
-// Spawn requests more ranks for one of the node's ranks. ID is chosen by the helper and repeated in the
-// answer. Fault is why the request cannot be carried out, if the helper failed to read a file named in
-// it.
-type Spawn struct {
-	AnsweredBy[*Spawned]
-
-	ID      int
-	Request spawn.Request
-	Fault   string
-}
-
-func (m *Spawn) Fields(c *Codec) {
-	c.Num(&m.ID, RequestIDRange)
-	c.Word(&m.Request.Group, "group")
-	c.Num(&m.Request.Rank, RankRange)
-	c.Bool(&m.Request.PMIx)
-	List(c, &m.Request.Commands, Length{"commands", maxPairs}, (*Codec).command)
-	List(c, &m.Request.Preputs, Length{"preputs", maxPairs}, (*Codec).pair)
-	c.Sentence(&m.Fault, "fault")
-}
-
-// Spawned answers Spawn when all new ranks run, or says why none does. Full means that too few slots are free.
-// Codes are those of spawn.Spawner.
-type Spawned struct {
-	ID    int
-	Group string
-	Codes []int
-	Err   string
-	Full  bool
-}
-
-func (m *Spawned) Fields(c *Codec) {
-	c.Num(&m.ID, RequestIDRange)
-	c.Word(&m.Group, "group")
-	c.Nums(&m.Codes, Length{"codes", maxFromLauncher}, Range{"code", math.MinInt32, math.MaxInt32})
-	c.Sentence(&m.Err, "error")
-	c.Bool(&m.Full)
 }
 
 // RankMapRequest asks on which nodes the ranks of a group are. A helper sends it once for each group if it has PMIx clients

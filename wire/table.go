@@ -101,8 +101,6 @@ var table = [256]Kind{
 	9:  {"Credit", Either, Running, 64, newMessage[Credit], nil},
 	10: {"Fence", Helper, Running, maxUnbounded, newMessage[Fence], nil},
 	11: {"Fenced", Launcher, Running, maxUnbounded, newMessage[Fenced], nil},
-	38: {"Spawn", Helper, Running, 256 << 10, newMessage[Spawn], nil},
-	39: {"Spawned", Launcher, Running, 16 << 20, newMessage[Spawned], nil},
 	43: {"RankMapRequest", Helper, Running, 4 << 10, newMessage[RankMapRequest], nil},
 	44: {"RankMap", Launcher, Running, maxUnbounded, newMessage[RankMap], nil},
 	67: {"GroupEnded", Launcher, Running, 4 << 10, newMessage[GroupEnded], nil},

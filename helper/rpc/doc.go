@@ -1,11 +1,11 @@
 //go:build linux
 
 // Package rpc carries requests of this node's PMI servers to mpiexec, and the replies back: fences with other nodes,
-// spawns, and where the ranks of a group are. Features send their own requests through it.
+// and where the ranks of a group are. Features send their own requests through it.
 //
 //	a rank's goroutine          Requests, Fences             mpiexec
-//	      | Spawn, Peers -----------> | Spawn, ... -----------> |
-//	      | <-- reply                 | <-- Spawned, ...        |  by ID, at most maxRequests at once
+//	      | Peers ------------------> | RankMapRequest -------> |
+//	      | <-- reply                 | <-- RankMap             |  by ID, at most maxRequests at once
 //	      | Exchange ---------------> | Fence ----------------> |
 //	      | <-- all blobs             | <-- Fenced              |  by fence ID
 //

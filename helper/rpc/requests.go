@@ -5,9 +5,7 @@ package rpc
 import (
 	"context"
 	"errors"
-	"strings"
 
-	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -21,9 +19,6 @@ func NewRequests(send func(wire.Message) error) *Requests {
 
 // maxRequests is how many requests of a node mpiexec handles at once (TRUST-4). Further ones wait here.
 const maxRequests = 64
-
-// errTooLarge is returned for a request that exceeds a bound.
-var errTooLarge = errors.New("request too large")
 
 // errWrongReply is returned if mpiexec sends a reply of the wrong type.
 var errWrongReply = errors.New("mpiexec answered something else")
@@ -43,49 +38,6 @@ func Call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Requests, newR
 		return reply, errWrongReply
 	}
 	return reply, nil
-}
-
-// A Spawner asks mpiexec to start more ranks. Dir returns the working directory of the rank that asks.
-type Spawner struct {
-	*Requests
-	Dir func(rank int) string
-}
-
-// Bounds of a request besides its size. A larger request fails, and does not end the job.
-const (
-	maxPairs      = 1 << 12 // in one list
-	maxFaultBytes = 1 << 10
-)
-
-// longestList returns the length of the longest list in a request, apart from arguments.
-func longestList(r spawn.Request) int {
-	most := max(len(r.Commands), len(r.Preputs))
-	for _, c := range r.Commands {
-		most = max(most, len(c.Info))
-	}
-	return most
-}
-
-// Spawn implements spawn.Spawner.
-func (p Spawner) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
-	fault := ""
-	if err := expandFiles(r.Commands, p.Dir(r.Rank)); err != nil {
-		fault = strings.ToValidUTF8(err.Error(), "?")
-		fault = strings.ToValidUTF8(fault[:min(len(fault), maxFaultBytes)], "")
-	}
-	if longestList(r) > maxPairs || wire.TooLarge(&wire.Spawn{Request: r, Fault: fault}) {
-		return "", nil, errTooLarge
-	}
-	answer, err := Call(ctx, p.Requests, func(id int) *wire.Spawn { return &wire.Spawn{ID: id, Request: r, Fault: fault} }, nil)
-	switch {
-	case err != nil:
-		return "", nil, err
-	case answer.Full:
-		return "", nil, spawn.NoSlots(answer.Err)
-	case answer.Err != "":
-		return "", nil, errors.New(answer.Err)
-	}
-	return answer.Group, answer.Codes, nil
 }
 
 // Peers returns where the ranks of a group are. It asks mpiexec, unless all are on this node.

@@ -3,6 +3,8 @@ package node_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,7 +12,6 @@ import (
 	"remshell/launch/node"
 	"remshell/launch/node/nodetest"
 	"remshell/pmiserver/fence"
-	"remshell/pmiserver/spawn"
 	"remshell/test/actors"
 	"remshell/wire"
 )
@@ -217,10 +218,12 @@ func (k *simulation) helper() {
 				k.toLauncher(&wire.RankMapRequest{ID: k.last, Group: "g"})
 			}
 		case 5:
-			if k.asked < node.MaxUnanswered {
+			if all := requestsOfFeatures(); k.asked < node.MaxUnanswered && len(all) > 0 {
+				m := all[k.IntN(len(all))].Example(rank)
 				k.asked++
 				k.last++
-				k.toLauncher(&wire.Spawn{ID: k.last, Request: spawn.Request{Group: "g", Rank: rank}})
+				reflect.ValueOf(m).Elem().FieldByName("ID").SetInt(int64(k.last))
+				k.toLauncher(m)
 			}
 		case 6:
 			if k.one(6) {
@@ -230,6 +233,18 @@ func (k *simulation) helper() {
 		}
 	}
 }
+
+// requestsOfFeatures returns the kinds of requests of ranks that features own. They share their IDs with RankMapRequests.
+var requestsOfFeatures = sync.OnceValue(func() (all []wire.Kind) {
+	for _, k := range wire.Kinds() {
+		if k.Example != nil && k.Sender == wire.Helper {
+			if _, isRequest := wire.KeyOfRequest(k.New()); isRequest {
+				all = append(all, k)
+			}
+		}
+	}
+	return all
+})
 
 // A valid message that is late is no violation, however long either direction takes (TRUST-5).
 func TestLateMessagesAreNoViolations(t *testing.T) {
@@ -264,7 +279,11 @@ func TestLateMessagesAreNoViolations(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"Surveyed", "RankStates", "Prepared", "Started", "Data", "Credit", "Exited", "Drained", "Fence", "RankMapRequest", "Spawn", "QueuePosition", "ClaimsChanged", "PMIReport"} {
+	want := []string{"Surveyed", "RankStates", "Prepared", "Started", "Data", "Credit", "Exited", "Drained", "Fence", "RankMapRequest", "QueuePosition", "ClaimsChanged", "PMIReport"}
+	for _, k := range requestsOfFeatures() {
+		want = append(want, k.Name)
+	}
+	for _, kind := range want {
 		if kinds[kind] < 50 {
 			t.Errorf("%s: %d only", kind, kinds[kind])
 		}

@@ -129,8 +129,6 @@ func init() {
 	Admit((*Validator).checkFence)
 	Admit(func(v *Validator, m *wire.RankMapRequest) (wire.Message, error) { return v.CheckRankRequest(m, m.ID) })
 	OnSend(func(v *Validator, _ *wire.RankMap) { v.CountRankReply() })
-	Admit((*Validator).checkSpawn)
-	OnSend(func(v *Validator, _ *wire.Spawned) { v.CountRankReply() })
 
 	// Requests of users to the job, and the states of ranks.
 	Admit((*Validator).checkControl)

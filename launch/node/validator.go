@@ -129,6 +129,21 @@ type RankRecord struct {
 // IsPlanned reports whether Start was not sent yet to the rank's group.
 func (s *RankRecord) IsPlanned() bool { return s.phase.Load() == rankPlanned }
 
+// CheckStarted returns a violation if m came before the helper has reported that the rank runs, or after the rank failed to
+// start.
+func (s *RankRecord) CheckStarted(m wire.Message) error {
+	switch s.phase.Load() {
+	case rankPlanned, rankReleased:
+		return TooEarly(m)
+	case rankFailed:
+		return errEnded(s.rank)
+	}
+	return nil
+}
+
+// HasExited reports whether the helper has reported the end of the rank.
+func (s *RankRecord) HasExited() bool { return s.phase.Load() == rankEnded }
+
 type rankPhase = int32
 
 const (

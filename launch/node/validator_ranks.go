@@ -129,17 +129,14 @@ func (v *Validator) checkCredit(m *wire.Credit) (wire.Message, error) {
 // goroutine of the helper reports what it read before.
 func (v *Validator) findStdinReader(m wire.Message, rank int) (*RankRecord, error) {
 	s := v.FindRank(rank)
-	switch {
-	case s == nil:
+	if s == nil {
 		return nil, NotOurRank(rank)
-	case s.phase.Load() < rankRunning:
-		return nil, TooEarly(m)
-	case s.phase.Load() == rankFailed:
-		return nil, errEnded(rank)
-	case !s.stdin:
-		return nil, ErrNotAsked
 	}
-	return s, nil
+	err := s.CheckStarted(m)
+	if err == nil && !s.stdin {
+		err = ErrNotAsked
+	}
+	return s, err
 }
 
 // checkRankStarted checks the report that a rank runs or could not be started. There is one for each rank.
@@ -323,31 +320,6 @@ func (v *Validator) CheckRankRequest(m wire.Message, id int) (wire.Message, erro
 
 // CountRankReply notes the reply to a request that CheckRankRequest has let through. It is called before the reply is sent.
 func (v *Validator) CountRankReply() { v.requests.CountReply() }
-
-// checkSpawn checks a rank's request to spawn others. If the rank has exited meanwhile, the request is
-// dropped.
-func (v *Validator) checkSpawn(m *wire.Spawn) (wire.Message, error) {
-	p := v.groups[m.Request.Group]
-	if p == nil {
-		return nil, NotOurRank(m.Request.Rank)
-	}
-	rank := p.first + m.Request.Rank
-	s := v.FindRank(rank)
-	switch {
-	case s == nil || s.group != p:
-		return nil, NotOurRank(rank)
-	case s.phase.Load() < rankRunning:
-		return nil, TooEarly(m)
-	case s.phase.Load() == rankFailed:
-		return nil, errEnded(rank)
-	}
-	admitted, err := v.CheckRankRequest(m, m.ID)
-	if admitted != nil && s.phase.Load() == rankEnded {
-		v.requests.CountReply()
-		return nil, nil
-	}
-	return admitted, err
-}
 
 // checkDrained checks the report that nothing of the job is left on the node. All started ranks must have
 // exited. A released rank need not have run if mpiexec has ended the job or the group.

@@ -106,7 +106,7 @@ type RankRequests struct {
 	unanswered int
 }
 
-// maxUnanswered is how many NameRequests, Spawns and RankMapRequests of its ranks a node may have open.
+// maxUnanswered is how many requests that CheckRankRequest checks a node may have open.
 const maxUnanswered = 64
 
 // CheckNext checks that the ID of a request is higher than the last one, and that fewer than most are open. what names

@@ -11,7 +11,6 @@ import (
 	"remshell/launch/node"
 	"remshell/launch/node/nodetest"
 	"remshell/pmiserver/fence"
-	"remshell/pmiserver/spawn"
 	"remshell/wire"
 )
 
@@ -50,7 +49,6 @@ var table = []struct {
 	{"PMIReport", nil,
 		"early foreign early early ok ok ended dropped", "ok", "foreign"},
 	{"Fence", nil, "early unasked early early ok dropped late dropped", "fences", ""},
-	{"Spawn", nil, "early foreign early early ok dropped dropped dropped", "ID 1", "foreign"},
 	{"RankMapRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
 	{"RankStates", &wire.InspectRanks{},
 		"early foreign ok ok ok ok ok dropped", "unasked", "foreign"},
@@ -132,8 +130,6 @@ func TestAdmitValues(t *testing.T) {
 		{&wire.Fence{ID: "g/1"}, "it sent 2 fences at once"}, {&wire.Fence{ID: "g/2"}, "it sent 3 fences at once"},
 		{&wire.Fence{ID: "g/-1"}, `a Fence that cannot be: ID "g/-1"`}, {&wire.Fence{ID: "g/00"}, `a Fence that cannot be: ID "g/00"`},
 		{&wire.Fence{ID: "g"}, `a Fence that cannot be: ID "g"`}, {&wire.Fence{ID: "h/0"}, "it answered what was not asked"},
-		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "h", Rank: nodetest.Own}}, "it spoke for rank 4, which is not there"},
-		{&wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: -5}}, "it spoke for rank -5, which is not there"},
 		{&wire.RankMapRequest{}, "a RankMapRequest that cannot be: ID 0"},
 		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
 	} {
@@ -235,9 +231,7 @@ func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 		}
 	}
 	g.NoteSent(&wire.RankMap{ID: 1})
-	next := func(id int) string {
-		return nodetest.Judge(g, &wire.Spawn{ID: id, Request: spawn.Request{Group: "g", Rank: nodetest.Own}})
-	}
+	next := func(id int) string { return nodetest.Judge(g, &wire.RankMapRequest{ID: id, Group: "g"}) }
 	if got := []string{next(100), next(101)}; strings.Join(got, ",") != "ok,it sent 65 requests at once" {
 		t.Errorf("%q", got)
 	}

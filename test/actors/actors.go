@@ -11,7 +11,6 @@ import (
 
 	"remshell/job"
 	"remshell/pin"
-	"remshell/pmiserver/spawn"
 	"remshell/transport"
 	"remshell/wire"
 )
@@ -211,9 +210,6 @@ var coreMessages = []HelperMessage{
 	{"Exited", func(rank int) wire.Message { return &wire.Exited{Exit: job.Exit{Rank: rank}} }},
 	{"PMIReport", func(rank int) wire.Message { return &wire.PMIReport{Rank: rank, Event: wire.PMIAborted} }},
 	{"Fence", func(int) wire.Message { return &wire.Fence{ID: "g/0"} }},
-	{"Spawn", func(rank int) wire.Message {
-		return &wire.Spawn{ID: 1, Request: spawn.Request{Group: "g", Rank: rank}}
-	}},
 	{"RankMapRequest", func(int) wire.Message { return &wire.RankMapRequest{ID: 1, Group: "g"} }},
 	{"RankStates", func(rank int) wire.Message { return &wire.RankStates{Ranks: []job.RankState{{Rank: rank}}} }},
 	{"HelperSignaled", func(int) wire.Message { return &wire.HelperSignaled{Signal: 15} }},

@@ -25,7 +25,6 @@ import (
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
 	"remshell/pin"
-	"remshell/pmiserver/spawn"
 	"remshell/trace"
 	"remshell/transport"
 	"remshell/wire"
@@ -46,10 +45,11 @@ type FakeHosts struct {
 
 	AtEnd func() // is called when the last helper has nothing left, before it says so; nil: nothing is
 
-	// Spawns is how many groups of one rank the job's rank 0 spawns, one after the other, of
-	// which each ends at once. Spawned is told of each, in between; nil: it is not.
-	Spawns  int
-	Spawned func(n int)
+	// Spawn, if not nil, returns the request of rank 0 of the job for group n, from 1: one rank, which ends at once. Spawn
+	// returns nil after the last group. Requests are sent one after the other, each after the reply to the one before.
+	Spawn func(n int, parent string) wire.Message
+	// IsSpawnReply reports whether a message replies to such a request.
+	IsSpawnReply func(wire.Message) bool
 
 	Timeline *trace.Recorder // of the launch; nil: it has none
 }
@@ -64,7 +64,7 @@ func (c *FakeHosts) Launch(ctx context.Context, hosts, ranks int, errs io.Writer
 	defer close(signals)
 	printer := stdio.Stderr(errs)
 	req := request(hosts, ranks)
-	if c.Spawns > 0 { // there is a slot left on each host
+	if c.Spawn != nil { // there is a slot left on each host
 		for i := range req.Nodes {
 			req.Nodes[i].Slots++
 		}
@@ -74,7 +74,7 @@ func (c *FakeHosts) Launch(ctx context.Context, hosts, ranks int, errs io.Writer
 		Connector: node.Connector{Dialer: c, GreetTimeout: timeout, Trace: c.Timeline}, RankOptions: reserve.RankOptions{Umask: -1},
 		Signals: signals, ProbeTimeout: timeout, Report: func(text string) { fmt.Fprintln(printer, text) },
 	}})
-	if err == nil && (result.Code != 0 || c.Spawns == 0 && len(result.Exits) != hosts*ranks) {
+	if err == nil && (result.Code != 0 || c.Spawn == nil && len(result.Exits) != hosts*ranks) {
 		err = fmt.Errorf("code %d, and %d of %d ranks have ended", result.Code, len(result.Exits), hosts*ranks)
 	}
 	return err
@@ -173,14 +173,6 @@ func (h *helper) reply(m wire.Message) (over bool) {
 		}
 	case *wire.Fenced:
 		h.afterFence(strings.TrimSuffix(m.ID, "/0"))
-	case *wire.Spawned:
-		if m.Err != "" {
-			panic(m.Err)
-		}
-		if h.Spawned != nil {
-			h.Spawned(h.spawns)
-		}
-		h.afterFence("crowd")
 	case *wire.CancelPrepare:
 		delete(h.groups, m.Group)
 	case *wire.EndJob:
@@ -191,6 +183,10 @@ func (h *helper) reply(m wire.Message) (over bool) {
 	case *wire.Bye:
 		h.Closed.Add(1)
 		return true
+	default:
+		if h.IsSpawnReply != nil && h.IsSpawnReply(m) {
+			h.afterFence("crowd")
+		}
 	}
 	return false
 }
@@ -199,11 +195,12 @@ func (h *helper) reply(m wire.Message) (over bool) {
 // group, unless there were enough; the others end.
 func (h *helper) afterFence(group string) {
 	p := h.groups[group]
-	if p.ranks[0] == 0 && h.spawns < h.Spawns {
+	if p.ranks[0] == 0 && h.Spawn != nil {
 		h.spawns++
-		h.send(&wire.Spawn{ID: h.spawns, Request: spawn.Request{Group: group,
-			Commands: []spawn.Command{{Argv: []string{"./child"}, Count: 1}}}})
-		return
+		if request := h.Spawn(h.spawns, group); request != nil {
+			h.send(request)
+			return
+		}
 	}
 	delete(h.groups, group)
 	for _, rank := range p.ranks {

@@ -17,6 +17,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -99,7 +100,11 @@ var lies = map[string]lie{
 	"states of another":       fixedLie(atGo, &wire.RankStates{Ranks: []job.RankState{{Rank: 0, Phase: "forged"}}}),
 	"samples of another":      fixedLie(atGo, example("SampledUsage", 0)),
 	"spawn for another": groupLie(atGo, func(group string) wire.Message {
-		return &wire.Spawn{ID: 1 << 20, Request: spawn.Request{Group: group, Rank: 0, Commands: []spawn.Command{{Argv: []string{"touch", "forged"}, Count: 1}}}}
+		m := example("Spawn", 0)
+		fields := reflect.ValueOf(m).Elem()
+		fields.FieldByName("ID").SetInt(1 << 20)
+		fields.FieldByName("Request").Set(reflect.ValueOf(spawn.Request{Group: group, Rank: 0, Commands: []spawn.Command{{Argv: []string{"touch", "forged"}, Count: 1}}}))
+		return m
 	}),
 	"rank that is none":       fixedLie(atGo, exited(job.Exit{Rank: 99})),
 	"negative rank":           fixedLie(atGo, &wire.Data{Rank: -1, Stream: wire.Stdout, Bytes: out}),

@@ -1,5 +1,5 @@
 //go:build race
 
-package launch_test
+package spawn_test
 
 func init() { underRace = true }

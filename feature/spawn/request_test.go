@@ -1,6 +1,6 @@
 //go:build linux
 
-package launch_test
+package spawn
 
 import (
 	"fmt"
@@ -155,9 +155,9 @@ func TestSpawnBeforeTheFirstBarrier(t *testing.T) {
 
 // hostile returns a job of two ranks. The first is on a regular node and ends by itself; the helper
 // of the other sends messages once it runs.
-func hostile(t *testing.T, says ...wire.Message) (r *launchtest.Run, answers chan *wire.Spawned) {
+func hostile(t *testing.T, says ...wire.Message) (r *launchtest.Run, answers chan *Spawned) {
 	t.Helper()
-	answers = make(chan *wire.Spawned, len(says))
+	answers = make(chan *Spawned, len(says))
 	over := make(chan bool)
 	r = launchtest.NewRun(2, "cat", "a", "b")
 	r.In = &awaiting{over: over}
@@ -169,7 +169,7 @@ func hostile(t *testing.T, says ...wire.Message) (r *launchtest.Run, answers cha
 				c.Send(m)
 			}
 			return true
-		case *wire.Spawned:
+		case *Spawned:
 			answers <- m
 			if m.ID == len(says) {
 				c.Send(&wire.Exited{Exit: job.Exit{Rank: 1}})
@@ -191,8 +191,8 @@ func (a *awaiting) Read([]byte) (int, error) {
 }
 
 // asks returns a spawn request as a helper sends it.
-func asks(id, count int, group string, rank int, info ...spawn.Pair) *wire.Spawn {
-	return &wire.Spawn{ID: id, Request: spawn.Request{Group: group, Rank: rank,
+func asks(id, count int, group string, rank int, info ...spawn.Pair) *Spawn {
+	return &Spawn{ID: id, Request: spawn.Request{Group: group, Rank: rank,
 		Commands: []spawn.Command{{Argv: []string{"/bin/echo", "spawned"}, Count: count, Info: info}}}}
 }
 
@@ -209,15 +209,15 @@ func TestAMuteJobDoesNotSpawn(t *testing.T) {
 
 // asking returns a job of one rank. Its helper requests a spawn, and lets the rank exit after the
 // reply.
-func asking(m *wire.Spawn) (r *launchtest.Run, answers chan *wire.Spawned) {
-	answers = make(chan *wire.Spawned, 1)
+func asking(m *Spawn) (r *launchtest.Run, answers chan *Spawned) {
+	answers = make(chan *Spawned, 1)
 	r = launchtest.NewRun(1, "", "z")
 	r.Helpers.Fakes = map[string]func(*wire.Conn){"z": launchtest.FakeHelper("z", func(c *wire.Conn, got wire.Message) bool {
 		switch got := got.(type) {
 		case *wire.Start:
 			c.Send(&wire.Started{Rank: 0, PID: 1})
 			c.Send(m)
-		case *wire.Spawned:
+		case *Spawned:
 			answers <- got
 			c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
 		default:
@@ -253,7 +253,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 
 // A spawn request without a program is refused.
 func TestASpawnOfNothing(t *testing.T) {
-	r, answers := asking(&wire.Spawn{ID: 1, Request: spawn.Request{Group: "test"}})
+	r, answers := asking(&Spawn{ID: 1, Request: spawn.Request{Group: "test"}})
 	result, err := r.Do(t)
 	if answer := <-answers; err != nil || result.Code != 0 || answer.Err != "no program to spawn" {
 		t.Errorf("code %d, %v, answer %q, stderr %q", result.Code, err, answer.Err, r.Err.String())
@@ -285,7 +285,7 @@ func TestHowMuchIsSpawned(t *testing.T) {
 			for _, m := range says[:64] { // more at once is a violation (TRUST-4)
 				c.Send(m)
 			}
-		case *wire.Spawned:
+		case *Spawned:
 			if next := len(texts) + 64; next < len(says) {
 				c.Send(says[next])
 			}
@@ -315,7 +315,7 @@ func TestTextOfARefusedSpawn(t *testing.T) {
 		case *wire.Start:
 			c.Send(&wire.Started{Rank: 0, PID: 1})
 			c.Send(says)
-		case *wire.Spawned:
+		case *Spawned:
 			c.Send(&wire.Exited{Exit: job.Exit{Rank: 0}})
 		default:
 			return false

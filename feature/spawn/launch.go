@@ -41,7 +41,6 @@ import (
 	"remshell/launch/supervise"
 	"remshell/pmiserver/spawn"
 	"remshell/usererr"
-	"remshell/wire"
 )
 
 func init() { launch.Register(launch.Feature{Name: "spawn", Attach: attach}) }
@@ -58,7 +57,7 @@ type spawner struct {
 
 func attach(j *launch.Job) {
 	s := &spawner{job: j, starting: make(map[*launch.Group]*request)}
-	launch.Handle(j, func(n *launch.Node, m *wire.Spawn) []supervise.Event {
+	launch.Handle(j, func(n *launch.Node, m *Spawn) []supervise.Event {
 		s.handleRequest(n, m)
 		return nil
 	})
@@ -77,7 +76,7 @@ func attach(j *launch.Job) {
 // A request is a rank's request to spawn others.
 type request struct {
 	fromNode *launch.Node // the node whose rank asks
-	message  *wire.Spawn
+	message  *Spawn
 	parent   *launch.Group // the group of that rank; nil: there is no such group
 	rank     int           // the number in the job of the rank that asks
 	name     string        // name of the new group; empty until its search starts
@@ -97,7 +96,7 @@ type place struct {
 }
 
 // handleRequest handles a request of a rank.
-func (s *spawner) handleRequest(n *launch.Node, m *wire.Spawn) {
+func (s *spawner) handleRequest(n *launch.Node, m *Spawn) {
 	r := &request{fromNode: n, message: m, rank: -1}
 	s.addLine(&m.Request, "> SPAWN "+m.Request.String())
 	if r.parent = s.job.GroupNamed(m.Request.Group); r.parent != nil { // the validator has checked that the rank belongs to the node
@@ -263,7 +262,7 @@ func (s *spawner) reply(g *launch.Group) {
 	}
 	delete(s.starting, g)
 	s.addLine(&r.message.Request, "< STARTED")
-	r.fromNode.Send(&wire.Spawned{ID: r.message.ID, Group: g.Name, Codes: spawnCodes(r.message.Request, g.Apps)})
+	r.fromNode.Send(&Spawned{ID: r.message.ID, Group: g.Name, Codes: spawnCodes(r.message.Request, g.Apps)})
 }
 
 // refuse tells the rank why nothing was started. It also tells the user, since MPI passes no reasons on.
@@ -272,7 +271,7 @@ func (s *spawner) refuse(r *request, err error) {
 		s.report(r, err)
 	}
 	s.addLine(&r.message.Request, "< FAILED "+usererr.Reason(err))
-	r.fromNode.Send(&wire.Spawned{ID: r.message.ID, Err: usererr.Reason(err), Full: reserve.LacksCapacity(err)})
+	r.fromNode.Send(&Spawned{ID: r.message.ID, Err: usererr.Reason(err), Full: reserve.LacksCapacity(err)})
 }
 
 // report tells the user, even with --quiet, that a spawn was refused. It limits the number of reports, because a node may

@@ -1,0 +1,106 @@
+//go:build linux
+
+package spawn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"remshell/helper"
+	"remshell/helper/rpc"
+	"remshell/job"
+	"remshell/pmiserver/spawn"
+	"remshell/wire"
+)
+
+func init() { helper.Register(helper.Feature{Name: "spawn", Attach: attachHelper}) }
+
+// attachHelper has the PMI servers of this node ask mpiexec for more ranks.
+func attachHelper(s *helper.Session) {
+	q := s.Requests()
+	helper.Handle(s, func(m *Spawned) { q.Deliver(m.ID, m) })
+	s.Providers.Spawner = func(g *helper.Group) spawn.Spawner {
+		return requester{
+			Requests: q,
+			dir:      func(rank int) string { return g.FindRank(rank).Dir() },
+			environ: func(rank int) []string {
+				r := g.FindRank(rank)
+				if !s.AwaitStarted(r) { // before that, its environment may not be composed
+					return nil
+				}
+				return r.Environ()
+			},
+		}
+	}
+}
+
+// A requester asks mpiexec to start more ranks for the ranks of one group here. It implements spawn.Spawner.
+type requester struct {
+	*rpc.Requests
+	dir     func(rank int) string   // returns the working directory of a rank
+	environ func(rank int) []string // returns the environment with which a rank started
+}
+
+// errTooLarge is returned for a request that exceeds a bound.
+var errTooLarge = errors.New("request too large")
+
+// maxFaultBytes is the longest Fault of a request.
+const maxFaultBytes = 1 << 10
+
+// Spawn implements spawn.Spawner. A request that is too large fails, and does not end the job.
+func (q requester) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
+	if r.PMIx {
+		outer := job.OuterFilter(q.environ(r.Rank))
+		for i := range r.Commands {
+			r.Commands[i].Env = childEnv(r.Commands[i].Env, outer)
+		}
+	}
+	fault := ""
+	if err := expandFiles(r.Commands, q.dir(r.Rank)); err != nil {
+		fault = strings.ToValidUTF8(err.Error(), "?")
+		fault = strings.ToValidUTF8(fault[:min(len(fault), maxFaultBytes)], "")
+	}
+	m := &Spawn{Request: r, Fault: fault}
+	if isTooLarge(m) {
+		return "", nil, errTooLarge
+	}
+	answer, err := rpc.Call(ctx, q.Requests, func(id int) *Spawn {
+		m.ID = id
+		return m
+	}, nil)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case answer.Full:
+		return "", nil, spawn.NoSlots(answer.Err)
+	case answer.Err != "":
+		return "", nil, errors.New(answer.Err)
+	}
+	return answer.Group, answer.Codes, nil
+}
+
+// isTooLarge reports whether mpiexec would take a request for a violation because of its size.
+func isTooLarge(m *Spawn) bool {
+	longest := max(len(m.Request.Commands), len(m.Request.Preputs))
+	for _, c := range m.Request.Commands {
+		if len(c.Argv) > maxArgs {
+			return true
+		}
+		longest = max(longest, len(c.Info), len(c.Env))
+	}
+	return longest > maxPairs || wire.TooLarge(m)
+}
+
+// parentPort is the variable by which a spawned rank of Open MPI finds its parent (PMIX-42).
+const parentPort = "OMPI_PARENT_PORT"
+
+// childEnv returns the variables of env that a rank's children shall have. Open MPI passes on all of its own. Those of
+// the rank's identity are removed, since the children get their own.
+func childEnv(env []string, outer func(assignment string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(assignment string) bool {
+		name, _, given := strings.Cut(assignment, "=")
+		return !given || name == "" || name != parentPort && outer(assignment)
+	})
+}
