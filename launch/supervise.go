@@ -261,8 +261,8 @@ func (j *Job) translate(event any) []supervise.Event {
 	return []supervise.Event{event}
 }
 
-// Step passes an event to the failure machine, and carries out what follows. Ranks that stand still are continued before they are told to end: they would not
-// receive a signal (SV-31).
+// Step passes an event to the failure machine, and carries out what follows. Ranks that stand still are
+// continued before they are told to end: they would not receive a signal (SV-31).
 func (j *Job) Step(event supervise.Event) {
 	now := time.Now()
 	actions := j.State.Step(event, now)
