@@ -184,7 +184,7 @@ func isTestOnly(pkg string) bool {
 	return strings.HasPrefix(pkg, "tools/") || strings.HasPrefix(pkg, "test/") || path.Base(pkg) == path.Base(path.Dir(pkg))+"test"
 }
 
-// sourceFiles returns the Go files below a directory, except for tests and what is built.
+// sourceFiles returns the Go files below a directory, except for those in testdata and what is built.
 func sourceFiles(top string) (files []string, err error) {
 	err = filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		switch {

@@ -22,7 +22,7 @@ func translateAprun(args []string, table *option.Table, sys System) (words []str
 	}
 	w := newInputs(sys)
 	system, _ := w.BatchJob()
-	line, err := aprun.Translate(args, aprun.Env{Read: request.ReadTexts(w.OpenFile), OptionWords: table.CountWords, InAllocation: system != nil})
+	line, err := aprun.Translate(args, aprun.Env{Read: request.ReadTexts(w.OpenFile), OptionWords: table.CountWords, HasOption: table.HasOption, InAllocation: system != nil})
 	if err != nil {
 		return nil, false, err
 	}

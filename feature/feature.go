@@ -1,15 +1,18 @@
 /*
-Package feature lists the features of mpiexec. Each has a folder of its own, with its options, their texts and its messages,
-and registers itself where it takes part. Removing a line here and its folder removes the feature.
+Package feature lists the features of mpiexec. Each has a folder of its own, with its messages and, but for a few
+(adr 15), its options and their texts, and registers itself where it takes part. Removing a line here and its folder removes the feature.
 
 	option.Register                        its options and their help
 	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
 	launch.Register, helper.Register       its halves in mpiexec and in each helper
 	reserve.Register                       what it does on nodes before ranks start there
 	wire.Register, wire.RegisterSetting    its messages, and the settings that go to helpers
-	node.Admit, launch.Handle              what may come from helpers, and what becomes of it
+	node.Admit                             what may come from helpers, and when
+	launch.Handle, helper.Handle           what becomes of a message, in mpiexec and in each helper
 
-launch/hooks.go and helper/hooks.go have the points at which a feature takes part. Package cleanipc is a feature with all
+launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go have the points at which a feature takes part. A message or a
+setting takes any number that is free: the program says at its start if it is not. After a new option,
+"go test ./cli/option -run TestReference -update" writes doc/options.md. Package cleanipc is a feature with all
 parts; bindings is a small one.
 
 A test of a feature stands in its folder. launch/launchtest runs jobs in it, with real helpers and ranks. launch/node/nodetest
@@ -35,5 +38,5 @@ import (
 	_ "remshell/feature/stage"       // --stage
 	_ "remshell/feature/status"      // --status, states of ranks after a timeout
 	_ "remshell/feature/transcript"  // --pmi-trace
-	_ "remshell/feature/usage"       // --usage, --limit, limits.toml of nodes
+	_ "remshell/feature/usage"       // --usage, samples for --limit, limits.toml of nodes
 )

@@ -133,7 +133,7 @@ func (l *attemptLoop) runAttempt(ctx context.Context, j *Job) (result job.Result
 		return restart.RequestAfterMove(l.request, l.attempts, job.Attempt{Nodes: j.Plan.Names(), Size: j.Plan.Size, StandbyNodes: standbyNames(j.Standby)}, m)
 	}
 
-	j.supervise(ctx, place.StartBy.Time())
+	j.supervise(ctx)
 
 	if ctx.Err() != nil { // that has ended the job; the rest of its output is still written
 		ctx = context.WithoutCancel(ctx)

@@ -18,14 +18,15 @@ registers it; package feature lists all. No feature imports another.
 	feature.init -- Register --> features
 	                                | Attach(job): the feature adds functions to the job's Hooks,
 	                                v and Handle for each kind of message that it owns
-	GroupStarts --> RankStarted --> FenceReached --> RankEnded --> GroupEnded      for each group
-	        NodeLost, NodeDrained, Due, Result                                     at any time
-	                                         Ended --> Reported --> Details        once
+	GroupStarts --> RankStarted --> GroupRuns --> FenceReached --> RankEnded --> GroupEnded     for each group
+	                            '-> GroupFailed                                  GroupForgotten
+	   NodeLost, NodeDrained, PMILine, Due, InspectRanks, Resumed, Ending, Result               at any time
+	   Ended --> AttemptEnds --> NextClaims --> Reported --> Details --> Closing                once
 */
 type Feature struct {
 	Name string
-	// Attach is called for each attempt of a job, when its plan and its nodes are known and no rank
-	// has been started. A feature that the job does not use adds nothing.
+	// Attach is called for each attempt of a job, when its plan and its nodes are known, no group is
+	// added yet and no rank has been started. A feature that the job does not use adds nothing.
 	Attach func(*Job)
 }
 
@@ -66,7 +67,7 @@ type Hooks struct {
 	NodeLost Hook[func(*Node)]
 	// NodeDrained: nothing of the job is left on a node.
 	NodeDrained Hook[func(*Node)]
-	// PMILine: a line between a rank and its PMI server, as the helper or mpiexec writes it.
+	// PMILine: mpiexec itself has a line for the transcript of a rank and its PMI server.
 	PMILine Hook[func(rank int, line string)]
 	// Due: something has happened, or the time has come that the function returned last. It does what
 	// is due, and returns when it wants to be called at the latest; the zero time means never.
@@ -77,13 +78,13 @@ type Hooks struct {
 	InspectRanks Hook[func(stacks bool)]
 	// Resumed: the ranks run again, after they have stood still for that long.
 	Resumed Hook[func(heldFor time.Duration)]
-	// Ended: no rank runs any more, and no message of a node will be handled.
+	// Ended: nothing of the job runs any more, except perhaps on lost nodes. No message of a node will be handled.
 	Ended Hook[func()]
 	// AttemptEnds: the attempt is over, and is about to be recorded.
 	AttemptEnds Hook[func(*job.Attempt)]
 	// NextClaims: another attempt follows. It returns how many CPUs of a node, by its name, the next attempt has claimed.
 	NextClaims Hook[func() map[string]int]
-	// Reported: the cause of a failure is reported, and all output of ranks is written.
+	// Reported: the cause of a failure is reported. All output of ranks is written, unless another attempt follows.
 	Reported Hook[func(job.Result)]
 	// Details: the tables at the end of a job are printed. It is not called if another attempt follows.
 	Details Hook[func(job.Result)]

@@ -24,8 +24,8 @@ import (
 	"remshell/wire"
 )
 
-// A Job is one attempt of a job, with its nodes and their state. Features reach it through Hooks; they read its exported
-// fields and do not change them. The goroutine of Run owns it.
+// A Job is one attempt of a job, with its nodes and their state. Features reach it through Hooks. They read its exported
+// fields, and change only those of which it is said. The goroutine of Run owns it.
 type Job struct {
 	Env     Env
 	events  *node.Inbox
@@ -34,8 +34,8 @@ type Job struct {
 	members map[*node.Node]*Node
 
 	// Set once the job runs:
-	Request      job.Request
-	Plan         job.Plan // plan of the command line's ranks
+	Request      job.Request // a spawn adds hosts to it
+	Plan         job.Plan    // plan of the command line's ranks
 	Baseline     reserve.Baseline
 	UniverseSize int // processes that would fit; 0: unknown
 	State        *supervise.State
@@ -46,7 +46,7 @@ type Job struct {
 	Size         int         // ranks of all groups
 	search       *nodeSearch // search for the place of a spawn or a move; nil: none
 
-	Checkpoints Checkpoints                                          // by the feature that takes them
+	Checkpoints Checkpoints                                          // set by the feature that takes them
 	verbs       map[job.Verb]func(control.Request) []supervise.Event // of requests, by the features that serve them
 	allAttempts map[reflect.Type]any                                 // see ForAllAttempts; shared by all attempts
 
@@ -65,7 +65,7 @@ type Job struct {
 	jobStart         time.Time                                          // see attemptLoop.jobStart; zero: this is the first attempt
 	sequel           supervise.Sequel                                   // what follows this attempt, for the report
 	RequestAfterMove func(restart.Move) (job.Request, []string, string) // returns the request of the attempt after a move; see restart.RequestAfterMove
-	Standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow
+	Standby          []reserve.KeptNode                                 // nodes claimed for an attempt that may follow; a feature may add some
 	keptNodes        []reserve.KeptNode                                 // nodes of the previous attempt, until the reservation takes them
 	lastNodeLost     time.Time                                          // when the last lost node was lost; zero: none was
 }
@@ -192,6 +192,8 @@ func (j *Job) startRanks(place *reserve.Reservation) {
 		j.AddNode(n)
 	}
 	j.Standby = place.Standby
+	state := supervise.NewState(j.Plan, j.policy(place.StartBy.Time()), time.Now())
+	j.State = &state
 	j.attachFeatures()
 	j.Streams.AddStdinReaders(j.stdinReaders())
 	j.ReleaseGroup(j.AddGroup(string(j.Plan.Job), j.Plan, j.Request.Apps, j.Nodes[:len(j.Nodes):len(j.Nodes)]), place.Rendezvous)

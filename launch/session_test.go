@@ -10,19 +10,6 @@ import (
 	"remshell/launch/launchtest"
 )
 
-// Names are published for the whole job, and found on all nodes.
-func TestNames(t *testing.T) {
-	launchtest.NewPMIRun(2, "0: lookup svc; 0: publish svc tag#0$port#4 =; barrier; 1: lookup svc; 1: publish svc q; barrier; "+
-		"1: unpublish svc; barrier; 0: lookup svc; 0: unpublish svc", nil, "a", "b").ExpectLines(t,
-		"lookup svc failed: service_not_found",
-		"publish svc",
-		"lookup svc: tag#0$port#4 =",
-		"publish svc failed: key_already_present",
-		"unpublish svc",
-		"lookup svc failed: service_not_found",
-		"unpublish svc failed: service_not_found")
-}
-
 // Values that ranks of many nodes put arrive unchanged, though they are compressed on the way.
 func TestALargeFenceOfManyNodes(t *testing.T) {
 	const many = 16

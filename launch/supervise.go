@@ -22,13 +22,11 @@ import (
 
 // supervise handles events until nothing of the job runs any more. The failure machine decides what
 // follows from each event; Step carries it out.
-func (j *Job) supervise(ctx context.Context, startBy time.Time) {
-	state := supervise.NewState(j.Plan, j.policy(startBy), time.Now())
-	j.State = &state
+func (j *Job) supervise(ctx context.Context) {
 	defer j.watchSilentNodes()()
 	due := j.callDue(time.Now())
 	for !j.finished {
-		events := j.events.Take(ctx, earlier(due, state.Next()))
+		events := j.events.Take(ctx, earlier(due, j.State.Next()))
 		if len(events) == 0 {
 			events = []any{supervise.Tick{}}
 			if ctx.Err() != nil {

@@ -65,8 +65,8 @@ type Row struct {
 const maxUnbounded = 1 << 30
 
 // table has each kind at its number. The numbers are part of the protocol: they never
-// change their meaning within a Version. A new message also needs a struct, a line in a drawing, and code that validates and
-// handles it. For messages of helpers that is launch/node.Validator and launch.translateMessage, for those of mpiexec helper.Session.handleFrame.
+// change their meaning within a Version. A message of helpers also has a rule in launch/node and a handler in
+// launch or launch/reserve, a message of mpiexec a handler in helper. A feature adds the rows of its own messages (Register).
 var table = [256]Kind{
 	1: {"Hello", Helper, Greeting, 4 << 10, newMessage[Hello], nil},
 	2: {"NodeInfo", Helper, Greeting, 1 << 20, newMessage[NodeInfo], nil},

@@ -21,6 +21,7 @@ import (
 type Env struct {
 	Read         func(name string) (string, error) // returns the content of a file
 	OptionWords  func(args []string) int           // number of words that a long option of mpiexec takes, with itself
+	HasOption    func(dashed string) bool          // reports whether mpiexec has this option; those of features may be missing
 	InAllocation bool                              // a batch system has allocated hosts
 }
 
@@ -147,7 +148,7 @@ func (t *translator) assembleLine() Line {
 	if !t.given["--share-hosts"] {
 		args = append(args, "--no-share-hosts")
 	}
-	if !t.given["--quiet"] && !slices.Contains(t.job, "--quiet") && !t.given["--usage"] {
+	if t.HasOption("--usage") && !t.given["--quiet"] && !slices.Contains(t.job, "--quiet") && !t.given["--usage"] {
 		args = append(args, "--usage=application")
 	}
 	if t.needsDefaultBinding() {

@@ -21,6 +21,7 @@ var testEnv = Env{
 		}
 		return "", errors.New("no such file")
 	},
+	HasOption: func(string) bool { return true },
 	OptionWords: func(args []string) int {
 		return map[string]int{"--sort": 2, "--class": 2, "--contiguous": 1, "--share-hosts": 1, "--membind": 2, "--bind-to": 2, "--no-pin": 1, "--omp-places": 2}[args[0]]
 	},

@@ -413,6 +413,12 @@ func (t *Table) suggest(name string) string {
 	return fmt.Sprintf(" (did you mean %s?)", strings.Join(found, " or "))
 }
 
+// HasOption reports whether the table has an option with this spelling.
+func (t *Table) HasOption(dashed string) bool {
+	_, has := t.findSpelling(dashed)
+	return has
+}
+
 // CountWords returns how many words of args the first option takes, itself included.
 func (t *Table) CountWords(args []string) int {
 	s := scanner{Table: t, appWords: appWords{number: 1, position: 1, args: args}}

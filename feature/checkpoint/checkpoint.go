@@ -1,6 +1,6 @@
 /*
 Package checkpoint is a feature: it asks a running job for checkpoints (survive.md 4), at times that the user has chosen and
-when somebody requests one (--checkpoint, --migrate). Package machine decides; here is what it decides carried out.
+when somebody requests one (--checkpoint, --migrate). Package machine decides what to do, and this package does it.
 
 	Request, Due --> checkpointer --events--> machine.State --actions--> ranks, command, file, user
 */

@@ -1,7 +1,6 @@
 /*
-Package migrate is a feature: it moves a running job to other nodes (--migrate), by ending its attempt, so that the next one runs
-elsewhere (survive.md SV-17). The
-target is found and claimed before anything is ended:
+Package migrate is a feature: it moves a running job to other nodes (--migrate), by ending its attempt, so that the next one
+runs elsewhere (survive.md SV-17). The target is found and claimed before anything is ended:
 
 	requested --> search --> claimed --> checkpoint --> ended --> next attempt
 	   |          | while      |          | --ckpt-required     no pause, no fence

@@ -13,7 +13,7 @@ func init() { launch.Register(launch.Feature{Name: "names", Attach: attach}) }
 
 func attach(j *launch.Job) { launch.Handle(j, new(table).handleRequest) }
 
-// A table has the names that ranks have published, and the nodes that wait for a name. It lasts as long as the job.
+// A table has the names that ranks have published, and the nodes that wait for a name. It lasts as long as the attempt.
 type table struct {
 	published    pmiserver.NameTable
 	waitingNodes map[string]map[*launch.Node]bool // by name: the nodes that wait for it

@@ -91,8 +91,7 @@ const (
 // A place is what the search for a spawn's place has found.
 type place struct {
 	*reserve.Reservation
-	output *stdio.GroupOutput // nil if err is set
-	err    error
+	output *stdio.GroupOutput // nil if no place was found
 }
 
 // handleRequest handles a request of a rank.
@@ -109,7 +108,7 @@ func (s *spawner) handleRequest(n *launch.Node, m *Spawn) {
 	s.waiting = append(s.waiting, r)
 }
 
-// addLine tells the other features a line about a request of a rank.
+// addLine adds a line about a request of a rank to the transcript, if one is kept.
 func (s *spawner) addLine(r *spawn.Request, line string) {
 	if g := s.job.GroupNamed(r.Group); g != nil {
 		for _, add := range s.job.Hooks.PMILine {

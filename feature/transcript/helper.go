@@ -12,7 +12,7 @@ func init() { helper.Register(helper.Feature{Name: "transcript", Attach: attachH
 // attachHelper sends the lines to mpiexec, if they are asked for. Without a function at PMILine the servers make no lines.
 func attachHelper(s *helper.Session) {
 	s.Hooks.JobBegins.Add(func(m *wire.Prepare) {
-		if _, wanted := wire.SettingOf[*Request](m.Settings); wanted && s.Hooks.PMILine == nil {
+		if _, wanted := wire.SettingOf[*Request](m.Settings); wanted {
 			s.Hooks.PMILine.Add(func(r *helper.Rank, line string) { s.Send(&PMITrace{Rank: r.Number, Line: line}) })
 		}
 	})

@@ -82,7 +82,7 @@ func init() {
 	node.AdmitIf(checkExceeded)
 }
 
-// A received is what the rules remember of one connection.
+// received is what the rules remember of one connection.
 type received struct {
 	samples  node.RateLimit
 	exceeded int // LimitExceeded received

@@ -61,10 +61,10 @@ func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
 	n.conn.SendFrame(frame)
 }
 
-// SendFrame sends a message that was encoded once for several nodes. The rules are not told of it (OnSend).
+// SendFrame sends a message that was encoded once for several nodes. It must have no rule of OnSend: none is called.
 func (n *Node) SendFrame(frame wire.Frame) { n.conn.SendFrame(frame) }
 
-// SendFrameOf is Send for a message whose frame was encoded once for several nodes. The rules are told of it.
+// SendFrameOf is Send for a message whose frame was encoded once for several nodes. The rules of OnSend are called.
 func (n *Node) SendFrameOf(m wire.Message, frame wire.Frame) error {
 	n.validator.NoteSent(m)
 	return n.conn.SendFrame(frame)

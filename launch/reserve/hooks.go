@@ -131,8 +131,7 @@ func (p *Preparation) Wait(done func() bool, lost func(*node.Node, error)) error
 
 // Fail notes that a node of the plan cannot be prepared. Then no rank is started.
 func (p *Preparation) Fail(n *node.Node, err error) {
-	i := slices.IndexFunc(p.r.planHosts, func(h *host) bool { return h.Node == n })
-	p.failed = append(p.failed, job.Failure{Node: n.Name(), Origin: p.r.planHosts[i].def.Origin, Err: err})
+	p.failed = append(p.failed, job.Failure{Node: n.Name(), Origin: n.Def.Origin, Err: err})
 }
 
 // RestartLimit begins the time limit anew: a node has done its part. It does nothing if the user has set
