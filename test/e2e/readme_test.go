@@ -56,8 +56,8 @@ func TestReadmeAsAnOrdinaryUser(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s\nsays\n%s", err, script, said.String())
 	}
-	want := []string{"== make\n", "== bin/mpiexec -n 4 -l hostname\n", "[3] ", "== bin/mpiexec -n 4 ./hello\n", "rank 3 of 4", "order     n[1-2], as listed", "== make demo\n", "three hosts", "[5] ",
-		"rank 1 on n2 exited with code 3", "demo done", "== done\n"}
+	want := []string{"== make\n", "== bin/mpiexec -n 4 -l hostname\n", "[3] ", "order     n[1-2], as listed", "== make demo\n", "three hosts", "[5] ", "rank 1 on n2 exited with code 3", "demo done",
+		"== mpiexec --help", "== done\n"}
 	if word := firstOutOfOrder(said.String(), want...); word != "" {
 		t.Errorf("no %q at its place:\n%s", word, said.String())
 	}
@@ -109,9 +109,8 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// readmeScript is a script of the commands that the README shows, in their order. Where they name hosts, of which
-// there are none, they say what they would do; "make test" installs. mpicc makes a program only where there is
-// one, and the program is then replaced: what Debian 12's MPICH makes hangs at times.
+// readmeScript returns a script of the commands that the README shows, in their order. There are no hosts, so commands that
+// name some are made dry runs.
 func readmeScript(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repoRoot, "README.md"))
@@ -119,7 +118,6 @@ func readmeScript(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var script strings.Builder
-	script.WriteString("echo n1:8 >hosts.txt; echo n2:8 >>hosts.txt\n")
 	count := 0
 	do := func(command string) {
 		count++
@@ -131,20 +129,12 @@ func readmeScript(t *testing.T) string {
 		command = strings.TrimSpace(command)
 		name, rest, _ := strings.Cut(command, " ")
 		switch {
-		case !indented || command == "make test":
+		case !indented:
 		case name == "make":
 			do(command)
-		case name == "mpicc":
-			if _, missing := exec.LookPath(name); missing == nil {
-				do(command)
-			}
-			script.WriteString("go build -o hello ./testdata/programs/pmihello; cp hello master; cp hello worker\n")
 		case !strings.HasSuffix(name, "mpiexec"):
-		case strings.HasPrefix(rest, "--ps "):
-			do(name + " --ps")
-		case regexp.MustCompile(`n1|hosts\.txt`).MatchString(rest):
-			rest = strings.Replace(rest, "--dry-run ", "", 1)
-			do(name + " --dry-run --no-probe " + strings.Replace(rest, "n1,n2", "n1:4,n2:4", 1)) // how large they are nobody knows
+		case strings.Contains(rest, "n1,n2"):
+			do(name + " --dry-run --no-probe " + strings.Replace(rest, "n1,n2", "n1:4,n2:4", 1)) // nobody knows how large they are
 		default:
 			do(command)
 		}
@@ -153,8 +143,8 @@ func readmeScript(t *testing.T) string {
 		command, _, _ := strings.Cut(span[1], "|")
 		do(strings.TrimSpace(command) + " >/dev/null")
 	}
-	if count < 14 {
-		t.Fatalf("the README has fewer commands than it had: %s", script.String())
+	if count < 6 {
+		t.Fatalf("the README has fewer commands than it had, or this test reads it wrongly:\n%s", script.String())
 	}
 	return script.String() + "echo '== done'\n"
 }
