@@ -1,0 +1,268 @@
+package main
+
+import (
+	"go/ast"
+	"go/token"
+	"io/fs"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// minWords is the number of words from which a text in the source is a message. Shorter ones are parts of messages
+// that say nothing alone.
+const minWords = 3
+
+var (
+	twoLetters = regexp.MustCompile(`[A-Za-z][a-z']`)
+
+	// verb matches a verb of a format.
+	verb = regexp.MustCompile(`%[-+# 0]*(\*|\d+)?(\.\d+)?[a-zA-Z%]`)
+
+	// protocol matches texts that only programs read.
+	protocol = regexp.MustCompile(`^(cmd=|\s*[\[{<] *"|#!|\$|SSH-)|;rc=|\bstdio=|[<>]/?(svg|text|rect)|\b(awk|exec|trap) `)
+
+	// silent are functions whose texts nobody reads as a message.
+	silent = regexp.MustCompile(`^(panic|regexp\.\w+|strings\.\w+|exec\.Command|unix\.\w+|os\.\w+|\w+\.AppendReply|\w+\.Format|slices\.\w+)$`)
+)
+
+// collectMessages returns the texts that users read: messages, hints, and entries of help.
+func collectMessages(repo fs.FS) (found []sample, err error) {
+	err = forEachSource(repo, func(s source) {
+		if !strings.HasPrefix(s.name, "tools/") {
+			ast.Inspect(s.file, func(n ast.Node) bool { return s.visit(n, &found) })
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	const page = "cli/option/texts/options.txt"
+	text, err := fs.ReadFile(repo, page)
+	if err != nil {
+		return nil, err
+	}
+	return append(found, helpEntries(page, string(text))...), nil
+}
+
+// visit adds the messages of a node. It returns false if those below the node are part of them, or are no messages.
+func (s source) visit(n ast.Node, found *[]sample) bool {
+	add := func(text string) {
+		*found = append(*found, s.sampleAt(n.Pos(), strings.Trim(text, "\n")))
+	}
+	switch n := n.(type) {
+	case *ast.ImportSpec, *ast.CaseClause:
+		if n, ok := n.(*ast.CaseClause); ok {
+			for _, stmt := range n.Body {
+				ast.Inspect(stmt, func(n ast.Node) bool { return s.visit(n, found) })
+			}
+		}
+		return false
+	case *ast.Field:
+		if n.Tag != nil {
+			tag := reflect.StructTag(unquote(n.Tag))
+			if help := tag.Get("help"); help != "" {
+				add(strings.TrimSpace(tag.Get("name")+" "+tag.Get("arg")) + "  " + help)
+			}
+		}
+		return false
+	case *ast.BinaryExpr:
+		if n.Op != token.ADD {
+			return n.Op != token.EQL && n.Op != token.NEQ
+		}
+		if text, words := s.render(n); words >= minWords && !protocol.MatchString(text) {
+			add(text)
+			return false
+		}
+	case *ast.BasicLit:
+		text, words := s.render(n)
+		switch entries := helpEntries("", text); {
+		case len(entries) > 0:
+			for _, entry := range entries {
+				add(entry.text)
+			}
+		case words >= minWords && !protocol.MatchString(text):
+			add(text)
+		}
+	case *ast.CallExpr:
+		if silent.MatchString(s.between(n.Fun.Pos(), n.Fun.End())) {
+			return false
+		}
+		return s.addJoined(n, n.Args, add)
+	case *ast.CompositeLit:
+		var values []ast.Expr
+		for _, field := range n.Elts {
+			pair, isPair := field.(*ast.KeyValueExpr)
+			key, named := (*ast.Ident)(nil), false
+			if isPair {
+				key, named = pair.Key.(*ast.Ident)
+			}
+			if !named || !isMessageField(key.Name) {
+				return true
+			}
+			values = append(values, pair.Value)
+		}
+		return s.addJoined(n, values, add)
+	}
+	return true
+}
+
+// isMessageField reports whether a field of an error or finding holds text, or at least no function with more texts.
+func isMessageField(name string) bool {
+	switch name {
+	case "Text", "Remedy", "Hint", "Code", "Problem", "Detail", "Source", "Token", "Err", "Reason", "Host", "Step":
+		return true
+	}
+	return false
+}
+
+// addJoined adds one message, a line for each of the values with words, if there are any and all of them can be
+// rendered. Otherwise it returns true: the values are visited one by one.
+func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (descend bool) {
+	var lines []string
+	total := 0
+	if call, ok := n.(*ast.CallExpr); ok {
+		if text, words, formats := s.renderFormat(call); formats {
+			if words >= minWords && !protocol.MatchString(text) {
+				add(text)
+				return false
+			}
+			return true
+		}
+	}
+	for _, value := range values {
+		text, words := s.render(value)
+		if words == 0 {
+			if hasTexts(value) {
+				return true
+			}
+			continue
+		}
+		total += words
+		if protocol.MatchString(text) {
+			return true
+		}
+		lines = append(lines, text)
+	}
+	if total < minWords {
+		return true
+	}
+	add(strings.Join(lines, "\n"))
+	return false
+}
+
+// hasTexts reports whether a string constant with words is somewhere in an expression.
+func hasTexts(e ast.Expr) (has bool) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			has = has || countWords(unquote(lit)) >= minWords
+		}
+		return !has
+	})
+	return has
+}
+
+// render returns the text of an expression with {source} for what is only known at run time, and the number of
+// words that the source spells out.
+func (s source) render(e ast.Expr) (text string, words int) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			text := unquote(e)
+			return text, countWords(text)
+		}
+	case *ast.ParenExpr:
+		return s.render(e.X)
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			left, n := s.render(e.X)
+			right, m := s.render(e.Y)
+			return left + right, n + m
+		}
+	case *ast.CallExpr:
+		if text, words, formats := s.renderFormat(e); formats && words > 0 {
+			return text, words
+		}
+	case *ast.UnaryExpr:
+		return s.render(e.X)
+	case *ast.CompositeLit, *ast.FuncLit:
+		return "", 0
+	}
+	return "{" + strings.Join(strings.Fields(s.between(e.Pos(), e.End())), " ") + "}", 0
+}
+
+// renderFormat renders a call with a format and its values, like that of fmt.Errorf. It reports false if the call has none.
+func (s source) renderFormat(call *ast.CallExpr) (text string, words int, formats bool) {
+	for i, arg := range call.Args {
+		lit, isLit := arg.(*ast.BasicLit)
+		if !isLit || lit.Kind != token.STRING || !verb.MatchString(unquote(lit)) {
+			continue
+		}
+		format, values := unquote(lit), call.Args[i+1:]
+		words = countWords(verb.ReplaceAllString(format, ""))
+		text = verb.ReplaceAllStringFunc(format, func(v string) string {
+			switch {
+			case v == "%%":
+				return "%"
+			case len(values) == 0:
+				return v
+			}
+			value, n := s.render(values[0])
+			values, words = values[1:], words+n
+			return value
+		})
+		for _, rest := range values { // a remedy behind the text
+			if more, n := s.render(rest); n >= minWords {
+				text, words = text+"\n"+more, words+n
+			}
+		}
+		return text, words, true
+	}
+	return "", 0, false
+}
+
+// countWords returns the number of words in a text: runs of characters between blanks that have at least two letters in sequence.
+func countWords(text string) (n int) {
+	for _, field := range strings.Fields(text) {
+		if twoLetters.MatchString(field) {
+			n++
+		}
+	}
+	return n
+}
+
+// unquote returns the value of a string constant.
+func unquote(lit *ast.BasicLit) string {
+	text, err := strconv.Unquote(lit.Value)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// helpEntries returns the entries of a page of help: a line with the name of an option, then indented lines. If the
+// text is no such page, there are none.
+func helpEntries(name, text string) (found []sample) {
+	var entry []string
+	end := func() {
+		if len(entry) > 1 {
+			found = append(found, sample{name, strings.Join(entry, "\n")})
+		}
+		entry = nil
+	}
+	for _, line := range strings.Split(text, "\n") {
+		switch {
+		case strings.HasPrefix(line, "#"), line == "":
+			end()
+		case strings.HasPrefix(line, "-") && !strings.Contains(line, " "):
+			end()
+			entry = []string{line}
+		case strings.HasPrefix(line, "  ") && len(entry) > 0:
+			entry = append(entry, line)
+		default:
+			return nil
+		}
+	}
+	end()
+	return found
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// sentenceEnd matches the end of a sentence; abbreviations such as "e.g." are not used in the documents.
+var sentenceEnd = regexp.MustCompile(`[.!?:]["')]*(\s|$)`)
+
+// minSentences is the number of sentences from which a paragraph or list is a passage.
+const minSentences = 3
+
+// collectPassages returns the passages of README.md and of doc/, except of generated files.
+func collectPassages(repo fs.FS) (found []sample, err error) {
+	err = fs.WalkDir(repo, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name != "." && name != "doc" && !strings.HasPrefix(name, "doc/") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if name != "README.md" && (path.Ext(name) != ".md" || !strings.HasPrefix(name, "doc/")) || name == "doc/options.md" {
+			return nil
+		}
+		text, err := fs.ReadFile(repo, name)
+		if err != nil {
+			return err
+		}
+		found = append(found, passagesOf(name, string(text))...)
+		return nil
+	})
+	return found, err
+}
+
+// passagesOf returns the passages of a Markdown text. Headings, tables, code and indented drawings are not part of one.
+func passagesOf(name, text string) (found []sample) {
+	var block []string
+	first, fenced := 0, false
+	end := func() {
+		joined := strings.Join(block, "\n")
+		if len(sentenceEnd.FindAllString(joined, -1)) >= minSentences {
+			found = append(found, sample{fmt.Sprintf("%s:%d", name, first), joined})
+		}
+		block = nil
+	}
+	for i, line := range strings.Split(text, "\n") {
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "```"):
+			fenced = !fenced
+			end()
+		case fenced, strings.TrimSpace(line) == "", strings.HasPrefix(line, "#"), strings.HasPrefix(line, "|"):
+			end()
+		case len(block) == 0 && (strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t")):
+		default:
+			if len(block) == 0 {
+				first = i + 1
+			}
+			block = append(block, line)
+		}
+	}
+	end()
+	return found
+}
