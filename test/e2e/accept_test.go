@@ -12,9 +12,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// These are lines of the first acceptance list (cli.md section 11) that no other test has.
-
-// Line 6: the code of the first to exit, the highest if that is asked for.
+// EXIT-2, EXIT-3: the exit code is that of the first rank that exits, or the highest with --exit-status max.
 func TestFirstToExit(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
@@ -27,7 +25,7 @@ func TestFirstToExit(t *testing.T) {
 	}
 }
 
-// Line 10: what waits for SIGINT hears it, on every rank. (Perl dies of another signal by
+// SIG-1: every rank gets SIGINT. (Perl dies of another signal by
 // default; Python's KeyboardInterrupt is this one.)
 func TestInterruptIsTheRealOne(t *testing.T) {
 	t.Parallel()
@@ -41,7 +39,7 @@ func TestInterruptIsTheRealOne(t *testing.T) {
 	}
 }
 
-// Line 12: both ranks of cat come to an end, with no input and with some.
+// IO-1, IO-3: both ranks of cat end, with input and without.
 func TestCatEnds(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
@@ -52,8 +50,7 @@ func TestCatEnds(t *testing.T) {
 	}
 }
 
-// Line 18 and ENV-6: a rank at home sees the variables that one elsewhere sees, but for
-// those that tell of its login.
+// ENV-6: a rank on this host has the same variables as one on another host, except those of its login.
 func TestEnvironmentAtHomeAndElsewhere(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
@@ -94,7 +91,7 @@ func TestExportedShellFunctions(t *testing.T) {
 	}
 }
 
-// Line 24: without a network, and with a name that nobody knows.
+// HOST-8: a job on this host needs no network, and no name that can be looked up.
 func TestNoNetworkAndNoName(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
@@ -105,7 +102,7 @@ func TestNoNetworkAndNoName(t *testing.T) {
 	}
 }
 
-// Line 25: no escape byte where output is a pipe.
+// DIAG-8: no escape sequences are written to a pipe.
 func TestNoEscapes(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})

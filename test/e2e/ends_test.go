@@ -87,7 +87,7 @@ func (b *testCluster) pids(t *testing.T, host string) (pids []int) {
 	return pids
 }
 
-// DIAG-1 and line 22 of the acceptance list: the plan of a dry run is that of the run.
+// DIAG-1: the plan of a dry run is that of the run.
 func TestReportHoldsThePlanOfADryRun(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
@@ -136,8 +136,7 @@ func TestReportHoldsThePlanOfADryRun(t *testing.T) {
 	}
 }
 
-// REP-5, line 14 of the acceptance list and line 1 of that of PMIx: an Open MPI program that is offered
-// nothing believes it is alone, and one that finds us gets no such note.
+// REP-5: if no PMI is offered to an Open MPI program, mpiexec prints a note. If its ranks use PMIx, it does not.
 func TestProgramBuiltForAnotherLauncher(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
