@@ -87,8 +87,8 @@ func TestCitationsOfTheSpecification(t *testing.T) {
 		}
 	}
 	pages, _ := filepath.Glob("doc/*.md")
-	records, _ := filepath.Glob("doc/adr/*.md")
-	for _, file := range append(pages, records...) {
+	more, _ := filepath.Glob("doc/[ag]*/*.md") // decisions and the guide
+	for _, file := range append(pages, more...) {
 		check(file, strings.Join(strings.Fields(readText(t, file)), " "))
 	}
 	if cited < 100 {

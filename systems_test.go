@@ -182,16 +182,16 @@ func queriedPrograms(s *batch.System) (programs []string) {
 	return programs
 }
 
-// Each batch system that lists hosts is in the table of the manual. Each has a row in the specification, in the order of
+// Each batch system that lists hosts is in the table of the guide. Each has a row in the specification, in the order of
 // batch.Systems, and there each word of -launcher is explained.
 func TestEverySystemIsDocumented(t *testing.T) {
-	_, rest, _ := strings.Cut(readText(t, "doc/manual.md"), "\n| batch system | starter |")
+	_, rest, _ := strings.Cut(readText(t, "doc/guide/batch.md"), "\n| batch system | starter |")
 	table, _, _ := strings.Cut(rest, "\n\n")
 	page := readText(t, "doc/spec/rm-integration.md")
 	_, starters, _ := strings.Cut(page, "\n## 3. Starters\n")
 	for i, s := range batch.Systems {
 		if s.Name != "alps" && !strings.Contains(table, s.Title+" |") && !strings.Contains(table, s.Title+", ") {
-			t.Errorf("doc/manual.md does not name %s in its table of batch systems", s.Title)
+			t.Errorf("doc/guide/batch.md does not name %s in its table of batch systems", s.Title)
 		}
 		if row := fmt.Sprintf("| %d | %s |", i+1, s.Name); !strings.Contains(page, "\n"+row) {
 			t.Errorf("doc/spec/rm-integration.md has no row %q in the table of RM-1", row)

@@ -11,7 +11,7 @@ The functions of a row are pure: they are handed the environment, a function tha
 programs. What the rows' host lists have in common is in names.go (host lists, counts) and lines.go (files, hosts that are named again).
 
 To add a system, write a file with its row, like loadleveler.go, or lsf.go if it has a starter. Add the row to Systems and its cases to the
-tests of the package; for a starter also a job in testdata/starters, in which test/e2e runs it. Describe the system in doc/manual.md and
+tests of the package; for a starter also a job in testdata/starters, in which test/e2e runs it. Describe the system in doc/guide/batch.md and
 doc/spec/rm-integration.md. Tests name what is missing. The words of -rmk and -launcher, help texts and completions are made from the row.
 */
 package batch

@@ -112,7 +112,7 @@ func vectorRows(t *testing.T, name string, fields int) iter.Seq2[string, []strin
 	}
 }
 
-// The policies on captured nodes, as the manual shows them.
+// The policies on captured nodes, as the guide shows them.
 func TestLayouts(t *testing.T) {
 	rows := 0
 	mapped := map[string]bool{"seq": true, "rankfile": true} // package cli/request reads their files

@@ -24,7 +24,7 @@ type Options struct {
 const texts = `
 --trace
   As Chrome trace events, which Perfetto and chrome://tracing open: mpiexec, each host and each rank have a row.
-  The file is written when the job is over, however it ended. The manual explains how to
+  The file is written when the job is over, however it ended. The guide explains how to
   read it.
 
 --trace-svg

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { launchtest.Main(m) }
 
-// Ranks spawn ranks on two nodes; each line is a sentence of the manual.
+// Ranks spawn ranks on two nodes; each line is a sentence of the guide.
 func TestSpawn(t *testing.T) {
 	here, _ := os.Hostname()
 	said := func(rank, size, app int) string {

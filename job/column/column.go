@@ -6,7 +6,7 @@ Package column has the values of running jobs that helpers read on their nodes f
 	mpiexec:  Combine ------> one value for all nodes
 	format:   Title, Text --> the table of --ps;  Name --> its JSON
 
-To add a value, write a file like state.go with its row, add the row at the end of All, and describe it in doc/manual.md
+To add a value, write a file like state.go with its row, add the row at the end of All, and describe it in doc/guide/cluster.md
 ("In these tables RANKS is ..."). Everything else, and the tests of the bounds, are made from the row. Files of the node
 are read below Source.Root: this package does nothing else with the world.
 

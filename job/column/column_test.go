@@ -14,9 +14,9 @@ import (
 )
 
 // Each row of All is whole: its names are its own, its values can be combined in any order, its cells are short plain
-// text, and the manual describes what the table shows.
+// text, and the guide describes what the table shows.
 func TestRows(t *testing.T) {
-	manual, err := os.ReadFile("../../doc/manual.md")
+	page, err := os.ReadFile("../../doc/guide/cluster.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +50,8 @@ func TestRows(t *testing.T) {
 				t.Errorf("%s: the cell of %d is %q", c.Name, value, cell)
 			}
 		}
-		if !strings.Contains(string(manual), c.Title+" is ") || !strings.Contains(string(manual), "`"+c.Name+"`") {
-			t.Errorf("doc/manual.md does not say what %s is, or not that it is `%s` in the JSON", c.Title, c.Name)
+		if !strings.Contains(string(page), c.Title+" is ") || !strings.Contains(string(page), "`"+c.Name+"`") {
+			t.Errorf("doc/guide/cluster.md does not say what %s is, or not that it is `%s` in the JSON", c.Title, c.Name)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func sequence(parts ...any) []any {
 	return all
 }
 
-// Each row is a sentence of the manual.
+// Each row is a sentence of the guide.
 var steps = []struct {
 	name   string
 	rules  Policy

@@ -1,4 +1,4 @@
-// Package doctable keeps a table of the manual what a test has made: by comparing it, or by
+// Package doctable keeps a table of a document what a test has made: by comparing it, or by
 // writing it anew.
 package doctable
 

@@ -144,11 +144,11 @@ sshd_cleanup`, "request_cpus = 2", "machine_count = 2").wait(t)
 	}
 }
 
-// The manual's script runs as it stands there.
+// The guide's script runs as it stands there.
 func condorManual(t *testing.T, s *condorCluster) {
 	jobScript(t, "condor", s.dir)
-	writeManualBox(t, "condor", filepath.Join(s.dir, "job.sh"))
-	writeManualBox(t, "condor.sub", filepath.Join(s.dir, "job.sub"))
+	writeJobBox(t, "condor", filepath.Join(s.dir, "job.sh"))
+	writeJobBox(t, "condor.sub", filepath.Join(s.dir, "job.sub"))
 	out, errs := s.submit(t, "job").wait(t)
 	checkScriptOutput(t, out+errs, "ssh")
 }

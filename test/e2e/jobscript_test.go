@@ -10,29 +10,24 @@ import (
 	"testing"
 )
 
-// jobScript puts the script that the manual has for a batch system into a folder that all hosts see,
-// with the programs that it calls.
+// jobScript writes the guide's script for a batch system to a folder that all hosts see, with the programs that it calls.
 func jobScript(t *testing.T, system, dir string) (file string) {
 	t.Helper()
-	file = filepath.Join(dir, "manual.sh")
-	writeManualBox(t, system, file)
+	file = filepath.Join(dir, "guide.sh")
+	writeJobBox(t, system, file)
 	if err := copyProgram(mpiProgram(t, "hello"), filepath.Join(dir, "hello")); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-// writeManualBox puts what the manual has for a job into a file.
-func writeManualBox(t *testing.T, job, file string) {
+// writeJobBox writes the guide's box for a job to a file.
+func writeJobBox(t *testing.T, job, file string) {
 	t.Helper()
-	manual, err := os.ReadFile(filepath.Join(repoRoot, "doc/manual.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := manualBoxes(string(manual))
-	i := slices.IndexFunc(all, func(b manualBox) bool { return b.words == "sh job="+job })
+	all := readBoxes(t, "batch")
+	i := slices.IndexFunc(all, func(b guideBox) bool { return b.words == "sh job="+job })
 	if i < 0 {
-		t.Fatalf("doc/manual.md has nothing for %s", job)
+		t.Fatalf("doc/guide/batch.md has no box for %s", job)
 	}
 	if err := os.WriteFile(file, []byte(all[i].script), 0o755); err != nil {
 		t.Fatal(err)
@@ -42,7 +37,7 @@ func writeManualBox(t *testing.T, job, file string) {
 // jobPath is the PATH of a job that is to find mpiexec.
 func jobPath(dir string) string { return "PATH=" + dir + ":/usr/local/bin:/usr/bin:/bin" }
 
-// checkScriptOutput tells what is wrong with the output of the manual's script.
+// checkScriptOutput tells what is wrong with the output of the guide's script.
 func checkScriptOutput(t *testing.T, out, starter string) {
 	t.Helper()
 	for text, want := range map[string]int{" of 4 on ": 4, "4 tasks, 4 CPUs, starter " + starter + " (tight)": 1, "resources_used.cput = ": 1} {
@@ -52,7 +47,7 @@ func checkScriptOutput(t *testing.T, out, starter string) {
 	}
 }
 
-// The manual's script for Slurm runs as it stands there.
+// The guide's script for Slurm runs as it stands there.
 func slurmScript(t *testing.T, s *slurmCluster) {
 	file := jobScript(t, "slurm", s.dir)
 	out, errs, code := s.runOnHead(t, "sbatch", "--wait", "-D", s.dir, "-o", file+".out", "--export=ALL,"+jobPath(s.dir), file)
@@ -63,7 +58,7 @@ func slurmScript(t *testing.T, s *slurmCluster) {
 	checkScriptOutput(t, string(text), "srun")
 }
 
-// The manual's script for Grid Engine runs as it stands there.
+// The guide's script for Grid Engine runs as it stands there.
 func sgeScript(t *testing.T, s *sgeCluster) {
 	j := s.submit(t, jobScript(t, "sge", s.dir), "-wd", s.dir, "-v", jobPath(s.dir))
 	checkScriptOutput(t, j.wait(t), "qrsh")

@@ -29,7 +29,7 @@ type newUser struct {
 // addNewUser adds a user to the cluster's files that replace passwd and the like in /etc.
 func addNewUser(t *testing.T, b *testCluster) newUser {
 	t.Helper()
-	n := newUser{b, 2001, filepath.Join(t.TempDir(), "newcomer"), manualFolder(t)}
+	n := newUser{b, 2001, filepath.Join(t.TempDir(), "newcomer"), guideFolder(t)}
 	for name, line := range map[string]string{
 		"passwd": fmt.Sprintf("newcomer:x:%d:%d::%s:/bin/sh\n", n.uid, n.uid, n.home),
 		"shadow": "newcomer:*:19000:0:99999:7:::\n",
@@ -79,12 +79,12 @@ func (n newUser) copySSHFile(t *testing.T, host, from, name string) {
 	}
 }
 
-// runBoxes does what boxes of the manual say, one after the other in one shell. env comes on top of a login's environment.
-func (n newUser) runBoxes(t *testing.T, boxes []manualBox, version string, env ...string) result {
+// runBoxes runs boxes of the guide in one shell. env is added to a login's environment.
+func (n newUser) runBoxes(t *testing.T, boxes []guideBox, version string, env ...string) result {
 	t.Helper()
 	var script strings.Builder
 	for _, x := range boxes {
-		fmt.Fprintf(&script, "%secho '== doc/manual.md:%d'\n%s", pauseCommands, x.line, x.script)
+		fmt.Fprintf(&script, "%secho '== %v'\n%s", pauseCommands, x, x.script)
 	}
 	text := strings.NewReplacer("VERSION", version, "linux-amd64", "linux-"+runtime.GOARCH).Replace(script.String())
 	t.Chdir(n.dir)
@@ -135,12 +135,8 @@ func makeArchive(t *testing.T, dir, version string) {
 
 // Issue 7, done when 6: a user who has nothing of ours comes by two commands to a job on two
 // hosts, and from some hosts with his key to a job that waits its turn in a queue, by doing
-// what the manual says and nothing else.
+// what the guide says and nothing else.
 func TestNewcomer(t *testing.T) {
-	manual, err := os.ReadFile(filepath.Join(repoRoot, "doc/manual.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := newTestCluster(t, testbed.Options{Hosts: 4})
 	b.requireNamespaces(t)
 	b.shareRepo(t)
@@ -150,17 +146,17 @@ func TestNewcomer(t *testing.T) {
 	if err := relink(mpiProgram(t, "hello"), filepath.Join(n.dir, "hello")); err != nil {
 		t.Fatal(err)
 	}
-	var first, cluster []manualBox
-	for _, x := range manualBoxes(string(manual)) {
+	var first, cluster []guideBox
+	for _, x := range readBoxes(t, "laptop", "cluster") {
 		switch {
 		case x.words == "sh newcomer" && first == nil:
 			first = append(first, x)
-		case x.words == "sh newcomer", x.words == "sh" && x.section == "A cluster from nothing":
+		case x.words == "sh newcomer", x.words == "sh" && x.page == "cluster":
 			cluster = append(cluster, x)
 		}
 	}
 	if len(first) == 0 || countCommands(first[0].script) != 2 || len(cluster) < 5 {
-		t.Fatalf("the manual has other boxes than it had: %v, %v", first, cluster)
+		t.Fatalf("the guide has other boxes than it had: %v, %v", first, cluster)
 	}
 	r := n.runBoxes(t, first, version)
 	t.Logf("first run on two hosts: %d commands, %v", countCommands(first[0].script), r.took)
@@ -186,13 +182,9 @@ func TestNewcomer(t *testing.T) {
 // ci are the words of a box for a job of a CI system. The program that it may need is in parentheses.
 var ci = regexp.MustCompile(`^sh ci(?: needs=(\S+))?$`)
 
-// What the manual says of a CI job works in a container: the account has no files of ssh, HOME is another folder, and the key
+// What the guide says of a CI job works in a container: the account has no files of ssh, HOME is another folder, and the key
 // comes in a variable.
 func TestCIJob(t *testing.T) {
-	manual, err := os.ReadFile(filepath.Join(repoRoot, "doc/manual.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	b.requireNamespaces(t)
 	b.shareRepo(t)
@@ -205,8 +197,8 @@ func TestCIJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []manualBox
-	for _, x := range manualBoxes(string(manual)) {
+	var all []guideBox
+	for _, x := range readBoxes(t, "ci") {
 		words := ci.FindStringSubmatch(x.words)
 		if words == nil {
 			continue
@@ -216,7 +208,7 @@ func TestCIJob(t *testing.T) {
 		}
 	}
 	if len(all) < 5 {
-		t.Fatalf("the manual has other boxes for CI than it had: %v", all)
+		t.Fatalf("the guide has other boxes for CI than it had: %v", all)
 	}
 	r := n.runBoxes(t, all, "1.0", "PATH="+n.dir+"/.bin:/usr/bin:/bin", "HOME="+home, "CI_SSH_KEY="+strings.TrimSuffix(string(key), "\n"))
 	t.Logf("%s%s", r.out, r.err)

@@ -84,7 +84,7 @@ func (r *runningJob) awaitReached(t *testing.T, hosts int) {
 }
 
 // Issue 17, done when 2: of six hosts, of which one is slow, one needs the program, and one refuses, a trace shows
-// which it is and why. With E2E_LONG they are 64. E2E_PICTURE=FILE keeps the picture of it: that of the manual is made so.
+// which it is and why. With E2E_LONG they are 64. E2E_PICTURE=FILE keeps the picture of it: that of the guide is made so.
 // The steps of running ranks are tested beside the feature ranktrace.
 func TestTrace(t *testing.T) {
 	hosts := 5

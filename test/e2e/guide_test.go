@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,36 +21,64 @@ import (
 	"remshell/tools/testbed"
 )
 
-// A manualBox is one of the manual's: what stands between two lines of ```. Behind the language
-// stands how it is run:
+// A guideBox is the text between two lines of ``` on a page of doc/guide. The words behind ``` say how it is run:
 //
-//	sh               by a shell, in order, with one folder for all; it must succeed
-//	sh exit=N        its last command must leave with N
+//	sh               by TestGuide, in a shell; it must exit with 0
+//	sh exit=N        the same, with exit code N
 //	sh needs=PROG    only where there is such a program
-//	sh newcomer      by TestNewcomer alone, who has nothing yet
-//	sh ci            by TestCIJob alone, who has a key in a variable; with needs=PROG, too
-//	sh job=SYSTEM    by TestSlurm or TestSGE, who hand it in
-//	sh not run: WHY  by nobody
-//	yaml run         the commands of a workflow, with a docker that leads to the hosts
-type manualBox struct {
-	line    int    // of the manual
-	section string // in which it stands
-	words   string
-	script  string
+//	sh newcomer      by TestNewcomer, as a user who has nothing yet
+//	sh ci            by TestCIJob, with a key in a variable; with needs=PROG, too
+//	sh job=SYSTEM    by TestSlurm, TestSGE or TestHTCondor, which submit it
+//	sh not run: WHY  by no test
+//	yaml run         the commands of a workflow, with a docker command whose containers are hosts
+type guideBox struct {
+	page   string // ci for doc/guide/ci.md
+	line   int    // of the line with ```
+	words  string
+	script string
 }
 
-// manualBoxes finds them.
-func manualBoxes(manual string) (all []manualBox) {
-	var open *manualBox
-	section := ""
-	for i, line := range strings.Split(manual, "\n") {
+func (b guideBox) String() string { return fmt.Sprintf("doc/guide/%s.md:%d", b.page, b.line) }
+
+// guidePages returns the names of the pages of doc/guide, except README.
+func guidePages(t *testing.T) (pages []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(repoRoot, "doc/guide/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if page := strings.TrimSuffix(filepath.Base(file), ".md"); page != "README" {
+			pages = append(pages, page)
+		}
+	}
+	return pages
+}
+
+// readBoxes returns the boxes of pages, all pages if none is named.
+func readBoxes(t *testing.T, pages ...string) (all []guideBox) {
+	t.Helper()
+	if pages == nil {
+		pages = guidePages(t)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(repoRoot, "doc/guide", page+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, parseBoxes(page, string(text))...)
+	}
+	return all
+}
+
+// parseBoxes returns the boxes in the text of a page.
+func parseBoxes(page, text string) (all []guideBox) {
+	var open *guideBox
+	for i, line := range strings.Split(text, "\n") {
 		words, fence := strings.CutPrefix(line, "```")
-		title, heading := strings.CutPrefix(line, "## ")
 		switch {
-		case heading && open == nil:
-			section = title
 		case fence && open == nil:
-			open = &manualBox{line: i + 1, section: section, words: words}
+			open = &guideBox{page: page, line: i + 1, words: words}
 		case fence:
 			all = append(all, *open)
 			open = nil
@@ -59,8 +89,8 @@ func manualBoxes(manual string) (all []manualBox) {
 	return all
 }
 
-// parseRun reads the words behind the language. The code is that with which it must leave.
-func (b manualBox) parseRun() (run bool, code int, err error) {
+// parseRun returns whether TestGuide runs the box, and the exit code that the box must have.
+func (b guideBox) parseRun() (run bool, code int, err error) {
 	language, rest, _ := strings.Cut(b.words, " ")
 	key, value, _ := strings.Cut(rest, "=")
 	switch {
@@ -77,7 +107,7 @@ func (b manualBox) parseRun() (run bool, code int, err error) {
 	case language == "sh" && (rest == "newcomer" || ci.MatchString(b.words) || strings.HasPrefix(rest, "not run: ")):
 		return false, 0, nil
 	}
-	return false, 0, fmt.Errorf("nobody knows how to run a box of %q", b.words)
+	return false, 0, fmt.Errorf("no test runs a box of %q", b.words)
 }
 
 // workflowSteps are the commands of a workflow file: "run: COMMAND", or the lines that are further
@@ -111,11 +141,11 @@ shift 2
 exec ssh "$@"
 `
 
-// manualFolder is the folder in which the manual's commands are run, with all that they
-// take to be there. The hosts see it under the same path.
-func manualFolder(t *testing.T) string {
+// guideFolder creates the folder in which the commands of a page run, with hello.c and the commands mpiexec and docker.
+// The hosts see it under the same path.
+func guideFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(filepath.Join(repoRoot, "build"), "manual-")
+	dir, err := os.MkdirTemp(filepath.Join(repoRoot, "build"), "guide-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,31 +160,53 @@ func manualFolder(t *testing.T) string {
 	return dir
 }
 
-// Every command of the manual runs (issue 7).
-func TestManual(t *testing.T) {
-	manual, err := os.ReadFile(filepath.Join(repoRoot, "doc/manual.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := newTestCluster(t, testbed.Options{Hosts: 4})
-	b.requireNamespaces(t)
-	dir := manualFolder(t)
-	t.Chdir(dir)
-	ran := 0
-	for _, x := range manualBoxes(string(manual)) {
-		run, want, err := x.parseRun()
+// The commands on each page of the guide run on four fresh hosts. The commands of the page installing remove what the
+// others have left there.
+func TestGuide(t *testing.T) {
+	requireNamespaces(t)
+	toRun := make(map[string][]guideBox)
+	all := 0
+	for _, x := range readBoxes(t) {
+		run, _, err := x.parseRun()
 		if err != nil {
-			t.Errorf("doc/manual.md:%d: %v", x.line, err)
+			t.Errorf("%v: %v", x, err)
 		}
-		if !run {
-			continue
+		if run {
+			toRun[x.page] = append(toRun[x.page], x)
+			all++
 		}
-		ran++
+	}
+	if remove := toRun["installing"]; all < 40 || len(remove) != 1 {
+		t.Fatalf("%d boxes are run, and %d of them remove what is left on hosts", all, len(remove))
+	}
+	// Pages with much to run start first, so that none of them runs alone at the end.
+	size := func(page string) (n int) {
+		for _, x := range toRun[page] {
+			n += len(x.script)
+		}
+		return n
+	}
+	pages := slices.SortedFunc(maps.Keys(toRun), func(a, b string) int { return cmp.Compare(size(b), size(a)) })
+	for _, page := range pages {
+		boxes := toRun[page]
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			testPage(t, boxes, toRun["installing"][0])
+		})
+	}
+}
+
+// testPage runs the boxes of a page, and then the one that removes what they leave on the hosts.
+func testPage(t *testing.T, boxes []guideBox, remove guideBox) {
+	b := newTestCluster(t, testbed.Options{Hosts: 4})
+	dir := guideFolder(t)
+	for _, x := range append(boxes, remove) {
+		_, want, _ := x.parseRun()
 		began := time.Now()
 		if strings.HasPrefix(x.words, "yaml") {
 			x.script = workflowSteps(x.script)
 		}
-		// What mpicc.mpich of Debian 12 makes hangs in MPI_Finalize at times when the machine
+		// A box may have compiled these. Programs of Debian 12's MPICH hang in MPI_Finalize at times when the machine
 		// is busy (MPICH 4.0.2 over UCX: one rank waits for a peer that is in the barrier).
 		for _, name := range []string{"hello", "steps"} {
 			if err := relink(mpiProgram(t, name), filepath.Join(dir, name)); err != nil {
@@ -162,25 +214,22 @@ func TestManual(t *testing.T) {
 			}
 		}
 		out, code := b.runScript(t, dir, x.script)
-		t.Logf("doc/manual.md:%d: %v", x.line, time.Since(began).Round(time.Millisecond))
+		t.Logf("%v: %v", x, time.Since(began).Round(time.Millisecond))
 		if code != want {
-			t.Errorf("doc/manual.md:%d: exit %d, want %d\n%s\n%s", x.line, code, want, x.script, out)
+			t.Errorf("%v: exit %d, want %d\n%s\n%s", x, code, want, x.script, out)
 		}
 		if missing := notContinued(x.script, out); missing != "" {
-			t.Errorf("doc/manual.md:%d: %s\n%s\n%s", x.line, missing, x.script, out)
+			t.Errorf("%v: %s\n%s\n%s", x, missing, x.script, out)
 		}
 	}
-	if ran < 20 {
-		t.Errorf("only %d boxes were run", ran)
-	}
-	for _, h := range b.Hosts { // the last box removes all
+	for _, h := range b.Hosts {
 		if left := b.runOn(t, h.Name, "sh", "-c", "find ~/.cache /tmp /var/tmp /dev/shm /run -name 'remshell*' 2>/dev/null; true"); left != "" {
 			t.Errorf("left on %s:\n%s", h.Name, left)
 		}
 	}
 }
 
-// secondAttempts are jobs of the manual that are started again, and what their second attempts write, in this order.
+// secondAttempts are jobs of the guide that are started again, and what their second attempts write, in this order.
 var secondAttempts = map[string][]string{
 	" ./steps ":            {`(?m)^(\d+) [0-9.e+-]+$`, `(?m)^goes on behind step (\d+)$`, `(?m)^all 80 steps are done$`},
 	" python3 sweep.py ":   {`(?m)^it left with 85$`, `(?m)^rank 0 of 2 is through; attempt 1$`},
@@ -212,7 +261,7 @@ func notContinued(script, out string) string {
 	return ""
 }
 
-func TestContinuationOfTheManual(t *testing.T) {
+func TestContinuationOfTheGuide(t *testing.T) {
 	const script = "mpiexec -n 2 ./steps 80\n"
 	for out, want := range map[string]string{
 		"20 6.79\ngoes on behind step 20\nall 80 steps are done\n": "",
@@ -234,8 +283,8 @@ func relink(file, name string) error {
 	return os.Symlink(file, name)
 }
 
-// pauseCommands lets the shell wait, where the manual gives people a pause to look, for what there
-// is to be seen: first a job that runs, then one that waits. A pause of less than a second is none of these.
+// pauseCommands replaces sleep, where the guide gives people a pause to look: it waits until there is something to see, first
+// a job that runs, then one that waits. A pause of less than a second stays as it is.
 const pauseCommands = `look=--ps
 sleep() {
 	case $1 in *.*) command sleep "$1"; return ;; esac
@@ -245,13 +294,13 @@ sleep() {
 }
 `
 
-// runScript runs commands on the head, until one fails.
+// runScript runs commands on the head in the folder dir, until one fails.
 func (b *testCluster) runScript(t *testing.T, dir, text string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	// timeout(1) ends all that the commands have started, and first asks it to.
-	cmd := b.Command(ctx, []string{"PATH=" + dir + "/.bin:" + os.Getenv("PATH")}, "timeout", "-k", "20", "120", "/bin/sh", "-ec", pauseCommands+text)
+	// timeout(1) ends all processes of the commands, and first asks them to end.
+	cmd := b.Command(ctx, []string{"PATH=" + dir + "/.bin:" + os.Getenv("PATH")}, "timeout", "-k", "20", "120", "/bin/sh", "-ec", "cd '"+dir+"'\n"+pauseCommands+text)
 	cmd.WaitDelay = 3 * time.Second
 	all, err := cmd.CombinedOutput()
 	var exit *exec.ExitError

@@ -7,17 +7,12 @@ import (
 	"testing"
 )
 
-// survivalChapter returns the chapter of the manual on jobs that survive failures.
+// survivalChapter returns the page of the guide on jobs that survive failures.
 func survivalChapter(t *testing.T) string {
-	_, rest, found := strings.Cut(readText(t, "doc/manual.md"), "\n## A run of three days\n")
-	chapter, _, _ := strings.Cut(rest, "\n## ")
-	if !found || len(chapter) < 1000 {
-		t.Fatal("the manual has no chapter on a run of three days")
-	}
-	return chapter
+	return readText(t, "doc/guide/long-runs.md")
 }
 
-// Each message of mpiexec in the chapter is one that tests check: a pattern of a script's standard error, or a text in
+// Each message of mpiexec on the page is one that tests check: a pattern of a script's standard error, or a text in
 // the tests of lost hosts.
 func TestWordsOfThreeDays(t *testing.T) {
 	var patterns []*regexp.Regexp
@@ -46,17 +41,17 @@ func TestWordsOfThreeDays(t *testing.T) {
 			seen = seen || p.MatchString(words)
 		}
 		if !seen {
-			t.Errorf("no test sees this line of the manual:\n%s", words)
+			t.Errorf("no test sees this line of the guide:\n%s", words)
 		}
 	}
 	if shown < 8 {
-		t.Errorf("only %d lines found: this test reads the manual wrongly", shown)
+		t.Errorf("only %d lines found: this test reads the guide wrongly", shown)
 	}
 }
 
-// The C program in the chapter is the one that the tests run.
+// The C program on the page is the one that the tests run.
 func TestProgramOfThreeDays(t *testing.T) {
 	if !strings.Contains(survivalChapter(t), "cat > steps.c <<'END'\n"+readText(t, "testdata/mpi/steps.c")+"END\n") {
-		t.Error("the manual shows another program than testdata/mpi/steps.c")
+		t.Error("the guide shows another program than testdata/mpi/steps.c")
 	}
 }
