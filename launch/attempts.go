@@ -59,7 +59,7 @@ type attemptLoop struct {
 	states       map[reflect.Type]any // of features, for all attempts
 }
 
-// run runs one attempt after the other until one is not followed by another.
+// run runs attempts until restart.Decide says that no other attempt follows.
 func (l *attemptLoop) run(ctx context.Context) (job.Result, error) {
 	if err := l.waitForLostNodes(ctx, l.env.LeftoverNodes, time.Now()); err != nil {
 		return job.Result{Attempts: l.attempts}, err
@@ -97,7 +97,7 @@ func (l *attemptLoop) newAttempt() *Job {
 	return j
 }
 
-// runAttempt runs all ranks once:
+// runAttempt runs all ranks of the job once:
 //
 //	reserve nodes -> open streams -> start ranks -> supervise -> decide about another attempt -> report
 func (l *attemptLoop) runAttempt(ctx context.Context, j *Job) (result job.Result, next restart.Decision, err error) {
@@ -193,8 +193,8 @@ func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decis
 	return next
 }
 
-// restartAfter describes the attempt that follows one that lost nodes. Some of these nodes may be
-// used again.
+// restartAfter describes the next attempt, for the report. The last attempt has lost the nodes in lost.
+// If the next attempt may use some of them again, the description names them.
 func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
 	r := &supervise.NextAttempt{Number: restart.RestartNumber(l.request.Restart, l.attempts)}
 	usable := make(map[string]bool)
@@ -254,7 +254,8 @@ func lacksRoom(err error) bool {
 	return errors.As(err, &noPlan) || errors.As(err, &noHosts)
 }
 
-// reportAttempt tells the user where an attempt runs. It reports nothing for the first.
+// reportAttempt reports to the user on which nodes an attempt runs. For the first attempt it reports
+// nothing.
 func (l *attemptLoop) reportAttempt(p job.Plan) {
 	if len(l.attempts) == 0 {
 		return
@@ -300,12 +301,13 @@ func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) 
 	return l.sleep(ctx, d)
 }
 
-// lostNodesReportDelay is how long waitForLostNodes waits before the user is told of it.
+// lostNodesReportDelay is how long waitForLostNodes waits before it reports to the user that it waits.
 const lostNodesReportDelay = 3 * time.Second
 
-// waitForLostNodes waits until no process of the last attempt can run on the nodes that it lost, or
-// whose mpiexec is gone. Two attempts of one job must not write the same files (SV-3). It returns as soon as our helpers have cleaned these nodes. At the latest it returns when helpers
-// that were cut off have had the time to end their ranks.
+// waitForLostNodes waits until no process of the last attempt can still run on the nodes that this
+// attempt lost. Two attempts of one job must not write the same files (SV-3). It returns as soon as our
+// helpers have cleaned these nodes. At the latest it returns when helpers that were cut off have had the
+// time to end their ranks.
 func (l *attemptLoop) waitForLostNodes(ctx context.Context, lost []string, cutOff time.Time) error {
 	if len(lost) == 0 {
 		return nil
@@ -332,8 +334,8 @@ func (l *attemptLoop) waitForLostNodes(ctx context.Context, lost []string, cutOf
 	return nil
 }
 
-// cleanNodes ends the processes that the job has left on nodes. It returns the nodes on which some
-// may still run.
+// cleanNodes ends the job's leftover processes on nodes. It returns the nodes on which some may still
+// run.
 func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []string) {
 	env, req := l.env.Env, l.request
 	req.Nodes = append(slices.Clone(req.Nodes), l.env.FormerNodes...)
@@ -350,9 +352,9 @@ func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []s
 	return dirty
 }
 
-// jobStart returns from when the job's time limit counts: the start of the first attempt's ranks,
-// plus the time for which they stood still, or mpiexec was stopped between two attempts (SIG-5). It is
-// zero before the first attempt ends.
+// jobStart returns the time from which the job's time limit counts. This is the start of the first
+// attempt's ranks, plus the time for which the ranks or mpiexec were stopped (SIG-5). It is zero before
+// the first attempt ends.
 func (l *attemptLoop) jobStart() time.Time {
 	if l.began.IsZero() {
 		return time.Time{}
@@ -360,7 +362,7 @@ func (l *attemptLoop) jobStart() time.Time {
 	return l.began.Add(l.env.StopTimes.Total() - l.stopsCounted)
 }
 
-// withinJobTime returns a context that ends with the job's time limit (SV-11), which also counts
+// withinJobTime returns a context that ends when the job's time limit (SV-11) is over. The limit includes
 // the time between attempts.
 func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := l.request.TimeLimits.Run
@@ -381,13 +383,13 @@ func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isFirstHere reports whether the next attempt is the first of this mpiexec.
+// isFirstHere reports whether this mpiexec has run no attempt yet. Attempts before --resume do not count.
 func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttempts }
 
 func (l *attemptLoop) report(news job.AttemptEvent) { l.env.Events().AttemptEvent(news) }
 
-// attemptInput returns the standard input of an attempt (SV-9). A file is read from its start again.
-// Only the first attempt gets any other input; later ones find its end.
+// attemptInput returns the standard input of an attempt (SV-9). If it is a file, each attempt reads it
+// from its start. If it is a pipe or terminal, later attempts than the first read end of file.
 func (l *attemptLoop) attemptInput() io.Reader {
 	if l.env.In == nil || l.request.Restart.MaxRestarts == 0 && l.pastAttempts == 0 {
 		return l.env.In
@@ -406,7 +408,7 @@ func (l *attemptLoop) attemptInput() io.Reader {
 	return readNoter{l.env.In, &l.stdinRead}
 }
 
-// A readNoter records in anyRead whether anything was read.
+// A readNoter is a Reader that sets anyRead once a byte was read.
 type readNoter struct {
 	io.Reader
 	anyRead *atomic.Bool

@@ -12,8 +12,8 @@ import (
 	"remshell/wire"
 )
 
-// A Group is the ranks of one MPI_COMM_WORLD: those of the command line, or those of one spawn. The
-// job numbers its ranks after those of earlier groups. Plans and PMI number them from 0.
+// A Group is the set of ranks in one MPI_COMM_WORLD: the ranks of the command line, or the ranks of one
+// spawn. The job numbers its ranks after those of earlier groups. Plans and PMI number them from 0.
 type Group struct {
 	Name           string
 	First          int // number of the group's rank 0 in the job
@@ -53,8 +53,8 @@ func (j *Job) AddGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *
 	return g
 }
 
-// ReleaseGroup starts the ranks of a group. rendezvous is the address at which torch's ranks meet,
-// or empty. If ranks are held, these start held: a new node learns of that here.
+// ReleaseGroup starts the ranks of a group. rendezvous is the address at which the ranks of a torchrun
+// job meet, or empty. If the job's ranks are stopped (Hold), the new ranks are stopped, too.
 func (j *Job) ReleaseGroup(g *Group, rendezvous string) {
 	for _, starts := range j.Hooks.GroupStarts {
 		starts(g)
@@ -68,8 +68,8 @@ func (j *Job) ReleaseGroup(g *Group, rendezvous string) {
 	}
 }
 
-// GroupOf returns the group of a rank of the job, and its number in the group. The group is nil if
-// there is no such rank, or the group was forgotten.
+// GroupOf returns the group of a rank, and the rank's number in the group. rank is its number in the job.
+// The group is nil if there is no such rank, or forgetGroup has removed the group.
 func (j *Job) GroupOf(rank int) (*Group, int) {
 	if rank < 0 || rank >= j.Size {
 		return nil, rank
@@ -85,7 +85,7 @@ func (j *Job) GroupOf(rank int) (*Group, int) {
 	return g, rank - g.First
 }
 
-// GroupNamed returns the group with a name, or nil.
+// GroupNamed returns the group with this name, or nil.
 func (j *Job) GroupNamed(name string) *Group {
 	for _, g := range j.Groups {
 		if g.Name == name {
@@ -95,13 +95,13 @@ func (j *Job) GroupNamed(name string) *Group {
 	return nil
 }
 
-// RankNodes maps the ranks of the job to nodes.
+// RankNodes has the node of every rank of the job.
 type RankNodes struct {
 	Nodes      []string
 	NodeOfRank []int // index into Nodes, by rank
 }
 
-// Names returns the name of each rank's node.
+// Names returns the name of each rank's node, by rank number.
 func (p RankNodes) Names() []string {
 	names := make([]string, len(p.NodeOfRank))
 	for rank, node := range p.NodeOfRank {
@@ -110,7 +110,7 @@ func (p RankNodes) Names() []string {
 	return names
 }
 
-// RankNodes returns the nodes of the ranks of all groups, also of groups that are over.
+// RankNodes returns the nodes of the ranks of all groups, including groups that have ended.
 func (j *Job) RankNodes() RankNodes {
 	p := RankNodes{NodeOfRank: j.State.Nodes()}
 	for _, n := range j.Nodes {
@@ -150,7 +150,8 @@ func (j *Job) handleFence(n *Node, m *wire.Fence) []supervise.Event {
 	return nil
 }
 
-// giveUpFence ends a fence for all its nodes, because the timeout of a rank has passed (PMIX-31).
+// giveUpFence ends a fence with an error on all its nodes, because a rank's timeout for it has passed
+// (PMIX-31).
 func (j *Job) giveUpFence(n *Node, id fence.ID, joined bool) {
 	waiting, err := j.fences.GiveUp(n.Key, id, joined)
 	if err != nil { // one of its groups is over
@@ -159,7 +160,7 @@ func (j *Job) giveUpFence(n *Node, id fence.ID, joined bool) {
 	j.sendFenceGivenUp(id, waiting)
 }
 
-// sendFenceGivenUp tells nodes that a fence was given up.
+// sendFenceGivenUp tells nodes that a fence has ended with an error.
 func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
 	frame := wire.Encode(&wire.Fenced{ID: id.String(), GivenUp: true})
 	for _, i := range nodes {
@@ -167,8 +168,8 @@ func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
 	}
 }
 
-// fenceStuck returns the event that a fence can never complete. If the job goes on without failed
-// ranks (job.EndPolicy.KeepAll), the ranks that wait in the fence are released.
+// fenceStuck returns the event that a fence can never complete. If the job goes on after failures of
+// ranks (job.EndPolicy.KeepAll), the ranks that wait in the fence are released instead.
 func (j *Job) fenceStuck(err error) []supervise.Event {
 	if j.State.KeepsAll() {
 		givenUp := j.fences.GiveUpStuck()
@@ -187,8 +188,8 @@ func fenceBroken(err error) []supervise.Event {
 	return []supervise.Event{supervise.Failure{Kind: supervise.PMIBarrierBroken, Text: err.Error()}}
 }
 
-// recordFence records that a node has reached a fence of a whole group, and whether that completed
-// the fence.
+// recordFence records that a node has reached a fence of the whole group. all says whether that completed
+// it.
 func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 	if g := j.GroupNamed(members.Group()); g != nil {
 		g.FirstFenceDone = g.FirstFenceDone || all
@@ -198,11 +199,11 @@ func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 	}
 }
 
-// HasRanksOn reports whether ranks of the group run on a node.
+// HasRanksOn reports whether ranks of the group are running on a node.
 func (g *Group) HasRanksOn(n *Node) bool { return g.ranksAlive[n] > 0 }
 
-// removeRank removes an ended rank from its group and the group's fences. It returns an event if other ranks wait for
-// it in a fence.
+// removeRank removes an ended rank from its group and from the group's fences. If other ranks wait for it
+// in a fence, removeRank returns an event.
 func (j *Job) removeRank(n *Node, rank int) []supervise.Event {
 	g, number := j.GroupOf(rank)
 	if g == nil {
@@ -237,7 +238,8 @@ func (j *Job) groupEnded(g *Group) {
 	j.forgetGroup(g)
 }
 
-// sendGroupEnded tells nodes that asked for the group's rank map that the group is over.
+// sendGroupEnded reports the end of the group to nodes that have no rank of it and asked for its rank
+// map.
 func (g *Group) sendGroupEnded() {
 	for _, n := range g.mapReaders {
 		n.Send(&wire.GroupEnded{Group: g.Name})
@@ -245,8 +247,8 @@ func (g *Group) sendGroupEnded() {
 	g.mapReaders = nil
 }
 
-// forgetGroup forgets a spawned group that is over, unless a later report needs it. Otherwise
-// memory would grow with each spawn of a long job. The records of its ranks stay in the report.
+// forgetGroup removes a spawned group whose ranks have ended, unless a later report needs it. Otherwise
+// memory would grow with each spawn of a long job. The records of its ranks stay for the report.
 func (j *Job) forgetGroup(g *Group) {
 	if g.First == 0 || j.KeepGroups || !g.Killed && g.hasFailedRank {
 		return
@@ -257,8 +259,9 @@ func (j *Job) forgetGroup(g *Group) {
 	j.Groups = slices.DeleteFunc(j.Groups, func(x *Group) bool { return x == g })
 }
 
-// rankStarted handles the report that a rank has started or could not be started. Of a spawned
-// group all ranks run, or none: the rank that spawned them could not use a part.
+// rankStarted handles the report that a rank has started or could not be started. If one rank of a
+// spawned group could not be started, its other ranks are ended: the rank that spawned them could not use
+// a part.
 func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 	g, _ := j.GroupOf(m.Rank)
 	if g == nil {
@@ -296,8 +299,8 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 	return events
 }
 
-// rankMapOf returns which ranks of a group are on which node. A node without ranks of the group is
-// told later when the group is over, so that it stops waiting for them.
+// rankMapOf returns on which node each rank of a group runs. It notes nodes that have no rank of the
+// group, so that sendGroupEnded can tell them to stop waiting for it.
 func (j *Job) rankMapOf(n *Node, m *wire.RankMapRequest) *wire.RankMap {
 	answer := &wire.RankMap{ID: m.ID, Group: m.Group}
 	g := j.GroupNamed(m.Group)

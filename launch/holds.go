@@ -12,19 +12,20 @@ import (
 // This file holds all ranks of the job while there is a reason to, and releases them. Package hold
 // knows the reasons.
 
-// Hold adds a reason why the ranks stand still. Only the goroutine of Run calls it.
+// Hold adds a reason to stop the ranks (SIGSTOP). Only the goroutine of Run may call it.
 func (j *Job) Hold(why job.Hold) {
 	now := time.Now()
 	j.carryOutHolds(j.holds.Add(why, now), now)
 }
 
-// Release removes a reason. The ranks run if there is no other. Only the goroutine of Run calls it.
+// Release removes a reason to stop the ranks. They run again when no reason is left. Only the goroutine
+// of Run may call it.
 func (j *Job) Release(why job.Hold) {
 	now := time.Now()
 	j.carryOutHolds(j.holds.Remove(why, now), now)
 }
 
-// carryOutHolds carries out the actions that follow when a reason to hold the ranks comes or goes.
+// carryOutHolds carries out the actions of package hold: it stops or continues the ranks and mpiexec.
 func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
 	for _, action := range actions {
 		switch a := action.(type) {
@@ -44,7 +45,7 @@ func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
 	}
 }
 
-// reportSuspension reports that a user has suspended the job, or that this is over.
+// reportSuspension sends the Observer an event that a user has suspended or resumed the job.
 func (j *Job) reportSuspension(a hold.TellNodes) {
 	event := job.AttemptEvent{Event: "resume", Seconds: a.HeldFor.Seconds()}
 	if a.On {

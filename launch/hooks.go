@@ -94,14 +94,14 @@ type Hooks struct {
 	Result Hook[func(*job.Result)]
 }
 
-// A Hook has the functions of one point.
+// A Hook is the list of functions to call at one point of a job.
 type Hook[F any] []F
 
-// Add adds a function behind those that are there.
+// Add appends f.
 func (h *Hook[F]) Add(f F) { *h = append(*h, f) }
 
-// Handle makes handle the handler of messages M of nodes, for one job. It returns the events that
-// supervision has to decide on.
+// Handle sets the function that handles messages of type M for this job. The function returns events for
+// package supervise, or nil.
 func Handle[M wire.Message](j *Job, handle func(*Node, M) []supervise.Event) {
 	if j.featureHandlers == nil {
 		j.featureHandlers = make(map[byte]func(*Node, wire.Message) []supervise.Event)
@@ -109,7 +109,8 @@ func Handle[M wire.Message](j *Job, handle func(*Node, M) []supervise.Event) {
 	j.featureHandlers[wire.NumberFor[M]()] = func(n *Node, m wire.Message) []supervise.Event { return handle(n, m.(M)) }
 }
 
-// ForAllAttempts returns what a feature remembers of all attempts of a job: a T, which is zero at first.
+// ForAllAttempts returns the job's T, which a feature uses to keep state from one attempt to the next.
+// The first call makes a zero T.
 func ForAllAttempts[T any](j *Job) *T {
 	key := reflect.TypeFor[T]()
 	state, has := j.allAttempts[key].(*T)
@@ -120,16 +121,16 @@ func ForAllAttempts[T any](j *Job) *T {
 	return state
 }
 
-// Post has do called by the goroutine of Run, after the events that are there. It returns the events
-// that supervision has to decide on. Any goroutine may call Post. do is not called if the job is over
-// before.
+// Post queues do as an event: the goroutine of Run calls it after the events that are already queued. do
+// returns events for package supervise. Any goroutine may call Post. If the job ends first, do is not
+// called.
 func (j *Job) Post(do func() []supervise.Event) { j.events.Put(posted(do)) }
 
-// A posted is an event of the inbox that a feature or the core handles itself.
+// A posted is an event that is a function to call.
 type posted func() []supervise.Event
 
-// callDue calls the functions of Hooks.Due, and returns when they are to be called again at the latest;
-// the zero time means never.
+// callDue calls the functions of Hooks.Due. It returns the earliest time at which one wants to be called
+// again, or the zero time if none does.
 func (j *Job) callDue(now time.Time) (next time.Time) {
 	for _, due := range j.Hooks.Due {
 		next = earlier(next, due(now))
@@ -137,7 +138,7 @@ func (j *Job) callDue(now time.Time) (next time.Time) {
 	return next
 }
 
-// SettingOf returns a feature's setting for the job; has is false if it has none.
+// SettingOf returns a feature's setting for the job. has is false if the feature has none.
 func SettingOf[S wire.Setting](j *Job) (s S, has bool) { return wire.SettingOf[S](j.Env.Settings) }
 
 // earlier returns the earlier of two times. The zero time means never.

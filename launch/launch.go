@@ -40,8 +40,8 @@ import (
 	"remshell/launch/stdio"
 )
 
-// An Observer receives the events of a run. The printers call Output, which may block as long as
-// they may. The other methods must not block. All may be called from any goroutine.
+// An Observer receives the events of a run. Output is called by the printers and may block. The other
+// methods must not block. All methods may be called from any goroutine.
 type Observer interface {
 	Connected(job.ConnectResult)
 	Started(job.RankStart)
@@ -81,7 +81,7 @@ type CheckpointRunner interface {
 	Written(file string, since time.Time) bool
 }
 
-// An Env connects a launch with the rest of the program: its streams, signals and callbacks.
+// An Env has the services that Run needs of its caller: streams, signals and callbacks.
 type Env struct {
 	reserve.Env                        // launch sets Inbox and Listener itself
 	In              io.Reader          // standard input of rank 0; nil: none

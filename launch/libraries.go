@@ -7,7 +7,7 @@ import (
 	"remshell/wire"
 )
 
-// A waitingRank is a rank that waits for all others of its group by PMI or by PMIx.
+// A waitingRank is a rank that waits in a PMI barrier or PMIx fence for all other ranks of its group.
 type waitingRank struct {
 	rank    string // the rank and its host, for messages
 	host    string
@@ -15,8 +15,8 @@ type waitingRank struct {
 	program string
 }
 
-// noteWaitingRank records that a rank waits for all of its group by PMI or by PMIx. If ranks wait by both,
-// it returns an event: neither can ever be released (PMIX-4).
+// noteWaitingRank records that a rank waits in a PMI barrier or PMIx fence for all of its group. If some
+// ranks wait by PMI and others by PMIx, it returns an event: neither can ever complete (PMIX-4).
 func (j *Job) noteWaitingRank(n *Node, m *wire.PMIReport) []supervise.Event {
 	g, _ := j.GroupOf(m.Rank)
 	by := m.Event - wire.PMIWaits
@@ -32,9 +32,8 @@ func (j *Job) noteWaitingRank(n *Node, m *wire.PMIReport) []supervise.Event {
 	return []supervise.Event{twoLibraries(*pmi, *pmix, len(g.Apps))}
 }
 
-// twoLibraries returns the event that ranks of a group wait for each other in vain. An MPI library
-// that speaks PMI cannot complete a fence with one that speaks PMIx. apps is the number of app
-// contexts of the group.
+// twoLibraries returns the failure of a group of which some ranks use PMI and others PMIx. Each waits for
+// all others, so neither can complete. apps is the number of app contexts of the group.
 func twoLibraries(pmi, pmix waitingRank, apps int) supervise.Failure {
 	name := func(w waitingRank) string {
 		if apps > 1 {

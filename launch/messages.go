@@ -9,18 +9,18 @@ import (
 )
 
 /*
-A message of a helper has one owner: a reservation (that of a spawn or a move), the core, or a feature
-(Handle). The rows of the core are below. They return the events that supervision has to decide on.
-Output, input and what is to be handled before it (streamHandler) never get here.
+coreHandlers has the core's handler for each message type, by number. A message of a helper has one owner:
+a reservation (of a spawn or a move), the core, or a feature (Handle). A handler returns events for
+package supervise. Output and other messages that streamHandler takes never get here.
 */
 var coreHandlers [256]func(*Job, *Node, wire.Message) []supervise.Event
 
-// handle makes f the core's handler of messages M. It is called while the program is initialized.
+// handle sets the core's handler for messages of type M. It is called while the program is initialized.
 func handle[M wire.Message](f func(*Job, *Node, M) []supervise.Event) {
 	coreHandlers[wire.NumberFor[M]()] = func(j *Job, n *Node, m wire.Message) []supervise.Event { return f(j, n, m.(M)) }
 }
 
-// handleQuietly is handle for a handler whose messages never concern supervision.
+// handleQuietly is like handle, for a handler that returns no events.
 func handleQuietly[M wire.Message](f func(*Job, *Node, M)) {
 	handle(func(j *Job, n *Node, m M) []supervise.Event {
 		f(j, n, m)
@@ -28,7 +28,7 @@ func handleQuietly[M wire.Message](f func(*Job, *Node, M)) {
 	})
 }
 
-// handleMessage passes a message to its owner.
+// handleMessage passes a message to its owner: a reservation, the core or a feature.
 func (j *Job) handleMessage(e node.NodeMessage) []supervise.Event {
 	if reserve.Owns(e.Message) {
 		j.search.deliver(e)
@@ -89,12 +89,12 @@ func (j *Job) rankExited(n *Node, m *wire.Exited) []supervise.Event {
 	return append(events, j.removeRank(n, m.Exit.Rank)...)
 }
 
-// helperSignaled handles the report that a helper got a signal to end.
+// helperSignaled handles the report that a helper received a signal that ends it, such as SIGTERM.
 func (j *Job) helperSignaled(n *Node, m *wire.HelperSignaled) []supervise.Event {
 	return []supervise.Event{supervise.HelperSignaled{Node: n.Key, Signal: job.Signal(m.Signal), Why: m.Why}}
 }
 
-// nodeDrained handles the report that nothing of the job is left on a node.
+// nodeDrained handles the report that no process and no output of the job is left on a node.
 func (j *Job) nodeDrained(n *Node, m *wire.Drained) []supervise.Event {
 	j.record.orphans[n.Key], j.record.keptSessions[n.Key], n.drained = m.Orphans, m.KeptSessions, true
 	for _, drained := range j.Hooks.NodeDrained {

@@ -10,9 +10,9 @@ import (
 )
 
 /*
-An attemptPause is the time between two attempts, until the ranks of the next one are started.
-A request during this time is answered at once by the goroutine that reads the node's connection,
-because no other goroutine handles messages then.
+An attemptPause is the time between two attempts, until the ranks of the next one start. No goroutine
+handles messages then. So the goroutine that reads a node's connection replies to requests of users
+itself.
 
 	helper --ControlRequest--> Listen --> attemptPause.reply --ControlReply--> helper
 	                            '-- --end: cancels the context of all attempts
@@ -22,7 +22,7 @@ type attemptPause struct {
 	endJob      func(error) // ends the job
 }
 
-// reply decides on a request of a user who has the permission.
+// reply returns the reply to a request of a user. The helper has checked the user's permission.
 func (g *attemptPause) reply(n *node.Node, m *wire.ControlRequest) *wire.ControlReply {
 	switch m.Request.Verb {
 	case job.VerbStatus:

@@ -19,8 +19,8 @@ Nodes pass from one attempt of a job to the next, with their connections, helper
 	                              '--> after restart.KeepTime: releaseKept
 */
 
-// endConversations keeps the connected nodes if another attempt follows, and sends Bye to all
-// others.
+// endConversations ends the connections of an attempt that is over. If again is true, the nodes that
+// still work are kept for the next attempt. All other helpers receive Bye.
 func (j *Job) endConversations(again bool) {
 	cpus := make(map[*Node]int, len(j.Nodes)) // of the ranks of the command line
 	for i, n := range j.Groups[0].Nodes {
@@ -49,11 +49,12 @@ func (j *Job) endConversations(again bool) {
 	}
 }
 
-// leaveTimeout is how long helpers may take to exit.
+// leaveTimeout is how long helpers may take to exit after Bye.
 const leaveTimeout = time.Second
 
-// waitForHelpers waits until the helpers have exited and so released the job's claims. A job that
-// starts next finds the CPUs free. Other events that arrive meanwhile stay in the inbox.
+// waitForHelpers waits until the helpers have exited, for leaveTimeout at most. Their exit releases the
+// job's claims, so that the next job finds the CPUs free. Other events that arrive meanwhile stay in the
+// inbox.
 func (j *Job) waitForHelpers() {
 	staying := make(map[*node.Node]bool)
 	for _, n := range j.Nodes {
@@ -91,8 +92,8 @@ func (j *Job) takeOverNodes(kept []reserve.KeptNode) {
 	}
 }
 
-// remainingKept returns the kept nodes that are still connected. One that was lost is again a
-// candidate like any other.
+// remainingKept returns the kept nodes that are still connected. A node that was lost meanwhile becomes
+// an ordinary candidate again.
 func (j *Job) remainingKept() []reserve.KeptNode {
 	for _, event := range j.events.Take(context.Background(), time.Now()) {
 		if e, lost := event.(node.Disconnected); lost {

@@ -14,8 +14,8 @@ import (
 // This file is about requests of users to the running job, such as --status and --end (survive.md 7): which feature serves
 // a verb, and what features need of each other for that. Helpers receive a request and check the user's permission.
 
-// NewRequest converts a request from the wire. The user is only as certain as the node that
-// names him, so a remote node is recorded.
+// NewRequest converts a ControlRequest. A remote node could name a wrong user, so the request records
+// that node.
 func NewRequest(n *node.Node, m *wire.ControlRequest) control.Request {
 	request := control.Request{Verb: m.Request.Verb, Args: m.Request.Args, User: m.Request.User, Role: m.Role}
 	if !n.Def.Local {
@@ -24,8 +24,8 @@ func NewRequest(n *node.Node, m *wire.ControlRequest) control.Request {
 	return request
 }
 
-// OnRequest makes serve the function that carries out requests with a verb. It returns the events that supervision has to
-// decide on.
+// OnRequest sets the function that carries out requests with this verb. It returns events for package
+// supervise.
 func (j *Job) OnRequest(verb job.Verb, serve func(control.Request) []supervise.Event) {
 	if j.verbs == nil {
 		j.verbs = make(map[job.Verb]func(control.Request) []supervise.Event)
@@ -33,7 +33,7 @@ func (j *Job) OnRequest(verb job.Verb, serve func(control.Request) []supervise.E
 	j.verbs[verb] = serve
 }
 
-// Serve carries out a request, unless it has to be refused.
+// Serve carries out a request of a user, or replies why it is refused.
 func (j *Job) Serve(r control.Request) []supervise.Event {
 	why := control.WhyRefused(r.Verb, j.State.Phase == supervise.Running, j.IsHeld(job.HoldRequested))
 	serve := j.verbs[r.Verb]
@@ -54,7 +54,8 @@ func (j *Job) Reply(to control.Request, state job.ReplyState, text string) {
 	j.Env.Events().Controlled(job.ControlEvent{Node: n.Name(), Verb: to.Verb, User: to.User, State: state})
 }
 
-// Checkpoints is what features may ask of the one that takes checkpoints. The goroutine of Run calls it.
+// Checkpoints is the interface by which other features use the checkpoint feature. Only the goroutine of
+// Run may call it.
 type Checkpoints interface {
 	// Request starts a checkpoint, or joins the one in progress. It calls answer with "" when the checkpoint is written, or
 	// with the reason why there is none. If stop is not nil, it is called afterwards to stop the job, whether or not there
@@ -69,7 +70,7 @@ type Checkpoints interface {
 	InProgress() bool
 }
 
-// noCheckpoints is Checkpoints without the feature.
+// noCheckpoints implements Checkpoints in a program without the checkpoint feature.
 type noCheckpoints struct{}
 
 func (noCheckpoints) Request(answer func(string), stop func())       { answer("no checkpoints are taken") }
@@ -77,8 +78,8 @@ func (noCheckpoints) RequestAndStop(stop func(), stays func(string)) { stop() }
 func (noCheckpoints) CancelStop()                                    {}
 func (noCheckpoints) InProgress() bool                               { return false }
 
-// IsHeld reports whether the ranks stand still for this reason.
+// IsHeld reports whether the ranks are stopped for this reason.
 func (j *Job) IsHeld(why job.Hold) bool { return j.holds.Has(why) }
 
-// HeldFor returns for how long the ranks have stood still for a reason.
+// HeldFor returns for how long the ranks have been stopped for this reason. It is 0 if they are not.
 func (j *Job) HeldFor(why job.Hold, now time.Time) time.Duration { return j.holds.HeldFor(why, now) }

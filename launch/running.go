@@ -24,8 +24,8 @@ import (
 	"remshell/wire"
 )
 
-// A Job is one attempt of a job, with its nodes and their state. Features reach it through Hooks. They read its exported
-// fields, and change only those of which it is said. The goroutine of Run owns it.
+// A Job is one attempt of a job, with its nodes and groups of ranks. The goroutine of Run owns it.
+// Features read its exported fields. They may set a field only if its comment says so.
 type Job struct {
 	Env     Env
 	events  *node.Inbox
@@ -70,7 +70,7 @@ type Job struct {
 	lastNodeLost     time.Time                                          // when the last lost node was lost; zero: none was
 }
 
-// A Node is a node of the job.
+// A Node is a node of the job, with the state that this attempt keeps about it.
 type Node struct {
 	reserve.Node
 	Key        int   // its index in Job.Nodes, by which supervision and fences know it
@@ -108,13 +108,12 @@ func (j *Job) AddNode(n reserve.Node) *Node {
 // FindNode returns the node of the job that has this connection, or nil.
 func (j *Job) FindNode(n *node.Node) *Node { return j.members[n] }
 
-// AddConnections adds results of connecting to hosts to the result of the job.
+// AddConnections adds to the job's result how connecting to each host went.
 func (j *Job) AddConnections(results []job.ConnectResult) {
 	j.connections = append(j.connections, results...)
 }
 
-// close ends the connections to all nodes of the job. A helper that still runs ranks takes that as
-// the end of its job.
+// close ends the connections to all nodes of the job. A helper that still runs ranks then ends them.
 func (j *Job) close() {
 	var closing sync.WaitGroup
 	for _, n := range j.Nodes {
@@ -127,9 +126,9 @@ func (j *Job) close() {
 	j.Streams.Close()
 }
 
-// streamHandler returns a handler for the messages that concern the streams of a node's ranks. The
-// node's reader calls it, so that the streams know of a rank's start before its output. It reports
-// whether the message needs no further handling.
+// streamHandler returns a function that handles the messages about streams of a node's ranks. It returns
+// true if no other code has to handle the message. The goroutine that reads the connection calls it, so
+// that the streams learn of a rank's start before its output.
 func (j *Job) streamHandler(n *node.Node) func(wire.Message) (taken bool) {
 	send := stdio.Sender(n.Send)
 	return func(m wire.Message) bool {
@@ -154,7 +153,7 @@ func (j *Job) streamHandler(n *node.Node) func(wire.Message) (taken bool) {
 	}
 }
 
-// openStreams opens the files for the output of a plan's ranks. gone is called when our standard
+// openStreams opens the files for the output of a plan's ranks. It calls gone when mpiexec's standard
 // output can no longer be written to.
 func (j *Job) openStreams(place *reserve.Reservation, gone func()) error {
 	observers := stdio.Observers{OnStdoutGone: func(err error) { gone(); j.events.Put(stdoutGoneEvent(err)) },
@@ -165,7 +164,7 @@ func (j *Job) openStreams(place *reserve.Reservation, gone func()) error {
 	return j.Streams.Open(place.Request.Streams, stdio.RanksOfPlan(place.Plan, place.Request.Attempt, 0, 0, time.Now()), observers)
 }
 
-// stdoutGoneEvent returns the event that our standard output can no longer be written to.
+// stdoutGoneEvent returns the failure that mpiexec's standard output can no longer be written to.
 func stdoutGoneEvent(err error) supervise.Event {
 	if errors.Is(err, syscall.EPIPE) {
 		return supervise.Failure{Kind: supervise.StdoutGone}
@@ -173,7 +172,8 @@ func stdoutGoneEvent(err error) supervise.Event {
 	return outputFailedEvent("standard output", err)
 }
 
-// outputFailedEvent returns the event that standard output, or a file, cannot be written to.
+// outputFailedEvent returns the failure that standard output or a file cannot be written to. what names
+// it.
 func outputFailedEvent(what string, err error) supervise.Event {
 	text := what + ": " + err.Error()
 	if hint := usererr.Hint(err); hint != "" {
@@ -200,7 +200,7 @@ func (j *Job) startRanks(place *reserve.Reservation) {
 	j.Streams.FeedStdin(func(err error) { j.events.Put(supervise.Failure{Kind: supervise.StdinFailed, Text: err.Error()}) })
 }
 
-// stdinReaders returns the ranks that receive our standard input.
+// stdinReaders returns the ranks that receive mpiexec's standard input.
 func (j *Job) stdinReaders() (all []stdio.StdinReader) {
 	for i, np := range j.Plan.Nodes {
 		for _, r := range np.Ranks {
@@ -212,7 +212,7 @@ func (j *Job) stdinReaders() (all []stdio.StdinReader) {
 	return all
 }
 
-// watchTerminalSize sends each new size of our terminal to all nodes, until ctx ends.
+// watchTerminalSize sends each new size of mpiexec's terminal to all nodes, until ctx ends.
 func (j *Job) watchTerminalSize(ctx context.Context) {
 	for {
 		select {

@@ -27,8 +27,8 @@ type runRecord struct {
 	ranksStarted time.Time  // when the ranks were released
 }
 
-// A startRecord is the start of one rank. It is small because there is one for each rank; the
-// rank's node is in the plan.
+// A startRecord is the start of one rank. A job may have 640,000 ranks, so it is small: it leaves out the
+// rank's node, which the plan has.
 type startRecord struct {
 	after     time.Duration // since the ranks were released
 	rank, pid int32
@@ -48,7 +48,7 @@ func (a *runRecord) addStart(n *Node, m *wire.Started) {
 	}
 }
 
-// allStarts returns the recorded starts in their order.
+// allStarts returns the recorded starts in the order in which they were reported.
 func (a *runRecord) allStarts(p RankNodes) iter.Seq[job.RankStart] {
 	return func(yield func(job.RankStart) bool) {
 		for _, s := range a.rankStarts {
@@ -60,7 +60,7 @@ func (a *runRecord) allStarts(p RankNodes) iter.Seq[job.RankStart] {
 	}
 }
 
-// describeStart returns the start of a rank that was just reported. The readers of connections call
+// describeStart returns the start of a rank that was just reported. Goroutines that read connections call
 // it, too.
 func (a *runRecord) describeStart(node string, m *wire.Started) job.RankStart {
 	a.mu.Lock()
@@ -68,7 +68,7 @@ func (a *runRecord) describeStart(node string, m *wire.Started) job.RankStart {
 	return job.RankStart{Rank: m.Rank, PID: m.PID, Node: node, SinceStart: time.Since(a.ranksStarted), Err: m.Err}
 }
 
-// ranksReleased records that the ranks are released now.
+// ranksReleased records the time at which the ranks were started.
 func (a *runRecord) ranksReleased(ranks int) {
 	a.rankStarts = make([]startRecord, 0, ranks)
 	a.mu.Lock()
@@ -76,7 +76,7 @@ func (a *runRecord) ranksReleased(ranks int) {
 	a.ranksStarted = time.Now()
 }
 
-// totals adds the usage of orphans to exits, and returns the sums of each node.
+// totals returns the usage of each node, and exits with the usage of the ranks' orphans added.
 func (a *runRecord) totals(p RankNodes, exits []*job.Exit) (all []*job.Exit, hosts []job.NodeTotal) {
 	all = a.addOrphans(exits)
 	byRank := make([]*job.Exit, len(p.NodeOfRank))
@@ -107,7 +107,8 @@ func (a *runRecord) totals(p RankNodes, exits []*job.Exit) (all []*job.Exit, hos
 	return all, hosts
 }
 
-// addOrphans returns exits with the usage of the ranks' orphans added.
+// addOrphans returns exits with the usage of orphans added to their ranks. An orphan is a process that a
+// rank has started and that has outlived it.
 func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 	used := make(map[int]job.Usage)
 	for _, left := range a.orphans {
@@ -131,7 +132,7 @@ func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 	return all
 }
 
-// rankProfile collects what is known of a rank for the report.
+// rankProfile returns what the report says about a rank besides its exit.
 func (j *Job) rankProfile(state *supervise.State, rank int) supervise.RankProfile {
 	var p supervise.RankProfile
 	unbound := false
@@ -154,8 +155,8 @@ func (j *Job) rankProfile(state *supervise.State, rank int) supervise.RankProfil
 	return p
 }
 
-// RankPlan returns a rank's node, its plan, and its app context (of the command line or of a
-// spawn). The node is nil if there is no such rank.
+// RankPlan returns a rank's node, its plan, and its app context. The node is nil if there is no such
+// rank.
 func (j *Job) RankPlan(rank int) (*Node, job.RankPlan, job.App) {
 	g, number := j.GroupOf(rank)
 	if g == nil {
@@ -171,7 +172,7 @@ func (j *Job) RankPlan(rank int) (*Node, job.RankPlan, job.App) {
 	return nil, job.RankPlan{}, job.App{}
 }
 
-// exitHint returns a likely reason for the end of a rank, or "" (REP-3).
+// exitHint returns a likely reason why a rank ended, or "" (REP-3).
 func (j *Job) exitHint(exit *job.Exit, n *Node, stderr string) string {
 	switch {
 	case exit.Hint != "":
@@ -186,8 +187,8 @@ func (j *Job) exitHint(exit *job.Exit, n *Node, stderr string) string {
 	return ""
 }
 
-// otherCPUHint returns a hint if the node's CPU model differs from that of another node. The
-// program may have been built for the other one.
+// otherCPUHint returns a hint if the node's CPU model differs from another node's, or "". The program may
+// have been built for the other model.
 func otherCPUHint(n *Node, nodes []*Node) string {
 	for _, other := range nodes {
 		if a, b := n.Probe.Model, other.Probe.Model; a != b && a != "" && b != "" {
@@ -212,9 +213,8 @@ func missingLibrary(stderr string) string {
 // colorSequence matches escape sequences that set a terminal's colours (ECMA-48, SGR).
 var colorSequence = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
-// lastLine returns the last line of a text that contains a letter, for a report. Frames such as
-// "=====" and "***" are skipped. If no line has a letter, it returns the last one that is not
-// blank.
+// lastLine returns the last line of a text that contains a letter. It skips ornaments such as "=====" and
+// "***". If no line has a letter, it returns the last line that is not blank.
 func lastLine(text string) string {
 	last := ""
 	for line := range strings.Lines(text) {
@@ -226,7 +226,7 @@ func lastLine(text string) string {
 	return truncate(last)
 }
 
-// truncate shortens a text to fit into a line of a report.
+// truncate shortens a text so that it fits into one line of a report.
 func truncate(text string) string {
 	const most = 80
 	if len(text) > most {

@@ -15,17 +15,16 @@ import (
 )
 
 /*
-A nodeSearch looks for a place for ranks while the job runs: for those of a spawn, or for all of
-them if the job is moved. Plans, connections and files may take long, so it runs on a goroutine of
-its own and the job stays supervised:
+A nodeSearch finds nodes while the job runs: for the ranks of a spawn, or for all ranks if the job is
+moved. Planning, connecting and opening files may take long. So the search has a goroutine of its own:
 
-	supervision                          search
+	goroutine of Run                     search
 	    | StartSearch --------------------> |  plans, connects, claims
-	    | messages of nodes --------------> |  answers to its own requests
+	    | messages of nodes --------------> |  replies to its own requests
 	    | <------------------ Found.Use     |
-	    | cancelSearch -------------------> |  stops; abandons what it finds afterwards
+	    | cancelSearch -------------------> |  stops, and releases what it finds later
 
-There is one search at a time. A job that is being ended uses nothing that is found.
+There is one search at a time. If the job is ending, it releases the nodes that are found.
 */
 type nodeSearch struct {
 	group     string // the group that claims CPUs
@@ -37,7 +36,7 @@ type nodeSearch struct {
 	abandonFound func()        // releases what was found, if anything
 }
 
-// Found is the outcome of a search.
+// Found is the result of a search.
 type Found struct {
 	// Use is called by the goroutine of Run, once. lost are nodes lost meanwhile that are not part of
 	// the job. It returns the events that supervision has to decide on.
@@ -49,7 +48,7 @@ type Found struct {
 // Searching reports whether a search is in progress, so that no other may start.
 func (j *Job) Searching() bool { return j.search != nil }
 
-// StartSearch starts a search for a group. look runs on the search's goroutine.
+// StartSearch starts a search for the nodes of a group. It calls look on a new goroutine.
 func (j *Job) StartSearch(group string, row trace.Row, look func(context.Context, reserve.Env) Found) {
 	s := &nodeSearch{group: group, inbox: node.NewInbox(), lostNodes: make(map[*node.Node]bool), done: make(chan struct{})}
 	ctx, stop := context.WithCancel(context.Background())
@@ -85,14 +84,14 @@ func (s *nodeSearch) deliver(event any) {
 	s.inbox.Put(event)
 }
 
-// nodeLost records that a node was lost that is not part of the job.
+// nodeLost records the loss of a node that the search has connected and that is not yet part of the job.
 func (s *nodeSearch) nodeLost(n *node.Node) {
 	if s != nil {
 		s.lostNodes[n] = true
 	}
 }
 
-// groupOf returns the group that a reply to Prepare is about. It reports false for other messages.
+// groupOf returns the group of a message that replies to Prepare. is is false for other messages.
 func groupOf(m wire.Message) (name string, is bool) {
 	switch m := m.(type) {
 	case *wire.Prepared:
@@ -112,8 +111,8 @@ func (j *Job) cancelSearch() {
 	}
 }
 
-// endSearch gives the search one second to stop at the end of the attempt. It does not wait longer
-// for a name lookup or a plan: the search's goroutine releases what it finds later.
+// endSearch stops the search at the end of an attempt and waits for it one second at most. A name lookup
+// or a plan may take longer. Then the search's goroutine releases later what it finds.
 func (j *Job) endSearch() {
 	j.cancelSearch()
 	if j.search == nil {
@@ -148,7 +147,7 @@ func (j *Job) OwnNodes() (all []reserve.OwnNode) {
 	return all
 }
 
-// addOccupancy adds ranks to an occupancy.
+// addOccupancy adds the CPUs and GPUs of the job's own ranks to u.
 func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 	for _, r := range ranks {
 		u.Ranks++
@@ -161,8 +160,8 @@ func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 	}
 }
 
-// LostSinceReserved returns a node that was lost after a search had last checked it, or "". lost are lost
-// nodes that are not part of the job.
+// LostSinceReserved returns the name of a node of place that was lost after the search last checked it,
+// or "". lost has the lost nodes that are not part of the job.
 func (j *Job) LostSinceReserved(place *reserve.Reservation, lost map[*node.Node]bool) (name string) {
 	for _, n := range place.Nodes {
 		if m := j.members[n.Node]; m != nil && m.Lost != nil || lost[n.Node] {
@@ -172,5 +171,5 @@ func (j *Job) LostSinceReserved(place *reserve.Reservation, lost map[*node.Node]
 	return ""
 }
 
-// ErrJobEnding is the reply to spawns and fences when the job is ending.
+// ErrJobEnding is the reply to a spawn or a fence while the job is ending.
 var ErrJobEnding = errors.New("the job is ending")

@@ -29,7 +29,8 @@ its own, or is in the session of a helper that has no terminal. hardExit of pack
 apart from all this, and exits if the rest hangs.
 */
 
-// signalOnNodes converts a signal of this machine to its number on the nodes (Linux).
+// signalOnNodes converts a signal number of this machine, which may run macOS, to the nodes' number
+// (Linux).
 func signalOnNodes(here syscall.Signal) job.Signal {
 	if s := job.SignalByName(unix.SignalName(here)); s != 0 {
 		return s
@@ -37,7 +38,7 @@ func signalOnNodes(here syscall.Signal) job.Signal {
 	return job.Signal(here)
 }
 
-// signalHere is the inverse of signalOnNodes.
+// signalHere converts a signal number of the nodes to the number on this machine.
 func signalHere(onNodes job.Signal) syscall.Signal {
 	if number := unix.SignalNum(onNodes.String()); number != 0 {
 		return number
@@ -45,8 +46,8 @@ func signalHere(onNodes job.Signal) syscall.Signal {
 	return syscall.Signal(onNodes)
 }
 
-// pendingSignals returns the signals that arrived when an attempt was over but the next reader of
-// signals was not yet set.
+// pendingSignals returns the signals that arrived after an attempt was over and that supervision did not
+// handle.
 func (j *Job) pendingSignals() (left []syscall.Signal) {
 	for _, event := range j.events.Take(context.Background(), time.Now()) {
 		if s, is := event.(supervise.Signaled); is {
@@ -56,7 +57,8 @@ func (j *Job) pendingSignals() (left []syscall.Signal) {
 	return left
 }
 
-// warningOnNodes returns the user's warning with the signal's number on the nodes.
+// warningOnNodes returns w with the signal's number on the nodes. mpiexec sends this signal before the
+// time ends.
 func warningOnNodes(w job.EndWarning) job.EndWarning {
 	if w.Signal != 0 {
 		w.Signal = int(signalOnNodes(syscall.Signal(w.Signal)))
@@ -64,7 +66,7 @@ func warningOnNodes(w job.EndWarning) job.EndWarning {
 	return w
 }
 
-// signalsOnNodes returns the user's signal policy with the signals' numbers on the nodes.
+// signalsOnNodes returns s with the signals' numbers on the nodes.
 func signalsOnNodes(s job.SignalPolicy) job.SignalPolicy {
 	if s.Forward == nil {
 		return s

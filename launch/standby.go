@@ -12,7 +12,8 @@ import (
 
 // This file is about standby nodes: the job has claimed them for another attempt (survive.md SV-7).
 
-// standbyLost removes a standby node whose connection has ended, and reports whether it was one.
+// standbyLost removes a standby node whose connection has ended. It returns false if e is about another
+// node.
 func (j *Job) standbyLost(e node.Disconnected) bool {
 	i := slices.IndexFunc(j.Standby, func(s reserve.KeptNode) bool { return s.Node == e.From })
 	if i < 0 {

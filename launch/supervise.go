@@ -20,8 +20,8 @@ import (
 	"remshell/wire"
 )
 
-// supervise handles events until nothing of the job runs any more. The failure machine decides what
-// follows from each event; Step carries it out.
+// supervise handles events until no process of the job runs any more. Package supervise decides what to
+// do about each event, and Step does it.
 func (j *Job) supervise(ctx context.Context) {
 	defer j.watchSilentNodes()()
 	due := j.callDue(time.Now())
@@ -47,7 +47,8 @@ func (j *Job) supervise(ctx context.Context) {
 	j.endSearch()
 }
 
-// policy returns what the user's options say about failures, signals and time limits.
+// policy returns the user's options about failures, signals and time limits. The ranks must have started
+// by startBy.
 func (j *Job) policy(startBy time.Time) supervise.Policy {
 	req := j.Request
 	return supervise.Policy{
@@ -58,16 +59,16 @@ func (j *Job) policy(startBy time.Time) supervise.Policy {
 	}
 }
 
-// askBatchSystem asks the batch system about its job if the ranks have ended as if it had killed them. That
-// is the cause then.
+// askBatchSystem asks the batch system for the state of its job, if the ranks ended as if it had killed
+// them. If its job is over, the batch system becomes the cause.
 func (j *Job) askBatchSystem() {
 	if j.State.ShouldAskBatch() && j.Env.BatchState != nil && j.Env.BatchState() == batch.Over {
 		j.State.BlameBatch()
 	}
 }
 
-// report reports the end of an attempt, and returns its result: the cause, once the rest of the output is
-// written what the user wants to know about it. again says that another attempt follows; it goes on at once.
+// report reports the end of an attempt and returns its result. It reports the cause, waits for the rest
+// of the output, and then prints notes and tables. If again is true, another attempt follows.
 func (j *Job) report(ctx context.Context, again bool) job.Result {
 	unread := j.Streams.SeekStdinBack()
 	reported := j.reportCause(j.State)
@@ -101,8 +102,8 @@ func batchSystem(rm *job.RM) supervise.BatchJob {
 	return supervise.BatchJob{System: rm.Name, Job: rm.Job, End: rm.End}
 }
 
-// cancelSignal returns the signal that cancelled ctx. One may arrive after the last check of a
-// start and before supervision receives signals.
+// cancelSignal returns the signal that cancelled ctx. If it was none, it returns SIGTERM. A signal may
+// arrive after the last check of the start and before supervision handles signals.
 func cancelSignal(ctx context.Context) job.Signal {
 	var cancelled *reserve.SignalError
 	if errors.As(context.Cause(ctx), &cancelled) {
@@ -115,7 +116,7 @@ func cancelSignal(ctx context.Context) job.Signal {
 // outside (IO-10).
 const drainTimeout = 2 * time.Second
 
-// reportCause reports what ended the job, and whether there is a cause.
+// reportCause reports the cause of the job's end to the user. It returns false if there is none.
 func (j *Job) reportCause(state *supervise.State) bool {
 	report := state.Report(func(rank int) supervise.RankProfile { return j.rankProfile(state, rank) }, j.sequel)
 	if report == "" {
@@ -171,9 +172,9 @@ func (j *Job) ResultSoFar() job.Result {
 // printerDone is the event that a printer has written everything.
 type printerDone struct{ printer *stdio.Printer }
 
-// waitForPrinter waits until a printer has written everything. If the ranks ended by themselves,
-// that may take as long as its reader needs. A signal always ends the wait. If the user pressed ^C
-// three times, waitForPrinter does not wait.
+// waitForPrinter waits until a printer has written everything. If the ranks ended by themselves, it waits
+// as long as the reader of the output needs. A signal ends the wait. After a third ^C, waitForPrinter
+// does not wait.
 func (j *Job) waitForPrinter(ctx context.Context, state *supervise.State, p *stdio.Printer) {
 	p.Close()
 	go func() {
@@ -217,8 +218,8 @@ func (j *Job) waitForStdout(ctx context.Context, state *supervise.State) {
 	writing.End(nil)
 }
 
-// translate converts an event of the inbox to events for Step. Most it handles itself and returns
-// nil. An event of package supervise, such as Signaled, it returns as it is.
+// translate converts an event of the inbox to events for Step. It handles most events itself and returns
+// nil. It returns an event of package supervise, such as Signaled, unchanged.
 func (j *Job) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.NodeMessage:
@@ -259,8 +260,9 @@ func (j *Job) translate(event any) []supervise.Event {
 	return []supervise.Event{event}
 }
 
-// Step passes an event to the failure machine, and carries out what follows. Ranks that stand still are
-// continued before they are told to end: they would not receive a signal (SV-31).
+// Step passes an event to package supervise and carries out the actions that it returns. Before ranks
+// that are stopped are told to end, they are continued: a stopped process would not receive the signal
+// (SV-31).
 func (j *Job) Step(event supervise.Event) {
 	now := time.Now()
 	actions := j.State.Step(event, now)
@@ -270,7 +272,7 @@ func (j *Job) Step(event supervise.Event) {
 	j.carryOut(actions)
 }
 
-// carryOut carries out the actions that the failure machine returned.
+// carryOut carries out actions of package supervise.
 func (j *Job) carryOut(actions []supervise.Action) {
 	for _, action := range actions {
 		switch a := action.(type) {

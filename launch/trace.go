@@ -8,7 +8,8 @@ import (
 	"remshell/trace"
 )
 
-// traceStep begins the step of an attempt, or of the whole job if it has only one attempt.
+// traceStep begins the trace step of an attempt. If the job can have only one attempt, it is the job's
+// step.
 func (l *attemptLoop) traceStep() trace.Step {
 	if !l.request.Restart.AllowsSeveral() {
 		return l.env.Trace.Begin(trace.Row{}, trace.Job)
@@ -16,7 +17,8 @@ func (l *attemptLoop) traceStep() trace.Step {
 	return l.env.Trace.Begin(trace.Row{}, fmt.Sprintf("%s %d", trace.Attempt, len(l.attempts)))
 }
 
-// endTraceStep ends the step of an attempt, with the cause if it failed. A move is no failure.
+// endTraceStep ends the trace step of an attempt. If the attempt failed, the step has the cause. A move
+// is no failure.
 func endTraceStep(step trace.Step, j *Job, err error) {
 	if err == nil && j.State != nil && j.State.Cause != nil {
 		if err = errors.New(j.State.Cause.Text); j.State.IsMoved() {
@@ -36,7 +38,7 @@ func (e Env) reportSlowest() {
 	}
 }
 
-// slowestLine returns the line of reportSlowest. It is empty if the job has no more hosts than the
+// slowestLine returns the line that reportSlowest logs. It is empty if the job has no more hosts than the
 // line would name.
 func slowestLine(t trace.Trace) string {
 	const named = 3
@@ -58,11 +60,11 @@ func slowestLine(t trace.Trace) string {
 	return "slowest hosts: " + line
 }
 
-// formatDuration formats a duration to the millisecond as the log does: 1.234s, 12ms.
+// formatDuration formats a duration, rounded to milliseconds: 1.234s, 12ms.
 func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
-// GroupRow returns the row for mpiexec's own steps of a group. Spawned groups are numbered from 1;
-// 0 is the group of the command line.
+// GroupRow returns the trace's row for mpiexec's own steps of a group. Group 0 has the ranks of the
+// command line. Spawned groups are numbered from 1.
 func GroupRow(number int) trace.Row {
 	if number == 0 {
 		return trace.Row{}

@@ -33,9 +33,9 @@ type Request struct {
 	Role       job.Role
 }
 
-// WhyRefused returns why a request is refused, or "" if it is carried out. running says that no end
-// of the job has begun, suspended that a user has suspended it. What else a checkpoint or a move
-// needs is not decided here.
+// WhyRefused returns why a request is refused, or "" if it is carried out. running says that the job is
+// not ending. suspended says that a user has suspended it. Further conditions of a checkpoint or a move
+// are checked elsewhere.
 func WhyRefused(verb job.Verb, running, suspended bool) string {
 	if verb == job.VerbStatus || verb == job.VerbEnd {
 		return ""
@@ -70,8 +70,8 @@ func (r Request) describeUser() string {
 	return r.User
 }
 
-// withNode returns the text of a request for users. It names the node if only that node vouches for
-// the requester.
+// withNode returns text, which describes a request to users. If the requester is on a remote node, it
+// adds the node's name: only that node has checked who the requester is.
 func (r Request) withNode(text string) string {
 	if r.SayingNode == "" {
 		return text
@@ -79,21 +79,21 @@ func (r Request) withNode(text string) string {
 	return r.SayingNode + " says: " + text
 }
 
-// EndText says that the job is ended by the request.
+// EndText returns the line which says that this request ends the job.
 func (r Request) EndText() string { return r.withNode("ended by " + r.describeUser() + " with --end") }
 
-// MovedText says that the job is moved by the request to some nodes, a folded host list.
+// MovedText returns the line which says that this request moves the job. to is a folded host list.
 func (r Request) MovedText(to string) string {
 	return r.withNode(fmt.Sprintf("moved to %s by %s with --migrate", to, r.describeUser()))
 }
 
-// MovingText says that the request does something toward a move.
+// MovingText returns the line which says that this request does what, a step of a move.
 func (r Request) MovingText(what string) string {
 	return r.withNode(fmt.Sprintf("%s (%s, --migrate)", what, r.describeUser()))
 }
 
-// SuspendText says that the job is suspended by the request, after it ran for some time. node is one
-// through which it can be resumed.
+// SuspendText returns the line which says that this request suspends the job. ran is how long the job had
+// run. node is a node through which the user can resume it.
 func (r Request) SuspendText(ran time.Duration, id job.ID, node string) string {
 	return r.withNode(fmt.Sprintf("suspended by %s (--suspend) after %s; to go on: mpiexec --resume-job %s %s", r.describeUser(), job.FormatClock(ran), id, node))
 }

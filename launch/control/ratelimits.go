@@ -8,9 +8,8 @@ import (
 	"remshell/text"
 )
 
-// RateLimits limit how often each remote node forwards requests, since a node could invent
-// requesters. A value is the time at which burst requests may again arrive at once. All attempts of
-// a job share them.
+// RateLimits limits how often each remote node forwards requests, since a node could invent requesters.
+// The value is the time at which burst requests may arrive at once again. All attempts of a job share it.
 type RateLimits map[rateKey]time.Time
 
 type rateKey struct {
@@ -18,7 +17,7 @@ type rateKey struct {
 	statusOnly bool // requests for the status, which change nothing
 }
 
-// A node may forward burst requests at once, and then one each interval, or statusInterval for
+// A node may forward burst requests at once, and then one each interval, or one each statusInterval for
 // status requests.
 const (
 	burst          = 8

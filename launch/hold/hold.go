@@ -1,21 +1,20 @@
 /*
-Package hold knows why the ranks of a running job stand still. A reason is added and removed by
-whoever has it: a user (--suspend), mpiexec itself (^Z). Ranks run only while there is no reason.
+Package hold keeps the reasons why the ranks of a running job are stopped (SIGSTOP). A user adds or
+removes one with --suspend and --resume-job, mpiexec with ^Z. Ranks run only while there is no reason.
 
 	            Add: the first reason
-	ranks run -----------------------> ranks stand still --.
+	ranks run -----------------------> ranks are stopped --.
 	   ^                                  |      ^         | Add, Remove: other reasons
 	   |    Remove: the last reason, End  |      '---------'
 	   '----------------------------------'
 
-It meets the failure machine (package supervise) in three calls, which package launch passes on:
+Package launch passes three calls between this package and package supervise:
 
-	hold --- Suspend, Resume ---> failure    in between no deadline passes
-	hold <--------- End --------- failure    before ranks are told to end, they are continued (survive.md SV-31)
+	hold --- Suspend, Resume ---> supervise    no deadline passes in between
+	hold <--------- End --------- supervise    stopped ranks are continued before they are told to end (SV-31)
 
-The reasons of package job have no meaning here, except for one: mpiexec itself may also be stopped
-when its job ends. Package hold performs no I/O and reads no clock. doc/supervision.md has the table
-of its actions.
+Only one reason of package job has a meaning here: mpiexec itself may also be stopped when its job is
+ending. Package hold performs no I/O and reads no clock. doc/supervision.md has the table of its actions.
 */
 package hold
 
@@ -27,7 +26,7 @@ import (
 	"remshell/job"
 )
 
-// A State has the reasons why the ranks of one attempt stand still. The zero value has none.
+// A State is the set of reasons why the ranks of one attempt are stopped. The zero value has none.
 type State struct {
 	since     map[job.Hold]time.Time // by reason, when it was added
 	heldSince time.Time              // when the ranks were stopped; unset while there is no reason
@@ -36,23 +35,23 @@ type State struct {
 
 // Actions.
 type (
-	// TellNodes adds a reason on all nodes (On), or removes it after HeldFor.
+	// TellNodes tells all nodes that a reason was added (On), or removed after HeldFor.
 	TellNodes struct {
 		Why     job.Hold
 		On      bool
 		HeldFor time.Duration
 	}
-	// Suspend says that the ranks stand still from now on.
+	// Suspend reports that the ranks are stopped from now on.
 	Suspend struct{}
-	// Resume says that the ranks run again, after they have stood still for HeldFor.
+	// Resume reports that the ranks run again, after they were stopped for HeldFor.
 	Resume struct{ HeldFor time.Duration }
 )
 
 // An Action is one of the action types above.
 type Action any
 
-// Add adds a reason. It does nothing if the reason is known, or if the job ends: only mpiexec itself
-// may still be stopped then.
+// Add adds a reason. It does nothing if the reason is there already. While the job is ending, it adds
+// only mpiexec's own reason.
 func (s *State) Add(why job.Hold, now time.Time) []Action {
 	if s.Has(why) || s.ended && why != job.HoldLauncherStopped {
 		return nil
@@ -90,13 +89,13 @@ func (s *State) End(now time.Time) (actions []Action) {
 	return actions
 }
 
-// Has reports whether a reason was added and not removed.
+// Has reports whether a reason is in the set.
 func (s *State) Has(why job.Hold) bool {
 	_, has := s.since[why]
 	return has
 }
 
-// HeldFor returns how long there has been a reason. It is zero if there is no such reason.
+// HeldFor returns how long a reason has been in the set. It is zero if it is not.
 func (s *State) HeldFor(why job.Hold, now time.Time) time.Duration {
 	if !s.Has(why) {
 		return 0
@@ -104,6 +103,5 @@ func (s *State) HeldFor(why job.Hold, now time.Time) time.Duration {
 	return now.Sub(s.since[why])
 }
 
-// Reasons returns the reasons, sorted. A node that joins the job has to know them before it starts
-// ranks.
+// Reasons returns the reasons, sorted. A node that joins the job needs them before it starts ranks.
 func (s *State) Reasons() []job.Hold { return slices.Sorted(maps.Keys(s.since)) }

@@ -10,11 +10,11 @@ import (
 	"remshell/job"
 )
 
-// FindHosts returns candidates for hosts that a program names, as -host does. It connects to none
-// of them. Local is set for the launching machine.
+// FindHosts returns the candidates for a host list that a rank names, in the syntax of -host. It connects
+// to none of them. Local is set for the launching machine.
 type FindHosts func(list string) ([]job.NodeDef, error)
 
-// A HostPolicy has the hosts on which a job may spawn (TRUST-9).
+// A HostPolicy says on which hosts a job may spawn ranks (TRUST-9).
 type HostPolicy struct {
 	FindHosts  FindHosts // nil: ranks cannot name hosts
 	Allowed    job.SpawnHosts
@@ -22,14 +22,14 @@ type HostPolicy struct {
 	Candidates []job.NodeDef // candidates of the job
 }
 
-// A KnownHost is a host of the job, and its own hostname.
+// A KnownHost is a host of the job, with the host name that the machine itself reports.
 type KnownHost struct {
 	Def      job.NodeDef
 	Hostname string
 }
 
-// SetCandidates sets the candidates of a spawn, starting from the job's candidates. It copies the
-// lists of req before it changes them.
+// SetCandidates sets the candidates of a spawn in req, which is a copy of the job's request. It copies
+// the lists of req before it changes them.
 func (g *HostPolicy) SetCandidates(req *job.Request) {
 	req.Nodes, req.HostEntries = slices.Clone(req.Nodes), slices.Clone(req.HostEntries)
 	if g.Allowed.Job {
@@ -46,7 +46,8 @@ func (g *HostPolicy) SetCandidates(req *job.Request) {
 	}
 }
 
-// confineToHosts restricts the ranks to hosts, each of which must be a candidate or allowed.
+// confineToHosts restricts the ranks of a command to the hosts in list. Each must be a candidate or
+// allowed.
 func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy) error {
 	if g.FindHosts == nil {
 		return errors.New("hosts cannot be named here")
@@ -74,12 +75,12 @@ func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy
 	return nil
 }
 
-// isPlainName reports whether a host is given by name alone. A rank may not set the user, port or
-// address for the connection.
+// isPlainName reports whether a host is given by its name alone. A rank may not choose the user, port or
+// address of a connection.
 func isPlainName(def job.NodeDef) bool { return def.User == "" && def.Port == 0 && def.Address == "" }
 
-// candidateIndex returns the index of the candidate that a rank names, or -1. Names given by the
-// user come before hostnames.
+// candidateIndex returns the index of the candidate that named means, or -1. Names that the user has
+// given come before the machines' own host names.
 func (g *HostPolicy) candidateIndex(req *job.Request, named job.NodeDef) int {
 	i := slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return isCandidate(n, named) })
 	if i >= 0 {
@@ -127,7 +128,7 @@ func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	return &ForbiddenError{fmt.Sprintf("wants to spawn on %s, which the job does not have; not done (--spawn-hosts %s allows it)", list, allow)}
 }
 
-// A ForbiddenError is the refusal of a spawn by TRUST-9 or TRUST-10. Text follows the name of the
+// A ForbiddenError says that TRUST-9 or TRUST-10 forbids a spawn. Text is printed after the name of the
 // rank.
 type ForbiddenError struct{ Text string }
 

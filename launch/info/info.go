@@ -19,10 +19,10 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// MaxRanks is how many ranks one spawn may have (TRUST-12).
+// MaxRanks is the largest number of ranks in one spawn (TRUST-12).
 const MaxRanks = 1 << 20
 
-// infoValues are the info keys of one spawned command that have no field in a request.
+// An infoValues has those info keys of one spawned command for which a job.Request has no field.
 type infoValues struct {
 	hosts  []string // node names; nil: all
 	arch   string   // as in GOARCH; empty: any
@@ -30,11 +30,11 @@ type infoValues struct {
 	layout layout
 }
 
-// Constraints are the info keys of a spawn that have no field in a request, by command.
+// Constraints has, for each command of a spawn, the info keys for which a job.Request has no field.
 type Constraints []infoValues
 
-// MakeRequest returns the request of a spawn. It starts from the job's request and the app context
-// of the rank that asks, and applies the info keys (MPI-4.1, 11.8.4). Unknown keys are ignored.
+// MakeRequest returns the request for a spawn. It starts from the job's request and the app context of
+// the spawning rank, and applies the info keys (MPI-4.1, 11.8.4). Unknown keys are ignored.
 func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy) (job.Request, Constraints, error) {
 	if len(r.Commands) == 0 { // a faulty helper may send that
 		return req, nil, errors.New("no program to spawn")
@@ -75,9 +75,9 @@ func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy
 	return req, constraints, nil
 }
 
-// programDirs returns the directories where a program without a slash is searched after PATH. These
-// are its working directory, as for mpirun, and that of the rank that asks. Open MPI's library does
-// not pass on the info key "path".
+// programDirs returns the directories in which a program without a slash is searched after PATH. These
+// are the program's working directory, as for mpirun, and that of the spawning rank. Open MPI's library
+// does not pass on the info key "path".
 func programDirs(dirs ...string) (all []string) {
 	for _, dir := range dirs {
 		if filepath.IsAbs(dir) && !slices.Contains(all, dir) { // only the node can resolve a path that begins with a home directory
@@ -150,8 +150,9 @@ func (w Constraints) RestrictArch(req *job.Request, snap job.Snapshot) {
 	}
 }
 
-// LowerCounts lowers the number of ranks of the largest app context that accepts fewer, and reports
-// whether there is one. With a single app context it goes at once to what fits.
+// LowerCounts lowers the number of ranks of one app context to the next lower number that its key "soft"
+// allows. It takes the largest app context that has one. With a single app context, the new number is at
+// most room. It returns false if no app context allows fewer ranks.
 func (w Constraints) LowerCounts(apps []job.App, room int) bool {
 	if len(apps) > 1 {
 		room = MaxRanks // it is not known which app context does not fit
@@ -170,19 +171,19 @@ func (w Constraints) LowerCounts(apps []job.App, room int) bool {
 	return true
 }
 
-// NamesHost reports whether a spawn names a host.
+// NamesHost reports whether a command of the spawn names this host.
 func (w Constraints) NamesHost(def job.NodeDef) bool {
 	return slices.ContainsFunc(w, func(v infoValues) bool { return slices.Contains(v.hosts, def.Name) })
 }
 
-// UsesAllHosts reports whether ranks are placed round-robin on all hosts.
+// UsesAllHosts reports whether the ranks of a spawn are placed round-robin on all hosts.
 func (w Constraints) UsesAllHosts(req job.Request) bool {
 	_, mapped := w[0].layout["map_by"]
 	return mapped && req.RoundRobin && w[0].hosts == nil
 }
 
-// BoundSoft checks the sizes of app contexts before a spawn is planned. It lowers acceptable
-// numbers until at most most ranks are left, so that larger ones are not tried.
+// BoundSoft checks the number of ranks of a spawn before it is planned. If there are more than most, it
+// lowers the numbers as the keys "soft" allow. It returns an error if that is not enough.
 func (w Constraints) BoundSoft(apps []job.App, most int) error {
 	for {
 		size := 0

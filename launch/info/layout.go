@@ -8,11 +8,11 @@ import (
 	"remshell/pin"
 )
 
-// A layout has the info keys of a spawned command about mapping, ranking and binding. Values are as
-// in the options of these names.
+// A layout maps info keys about mapping, ranking and binding to their values. A value has the syntax of
+// the option with this name.
 type layout map[string]string
 
-// layoutKeys are these keys in the order in which they are applied.
+// layoutKeys has the keys of a layout, in the order in which they are applied.
 var layoutKeys = []struct {
 	key  string
 	read func(value string, to *job.Placement) (unsupported bool, err error) // unsupported: the value is allowed only on the command line
@@ -25,7 +25,7 @@ var layoutKeys = []struct {
 	{"bind_to", readBinding},
 }
 
-// isLayoutKey reports whether an info key is a layout key.
+// isLayoutKey reports whether an info key is in layoutKeys.
 func isLayoutKey(key string) bool {
 	for _, k := range layoutKeys {
 		if k.key == key {
@@ -35,8 +35,8 @@ func isLayoutKey(key string) bool {
 	return false
 }
 
-// readMapping applies a mapping. Oversubscription needs no handling: a spawn shares CPUs anyway if
-// none is free.
+// readMapping sets the mapping in to. It ignores modifiers about oversubscription: ranks of a spawn share
+// CPUs anyway if none is free.
 func readMapping(value string, to *job.Placement) (unsupported bool, err error) {
 	var m pin.Mapping
 	if err := m.UnmarshalText([]byte(value)); err != nil {
@@ -47,7 +47,7 @@ func readMapping(value string, to *job.Placement) (unsupported bool, err error) 
 	return m.Seq || m.File != "" || m.PEList != nil || m.Width > 0 || m.NoLocal || m.Threads || m.NoThread, nil
 }
 
-// readBinding applies a binding.
+// readBinding sets the binding in to.
 func readBinding(value string, to *job.Placement) (unsupported bool, err error) {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {
@@ -82,7 +82,7 @@ func applyLayout(constraints Constraints, to *job.Placement) error {
 	return nil
 }
 
-// String lists keys and values in the order of layoutKeys.
+// String returns the keys and values as text, in the order of layoutKeys.
 func (l layout) String() (text string) {
 	for _, k := range layoutKeys {
 		if value, given := l[k.key]; given {

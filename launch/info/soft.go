@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxSoftCounts is how many numbers of ranks an info key "soft" may have (TRUST-11).
+// maxSoftCounts is the largest number of rank counts in one info key "soft" (TRUST-11).
 const maxSoftCounts = 1 << 16
 
-// parseSoft parses the info key "soft": acceptable numbers of ranks as A, A:B or A:B:STEP,
-// separated by commas (MPI-4.1, 11.8.2). It returns those from 1 to most, descending.
+// parseSoft parses the info key "soft": numbers of ranks as A, A:B or A:B:STEP, separated by commas
+// (MPI-4.1, 11.8.2). It returns the numbers from 1 to most, in descending order.
 func parseSoft(text string, most int) (counts []int, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		first, last, step, ok := parseSoftRange(item)
@@ -37,7 +37,8 @@ func parseSoft(text string, most int) (counts []int, err error) {
 	return counts, nil
 }
 
-// parseSoftRange parses one item. Its numbers have 32 bits.
+// parseSoftRange parses one item of a "soft" list. Its numbers have 32 bits. ok is false if it is
+// invalid.
 func parseSoftRange(item string) (first, last, step int, ok bool) {
 	var n []int
 	for field := range strings.SplitSeq(item, ":") {

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// A Buffer is a buffer that may be read while it is written.
+// A Buffer collects what is written to it. It may be read at the same time.
 type Buffer struct {
 	mu      sync.Mutex
 	buf     bytes.Buffer
@@ -42,7 +42,7 @@ func (b *Buffer) String() string {
 	return b.buf.String()
 }
 
-// Shows returns a channel that is closed when the text has been written.
+// Shows returns a channel that is closed once text has been written.
 func (b *Buffer) Shows(text string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,18 +51,18 @@ func (b *Buffer) Shows(text string) <-chan struct{} {
 	return w.seen
 }
 
-// SortLines returns the lines of a text in order.
+// SortLines returns the text with its lines sorted.
 func SortLines(text string) string {
 	return strings.Join(slices.Sorted(strings.Lines(text)), "")
 }
 
-// A StuckWriter is a terminal after ^S: writes block until it is released.
+// A StuckWriter is a writer that blocks until Release is closed, as a terminal does after ^S.
 type StuckWriter struct {
 	Release chan struct{}
 	Written *atomic.Int64 // bytes written
 }
 
-// NewStuckWriter returns a terminal that takes nothing before its Release is closed.
+// NewStuckWriter returns a StuckWriter that blocks.
 func NewStuckWriter() StuckWriter { return StuckWriter{make(chan struct{}), new(atomic.Int64)} }
 
 func (w StuckWriter) Write(p []byte) (int, error) {

@@ -18,7 +18,7 @@ import (
 	"remshell/wire"
 )
 
-// A Dialer dials helpers that are children of the test.
+// A Dialer starts helpers as child processes of the test.
 type Dialer struct {
 	mu    sync.Mutex
 	pids  map[string]int
@@ -27,7 +27,7 @@ type Dialer struct {
 	Environ []string // variables of the helpers, in addition to those of the test
 }
 
-// A child is a helper process as a stream.
+// A child is the stdin and stdout of a helper process as one stream.
 type child struct {
 	io.Reader
 	io.WriteCloser
@@ -39,7 +39,7 @@ func (c child) Close() error {
 	return c.wait()
 }
 
-// Dial connects to hosts, as node.HelperDialer.
+// Dial starts the helpers of hosts. It implements node.HelperDialer.
 func (d *Dialer) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
 	return transport.DialEach(ctx, hosts, d.DialHost)
 }
@@ -83,15 +83,15 @@ func (d *Dialer) DialHost(_ context.Context, node transport.Host) (io.ReadWriteC
 	return child{r, in, sync.OnceValue(cmd.Wait)}, nil
 }
 
-// PID returns the process of a node's helper; 0: it has none.
+// PID returns the process ID of a node's helper. It is 0 if the node has none.
 func (d *Dialer) PID(node string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.pids[node]
 }
 
-// FakeHelper returns the helper of a node of two CPUs. It acts like any other, unless play handles a
-// message and returns true.
+// FakeHelper returns a function that acts as the helper of a node with two CPUs. It passes each message
+// to play first. If play returns false, it replies as a real helper does.
 func FakeHelper(identity string, play func(c *wire.Conn, m wire.Message) bool) func(*wire.Conn) {
 	return func(c *wire.Conn) {
 		c.SendHello(&wire.Hello{Version: wire.Version})

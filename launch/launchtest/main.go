@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package launchtest runs jobs in tests: the launch is in the test's process, and each node has a real helper, another
-process of the test's program, which starts real ranks.
+Package launchtest runs jobs in tests. The launch runs in the test's process. Each node has a real helper:
+another process of the test's program, which starts real ranks.
 
 	func TestMain(m *testing.M) { launchtest.Main(m) }
 
@@ -12,8 +12,8 @@ process of the test's program, which starts real ranks.
 		result, err := r.Do(t)                                    // its output is in r.Out and r.Err
 	}
 
-NewPMIRun has ranks that speak PMI, as a script says. RecordJobs checks that jobs make mpiexec and helpers send certain
-kinds of messages. A test sees the features whose packages it imports: in a feature's own test that is the feature alone.
+The ranks of NewPMIRun use PMI as a script says. RecordJobs checks which kinds of messages jobs cause. A
+test has only the features whose packages it imports. In a feature's own test that is this feature alone.
 */
 package launchtest
 
@@ -36,16 +36,16 @@ import (
 	"remshell/test/pmixtest"
 )
 
-// PMIMark is the environment variable of a rank that runs a script with its PMI server.
+// PMIMark is the environment variable that makes the test's program a rank that runs a script of PMI
+// commands.
 const PMIMark = "TEST_RANK_OF_PMI"
 
-// PMIxMark is that of a rank that sends messages to its PMIx server: a script of pmixtest.Client,
-// its argument or its input.
+// PMIxMark is the environment variable that makes the test's program a rank that sends messages to its
+// PMIx server. The messages are a script of pmixtest.Client, in an argument or on stdin.
 const PMIxMark = "TEST_RANK_OF_PMIX"
 
-// Main is the TestMain of a package whose tests run jobs. The test's program also runs as the helper of
-// the tests' nodes: helpers are real processes that start real ranks, over two pipes. Some ranks are this
-// program, too.
+// Main is the TestMain of a package whose tests run jobs. It also runs as the helper of the tests' nodes,
+// and as some of the ranks: these are real processes of the test's program.
 func Main(m *testing.M) {
 	if os.Getenv(PMIMark) != "" {
 		if err := pmitest.RunScript(pmitest.ScriptOf(os.Args[1], os.Getenv), os.Getenv, os.Stdout); err != nil {
@@ -94,11 +94,11 @@ func runPMIxScript() error {
 	return client.RunScript(script, os.Stdout)
 }
 
-// FastClock is how far the clock of the node "fast" is ahead.
+// FastClock is how far the clock of the node named "fast" is ahead.
 const FastClock = 90 * time.Second
 
-// dup moves a standard stream to another descriptor, as the real helper does, so that a broken pipe
-// is an error and no signal.
+// dup moves a standard stream to another descriptor, as the real helper does. A write to a broken pipe
+// then returns an error instead of raising SIGPIPE.
 func dup(fd int) int {
 	copied, err := syscall.Dup(fd)
 	if err != nil {
@@ -111,7 +111,7 @@ func dup(fd int) int {
 	return copied
 }
 
-// A machine is this machine under another name, so that several helpers here are several nodes.
+// A machine gives this machine another name, so that several helpers on it are several nodes.
 type machine struct {
 	fs.FS
 	name string

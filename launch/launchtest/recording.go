@@ -19,8 +19,8 @@ import (
 	"remshell/wire"
 )
 
-// A Recorder is a dialer of real helpers that records the kind of every message of each connection,
-// as "n1 > Prepare" and "n1 < Prepared".
+// A Recorder starts helpers as a Dialer does. It records the kind of each message on each connection, as
+// "n1 > Prepare" (to n1) and "n1 < Prepared".
 type Recorder struct {
 	Dialer
 	Log         Buffer // what was recorded so far
@@ -30,7 +30,7 @@ type Recorder struct {
 	reached     atomic.Int32
 }
 
-// Dial connects to hosts, as node.HelperDialer.
+// Dial starts the helpers of hosts. It implements node.HelperDialer.
 func (r *Recorder) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
 	return transport.DialEach(ctx, hosts, r.dial)
 }
@@ -49,7 +49,7 @@ func (r *Recorder) dial(ctx context.Context, host transport.Host) (io.ReadWriteC
 	}}, nil
 }
 
-// A hook sees each message to a helper before it is sent: each write begins with a frame.
+// A hook is called with each message to a helper before it is sent. Each write begins with a frame.
 type hook struct{ *Recorder }
 
 func (h hook) Write(frames []byte) (int, error) {
@@ -59,7 +59,7 @@ func (h hook) Write(frames []byte) (int, error) {
 	return len(frames), nil
 }
 
-// listen records the messages from the other end of a side, of which it is passed every byte.
+// listen returns a writer for all bytes that side sends. It records the kinds of the messages in them.
 func (r *Recorder) listen(prefix string, side wire.Side) io.WriteCloser {
 	out, in := io.Pipe()
 	conn := wire.NewConn(tapped{out, io.Discard, out.Close}, side)
@@ -85,7 +85,7 @@ func (r *Recorder) listen(prefix string, side wire.Side) io.WriteCloser {
 	return in
 }
 
-// A tapped is a stream made of its parts.
+// A tapped is a stream whose reader, writer and closer are separate.
 type tapped struct {
 	io.Reader
 	io.Writer
@@ -94,13 +94,13 @@ type tapped struct {
 
 func (t tapped) Close() error { return t.close() }
 
-// Recorded returns all that was recorded, when the connections are closed.
+// Recorded returns all recorded lines. The connections must be closed.
 func (r *Recorder) Recorded() string {
 	r.scribe.Wait()
 	return r.Log.String()
 }
 
-// kinds returns the recorded kinds of messages, when the connections are closed.
+// kinds returns the recorded kinds of messages. The connections must be closed.
 func (r *Recorder) kinds() map[string]bool {
 	said := make(map[string]bool)
 	for line := range strings.Lines(r.Recorded()) {
@@ -109,7 +109,7 @@ func (r *Recorder) kinds() map[string]bool {
 	return said
 }
 
-// A Recording is where one conversation takes place: recorded helpers, and a ledger shared by all.
+// A Recording runs jobs whose messages are recorded. All its jobs share one ledger.
 type Recording struct {
 	*testing.T
 	Recorder  *Recorder
@@ -119,7 +119,7 @@ type Recording struct {
 // NewRecording returns a recording without jobs.
 func NewRecording(t *testing.T) Recording { return Recording{t, &Recorder{}, t.TempDir()} }
 
-// Add prepares a job to run on the stage.
+// Add lets a job use the Recording's helpers and ledger, and returns it.
 func (s Recording) Add(r *Run) *Run {
 	r.Dialer, r.Req.Queue.LedgerDir = s.Recorder, s.LedgerDir
 	return r
@@ -149,7 +149,7 @@ func (s Recording) OtherLauncher(node string) *wire.Conn {
 	return conn
 }
 
-// Expect returns when a message of a kind has arrived.
+// Expect waits until a message of this kind arrives.
 func (s Recording) Expect(conn *wire.Conn, kind string) {
 	s.Helper()
 	for {
@@ -163,13 +163,13 @@ func (s Recording) Expect(conn *wire.Conn, kind string) {
 	}
 }
 
-// Occupy claims a whole node for another job, until the connection ends.
+// Occupy claims all CPUs of a node for another job. The claim lasts until the connection is closed.
 func (s Recording) Occupy(node string) *wire.Conn {
 	s.Helper()
 	return s.Claim(node, job.Claim{Job: "other", Exclusive: true})
 }
 
-// Claim claims CPUs of a node for another job, until the connection ends.
+// Claim claims CPUs of a node for another job. The claim lasts until the connection is closed.
 func (s Recording) Claim(node string, claim job.Claim, cpus ...int) *wire.Conn {
 	s.Helper()
 	conn := s.OtherLauncher(node)
@@ -180,14 +180,14 @@ func (s Recording) Claim(node string, claim job.Claim, cpus ...int) *wire.Conn {
 	return conn
 }
 
-// EncodeRequest formats a request as a line for a rank that uses its PMIx server.
+// EncodeRequest returns a PMIx request as one line of a script for a rank (PMIxMark).
 func EncodeRequest(request message.Request) string {
 	body := pmixtest.Encode(request)
 	return fmt.Sprintf("message %x\n", append(message.AppendHeader(nil, 1, len(body)), body...))
 }
 
-// RecordJobs runs the jobs of play, and checks that messages of all these kinds were sent. Names of kinds are
-// separated by blanks.
+// RecordJobs calls play, which runs jobs. Then it checks that messages of all kinds were sent. kinds is a
+// list of names, separated by blanks.
 func RecordJobs(t *testing.T, kinds string, play func(Recording)) {
 	s := NewRecording(t)
 	play(s)

@@ -24,7 +24,7 @@ import (
 	"remshell/wire"
 )
 
-// A Run is a job under test.
+// A Run is a job that a test runs.
 type Run struct {
 	Helpers   Dialer
 	Req       job.Request
@@ -44,7 +44,7 @@ type Run struct {
 
 }
 
-// suspend replaces stopping mpiexec: it returns when the test continues the job.
+// suspend takes the place of stopping mpiexec (SIGSTOP). It returns when the test continues the job.
 func (r *Run) suspend() {
 	r.Suspended <- struct{}{}
 	<-r.Suspended
@@ -57,8 +57,8 @@ func (r *Run) stdout() io.Writer {
 	return &r.Out
 }
 
-// NewRun returns a job of n ranks of a shell script on the nodes, with one slot each unless the
-// name says otherwise ("a:2").
+// NewRun returns a job of n ranks that run a shell script on nodes. A node has one slot, or as many as
+// its name says ("a:2").
 func NewRun(n int, script string, nodes ...string) *Run {
 	r := &Run{Signals: make(chan os.Signal, 4), Suspended: make(chan struct{})}
 	r.Req = job.Request{
@@ -77,7 +77,7 @@ func NewRun(n int, script string, nodes ...string) *Run {
 	return r
 }
 
-// Env returns the Env of a job under test.
+// Env returns the launch.Env of the job.
 func (r *Run) Env() launch.Env {
 	out := stdio.Stdout(r.stdout())
 	errs := stdio.Stderr(&r.Err)
@@ -96,14 +96,13 @@ func (r *Run) Env() launch.Env {
 		Report: func(text string) { fmt.Fprintln(errs, text) }}}
 }
 
-// identity returns the identity of the node that is the launching machine, as its helper will
-// report it.
+// identity returns the machine identity that the helper on the launching machine reports.
 func (r *Run) identity() string {
 	here, _ := probe.Node(machine{os.DirFS("/"), r.Localhost}, nil)
 	return here.Identity
 }
 
-// Do runs the job to its end, which must come within a minute.
+// Do runs the job to its end. The test fails if that takes more than a minute.
 func (r *Run) Do(t *testing.T) (job.Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -121,14 +120,14 @@ func (r *Run) Do(t *testing.T) (job.Result, error) {
 	return result, err
 }
 
-// Report returns the block that mpiexec wrote about the end of the job.
+// Report returns the part of the job's stderr in which mpiexec reports the end of the job.
 func (r *Run) Report() string {
 	_, report, _ := strings.Cut(r.Err.String(), "mpiexec: ")
 	return report
 }
 
-// NewPMIRun returns a job of n ranks that run a script (pmitest.RunScript) with their PMI server.
-// scripts has the scripts of spawned ranks by name.
+// NewPMIRun returns a job of n ranks that use PMI as script says (pmitest.RunScript). scripts has the
+// scripts of spawned ranks, by name.
 func NewPMIRun(n int, script string, scripts map[string]string, nodes ...string) *Run {
 	r := NewRun(n, "", nodes...)
 	r.Req.Apps[0].Argv = []string{"/proc/self/exe", script}
@@ -139,8 +138,8 @@ func NewPMIRun(n int, script string, scripts map[string]string, nodes ...string)
 	return r
 }
 
-// ExpectLines runs a job, which must end well, and compares the lines of its ranks, in any order, with
-// want.
+// ExpectLines runs a job, which must succeed. It checks that the ranks print the lines in want, in any
+// order.
 func (r *Run) ExpectLines(t *testing.T, want ...string) {
 	t.Helper()
 	result, err := r.Do(t)
@@ -152,7 +151,7 @@ func (r *Run) ExpectLines(t *testing.T, want ...string) {
 	}
 }
 
-// find returns the hosts of a list with commas.
+// find returns the hosts of a list whose items are separated by commas.
 func (r *Run) find(list string) (defs []job.NodeDef, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		defs = append(defs, job.NodeDef{Name: name, Host: name, Slots: 2, Local: name == "here"})

@@ -11,14 +11,14 @@ import (
 	"remshell/trace"
 )
 
-// RecordSteps records the steps of a job.
+// RecordSteps turns on the trace of a job, for StepsOf. It returns r.
 func RecordSteps(r *Run) *Run {
 	r.Steps = trace.New(time.Now)
 	return r
 }
 
-// StepsOf returns the steps of a run in the order of their start, as "n1 rank 0: run (why)". Steps
-// with impossible times are errors.
+// StepsOf returns the trace steps of a job in the order of their start, as "n1 rank 0: run (why)". Steps
+// with impossible times fail the test.
 func StepsOf(t *testing.T, r *Run) (steps []string) {
 	t.Helper()
 	for _, s := range r.Steps.Trace().Spans {
@@ -34,7 +34,7 @@ func StepsOf(t *testing.T, r *Run) (steps []string) {
 	return steps
 }
 
-// ExpectSteps checks that steps has each wanted step as often as it is named.
+// ExpectSteps checks that each step in want occurs in steps, as often as want has it.
 func ExpectSteps(t *testing.T, steps []string, want ...string) {
 	t.Helper()
 	for _, step := range want {

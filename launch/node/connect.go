@@ -14,15 +14,14 @@ import (
 	"remshell/wire"
 )
 
-// A HelperDialer starts the helpers of a set of hosts, as a transport.Transport does. In mpiexec it is
-// cli.hostDialer (newDialer): one Transport for this machine, and one for all others. A stream is the stdin
-// and stdout of one helper; the helper sends first. If a stream has a method Why() string, it returns why
-// the stream ended.
+// A HelperDialer starts the helpers of a set of hosts. In mpiexec it is cli.hostDialer, which uses one
+// transport.Transport for this machine and one for all others. A stream is the stdin and stdout of one
+// helper; the helper sends first. If a stream has a method Why() string, it returns why the stream ended.
 type HelperDialer interface {
 	Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result
 }
 
-// A Connector connects to helpers.
+// A Connector connects to helpers and performs the handshake with them.
 type Connector struct {
 	Dialer       HelperDialer
 	Build        string        // identity of this binary; helpers must have the same
@@ -35,7 +34,7 @@ type Connector struct {
 	Trace        *trace.Recorder // records the time of each step; may be nil
 }
 
-// A ConnectResult is the outcome of connecting to one node of a set.
+// A ConnectResult is the result of connecting to one node of a set.
 type ConnectResult struct {
 	Index int   // of the node in the set, from 0
 	Node  *Node // nil if Err is set
@@ -43,8 +42,8 @@ type ConnectResult struct {
 	Took  time.Duration // since Connect was called
 }
 
-// Connect connects to a set of nodes with one call of the dialer. It sends one ConnectResult for each node
-// as soon as it is known, and then closes the channel. It never blocks on the receiver.
+// Connect connects to a set of nodes with one call of the dialer. It sends a ConnectResult for each node
+// as soon as its result is known. Then it closes the channel. It never waits for the receiver.
 func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan ConnectResult {
 	connected := make(chan ConnectResult, len(defs))
 	began, slept := time.Now(), c.StopTimes.Total()
@@ -79,13 +78,13 @@ func (c *Connector) beginConnectSteps(defs []job.NodeDef) []trace.Step {
 }
 
 // ConnectOne connects to one node. Connect uses it to try again if a connection failed while mpiexec was
-// stopped: timeouts ran on meanwhile, on both sides, so the failure says nothing about the node (SIG-5).
+// stopped. Timeouts ran on meanwhile, on both sides, so that failure says nothing about the node (SIG-5).
 func (c *Connector) ConnectOne(ctx context.Context, def job.NodeDef) (*Node, error) {
 	one := <-c.Connect(ctx, []job.NodeDef{def})
 	return one.Node, one.Err
 }
 
-// toHosts converts node definitions for the transport.
+// toHosts converts node definitions to hosts of package transport.
 func toHosts(defs []job.NodeDef) []transport.Host {
 	hosts := make([]transport.Host, len(defs))
 	for i, def := range defs {
@@ -94,13 +93,13 @@ func toHosts(defs []job.NodeDef) []transport.Host {
 	return hosts
 }
 
-// ToHost returns the part of a node's definition on which the transport may depend.
+// ToHost returns the part of a node's definition that package transport needs.
 func ToHost(def job.NodeDef) transport.Host {
 	return transport.Host{Name: def.Name, Alias: def.Host, Address: def.Address, User: def.User, Port: def.Port,
 		Helper: def.HelperPath, Index: def.ID, Local: def.Local}
 }
 
-// receiveHello performs the handshake with a helper, if its host was reached.
+// receiveHello performs the handshake with a helper. If its host was not reached, it returns that error.
 func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled transport.Result, began time.Time) (n *Node, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -135,7 +134,7 @@ func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled t
 	return n, nil
 }
 
-// handshake receives the helper's Hello and NodeInfo.
+// handshake receives the helper's first two messages, Hello and NodeInfo.
 func (n *Node) handshake(c *Connector) error {
 	hello, noise, err := n.conn.ReceiveHello()
 	if err != nil {
@@ -163,8 +162,8 @@ func (n *Node) handshake(c *Connector) error {
 	return nil
 }
 
-// sameVersion checks that the helper is this very binary. On another architecture, it has to be the binary
-// that was sent there, of the same release.
+// sameVersion checks that the helper is the same binary as mpiexec. On another architecture it must be
+// the binary that mpiexec has sent there, of the same release.
 func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 	want := c.Build
 	if s, ok := n.stream.(interface{ Build() string }); ok && s.Build() != "" && want != "" {
@@ -179,7 +178,7 @@ func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 	return nil
 }
 
-// logConnection adds to a log line how the node was reached, as far as its stream knows.
+// logConnection adds the details of the connection to a log line, as far as the stream has them.
 func (n *Node) logConnection(line *zerolog.Event) *zerolog.Event {
 	line = line.Str("node", n.Name()).Str("named", n.Def.Origin).Int("CPUs", n.Probe.Topology.CountUsableCores())
 	if s, ok := n.stream.(interface{ Source() string }); ok {

@@ -11,17 +11,17 @@ import (
 	"remshell/wire"
 )
 
-// A NoAnswerError is the error of a host that is connected but did not reply within Limit.
+// A NoAnswerError is the error of a host that was connected and sent no reply within Limit.
 type NoAnswerError struct{ Limit time.Duration }
 
 func (s NoAnswerError) Error() string {
 	return fmt.Sprintf("connected, and then silent for %g s", s.Limit.Seconds())
 }
 
-// Code returns the error's code for programs.
+// Code returns the error code in JSON output.
 func (s NoAnswerError) Code() string { return "silent" }
 
-// A ViolationError is the error of a host that broke the protocol before the start. The host is not used.
+// A ViolationError is the error of a host whose helper violated the protocol before the ranks started.
 type ViolationError struct{ wire.Violation }
 
 func (e ViolationError) Error() string { return e.Violation.Error() + "; not used" }
@@ -40,7 +40,7 @@ func (n *Node) violationError(err error) error {
 // IsViolation reports whether err is a protocol violation by a helper.
 func IsViolation(err error) bool { return err != nil && errors.As(err, new(wire.Violation)) }
 
-// logPanic logs the stack if err is a panic of a goroutine that served the node.
+// logPanic logs the stack if err is a panic of a goroutine that handled the node's messages.
 func logPanic(log zerolog.Logger, node string, err error) {
 	var crash *transport.PanicError
 	if errors.As(err, &crash) {

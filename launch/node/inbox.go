@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An Inbox collects events from many goroutines for one. Put never blocks, since goroutines that read
-// connections call it.
+// An Inbox is a queue of events from many goroutines to one. Put never blocks, so that goroutines that
+// read connections can call it.
 type Inbox struct {
 	mu     sync.Mutex // guards events
 	events []any
@@ -22,7 +22,7 @@ const maxSpare = 1 << 16
 // NewInbox returns an empty Inbox.
 func NewInbox() *Inbox { return &Inbox{filled: make(chan struct{}, 1)} }
 
-// Put adds an event.
+// Put appends an event.
 func (b *Inbox) Put(event any) {
 	b.mu.Lock()
 	b.events = append(b.events, event)
@@ -33,9 +33,9 @@ func (b *Inbox) Put(event any) {
 	}
 }
 
-// Take waits until there is at least one event and returns all of them. It returns none at the deadline
-// (zero means no deadline) or when ctx ends. The caller owns the slice until the next Take. It should set
-// handled events to nil, so that the garbage collector can free what they refer to.
+// Take waits until there is at least one event, and returns all of them. It returns none at the deadline
+// or when ctx ends. A zero deadline means none. The slice is valid until the next Take. The caller should
+// set handled events to nil, so that the garbage collector can free what they refer to.
 func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 	var timeout <-chan time.Time
 	if !deadline.IsZero() {
@@ -57,7 +57,7 @@ func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 	}
 }
 
-// takeAll returns the collected events. The slice returned before is reused for the next ones.
+// takeAll returns the collected events. The slice of the call before is reused for later events.
 func (b *Inbox) takeAll() []any {
 	if cap(b.spare) > maxSpare {
 		b.spare = nil

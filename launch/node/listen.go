@@ -9,7 +9,7 @@ import (
 	"remshell/wire"
 )
 
-// A NodeMessage is a message from a node, for the owner of the inbox.
+// A NodeMessage is the event that a node has sent a message.
 type NodeMessage struct {
 	From    *Node
 	Message wire.Message
@@ -21,20 +21,20 @@ type Disconnected struct {
 	Err  error
 }
 
-// A StreamHandler returns the function that handles the data between a node's ranks and mpiexec. The
-// goroutine that reads the node calls take for each message, before it reads the next one. take must not
-// block. Messages for which it returns false go to the inbox.
+// A StreamHandler returns a function that handles the messages about the standard streams of a node's
+// ranks. The goroutine that reads the connection calls it for each message, before it reads the next one.
+// It must not block. If it returns false, the message goes to the inbox.
 type StreamHandler func(from *Node) (take func(wire.Message) (taken bool))
 
-// A Listener receives the messages of helpers and passes them on.
+// A Listener reads the messages of helpers and passes them to a StreamHandler or the inbox.
 type Listener struct {
 	Inbox         *Inbox
 	StreamHandler StreamHandler // nil if no ranks will run
 	Log           zerolog.Logger
 }
 
-// Listen passes on a helper's messages until its connection or the node's attempt ends (AttemptReady). It
-// blocks on nothing but the connection.
+// Listen reads a helper's messages until the connection ends, or until AttemptReady ends the node's part
+// in this attempt. It blocks only in reads of the connection.
 func (l Listener) Listen(n *Node) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -85,7 +85,7 @@ func (l Listener) dispatch(n *Node, m wire.Message, take func(wire.Message) bool
 	}
 }
 
-// recv returns the node's next message. It is nil if the validator drops the message.
+// recv returns the node's next message, or nil if the validator drops it.
 func (n *Node) recv() (wire.Message, error) {
 	m, err := n.conn.Recv()
 	if err != nil {
@@ -95,16 +95,16 @@ func (n *Node) recv() (wire.Message, error) {
 	return n.validator.CheckMessage(m)
 }
 
-// disconnect ends the connection to a node at once (TRUST-2): nothing more is read from it. The helper's
-// input ends, so it ends its ranks.
+// disconnect closes the connection to a node at once (TRUST-2). The helper then reads end of file and
+// ends its ranks.
 func (l Listener) disconnect(n *Node, why error) {
 	l.Inbox.Put(Disconnected{n, why})
 	n.endReading(why)
 	n.conn.Abandon()
 }
 
-// deliverPostponed delivers a message that exceeded its rate limit after one second, if no newer one has
-// come by then.
+// deliverPostponed starts a timer for messages that exceeded their rate limit. After one second it
+// delivers those that no newer message has replaced.
 func (l Listener) deliverPostponed(n *Node) {
 	if !n.validator.keepForLater() {
 		return

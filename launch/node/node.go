@@ -1,17 +1,17 @@
 /*
-Package node is mpiexec's side of the connection to one helper. A validator checks every message
-that the helper sends.
+Package node is mpiexec's end of the connection to one helper. A validator checks each message of the
+helper.
 
 	Connector.Connect --> Node -- Send ---> helper
 	                        |
 	                     Listen <---------- helper   one goroutine for each node
 	                        |
-	                        +--> Streams   output, credit for input: handled at once, in order
-	                        '--> Inbox     everything else, as a Message; at the end Disconnected
+	                        +--> StreamHandler   output, credit for input: handled at once, in order
+	                        '--> Inbox           everything else, as NodeMessage; at the end Disconnected
 
-Several reservations and the running job may hold the same Node. Its exported fields therefore never
-change, and its validator and connection guard their own state. Callers keep later findings about a
-node, and its place in a plan, in types of their own.
+Several reservations and the running job may use the same Node. So its exported fields never change, and
+locks guard its validator and connection. Callers keep what they learn later about a node in types of
+their own.
 */
 package node
 
@@ -39,14 +39,14 @@ type Node struct {
 	predecessor
 }
 
-// Name returns the name by which the user calls the node.
+// Name returns the name that the user gave the node.
 func (n *Node) Name() string { return n.Def.Name }
 
-// programStart is the time at which this program began.
+// programStart is when this process started.
 var programStart = time.Now()
 
-// LastHeard returns the time of the helper's last message, or this program's start if there was none. Any
-// goroutine may call it.
+// LastHeard returns when the helper's last message arrived, or when mpiexec started if there was none.
+// Any goroutine may call it.
 func (n *Node) LastHeard() time.Time { return programStart.Add(time.Duration(n.lastRecv.Load())) }
 
 // Send sends a message to the helper. It returns the error of wire.Conn.Send.
@@ -55,28 +55,31 @@ func (n *Node) Send(m wire.Message) error {
 	return n.conn.Send(m)
 }
 
-// SendFenced sends the result of a fence. The frame is encoded once for all nodes.
+// SendFenced sends the result of a fence, as a frame that was encoded once for all nodes.
 func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
 	n.validator.noteFenceResultSent(id)
 	n.conn.SendFrame(frame)
 }
 
-// SendFrame sends a message that was encoded once for several nodes. It must have no rule of OnSend: none is called.
+// SendFrame sends a message that was encoded once for several nodes. It does not call the functions of
+// OnSend, so the message must have none.
 func (n *Node) SendFrame(frame wire.Frame) { n.conn.SendFrame(frame) }
 
-// SendFrameOf is Send for a message whose frame was encoded once for several nodes. The rules of OnSend are called.
+// SendFrameOf is Send for a message that was encoded once for several nodes. It calls the functions of
+// OnSend.
 func (n *Node) SendFrameOf(m wire.Message, frame wire.Frame) error {
 	n.validator.NoteSent(m)
 	return n.conn.SendFrame(frame)
 }
 
-// StopWaitingFor notes that nobody waits any more for the reply to this request.
+// StopWaitingFor records that mpiexec no longer waits for the reply to a request. The reply, if it comes,
+// is dropped.
 func (n *Node) StopWaitingFor(request wire.Message) { n.validator.stopWaitingFor(request) }
 
-// ShiftDeadlines moves the validator's time limits by the time for which mpiexec was stopped.
+// ShiftDeadlines adds to the validator's time limits the time for which mpiexec was stopped.
 func (n *Node) ShiftDeadlines(by time.Duration) { n.validator.shiftTimes(by) }
 
-// Backlog returns how many bytes are queued for sending and not yet written.
+// Backlog returns how many bytes are queued and not yet written to the connection.
 func (n *Node) Backlog() int { return n.conn.Backlog() }
 
 // InProcess reports whether the helper runs inside this process.
@@ -85,11 +88,11 @@ func (n *Node) InProcess() bool { return n.conn.InProcess() }
 // Flush waits until all queued messages have been written.
 func (n *Node) Flush() { n.conn.Flush() }
 
-// Close ends the connection once all queued messages have been written. A helper that is still running
-// ranks then ends the job.
+// Close closes the connection once all queued messages have been written. A helper that still runs ranks
+// then ends them.
 func (n *Node) Close() { n.conn.Close() }
 
-// Abandon ends the connection at once. Queued messages are lost.
+// Abandon closes the connection at once. Queued messages are lost.
 func (n *Node) Abandon() { n.conn.Abandon() }
 
 // The methods below return facts that only some streams know; it depends on the transport.
@@ -102,8 +105,8 @@ func (n *Node) Noise() []byte {
 	return nil
 }
 
-// Sent returns how many bytes of our binary were sent to the host to run as its helper. It is 0 if none
-// were sent.
+// Sent returns how many bytes of mpiexec's binary were copied to the host to run as its helper. It is 0
+// if the host had the binary.
 func (n *Node) Sent() int64 {
 	if s, ok := n.stream.(interface{ Sent() int64 }); ok {
 		return s.Sent()
@@ -111,7 +114,7 @@ func (n *Node) Sent() int64 {
 	return 0
 }
 
-// Login returns how long the login took; 0 means unknown.
+// Login returns how long the SSH login took. It is 0 if unknown.
 func (n *Node) Login() time.Duration {
 	if s, ok := n.stream.(interface{ Login() time.Duration }); ok {
 		return s.Login()
@@ -119,8 +122,8 @@ func (n *Node) Login() time.Duration {
 	return 0
 }
 
-// Shell returns the time that the login shell took from the login until it ran /bin/sh. If the time of the
-// login is unknown, it counts from the start. It is 0 if there is no login shell.
+// Shell returns how long the user's login shell took from the login until it ran /bin/sh. If the time of
+// the login is unknown, it counts from the start of the connection. It is 0 if there is no login shell.
 func (n *Node) Shell() time.Duration {
 	if s, ok := n.stream.(interface{ Shell() time.Duration }); ok {
 		return s.Shell()
@@ -128,9 +131,9 @@ func (n *Node) Shell() time.Duration {
 	return 0
 }
 
-// MaxSilence returns how long the link to a node may be dead before its helper ends the job there. That is the
-// time that the link's own keep-alives allow, if known, or else fallback. It is 0 on this machine:
-// there is no link, and the helper would check the link of the user's login instead.
+// MaxSilence returns how long the link to a node may be silent before the node's helper ends the job
+// there. It is the time that the link's keep-alives allow, or fallback if that is unknown. It is 0 on
+// this machine, which has no link.
 func (n *Node) MaxSilence(fallback time.Duration) time.Duration {
 	if n.Def.Local {
 		return 0
@@ -141,8 +144,8 @@ func (n *Node) MaxSilence(fallback time.Duration) time.Duration {
 	return fallback
 }
 
-// LocalIP returns our own address on the connection. It is nil if the connection is not a TCP connection of
-// this process.
+// LocalIP returns mpiexec's own address of the connection. It is nil if the connection is not a TCP
+// connection of this process.
 func (n *Node) LocalIP() net.IP {
 	if s, ok := n.stream.(interface{ LocalAddr() net.Addr }); ok {
 		if tcp, ok := s.LocalAddr().(*net.TCPAddr); ok {
@@ -152,8 +155,8 @@ func (n *Node) LocalIP() net.IP {
 	return nil
 }
 
-// withReason returns the stream's own reason for its end if it has one, or else an error that describes
-// err.
+// withReason returns the stream's own reason for its end. If it has none, it returns an error that
+// describes err.
 func (n *Node) withReason(err error) error {
 	if s, ok := n.stream.(interface{ Why() string }); ok {
 		if reason := s.Why(); reason != "" {
@@ -166,5 +169,5 @@ func (n *Node) withReason(err error) error {
 	return err
 }
 
-// errClosed is the error if the helper's output has ended and no reason is known.
+// errClosed is returned when the helper's output has ended and no reason is known.
 var errClosed = errors.New("its helper has closed the connection")

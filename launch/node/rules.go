@@ -8,31 +8,32 @@ import (
 )
 
 /*
-Each kind of message has a rule, a row of the table below (TRUST-4). The Conn has already checked the
-sender and the size, and the codec the values.
+A rule says when a message of one kind is allowed (TRUST-4). The connection has already checked the sender
+and the size of the message, and the decoder its values.
 
-	mpiexec --- Send ---> rules[kind].sent ---------> helper   notes what the helper may send because of it
-	mpiexec <------------ rules[kind].admit --------- helper   the message, nothing (it is late), or a violation
+	mpiexec --- Send ---> rules[kind].sent ---------> helper   records what the helper may send because of it
+	mpiexec <------------ rules[kind].admit --------- helper   returns the message, nil (late) or a violation
 
-A reply to a request needs no row: it is admitted while the request is open (wire.AnsweredBy). A
-feature adds the rules of its own messages with Admit and OnSend.
+A reply to a request needs no rule: it is allowed while the request has no reply (wire.AnsweredBy). A
+feature adds the rules of its messages with Admit and OnSend.
 */
 type rule struct {
 	admit func(*Validator, wire.Message) (wire.Message, error)
 	sent  []func(*Validator, wire.Message)
 }
 
-// rules has the rule of each kind of message, by its number. It does not change once the program runs.
+// rules has the rule of each kind of message, by the kind's number. It does not change after
+// initialization.
 var rules [256]rule
 
-// Admit makes check the rule for messages M of helpers. check returns the message, or nil if it is to be
-// dropped; an error is a violation and ends the connection. It is called with the validator's lock held.
-// Admit is called while the program is initialized.
+// Admit sets the function that decides whether a helper may send a message of type M now. check returns
+// the message, or nil to drop it. An error is a violation and ends the connection. check is called with
+// the validator's lock held. Admit is called while the program is initialized.
 func Admit[M wire.Message](check func(*Validator, M) (wire.Message, error)) {
 	rules[wire.NumberFor[M]()].admit = func(v *Validator, m wire.Message) (wire.Message, error) { return check(v, m.(M)) }
 }
 
-// AdmitIf is Admit for a check that drops no message.
+// AdmitIf is like Admit, for a check that never drops a message.
 func AdmitIf[M wire.Message](check func(*Validator, M) error) {
 	Admit(func(v *Validator, m M) (wire.Message, error) {
 		if err := check(v, m); err != nil {
@@ -42,15 +43,16 @@ func AdmitIf[M wire.Message](check func(*Validator, M) error) {
 	})
 }
 
-// OnSend has note called before a message M is sent to the helper, with the validator's lock held, in the
-// order in which notes were added. It is called while the program is initialized.
+// OnSend adds a function to call before a message of type M is sent to a helper. It is called with the
+// validator's lock held, after functions that were added before. OnSend is called while the program is
+// initialized.
 func OnSend[M wire.Message](note func(*Validator, M)) {
 	r := &rules[wire.NumberFor[M]()]
 	r.sent = append(r.sent, func(v *Validator, m wire.Message) { note(v, m.(M)) })
 }
 
-// StateOf returns what a feature remembers of one connection: the T of v, which is zero at first. The rules
-// of the feature use it, with the validator's lock held.
+// StateOf returns the connection's T, in which a feature keeps state for its rules. The first call makes
+// a zero T. The caller holds the validator's lock.
 func StateOf[T any](v *Validator) *T {
 	key := reflect.TypeFor[T]()
 	state, has := v.featureStates[key].(*T)
@@ -64,10 +66,11 @@ func StateOf[T any](v *Validator) *T {
 	return state
 }
 
-// SettingOf returns a feature's setting that the helper got with Prepare; has is false if it got none.
+// SettingOf returns a feature's setting, as sent to the helper in Prepare. has is false if Prepare had
+// none.
 func SettingOf[S wire.Setting](v *Validator) (s S, has bool) { return wire.SettingOf[S](v.settings) }
 
-// admit applies the rule for the message's kind.
+// admit applies the rule for the message's kind. It returns the message, nil to drop it, or a violation.
 func (v *Validator) admit(m wire.Message) (wire.Message, error) {
 	if check := rules[wire.NumberOf(m)].admit; check != nil {
 		return check(v, m)

@@ -8,15 +8,15 @@ import (
 	"remshell/deadline"
 )
 
-// StopTimes records the times in which mpiexec was stopped (^Z). Deadlines of a start do not run on
-// meanwhile (SIG-5). When a stopped process continues, all its timers fire at once, so code with a deadline
-// checks here first. A nil *StopTimes records no stops.
+// StopTimes records when mpiexec was stopped (^Z). Deadlines of a start do not count that time (SIG-5).
+// When a stopped process continues, all its timers fire at once. So code with a deadline asks StopTimes
+// first. A nil *StopTimes records no stops.
 type StopTimes struct {
 	mu    sync.Mutex // held while mpiexec is stopped
 	total time.Duration
 }
 
-// RunStopped runs stop, counts its duration as a stop, and returns the duration.
+// RunStopped calls stop, records its duration as a stop, and returns the duration.
 func (p *StopTimes) RunStopped(stop func()) time.Duration {
 	if p != nil {
 		p.mu.Lock()
@@ -31,7 +31,8 @@ func (p *StopTimes) RunStopped(stop func()) time.Duration {
 	return took
 }
 
-// Total returns the duration of all stops so far. During a stop it waits for the end of it.
+// Total returns the duration of all stops so far. While mpiexec is stopped, it waits for the end of the
+// stop.
 func (p *StopTimes) Total() time.Duration {
 	if p == nil {
 		return 0
@@ -41,27 +42,28 @@ func (p *StopTimes) Total() time.Duration {
 	return p.total
 }
 
-// A Deadline is a moment that moves on by the time for which mpiexec is stopped.
+// A Deadline is a moment that is delayed by each stop of mpiexec.
 type Deadline struct {
 	stops        *StopTimes
 	at           time.Time
 	allowedStops time.Duration // stops before the Deadline was made
 }
 
-// Deadline returns the moment at which mpiexec will have run for d, stops not counted.
+// Deadline returns the moment at which mpiexec will have run for d. Stops do not count.
 func (p *StopTimes) Deadline(d time.Duration) Deadline {
 	return Deadline{p, time.Now().Add(d), p.Total()}
 }
 
-// Time returns the moment, given the stops so far. During a stop it waits for the end of it.
+// Time returns the moment, with all stops so far added. While mpiexec is stopped, it waits for the end of
+// the stop.
 func (d Deadline) Time() time.Time { return d.at.Add(d.stops.Total() - d.allowedStops) }
 
-// Limit returns a deadline that does not run while mpiexec is stopped. Its context ends with cause.
+// Limit returns a deadline that is delayed by stops of mpiexec. Its context ends with cause.
 func (p *StopTimes) Limit(ctx context.Context, limit time.Duration, cause error) *deadline.Deadline {
 	return deadline.New(ctx, limit, cause, p.Total)
 }
 
-// Within returns a context that ends, with cause, when mpiexec has run for d.
+// Within returns a context that ends with cause when mpiexec has run for d. Stops do not count.
 func (p *StopTimes) Within(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	limit := p.Limit(ctx, d, cause)
 	return limit.Context(), limit.Stop

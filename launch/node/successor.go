@@ -7,15 +7,16 @@ import (
 )
 
 /*
-A job that is started again keeps the helpers of nodes that still work (survive.md SV-2). Each attempt
-has a Node of its own for such a helper, which knows nothing of earlier messages:
+A predecessor is the Node by which the previous attempt used the same helper. A job that starts again
+keeps the helpers of nodes that still work (survive.md SV-2). Each attempt has its own Node for such a
+helper, with a new validator:
 
 	Node of attempt 0 --NextAttempt--> Node of attempt 1
 	  Listen receives late           Listen waits until
 	  messages, until                that is over
 	  AttemptReady      '-------------^
 
-So late messages of an attempt cannot affect the next one, even if some goroutine still holds the old Node.
+So late messages of an attempt cannot affect the next one, even if a goroutine still has the old Node.
 */
 type predecessor struct {
 	ready chan error // receives nil once the Node before has received AttemptReady, or the error that prevents it; nil for a first attempt
@@ -27,7 +28,7 @@ type predecessor struct {
 }
 
 // Successor returns the Node by which the next attempt uses the same helper. The helper must have sent
-// Drained. From now on n sends nothing, and its Close no longer closes the connection.
+// Drained. From now on n sends nothing, and closing n does not close the connection.
 func (n *Node) Successor() *Node {
 	next := &Node{Def: n.Def, Probe: n.Probe, stream: n.stream, validator: n.validator.forNextAttempt(), predecessor: predecessor{ready: make(chan error, 1)}}
 	next.lastRecv.Store(n.lastRecv.Load())
@@ -42,8 +43,8 @@ func (n *Node) Successor() *Node {
 	return next
 }
 
-// endReading notes that nothing more is read for this Node. why is the error that ended the connection, or
-// nil if the next attempt's Node takes over.
+// endReading records that nothing more is read for this Node. why is the error that ended the connection.
+// It is nil if the next attempt's Node reads on.
 func (n *Node) endReading(why error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -56,7 +57,7 @@ func (n *Node) endReading(why error) {
 	}
 }
 
-// waitForTurn waits until the Node of the attempt before has been read to its end.
+// waitForTurn waits until the previous attempt's Node has been read to its end.
 func (n *Node) waitForTurn() error {
 	if n.ready == nil {
 		return nil

@@ -7,19 +7,19 @@ import (
 	"remshell/pin"
 )
 
-// Topologies shares the memory of equal topologies: most nodes of a cluster are alike, and the topology of
-// a node with 64 cores takes 7 KiB. A probed topology is never changed. The zero value is empty and ready
-// for use. A nil *Topologies shares nothing.
+// Topologies keeps one copy of equal topologies, to save memory. The topology of a node with 64 cores
+// takes 7 KiB, and most nodes of a cluster are alike. A topology is never changed after it was probed.
+// The zero value is empty and ready for use. A nil *Topologies keeps nothing.
 type Topologies struct {
 	mu    sync.Mutex // guards known
 	known []pin.Topology
 }
 
-// maxTopologies is how many different topologies are kept, which bounds the search. A cluster has as many
-// as it has types of nodes.
+// maxTopologies is how many different topologies are kept. It bounds the time of a search. A cluster has
+// as many as it has types of nodes.
 const maxTopologies = 16
 
-// intern returns an equal topology that was seen before, or found itself.
+// intern returns the kept topology that is equal to found. If there is none, it keeps and returns found.
 func (t *Topologies) intern(found pin.Topology) pin.Topology {
 	if t == nil {
 		return found

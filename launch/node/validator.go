@@ -18,18 +18,18 @@ import (
 )
 
 /*
-A Validator checks every message of one helper: it is the one check of TRUST-1. It sees the messages
-of both sides, and so knows what the helper may send now:
+A Validator checks each message of one helper (TRUST-1). It sees the messages of both sides, and so knows
+what the helper may send now:
 
 	mpiexec --- NoteSent ---> validator ---------------> helper   requests, ranks, credit, Start, EndJob
 	mpiexec <--- message ---- validator <- CheckMessage - helper  or the first violation, which ends it
 
-It does no I/O, and takes the time only from its clock. Messages that it lets through need no
-second check: ranks belong to the node and are in range, replies were requested, and output has
-credit. A message that is late because it crossed one of ours is dropped silently (TRUST-5).
+It does no I/O, and reads only its own clock. Other code need not check these messages again: ranks belong
+to the node and are in range, replies were requested, and output has credit. A message that is late
+because it crossed one of mpiexec's is dropped silently (TRUST-5).
 
-One goroutine calls CheckMessage; any may call NoteSent. Output may be millions of lines, so it is
-checked without a lock: the table of ranks is replaced, never changed, and credit is atomic.
+One goroutine calls CheckMessage. Any goroutine may call NoteSent. Output may be millions of lines, so it
+is checked without a lock: the table of ranks is replaced, never changed, and credit is atomic.
 */
 type Validator struct {
 	lateness
@@ -53,13 +53,13 @@ type Validator struct {
 	settings       []wire.Setting       // of features, which the helper got
 }
 
-// A lateness decides whether a message that is no longer expected is merely late.
+// A lateness decides whether a message that is not allowed any more is late or a violation.
 type lateness struct {
 	now       func() time.Time
 	tolerance time.Duration // how long a message that crossed one of ours may be under way
 }
 
-// A nodeProgress records how far the job has come on the node.
+// A nodeProgress records which steps of the job have happened on the node.
 type nodeProgress struct {
 	groupsStarted  int       // groups for which Start was sent
 	emptied        int       // ProcessesGone received
@@ -71,7 +71,7 @@ type nodeProgress struct {
 	byeSent        time.Time // when Bye or NextAttempt was sent; zero if neither was
 }
 
-// A LocalGroup is the part of a group of ranks that is on the node.
+// A LocalGroup is the part of a group of ranks that runs on the node.
 type LocalGroup struct {
 	first           int  // number of the group's rank 0 in the job
 	size            int  // ranks of the group, on all nodes
@@ -88,16 +88,16 @@ type LocalGroup struct {
 // FindGroup returns a group that has ranks on the node, or nil.
 func (v *Validator) FindGroup(name string) *LocalGroup { return v.groups[name] }
 
-// IsPlanned reports whether Start was not sent yet to the group.
+// IsPlanned reports whether mpiexec has not yet sent Start for the group.
 func (p *LocalGroup) IsPlanned() bool { return p.phase < startSent }
 
-// First returns the number of the group's rank 0 in the job.
+// First returns the number that the group's rank 0 has in the job.
 func (p *LocalGroup) First() int { return p.first }
 
-// Size returns how many ranks the group has, on all nodes.
+// Size returns the number of ranks of the group on all nodes.
 func (p *LocalGroup) Size() int { return p.size }
 
-// HasRank reports whether a rank of a group is on the node. rank is its number in the group.
+// HasRank reports whether a rank of a group runs on the node. rank is its number in the group.
 func (v *Validator) HasRank(p *LocalGroup, rank int) bool {
 	s := v.FindRank(p.first + rank)
 	return s != nil && s.group == p
@@ -113,7 +113,7 @@ const (
 	groupDrained                       // Drained was received: nothing of the group is left
 )
 
-// A RankRecord is the state of one rank of the node. A job has one for each rank, so the fields are ordered
+// A RankRecord is the validator's state of one rank. A job may have 640,000, so the fields are ordered
 // without padding.
 type RankRecord struct {
 	rank            int
@@ -126,11 +126,11 @@ type RankRecord struct {
 	stdinClosed     bool            // it does not read its stdin any more
 }
 
-// IsPlanned reports whether Start was not sent yet to the rank's group.
+// IsPlanned reports whether mpiexec has not yet sent Start for the rank's group.
 func (s *RankRecord) IsPlanned() bool { return s.phase.Load() == rankPlanned }
 
-// CheckStarted returns a violation if m came before the helper has reported that the rank runs, or after the rank failed to
-// start.
+// CheckStarted returns a violation unless the helper has reported that the rank runs. m is the message
+// about the rank.
 func (s *RankRecord) CheckStarted(m wire.Message) error {
 	switch s.phase.Load() {
 	case rankPlanned, rankReleased:
@@ -154,11 +154,11 @@ const (
 	rankEnded                     // Exited was received
 )
 
-// defaultTolerance is a lateness's tolerance if it is unknown how long the link may be silent.
+// defaultTolerance is how late a message may be if it is unknown how long the link may be silent.
 const defaultTolerance = 45 * time.Second
 
-// NewValidator returns the validator for a new connection to the helper of a node, which may be silent for that long.
-// now is its clock.
+// NewValidator returns the validator for a new connection to a helper. silence is how long the link may
+// be silent. now returns the current time.
 func NewValidator(def job.NodeDef, silence time.Duration, now func() time.Time) *Validator {
 	v := &Validator{lateness: lateness{now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
 		requestsSent: make(requestTable), groups: make(map[string]*LocalGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool)}
@@ -166,8 +166,8 @@ func NewValidator(def job.NodeDef, silence time.Duration, now func() time.Time) 
 	return v
 }
 
-// CheckMessage checks a message of the helper. It returns nil if the message is to be dropped. An error is
-// a wire.Violation.
+// CheckMessage checks a message of the helper. It returns nil if the message is to be dropped. An error
+// is a wire.Violation.
 func (v *Validator) CheckMessage(m wire.Message) (wire.Message, error) {
 	if data, ok := m.(*wire.Data); ok && data.Stream != wire.Stdin {
 		if err := v.checkOutput(data); err != nil {
@@ -189,8 +189,8 @@ func (v *Validator) CheckMessage(m wire.Message) (wire.Message, error) {
 	return v.admit(m)
 }
 
-// forNextAttempt returns the validator for the next attempt's Node. Hello and NodeInfo count as received,
-// and nothing else.
+// forNextAttempt returns the validator for the next attempt's Node. It is new, but Hello and NodeInfo
+// count as received.
 func (v *Validator) forNextAttempt() *Validator {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -208,8 +208,9 @@ func orViolation(m wire.Message, err error) (wire.Message, error) {
 	return m, nil
 }
 
-// unlessByeSent returns the violation in m. After Bye the validator notes nothing any more, which may
-// itself be why m looks wrong; then m is an error only if it is too late.
+// unlessByeSent returns violation, or nil if it may be due to Bye. After Bye the validator no longer
+// records what is sent, so m may look wrong without being so. Then only a message that comes too late is
+// an error.
 func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -221,24 +222,24 @@ func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 
 // The violations of TRUST-2.
 
-// Violationf returns a violation, worded to follow the helper's name: "it sent ...".
+// Violationf returns a violation. The text is printed after the helper's name: "it sent ...".
 func Violationf(format string, args ...any) error {
 	return wire.Violation(fmt.Sprintf(format, args...))
 }
 
-// ErrNotAsked is the violation of a message that nobody requested.
+// ErrNotAsked is the violation of a reply without a request.
 var ErrNotAsked = wire.Violation("it answered what was not asked")
 
 var errTooMuch = wire.Violation("it sent more output than it may")
 
-// NotOurRank returns the violation of a message about a rank that the node does not have.
+// NotOurRank returns the violation of a message about a rank that is not on the node.
 func NotOurRank(rank int) error {
 	return Violationf("it spoke for rank %d, which is not there", rank)
 }
 
 func errEnded(rank int) error { return Violationf("it spoke of rank %d, which has ended", rank) }
 
-// TooEarly returns the violation of a message that came before the start of what it is about.
+// TooEarly returns the violation of a message that came before its subject, such as a rank, was started.
 func TooEarly(m wire.Message) error {
 	return Violationf("it sent %s before the start", wire.NameOf(m))
 }
@@ -247,7 +248,8 @@ func errLate(m wire.Message) error {
 	return Violationf("it sent %s after the end", wire.NameOf(m))
 }
 
-// InvalidValue returns the violation of a message whose value name is impossible.
+// InvalidValue returns the violation of a message with an impossible value. name is the name of the
+// value.
 func InvalidValue(m wire.Message, name string, value any) error {
 	article := "a"
 	if strings.ContainsRune("AEIOU", rune(wire.NameOf(m)[0])) {
@@ -256,8 +258,8 @@ func InvalidValue(m wire.Message, name string, value any) error {
 	return Violationf("%s %s that cannot be: %s %v", article, wire.NameOf(m), name, value)
 }
 
-// checkLate checks a message that stopped being allowed at since. It may have been under way for as
-// long as tolerance; after that it is a violation.
+// checkLate checks a message that has not been allowed since then. If that was less than tolerance ago,
+// the message was under way, and the error is nil. Otherwise it is a violation.
 func (c lateness) checkLate(m wire.Message, since time.Time) error {
 	if c.now().Sub(since) > c.tolerance {
 		return errLate(m)
@@ -265,7 +267,7 @@ func (c lateness) checkLate(m wire.Message, since time.Time) error {
 	return nil
 }
 
-// shiftTimes moves all recorded times by the duration for which mpiexec was stopped.
+// shiftTimes adds to all recorded times the duration for which mpiexec was stopped.
 func (v *Validator) shiftTimes(by time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -276,16 +278,16 @@ func (v *Validator) shiftTimes(by time.Duration) {
 	}
 }
 
-// LimitRate returns m, or nil if more than perSecond messages have been received in this second. rate counts messages of one
-// kind.
+// LimitRate returns m, or nil if more than perSecond messages were received in this second. rate counts
+// the messages of one kind.
 func (v *Validator) LimitRate(rate *RateLimit, perSecond int, m wire.Message) wire.Message {
 	return rate.allow(v.now(), perSecond, m)
 }
 
-// maxLogRate is how many lines of a helper's log are let through each second.
+// maxLogRate is how many lines of a helper's log mpiexec accepts each second.
 const maxLogRate = 200
 
-// CheckStarted returns a violation if no group was started on the node.
+// CheckStarted returns a violation if no group was started on the node. m is the helper's message.
 func (v *Validator) CheckStarted(m wire.Message) error {
 	if v.progress.groupsStarted == 0 {
 		return TooEarly(m)
@@ -293,7 +295,8 @@ func (v *Validator) CheckStarted(m wire.Message) error {
 	return nil
 }
 
-// CountEnd checks and counts a message that the helper may send once for each group that was started.
+// CountEnd counts a message that the helper may send once for each group that was started. It returns a
+// violation if there are more.
 func (v *Validator) CountEnd(m wire.Message, received *int) error {
 	switch {
 	case v.progress.groupsStarted == 0:
@@ -335,8 +338,8 @@ func (v *Validator) checkGreeting(m wire.Message) error {
 	return TooEarly(m)
 }
 
-// checkPrepared checks the reply that a group is ready on the node, and torch's rendezvous address in it
-// (TRUST-3).
+// checkPrepared checks the reply that a group is ready on the node. It also checks torch's rendezvous
+// address in it (TRUST-3).
 func (v *Validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
 	reply, err := v.requestsSent.takeReply(m)
 	p := v.groups[m.Group]
@@ -356,7 +359,8 @@ func (v *Validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
 	return m, nil
 }
 
-// isValidRendezvous reports whether rendezvous is an IP address, or a name of the node, with a port.
+// isValidRendezvous reports whether rendezvous is HOST:PORT where HOST is an IP address or a name of the
+// node.
 func (v *Validator) isValidRendezvous(rendezvous, address string) bool {
 	host, port, err := net.SplitHostPort(rendezvous)
 	n, noNumber := strconv.ParseUint(port, 10, 16)
@@ -367,7 +371,7 @@ func (v *Validator) isValidRendezvous(rendezvous, address string) bool {
 	return noAddress == nil || host == address || slices.Contains(v.names, host)
 }
 
-// checkGroupDropped checks the reply that the node does not take its part of a group.
+// checkGroupDropped checks the reply that the node does not run its part of a group.
 func (v *Validator) checkGroupDropped(m wire.Message, group string) (wire.Message, error) {
 	reply, err := v.requestsSent.takeReply(m)
 	if reply != nil {
@@ -376,7 +380,7 @@ func (v *Validator) checkGroupDropped(m wire.Message, group string) (wire.Messag
 	return reply, err
 }
 
-// checkStates checks a report of what ranks are doing. It may name each rank once.
+// checkStates checks a report of the states of ranks. It may name each rank once.
 func (v *Validator) checkStates(m *wire.RankStates) (wire.Message, error) {
 	seen := make(map[int]bool)
 	for _, r := range m.Ranks {

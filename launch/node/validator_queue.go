@@ -6,7 +6,7 @@ import (
 	"remshell/wire"
 )
 
-// queueState is what the queue host may send without a request.
+// A queueState is what the validator knows about messages that the queue host may send without a request.
 type queueState struct {
 	waiting       bool      // the request is in the queue
 	dequeued      time.Time // when Dequeue was sent; zero if it was not
@@ -15,7 +15,6 @@ type queueState struct {
 	changeRate    RateLimit
 }
 
-// How many messages of the queue host are let through each second.
 const (
 	maxPositionRate = 1
 	maxChangeRate   = 10
@@ -34,7 +33,7 @@ func (v *Validator) checkPosition(m *wire.QueuePosition) (wire.Message, error) {
 	return nil, ErrNotAsked
 }
 
-// checkChanged checks the report that a claim was released.
+// checkChanged checks the report that claims on the node have changed.
 func (q *queueState) checkChanged(now time.Time, m *wire.ClaimsChanged) (wire.Message, error) {
 	if !q.watchesClaims {
 		return nil, ErrNotAsked
@@ -42,7 +41,8 @@ func (q *queueState) checkChanged(now time.Time, m *wire.ClaimsChanged) (wire.Me
 	return q.changeRate.allow(now, maxChangeRate, m), nil
 }
 
-// keepForLater reports whether a postponed message needs a timer, and notes that its timer runs.
+// keepForLater reports whether there is a postponed message without a timer, and records that it now has
+// one.
 func (q *queueState) keepForLater() bool {
 	for _, p := range []*RateLimit{&q.positionRate, &q.changeRate} {
 		if p.postponed != nil && !p.timerRunning {
@@ -53,7 +53,7 @@ func (q *queueState) keepForLater() bool {
 	return false
 }
 
-// takePostponed returns the postponed messages, whose second is over.
+// takePostponed returns the postponed messages at the end of their second.
 func (q *queueState) takePostponed() (all []wire.Message) {
 	for _, p := range []*RateLimit{&q.positionRate, &q.changeRate} {
 		if p.postponed != nil {
@@ -64,8 +64,8 @@ func (q *queueState) takePostponed() (all []wire.Message) {
 	return all
 }
 
-// A RateLimit lets a number of messages of one kind through each second. The last message above the limit is
-// postponed to the next second; earlier ones are dropped.
+// A RateLimit limits how many messages of one kind are accepted each second. The last message above the
+// limit is postponed to the next second. Earlier ones are dropped.
 type RateLimit struct {
 	began        time.Time
 	count        int
@@ -74,7 +74,7 @@ type RateLimit struct {
 	dropped      int  // how many messages were not let through
 }
 
-// allow returns the message, or nil if there are more than perSecond.
+// allow returns the message, or nil if there were more than perSecond in this second.
 func (p *RateLimit) allow(now time.Time, perSecond int, m wire.Message) wire.Message {
 	if now.Sub(p.began) >= time.Second {
 		p.began, p.count = now, 0

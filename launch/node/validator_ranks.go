@@ -12,11 +12,12 @@ import (
 
 // This file checks messages about ranks: a host may send them only about its own (TRUST-3).
 
-// FindRank returns the record of a rank of the node, by its number in the job. It returns nil if the node has no such rank.
+// FindRank returns the record of a rank by its number in the job. It returns nil if the rank is not on
+// the node.
 func (v *Validator) FindRank(rank int) *RankRecord { return v.ranks.Load().find(rank) }
 
-// A rankTable finds the ranks of a node by their numbers in the job. These are mostly consecutive, and then
-// finding one is indexing a slice.
+// A rankTable maps rank numbers of the job to the records of a node's ranks. The numbers are mostly
+// consecutive. Then a rankTable is a slice.
 type rankTable struct {
 	all        []*RankRecord
 	denseFirst int                 // number of dense[0]
@@ -24,7 +25,7 @@ type rankTable struct {
 	sparse     map[int]*RankRecord // used instead of dense if the ranks are too far apart; else nil
 }
 
-// maxDenseFactor bounds the length of rankTable.dense: at most so many entries for each rank.
+// maxDenseFactor limits the length of rankTable.dense: it has at most this many entries for each rank.
 const maxDenseFactor = 4
 
 func newRankTable(all []*RankRecord) *rankTable {
@@ -65,8 +66,8 @@ func (t *rankTable) find(rank int) *RankRecord {
 	return nil
 }
 
-// checkOutput checks a piece of a rank's output. An exited rank may still have output: processes that it
-// left behind may write.
+// checkOutput checks a piece of a rank's output. There may be output after the rank has exited, because
+// processes that it started may still write.
 func (v *Validator) checkOutput(m *wire.Data) error {
 	s := v.FindRank(m.Rank)
 	if s == nil {
@@ -89,7 +90,7 @@ func (v *Validator) checkOutput(m *wire.Data) error {
 	return nil
 }
 
-// checkStdinClosed checks the report that a rank does not read its stdin any more.
+// checkStdinClosed checks the report that a rank reads its stdin no more.
 func (v *Validator) checkStdinClosed(m *wire.Data) (wire.Message, error) {
 	s, err := v.findStdinReader(m, m.Rank)
 	switch {
@@ -107,7 +108,7 @@ func (v *Validator) checkStdinClosed(m *wire.Data) (wire.Message, error) {
 	return m, nil
 }
 
-// checkCredit checks that a rank does not report more bytes of stdin read than it was sent.
+// checkCredit checks that a rank does not report more bytes of stdin as read than were sent to it.
 func (v *Validator) checkCredit(m *wire.Credit) (wire.Message, error) {
 	s, err := v.findStdinReader(m, m.Rank)
 	switch {
@@ -125,8 +126,8 @@ func (v *Validator) checkCredit(m *wire.Credit) (wire.Message, error) {
 	return m, nil
 }
 
-// findStdinReader returns the record of a rank that gets mpiexec's stdin. The rank may have exited: another
-// goroutine of the helper reports what it read before.
+// findStdinReader returns the record of a rank that receives mpiexec's stdin. The rank may have exited:
+// another goroutine of the helper reports what it had read before.
 func (v *Validator) findStdinReader(m wire.Message, rank int) (*RankRecord, error) {
 	s := v.FindRank(rank)
 	if s == nil {
@@ -139,7 +140,7 @@ func (v *Validator) findStdinReader(m wire.Message, rank int) (*RankRecord, erro
 	return s, err
 }
 
-// checkRankStarted checks the report that a rank runs or could not be started. There is one for each rank.
+// checkRankStarted checks the report that a rank runs or could not be started. Each rank has one.
 func (v *Validator) checkRankStarted(m *wire.Started) (wire.Message, error) {
 	s := v.FindRank(m.Rank)
 	if s == nil {
@@ -164,7 +165,7 @@ func (v *Validator) checkRankStarted(m *wire.Started) (wire.Message, error) {
 	return m, nil
 }
 
-// checkExited checks the report that a rank has exited. There is one for each rank that ran.
+// checkExited checks the report that a rank has exited. Each rank that ran has one.
 func (v *Validator) checkExited(m *wire.Exited) error {
 	e := &m.Exit
 	if err := v.checkAlive(m, e.Rank); err != nil {
@@ -182,7 +183,7 @@ func (v *Validator) checkExited(m *wire.Exited) error {
 	return nil
 }
 
-// checkAlive checks that a rank is the node's own, was started and has not exited.
+// checkAlive checks that a rank is on the node, was started and has not exited.
 func (v *Validator) checkAlive(m wire.Message, rank int) error {
 	s := v.FindRank(rank)
 	if s == nil {
@@ -197,8 +198,8 @@ func (v *Validator) checkAlive(m wire.Message, rank int) error {
 	return nil
 }
 
-// checkPMI checks a report of the node's PMI server. It is about one rank, or about several if a barrier
-// can never complete.
+// checkPMI checks a report of the node's PMI server. It is about one rank. If a barrier can never
+// complete, it is about several.
 func (v *Validator) checkPMI(m *wire.PMIReport) error {
 	switch {
 	case m.Event < wire.PMIAborted || m.Event > wire.PMIxWaits:
@@ -211,7 +212,7 @@ func (v *Validator) checkPMI(m *wire.PMIReport) error {
 	return v.checkAlive(m, m.Rank)
 }
 
-// checkFence checks the data with which the node's ranks join a fence.
+// checkFence checks the data that the node's ranks contribute to a fence.
 func (v *Validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	id, err := fence.ParseID(m.ID)
 	switch {
@@ -231,8 +232,9 @@ const (
 	maxFenceNameBytes = 4 << 20 // bytes of their IDs
 )
 
-// checkPMIxFence checks a PMIx fence. Its groups must include one of the node's, and each fence may be sent
-// once. The fence coordinator checks that all members exist and in which groups they are.
+// checkPMIxFence checks a contribution to a PMIx fence. The fence must include a group of the node, and
+// the node may contribute once. The fence coordinator checks that all members exist and to which groups
+// they belong.
 func (v *Validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	member, groups := false, id.Members.Groups()
 	construct := id.Kind.WithoutTag() == fence.Construct // goes to mpiexec even if all ranks are on one node: mpiexec assigns the number
@@ -268,7 +270,8 @@ func (v *Validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, er
 	return admitted, err
 }
 
-// checkPMIBarrier checks a PMI barrier. A group has one at a time, in order, and all its ranks take part.
+// checkPMIBarrier checks a contribution to a PMI barrier. A group has one barrier at a time, in order.
+// All its ranks take part.
 func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	n, p := id.Number, v.groups[id.Members.Group()]
 	switch {
@@ -289,7 +292,8 @@ func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, e
 	return v.UnlessEnding(m)
 }
 
-// openFenceCount returns how many fences the node has begun, for the message about one too many.
+// openFenceCount returns how many fences the node would have open with fence number n. A violation quotes
+// it.
 func (p *LocalGroup) openFenceCount(n int) int {
 	first := p.nextFence
 	if p.fenceOpen {
@@ -298,7 +302,8 @@ func (p *LocalGroup) openFenceCount(n int) int {
 	return max(2, n-first+1)
 }
 
-// UnlessEnding drops a message that crossed EndJob: nobody needs it any more.
+// UnlessEnding returns m, or nil if mpiexec has told the helper to end the job: m crossed that message.
+// If m comes too late for that, it is a violation.
 func (v *Validator) UnlessEnding(m wire.Message) (wire.Message, error) {
 	if v.progress.endSent.IsZero() {
 		return m, nil
@@ -306,8 +311,8 @@ func (v *Validator) UnlessEnding(m wire.Message) (wire.Message, error) {
 	return nil, v.checkLate(m, v.progress.endSent)
 }
 
-// CheckRankRequest checks a request of a rank. All kinds of requests that are checked so share their IDs and the limit of
-// unanswered ones.
+// CheckRankRequest checks a request of a rank. All kinds of requests that it checks share one sequence of
+// IDs and one limit of requests without a reply.
 func (v *Validator) CheckRankRequest(m wire.Message, id int) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err
@@ -318,11 +323,12 @@ func (v *Validator) CheckRankRequest(m wire.Message, id int) (wire.Message, erro
 	return v.requests.Count(v.UnlessDrained(v.UnlessEnding(m)))
 }
 
-// CountRankReply notes the reply to a request that CheckRankRequest has let through. It is called before the reply is sent.
+// CountRankReply records the reply to a request that CheckRankRequest has accepted. Call it before the
+// reply is sent.
 func (v *Validator) CountRankReply() { v.requests.CountReply() }
 
-// checkDrained checks the report that nothing of the job is left on the node. All started ranks must have
-// exited. A released rank need not have run if mpiexec has ended the job or the group.
+// checkDrained checks the report that no process and no output of the job is left on the node. All
+// started ranks must have exited. A rank need not have run if mpiexec has ended the job or the group.
 func (v *Validator) checkDrained(m *wire.Drained) error {
 	if err := v.CountEnd(m, &v.progress.drained); err != nil {
 		return err
@@ -346,8 +352,8 @@ func (v *Validator) checkDrained(m *wire.Drained) error {
 	return nil
 }
 
-// clearGroups marks all started groups as drained. Ranks that an early end kept from starting count as
-// failed.
+// clearGroups marks all started groups as drained. Ranks that did not start because the job ended early
+// count as failed.
 func (v *Validator) clearGroups() {
 	for _, p := range v.groups {
 		if p.phase < startSent {
@@ -360,7 +366,8 @@ func (v *Validator) clearGroups() {
 	}
 }
 
-// UnlessDrained drops a message if no rank is left that it can be about.
+// UnlessDrained returns m and err. If err is not nil, or if no rank is left on the node, it returns nil
+// for m.
 func (v *Validator) UnlessDrained(m wire.Message, err error) (wire.Message, error) {
 	if err != nil || v.progress.drained == v.progress.groupsStarted {
 		return nil, err

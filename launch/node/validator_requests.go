@@ -5,16 +5,16 @@ import "remshell/wire"
 // This file tracks requests: those of mpiexec to the helper, and those of the helper's ranks to mpiexec
 // (TRUST-4).
 
-// openRequests counts the requests with one reply key that have no reply yet.
+// An openRequests counts the requests with one reply key that have no reply yet.
 type openRequests struct {
 	open      int
 	abandoned int // requests among them for whose reply nobody waits any more
 }
 
-// A requestTable holds mpiexec's open requests by the key that they share with their replies.
+// A requestTable has mpiexec's requests without a reply, by the key that a request and its reply share.
 type requestTable map[wire.ReplyKey]*openRequests
 
-// addRequest counts a message to the helper if it is a request.
+// addRequest counts a message to the helper, if it is a request.
 func (o requestTable) addRequest(m wire.Message) {
 	key, isRequest := wire.KeyOfRequest(m)
 	if !isRequest {
@@ -28,15 +28,15 @@ func (o requestTable) addRequest(m wire.Message) {
 	q.open++
 }
 
-// expects reports whether m is the reply to an open request.
+// expects reports whether m is the reply to a request in the table.
 func (o requestTable) expects(m wire.Message) bool {
 	key, _ := wire.KeyOfReply(m)
 	return o[key] != nil
 }
 
-// takeReply closes the request that m is the reply to. It returns nil if the request is abandoned. Among
-// several requests with the same key, any reply serves the one that is still waited for. Replies with an ID
-// are different: they come in the order of their requests.
+// takeReply removes the request to which m is the reply. It returns nil if that request was abandoned. If
+// several requests have the same key, any reply counts for one that mpiexec still waits for. Replies with
+// an ID come in the order of their requests instead.
 func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
 	key, _ := wire.KeyOfReply(m)
 	q := o[key]
@@ -56,7 +56,7 @@ func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
 	return m, nil
 }
 
-// abandon notes that nobody waits any more for the reply to one request.
+// abandon records that mpiexec no longer waits for the reply to a request.
 func (o requestTable) abandon(request wire.Message) {
 	key, _ := wire.KeyOfRequest(request)
 	if q := o[key]; q != nil && q.abandoned < q.open {
@@ -64,7 +64,7 @@ func (o requestTable) abandon(request wire.Message) {
 	}
 }
 
-// abandonGroup notes that nobody waits any more for the reply to any Prepare of a group.
+// abandonGroup records that mpiexec no longer waits for replies to any Prepare of a group.
 func (o requestTable) abandonGroup(group string) {
 	key, _ := wire.KeyOfRequest(&wire.Prepare{Group: wire.Group{Name: group}})
 	if q := o[key]; q != nil {
@@ -72,12 +72,12 @@ func (o requestTable) abandonGroup(group string) {
 	}
 }
 
-// maxControlRate is how many ControlRequests a node may send in a second. Its helper passes on one at a
+// maxControlRate is how many ControlRequests a node may send each second. Its helper forwards one at a
 // time for each authorized user.
 const maxControlRate = 100
 
 // checkControl checks a user's request to the job (survive.md SV-25). The node must run ranks of the job,
-// or have done so in the attempt before. It sends one at a time.
+// or have run some in the attempt before. It sends one request at a time.
 func (v *Validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	switch {
 	case v.progress.groupsStarted == 0 && !v.progress.hasPredecessor:
@@ -99,18 +99,18 @@ func (v *Validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	return admitted, err
 }
 
-// RankRequests counts the requests of one kind that the ranks of a node have sent, and that have no reply yet. A feature keeps
-// one for its own messages (StateOf).
+// RankRequests counts the requests of one kind, from ranks of a node, that have no reply yet. A feature
+// keeps one for its own messages (StateOf).
 type RankRequests struct {
 	lastID     int
 	unanswered int
 }
 
-// maxUnanswered is how many requests that CheckRankRequest checks a node may have open.
+// maxUnanswered is how many requests checked by CheckRankRequest may have no reply.
 const maxUnanswered = 64
 
-// CheckNext checks that the ID of a request is higher than the last one, and that fewer than most are open. what names
-// the requests.
+// CheckNext returns a violation unless the ID of a request is higher than the last one and fewer than
+// most requests have no reply. what names the requests.
 func (r *RankRequests) CheckNext(m wire.Message, id, most int, what string) error {
 	switch {
 	case id <= r.lastID:
@@ -122,7 +122,7 @@ func (r *RankRequests) CheckNext(m wire.Message, id, most int, what string) erro
 	return nil
 }
 
-// Count counts a request, unless it is nil, and returns its arguments.
+// Count returns its arguments. It counts a request unless admitted is nil.
 func (r *RankRequests) Count(admitted wire.Message, err error) (wire.Message, error) {
 	if admitted != nil {
 		r.unanswered++
@@ -130,5 +130,5 @@ func (r *RankRequests) Count(admitted wire.Message, err error) (wire.Message, er
 	return admitted, err
 }
 
-// CountReply notes that a request is about to be answered.
+// CountReply records that a request gets its reply.
 func (r *RankRequests) CountReply() { r.unanswered-- }

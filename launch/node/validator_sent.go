@@ -7,8 +7,8 @@ import (
 	"remshell/wire"
 )
 
-// NoteSent notes a message that is about to be sent to the helper, and what the helper may send because of
-// it.
+// NoteSent records a message that is about to be sent to the helper, and what the helper may send because
+// of it.
 func (v *Validator) NoteSent(m wire.Message) {
 	if credit, ok := m.(*wire.Credit); ok {
 		v.noteCreditSent(credit)
@@ -22,14 +22,15 @@ func (v *Validator) NoteSent(m wire.Message) {
 	}
 }
 
-// noteStdinSent notes that bytes of mpiexec's stdin are sent to a rank.
+// noteStdinSent records that bytes of mpiexec's stdin are sent to a rank.
 func (v *Validator) noteStdinSent(rank, bytes int) {
 	if s := v.FindRank(rank); s != nil {
 		s.stdinUncredited += bytes
 	}
 }
 
-// noteFenceResultSent is NoteSent for the result of a fence, which is encoded once for all nodes.
+// noteFenceResultSent records that the result of a fence is about to be sent. NoteSent does not see it,
+// because the frame is encoded once for all nodes.
 func (v *Validator) noteFenceResultSent(id fence.ID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -44,7 +45,7 @@ func (v *Validator) noteFenceResultSent(id fence.ID) {
 	}
 }
 
-// closeFence removes an open PMIx fence. It returns false if the node has not joined it.
+// closeFence removes an open PMIx fence. It returns false if the node has not contributed to it.
 func (v *Validator) closeFence(id string) bool {
 	open := v.fences[id]
 	if open {
@@ -54,21 +55,21 @@ func (v *Validator) closeFence(id string) bool {
 	return open
 }
 
-// noteCreditSent notes credit for more output of a rank.
+// noteCreditSent records that a rank gets credit for more output.
 func (v *Validator) noteCreditSent(m *wire.Credit) {
 	if s := v.FindRank(m.Rank); s != nil {
 		s.credit[m.Stream-wire.Stdout].Add(int64(m.Bytes))
 	}
 }
 
-// stopWaitingFor notes that nobody waits any more for the reply to this request.
+// stopWaitingFor records that mpiexec no longer waits for the reply to a request.
 func (v *Validator) stopWaitingFor(request wire.Message) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.requestsSent.abandon(request)
 }
 
-// noteGroupPlanned records the node's part of a group, from Prepare.
+// noteGroupPlanned records the node's part of a group, which Prepare has.
 func (v *Validator) noteGroupPlanned(m *wire.Prepare) {
 	v.forgetGroup(m.Group.Name)
 	p := &LocalGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}
@@ -100,7 +101,7 @@ func (v *Validator) noteGroupPlanned(m *wire.Prepare) {
 	v.ranks.Store(newRankTable(all))
 }
 
-// windowOf returns how many bytes of a rank's output stream may be under way, as Prepare says.
+// windowOf returns how many bytes of one output stream of a rank may be under way without new credit.
 func windowOf(m *wire.Prepare) int {
 	if m.Streams.Window > 0 {
 		return m.Streams.Window
@@ -118,14 +119,14 @@ func (v *Validator) forgetGroup(group string) {
 	v.ranks.Store(newRankTable(slices.DeleteFunc(slices.Clone(v.ranks.Load().all), func(s *RankRecord) bool { return s.group == p })))
 }
 
-// noteGroupCancelled removes a group that CancelPrepare withdraws. Nobody waits for the reply to its
-// Prepare any more.
+// noteGroupCancelled removes a group that CancelPrepare withdraws. mpiexec no longer waits for the reply
+// to its Prepare.
 func (v *Validator) noteGroupCancelled(group string) {
 	v.requestsSent.abandonGroup(group)
 	v.forgetGroup(group)
 }
 
-// noteGroupStarted marks the ranks of a group as released, since Start is sent.
+// noteGroupStarted records that Start is sent, which starts the ranks of a group.
 func (v *Validator) noteGroupStarted(group string) {
 	p := v.groups[group]
 	if p == nil {
@@ -138,28 +139,28 @@ func (v *Validator) noteGroupStarted(group string) {
 	}
 }
 
-// noteGroupKilled notes that the ranks of a group are told to end.
+// noteGroupKilled records that the ranks of a group are told to end.
 func (v *Validator) noteGroupKilled(m *wire.KillGroup) {
 	if p := v.groups[m.Group]; p != nil {
 		p.phase = killSent
 	}
 }
 
-// noteEndSent notes that the job is told to end.
+// noteEndSent records that the helper is told to end the job.
 func (v *Validator) noteEndSent(*wire.EndJob) {
 	if v.progress.endSent.IsZero() {
 		v.progress.endSent = v.now()
 	}
 }
 
-// keepForLater is queueState.keepForLater, with the lock held.
+// keepForLater calls queueState.keepForLater with the lock held.
 func (v *Validator) keepForLater() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.queue.keepForLater()
 }
 
-// takePostponed is queueState.takePostponed, with the lock held.
+// takePostponed calls queueState.takePostponed with the lock held.
 func (v *Validator) takePostponed() []wire.Message {
 	v.mu.Lock()
 	defer v.mu.Unlock()

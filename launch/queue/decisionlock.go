@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// ChooseHost sets the queue host: the first one of the list that was reached, or the first node if no
-// cluster file names one. The tickets at the other queue hosts count too (survive.md SV-37): it is one
-// queue, wherever the tickets are.
+// ChooseHost sets the queue host: the first host of the cluster file's list that was reached. If the
+// cluster file has no list, it is the first node. Tickets at other hosts of the list count, too: they are
+// one queue (SV-37).
 func (q *Queue) ChooseHost() error {
 	queueHosts, old := q.req.Queue.QueueHosts(), q.host
 	if q.host, q.otherHosts = nil, nil; q.isBatchManaged() {
@@ -56,21 +56,21 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 	return "it was not reached"
 }
 
-// isBatchManaged reports whether a batch system has decided who uses the hosts. Then there is no queue, and
-// a waiting request waits for launches of the same batch job (RM-20).
+// isBatchManaged reports whether mpiexec runs inside a batch job. The batch system has then chosen the
+// hosts, so there is no queue. A request waits only for other launches in the same batch job (RM-20).
 func (q *Queue) isBatchManaged() bool { return q.req.RM.ID() != "" }
 
-// continueWithout goes on without the queue. The administrator has chosen that (queueRequired = false).
+// continueWithout goes on without a queue, as the administrator allows (queueRequired = false).
 func (q *Queue) continueWithout(name, why string) {
 	q.host, q.ahead = nil, 0
 	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s): starting without regard to the queue", name, why))
 }
 
-// lockTimeout is how long the queue host may take to grant the decision lock: the time for which a helper
-// lets another request hold it, and some more.
+// lockTimeout is how long mpiexec waits for the decision lock. It is longer than the time for which a
+// helper lets one request hold it.
 const lockTimeout = 40 * time.Second
 
-// CodeQueueUnreachable is the code of a request that cannot reach its queue host.
+// CodeQueueUnreachable is the error code of a request that cannot reach its queue host.
 const CodeQueueUnreachable = "queue-unreachable"
 
 func unreachableError(name, why string) *usererr.Error {
@@ -78,8 +78,8 @@ func unreachableError(name, why string) *usererr.Error {
 		Remedy: "name more queueHosts in the cluster file, or say queueRequired = false there", Code: job.ExitInternal}
 }
 
-// LockDecision waits for the decision lock of the queue, and returns how many requests are ahead of this
-// one.
+// LockDecision waits for the decision lock on the queue host. It returns how many requests are ahead of
+// this one.
 func (q *Queue) LockDecision(ctx context.Context) (ahead int, err error) {
 	err = q.requestLock(ctx)
 	return q.ahead, err
@@ -146,7 +146,7 @@ func (q *Queue) tickets(ctx context.Context, n Host, limit time.Duration) (ticke
 	return tickets, err
 }
 
-// needsNoLock reports whether the request uses this machine only and does not wait: then it needs no
+// needsNoLock reports whether the request uses only this machine and does not wait. Then it needs no
 // decision lock (TRUST-17).
 func (q *Queue) needsNoLock() bool {
 	return q.helpers.OnlyThisMachine() && !q.req.Wait && q.req.NodeSet.Delay == 0 && q.req.Queue.Host == nil
@@ -159,8 +159,8 @@ func (q *Queue) UnlockDecision() {
 	}
 }
 
-// Count returns how many requests wait, without the decision lock. The queue host has to reply within
-// limit.
+// Count returns how many requests wait in the queue. It does not take the decision lock. The queue host
+// must reply within limit.
 func (q *Queue) Count(ctx context.Context, limit time.Duration) (int, error) {
 	if q.host == nil {
 		return 0, nil
@@ -169,8 +169,8 @@ func (q *Queue) Count(ctx context.Context, limit time.Duration) (int, error) {
 	return len(tickets), err
 }
 
-// EnqueueFailed enqueues a request whose attempt says that it has to wait. The decision lock is still held.
-// It returns the error of the attempt, or its own.
+// EnqueueFailed enqueues the request if failed, the error of an attempt, is one that waiting may mend.
+// Otherwise it returns failed. The caller still holds the decision lock.
 func (q *Queue) EnqueueFailed(ctx context.Context, failed error) error {
 	e, _ := failed.(*plan.Error)
 	if e == nil || e.QueuePosition == 0 || q.position.hasTicket {
@@ -192,8 +192,8 @@ func (q *Queue) EnqueueFailed(ctx context.Context, failed error) error {
 	return failed // if the queue host is lost, WaitForChance handles that
 }
 
-// enqueueLast enqueues a request at the end of the queue, after an attempt that failed with failed. All
-// requests that wait at any queue host then are ahead.
+// enqueueLast enqueues the request at the end of the queue. All requests that now wait at any queue host
+// are ahead of it. failed is the error of its last attempt.
 func (q *Queue) enqueueLast(ctx context.Context, failed *plan.Error) error {
 	q.position.elders, q.position.moved = make(map[job.ID]bool), nil
 	for _, other := range q.otherHosts {
@@ -234,8 +234,8 @@ func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	return nil
 }
 
-// sendPings sends Pings to the queue host until Finish, also during an attempt, which may take longer than
-// the helper's PingTimeout. An mpiexec that is stopped sends none, as intended.
+// sendPings sends Pings to the queue host until Finish, also during attempts, which may take longer than
+// the helper's PingTimeout. A stopped mpiexec sends none, so the helper then releases its ticket.
 func (q *Queue) sendPings(n Host) {
 	if q.pinged[n] {
 		return
@@ -254,7 +254,7 @@ func (q *Queue) sendPings(n Host) {
 	}()
 }
 
-// Leave releases the ticket: the job has its nodes.
+// Leave releases the request's ticket, because the job has its nodes.
 func (q *Queue) Leave() {
 	if q.position.hasTicket {
 		q.host.Send(&wire.Dequeue{})

@@ -14,15 +14,15 @@ import (
 )
 
 /*
-A headObserver observes the head of the queue while its own request waits behind it (TRUST-18). A head whose
-ranks do not fit is never overtaken: it waits its turn. But if its ranks have fitted for a minute, it does not
-want to start: an honest request starts within 12 seconds. A request could also stay at the head for ever by
-asking for what can never fit; its ticket shows that.
+A headObserver watches the head of the queue while its own request waits behind it (TRUST-18). A head
+whose ranks do not fit is never overtaken. If its ranks have fitted for a minute and it has not started,
+it does not want to start: an honest request starts within 12 seconds. A request could also block the
+queue by asking for more than can ever fit. Its ticket shows that.
 
 	observed on the head's nodes           decision
 	  its ranks can never fit              overtake that ticket
-	  they fit for 60 s, in 5 looks or     overtake all of its user's tickets (if it waits
-	  more                                 for a node set: only when that time is over)
+	  they fit for 60 s, in 5 or more      overtake all tickets of its user (if it waits
+	  observations                         for a node set: only when that time is over)
 	  too few nodes observed, for 600 s    start on nodes that it does not name
 	  else                                 wait
 
@@ -48,7 +48,7 @@ const (
 	maxLookInterval = 5 * time.Minute // the interval doubles up to this, as long as the ranks do not fit
 )
 
-// A headDecision is what to do about the head.
+// A headDecision says whether to overtake the head of the queue.
 type headDecision int
 
 const (
@@ -58,14 +58,14 @@ const (
 	useOtherNodes               // start on nodes that it does not name
 )
 
-// An observation is the result of one look at the head's nodes.
+// An observation is whether the head's ranks fit on its nodes at one moment.
 type observation struct {
 	fits       bool // the head's ranks fit now
 	neverFits  bool // they can never fit
 	tooFewSeen bool // too few of its nodes were observed to decide
 }
 
-// withHead returns the observer for a head: w itself if the head is the same, or else a new one.
+// withHead returns the observer for a head. If it is the same head as before, that is w itself.
 func (w headObserver) withHead(head job.Ticket, now time.Time) headObserver {
 	if w.head.Number == head.Number && w.head.UID == head.UID && w.head.Job == head.Job {
 		return w
@@ -73,7 +73,7 @@ func (w headObserver) withHead(head job.Ticket, now time.Time) headObserver {
 	return headObserver{head: head, since: now, next: now, patience: w.patience}
 }
 
-// decide returns what to do about the head after one more observation.
+// decide adds an observation. It returns the new observer, and whether to overtake the head.
 func (w headObserver) decide(o observation, now time.Time) (headObserver, headDecision) {
 	if !o.fits {
 		w.fitsSince, w.looks = time.Time{}, 0
@@ -98,8 +98,8 @@ func (w headObserver) decide(o observation, now time.Time) (headObserver, headDe
 	return w, keepWaiting
 }
 
-// setPatience returns how long the head may wait for a better node set although its ranks fit. It is at
-// most what the site allows this user's jobs.
+// setPatience returns how long the head may wait for a better node set although its ranks fit. The
+// cluster file limits that time.
 func (w headObserver) setPatience() time.Duration {
 	return min(time.Duration(w.head.MaxSetDelay)*time.Second, w.patience)
 }
@@ -126,7 +126,8 @@ func observeHead(t job.Ticket, nodes []job.Node) observation {
 	}
 }
 
-// capacityOn returns how many ranks of a ticket fit on a node: now, and if no other job used it.
+// capacityOn returns how many ranks of a ticket fit on a node. free is their number now. all is their
+// number if no other job used the node.
 func capacityOn(t job.Ticket, n *job.Node) (free, all int) {
 	each := max(1, t.CPUs)
 	cores, idle := len(n.Topology.Cores), n.Ranks == 0 && !n.ExclusivelyHeld
@@ -171,7 +172,7 @@ func ticketNodes(t job.Ticket) map[string]bool {
 	return named
 }
 
-// describeRequest writes on the ticket what the request needs (TRUST-18).
+// describeRequest writes into a ticket what the request needs (TRUST-18). Other requests read it there.
 func (q *Queue) describeRequest(t *job.Ticket) {
 	perNode := 0
 	for _, app := range q.req.Apps {
@@ -197,13 +198,13 @@ func (q *Queue) describeRequest(t *job.Ticket) {
 	}
 }
 
-// HostName returns what tickets call a node: the host name that it reports (Probe.Hostname), or the name in
-// its definition if it was not reached.
+// HostName returns the name that tickets use for a node: the host name that the machine reports, or the
+// name in its definition if that is unknown.
 func HostName(hostname string, def job.NodeDef) string {
 	return strings.ToLower(cmp.Or(hostname, def.Name))
 }
 
-// maxNodesText is how many bytes of node names a ticket may have.
+// maxNodesText is the largest size of the node list in a ticket, in bytes.
 const maxNodesText = 3 << 10
 
 // hasForeignHead reports whether the head of the queue is known and belongs to another user.
@@ -234,7 +235,7 @@ func (q *Queue) observeHeadIfDue(ctx context.Context, now time.Time) {
 	q.carryOut(ctx, decision)
 }
 
-// carryOut carries a decision out.
+// carryOut carries out a decision about the head.
 func (q *Queue) carryOut(ctx context.Context, decision headDecision) {
 	p := &q.position
 	switch {
@@ -254,7 +255,8 @@ func (q *Queue) carryOut(ctx context.Context, decision headDecision) {
 	}
 }
 
-// ticketOwner returns the user of a ticket: the name on it, or the uid that the ledger has checked.
+// ticketOwner returns the user of a ticket: the user name in it, or else the uid that owns the ticket's
+// file.
 func ticketOwner(t job.Ticket) string {
 	if t.User == "" {
 		return fmt.Sprintf("uid %d", t.UID)

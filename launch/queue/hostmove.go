@@ -11,17 +11,17 @@ import (
 )
 
 /*
-A hostMove is the move of a waiting request to another queue host, since its own was lost (survive.md SV-39).
-All requests that waited there arrive at about the same time, in any order, and each takes the next number. So
-numbers no longer tell which request is ahead. But each request knows which ones were ahead when it began to
-wait: these are its elders, at whichever queue host they are now (SV-37), and only they count.
+A hostMove moves a waiting request to another queue host after its own was lost (survive.md SV-39). All
+requests that waited there enqueue at the new host at about the same time, in any order. So the new ticket
+numbers do not tell which request is ahead. But each request knows its elders: the requests that were
+ahead when it began to wait. Only elders count, at whichever queue host they are now (SV-37).
 
 	old position x 50 ms --> ticket on the next host --> elders there, and those that have not arrived
 	                                                        | each second
 	                                                        '--> none: it is the head
 
-The number of elders that have not arrived is the number that was ahead when the host was lost, without those
-seen since. It waits for them at most maxMoveWait, as long as a helper waits for an mpiexec that sends nothing.
+The number of elders that have not arrived is the number of requests that were ahead when the host was
+lost, minus those seen since. The request waits for them at most maxMoveWait.
 */
 type hostMove struct {
 	eldersAhead int             // number of elders that were ahead when the host was lost
@@ -60,7 +60,7 @@ func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 	return context.Cause(ctx)
 }
 
-// moveTo enqueues the request at the new queue host, behind its elders only, and prints text with the new
+// moveTo enqueues the request at the new queue host, behind its elders only. It prints text with the new
 // position (T16).
 func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) error {
 	p := &q.position
@@ -128,7 +128,8 @@ func (q *Queue) noteElders(ctx context.Context) error {
 	return err
 }
 
-// reconnectQueueHost connects to the first queue host of the list that answers, and retries until one does.
+// reconnectQueueHost connects to the first queue host of the list that replies, and retries until one
+// does.
 func (q *Queue) reconnectQueueHost(ctx context.Context, last job.NodeDef, why string) error {
 	for delay := minRejoin; !q.connectNextQueueHost(ctx, last); delay = min(2*delay, maxRejoin) {
 		q.env.SayOnce(fmt.Sprintf("the queue host %s is lost (%s), and no other one answers; trying again until one does", last.Name, why))
@@ -140,7 +141,7 @@ func (q *Queue) reconnectQueueHost(ctx context.Context, last job.NodeDef, why st
 }
 
 // connectNextQueueHost connects at once to all queue hosts that are not connected, and takes the first of
-// the list that answers. It waits at most three seconds more for the others (SV-36).
+// the list that replies. After the first reply it waits at most three seconds for the others (SV-36).
 func (q *Queue) connectNextQueueHost(ctx context.Context, last job.NodeDef) bool {
 	queueHosts := q.req.Queue.QueueHosts()
 	if len(queueHosts) == 0 {

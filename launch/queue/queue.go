@@ -29,8 +29,8 @@ import (
 	"remshell/wire"
 )
 
-// A Host is a host whose helper is connected. Hosts belong to Helpers. Two are the same host if they are
-// equal.
+// A Host is a host with a connected helper, owned by Helpers. Two Hosts are the same host if they are
+// equal (==).
 type Host interface {
 	Name() string
 	Definition() job.NodeDef // definition by which it is reached
@@ -38,8 +38,8 @@ type Host interface {
 	Lost() error // why it cannot be used any more; nil if it can
 }
 
-// Helpers are the helpers that a request is connected to. The Hosts that methods return may be lost, unless
-// the method says otherwise.
+// Helpers is the set of helpers to which a request is connected. Methods may return Hosts that are lost,
+// unless they say otherwise.
 type Helpers interface {
 	// FindHost returns the host with a name that is connected and not lost, or nil.
 	FindHost(name string) Host
@@ -118,12 +118,12 @@ func New(req *job.Request, helpers Helpers, env Env) *Queue {
 	return &Queue{req: req, helpers: helpers, env: env, finished: make(chan struct{}), pinged: make(map[Host]bool)}
 }
 
-// call is Helpers.Call with the types of the request and its reply.
+// call is Helpers.Call with typed request and reply.
 func call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Queue, limit time.Duration, n Host, request Req, take func(Rep)) error {
 	return q.helpers.Call(ctx, limit, n, request, func(reply wire.Message) { take(reply.(Rep)) })
 }
 
-// IsQueueHost reports whether a host is a queue host.
+// IsQueueHost reports whether a node is one of the queue hosts.
 func (q *Queue) IsQueueHost(n Host) bool {
 	if q.host == n {
 		return true
@@ -136,8 +136,8 @@ func (q *Queue) IsQueueHost(n Host) bool {
 	return false
 }
 
-// TakeNotice returns the problem of the decision lock and its host, and clears it. The text is empty if
-// there is no problem. The caller reports it.
+// TakeNotice returns the problem of the decision lock and the host that reported it, and clears it. text
+// is empty if there is no problem. The caller reports it to the user.
 func (q *Queue) TakeNotice() (host, text string) {
 	if q.host != nil {
 		host, text = q.host.Name(), q.lockNotice
@@ -146,11 +146,11 @@ func (q *Queue) TakeNotice() (host, text string) {
 	return host, text
 }
 
-// Finish ends the request's use of the queue, whether it succeeded or not.
+// Finish ends the use of the queue, after success and failure alike.
 func (q *Queue) Finish() { close(q.finished) }
 
-// Standing returns what an attempt plans with, given the number of requests ahead from DecisionLocked: how
-// many are ahead on the nodes that it may use, and how long none has been ahead.
+// Standing returns how many of the requests ahead want nodes that this attempt may use, and for how long
+// there have been none. ahead is the number of requests ahead, from DecisionLocked.
 func (q *Queue) Standing(ahead int) (before int, alone time.Duration) {
 	if q.avoidedNodes != "" { // the requests ahead want none of the other nodes
 		ahead = 0
@@ -164,9 +164,9 @@ func (q *Queue) Standing(ahead int) (before int, alone time.Duration) {
 	return ahead, alone
 }
 
-// DecidesOrder reports whether the queue decides which request is next, and this request does not bypass
-// it.
+// DecidesOrder reports whether the queue decides when this request starts. It is false if there is no
+// queue, if the request leaves the nodes of the head alone, or if it bypasses the queue.
 func (q *Queue) DecidesOrder() bool { return q.host != nil && q.avoidedNodes == "" && !q.Bypass }
 
-// AvoidedNodes returns the host names of the nodes that are left to the head of the queue.
+// AvoidedNodes returns the host names of the nodes that this request leaves to the head of the queue.
 func (q *Queue) AvoidedNodes() map[string]bool { return ticketNodes(job.Ticket{Nodes: q.avoidedNodes}) }

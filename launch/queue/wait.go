@@ -16,15 +16,16 @@ import (
 )
 
 /*
-A position is a request's position in the queue (placement.md 6). A file on the queue host, locked by the
-helper there, holds it. The file is released when the helper ends, and the helper ends when mpiexec does.
+A position is a request's position in the queue (placement.md 6). A ticket holds it: a file on the queue
+host that the helper there keeps locked. The helper exits when mpiexec does, and the kernel then releases
+the lock.
 
 	in the middle   one connection, to the queue host; it sends QueuePosition at each change
 	at the head     one to each node as well; any change there is worth another attempt
 
-No request overtakes another: a request that finds tickets is refused, or goes to the end. An exception is a
-launch from inside a rank, on CPUs that its own job holds: it affects no other job, and requests ahead may
-wait for the very job that waits for it.
+No request overtakes another: a request that finds tickets is refused, or goes to the end. The exception
+is an mpiexec that a rank starts on the CPUs of its own job. It affects no other job, and requests ahead
+may wait for that very job.
 */
 type position struct {
 	hasTicket    bool
@@ -52,10 +53,11 @@ const (
 	maxRejoin   = 30 * time.Second
 )
 
-// ErrWaited is the error of a request that has waited for its longest time.
+// ErrWaited is returned when a request has waited for the longest time that its user allows.
 var ErrWaited = errors.New("the longest time to wait has passed")
 
-// CodeUnreachable is the code of a request that waits until hosts which its user named can be reached.
+// CodeUnreachable is the error code of a request that waits for hosts that its user named and that cannot
+// be reached.
 const CodeUnreachable = "unreachable"
 
 // IsWaiting reports whether the request has begun to wait.
@@ -64,10 +66,11 @@ func (q *Queue) IsWaiting() bool { return !q.position.began.IsZero() }
 // Waited returns how long the request has waited.
 func (q *Queue) Waited() time.Duration { return time.Since(q.position.began) }
 
-// Position returns the request's position, from 1, as far as it is known.
+// Position returns the last known position of the request. The head has position 1.
 func (q *Queue) Position() int { return q.position.ahead + 1 }
 
-// BeginWait begins to wait. The context ends with ErrWaited after the longest time to wait.
+// BeginWait begins to wait. The context that it returns ends with ErrWaited after the longest time that
+// the user allows.
 func (q *Queue) BeginWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	q.position.began = time.Now()
 	if limit := q.req.TimeLimits.Wait; limit > 0 {
@@ -76,8 +79,8 @@ func (q *Queue) BeginWait(ctx context.Context) (context.Context, context.CancelF
 	return context.WithCancel(ctx)
 }
 
-// WaitForChance returns when another attempt is worthwhile: once the request is at the head, and after that
-// whenever claims have changed. An error ends the request.
+// WaitForChance returns nil when another attempt is worthwhile. At the head of the queue that is whenever
+// claims have changed. An error ends the request.
 func (q *Queue) WaitForChance(ctx context.Context, failed *plan.Error) error {
 	p := &q.position
 	now := time.Now()
@@ -123,7 +126,7 @@ func (q *Queue) WaitForChance(ctx context.Context, failed *plan.Error) error {
 	return context.Cause(ctx)
 }
 
-// nextWake returns when a waiting request has something to do even if nothing happens.
+// nextWake returns when a waiting request has to act even if it receives nothing.
 func (q *Queue) nextWake(now, retry time.Time) time.Time {
 	next := now.Add(maxRetry)
 	earlier := func(t time.Time) {
@@ -149,7 +152,8 @@ func (q *Queue) nextWake(now, retry time.Time) time.Time {
 	return next
 }
 
-// reportPosition prints the position after reportAfter, and whenever it has changed.
+// reportPosition prints the request's position once it has waited for reportAfter, and then at each
+// change.
 func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 	p := &q.position
 	if now.Sub(p.began) < reportAfter || !p.hasTicket && !q.isBatchManaged() {
@@ -166,7 +170,7 @@ func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 	}
 }
 
-// waitReason returns in a few words why a request waits. until is when a wait for a better node set ends.
+// waitReason returns a short text why the request waits. until is when a wait for a better node set ends.
 func waitReason(failed *plan.Error, until time.Time) string {
 	fit := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
 	switch code := failed.Code; {
@@ -189,7 +193,7 @@ func waitReason(failed *plan.Error, until time.Time) string {
 	return failed.Text
 }
 
-// waitAndReceive waits for d, and handles events meanwhile.
+// waitAndReceive handles events for d.
 func (q *Queue) waitAndReceive(ctx context.Context, d time.Duration) error {
 	until := time.Now().Add(d)
 	for time.Now().Before(until) && ctx.Err() == nil {
@@ -198,7 +202,7 @@ func (q *Queue) waitAndReceive(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx)
 }
 
-// ClaimsChanged notes that claims of a host have changed, so that another attempt is worthwhile.
+// ClaimsChanged records that claims on a host have changed, so that another attempt is worthwhile.
 func (q *Queue) ClaimsChanged() { q.position.changed = true }
 
 // PositionReceived handles a QueuePosition of the queue host.
@@ -212,8 +216,8 @@ func (q *Queue) PositionReceived(m *wire.QueuePosition) {
 	p.ahead, p.total, p.head = m.Ahead, m.Total, m.Head
 }
 
-// AwaitChange returns when claims of a host have changed, after maxRetry, or at until. WatchClaims must
-// have been sent.
+// AwaitChange waits until claims on a host have changed. It returns at until, and after maxRetry, at the
+// latest. The caller has sent WatchClaims to the hosts.
 func (q *Queue) AwaitChange(ctx context.Context, until time.Time) error {
 	if err := q.waitAndReceive(ctx, min(minRetry, time.Until(until))); err != nil {
 		return err

@@ -13,11 +13,11 @@ import (
 	"remshell/wire"
 )
 
-// A claimConflict is the error that another job has claimed CPUs of a node first.
+// A claimConflict is the error that another job has claimed CPUs of a node after the survey.
 type claimConflict struct{ node, reason string }
 
-// claimNodes sends every node of a plan its part, and waits until all have claimed it. If one cannot, the
-// others release theirs.
+// claimNodes sends Prepare to all nodes of a plan and waits until each has claimed its part. If one
+// cannot, the others release their claims.
 func (r *reservation) claimNodes(ctx context.Context, p job.Plan) error {
 	r.setPlan(p)
 	r.ranksPerApp = RanksPerApp(p, len(r.req.Apps))
@@ -34,7 +34,7 @@ func (r *reservation) claimNodes(ctx context.Context, p job.Plan) error {
 	return err
 }
 
-// setPlan sets the plan that is carried out.
+// setPlan sets the plan that is to be claimed.
 func (r *reservation) setPlan(p job.Plan) {
 	r.plan, r.planHosts = p, nil
 	for _, np := range p.Nodes {
@@ -42,7 +42,7 @@ func (r *reservation) setPlan(p job.Plan) {
 	}
 }
 
-// cancelClaims has the nodes of the plan release their claims.
+// cancelClaims tells the nodes of the plan to release their claims.
 func (r *reservation) cancelClaims() {
 	for _, n := range r.planHosts {
 		n.Send(&wire.CancelPrepare{Group: r.groupName()})
@@ -50,9 +50,8 @@ func (r *reservation) cancelClaims() {
 	r.planHosts = nil
 }
 
-// prepareGroups sends Prepare to groups of nodes, one group after the other. If a node refuses or has a
-// conflict, the groups after its own are not asked. The error is a *claimConflict, or names all nodes that
-// refuse.
+// prepareGroups sends Prepare to one group of nodes after the other. After a refusal or a conflict in one
+// group, later groups get none. The error is a *claimConflict, or names all nodes that refuse.
 func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) error {
 	local := r.localAddress(slices.Concat(r.planHosts, r.ownHosts()))
 	part := make(map[*host]int, len(r.planHosts)) // of the plan
@@ -96,8 +95,8 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 	return &HostsError{Failed: refused}
 }
 
-// checkSeparation returns an error if the job or its administrator requires exclusive nodes and a node's
-// ledger cannot ensure that (TRUST-13). Other jobs start all the same, with a warning.
+// checkSeparation returns an error if the job or a node's administrator requires exclusive nodes and the
+// node's ledger cannot ensure that (TRUST-13). Other jobs get a warning instead.
 func (r *reservation) checkSeparation() error {
 	if !r.req.Exclusive && !r.req.Queue.Strict {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"remshell/usererr"
 )
 
-// A connections holds the hosts to which a reservation is connected.
+// A connections has the hosts to which a reservation is connected.
 type connections struct {
 	hosts     []*host // in the order in which they were connected
 	byNode    map[*node.Node]*host
@@ -40,7 +40,7 @@ func (c *connections) addHost(n *host) {
 	c.byNode[n.Node], c.byName[n.def.Name] = n, n
 }
 
-// keepHosts removes all hosts for which kept returns false.
+// keepHosts removes the hosts for which kept returns false.
 func (c *connections) keepHosts(kept func(*host) bool) {
 	c.hosts = slices.DeleteFunc(c.hosts, func(n *host) bool {
 		dropped := !kept(n)
@@ -51,7 +51,7 @@ func (c *connections) keepHosts(kept func(*host) bool) {
 	})
 }
 
-// findHost returns the connected host of a definition, or nil if it is not connected.
+// findHost returns the connected host with this definition, or nil.
 func (c *connections) findHost(def job.NodeDef) *host {
 	if n := c.byName[def.Name]; n != nil && n.lost == nil {
 		return n
@@ -59,11 +59,11 @@ func (c *connections) findHost(def job.NodeDef) *host {
 	return nil
 }
 
-// hasHost reports whether the host of a definition is connected.
+// hasHost reports whether the host with this definition is connected.
 func (c *connections) hasHost(def job.NodeDef) bool { return c.findHost(def) != nil }
 
-// connectCandidates connects to all candidates and queue hosts at once. A candidate that cannot be reached
-// fails the job, since the user named it, unless --skip-unreachable is given (SSH-6).
+// connectCandidates connects to all candidates and queue hosts at once. If a candidate cannot be reached,
+// the job fails, since its user named it. With --skip-unreachable the job goes on without it (SSH-6).
 func (r *reservation) connectCandidates(ctx context.Context) error {
 	var wanted []job.NodeDef
 	canBeUsed := plan.ProbeFilter(r.req)
@@ -89,15 +89,15 @@ func (r *reservation) connectCandidates(ctx context.Context) error {
 	return r.queue.ChooseHost()
 }
 
-// otherHostsWait is how long a queue host may still take once any node has connected, if there are other
-// queue hosts (survive.md SV-36).
+// otherHostsWait is how much longer to wait for a queue host once any node has connected, if there are
+// other queue hosts (survive.md SV-36).
 const otherHostsWait = 3 * time.Second
 
 var errNoReply = fmt.Errorf("no answer %v after others", otherHostsWait)
 
-// connectAll connects to all nodes at once, and begins to listen to those that are reached. It notes the
-// result of each by name. If there are several queue hosts, it does not wait long for one that does not
-// answer.
+// connectAll connects to all nodes at once and records the result of each by name. It starts to read the
+// connections of those that are reached. If there are several queue hosts, it waits at most
+// otherHostsWait for one that does not reply.
 func (r *reservation) connectAll(ctx context.Context, candidates, queueHosts []job.NodeDef) {
 	defer r.pauseStartLimit()() // each host has its own time limit for each step
 	queueCtx, cancel := context.WithCancelCause(ctx)
@@ -134,8 +134,8 @@ func (r *reservation) connectAll(ctx context.Context, candidates, queueHosts []j
 	}
 }
 
-// connectSet connects to a set of nodes with one call, and calls note for each result as it comes. The
-// set's first node has the index first.
+// connectSet connects to a set of nodes with one call of the dialer. It calls note with each result when
+// it is known. first is the index that note gets for the first node of the set.
 func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first int, note func(i int, c node.ConnectResult)) {
 	if len(defs) == 0 {
 		return
@@ -148,7 +148,7 @@ func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first 
 	}
 }
 
-// addConnected adds a connected node and begins to listen to it.
+// addConnected adds a connected node and starts to read its connection.
 func (r *reservation) addConnected(def job.NodeDef, n *node.Node) *host {
 	h := &host{Node: n, def: def, probe: n.Probe}
 	r.addHost(h)
@@ -156,8 +156,8 @@ func (r *reservation) addConnected(def job.NodeDef, n *node.Node) *host {
 	return h
 }
 
-// reportSkipped reports which candidates the job does without. If the job fails for lack of nodes, its
-// error has them instead.
+// reportSkipped reports which candidates the job goes on without. If the job fails for lack of nodes, its
+// error names them instead.
 func (r *reservation) reportSkipped() {
 	for _, failure := range foldFailures(r.connectFailures()) {
 		if errors.Is(failure, errNotThatMachine) {
@@ -171,7 +171,7 @@ func (r *reservation) reportSkipped() {
 	}
 }
 
-// connectResult converts the result of a connection.
+// connectResult converts the result of a connection for the job's result.
 func (r *reservation) connectResult(def job.NodeDef, c node.ConnectResult) job.ConnectResult {
 	if c.Err != nil {
 		return job.ConnectResult{Node: def.Name, Took: c.Took, Err: c.Err.Error()}
@@ -191,8 +191,8 @@ func (r *reservation) connectFailures() (failed []job.Failure) {
 	return failed
 }
 
-// unreachedError returns the error of a decision that lacks hosts which it needs. A request that waits in
-// the queue already waits for these hosts, too.
+// unreachedError returns the error of an attempt that needs hosts that were not reached. If the request
+// waits in the queue, it also waits for these hosts.
 func (r *reservation) unreachedError(failed []job.Failure) error {
 	hosts := &HostsError{failed, len(r.hosts) > 0}
 	if !r.queue.IsWaiting() {
@@ -202,8 +202,8 @@ func (r *reservation) unreachedError(failed []job.Failure) error {
 		Remedy: "start on the others: --skip-unreachable"}
 }
 
-// reachedHosts returns the hosts that were reached and may get ranks, including those lost since. A queue
-// host that is no candidate may not get ranks.
+// reachedHosts returns the hosts that were reached and may run ranks, including those lost since then. A
+// queue host that is no candidate may not run ranks.
 func (r *reservation) reachedHosts() (hosts []*host) {
 	named := r.req.ListedNodes()
 	for _, n := range r.hosts {
@@ -214,8 +214,8 @@ func (r *reservation) reachedHosts() (hosts []*host) {
 	return hosts
 }
 
-// cancelReason returns why ctx ended: a signal, or the start timeout. For the start timeout it adds the
-// hosts that had not answered.
+// cancelReason returns the signal or start timeout that ended ctx. To the start timeout it adds the hosts
+// in failed, which had not replied.
 func cancelReason(ctx context.Context, failed []job.Failure) error {
 	cause := context.Cause(ctx)
 	var late *usererr.Error
@@ -229,8 +229,8 @@ func cancelReason(ctx context.Context, failed []job.Failure) error {
 	return &usererr.Error{Text: late.Text + ": no answer yet from " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
 }
 
-// connectTo connects at once to those of some hosts that are not connected, and removes hosts that are
-// lost. It waits at most otherHostsWait after the first host that is connected (SV-36).
+// connectTo connects at once to those of some hosts that are not connected, and removes lost hosts. After
+// the first new connection it waits at most otherHostsWait (SV-36).
 func (r *reservation) connectTo(ctx context.Context, hosts []job.NodeDef) {
 	r.keepHosts(func(h *host) bool { return h.lost == nil })
 	var wanted []job.NodeDef

@@ -30,9 +30,9 @@ const (
 	noTimeout         = 365 * 24 * time.Hour // the job decides how long it takes, such as by its grace time
 )
 
-// replyTimeoutFor returns how long to wait for the job's final reply. The user's helper makes sure that
-// there is a first one (survive.md SV-26). After that, a job takes its own time to write a checkpoint, to
-// move, to be suspended after a checkpoint, or to end.
+// replyTimeoutFor returns how long to wait for a job's final reply to a request. The job needs time to
+// write a checkpoint, to move, to be suspended after a checkpoint, or to end. The user's helper ensures
+// that a first reply comes soon (SV-26).
 func replyTimeoutFor(verb job.Verb) time.Duration {
 	switch verb {
 	case job.VerbCheckpoint, job.VerbMigrate, job.VerbEnd, job.VerbSuspend:
@@ -43,8 +43,8 @@ func replyTimeoutFor(verb job.Verb) time.Duration {
 	return finalReplyTimeout
 }
 
-// Control sends a request to a job by way of one of its nodes. If the job still waits in the queue, only
-// VerbEnd is possible.
+// Control sends a request to a job through one of its nodes. If the job still waits in the queue, the
+// only possible request is VerbEnd.
 func Control(ctx context.Context, req job.Request, env Env, ref job.JobRef, request job.ControlRequest) (result ControlResult, err error) {
 	req.TimeLimits.Start = replyTimeoutFor(request.Verb) // requests may take longer than a start
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -68,7 +68,7 @@ func Control(ctx context.Context, req job.Request, env Env, ref job.JobRef, requ
 	return result, err
 }
 
-// findInLedgers reads the ledgers of all candidates and finds the job there, as resolveJob does.
+// findInLedgers reads the ledgers of all candidates and finds the job in them with resolveJob.
 func (r *reservation) findInLedgers(ctx context.Context, ref job.JobRef, tickets bool) (pages []job.LedgerListing, t jobTarget, err error) {
 	if pages, err = r.readLedgers(ctx, nil); err != nil {
 		return nil, t, err
@@ -78,12 +78,12 @@ func (r *reservation) findInLedgers(ctx context.Context, ref job.JobRef, tickets
 	return pages, t, err
 }
 
-// stillQueuedError is the error for a request to a job that has no ranks yet.
+// stillQueuedError returns the error for a request to a job that still waits and has no ranks.
 func stillQueuedError(id job.ID) error {
 	return &usererr.Error{Text: fmt.Sprintf("job %s waits in the queue: none of its ranks runs", id), Remedy: "ask again when it runs; mpiexec --queue lists what waits"}
 }
 
-// evictQueued removes a waiting job from the queue.
+// evictQueued ends a job that waits in the queue.
 func (r *reservation) evictQueued(ctx context.Context, pages []job.LedgerListing, t jobTarget) (result ControlResult, err error) {
 	at := slices.IndexFunc(t.uids, func(uid int) bool { return uid >= 0 })
 	result = ControlResult{Job: t.Job, Node: pages[at].Node, Reply: job.ControlReply{State: job.ReplyDone, Text: "it is taken out of the queue"}}
@@ -97,12 +97,12 @@ func (r *reservation) evictQueued(ctx context.Context, pages []job.LedgerListing
 	return result, err
 }
 
-// claimsGoneTimeout is how long a job may still have claims after it has replied that it has ended. Its
-// helpers release them one after the other.
+// claimsGoneTimeout is how long a job may take to release its claims after it has replied that it has
+// ended. Its helpers release them one after the other.
 const claimsGoneTimeout = time.Minute
 
-// waitUntilGone waits until a job that has replied that it has ended has no claim any more. If a claim
-// remains, waitUntilGone changes the result to say so.
+// waitUntilGone waits until a job that has replied that it has ended has no claim left. If a claim
+// remains, waitUntilGone changes result to say so.
 func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *ControlResult) error {
 	r.watchClaims()
 	for until := time.Now().Add(claimsGoneTimeout); ; {
@@ -125,8 +125,8 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *Co
 	}
 }
 
-// remainingClaim returns a node on which a job has a claim, or may have one since its ledger cannot be
-// read. The node is empty if there is none.
+// remainingClaim returns a node on which the job has a claim, or may have one because the node's ledger
+// cannot be read. why says which. Both are empty if there is no such node.
 func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, why string) {
 	for i, p := range pages {
 		switch {
@@ -140,9 +140,9 @@ func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, why string) {
 	return "", ""
 }
 
-// Status is Ledgers for one job, with the state of all its ranks, if we are authorized to ask the job.
-// result is zero if the job did not have to be asked. If several users claim the job's ID, none of their
-// jobs is asked.
+// Status returns the ledgers as Ledgers does, for one job. If the user may ask the job, result has the
+// states of all its ranks. Otherwise result is zero. If several users have claims under the job's ID, no
+// job is asked.
 func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (pages []job.LedgerListing, result ControlResult, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
@@ -175,7 +175,7 @@ func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (page
 	return pages, result, err
 }
 
-// controlJob sends a request to a job by way of one of its nodes.
+// controlJob sends a request to a job through one of its nodes.
 func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing, t jobTarget, request job.ControlRequest) (result ControlResult, err error) {
 	request.Job, request.Since = t.Job, time.Now()
 	result.Job = t.Job
@@ -199,9 +199,9 @@ func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing,
 	return result, err
 }
 
-// pageToAsk returns the index of the page of the node to which a request is sent: the first that has a
-// claim of the job with ranks. A standby node does not pass requests on; it is returned, with hasRanks
-// false, if there is no other. The index is -1 if no node has a claim.
+// pageToAsk returns the index of the ledger listing of the node to which a request is sent. It is the
+// first with a claim of the job for ranks. If there is none, it is that of a standby node, which cannot
+// forward requests, and hasRanks is false. It is -1 if no node has a claim.
 func pageToAsk(pages []job.LedgerListing, t jobTarget) (i int, hasRanks bool) {
 	for _, hasRanks := range []bool{true, false} {
 		for i, p := range pages {
@@ -213,8 +213,8 @@ func pageToAsk(pages []job.LedgerListing, t jobTarget) (i int, hasRanks bool) {
 	return -1, false
 }
 
-// ranksReported returns for how many ranks a helper has reported a state. States that come from the kernel
-// alone do not count.
+// ranksReported returns for how many ranks a helper has reported a state. States that are known only from
+// the kernel do not count.
 func ranksReported(pages []job.LedgerListing) int {
 	ranks := make(map[int]bool)
 	for _, p := range pages {
@@ -225,7 +225,7 @@ func ranksReported(pages []job.LedgerListing) int {
 	return len(slices.DeleteFunc(slices.Collect(maps.Keys(ranks)), func(r int) bool { return !ranks[r] }))
 }
 
-// jobSize returns the job's number of ranks, as its claims state it. It is 0 if the job does not run.
+// jobSize returns the job's number of ranks, as its claims state it. It is 0 if the job has no claims.
 func jobSize(pages []job.LedgerListing, t jobTarget) (size int) {
 	for i, p := range pages {
 		for _, c := range p.Claims {
@@ -237,14 +237,14 @@ func jobSize(pages []job.LedgerListing, t jobTarget) (size int) {
 	return size
 }
 
-// maxListing returns how many bytes of its ledger each host may send. Without a limit, a user who writes
-// long entries on all hosts could fill the memory of everybody who lists jobs.
+// maxListing returns how many bytes of its ledger each of hosts hosts may send. Without a limit, a user
+// who writes long entries on all hosts could exhaust the memory of everybody who lists jobs.
 func maxListing(hosts int) int {
 	const all, least = 256 << 20, 64 << 10
 	return max(all/max(hosts, 1), least)
 }
 
-// reportNotices reports whose entries are missing from the ledgers' listings.
+// reportNotices reports which users' entries are missing in the ledger listings.
 func (r *reservation) reportNotices(pages []job.LedgerListing) {
 	for _, p := range pages {
 		if p.Notice != "" {

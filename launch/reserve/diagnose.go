@@ -19,9 +19,9 @@ import (
 	"remshell/wire"
 )
 
-// Diagnose examines all hosts of a request, as --doctor does (DIAG-5): each host by itself, and from some
-// of the others. Hosts that cannot be reached are part of the result. If the request has a program, refused
-// is the error that a start would have now; it is nil if a needed host cannot be used.
+// Diagnose examines all hosts of a request for --doctor (DIAG-5), and the network between them. The
+// result includes hosts that cannot be reached. If the request has a program, refused is the error that a
+// start would have now. refused is nil if a needed host cannot be used.
 func Diagnose(ctx context.Context, req job.Request, env Env) (diagnoses []job.HostDiagnosis, refused, err error) {
 	ctx, r, done := newQuery(ctx, req, env)
 	defer done()
@@ -52,7 +52,7 @@ func Diagnose(ctx context.Context, req job.Request, env Env) (diagnoses []job.Ho
 	return diagnoses, refused, nil
 }
 
-// refusal makes the plan that a start would make now, and returns the error if there is none.
+// refusal makes the plan that a start would make now. It returns the error if there is no such plan.
 func (c *diagnosis) refusal(ctx context.Context) error {
 	if len(c.connectFailures()) > 0 && !c.req.SkipUnreachable || len(c.reachedHosts()) == 0 {
 		return nil // the hosts' own failures say why
@@ -80,7 +80,8 @@ type diagnosis struct {
 	byHost map[*host]*job.HostDiagnosis
 }
 
-// beginHosts returns an entry for each listed host: how it was reached, or why it was not.
+// beginHosts returns a diagnosis for each listed host. So far it says how the host was reached, or why it
+// was not.
 func (c *diagnosis) beginHosts(listed map[string]bool) []job.HostDiagnosis {
 	diagnoses := make([]job.HostDiagnosis, 0, len(c.req.Nodes)) // must not grow: byHost points into it
 	for _, def := range c.req.Nodes {
@@ -102,7 +103,7 @@ func (c *diagnosis) beginHosts(listed map[string]bool) []job.HostDiagnosis {
 	return diagnoses
 }
 
-// defectOf converts an error of a host, without the host's name.
+// defectOf converts an error of a host. The result does not name the host.
 func defectOf(err error) job.Defect {
 	d := job.Defect{Code: "unusable", Text: usererr.Reason(err), Remedy: usererr.Hint(err)}
 	var coded interface{ Code() string }
@@ -112,7 +113,7 @@ func defectOf(err error) job.Defect {
 	return d
 }
 
-// diagnoseHosts has every helper examine its machine and list its ledger.
+// diagnoseHosts asks each helper to examine its machine and to list its ledger.
 func (c *diagnosis) diagnoseHosts(ctx context.Context) error {
 	local := c.localAddress(c.hosts)
 	sent := make(map[*host]time.Time)
@@ -139,13 +140,13 @@ func (c *diagnosis) diagnoseHosts(ctx context.Context) error {
 	})
 }
 
-// hasProgram reports whether the request names the program of an app context.
+// hasProgram reports whether an app context of the request has a program.
 func hasProgram(req job.Request, app int) bool {
 	return app < len(req.Apps) && len(req.Apps[app].Argv) > 0 && req.Apps[app].Argv[0] != ""
 }
 
-// lookFor returns the message that asks whether a host has an app context's working directory and program.
-// A staged program (--stage) is not looked for.
+// lookFor returns a message that asks whether a host has the working directory and the program of an app
+// context. A program that is staged (--stage) need not be there.
 func lookFor(req job.Request, app int, def job.NodeDef) *wire.Diagnose {
 	m := new(wire.Diagnose)
 	if app >= len(req.Apps) || len(req.Apps[app].Argv) == 0 {
@@ -163,22 +164,22 @@ func lookFor(req job.Request, app int, def job.NodeDef) *wire.Diagnose {
 	return m
 }
 
-// clockSkew returns by how much clock, which a host read between asked and replied, is ahead of our clock,
-// and the possible error of that. It compares wall-clock times.
+// clockSkew returns by how much a host's clock is ahead of this machine's, and the possible error. clock
+// is what the host's clock showed at a moment between asked and replied. It compares wall-clock times.
 func clockSkew(asked, replied, clock time.Time) (ahead, skewError time.Duration) {
 	asked, replied = asked.Round(0), replied.Round(0)
 	skewError = replied.Sub(asked) / 2
 	return clock.Sub(asked.Add(skewError)), skewError
 }
 
-// A peerPort is a port that a node has opened for its peers to probe.
+// A peerPort is a port on which a node listens for probes of other nodes.
 type peerPort struct {
 	*host
 	wire.ProbePort
 }
 
-// probePeers has all nodes open a port, and probe the ports of others. A node without an address for its
-// peers gets no probes.
+// probePeers lets all nodes listen on a port and connect to the ports of others. A node that has no
+// address for the others gets no probes.
 func (c *diagnosis) probePeers(ctx context.Context) error {
 	if len(c.hosts) < 2 {
 		return nil
@@ -202,7 +203,7 @@ func (c *diagnosis) probePeers(ctx context.Context) error {
 	return c.probeAll(ctx, ports)
 }
 
-// probeAll has each node probe its partners.
+// probeAll tells each node to probe the nodes that probePartners returns.
 func (c *diagnosis) probeAll(ctx context.Context, ports []peerPort) error {
 	targets := make(map[*host][]wire.ProbePort)
 	var probers []*host
@@ -218,19 +219,20 @@ func (c *diagnosis) probeAll(ctx context.Context, ports []peerPort) error {
 		func(n *host, probed *wire.PeersProbed) { c.byHost[n].PeerProbes = probed.Probes })
 }
 
-// sameMachine reports whether two hosts are one machine. No network carries what a machine sends to itself.
+// sameMachine reports whether two hosts are one machine. Traffic between them uses no network, so it is
+// not probed.
 func (c *diagnosis) sameMachine(a, b *host) bool {
 	return a.probe.Identity != "" && a.probe.Identity == b.probe.Identity
 }
 
-// peerProbeTimeout is how long a node may take to probe its peers, some of which may not answer.
+// peerProbeTimeout is how long a node may take to probe its peers. Some of them may not reply.
 const peerProbeTimeout = 2 * queryTimeout
 
-// maxAllPairs is the number of hosts up to which each host probes every other.
+// maxAllPairs is the largest number of hosts of which each probes all others.
 const maxAllPairs = 32
 
 // probePartners returns the indices of the hosts that host i of n probes. Above maxAllPairs hosts, these
-// are the hosts at the distances 1, 2, 4, ... on both sides, so that each host is probed by several.
+// are the hosts at distances 1, 2, 4, ... on both sides, so that several hosts probe each host.
 func probePartners(i, n int) (found []int) {
 	if n <= maxAllPairs {
 		for k := range n {
@@ -249,7 +251,7 @@ func probePartners(i, n int) (found []int) {
 	return found
 }
 
-// disconnect ends the helpers, and notes which hosts were lost meanwhile.
+// disconnect ends the helpers. It records the hosts that were lost meanwhile.
 func (c *diagnosis) disconnect() {
 	for n, one := range c.byHost {
 		n.Send(&wire.Bye{})

@@ -43,7 +43,7 @@ type Env struct {
 	ProgressAfter time.Duration
 }
 
-// RankOptions are settings for the ranks that are in neither the request nor the plan.
+// RankOptions are settings of ranks that neither the request nor the plan has.
 type RankOptions struct {
 	HasInput     bool                    // mpiexec has a stdin that ranks can read
 	Umask        int                     // umask of the ranks; if negative, that of each node
@@ -65,8 +65,8 @@ func (e *SignalError) Error() string {
 	return fmt.Sprint("cancelled by signal ", int(e.Signal))
 }
 
-// StartTimeout returns how long a start may take, from the first connection until the last rank runs
-// (cli.md --start-timeout).
+// StartTimeout returns how long a start may take, from the first connection until all ranks run (cli.md
+// --start-timeout).
 func StartTimeout(req job.Request) time.Duration {
 	if req.TimeLimits.Start > 0 {
 		return req.TimeLimits.Start
@@ -74,14 +74,14 @@ func StartTimeout(req job.Request) time.Duration {
 	return time.Minute + time.Duration(len(req.Nodes)/10)*time.Second
 }
 
-// startTimeoutError is the error of a start that exceeds StartTimeout.
+// startTimeoutError returns the error of a start that took longer than StartTimeout.
 func startTimeoutError(req job.Request) *usererr.Error {
 	return &usererr.Error{Text: fmt.Sprintf("not every rank had started within %v", StartTimeout(req)),
 		Remedy: "raise --start-timeout, or see with -v what takes so long", Code: job.ExitInternal}
 }
 
-// A SignalWatch cancels a start on the first signal that ends it. Once the job runs, HandOver passes its
-// signals on.
+// A SignalWatch handles the signals that mpiexec receives. During a start, the first signal that ends the
+// job cancels the start. Once the job runs, HandOver passes signals to it.
 type SignalWatch struct {
 	env     Env
 	cancel  context.CancelCauseFunc
@@ -89,7 +89,8 @@ type SignalWatch struct {
 	handler func(syscall.Signal)
 }
 
-// WatchSignals begins to handle the signals of env.Signals. A signal that ends the start calls cancel.
+// WatchSignals starts to handle the signals from env.Signals. It calls cancel for a signal that ends the
+// start.
 func WatchSignals(env Env, cancel context.CancelCauseFunc) *SignalWatch {
 	w := &SignalWatch{env: env, cancel: cancel}
 	go func() {
@@ -103,7 +104,7 @@ func WatchSignals(env Env, cancel context.CancelCauseFunc) *SignalWatch {
 	return w
 }
 
-// handle does what a signal means now.
+// handle handles a signal: it stops mpiexec, cancels the start, or passes the signal on.
 func (w *SignalWatch) handle(number syscall.Signal) {
 	switch {
 	case w.handler != nil:
@@ -115,16 +116,16 @@ func (w *SignalWatch) handle(number syscall.Signal) {
 	}
 }
 
-// HandOver passes all further signals to take, which must not block. If mpiexec is stopped, HandOver waits,
-// so that the caller's deadlines take each earlier stop into account.
+// HandOver passes all further signals to take, which must not block. While mpiexec is stopped, HandOver
+// waits, so that later deadlines of the caller include that stop.
 func (w *SignalWatch) HandOver(take func(syscall.Signal)) {
 	w.mu.Lock()
 	w.handler = take
 	w.mu.Unlock()
 }
 
-// TakeBack ends what HandOver began. It calls left when no more signals are passed on. left returns the
-// signals that were passed on but not handled; these are handled now.
+// TakeBack undoes HandOver. Once no more signals are passed on, it calls left, which returns the signals
+// that were passed on and not handled. TakeBack handles these.
 func (w *SignalWatch) TakeBack(left func() []syscall.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

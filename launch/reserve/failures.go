@@ -13,8 +13,8 @@ import (
 	"remshell/usererr"
 )
 
-// A HostsError lists hosts that could not be used, or could not start their ranks. It unwraps to one error
-// for each reason, with the hosts folded and a hint.
+// A HostsError lists hosts that could not be used, or could not start their ranks. Unwrap returns one
+// error for each reason, with a folded list of the hosts, and a hint.
 type HostsError struct {
 	Failed      []job.Failure
 	SomeReached bool // some hosts were reached, so the job might start without these
@@ -34,8 +34,8 @@ func (e *HostsError) Unwrap() []error {
 	return reasons
 }
 
-// A foldedFailure is one reason with all hosts that have it, and the detail of the first host:
-// "node[03-42]: connect: connection refused (node03: 10.1.0.3:22)".
+// A foldedFailure is one reason, all hosts that have it, and the detail of the first host: "node[03-42]:
+// connect: connection refused (node03: 10.1.0.3:22)".
 type foldedFailure struct {
 	reason   string
 	hosts    []string
@@ -59,7 +59,7 @@ func (f *foldedFailure) Error() string {
 
 func (f *foldedFailure) Unwrap() error { return f.err }
 
-// maxHintCommands is how many commands a hint shows.
+// maxHintCommands is the largest number of commands in a hint.
 const maxHintCommands = 8
 
 // Hint returns the hint of the first host, with the commands for all hosts.
@@ -74,7 +74,7 @@ func (f *foldedFailure) Hint() string {
 	return strings.Replace(f.hint, f.commands[0], all, 1)
 }
 
-// add adds a failure with the same reason.
+// add adds a host that failed for the same reason.
 func (f *foldedFailure) add(failure job.Failure) {
 	f.hosts = append(f.hosts, failure.Node)
 	f.detail.Add(failure.Node, usererr.Detail(failure.Err))
@@ -107,7 +107,7 @@ func foldFailures(failed []job.Failure) []*foldedFailure {
 	return folded
 }
 
-// joinHints joins two alternative hints.
+// joinHints returns one hint that offers both as alternatives.
 func joinHints(a, b string) string {
 	if a == "" {
 		return b

@@ -18,8 +18,8 @@ import (
 //
 //	probe --confineProbe--> granted CPUs and GPUs --> snapshot --> plan.Make
 
-// confineToGrant removes from the candidates' probes all CPUs and GPUs that are not granted. A candidate of
-// which no CPU is granted cannot be used.
+// confineToGrant removes CPUs and GPUs that the batch system has not granted from the candidates' probes.
+// A candidate without a granted CPU cannot be used.
 func (r *reservation) confineToGrant() {
 	lines := make(map[string][]string) // hosts, by the line that is logged about them
 	made := make(map[grantKey]pin.Topology)
@@ -45,17 +45,19 @@ func (r *reservation) confineToGrant() {
 	}
 }
 
-// A nothingGrantedError is why a host is dropped of which nothing is granted.
+// A nothingGrantedError says that a host is not used because none of its CPUs is granted.
 type nothingGrantedError struct{ error }
 
-// A grantKey identifies a topology and a grant. Equal nodes of a cluster share one restricted topology.
+// A grantKey identifies a topology and a grant. Equal nodes with equal grants share one restricted
+// topology.
 type grantKey struct {
 	of *pin.Core
 	pin.CPUGrant
 }
 
-// confineProbe returns the probe reduced to what is granted. GPUs are left as they are if some are withheld
-// already: their numbers are then not those of the host list.
+// confineProbe returns the probe without CPUs and GPUs that are not granted. made caches restricted
+// topologies. GPUs stay as they are if the node already hides some: their numbers then differ from those
+// in the host list.
 func confineProbe(p job.Probe, def job.NodeDef, made map[grantKey]pin.Topology) (job.Probe, error) {
 	if def.GrantedCPUs.IsGiven() && len(p.Topology.Cores) > 0 {
 		key := grantKey{&p.Topology.Cores[0], def.GrantedCPUs}

@@ -13,12 +13,13 @@ import (
 )
 
 /*
-A Feature prepares nodes for a job, when each has claimed its part of the plan and before any rank is
-started. So nodes without ranks have no part in it, and the decision lock is free meanwhile:
+A Feature prepares the nodes of a job before its ranks start. It is called when every node has claimed its
+part of the plan. Nodes without ranks are not prepared. The decision lock is already released:
 
 	findPlace --> each node has claimed --> Prepare of each feature --> the Reservation
 
-A spawn's new nodes are prepared likewise; those that the job has already are not prepared again.
+The new nodes of a spawn are prepared in the same way. Nodes that the job has already are not prepared
+again.
 */
 type Feature struct {
 	IsWanted func(job.Request) bool   // the request needs the feature
@@ -30,7 +31,7 @@ var features []Feature
 // Register adds a feature to all reservations. It is called while the program is initialized.
 func Register(f Feature) { features = append(features, f) }
 
-// A Preparation is one call of a feature's Prepare. The goroutine of the reservation owns it.
+// A Preparation is one call of a feature's Prepare. The reservation's goroutine owns it.
 type Preparation struct {
 	Request job.Request
 	Env     Env
@@ -43,7 +44,8 @@ type Preparation struct {
 	failed   []job.Failure
 }
 
-// Handle makes handle the handler of messages M of nodes, in Wait. The feature has called Own for them.
+// Handle sets the function that Wait calls for messages of type M. The feature has called Own for this
+// type.
 func Handle[M wire.Message](p *Preparation, handle func(*node.Node, M)) {
 	p.handlers[wire.NumberFor[M]()] = func(n *node.Node, m wire.Message) { handle(n, m.(M)) }
 }
@@ -51,9 +53,9 @@ func Handle[M wire.Message](p *Preparation, handle func(*node.Node, M)) {
 // ErrTooSlow is returned by Wait when the time limit is over.
 var ErrTooSlow = errors.New("the nodes were not prepared in time")
 
-// prepareNodes calls the features that the request needs. Nodes may take as long for each feature as for a
-// start. If the user has set --start-timeout, startBy is the limit instead. It returns the deadline by which
-// all ranks must run.
+// prepareNodes calls Prepare of the features that the request needs. startBy is the limit if the user has
+// set --start-timeout. Otherwise each feature may take as long as a start. prepareNodes returns the
+// deadline by which all ranks must run.
 func (r *reservation) prepareNodes(ctx context.Context, startBy node.Deadline) (node.Deadline, error) {
 	var nodes []*node.Node
 	for _, n := range r.planHosts {
@@ -75,7 +77,7 @@ func (r *reservation) prepareNodes(ctx context.Context, startBy node.Deadline) (
 	return startBy, nil
 }
 
-// prepareFor calls a feature's Prepare, with its time limit.
+// prepareFor calls the Prepare of one feature, with a time limit.
 func (r *reservation) prepareFor(ctx context.Context, f Feature, nodes []*node.Node, startBy node.Deadline) error {
 	timed, done := r.withinLimit(ctx, ErrTooSlow)
 	defer done()
@@ -85,17 +87,18 @@ func (r *reservation) prepareFor(ctx context.Context, f Feature, nodes []*node.N
 	return f.Prepare(&Preparation{Request: r.req, Env: r.env, Nodes: nodes, r: r, ctx: ctx, timed: timed, handlers: make(map[byte]func(*node.Node, wire.Message))})
 }
 
-// A posted is an event of the inbox that a Preparation handles itself.
+// A posted is an event that is a function for a Preparation to call.
 type posted struct {
 	to *Preparation
 	do func()
 }
 
-// Post has do called by Wait. Any goroutine may call Post. do is not called if the Preparation is over before.
+// Post queues do for Wait to call. Any goroutine may call Post. If the Preparation ends first, do is not
+// called.
 func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(posted{p, do}) }
 
-// Wait handles events until done returns true, or a node fails (Fail). It calls lost when the connection to a
-// node of the plan has ended. The error says which nodes have failed; or it is ErrTooSlow, or the cause of a
+// Wait handles events until done returns true or a node has failed (Fail). It calls lost when a node of
+// the plan is lost. The error names the nodes that have failed, or is ErrTooSlow, or the cause of a
 // cancelled start.
 func (p *Preparation) Wait(done func() bool, lost func(*node.Node, error)) error {
 	for !done() && len(p.failed) == 0 {
@@ -129,20 +132,20 @@ func (p *Preparation) Wait(done func() bool, lost func(*node.Node, error)) error
 	return nil
 }
 
-// Fail notes that a node of the plan cannot be prepared. Then no rank is started.
+// Fail records that a node of the plan cannot be prepared. Then no rank is started.
 func (p *Preparation) Fail(n *node.Node, err error) {
 	p.failed = append(p.failed, job.Failure{Node: n.Name(), Origin: n.Def.Origin, Err: err})
 }
 
-// RestartLimit begins the time limit anew: a node has done its part. It does nothing if the user has set
-// --start-timeout.
+// RestartLimit starts the time limit again, because a node has finished. It does nothing if the user has
+// set --start-timeout.
 func (p *Preparation) RestartLimit() {
 	if p.Request.TimeLimits.Start == 0 {
 		p.r.limit.BeginStep(StartTimeout(p.Request))
 	}
 }
 
-// CountTaken extends the time limit by what a node may take for so many bytes, which it has received. It does
+// CountTaken extends the time limit by the time that a node may take to receive this many bytes. It does
 // nothing if the user has set --start-timeout.
 func (p *Preparation) CountTaken(bytes int) {
 	if p.Request.TimeLimits.Start == 0 {
@@ -150,12 +153,12 @@ func (p *Preparation) CountTaken(bytes int) {
 	}
 }
 
-// PauseLimit stops the time limit until resume is called. It does nothing if the user has set
+// PauseLimit pauses the time limit until resume is called. It does nothing if the user has set
 // --start-timeout.
 func (p *Preparation) PauseLimit() (resume func()) { return p.r.pauseStartLimit() }
 
-// ShowProgress shows a line on the user's terminal if the Preparation takes long, until stop is called. line is
-// called on another goroutine.
+// ShowProgress shows a line on the user's terminal until stop is called, if the Preparation takes long.
+// It calls line on another goroutine to get the current text.
 func (p *Preparation) ShowProgress(line func() string) (stop func()) {
 	return showProgress(p.Env, line)
 }

@@ -27,8 +27,8 @@ the others.
 	        ---------------> n2           -------> n2 : MARK1, MARK2
 */
 
-// checkIdentities drops candidates that report another candidate's identity and do not prove it. If no
-// candidate may be skipped, that is an error.
+// checkIdentities drops candidates that report the machine identity of another candidate and cannot prove
+// it. If no candidate may be skipped, it returns an error.
 func (r *reservation) checkIdentities(ctx context.Context) error {
 	var lines []string
 	claimed := r.byIdentity()
@@ -62,7 +62,7 @@ func (r *reservation) checkIdentities(ctx context.Context) error {
 	return nil
 }
 
-// byIdentity returns the candidates by the machine identity that they report.
+// byIdentity groups the candidates by the machine identity that they report.
 func (r *reservation) byIdentity() map[string][]*host {
 	by := make(map[string][]*host)
 	for _, n := range r.connectedCandidates() {
@@ -73,7 +73,7 @@ func (r *reservation) byIdentity() map[string][]*host {
 	return by
 }
 
-// alreadyShown reports whether hosts were already proved to be one machine.
+// alreadyShown reports whether an earlier check has proved that these hosts are one machine.
 func (r *reservation) alreadyShown(alike []*host) bool {
 	for _, n := range alike {
 		if !n.ofJob && n.sameMachine != alike[0] {
@@ -83,7 +83,8 @@ func (r *reservation) alreadyShown(alike []*host) bool {
 	return true
 }
 
-// exchangeMarks gives each host a mark, and returns which marks each host has read.
+// exchangeMarks asks each host to write a mark, a random file, and to read the marks of the others. It
+// returns the marks that each host found.
 func (r *reservation) exchangeMarks(ctx context.Context, alike []*host) (found map[*host]map[string]bool, marks map[*host]string, err error) {
 	tag := rand.Text()
 	found, marks = make(map[*host]map[string]bool), make(map[*host]string)
@@ -105,8 +106,8 @@ func (r *reservation) exchangeMarks(ctx context.Context, alike []*host) (found m
 	return found, marks, err
 }
 
-// mergeIfSame treats two hosts as one machine if each has read the other's mark. Otherwise it drops those
-// that have not, and returns the line to report.
+// mergeIfSame treats two hosts as one machine if each has read the other's mark. Otherwise it drops each
+// host that has not read the other's mark. It returns the line to report, or "".
 func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 	if x.lost != nil || y.lost != nil {
 		return "" // a lost host is reported elsewhere
@@ -139,6 +140,6 @@ func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 	return line + strings.Join(unused, " and ") + " are not used"
 }
 
-// errNotThatMachine is why a candidate is dropped that reports another one's identity. The user has already
-// been told, by a line of mergeIfSame.
+// errNotThatMachine is the reason why a candidate is dropped that falsely reports another one's identity.
+// A line of mergeIfSame has told the user already.
 var errNotThatMachine = errors.New("it is not the machine that it says to be; not used")

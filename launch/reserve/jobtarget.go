@@ -12,14 +12,15 @@ import (
 	"remshell/usererr"
 )
 
-// A jobTarget is the job that a request, a signal or an eviction is for. On each node it is one user's job,
-// since other users can make claims under the same ID.
+// A jobTarget is the job that a control request, signal or eviction is for. It has one user on each node,
+// because other users can make claims with the same job ID.
 type jobTarget struct {
 	job.JobRef
 	uids []int // user of the job's claims on each page; -1 if the page has none
 }
 
-// uidOn returns the user of the job's claims on a page. It is -1 if the page has none, or was added later.
+// uidOn returns the uid of the job's claims in a node's ledger listing. It is -1 if the listing has none,
+// or was added after the job was found.
 func (t jobTarget) uidOn(page int) int {
 	if page >= len(t.uids) {
 		return -1
@@ -27,12 +28,12 @@ func (t jobTarget) uidOn(page int) int {
 	return t.uids[page]
 }
 
-// isClaimOf reports whether a claim on a page is one of the job.
+// isClaimOf reports whether a claim in a ledger listing belongs to the job.
 func (t jobTarget) isClaimOf(page int, c job.Claim) bool {
 	return c.Job == t.Job && c.UID == t.uidOn(page)
 }
 
-// isFound reports whether any page has the job.
+// isFound reports whether the job is in any ledger listing.
 func (t jobTarget) isFound() bool {
 	return slices.ContainsFunc(t.uids, func(uid int) bool { return uid >= 0 })
 }
@@ -49,8 +50,8 @@ type ledgerEntry struct {
 	ours    bool
 }
 
-// ledgerEntries returns the entries in the ledgers. If ref names a user, only that user's are returned.
-// Tickets are left out unless tickets is set.
+// ledgerEntries returns the entries of all ledgers. If ref names a user, it returns only the entries of
+// that user. It returns tickets only if tickets is set.
 func ledgerEntries(pages []job.LedgerListing, ref job.JobRef, tickets bool) (all []ledgerEntry) {
 	for i, p := range pages {
 		add := func(id job.ID, uid int, user, command string, since time.Time) {
@@ -70,7 +71,7 @@ func ledgerEntries(pages []job.LedgerListing, ref job.JobRef, tickets bool) (all
 	return all
 }
 
-// isQueued reports whether a job waits in a queue and runs nowhere.
+// isQueued reports whether a job has tickets and no claims.
 func isQueued(pages []job.LedgerListing, t jobTarget) (queued bool) {
 	for i, p := range pages {
 		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.isClaimOf(i, c) }) {
@@ -86,10 +87,10 @@ func ownEntries(all []ledgerEntry) []ledgerEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !e.ours })
 }
 
-// resolveName finds the job ID that a name stands for: an ID itself, an unambiguous prefix of an ID, or
-// NewestJob for the job that began last. If ref names no user, the user's own jobs come first; if none
-// matches, the name may mean other users' jobs, except for NewestJob. The ID is empty if there is no newest
-// job, and the name itself if nothing matches. The error is an *ambiguousError.
+// resolveName returns the job ID for a name. A name is an ID, an unambiguous prefix of an ID, or
+// NewestJob for the user's job that began last. If ref names no user, the user's own jobs come first. If
+// none matches, other users' jobs count, but not for NewestJob. The ID is empty if there is no newest
+// job. It is the name itself if nothing matches. The error is an *ambiguousError.
 func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) {
 	all := ledgerEntries(pages, ref, true)
 	first := all
@@ -113,8 +114,8 @@ func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) 
 	return ref, nil
 }
 
-// jobsNamed returns one entry of each job with this ID or prefix of an ID. If a job has the whole name as
-// its ID, only that job is returned.
+// jobsNamed returns one entry of each job whose ID begins with name. If an ID is equal to name, only that
+// job counts.
 func jobsNamed(among []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 	seen := make(map[job.ID]bool)
 	for _, e := range among {
@@ -129,8 +130,8 @@ func jobsNamed(among []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 	return jobs
 }
 
-// newestJob returns the ID of the job that began last, or "" if there is none. A job begins with its first
-// entry; later entries come from spawns.
+// newestJob returns the ID of the job that began last, or "" if there is none. The first entry of a job
+// tells when it began; later entries come from spawns.
 func newestJob(among []ledgerEntry) (last job.ID) {
 	began := make(map[job.ID]time.Time)
 	for _, e := range among {
@@ -146,7 +147,7 @@ func newestJob(among []ledgerEntry) (last job.ID) {
 	return last
 }
 
-// An ambiguousError is returned if a name is the prefix of several job IDs.
+// An ambiguousError is returned when a name is the prefix of several job IDs.
 type ambiguousError struct {
 	text string
 	jobs []string // one line for each job
@@ -157,10 +158,10 @@ func (a *ambiguousError) Error() string { return a.text }
 // Hint returns what the user can do.
 func (a *ambiguousError) Hint() string { return "write more of the name" }
 
-// Reasons returns a line for each job.
+// Reasons returns a line for each job that the name may mean.
 func (a *ambiguousError) Reasons() []string { return a.jobs }
 
-// maxListedJobs is how many jobs an ambiguousError lists.
+// maxListedJobs is the largest number of jobs that an ambiguousError lists.
 const maxListedJobs = 8
 
 func newAmbiguousError(ref job.JobRef, named []ledgerEntry) *ambiguousError {
@@ -175,8 +176,8 @@ func newAmbiguousError(ref job.JobRef, named []ledgerEntry) *ambiguousError {
 	return a
 }
 
-// findJob finds the job with an ID on all nodes. If ref names no user, it prefers the user's own job, and
-// else takes the job of the only user who claims the ID. If several other users claim it, the result is an
+// findJob finds the job with an ID on all nodes. If ref names no user, it takes the user's own job, or
+// else the job of the only other user with this ID. If several other users have it, findJob returns an
 // error.
 func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, several *usererr.Error) {
 	t = jobTarget{ref, slices.Repeat([]int{-1}, len(pages))}
@@ -194,8 +195,8 @@ func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarg
 	return t, nil
 }
 
-// resolveJob finds the job that a name stands for. Unless tickets is set, tickets count only if the job has
-// no claim.
+// resolveJob finds the job that a name means. If tickets is false, tickets count only for a job without
+// claims.
 func resolveJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, err error) {
 	if ref, err = resolveName(pages, ref); err != nil {
 		return t, err
@@ -210,7 +211,7 @@ func resolveJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobT
 	return t, nil
 }
 
-// severalUsersError returns the error if entries of one ID belong to several users, or else nil.
+// severalUsersError returns an error if the entries of one ID belong to several users, and nil otherwise.
 func severalUsersError(id job.ID, all []ledgerEntry) *usererr.Error {
 	nodes := make(map[string][]string)
 	var users []string

@@ -21,8 +21,8 @@ type KeptNode struct {
 	ClaimedCPUs int // number of CPUs that its helper claims for the job
 }
 
-// takeOverKept adds the nodes of the attempt before. A node that is no candidate, since a spawn had added
-// it, is closed.
+// takeOverKept adds the nodes of the previous attempt. It closes a node that is no candidate, because a
+// spawn had added it.
 func (r *reservation) takeOverKept(kept []KeptNode) {
 	byName := make(map[string]KeptNode, len(kept))
 	for _, k := range kept {
@@ -40,8 +40,8 @@ func (r *reservation) takeOverKept(kept []KeptNode) {
 	}
 }
 
-// CloseNewNodes closes all nodes except those that were taken over and are still connected, which it
-// returns.
+// CloseNewNodes closes all nodes except those that the previous attempt had already and that are still
+// connected. It returns these.
 func (r *Reservation) CloseNewNodes() (left []KeptNode) {
 	others := slices.Clone(r.r.hosts)
 	r.r.hosts = slices.DeleteFunc(others, func(n *host) bool {
@@ -55,7 +55,8 @@ func (r *Reservation) CloseNewNodes() (left []KeptNode) {
 	return left
 }
 
-// releaseEarlier releases the claims of the earlier attempt: a waiting job holds nothing (survive.md SV-5).
+// releaseEarlier releases the claims of the previous attempt, because a waiting job must hold none
+// (survive.md SV-5).
 func (r *reservation) releaseEarlier() {
 	for _, n := range r.hosts {
 		if n.kept != nil {
@@ -65,8 +66,9 @@ func (r *reservation) releaseEarlier() {
 	}
 }
 
-// tryBypass lets an attempt go ahead of waiting requests if it uses only nodes of the attempt before and
-// claims no more there. No waiting request could have had these, and some may wait for this very job.
+// tryBypass lets an attempt bypass waiting requests if it uses only what the previous attempt claims. No
+// waiting request could have had these CPUs, and some may wait for this very job. refused is the error to
+// return otherwise.
 func (r *reservation) tryBypass(ctx context.Context, p job.Plan, refused error) (job.Plan, error) {
 	var failed *plan.Error
 	if !errors.As(refused, &failed) || failed.Code != plan.CodeQueueBusy {
@@ -86,7 +88,7 @@ func (r *reservation) planWithoutQueue(ctx context.Context, req job.Request) (jo
 	return makePlan(ctx, req, snap)
 }
 
-// usesOnlyKept reports whether a plan needs only what the attempt before still claims.
+// usesOnlyKept reports whether a plan needs only nodes and CPUs that the previous attempt still claims.
 func (r *reservation) usesOnlyKept(p job.Plan) bool {
 	return !slices.ContainsFunc(p.Nodes, func(np job.NodePlan) bool {
 		kept := r.snapHosts[np.Node].kept

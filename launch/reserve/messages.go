@@ -2,7 +2,8 @@ package reserve
 
 import "remshell/wire"
 
-// owned has the kinds of messages of helpers that only a reservation handles, by number. Features add theirs (Own).
+// owned has, by number, the kinds of helpers' messages that only reservations handle. Features add theirs
+// with Own.
 var owned = func() (set [256]bool) {
 	for _, number := range []byte{
 		wire.NumberFor[*wire.MarkWritten](), wire.NumberFor[*wire.MarksRead](), wire.NumberFor[*wire.Surveyed](),
@@ -13,9 +14,10 @@ var owned = func() (set [256]bool) {
 	return set
 }()
 
-// Owns reports whether a message belongs to a reservation, including that of a spawn or a move while the job runs.
+// Owns reports whether reservations handle this kind of message. While a job runs, a spawn or a move has
+// a reservation.
 func Owns(m wire.Message) bool { return owned[wire.NumberOf(m)] }
 
-// Own adds messages M of helpers, which a feature handles in its Prepare (Handle). It is called while the program
-// is initialized.
+// Own declares that messages of type M are handled in a feature's Prepare, by Handle. It is called while
+// the program is initialized.
 func Own[M wire.Message]() { owned[wire.NumberFor[M]()] = true }

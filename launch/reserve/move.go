@@ -30,10 +30,10 @@ As for a spawn, the decision lock is not taken: a running job does not wait behi
 exclusive without it.
 */
 
-// MoveGroup is the group name of a move target's claims. No group of ranks has this name.
+// MoveGroup is the group name in claims of a MoveTarget. No group of ranks has this name.
 const MoveGroup = "move"
 
-// A MoveRequest describes the nodes that are wanted for a move.
+// A MoveRequest describes the nodes that a move needs.
 type MoveRequest struct {
 	Request     job.Request // request of the next attempt
 	CurrentPlan job.Plan    // plan of the running attempt
@@ -42,8 +42,8 @@ type MoveRequest struct {
 	Standby     []KeptNode  // the job's standby nodes
 }
 
-// A MoveTarget is a plan to which a job can be moved. Its claims are kept until the next attempt has taken
-// them over, or until Abandon.
+// A MoveTarget is a plan to which a job can be moved, with claims on its nodes. The claims are kept until
+// the next attempt has taken them over, or until Abandon.
 type MoveTarget struct {
 	Plan     job.Plan
 	NewNodes []KeptNode // nodes that are new to the job; their messages are already being read
@@ -52,8 +52,8 @@ type MoveTarget struct {
 	claimed []*host
 }
 
-// FindMoveTarget finds other nodes for a running job, and claims them. The MoveTarget is never nil. With an
-// error, nothing new is claimed or connected.
+// FindMoveTarget finds other nodes for a running job and claims CPUs there. The MoveTarget is never nil.
+// With an error, no new claim or connection is left.
 func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, error) {
 	r := newReservation(m.Request, env)
 	ctx, done := r.withinLimit(ctx, &usererr.Error{Text: fmt.Sprintf("cannot be moved: no place was found within %v", StartTimeout(m.Request))})
@@ -82,7 +82,7 @@ func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, e
 	return g, nil
 }
 
-// findTarget plans and claims, and tries again after a conflict with another job.
+// findTarget plans and claims. After a conflict with another job it tries again.
 func (g *MoveTarget) findTarget(ctx context.Context, m MoveRequest) error {
 	for try := 1; ; try++ {
 		err := g.findTargetOnce(ctx, m)
@@ -115,8 +115,8 @@ func (g *MoveTarget) findTargetOnce(ctx context.Context, m MoveRequest) error {
 	return g.claimTarget(ctx, m)
 }
 
-// noTargetReason returns why there is no plan, in one line, since that is all that the requesting user gets
-// to see.
+// noTargetReason returns why there is no plan, as one line. The user who requested the move sees only
+// this line.
 func noTargetReason(err error) error {
 	var failed *plan.Error
 	if !errors.As(err, &failed) {
@@ -125,7 +125,7 @@ func noTargetReason(err error) error {
 	return errors.New(strings.Join(append([]string{"cannot be moved: " + failed.Text}, plan.FoldReasons(failed.Rejected)...), "; "))
 }
 
-// claimTarget has the nodes of the plan claim what the job does not hold there yet.
+// claimTarget tells the nodes of the plan to claim what the job does not hold there yet.
 func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	r := g.r
 	had := make(map[string]job.NodePlan, len(m.CurrentPlan.Nodes))
@@ -168,7 +168,7 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	return err
 }
 
-// checkSeparation is reservation.checkSeparation for a move target.
+// checkSeparation does for a move target what reservation.checkSeparation does for a start.
 func (g *MoveTarget) checkSeparation() error {
 	r := g.r
 	if !r.req.Exclusive && !r.req.Queue.Strict {
@@ -182,7 +182,7 @@ func (g *MoveTarget) checkSeparation() error {
 	return nil
 }
 
-// releaseClaims releases what was claimed.
+// releaseClaims releases the claims made for the move.
 func (g *MoveTarget) releaseClaims() {
 	for _, n := range g.claimed {
 		n.Send(&wire.CancelPrepare{Group: MoveGroup})
@@ -190,11 +190,11 @@ func (g *MoveTarget) releaseClaims() {
 	g.claimed, g.r.planHosts = nil, nil
 }
 
-// Abandon releases the claims, and closes the nodes that are new to the job.
+// Abandon releases the claims made for the move, and closes the nodes that are new to the job.
 func (g *MoveTarget) Abandon() {
 	g.releaseClaims()
 	g.r.dismissNew()
 }
 
-// NodesText returns the nodes of the plan as a folded list.
+// NodesText returns the nodes of the plan as a folded host list.
 func (g *MoveTarget) NodesText() string { return hostlist.FoldList(g.Plan.Names()) }

@@ -14,7 +14,8 @@ import (
 	"remshell/wire"
 )
 
-// baseEnv returns the environment that all ranks on a node get. Later assignments win (cli.md section 8).
+// baseEnv returns the environment that all ranks on a node have. Later assignments of a variable win
+// (cli.md section 8).
 func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
 	env := req.BaseEnv
 	env.Set = slices.Concat(env.Set, def.Env, req.GlobalEnv)
@@ -24,9 +25,9 @@ func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
 	return def.BatchDir.TranslateEnv(env)
 }
 
-// memoryVariables returns the variables that tell ranks their memory (aprun.md 4): the requested MB for
-// each rank, or else the node's memory divided by the number of ranks. Another one has the request for huge
-// pages, if there is one.
+// memoryVariables returns the environment variables about memory (aprun.md 4). One has the MB requested
+// for each rank, or else the node's memory divided by its ranks. Another has the requested huge pages, if
+// any.
 func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	each := req.Memory
 	if each == 0 && ranks > 0 {
@@ -41,7 +42,7 @@ func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	return set
 }
 
-// A Baseline is decided when a job begins, and also applies to what the job spawns.
+// A Baseline is what is decided when a job starts and then also holds for its spawns.
 type Baseline struct {
 	Slots  int  // slots of all hosts on which ranks of the job may run
 	Fabric bool // a host of the first group has a fast network or a GPU; groups that connect must have chosen the same network
@@ -66,8 +67,8 @@ func RanksPerApp(p job.Plan, apps int) []int {
 	return counts
 }
 
-// appsOnNode returns the app contexts as they start on a node: with their rank counts, and with their
-// default environment unless the node's entry sets a variable itself.
+// appsOnNode returns the app contexts as they start on a node. They have their rank counts, and the
+// default environment for variables that the node's definition does not set.
 func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	apps = slices.Clone(apps)
 	for i := range apps {
@@ -82,7 +83,7 @@ func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	return apps
 }
 
-// prepareMessage returns the Prepare for the i-th node of the plan. local is this machine's address for
+// prepareMessage returns the Prepare for node i of the plan. local is the address of this machine for
 // other nodes.
 func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 	req, terms, p, np, n := r.req, r.env.RankOptions, r.plan, r.plan.Nodes[i], r.planHosts[i]
@@ -130,7 +131,7 @@ func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 	return m
 }
 
-// asksForBinding reports whether the request, or the node's definition, requires a binding of ranks.
+// asksForBinding reports whether the request, or the node's definition, asks to bind ranks.
 func asksForBinding(req job.Request, def job.NodeDef) bool {
 	bind := req.Layout.Bind
 	if def.Bind != nil {
@@ -140,8 +141,8 @@ func asksForBinding(req job.Request, def job.NodeDef) bool {
 	return bind.Text != "" && !bind.None && !bind.IfSupported || picked || req.Layout.Map.PEList != nil
 }
 
-// saysNoBinding reports whether neither the request nor the node's definition says anything about binding
-// of ranks or memory.
+// saysNoBinding reports whether neither the request nor the node's definition mentions binding of ranks
+// or memory.
 func saysNoBinding(req job.Request, def job.NodeDef) bool {
 	l := req.Layout
 	return l.Bind.Text == "" && def.Bind == nil && l.Mem.Text == "" && l.Map.PEList == nil && req.CPUMap == nil &&
@@ -149,20 +150,21 @@ func saysNoBinding(req job.Request, def job.NodeDef) bool {
 		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// MayHaveNextAttempt reports whether the job's claims are kept at its end until it is decided whether
-// another attempt follows. If processes left behind may stay (LeaveChildren), the next attempt makes new
-// claims.
+// MayHaveNextAttempt reports whether the job keeps its claims at its end until it is known whether
+// another attempt follows. If processes that outlive their ranks may stay (LeaveChildren), it does not:
+// the next attempt makes new claims.
 func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }
 
-// ignoresOthers reports whether the claim may ignore CPUs that another job has claimed since the survey. It
-// may on this machine alone, if ranks share CPUs anyway or all conflicts were lost.
+// ignoresOthers reports whether a claim may include CPUs that another job has claimed since the survey.
+// That is so only on this machine, and only if ranks share CPUs anyway or maxConflicts claims have
+// failed.
 func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }
 
-// claimOf returns the job's claim for a node's ledger. The helper adds the ranks.
+// claimOf returns the job's claim for a node's ledger. The helper adds the ranks to it.
 func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 	c := job.Claim{
 		Job: p.Job, UID: req.User.UID, User: req.User.Name, LauncherHost: req.Queue.LauncherHost, LauncherPID: os.Getpid(), Node: n.def.Name,
@@ -177,10 +179,10 @@ func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
 	return c
 }
 
-// slotCount returns S of placement.md section 0: the slots of the whole node.
+// slotCount returns the number of slots of the whole node (S in placement.md section 0).
 func (n *host) slotCount() int { return job.Node{NodeDef: n.def, Probe: n.probe}.SlotCount() }
 
-// localAddress returns the address by which other nodes reach this machine: the local address of our
+// localAddress returns the address by which other nodes reach this machine: its own address in
 // connections to them. It is the loopback address if all nodes are this machine, and empty if unknown.
 func (r *reservation) localAddress(nodes []*host) string {
 	for _, n := range nodes {
@@ -194,7 +196,7 @@ func (r *reservation) localAddress(nodes []*host) string {
 	return ""
 }
 
-// kernelLimits returns the limits that the kernel enforces in each process.
+// kernelLimits returns those limits that the kernel can enforce for each process (setrlimit).
 func kernelLimits(all limits.Map) (kernel []job.KernelLimit) {
 	for _, name := range all.Names() {
 		if name.IsKernelLimit() {

@@ -9,13 +9,13 @@ import (
 	"remshell/job"
 )
 
-// progressEvery is how often the shown state of a start is updated.
+// progressEvery is how often the progress line of a start is updated.
 const progressEvery = 250 * time.Millisecond
 
-// nameSlowAfter is how long a host may take before it is named as slow.
+// nameSlowAfter is how long a host may take to connect before the progress line names it.
 const nameSlowAfter = 5 * time.Second
 
-// A startProgress is the state of a start, for the user (DIAG-6): connecting 41/64 · slow: n17,n33 (8 s).
+// A startProgress makes the progress line of a start (DIAG-6): connecting 41/64 · slow: n17,n33 (8 s).
 type startProgress struct {
 	began time.Time
 	hosts []job.NodeDef
@@ -24,7 +24,8 @@ type startProgress struct {
 	count int        // number of hosts that are done
 }
 
-// watchConnects shows, from Env.ProgressAfter on, how many hosts have answered. stop removes the line.
+// watchConnects shows a progress line once connecting takes longer than Env.ProgressAfter. answered is to
+// be called for each host that has connected or failed. stop removes the line.
 func watchConnects(env Env, hosts []job.NodeDef) (answered func(i int), stop func()) {
 	if len(hosts) == 0 {
 		return func(int) {}, func() {}
@@ -33,7 +34,7 @@ func watchConnects(env Env, hosts []job.NodeDef) (answered func(i int), stop fun
 	return p.answered, showProgress(env, func() string { return p.text(time.Since(p.began)) })
 }
 
-// answered notes that host i is connected or has failed. It is called once for each host.
+// answered records that host i has connected or failed. It is called once for each host.
 func (p *startProgress) answered(i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -41,8 +42,8 @@ func (p *startProgress) answered(i int) {
 	p.count++
 }
 
-// showProgress shows a line, which changes, from Env.ProgressAfter on. stop removes it. line is called on another
-// goroutine. If nobody wants to see it (Env.Progress is nil), showProgress does nothing.
+// showProgress shows a progress line after Env.ProgressAfter. It calls line on another goroutine to get
+// the current text. stop removes the line. If Env.Progress is nil, showProgress does nothing.
 func showProgress(env Env, line func() string) (stop func()) {
 	if env.Progress == nil {
 		return func() {}
@@ -69,7 +70,7 @@ func showProgress(env Env, line func() string) (stop func()) {
 	return func() { close(quit); <-over }
 }
 
-// text returns the line for the user.
+// text returns the progress line. passed is the time since the start began.
 func (p *startProgress) text(passed time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

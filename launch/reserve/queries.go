@@ -13,16 +13,17 @@ import (
 	"remshell/wire"
 )
 
-// Survey connects to the candidates as Reserve does, returns what their helpers report, and disconnects. It
-// serves the options that only show something.
+// Survey connects to the candidates as Reserve does, returns what their helpers report, and disconnects.
+// Options that only show something use it.
 func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
 	_, err = Rehearse(ctx, req, env, func(seen job.Snapshot) job.Plan { snap = seen; return job.Plan{} })
 	return snap, err
 }
 
-// Rehearse does what Survey does, and then checks a plan without claiming anything. It has decide make the
-// plan, and asks the plan's hosts for the ranks' directories and programs, and for their administrators'
-// rules. refused says on which hosts a start would fail; it is nil if it would fail on none.
+// Rehearse checks whether a job could start, and claims nothing. decide makes the plan from the survey.
+// Rehearse asks the plan's hosts whether they have the ranks' directories and programs, and for their
+// administrators' rules. refused names the hosts on which a start would fail. It is nil if there are
+// none.
 func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Snapshot) job.Plan) (refused, err error) {
 	var snap job.Snapshot
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -79,8 +80,8 @@ func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err er
 	return &HostsError{Failed: failed}, nil
 }
 
-// Ledgers reads the ledgers of all candidates, in their order. Candidates that cannot be reached are
-// reported and left out.
+// Ledgers reads the ledgers of all candidates, in their order. It reports candidates that cannot be
+// reached, and leaves them out.
 func Ledgers(ctx context.Context, req job.Request, env Env) (pages []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
@@ -138,8 +139,8 @@ func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]Evi
 	return results, err
 }
 
-// callJobNodes finds a job, sends a request to each node that has it, and returns the pages of the nodes
-// whose ledger cannot be read. If tickets is false, a job that waits in the queue is an error.
+// callJobNodes finds a job and sends a request to each node that has it. It returns the listings of the
+// nodes whose ledger cannot be read. If tickets is false, a job that waits in the queue is an error.
 func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.Request, env Env, ref job.JobRef, tickets bool, limit time.Duration,
 	request func(t jobTarget, uid int) Req, take func(node string, reply Rep)) (unread []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -169,8 +170,8 @@ func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.R
 	return unread, err
 }
 
-// CleanNodes ends everything that a job has left on some of its candidates. It returns the nodes on which
-// nothing is left: no entry in the ledger, and no process with the job's mark.
+// CleanNodes ends all processes that a job has left on some of its candidates. It returns the nodes on
+// which nothing is left: neither an entry in the ledger nor a process with the job's mark.
 func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (clean map[string]bool) {
 	clean = make(map[string]bool)
 	req.SkipUnreachable, req.Queue.Host, req.Queue.StandbyHosts = true, nil, nil
@@ -190,10 +191,10 @@ func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (
 	return clean
 }
 
-// evictTimeout is how long a node may take to end the processes that hold a job's entries.
+// evictTimeout is how long a node may take to end the processes that hold a job's claims and tickets.
 const evictTimeout = 30 * time.Second
 
-// reportLost reports which hosts did not answer.
+// reportLost reports which hosts did not reply.
 func (r *reservation) reportLost() {
 	for _, n := range r.hosts {
 		if n.lost != nil {
@@ -202,7 +203,7 @@ func (r *reservation) reportLost() {
 	}
 }
 
-// withHelpers connects to the candidates, calls do, and ends their helpers.
+// withHelpers connects to the candidates, calls do, and disconnects.
 func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.Context, *reservation) error) error {
 	ctx, r, done := newQuery(ctx, req, env)
 	defer done()
@@ -218,8 +219,8 @@ func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.
 	return nil
 }
 
-// newQuery returns a reservation that will claim nothing. Its context ends by a signal or after the start
-// timeout.
+// newQuery returns a reservation for a request that claims nothing. Its context ends by a signal or after
+// the start timeout.
 func newQuery(ctx context.Context, req job.Request, env Env) (context.Context, *reservation, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	env.StopTimes = new(node.StopTimes)

@@ -31,8 +31,8 @@ type disconnected struct {
 	err  error
 }
 
-// takeEvents returns the events from the inbox. Events of nodes that the reservation does not have are left
-// as they are, and so ignored.
+// takeEvents takes the events out of the inbox. It converts the events of the reservation's nodes. It
+// returns other events unchanged, and they are then ignored.
 func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any {
 	events := r.env.Inbox.Take(ctx, deadline)
 	for i, event := range events {
@@ -50,12 +50,13 @@ func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any 
 	return events
 }
 
-// replyTimeout returns how long a node may take to reply to a request of a start: the connect timeout.
+// replyTimeout returns how long a node may take to reply to a request during a start. It is the connect
+// timeout.
 func (r *reservation) replyTimeout() time.Duration { return cmp.Or(r.env.GreetTimeout, 10*time.Second) }
 
-// call sends a request to each node, and calls take with each reply. It returns when each node has replied or
-// is lost. A node that does not reply within limit is lost. An error is the cause of ctx, or that a node of the
-// running job does not reply.
+// call sends a request to each node and calls take with each reply. It returns when each node has replied
+// or is lost. A node that does not reply within limit is closed. The error is the cause of ctx, or says
+// that a node of the running job does not reply.
 func call[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, take func(*host, Rep)) error {
 	silent, err := callWithin(ctx, r, limit, nodes, request, take)
 	if err != nil {
@@ -70,13 +71,15 @@ func callOne[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation
 	return reply, err
 }
 
-// callWithin is call, but returns the nodes that have not replied within limit instead of giving them up.
+// callWithin is call, except that it returns the nodes that have not replied within limit and does not
+// close them.
 func callWithin[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, take func(*host, Rep)) (silent []*host, err error) {
 	return r.awaitReplies(ctx, limit, nodes, func(n *host) wire.Message { return request(n) },
 		func(n *host, reply wire.Message) { take(n, reply.(Rep)) })
 }
 
-// giveUp closes nodes that have not replied within limit.
+// giveUp closes nodes that have not replied within limit. It returns an error if one belongs to the
+// running job.
 func giveUp(silent []*host, limit time.Duration) error {
 	for _, n := range silent {
 		if n.ofJob { // the job's own nodes must not be closed here
@@ -88,8 +91,8 @@ func giveUp(silent []*host, limit time.Duration) error {
 	return nil
 }
 
-// awaitReplies is callWithin without the types. It calls take with replies only, before it handles any later
-// event.
+// awaitReplies is callWithin without type parameters. It calls take for each reply before it handles any
+// later event.
 func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nodes []*host, request func(*host) wire.Message, take func(*host, wire.Message)) (silent []*host, err error) {
 	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
 	defer done()
@@ -133,7 +136,8 @@ func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nod
 	return nil, nil
 }
 
-// openRequests holds the trace steps of open requests. Only some kinds of requests have a trace step.
+// openRequests has the trace step of each request that has no reply yet. Some kinds of requests have no
+// trace step.
 type openRequests map[*host]trace.Step
 
 func (a openRequests) beginStep(r *trace.Recorder, n *host, request wire.Message) {
@@ -151,7 +155,7 @@ func (a openRequests) beginStep(r *trace.Recorder, n *host, request wire.Message
 	}
 }
 
-// refusalOf returns the reason in a reply that refuses a request, or nil if the reply does not refuse.
+// refusalOf returns why the node refuses, if the reply says so, or nil.
 func refusalOf(answer wire.Message) error {
 	switch m := answer.(type) {
 	case *wire.Refused:
@@ -162,7 +166,7 @@ func refusalOf(answer wire.Message) error {
 	return nil
 }
 
-// runStep calls do as a step of mpiexec in the trace.
+// runStep calls do and records it as a step of mpiexec in the trace.
 func (r *reservation) runStep(step string, do func() error) error {
 	return r.env.Trace.Do(r.env.TraceRow, step, do)
 }

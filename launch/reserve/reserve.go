@@ -1,7 +1,7 @@
 /*
-Package reserve finds nodes for a request. From the candidates it makes a Reservation: a plan, and the
-plan's nodes, which have claimed their part of it. mpiexec makes one reservation for the command line
-and one for every spawn of a rank. Reservations share no state that changes.
+Package reserve finds nodes for a request. It makes a Reservation from the candidates: a plan, and nodes
+that have claimed their part of it. mpiexec makes one reservation for the command line and one for each
+spawn. Reservations share no state that changes.
 
 	               .---------- planAndClaim -----------.
 	connectAll --> survey --> plan.Make --> claim       --> prepare
@@ -9,8 +9,8 @@ and one for every spawn of a rank. Reservations share no state that changes.
 	  handshake     others       |           node, or       as --stage
 	                hold         '-> wait    none
 
-Claims keep the jobs of all users apart: one file for each job and node, which the node's helper keeps
-locked. The decision lock of the queue host allows one decision at a time (placement.md 6.4):
+Claims keep the jobs of all users apart. A claim is one file for each job and node, which the node's
+helper keeps locked. The decision lock of the queue host allows one decision at a time (placement.md 6.4):
 
 	mpiexec                 queue host      n1            n2            n3
 	   | LockDecision -------->|
@@ -24,8 +24,8 @@ locked. The decision lock of the queue host allows one decision at a time (place
 	   |<-------------------------------------- Prepared ----|    or ClaimConflict: CancelPrepare
 	   | UnlockDecision ------>|                                  to n1, and survey again
 
-The decision lock only makes conflicts rare and gives the queue its order. Claims keep two jobs from
-using one core, also where jobs share no decision lock.
+The decision lock makes conflicts rare and gives the queue its order. Claims alone ensure that no two jobs
+use one core, also where jobs use different decision locks.
 
 The caller's goroutine takes the events out of the inbox and owns all state.
 */
@@ -47,8 +47,8 @@ import (
 	"remshell/wire"
 )
 
-// A Reservation is the result for a request: nodes that are prepared to start its ranks. No rank has been
-// started yet. All its connections stay open until Close.
+// A Reservation is the result of finding nodes for a request: nodes that are prepared to start its ranks.
+// No rank has been started yet. All its connections stay open until Close.
 type Reservation struct {
 	Plan         job.Plan
 	Nodes        []Node      // nodes of the plan, in its order
@@ -63,14 +63,14 @@ type Reservation struct {
 	r *reservation
 }
 
-// A Node is a node of a plan.
+// A Node is a node of a plan, with its connection.
 type Node struct {
 	*node.Node
 	Def   *job.NodeDef // as planned; Def and Probe belong to the reservation and do not change any more
 	Probe *job.Probe
 }
 
-// A reservation is a request while its nodes are being found.
+// A reservation is the state of finding nodes for one request.
 type reservation struct {
 	env Env
 	req job.Request
@@ -94,7 +94,7 @@ type reservation struct {
 	claimsConflicted bool // other jobs won maxConflicts conflicts
 }
 
-// A host is a node with what one reservation knows of it.
+// A host is a connected node, with what one reservation knows about it.
 type host struct {
 	*node.Node
 	def              job.NodeDef // may change while the request waits
@@ -125,8 +125,8 @@ func newReservation(req job.Request, env Env) *reservation {
 }
 
 // Reserve finds nodes for a job. If the request may wait, it waits in the queue. The Reservation is never
-// nil: with an error it has the notes of the plan and the results of the connections. Reserve takes over
-// kept, the nodes of an earlier attempt.
+// nil: with an error, it has the notes of the plan and the results of connecting. Reserve takes over
+// kept, the nodes of the previous attempt.
 func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*Reservation, error) {
 	r := newReservation(req, env)
 	r.takeOverKept(kept)
@@ -148,8 +148,8 @@ func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*
 	return r.newResult(startBy), err
 }
 
-// newResult returns the exported result. State that was only needed for the decision is freed, since the
-// result lives as long as the job.
+// newResult returns the Reservation for the caller. It frees state that only the decision needed, because
+// the result lives as long as the job.
 func (r *reservation) newResult(startBy node.Deadline) *Reservation {
 	result := &Reservation{Plan: r.plan, Request: r.req, Rendezvous: r.rendezvous, UniverseSize: universeSize(r.req, r.baseline), Baseline: r.baseline, StartBy: startBy, Connections: r.results, r: r}
 	r.snap, r.snapHosts = job.Snapshot{}, nil
@@ -162,7 +162,7 @@ func (r *reservation) newResult(startBy node.Deadline) *Reservation {
 	return result
 }
 
-// Close ends all connections of the reservation. A helper that is still running ranks then ends the job.
+// Close closes all connections of the reservation. A helper that still runs ranks then ends them.
 func (r *Reservation) Close() {
 	var closing sync.WaitGroup
 	for _, n := range r.r.hosts {
@@ -171,7 +171,7 @@ func (r *Reservation) Close() {
 	closing.Wait()
 }
 
-// reportPlan reports the plan to the user, the log and Env.OnPlan.
+// reportPlan passes the plan to the user, the log and Env.OnPlan.
 func (r *reservation) reportPlan() {
 	r.reportSkipped()
 	r.reportTooFewStandby()
@@ -183,7 +183,7 @@ func (r *reservation) reportPlan() {
 	}
 }
 
-// dismissUnused ends the helpers of nodes that have no rank and are not standby nodes.
+// dismissUnused ends the helpers on nodes that have no rank and are not standby nodes.
 func (r *reservation) dismissUnused() {
 	needed := make(map[*host]bool, len(r.planHosts))
 	for i, np := range r.plan.Nodes {
@@ -202,7 +202,7 @@ func (r *reservation) dismissUnused() {
 	}
 }
 
-// FormatRanksOf returns the ranks of a node as text: "rank 3", "ranks 0-3,7".
+// FormatRanksOf returns the ranks on a node as text: "rank 3", "ranks 0-3,7".
 func FormatRanksOf(np job.NodePlan) string {
 	var ranks []int
 	for _, r := range np.Ranks {
@@ -214,12 +214,12 @@ func FormatRanksOf(np job.NodePlan) string {
 	return "ranks " + idset.Text(ranks)
 }
 
-// maxConflicts is how many conflicts with other jobs in a row end a decision (placement.md 6.4).
+// maxConflicts is after how many consecutive conflicts with other jobs an attempt fails (placement.md
+// 6.4).
 const maxConflicts = 5
 
-// findPlace plans and claims nodes for the job, and waits in the queue if the request may wait. On success
-// the nodes of the plan are prepared and have claimed their part. startBy is the deadline by which all
-// ranks must run.
+// findPlace plans and claims nodes for the job. If the request may wait, it waits in the queue. On
+// success the nodes of the plan are prepared. startBy is the deadline by which all ranks must run.
 func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	defer r.queue.Finish()
 	var last *plan.Error // why the last decision failed, of a request that waits
@@ -251,7 +251,8 @@ func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.D
 	return p, startBy, err
 }
 
-// rereadRequest applies changes of the request while it waits. If it cannot be read, nothing changes.
+// rereadRequest applies changes that were made to the request while it waits. If the request cannot be
+// read, nothing changes.
 func (r *reservation) rereadRequest() {
 	if r.env.RereadRequest == nil || !r.queue.IsWaiting() {
 		return
@@ -273,8 +274,8 @@ func (r *reservation) rereadRequest() {
 	}
 }
 
-// decideOnce connects the candidates, if they are not connected, and makes one decision with the decision
-// lock held. startBy is the deadline by which all ranks of the plan must run.
+// decideOnce connects to the candidates, if they are not connected. Then it plans and claims once, with
+// the decision lock held. startBy is the deadline by which all ranks of the plan must run.
 func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	ctx, done := r.withinLimit(ctx, startTimeoutError(r.req))
 	defer done()
@@ -294,8 +295,8 @@ func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.
 	return p, startBy, r.queue.EnqueueFailed(ctx, err)
 }
 
-// withinLimit returns a context that ends, with late as its cause, when the start timeout is over. Until
-// done is called, r.limit is that limit.
+// withinLimit returns a context that ends, with late as its cause, when the start timeout is over.
+// r.limit is that limit until the returned function is called.
 func (r *reservation) withinLimit(ctx context.Context, late error) (context.Context, context.CancelFunc) {
 	outer, limit := r.limit, r.env.StopTimes.Limit(ctx, StartTimeout(r.req), late)
 	r.limit = limit
@@ -314,13 +315,13 @@ func (r *reservation) pauseStartLimit() (resume func()) {
 	return r.limit.Pause()
 }
 
-// lockDecision waits for the decision lock and notes how many requests are ahead.
+// lockDecision waits for the decision lock. It records how many requests are ahead.
 func (r *reservation) lockDecision(ctx context.Context) (err error) {
 	r.snap.Ahead, err = r.queue.LockDecision(ctx)
 	return err
 }
 
-// planAndClaim plans and claims, and tries again after a conflict with another job.
+// planAndClaim plans and claims. After a conflict with another job it tries again.
 func (r *reservation) planAndClaim(ctx context.Context) (job.Plan, error) {
 	for try := 1; ; try++ {
 		r.claimsConflicted = try == maxConflicts
@@ -364,8 +365,8 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	return p, r.checkSeparation()
 }
 
-// makePlan is plan.Make, but returns early when ctx ends (TRUST-8). The abandoned plan is completed in the
-// background, which does no harm: planning has no side effects.
+// makePlan calls plan.Make, and returns early when ctx ends (TRUST-8). plan.Make then completes in the
+// background. It has no side effects.
 func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan, error) {
 	type outcome struct {
 		plan job.Plan
@@ -392,7 +393,7 @@ func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan
 	}
 }
 
-// conflictError returns the error of a decision that lost maxConflicts conflicts.
+// conflictError returns the error of an attempt that had maxConflicts conflicts.
 func (r *reservation) conflictError(conflict *claimConflict) error {
 	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; others were faster %d times", conflict, maxConflicts), Remedy: "try again"}
 	if r.req.Wait {
@@ -403,7 +404,7 @@ func (r *reservation) conflictError(conflict *claimConflict) error {
 
 func (e *claimConflict) Error() string { return e.node + ": " + e.reason }
 
-// reportOnce reports a text to the user, unless it was reported before.
+// reportOnce reports a text to the user, unless it has done so before.
 func (r *reservation) reportOnce(text string) {
 	if !r.noticesReported[text] {
 		r.noticesReported[text] = true

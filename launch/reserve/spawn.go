@@ -13,7 +13,7 @@ import (
 	"remshell/wire"
 )
 
-// A SpawnRequest is a request of a rank of a running job (MPI_Comm_spawn).
+// A SpawnRequest is the request of a rank to spawn ranks (MPI_Comm_spawn).
 type SpawnRequest struct {
 	Request   spawn.Request
 	ParentApp job.App    // the app context of the rank that spawns
@@ -25,22 +25,22 @@ type SpawnRequest struct {
 	OwnNodes  []OwnNode
 }
 
-// An OwnNode is a node that the job has already.
+// An OwnNode is a node that the job uses already.
 type OwnNode struct {
 	Node
 	Occupancy  job.Occupancy // what the job uses of it
 	TotalRanks int           // number of the job's ranks that have ever been placed there
 }
 
-// A spawnGroup is the group of a spawn for which nodes are being found.
+// A spawnGroup has the fields of a reservation that only a spawn has.
 type spawnGroup struct {
 	SpawnRequest
 	constraints info.Constraints
 }
 
-// ReserveSpawn finds nodes for the ranks of a spawn, beside the running job. It never waits in the queue,
-// and does not take the decision lock: a running job does not wait behind others, and claims are exclusive
-// without the lock. The Reservation is never nil.
+// ReserveSpawn finds nodes for the ranks of a spawn while the job runs. It never waits in the queue: a
+// running job does not wait behind others. It does not take the decision lock: claims are exclusive
+// without it. The Reservation is never nil.
 func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest) (*Reservation, error) {
 	r := newSpawnReservation(req, env, s)
 	timed, done := r.withinLimit(ctx, startTimeoutError(req))
@@ -58,7 +58,7 @@ func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest)
 	return r.newResult(startBy), nil
 }
 
-// newSpawnReservation returns a reservation that contains the job's nodes.
+// newSpawnReservation returns a reservation that starts with the job's nodes.
 func newSpawnReservation(req job.Request, env Env, s SpawnRequest) *reservation {
 	r := newReservation(req, env)
 	r.spawnGroup, r.connected = &spawnGroup{SpawnRequest: s}, true
@@ -68,13 +68,13 @@ func newSpawnReservation(req job.Request, env Env, s SpawnRequest) *reservation 
 	return r
 }
 
-// ownHosts returns the nodes that the job has already.
+// ownHosts returns the nodes that the job uses already.
 func (r *reservation) ownHosts() []*host {
 	return slices.DeleteFunc(slices.Clone(r.hosts), func(n *host) bool { return !n.ofJob })
 }
 
-// placeSpawn plans and claims nodes for the ranks of a spawn. It prefers, in this order: the job's own
-// nodes, more nodes, fewer ranks if the spawn allows it, and ranks that share CPUs.
+// placeSpawn plans and claims nodes for the ranks of a spawn. It tries, in this order: the job's own
+// nodes, more nodes, fewer ranks if the spawn allows that, and ranks that share CPUs.
 func (r *reservation) placeSpawn(ctx context.Context) error {
 	s := r.spawnGroup
 	var err error
@@ -135,14 +135,15 @@ func (r *reservation) namedFailures() []job.Failure {
 	return slices.DeleteFunc(r.connectFailures(), func(f job.Failure) bool { return !r.spawnGroup.constraints.NamesHost(job.NodeDef{Name: f.Node}) })
 }
 
-// capacityFrom returns how many ranks would have fit, from the error of a plan.
+// capacityFrom returns how many ranks would have fit, as the error of a plan states it.
 func capacityFrom(err error) int {
 	var failed *plan.Error
 	errors.As(err, &failed)
 	return failed.FreeRanks
 }
 
-// untriedCandidates returns the wanted candidates to which no connection was tried yet.
+// untriedCandidates returns the candidates for which wanted returns true and that were not yet connected
+// to.
 func (r *reservation) untriedCandidates(wanted func(job.NodeDef) bool) (defs []job.NodeDef) {
 	canBeUsed := plan.ProbeFilter(r.req)
 	for _, def := range r.req.Nodes {
@@ -160,7 +161,8 @@ func (r *reservation) abandonSpawn() {
 	r.dismissNew()
 }
 
-// Abandon releases the claims of a spawn that is not needed any more, and closes its new nodes.
+// Abandon releases the claims of a spawn that is no longer needed, and closes the nodes that were
+// connected for it.
 func (r *Reservation) Abandon() { r.r.abandonSpawn() }
 
 // dismissNew ends the helpers that were started for a spawn and are not in its plan.
@@ -189,7 +191,7 @@ func (s *spawnGroup) applyTo(m *wire.Prepare, chosen []*host) {
 	m.Streams.PTY = nil // --pty is about the ranks of the command line
 }
 
-// groupName returns the name of the group that is being reserved.
+// groupName returns the name of the group for which nodes are being found.
 func (r *reservation) groupName() string {
 	if r.spawnGroup != nil {
 		return r.spawnGroup.Group
@@ -197,7 +199,7 @@ func (r *reservation) groupName() string {
 	return string(r.plan.Job)
 }
 
-// hostPolicy returns the rules for the hosts to which the job may spawn.
+// hostPolicy returns the rules on which hosts the job may spawn.
 func (r *reservation) hostPolicy() *info.HostPolicy {
 	g := &info.HostPolicy{FindHosts: r.env.FindHosts, Allowed: r.req.SpawnHosts, Candidates: r.req.Nodes}
 	for _, n := range r.hosts {
@@ -206,8 +208,8 @@ func (r *reservation) hostPolicy() *info.HostPolicy {
 	return g
 }
 
-// disguisedLocalError returns an error if a host which no option named is the launching machine by another
-// name (an alias of SSH, an address).
+// disguisedLocalError returns an error if a host that no option names is the launching machine under
+// another name, such as an SSH alias or an address.
 func (r *reservation) disguisedLocalError() error {
 	local := func(def job.NodeDef) bool { return def.Local }
 	if !r.req.SpawnHosts.Any || r.env.Localhost == nil || slices.ContainsFunc(r.req.Nodes, local) {
@@ -236,8 +238,8 @@ const (
 	minShared = 4096
 )
 
-// maxSpawnRanks returns how many ranks a spawn may have on its candidates. A candidate that was not probed
-// and has no slot count may be of any size, so the result is then info.MaxRanks.
+// maxSpawnRanks returns how many ranks a spawn may have on its candidates. If a candidate was not probed
+// and has no slot count, its size is unknown and the result is info.MaxRanks.
 func (r *reservation) maxSpawnRanks() int {
 	seen := make(map[string]*host, len(r.hosts))
 	for _, n := range r.hosts {

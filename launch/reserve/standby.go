@@ -22,16 +22,16 @@ with fewer.
 	   | <-------------------------------- Prepared   or ClaimConflict, Refused
 */
 
-// standbyGroup is the group name of standby nodes' claims. No group of ranks has this name.
+// standbyGroup is the group name in claims on standby nodes. No group of ranks has this name.
 const standbyGroup = "spare"
 
-// A standbyNode is a node with the part that it has claimed.
+// A standbyNode is a standby node with what it has claimed.
 type standbyNode struct {
 	*host
 	plan job.NodePlan
 }
 
-// claimStandby claims the standby nodes that the request wants, as far as nodes are free.
+// claimStandby claims as many of the requested standby nodes as are free.
 func (r *reservation) claimStandby(ctx context.Context) error {
 	r.standby = nil
 	req, wants := restart.StandbyRequest(r.req, r.plan)
@@ -67,8 +67,8 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 	return err
 }
 
-// idleClaim returns the Prepare for a node that is claimed for a later attempt. It has what the node
-// claims, as for ranks after the existing ones, and how long the helper waits for mpiexec.
+// idleClaim returns the Prepare for a node that is claimed for a later attempt and runs no ranks now. It
+// has the claim and how long the helper waits for mpiexec. It numbers its ranks after the existing ones.
 func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group) *wire.Prepare {
 	req := r.req
 	m := &wire.Prepare{

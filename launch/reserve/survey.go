@@ -18,8 +18,8 @@ import (
 	"remshell/wire"
 )
 
-// surveyNodes asks all nodes what other jobs use of them, and makes the snapshot. A node that does not
-// reply is lost.
+// surveyNodes asks all nodes what other jobs use there, and makes the snapshot for the plan. A node that
+// does not reply is lost.
 func (r *reservation) surveyNodes(ctx context.Context) error {
 	candidates := r.reachedHosts()
 	silent, err := r.surveyWithin(ctx, candidates, r.surveyTimeout())
@@ -46,7 +46,7 @@ func (r *reservation) surveyNodes(ctx context.Context) error {
 	return err
 }
 
-// surveyWithin asks nodes what other jobs use of them, and returns the nodes that have not replied within
+// surveyWithin asks nodes what other jobs use there. It returns the nodes that have not replied within
 // limit.
 func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit time.Duration) (silent []*host, err error) {
 	request := func(n *host) *wire.Survey {
@@ -70,20 +70,20 @@ func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit tim
 	})
 }
 
-// surveyTimeout returns how long a node may take to reply to a survey. It is short, since the decision lock
-// is held meanwhile (placement.md 6.4).
+// surveyTimeout returns how long a node may take to reply to a survey. It is short because the decision
+// lock is held meanwhile (placement.md 6.4).
 func (r *reservation) surveyTimeout() time.Duration {
 	return cmp.Or(r.env.ProbeTimeout, min(r.replyTimeout(), 10*time.Second))
 }
 
-// addNotice notes the problem of a node's ledger. An empty text means that there is none.
+// addNotice records a problem of a node's ledger. An empty text means that there is none.
 func (r *reservation) addNotice(n *host, text string) {
 	if text != "" {
 		addNoted(r.notices, text, n)
 	}
 }
 
-// addNoted adds a node to those that have reported a text.
+// addNoted adds a node to the nodes that have reported this text.
 func addNoted(texts map[string]*nameSet, text string, n *host) {
 	if texts[text] == nil {
 		texts[text] = &nameSet{has: make(map[string]bool)}
@@ -91,7 +91,7 @@ func addNoted(texts map[string]*nameSet, text string, n *host) {
 	texts[text].add(n.def.Name)
 }
 
-// A nameSet is a set of node names that keeps the order in which they were added.
+// A nameSet is a set of node names in the order in which they were added.
 type nameSet struct {
 	names []string
 	has   map[string]bool
@@ -104,8 +104,8 @@ func (s *nameSet) add(name string) {
 	}
 }
 
-// reportLedgerNotices reports the problems of ledgers and of administrators' files. Each problem is
-// reported once, with all nodes that have it.
+// reportLedgerNotices reports problems of ledgers and of administrators' files. It reports each problem
+// once, with all nodes that have it.
 func (r *reservation) reportLedgerNotices() {
 	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
 		r.reportOnce(hostlist.Fold(r.warnings[text].names) + ": warning: " + text)
@@ -121,8 +121,8 @@ func (r *reservation) reportLedgerNotices() {
 	clear(r.notices)
 }
 
-// checkLostCandidates removes hosts that were lost since they were reached. It returns an error if the job
-// may not do without them.
+// checkLostCandidates removes hosts that were lost after they were reached. It returns an error if the
+// job needs all its hosts.
 func (r *reservation) checkLostCandidates() error {
 	for _, n := range r.hosts {
 		if n.lost != nil {
@@ -136,7 +136,7 @@ func (r *reservation) checkLostCandidates() error {
 	return nil
 }
 
-// lostBeforeStart returns the error of a host whose connection ended before the start.
+// lostBeforeStart returns the error of a host whose connection has ended before the ranks started.
 func lostBeforeStart(why error) error {
 	var none nothingGrantedError
 	if errors.As(why, &none) {
@@ -152,7 +152,7 @@ func lostBeforeStart(why error) error {
 	return fmt.Errorf("lost contact before the start (%s)", usererr.Reason(why))
 }
 
-// takeSnapshot makes the snapshot from what is known now.
+// takeSnapshot makes the snapshot for the plan from what the nodes have reported.
 func (r *reservation) takeSnapshot() {
 	r.snap.Nodes, r.snapHosts = nil, nil
 	avoided := r.queue.AvoidedNodes() // left to the head of the queue
@@ -170,7 +170,7 @@ func (r *reservation) takeSnapshot() {
 }
 
 // definitionWithRules returns the node's definition from the cluster file, restricted by the rules of the
-// node's own administrator.
+// administrator of that node.
 func (n *host) definitionWithRules() job.NodeDef {
 	def := n.def
 	def.ClosedWhy = n.forbidden
@@ -180,9 +180,9 @@ func (n *host) definitionWithRules() job.NodeDef {
 	return def
 }
 
-// keepSelection reduces the request, once it has its nodes, to what applies to spawns. Spawns use the job's
-// candidates, without nodes that the host list does not name or that the job's flavor, class or region
-// excludes. No new selection is made for spawns.
+// keepSelection prepares the request, once the job has its nodes, for spawns. Spawns use the job's
+// candidates without the nodes that the host list, flavor, class or region excludes. For spawns no new
+// selection is made.
 func (r *reservation) keepSelection() {
 	if r.req.FixedPlacements == nil {
 		listed, closed := r.req.ListedNodes(), make(map[string]bool)

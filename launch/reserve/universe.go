@@ -6,7 +6,7 @@ import (
 	"remshell/plan"
 )
 
-// universeSize returns MPI_UNIVERSE_SIZE as set by -usize. It is 0 if PMI does not report it.
+// universeSize returns the MPI_UNIVERSE_SIZE that -usize sets. It is 0 if PMI does not report one.
 func universeSize(req job.Request, b Baseline) int {
 	if req.Universe == job.SystemSize {
 		return b.Slots
@@ -15,7 +15,7 @@ func universeSize(req job.Request, b Baseline) int {
 }
 
 // totalSlots returns the universe size (PMIX-71): the slots of all hosts on which the job's ranks,
-// including spawned ones, may run. Other jobs' use does not reduce it. nodes are the nodes that were
+// including spawned ones, may run. Use by other jobs does not reduce it. nodes are the nodes that were
 // reached.
 func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	if req.SpawnHosts.None {
@@ -43,8 +43,8 @@ func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	return sum
 }
 
-// spawnHosts returns the hosts on which the job's ranks may run: candidates that were reached and are not
-// closed to the job, and those of --spawn-hosts.
+// spawnHosts returns the hosts on which the job's ranks may run: the candidates that were reached and
+// that the job may use, and the hosts of --spawn-hosts.
 func spawnHosts(req job.Request, reached map[string]*job.Node, p job.Plan) []job.NodeDef {
 	listed := req.ListedNodes()
 	for _, note := range p.Rejected {

@@ -133,7 +133,7 @@ func (c queueHelpers) OthersOccupancy(ctx context.Context, uid int) ([]job.Node,
 	return slices.DeleteFunc(slices.Clone(r.snap.Nodes), func(n job.Node) bool { return notSurveyed[n.Name] }), err
 }
 
-// receiveEvents waits for events, until the given time at the latest, and handles them.
+// receiveEvents waits for events until the given time and handles them.
 func (r *reservation) receiveEvents(ctx context.Context, until time.Time) {
 	for _, event := range r.takeEvents(ctx, until) {
 		r.handleEvent(event)
@@ -146,32 +146,32 @@ const (
 	maxRetry = time.Minute
 )
 
-// A retry is the next attempt to connect to an unreachable candidate while the request waits.
+// A retry is when to connect again to an unreachable candidate while the request waits.
 type retry struct {
 	at    time.Time // of the next attempt
 	delay time.Duration
 	busy  bool // an attempt is under way
 }
 
-// A reconnected event is the result of a retry.
+// A reconnected is the event that a retry has succeeded or failed.
 type reconnected struct {
 	def  job.NodeDef
 	node *node.Node
 	err  error
 }
 
-// A LateEvent is an event for a reservation that has already ended. Code that takes such an event out of
+// A LateEvent is an event for a reservation that may have ended. If so, code that takes the event out of
 // the inbox must call Discard.
 type LateEvent interface{ Discard() }
 
-// Discard closes a node that was connected too late.
+// Discard closes the node, which was connected too late.
 func (e reconnected) Discard() {
 	if e.node != nil {
 		go e.node.Close()
 	}
 }
 
-// handleEvent handles an event that is not a reply.
+// handleEvent handles an event that is no reply.
 func (r *reservation) handleEvent(event any) {
 	switch e := event.(type) {
 	case disconnected:
@@ -193,7 +193,7 @@ func (r *reservation) handleEvent(event any) {
 	}
 }
 
-// watchClaims asks all nodes that were not asked yet to report changes of their claims.
+// watchClaims asks each node, once, to report changes of its claims.
 func (r *reservation) watchClaims() {
 	for _, n := range r.hosts {
 		if !n.watched && n.lost == nil {
@@ -203,7 +203,8 @@ func (r *reservation) watchClaims() {
 	}
 }
 
-// dueRetries returns the unreachable candidates whose next attempt is due, and marks them as busy.
+// dueRetries returns the unreachable candidates that are to be connected again now. It marks them as
+// busy.
 func (r *reservation) dueRetries(now time.Time) (defs []job.NodeDef) {
 	for _, def := range r.req.Nodes {
 		if r.errs[def.Name] == nil {
@@ -222,7 +223,7 @@ func (r *reservation) dueRetries(now time.Time) (defs []job.NodeDef) {
 	return defs
 }
 
-// handleReconnected adds a node that was reached again, or schedules the next attempt.
+// handleReconnected handles the result of a retry: it adds the node, or schedules the next retry.
 func (r *reservation) handleReconnected(e reconnected) {
 	rd := r.retries[e.def.Name]
 	if e.err != nil {
@@ -237,7 +238,7 @@ func (r *reservation) handleReconnected(e reconnected) {
 	r.queue.ClaimsChanged()
 }
 
-// connectedCandidates returns the candidates that are connected and may get ranks.
+// connectedCandidates returns the connected candidates that may run ranks.
 func (r *reservation) connectedCandidates() []*host {
 	return slices.DeleteFunc(r.reachedHosts(), func(n *host) bool { return n.lost != nil })
 }

@@ -13,8 +13,8 @@ import (
 // This file decides whether a job may be moved (SV-17), and makes the request for its new nodes
 // while it runs.
 
-// A Move has the hosts that a job leaves and those it may move to, by name. If both are empty, the
-// job is planned again on what is free now.
+// A Move has the names of the hosts that a job is to leave, and of those it may move to. If both are
+// empty, the job is planned again on the CPUs that are free now.
 type Move struct {
 	From []string // excluded for the job from now on
 	To   []string // the only candidates; empty: all
@@ -26,10 +26,10 @@ const (
 	toArg   = "to="
 )
 
-// maxMoveText is the largest size of one folded host list in a request, in bytes.
+// maxMoveText is the largest size of one folded host list in a move request, in bytes.
 const maxMoveText = 1500
 
-// Args returns the arguments of the control request, or an error if they are too long.
+// Args returns the move as arguments of a control request. It returns an error if they are too long.
 func (m Move) Args() (args []string, err error) {
 	for _, list := range []struct {
 		prefix string
@@ -69,8 +69,8 @@ func ParseMove(args []string) (m Move, err error) {
 	return m, nil
 }
 
-// WhyUnmovable returns why a job cannot be moved at all, to follow the job's name (T9). It returns
-// "" if it can.
+// WhyUnmovable returns why a job cannot be moved at all, or "". The text is printed after the job's name
+// (T9).
 func WhyUnmovable(req job.Request) string {
 	switch {
 	case req.Restart.MaxRestarts == 0:
@@ -83,8 +83,8 @@ func WhyUnmovable(req job.Request) string {
 	return ""
 }
 
-// RequestAfterMove returns the request for the next attempt of a job that moves, and the nodes that
-// it leaves. now is the running attempt. why says why the job cannot be moved in this way; empty:
+// RequestAfterMove returns the request for the next attempt of a job that moves, and the nodes that the
+// job leaves. now is the running attempt. why is why the job cannot be moved in this way. It is empty if
 // it can.
 func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, left []string, why string) {
 	from, why := findNamed(first.Nodes, m.From)
@@ -114,7 +114,7 @@ func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt
 	return req, left, ""
 }
 
-// findNamed returns the candidates with these names or aliases. If a name is unknown, why says so.
+// findNamed returns the candidates with these names or aliases. If a name is unknown, why names it.
 func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, why string) {
 	found = make(map[string]bool, len(names))
 	for _, name := range names {
@@ -128,8 +128,8 @@ func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, why 
 	return found, ""
 }
 
-// IsSamePlan reports whether two plans have the same number of ranks on each node, so that there is
-// nothing to move.
+// IsSamePlan reports whether two plans have the same number of ranks on each node. Then there is nothing
+// to move.
 func IsSamePlan(old, p job.Plan) bool {
 	ranks := make(map[string]int, len(old.Nodes))
 	for _, n := range old.Nodes {
@@ -146,8 +146,8 @@ func IsSamePlan(old, p job.Plan) bool {
 	return true
 }
 
-// IsCovered reports whether the CPUs and GPUs that a node's old plan claims are enough for part.
-// Then nothing more is claimed there.
+// IsCovered reports whether the CPUs and GPUs that old claims on a node are enough for part. Then the
+// node needs no new claim.
 func IsCovered(old, part job.NodePlan) bool {
 	cpus, gpus := make(map[int]bool), make(map[string]bool)
 	for _, r := range old.Ranks {

@@ -1,12 +1,12 @@
 /*
-Package restart decides whether a job whose attempt has ended is started again, when, and with
-which request (survive.md 3). All of it is pure.
+Package restart decides whether a job starts again after an attempt has ended, when, and with which
+request (survive.md 3). It performs no I/O.
 
 	attempts so far --Decide--> over, or again after a pause
 	   |
 	   '--- and the first request --NextRequest--> request of the next attempt
 
-The attempt loop is in launch.Run.
+The loop that runs attempts is in package launch.
 */
 package restart
 
@@ -31,10 +31,10 @@ const (
 	maxShortInRow = 5                // after this many such attempts in a row the job is not restarted
 )
 
-// KeepTime is how long nodes and claims are kept for the next attempt (SV-2).
+// KeepTime is how long a job keeps its nodes and claims for the next attempt (SV-2).
 const KeepTime = 10 * time.Minute
 
-// SearchTime is how long a restart waits for free nodes before it gives up (SV-5).
+// SearchTime is how long a restart looks for free nodes before it gives up (SV-5).
 const SearchTime = 10 * time.Minute
 
 // A Decision says whether a job is started again after its last attempt.
@@ -44,9 +44,9 @@ type Decision struct {
 	Why      string        // why there is no restart although the cause is a reason for one; empty: it is no reason
 }
 
-// Decide decides after the last attempt of a job. At least one must be of this mpiexec. random
-// is from 0 to 1 and lengthens the pause by up to a fifth, so that jobs that failed together do not
-// restart together.
+// Decide decides whether to start a job again after its last attempt. This mpiexec must have run that
+// attempt. random is from 0 to 1 and lengthens the pause by up to a fifth. Jobs that failed together then
+// do not restart together.
 func Decide(p job.RestartPolicy, attempts []job.Attempt, random float64) Decision {
 	attempts = attempts[p.PastAttempts:]
 	last := attempts[len(attempts)-1]
@@ -73,8 +73,8 @@ func allTooShort(attempts []job.Attempt) bool {
 	return !slices.ContainsFunc(attempts[len(attempts)-maxShortInRow:], func(a job.Attempt) bool { return a.Duration() >= tooShort })
 }
 
-// pause returns the pause before the next attempt. It doubles with each attempt, and starts again
-// after a long one.
+// pause returns the pause before the next attempt. It doubles with each attempt. After an attempt that
+// ran long it is as short as at first.
 func pause(first time.Duration, attempts []job.Attempt, random float64) time.Duration {
 	first = cmp.Or(first, DefaultDelay)
 	p := first
@@ -89,14 +89,14 @@ func pause(first time.Duration, attempts []job.Attempt, random float64) time.Dur
 	return p + time.Duration(random*float64(p)/5)
 }
 
-// withoutMoves returns the attempts that did not end by a move: a move is no failure and does not
-// count.
+// withoutMoves returns the attempts that did not end by a move. A move is no failure, so it does not
+// count as a restart.
 func withoutMoves(attempts []job.Attempt) []job.Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.CountsAsFailure() })
 }
 
-// RestartsUsed returns how many restarts the attempts have used, including the one after the last
-// of them.
+// RestartsUsed returns how many restarts have happened, including the one that follows the last of
+// attempts.
 func RestartsUsed(p job.RestartPolicy, attempts []job.Attempt) int {
 	return len(withoutMoves(attempts[min(p.PastAttempts, len(attempts)):]))
 }
@@ -119,8 +119,8 @@ func RestartNumber(p job.RestartPolicy, attempts []job.Attempt) string {
 	return fmt.Sprintf("%d of %d", RestartsUsed(p, attempts), p.MaxRestarts)
 }
 
-// NextRequest returns the request of the attempt that follows attempts; if there are none, of the
-// first attempt. Later attempts skip unreachable nodes.
+// NextRequest returns the request of the attempt that follows attempts. If there are none, it is that of
+// the first attempt. Later attempts skip unreachable nodes.
 func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	req := first
 	if !first.Restart.AllowsSeveral() {
@@ -138,9 +138,9 @@ func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	return req
 }
 
-// nextCandidates sorts the candidates in tiers (SV-4). Nodes that had ranks and are not lost come
-// first, then standby nodes, then unused nodes by the sort key, and last nodes that were lost once.
-// A moved job uses only the nodes of the move.
+// nextCandidates orders the candidates by preference (SV-4). Nodes that had ranks and were not lost come
+// first. Then come standby nodes, then unused nodes by the sort key. Nodes that were lost once come last.
+// After a move, only nodes of the move are candidates.
 func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	last := attempts[len(attempts)-1]
 	failures := make(map[string]int)
@@ -178,8 +178,8 @@ func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	return nodes
 }
 
-// nextApps returns the app contexts of an attempt after the first, with the additional arguments.
-// The last app context may have fewer ranks (SV-5).
+// nextApps returns the app contexts of an attempt after the first, with the arguments that the user has
+// added for restarts. The last app context may have fewer ranks (SV-5).
 func nextApps(first job.Request) []job.App {
 	apps := slices.Clone(first.Apps)
 	for i := range apps {
@@ -195,7 +195,8 @@ func nextApps(first job.Request) []job.App {
 	return apps
 }
 
-// restartCount returns the environment variable in which a launcher counts restarts, or "".
+// restartCount returns the name of the environment variable in which a launcher counts restarts, or "".
+// torchrun, for example, has one.
 func restartCount(launcher string) string {
 	if launcher == "torch" {
 		return "TORCHELASTIC_RESTART_COUNT"
@@ -206,7 +207,7 @@ func restartCount(launcher string) string {
 	return ""
 }
 
-// attemptVariables returns the environment variables about attempts (SV-10).
+// attemptVariables returns the environment variables that tell ranks which attempt runs (SV-10).
 func attemptVariables(first job.Request, attempts []job.Attempt) []string {
 	number := strconv.Itoa(len(attempts))
 	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + RestartsLeft(first.Restart, attempts)}

@@ -9,8 +9,8 @@ import (
 	"remshell/wire"
 )
 
-// A stdinFeeder reads our standard input for some ranks. It never reads further ahead than the
-// slowest of them has asked for; the rest stays in the input (IO-2, IO-4).
+// A stdinFeeder reads mpiexec's standard input and sends it to some ranks. It never reads more than the
+// slowest of them has credit for. The rest stays in the input (IO-2, IO-4).
 type stdinFeeder struct {
 	in io.Reader
 
@@ -25,7 +25,7 @@ type stdinFeeder struct {
 	uncertain  map[int]bool // ranks that may have read more: they run, or their count is not known
 }
 
-// A StdinReader is a rank that receives our standard input.
+// A StdinReader is a rank that receives mpiexec's standard input.
 type StdinReader struct {
 	Rank      int
 	Node      int    // index of its node; ranks of one node must be adjacent
@@ -34,7 +34,7 @@ type StdinReader struct {
 	unread    int    // bytes sent to it that it has not read
 }
 
-// An inputSource reads our standard input and sends it to the readers.
+// An inputSource reads mpiexec's standard input and sends it to the ranks.
 type inputSource interface {
 	// limits returns how many bytes may be on the way to a reader at most, and how much credit
 	// there must be before a read.
@@ -58,8 +58,8 @@ func (f *stdinFeeder) addReaders(readers []StdinReader) {
 	}
 }
 
-// run reads until the input ends or no rank wants more. A read that blocks when the job ends stays
-// blocked until the program exits. failed is called if the input fails before its end.
+// run reads until the input ends or no rank reads any more. It calls failed if the input fails before its
+// end. A read that blocks when the job ends stays blocked until mpiexec exits.
 func (f *stdinFeeder) run(failed func(error)) {
 	defer close(f.ended)
 	from, done := f.chooseSource()
@@ -67,7 +67,8 @@ func (f *stdinFeeder) run(failed func(error)) {
 	f.feedFrom(from, failed)
 }
 
-// feedFrom reads from one source. If that returns errNoSplice, feedFrom goes on with a copySource.
+// feedFrom reads from one source. If the source returns errNoSplice, feedFrom continues with a
+// copySource.
 func (f *stdinFeeder) feedFrom(from inputSource, failed func(error)) {
 	for {
 		allowed := f.waitForCredit(from.limits())
@@ -89,7 +90,8 @@ func (f *stdinFeeder) feedFrom(from inputSource, failed func(error)) {
 	}
 }
 
-// chooseSource returns a spliceSource if the input can be spliced, and otherwise a copySource.
+// chooseSource returns a spliceSource if the input can be spliced, and a copySource otherwise. done frees
+// it.
 func (f *stdinFeeder) chooseSource() (from inputSource, done func()) {
 	if p := f.newSpliceSource(); p != nil {
 		return p, p.close
@@ -106,7 +108,7 @@ func (f *stdinFeeder) activeReaders() []StdinReader {
 	return slices.Clone(f.readers)
 }
 
-// A copySource copies any input to readers on any node.
+// A copySource reads any kind of input and sends copies to ranks on any node.
 type copySource struct {
 	f   *stdinFeeder
 	buf []byte
@@ -129,8 +131,8 @@ func (f *stdinFeeder) hasReaders() bool {
 	return !f.closed && len(f.readers) > 0
 }
 
-// waitForCredit waits until at least least bytes may be read, and returns how many may be. At most
-// most bytes are on the way to each reader. It returns 0 if no rank wants more.
+// waitForCredit waits until the ranks have credit for least bytes, and returns how many bytes may be
+// read. At most most bytes are under way to each rank. It returns 0 if no rank reads any more.
 func (f *stdinFeeder) waitForCredit(most, least int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,8 +151,8 @@ func (f *stdinFeeder) waitForCredit(most, least int) int {
 	}
 }
 
-// sendToAll sends a piece to all ranks that still read, once to each node. An empty piece is the
-// end of input.
+// sendToAll sends a piece to all ranks that still read. Each node gets it once. An empty piece means end
+// of file.
 func (f *stdinFeeder) sendToAll(piece []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,8 +167,7 @@ func (f *stdinFeeder) sendToAll(piece []byte) {
 	}
 }
 
-// readersOnFirstNode returns how many readers, starting with the first, are on the first one's
-// node.
+// readersOnFirstNode returns how many of readers, counted from the first, are on the node of the first.
 func readersOnFirstNode(readers []StdinReader) int {
 	end := slices.IndexFunc(readers, func(r StdinReader) bool { return r.Node != readers[0].Node })
 	if end < 0 {
@@ -198,16 +199,16 @@ func (f *stdinFeeder) addCredit(rank, n int) {
 	})
 }
 
-// dropReader removes a rank that has closed its input or has ended. Bytes that it has not read are
-// lost without an error (IO-3).
+// dropReader removes a rank that has closed its stdin or has ended. Bytes that were sent to it and that
+// it has not read are lost. That is no error (IO-3).
 func (f *stdinFeeder) dropReader(rank int) {
 	f.changeLocked(func() {
 		f.readers = slices.DeleteFunc(f.readers, func(r StdinReader) bool { return r.Rank == rank })
 	})
 }
 
-// rankEnded records that a rank has ended after it read so many bytes. A negative number means that
-// it is not known.
+// rankEnded records that a rank has ended. read is how many bytes it has read. It is negative if that is
+// unknown.
 func (f *stdinFeeder) rankEnded(rank int, read int64) {
 	f.dropReader(rank)
 	f.mu.Lock()
@@ -218,10 +219,9 @@ func (f *stdinFeeder) rankEnded(rank int, read int64) {
 	}
 }
 
-// seekBack stops reading. If our input is a file, it seeks back over the bytes that no rank has
-// read. The next program then finds them, as after any program that reads part of its input (POSIX,
-// XCU 1.4, INPUT FILES). seekBack returns how many bytes are lost if no rank has read any, and
-// otherwise 0.
+// seekBack stops reading. If the input is a file, it seeks back over the bytes that no rank has read. The
+// next program that uses this input then finds them (POSIX, XCU 1.4, INPUT FILES). If the input is no
+// file and no rank has read anything, seekBack returns how many bytes are lost. Otherwise it returns 0.
 func (f *stdinFeeder) seekBack() (lost int64) {
 	f.close()
 	file := f.file()
@@ -245,7 +245,7 @@ func (f *stdinFeeder) seekBack() (lost int64) {
 	return rest
 }
 
-// file returns our input if it is a regular file, and otherwise nil.
+// file returns the input if it is a regular file, and nil otherwise.
 func (f *stdinFeeder) file() *os.File {
 	if file, ok := f.in.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {

@@ -8,7 +8,8 @@ import (
 	"remshell/launch/stdio/pattern"
 )
 
-// A labelMaker makes the labels of lines from a pattern. A label that does not change is made once.
+// A labelMaker makes the labels that -label puts before lines, from a pattern. It caches labels that do
+// not change.
 type labelMaker struct {
 	pattern  pattern.Pattern
 	stream   string
@@ -27,7 +28,7 @@ func newLabelMaker(text, stream string, ranks GroupRanks) (*labelMaker, error) {
 	return l, err
 }
 
-// addRanks adds further ranks.
+// addRanks adds the ranks of a spawned group.
 func (l *labelMaker) addRanks(ranks GroupRanks) {
 	switch {
 	case len(l.pattern) == 0: // saves memory in large jobs
@@ -40,7 +41,7 @@ func (l *labelMaker) addRanks(ranks GroupRanks) {
 	l.made = append(l.made, make([][]byte, ranks.Size)...)
 }
 
-// labelFunc returns a function that makes the label of a rank, or nil if there are no labels.
+// labelFunc returns a function that returns the label of a rank. It returns nil if lines have no labels.
 func (l *labelMaker) labelFunc() func(rank int) []byte {
 	if len(l.pattern) == 0 {
 		return nil
@@ -57,11 +58,11 @@ func (l *labelMaker) labelFunc() func(rank int) []byte {
 	}
 }
 
-// colors is the number of terminal colours for labels: those readable on dark and light
-// backgrounds, without red, which marks errors.
+// colors is the number of terminal colours for labels. They are readable on dark and light backgrounds.
+// Red is left out, because it marks errors.
 const colors = 5
 
-// appendLabel appends the label of a rank.
+// appendLabel appends the label of a rank to out. now is for labels that show the time.
 func (l *labelMaker) appendLabel(out []byte, rank int, now time.Time) []byte {
 	info := l.ranks[rank]
 	info.Stream, info.PID = l.stream, l.pids[rank]

@@ -8,18 +8,19 @@ import (
 )
 
 const (
-	// maxUnfinished is how much of an unfinished line is held back (IO-8), in bytes.
+	// maxUnfinished is the largest part of an unfinished line that is held back, in bytes (IO-8).
 	maxUnfinished = 64 << 10
 
-	// unfinishedDelay is how long an unfinished line is held back, so that prompts appear (IO-8).
+	// unfinishedDelay is how long an unfinished line is held back. It is short so that prompts appear
+	// (IO-8).
 	unfinishedDelay = 50 * time.Millisecond
 )
 
-// A lineAssembler combines the output of many ranks without mixing their lines (IO-8, IO-9). It does
-// no I/O: pieces go in, bytes to write come out.
+// A lineAssembler merges the output of many ranks without mixing their lines (IO-8, IO-9). It does no
+// I/O: it appends the bytes to write to a writeBuffer.
 //
-// Without labels, bytes are unchanged. With labels, each line gets one, and a last line without
-// newline gets a newline, too.
+// Without labels, bytes are unchanged. With labels, each line gets a label, and a last line without
+// newline gets a newline.
 type lineAssembler struct {
 	Label func(rank int) []byte // returns the label of a rank; nil: no labels
 	Raw   bool                  // unfinished lines are not held back
@@ -30,12 +31,13 @@ type lineAssembler struct {
 	lastPiece  time.Time      // time of the WriteDue after the last piece
 }
 
-// newLineAssembler returns a lineAssembler for stdout or stderr of a job.
+// newLineAssembler returns a lineAssembler. label returns the label of a rank. If label is nil, there are
+// no labels.
 func newLineAssembler(label func(rank int) []byte) *lineAssembler {
 	return &lineAssembler{Label: label, unfinished: make(map[int][]byte), openRank: -1}
 }
 
-// AddOutput adds a piece of a rank's output, and adds to out what can be written.
+// AddOutput adds a piece of a rank's output. It appends to out what can be written now.
 func (l *lineAssembler) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	l.hasNew = true
 	end := len(piece)
@@ -53,9 +55,9 @@ func (l *lineAssembler) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	}
 }
 
-// WriteDue is called after each batch of pieces. If exactly one rank has an unfinished line, and it
-// is older than unfinishedDelay, WriteDue adds it to out. It returns when to call it again if no
-// piece comes before; zero means never.
+// WriteDue is called after each batch of pieces. If only one rank has an unfinished line and it is older
+// than unfinishedDelay, WriteDue appends it to out. It returns when to call it again if no piece comes
+// before that, or the zero time.
 func (l *lineAssembler) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	if l.hasNew {
 		l.hasNew, l.lastPiece = false, now
@@ -70,7 +72,7 @@ func (l *lineAssembler) WriteDue(out *writeBuffer, now time.Time) (time.Time, er
 	return time.Time{}, nil
 }
 
-// FlushAll writes all unfinished lines, by rank.
+// FlushAll writes all unfinished lines, in the order of the ranks.
 func (l *lineAssembler) FlushAll(out *writeBuffer) {
 	for _, rank := range slices.Sorted(maps.Keys(l.unfinished)) {
 		l.flushRank(out, rank)
@@ -84,8 +86,7 @@ func (l *lineAssembler) flushRank(out *writeBuffer, rank int) {
 	}
 }
 
-// RankEnded writes the unfinished line of a rank that has ended. With labels it also ends that
-// line.
+// RankEnded writes the unfinished line of a rank that has ended. With labels it also writes a newline.
 func (l *lineAssembler) RankEnded(out *writeBuffer, rank int) {
 	l.flushRank(out, rank)
 	if l.Label != nil {
@@ -93,13 +94,14 @@ func (l *lineAssembler) RankEnded(out *writeBuffer, rank int) {
 	}
 }
 
-// WriteOwnLine writes a whole line of mpiexec. It never continues a line of a rank.
+// WriteOwnLine writes a line of mpiexec's own. If a rank's unfinished line was written last, it ends that
+// line first.
 func (l *lineAssembler) WriteOwnLine(out *writeBuffer, line []byte) {
 	l.finishLine(out, true)
 	out.addCopy(line)
 }
 
-// finishLine ends the unfinished line that was written last, if should is true.
+// finishLine ends the unfinished line that was written last. It does nothing if should is false.
 func (l *lineAssembler) finishLine(out *writeBuffer, should bool) {
 	if should && l.openRank >= 0 {
 		out.addCopy([]byte("\n"))
@@ -107,8 +109,8 @@ func (l *lineAssembler) finishLine(out *writeBuffer, should bool) {
 	}
 }
 
-// writeHeld writes the unfinished line of a rank followed by body, with a label before each line
-// that begins there.
+// writeHeld writes the held part of a rank's line and then body. It puts a label before each line that
+// begins there.
 func (l *lineAssembler) writeHeld(out *writeBuffer, rank int, body []byte) {
 	head := l.unfinished[rank]
 	delete(l.unfinished, rank)
@@ -141,7 +143,7 @@ func (l *lineAssembler) writeHeld(out *writeBuffer, rank int, body []byte) {
 	}
 }
 
-// endsLine reports whether head followed by body ends with a newline. One of them must not be
+// endsLine reports whether head followed by body ends with a newline. At least one of them must not be
 // empty.
 func endsLine(head, body []byte) bool {
 	if len(body) == 0 {

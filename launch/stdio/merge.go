@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// mergeDelay is how long a line waits for other ranks to write an equal one.
+	// mergeDelay is how long a line waits for equal lines of other ranks.
 	mergeDelay = time.Second
 
-	// maxMergeBytes is how many bytes wait at most.
+	// maxMergeBytes is the largest total size of the lines that wait, in bytes.
 	maxMergeBytes = 1 << 20
 
 	// mergeDepth is how many waiting lines are searched for an equal one.
 	mergeDepth = 1000
 )
 
-// A lineMerger writes equal lines of several ranks once, preceded by the ranks that wrote them:
+// A lineMerger writes equal lines of several ranks once, with the numbers of these ranks before it:
 // "[0-3,7] text". Like lineAssembler, it does no I/O.
 //
 //	rank 0   a b c        -->   [0-1] a
 //	rank 1   a   c              [0] b
 //	                            [0-1] c
 //
-// A new line joins an equal waiting line that follows the last line of its rank. Otherwise it is
-// inserted directly behind that last line, so the lines of each rank stay in order. A line is written
-// when no further rank can join it, or mergeDelay after the last one joined.
+// A new line joins an equal waiting line, if that comes after the last line of its rank. Otherwise it is
+// inserted directly after that last line, so the lines of each rank stay in order. A line is written when
+// no other rank can join it, or mergeDelay after the last one joined.
 type lineMerger struct {
 	first        *mergedLine         // waiting lines, as a linked list
 	lastLine     map[int]*mergedLine // by running rank, its last line if that waits; nil: it is written
@@ -47,7 +47,7 @@ type mergedLine struct {
 	next  *mergedLine
 }
 
-// newLineMerger returns a lineMerger for some ranks.
+// newLineMerger returns a lineMerger for these ranks.
 func newLineMerger(ranks []int) *lineMerger {
 	c := &lineMerger{lastLine: make(map[int]*mergedLine), writtenRanks: len(ranks), unfinished: make(map[int][]byte)}
 	for _, rank := range ranks {
@@ -84,7 +84,7 @@ func (c *lineMerger) finishLine(out *writeBuffer, rank int) {
 	}
 }
 
-// addLine joins the line of a rank with an equal one, or inserts it.
+// addLine adds a line of a rank: it joins an equal waiting line, or becomes a waiting line itself.
 func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	last, living := c.lastLine[rank]
 	place := &c.first
@@ -112,7 +112,7 @@ func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	}
 }
 
-// findEqualLine returns the first line with a text, from one line on, or nil.
+// findEqualLine returns the first line equal to text among from and the lines after it, or nil.
 func findEqualLine(from *mergedLine, text []byte) *mergedLine {
 	for range mergeDepth {
 		if from == nil || bytes.Equal(from.text, text) {
@@ -139,7 +139,8 @@ func (c *lineMerger) writeFirst(out *writeBuffer) {
 	c.first = l.next
 }
 
-// WriteDue writes lines that no rank can join, and those that have waited long enough.
+// WriteDue writes the lines that no other rank can join, and the lines that have waited for mergeDelay.
+// It returns when to call it again.
 func (c *lineMerger) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	for _, l := range c.newLines {
 		if l.since.IsZero() {
@@ -156,7 +157,7 @@ func (c *lineMerger) WriteDue(out *writeBuffer, now time.Time) (time.Time, error
 	return time.Time{}, nil
 }
 
-// RankEnded records the end of a rank: no line waits for it any more.
+// RankEnded records the end of a rank. Lines no longer wait for it.
 func (c *lineMerger) RankEnded(out *writeBuffer, rank int) {
 	c.finishLine(out, rank)
 	if last, living := c.lastLine[rank]; living && last == nil {
@@ -165,7 +166,7 @@ func (c *lineMerger) RankEnded(out *writeBuffer, rank int) {
 	delete(c.lastLine, rank)
 }
 
-// WriteOwnLine writes a line of mpiexec.
+// WriteOwnLine writes a line of mpiexec's own.
 func (c *lineMerger) WriteOwnLine(out *writeBuffer, line []byte) { out.addCopy(line) }
 
 // FlushAll writes all waiting lines.

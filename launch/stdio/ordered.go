@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	// maxSpoolMemory is how much of a rank's output is kept in memory, in bytes. The rest is kept
-	// in a file.
+	// maxSpoolMemory is how many bytes of a rank's output are kept in memory. The rest is kept in a file.
 	maxSpoolMemory = 32 << 10
 
 	// replayStep is how many kept bytes are written at a time.
 	replayStep = 1 << 20
 )
 
-// A rankSequencer writes all output of rank 0, then all of rank 1, and so on. Ranks do not wait for
-// each other, which might deadlock the program: output that comes too early is kept.
+// A rankSequencer writes all output of rank 0, then all output of rank 1, and so on. It keeps the output
+// of later ranks meanwhile. It must not block them, because the program might then deadlock.
 type rankSequencer struct {
 	*lineAssembler
 	ranks    []int // in the order of their output
@@ -27,12 +26,12 @@ type rankSequencer struct {
 	spoolErr error // error of keeping output
 }
 
-// newRankSequencer returns a rankSequencer for some ranks, ascending.
+// newRankSequencer returns a rankSequencer that writes to of. ranks must be in ascending order.
 func newRankSequencer(of *lineAssembler, ranks []int) *rankSequencer {
 	return &rankSequencer{lineAssembler: of, ranks: ranks, spools: make(map[int]*spool), ended: make(map[int]bool)}
 }
 
-// mustWait reports whether the output of a rank has to be kept for now.
+// mustWait reports whether the output of a rank must be kept, because an earlier rank has not ended.
 func (o *rankSequencer) mustWait(rank int) bool {
 	return o.current < len(o.ranks) && rank > o.ranks[o.current]
 }
@@ -56,8 +55,8 @@ func (o *rankSequencer) AddOutput(out *writeBuffer, rank int, piece []byte) {
 // RankEnded records the end of a rank.
 func (o *rankSequencer) RankEnded(_ *writeBuffer, rank int) { o.ended[rank] = true }
 
-// WriteDue writes kept output of the current rank, and goes on to the next when that rank has
-// ended.
+// WriteDue writes kept output of the current rank. When that rank has ended, it continues with the next
+// one.
 func (o *rankSequencer) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	for o.current < len(o.ranks) && o.spoolErr == nil {
 		rank := o.ranks[o.current]
@@ -86,14 +85,14 @@ func (o *rankSequencer) WriteDue(out *writeBuffer, now time.Time) (time.Time, er
 	return o.lineAssembler.WriteDue(out, now)
 }
 
-// EndAll marks all ranks as ended. WriteDue then writes what is left.
+// EndAll marks all ranks as ended, so that WriteDue writes everything that is left.
 func (o *rankSequencer) EndAll() {
 	for _, rank := range o.ranks {
 		o.ended[rank] = true
 	}
 }
 
-// A spool keeps bytes in memory, and larger amounts in an unlinked temporary file.
+// A spool keeps bytes in memory up to maxSpoolMemory, and further bytes in an unlinked temporary file.
 type spool struct {
 	memory  []byte
 	file    *os.File
@@ -119,7 +118,7 @@ func (s *spool) append(piece []byte) error {
 	return err
 }
 
-// readNext returns the next bytes, at most most. It returns none at the end.
+// readNext returns the next bytes, at most most of them. At the end it returns none.
 func (s *spool) readNext(most int) ([]byte, error) {
 	if piece := s.memory; len(piece) > 0 {
 		s.memory = nil

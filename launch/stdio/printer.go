@@ -12,15 +12,15 @@ import (
 	"remshell/wire"
 )
 
-// A Printer writes one output stream of all ranks, and lines of mpiexec:
+// A Printer writes one output stream (stdout or stderr) of all ranks, and lines of mpiexec:
 //
 //	ranks --- pieces ---> queue ---> sinks: the terminal, files
 //	  ^                                 |
 //	  '------------- credit ------------'
 //
-// The terminal stands for our own standard output or error, also if that is a pipe or a file.
-// Only the printer's goroutine waits for it. Credit limits the length of the queue: a rank gets
-// credit for more output when its bytes have been written here.
+// "The terminal" is mpiexec's own stdout or stderr, even if that is a pipe or a file. Only the printer's
+// goroutine waits for it. Credit limits the length of the queue: a rank gets new credit when its bytes
+// have been written.
 type Printer struct {
 	stream wire.Stream
 
@@ -47,8 +47,8 @@ type Printer struct {
 	observe    func(rank int, data []byte) // receives the output of ranks, and no data at a rank's end; nil: not observed
 }
 
-// A queueItem is one of: output of a rank, ranks that have ended, a line of mpiexec, a new routing,
-// or the process ID of a rank.
+// A queueItem is one of: output of a rank, ends of ranks, a line of mpiexec, a new routing, or the
+// process ID of a rank.
 type queueItem struct {
 	from         Sender // sends to the rank's helper
 	data         *wire.Data
@@ -61,8 +61,7 @@ type queueItem struct {
 	done         func()         // called when everything up to this item is written; may be nil
 }
 
-// An outputMixer combines the output of several ranks: a lineAssembler, lineMerger or
-// rankSequencer.
+// An outputMixer merges the output of several ranks. It is a lineAssembler, lineMerger or rankSequencer.
 type outputMixer interface {
 	AddOutput(out *writeBuffer, rank int, piece []byte)
 	RankEnded(out *writeBuffer, rank int)
@@ -93,15 +92,16 @@ func newPrinter(stream wire.Stream, w io.Writer) *Printer {
 	return p
 }
 
-// Write queues a line of mpiexec. It never blocks, because the goroutine that owns the job's state
-// must not wait for a terminal. line is copied.
+// Write queues a line of mpiexec and copies it. It never blocks, because the goroutine that owns the
+// job's state must not wait for a terminal.
 func (p *Printer) Write(line []byte) (int, error) {
 	p.enqueue(queueItem{ownLine: bytes.Clone(line)})
 	return len(line), nil
 }
 
-// Close lets the printer write everything that is queued, and then end. It does not wait. Held output is written when it
-// is released, or at once if nobody is about to release it.
+// Close tells the printer to write everything that is queued and then to end. It does not wait for that.
+// Output that is held back is written when it is released. If no release was announced, it is written at
+// once.
 func (p *Printer) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -110,17 +110,17 @@ func (p *Printer) Close() {
 	p.wakeUp()
 }
 
-// Done returns a channel that is closed when everything is written after Close.
+// Done returns a channel that is closed when everything has been written after Close.
 func (p *Printer) Done() <-chan struct{} { return p.done }
 
-// WriteError returns why nothing more can be written to the terminal, or nil.
+// WriteError returns the error that made the terminal unusable, or nil.
 func (p *Printer) WriteError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.writeErr
 }
 
-// setOnFailure sets the function that is called when the terminal or a file cannot be written to.
+// setOnFailure sets the function to call when the terminal, or a file, cannot be written to.
 func (p *Printer) setOnFailure(onFailure func(err error, file bool)) {
 	p.mu.Lock()
 	p.onFailure = onFailure
@@ -138,15 +138,16 @@ func (p *Printer) enqueue(x queueItem) {
 	p.wakeUp()
 }
 
-// holdOutput holds back the output of ranks until releaseOutput is called as often. Credit limits
-// how much that is.
+// holdOutput holds back the output of ranks. Each call needs a releaseOutput. Credit limits how much
+// output waits.
 func (p *Printer) holdOutput() {
 	p.mu.Lock()
 	p.holdCount++
 	p.mu.Unlock()
 }
 
-// announceRelease says that releaseOutput will be called.
+// announceRelease records that releaseOutput will be called, so that the printer waits for it after
+// Close.
 func (p *Printer) announceRelease() {
 	p.mu.Lock()
 	p.releasing++
@@ -162,8 +163,8 @@ func (p *Printer) releaseOutput() {
 	p.wakeUp()
 }
 
-// queueHeld queues the output that was held back, if no caller wants it held any more, or if no release is to come after
-// Close. p.mu must be held.
+// queueHeld queues the output that was held back, if every holdOutput has had its release, or if the
+// printer is closed and no release was announced. p.mu must be held.
 func (p *Printer) queueHeld() {
 	if p.isAtEnd() {
 		p.holdCount = 0
@@ -173,11 +174,11 @@ func (p *Printer) queueHeld() {
 	}
 }
 
-// isAtEnd reports whether nothing will be queued any more. p.mu must be held.
+// isAtEnd reports whether nothing more will be queued. p.mu must be held.
 func (p *Printer) isAtEnd() bool { return p.closed && p.releasing == 0 }
 
-// enqueueEnd queues the end of a rank. Ends that follow each other share one item, because at the
-// end of a job all ranks end.
+// enqueueEnd queues the end of a rank. Consecutive ends share one item, because all ranks end at the end
+// of a job.
 func (p *Printer) enqueueEnd(rank int) {
 	p.mu.Lock()
 	queue := &p.queue
@@ -219,8 +220,8 @@ func (p *Printer) run() {
 	p.writeRest()
 }
 
-// nextBatch waits for items, and returns none when a WriteDue is due. It reuses old, the batch that
-// it returned before.
+// nextBatch waits for items and returns them. It returns none when a WriteDue is due. It reuses old, the
+// slice that it returned before.
 func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	clear(old)
 	var late <-chan time.Time
@@ -245,7 +246,7 @@ func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	}
 }
 
-// nextDue returns when the first WriteDue is due. any is false if there is none.
+// nextDue returns when the first call of WriteDue is due. any is false if none is.
 func (p *Printer) nextDue() (first time.Time, any bool) {
 	for _, due := range p.dueSinks {
 		if !any || due.Before(first) {
@@ -255,7 +256,7 @@ func (p *Printer) nextDue() (first time.Time, any bool) {
 	return first, any
 }
 
-// handleItem passes an item to the sinks it is for.
+// handleItem passes an item to its sinks.
 func (p *Printer) handleItem(x queueItem) {
 	switch {
 	case x.routing != nil:
@@ -278,8 +279,9 @@ func (p *Printer) handleItem(x queueItem) {
 	}
 }
 
-// maxMixed is how many bytes of a rank's output are combined before a sink is written to. Labels
-// can make short lines ten times as long, so a whole window would need much memory (IO-11).
+// maxMixed is how many bytes of a rank's output are merged before a sink is written to. Labels can make
+// short lines ten times as long, so merging all of a rank's credit at once would need much memory
+// (IO-11).
 const maxMixed = 64 << 10
 
 // addOutput passes output of a rank to its sinks.
@@ -324,8 +326,8 @@ func (p *Printer) addRanks(r *outputRouting) {
 	}
 }
 
-// eachSink calls do with each sink of a rank. The terminal also gets the end of a rank that is not
-// shown there.
+// eachSink calls do for each sink of a rank. If end is true, it includes the terminal even if the rank's
+// output is not shown there.
 func (p *Printer) eachSink(rank int, end bool, do func(*sink)) {
 	sinks, routed := p.routes[rank]
 	shown := !routed || end
@@ -341,7 +343,7 @@ func (p *Printer) eachSink(rank int, end bool, do func(*sink)) {
 	}
 }
 
-// writeDue calls WriteDue of the sinks where it is due, and writes their output.
+// writeDue calls WriteDue of the sinks for which it is due, and writes their output.
 func (p *Printer) writeDue() {
 	now := time.Now()
 	for o := range p.dueSinks {
@@ -365,7 +367,7 @@ func (p *Printer) writeSink(o *sink) {
 	p.sinkFailed(o, o.out.writeTo(o.w))
 }
 
-// sinkFailed reports, once, that a sink cannot be written to.
+// sinkFailed reports the first failure to write to a sink.
 func (p *Printer) sinkFailed(o *sink, err error) {
 	if err == nil || o.failed {
 		return
@@ -382,7 +384,8 @@ func (p *Printer) sinkFailed(o *sink, err error) {
 	}
 }
 
-// giveCredit sends credit to the ranks, in steps large enough to keep messages few.
+// giveCredit sends credit for written bytes to the ranks. It waits until enough bytes have been written,
+// to save messages.
 func (p *Printer) giveCredit(batch []queueItem) {
 	for _, x := range batch {
 		if x.data == nil {
@@ -398,7 +401,7 @@ func (p *Printer) giveCredit(batch []queueItem) {
 	}
 }
 
-// writeRest writes everything that is held back, and closes the files.
+// writeRest writes everything that is still held, and closes the files.
 func (p *Printer) writeRest() {
 	defer func() { p.files, p.uncredited = nil, make(map[int]int) }()
 	for _, o := range append([]*sink{p.terminal}, p.files...) {

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// maxWindowTotal limits the credit of all ranks together for one stream, in bytes.
+	// maxWindowTotal is the largest credit of all ranks together for one output stream, in bytes.
 	maxWindowTotal = 16 << 20
 
 	minWindow = 4 << 10
 	maxWindow = 256 << 10
 )
 
-// WindowSize returns the credit of one rank for one output stream, in bytes. It is large in small
-// jobs, so that no rank waits, and small in large jobs, to save memory in mpiexec.
+// WindowSize returns the credit of each rank for one output stream, in bytes. In small jobs it is large,
+// so that no rank has to wait. In large jobs it is small, to save memory in mpiexec.
 func WindowSize(ranks int) int { return min(max(maxWindowTotal/max(ranks, 1), minWindow), maxWindow) }
 
-// GroupRanks are the ranks of one group.
+// GroupRanks has the ranks of one group, as the output options need them.
 type GroupRanks struct {
 	FirstRank, Size int                       // number in the job of its rank 0, and how many ranks there are
 	PatternRanks    func() []pattern.RankInfo // returns the values for patterns, by rank; called only if they are needed
 }
 
-// RanksOfPlan returns the ranks of a plan. first is the job's number of its rank 0. PatternRanks
-// makes its list when called, because that is large in large jobs and rarely needed.
+// RanksOfPlan returns the ranks of a plan. first is the number that its rank 0 has in the job.
+// PatternRanks makes its list only when called: it is large in large jobs and rarely needed.
 func RanksOfPlan(p job.Plan, attempt, group, first int, began time.Time) GroupRanks {
 	return GroupRanks{first, p.Size, sync.OnceValue(func() []pattern.RankInfo { return patternRanks(p, attempt, group, first, began) })}
 }
@@ -51,7 +51,7 @@ func patternRanks(p job.Plan, attempt, group, first int, began time.Time) []patt
 	return infos
 }
 
-// An outputRouting says where the output of each rank goes.
+// An outputRouting has the sinks of each rank's output, for one stream.
 type outputRouting struct {
 	terminalMixer outputMixer
 	routes        map[int][]*sink // by rank; a nil sink is the terminal
@@ -69,7 +69,7 @@ type outputRouting struct {
 	filesByName map[string]*sink // all files that were opened, by name
 }
 
-// newRouting returns the routing of one stream.
+// newRouting returns the routing of one stream, "stdout" or "stderr". It opens the files.
 func newRouting(s job.Streams, wanted job.Output, ranks GroupRanks, stream string) (*outputRouting, error) {
 	label, err := newLabelMaker(wanted.Label, stream, ranks)
 	if err != nil {
@@ -95,8 +95,7 @@ func newRouting(s job.Streams, wanted job.Output, ranks GroupRanks, stream strin
 	return r, r.addRanks(ranks, shown)
 }
 
-// addRanks sets where the output of ranks goes. shown are the ranks whose output goes to our own
-// stream.
+// addRanks sets the sinks of further ranks. shown are those of them whose output goes to the terminal.
 func (r *outputRouting) addRanks(ranks GroupRanks, shown []int) error {
 	if r.routes == nil {
 		r.routes = make(map[int][]*sink, ranks.Size)
@@ -113,8 +112,8 @@ func (r *outputRouting) addRanks(ranks GroupRanks, shown []int) error {
 	return r.openFiles(ranks.PatternRanks())
 }
 
-// forLaterRanks returns a routing for the ranks of a spawned group. It shares filesByName with r;
-// the printer owns the rest of r.
+// forLaterRanks returns a routing for the ranks of a spawned group. It shares filesByName with r. The
+// printer owns the other fields of r.
 func (r *outputRouting) forLaterRanks(s job.Streams, ranks GroupRanks) (*outputRouting, error) {
 	shown := shownRanks(s, r.output, ranks)
 	more := &outputRouting{window: WindowSize(ranks.Size), lines: r.lines, output: r.output, stream: r.stream, filesByName: r.filesByName, laterRanks: ranks, shown: shown}
@@ -124,7 +123,7 @@ func (r *outputRouting) forLaterRanks(s job.Streams, ranks GroupRanks) (*outputR
 	return more, more.addRanks(ranks, shown)
 }
 
-// shownRanks returns the ranks whose output goes to our own stream.
+// shownRanks returns the ranks whose output goes to the terminal.
 func shownRanks(s job.Streams, wanted job.Output, ranks GroupRanks) (shown []int) {
 	if wanted.FileOnly {
 		return nil
@@ -164,8 +163,7 @@ func (r *outputRouting) openFiles(infos []pattern.RankInfo) error {
 	return nil
 }
 
-// createFile creates the directory of a file and opens the file to append. Two streams may go to
-// the same file.
+// createFile opens a file for appending and creates its directory. Two streams may go to the same file.
 func createFile(name string, wanted job.Output) (*os.File, error) {
 	dir, err := userfile.Resolve(filepath.Dir(name))
 	if err == nil {
@@ -181,7 +179,7 @@ func createFile(name string, wanted job.Output) (*os.File, error) {
 	return userfile.OpenFile(name, flags, 0o666)
 }
 
-// fileRemedy returns a hint for a file that cannot be opened.
+// fileRemedy returns a hint for the error of opening a file, or "".
 func fileRemedy(err error) string {
 	switch hint := usererr.Hint(err); {
 	case hint != "":

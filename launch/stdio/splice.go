@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// A spliceSource reads a pipe whose readers are all in this process. It passes the pipe's pages to
-// them without copying, through one SpliceBuffer for each reader. It reads more when all buffers
-// are empty.
+// A spliceSource reads a pipe whose readers are all in this process. It moves pages of the pipe to them
+// without copying (splice(2), tee(2)), through one SpliceBuffer for each reader. It reads more when all
+// buffers are empty.
 type spliceSource struct {
 	f          *stdinFeeder
 	in         *os.File
@@ -29,7 +29,8 @@ const (
 	widenFrom    = 4 * pipe.DefaultSize
 )
 
-// newSpliceSource returns a spliceSource, or nil if the input or the readers do not allow it.
+// newSpliceSource returns a spliceSource. It returns nil if the input is no pipe, or a reader is in
+// another process.
 func (f *stdinFeeder) newSpliceSource() *spliceSource {
 	in, ok := f.in.(*os.File)
 	readers := f.activeReaders()
@@ -57,7 +58,7 @@ func (p *spliceSource) close() {
 
 func (p *spliceSource) limits() (most, least int) { return wideBuffer, wideBuffer }
 
-// readAndSend fills the smallest buffer and duplicates its content into the others.
+// readAndSend moves input into the smallest buffer and duplicates it into the others.
 func (p *spliceSource) readAndSend(int) error {
 	readers := p.f.activeReaders()
 	if len(readers) == 0 {
@@ -83,10 +84,10 @@ func (p *spliceSource) readAndSend(int) error {
 	return nil
 }
 
-// errNoSplice means that pages cannot be spliced here. The rest of the input has to be copied.
+// errNoSplice is returned when pages cannot be spliced. The rest of the input must be copied.
 var errNoSplice = errors.New("no passage")
 
-// copyOut sends the content of a buffer as copies.
+// copyOut sends copies of the n bytes in a buffer.
 func (p *spliceSource) copyOut(t *pipe.SpliceBuffer, n int) error {
 	buf := make([]byte, wire.Window)
 	for n > 0 {
@@ -100,8 +101,8 @@ func (p *spliceSource) copyOut(t *pipe.SpliceBuffer, n int) error {
 	return errNoSplice
 }
 
-// widenPipes enlarges the input pipe and all buffers, so that readers wake up less often. It leaves
-// out buffers of ranks that no longer read, since they may still be in use.
+// widenPipes enlarges the input pipe and the readers' buffers, so that readers wake up less often. It
+// leaves out buffers of ranks that read no more, because these may still be in use.
 func (p *spliceSource) widenPipes(readers []StdinReader) {
 	p.widened = true
 	size := min(maxWideTotal/len(readers), wideBuffer)
@@ -111,8 +112,8 @@ func (p *spliceSource) widenPipes(readers []StdinReader) {
 	}
 }
 
-// sendSpliced sends all active readers the n bytes that the buffer of rank full holds. It returns
-// false, and has sent nothing, if the bytes cannot be duplicated.
+// sendSpliced sends to all active readers the n bytes in the buffer of rank full. If the bytes cannot be
+// duplicated, it sends nothing and returns false.
 func (p *spliceSource) sendSpliced(full, n int) bool {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()

@@ -1,19 +1,20 @@
 /*
-Package stdio connects the standard streams of all ranks with those of mpiexec. Printers write the
-ranks' output, with labels, patterns and files. A feeder reads their input.
+Package stdio connects the standard streams of all ranks with those of mpiexec. Printers write the ranks'
+output to the terminal and to files, with labels. A feeder sends mpiexec's standard input to ranks.
 
 	helpers --- Data ---> Streams ---> printer of stdout ---> terminal, files
 	   ^                     '-------> printer of stderr ---> terminal, files
 	   |                                     |
 	   '---- Credit -------------------------'
-	   '-- Data, StdinBroadcast ---- feeder <--- our standard input
+	   '-- Data, StdinBroadcast ---- feeder <--- mpiexec's standard input
 	           Credit ---------------^
 
-A rank may write while it has credit, and gets more when its bytes have been written here. Our input
-is read when the slowest of its readers has asked for more. So memory is limited, whatever is slow.
+A rank may send output while it has credit. It gets more when its bytes have been written. Input is read
+when the slowest of its readers has credit. So memory is limited, however slow a terminal or a rank is.
 
-helper/stream.go has the way of the bytes from the rank to here. The package does not know nodes: a rank's output comes with a Sender to the rank's helper. Ranks
-have their numbers in the job; those of spawned groups follow all others.
+helper/stream.go describes the way from a rank to this package. This package does not know nodes: a rank's
+output comes with a Sender to the rank's helper. Ranks have their numbers in the job. Those of spawned
+groups follow all others.
 */
 package stdio
 
@@ -30,10 +31,11 @@ import (
 	"remshell/wire"
 )
 
-// A Sender sends a message to a helper. It must not wait until the message is written.
+// A Sender sends a message to a helper. It must not wait until the message has been written to the
+// connection.
 type Sender func(wire.Message) error
 
-// Streams are the standard streams of one job, with all its spawned groups.
+// Streams are the standard streams of one job, including its spawned groups.
 type Streams struct {
 	out, err       *Printer
 	feed           *stdinFeeder
@@ -44,24 +46,24 @@ type Streams struct {
 	stderrTails map[int][]byte // by rank, the last bytes of its stderr, at most maxStderrTail
 }
 
-// maxStderrTail is how much of a rank's stderr is kept for a report, in bytes.
+// maxStderrTail is how many bytes from the end of a rank's stderr are kept for a report.
 const maxStderrTail = 512
 
-// Observers are functions that the printers call, on their own goroutines.
+// Observers has functions that the printers call, on their own goroutines.
 type Observers struct {
 	OnOutput     func(rank int, stream string, data []byte) // receives the output of ranks, and no data at a rank's end; may be nil
 	OnStdoutGone func(err error)                            // called when our standard output cannot be written to
 	OnFileFailed func(err error)                            // called when a file for a rank's output cannot be written to
 }
 
-// New returns the streams of a job that has not started. in is the standard input for ranks, or
-// nil. The caller may also write its own lines to the printers.
+// New returns the streams of a job that has not started. in is the standard input for ranks, or nil for
+// none. The caller may also write its own lines to the printers.
 func New(in io.Reader, out, err *Printer) *Streams {
 	return &Streams{out: out, err: err, feed: newStdinFeeder(in), stderrTails: make(map[int][]byte)}
 }
 
-// Open opens the files for the output of a job's ranks, and sets where output goes. It is called
-// before anything is started (IO-13). The error is a *usererr.Error.
+// Open opens the files for the ranks' output, and sets where output goes. Call it before any process is
+// started (IO-13). The error is a *usererr.Error.
 func (s *Streams) Open(wanted job.Streams, ranks GroupRanks, observers Observers) error {
 	if err := rankOptionError(wanted, ranks.Size); err != nil {
 		return err
@@ -111,12 +113,12 @@ func rankOptionError(wanted job.Streams, size int) error {
 	return nil
 }
 
-// A GroupOutput is the prepared output of a group to be spawned, with open files. Pass it to
-// AddGroup, or close it.
+// A GroupOutput has the open output files of a group that is about to be spawned. Pass it to AddGroup, or
+// close it.
 type GroupOutput struct{ out, err *outputRouting }
 
-// PrepareGroup opens the files for the output of a group that has not started. Groups must be
-// prepared one at a time. The error is a *usererr.Error.
+// PrepareGroup opens the files for the output of a spawned group that has not started. Prepare one group
+// at a time. The error is a *usererr.Error.
 func (s *Streams) PrepareGroup(wanted job.Streams, ranks GroupRanks) (*GroupOutput, error) {
 	out, err := s.routes[0].forLaterRanks(wanted, ranks)
 	if err != nil {
@@ -142,15 +144,15 @@ func (s *Streams) AddGroup(g *GroupOutput) {
 	s.err.enqueue(queueItem{addedRouting: g.err})
 }
 
-// HoldOutput holds back the output of ranks until ReleaseOutput is called as often. Lines of
-// mpiexec are still written.
+// HoldOutput holds back the output of ranks. Each call needs a ReleaseOutput. Lines of mpiexec are still
+// written.
 func (s *Streams) HoldOutput() {
 	s.out.holdOutput()
 	s.err.holdOutput()
 }
 
-// ReleaseOutput writes a text to standard error, and then releases the output held back on both
-// streams.
+// ReleaseOutput writes text to standard error. Then it releases the output of both streams that
+// HoldOutput holds back.
 func (s *Streams) ReleaseOutput(text string) {
 	s.out.announceRelease()
 	s.err.announceRelease()
@@ -161,7 +163,7 @@ func (s *Streams) ReleaseOutput(text string) {
 }
 
 // HandleData handles data from a rank's helper: a piece of output, or the message that the rank has
-// closed its input. A piece is released when it has been written. HandleData never blocks.
+// closed its stdin. It frees the piece once that has been written. HandleData never blocks.
 func (s *Streams) HandleData(m *wire.Data, helper Sender) {
 	x := queueItem{from: helper, rank: m.Rank, data: m}
 	switch m.Stream {
@@ -175,8 +177,8 @@ func (s *Streams) HandleData(m *wire.Data, helper Sender) {
 	}
 }
 
-// RankStarted sets the process ID of a rank, for labels that contain it. It must be called before
-// the rank's first output.
+// RankStarted sets the process ID of a rank, for labels that show it. Call it before the rank's first
+// output.
 func (s *Streams) RankStarted(rank, pid int) {
 	if pid != 0 && s.labelsShowPIDs.Load() {
 		s.out.enqueue(queueItem{rank: rank, pid: pid})
@@ -184,18 +186,18 @@ func (s *Streams) RankStarted(rank, pid int) {
 	}
 }
 
-// RankEnded records that a rank has ended. Its unfinished line is written, and no other output
-// waits for it.
+// RankEnded records that a rank has ended. Its unfinished line is then written, and output of other ranks
+// no longer waits for it.
 func (s *Streams) RankEnded(rank int) {
 	s.out.enqueueEnd(rank)
 	s.err.enqueueEnd(rank)
 }
 
-// AddStdinReaders sets the ranks that receive our standard input, before any of them runs.
+// AddStdinReaders sets the ranks that receive mpiexec's standard input. Call it before any of them runs.
 func (s *Streams) AddStdinReaders(readers []StdinReader) { s.feed.addReaders(readers) }
 
-// FeedStdin starts to read our standard input, once the ranks are released. failed is called if the
-// input fails before its end and a rank wants more.
+// FeedStdin starts to read mpiexec's standard input. Call it once the ranks are started. It calls failed
+// if the input fails before its end while a rank still reads.
 func (s *Streams) FeedStdin(failed func(error)) {
 	if s.feed.in != nil {
 		s.feed.ended = make(chan struct{})
@@ -203,19 +205,19 @@ func (s *Streams) FeedStdin(failed func(error)) {
 	}
 }
 
-// CreditStdin records that a rank has read bytes of our standard input.
+// CreditStdin records that a rank has read some bytes of mpiexec's standard input.
 func (s *Streams) CreditStdin(rank, bytes int) { s.feed.addCredit(rank, bytes) }
 
-// StdinReaderEnded records that a rank has ended, and how many bytes of our standard input it has
-// read. A negative number means that it is not known.
+// StdinReaderEnded records that a rank has ended. read is how many bytes of mpiexec's standard input it
+// has read. It is negative if that is unknown.
 func (s *Streams) StdinReaderEnded(rank int, read int64) { s.feed.rankEnded(rank, read) }
 
-// SeekStdinBack stops reading, when all ranks have ended. If our input is a file, it seeks back
-// over the bytes that no rank has read. Otherwise it returns how many bytes are lost if no rank has
-// read any.
+// SeekStdinBack stops reading. Call it when all ranks have ended. If the input is a file, it seeks back
+// over the bytes that no rank has read. If the input is no file and no rank has read anything, it returns
+// how many bytes are lost.
 func (s *Streams) SeekStdinBack() (lost int64) { return s.feed.seekBack() }
 
-// Close stops reading. It does not close the printers.
+// Close stops reading mpiexec's standard input. It does not close the printers.
 func (s *Streams) Close() { s.feed.close() }
 
 // keepStderrTail keeps the end of a rank's stderr.

@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A writeBuffer collects bytes to be written together. It refers to long pieces where they are, and
-// copies short ones.
+// A writeBuffer collects bytes to write in one system call. It copies short pieces, and keeps references
+// to long ones.
 type writeBuffer struct {
 	list     [][]byte
 	copies   []byte // copied bytes; those from runStart on are not in list yet
 	runStart int
 }
 
-// minBorrow is from which size a piece is not copied, in bytes. Copying a shorter one is faster.
+// minBorrow is the size in bytes from which a piece is not copied. Copying a shorter one is faster.
 const minBorrow = 1 << 10
 
 func (c *writeBuffer) addCopy(b []byte) { c.copies = append(c.copies, b...) }
 
-// addBorrowed adds b, which must not change before it is written.
+// addBorrowed appends b without copying it. b must not change before it is written.
 func (c *writeBuffer) addBorrowed(b []byte) {
 	if len(b) < minBorrow {
 		c.addCopy(b)
@@ -31,7 +31,7 @@ func (c *writeBuffer) addBorrowed(b []byte) {
 	c.list = append(c.list, b)
 }
 
-// endRun adds the copied bytes since the last run to list.
+// endRun appends to list the bytes that were copied since the last call.
 func (c *writeBuffer) endRun() {
 	if len(c.copies) > c.runStart {
 		c.list = append(c.list, c.copies[c.runStart:])
@@ -41,7 +41,7 @@ func (c *writeBuffer) endRun() {
 
 func (c *writeBuffer) isEmpty() bool { return len(c.list) == 0 && len(c.copies) == c.runStart }
 
-// copiedLen returns how many bytes were copied.
+// copiedLen returns how many bytes were copied since the buffer was emptied.
 func (c *writeBuffer) copiedLen() int { return len(c.copies) }
 
 // bytes returns all bytes as one slice.
@@ -53,7 +53,7 @@ func (c *writeBuffer) bytes() []byte {
 	return bytes.Join(c.list, nil)
 }
 
-// maxCopyBuffer is how large a buffer for copies is kept for reuse, in bytes.
+// maxCopyBuffer is the largest capacity, in bytes, of a buffer that is kept for reuse.
 const maxCopyBuffer = 1 << 20
 
 // writeTo writes everything, in one system call if w is a file, and empties the buffer.
@@ -78,10 +78,10 @@ func (c *writeBuffer) writeTo(w io.Writer) (err error) {
 	return err
 }
 
-// maxIOV is IOV_MAX, the most pieces that writev(2) takes.
+// maxIOV is IOV_MAX of Linux: writev(2) takes at most this many pieces.
 const maxIOV = 1024
 
-// writev writes pieces, of which none may be empty, in as few system calls as possible. It modifies
+// writev writes the pieces of list in as few system calls as possible. No piece may be empty. It modifies
 // list.
 func writev(file *os.File, list [][]byte) error {
 	raw, err := file.SyscallConn()

@@ -7,14 +7,13 @@ import (
 	"remshell/job"
 )
 
-// batchGrace is how long after a cause the batch system may still replace it as the cause. A batch
-// system ends hosts, helpers and ranks at once, but mpiexec learns of them one after the other
-// (RM-61).
+// batchGrace is how long after a cause the batch system may still replace it as the cause. A batch system
+// ends hosts, helpers and ranks at once, but mpiexec learns of them one after the other (RM-61).
 const batchGrace = 5 * time.Second
 
-// helperSignaled handles the event that a node's helper got a signal to end from outside. If all
-// nodes got one, the batch system ends its job. The ranks got the signal as well, so it is not sent
-// again, but they are killed after the grace period.
+// helperSignaled handles the event that a helper received a signal that ends it, such as SIGTERM. If all
+// helpers received one, the batch system is ending its job. The ranks received it, too, so it is not sent
+// again. They are killed after the grace period.
 func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	s.nodes[e.Node].toldToEnd = true
 	failure := Failure{Kind: NodeToldToEnd, Node: e.Node, Code: int(e.Signal), Text: e.Why}
@@ -32,10 +31,10 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	return actions
 }
 
-// killedByBatch reports whether the cause is a rank that was killed a moment ago inside a batch
-// job. A batch system kills the processes of a step one after the other, Slurm the youngest first.
-// So a helper may report its rank's end and die before it can report more. An exit with a known
-// reason, such as lack of memory, is a cause of its own.
+// killedByBatch reports whether the cause is a rank that was killed inside a batch job less than a moment
+// ago. A batch system kills the processes of a step one after the other, Slurm the youngest first. So a
+// helper may report the end of its rank and die before it can report more. An exit with a known reason,
+// such as lack of memory, is a cause of its own.
 func (s *State) killedByBatch(now time.Time) bool {
 	if !s.suspectsBatch() || s.Cause.Kind != RankDied || now.Sub(s.causeAt) > batchGrace {
 		return false
@@ -43,19 +42,19 @@ func (s *State) killedByBatch(now time.Time) bool {
 	return s.Exit(s.Cause.Rank) != nil && !s.isExplained()
 }
 
-// isExplained reports whether the node knows why the rank of the cause ended, such as lack of
-// memory. systemd stops the whole session after that, but the rank remains the cause.
+// isExplained reports whether the node knows why the rank of the cause ended, such as lack of memory.
+// systemd may then stop the whole session, but the rank remains the cause.
 func (s *State) isExplained() bool {
 	exit := s.Exit(s.Cause.Rank)
 	return exit != nil && exit.Hint != ""
 }
 
-// helperKilledReasons are reasons for a node loss that do not tell the user what happened.
-// Something on the node has ended the helper or its whole session.
+// helperKilledReasons are reasons for the loss of a node that only say that its helper was killed, and
+// not why. Something on the node has ended the helper or its whole session.
 var helperKilledReasons = []string{"killed by signal 9", "ssh: the server closed the connection", "the server closed the session"}
 
-// logHint returns a hint where to find out what ended a node's helper. It returns "" within a batch
-// job, where the batch system is asked.
+// logHint returns a hint about which log says why a node's helper was killed. It returns "" in a batch
+// job, because then the batch system is asked.
 func (s *State) logHint(node int) string {
 	if s.policy.BatchJob != (BatchJob{}) {
 		return ""
@@ -63,8 +62,8 @@ func (s *State) logHint(node int) string {
 	return "the log of " + s.nodes[node].name + " may say what ended it (journalctl)"
 }
 
-// addRecentlyKilled moves the ranks that were killed a moment before a node was lost to the ranks
-// lost with it. Ranks killed on other nodes count as failed too.
+// addRecentlyKilled appends to lost the node's ranks that were killed shortly before the node was lost.
+// Ranks that were killed on other nodes are recorded as failed.
 func (s *State) addRecentlyKilled(lost []int, node int) []int {
 	s.failedWith = append([]*job.Exit{s.Exit(s.Cause.Rank)}, s.failedWith...)
 	s.failedWith = slices.DeleteFunc(s.failedWith, func(e *job.Exit) bool {
@@ -78,8 +77,8 @@ func (s *State) addRecentlyKilled(lost []int, node int) []int {
 	return lost
 }
 
-// ShouldAskBatch reports whether the batch system should be asked if it ended the job. It is asked
-// if the cause may come from it, and not all nodes reported a signal to end.
+// ShouldAskBatch reports whether to ask the batch system if it has ended the job. It is asked if it may
+// be the cause, unless all helpers have received a signal that ends them.
 func (s *State) ShouldAskBatch() bool {
 	if !s.suspectsBatch() {
 		return false
@@ -88,26 +87,26 @@ func (s *State) ShouldAskBatch() bool {
 	return signaled || s.Cause.Kind == NodeConnectionLost || s.Cause.Kind == RankDied
 }
 
-// BlameBatch makes the batch system the cause, because it says that its job is over.
+// BlameBatch makes the batch system the cause. The caller knows from it that its job is over.
 func (s *State) BlameBatch() {
 	c := s.causeOf(Failure{Kind: BatchEndsJob})
 	s.Cause = &c
 }
 
-// blameBatch makes the batch system the cause if there is one, and if it can explain a cause of the
-// last moment.
+// blameBatch makes the batch system the cause if it may explain the present cause and that is younger
+// than batchGrace.
 func (s *State) blameBatch(now time.Time) {
 	if s.suspectsBatch() && now.Sub(s.causeAt) <= batchGrace {
 		s.BlameBatch()
 	}
 }
 
-// suspectsBatch reports whether there is a batch system, and a cause that may come from it.
+// suspectsBatch reports whether mpiexec runs in a batch job whose end may explain the cause.
 func (s *State) suspectsBatch() bool {
 	return s.policy.BatchJob != (BatchJob{}) && s.Cause != nil && s.mayBeBatch()
 }
 
-// mayBeBatch reports whether the cause can come from a batch system that ends hosts, helpers and
+// mayBeBatch reports whether the cause may be due to a batch system that ends the hosts, helpers and
 // ranks of its job.
 func (s *State) mayBeBatch() bool {
 	rule := s.Cause.rule()

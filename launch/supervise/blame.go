@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// handleFailure handles a failure. It ends the job at once, or after a delay if no better cause
-// appears.
+// handleFailure handles a failure. It ends the job at once, or later if the failure may be the
+// consequence of one that is not yet reported.
 func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	c := s.causeOf(e)
 	if s.policy.EndPolicy.KeepAll && c.rule().tolerable && s.Phase == Running {
@@ -21,8 +21,8 @@ func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	return s.endWithCause(c, now)
 }
 
-// tolerateCause reports a failure while the other ranks go on. A lost PMI connection is not
-// reported, because the end of its rank is. A barrier that can never complete is reported once: all
+// tolerateCause reports a failure while the other ranks go on. It does not report a lost PMI connection,
+// because the end of its rank is reported. It reports only the first barrier that can never complete:
 // later ones are its consequence.
 func (s *State) tolerateCause(c Cause) []Action {
 	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
@@ -52,12 +52,11 @@ func (s *State) setCause(c Cause, now time.Time) {
 	s.Cause, s.causeAt = &c, now
 }
 
-// fromOutside are the causes after which no other attempt follows, even if the job was already
-// ending.
+// fromOutside are the causes after which no other attempt follows, even if the job was ending already.
 var fromOutside = []Kind{BySignal, BatchEndsJob, EndedByRequest}
 
-// WasToldToEnd reports whether a user or the batch system ended the job while it was already
-// ending, so that no attempt may follow. If it was ending to be moved, that becomes the cause.
+// WasToldToEnd reports whether a user or the batch system ended the job while it was ending already. Then
+// no attempt may follow. If the job was ending to be moved, that request becomes the cause.
 func (s *State) WasToldToEnd() bool {
 	if s.laterEnd != nil && s.IsMoved() {
 		s.Cause = s.laterEnd
@@ -65,7 +64,7 @@ func (s *State) WasToldToEnd() bool {
 	return s.laterEnd != nil
 }
 
-// replaceDoubtful replaces the cause by c if the cause may be a consequence of c.
+// replaceDoubtful makes c the cause if the present cause may be a consequence of c.
 func (s *State) replaceDoubtful(c Cause, now time.Time) {
 	doubt := causeGrace
 	if c.Kind == NodeConnectionLost {
@@ -76,5 +75,5 @@ func (s *State) replaceDoubtful(c Cause, now time.Time) {
 	}
 }
 
-// replaceCause replaces the cause by c.
+// replaceCause makes c the cause instead of the present one.
 func (s *State) replaceCause(c Cause) { s.Cause, s.causeReplaced = &c, true }

@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// A Kind is a kind of cause: a way in which a job fails or is ended. It is the index of its row in
+// A Kind is a kind of cause: one way in which a job fails or is ended. It is the index of a row of
 // causes.
 type Kind int
 
@@ -39,8 +39,8 @@ const (
 	EndedByMove
 )
 
-// A Failure is the event of something that may end the job. Kind determines which other fields are
-// set.
+// A Failure is the event that something happened which may end the job. Its Kind determines which other
+// fields are set.
 type Failure struct {
 	Kind  Kind
 	Rank  int
@@ -53,7 +53,7 @@ type Failure struct {
 	sinceStart time.Duration // of the loss of a node
 }
 
-// A Cause is what ended a job, or would end it: the first failure in time.
+// A Cause is the reason why a job ends or would end: the first failure in time.
 type Cause struct {
 	Kind Kind
 	Text string // first line of the report; empty: nothing is reported
@@ -63,7 +63,7 @@ type Cause struct {
 	Node int // the node of the fault; -1: none
 }
 
-// A blamed says who is at fault for a cause.
+// A blamed names the party that is at fault for a cause.
 type blamed string
 
 const (
@@ -72,7 +72,7 @@ const (
 	blameNode   blamed = "the node"
 )
 
-// A causeRule has the properties of a kind of cause.
+// A causeRule has the properties of one kind of cause.
 type causeRule struct {
 	name    string                           // in doc/supervision.md
 	reason  string                           // in --report (RM-53)
@@ -93,10 +93,10 @@ type causeRule struct {
 }
 
 /*
-causes is the table of everything that ends a job abnormally. A new cause needs a row here, an
-example in TestCauses, and its line in doc/supervision.md, which that test writes.
+causes has a row for each way in which a job ends abnormally. A new cause needs a row here, an example in
+TestCauses, and its line in doc/supervision.md, which that test writes.
 
-The first cause in time counts (EXIT-2), unless it yields to a later one.
+The first cause in time counts (EXIT-2), unless it may be a consequence of a later one (yieldsTo).
 */
 var causes = [...]causeRule{
 	RankExited: {name: "a rank ends with a code", reason: "exit", endKind: job.EndByExitCode, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true,
@@ -124,11 +124,11 @@ var causes = [...]causeRule{
 	EndedByMove:        {name: "somebody moves it with `--migrate`", reason: "move", endKind: job.EndByMove, text: reportedText, code: fixedCode(job.ExitCheckpointed), blames: blameNobody},
 }
 
-// CountsAfterRanks reports whether a cause also counts when all ranks have ended. For example,
-// output can be lost whenever it is written.
+// CountsAfterRanks reports whether a failure of this kind counts even after all ranks have ended. An
+// example is lost output.
 func (k Kind) CountsAfterRanks() bool { return causes[k].afterRanks }
 
-// Reason returns the cause as one word; for a nil Cause, a job that ended well, it returns "ok"
+// Reason returns the cause as one word for reports. If c is nil, the job ended well and it returns "ok"
 // (RM-53).
 func (c *Cause) Reason() string {
 	if c == nil {
@@ -137,8 +137,8 @@ func (c *Cause) Reason() string {
 	return c.rule().reason
 }
 
-// EndKind returns the kind of end for the restart rules (SV-1). It returns "" if the cause is never
-// a reason to restart, or c is nil.
+// EndKind returns the kind of end for the restart rules (SV-1). It returns "" if c is nil, or if the job
+// never restarts after such a cause.
 func (c *Cause) EndKind() job.EndKind {
 	if c == nil {
 		return ""
@@ -148,24 +148,23 @@ func (c *Cause) EndKind() job.EndKind {
 
 func (c Cause) rule() causeRule { return causes[c.Kind] }
 
-// yieldsTo reports whether a cause may be the consequence of one that was reported after it. When a
-// rank crashes or a node dies, other ranks notice it. They abort or exit with a code, often before
-// mpiexec learns of the crash. Exits on one node are reported in order, but an abort is reported at
-// once.
+// yieldsTo reports whether c may be a consequence of other, which was reported later. When a rank crashes
+// or a node dies, other ranks notice it. They abort or exit with a code, often before mpiexec learns of
+// the crash. Exits on one node are reported in order, but an abort is reported at once.
 func (c Cause) yieldsTo(other Cause) bool {
 	rule := c.rule()
 	return other.Rank != c.Rank && slices.Contains(rule.yieldsTo, other.Kind) &&
 		(other.Node != c.Node || rule.immediate && other.Rank >= 0)
 }
 
-// isInternal reports whether the failure is mpiexec's own, so that MPIEXEC_ERROR_CODE replaces its
+// isInternal reports whether the failure is mpiexec's own. Then MPIEXEC_ERROR_CODE replaces its exit
 // code.
 func (c Cause) isInternal() bool { return c.Code == job.ExitInternal && !c.rule().programsCode }
 
-// isSuccess reports whether the program itself chose code 0.
+// isSuccess reports whether the program itself has chosen exit code 0.
 func (c Cause) isSuccess() bool { return c.Code == 0 && c.rule().programsCode }
 
-// causeOf returns the cause that a failure makes.
+// causeOf returns the cause for a failure.
 func (s *State) causeOf(e Failure) Cause {
 	rule := causes[e.Kind]
 	c := Cause{Kind: e.Kind, Hint: e.Hint, Code: rule.code(s, e), Rank: -1, Node: -1}
@@ -181,7 +180,7 @@ func (s *State) causeOf(e Failure) Cause {
 	return c
 }
 
-// failureOf returns the failure of a rank that failed by itself.
+// failureOf returns the failure for the exit of a rank that failed by itself.
 func failureOf(exit *job.Exit) Failure {
 	kind := RankExited
 	if exit.Signal != 0 {
@@ -194,8 +193,7 @@ func failureOf(exit *job.Exit) Failure {
 
 func anyCause(Cause) bool { return true }
 
-// endedBySignal reports whether a rank died by SIGTERM or SIGKILL, with which batch systems end
-// jobs.
+// endedBySignal reports whether a rank died by SIGTERM or SIGKILL. Batch systems end jobs with these.
 func endedBySignal(c Cause) bool {
 	return c.Code == job.SIGTERM.Status() || c.Code == job.Signal(9).Status()
 }
@@ -206,8 +204,8 @@ func fixedCode(code int) func(*State, Failure) int { return func(*State, Failure
 
 func reportedCode(_ *State, e Failure) int { return e.Code }
 
-// abortCode returns the code of MPI_Abort. Code 0 becomes 1 if other ranks still ran: a rank cannot
-// make a job successful by killing unfinished ranks (TRUST-33).
+// abortCode returns the exit code of MPI_Abort. If other ranks were still running, code 0 becomes 1: a
+// rank cannot make a job successful by ending others before they are done (TRUST-33).
 func abortCode(s *State, e Failure) int {
 	if e.Code == 0 && s.othersRun(e.Rank) {
 		return 1
@@ -241,7 +239,7 @@ func notFinalizedText(s *State, e Failure) string {
 	return s.RankOnNode(e.Rank) + " ended without calling MPI_Finalize, and the others go on"
 }
 
-// lostNodeText also names the ranks that ended with the node (REP-6).
+// lostNodeText returns the text about a lost node. It names the ranks that were lost with it (REP-6).
 func lostNodeText(s *State, e Failure) string {
 	text := "lost contact with " + s.nodes[e.Node].name
 	if e.Text != "" {
@@ -254,8 +252,8 @@ func lostNodeText(s *State, e Failure) string {
 	return text
 }
 
-// toldToEndText is for a node whose processes got a signal from outside, when the other nodes got
-// none.
+// toldToEndText returns the text about a node whose processes received a signal such as SIGTERM, when the
+// other nodes received none.
 func toldToEndText(s *State, e Failure) string {
 	text := fmt.Sprintf("%s was told to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
 	if e.Text != "" {
@@ -264,7 +262,8 @@ func toldToEndText(s *State, e Failure) string {
 	return text
 }
 
-// batchEndsText says which batch system ended the job. Batch systems do not report why.
+// batchEndsText returns the text that names the batch system that ended the job. Batch systems do not
+// report why.
 func batchEndsText(s *State, _ Failure) string {
 	return fmt.Sprintf("%s ends job %s (time limit, or cancelled)", batch.Title(s.policy.BatchJob.System), s.policy.BatchJob.Job)
 }

@@ -3,11 +3,11 @@ package supervise
 import "time"
 
 /*
-A clock measures the time of a job. It stands still while the ranks do (package launch/hold), so that
-no deadline passes then.
+A clock measures the time of a job. It is stopped while the ranks are (package launch/hold), so no
+deadline passes then.
 
 	time       10:00      10:10         11:00      11:05
-	              |  runs    | stands still |  runs   |
+	             |  run    |   stopped   |  run     |
 	job's time 10:00      10:10         10:10      10:15
 */
 type clock struct {
@@ -15,7 +15,7 @@ type clock struct {
 	stood     time.Duration // how long it stood still before that
 }
 
-// jobTime returns the job's time at a moment.
+// jobTime converts a time to the job's time.
 func (c clock) jobTime(now time.Time) time.Time {
 	if !c.stoppedAt.IsZero() {
 		now = c.stoppedAt
@@ -23,18 +23,16 @@ func (c clock) jobTime(now time.Time) time.Time {
 	return now.Add(-c.stood)
 }
 
-// moment returns when the clock shows a time of the job, if it does not stand still any more from
-// now on.
+// moment returns when the job's clock will show jobTime, unless it is stopped again before.
 func (c clock) moment(jobTime time.Time) time.Time { return jobTime.Add(c.stood) }
 
-// IsSuspended reports whether the ranks stand still.
+// IsSuspended reports whether the ranks are stopped.
 func (s *State) IsSuspended() bool { return !s.clock.stoppedAt.IsZero() }
 
-// Suspend stops the clock, because the ranks stand still from now on. No deadline passes until
-// Resume.
+// Suspend stops the job's clock, because the ranks are stopped. No deadline passes until Resume.
 func (s *State) Suspend(now time.Time) { s.clock.stoppedAt = now }
 
-// Resume lets the clock go on, because the ranks run again.
+// Resume starts the job's clock again, because the ranks run again.
 func (s *State) Resume(now time.Time) {
 	s.clock.stood += now.Sub(s.clock.stoppedAt)
 	s.clock.stoppedAt = time.Time{}
@@ -43,5 +41,5 @@ func (s *State) Resume(now time.Time) {
 	}
 }
 
-// StoodStill returns for how long the ranks have stood still, without the present time if they do.
+// StoodStill returns for how long the ranks have been stopped so far. A present stop does not count.
 func (s *State) StoodStill() time.Duration { return s.clock.stood }

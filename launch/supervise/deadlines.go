@@ -9,7 +9,7 @@ import (
 	"remshell/text"
 )
 
-// deadlines are times at which something happens unless the job ends before; zero: never.
+// deadlines are times, by the job's clock, at which supervision acts. The zero time means never.
 type deadlines struct {
 	start  time.Time // --start-timeout; zero once every rank runs
 	warn   time.Time // --warn
@@ -18,13 +18,13 @@ type deadlines struct {
 	giveUp time.Time // nodes that are not drained are given up
 }
 
-// A timer is a time of the job, and what Step does then.
+// A timer is a time by the job's clock, and the function that Step calls then.
 type timer struct {
 	due    time.Time // zero: never
 	expire func(*State, time.Time) []Action
 }
 
-// timers returns all timers. Of several that are due at the same time, the first one counts.
+// timers returns all timers. If several are due at the same time, the first one counts.
 func (s *State) timers() [8]timer {
 	p, d := &s.pending, &s.deadlines
 	return [...]timer{
@@ -49,7 +49,7 @@ func (s *State) nextTimer() (next timer) {
 	return next
 }
 
-// Next returns when Step wants a Tick; the zero time means never.
+// Next returns when Step needs a Tick. The zero time means never.
 func (s *State) Next() time.Time {
 	next := s.nextTimer()
 	if s.IsSuspended() || next.due.IsZero() {
@@ -66,7 +66,8 @@ func (s *State) handleTick(now time.Time) []Action {
 	return next.expire(s, now)
 }
 
-// rankStarted counts a rank that runs or could not be started.
+// rankStarted counts a rank that has started or could not be started. After the last rank, the start
+// timeout ends.
 func (s *State) rankStarted() {
 	if s.countStarted() {
 		s.deadlines.start = time.Time{}
@@ -77,14 +78,14 @@ func (s *State) handleStartTimeout(now time.Time) []Action {
 	return s.handleFailure(Failure{Kind: StartTimeout}, now)
 }
 
-// stacksTaken ends the ranks, which have had time to write what SIGQUIT asked for.
+// stacksTaken ends the ranks after the time that they had to write their stacks (SIGQUIT).
 func (s *State) stacksTaken(now time.Time) []Action {
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// handleTimeout ends a job whose -timeout has passed. It reports the states of ranks, and their
-// stacks if requested (DIAG-12). An earlier ^C stays the cause, and so does a rank that failed
-// while the others went on. In the second case a line reports the timeout.
+// handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their
+// stacks if the user wants that (DIAG-12). An earlier cause remains the cause: ^C, or a rank that failed
+// while the others went on. In the second case it also reports the timeout.
 func (s *State) handleTimeout(now time.Time) []Action {
 	s.deadlines.run = time.Time{}
 	var actions []Action
@@ -111,8 +112,9 @@ func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
-// timeLeft returns how long the job may run to end before its batch system ends it, by the margin
-// that the user set. It is at least one second. It returns 0 if there is no margin or no known end.
+// timeLeft returns how much longer the job may run before it is ended. It is ended before its batch job
+// ends, by the margin that the user has set. It is at least one second. It returns 0 if there is no
+// margin, or the end is unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0
@@ -120,8 +122,8 @@ func (s *State) timeLeft(now time.Time) time.Duration {
 	return max(time.Second, s.policy.BatchJob.End.Add(-s.policy.Margin).Sub(now))
 }
 
-// End returns when the job has to end, by -timeout, a limit or its batch system, whichever comes
-// first. Zero means unknown.
+// End returns when the job must end: by -timeout, a limit or its batch system, whichever comes first. The
+// zero time means unknown.
 func (s *State) End() time.Time {
 	var ends time.Time
 	if run := s.deadlines.run; !run.IsZero() {
@@ -133,7 +135,7 @@ func (s *State) End() time.Time {
 	return ends
 }
 
-// warnAt returns when to warn the ranks of that end; zero: never (RM-58).
+// warnAt returns when to send the ranks the warning signal before End (RM-58). The zero time means never.
 func (s *State) warnAt() time.Time {
 	ends := s.End()
 	if s.policy.Warn.Signal == 0 || ends.IsZero() {
@@ -142,10 +144,11 @@ func (s *State) warnAt() time.Time {
 	return s.clock.jobTime(ends.Add(-s.policy.Warn.Before))
 }
 
-// warnRetry is how long to wait for ranks that have not started when the warning is due.
+// warnRetry is how long to wait again if ranks have not started when the warning is due.
 const warnRetry = 100 * time.Millisecond
 
-// warnRanks sends the warning signal to the ranks, once all have started.
+// warnRanks sends the warning signal to the ranks. If some have not started, it tries again after
+// warnRetry.
 func (s *State) warnRanks(now time.Time) []Action {
 	if s.unstarted > 0 {
 		s.deadlines.warn = now.Add(warnRetry)

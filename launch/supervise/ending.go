@@ -8,8 +8,8 @@ import (
 	"remshell/hostlist"
 )
 
-// endRanks tells all nodes to end their ranks, unless they were already told at least as strongly
-// and as soon.
+// endRanks tells all nodes to end their ranks. It does nothing if they were already told to, at least as
+// forcibly and as soon.
 func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Action {
 	by := now.Add(grace)
 	if s.Phase > phase || s.Phase == phase && !by.Before(s.killAt) {
@@ -23,7 +23,7 @@ func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Acti
 	return []Action{EndAll{0, grace}}
 }
 
-// checkFinished returns the actions for a job whose ranks have all ended.
+// checkFinished returns the actions that follow when all ranks have ended. It returns none before.
 func (s *State) checkFinished(now time.Time) []Action {
 	if first := s.pending.checkpointed.cause; s.RanksLeft == 0 && first != nil {
 		s.setCause(*first, now)
@@ -41,8 +41,8 @@ func (s *State) checkFinished(now time.Time) []Action {
 	return nil
 }
 
-// giveUpNodes finishes without nodes that did not get rid of their processes. Nodes that only have
-// output left may take longer, unless the job is being ended (IO-10).
+// giveUpNodes ends supervision although nodes still have processes of the job. Nodes on which only output
+// is left may take longer, unless the job is being ended (IO-10).
 func (s *State) giveUpNodes(time.Time) []Action {
 	var names []string
 	for _, n := range s.nodes {

@@ -9,56 +9,56 @@ import (
 
 // Events, beside Failure.
 type (
-	// RankEnded is the end of a rank. The Exit is the one that the node's message carried, and is
-	// kept: a job may have 640,000 ranks.
+	// RankEnded reports that a rank has ended. Exit is the struct from the node's message and is kept, to
+	// save memory: a job may have 640,000 ranks.
 	RankEnded struct{ *job.Exit }
-	// RankStarted is a rank that runs now.
+	// RankStarted reports that a rank runs.
 	RankStarted struct{ Rank int }
-	// GroupSpawned is a spawned group whose ranks are being started. Its ranks are numbered after
-	// the existing ones, and so are its new nodes.
+	// GroupSpawned reports that the ranks of a spawned group are being started. They are numbered after
+	// the existing ranks, and new nodes after the existing nodes.
 	GroupSpawned struct {
 		NewNodes []string
 		Nodes    []int // by new rank, its node
 	}
-	// GroupKilled is a spawned group of which a rank could not be started. The others are killed,
-	// and their later events are ignored.
+	// GroupKilled reports that a rank of a spawned group could not be started. The group's other ranks
+	// are killed, and later events about them are ignored.
 	GroupKilled struct{ FirstRank, RankCount int }
-	// RankStartFailed is a rank whose exec failed. Other ranks of its node may run.
+	// RankStartFailed reports that a rank could not be executed. Other ranks of its node may run.
 	RankStartFailed struct {
 		Rank, Code   int
 		Reason, Hint string
 	}
-	// NodeLost is a node whose connection has ended.
+	// NodeLost reports that the connection to a node has ended.
 	NodeLost struct {
 		Node int
 		Why  string
 	}
-	// NodeViolated is a node that was disconnected because it violated the protocol. Ranks on other
-	// nodes do not fail as a consequence of that.
+	// NodeViolated reports that a node was disconnected because its helper violated the protocol. Ranks
+	// on other nodes do not fail as a consequence.
 	NodeViolated struct{ NodeLost }
-	// HelperSignaled is a node whose helper got a signal to end from outside.
+	// HelperSignaled reports that a helper received a signal that ends it, such as SIGTERM.
 	HelperSignaled struct {
 		Node   int
 		Signal job.Signal
 		Why    string // empty: the node does not know
 	}
-	// NodeProcessesGone is a node without any process of the job, but with output that was not yet
+	// NodeProcessesGone reports that no process of the job is left on a node, but output that was not yet
 	// read.
 	NodeProcessesGone struct{ Node int }
-	// NodeDrained is a node on which nothing of the job is left.
+	// NodeDrained reports that no process and no output of the job is left on a node.
 	NodeDrained struct{ Node int }
-	// LimitExceeded is a limit of the job, or of a node's own administrator, that was exceeded. In the
-	// second case the node itself ends its ranks.
+	// LimitExceeded reports that a limit was exceeded. It is a limit of the job, or of the administrator
+	// of a node. A node itself ends its ranks for its administrator's limit.
 	LimitExceeded struct{ limits.Excess }
-	// CheckpointRequested says that ranks were asked to write a checkpoint. For Grace they may exit
+	// CheckpointRequested reports that ranks were asked to write a checkpoint. For Grace they may exit
 	// with ExitCheckpointed.
 	CheckpointRequested struct{ Grace time.Duration }
-	// Signaled is a signal that mpiexec received.
+	// Signaled reports a signal that mpiexec received.
 	Signaled struct{ job.Signal }
-	// MoveReady says that nodes for the move are claimed and the checkpoint is written, if it could
-	// be. The attempt has to end. Text is the first line of the report.
+	// MoveReady reports that nodes for a move are claimed and that the checkpoint is written, if that was
+	// possible. The attempt must end now. Text is the first line of the report.
 	MoveReady struct{ Text string }
-	// Tick says that the time of State.Next has come.
+	// Tick reports that the time from State.Next has come.
 	Tick struct{}
 )
 
@@ -66,18 +66,19 @@ type (
 type (
 	// SignalAllRanks sends a signal to the process groups of all ranks.
 	SignalAllRanks struct{ job.Signal }
-	// EndAll ends what is left of the job on all nodes; see wire.EndJob.
+	// EndAll ends all processes of the job on all nodes, with the times of wire.EndJob.
 	EndAll struct{ Linger, Grace time.Duration }
-	// InspectRanks reports to the user what each rank is doing, with Stacks also where.
+	// InspectRanks reports to the user the state of each rank. If Stacks is set, it also reports their
+	// stacks.
 	InspectRanks struct{ Stacks bool }
-	// BatchLine prints a line exactly as batch systems print it (RM-56).
+	// BatchLine prints a line in exactly the format of a batch system (RM-56).
 	BatchLine struct{ Text string }
-	// ReportLine reports a line to the user.
+	// ReportLine prints a line for the user.
 	ReportLine struct{ Text string }
-	// StopLauncher stops mpiexec until SIGCONT. Package hold stops the ranks before, and continues them
-	// after.
+	// StopLauncher stops mpiexec until SIGCONT. Package hold stops the ranks before that, and continues
+	// them after it.
 	StopLauncher struct{}
-	// Finish ends supervision: the result is final.
+	// Finish ends supervision. The result is final.
 	Finish struct{}
 )
 

@@ -14,8 +14,8 @@ func (s *State) ExitCode() int {
 	return job.ClampExitCode(code, success, s.policy.EndPolicy.ErrorCode)
 }
 
-// rawCode returns the exit code of the cause that ended the job, or the one that --exit-status selects from
-// the codes of the ranks. success reports whether the job ended well.
+// rawCode returns the exit code of the cause. With --exit-status it is the code which that option selects
+// from the ranks' codes. success reports whether the job ended well.
 func (s *State) rawCode() (code int, success bool) {
 	code = s.Cause.Code
 	if s.Cause.Rank >= 0 {
@@ -31,7 +31,7 @@ func (s *State) rawCode() (code int, success bool) {
 	return code, code == 0 && s.Cause.isSuccess()
 }
 
-// combineCodes combines the codes of all ranks that ended by themselves.
+// combineCodes returns the exit codes of all ranks that ended by themselves, combined with combine.
 func (s *State) combineCodes(combine func(a, b int) int) int {
 	code := 0
 	for _, e := range s.Exits {
@@ -45,8 +45,8 @@ func (s *State) combineCodes(combine func(a, b int) int) int {
 	return code
 }
 
-// codeOfRank0 returns the code of rank 0. If it has none, or it is at fault and exited with 0, the
-// code of the cause counts.
+// codeOfRank0 returns the exit code of rank 0. If it has none, or if it is at fault and exited with 0, it
+// returns the code of the cause.
 func (s *State) codeOfRank0() (code int, success bool) {
 	e := s.Exit(0)
 	if e == nil || e.Status() == 0 && s.Cause.Rank == 0 {

@@ -48,9 +48,8 @@ func (s *State) handleExit(exit *job.Exit, now time.Time) []Action {
 	return s.checkFinished(now)
 }
 
-// noteCheckpointed handles a rank that has written the requested checkpoint and exited to be
-// started again. It reports whether that is so. The other ranks have until checkpointUntil to do
-// the same (SV-14).
+// noteCheckpointed reports whether a rank exited because it has written the requested checkpoint, to be
+// started again. If so, the other ranks have until checkpointUntil to do the same (SV-14).
 func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || now.After(s.pending.checkpointUntil) {
 		return false
@@ -59,14 +58,14 @@ func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// failedByItself reports whether a rank that ended while the job was ending may be the cause: it
-// crashed, or exited with a code. A rank that aborted followed another one.
+// failedByItself reports whether a rank that ended while the job was ending may be the cause. That is so
+// if it crashed or exited with a code. A rank that aborted followed another one.
 func failedByItself(exit *job.Exit) bool {
 	return !exit.ToldToEnd && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
 }
 
-// failedWithCause records a rank that failed by itself within sameFailureTime of the cause, and
-// reports whether it did (REP-2).
+// failedWithCause records a rank that failed by itself within sameFailureTime of the cause. It reports
+// false for other ranks (REP-2).
 func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	if s.Cause == nil || s.Cause.Rank < 0 || exit.ToldToEnd || exit.Status() == 0 || now.Sub(s.causeAt) > sameFailureTime {
 		return false
@@ -75,7 +74,7 @@ func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// sameFailureTime is how long after the first failure another one is listed with it (REP-2).
+// sameFailureTime is how long after the first failure another rank's failure is listed with it (REP-2).
 const sameFailureTime = 100 * time.Millisecond
 
 // handleRankFailure handles a rank that failed by itself.
@@ -96,12 +95,13 @@ func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
 	return append(actions, s.checkFinished(now)...)
 }
 
-// reportContinues returns the action that reports how a rank ended while the others go on.
+// reportContinues returns the action that reports how a rank ended and that the other ranks go on.
 func (s *State) reportContinues(ended string) Action {
 	return ReportLine{fmt.Sprintf("%s; the others go on (%s)", ended, text.Count(s.RanksLeft, "rank"))}
 }
 
-// handleNodeLost handles the loss of a node, so long after the start by everybody's clock.
+// handleNodeLost handles the loss of a node. sinceStart is the time since the start of the ranks by the
+// wall clock.
 func (s *State) handleNodeLost(kind Kind, e NodeLost, sinceStart time.Duration, now time.Time) []Action {
 	done := s.nodes[e.Node].finished
 	lost := s.markNodeOver(e.Node)

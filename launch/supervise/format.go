@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 )
 
-// exitText describes how a rank ended, to follow "rank 5 on node02".
+// exitText returns how a rank ended. The text is printed after "rank 5 on node02".
 func exitText(e *job.Exit) string {
 	if e.Signal == 0 {
 		return fmt.Sprintf("exited with code %d", e.Code)
@@ -30,8 +30,8 @@ func FormatRanks(set []int) string {
 	return "ranks " + text
 }
 
-// FormatRank formats the number of a rank in its group. A spawned group's number comes first:
-// "1:0".
+// FormatRank formats the number of a rank in its group. In a spawned group, the group's number comes
+// first: "1:0".
 func FormatRank(group, rank int) string {
 	if group == 0 {
 		return strconv.Itoa(rank)
@@ -39,8 +39,8 @@ func FormatRank(group, rank int) string {
 	return fmt.Sprintf("%d:%d", group, rank)
 }
 
-// GroupOf returns the group of a rank of the job, and its number in the group. firsts has the job's
-// number of each group's rank 0.
+// GroupOf returns the group of a rank, and the rank's number in the group. rank is its number in the job.
+// firsts has, for each group, the number that its rank 0 has in the job.
 func GroupOf(firsts []int, rank int) (group, number int) {
 	group, found := slices.BinarySearch(firsts, rank)
 	if !found {

@@ -6,7 +6,7 @@ import (
 	"remshell/limits"
 )
 
-// limitExceeded ends a job that exceeded a limit.
+// limitExceeded ends a job that has exceeded a limit.
 func (s *State) limitExceeded(excess limits.Excess, now time.Time) []Action {
 	if s.Phase > Interrupted {
 		return nil
@@ -14,7 +14,7 @@ func (s *State) limitExceeded(excess limits.Excess, now time.Time) []Action {
 	return append(s.reportExcess(excess, now), s.endRanks(now, Ending, s.policy.Grace)...)
 }
 
-// reportExcess reports a limit that was exceeded. It is the cause, unless there is one already.
+// reportExcess reports that a limit was exceeded, and makes that the cause, unless there is one.
 func (s *State) reportExcess(excess limits.Excess, now time.Time) []Action {
 	s.setCause(s.causeOf(Failure{Kind: OverLimit, Text: excess.String()}), now)
 	return []Action{BatchLine{"=>> mpiexec: job killed: " + excess.BatchLine()}}

@@ -10,13 +10,12 @@ import (
 
 // This file has notes about a job that is over, beside the report of its cause.
 
-// loaderFailed is the exit code of glibc's and musl's loader if a shared library is missing, and of
-// a shell that does not find a command. The MPI program has not started then.
+// loaderFailed is the exit code of the dynamic loader of glibc and musl if a shared library is missing.
+// It is also that of a shell that does not find a command. Neither has started the MPI program.
 const loaderFailed = 127
 
-// NotOurMPI returns a note if the program is an MPI program of which no rank connected to a PMI
-// server of ours (REP-5, PMIX-6). Otherwise it returns "". ranks is the number of ranks, program the
-// program of rank 0.
+// NotOurMPI returns a note if the program is an MPI program and no rank has connected to a PMI server of
+// mpiexec (REP-5, PMIX-6), or "". ranks is the number of ranks. program is the program of rank 0.
 func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
 	if ranks < 2 || len(exits) == 0 {
 		return ""
@@ -43,9 +42,9 @@ func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
 	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", first.PMIOffer.Description(), first.MPILibrary, program, try)
 }
 
-// StuckInFinalize returns a note about ranks that were ended in MPI_Finalize, if a known fault of
-// their library can block them there. Otherwise it returns "". MPICH has two PMI barriers in
-// MPI_Init, and a third if ranks share a node. nodes has the node of each rank.
+// StuckInFinalize returns a note about ranks that were ended in MPI_Finalize, if a known bug of their
+// library can block them there, or "". MPICH has two PMI barriers in MPI_Init, and a third if ranks share
+// a node. nodes has the node of each rank.
 func StuckInFinalize(exits []*job.Exit, nodes []int) string {
 	onNode := make(map[int]int) // number of ranks, by node
 	for _, node := range nodes {

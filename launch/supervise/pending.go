@@ -3,8 +3,8 @@ package supervise
 import "time"
 
 /*
-pending are causes that do not count yet. Each ends the job when it is due, unless a better one is
-reported before, or all ranks have ended.
+A pending has failures that may be consequences of failures that are not yet reported. Each becomes the
+cause when it is due, unless a better one is reported before, or all ranks have ended.
 */
 type pending struct {
 	suspected       suspicion // a rank lost its PMI connection, or a barrier can never complete: an exit that explains it may be on its way
@@ -13,21 +13,21 @@ type pending struct {
 	checkpointUntil time.Time // until then ranks may exit with ExitCheckpointed
 }
 
-// A suspicion is a cause, and when it counts. The zero value is none.
+// A suspicion is a possible cause, and when it becomes the cause. The zero value is none.
 type suspicion struct {
 	cause *Cause
 	due   time.Time
 }
 
-// set sets the suspicion, unless there is one: the first counts.
+// set sets the suspicion, if there is none: the first counts.
 func (s *suspicion) set(c Cause, due time.Time) {
 	if s.cause == nil {
 		*s = suspicion{&c, due}
 	}
 }
 
-// leftEarly records that a rank has exited with 0 without MPI_Finalize, which explains why it lost
-// its PMI connection.
+// leftEarly records that a rank has exited with 0 without MPI_Finalize. That explains why it lost its PMI
+// connection.
 func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
 	if p.suspected.cause != nil && p.suspected.cause.Rank == rank {
 		p.suspected = suspicion{}
@@ -35,7 +35,7 @@ func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
 	p.notFinalized.set(c, now.Add(c.rule().delay))
 }
 
-// dropSuspicions drops what is suspected of ranks that end, because they are told to from now on.
+// dropSuspicions removes suspicions about ranks, because ranks that end from now on were told to.
 func (p *pending) dropSuspicions() { p.suspected, p.notFinalized = suspicion{}, suspicion{} }
 
 func (s *State) suspectedCounts(now time.Time) []Action {
@@ -50,8 +50,8 @@ func (s *State) checkpointedCounts(now time.Time) []Action {
 	return s.pendingCounts(s.pending.checkpointed, now)
 }
 
-// pendingCounts ends the job because a suspicion is due. If a rank has written a checkpoint and
-// exited, what is suspected of other ranks is a consequence of that.
+// pendingCounts ends the job because a suspicion is due. If a rank has written a checkpoint and exited,
+// the suspicion is ignored: it is a consequence of that.
 func (s *State) pendingCounts(due suspicion, now time.Time) []Action {
 	if s.pending.checkpointed.cause != nil {
 		due = s.pending.checkpointed

@@ -6,7 +6,7 @@ import (
 	"remshell/job"
 )
 
-// A Policy has the user's options that supervision follows.
+// A Policy has the user's options about failures, signals and time limits.
 type Policy struct {
 	Grace        time.Duration  // --kill-grace
 	StackTime    time.Duration  // how long a node may take to read its ranks' stacks
@@ -21,13 +21,13 @@ type Policy struct {
 	BatchJob     BatchJob // zero: there is none
 }
 
-// A TimeLimit is a limit of a job's time, and where it was set. The zero value is no limit.
+// A TimeLimit is a limit of a job's run time, and the place where it was set. The zero value is no limit.
 type TimeLimit struct {
 	Max  time.Duration
 	From string
 }
 
-// A BatchJob is the batch job in which mpiexec runs.
+// A BatchJob is the batch job in which mpiexec runs. The zero value is none.
 type BatchJob struct {
 	System, Job string
 	End         time.Time // when the batch system ends it; zero: unknown

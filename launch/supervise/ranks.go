@@ -7,7 +7,7 @@ import (
 	"remshell/job"
 )
 
-// A rankTable knows which rank of a job is on which node, and what has started and ended.
+// A rankTable records on which node each rank of a job runs, and which ranks have started and ended.
 type rankTable struct {
 	RanksLeft int // ranks that have not ended
 	NodesLeft int // nodes that are not drained
@@ -46,7 +46,7 @@ func newRankTable(p job.Plan) rankTable {
 	return t
 }
 
-// Nodes returns the node of each rank, by the rank's number in the job.
+// Nodes returns the index of each rank's node, by the rank's number in the job.
 func (t *rankTable) Nodes() []int {
 	nodes := make([]int, len(t.ranks))
 	for i, r := range t.ranks {
@@ -73,7 +73,7 @@ func (t *rankTable) addGroup(e GroupSpawned) {
 	t.unstarted += len(e.Nodes)
 }
 
-// addRank adds a rank to a node. It removes ranks that have ended when there are many.
+// addRank adds a rank to a node. If the node's list has many ranks that have ended, it removes these.
 func (n *nodeState) addRank(rank int, ranks []rankState) {
 	if len(n.ranks) > 2*n.ranksLeft+64 {
 		n.ranks = slices.DeleteFunc(n.ranks, func(r int) bool { return ranks[r].over })
@@ -87,21 +87,21 @@ func (t *rankTable) isGroupKilled(rank int) bool {
 	return rank >= 0 && rank < len(t.ranks) && t.ranks[rank].groupKilled
 }
 
-// countStarted counts a rank that runs or could not be started. It reports whether it is the last.
+// countStarted counts a rank that has started or could not be started. It returns true for the last one.
 func (t *rankTable) countStarted() bool {
 	t.unstarted--
 	return t.unstarted == 0
 }
 
-// markProcesses records that the node of a rank has processes again.
+// markProcesses records that there are processes of the job on the node of a rank again.
 func (t *rankTable) markProcesses(rank int) {
 	if rank >= 0 && rank < len(t.ranks) {
 		t.nodes[t.ranks[rank].node].noProcesses = false
 	}
 }
 
-// markRankOver records that a rank has ended. It reports false if that was known, or if there is no
-// such rank.
+// markRankOver records that a rank has ended. It returns false if there is no such rank, or if its end
+// was already recorded.
 func (t *rankTable) markRankOver(rank int) bool {
 	if !t.isRunning(rank) {
 		return false
@@ -112,8 +112,8 @@ func (t *rankTable) markRankOver(rank int) bool {
 	return true
 }
 
-// markNodeOver records that nothing of the job is left on a node. It returns those of its ranks
-// whose end was not known.
+// markNodeOver records that nothing of the job is left on a node. It returns the node's ranks whose end
+// was not recorded before.
 func (t *rankTable) markNodeOver(node int) (ranks []int) {
 	n := &t.nodes[node]
 	if !n.finished {
@@ -129,7 +129,7 @@ func (t *rankTable) markNodeOver(node int) (ranks []int) {
 	return ranks
 }
 
-// RankOnNode returns a rank and its node as text: "rank 5 on node02".
+// RankOnNode returns the text that names a rank and its node: "rank 5 on node02".
 func (t *rankTable) RankOnNode(rank int) string {
 	node := t.nodeOf(rank)
 	if node < 0 {
@@ -146,13 +146,13 @@ func (t *rankTable) nodeOf(rank int) int {
 	return int(t.ranks[rank].node)
 }
 
-// RankNumber returns the number of a rank of the job as text: "5", or "1:0" in a spawned group.
+// RankNumber returns the number of a rank as text: "5", or "1:0" in a spawned group.
 func (t *rankTable) RankNumber(rank int) string {
 	group, number := GroupOf(t.groups, rank)
 	return FormatRank(group, number)
 }
 
-// othersRun reports whether any rank other than this one has not ended.
+// othersRun reports whether another rank than this one has not ended.
 func (t *rankTable) othersRun(rank int) bool {
 	return t.RanksLeft > 1 || t.RanksLeft == 1 && !t.isRunning(rank)
 }

@@ -13,7 +13,7 @@ import (
 	"remshell/text"
 )
 
-// A RankProfile is what is known of a rank besides its exit.
+// A RankProfile has what the report says about a rank besides its exit.
 type RankProfile struct {
 	Program        string // with its arguments, shortened
 	PID            int    // 0: it never ran
@@ -23,9 +23,9 @@ type RankProfile struct {
 }
 
 /*
-Report returns the block about what ended the job: the cause, what happened to the other ranks, and
-the exit code. It is empty if the job ended well, or if its cause is not reported. about returns the
-profile of a rank.
+Report returns the text about the end of the job: the cause, what happened to the other ranks, and the
+exit code. It is empty if the job ended well, or if its cause is not reported. about returns the profile
+of a rank.
 
 	rank 5 on node02 died: Segmentation fault (signal 11), core dumped
 	  program   ./solver -i case7   pid 40213   ran 00:03:12
@@ -55,20 +55,20 @@ func (s *State) Report(about func(rank int) RankProfile, follows Sequel) string 
 	return strings.Join(slices.Concat([]string{text}, below), "\n")
 }
 
-// A Sequel is what follows an attempt that is over. The zero value is nothing.
+// A Sequel says what follows after an attempt. The zero value is nothing.
 type Sequel struct {
 	Attempt *NextAttempt // nil: none
 	WhyNone string       // why the job is not restarted although it has a restart policy; empty: nothing is reported
 }
 
-// A NextAttempt describes the attempt that follows one that failed or is moved.
+// A NextAttempt describes the attempt after one that failed or is moved.
 type NextAttempt struct {
 	Number          string   // which restart it is, "1 of 3"; empty: a move, which does not count
 	ExcludedNodes   []string // lost nodes that are not used again
 	LastResortNodes []string // lost nodes that are used again only if the job does not fit without them
 }
 
-// sentence returns what the report adds to the cause if the job is started again.
+// sentence returns the text that the report adds to the cause if the job starts again.
 func (r *NextAttempt) sentence() string {
 	switch {
 	case r == nil, r.Number == "":
@@ -84,7 +84,7 @@ func (r *NextAttempt) sentence() string {
 	return text
 }
 
-// endingLine returns the last line of a report.
+// endingLine returns the last line of a report: the exit code, or the next attempt.
 func (s *State) endingLine(next *NextAttempt) string {
 	if next != nil {
 		return labelledLine("restart", next.Number)
@@ -92,7 +92,7 @@ func (s *State) endingLine(next *NextAttempt) string {
 	return fmt.Sprintf("  exit code %d", s.ExitCode())
 }
 
-// labelledLine returns a line of a report, or "" if text is empty.
+// labelledLine returns a line of a report that begins with a word, or "" if text is empty.
 func labelledLine(word, text string) string {
 	if text == "" {
 		return ""
@@ -133,7 +133,7 @@ func (s *State) Exit(rank int) *job.Exit {
 	return nil
 }
 
-// alsoFailed lists the ranks that failed within sameFailureTime of the first (REP-2).
+// alsoFailed returns the text about the ranks that failed within sameFailureTime of the first (REP-2).
 func (s *State) alsoFailed() string {
 	byEnd := make(map[string][]int)
 	var order []string
@@ -154,7 +154,7 @@ func (s *State) alsoFailed() string {
 	return strings.Join(order, "; ")
 }
 
-// othersText says how the ranks ended that mpiexec ended.
+// othersText returns the text about the ranks that mpiexec ended: how many, and by which signals.
 func (s *State) othersText() string {
 	if len(s.endedByUs) == 0 {
 		return ""

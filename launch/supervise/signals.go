@@ -9,9 +9,9 @@ import (
 	"remshell/text"
 )
 
-// forwarded are the signals that mpiexec forwards to ranks by default (SIG-4). With SIGXCPU batch
-// systems announce the end of the job's time. SIGURG has to be named by the user, because Go's
-// runtime sends it to mpiexec itself.
+// forwarded are the signals that mpiexec forwards to ranks by default (SIG-4). Batch systems send SIGXCPU
+// when the job's time is almost over. SIGURG is forwarded only if the user names it, because Go's runtime
+// sends it to mpiexec itself.
 var forwarded = []int{int(job.SIGQUIT), int(job.SIGUSR1), int(job.SIGUSR2), int(job.SIGALRM),
 	int(job.SIGCONT), int(job.SIGWINCH), int(job.SIGXCPU)}
 
@@ -53,7 +53,7 @@ func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 	return nil // for example SIGPIPE: a write to a closed pipe returns an error as well
 }
 
-// handleInterrupt handles ^C. The first goes to the ranks, the second ends them, the third ends
+// handleInterrupt handles ^C. The first is sent to the ranks, the second ends them, the third ends
 // mpiexec at once.
 func (s *State) handleInterrupt(now time.Time) []Action {
 	s.signals++

@@ -19,8 +19,8 @@ const (
 )
 
 /*
-SilentNodes finds nodes that have stopped to send Pings. A batch system notices late or never that a
-host is gone, so helpers that it has started send Pings.
+SilentNodes finds nodes that no longer send Pings. A batch system may notice late or never that a host is
+gone. So helpers that were started by a batch system send Pings.
 
 	last message   30 s            45 s
 	  |--------------|---------------|
@@ -28,8 +28,8 @@ host is gone, so helpers that it has started send Pings.
 	                 ask: suspended, unknown      wait, ask again in 30 s
 	                 ask: over                    the batch system ends the job
 
-Only time in which mpiexec itself ran counts. There is one query at a time. The zero value is ready
-for use.
+Time in which mpiexec itself was stopped does not count. There is one query at a time. The zero value is
+ready for use.
 */
 type SilentNodes struct {
 	nodes       map[int]nodeSilence
@@ -44,8 +44,7 @@ type nodeSilence struct {
 	askNext          time.Time // do not ask before
 }
 
-// Check updates when each node was last heard from, and reports whether the batch system has to be
-// asked.
+// Check updates when each node last sent a message. It reports whether the batch system must be asked.
 func (s *SilentNodes) Check(heard map[int]time.Time, now time.Time) (ask bool) {
 	if s.checkedAt.IsZero() || now.Sub(s.checkedAt) > SilenceCheckEvery+maxCheckDelay {
 		s.countedFrom, s.nodes = now, nil
@@ -70,7 +69,7 @@ func (s *SilentNodes) Check(heard map[int]time.Time, now time.Time) (ask bool) {
 	return ask
 }
 
-// isDue reports whether the batch system should be asked about a node.
+// isDue reports whether to ask the batch system about a node now.
 func (n nodeSilence) isDue(now time.Time) bool {
 	if now.Before(n.askNext) {
 		return false
@@ -81,8 +80,8 @@ func (n nodeSilence) isDue(now time.Time) bool {
 	return now.Sub(n.since) >= askBatchAfter
 }
 
-// BatchReplied handles the state that the batch system named system reported, and returns the
-// events that follow.
+// BatchReplied handles the state of the job that the batch system has reported. It returns the events
+// that follow. system is the batch system's name.
 func (s *SilentNodes) BatchReplied(state batch.State, system string, now time.Time) (events []Event) {
 	s.askingBatch = false
 	if state == batch.Over {

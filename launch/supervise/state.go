@@ -6,7 +6,7 @@ import (
 	"remshell/job"
 )
 
-// A Phase is how far a job has come.
+// A Phase is a stage of a job, from running to being killed.
 type Phase int
 
 // The phases, in order. A job only advances.
@@ -18,8 +18,8 @@ const (
 	Killing           // ranks are being killed by SIGKILL
 )
 
-// A State is everything that supervision knows of a job. NewState makes one; the zero value is not
-// usable. Its times are those of the job's clock, except for began.
+// A State is all that supervision knows about a job. Use NewState: the zero value is not usable. Its
+// times are by the job's clock, except began.
 type State struct {
 	rankTable
 	clock  clock
@@ -65,12 +65,12 @@ func NewState(p job.Plan, policy Policy, now time.Time) State {
 	return s
 }
 
-// EndedFromOutside reports whether the job was ended from outside: by a signal, the time limit or a
+// EndedFromOutside reports whether the cause is no failure of the job: a signal, the time limit or a
 // closed stdout.
 func (s *State) EndedFromOutside() bool { return s.Cause != nil && s.Cause.rule().external }
 
-// WaitsForNodes reports whether to wait for what is left. After a third ^C mpiexec waits for
-// nothing.
+// WaitsForNodes reports whether mpiexec waits until the nodes have ended their processes. After a third
+// ^C it does not.
 func (s *State) WaitsForNodes() bool { return s.signals < 3 }
 
 // KeepsAll reports whether the other ranks go on when one fails.
@@ -79,16 +79,15 @@ func (s *State) KeepsAll() bool { return s.policy.EndPolicy.KeepAll }
 // IsRunning reports whether all ranks have started and the job is not ending.
 func (s *State) IsRunning() bool { return s.Phase == Running && s.unstarted == 0 }
 
-// AllCheckpointed reports whether all ranks have ended by themselves, with 0 or after writing a
-// checkpoint.
+// AllCheckpointed reports whether each rank has exited by itself with 0, or after it wrote a checkpoint.
 func (s *State) AllCheckpointed() bool {
 	return s.Phase == Lingering && (s.Cause == nil || s.Cause.Kind == RankExited && s.Cause.Code == job.ExitCheckpointed)
 }
 
-// Began returns when the ranks were released.
+// Began returns when the ranks were started.
 func (s *State) Began() time.Time { return s.began }
 
-// MaySpawn reports whether a rank may spawn others: the job is not ending, and the rank runs.
+// MaySpawn reports whether a rank may spawn ranks. The rank must run, and the job must not be ending.
 func (s *State) MaySpawn(rank int) bool {
 	return s.Phase == Running && s.isRunning(rank)
 }

@@ -1,13 +1,13 @@
 /*
-Package supervise is the failure machine of a running job: it decides what ends the job, when, and
-with which exit code. It is purely functional: an event and the time go in, actions come out, and
-State is all that it remembers.
+Package supervise decides what ends a running job, when, and with which exit code. It is a state machine:
+Step takes an event and the time, and returns actions. State is all that it remembers. It performs no I/O
+and reads no clock.
 
 	launch: messages of nodes, signals, time ---> Step ---> launch: actions
 	                                               |
 	package hold: Suspend, Resume ------------> State ---> Report, ExitCode
 
-It performs no I/O and reads no clock. doc/supervision.md lists the causes and their effects.
+doc/supervision.md lists the causes and their effects.
 
 	step.go       the events            causes.go     the kinds of causes
 	ranks.go      which rank is where   blame.go      which cause counts
