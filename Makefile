@@ -1,6 +1,6 @@
 # Remshell. "make" builds, "make check" is fast and offline, "make test" is everything.
 
-VERSION := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+VERSION := $(shell tools/version.sh)
 FLAGS   := -trimpath -ldflags="$$(tools/ldflags.sh $(VERSION))"
 export CGO_ENABLED := 0
 

@@ -31,7 +31,7 @@ import (
 	"remshell/usererr"
 )
 
-// Version is the version of the program. The Makefile sets it.
+// Version is the version of the program, as tools/version.sh prints it. The Makefile sets it.
 var Version = "development"
 
 // pmiVersions lists the PMI versions that the servers of the ranks support (PMIX-66).

@@ -201,14 +201,23 @@ func slaves(kind string, files tree) (found [][3]string) {
 	return found
 }
 
-// version returns a version that dpkg and rpm accept and sort by time. A release has the version
-// of its tag. All other builds sort before the first release, because ~ sorts first
-// (deb-version(7), rpm-version(7)).
+// version returns a version that dpkg and rpm accept and sort by time. A release has its number. A build after it sorts
+// after it, and before the next release, because + sorts after the end of a number. A build without a number sorts
+// before all, because ~ sorts first (deb-version(7), rpm-version(7)).
 func version(r release) string {
-	version := strings.TrimPrefix(r.version, "v")
-	if regexp.MustCompile(`^[0-9]+(\.[0-9]+)*$`).MatchString(version) {
-		return version
+	parts := regexp.MustCompile(`^v?([0-9]+(?:\.[0-9]+)*)(?:\+(.*))?$`).FindStringSubmatch(r.version)
+	built := r.at.Format("20060102150405") + "."
+	switch {
+	case parts == nil:
+		return "0~" + built + packagePart(r.version)
+	case parts[2] == "":
+		return parts[1]
+	default:
+		return parts[1] + "+" + built + packagePart(parts[2])
 	}
-	rest := regexp.MustCompile(`[^A-Za-z0-9.]+`).ReplaceAllString(version, ".")
-	return "0~" + r.at.Format("20060102150405") + "." + rest
+}
+
+// packagePart returns a text with a dot in place of all characters that a package's version cannot have.
+func packagePart(text string) string {
+	return regexp.MustCompile(`[^A-Za-z0-9.]+`).ReplaceAllString(text, ".")
 }

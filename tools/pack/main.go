@@ -43,7 +43,7 @@ var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"linux", "riscv6
 const root = "../.."
 
 func main() {
-	version := flag.String("version", "", "of the program, as git describe tells it")
+	version := flag.String("version", "", "version of the program, as tools/version.sh prints it")
 	epoch := flag.Int64("epoch", 0, "time of all files, in seconds since 1970 (SOURCE_DATE_EPOCH)")
 	out := flag.String("out", "dist", "folder to write to, from the root of the sources")
 	only := flag.String("only", "", "one target alone, such as linux-amd64; its archive has no programs for others")

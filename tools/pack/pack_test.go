@@ -160,7 +160,8 @@ func TestVersion(t *testing.T) {
 	for _, c := range []struct{ version, want string }{
 		{"v1.2", "1.2"},
 		{"1.2.3", "1.2.3"},
-		{"v1.2-3-gabcdef", "0~20231114221320.1.2.3.gabcdef"},
+		{"0.9.0+abcdef", "0.9.0+20231114221320.abcdef"},
+		{"0.9.0+abcdef-dirty", "0.9.0+20231114221320.abcdef.dirty"},
 		{"abcdef-dirty", "0~20231114221320.abcdef.dirty"},
 		{"unknown", "0~20231114221320.unknown"},
 	} {
