@@ -25,7 +25,7 @@ func withoutOvergrantedNotes(out string) string {
 }
 
 // A heterogeneous job has the hosts of all its groups, by salloc as by sbatch, or those of the groups
-// that an app context names (9.2.3).
+// that an app context names.
 func slurmGroups(t *testing.T, s *slurmCluster) {
 	groups := []string{"-n1", "-w", "n1", ":", "-N2", "-n4", "-w", "n2,n3"}
 	r := s.salloc(t, groups, binary, "hostname").wait(t)
@@ -64,7 +64,7 @@ $MPIEXEC sh -c 'echo batch $(hostname) $MPIEXEC_SIZE'
 	}
 }
 
-// Two jobs that Slurm has put on one host both run: neither's claims refuse the other (RM-20, 9.2.9).
+// Two jobs that Slurm has put on one host both run: neither's claims refuse the other (RM-20).
 func slurmNeighbours(t *testing.T, s *slurmCluster) {
 	const script = `exec $MPIEXEC sh -c 'echo here $(hostname); while [ ! -e both ]; do sleep 0.2; done'`
 	one := s.submitScript(t, "rm -f both; "+script, "-N1", "-n2", "-w", "n4")

@@ -19,7 +19,7 @@ const memoryProgram = `x=$(head -c 10000000 /dev/zero | tr '\0' x); sleep 1000 &
 while read -r key kb _; do case $key in VmSize:) vmem=$kb;; VmRSS:) mem=$kb;; esac; done <"/proc/$$/status"
 echo $((vmem * 1024)) $((mem * 1024)); wait`
 
-// RM-55, RM-56, example 19 of the page: what nine ranks of 10 MB on three hosts have together, with their
+// RM-55, RM-56: what nine ranks of 10 MB on three hosts have together, with their
 // children, is more than they have themselves, and the job is ended with the line of batch systems; what is below
 // goes on. How large a program is, each machine has its own idea of: the test asks.
 func TestLimits(t *testing.T) {

@@ -186,7 +186,7 @@ func sgeBatch(t *testing.T, s *sgeCluster) {
 }
 
 // Grid Engine accounts for what all ranks consume, a record for each host, no less than mpiexec counts
-// (9.2.10).
+//.
 func sgeAccounting(t *testing.T, s *sgeCluster) {
 	const burn = 1 // second of each rank
 	j := s.submitScript(t, fmt.Sprintf(`exec $MPIEXEC --usage=lines python3 -c 'import time
@@ -213,7 +213,7 @@ while time.process_time() < %d: pass'`, burn), "-pe", "mpi", "4")
 }
 
 // All bytes go as they are, to a rank and back, however many, over a helper's call and through qrsh; nothing of the job is on
-// a command line (9.2.11 and 13).
+// a command line.
 func sgeStreams(t *testing.T, s *sgeCluster) {
 	const size = 16 << 20
 	sent := make([]byte, size)

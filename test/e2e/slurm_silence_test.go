@@ -80,7 +80,7 @@ func slurmLinkCut(t *testing.T, s *slurmCluster) {
 }
 
 // Before the time limit ranks are warned, as wanted; at the limit the batch system is the cause, ranks
-// that do not care are killed, and what they have consumed is told (9.2.7).
+// that do not care are killed, and what they have consumed is told.
 func slurmTimeLimit(t *testing.T, s *slurmCluster) {
 	j := s.submitScript(t, signalLogger+`
 { echo 'trap "" TERM'; grep -v TERM logger.sh; } >deaf.sh

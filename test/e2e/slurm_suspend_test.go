@@ -57,7 +57,7 @@ while [ ! -e $1 ]; do sleep 0.2; done
 end
 `
 
-// Slurm counts what all ranks consume, those of every host, as we do ourselves (9.2.2); there is no
+// Slurm counts what all ranks consume, those of every host, as we do ourselves; there is no
 // accounting without a database, so it is asked while they run. What ssh starts it does not see.
 func slurmAccounted(t *testing.T, s *slurmCluster) {
 	j := s.submitScript(t, burningProgram+`exec $MPIEXEC --usage --report held.json sh burn.sh leave3`, "-N2", "-n2", "-w", "n1,n2")

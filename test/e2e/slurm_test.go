@@ -218,7 +218,7 @@ func countEqualLines(lines string) string {
 }
 
 // A script of sbatch gets the tasks it has asked for, on the hosts it was given, by a step of
-// Slurm's on each (9.2.1).
+// Slurm's on each.
 func slurmBatch(t *testing.T, s *slurmCluster) {
 	j := s.submitScript(t, `exec $MPIEXEC -v sh -c 'hostname; ps -o comm= $(ps -o ppid= $(ps -o ppid= $PPID))'`, "-N3", "--ntasks-per-node=2", "-w", "n1,n2,n3")
 	state, out := j.wait(t)
@@ -244,7 +244,7 @@ func slurmFromOutside(t *testing.T, s *slurmCluster) {
 }
 
 // All bytes go through srun as they are, to a rank and back, much of them as well; nothing of the
-// job is on a command line (RM-31, 9.2.11 and 13).
+// job is on a command line (RM-31).
 func slurmStreams(t *testing.T, s *slurmCluster) {
 	size := 16 << 20
 	if os.Getenv("E2E_LONG") != "" {

@@ -140,7 +140,7 @@ func TestStartersNeverTried(t *testing.T) {
 }
 
 // A starter that fails on one host leaves the job to ssh, for all hosts, if the user has allowed it, and it is told what
-// that means; else it fails the job (RM-30, M11).
+// that means; else it fails the job (RM-30).
 func checkFallback(t *testing.T, b *testCluster) {
 	dir := t.TempDir()
 	where := fmt.Sprintf("'n1 '*) pid=%d;; *) echo 'blaunch: n2 is drained' >&2; exit 1;;", b.Hosts[0].Init)
