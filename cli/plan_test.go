@@ -30,7 +30,7 @@ func planOf(t *testing.T, state []byte, args ...string) (object map[string]any, 
 	return object, code, out.String()
 }
 
-// The worked examples of placement.md section 8, through the command line.
+// The examples of placement.md section 8, and more of them, through the command line.
 func TestPlacementExamples(t *testing.T) {
 	data, err := os.ReadFile("../testdata/placement/examples.json")
 	if err != nil {

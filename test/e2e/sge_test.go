@@ -185,8 +185,7 @@ func sgeBatch(t *testing.T, s *sgeCluster) {
 	}
 }
 
-// Grid Engine accounts for what all ranks consume, a record for each host, no less than mpiexec counts
-//.
+// Grid Engine accounts for what all ranks consume, a record for each host, no less than mpiexec counts.
 func sgeAccounting(t *testing.T, s *sgeCluster) {
 	const burn = 1 // second of each rank
 	j := s.submitScript(t, fmt.Sprintf(`exec $MPIEXEC --usage=lines python3 -c 'import time
