@@ -68,7 +68,6 @@ func sampleMessages() map[string]wire.Message {
 		&wire.Data{}, &wire.Credit{}, &wire.Fence{ID: "f"}, &wire.RankMapRequest{Group: "g"},
 		&wire.PMIReport{Event: wire.PMIAborted, Code: 3, Text: "t"}, &wire.PMIReport{Event: wire.PMIMalformed, Text: "t"}, &wire.PMIReport{Event: wire.PMIBarrierBroken, Text: "t"},
 		&wire.Exited{Exit: job.Exit{Code: 3, Hint: "h", MPILibrary: "b"}},
-		&wire.RankStates{Ranks: []job.RankState{{Phase: "running", WaitsFor: "w", WaitChannel: "s", ProcState: "k", Stack: "t"}}},
 		&wire.HelperSignaled{Signal: 15}, &wire.ProcessesGone{}, &wire.Drained{}, &wire.AttemptReady{}, &wire.Log{Text: "l"}, &wire.Ping{},
 		&wire.Diagnosed{Diagnosis: job.NodeDiagnosis{Address: "a", Interface: "i", OwnAddresses: []string{"o"}, OwnNameErr: "e", Limits: []job.Rlimit{{Name: "n", Flag: "f", Soft: 1, Hard: 1}},
 			DevShm: job.FileSystem{Path: "p", Err: "e"}, TempDirs: []job.FileSystem{{Path: "p", Err: "e"}}, Fabric: "f",
@@ -309,7 +308,6 @@ var messageCases = map[string]messageCase{
 	"Spawn":           {"after the start", []string{"-n 1 -host a true", "-v -n 1 -host a true"}},
 	"Exited":          {"after the start", []string{"-n 1 -host a true", "-v -n 2 -host a:2 true"}},
 	"PMITrace":        {"after the start", []string{"--pmi-trace FILE -n 1 -host a true"}},
-	"RankStates":      {"after the start", []string{"-v -n 1 -host a true"}},
 	"SampledUsage":    {"after the start", nil}, // it has no texts
 	"HelperSignaled":  {"", nil},
 	"LimitExceeded":   {"after the start", nil}, // its only texts are names of limits

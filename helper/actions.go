@@ -3,17 +3,12 @@
 package helper
 
 import (
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/claims"
 	"remshell/helper/lifecycle"
-	"remshell/helper/status"
-	"remshell/job"
-	"remshell/pmiserver/pmix"
-	"remshell/proc"
 	"remshell/wire"
 )
 
@@ -68,7 +63,9 @@ func (s *Session) perform(action any) {
 	case lifecycle.EndGroup:
 		s.endGroup(s.ranks[a.Rank].group)
 	case lifecycle.GatherStacks:
-		s.gatherStacks()
+		for _, gather := range s.Hooks.GatherStacks {
+			gather()
+		}
 	default:
 		s.performEnd(action)
 	}
@@ -117,62 +114,4 @@ func (s *Session) setTimer(after time.Duration) {
 		return
 	}
 	s.endTimer.Reset(after)
-}
-
-// reportStates sends mpiexec the state of each rank (DIAG-12).
-func (s *Session) reportStates() { s.conn.Send(&wire.RankStates{Ranks: s.rankStates()}) }
-
-// rankStates returns the states of all ranks that were started here, by rank.
-func (s *Session) rankStates() []job.RankState {
-	all, tree := slices.Clone(s.endedStates), proc.ReadTree()
-	var waiting map[pmix.WaitingRank]string
-	if s.pmix != nil {
-		waiting = s.pmix.server.WaitingRanks()
-	}
-	for _, r := range s.ranks {
-		state := r.state(tree)
-		state.WaitsFor = waiting[pmix.WaitingRank{Group: r.group.Prepare.Group.Name, Rank: r.Plan.Rank}]
-		if state.WaitsFor == "" && !state.HasConnected() && r.speaksPMI() {
-			state.WaitsFor = job.NotConnected
-		}
-		all = append(all, state)
-	}
-	slices.SortFunc(all, func(a, b job.RankState) int { return a.Rank - b.Rank })
-	return all
-}
-
-// gatherStacks collects states and stacks on a goroutine, and posts them as stacksDone.
-func (s *Session) gatherStacks() {
-	states := s.rankStates()
-	pids := make([]int, len(states))
-	for i, state := range states {
-		if r := s.byRank[state.Rank]; r != nil && r.alive() {
-			pids[i] = r.Child.PID
-		}
-	}
-	go func() {
-		for i, text := range status.Stacks(pids, wire.StackDumpTime, s.sys.Environ, s.nonJob.addPID) {
-			states[i].Stack = text
-		}
-		s.PostEvent(stacksDone{states})
-	}()
-}
-
-// openStatusSocket opens the socket that serves rank states to other commands. It also starts to receive requests to
-// the job that arrive by the ledger. It does nothing if no rank runs any more.
-func (s *Session) openStatusSocket() {
-	if s.Lifecycle.IsDisconnected() || !s.Lifecycle.RankAlive() {
-		return
-	}
-	s.claims.ReceiveRequests(s.Prepare.Claim.Ledger, s.Prepare.Job)
-	s.socket.Open(s.Prepare.Job, func() (states []job.RankState, ok bool) {
-		answer := make(chan []job.RankState, 1)
-		s.PostEvent(statesWanted{answer})
-		select {
-		case states := <-answer:
-			return states, true
-		case <-s.done:
-			return nil, false
-		}
-	})
 }

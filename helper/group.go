@@ -130,8 +130,7 @@ func (s *Session) endGroup(g *Group) {
 	}
 }
 
-// retireRank drops an ended rank whose pipes are closed, and keeps only its final state: a job may spawn ranks for
-// days. Processes that the rank left behind may write to its pipes until then.
+// retireRank drops an ended rank whose pipes are closed: a job may spawn ranks for days. Processes that the rank left behind may write to its pipes until then.
 func (s *Session) retireRank(r *Rank) {
 	delete(s.ranks, r.lifecycleIndex)
 	if s.byRank[r.Number] == r {
@@ -140,7 +139,9 @@ func (s *Session) retireRank(r *Rank) {
 	if s.port != nil {
 		s.port.removeRank(r.group.pmi, r.Plan.Rank)
 	}
-	s.endedStates = append(s.endedStates, r.state(nil))
+	for _, retired := range s.Hooks.RankRetired {
+		retired(r)
+	}
 }
 
 // cancelGroup starts no further rank of a group, and keeps its running ranks from completing a barrier.

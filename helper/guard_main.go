@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"remshell/helper/status"
 	"remshell/job"
 	"remshell/proc"
 )
@@ -39,10 +38,7 @@ func RunGuard(args []string) error {
 	}
 	signal.Ignore(ignoredSignals...)
 	records, _ := io.ReadAll(os.Stdin) // at its end already, unless this program was built without the entry of package reaper
-	defer func() {
-		removeLeftFiles()
-		status.RemoveSocket(job.ID(args[0])) // its mpiexec may still be exiting
-	}()
+	defer removeLeftFiles(job.ID(args[0]))
 	left := leftJob{job: args[0], ranks: parseRankRecords(records)}
 	if left.signalProcesses(unix.SIGTERM) == 0 {
 		return nil

@@ -194,7 +194,6 @@ func (s *Session) serve(ctx context.Context) error {
 	s.closePMIx()
 	s.pmixClosing.Wait()
 	s.examiner.Close()
-	s.socket.Close()
 	s.markerFiles.Remove()
 	s.guard.kill()
 	return err

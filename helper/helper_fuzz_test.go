@@ -68,7 +68,7 @@ func (w *fuzzInput) message() wire.Message {
 	case 16:
 		return &wire.ResizeTerminal{Rows: int(w.next()), Cols: 1 << 15}
 	case 17:
-		return &wire.InspectRanks{}
+		return &wire.ReadMarks{Tag: w.word("fuzz", "/", "")}
 	case 18:
 		return &wire.Enqueue{Ledger: w.dir, Ticket: job.Ticket{Job: "j"}}
 	case 19:

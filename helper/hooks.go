@@ -4,6 +4,7 @@ package helper
 
 import (
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"remshell/helper/lifecycle"
 	"remshell/helper/rank"
 	"remshell/helper/rpc"
+	"remshell/job"
 	"remshell/pmiserver"
 	"remshell/pmiserver/pmix"
 	"remshell/pmiserver/pmix/message"
@@ -23,16 +25,16 @@ A Feature is a part of the helper that its core does not know: it keeps its own 
 points (Hooks). The other half of it is in launch (launch.Feature). Importing its package registers it; package feature
 lists all. No feature imports another.
 
-	GroupPrepares --> JobBegins --> GroupStarts --> RankForked --> RankStarted --> RankReaped --> RankEnded
+	GroupPrepares --> JobBegins --> GroupStarts --> RankForked --> RankStarted --> RankReaped --> RankEnded --> RankRetired
 	                    once                                              GuardEnds, Drained, Closing <--'
-	                                     OwnerOf, OrphanReaped, Terminating at any time
+	                                     LongJobBegins, GatherStacks, OwnerOf, OrphanReaped, Terminating at any time
 */
 type Feature struct {
 	Name   string
 	Attach func(*Session) // called for each session; it adds functions to the session's Hooks
 	// RemoveLeftFiles, if not nil, removes what a killed helper of this user may have left on this host. A reaper or a guard
-	// calls it, with its environment.
-	RemoveLeftFiles func(environ []string)
+	// calls it, with its environment. killed is the job of that helper, which may still be exiting; empty: it is not known.
+	RemoveLeftFiles func(environ []string, killed job.ID)
 }
 
 var features []Feature
@@ -58,11 +60,18 @@ type Hooks struct {
 	// PMILine: a line of the messages between a rank and its PMI server. A feature that needs it adds its function when the
 	// job begins; other jobs make no lines. Any goroutine may call it.
 	PMILine Hook[func(r *Rank, line string)]
+	// LongJobBegins: ranks have run for a second. What short jobs are not to pay for begins now. It may be called again.
+	LongJobBegins Hook[func()]
+	// GatherStacks: the feature that has called RequestStacks reads the stacks of ranks. Until it calls StacksReported, no
+	// SIGQUIT reaches the ranks: it would kill programs that do not catch it.
+	GatherStacks Hook[func()]
 	// RankReaped: a rank has ended; its output may still be on its way. started is its start time from the kernel. The largest
 	// memory in r.Exit is 0 if the kernel does not know it.
 	RankReaped Hook[func(r *Rank, started, at time.Time)]
 	// RankEnded: all of a rank's output is sent, and its Exit is complete.
 	RankEnded Hook[func(*Rank)]
+	// RankRetired: the pipes of an ended rank are closed, and the session forgets it. So it does with one that never ran.
+	RankRetired Hook[func(*Rank)]
 	// OwnerOf returns the rank that an orphan belongs to, if the feature knows it. It is called if the orphan's process group
 	// does not say.
 	OwnerOf Hook[func(pid int) (rank int, known bool)]
@@ -94,6 +103,9 @@ type Providers struct {
 	Fetcher pmix.Fetcher
 	// Notifier sends events of ranks to other nodes.
 	Notifier pmix.Notifier
+	// CollectStates returns the states of the ranks that a job has on this node, for users who may see them. claims are those of
+	// the node. If it is nil, users get none. Goroutines other than that of run call it.
+	CollectStates func(of job.Key, claims []job.Claim) []job.RankState
 	// PrintText prints a text of the MPI library of a rank. It may wait for mpiexec and for the rank's reader, until ctx ends.
 	PrintText func(ctx context.Context, r *Rank, text message.LogText)
 }
@@ -145,6 +157,36 @@ func (s *Session) AwaitStarted(r *Rank) bool {
 func (g *Group) FindRank(number int) *Rank {
 	return g.ranks[slices.IndexFunc(g.ranks, func(r *Rank) bool { return r.Plan.Rank == number })]
 }
+
+// Ranks returns the ranks that were started here, also those that have ended until their pipes are closed, in no order. The
+// goroutine of run calls it.
+func (s *Session) Ranks() []*Rank { return slices.Collect(maps.Values(s.ranks)) }
+
+// RequestStacks has the functions of GatherStacks called, unless stacks are being gathered already. The goroutine of run
+// calls it.
+func (s *Session) RequestStacks() { s.stepLifecycle(lifecycle.RequestStacks{}) }
+
+// StacksReported ends what RequestStacks has begun: mpiexec has the stacks, and SIGQUIT may reach the ranks. The goroutine of
+// run calls it.
+func (s *Session) StacksReported() { s.stepLifecycle(lifecycle.StacksReported{}) }
+
+// ExcludeFromJob says that a child of the helper is no process of the job, such as a debugger. Any goroutine may call it.
+func (s *Session) ExcludeFromJob(pid int) { s.nonJob.addPID(pid) }
+
+// IsAlive reports whether the rank was started and not yet reaped.
+func (r *Rank) IsAlive() bool { return r.alive() }
+
+// PMIState returns how the rank uses PMI so far. Any goroutine may call it.
+func (r *Rank) PMIState() job.PMIState { return job.PMIState(r.pmiState.Load()) }
+
+// SpeaksPMI reports whether the rank's program is known to use PMI, by what it is linked with or by the user's word.
+func (r *Rank) SpeaksPMI() bool { return r.speaksPMI() }
+
+// Barrier returns the number of the PMI barrier, from 1, in which the rank waits; 0: it waits in none.
+func (r *Rank) Barrier() int { return r.group.pmi.Barrier(r.Plan.Rank) }
+
+// Group returns the rank's group.
+func (r *Rank) Group() *Group { return r.group }
 
 // Dir returns the working directory with which a rank starts.
 func (r *Rank) Dir() string { return r.command.Dir }

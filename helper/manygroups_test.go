@@ -33,7 +33,7 @@ func (k *testHelper) runRankGroup(ledger string, rank int) {
 	}
 }
 
-// A job may spawn for days. An ended group leaves only a final state for each rank, and its process group IDs.
+// A job may spawn for days. An ended group leaves only the process group IDs of its ranks, and what features keep, such as final states.
 func TestManyGroupsUseNoMemory(t *testing.T) {
 	const groups, step = 600, 200
 	const most = 1 << 10 // bytes of each
@@ -48,16 +48,6 @@ func TestManyGroupsUseNoMemory(t *testing.T) {
 	}
 	if each := (live[len(live)-1] - live[0]) / (groups - step); each > most {
 		t.Errorf("%d bytes stay of each group; the heap after each third: %d", each, live)
-	}
-	k.conn.Send(&wire.InspectRanks{})
-	states := receive[*wire.RankStates](k).Ranks
-	for rank, s := range states {
-		if over := s.Phase == "over"; s.Rank != rank || over != (rank > 0) {
-			t.Fatalf("state %d is %+v", rank, s)
-		}
-	}
-	if len(states) != 1+groups {
-		t.Errorf("%d ranks are told of, want %d", len(states), 1+groups)
 	}
 	k.bye()
 }

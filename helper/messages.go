@@ -90,13 +90,6 @@ var sessionHandlers = func() (o wire.Owner[*Session]) {
 	wire.Handle(&o, func(s *Session, m *wire.ReadMarks) {
 		s.conn.Send(&wire.MarksRead{Marks: probe.FindMarkers(m.Tag, wire.MaxMarks)})
 	})
-	wire.Handle(&o, func(s *Session, m *wire.InspectRanks) {
-		if m.Stacks {
-			s.stepLifecycle(lifecycle.RequestStacks{})
-			return
-		}
-		s.reportStates()
-	})
 	return o
 }()
 

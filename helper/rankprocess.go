@@ -12,7 +12,6 @@ import (
 	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/pipe"
-	"remshell/proc"
 	"remshell/wire"
 )
 
@@ -141,25 +140,6 @@ func (r *Rank) awaitPipesClosed(done func()) {
 		}
 		done()
 	}()
-}
-
-// state returns the present state of the rank. tree has the processes of this node.
-func (r *Rank) state(tree proc.Tree) job.RankState {
-	state := job.RankState{Rank: r.Number, Phase: "starting", PMI: job.PMIState(r.pmiState.Load())}
-	if r.Exit != nil { // its PID may be another process's by now
-		state.Phase, state.CPU = "over", r.Exit.Usage.User+r.Exit.Usage.System
-		return state
-	}
-	if info, ok := proc.ReadInfo(r.Child.PID); r.Child.PID != 0 && ok {
-		worker := tree.ActiveChild(r.Child.PID)
-		state.PID, state.Phase, state.CPU = r.Child.PID, "running", info.CPU+tree.CPU(r.Child.PID)
-		state.Barrier = r.group.pmi.Barrier(r.Plan.Rank)
-		state.WaitChannel = proc.WaitChannel(worker)
-		if info, ok := proc.ReadInfo(worker); ok {
-			state.ProcState = string(info.State)
-		}
-	}
-	return state
 }
 
 // resizeTerminal sets the size of the rank's terminal, if it has one.

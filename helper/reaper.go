@@ -15,7 +15,6 @@ import (
 	"remshell/helper/probe"
 	"remshell/helper/reaper"
 	"remshell/helper/sessiondir"
-	"remshell/helper/status"
 	"remshell/job"
 	"remshell/proc"
 )
@@ -85,7 +84,7 @@ func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (
 	}
 	proc.EndDescendants(reaperGrace, reaperTimeout)
 	if ended.ExitStatus() != 0 {
-		removeLeftFiles()
+		removeLeftFiles("")
 	}
 	if why := before.OutOfMemory(probe.RootFS("")); why != "" && ended.Signaled() && ended.Signal() == unix.SIGKILL {
 		fmt.Fprintln(os.Stderr, why) // last, since a write to stderr may block
@@ -96,15 +95,15 @@ func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (
 	return shellExitCode(ended), nil
 }
 
-// removeLeftFiles removes the files that a killed helper may have left: its socket, Open MPI's files, and those of features.
-func removeLeftFiles() {
+// removeLeftFiles removes the files that a killed helper may have left: Open MPI's, and those of features. killed is the job of
+// that helper; empty: it is not known.
+func removeLeftFiles(killed job.ID) {
 	for _, f := range features {
 		if f.RemoveLeftFiles != nil {
-			f.RemoveLeftFiles(os.Environ())
+			f.RemoveLeftFiles(os.Environ(), killed)
 		}
 	}
 	sessiondir.RemoveLeftDirs(os.Environ())
-	status.RemoveLeftSockets()
 }
 
 // releaseStdio replaces this process's standard input and output by /dev/null, so that only the helper holds these

@@ -11,7 +11,6 @@ import (
 	"remshell/helper/lifecycle"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
-	"remshell/helper/status"
 	"remshell/job"
 	"remshell/mpifault"
 	"remshell/proc"
@@ -99,9 +98,24 @@ func (s *Session) forkGroup(a lifecycle.Fork) {
 		s.forkThread.Do(func() { s.forkAll(batch) })
 		s.PostEvent(lifecycle.ForkingEnded{})
 	}()
-	time.AfterFunc(status.OpenDelay, func() { s.PostEvent(statusSocketDue{}) })
+	time.AfterFunc(shortJob, func() { s.PostEvent(shortJobOver{}) })
 	if s.sys.Guard != nil {
 		s.updateGuardAfter(guardDelay)
+	}
+}
+
+// shortJob is how long ranks run until the work begins that short jobs are not to pay for.
+const shortJob = time.Second
+
+// beginLongJob starts to receive requests to the job that arrive by the ledger, and lets the features begin what short jobs
+// do without. It does nothing if no rank runs any more. It may be called again.
+func (s *Session) beginLongJob() {
+	if s.Lifecycle.IsDisconnected() || !s.Lifecycle.RankAlive() {
+		return
+	}
+	s.claims.ReceiveRequests(s.Prepare.Claim.Ledger, s.Prepare.Job)
+	for _, begins := range s.Hooks.LongJobBegins {
+		begins()
 	}
 }
 

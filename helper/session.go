@@ -16,8 +16,6 @@ import (
 	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/helper/rpc"
-	"remshell/helper/status"
-	"remshell/job"
 	"remshell/ledger"
 	"remshell/pin"
 	"remshell/pipe"
@@ -45,7 +43,6 @@ type Session struct {
 	groups      map[string]*Group // by name; groups that are not over
 	ranks       map[int]*Rank     // by lifecycle number; ranks started here, until their pipes are closed
 	byRank      map[int]*Rank     // by number in the job; nil for a rank that was removed from ranks
-	endedStates []job.RankState   // final states of ranks that were removed from ranks
 
 	forkState
 	pmiServices
@@ -91,7 +88,6 @@ type pmiServices struct {
 type services struct {
 	claims          *claims.Worker
 	examiner        *diagnose.Examiner
-	socket          status.Socket
 	markerFiles     probe.MarkerFiles
 	linkSupervision *wire.Supervision // how to supervise the link to mpiexec; nil: the link is not watched
 	pipeSizes       *pipe.SizePool    // bounds the enlarged pipes of ranks that write much
@@ -112,12 +108,10 @@ type (
 		m *wire.Prepare
 		claims.ClaimResult
 	}
-	guardCheckDue   struct{}
-	statusSocketDue struct{}
-	stacksDone      struct{ states []job.RankState }
-	statesWanted    struct{ answer chan<- []job.RankState } // buffered for one answer
-	linkDeadEvent   struct{ silent time.Duration }
-	postedEvent     func() // by a feature
+	guardCheckDue struct{}
+	shortJobOver  struct{}
+	linkDeadEvent struct{ silent time.Duration }
+	postedEvent   func() // by a feature
 )
 
 func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session {
@@ -149,6 +143,7 @@ func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session
 	}
 	s.pipeSizes = pipe.NewSizePool(maxGrowthTotal)
 	s.claims = claims.New(sys.Root, sys.Environ, c.Send, carried)
+	s.claims.CollectStates = s.Providers.CollectStates
 	s.examiner = diagnose.New(diagnose.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
 	return s
 }
@@ -244,14 +239,9 @@ func (s *Session) handleEvent(event any) {
 		go s.conn.Close() // mpiexec must see this close before it sees ranks end
 	case endNotOrdered:
 		s.stepLifecycle(lifecycle.End{Grace: e.grace})
-	case stacksDone:
-		s.conn.Send(&wire.RankStates{Ranks: e.states})
-		s.stepLifecycle(lifecycle.StacksReported{})
-	case statusSocketDue:
+	case shortJobOver:
 		s.countDenials(true)
-		s.openStatusSocket()
-	case statesWanted:
-		e.answer <- s.rankStates()
+		s.beginLongJob()
 	case lifecycle.ChildEnded:
 		if e.PID == s.guard.pid { // somebody killed the guard
 			s.guard.closePipe()

@@ -554,8 +554,8 @@ func TestSessionAndLedgerWorkerDoNotWaitForEachOther(t *testing.T) {
 	for range 5000 {
 		k.conn.Send(&wire.CancelPrepare{Group: "none"})
 	}
-	k.conn.Send(&wire.InspectRanks{})
-	receive[*wire.RankStates](k)
+	k.conn.Send(&wire.ReadMarks{})
+	receive[*wire.MarksRead](k)
 	k.conn.Send(&wire.Bye{})
 	if err := k.endJob(); err != nil {
 		t.Error(err)

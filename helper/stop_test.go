@@ -70,8 +70,8 @@ func TestHolds(t *testing.T) {
 	k.conn.Send(&wire.Hold{Why: job.HoldLauncherStopped, On: true})
 	k.conn.Send(&wire.Hold{Why: job.HoldRequested})
 	k.conn.Send(&wire.Signal{Number: int(unix.SIGCONT)})
-	k.conn.Send(&wire.InspectRanks{})
-	receive[*wire.RankStates](k) // so all messages before were handled
+	k.conn.Send(&wire.ReadMarks{})
+	receive[*wire.MarksRead](k) // so all messages before were handled
 	awaitStates(t, "T", pids...)
 	k.conn.Send(&wire.Hold{Why: job.HoldLauncherStopped})
 	awaitStates(t, "RS", pids...)

@@ -99,11 +99,6 @@ var conversations = []struct {
 		r.Req.RM = &job.RM{Name: "slurm", Job: "4711", Starter: "srun", Integration: job.TightIntegration}
 		s.MustExit(r, 143)
 	}},
-	{"-timeout", "InspectRanks RankStates", func(s launchtest.Recording) {
-		r := launchtest.NewRun(1, "exec sleep 600", "a")
-		r.Req.TimeLimits.Run = 200 * time.Millisecond
-		s.MustExit(r, 124)
-	}},
 	{"a reader who pauses at the end", "ProcessesGone", func(s launchtest.Recording) {
 		// Output beyond the window waits in the pipe of a rank that has ended.
 		r, terminal := launchtest.NewRun(1, fmt.Sprintf("head -c %d /dev/zero", stdio.WindowSize(1)+1000), "a"), launchtest.NewStuckWriter()
@@ -174,7 +169,7 @@ var conversations = []struct {
 			s.Error(err)
 		}
 	}},
-	{"somebody suspends a job, and ends it", "ControlRequest ControlReply InspectRanks RankStates Hold EndJob", func(s launchtest.Recording) {
+	{"somebody suspends a job, and ends it", "ControlRequest ControlReply Hold EndJob", func(s launchtest.Recording) {
 		r := launchtest.NewRun(2, "echo up; exec sleep 600", "a", "b")
 		up := s.Recorder.Log.Shows("Started")
 		go func() {
@@ -189,16 +184,12 @@ var conversations = []struct {
 				}
 				return asked, err
 			}
-			asked, err := ask(job.VerbStatus)
-			if n := len(asked.Reply.Ranks); err != nil || n != 2 {
-				s.Errorf("%d of 2 ranks are told, %+v, %v", n, asked, err)
-			}
 			for _, verb := range []job.Verb{job.VerbSuspend, job.VerbResume, job.VerbSuspend} {
-				if asked, err = ask(verb); err != nil || asked.Reply.State != job.ReplyDone {
+				if asked, err := ask(verb); err != nil || asked.Reply.State != job.ReplyDone {
 					s.Errorf("%s: %+v, %v", verb, asked, err)
 				}
 			}
-			asked, err = ask(job.VerbEnd)
+			asked, err := ask(job.VerbEnd)
 			if err != nil || asked.Reply.State != job.ReplyDone {
 				s.Errorf("%+v, %v", asked, err)
 			}

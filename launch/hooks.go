@@ -94,6 +94,9 @@ type Hooks struct {
 	Result Hook[func(*job.Result)]
 }
 
+// StackTime is how long nodes may take to read the stacks of their ranks, before the ranks get SIGQUIT (--on-timeout stacks).
+const StackTime = 4 * time.Second
+
 // A Hook is the list of functions to call at one point of a job.
 type Hook[F any] []F
 

@@ -13,10 +13,16 @@ import (
 // Messages about ranks are ignored if they come from a helper that is not part of the job, because
 // it was dismissed or its spawn is still being planned.
 func TestMessagesOfOtherNodesAreIgnored(t *testing.T) {
-	for _, m := range []wire.Message{
-		&wire.HelperSignaled{Signal: 15}, &wire.ProcessesGone{}, &wire.Drained{Orphans: []job.OrphanUsage{{}}}, &wire.RankStates{}, &wire.Started{}, &wire.Exited{},
+	all := []wire.Message{
+		&wire.HelperSignaled{Signal: 15}, &wire.ProcessesGone{}, &wire.Drained{Orphans: []job.OrphanUsage{{}}}, &wire.Started{}, &wire.Exited{},
 		&wire.Fence{}, &wire.RankMapRequest{}, &wire.PMIReport{}, &wire.Prepared{},
-	} {
+	}
+	for _, k := range wire.Kinds() {
+		if k.Example != nil && k.Sender == wire.Helper {
+			all = append(all, k.Example(0))
+		}
+	}
+	for _, m := range all {
 		t.Run(fmt.Sprintf("%T", m), func(t *testing.T) {
 			defer func() {
 				if why := recover(); why != nil {

@@ -52,7 +52,7 @@ func (j *Job) supervise(ctx context.Context) {
 func (j *Job) policy(startBy time.Time) supervise.Policy {
 	req := j.Request
 	return supervise.Policy{
-		Grace: req.TimeLimits.Grace, StackTime: wire.StackDumpTime, Timeout: req.TimeLimits.Run,
+		Grace: req.TimeLimits.Grace, StackTime: StackTime, Timeout: req.TimeLimits.Run,
 		WallTime: supervise.TimeLimit{Max: req.ResourceLimits.Time(limits.WallTime), From: req.LimitOrigins[limits.WallTime]},
 		StartBy:  startBy, Since: j.jobStart, Warn: warningOnNodes(req.TimeLimits.Warn), Margin: req.TimeLimits.Margin,
 		EndPolicy: req.EndPolicy, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchSystem(req.RM),

@@ -59,7 +59,7 @@ func (m *ControlReply) Fields(c *Codec) {
 
 func (c *Codec) nodeRankState(s *job.NodeRankState) {
 	c.Word(&s.Node, "node")
-	c.rankState(&s.RankState)
+	c.RankState(&s.RankState)
 }
 
 // Truncate removes ranks that cannot be encoded, and those that do not fit into the message.

@@ -93,7 +93,8 @@ func (c *Codec) orphan(o *job.OrphanUsage) {
 	c.usage(&o.Usage)
 }
 
-func (c *Codec) rankState(s *job.RankState) {
+// RankState encodes or decodes the state of a rank.
+func (c *Codec) RankState(s *job.RankState) {
 	c.Num(&s.Rank, RankRange)
 	c.Num(&s.PID, pidRange)
 	c.Word(&s.Phase, "life")

@@ -52,7 +52,7 @@ func (m *LedgerListed) Fields(c *Codec) {
 	c.Num(&m.UID, uidRange)
 	List(c, &m.Claims, Length{"claims", maxEntries}, (*Codec).claim)
 	List(c, &m.Tickets, Length{"tickets", maxEntries - len(m.Claims)}, (*Codec).ticket)
-	List(c, &m.States, Length{"ranks", MaxOnNode}, (*Codec).rankState)
+	List(c, &m.States, Length{"ranks", MaxOnNode}, (*Codec).RankState)
 	c.Sentence(&m.Err, "error")
 	c.Sentence(&m.Notice, "notice")
 }

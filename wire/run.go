@@ -21,8 +21,6 @@ Messages while ranks run, and at their end.
 	   | Signal ---------------------------------->
 	   | Hold ------------------------------------>   adds or removes a reason to stop ranks
 	   | <-------------------------- HelperSignaled   a signal not sent by mpiexec
-	   | InspectRanks ---------------------------->
-	   | <------------------------------ RankStates   the state of each rank
 	   | <---------------------------------- Exited   per rank
 	   | <------------------------------------- Log   at any time
 	   | EndJob ---------------------------------->   end all ranks that are left
@@ -41,9 +39,6 @@ the stream's direction, that nobody reads the stream any more.
 
 // Window is the most bytes of one stream in transit without Credit.
 const Window = 64 << 10
-
-// StackDumpTime is the longest time for a helper to read the stacks of its ranks.
-const StackDumpTime = 4 * time.Second
 
 // A Stream is one of the three standard streams of a rank.
 type Stream int
@@ -155,23 +150,6 @@ type Hold struct {
 func (m *Hold) Fields(c *Codec) {
 	c.Word((*string)(&m.Why), "reason")
 	c.Bool(&m.On)
-}
-
-// InspectRanks requests the state of each rank of the node. If Stacks is set, it also requests stacks, and the
-// answer may take StackDumpTime longer.
-type InspectRanks struct {
-	AnsweredBy[*RankStates]
-
-	Stacks bool
-}
-
-func (m *InspectRanks) Fields(c *Codec) { c.Bool(&m.Stacks) }
-
-// RankStates answers InspectRanks.
-type RankStates struct{ Ranks []job.RankState }
-
-func (m *RankStates) Fields(c *Codec) {
-	List(c, &m.Ranks, Length{"ranks", MaxOnNode}, (*Codec).rankState)
 }
 
 // Exited reports the end of a rank. It follows all output of the rank.

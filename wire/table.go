@@ -107,8 +107,6 @@ var table = [256]Kind{
 	41: {"ResizeTerminal", Launcher, Running, 64, newMessage[ResizeTerminal], nil},
 	12: {"Signal", Launcher, Running, 16, newMessage[Signal], nil},
 	82: {"Hold", Launcher, Running, 256, newMessage[Hold], nil},
-	50: {"InspectRanks", Launcher, Running, 64, newMessage[InspectRanks], nil},
-	51: {"RankStates", Helper, Running, 8 << 20, newMessage[RankStates], nil},
 	14: {"PMIReport", Helper, Running, 8 << 10, newMessage[PMIReport], nil},
 	15: {"Exited", Helper, Running, 16 << 10, newMessage[Exited], nil},
 	85: {"HelperSignaled", Helper, Running, 8 << 10, newMessage[HelperSignaled], nil},

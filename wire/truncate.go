@@ -20,7 +20,7 @@ func (m *LedgerListed) Truncate(most int) (cut []int) {
 	}
 	left, ranks := max(0, most-3*maxSentence)/2, MaxOnNode
 	states := left
-	m.States = sendable(m.States, (*Codec).rankState, &left, &ranks)
+	m.States = sendable(m.States, (*Codec).RankState, &left, &ranks)
 	var all []ledgerEntry
 	for i := range m.Claims {
 		all = append(all, measureEntry(&m.Claims[i], (*Codec).claim, m.Claims[i].UID))

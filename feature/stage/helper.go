@@ -16,7 +16,7 @@ import (
 
 func init() {
 	helper.Register(helper.Feature{Name: "stage", Attach: attachHelper,
-		RemoveLeftFiles: func(environ []string) { removeLeftFolders(stagingRoots(environ)) }})
+		RemoveLeftFiles: func(environ []string, _ job.ID) { removeLeftFolders(stagingRoots(environ)) }})
 }
 
 // A staging has the staged files of this node. A nil staging has none.

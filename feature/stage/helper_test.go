@@ -140,7 +140,7 @@ func FuzzStaging(f *testing.F) {
 			case 4:
 				k.conn.Send(&wire.Start{Group: "g"})
 			case 5: // the helper has handled all before
-				k.conn.Send(&wire.InspectRanks{})
+				k.conn.Send(&wire.ReadMarks{})
 				select {
 				case <-k.received:
 				case <-time.After(20 * time.Millisecond):

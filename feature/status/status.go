@@ -1,9 +1,3 @@
-/*
-Package status is a feature: it reports what each rank is doing (DIAG-12), to users who ask with --status, and to the user
-of this mpiexec when supervision wants it (after a timeout, for example).
-
-	--status, supervise.InspectRanks --> InspectRanks --> all nodes --> RankStates --> table or reply
-*/
 package status
 
 import (
@@ -36,7 +30,7 @@ type query struct {
 
 func attach(j *launch.Job) {
 	s := &states{job: j}
-	launch.Handle(j, func(n *launch.Node, m *wire.RankStates) []supervise.Event {
+	launch.Handle(j, func(n *launch.Node, m *RankStates) []supervise.Event {
 		s.add(n.Key, m.Ranks)
 		return nil
 	})
@@ -72,10 +66,10 @@ func (s *states) inspect(stacks bool, requester *control.Requester) {
 			s.query.waiting[i] = true
 		}
 	}
-	s.job.SendAll(&wire.InspectRanks{Stacks: stacks})
+	s.job.SendAll(&InspectRanks{Stacks: stacks})
 	asked, timeout := s.query, statesTimeout
 	if stacks {
-		timeout += wire.StackDumpTime
+		timeout += launch.StackTime
 	}
 	time.AfterFunc(timeout, func() {
 		s.job.Post(func() []supervise.Event {
@@ -106,7 +100,7 @@ func (s *states) report() {
 		}
 		s.reply()
 		for i := range s.query.waiting {
-			s.job.Nodes[i].StopWaitingFor(&wire.InspectRanks{})
+			s.job.Nodes[i].StopWaitingFor(&InspectRanks{})
 		}
 		s.query = nil
 	}

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/probe"
-	"remshell/helper/status"
 	"remshell/job"
 	"remshell/ledger"
 	"remshell/proc"
@@ -50,8 +49,8 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 	}
 	w.nameListed(answer)
 	notice, err := splitLimitError(err)
-	if of := (job.Key{Job: m.Job, UID: m.UID}); m.Job != "" && err == nil && maySignal(of) {
-		answer.States = status.CollectStates(of, claims)
+	if of := (job.Key{Job: m.Job, UID: m.UID}); m.Job != "" && err == nil && maySignal(of) && w.CollectStates != nil {
+		answer.States = w.CollectStates(of, claims)
 	}
 	if err != nil {
 		answer.Err = err.Error()

@@ -30,6 +30,10 @@ import (
 
 // A Worker uses the ledger for one session.
 type Worker struct {
+	// CollectStates returns the states of the ranks that a job has on this node, for a listing. If it is nil, listings have none.
+	// It is set before the first message.
+	CollectStates func(of job.Key, claims []job.Claim) []job.RankState
+
 	root    fs.FS
 	environ []string // our own environment, which limits the usable GPUs
 	send    func(wire.Message) error

@@ -66,6 +66,12 @@ func StateOf[T any](v *Validator) *T {
 	return state
 }
 
+// TakeReply closes the request that m replies to. It returns m, or nil if nobody waits for it any more; the error for a reply
+// that was not requested is a violation. The rule of a reply that has more to check calls it.
+func (v *Validator) TakeReply(m wire.Message) (wire.Message, error) {
+	return v.requestsSent.takeReply(m)
+}
+
 // SettingOf returns a feature's setting, as sent to the helper in Prepare. has is false if Prepare had
 // none.
 func SettingOf[S wire.Setting](v *Validator) (s S, has bool) { return wire.SettingOf[S](v.settings) }
@@ -133,8 +139,7 @@ func init() {
 	Admit(func(v *Validator, m *wire.RankMapRequest) (wire.Message, error) { return v.CheckRankRequest(m, m.ID) })
 	OnSend(func(v *Validator, _ *wire.RankMap) { v.CountRankReply() })
 
-	// Requests of users to the job, and the states of ranks.
+	// Requests of users to the job.
 	Admit((*Validator).checkControl)
 	OnSend(func(v *Validator, _ *wire.ControlReply) { v.progress.controlOpen = false })
-	Admit((*Validator).checkStates)
 }

@@ -379,19 +379,3 @@ func (v *Validator) checkGroupDropped(m wire.Message, group string) (wire.Messag
 	}
 	return reply, err
 }
-
-// checkStates checks a report of the states of ranks. It may name each rank once.
-func (v *Validator) checkStates(m *wire.RankStates) (wire.Message, error) {
-	seen := make(map[int]bool)
-	for _, r := range m.Ranks {
-		s := v.FindRank(r.Rank)
-		switch {
-		case s == nil:
-			return nil, NotOurRank(r.Rank)
-		case seen[r.Rank]:
-			return nil, InvalidValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
-		}
-		seen[r.Rank] = true
-	}
-	return v.requestsSent.takeReply(m)
-}

@@ -50,8 +50,6 @@ var table = []struct {
 		"early foreign early early ok ok ended dropped", "ok", "foreign"},
 	{"Fence", nil, "early unasked early early ok dropped late dropped", "fences", ""},
 	{"RankMapRequest", nil, "early early early early ok dropped dropped dropped", "ID 1", ""},
-	{"RankStates", &wire.InspectRanks{},
-		"early foreign ok ok ok ok ok dropped", "unasked", "foreign"},
 	{"HelperSignaled", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"ProcessesGone", nil, "early early early early ok ok ok dropped", "twice", ""},
 	{"Drained", nil,

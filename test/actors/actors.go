@@ -211,7 +211,6 @@ var coreMessages = []HelperMessage{
 	{"PMIReport", func(rank int) wire.Message { return &wire.PMIReport{Rank: rank, Event: wire.PMIAborted} }},
 	{"Fence", func(int) wire.Message { return &wire.Fence{ID: "g/0"} }},
 	{"RankMapRequest", func(int) wire.Message { return &wire.RankMapRequest{ID: 1, Group: "g"} }},
-	{"RankStates", func(rank int) wire.Message { return &wire.RankStates{Ranks: []job.RankState{{Rank: rank}}} }},
 	{"HelperSignaled", func(int) wire.Message { return &wire.HelperSignaled{Signal: 15} }},
 	{"ProcessesGone", func(int) wire.Message { return &wire.ProcessesGone{} }},
 	{"Drained", func(rank int) wire.Message { return &wire.Drained{Orphans: []job.OrphanUsage{{Rank: rank}}} }},

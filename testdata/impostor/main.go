@@ -88,7 +88,7 @@ func fakeReply(d *ledger.Dir, file string) {
 	}
 }
 
-// serve serves the status socket of a helper, as package helper/status names it.
+// serve serves the status socket of a helper, as package nodestate of the feature status names it.
 func serve(id job.ID) error {
 	dir := fmt.Sprintf("/tmp/remshell-%d", os.Geteuid())
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {

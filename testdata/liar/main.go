@@ -78,6 +78,13 @@ func example(kind string, rank int) wire.Message {
 	panic("no feature has the message " + kind)
 }
 
+// forgedStates returns a RankStates about rank 0.
+func forgedStates() wire.Message {
+	m := example("RankStates", 0)
+	reflect.ValueOf(m).Elem().FieldByName("Ranks").Set(reflect.ValueOf([]job.RankState{{Rank: 0, Phase: "forged"}}))
+	return m
+}
+
 func exited(e job.Exit) wire.Message { return &wire.Exited{Exit: e} }
 
 func node(cpu int) wire.Message {
@@ -97,7 +104,7 @@ var lies = map[string]lie{
 	"credit of another":       fixedLie(atGo, &wire.Credit{Rank: 0, Bytes: 1 << 20}),
 	"end of another's input":  fixedLie(atGo, &wire.Data{Rank: 0, Stream: wire.Stdin}),
 	"trace of another":        fixedLie(atGo, example("PMITrace", 0)),
-	"states of another":       fixedLie(atGo, &wire.RankStates{Ranks: []job.RankState{{Rank: 0, Phase: "forged"}}}),
+	"states of another":       fixedLie(atGo, forgedStates()),
 	"samples of another":      fixedLie(atGo, example("SampledUsage", 0)),
 	"spawn for another": groupLie(atGo, func(group string) wire.Message {
 		m := example("Spawn", 0)

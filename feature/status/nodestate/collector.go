@@ -1,6 +1,6 @@
 //go:build linux
 
-package status
+package nodestate
 
 import (
 	"encoding/json"
@@ -35,9 +35,9 @@ const (
 	maxStateBytes  = 2 << 10 // an honest helper needs less per rank
 )
 
-// CollectStates returns the states of a job's ranks on this machine. The claims say which helpers to connect to and which ranks
+// Collect returns the states of a job's ranks on this machine. The claims say which helpers to connect to and which ranks
 // count; claims of other jobs are ignored. If no helper replies, the states come from /proc, without the PMI state.
-func CollectStates(of job.Key, claims []job.Claim) []job.RankState {
+func Collect(of job.Key, claims []job.Claim) []job.RankState {
 	if !isPlainID(of.Job) {
 		return nil
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package status
+package nodestate
 
 import (
 	"encoding/json"
@@ -30,18 +30,15 @@ A Socket is a Unix socket at which the helper of a job serves the states of its 
 	                              <--JSON------   states of the ranks
 
 Each end also checks the user of the other (SO_PEERCRED). The server reads nothing
-from the connection. The socket is opened OpenDelay after the first rank, so that short jobs
-do not pay for it. If there is no socket, the states are read from /proc.
+from the connection. If there is no socket, the states are read from /proc.
 */
 type Socket struct {
 	listener *net.UnixListener // nil: not open
 	states   func() (states []job.RankState, here bool)
 }
 
-const (
-	OpenDelay     = time.Second // from the start of the first rank until the socket is opened
-	socketTimeout = time.Second // for one socket, at either end
-)
+// socketTimeout is how long one socket may take, at either end.
+const socketTimeout = time.Second
 
 // socketDirs returns the directories that may have a user's sockets. The first one that can
 // be used is used.

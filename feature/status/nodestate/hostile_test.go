@@ -1,6 +1,6 @@
 //go:build linux
 
-package status
+package nodestate
 
 import (
 	"bufio"
@@ -154,7 +154,7 @@ func TestSocketsOfAnotherUser(t *testing.T) {
 				claims = append(claims, claimsOf(of, pid)...)
 			}
 			var got []job.RankState
-			bytes, took := cost(func() { got = CollectStates(of, claims) })
+			bytes, took := cost(func() { got = Collect(of, claims) })
 			if len(got) != test.want || bytes > 64<<20 || took > totalTimeout+10*time.Second {
 				t.Errorf("%d states, want %d; %d MiB were allocated in %v", len(got), test.want, bytes>>20, took)
 			}
@@ -182,7 +182,7 @@ func TestSocketsThatAreLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Remove(name)
-	if got := CollectStates(of, append(claimsOf(of, 1, 1), claimsOf(of, 2, 2)...)); len(got) > 0 || asked {
+	if got := Collect(of, append(claimsOf(of, 1, 1), claimsOf(of, 2, 2)...)); len(got) > 0 || asked {
 		t.Errorf("%+v, the other socket was asked: %v", got, asked)
 	}
 	if _, err := os.Lstat(dead.Addr().String()); err != nil {

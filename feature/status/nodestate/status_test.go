@@ -1,6 +1,6 @@
 //go:build linux
 
-package status
+package nodestate
 
 import (
 	"bufio"
@@ -40,7 +40,7 @@ func claimsOf(of job.Key, pid int, ranks ...int) []job.Claim {
 // askOwnHelpers requests the states of ranks of our own job, with this process as its helper.
 func askOwnHelpers(id job.ID, ranks ...int) []job.RankState {
 	of := job.Key{Job: id, UID: os.Geteuid()}
-	return CollectStates(of, claimsOf(of, os.Getpid(), ranks...))
+	return Collect(of, claimsOf(of, os.Getpid(), ranks...))
 }
 
 // opened returns a socket that serves a job's states.
@@ -79,7 +79,7 @@ func child(t *testing.T, script string, environ ...string) int {
 }
 
 // The states of a helper are returned to a request for its job, and to no other.
-func TestCollectStates(t *testing.T) {
+func TestCollect(t *testing.T) {
 	want := []job.RankState{{Rank: 3, Phase: "running", PMI: job.PMIOpen, CPU: time.Second, Barrier: 2, WaitChannel: "ep_poll", ProcState: "S"}, {Rank: 4, Phase: "over"}}
 	s := opened(t, func() ([]job.RankState, bool) { return want, true })
 	s.Open(jobOf(t), func() ([]job.RankState, bool) { return nil, true }) // it is open already
@@ -138,7 +138,7 @@ func TestSocketsOfKilledHelpersAreRemoved(t *testing.T) {
 		dead := strings.TrimSuffix(alive, strconv.Itoa(os.Getpid())) + strconv.Itoa(pid)
 		for _, sweeper := range []func(){func() { removeLeftSockets(filepath.Dir(alive)) }, func() {
 			of := job.Key{Job: jobOf(t), UID: os.Geteuid()}
-			CollectStates(of, claimsOf(of, pid, 1))
+			Collect(of, claimsOf(of, pid, 1))
 		}} {
 			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: dead, Net: "unix"})
 			if err != nil {

@@ -1,10 +1,10 @@
 //go:build linux
 
 /*
-Package status serves the states of ranks: to other helpers of the same user by a socket, and, with
-stacks, to mpiexec.
+Package nodestate is the part of the feature that works on the processes of one node. A Socket serves the states of the ranks of one
+helper to other helpers, Collect reads them there, and Stacks reads the stacks of processes.
 */
-package status
+package nodestate
 
 import (
 	"context"

@@ -1,0 +1,67 @@
+/*
+Package status is a feature: it reports what each rank is doing (DIAG-12), to users who ask with --status, and to the user
+of this mpiexec when supervision wants it (after a timeout, for example).
+
+	--status, supervise.InspectRanks --> InspectRanks --> all nodes --> RankStates --> table or reply
+	                                                        |
+	                               states of all ranks, with stacks if they are wanted
+	                                                        |
+	--status, from a helper of another mpiexec <-- socket --'
+
+	status.go           mpiexec's half
+	helper.go           the helper's half
+	package nodestate   the socket, those of other helpers, and stacks
+*/
+package status
+
+import (
+	"fmt"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// InspectRanks requests the state of each rank of the node. If Stacks is set, it also requests stacks, and the
+// reply may take launch.StackTime longer.
+type InspectRanks struct {
+	wire.AnsweredBy[*RankStates]
+
+	Stacks bool
+}
+
+// Fields implements wire.Message.
+func (m *InspectRanks) Fields(c *wire.Codec) { c.Bool(&m.Stacks) }
+
+// RankStates answers InspectRanks.
+type RankStates struct{ Ranks []job.RankState }
+
+// Fields implements wire.Message.
+func (m *RankStates) Fields(c *wire.Codec) {
+	wire.List(c, &m.Ranks, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, (*wire.Codec).RankState)
+}
+
+func init() {
+	wire.Register[InspectRanks](50, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 64, Example: func(int) wire.Message {
+		return &InspectRanks{Stacks: true}
+	}})
+	wire.Register[RankStates](51, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 8 << 20, Example: func(rank int) wire.Message {
+		return &RankStates{Ranks: []job.RankState{{Rank: rank, PID: 1, Phase: "running", PMI: job.PMIOpen, Barrier: 1, WaitsFor: "w", CPU: 1, WaitChannel: "c", ProcState: "S", Stack: "t"}}}
+	}})
+	node.Admit(checkStates)
+}
+
+// checkStates checks a report of what ranks are doing. It may name each rank of the node once.
+func checkStates(v *node.Validator, m *RankStates) (wire.Message, error) {
+	seen := make(map[int]bool)
+	for _, r := range m.Ranks {
+		switch {
+		case v.FindRank(r.Rank) == nil:
+			return nil, node.NotOurRank(r.Rank)
+		case seen[r.Rank]:
+			return nil, node.InvalidValue(m, "rank", fmt.Sprint(r.Rank, " twice"))
+		}
+		seen[r.Rank] = true
+	}
+	return v.TakeReply(m)
+}
