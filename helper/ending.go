@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// outputTimeout is how long the rest of a rank's output may wait for a reader after the rank has ended (IO-10).
+	// outputTimeout is how long mpiexec may take to accept the rest of a rank's output after the rank has ended
+	// (IO-10).
 	outputTimeout = 2 * time.Second
 
 	// slowReaderAfter is how long the pipes may stay open after the last process before mpiexec is told that only
@@ -22,7 +23,8 @@ const (
 	slowReaderAfter = time.Second
 )
 
-// startEnding starts no further rank, and keeps running ranks from completing a barrier or fence (pmi-wire.md 6.3).
+// startEnding prevents the start of further ranks, and keeps running ranks from completing a barrier or fence
+// (pmi-wire.md 6.3).
 func (s *Session) startEnding() {
 	if !s.stopForking.Swap(true) {
 		close(s.jobEnding)
@@ -103,9 +105,10 @@ func (s *Session) awaitPipesClosed(round int) {
 	}()
 }
 
-// reportDrained tells mpiexec that nothing of the job is left here. It first releases the claim, so that the next job
-// finds the CPUs free, or keeps it for the next attempt. A group that is being prepared delays the report: mpiexec
-// starts the group once it is prepared, and must not hear afterwards that nothing is left.
+// reportDrained tells mpiexec that no process and no output of the job is left on this node. First it releases the
+// claim, so that the next job finds the CPUs free, or keeps it for the next attempt. A group that is being prepared
+// delays the report: mpiexec starts the group once it is prepared, and must not receive afterwards that nothing is
+// left.
 func (s *Session) reportDrained() {
 	drained := &wire.Drained{Orphans: s.orphans.ofJob(s.byRank)}
 	var finish []func()
@@ -138,8 +141,8 @@ func newHelperSignals() helperSignals {
 	return helperSignals{reaperPID: os.Getppid(), receivedAt: make(map[unix.Signal]time.Time)}
 }
 
-// duplicateSignalTime is how long after a batch system's signal to the ranks mpiexec's same signal is taken as a
-// repeat of it.
+// duplicateSignalTime limits the recognition of duplicate signals. When a batch system has signaled the ranks and
+// mpiexec passes on the same signal within this time, the helper does not signal the ranks again.
 const duplicateSignalTime = 5 * time.Second
 
 // endNotOrdered is posted when mpiexec has had time to order the end of the ranks after HelperSignaled.
@@ -176,7 +179,7 @@ func (s *Session) handleOwnSignal(sig os.Signal) {
 	}
 }
 
-// endedBySignal says that a signal ends a helper that has no ranks, or no reaper any more.
+// endedBySignal is posted when a signal ends a helper that has no ranks, or whose reaper is dead.
 type endedBySignal struct{ number unix.Signal }
 
 // evictionText returns why the helper has to end if user evicted its job. It is empty if user is.
@@ -188,7 +191,8 @@ func evictionText(user string) string {
 }
 
 // alreadySignaled reports whether the batch system has sent this signal to the ranks already. It forgets the signal,
-// except SIGTERM: nobody needs to be told twice to end. SIGSTOP is always passed on, and so is the next SIGCONT.
+// so that a second one is passed on; only SIGTERM is remembered. SIGSTOP is always passed on, and so is the next
+// SIGCONT.
 func (s *Session) alreadySignaled(number unix.Signal) bool {
 	at, came := s.receivedAt[number]
 	switch number {

@@ -114,8 +114,8 @@ func (s *Session) addRanks(g *Group, first int) {
 	}
 }
 
-// endGroup releases what a group held whose ranks have all ended. A spawned group's claim is released now, so that the
-// next group can have it. The job's own claim stays until nothing of the job is left here.
+// endGroup releases the resources of a group whose ranks have all ended. A spawned group's claim is released now, so
+// that the next group can have it. The job's own claim stays until nothing of the job is left here.
 func (s *Session) endGroup(g *Group) {
 	s.stopExpectingByPort(g)
 	s.removePMIx(g)
@@ -130,7 +130,8 @@ func (s *Session) endGroup(g *Group) {
 	}
 }
 
-// retireRank drops an ended rank whose pipes are closed: a job may spawn ranks for days. Processes that the rank left behind may write to its pipes until then.
+// retireRank drops an ended rank whose pipes are closed, since a job may spawn ranks for days. Processes that the rank left behind
+// may keep its pipes open until then.
 func (s *Session) retireRank(r *Rank) {
 	delete(s.ranks, r.lifecycleIndex)
 	if s.byRank[r.Number] == r {
@@ -144,7 +145,7 @@ func (s *Session) retireRank(r *Rank) {
 	}
 }
 
-// cancelGroup starts no further rank of a group, and keeps its running ranks from completing a barrier.
+// cancelGroup prevents the start of further ranks of a group, and keeps its running ranks from completing a barrier.
 func (s *Session) cancelGroup(g *Group) {
 	g.canceled.Store(true)
 	s.stopExpectingByPort(g)
@@ -209,7 +210,7 @@ func (s *Session) newPMI(g *Group) *pmiserver.Server {
 	return server
 }
 
-// newSpawner returns what starts more ranks for the ranks of a group, or nil if no feature does.
+// newSpawner returns the Spawner that handles spawn requests of a group's ranks, or nil if no feature provides one.
 func (s *Session) newSpawner(g *Group) spawn.Spawner {
 	if s.Providers.Spawner == nil {
 		return nil

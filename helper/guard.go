@@ -50,7 +50,7 @@ const guardDelay = 2 * time.Millisecond
 // guardRecheck is how often updateGuard checks whether processes that ranks left behind still exist.
 const guardRecheck = 100 * time.Millisecond
 
-// guardName is the guard's name in ps and for pkill. It differs from mpiexec's on purpose.
+// guardName is the guard's name in ps. It differs from mpiexec's name, so that pkill mpiexec does not kill the guard.
 const guardName = "remshell"
 
 // startGuard starts a guard, in a session of its own if ranks lead sessions. The guard keeps the claim held as long as
@@ -104,7 +104,7 @@ func (g *guard) kill() {
 	}
 }
 
-// closePipe forgets a guard that has ended: its PID may be another process's by now.
+// closePipe closes the pipe to a guard that has ended, and forgets its PID, which another process may have by now.
 func (g *guard) closePipe() {
 	unix.Close(g.pipe)
 	*g = guard{}
@@ -128,7 +128,7 @@ func (s *Session) updateGuard() {
 	}
 }
 
-// updateGuardAfter calls updateGuard on the session's goroutine after a delay. It replaces an earlier delay.
+// updateGuardAfter calls updateGuard on the session's goroutine after a delay. A later call replaces the delay.
 func (s *Session) updateGuardAfter(while time.Duration) {
 	if s.guardTimer == nil {
 		s.guardTimer = time.AfterFunc(while, func() { s.PostEvent(guardCheckDue{}) })
@@ -142,8 +142,9 @@ func (s *Session) hasOrphans() bool {
 	return slices.ContainsFunc(proc.Orphans(), func(pid int) bool { return !s.nonJob.hasPID(pid) })
 }
 
-// EnsureGuard starts the guard of a helper inside mpiexec, if it does not run yet. So the files that a feature is about to
-// make are removed if mpiexec is killed (Feature.RemoveLeftFiles). A helper with a reaper needs no guard.
+// EnsureGuard starts the guard of a helper inside mpiexec, if it does not run yet. A feature calls it before it
+// creates files: if mpiexec is killed, the guard removes them (Feature.RemoveLeftFiles). A helper with a reaper needs
+// no guard.
 func (s *Session) EnsureGuard() {
 	if s.sys.Guard != nil {
 		s.ensureGuard()
@@ -162,7 +163,8 @@ func (s *Session) ensureGuard() {
 	s.guard.sendRanks(s.runningRanks()...)
 }
 
-// A rankRecord tells the guard that a rank runs or when it ended. The guard reads its bytes from the pipe.
+// A rankRecord tells the guard that a rank runs, or when it ended. The guard reads the bytes of the record from its
+// pipe.
 type rankRecord struct {
 	PID   uint32
 	Ended uint64 // as proc.StartTicks; 0: it runs
@@ -175,8 +177,8 @@ const (
 	recordsPerWrite = 4096 / rankRecordSize
 )
 
-// sendRanks writes records to the pipe, which the guard reads when mpiexec is dead. It returns false if the pipe is
-// full.
+// sendRanks writes records to the guard's pipe. The guard reads them when mpiexec is dead. sendRanks returns false if
+// the pipe is full.
 func (g *guard) sendRanks(ranks ...rankRecord) bool {
 	if g.pid == 0 {
 		return true

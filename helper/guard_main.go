@@ -18,16 +18,16 @@ import (
 	"remshell/proc"
 )
 
-// guardTimeout is how long a guard tries to kill what is left. It pauses between two tries, each time longer, since
-// reading all processes is slow.
+// guardTimeout is how long a guard tries to kill leftover processes. Its pause between two tries grows from
+// firstPause to longestPause, since reading all processes is slow.
 const (
 	guardTimeout = 10 * time.Second
 	firstPause   = 10 * time.Millisecond
 	longestPause = 160 * time.Millisecond
 )
 
-// RunGuard is the main function of a guard. When its input ends, mpiexec is dead, and it ends the processes that are
-// left of the job. The arguments are the job's ID and its grace in milliseconds.
+// RunGuard is the main function of a guard. When its input ends, mpiexec is dead, and RunGuard ends the leftover
+// processes of the job. The arguments are the job's ID and its grace in milliseconds.
 func RunGuard(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("a guard takes a job and its grace, not %q", args)
@@ -49,7 +49,8 @@ func RunGuard(args []string) error {
 	return nil
 }
 
-// parseRankRecords reads the records sent to a guard. It returns when each rank ended, by PID; 0: it runs.
+// parseRankRecords parses the records sent to a guard. The result has the time at which each rank ended, by PID, or 0
+// if the rank runs.
 func parseRankRecords(records []byte) map[int]proc.StartTicks {
 	ranks := make(map[int]proc.StartTicks)
 	for ; len(records) >= rankRecordSize; records = records[rankRecordSize:] {
@@ -72,8 +73,8 @@ func (l *leftJob) signalUntil(deadline time.Time, sig syscall.Signal) {
 	}
 }
 
-// signalProcesses signals all processes of the job, and returns how many it reached. Other users' processes do not
-// count.
+// signalProcesses signals all processes of the job, and returns how many it could signal. Other users' processes do
+// not count.
 func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 	marked := func(pid int) bool { return proc.EnvironVariable(pid, "MPIEXEC_JOBID") == l.job }
 	for _, p := range l.jobProcesses(proc.ReadAll(), marked) {
@@ -84,10 +85,10 @@ func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 	return n
 }
 
-// jobProcesses returns the processes of the job: those for which marked reports true, and those in the session or
-// process group of a rank. A rank's PID identifies the job only as long as a process has it as session or group. After
-// that it is forgotten, since the kernel may reuse it. If a rank ended while mpiexec lived, only processes that
-// started before its end count.
+// jobProcesses returns those processes of all that belong to the job. A process belongs to it if marked reports true,
+// or if it is in the session or process group of a rank. A rank's PID identifies the job only as long as a process
+// has it as session or group. After that it is forgotten, since the kernel may reuse it. If a rank ended while
+// mpiexec lived, only processes that started before its end count.
 func (l *leftJob) jobProcesses(all []proc.Info, marked func(pid int) bool) (chosen []proc.Info) {
 	taken := make(map[int]proc.StartTicks)
 	for _, p := range all {

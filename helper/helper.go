@@ -216,7 +216,7 @@ func (s *Session) reportProbe() {
 	s.conn.Send(answer)
 }
 
-// A logger sends log texts to mpiexec.
+// A logger sends log lines to mpiexec.
 type logger struct{ conn *wire.Conn }
 
 func (l logger) warn(format string, args ...any) {

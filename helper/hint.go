@@ -17,7 +17,8 @@ import (
 	"remshell/proc"
 )
 
-// exitHint returns why a rank ended, if this node has evidence (REP-3). Otherwise it is empty.
+// exitHint returns the reason why a rank ended, such as a lack of memory, if this node has evidence of it (REP-3).
+// Otherwise it is empty.
 func (s *Session) exitHint(exit *job.Exit) string {
 	killer := killedBy(exit)
 	switch {
@@ -42,8 +43,8 @@ func (s *Session) exitHint(exit *job.Exit) string {
 	return ""
 }
 
-// killedBy returns the signal that killed a rank, or a process that the rank waited for; 0: none. A shell or a
-// container runtime reports such a signal as exit code 128 plus the signal.
+// killedBy returns the signal that killed a rank, or a process that the rank waited for. It is 0 if there was none. A
+// shell or a container runtime reports such a signal as exit code 128 plus the signal.
 func killedBy(exit *job.Exit) unix.Signal {
 	if exit.Signal == 0 && exit.Code > 128 {
 		return unix.Signal(exit.Code - 128)
@@ -51,11 +52,12 @@ func killedBy(exit *job.Exit) unix.Signal {
 	return unix.Signal(exit.Signal)
 }
 
-// memoryDaemons are programs that kill processes before the kernel's OOM killer does. earlyoom sends SIGTERM first.
+// memoryDaemons are programs that kill processes when memory is short, before the kernel's OOM killer does. earlyoom
+// sends SIGTERM first.
 var memoryDaemons = []string{"earlyoom", "nohang", "oomd", "systemd-oomd"}
 
-// memoryDaemonHint returns a hint if such a program runs here and the ranks used at least half of the memory. used is
-// in bytes. Otherwise it is empty.
+// memoryDaemonHint returns a hint if one of memoryDaemons runs here and the ranks used at least half of the memory.
+// used is in bytes. Otherwise it is empty.
 func memoryDaemonHint(root fs.FS, used int64) string {
 	total := probe.TotalMemory(root)
 	if total == 0 || used < total/2 {
@@ -74,10 +76,12 @@ func memoryDaemonHint(root fs.FS, used int64) string {
 	return ""
 }
 
-// A rankLimits holds the resource limits (getrlimit(2)) whose excess makes the kernel send a signal.
+// A rankLimits holds a rank's resource limits of CPU time and file size. If a process exceeds one, the kernel sends a
+// signal (getrlimit(2)).
 type rankLimits struct{ cpu, file unix.Rlimit }
 
-// rlimitsOf returns the limits of a process that has ended and was not reaped yet. Unknown limits are unlimited.
+// rlimitsOf returns the limits of a process that has ended and was not reaped yet. Limits that cannot be read count
+// as unlimited.
 func rlimitsOf(pid int) rankLimits {
 	none := unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}
 	l := rankLimits{none, none}
@@ -86,7 +90,7 @@ func rlimitsOf(pid int) rankLimits {
 	return l
 }
 
-// exceeded returns the limit for which a process was killed, or "".
+// exceeded returns the name of the limit for which a process was killed, or "".
 //
 // The kernel sends SIGXCPU at the soft limit of CPU time, which it raises by a second each time. If the hard limit is
 // equal, as ulimit sets it, it sends SIGKILL at once. It counts clock ticks, so on a busy machine Usage is up to half
@@ -112,9 +116,9 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 	return ""
 }
 
-// countDenials counts what the kernel has denied here before the ranks run. Counting for the whole machine takes 0.1
-// ms, so it is done only when ranks have run for a second (running). The reaper gets the counts, too, since a killed
-// helper cannot say why it was killed.
+// countDenials records how many processes the kernel has killed, and how many forks it has denied, before the ranks
+// run. Counting for the whole machine takes 0.1 ms, so it is done only when ranks have run for a second (running).
+// The reaper gets the counts, too, since a killed helper cannot report why it was killed.
 func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:

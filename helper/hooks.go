@@ -91,8 +91,8 @@ type Hooks struct {
 	Closing Hook[func()]
 }
 
-// Providers are the parts of this node's PMI servers that features provide. A feature sets its field when it is attached.
-// If a field is nil, the servers refuse what it would do.
+// Providers are services of features that this node's PMI servers call. A feature sets its field when it is attached.
+// If a field is nil, the servers refuse the requests that need it.
 type Providers struct {
 	// Names and PMIxNames are the table of names that ranks publish, for ranks that use PMI and PMIx.
 	Names     pmiserver.Names
@@ -110,13 +110,13 @@ type Providers struct {
 	PrintText func(ctx context.Context, r *Rank, text message.LogText)
 }
 
-// A Hook has the functions of one point.
+// A Hook is the list of functions that features have added to one point. F is the type of these functions.
 type Hook[F any] []F
 
-// Add adds a function behind those that are there.
+// Add appends a function to the hook.
 func (h *Hook[F]) Add(f F) { *h = append(*h, f) }
 
-// PMIxServer returns the PMIx server of this node, or nil if there is none. The goroutine of run calls it.
+// PMIxServer returns the PMIx server of this node, or nil if there is none. Only the goroutine of run may call it.
 func (s *Session) PMIxServer() *pmix.Server {
 	if s.pmix == nil {
 		return nil
@@ -124,13 +124,14 @@ func (s *Session) PMIxServer() *pmix.Server {
 	return &s.pmix.server
 }
 
-// GroupNamed returns a group that has ranks here and is not over, or nil. The goroutine of run calls it.
+// GroupNamed returns the group of this name, or nil if it has no ranks here or is over. Only the goroutine of run may
+// call it.
 func (s *Session) GroupNamed(name string) *Group { return s.groups[name] }
 
-// SetDeadRanks has the PMI server tell ranks which ranks of their group have failed.
+// SetDeadRanks makes the PMI server report to the group's ranks which ranks of the group have failed.
 func (g *Group) SetDeadRanks(ranks []int) { g.pmi.SetDeadRanks(ranks) }
 
-// AliveRanks returns the ranks of the group here that run. The goroutine of run calls it.
+// AliveRanks returns the running ranks of the group on this node. Only the goroutine of run may call it.
 func (g *Group) AliveRanks() (alive []*Rank) {
 	for _, r := range g.ranks {
 		if r.alive() {
@@ -140,10 +141,12 @@ func (g *Group) AliveRanks() (alive []*Rank) {
 	return alive
 }
 
-// Requests carries requests of ranks to mpiexec that share their IDs and the limit of unanswered ones.
+// Requests returns the sender of ranks' requests to mpiexec. All requests share its IDs and its limit of unanswered
+// requests.
 func (s *Session) Requests() *rpc.Requests { return s.requests }
 
-// AwaitStarted waits until mpiexec was told that a rank runs. It returns false if the session ends before.
+// AwaitStarted waits until the session has reported to mpiexec that a rank runs. It returns false if the session ends
+// before.
 func (s *Session) AwaitStarted(r *Rank) bool {
 	select {
 	case <-r.announced:
@@ -153,7 +156,8 @@ func (s *Session) AwaitStarted(r *Rank) bool {
 	}
 }
 
-// FindRank returns a rank of a group that is on this node. number is that in the group.
+// FindRank returns a rank of the group that is on this node. number is the rank's number in the group. FindRank
+// panics if the rank is not here.
 func (g *Group) FindRank(number int) *Rank {
 	return g.ranks[slices.IndexFunc(g.ranks, func(r *Rank) bool { return r.Plan.Rank == number })]
 }
@@ -191,12 +195,12 @@ func (r *Rank) Group() *Group { return r.group }
 // Dir returns the working directory with which a rank starts.
 func (r *Rank) Dir() string { return r.command.Dir }
 
-// Environ returns the environment with which a rank started, apart from what differs between ranks of its app context. It
-// may be called once AwaitStarted has returned true.
+// Environ returns the environment with which a rank started, without the variables that differ between ranks of its
+// app context. It may be called once AwaitStarted has returned true.
 func (r *Rank) Environ() []string { return r.group.pmiOffers[r.Plan.App].env }
 
-// OutputFile returns our end of what is a rank's stdout, or else its stderr, and whether that is a terminal. It may be called
-// once AwaitStarted has returned true.
+// OutputFile returns the helper's end of a rank's stdout, or of its stderr if stdout is false. It also reports
+// whether this is a terminal. It may be called once AwaitStarted has returned true.
 func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
 	if terminal = r.command.Terminal; stdout || terminal || r.command.MergeStderr {
 		return r.stdout.File, terminal
@@ -204,14 +208,14 @@ func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
 	return r.stderr.File, false
 }
 
-// Send sends a message to mpiexec. It returns the error of wire.Conn.Send. Any goroutine may call it.
+// Send sends a message to mpiexec. It returns the error of wire.Conn.Send. Any goroutine may call Send.
 func (s *Session) Send(m wire.Message) error { return s.conn.Send(m) }
 
 // Flush waits until all sent messages are written.
 func (s *Session) Flush() { s.conn.Flush() }
 
-// Post has do called by the goroutine of run, after the events that are there. Any goroutine may call it. do is not called
-// if the session is over before.
+// Post makes the goroutine of run call do after the events that are queued already. If the session ends before, do is
+// not called. Any goroutine may call Post.
 func (s *Session) Post(do func()) { s.PostEvent(postedEvent(do)) }
 
 // Done returns a channel that is closed when the session is over.
@@ -223,10 +227,11 @@ func (s *Session) System() System { return s.sys }
 // Backlog returns how many bytes wait to be sent to mpiexec.
 func (s *Session) Backlog() int { return s.conn.Backlog() }
 
-// EndRanks ends all ranks here, with this time between SIGTERM and SIGKILL.
+// EndRanks ends all ranks on this node. grace is the time between SIGTERM and SIGKILL.
 func (s *Session) EndRanks(grace time.Duration) { s.stepLifecycle(lifecycle.End{Grace: grace}) }
 
-// HasRank reports whether a rank is, or was, one of this node. Its number is that in the job.
+// HasRank reports whether a rank was started on this node, even if it has ended. number is the rank's number in the
+// job.
 func (s *Session) HasRank(number int) bool {
 	_, has := s.byRank[number]
 	return has
@@ -235,7 +240,8 @@ func (s *Session) HasRank(number int) bool {
 // RankCount returns how many ranks were started here.
 func (s *Session) RankCount() int { return len(s.byRank) }
 
-// RankByGroup returns the ranks by their process groups, also those of orphans. The caller does not change it.
+// RankByGroup returns the rank of each process group, also of groups whose rank has ended. The caller must not change
+// the map.
 func (s *Session) RankByGroup() map[int]int { return s.orphans.rankByGroup }
 
 // NotOfJob reports whether a child of the helper is not part of the job. Any goroutine may call it.

@@ -51,8 +51,9 @@ func LinkOf(conn net.Conn) Link {
 
 func (l Link) isKnown() bool { return l.Local.IsValid() && l.Remote.IsValid() }
 
-// watchLink watches the connection to mpiexec as long as the session lasts. If it is dead for silence, linkDeadEvent
-// is posted. watchLink returns nil if there is no TCP connection to watch, or silence is not positive.
+// watchLink watches the connection to mpiexec as long as the session lasts. When the connection has been dead for the
+// time silence, it posts linkDeadEvent. watchLink returns nil if there is no TCP connection to watch, or silence is
+// not positive.
 func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
 	link := sys.Link
 	if !link.isKnown() {
@@ -96,7 +97,8 @@ func (s *Session) sendHeartbeats() {
 	}
 }
 
-// silentFor returns for how long the other end has not acknowledged, as far as is known.
+// silentFor returns the time since the watch last found that the other end had acknowledged all data. It is 0 if all
+// data is acknowledged now.
 func (w *linkWatch) silentFor(unanswered bool, now time.Time) time.Duration {
 	if !unanswered {
 		w.lastAnswered = now

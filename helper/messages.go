@@ -13,8 +13,8 @@ import (
 	"remshell/wire"
 )
 
-// A message of mpiexec has one owner: the session, a feature (Handle), the claims worker or the examiner. The rows of the
-// session are below; the other two have rows of their own.
+// sessionHandlers has a row for each message of mpiexec that the session itself handles. Features (Handle), the
+// claims worker and the examiner have rows of their own. Each message has one owner.
 var sessionHandlers = func() (o wire.Owner[*Session]) {
 	// Groups of ranks, from their preparation to their end.
 	wire.Handle(&o, func(s *Session, m *wire.Prepare) {
@@ -93,7 +93,8 @@ var sessionHandlers = func() (o wire.Owner[*Session]) {
 	return o
 }()
 
-// Handle makes handle the handler of messages M of mpiexec, for one session. It is called by the session's goroutine.
+// Handle registers the function that handles messages of type M from mpiexec, for one session. The session's
+// goroutine calls it.
 func Handle[M wire.Message](s *Session, handle func(M)) {
 	if s.featureHandlers == nil {
 		s.featureHandlers = make(map[byte]func(wire.Message))

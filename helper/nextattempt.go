@@ -11,7 +11,7 @@ import (
 )
 
 /*
-A claimsCarriedEvent ends an attempt and carries its claims to the next one.
+A claimsCarriedEvent has the claims that the job keeps for its next attempt. It ends the present attempt.
 
 A job that is started again keeps its helpers (survive.md SV-2). Each attempt has a session of its own. Only the
 connection and the claims outlive a session.
@@ -69,7 +69,8 @@ func (s *Session) startLinkWatch(of *wire.Supervision) {
 // A standbyClaimedEvent is the result of a claim for a standby node, which gets no ranks (SV-7).
 type standbyClaimedEvent struct{ claimedEvent }
 
-// reportStandby tells mpiexec the result of such a claim. A standby node prepares nothing else.
+// reportStandby tells mpiexec whether this node could be claimed as a standby node. A standby node prepares nothing
+// else.
 func (s *Session) reportStandby(e standbyClaimedEvent) {
 	if e.Forbidden != "" || e.Conflict != "" {
 		s.reportRefused(e.claimedEvent)

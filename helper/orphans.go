@@ -35,7 +35,7 @@ func newOrphanUsage() orphanUsage {
 	return orphanUsage{rankByGroup: make(map[int]int), byRank: make(map[int]*job.Usage)}
 }
 
-// rusageOf converts the usage that wait4 returned. Wall time is not set.
+// rusageOf converts the usage that wait4(2) returned. It leaves the wall time 0.
 func rusageOf(used *unix.Rusage) job.Usage {
 	return job.Usage{
 		User:      time.Duration(used.Utime.Nano()),
@@ -46,8 +46,8 @@ func rusageOf(used *unix.Rusage) job.Usage {
 	}
 }
 
-// noteOrphanGroups records the ranks of the orphans inherited so far, by process group. It is called once, before they
-// get SIGTERM, and not at the end of each rank: reading all processes takes longer than a short job.
+// noteOrphanGroups records the rank of each orphan inherited so far, by process group. It is called once, before the
+// orphans get SIGTERM, and not at the end of each rank: reading all processes takes longer than a short job.
 func (o *orphanUsage) noteOrphanGroups(isRank func(pid int) bool) {
 	for _, pid := range proc.Children() {
 		if isRank(pid) {
@@ -63,7 +63,7 @@ func (o *orphanUsage) noteOrphanGroups(isRank func(pid int) bool) {
 	}
 }
 
-// countOrphan adds up the usage of an orphan and returns its rank, or -1 if that is unknown.
+// countOrphan adds the usage of an orphan to that of its rank. It returns the rank, or -1 if that is unknown.
 func (s *Session) countOrphan(e lifecycle.ChildEnded) (owner int) {
 	owner, known := s.orphans.rankByGroup[e.Group]
 	for _, ownerOf := range s.Hooks.OwnerOf {
@@ -87,8 +87,8 @@ func (s *Session) countOrphan(e lifecycle.ChildEnded) (owner int) {
 	return owner
 }
 
-// ofJob returns the usage of all orphans by rank. A rank that is not in ours was made up by the job in an environment:
-// its usage belongs to the node, rank -1.
+// ofJob returns the usage of all orphans by rank. ours has the ranks of this node. An orphan's environment may name
+// any other rank; such usage counts for the node, as rank -1.
 func (o *orphanUsage) ofJob(ours map[int]*Rank) (list []job.OrphanUsage) {
 	var unknown job.Usage
 	for rank, usage := range o.byRank {
@@ -104,7 +104,7 @@ func (o *orphanUsage) ofJob(ours map[int]*Rank) (list []job.OrphanUsage) {
 	return list
 }
 
-// nonJobProcesses is a set of children of the helper that are not part of the job. It is safe for concurrent use.
+// nonJobProcesses is the set of the helper's children that are not part of the job. It is safe for concurrent use.
 type nonJobProcesses struct{ pids sync.Map }
 
 func (f *nonJobProcesses) addPID(pid int) { f.pids.Store(pid, true) }

@@ -14,13 +14,14 @@ import (
 	"remshell/job"
 )
 
-// A pmiOffer is by what the ranks of one section of a group find their helper here, and why.
+// A pmiOffer is the choice of PMI versions that the ranks of one app context get, and the reason for it.
 type pmiOffer struct {
 	pmidetect.Verdict
 	env []string // of the section, with what its ranks are told of that; nil: not composed yet
 }
 
-// detectPMI decides what the section of a rank whose program is found is offered (PMIX-2).
+// detectPMI chooses the PMI versions that the app context of a rank gets (PMIX-2). The rank's program must have been
+// found.
 func (s *Session) detectPMI(g *Group, r *Rank) *rank.Error {
 	if g.pmiOffers[r.Plan.App] != nil {
 		return nil
@@ -56,18 +57,20 @@ func (s *Session) detectPMI(g *Group, r *Rank) *rank.Error {
 	return nil
 }
 
-// detectLibrary looks at what the program of a rank is linked with.
+// detectLibrary finds the MPI or PMIx library that the program of a rank is linked with.
 func (s *Session) detectLibrary(r *Rank) pmidetect.Verdict {
 	return s.pmiDetector.Detect(r.command.Path, pmidetect.SearchOf(r.command.Env, r.command.Dir))
 }
 
-// speaksPMI reports whether the program of a rank is known to say init to its helper, by what it is linked with or by the user's word.
+// speaksPMI reports whether the program of a rank is known to use PMI or PMIx, because of its libraries or because
+// the user said so.
 func (r *Rank) speaksPMI() bool {
 	o := r.group.pmiOffers[r.Plan.App]
 	return o != nil && o.Offer != job.PMIOfferNone && o.UsesPMI()
 }
 
-// pmiOffered is what a rank is offered: nothing, while its program is still to be staged.
+// pmiOffered returns the PMI versions that a rank gets. While the rank's program is still to be staged, it returns
+// PMIOfferNone.
 func (r *Rank) pmiOffered() job.PMIOffer {
 	if o := r.group.pmiOffers[r.Plan.App]; o != nil {
 		return o.Offer
@@ -75,7 +78,8 @@ func (r *Rank) pmiOffered() job.PMIOffer {
 	return job.PMIOfferNone
 }
 
-// composeAppEnv completes the environment of a rank's section, once for all of its ranks.
+// composeAppEnv returns the environment of a rank's app context. It composes it once for all ranks of the app
+// context.
 func (s *Session) composeAppEnv(r *Rank) []string {
 	o := r.group.pmiOffers[r.Plan.App]
 	if o.env == nil {
@@ -85,7 +89,7 @@ func (s *Session) composeAppEnv(r *Rank) []string {
 	return o.env
 }
 
-// admitPMIx lets the ranks of a group come to the PMIx server, if a section of it is offered that.
+// admitPMIx registers a group with the PMIx server, if at least one of its app contexts uses PMIx.
 func (s *Session) admitPMIx(g *Group) {
 	for _, o := range g.pmiOffers {
 		if o.Offer.OffersPMIx() && g.pmix == nil {
@@ -95,7 +99,8 @@ func (s *Session) admitPMIx(g *Group) {
 	}
 }
 
-// describePMIx is what the ranks of a group are told of the PMIx server and of the job.
+// describePMIx returns the data about the PMIx server and the job from which the environment of a group's ranks is
+// made.
 func (s *Session) describePMIx(g *Group) *rank.PMIx {
 	m := g.Prepare
 	p := &rank.PMIx{Namespace: namespaceOf(m), Server: s.pmix.name + ".0;" + s.pmix.uri, SessionDir: s.pmix.dir.Path, Secret: m.PMI.Token,
@@ -106,8 +111,8 @@ func (s *Session) describePMIx(g *Group) *rank.PMIx {
 	return p
 }
 
-// ranksPerCPU is how many ranks of the job there are here for each CPU that they may use, rounded up, with those of
-// a group that is to start.
+// ranksPerCPU returns how many ranks of the job share each CPU that they may use on this node, rounded up. The ranks
+// of g count, although they have not started.
 func (s *Session) ranksPerCPU(g *Group) int {
 	all := slices.Clone(g.ranks)
 	for _, r := range s.ranks {
@@ -127,8 +132,8 @@ func (s *Session) ranksPerCPU(g *Group) int {
 	return (len(all) + have - 1) / have
 }
 
-// builtForLibrary names what rank 0 is linked with that speaks to a launcher, if it has spoken to none
-// (REP-5, PMIX-6).
+// builtForLibrary returns the PMI or PMIx library that a rank's program is linked with, or "". It is called for a
+// rank 0 that has used no PMI server (REP-5, PMIX-6).
 func (s *Session) builtForLibrary(r *Rank) (library string) {
 	v := r.group.pmiOffers[r.Plan.App].Verdict
 	if v.Library == "" {
@@ -137,8 +142,8 @@ func (s *Session) builtForLibrary(r *Rank) (library string) {
 	return v.Library
 }
 
-// checkSpawnedLibrary refuses a program that cannot speak to the rank which has spawned it, since it is
-// built for another family of MPI (PMIX-43).
+// checkSpawnedLibrary refuses to spawn a program that cannot communicate with the rank that spawns it, since the two
+// are built with different MPI libraries (PMIX-43). It returns nil if they fit.
 func checkSpawnedLibrary(g *Group, r *Rank, v pmidetect.Verdict) *rank.Error {
 	m := g.Prepare.Group
 	parent := ""

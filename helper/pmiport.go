@@ -34,7 +34,7 @@ type pmiPort struct {
 	ranks map[portRank]*Rank
 }
 
-// A portRank identifies a rank for the listener.
+// A portRank is the key of a rank in pmiPort.ranks: ranks of several groups may have the same number.
 type portRank struct {
 	server *pmiserver.Server
 	rank   int
@@ -128,7 +128,7 @@ func (s *Session) expectByPort(g *Group) *rank.Error {
 	return nil
 }
 
-// stopExpectingByPort accepts no further connections from the ranks of a group.
+// stopExpectingByPort makes the port refuse further connections from the ranks of a group.
 func (s *Session) stopExpectingByPort(g *Group) {
 	if s.port != nil {
 		s.port.listener.ForgetServer(g.pmi)

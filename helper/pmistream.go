@@ -142,16 +142,16 @@ const (
 	protocolPMIx
 )
 
-// reportFenceWait tells mpiexec that a rank waits in a fence of its whole group, once per group here and protocol
-// (PMIX-4). A rank that has also used the other protocol is not reported: it is a wrapper that runs one program after
-// the other.
+// reportFenceWait tells mpiexec that a rank waits in a fence of its whole group (PMIX-4). It reports this once for
+// each group and protocol. A rank that has also used the other protocol is not reported: it is a wrapper that runs
+// one program after the other.
 func (s *Session) reportFenceWait(r *Rank, by int) {
 	if !r.initedBy[protocolPMIx-by].Load() && r.group.fenceWaitReported[by].CompareAndSwap(false, true) {
 		s.sendAboutRank(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(by)})
 	}
 }
 
-// tracePMI calls the features' functions for one line of the messages between a rank and its PMI server.
+// tracePMI passes one line of the messages between a rank and its PMI server to the features that trace them.
 func (s *Session) tracePMI(r *Rank, line string) {
 	for _, trace := range s.Hooks.PMILine {
 		trace(r, line)

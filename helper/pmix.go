@@ -81,7 +81,7 @@ func (s *Session) removePMIx(g *Group) {
 	s.closeUnwantedPMIx(g)
 }
 
-// closeUnwantedPMIx ends the server if no group but possibly except uses it.
+// closeUnwantedPMIx ends the PMIx server if no group other than except uses it.
 func (s *Session) closeUnwantedPMIx(except *Group) {
 	for _, other := range s.groups {
 		if other != except && other.pmix != nil {
@@ -91,8 +91,8 @@ func (s *Session) closeUnwantedPMIx(except *Group) {
 	s.closePMIx()
 }
 
-// closePMIx closes the server, then removes its files, on a goroutine: clients may wait for replies that only the
-// session's goroutine can give, and files can be many. reportDrained waits for it.
+// closePMIx closes the PMIx server, then removes its files. It does so on a goroutine: clients may wait for replies
+// that only the session's goroutine can give, and files can be many. reportDrained waits for it.
 func (s *Session) closePMIx() {
 	if service := s.pmix; service != nil {
 		s.pmixClosing.Go(func() { service.close(s.log) })
@@ -115,7 +115,7 @@ func (l *pmixService) close(log logger) {
 	l.keptDirs.addDir(left)
 }
 
-// A keptSessionDirs holds directories with Open MPI's files that stay and are not yet reported to mpiexec (PMIX-56).
+// A keptSessionDirs lists session directories that are not removed and are not yet reported to mpiexec (PMIX-56).
 type keptSessionDirs struct {
 	mu   sync.Mutex
 	dirs []string
@@ -136,8 +136,8 @@ func (s *keptSessionDirs) takeDirs() (dirs []string) {
 	return dirs
 }
 
-// registerFiles records files that a rank wants removed at its end, also for the reaper in case the helper is killed.
-// It returns the files that it refuses.
+// registerFiles records files that a rank has asked to have removed at its end. The reaper gets them, too, in case
+// the helper is killed. It returns the files that it refuses.
 func (l *pmixService) registerFiles(rank int, files []string, log logger) (refused []string) {
 	refused = l.leftFiles.AddFiles(rank, files)
 	kept := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return slices.Contains(refused, file) })
@@ -199,8 +199,8 @@ func (g *Group) rankNumbers() []int {
 	return numbers
 }
 
-// jobInfo returns the job information for the ranks of a group. It asks mpiexec where all ranks are, so it must not
-// run on the session's goroutine.
+// jobInfo returns the PMIx job information for the ranks of a group. It asks mpiexec on which nodes all ranks are, so
+// it must not run on the session's goroutine.
 func (l *pmixService) jobInfo(ctx context.Context, s *Session, g *Group) (jobinfo.Job, error) {
 	m := g.Prepare
 	where, err := s.requests.Peers(ctx, m)
@@ -223,7 +223,7 @@ func (l *pmixService) jobInfo(ctx context.Context, s *Session, g *Group) (jobinf
 	return info, nil
 }
 
-// pmixEvents returns the callbacks for what a group's ranks do in the PMIx server.
+// pmixEvents returns the callbacks that the PMIx server calls for events of a group's ranks.
 func (s *Session) pmixEvents(g *Group) pmix.Events {
 	of := make(map[int]*Rank, len(g.ranks))
 	for _, r := range g.ranks {
@@ -327,7 +327,8 @@ func (e *remoteGroups) FindGroup(ctx context.Context, namespace string) (pmix.Gr
 	return pmix.Group{Name: name, Namespace: namespace, Size: len(where.NodeOfRank), Job: job}, nil
 }
 
-// jobInfo returns the job information of a group without ranks here, as far as it matters here.
+// jobInfo returns the PMIx job information of a group that has no ranks on this node. It fails with errNoGroup if
+// where is inconsistent.
 func (e *remoteGroups) jobInfo(namespace string, where *wire.RankMap) (jobinfo.Job, error) {
 	ranks := 0
 	for _, n := range where.AppSizes {

@@ -19,7 +19,8 @@ import (
 	"remshell/proc"
 )
 
-// How long a reaper takes to end the processes of a killed helper. The job is lost, so this is short.
+// reaperGrace is the time between SIGTERM and SIGKILL when a reaper ends the processes of a killed helper. After
+// reaperTimeout it gives up. Both are short, since the job is lost.
 const (
 	reaperGrace   = time.Second
 	reaperTimeout = 10 * time.Second
@@ -95,8 +96,8 @@ func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (
 	return shellExitCode(ended), nil
 }
 
-// removeLeftFiles removes the files that a killed helper may have left: Open MPI's, and those of features. killed is the job of
-// that helper; empty: it is not known.
+// removeLeftFiles removes the files that a killed helper may have left: Open MPI's, and those of features. killed is the
+// ID of that helper's job, or "" if it is unknown.
 func removeLeftFiles(killed job.ID) {
 	for _, f := range features {
 		if f.RemoveLeftFiles != nil {

@@ -17,8 +17,8 @@ import (
 	"remshell/job"
 )
 
-// openRendezvous finds the address of the interface that -iface names. For torch, on the node of rank 0, it also
-// reserves a port at which the ranks can meet.
+// openRendezvous finds the address of the interface that -iface names. For PyTorch, on the node of rank 0, it also
+// reserves the port at which the ranks connect to each other.
 func (g *Group) openRendezvous() (refused *rank.Error) {
 	m := g.Prepare
 	if m.Node.Interface != "" {

@@ -26,8 +26,8 @@ func (s *Session) reportRefused(e claimedEvent) {
 	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this node " + e.Forbidden, Hint: "ask its administrator, or name other hosts"})
 }
 
-// prepareGroup checks, before anything starts, all that can fail: working directories, programs, environments. It
-// answers Prepared or Refused.
+// prepareGroup checks working directories, programs and environments of a group before any rank starts. It answers
+// Prepared or Refused.
 func (s *Session) prepareGroup(a lifecycle.PrepareGroup) {
 	e := a.Payload.(claimedEvent)
 	if s.heldClaim == nil {
@@ -62,7 +62,7 @@ func (s *Session) checkGroup(m *wire.Prepare) (refused *rank.Error) {
 	return refused
 }
 
-// beginJob applies the settings for the whole job from the first Prepare.
+// beginJob applies the settings for the whole job that came with the job's first Prepare.
 func (s *Session) beginJob(m *wire.Prepare) {
 	s.Prepare = m
 	for _, begins := range s.Hooks.JobBegins {
@@ -104,11 +104,11 @@ func (s *Session) forkGroup(a lifecycle.Fork) {
 	}
 }
 
-// shortJob is how long ranks run until the work begins that short jobs are not to pay for.
+// shortJob is how long ranks must run before the helper begins work that short jobs do not need.
 const shortJob = time.Second
 
-// beginLongJob starts to receive requests to the job that arrive by the ledger, and lets the features begin what short jobs
-// do without. It does nothing if no rank runs any more. It may be called again.
+// beginLongJob starts to receive requests to the job from the ledger, and lets the features begin work that short jobs
+// do not need. It does nothing if no rank runs any more. It may be called again.
 func (s *Session) beginLongJob() {
 	if s.Lifecycle.IsDisconnected() || !s.Lifecycle.RankAlive() {
 		return
@@ -119,7 +119,8 @@ func (s *Session) beginLongJob() {
 	}
 }
 
-// completeGroup lets the features complete the ranks of a group that is about to start. It returns the first refusal.
+// completeGroup calls the features' functions that complete the ranks of a group just before it starts. It returns
+// the first refusal.
 func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
 	for _, starts := range s.Hooks.GroupStarts {
 		if err := starts(g); refused == nil {
@@ -194,7 +195,7 @@ func (s *Session) peerAddress(m *wire.Prepare) string {
 	return local.Addr().String()
 }
 
-// rankIdentity returns what a rank's environment tells it about itself and the job.
+// rankIdentity returns the data about a rank and its job from which the rank's environment is made.
 func (s *Session) rankIdentity(r *Rank) rank.Identity {
 	m := r.group.Prepare
 	id := rank.Identity{
@@ -225,7 +226,7 @@ func (s *Session) completeCommand(r *Rank) {
 	c.LeadSession, c.DeathSignal = s.leadSessions && !s.sharesHelperSession(r), s.sys.deathSignal()
 }
 
-// handleForked handles the result of starting a rank.
+// handleForked handles the result of an attempt to start a rank.
 func (s *Session) handleForked(e forkedEvent) {
 	r := e.r
 	if e.failed != nil {

@@ -23,8 +23,8 @@ import (
 	"remshell/wire"
 )
 
-// A Session is the state of one helper during one attempt. The goroutine of run owns all fields; other goroutines send
-// it events. Its field lifecycle decides what to do.
+// A Session is the state of one helper during one attempt. The goroutine of run owns all fields; other goroutines
+// send it events. Its field Lifecycle decides what to do.
 type Session struct {
 	conn   *wire.Conn
 	sys    System
@@ -267,7 +267,7 @@ func (s *Session) endDisconnected(why error) {
 	s.stepLifecycle(lifecycle.MpiexecLost{})
 }
 
-// addInput queues one piece of input for a rank.
+// addInput queues one piece of input for a rank. It drops the piece if the rank is not here or has no stdin.
 func (s *Session) addInput(rank int, piece *wire.Data) {
 	if r := s.byRank[rank]; r != nil && r.stdin != nil {
 		r.stdin.addPiece(piece)
@@ -287,5 +287,6 @@ func (s *Session) addCredit(m *wire.Credit) {
 	}
 }
 
-// Disconnect ends the job as if the connection to mpiexec were lost: mpiexec has broken the protocol, as why says.
+// Disconnect ends the job as if the connection to mpiexec were lost, because mpiexec has broken the protocol. why is
+// the error.
 func (s *Session) Disconnect(why error) { s.endDisconnected(why) }

@@ -24,18 +24,19 @@ This file stops the ranks of a node and continues them (survive.md SV-28):
 Package lifecycle keeps the holds, and removes them all when the job is ended.
 */
 
-// stopRounds is how often sendStop looks for running processes outside the ranks' process groups. A process may fork
-// between the look and the stop.
+// stopRounds is how often sendStop looks for running processes outside the ranks' process groups. It looks more than
+// once, since a process may fork between the search and the stop.
 const stopRounds = 3
 
-// stopTimeout is how long processes may take to stop before they are checked (survive.md SV-28).
+// stopTimeout is how long after SIGSTOP the helper checks that all processes have stopped (survive.md SV-28).
 const stopTimeout = time.Second
 
-// A stopCounter counts how often the ranks were stopped or continued.
+// A stopCounter counts how often the ranks were stopped or continued. A check that was planned for an earlier stop is
+// thereby recognized.
 type stopCounter struct{ stopCount int }
 
-// stopCheckDue is posted stopTimeout after a stop. A different count means that the ranks were stopped or continued
-// since.
+// stopCheckDue is posted stopTimeout after a stop. If count differs from the session's, the ranks were stopped or
+// continued since.
 type stopCheckDue struct{ count int }
 
 // stopRanks stops all ranks and the processes that they have started. After stopTimeout, reportNotStopped reports
@@ -101,7 +102,7 @@ func (s *Session) reportNotStopped(due stopCheckDue) {
 	}
 }
 
-// maxNotStopped is how many processes a warning names that cannot be stopped.
+// maxNotStopped is the largest number of processes that a warning names as impossible to stop.
 const maxNotStopped = 4
 
 // unstoppable returns why a process cannot be stopped. It is empty if the process is stopped, or stops as soon as it
@@ -127,9 +128,9 @@ func (s *Session) signalGroups(sig unix.Signal) {
 	}
 }
 
-// outsideRankGroups returns the processes of the job that are in no rank's process group. Orphans are included only if
-// they can belong to nobody else. The helper inside mpiexec has children that are not the job's, and processes that
-// may stay are left alone.
+// outsideRankGroups returns the processes of the job that are in no rank's process group. It includes orphans only if
+// all orphans belong to the job. A helper inside mpiexec also has children that are not the job's, and processes that
+// may stay (ErrLeaveProcesses) are not signaled.
 func (s *Session) outsideRankGroups() (outside []proc.Info) {
 	roots, orphans := s.RankByPID(), s.sys.Guard == nil && !s.Lifecycle.LeavesProcesses()
 	s.visitDescendants(func(p proc.Info, of int) int {

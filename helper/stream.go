@@ -58,7 +58,7 @@ func newOutputStream(number int, stream wire.Stream, file *os.File, window int, 
 	return s
 }
 
-// addCredit allows so many more bytes to be sent.
+// addCredit allows the stream to send so many more bytes.
 func (s *outputStream) addCredit(bytes int) {
 	s.mu.Lock()
 	s.credit += bytes
@@ -91,7 +91,7 @@ func (s *outputStream) close() {
 	s.File.Close()
 }
 
-// run reads until the pipe ends. It closes drained when it returns, if not before.
+// run reads until the pipe ends. It closes drained when it returns, or earlier when all output is read and sent.
 func (s *outputStream) run() {
 	defer close(s.ended)
 	defer s.pipeSize.releaseSize()
@@ -157,8 +157,8 @@ func (s *outputStream) useCredit(bytes int) {
 	s.mu.Unlock()
 }
 
-// A pipeGrowth enlarges the pipe of a stream once much has passed through it, up to the bytes that may be under way. A
-// rank that writes much is then not stopped by each piece. It is owned by run.
+// A pipeGrowth enlarges the pipe of a stream once growAfter bytes have passed through it, so that a rank that writes
+// much is not stopped by each piece. Only outputStream.run uses it.
 type pipeGrowth struct {
 	pool        *pipe.SizePool // nil: pipes keep their size
 	wanted      int            // bytes; 0: the pipe was enlarged already
@@ -166,13 +166,14 @@ type pipeGrowth struct {
 	taken       int            // bytes taken from pool
 }
 
-// The bytes after which a pipe is enlarged, and the total by which pipes may grow.
+// growAfter is the number of bytes after which a pipe is enlarged. maxGrowthTotal limits the growth of all pipes
+// together, in bytes.
 const (
 	growAfter      = 4 * pipe.DefaultSize
 	maxGrowthTotal = 8 << 20 // the kernel lets one user have 64 MiB in all pipes
 )
 
-// countPassed counts bytes that have passed through a pipe, and enlarges it when they are enough.
+// countPassed counts bytes that have passed through a pipe, and enlarges the pipe when their sum reaches growAfter.
 func (w *pipeGrowth) countPassed(file *os.File, bytes int) {
 	if w.pool == nil || w.wanted <= pipe.DefaultSize {
 		return
@@ -182,7 +183,7 @@ func (w *pipeGrowth) countPassed(file *os.File, bytes int) {
 	}
 }
 
-// releaseSize returns to the pool what the pipe took.
+// releaseSize returns to the pool the bytes by which the pipe was enlarged.
 func (w *pipeGrowth) releaseSize() {
 	if w.taken > 0 {
 		w.pool.GiveBack(w.taken)
@@ -226,7 +227,8 @@ func (s *stdinWriter) addPiece(piece *wire.Data) {
 	s.pieceAdded.Signal()
 }
 
-// run writes the queued pieces to file until the stream ends. If the rank stops reading, it tells mpiexec and returns.
+// run writes the queued pieces to file until the stream ends. If the rank stops reading, run tells mpiexec and
+// returns.
 func (s *stdinWriter) run(file *os.File) {
 	defer close(s.done)
 	defer file.Close()

@@ -18,7 +18,8 @@ to the next:
 	                                                                  at the end of the session
 */
 
-// CarriedClaims are the claims of a job between two attempts: of its groups, and in the cluster file's ledger.
+// CarriedClaims are the claims that a job keeps between two attempts: those of its groups, and those in the cluster
+// file's ledger.
 type CarriedClaims []*ledger.HeldClaim
 
 // Release gives up all claims. It may be called more than once.
@@ -29,8 +30,8 @@ func (r *CarriedClaims) Release() {
 	*r = nil
 }
 
-// CarryOver makes all claims outlive the session, and passes them to give. Claims that cannot be marked
-// as idle are passed as they are.
+// CarryOver makes all claims outlive the session, and calls give with them. It marks each claim as idle in the
+// ledger; a claim that cannot be marked is carried over all the same.
 func (w *Worker) CarryOver(give func(CarriedClaims)) {
 	w.runTask(func() {
 		all := w.carried

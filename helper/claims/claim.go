@@ -19,9 +19,9 @@ import (
 
 // This file takes and releases claims for the groups of the job on this node.
 
-// splitEnclosingJobs separates the claims of the jobs that this one runs in from all others. An mpiexec started by a rank
-// may use the CPUs of that rank. The ID of the enclosing job comes from our environment, which can be
-// forged. Therefore jobs of other users never count as enclosing.
+// splitEnclosingJobs separates the claims of the jobs around this one from all others. A job is around another if one
+// of its ranks started the other's mpiexec, which may use the CPUs of that rank. inside is the ID of the enclosing
+// job, from our environment, which can be forged. Therefore jobs of other users never count as enclosing.
 func splitEnclosingJobs(claims []job.Claim, inside job.ID, uid int) (outer, others []job.Claim) {
 	enclosing := make(map[job.ID]bool)
 	for id := inside; id != "" && !enclosing[id]; {
@@ -41,8 +41,7 @@ func splitEnclosingJobs(claims []job.Claim, inside job.ID, uid int) (outer, othe
 	return outer, others
 }
 
-// splitByBatchJob separates our own user's claims of one batch job from all others
-// (RM-20).
+// splitByBatchJob separates our own user's claims of the batch job rm from all others (RM-20).
 func splitByBatchJob(all ledger.OtherClaims, rm string) (same, outside ledger.OtherClaims) {
 	outside = all
 	outside.Mine = nil
@@ -56,19 +55,19 @@ func splitByBatchJob(all ledger.OtherClaims, rm string) (same, outside ledger.Ot
 	return same, outside
 }
 
-// claimsCover reports whether claims include all of cpus, or the node exclusively.
+// claimsCover reports whether the claims together include all of cpus, or one of them has the node exclusively.
 func claimsCover(claims []job.Claim, cpus []int) bool {
 	use := ledger.OccupancyOf(claims, nil)
 	return use.ExclusivelyHeld || idset.Set(use.BusyCPUs).HasAll(cpus)
 }
 
-// A conflictError says what another job has claimed first.
+// A conflictError says what this job wants and another job has claimed first.
 type conflictError struct{ reason string }
 
 func (e *conflictError) Error() string { return e.reason }
 
-// checkNodeRules returns why the node's administrator forbids the ranks, whatever mpiexec planned, or "" if they are allowed. It also
-// lowers m's limit of ranks to that of the administrator.
+// checkNodeRules checks a Prepare against the rules of the node's administrator. It returns why they forbid the
+// ranks, or "" if they allow them. It also lowers m's limit of ranks to that of the administrator.
 func (w *Worker) checkNodeRules(m *wire.Prepare) (forbidden string) {
 	rules, err := probe.ReadRules(w.nodeFile)
 	if err != nil {
@@ -87,7 +86,7 @@ type ClaimResult struct {
 	Forbidden string            // why the administrator forbids the ranks; empty: they are allowed
 }
 
-// Claim makes the claim of a group, if the node's rules allow it, and passes the result to give.
+// Claim makes the claim of a group, if the node's rules allow it, and calls give with the result.
 func (w *Worker) Claim(m *wire.Prepare, give func(ClaimResult)) {
 	w.runTask(func() { give(w.checkAndTakeClaim(m)) })
 }
@@ -108,8 +107,8 @@ func (w *Worker) Release(group string, done func()) {
 	w.runTask(func() { w.releaseClaim(group); done() })
 }
 
-// Drain calls tidy, gives up all claims unless keep is true, and calls done, as one task. A group that is
-// claimed for while tidy runs is handled after done, so it keeps its claim.
+// Drain calls tidy, gives up all claims unless keep is true, and calls done, as one task. A claim that is requested
+// while tidy runs is made after done, so it is kept.
 func (w *Worker) Drain(keep bool, tidy, done func()) {
 	w.runTask(func() {
 		tidy()
@@ -120,10 +119,11 @@ func (w *Worker) Drain(keep bool, tidy, done func()) {
 	})
 }
 
-// takeClaim enters a group of the job in the ledger. Each group has a claim of its own, so that its CPUs
-// are free when it ends. A claim is never rewritten, since others may be reading it.
-// conflict says that another job was first. If the
-// ledger cannot be used, the job goes on without a claim, and notice says why.
+// takeClaim writes the claim of one group into the ledger. Each group has a claim of its own, so that its CPUs are
+// free when it ends. A claim is never rewritten, since others may be reading it.
+//
+// conflict is set if another job claimed the same before. If the ledger cannot be used, the job goes on without a
+// claim, and notice says why.
 func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice string) {
 	w.releaseClaim(m.Group.Name)
 	dir, err := w.openLedger(m.Claim.Ledger)
@@ -155,8 +155,8 @@ func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice str
 	return nil, notice
 }
 
-// noteInClusterLedger records in the cluster file's ledger that a job claims CPUs in another ledger. Otherwise readers of
-// the cluster's ledger would take this node for idle (TRUST-20).
+// noteInClusterLedger records in the cluster file's ledger that a job claims CPUs in another ledger. Without the
+// record, readers of the cluster's ledger would take this node for idle (TRUST-20).
 func (w *Worker) noteInClusterLedger(group string, t wire.Claim) {
 	if t.ClusterLedger == "" || t.Entry.UID == 0 {
 		return
@@ -175,7 +175,7 @@ func (w *Worker) noteInClusterLedger(group string, t wire.Claim) {
 	w.clusterHeld[group] = held
 }
 
-// clusterNote returns the claim for the cluster file's ledger: the ranks without their CPUs.
+// clusterNote returns the claim for the cluster file's ledger. It names the ranks but not their CPUs.
 func clusterNote(t wire.Claim) job.Claim {
 	note := t.Entry
 	note.Ranks = slices.Clone(note.Ranks)
@@ -186,9 +186,9 @@ func clusterNote(t wire.Claim) job.Claim {
 	return note
 }
 
-// findConflict repeats those checks of a plan that other jobs' claims can upset (placement.md 3, 7 to
-// 11), with the claims of now. The job's own claims do not count, because mpiexec has planned
-// around them, except for the node's limit of ranks.
+// findConflict repeats the checks of a plan that depend on other jobs' claims (placement.md 3, 7 to 11), since others
+// may have claimed CPUs after the plan was made. The job's own claims do not count, because mpiexec has planned
+// around them. Only the node's limit of ranks counts them. The error is a *conflictError, or nil.
 func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) error {
 	if mine.RM != "" { // other batch jobs cannot use what the batch system granted to this one
 		others, _ = splitByBatchJob(others, mine.RM)

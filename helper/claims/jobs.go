@@ -36,7 +36,7 @@ func (w *Worker) watchClaims(m *wire.WatchClaims) {
 	}()
 }
 
-// listJobs sends the contents of the ledger.
+// listJobs sends mpiexec the contents of the ledger.
 func (w *Worker) listJobs(m *wire.ListLedger) {
 	answer := &wire.LedgerListed{UID: os.Geteuid()}
 	claims, err := w.listClaims(m.Ledger)
@@ -62,7 +62,8 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 	w.send(answer)
 }
 
-// splitLimitError turns an error that only left out some entries into a notice. It returns any other error as it is.
+// splitLimitError turns a *ledger.LimitError into a notice: the list is usable, but some entries are missing. It
+// returns any other error as it is.
 func splitLimitError(err error) (notice string, other error) {
 	var limit *ledger.LimitError
 	if errors.As(err, &limit) {
@@ -93,7 +94,7 @@ func (w *Worker) evictJob(m *wire.Evict) {
 	w.send(answer)
 }
 
-// killTimeout is how long to wait for killed processes to die, since one may be waiting for a device.
+// killTimeout is how long to wait for killed processes to die. A process that waits for a device dies later.
 const killTimeout = 5 * time.Second
 
 // killJobProcesses kills the processes that a job's helper left behind, and reports whether none is left.
@@ -111,13 +112,14 @@ func killJobProcesses(ctx context.Context, id job.ID) bool {
 	}
 }
 
-// The most entries, and the most processes for each, that are listed in the reply to an eviction.
+// Limits of the reply to an eviction: the entries that it lists, and the processes that it lists for each.
 const (
 	maxEvictions = 1000
 	maxPIDs      = 16
 )
 
-// evictionTexts describes what was done about each entry of a job. left reports whether some are still held.
+// evictionTexts describes for each ledger entry of a job what the eviction did. left reports whether a process still
+// holds one.
 func evictionTexts(done []ledger.EvictionResult, id job.ID) (texts []string, left bool) {
 	for i, e := range done {
 		if left = left || e.StillHeld; i < maxEvictions {
@@ -130,7 +132,7 @@ func evictionTexts(done []ledger.EvictionResult, id job.ID) (texts []string, lef
 	return texts, left
 }
 
-// evictionText describes what was done about one entry.
+// evictionText describes what an eviction did about one ledger entry.
 func evictionText(e ledger.EvictionResult, id job.ID) string {
 	text := fmt.Sprintf("the %s of job %s, of %s, is removed", e.Kind, id, e.User)
 	if e.StillHeld {
@@ -145,7 +147,8 @@ func evictionText(e ledger.EvictionResult, id job.ID) string {
 	return text
 }
 
-// maySignal reports whether we may inspect and signal the processes of a job: it belongs to our user, or we are root.
+// maySignal reports whether we may inspect and signal the processes of a job. The job must belong to our user, or we
+// must be root.
 func maySignal(of job.Key) bool { return os.Geteuid() == 0 || os.Geteuid() == of.UID }
 
 // signalJob signals the ranks of a job of our user (or of any user, if we are root).
@@ -162,12 +165,12 @@ func (w *Worker) signalJob(m *wire.SignalJob) {
 	w.send(answer)
 }
 
-// endSignals are the signals that request a process to end.
+// endSignals are the signals by which users ask a process to end.
 var endSignals = []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT}
 
-// signalRanks finds the ranks of a job by their environment, and signals the process
-// group of each (SIG-6). Processes of other users with the same environment do not count. Ranks of a job of root
-// may have changed their user.
+// signalRanks finds the ranks of a job by their environment, and signals the process group of each (SIG-6). It
+// returns how many it has signaled. Processes of other users with the same environment do not count. Ranks of a job
+// of root may have changed their user.
 func signalRanks(of job.Key, number unix.Signal) (ranks int, err error) {
 	if !maySignal(of) {
 		return 0, fmt.Errorf("job %s belongs to another user (uid %d)", of.Job, of.UID)

@@ -16,9 +16,9 @@ import (
 
 // This file keeps the job's place in the queue, and the decision lock.
 
-// decisionLockTimeout is how long one request may hold the decision lock. That is longer than nodes may take to reply, and
-// shorter than others wait for the lock. An mpiexec that is stopped meanwhile must not
-// make all others wait, and claims are safe without the lock.
+// decisionLockTimeout is how long one request may hold the decision lock. That is longer than nodes may take to
+// reply, and shorter than others wait for the lock. So an mpiexec that is stopped while it has the lock does not keep
+// all others waiting. Claims are safe without the lock.
 const decisionLockTimeout = 20 * time.Second
 
 // takeDecisionLock waits for the decision lock and sends the length of the queue. A job that runs only on this node needs
@@ -54,8 +54,8 @@ func (w *Worker) releaseDecisionLock() {
 	}
 }
 
-// queuePosition returns the number of requests ahead of ours, and of all that wait. Without a
-// place in the queue, all of them are ahead.
+// queuePosition returns the number of requests before ours in the queue, and the number of all. If we have no place
+// in the queue, all count as before ours.
 func (w *Worker) queuePosition() (ahead, total int, err error) {
 	if w.queuePlace == nil {
 		ahead, _, err = w.ledger.CountWaiting()
@@ -69,7 +69,7 @@ func (w *Worker) queuePosition() (ahead, total int, err error) {
 	return ahead, len(tickets), err
 }
 
-// enqueue takes a place in the queue and reports the position from then on.
+// enqueue takes a place in the queue, and from then on sends mpiexec each new position.
 func (w *Worker) enqueue(m *wire.Enqueue) {
 	w.dequeue()
 	dir, err := w.openLedger(m.Ledger)
@@ -89,7 +89,7 @@ func (w *Worker) enqueue(m *wire.Enqueue) {
 	w.watchQueue()
 }
 
-// watchQueue reports every change of the position.
+// watchQueue starts a goroutine that reports every change of our position in the queue.
 func (w *Worker) watchQueue() {
 	ctx, stop := context.WithCancel(w.ctx)
 	over := make(chan struct{})
@@ -101,7 +101,7 @@ func (w *Worker) watchQueue() {
 	w.stopWatchingQueue = func() { stop(); <-over }
 }
 
-// reportPosition sends the position to mpiexec, if it has changed.
+// reportPosition sends our position in the queue to mpiexec, if it has changed.
 func (w *Worker) reportPosition() {
 	if w.queuePlace == nil {
 		return
@@ -119,7 +119,7 @@ func (w *Worker) reportPosition() {
 	}
 }
 
-// passUser overtakes a user in the queue, and sends the new position.
+// passUser overtakes another user's request in the queue, and sends the new position.
 func (w *Worker) passUser(m *wire.Overtake) {
 	if w.queuePlace == nil {
 		w.send(&wire.QueuePosition{Err: "there is no place in the queue any more"})
@@ -130,11 +130,12 @@ func (w *Worker) passUser(m *wire.Overtake) {
 	w.reportPosition()
 }
 
-// notePing records that mpiexec still waits. The session calls it, since the worker itself may
-// be waiting for the decision lock.
+// notePing records that mpiexec still waits. The session calls it, not the worker, since the worker may itself be
+// waiting for the decision lock.
 func (w *Worker) notePing() { w.lastPing.Store(int64(time.Since(w.began))) }
 
-// expirePlace gives up a place whose mpiexec has sent no Ping in time, because it would stop all others.
+// expirePlace gives up our place in the queue if mpiexec has sent no Ping in time, because it would hold up all other
+// requests.
 func (w *Worker) expirePlace() {
 	if w.queuePlace == nil {
 		return
@@ -147,7 +148,8 @@ func (w *Worker) expirePlace() {
 	w.send(&wire.QueuePosition{Err: fmt.Sprintf("no sign of life for %v", wire.PingTimeout)})
 }
 
-// evictedTimeout is how long the worker may take to find out who evicts the job. It may be waiting for a lock, and it is killed after 3 s.
+// evictedTimeout is how long the worker may take to find out who evicts the job. The worker may be waiting for a
+// lock. The evicting process kills the helper after 3 s.
 const evictedTimeout = time.Second
 
 // EvictedBy calls give with the name of the user who evicts our job, or with "" if no user does. If the job waits in the queue,

@@ -32,14 +32,14 @@ type jobRequests struct {
 	finalReplies   []pendingRequest                   // requests with a final reply that the requester may not have read yet
 }
 
-// A pendingRequest is a request of a user who is authorized.
+// A pendingRequest is a request of an authorized user that has no final reply yet.
 type pendingRequest struct {
 	ledger.FoundRequest
 	role  job.Role
 	reply *ledger.PostedFile // nil: none yet
 }
 
-// Times for requests.
+// Times for requests to a running job.
 const (
 	replyPoll         = 50 * time.Millisecond // between two reads for a reply
 	firstReplyTimeout = 10 * time.Second      // until the first reply
@@ -47,17 +47,18 @@ const (
 	replySeenTimeout  = 5 * time.Second       // at the end of the session, for requesters who have not read the final reply
 )
 
-// The most bytes read of a reply.
+// The largest sizes of a reply that are read, in bytes.
 const (
 	maxReplyBytes  = 64 << 10
 	maxStatusBytes = 4 << 20
 )
 
-// maxShownReplies is the most replies shown at a time for which requests are still refused by a reply. Replies are files of our own user,
-// who may have no more than 10,000 files in the ledger.
+// maxShownReplies limits the replies in the ledger at a time. Above the limit, unauthorized requests get no reply.
+// Replies are files of our own user, who may have no more than 10,000 files in the ledger.
 const maxShownReplies = 256
 
-// ReceiveRequests starts to receive requests to our job, until the session ends.
+// ReceiveRequests makes the worker receive requests to our job until the session ends. name is the ledger's
+// directory.
 func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	w.runTask(func() {
 		dir, err := w.openLedger(name)
@@ -74,7 +75,7 @@ func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	})
 }
 
-// SetStopped records whether mpiexec is stopped. If so, requests are refused at once.
+// SetStopped records whether mpiexec is stopped (SIGSTOP). While it is, requests are refused at once.
 func (w *Worker) SetStopped(on bool) { w.runTask(func() { w.requests.mpiexecStopped = on }) }
 
 // handleRequest authorizes a request and queues it for mpiexec, or refuses it.
@@ -105,7 +106,8 @@ func (w *Worker) handleRequest(a ledger.FoundRequest) {
 	w.sendNextRequest()
 }
 
-// sendNextRequest sends the next request to mpiexec, unless mpiexec has one that it has not replied to. It skips requesters that have died.
+// sendNextRequest sends the next request to mpiexec, unless mpiexec still has an unanswered one. It skips requests
+// whose requester has died.
 func (w *Worker) sendNextRequest() {
 	for w.requests.current == nil && len(w.requests.waiting) > 0 {
 		a := w.requests.waiting[0]
@@ -138,7 +140,7 @@ func (w *Worker) handleReply(m *wire.ControlReply) {
 	w.sendNextRequest()
 }
 
-// writeReply shows a reply to a request, in place of the reply before.
+// writeReply writes a reply to a request into the ledger. It replaces an earlier reply.
 func (w *Worker) writeReply(a *pendingRequest, answer job.ControlReply) {
 	var err error
 	answer.Job, answer.UID = a.Job, os.Geteuid()
@@ -171,7 +173,8 @@ func (a *jobRequests) noteReply(posted *ledger.PostedFile) {
 	}
 }
 
-// awaitRepliesSeen waits a moment until requesters have read final replies, since a request may be what ends the session.
+// awaitRepliesSeen waits until requesters have read their final replies, but at most replySeenTimeout. A request may
+// itself end the session.
 func (w *Worker) awaitRepliesSeen() {
 	waits := func(a pendingRequest) bool { return w.ledger.StillWaits(a.FoundRequest) }
 	for end := time.Now().Add(replySeenTimeout); slices.ContainsFunc(w.requests.finalReplies, waits) && time.Now().Before(end); {
@@ -190,7 +193,8 @@ func (w *Worker) removeReplies() {
 	clear(w.requests.shownReplies)
 }
 
-// submitRequest writes a request of our user to the ledger and sends the reply. It waits in a goroutine of its own.
+// submitRequest writes a request of our user to another job into the ledger, and sends mpiexec the reply. It waits in
+// a goroutine of its own.
 func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	dir, err := w.openLedger(m.Ledger)
 	if err != nil {
@@ -205,7 +209,8 @@ func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	}()
 }
 
-// awaitReply makes a request and waits for the final reply of the job's owner. Replies of other users who claim the same job ID do not count.
+// awaitReply writes a request into the ledger and waits for the final reply of the job's owner. Replies of other
+// users who claim the same job ID do not count.
 func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wire.ControlReply {
 	refused := func(text string) *wire.ControlReply { return &wire.ControlReply{State: job.ReplyRefused, Text: text} }
 	of := job.Key{Job: a.Job, UID: a.Owner}
@@ -243,8 +248,8 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 	}
 }
 
-// endedReply returns the reply for a job that has ended meanwhile. It means success if that was
-// requested.
+// endedReply returns the reply to a request if the job has ended before it replied. It means success if the request
+// was to end the job.
 func endedReply(a job.ControlRequest, last job.ControlReply) *wire.ControlReply {
 	if a.Verb == job.VerbEnd {
 		return &wire.ControlReply{State: job.ReplyDone, Text: "it has ended"}

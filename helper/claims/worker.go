@@ -65,8 +65,8 @@ type Worker struct {
 	lockTimeout time.Duration // longest time to hold the decision lock
 }
 
-// New starts a Worker for the session that sends by send. root is "/", and environ our own environment.
-// carried are the claims of the job's last attempt.
+// New starts a Worker for a session. send sends a message to mpiexec. root is "/", and environ is the helper's own
+// environment. carried has the claims of the job's last attempt.
 func New(root fs.FS, environ []string, send func(wire.Message) error, carried CarriedClaims) *Worker {
 	w := &Worker{carried: carried, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, nodeFile: config.NodeFile, clusterFile: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
@@ -88,7 +88,7 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, carried Ca
 	return w
 }
 
-// owned has the messages about the ledger.
+// owned has the handlers of messages about the ledger.
 var owned = func() (o wire.Owner[*Worker]) {
 	wire.Handle(&o, (*Worker).takeDecisionLock)
 	wire.Handle(&o, func(w *Worker, _ *wire.UnlockDecision) { w.releaseDecisionLock() })
@@ -109,7 +109,7 @@ var owned = func() (o wire.Owner[*Worker]) {
 // Owns reports whether a Worker handles m.
 func Owns(m wire.Message) bool { return owned.Owns(m) }
 
-// HandleMessage handles a message of mpiexec about the ledger, after all tasks before it.
+// HandleMessage queues the handling of a message of mpiexec about the ledger. Earlier tasks come first.
 func (w *Worker) HandleMessage(m wire.Message) {
 	if _, ok := m.(*wire.Ping); ok {
 		w.notePing()
@@ -139,7 +139,7 @@ func (b *taskQueue) addTask(task func()) {
 	}
 }
 
-// nextTask removes and returns the oldest task, or nil if there is none.
+// nextTask removes and returns the oldest task. It returns nil if the queue is empty.
 func (b *taskQueue) nextTask() (task func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *Worker) inform(warning bool, text string) {
 	w.send(&wire.Log{Warning: warning, Text: text})
 }
 
-// Close releases everything and waits until that is done.
+// Close releases all claims, locks and queue places of the session, and waits until that is done.
 func (w *Worker) Close() {
 	w.stop()
 	<-w.done
@@ -185,8 +185,8 @@ func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 	return dir, err
 }
 
-// surveyClaims sends the claims of other jobs on the node. If the ledger cannot be read, it sends none and a
-// notice.
+// surveyClaims sends mpiexec the claims of other jobs on this node. If the ledger cannot be read, it sends no claims
+// and a notice that says why.
 func (w *Worker) surveyClaims(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: probe.Load(w.root)}
 	rules := probe.NodeRules(w.nodeFile, "")
@@ -219,7 +219,8 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	w.send(answer)
 }
 
-// otherClaims returns a summary of all claims, without those for which without is true.
+// otherClaims returns a summary of all claims except those for which without returns true. name is the ledger's
+// directory.
 func (w *Worker) otherClaims(name string, without func(job.Claim) bool) (ledger.OtherClaims, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {
@@ -228,7 +229,7 @@ func (w *Worker) otherClaims(name string, without func(job.Claim) bool) (ledger.
 	return dir.ReadOthers(without)
 }
 
-// listClaims returns all claims.
+// listClaims returns all claims of the ledger in the directory name.
 func (w *Worker) listClaims(name string) ([]job.Claim, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {

@@ -57,14 +57,14 @@ type Examiner struct {
 	port  *probePort // nil: not open; used only by the goroutine that calls HandleMessage
 }
 
-// New returns an Examiner that replies by send.
+// New returns an Examiner. It sends its replies to mpiexec with send.
 func New(node Node, send func(wire.Message) error) *Examiner {
 	e := &Examiner{node: node, send: send}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	return e
 }
 
-// owned has the messages of --doctor.
+// owned has the handlers of the messages of --doctor.
 var owned = func() (o wire.Owner[*Examiner]) {
 	wire.Handle(&o, func(e *Examiner, m *wire.Diagnose) {
 		e.tasks.Go(func() { e.send(&wire.Diagnosed{Diagnosis: e.node.examine(e.ctx, m)}) })
@@ -76,13 +76,13 @@ var owned = func() (o wire.Owner[*Examiner]) {
 	return o
 }()
 
-// Owns reports whether an Examiner handles m.
+// Owns reports whether m is a message of --doctor, which an Examiner handles.
 func Owns(m wire.Message) bool { return owned.Owns(m) }
 
-// HandleMessage handles a message. It does not block.
+// HandleMessage handles a message of --doctor. It does not block.
 func (e *Examiner) HandleMessage(m wire.Message) { owned.Handle(e, m) }
 
-// Close cancels everything in progress, and closes the port.
+// Close cancels all work in progress, closes the probe port, and waits until all goroutines have ended.
 func (e *Examiner) Close() {
 	e.stop()
 	if e.port != nil {
@@ -94,7 +94,7 @@ func (e *Examiner) Close() {
 // lookupTimeout is the limit for looking up the host's own name.
 const lookupTimeout = 3 * time.Second
 
-// examine examines this machine and login.
+// examine examines this machine and the login of the user.
 func (n Node) examine(ctx context.Context, m *wire.Diagnose) job.NodeDiagnosis {
 	now := n.Now
 	if now == nil {
@@ -128,7 +128,7 @@ func (n Node) examine(ctx context.Context, m *wire.Diagnose) job.NodeDiagnosis {
 	return exam
 }
 
-// ExamineLogin examines only the login that launches jobs, which does not depend on where they run.
+// ExamineLogin examines only the login from which mpiexec starts jobs: its limits, home directory and account.
 func ExamineLogin(ctx context.Context, environ []string) job.NodeDiagnosis {
 	return job.NodeDiagnosis{Limits: loginLimits(ctx), Home: homeDefect(environ), Account: accountDefect(ctx)}
 }
@@ -159,7 +159,7 @@ func examineProgram(exam *job.NodeDiagnosis, environ []string, m *wire.Diagnose)
 	exam.PMIOffer, exam.MPILibrary = verdict.String(), verdict.MPI
 }
 
-// homeDefect checks the home directory of the login.
+// homeDefect checks the home directory of the login. It returns no defect if the directory can be used.
 func homeDefect(environ []string) job.Defect {
 	dir := job.EnvValue(environ, "HOME")
 	wrong := func(text, remedy string) job.Defect { return job.Defect{Code: "home", Text: text, Remedy: remedy} }
@@ -179,7 +179,7 @@ func homeDefect(environ []string) job.Defect {
 	return job.Defect{}
 }
 
-// accountDefect looks up the account of our user, as programs do.
+// accountDefect looks up the account of our user, as programs do. It returns no defect if the account is found.
 func accountDefect(ctx context.Context) job.Defect {
 	uid := os.Geteuid()
 	if nsswitch.LookupAccount(ctx, lookupTimeout, uid) != (nsswitch.Account{}) {
@@ -189,7 +189,8 @@ func accountDefect(ctx context.Context) job.Defect {
 		Remedy: fmt.Sprintf("see whether the directory service answers: getent passwd %d; some programs need their user's name", uid)}
 }
 
-// claimDirSpace checks the directory of claims, in which we must be able to create files.
+// claimDirSpace describes the file system of the directory of claims. Err is set if we cannot create files in the
+// directory.
 func claimDirSpace(dir string) job.FileSystem {
 	s := folderSpace(dir)
 	if err := unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK); s.Err == "" && err != nil {
@@ -204,7 +205,7 @@ func onlineCPUs(root fs.FS) int {
 	return len(cpus)
 }
 
-// loginLimits returns those resource limits of the login that MPI programs may exceed.
+// loginLimits returns the resource limits of the login that MPI programs may exceed.
 func loginLimits(ctx context.Context) []job.Rlimit {
 	var all []job.Rlimit
 	for _, l := range []struct {
@@ -268,7 +269,8 @@ func folderSpace(path string) job.FileSystem {
 	return s
 }
 
-// cacheDir returns the directory in which deliveries store our program: the first of its parents that is set, or "".
+// cacheDir returns the directory below which mpiexec stores its program when it copies it to this node. That is
+// XDG_CACHE_HOME, or else HOME. It returns "" if neither is an absolute path.
 func cacheDir(environ []string) string {
 	for _, dir := range []string{job.EnvValue(environ, "XDG_CACHE_HOME"), job.EnvValue(environ, "HOME")} {
 		if filepath.IsAbs(dir) {
@@ -278,7 +280,8 @@ func cacheDir(environ []string) string {
 	return ""
 }
 
-// rdmaDevice returns the name of a device for remote DMA, or "". Its driver needs locked memory.
+// rdmaDevice returns the name of an RDMA device of this node, or "" if there is none. The driver of such a device
+// needs locked memory.
 func rdmaDevice(root fs.FS) string {
 	entries, _ := fs.ReadDir(root, "sys/class/infiniband")
 	if len(entries) == 0 {
@@ -287,7 +290,7 @@ func rdmaDevice(root fs.FS) string {
 	return entries[0].Name()
 }
 
-// interfaceOf returns the network interface that has an address, or "".
+// interfaceOf returns the network interface that has an address, and its MTU in bytes. name is "" if there is none.
 func interfaceOf(address string) (name string, mtu int) {
 	want, err := netip.ParseAddr(address)
 	interfaces, _ := net.Interfaces()
@@ -303,7 +306,8 @@ func interfaceOf(address string) (name string, mtu int) {
 	return "", 0
 }
 
-// ownName looks up the host's own name, as MPI libraries do to find their address. why is set if it has none.
+// ownName looks up the host's own name, as MPI libraries do to find their address. If it has no address, why says
+// why.
 func ownName(ctx context.Context) (addresses []string, why string) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -321,7 +325,8 @@ func ownName(ctx context.Context) (addresses []string, why string) {
 	return addresses, ""
 }
 
-// lookupHost looks up a name in files and name servers, and then in the C library, each for half of the time.
+// lookupHost looks up a name in files and name servers, and then with the C library. Each of the two gets half of the
+// time.
 func lookupHost(ctx context.Context, host string) []netip.Addr {
 	own, cancel := context.WithTimeout(ctx, lookupTimeout/2)
 	defer cancel()
@@ -365,7 +370,8 @@ func sshdListenerTitle(root fs.FS, pid int) string {
 	return title
 }
 
-// maxStartupsOf parses 10 in "0 of 10-100 startups". It returns 0 if the title has no such text.
+// maxStartupsOf returns MaxStartups from the title of an sshd listener, such as 10 for "0 of 10-100 startups". It
+// returns 0 if the title has no such text.
 func maxStartupsOf(title string) int {
 	_, rest, found := strings.Cut(title, "[listener] ")
 	words := strings.Fields(rest)

@@ -60,7 +60,7 @@ func (e *Examiner) listen(m *wire.OpenProbePort) {
 	e.send(&wire.ProbePortOpened{Port: ln.Addr().(*net.TCPAddr).Port})
 }
 
-// serve answers probes until the port is closed.
+// serve answers connections to the probe port until the port is closed.
 func (p *probePort) serve(token []byte) {
 	for {
 		c, err := p.listener.Accept()
@@ -83,7 +83,7 @@ func (p *probePort) serve(token []byte) {
 	}
 }
 
-// answerProbe handles one probe at the port.
+// answerProbe answers one connection to the probe port.
 func answerProbe(c net.Conn, token []byte) {
 	received := make([]byte, len(token))
 	c.SetDeadline(time.Now().Add(3 * stepTimeout))
@@ -99,7 +99,7 @@ func answerProbe(c net.Conn, token []byte) {
 	c.Write(token)
 }
 
-// close closes the port, and ends all probes.
+// close closes the port and all its connections.
 func (p *probePort) close() {
 	p.listener.Close()
 	p.mu.Lock()
@@ -111,7 +111,7 @@ func (p *probePort) close() {
 	p.tasks.Wait()
 }
 
-// probePeers probes the ports of peers, up to maxProbes at a time, and returns the results in the order of peers.
+// probePeers probes the ports of peers, at most maxProbes at a time. It returns the results in the order of peers.
 func probePeers(ctx context.Context, peers []wire.ProbePort) []job.PeerProbe {
 	results := make([]job.PeerProbe, len(peers))
 	slots := make(chan struct{}, maxProbes)
@@ -127,7 +127,7 @@ func probePeers(ctx context.Context, peers []wire.ProbePort) []job.PeerProbe {
 	return results
 }
 
-// probePeer makes one probe.
+// probePeer connects to the probe port of one peer and exchanges the data.
 func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 	result := func(stage string, err error) job.PeerProbe {
 		return job.PeerProbe{Peer: d.Node, Stage: stage, Err: netErrText(err)}
@@ -160,8 +160,8 @@ func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 	return job.PeerProbe{Peer: d.Node}
 }
 
-// netErrText returns the system's text for an error, without addresses and ports, so that
-// equal reasons have equal texts.
+// netErrText returns the operating system's text for an error, without addresses and ports. So errors with the same
+// cause have the same text.
 func netErrText(err error) string {
 	var no syscall.Errno
 	var timeout net.Error

@@ -37,8 +37,8 @@ const (
 	Drained                 // mpiexec was told that nothing is left
 )
 
-// Ending is the phase of ending the processes of a job. Killing is repeated, since a process may fork between the look
-// and the kill.
+// Ending is the phase of ending the processes of a job. SIGKILL is sent again and again, since a process may fork
+// between the search for processes and the signal.
 type Ending int
 
 // The phases of Ending.
@@ -59,13 +59,13 @@ const (
 	NextAttempt             // mpiexec begins another attempt, which gets a State of its own
 )
 
-// How long to wait between two SIGKILLs to the processes of a job.
+// The pauses between two SIGKILLs to the processes of a job.
 const (
 	killInterval     = 20 * time.Millisecond
 	slowKillInterval = 500 * time.Millisecond // after the first second: remaining processes sleep in the kernel, and looking is slow
 )
 
-// Rules are the settings of a job's first Prepare that hold for the whole job.
+// Rules are the settings of a job's first Prepare that apply to the whole job.
 type Rules struct {
 	Grace          time.Duration // between SIGTERM and SIGKILL if mpiexec sends Bye or is gone
 	LeaveProcesses bool          // processes that ranks leave behind may stay
@@ -90,7 +90,7 @@ type (
 		Group string
 		Ranks int
 	}
-	// Released cancels a Prepare: its claim is released.
+	// Released says that the claim of a canceled Prepare is released.
 	Released struct{ Group string }
 	// Start starts a prepared group.
 	Start struct {
@@ -124,7 +124,7 @@ type (
 	PipesClosed struct{ Round int }
 	// PipesSlow says that pipes are still open a while after the last process ended.
 	PipesSlow struct{ Round int }
-	// Signal is a signal of the user for all ranks.
+	// Signal is a signal that a user sends to all ranks.
 	Signal struct{ Number int }
 	// Hold adds or removes a reason to keep the ranks stopped.
 	Hold struct {
@@ -169,7 +169,7 @@ type (
 	}
 	// Reap starts to wait for children.
 	Reap struct{}
-	// LookForChildren says that there may be children again.
+	// LookForChildren makes the reap loop wait for children again, since there may be new ones.
 	LookForChildren struct{}
 	// ReportStarted tells mpiexec that a rank runs, and attaches its streams.
 	ReportStarted struct{ Rank int }
@@ -198,7 +198,7 @@ type (
 	TerminateRank struct{ Rank int }
 	// KillRank sends SIGKILL to the process group of a rank.
 	KillRank struct{ Rank int }
-	// CancelGroup starts no further rank of a group.
+	// CancelGroup prevents the start of further ranks of a group.
 	CancelGroup struct{ Group string }
 	// SetTimer posts TimerFired after a time. It replaces an earlier SetTimer.
 	SetTimer struct{ After time.Duration }
@@ -215,14 +215,14 @@ type (
 		Rank      int
 		ToMpiexec bool
 	}
-	// EndGroup releases what the group of a rank holds, since all its ranks have ended. No later action names one of
-	// these ranks.
+	// EndGroup releases the resources of the group to which a rank belongs, since all its ranks have ended. No later
+	// action names one of these ranks.
 	EndGroup struct{ Rank int }
 	// UpdateGuard kills the guard if no process of the job is left. It is returned when no rank runs any more.
 	UpdateGuard struct{}
 	// AwaitPipesClosed waits until all pipes are closed, and then posts PipesClosed with this Round.
 	AwaitPipesClosed struct{ Round int }
-	// ReportEmptied tells mpiexec that no process is left, but output still waits for a reader.
+	// ReportEmptied tells mpiexec that no process is left, but that output is still to be sent.
 	ReportEmptied struct{}
 	// ReportDrained tells mpiexec that nothing of the job is left on this node.
 	ReportDrained struct{}
@@ -240,14 +240,14 @@ type group struct {
 	unfinished int // ranks that have not ended
 }
 
-// A rank is a rank that was started or is being started.
+// A rank is the state of a rank that is planned, running or ended.
 type rank struct {
 	group  *group
 	phase  phase
 	failed bool // it ended with a status other than 0
 }
 
-// A phase is the phase of a rank.
+// A phase is how far a rank has come, from planned to outputSent.
 type phase int
 
 const (
@@ -257,7 +257,7 @@ const (
 	outputSent // its exit can be reported
 )
 
-// A stacks is the phase of gathering stacks.
+// A stacks is how far the helper has come in gathering the stacks of the ranks.
 type stacks int
 
 const (
@@ -298,13 +298,14 @@ func New() *State {
 	return &State{preparing: make(map[string]int), groups: make(map[string]*group), ranks: make(map[int]*rank), byPID: make(map[int]int), holds: make(map[job.Hold]bool)}
 }
 
-// Done reports whether nothing is left to do: mpiexec has left, and there are no processes.
+// Done reports whether the helper has nothing left to do: the connection is over, or the next attempt begins, and
+// there are no processes.
 func (s *State) Done() bool { return s.connection != Connected && s.work != Busy }
 
 // IsDisconnected reports whether the connection to mpiexec is over.
 func (s *State) IsDisconnected() bool { return s.connection == Disconnected }
 
-// HasNextAttempt reports whether another attempt follows, with a State of its own.
+// HasNextAttempt reports whether mpiexec begins another attempt. It has a State of its own.
 func (s *State) HasNextAttempt() bool { return s.connection == NextAttempt }
 
 // IsRank reports whether pid is a running rank.
@@ -313,13 +314,13 @@ func (s *State) IsRank(pid int) bool {
 	return is
 }
 
-// RankAlive reports whether a rank runs.
+// RankAlive reports whether at least one rank runs.
 func (s *State) RankAlive() bool { return len(s.byPID) > 0 }
 
-// Busy reports whether there are processes, or may be.
+// Busy reports whether processes of the job run or may run on this node.
 func (s *State) Busy() bool { return s.work == Busy }
 
-// RankMayLive reports whether a rank runs or is being forked.
+// RankMayLive reports whether at least one rank runs or is being forked.
 func (s *State) RankMayLive() bool { return s.forking > 0 || s.RankAlive() }
 
 // LeavesProcesses reports whether processes that ranks leave behind may stay.
@@ -484,8 +485,8 @@ func (s *State) rankForked(e Forked) []any {
 	return append(do, LookForChildren{})
 }
 
-// takeEarlyEnd handles the end of a rank if it arrived before its Forked. An end before e.At is that of another
-// process with the same PID.
+// takeEarlyEnd handles a rank's end that was reported before its Forked. If the child ended before e.At, it was
+// another process with the same PID.
 func (s *State) takeEarlyEnd(e Forked) []any {
 	i := slices.IndexFunc(s.earlyEnds, func(end ChildEnded) bool { return end.PID == e.PID && !end.At.Before(e.At) })
 	if i < 0 {
@@ -508,7 +509,8 @@ func (s *State) forkingEnded() (do []any) {
 	return append(do, LookForChildren{})
 }
 
-// checkRanksGone updates the guard when no rank runs any more. If processes may stay, it also waits for no further process.
+// checkRanksGone returns UpdateGuard when no rank runs any more. If processes that ranks left behind may stay, the
+// node counts as having no processes then.
 func (s *State) checkRanksGone() (do []any) {
 	if s.RankMayLive() {
 		return nil
@@ -544,7 +546,7 @@ func (s *State) childEnded(e ChildEnded) []any {
 	return append(do, s.checkRanksGone()...)
 }
 
-// wasTerminated reports whether the helper had sent SIGTERM to the ranks before the given time.
+// wasTerminated reports whether the helper had sent SIGTERM to the ranks at the given time or before.
 func (s *State) wasTerminated(at time.Time) bool {
 	return s.ending >= Terminating && !at.Before(s.terminatedAt)
 }
@@ -564,14 +566,15 @@ func (s *State) rankOutputSent(i int) (do []any) {
 	return append(do, s.reportDrained()...)
 }
 
-// reportExit reports the exit of a rank. Once the connection is over, mpiexec is not told: the helper itself ends the
-// ranks then.
+// reportExit reports the exit of a rank. Once the connection is over, the exit is not sent to mpiexec: the helper
+// itself ends the ranks then.
 func (s *State) reportExit(i int) []any {
 	s.reporting--
 	return append([]any{ReportExit{i, s.connection == Connected}}, s.rankOver(i)...)
 }
 
-// rankOver counts a rank as ended. A job may spawn for days, so a group whose ranks have all ended is dropped.
+// rankOver counts a rank as ended. It drops a group whose ranks have all ended, since a job may spawn groups for
+// days.
 func (s *State) rankOver(i int) []any {
 	g := s.ranks[i].group
 	if g.unfinished--; g.unfinished > 0 {
@@ -586,7 +589,7 @@ func (s *State) rankOver(i int) []any {
 	return []any{EndGroup{i}}
 }
 
-// noProcesses notes that no process is left, or that the rest may stay.
+// noProcesses records that no process is left, or that the remaining ones may stay.
 func (s *State) noProcesses() []any {
 	if s.work != Busy {
 		return nil
@@ -595,7 +598,8 @@ func (s *State) noProcesses() []any {
 	return []any{AwaitPipesClosed{s.round}}
 }
 
-// reportDrained reports once that nothing of the job is left: all exits are reported, and nothing is being prepared.
+// reportDrained reports once that nothing of the job is left. All exits must have been reported, and no group may be
+// in preparation.
 func (s *State) reportDrained() []any {
 	if s.work != OutputDone || len(s.preparing) > 0 || s.reporting > 0 || s.connection == Disconnected {
 		return nil
@@ -651,8 +655,8 @@ func (s *State) nextEndingStep(now time.Time) []any {
 	return []any{KillAll{}, SetTimer{slowKillInterval}}
 }
 
-// endAttempt ends this attempt if nothing of the job is left here. Otherwise mpiexec is wrong, and the helper acts as
-// if the connection were lost.
+// endAttempt ends this attempt if nothing of the job is left here. Otherwise mpiexec has broken the protocol, and the
+// helper acts as if the connection were lost.
 func (s *State) endAttempt(now time.Time) []any {
 	if s.work != Drained && s.work != Idle || len(s.preparing) > 0 {
 		return s.mpiexecLost(now)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errors of Check, Open and OpenIn.
+// Errors that Check, Open and OpenIn return for a directory that cannot be trusted.
 var (
 	ErrNotOwned = errors.New("belongs to somebody else")
 	ErrWritable = errors.New("others may write there")
@@ -23,11 +23,11 @@ var (
 // openFlags open a directory. Links and other files are errors. Opening never waits for a device or pipe.
 const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// Open opens a directory that belongs to this user and that nobody else may write to. The Root stays in that
-// directory, even if somebody moves it or puts another one in its place.
+// Open opens a directory that belongs to this user and that nobody else may write to. The returned Root stays in that
+// directory, even if another process moves it or puts another directory in its place.
 func Open(path string) (*os.Root, error) { return openAt(unix.AT_FDCWD, path) }
 
-// OpenIn is Open for the directory name in above.
+// OpenIn opens the directory name in above, under the same conditions as Open.
 func OpenIn(above *os.Root, name string) (*os.Root, error) {
 	dir, err := above.Open(".")
 	if err != nil {
@@ -57,7 +57,8 @@ func openAt(above int, name string) (*os.Root, error) {
 	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(dir))
 }
 
-// Check returns an error if is is not a directory of user uid, or others have one of the denied permissions.
+// Check checks the attributes of a directory. It returns ErrNotOwned if is does not describe a directory that uid
+// owns. It returns ErrWritable if the directory's mode has one of the denied bits.
 func Check(is *unix.Stat_t, uid int, denied uint32) error {
 	switch {
 	case is.Mode&unix.S_IFMT != unix.S_IFDIR, int(is.Uid) != uid:
@@ -78,7 +79,7 @@ func ListNames(dir *os.Root) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// Remove removes a directory that Open has opened as path, with all its contents.
+// Remove removes a directory with all its contents. dir is the result of Open(path).
 func Remove(dir *os.Root, path string) error {
 	names, err := ListNames(dir)
 	if err != nil {

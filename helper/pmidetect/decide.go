@@ -5,7 +5,7 @@ import "remshell/job"
 // A Kind is a kind of program file.
 type Kind int
 
-// The kinds.
+// The kinds of program files.
 const (
 	Other      Kind = iota // neither ELF nor script
 	Script                 // begins with #!; its interpreter is not examined
@@ -30,7 +30,8 @@ type Finding struct {
 	HasPMIxVariable, HasPMIVariable bool // a static program contains "PMIX_NAMESPACE", or "PMI_FD"
 }
 
-// decidingPMIx returns libpmix if it decides the offer: the program itself needs it, and no MPI library. Otherwise it returns nil.
+// decidingPMIx returns the program's libpmix if the offer depends on it alone: the program needs libpmix itself, and
+// no MPI library. Otherwise it returns nil.
 func (f Finding) decidingPMIx() *Library {
 	if f.NeedsPMIx && f.OpenMPI == nil && f.MPICH == nil {
 		return f.PMIx

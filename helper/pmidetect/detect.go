@@ -41,7 +41,7 @@ type ID struct {
 	Size, Modified int64 // bytes; ns since 1970
 }
 
-// A Search says where a rank's environment makes the loader look for libraries.
+// A Search has the settings of a rank that tell the dynamic loader where to look for libraries.
 type Search struct {
 	Dir         string // its working directory
 	LibraryPath string // LD_LIBRARY_PATH
@@ -65,7 +65,7 @@ func (l Library) String() string {
 	return l.Name + " -> " + l.Path
 }
 
-// A Verdict is the offer to a program, with the reason.
+// A Verdict is the choice of PMI versions for a program, with the reason.
 type Verdict struct {
 	Offer   job.PMIOffer
 	Why     string // "script"; "libmpi.so.40 -> /usr/lib/libmpi.so.40.30.4, Open MPI"
@@ -75,8 +75,8 @@ type Verdict struct {
 	MPI job.MPILibrary // the same library, in the form used to look up known faults
 }
 
-// UsesPMI reports whether the program is known to use PMI or PMIx. It is false if it is offered both only because
-// nothing is known.
+// UsesPMI reports whether the program is known to use PMI or PMIx. It is false for a program that gets both versions
+// because nothing is known about it.
 func (v Verdict) UsesPMI() bool { return v.Library != "" || v.Offer != job.PMIOfferBoth }
 
 func (v Verdict) String() string { return fmt.Sprintf("%s (%s)", v.Offer, v.Why) }

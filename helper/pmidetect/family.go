@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A family is a group of libraries that use the same PMI (PMIX-3).
+// A family is a group of MPI and PMI libraries that use the same PMI version (PMIX-3).
 type family int
 
 const (
@@ -28,8 +28,8 @@ var familyPrefixes = []struct {
 	{"libpmix.so.", pmix},
 }
 
-// familyOf returns the family of a library, by its name and, if it was found, by the libraries that it needs. Both
-// MPI families have a libmpi.so.12. found is nil for a library that was not found.
+// familyOf returns the family of a library. It goes by the library's name and by the libraries that it needs, since
+// both MPI families have a libmpi.so.12. found is nil if the library's file was not found.
 func familyOf(name string, found *object) family {
 	switch name {
 	case "libmpifort.so.12", "libmpicxx.so.12":

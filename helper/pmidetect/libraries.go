@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// The most files and paths that are tried for one program (PMIX-2). After that, the result so far decides.
+// Limits of the files and paths that are tried for one program (PMIX-2). Beyond them, the result so far decides.
 const (
 	maxFiles      = 512
 	maxPathsTried = 1 << 16 // paths
 )
 
-// defaultDirs has the directories in which the dynamic loader looks for every library (ld.so(8)), and those that most
-// distributions add.
+// defaultDirs has the directories in which the dynamic loader looks for every library (ld.so(8)), and the ones that
+// most distributions add.
 const defaultDirs = "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:" +
 	"/lib64:/usr/lib64:/lib:/usr/lib:/usr/local/lib64:/usr/local/lib"
 
@@ -52,7 +52,7 @@ func examineProgram(files Files, f File, program string, env Search) Finding {
 	return s.finding
 }
 
-// kindOf returns the kind of a file that is no 64-bit ELF file.
+// kindOf returns the kind of a file that is not a 64-bit ELF file.
 func kindOf(f io.ReaderAt) Kind {
 	var head [2]byte
 	n, err := f.ReadAt(head[:], 0)
@@ -65,8 +65,8 @@ func kindOf(f io.ReaderAt) Kind {
 	return Other
 }
 
-// followDependencies notes all libraries that a program depends on, also indirectly: the programs of
-// OpenFOAM and code_saturne do not name MPI themselves.
+// followDependencies records all libraries that a program depends on, also indirectly. Some programs, such as those
+// of OpenFOAM and code_saturne, are not themselves linked with MPI.
 func (s *librarySearch) followDependencies(program loadedObject) {
 	seen := make(map[string]bool)
 	queue := []loadedObject{program}
@@ -97,7 +97,7 @@ func (s *librarySearch) searchDirsOf(o *object, file string) []string {
 	return strings.FieldsFunc(all, func(r rune) bool { return r == ':' })
 }
 
-// locateLibrary finds and reads a library in these directories. If there is none, o is nil.
+// locateLibrary finds and reads a library in these directories. The returned object is nil if no directory has it.
 func (s *librarySearch) locateLibrary(name string, dirs []string) (string, *object) {
 	if strings.Contains(name, "/") {
 		dirs = []string{""}
@@ -123,7 +123,8 @@ func (s *librarySearch) locateLibrary(name string, dirs []string) (string, *obje
 	return "", nil
 }
 
-// recordLibrary records a library in the finding, if it has a family. If it was not found, file is empty and o is nil.
+// recordLibrary records a library in the finding, if it belongs to a known family. If the library was not found, file
+// is empty and o is nil.
 func (s *librarySearch) recordLibrary(name, file string, o *object) {
 	s.finding.UCX = s.finding.UCX || strings.HasPrefix(name, "libucp.so.")
 	var first **Library
@@ -147,7 +148,8 @@ func (s *librarySearch) recordLibrary(name, file string, o *object) {
 	}
 }
 
-// supportsPMI reports whether a library of MPICH's family supports PMI. One built only for PMIx does not.
+// supportsPMI reports whether a library of MPICH's family supports PMI-1 or PMI-2. Such a library contains "PMI_FD".
+// A library that was built only for PMIx does not.
 func (s *librarySearch) supportsPMI(file string) bool {
 	f, err := s.files.Open(file)
 	if err != nil {

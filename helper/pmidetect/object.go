@@ -20,7 +20,7 @@ type object struct {
 	rpath, runpath string
 }
 
-// The most that is read of one object. An object that exceeds it counts as damaged.
+// Limits of the size of one object. An object that exceeds one counts as damaged.
 const (
 	maxHeaderBytes  = 64 << 10 // bytes
 	maxDynamicBytes = 64 << 10 // bytes
@@ -33,7 +33,7 @@ var (
 	errDamaged = errors.New("damaged ELF file")
 )
 
-// readObject reads the headers and the dynamic table of a file.
+// readObject reads the ELF headers and the dynamic table of a file.
 func readObject(f io.ReaderAt) (*object, error) {
 	head := make([]byte, 1024) // usually includes all headers
 	n, err := f.ReadAt(head, 0)
@@ -63,7 +63,7 @@ func readObject(f io.ReaderAt) (*object, error) {
 	return o, o.readHeaders(f, head, headers)
 }
 
-// readPiece returns size bytes of a file at an offset. head is the beginning of the file, which was read already.
+// readPiece returns size bytes of a file, from offset at. head has the beginning of the file, which was read already.
 func readPiece(f io.ReaderAt, head []byte, at uint64, size int) ([]byte, error) {
 	if at <= uint64(len(head)) && uint64(len(head))-at >= uint64(size) {
 		return head[at:][:size], nil
@@ -140,7 +140,7 @@ func (o *object) readDynamic(f io.ReaderAt, entries []elf.Dyn64) error {
 	return nil
 }
 
-// fileOffset returns the file offset of an address, or 0 if it is not in the file.
+// fileOffset returns the file offset of a virtual address, or 0 if the address is not in the file.
 func (o *object) fileOffset(address uint64) uint64 {
 	for _, p := range o.segments {
 		if address >= p.Vaddr && address-p.Vaddr < p.Filesz {
@@ -150,7 +150,7 @@ func (o *object) fileOffset(address uint64) uint64 {
 	return 0
 }
 
-// readName reads a string from the string table.
+// readName reads the string at offset at of the string table.
 func readName(f io.ReaderAt, table, at uint64) (string, error) {
 	if table == 0 || int64(table+at) < 0 || table+at < table {
 		return "", errDamaged
@@ -171,14 +171,14 @@ func readName(f io.ReaderAt, table, at uint64) (string, error) {
 // isDynamic reports whether the object is dynamically linked.
 func (o *object) isDynamic() bool { return o.hasInterpreter || len(o.needed) > 0 }
 
-// The most bytes of an object that are searched for words.
+// Limits of the search for words in an object.
 const (
 	maxSearchedBytes = 64 << 20 // bytes
 	searchStep       = 256 << 10
 )
 
-// contains reports for each word whether it occurs in the read-only segments of an object. All are false if
-// these are larger than maxSearchedBytes, or cannot be read.
+// contains reports for each word whether it occurs in the read-only segments of an object. All results are false if
+// the segments are larger than maxSearchedBytes or cannot be read.
 func (o *object) contains(f io.ReaderAt, words ...string) []bool {
 	found, none := make([]bool, len(words)), make([]bool, len(words))
 	longest := 0

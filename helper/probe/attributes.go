@@ -12,8 +12,8 @@ import (
 	"remshell/job"
 )
 
-// Attributes returns the attributes for node sets (which-hosts.md 2.1). root is "/", and environ the
-// helper's own environment. It is called only if a job needs them, because opening /proc/cpuinfo
+// Attributes returns the attributes of this node by which node sets are made (which-hosts.md 2.1). root is "/", and
+// environ is the helper's own environment. Attributes is called only if a job needs it, because opening /proc/cpuinfo
 // takes 10 ms on some kernels.
 func Attributes(root fs.FS, environ []string) job.Attributes {
 	allowed, _ := AllowedCPUs(root)
@@ -25,7 +25,7 @@ func Attributes(root fs.FS, environ []string) job.Attributes {
 	return t
 }
 
-// gpuModels returns the models of GPUs, each once, ascending.
+// gpuModels returns the models of GPUs as labels in ascending order, each model once.
 func gpuModels(root fs.FS, gpus []gpu.GPU) []string {
 	found := make(labelSet)
 	for _, g := range gpus {
@@ -37,8 +37,7 @@ func gpuModels(root fs.FS, gpus []gpu.GPU) []string {
 // A labelSet is a set of labels.
 type labelSet map[string]bool
 
-// addLabels adds words as labels: in lower case, with "-" in place of characters that labels
-// cannot have.
+// addLabels adds words as labels. It makes them lower case, and replaces characters that labels cannot have by "-".
 func (l labelSet) addLabels(words ...string) {
 	for _, word := range words {
 		word = strings.Map(func(r rune) rune {
@@ -53,7 +52,7 @@ func (l labelSet) addLabels(words ...string) {
 	}
 }
 
-// sorted returns the labels in order, up to job.MaxLabels; nil if there are none.
+// sorted returns the labels in ascending order, at most job.MaxLabels. It returns nil if there are none.
 func (l labelSet) sorted() []string {
 	all := slices.Sorted(maps.Keys(l))
 	return all[:min(len(all), job.MaxLabels)]
@@ -62,8 +61,8 @@ func (l labelSet) sorted() []string {
 // A cpuInfoFields is the entry of one CPU in /proc/cpuinfo, by field name.
 type cpuInfoFields map[string]string
 
-// readCPUInfo returns the entries of /proc/cpuinfo by CPU number. Fields before the first or after
-// the last CPU apply to all, and are at -1: "Hardware" on ARM, "clock" on some POWER.
+// readCPUInfo returns the entries of /proc/cpuinfo by CPU number. Entry -1 has the fields before the first and after
+// the last CPU, which apply to all CPUs: "Hardware" on ARM, "clock" on some POWER.
 func readCPUInfo(root fs.FS) map[int]cpuInfoFields {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	all := map[int]cpuInfoFields{-1: make(cpuInfoFields)}

@@ -18,7 +18,7 @@ import (
 	"remshell/proc"
 )
 
-// ReadColumns reads the values of column.All of each claim on this node. root is "/".
+// ReadColumns reads the columns of --ps that a helper reports (column.All), for each claim on this node. root is "/".
 func ReadColumns(root fs.FS, claims []job.Claim) {
 	l := processScan{root: root, claims: claims}
 	for i := range claims {
@@ -26,14 +26,15 @@ func ReadColumns(root fs.FS, claims []job.Claim) {
 	}
 }
 
-// IsIdle reports whether the process that a claim names has no ranks, or does not belong
-// to the claim's user. It is false if we cannot see the processes of other users.
+// IsIdle reports whether the process named in a claim has no ranks, or does not belong to the claim's user. It is
+// false if we cannot see the processes of other users.
 func IsIdle(uid, pid int, since time.Time) bool {
 	claim := job.Claim{UID: uid, PID: pid, Since: since, Ranks: make([]job.ClaimedRank, 1)}
 	return column.State.Read(new(processScan).source(claim)) == column.Idle
 }
 
-// A processScan is one scan of all processes, shared by all claims: another user may have made a thousand claims.
+// A processScan is one scan of all processes, shared by all claims, since another user may have made a thousand
+// claims.
 type processScan struct {
 	tree   proc.Tree // nil: not read yet
 	names  map[int]string
@@ -47,13 +48,13 @@ type processScan struct {
 // A claimProcess is the process named in a user's claim.
 type claimProcess struct{ uid, pid int }
 
-// exists reports whether there is such a process of the user.
+// exists reports whether the process exists and belongs to the user.
 func (of claimProcess) exists() bool {
 	var st unix.Stat_t
 	return of.pid > 0 && unix.Stat(fmt.Sprintf("/proc/%d", of.pid), &st) == nil && int(st.Uid) == of.uid
 }
 
-// source returns what columns can read of a claim.
+// source returns the data of a claim that columns read.
 func (l *processScan) source(c job.Claim) column.Source {
 	of := claimProcess{c.UID, c.PID}
 	s := column.Source{Claim: c, Age: time.Since(c.Since), Hidden: !seesAllProcesses(), Root: l.root,
@@ -64,7 +65,7 @@ func (l *processScan) source(c job.Claim) column.Source {
 	return s
 }
 
-// readTree reads all processes, once.
+// readTree reads the tree of all processes at the first call. Later calls do nothing.
 func (l *processScan) readTree() {
 	if l.tree == nil {
 		l.tree, l.names, l.states = proc.ReadTree(), make(map[int]string), make(map[claimProcess]column.RanksState)
@@ -83,9 +84,9 @@ func (l *processScan) ranksOf(of claimProcess) column.RanksState {
 	return seen
 }
 
-// takeProcesses returns the processes of the ranks below a claim's process, and what is below them. Those below the
-// process of another claim are left to that claim, and a process that several claims name gives its ranks to the first. So
-// the claims of all users together never need more time than there are processes.
+// takeProcesses returns the processes of the ranks of a claim, found below the process that the claim names. It
+// leaves out the processes below the process of another claim. If several claims name one process, the first claim
+// gets its ranks. So the time for the claims of all users together is bounded by the number of processes.
 func (l *processScan) takeProcesses(of claimProcess) (pids []int) {
 	l.readTree()
 	if l.claimed == nil {
@@ -121,8 +122,9 @@ func (l *processScan) takeProcesses(of claimProcess) (pids []int) {
 	return pids
 }
 
-// descendantsState returns the state of the ranks below pid. A reaper or guard, which runs the same program as pid, is no rank. A guard that
-// mpiexec started from /proc/self/exe has the name "exe". If there is no other rank, such a process may be a rank of that name.
+// descendantsState returns the state of the ranks below pid. A reaper or guard, which runs the same program as pid,
+// is no rank. A guard that mpiexec started from /proc/self/exe has the name "exe". If there is no other rank, such a
+// process may be a rank of that name.
 func (l *processScan) descendantsState(pid int) column.RanksState {
 	seen, ours, unsure := column.NoRanks, l.commandName(pid), false
 	for below := slices.Clone(l.tree[pid]); len(below) > 0; below = below[1:] {

@@ -11,15 +11,16 @@ import (
 )
 
 /*
-MarkerFiles are the marker files of a session. They prove whether two nodes are one machine, without trusting either (TRUST-6).
-A helper creates an empty file whose name contains a random mark from mpiexec, and the other helper has to find it:
+MarkerFiles are the marker files of a session. They prove whether two nodes are one machine, without trusting either
+helper (TRUST-6). A helper creates an empty file whose name contains a random mark from mpiexec, and the other
+helper has to find it:
 
 	n1: /dev/shm/remshell-TAG-MARK1      n2 reports MARK1 and MARK2: so it sees the files of n1
 	n2: /dev/shm/remshell-TAG-MARK2      n1 reports both, too
 
 Only processes whose ranks can share memory see the same directory of shared memory. A helper removes its files when
-it ends. Files of a killed helper are removed an hour later by the next helper of the same user. By then no helper looks for
-them: a file is read soon after it is created, and never again.
+it ends. Files of a killed helper are removed an hour later by the next helper of the same user. By then no helper
+looks for them: a file is read soon after it is created, and never again.
 */
 type MarkerFiles []string // paths
 
@@ -35,7 +36,7 @@ func markerPath(tag, mark string) string {
 	return filepath.Join(markerDir, "remshell-"+tag+"-"+mark)
 }
 
-// Create creates a marker file that lasts until Remove. It returns the error as a text, or "".
+// Create creates a marker file and records it for Remove. It returns the text of the error, or "".
 func (m *MarkerFiles) Create(tag, mark string) string {
 	if !isMarkerPart(tag) || !isMarkerPart(mark) {
 		return "invalid mark"
@@ -51,7 +52,8 @@ func (m *MarkerFiles) Create(tag, mark string) string {
 	return ""
 }
 
-// removeOldMarkers removes our user's marker files from before a time. It removes only empty files with the name of a marker file.
+// removeOldMarkers removes our user's marker files that are older than a time. It removes only empty files with the
+// name of a marker file.
 func removeOldMarkers(before time.Time) {
 	eachMarker(time.Now().Add(markerScanTimeout), func(tag, mark string) bool {
 		name := markerPath(tag, mark)
@@ -66,7 +68,7 @@ func removeOldMarkers(before time.Time) {
 	})
 }
 
-// FindMarkers returns the marks of the files with a tag, at most the given number.
+// FindMarkers returns the marks of the marker files that have this tag, at most the given number.
 func FindMarkers(tag string, most int) (marks []string) {
 	eachMarker(time.Now().Add(markerScanTimeout), func(of, mark string) bool {
 		if of == tag {
@@ -77,8 +79,8 @@ func FindMarkers(tag string, most int) (marks []string) {
 	return marks
 }
 
-// eachMarker calls do with the tag and mark of each marker file, until do returns false or the deadline is over. Any user can
-// create files in that directory.
+// eachMarker calls do with the tag and mark of each marker file, until do returns false or the deadline has passed.
+// Any user can create files in that directory.
 func eachMarker(deadline time.Time, do func(tag, mark string) bool) {
 	dir, err := os.Open(markerDir)
 	if err != nil {
@@ -105,7 +107,7 @@ func isMarkerPart(text string) bool {
 	return text != "" && len(text) <= 64 && strings.Trim(text, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
-// Remove removes all files.
+// Remove removes all marker files of the session.
 func (m *MarkerFiles) Remove() {
 	for _, name := range *m {
 		os.Remove(name)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FullShm returns a text if the file system for shared memory at dir is full, else "". A process that touches a page of a
-// full one gets SIGBUS.
+// FullShm returns a warning if the file system at dir, for shared memory, is full, else "". If it is full, a process
+// that touches a new page of it gets SIGBUS.
 func FullShm(dir string) string {
 	var fs unix.Statfs_t
 	const small = 1 << 20

@@ -20,7 +20,7 @@ The networks of a node, for NETWORK and NETSPEED of which-hosts.md 2.1, are read
 Only networks that are up count.
 */
 
-// Types of links, from linux/if_arp.h.
+// Types of network links, from linux/if_arp.h.
 const (
 	etherType      = "1"
 	infinibandType = "32"
@@ -42,7 +42,8 @@ func networks(root fs.FS) (names []string, fastest int) {
 	return found.sorted(), fastest
 }
 
-// linkLabels adds the labels of a network interface to found, and returns its speed in Mb/s; 0: unknown, or the interface does not count.
+// linkLabels adds the labels of a network interface to found, and returns its speed in Mb/s. It returns 0 if the
+// speed is unknown or the interface does not count.
 func linkLabels(root fs.FS, name string, found labelSet) (speed int) {
 	file := func(of string) string { return strings.TrimSpace(ReadLine(root, "sys/class/net/"+name+"/"+of)) }
 	kind := file("type")
@@ -74,7 +75,7 @@ func linkLabels(root fs.FS, name string, found labelSet) (speed int) {
 	return speed
 }
 
-// maxMbps is larger than the speed of any link.
+// maxMbps is larger than the speed of any link. A larger value in a file is not believed.
 const maxMbps = 100_000_000
 
 func isUp(file func(string) string) bool {
@@ -82,7 +83,8 @@ func isUp(file func(string) string) bool {
 	return state == "up" || state == "unknown" && file("carrier") == "1"
 }
 
-// isPhysical reports whether an interface is hardware, or a bond or VLAN over such an interface. below is the depth of the recursion.
+// isPhysical reports whether a network interface is hardware, or a bond or VLAN over such an interface. below is the
+// depth of the recursion, which is limited.
 func isPhysical(root fs.FS, name string, below int) bool {
 	const deepest = 4
 	if _, err := fs.Stat(root, "sys/devices/virtual/net/"+name); err != nil {
@@ -99,12 +101,13 @@ func isPhysical(root fs.FS, name string, below int) bool {
 	})
 }
 
-// driverOf returns the driver of an interface, or "" if unknown.
+// driverOf returns the name of a network interface's driver, or "" if unknown.
 func driverOf(root fs.FS, name string) string {
 	return ueventValue(root, "sys/class/net/"+name+"/device/uevent", "DRIVER")
 }
 
-// rdmaPort adds the labels of an RDMA port to found, and returns its speed in Mb/s; 0: unknown, or the port is not up.
+// rdmaPort adds the labels of an RDMA port to found, and returns its speed in Mb/s. It returns 0 if the speed is
+// unknown or the port is not up.
 func rdmaPort(root fs.FS, device, port string, found labelSet) int {
 	file := func(of string) string {
 		return strings.TrimSpace(ReadLine(root, "sys/class/infiniband/"+device+"/ports/"+port+"/"+of))
@@ -133,7 +136,8 @@ func rdmaPort(root fs.FS, device, port string, found labelSet) int {
 	return 0
 }
 
-// infinibandGeneration returns the last word in the parentheses of a rate, "EDR", or "" if there is none.
+// infinibandGeneration returns the InfiniBand generation in a port's rate: "EDR" for "100 Gb/sec (4X EDR)". It
+// returns "" if the rate has none.
 func infinibandGeneration(rate string) string {
 	_, inside, _ := strings.Cut(rate, "(")
 	inside, _, _ = strings.Cut(inside, ")")
@@ -144,7 +148,7 @@ func infinibandGeneration(rate string) string {
 	return words[len(words)-1]
 }
 
-// ueventValue returns the value of NAME=VALUE in a file of such lines, or "" if there is none.
+// ueventValue returns the value of key in a file with lines NAME=VALUE. It returns "" if the file has no such line.
 func ueventValue(root fs.FS, name, key string) string {
 	text, _ := fs.ReadFile(root, name)
 	for line := range strings.Lines(string(text)) {

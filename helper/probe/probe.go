@@ -27,9 +27,9 @@ import (
 	"remshell/pin"
 )
 
-// Node describes this machine, as far as a plan needs it, from /proc and /sys. root is
-// "/". Only the CPUs that this process may use count: its affinity mask and cpuset
-// limit everything (PLACE-5). For GPUs, the variables in environ, the helper's own environment, do the same.
+// Node describes the hardware of this machine as a plan needs it, from /proc and /sys. root is "/". Only the CPUs in
+// this process's affinity mask and cpuset count (PLACE-5). In the same way, the variables in environ, the helper's
+// own environment, limit the GPUs.
 func Node(root fs.FS, environ []string) (job.Probe, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -66,7 +66,8 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 	}, nil
 }
 
-// batchDaemonAbove returns the name of the nearest process of a batch system that is pid or above it (RM-45), or "". It does not search if environ has no sign of a batch system.
+// batchDaemonAbove returns the name of the nearest process that belongs to a batch system, among pid and its
+// ancestors (RM-45). It returns "" if there is none. It does not search if environ has no variable of a batch system.
 func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
 	if !batch.MayHold(batch.Inputs{Env: job.Variables(environ)}) {
 		return ""
@@ -90,7 +91,7 @@ func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
 	return ""
 }
 
-// hasFabric reports whether the node has a network that does not use IP (PMIX-13).
+// hasFabric reports whether the node has a network that MPI uses without IP, such as InfiniBand (PMIX-13).
 func hasFabric(root fs.FS) bool {
 	return slices.ContainsFunc([]string{"infiniband", "cxi", "hsn"}, func(class string) bool {
 		entries, _ := fs.ReadDir(root, "sys/class/"+class)
@@ -109,10 +110,9 @@ func usableGPUs(root fs.FS, environ []string) (usable []gpu.GPU, withheld int) {
 	return usable, found.Withheld + len(found.GPUs) - len(usable)
 }
 
-// cpuType returns the type of the CPUs and their number of features, from the alias by which
-// the kernel loads drivers for them: "cpu:type:x86,ven0000fam0006mod008F:feature:,
-// 0000,0001,...". It does not use /proc/cpuinfo, because opening that takes 10 ms on kernels that
-// measure the speed of the CPUs meanwhile.
+// cpuType returns the type of the CPUs and their number of features. It parses the alias by which the kernel loads
+// drivers for them: "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,...". It does not use /proc/cpuinfo,
+// because opening that takes 10 ms on kernels that measure the speed of the CPUs meanwhile.
 func cpuType(root fs.FS) string {
 	alias := strings.TrimPrefix(ReadLine(root, "sys/devices/system/cpu/modalias"), "cpu:type:")
 	kind, features, _ := strings.Cut(alias, ":feature:")
@@ -122,9 +122,9 @@ func cpuType(root fs.FS) string {
 	return fmt.Sprintf("%s with %d features", kind, strings.Count(strings.Trim(features, ","), ",")+1)
 }
 
-// AllowedCPUs returns the affinity mask of this process, as far as these CPUs are online. It reads the mask as text, because
-// the fixed set of the system call ends at 1,024 CPUs. Unlike the system call, the text
-// includes CPUs that do not exist; a virtual machine may allow many more than it has.
+// AllowedCPUs returns the online CPUs in the affinity mask of this process. It reads the mask as text, because Go's
+// fixed set for the system call ends at 1,024 CPUs. Unlike the system call, the text includes CPUs that do not exist;
+// a virtual machine may allow many more than it has.
 func AllowedCPUs(root fs.FS) ([]int, error) {
 	list, err := statusLine(root, "Cpus_allowed_list:")
 	if err != nil {
@@ -147,7 +147,7 @@ func AllowedMemory(root fs.FS) []int {
 	return nodes
 }
 
-// statusLine returns the value of a line in /proc/self/status. name ends with a colon.
+// statusLine returns the value of a line in /proc/self/status. name is the name of the line with its colon.
 func statusLine(root fs.FS, name string) (string, error) {
 	status, err := fs.ReadFile(root, "proc/self/status")
 	if err != nil {
@@ -193,8 +193,8 @@ func parseLoad(line string) [3]float64 {
 	return result
 }
 
-// readMemory parses /proc/meminfo. Missing values are 0, unknown. MemAvailable exists since Linux 3.14. A kernel built
-// without huge pages has no lines about them, which counts as no huge pages.
+// readMemory parses /proc/meminfo. Missing values are 0, which means unknown. MemAvailable exists since Linux 3.14. A
+// kernel built without huge pages has no lines about them, which counts as no huge pages.
 func readMemory(root fs.FS) (m job.Memory) {
 	text, _ := fs.ReadFile(root, "proc/meminfo")
 	for line := range strings.Lines(string(text)) {

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// cpuQuota returns how many CPUs our control group and those above it may use at a time, as containers
-// and batch systems limit them. It returns 0 if there is no limit. Fractions are rounded down, but the result
-// is at least 1.
+// cpuQuota returns how many CPUs our control group and its parents allow at a time, as containers and batch systems
+// limit them. It returns 0 if there is no limit. Fractions are rounded down, but the result is at least 1.
 func cpuQuota(root fs.FS) int {
 	least := 0.0
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
@@ -35,9 +34,9 @@ func cpuQuota(root fs.FS) int {
 	return max(1, int(least))
 }
 
-// cgroupQuota returns the quota of one group in a hierarchy with these controllers, or 0 if there is none.
-// Version 2 of cgroups has it in one file, as "200000 100000" or "max 100000", in us.
-// Version 1 has it in two files, with -1 for no limit.
+// cgroupQuota returns the CPU quota of one control group, in CPUs, or 0 if there is none. controllers selects the
+// hierarchy. Version 2 of cgroups has it in one file, as "200000 100000" or "max 100000", in µs. Version 1 has it in
+// two files, with -1 for no limit.
 func cgroupQuota(root fs.FS, controllers, dir string) float64 {
 	switch {
 	case controllers == "":

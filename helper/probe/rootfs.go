@@ -9,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A RootFS is a file system of the files below a directory, "" for "/". A probe reads hundreds of small files
-// in /proc and /sys on a large node. os.ReadFile needs ten
-// system calls for each, since it registers such files with the poller;
+// A RootFS is an fs.FS of the files below a directory; "" is "/". A probe reads hundreds of small files in /proc and
+// /sys on a large node. os.ReadFile needs ten system calls for each, since it registers such files with Go's poller.
 // RootFS.ReadFile needs four.
 type RootFS string
 
 var _ fs.ReadFileFS = RootFS("")
 
-// Open opens a file.
+// Open implements fs.FS.
 func (d RootFS) Open(name string) (fs.File, error) { return os.DirFS(string(d) + "/").Open(name) }
 
 // maxFile is more than the size of any file in /proc and /sys that is read: /proc/cpuinfo has 12 MiB for 8,192 CPUs.

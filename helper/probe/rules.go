@@ -17,8 +17,8 @@ import (
 	"remshell/limits"
 )
 
-// ReadRules reads this node's rules for jobs from its administrator's file. The result is nil if there is no file. It
-// fails if the file does not belong to root or has an error; then nothing may run.
+// ReadRules reads the rules for jobs that this node's administrator has set in file. The result is nil if there is no
+// file. It fails if the file does not belong to root or has an error; then no rank may run here.
 func ReadRules(file string) (*config.AdminRules, error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -36,8 +36,8 @@ func ReadLimits(file string) (limits.Map, error) {
 	return config.LoadLimits(file, *text)
 }
 
-// ReadAdministrators reads from this node's cluster file, which must belong to root, the users who may control
-// jobs of others (SV-25). Users unknown on this node are left out.
+// ReadAdministrators reads from this node's cluster file the users who may control jobs of others (SV-25). The file
+// must belong to root. Users who are unknown on this node are left out.
 func ReadAdministrators(file string) (uids []int, err error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -60,7 +60,8 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
-// readRootFile reads a file that only root can have written. The result is nil if the file does not exist.
+// readRootFile reads a file that only root can have written. The result is nil if the file does not exist. It fails
+// if another user can write it.
 func readRootFile(file string) (*string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,11 +88,11 @@ func readRootFile(file string) (*string, error) {
 	return &text, err
 }
 
-// maxRanks stands for no limit of ranks. It is the largest number that package wire can send.
+// maxRanks means that the number of ranks is not limited. It is the largest number that package wire can send.
 const maxRanks = 1e6
 
-// NodeRules returns the rules of this node's administrator for our user: nodeFile says who may run what, limitsFile what a job may
-// use. A file with an empty name is not read.
+// NodeRules returns the rules of this node's administrator for our user. nodeFile has the users and programs that are
+// allowed, limitsFile the limits of a job. A file with an empty name is not read.
 func NodeRules(nodeFile, limitsFile string) job.AdminRules {
 	const unclear = "runs no jobs, since what its administrator allows is not clear: "
 	result := job.AdminRules{MaxRanks: -1}

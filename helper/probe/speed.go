@@ -12,7 +12,7 @@ import (
 	"remshell/job"
 )
 
-// maxMHz is larger than the speed of any CPU.
+// maxMHz is larger than the speed of any CPU. A larger value in a file is not believed.
 const maxMHz = 1_000_000
 
 // cpuSpeed returns PROCSPEED of which-hosts.md 2.1 in MHz: the smallest value of all CPUs, by the first of
@@ -47,13 +47,14 @@ func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, by j
 	return 0, ""
 }
 
-// Units of a CPU's files, as the number of decimal places between the file's number and MHz.
+// The units in a CPU's files. Each is the number of decimal places between the number in the file and MHz.
 const (
 	wholeMHz = 0
 	kHz      = 3
 )
 
-// fileMHz returns the value of a CPU's file, rounded half up to MHz, or 0 if the file does not exist or has no speed.
+// fileMHz returns the speed in a CPU's file, rounded half up to MHz. It returns 0 if the file does not exist or has
+// no speed.
 func fileMHz(root fs.FS, cpu int, name string, places int) int {
 	n, ok := parseDecimal(strings.TrimSpace(ReadLine(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/%s", cpu, name))), 0)
 	if !ok {
@@ -95,8 +96,9 @@ func measuredMHz(cpus []int, info map[int]cpuInfoFields) int {
 	return 0
 }
 
-// parseDecimal parses a decimal number, multiplied by 10^places: "2.40" is 2400 for three places. Further places are cut. It is exact, unlike
-// floating point: 2.675 GHz are 2675 MHz.
+// parseDecimal parses a decimal number and multiplies it by 10^places: "2.40" gives 2400 if places is 3. It ignores
+// further decimal places. It is exact, unlike floating point: 2.675 GHz are 2675 MHz. It returns false if text is not
+// such a number.
 func parseDecimal(text string, places int) (int, bool) {
 	whole, part, _ := strings.Cut(text, ".")
 	if strings.Trim(whole+part, "0123456789") != "" || whole == "" || len(whole) > 9 {

@@ -13,8 +13,8 @@ import (
 	"remshell/job"
 )
 
-// SSHConnection returns the two ends of the connection by which sshd accepted our login, from
-// SSH_CONNECTION: "client port server port" (sshd(8)). ok is false if the variable is missing or invalid.
+// SSHConnection returns the two ends of the TCP connection by which sshd accepted our login. They are in the variable
+// SSH_CONNECTION: "client port server port" (ssh(1)). ok is false if the variable is missing or invalid.
 func SSHConnection(environ []string) (local, remote netip.AddrPort, ok bool) {
 	f := strings.Fields(job.EnvValue(environ, "SSH_CONNECTION"))
 	if len(f) != 4 {
@@ -34,11 +34,9 @@ func addrPort(addr, port string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(p)), err
 }
 
-// IsRetransmitting reports whether a connection has repeated segments, or probes of a closed window,
-// more than twice without any reply. table has the form of /proc/net/tcp.
-// Both counters return to 0 with the first
-// acknowledgement (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is
-// icsk_probes_out).
+// IsRetransmitting reports whether the kernel has repeated segments of a connection, or probes of a closed window,
+// more than twice without any reply. table has the form of /proc/net/tcp. Both counters return to 0 with the first
+// acknowledgment (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is icsk_probes_out).
 func IsRetransmitting(table string, local, remote netip.AddrPort) bool {
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)

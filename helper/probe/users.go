@@ -19,7 +19,7 @@ const (
 	userLookupTimeout = time.Second
 )
 
-// userIDs returns functions that look up users and groups of this node, for reading one file.
+// userIDs returns functions that look up users and groups of this node, for use while one configuration file is read.
 func userIDs() config.IDs {
 	user, group := nsswitch.IDFinders(userLookupTimeout)
 	return config.IDs{User: user, Group: group}

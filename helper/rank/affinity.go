@@ -14,8 +14,7 @@ import (
 
 const wordBits = bits.UintSize
 
-// cpuSetOf returns a set of CPUs or NUMA nodes, just long enough for its largest number. It is nil if numbers is
-// empty.
+// cpuSetOf returns a set of CPUs or NUMA nodes, as long as its largest number needs. It is nil if numbers is empty.
 func cpuSetOf(numbers []int) unix.CPUSetDynamic {
 	if len(numbers) == 0 {
 		return nil
@@ -44,7 +43,7 @@ type memPolicy struct {
 	nodes unix.CPUSetDynamic
 }
 
-// mpolOf returns the kernel's number of a mode.
+// mpolOf returns the number that the kernel uses for a mode of memory policy.
 func mpolOf(mode pin.MemMode) int {
 	switch mode {
 	case pin.Interleave:
@@ -79,7 +78,8 @@ func Affinity() ([]int, error) {
 	return cpuNumbers(cpus), err
 }
 
-// getAffinity is sched_getaffinity(2), which refuses a buffer too short for all CPUs that this kernel may have.
+// getAffinity is sched_getaffinity(2). The system call refuses a buffer too short for all CPUs that this kernel may
+// have, so getAffinity tries larger ones.
 func getAffinity() (unix.CPUSetDynamic, error) {
 	for most := 1 << 10; ; most *= 4 {
 		cpus := unix.NewCPUSet(most)
@@ -97,7 +97,8 @@ func setPolicy(p memPolicy) error {
 	return errnoErr(errno)
 }
 
-// getPolicy is get_mempolicy(2), which package unix lacks. No kernel is built for more than 1,024 NUMA nodes.
+// getPolicy is get_mempolicy(2), which package unix lacks. Its 1,024 bits suffice: no kernel is built for more NUMA
+// nodes.
 func getPolicy() (memPolicy, error) {
 	var mode int32
 	nodes := unix.NewCPUSet(1024)

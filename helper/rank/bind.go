@@ -45,8 +45,8 @@ func NewBinder(required bool, warn func(text string), allowedMems func() []int) 
 	return &Binder{bindingCalls: realBindingCalls(), required: required, warn: warn, allowedMems: allowedMems}
 }
 
-// bindCPUs binds the thread to a rank's CPUs, and returns the CPUs that the kernel reports then. If cpus is nil, the
-// thread is not bound. No system call is made if the CPUs are those of the rank before.
+// bindCPUs binds the thread to a rank's CPUs, and returns the CPUs that the kernel then reports. If cpus is nil, the
+// thread gets the helper's own CPUs. bindCPUs makes no system call if the previous rank had the same CPUs.
 func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	if b.denied {
 		return nil, nil
@@ -88,7 +88,7 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	return b.actualCPUs, nil
 }
 
-// isDenied reports whether the kernel forbids the call itself, as seccomp filters do, and not only these CPUs.
+// isDenied reports whether the kernel forbids the system call itself, as seccomp filters do, and not only these CPUs.
 func isDenied(err error) bool {
 	return err == unix.EPERM || err == unix.EACCES || err == unix.ENOSYS
 }
@@ -119,7 +119,7 @@ func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
 	return cpuNumbers(now.nodes)
 }
 
-// memoryText names the memory policy that the kernel refuses, for a warning.
+// memoryText returns the memory policy that the kernel refuses, for a warning.
 func memoryText(mems []int, mode pin.MemMode) string {
 	switch mode {
 	case pin.Interleave:
@@ -130,7 +130,7 @@ func memoryText(mems []int, mode pin.MemMode) string {
 	return "memory cannot be bound to NUMA node " + idset.Text(mems)
 }
 
-// readHelperPolicy reads the helper's own policy, once.
+// readHelperPolicy reads the helper's own memory policy, once.
 func (b *Binder) readHelperPolicy() (err error) {
 	if !b.policyKnown {
 		b.helperPolicy, err = b.getPolicy()
@@ -139,7 +139,7 @@ func (b *Binder) readHelperPolicy() (err error) {
 	return err
 }
 
-// releaseMemory gives the thread the helper's policy again.
+// releaseMemory gives the thread the helper's memory policy again.
 func (b *Binder) releaseMemory() {
 	if !b.policyKnown {
 		return
@@ -151,5 +151,5 @@ func (b *Binder) releaseMemory() {
 	b.setPolicy(b.helperPolicy)
 }
 
-// Restore gives the thread the helper's mask again.
+// Restore gives the thread the helper's CPU mask again.
 func (b *Binder) Restore() { b.bindCPUs(nil) }

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// otherArch returns the architecture of a program for another machine. It is empty if the program fits or is unknown.
+// otherArch returns the architecture of a program for another machine. It is empty if the program fits this machine,
+// or if its architecture is unknown.
 func otherArch(program string) string {
 	f, err := os.Open(program)
 	if err != nil {

@@ -41,11 +41,12 @@ func (v *envBuilder) setDefault(name, value string) {
 	}
 }
 
-// maxCommandLineVar is how many bytes of a command line ranks get in a variable. The kernel allows 128 KiB in one variable,
-// and much more in arguments.
+// maxCommandLineVar is the largest command line that ranks get in a variable, in bytes. The kernel allows 128 KiB in
+// one variable, but much more in arguments.
 const maxCommandLineVar = 4 << 10
 
-// setShortDefault is setDefault for values that ranks can do without: long ones are left out.
+// setShortDefault is setDefault for values that ranks do not need. It leaves out values longer than
+// maxCommandLineVar.
 func (v *envBuilder) setShortDefault(name, value string) {
 	if len(value) <= maxCommandLineVar {
 		v.setDefault(name, value)
@@ -62,7 +63,7 @@ func (v *envBuilder) unsetMatching(patterns []string) {
 	})
 }
 
-// identityVars is the capacity reserved for a rank's own variables, after those of its app.
+// identityVars is the capacity that a slice reserves for a rank's own variables, after those of its app context.
 const identityVars = 24
 
 func (v *envBuilder) assignments() []string {
@@ -73,8 +74,9 @@ func (v *envBuilder) assignments() []string {
 	return list
 }
 
-// AppEnv composes the environment that all ranks of an app share: the node's own, then mpiexec's, then the app's.
-// Later values win (cli.md section 8). PWD is dir.
+// AppEnv composes the environment that all ranks of an app context share. own is the node's environment, base has
+// mpiexec's settings, and app those of the app context. Later values override earlier ones (cli.md 8). PWD is set to
+// dir.
 func AppEnv(own []string, base, app job.Env, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(own)+len(base.Set))}
 	outer, keepOnly := job.OuterFilter(own), base.Minimal || app.Minimal
@@ -98,7 +100,7 @@ func AppEnv(own []string, base, app job.Env, dir string) []string {
 	return v.assignments()
 }
 
-// WithDefaultPath returns an environment, with the default PATH if it has none.
+// WithDefaultPath returns environ. If environ has no PATH, the result has the default PATH.
 func WithDefaultPath(environ []string) []string {
 	if _, defined := job.LookupEnv(environ, "PATH"); defined {
 		return environ
@@ -106,8 +108,8 @@ func WithDefaultPath(environ []string) []string {
 	return append(slices.Clip(environ), "PATH="+job.DefaultPath)
 }
 
-// WithExistingDirs removes directories that this node does not have from an environment (ENV-5). It calls log for
-// each.
+// WithExistingDirs removes those directories from an environment's settings that do not exist on this node (ENV-5).
+// It calls log for each.
 func WithExistingDirs(env job.Env, log func(text string)) job.Env {
 	env.DirVars = slices.DeleteFunc(slices.Clone(env.DirVars), func(assignment string) bool {
 		name, dir, _ := strings.Cut(assignment, "=")

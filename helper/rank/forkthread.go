@@ -7,9 +7,9 @@ import (
 )
 
 // A ForkThread runs functions on one thread, which lives until Close and does nothing else. The kernel sends the
-// parent-death signal when the forking thread ends, not its process, so Go must not retire the thread. The thread also
-// takes on the CPUs and memory policy of each rank, which no other thread may have. Go clones no thread from a locked
-// one.
+// parent-death signal when the forking thread ends, not when its process ends, so Go must not retire the thread. The
+// thread also takes on the CPUs and memory policy of each rank, which no other thread may have. Go does not create
+// threads from a locked one.
 type ForkThread chan func()
 
 // NewForkThread starts the thread.
@@ -31,5 +31,6 @@ func (s ForkThread) Do(f func()) {
 	<-done
 }
 
-// Close ends the thread. All processes that it forked must have ended, since they would get their death signal.
+// Close ends the thread. All processes that it forked must have ended before, since each would get its parent-death
+// signal.
 func (s ForkThread) Close() { close(s) }

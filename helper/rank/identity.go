@@ -15,7 +15,7 @@ import (
 	"remshell/job"
 )
 
-// An Identity is a rank's place in its job and on its node. The rank's environment is made from it.
+// An Identity has the data from which the environment of a rank is made: its place in the job and on the node.
 type Identity struct {
 	Job                        job.ID
 	Size, Nodes, Node          int
@@ -44,7 +44,7 @@ type Identity struct {
 	Places                     job.OMPPlaces
 }
 
-// commonVars returns the variables that every rank gets (cli.md section 8, pmi-wire.md section 1.1).
+// commonVars returns the variables that every rank gets (cli.md 8, pmi-wire.md 1.1).
 func (id Identity) commonVars() []string {
 	host := id.Host
 	vars := []string{
@@ -72,7 +72,8 @@ func (id Identity) commonVars() []string {
 	return vars
 }
 
-// setAddress tells MPICH at which address peers reach the node, unless the user has set one.
+// setAddress sets the variable by which MPICH learns the address at which peers reach the node, unless the user has
+// set it.
 func (id Identity) setAddress(v *envBuilder) {
 	if id.Address != "" {
 		v.setDefault("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", id.Address)
@@ -112,8 +113,8 @@ func (id Identity) pinningVars() []string {
 	return append(vars, "__PINNING__="+cpuBits(id.CPUs, id.NodeCPUs), "MPIEXEC_BINDING="+idset.Text(id.CPUs))
 }
 
-// slotMask returns slots as a hexadecimal mask, such as "0x0003". The mask has as many groups of four digits as of
-// slots need.
+// slotMask returns slots as a hexadecimal mask, such as "0x0003". of is the number of slots of the node. The mask has
+// four digits for each 16 slots, begun or full.
 func slotMask(slots []int, of int) string {
 	of = max(of, slots[len(slots)-1]+1)
 	digits := bytes.Repeat([]byte{'0'}, (of+15)/16*4)
@@ -127,7 +128,8 @@ func slotMask(slots []int, of int) string {
 
 const hexDigits = "0123456789abcdef"
 
-// cpuBits returns one character for each of a node's of CPUs, the highest first: 1 if it is in cpus, else 0.
+// cpuBits returns a text with one character for each CPU of the node, the highest number first. It is 1 if the CPU is
+// in cpus, else 0. of is the number of CPUs.
 func cpuBits(cpus []int, of int) string {
 	of = max(of, cpus[len(cpus)-1]+1)
 	digits := bytes.Repeat([]byte{'0'}, of)
@@ -137,7 +139,8 @@ func cpuBits(cpus []int, of int) string {
 	return string(digits)
 }
 
-// rankEnv returns the environment of a rank: its app's environment and its identity.
+// rankEnv returns the environment of a rank. app is the environment of its app context, to which the rank's identity
+// is added.
 func (id Identity) rankEnv(app []string) []string {
 	env := id.withOpenMPPlaces(id.gpuEnv(app))
 	has := func(name string) bool {
@@ -160,8 +163,9 @@ func (id Identity) rankEnv(app []string) []string {
 	return env
 }
 
-// gpuEnv returns an app's environment with a rank's GPUs, if GPUs were asked for. Only our GPU variables are kept:
-// those of the node or the launcher list all GPUs, and package cli refuses those of the user.
+// gpuEnv returns an app context's environment with the variables for a rank's GPUs, if the user asked for GPUs. Other
+// GPU variables are removed: those of the node or the launcher list all GPUs, and package cli refuses those of the
+// user.
 func (id Identity) gpuEnv(app []string) []string {
 	if id.GPUs == nil && !id.NoGPUs {
 		return slices.Clone(app)
@@ -181,8 +185,8 @@ func (id Identity) gpuEnv(app []string) []string {
 	return v.assignments()
 }
 
-// compatVars returns the identity variables of other launchers (cli.md section 8, --env-compat). Libraries infer the
-// launcher from them, so they are set only on request.
+// compatVars returns the variables by which other launchers identify a rank (cli.md 8, --env-compat). Libraries infer
+// the launcher from them, so they are set only on request.
 func (id Identity) compatVars() (vars []string) {
 	add := func(name string, value int) { vars = append(vars, name+"="+strconv.Itoa(value)) }
 	for _, launcher := range id.Compat {

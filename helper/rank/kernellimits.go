@@ -25,14 +25,14 @@ exec:
 */
 type KernelLimits []Rlimit
 
-// An Rlimit is one limit of setrlimit(2).
+// An Rlimit is one resource limit of setrlimit(2).
 type Rlimit struct {
 	name     limits.Resource
 	resource int
 	value    unix.Rlimit
 }
 
-// cpuGrace is how many seconds a process has after SIGXCPU, when its CPU time is used up.
+// cpuGrace is how many seconds of CPU time a process has after SIGXCPU until SIGKILL.
 const cpuGrace = 5
 
 var rlimitResources = map[limits.Resource]int{
@@ -58,21 +58,22 @@ func NewKernelLimits(bounds []job.KernelLimit) (KernelLimits, *Error) {
 	return all, nil
 }
 
-// IsStricter reports whether a limit is below the hard limit that processes of this helper have anyway.
+// IsStricter reports whether a limit is lower than the hard limit that processes of this helper have anyway.
 func IsStricter(b job.KernelLimit) bool {
 	var own unix.Rlimit
 	resource, known := rlimitResources[b.Resource]
 	return known && (unix.Getrlimit(resource, &own) != nil || rlimitOf(b).Max < own.Max)
 }
 
-// WithoutBounded removes the soft limits for which bounds has a limit, too.
+// WithoutBounded returns soft without the limits of resources that bounds limits, too.
 func WithoutBounded(soft []job.SoftLimit, bounds []job.KernelLimit) SoftLimits {
 	return slices.DeleteFunc(slices.Clone(soft), func(l job.SoftLimit) bool {
 		return slices.ContainsFunc(bounds, func(b job.KernelLimit) bool { return rlimitResources[b.Resource] == l.Resource })
 	})
 }
 
-// rlimitOf returns a limit for setrlimit(2). CPU time is in seconds, with cpuGrace.
+// rlimitOf converts a limit to the values of setrlimit(2). A limit of CPU time is in seconds, and its hard limit is
+// cpuGrace above the soft limit.
 func rlimitOf(b job.KernelLimit) unix.Rlimit {
 	switch {
 	case b.Max == limits.Unlimited:

@@ -18,13 +18,14 @@ import (
 // instruction. Hard limits are always the node's.
 type SoftLimits []job.SoftLimit
 
-// isInherited reports whether the helper can set a limit for itself. These matter when a program is loaded. The helper
-// works with any value of them: it has no large stack and writes no core.
+// isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. The limits of stack
+// and core are needed when a program is loaded. The helper works with any value of them: it has no large stack and
+// writes no core.
 func isInherited(resource int) bool {
 	return resource == unix.RLIMIT_STACK || resource == unix.RLIMIT_CORE
 }
 
-// clipToHard returns a soft limit, or the hard limit if that is lower.
+// clipToHard returns the soft limit, or the hard limit if that is lower. A negative soft limit means unlimited.
 func clipToHard(soft int64, hard uint64) uint64 {
 	if soft < 0 {
 		return hard
@@ -56,8 +57,9 @@ type ForkLimit struct {
 	own, rank unix.Rlimit
 }
 
-// ForFork returns the limits to set during a fork: those that differ from our own and are bearable. Inside mpiexec the
-// limit of open files is left out: Go gives children the value that the process had at its start.
+// ForFork returns the limits to set during a fork: those that differ from the helper's own and that it can bear.
+// inside is true inside mpiexec; then the limit of open files is left out, since Go gives children the value that the
+// process had at its start.
 func (l SoftLimits) ForFork(inside bool) (list []ForkLimit) {
 	for _, limit := range l {
 		var own unix.Rlimit
@@ -72,7 +74,7 @@ func (l SoftLimits) ForFork(inside bool) (list []ForkLimit) {
 	return list
 }
 
-// withForkLimits runs f with these limits set, and then restores the old ones.
+// withForkLimits sets the limits of this process while f runs, and then restores the old ones.
 func withForkLimits(limits []ForkLimit, f func()) {
 	for i := range limits {
 		unix.Prlimit(0, limits[i].resource, &limits[i].rank, nil)
@@ -83,10 +85,12 @@ func withForkLimits(limits []ForkLimit, f func()) {
 	}
 }
 
-// headroom is how many bytes of memory other threads of this process can still allocate during a fork.
+// headroom is how many bytes of memory the other threads of this process must still be able to allocate during a
+// fork.
 const headroom = 1 << 30
 
-// isBearable reports whether this process can have a limit during a fork: Go ends a program that gets no memory.
+// isBearable reports whether this process can have a limit during a fork. A low limit of memory is not bearable: the
+// Go runtime exits if it gets no memory.
 func isBearable(resource int, cur uint64) bool {
 	if resource != unix.RLIMIT_AS && resource != unix.RLIMIT_DATA {
 		return true
@@ -100,7 +104,7 @@ func isBearable(resource int, cur uint64) bool {
 	return n == 6 && cur > size*uint64(os.Getpagesize())+headroom
 }
 
-// ApplyTo gives a started rank the limits that it could not inherit.
+// ApplyTo gives a started rank the limits that it did not inherit.
 func (l SoftLimits) ApplyTo(pid int) {
 	for _, limit := range l {
 		var own unix.Rlimit
@@ -113,7 +117,7 @@ func (l SoftLimits) ApplyTo(pid int) {
 	}
 }
 
-// limitText returns a limit for messages.
+// limitText returns the value of a limit as messages show it.
 func limitText(resource int, value uint64) string {
 	switch {
 	case value >= limits.Unlimited:

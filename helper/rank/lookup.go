@@ -30,7 +30,7 @@ func (e *Error) Error() string { return e.Reason }
 // InternalError returns an Error with job.ExitInternal.
 func InternalError(reason, hint string) *Error { return &Error{job.ExitInternal, reason, hint} }
 
-// CheckWorkingDir returns an error if dir cannot be a working directory.
+// CheckWorkingDir returns an error if dir cannot be a rank's working directory, or nil.
 func CheckWorkingDir(dir string) *Error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
@@ -54,8 +54,8 @@ func SearchPath(environ []string) string {
 	return job.DefaultPath
 }
 
-// FindProgram returns the path of a program. A name with a slash is relative to dir. Other names are searched for in
-// first, the folders of -path; then in path, the PATH; then in last (ARG-2).
+// FindProgram returns the path of a program. A name with a slash is relative to dir. Any other name is searched for
+// in the directories first (-path), then in path (PATH), then in last (ARG-2).
 func FindProgram(program, dir string, first []string, path string, last ...string) (string, *Error) {
 	if strings.Contains(program, "/") {
 		file := program
@@ -106,7 +106,8 @@ func FindProgram(program, dir string, first []string, path string, last ...strin
 	return "", missing
 }
 
-// blankHint returns a hint if program looks like a command line in quotes.
+// blankHint returns a hint if program looks like a command line that was given as one quoted argument. Otherwise it
+// returns "".
 func blankHint(program string) string {
 	if strings.Contains(program, " ") {
 		return "its name has a blank; a program and its arguments are words of their own, without quotes around all of them"
@@ -130,7 +131,7 @@ func sourceHint(program string) string {
 	return ""
 }
 
-// checkRunnable returns an error if file cannot be executed. The error calls it name.
+// checkRunnable returns an error if file cannot be executed, or nil. name is how the error calls the file.
 func checkRunnable(file, name string) *Error {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -155,7 +156,7 @@ func checkRunnable(file, name string) *Error {
 	return nil
 }
 
-// execError explains a failed fork or exec of file. The user calls the file path.
+// execError explains why the fork or exec of file failed. path is how the user calls the file.
 func execError(err error, file, path string, argv, env []string) *Error {
 	failed := &Error{job.ExitCannotRun, fmt.Sprintf("program %s: %v", path, WithoutPath(err)), ""}
 	switch {
@@ -185,7 +186,8 @@ func bytesOf(texts []string) int {
 	return sum
 }
 
-// largestVariables returns the names and sizes of the n largest variables, but not their values.
+// largestVariables returns the names and sizes, in bytes, of the n largest variables. It does not return their
+// values.
 func largestVariables(env []string, n int) []string {
 	sorted := slices.Clone(env)
 	slices.SortStableFunc(sorted, func(a, b string) int { return len(b) - len(a) })
@@ -197,7 +199,8 @@ func largestVariables(env []string, n int) []string {
 	return names
 }
 
-// WithoutPath returns the cause in an *fs.PathError: the caller's message names the path already.
+// WithoutPath returns the cause of an *fs.PathError, or err if it is of another type. It is for messages that name
+// the path already.
 func WithoutPath(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {

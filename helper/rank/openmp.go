@@ -9,11 +9,12 @@ import (
 	"remshell/job"
 )
 
-// maxPlacesBytes is the largest OMP_PLACES that ranks get. The kernel allows 128 KiB in one variable.
+// maxPlacesBytes is the largest OMP_PLACES that ranks get, in bytes. The kernel allows 128 KiB in one variable.
 const maxPlacesBytes = 64 << 10
 
 // withOpenMPPlaces adds the variables that bind OpenMP's threads to a rank's CPUs (aprun.md 3), unless the user has
-// set them. A rank that is not bound gets none. They count as suggested: an mpiexec inside the rank has other CPUs.
+// set them. A rank that is not bound gets none. An mpiexec inside the rank may replace them, since its ranks have
+// other CPUs.
 func (id Identity) withOpenMPPlaces(env []string) []string {
 	text := id.ompPlaces()
 	if text == "" || len(text) > maxPlacesBytes {

@@ -12,7 +12,7 @@ import (
 )
 
 /*
-A PeakWatcher records the largest memory of ranks that use little.
+A PeakWatcher records the peak memory of ranks that use less than the helper.
 
 The largest resident set that wait4(2) reports for a rank includes the helper's: a fork that shares memory until
 exec counts as the child's (setmax_mm_hiwater_rss in the kernel's exec). A larger value is the rank's own. A smaller
@@ -26,7 +26,8 @@ type PeakWatcher struct {
 	peaks map[int]*peak // by PID; nil: not started
 }
 
-// A peak is the largest memory seen of a process, in bytes. Above floor, wait4 reports the right value.
+// A peak is the largest memory seen of a process, in bytes. If the process used more than floor, wait4 reports the
+// right value.
 type peak struct{ seen, floor int64 }
 
 // ownPeak returns the largest resident set of this process so far, in bytes.
@@ -56,7 +57,7 @@ func (p *PeakWatcher) Start(done <-chan struct{}) {
 	}()
 }
 
-// Watch begins to watch a process.
+// Watch begins to watch a process. floor is the memory, in bytes, above which wait4 reports the right value.
 func (p *PeakWatcher) Watch(pid int, floor int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +76,8 @@ func (p *PeakWatcher) updatePeaks() {
 	}
 }
 
-// StopWatching stops watching a process, and returns its largest memory seen, in bytes; 0: none was seen.
+// StopWatching stops watching a process, and returns the largest memory that it has seen, in bytes. It returns 0 if
+// it has seen none.
 func (p *PeakWatcher) StopWatching(pid int) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

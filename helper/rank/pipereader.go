@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A PipeReader reads our end of a pipe that a rank writes to. A leftover child may hold the other end open for ever.
-// So the rank's own output ends, after the rank was reaped, as soon as the pipe is empty, or when all bytes that were
-// in the pipe at its exit are read.
+// A PipeReader reads the helper's end of a pipe that a rank writes to. A leftover child may hold the other end open
+// for ever. So, once the rank is reaped, its own output ends when the pipe is empty, or when all bytes that were in
+// the pipe at its exit are read.
 type PipeReader struct {
 	File   *os.File
 	Buffer func(fd int) []byte // returns the buffer of the next read
@@ -56,8 +56,9 @@ func (r *PipeReader) RankExited() {
 	r.File.SetReadDeadline(time.Unix(1, 0)) // wakes a waiting read
 }
 
-// ReadOnce waits for data and reads once. If the rank has exited and nothing is left, it returns ErrDrained if
-// reportDrained is true, and waits otherwise. At the end of the file it returns 0 and nil.
+// ReadOnce waits for data and reads once. If the rank has exited and no data is left, it returns ErrDrained if
+// reportDrained is true; otherwise it waits for data of leftover children. At the end of the file it returns 0 and
+// nil.
 func (r *PipeReader) ReadOnce(reportDrained bool) (n int, err error) {
 	if r.state.raw == nil {
 		if r.state.raw, err = r.File.SyscallConn(); err != nil {
@@ -78,7 +79,7 @@ func (r *PipeReader) ReadOnce(reportDrained bool) (n int, err error) {
 	}
 }
 
-// tryRead reads what is available and counts it. It returns false if nothing is.
+// tryRead reads the available bytes and counts them. It returns false if there are none.
 func (r *PipeReader) tryRead(fd uintptr) bool {
 	buf := r.Buffer(int(fd))
 	r.mu.Lock()
@@ -92,7 +93,7 @@ func (r *PipeReader) tryRead(fd uintptr) bool {
 	return err != unix.EAGAIN
 }
 
-// BytesAvailable returns how many bytes can be read at once.
+// BytesAvailable returns how many bytes can be read from a pipe or terminal without waiting.
 func BytesAvailable(fd int) int {
 	n, _ := unix.IoctlGetInt(fd, unix.TIOCINQ) // FIONREAD
 	return n

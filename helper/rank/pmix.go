@@ -14,8 +14,8 @@ import (
 	"remshell/job"
 )
 
-// PMIx is what the ranks of a group learn from their environment about their node's PMIx server, and for Open MPI
-// (pmix-wire.md 2.2).
+// PMIx has the data about the node's PMIx server, and for Open MPI, that the ranks of a group get in their
+// environment (pmix-wire.md 2.2).
 type PMIx struct {
 	Namespace     string // of the group
 	Server        string // name and address, as in PMIX_SERVER_URI3
@@ -29,14 +29,14 @@ type PMIx struct {
 	NoFabric      bool   // Open MPI shall not look for a fast network (PMIX-13)
 }
 
-// Oversubscribed reports whether the node has fewer CPUs for the job than ranks.
+// Oversubscribed reports whether the node has fewer CPUs for the job than ranks of it.
 func (p *PMIx) Oversubscribed() bool { return p.RanksPerCPU > 1 }
 
 // TimerSlack returns the timer slack of the group's ranks.
 func (p *PMIx) TimerSlack() time.Duration { return TimerSlackFor(p.RanksPerCPU) }
 
-// AppEnv returns an app's environment with the PMI settings that its ranks share. The user's own settings win, except
-// those that would break PMI (PMIX-7).
+// AppEnv returns an app context's environment with the PMI settings that its ranks share. The user's own settings
+// override them, except those that would break PMI (PMIX-7).
 func (id Identity) AppEnv(app, argv []string, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(app))}
 	for _, assignment := range app {
@@ -79,7 +79,7 @@ func (p *PMIx) setServer(v *envBuilder, host string) {
 	}
 }
 
-// setGroupInfo sets variables about the group that Open MPI and scripts read.
+// setGroupInfo sets the variables with sizes and names of the group that Open MPI and scripts read.
 func (p *PMIx) setGroupInfo(v *envBuilder, id Identity) {
 	first, sum := make([]int, len(p.AppSizes)), 0
 	for i, n := range p.AppSizes {
@@ -95,10 +95,10 @@ func (p *PMIx) setGroupInfo(v *envBuilder, id Identity) {
 	v.setDefault("OMPI_MCA_orte_app_num", strconv.Itoa(id.App))
 }
 
-// joinBlanks joins numbers with blanks.
+// joinBlanks returns numbers as text, with a blank between two.
 func joinBlanks(numbers []int) string { return strings.Trim(fmt.Sprint(numbers), "[]") }
 
-// setEnvInfo sets the variables behind MPI_INFO_ENV, and the session directories.
+// setEnvInfo sets the variables from which Open MPI makes MPI_INFO_ENV, and the session directories.
 func (p *PMIx) setEnvInfo(v *envBuilder, id Identity, argv []string, dir string) {
 	v.setShortDefault("OMPI_COMMAND", argv[0])
 	if len(argv) > 1 {
@@ -115,7 +115,7 @@ func (p *PMIx) setEnvInfo(v *envBuilder, id Identity, argv []string, dir string)
 	}
 }
 
-// setHints sets what Open MPI cannot know, or would have to find out.
+// setHints sets variables for facts that Open MPI cannot know, or would have to find out itself.
 func (p *PMIx) setHints(v *envBuilder) {
 	v.setDefault("OMPI_MCA_orte_bound_at_launch", "1")
 	v.setDefault("OMPI_MCA_orte_precondition_transports", transportKey(p.Secret))
@@ -135,7 +135,7 @@ func (p *PMIx) setHints(v *envBuilder) {
 	}
 }
 
-// networkVariables are the variables with which a user chooses the network (PMIX-13).
+// networkVariables are the variables with which users choose the network that Open MPI uses (PMIX-13).
 var networkVariables = []string{"OMPI_MCA_pml", "OMPI_MCA_mtl", "OMPI_MCA_btl", "UCX_*", "FI_*"}
 
 // transportKey returns the key by which Open MPI's transports identify a job: two numbers of 64 bits. It is the same
@@ -145,8 +145,8 @@ func transportKey(secret string) string {
 	return fmt.Sprintf("%x-%x", sum[:8], sum[8:16])
 }
 
-// rankVars returns the variables of a single rank. A variable that the environment has already stays as it is, except
-// the rank number.
+// rankVars returns the PMIx and Open MPI variables that differ between ranks. It leaves out variables for which has
+// returns true, except the rank number.
 func (p *PMIx) rankVars(id Identity, has func(name string) bool) []string {
 	vars := []string{"PMIX_RANK=" + strconv.Itoa(id.Rank)}
 	suggest := func(name, value string) {

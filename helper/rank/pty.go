@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndOfInput is the end of input on a terminal: the first byte ends a line that was begun, the second is the end of
-// file (termios(3), VEOF).
+// EndOfInput is what a terminal takes as the end of input. The first byte ends a line that was begun, the second is
+// the end of file (termios(3), VEOF).
 const EndOfInput = "\x04\x04"
 
-// openTerminal opens the streams of a rank with a pseudo-terminal. All three are its slave end; we read and write the
-// master. Our end of stderr is a pipe without a writer.
+// openTerminal opens a pseudo-terminal for a rank. The rank's three standard streams are its slave end; the helper
+// reads and writes the master. The helper's end of stderr is a pipe without a writer.
 func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -61,7 +61,7 @@ func openPTYPeer(master uintptr, flags int) (fd int, err error) {
 	return int(n), nil
 }
 
-// ResizeTerminal sets the size of a terminal. file is our end of it.
+// ResizeTerminal sets the size of a terminal. file is its master.
 func ResizeTerminal(file *os.File, size unix.Winsize) {
 	if raw, err := file.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &size) })

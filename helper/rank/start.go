@@ -65,7 +65,7 @@ type Process struct {
 	CPUs, Mems  []int // as bound by the kernel; nil: not bound
 }
 
-// Start forks and executes the command. It must run on a ForkThread, which owns b, too.
+// Start forks and executes the command. It must run on the ForkThread that b belongs to.
 func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 	cpus, err := b.bindCPUs(c.CPUs)
 	if err != nil {
@@ -100,8 +100,8 @@ func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 	return Process{pid, ownPeak(), p, cpus, mems}, nil
 }
 
-// bindError reports a rank that cannot be bound to its CPUs. It does not start, since it would share cores with others
-// (placement.md 7.7).
+// bindError returns the error for a rank that cannot be bound to its CPUs. The rank does not start, since it would
+// share cores with others (placement.md 7.7).
 func bindError(cpus []int, err error) *Error {
 	hint := "see that they are online and in the CPU set there, or use --no-pin"
 	if isDenied(err) {
@@ -110,7 +110,7 @@ func bindError(cpus []int, err error) *Error {
 	return &Error{job.ExitInternal, fmt.Sprintf("cannot be bound to CPUs %s: %v", idset.Text(cpus), err), hint}
 }
 
-// openStreams opens the streams and the PMI connection.
+// openStreams opens the pipes or the terminal of a process, and its PMI connection.
 func (c *Command) openStreams() (Pipes, error) {
 	if !c.Terminal {
 		return openPipes(c.Stdin, c.MergeStderr)
@@ -141,8 +141,7 @@ func (c *Command) forkExec(env []string, files [4]int) (pid int, err error) {
 	return pid, err
 }
 
-// isText reports whether a file without "#!" is a script, and not a program for another machine. As in shells, it is
-// one if its first line has no zero byte.
+// isText reports whether a file is a script without "#!". As in shells, it is one if its first line has no zero byte.
 func isText(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

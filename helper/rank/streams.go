@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipes are the descriptors of a process that is being started: our ends, and the child's, which close when it runs.
+// Pipes are the descriptors of a process that is being started. ours are the helper's ends. theirs are the child's,
+// which the helper closes when the child runs.
 type Pipes struct {
 	ours   [4]int // write end of stdin or -1; read ends of stdout, stderr, PMI
 	theirs [4]int
@@ -19,8 +20,8 @@ func openPipes(stdin, merge bool) (Pipes, error) {
 	return openWith(func(p *Pipes) error { return p.openStreams(stdin, merge) })
 }
 
-// openWith opens streams and the PMI connection of a rank. Only our ends are nonblocking: the flag belongs to the open
-// file, which a child shares.
+// openWith calls streams to open the streams of a rank, and opens its PMI connection. Only the helper's ends are
+// nonblocking: the flag belongs to the open file description, which a child shares.
 func openWith(streams func(*Pipes) error) (p Pipes, err error) {
 	p = Pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
 	defer func() {
@@ -70,7 +71,7 @@ func (p *Pipes) openStreams(stdin, merge bool) (err error) {
 	return err
 }
 
-// closePMI closes the PMI connection of a rank that connects by PMI_PORT.
+// closePMI closes the PMI connection. A rank that connects by PMI_PORT does not need it.
 func (p *Pipes) closePMI() {
 	p.close(p.ours[3:])
 	p.close(p.theirs[3:])
@@ -85,19 +86,20 @@ func (p *Pipes) close(fds []int) {
 	}
 }
 
-// Close closes our ends, except those for which a file was returned.
+// Close closes the helper's ends, except those that Stdin, Stdout, Stderr or PMI has returned.
 func (p *Pipes) Close() { p.close(p.ours[:]) }
 
-// Stdin returns our end of the standard input, or nil if there is none. Each of these methods may be called once.
+// Stdin returns the helper's end of the standard input, or nil if there is none. It may be called once, like the
+// other three methods.
 func (p *Pipes) Stdin() *os.File { return p.file(0, "stdin") }
 
-// Stdout returns our end of the standard output, or of the terminal.
+// Stdout returns the helper's end of the standard output, or of the terminal. It may be called once.
 func (p *Pipes) Stdout() *os.File { return p.file(1, "stdout") }
 
-// Stderr returns our end of the standard error.
+// Stderr returns the helper's end of the standard error. It may be called once.
 func (p *Pipes) Stderr() *os.File { return p.file(2, "stderr") }
 
-// PMI returns our end of PMI_FD, or nil if there is none.
+// PMI returns the helper's end of PMI_FD, or nil if there is none. It may be called once.
 func (p *Pipes) PMI() *os.File { return p.file(3, "PMI_FD") }
 
 func (p *Pipes) file(i int, name string) *os.File {

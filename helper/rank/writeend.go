@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenWriteEnd opens a rank's stream for writing. file is our end of it. What is written follows the rank's output,
-// and is read as if the rank wrote it. The caller has to close it soon, since the stream does not end before.
+// OpenWriteEnd opens a rank's output stream for writing. file is the helper's end of the stream. Bytes that the
+// caller writes follow the rank's output, and are read as if the rank wrote them. The caller has to close the result
+// soon, since the stream does not end before.
 func OpenWriteEnd(file *os.File, terminal bool) (stream *os.File, err error) {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -4,7 +4,8 @@ package reaper
 
 import "golang.org/x/sys/unix"
 
-// entry is the program's entry point, if the linker was told so. Go code does not call it.
+// entry is the program's entry point, if the linker was told so (-E). It is written in assembly, and Go code does not
+// call it.
 func entry()
 
 /*

@@ -58,7 +58,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variables that only entry writes, before Go's runtime starts.
+// Variables that only the assembly code of entry writes, before Go's runtime starts.
 var (
 	part   int32 // a Role
 	status uint32
@@ -69,17 +69,18 @@ var (
 	shared *Counts  // in memory that helper and reaper share; nil: none
 )
 
-// StdoutClosed reports whether this process was started without a standard output. It is false without the entry.
+// StdoutClosed reports whether this process was started without a standard output. It is false in a program that was
+// linked without the entry.
 func StdoutClosed() bool { return stdout == -int32(unix.EBADF) }
 
-// Counts are the kernel's kills for lack of memory (proc.Denials) before a helper began. The helper leaves them to its
-// reaper, which cannot count before Go's runtime starts.
+// Counts are how many processes the kernel had killed for lack of memory (proc.Denials) before a helper began. The
+// helper passes them to its reaper, which cannot count before Go's runtime starts.
 type Counts struct {
 	Group, Machine int64
 	valid          int64 // 1 if the counts are set
 }
 
-// NoteCounts leaves counts to the reaper of this process, if it has one.
+// NoteCounts passes counts to the reaper of this process, if it has one.
 func NoteCounts(c Counts) {
 	if shared != nil {
 		c.valid = 1
@@ -87,7 +88,7 @@ func NoteCounts(c Counts) {
 	}
 }
 
-// NotedCounts returns the counts that the helper has left to this reaper. It returns false if there are none.
+// NotedCounts returns the counts that the helper has passed to this reaper. It returns false if there are none.
 func NotedCounts() (Counts, bool) {
 	if shared == nil {
 		return Counts{}, false
@@ -95,7 +96,7 @@ func NotedCounts() (Counts, bool) {
 	return *shared, shared.valid == 1
 }
 
-// A Role is what the entry has made of this process.
+// A Role is what this process is, as the entry has decided before Go's runtime started.
 type Role int32
 
 // The roles of a process.

@@ -11,8 +11,8 @@ import (
 	"remshell/wire"
 )
 
-// Fences sends the fences of this node's PMI servers to the coordinator in mpiexec, and waits for the results: one
-// Fence up, one Fenced down.
+// Fences sends the fences of this node's PMI servers to the coordinator in mpiexec, and waits for the results. It
+// sends one wire.Fence for each fence, and receives one wire.Fenced.
 type Fences struct {
 	send func(wire.Message) error
 
@@ -28,7 +28,8 @@ func NewFences(send func(wire.Message) error) *Fences {
 	return &Fences{send: send, waiting: make(map[string]chan *wire.Fenced), givenUpByMpiexec: make(map[string]bool), givenUpHere: make(map[string]bool)}
 }
 
-// Exchange implements fence.Exchanger. fence.Local calls it on a goroutine of its own. Deliver wakes that goroutine.
+// Exchange implements fence.Exchanger. fence.Local calls it on a goroutine of its own. It returns when Deliver is
+// called with the result of the fence.
 func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
 	answer, name := make(chan *wire.Fenced, 1), id.String()
 	f.mu.Lock()
@@ -81,8 +82,8 @@ func (f *Fences) GiveUp(id fence.ID, exchanging bool) {
 	}
 }
 
-// Deliver passes the result of a fence to Exchange. The session calls it for each Fenced. It returns true if the fence was given up before this node has
-// entered it: the caller has to give it up, too.
+// Deliver passes the result of a fence to Exchange. The session calls it for each Fenced. If mpiexec has given up the
+// fence before this node entered it, Deliver returns true: the caller has to give it up, too.
 func (f *Fences) Deliver(m *wire.Fenced) (needsGiveUp bool) {
 	f.mu.Lock()
 	answer, left := f.waiting[m.ID], f.givenUpHere[m.ID]
@@ -98,7 +99,7 @@ func (f *Fences) Deliver(m *wire.Fenced) (needsGiveUp bool) {
 	return needsGiveUp
 }
 
-// Fail ends all fences with err, now and later.
+// Fail makes all fences fail with err, those in progress and all later ones.
 func (f *Fences) Fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"remshell/wire"
 )
 
-// A Pipeline sends requests to mpiexec and passes on the replies, which are of type Rep. A limited number of requests
-// is in flight at once; further ones wait in their order. IDs ascend in the order of sending.
+// A Pipeline sends requests to mpiexec and passes each reply, of type Rep, to the caller. A limited number of
+// requests is in flight at once; further ones wait in their order. IDs ascend in the order of sending.
 type Pipeline[Rep any] struct {
 	maxInFlight int
 	send        func(wire.Message) error
@@ -35,11 +35,12 @@ func NewPipeline[Rep any](maxInFlight int, send func(wire.Message) error) *Pipel
 	return &Pipeline[Rep]{maxInFlight: maxInFlight, send: send}
 }
 
-// errJobEnding is the error of all requests once mpiexec is gone.
+// errJobEnding is the error of all requests once the connection to mpiexec is over.
 var errJobEnding = errors.New("the job is ending")
 
-// Add queues the request that newMessage makes of its ID. It does not block. onReply is called with the reply
-// or with errJobEnding. If ctx ends while the request is queued, the request is not sent and onReply may not be called.
+// Add queues a request. It does not block. newMessage returns the message for the request's ID. onReply is called
+// with the reply or with errJobEnding. If ctx ends while the request is queued, the request is not sent and onReply
+// may not be called.
 func (p *Pipeline[Rep]) Add(ctx context.Context, newMessage func(id int) wire.Message, onReply func(Rep, error)) {
 	p.mu.Lock()
 	failed := p.failed
@@ -54,8 +55,8 @@ func (p *Pipeline[Rep]) Add(ctx context.Context, newMessage func(id int) wire.Me
 	}
 }
 
-// Call sends a request and waits for the reply. If ctx ends first, late gets the reply instead. late must not block;
-// it may be nil.
+// Call sends a request and waits for the reply. If ctx ends first, Call returns, and late is called with the reply
+// when it arrives. late must not block; it may be nil.
 func (p *Pipeline[Rep]) Call(ctx context.Context, newMessage func(id int) wire.Message, late func(Rep)) (reply Rep, err error) {
 	var decided atomic.Bool // whether this goroutine or late gets the reply
 	replied := make(chan struct{})
@@ -79,7 +80,7 @@ func (p *Pipeline[Rep]) Call(ctx context.Context, newMessage func(id int) wire.M
 	return reply, err
 }
 
-// sendNext sends queued requests up to the limit. The caller holds p.mu.
+// sendNext sends queued requests until maxInFlight are in flight. The caller holds p.mu.
 func (p *Pipeline[Rep]) sendNext() {
 	for len(p.queue) > 0 && len(p.inFlight) < p.maxInFlight {
 		q := p.queue[0]
@@ -99,7 +100,7 @@ func (p *Pipeline[Rep]) sendNext() {
 	}
 }
 
-// Deliver passes a reply to the request with this ID.
+// Deliver passes a reply of mpiexec to the caller of the request with this ID.
 func (p *Pipeline[Rep]) Deliver(id int, reply Rep) {
 	p.mu.Lock()
 	onReply := p.inFlight[id]
@@ -111,7 +112,7 @@ func (p *Pipeline[Rep]) Deliver(id int, reply Rep) {
 	}
 }
 
-// Fail ends all requests with errJobEnding, now and later.
+// Fail makes all requests fail with errJobEnding, those in progress and all later ones.
 func (p *Pipeline[Rep]) Fail() {
 	p.mu.Lock()
 	p.failed = true

@@ -17,7 +17,7 @@ func NewRequests(send func(wire.Message) error) *Requests {
 	return &Requests{Pipeline[wire.Message]{maxInFlight: maxRequests, send: send}}
 }
 
-// maxRequests is how many requests of a node mpiexec handles at once (TRUST-4). Further ones wait here.
+// maxRequests is how many requests of a node mpiexec handles at once (TRUST-4). The helper queues further ones.
 const maxRequests = 64
 
 // errWrongReply is returned if mpiexec sends a reply of the wrong type.
@@ -40,7 +40,7 @@ func Call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Requests, newR
 	return reply, nil
 }
 
-// Peers returns where the ranks of a group are. It asks mpiexec, unless all are on this node.
+// Peers returns the node of each rank of a group. It asks mpiexec, unless all ranks are on this node.
 func (q *Requests) Peers(ctx context.Context, m *wire.Prepare) (*wire.RankMap, error) {
 	if m.Group.NodeCount == 1 {
 		return &wire.RankMap{Nodes: []string{m.Node.Name}, NodeOfRank: make([]int, m.Group.Size), EarlierRanks: []int{m.Node.EarlierRanks}}, nil
@@ -48,7 +48,8 @@ func (q *Requests) Peers(ctx context.Context, m *wire.Prepare) (*wire.RankMap, e
 	return q.PeersOfGroup(ctx, m.Group.Name)
 }
 
-// PeersOfGroup is Peers for any group of the job. It returns an empty map for a group that is over.
+// PeersOfGroup returns the node of each rank of any group of the job. It returns an empty map for a group that is
+// over.
 func (q *Requests) PeersOfGroup(ctx context.Context, group string) (*wire.RankMap, error) {
 	return Call(ctx, q, func(id int) *wire.RankMapRequest { return &wire.RankMapRequest{ID: id, Group: group} }, nil)
 }

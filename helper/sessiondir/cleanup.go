@@ -31,7 +31,7 @@ const (
 	keepName    = ".stays"
 )
 
-// Bounds of one cleanup.
+// Limits of one cleanup of leftover session directories.
 const (
 	maxNamesRead    = 10_000  // names read of a directory
 	maxRemovedDirs  = 64      // directories removed
@@ -39,7 +39,7 @@ const (
 	minUnlockedAge  = time.Minute
 )
 
-// takeLock takes the lock of a directory that was just made, and writes this host's name to it.
+// takeLock takes the lock of a newly created session directory, and writes this host's name to the lock file.
 func takeLock(dir *os.Root) (lock *os.File, err error) {
 	lock, err = dir.OpenFile(lockName, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -60,7 +60,7 @@ func hostName() string {
 	return name
 }
 
-// AppendCleanup adds files to the list in .cleanup.
+// AppendCleanup adds files to the list in .cleanup, the files to remove if the helper is killed.
 func (d *Dir) AppendCleanup(files []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +76,7 @@ func (d *Dir) AppendCleanup(files []string) error {
 	return withoutPath(err)
 }
 
-// WriteCleanup replaces the list in .cleanup.
+// WriteCleanup replaces the list in .cleanup, the files to remove if the helper is killed.
 func (d *Dir) WriteCleanup(files []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,7 +89,8 @@ func (d *Dir) WriteCleanup(files []string) error {
 	return d.root.Rename(cleanupName+".new", cleanupName)
 }
 
-// RemoveLeftDirs removes the session directories that killed helpers have left in the directories of an environment.
+// RemoveLeftDirs removes the session directories that killed helpers of this user have left. It looks in the
+// directories that an environment gives (candidateDirs).
 func RemoveLeftDirs(environ []string) { removeLeftDirs(candidateDirs(environ)) }
 
 func removeLeftDirs(places []string) {
@@ -116,8 +117,8 @@ func listNames(place string) []string {
 	return names
 }
 
-// removeLeftDir removes a directory of this user whose helper is gone, and the files that it lists. Other users cannot
-// have added any.
+// removeLeftDir removes a session directory of this user whose helper is dead, and the files listed in its .cleanup.
+// Other users cannot have added files to the list.
 func removeLeftDir(path string) (removed bool) {
 	dir, err := owndir.Open(path)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 // A Dir is the session directory of a job on this node, where Open MPI keeps its files (PMIX-51). Its name is chosen
-// before it is made, since ranks get it when they start.
+// before it is created, since ranks get the name when they start.
 type Dir struct {
 	Path string
 	Keep bool // do not remove the directory (PMIX-56)
@@ -32,11 +32,12 @@ type Dir struct {
 	lock *os.File   // its lock file
 }
 
-// maxDirPath is the largest length of its path: Open MPI makes sockets below it, whose paths have at most 108 bytes.
+// maxDirPath is the largest length of a session directory's path, in bytes. Open MPI creates sockets below it, whose
+// paths have at most 108 bytes.
 const maxDirPath = 60
 
-// NewDir chooses a directory in the TMPDIR of an environment, or elsewhere if that is full or not writable. It does
-// not make it.
+// NewDir chooses a path for a session directory: in the TMPDIR of an environment, or elsewhere if that is full or not
+// writable. It does not create the directory.
 func NewDir(environ []string) *Dir {
 	var random [6]byte
 	rand.Read(random[:]) // never fails
@@ -46,7 +47,7 @@ func NewDir(environ []string) *Dir {
 // dirPrefix returns the start of the names of this user's session directories.
 func dirPrefix() string { return fmt.Sprintf("rs-%d-", os.Geteuid()) }
 
-// randomDigits is how many digits follow the prefix.
+// randomDigits is how many random digits follow the prefix in the name of a session directory.
 const randomDigits = 12
 
 // candidateDirs returns the directories that may hold session directories, the best one first.
@@ -58,8 +59,8 @@ func candidateDirs(environ []string) []string {
 	return places
 }
 
-// firstUsable returns the first directory that is writable and has space. If none has, it returns the one that ranks
-// use by themselves.
+// firstUsable returns the first directory that is writable and has space. If none is usable, it returns the directory
+// in which Open MPI would create its session directory itself.
 func firstUsable(places []string) string {
 	for _, place := range places {
 		var fs unix.Statfs_t
@@ -70,8 +71,8 @@ func firstUsable(places []string) string {
 	return "/tmp"
 }
 
-// create makes the directory, with access for this user only, if it is not made yet. It fails if the path exists. It
-// first removes directories that killed helpers have left.
+// create creates the directory, with access for this user only, if it has not done so yet. It fails if the path
+// exists. It first removes directories that killed helpers have left.
 func (d *Dir) create() error {
 	if d.root != nil {
 		return nil
@@ -98,7 +99,7 @@ func (d *Dir) create() error {
 	return nil
 }
 
-// AddNamespace makes the directories of a namespace and of its ranks.
+// AddNamespace creates the directories of a PMIx namespace and of its ranks.
 func (d *Dir) AddNamespace(namespace string, ranks []int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -113,7 +114,7 @@ func (d *Dir) AddNamespace(namespace string, ranks []int) error {
 	return nil
 }
 
-// RemoveNamespace removes the directory of a namespace without running ranks.
+// RemoveNamespace removes the directory of a PMIx namespace whose ranks have ended.
 func (d *Dir) RemoveNamespace(namespace string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +124,8 @@ func (d *Dir) RemoveNamespace(namespace string) error {
 	return d.root.RemoveAll(namespace)
 }
 
-// Remove removes the directory with all its contents. If it has to stay, Remove returns its path.
+// Remove removes the session directory with all its contents. If Keep is set, the directory stays, and left is its
+// path.
 func (d *Dir) Remove() (left string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 )
 
 // Leftovers are files that ranks leave if they do not end regularly, such as shared memory segments. Ranks register
-// them when they make them (PMIX-53).
+// them when they create them (PMIX-53).
 type Leftovers struct {
 	mu     sync.Mutex       // guards byRank
 	byRank map[int][]string // the files that each rank has registered
 }
 
-// Bounds of the files that a rank may register (pmix-wire.md 11).
+// Limits of the files that a rank may register (pmix-wire.md 11).
 const (
 	maxFilesOfRank = 256
 	maxLeftPath    = 4 << 10 // bytes
@@ -29,7 +29,8 @@ const (
 // leftoverDirs are the directories in which ranks may register files. The session directory is removed as a whole.
 var leftoverDirs = []string{"/dev/shm/", "/tmp/"}
 
-// AddFiles registers files of a rank. It returns those that it refuses: in other directories, or too many.
+// AddFiles registers files of a rank for removal. It returns the files that it refuses: those in other directories,
+// and those above the limit.
 func (l *Leftovers) AddFiles(rank int, files []string) (refused []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +70,7 @@ func isAllowedPath(path string) bool {
 	return false
 }
 
-// RemoveAll is Remove for all ranks.
+// RemoveAll removes the registered files of all ranks. It returns an error for each file that it cannot remove.
 func (l *Leftovers) RemoveAll() []error {
 	l.mu.Lock()
 	ranks := slices.Sorted(maps.Keys(l.byRank))
@@ -111,11 +112,11 @@ func removeOwn(path string) error {
 	return ignoreNotExist(unix.Unlinkat(dir, filepath.Base(path), 0))
 }
 
-// openDirFlags opens a directory only as a starting point for further paths.
+// openDirFlags opens a directory only as the start of further paths (O_PATH).
 const openDirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// openDirNoLinks opens a directory if no part of its path is a link. Before Linux 5.6, and in some containers, there
-// is no single call for that.
+// openDirNoLinks opens a directory if no part of its path is a symbolic link. openat2(2) does so in one call. Before
+// Linux 5.6, and in some containers, it is missing, and walkToDir is used.
 func openDirNoLinks(path string) (fd int, err error) {
 	fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: openDirFlags, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err == unix.ENOSYS || err == unix.EPERM {
@@ -124,7 +125,7 @@ func openDirNoLinks(path string) (fd int, err error) {
 	return fd, err
 }
 
-// walkToDir is openDirNoLinks, one part of the absolute path after the other.
+// walkToDir does the same as openDirNoLinks, but opens one part of the absolute path after the other.
 func walkToDir(path string) (fd int, err error) {
 	fd, err = unix.Open("/", openDirFlags, 0)
 	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' }) {

@@ -22,7 +22,8 @@ const FreeTimeout = time.Second
 // MaxFreed is the most leftovers that are removed at the end of a job.
 const MaxFreed = 4096
 
-// Free removes what processes of the job have left behind. All of them must have ended.
+// Free removes the objects of shared memory that processes of the job have left behind. All processes of the job must
+// have ended.
 func (b *Tracker) Free() (o FreeResult) {
 	if !b.HasWork() {
 		return o
@@ -80,8 +81,8 @@ func (s sysvSegment) free() (freed bool, err error) {
 
 /*
 free removes a file, unless it has changed since it was listed or another process holds it. Only the kernel knows
-the latter, and only for the moment. So free takes a write lease, which the kernel grants only if no
-other process has the file open or mapped. While it lasts, a process that opens the file has to wait.
+whether a process holds it, and only for the moment. So free takes a write lease, which the kernel grants only if no
+other process has the file open or mapped. While the lease lasts, a process that opens the file has to wait.
 
 	open --> the same file? --> lease --> still the same name? --> unlink --> close
 	                              '-- EAGAIN: a process holds it: it stays

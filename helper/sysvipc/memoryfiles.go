@@ -16,8 +16,8 @@ type MemoryFiles struct {
 	seen map[fileNumber]time.Time // files in /dev/shm that the job has held, with their creation times
 }
 
-// Size returns the memory of the files of these processes, in bytes. Each file counts once, mapped or not. Memory that
-// is mapped without a descriptor, outside of /dev/shm, does not count.
+// Size returns the memory of the files of these processes, in bytes. Each file counts once, whether it is mapped or
+// only open. Memory that is mapped without a descriptor, outside of /dev/shm, does not count.
 func (s *MemoryFiles) Size(pids []int) (bytes int64) {
 	deadline, uid := time.Now().Add(ScanTimeout), os.Geteuid()
 	there, now, sizes := make(map[fileNumber]file), make(map[fileNumber]time.Time), make(map[fileNumber]int64)

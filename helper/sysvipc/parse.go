@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// The tables of the kernel have names that any process of the machine can choose. The parsers read at most
-// these numbers of bytes, and skip lines that do not have the kernel's format.
+// Limits of what the parsers read, in bytes. Any process of the machine can choose names in these tables of the
+// kernel. The parsers skip lines that do not have the kernel's format.
 const (
 	maxTable = 8 << 20 // of /proc/sysvipc: 32,768 segments
 	maxMaps  = 16 << 20
@@ -39,7 +39,8 @@ func parseSegments(table []byte) (all []sysvSegment) {
 	return all
 }
 
-// parseSemaphores counts the semaphore sets in /proc/sysvipc/sem that a user has created since a time, in seconds of Unix time:
+// parseSemaphores counts the semaphore sets in /proc/sysvipc/sem that a user has created since a time, in seconds of
+// Unix time:
 //
 //	key semid perms nsems uid gid cuid cgid otime ctime
 func parseSemaphores(table []byte, uid int, since int64) (count int) {
@@ -66,8 +67,8 @@ func parseNumbers(fields ...[]byte) (all []int64, ok bool) {
 	return all, true
 }
 
-// parseMapping parses which file a line of /proc/PID/maps is about. It ignores the name, since
-// a process can give a file any name:
+// parseMapping returns the file that a line of /proc/PID/maps is about, by device and inode. It ignores the name,
+// since a process can give a file any name:
 //
 //	7f3c5a000000-7f3c5a021000 rw-s 00000000 00:1a 41    /dev/shm/x.1
 func parseMapping(line []byte) (fileNumber, bool) {

@@ -20,7 +20,8 @@ const ShmDir = "/dev/shm"
 // ScanTimeout is the longest time for a scan of the job's processes (PD-21).
 const ScanTimeout = 200 * time.Millisecond
 
-// scanPause is the shortest time between two scans. The end of a job often follows its first failure at once.
+// scanPause is the shortest time between two scans: the end of a job, which needs a scan, often follows its first
+// failure at once.
 const scanPause = time.Second
 
 // maxEntries is the most names in ShmDir that are read, since any user may create files there.
@@ -62,7 +63,7 @@ func ipcNamespace(pid string) string {
 	return name
 }
 
-// heldBy calls found for the files that a process has mapped, and those of ShmDir that it has open.
+// heldBy calls found for each file that a process has mapped, and for each file of ShmDir that it has open.
 func heldBy(pid int, deadline time.Time, found func(fileNumber)) {
 	mappings(pid, deadline, found)
 	descriptors(pid, deadline, func(to string, is *unix.Stat_t) {
@@ -90,7 +91,8 @@ func mappings(pid int, deadline time.Time, found func(fileNumber)) {
 	}
 }
 
-// descriptors calls found for each in-memory file that a process has open, with the target of the descriptor's link.
+// descriptors calls found for each in-memory file that a process has open. to is the target of the descriptor's link
+// in /proc.
 func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Stat_t)) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	fds, err := os.Open(dir)
@@ -118,7 +120,7 @@ func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Sta
 	}
 }
 
-// listFiles returns the files in a directory, as far as it gets until the deadline.
+// listFiles returns the files in a directory. At the deadline it returns those that it has read so far.
 func listFiles(folder string, deadline time.Time) (files []file) {
 	dir, err := os.Open(folder)
 	if err != nil {
@@ -159,7 +161,8 @@ const blockSize = 512
 
 func makeDev(major, minor uint32) uint64 { return unix.Mkdev(major, minor) }
 
-// fileClockNow returns the time of the coarse clock that the kernel uses for files. It may be some milliseconds behind.
+// fileClockNow returns the time of the coarse clock from which the kernel takes the times of files. It may be some
+// milliseconds behind.
 func fileClockNow() time.Time {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {

@@ -13,7 +13,7 @@ import (
 // NoRank is the rank of a process whose rank is unknown.
 const NoRank = -1
 
-// The most that a Tracker records, since a job may start processes for days.
+// Limits of a Tracker's records, since a job may start processes for days.
 const (
 	maxProcesses = 1 << 16 // processes
 	maxHeldFiles = 1 << 12 // files
@@ -66,7 +66,8 @@ func NewTracker(always bool) *Tracker {
 // NoteEnded records that a process of the job has ended.
 func (b *Tracker) NoteEnded(p Process, at time.Time) { b.noteProcess(p, at) }
 
-// noteProcess records that a process existed until a time. Processes with the same number are told apart by their start times.
+// noteProcess records that a process existed until a time. Two processes that had the same PID one after the other
+// differ in their start times.
 func (b *Tracker) noteProcess(p Process, until time.Time) {
 	if b == nil || p.Started.IsZero() {
 		return
@@ -87,11 +88,11 @@ func (b *Tracker) noteProcess(p Process, until time.Time) {
 	b.lifetimes[p.PID] = append(of, lifetime{p, until})
 }
 
-// sameStart reports whether two start times are those of the same process. They may differ a little, because the clock may have
-// been set between two conversions from the kernel's ticks.
+// sameStart reports whether two start times belong to the same process. They may differ a little, because the clock
+// may have been set between two conversions from the kernel's ticks.
 func sameStart(a, b time.Time) bool { return a.Sub(b).Abs() < 100*time.Millisecond }
 
-// NoteRankEnd records how a rank has ended. well means that it succeeded.
+// NoteRankEnd records how a rank has ended. well is true if it succeeded. A nil Tracker does nothing.
 func (b *Tracker) NoteRankEnd(rank int, well bool) {
 	if b != nil {
 		b.failedRanks[rank] = b.failedRanks[rank] || !well
@@ -111,8 +112,8 @@ func (b *Tracker) HasWork() bool {
 	return b.freeAll && len(b.failedRanks) > 0
 }
 
-// isToFree reports whether objects of a rank are to be removed (PD-16). Objects of an unknown rank
-// are removed only if those of every rank are.
+// isToFree reports whether objects that a rank has left are to be removed (PD-16). Objects of an unknown rank are
+// removed only if those of every rank are.
 func (b *Tracker) isToFree(rank int) bool {
 	if b.freeAll {
 		return true
@@ -137,8 +138,8 @@ type sysvSegment struct {
 	changed       int64 // last change, in seconds since 1970
 }
 
-// leftSegments returns the segments that dead processes of the job created and that no process uses (PD-18). The times of
-// segments are in whole seconds, so a difference of one is accepted.
+// leftSegments returns the segments that dead processes of the job created and that no process uses (PD-18). The
+// times of segments are in whole seconds, so a difference of one second is accepted.
 func (b *Tracker) leftSegments(all []sysvSegment, uid int) (left []leftObject[sysvSegment]) {
 	for _, s := range all {
 		if s.cuid != uid || s.attached != 0 {
@@ -161,7 +162,7 @@ type leftObject[T any] struct {
 	rank   int
 }
 
-// A file is a file in /dev/shm.
+// A file has the attributes of a file in /dev/shm.
 type file struct {
 	name string
 	fileNumber
@@ -177,8 +178,8 @@ func (b *Tracker) isCandidate(f file, uid int) bool {
 	return f.plain && f.uid == uid && !f.createdAt.IsZero() && !f.createdAt.Before(b.jobStart)
 }
 
-// leftFiles returns the files that processes of the job held during a scan, and those with the process number of a rank
-// in their name that were created while it ran (PD-19). It does not know whether a process still holds them.
+// leftFiles returns the files that processes of the job held during a scan, and those with the PID of a rank in their
+// name that were created while it ran (PD-19). It does not check whether a process still holds them.
 func (b *Tracker) leftFiles(all []file, uid int) (left []leftObject[file]) {
 	if b.incomplete {
 		return nil
@@ -196,11 +197,11 @@ func (b *Tracker) leftFiles(all []file, uid int) (left []leftObject[file]) {
 	return left
 }
 
-// minPIDInName is the smallest number in a file name that is taken for a process number: containers number
-// processes from 1, so small numbers mean anything.
+// minPIDInName is the smallest number in a file name that is taken for a PID. Containers number processes from 1, so
+// a small number may have another meaning.
 const minPIDInName = 1000
 
-// rankInName finds the rank whose process number is in the name of a file created while it ran.
+// rankInName finds the rank whose PID is in a file's name and that ran when the file was created.
 func (b *Tracker) rankInName(f file) (lifetime, bool) {
 	for digits := range strings.FieldsFuncSeq(f.name, func(r rune) bool { return r < '0' || r > '9' }) {
 		pid, ok := parseNumber(digits, 10)
