@@ -48,7 +48,7 @@ type Listener struct {
 	wrongIDs     int                  // number of IDs received that no rank was given
 }
 
-// An expectedRank is the rank to which an ID was given.
+// An expectedRank is the rank that a PMI_ID belongs to.
 type expectedRank struct {
 	server *Server
 	rank   int
@@ -57,7 +57,7 @@ type expectedRank struct {
 // expiredID marks an ID that is no longer valid. Using it does not count as a guess.
 var expiredID expectedRank
 
-// Limits of a connection before it has sent its ID (6.4).
+// Limits of a connection that has not sent its ID yet (pmi-wire.md 6.4).
 const (
 	maxGreetingBytes = 4 << 10 // bytes
 	greetingTimeout  = 30 * time.Second
@@ -65,7 +65,7 @@ const (
 	maxWrongIDs      = 16  // after so many wrong IDs no connection is accepted (TRUST-25)
 )
 
-// ErrNoRank is returned for a connection that belongs to no rank.
+// ErrNoRank is returned for a connection that sends no valid PMI_ID.
 var ErrNoRank = errors.New("pmi: a connection of no rank")
 
 // ExpectRank creates a PMI_ID for a rank of a server, and accepts connections that send it.
@@ -103,7 +103,7 @@ func (l *Listener) ForgetServer(s *Server) {
 	}
 }
 
-// Serve serves a connection: AddPending, then PendingConn.Serve.
+// Serve registers a connection with AddPending, and serves it.
 func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 	return l.AddPending(conn).Serve(ctx)
 }
@@ -216,7 +216,7 @@ func (n *PendingConn) sendRefusal() {
 	io.WriteString(n.conn, n.refusal)
 }
 
-// A greetingState is the Listener's knowledge of a pending connection.
+// A greetingState says how far a pending connection has come with its greeting.
 type greetingState int
 
 const (

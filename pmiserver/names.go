@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Names is the table of names that ranks publish for MPI_Comm_accept and look up for MPI_Comm_connect.
-// mpiexec holds one for all groups of a job, so the methods may wait for a reply from mpiexec. A name
-// outlives the rank that published it (pmi-wire.md 2.5).
+// Names is the table of names that ranks publish for MPI_Comm_accept and look up for MPI_Comm_connect. mpiexec holds
+// one table for all groups of a job, so the methods may wait for a reply from mpiexec. A name outlives the rank that
+// published it (pmi-wire.md 2.5).
 type Names interface {
 	Publish(ctx context.Context, service, port string) (added bool, err error)
 	Lookup(ctx context.Context, service string) (port string, found bool, err error)
@@ -34,7 +34,7 @@ type Entry struct {
 	Once  bool   // the first lookup removes the entry (PMIX-41)
 }
 
-// A NameTable is a Names in memory. The zero value is empty and ready to use.
+// A NameTable is an in-memory implementation of Names. The zero value is empty and ready to use.
 type NameTable struct {
 	mu      sync.Mutex // guards entries
 	entries map[string]Entry
@@ -42,18 +42,18 @@ type NameTable struct {
 
 var _ Names = (*NameTable)(nil)
 
-// Publish adds a name, as Names requires.
+// Publish implements Names. It adds a name with its port.
 func (t *NameTable) Publish(_ context.Context, service, port string) (bool, error) {
 	return t.Add(service, Entry{Port: port})
 }
 
-// Lookup returns the port of a name, as Names requires. It never fails.
+// Lookup implements Names. It returns the port of a name, and never fails.
 func (t *NameTable) Lookup(_ context.Context, service string) (string, bool, error) {
 	e, found := t.Find(service)
 	return e.Port, found, nil
 }
 
-// Unpublish removes a name, as Names requires. It never fails.
+// Unpublish implements Names. It removes a name, and never fails.
 func (t *NameTable) Unpublish(_ context.Context, service string) (bool, error) {
 	return t.Remove(service), nil
 }

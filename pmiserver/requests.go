@@ -5,10 +5,10 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// A rankSession does what a PMI version asks for its rank.
+// rankSession implements pmiversion.Session.
 var _ pmiversion.Session = (*rankSession)(nil)
 
-// maxSpawns limits the spawn requests of a rank that are under way. Real clients stay far below.
+// maxSpawns limits the spawn requests of a rank that are in progress. Known clients have far fewer.
 const maxSpawns = 16
 
 // Init records that the rank has sent init.
@@ -17,13 +17,13 @@ func (c *rankSession) Init() { c.setState(Inited) }
 // Finalize records that the rank has sent finalize.
 func (c *rankSession) Finalize() { c.setState(Finalized) }
 
-// Abort freezes the server and reports the abort.
+// Abort freezes the server and reports to the supervisor that the rank aborts the job.
 func (c *rankSession) Abort(code int, message string) {
 	c.aborted = true
 	c.server.abortJob(c.Number, code, message)
 }
 
-// Note reports an oddity of this rank.
+// Note reports unusual behaviour of this rank's client.
 func (c *rankSession) Note(text string) { c.server.reportNote(c.Number, text) }
 
 // Flush sends the collected replies.
@@ -32,7 +32,7 @@ func (c *rankSession) Flush() { c.flush() }
 // SendReply sends a reply. Any goroutine may call it.
 func (c *rankSession) SendReply(answer []byte) { c.sendReply(answer) }
 
-// DeadRanks lists the ranks that failed.
+// DeadRanks lists the ranks of the group that failed while the others go on, as "3,1".
 func (c *rankSession) DeadRanks() string { return c.server.DeadRanks() }
 
 // Fence enters the rank into the fence of its group. It sends the collected replies first: the fence's

@@ -174,7 +174,7 @@ func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a iden
 	return err
 }
 
-// State returns the PMI state of a rank. For a rank of another node it is Absent.
+// State returns the PMI state of a rank. For a rank on another node it is Absent.
 func (s *Server) State(rank int) State {
 	local, ours := s.local[rank]
 	if !ours {

@@ -119,7 +119,7 @@ func (c *rankSession) flush() error {
 	return err
 }
 
-// sendReply sends whole messages. Any goroutine may call it.
+// sendReply sends one or more complete messages. Any goroutine may call it.
 func (c *rankSession) sendReply(lines []byte) error {
 	if c.server.frozen.Load() {
 		return nil
@@ -130,7 +130,7 @@ func (c *rankSession) sendReply(lines []byte) error {
 	return c.replies.send(lines)
 }
 
-// traceAnswers traces lines and frames one by one.
+// traceAnswers passes each line or frame of the replies to the trace.
 func (c *rankSession) traceAnswers(answers []byte) {
 	for len(answers) > 0 {
 		f := messageReader{buf: answers, pmi2: true}
@@ -181,7 +181,7 @@ type replyWriter struct {
 	failed   bool // the peer is gone; the reading goroutine will notice
 }
 
-// send writes b, or queues a copy if another write is under way. It returns errNotReading if more than
+// send writes b, or queues a copy if another write is in progress. It returns errNotReading if more than
 // maxUnreadBytes are queued.
 func (o *replyWriter) send(b []byte) error {
 	o.mu.Lock()

@@ -52,7 +52,7 @@ func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 	return err
 }
 
-// errNotSingleton is returned when the process replies as no client does.
+// errNotSingleton is returned when the process does not reply as a PMI client does.
 var errNotSingleton = errors.New("the process on that port is no MPI program that started mpiexec")
 
 // readSingletonInit sends the first line, and reads the singleton's PMI version. rest is the input
@@ -84,7 +84,7 @@ func readSingletonInit(conn io.ReadWriter) (version int, rest []byte, err error)
 	}
 }
 
-// answerSingletonInit tells the singleton whether it has a server. Its output stays where it is:
+// answerSingletonInit tells the singleton whether it has a server. stdio=no leaves the singleton's output as it is:
 // stdio=yes would oblige mpiexec to open three more connections.
 func answerSingletonInit(conn io.Writer, ok, group string) error {
 	_, err := io.WriteString(conn, "cmd=singinit_info versionok="+ok+" stdio=no kvsname="+group+"\n")
@@ -94,8 +94,8 @@ func answerSingletonInit(conn io.Writer, ok, group string) error {
 // refusalTimeout limits the wait for a refused process to close its connection.
 const refusalTimeout = time.Second
 
-// RefuseSingleton tells a singleton that there is no server for it. No known client hangs or crashes
-// over this form of refusal (1.4). It closes conn.
+// RefuseSingleton tells a singleton that there is no server for it, and closes conn. No known client hangs or crashes
+// over this form of refusal (pmi-wire.md 1.4).
 func RefuseSingleton(conn io.ReadWriteCloser) {
 	defer conn.Close()
 	timeout := time.AfterFunc(refusalTimeout, func() { conn.Close() })

@@ -33,7 +33,8 @@ func (s State) isServed() bool { return s == Connected || s == Inited || s == Fi
 // status shows whether the rank crashed or exited silently (pmi-wire.md 6.2).
 var ErrUnfinalized = errors.New("pmi: the connection ended without finalize")
 
-// ErrAlreadyConnected is returned for a second connection of a rank that is connected or lost.
+// ErrAlreadyConnected is returned for a second connection of a rank whose first one is open, or ended without
+// finalize.
 var ErrAlreadyConnected = errors.New("is connected already, or was")
 
 // A ProtocolError is returned when a rank sends something that no PMI client sends.
@@ -47,7 +48,7 @@ func (e *ProtocolError) Error() string {
 	return fmt.Sprintf("rank %d: pmi: %s: \"%s\"", e.Rank, e.Reason, e.Head)
 }
 
-// Hint returns the usual cause.
+// Hint returns the usual cause of a protocol error.
 func (e *ProtocolError) Hint() string {
 	return "does something else write to the descriptor in PMI_FD?"
 }

@@ -138,7 +138,7 @@ func (c *Client) Acknowledge(id int) (p RankAndSize, err error) {
 	return p, nil
 }
 
-// Init starts the conversation with the requests of a real client, in their order.
+// Init starts the conversation. It sends the same requests as an MPI library, in the same order.
 func (c *Client) Init() error {
 	if _, err := c.roundTripChecked("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"); err != nil {
 		return err
@@ -191,8 +191,8 @@ func (c *Client) Barrier() error {
 	return err
 }
 
-// Exchange makes the requests of an MPI_Init: each rank puts a key, all enter a barrier, and each rank
-// gets the keys of all. Each rank of the group calls it, with values of equal length.
+// Exchange makes the requests of an MPI_Init: each rank puts a key, all enter a barrier, and each rank gets the keys
+// of all. Each rank of the group calls it. All cards must have the same length.
 func (c *Client) Exchange(rank, size int, card string) error {
 	if err := c.Put("card-"+strconv.Itoa(rank), card); err != nil {
 		return err
@@ -218,8 +218,8 @@ type Program struct {
 	Info  [][2]string // pairs of key and value
 }
 
-// Spawn asks to start programs. They find the preputs in their own key-value space. The error says why
-// they were not started.
+// Spawn requests the start of programs. They find the preputs in their own key-value space. The error says why they
+// were not started.
 func (c *Client) Spawn(preputs [][2]string, programs ...Program) error {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }
@@ -282,13 +282,13 @@ func (c *Client) Hosts() (string, error) {
 	return first + " | " + string(table), err
 }
 
-// Finalize ends the conversation. The connection may be closed then.
+// Finalize ends the conversation. The caller may close the connection afterwards.
 func (c *Client) Finalize() error {
 	_, err := c.roundTripChecked("cmd=finalize", "finalize_ack")
 	return err
 }
 
-// Abort asks to end the job. There is no reply.
+// Abort asks the server to end the job with this exit code. There is no reply.
 func (c *Client) Abort(code int, message string) error {
 	c.line = append(c.line[:0], "cmd=abort exitcode="+strconv.Itoa(code)...)
 	if message != "" {

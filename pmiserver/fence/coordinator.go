@@ -32,7 +32,7 @@ type Coordinator struct {
 	err        error // the error given to Fail
 }
 
-// A group is the nodes of a group's ranks, and the ranks that cannot enter a fence any more.
+// A group has the nodes of a group's ranks, and the ranks that cannot enter a fence any more.
 type group struct {
 	nodes     []int         // in the caller's numbering
 	index     map[int]int   // node to its index in nodes
@@ -52,12 +52,12 @@ type fence struct {
 	givenUp     bool // given up, and kept until all nodes know
 }
 
-// maxFenceBytes limits the bytes exchanged in one fence: as much as a group may store on a node, and
-// as fits into one message to it.
+// maxFenceBytes limits the bytes exchanged in one fence. A group may store as many bytes on a node, and as many fit
+// into one message to it.
 const maxFenceBytes = 1<<30 - 1<<24
 
-// maxOpenBytes limits the bytes of all fences that are not complete, with the bookkeeping of each.
-// Nodes may open any number of fences (TRUST-29).
+// maxOpenBytes limits the memory of all fences that are not complete, blobs and bookkeeping together, in bytes. Nodes
+// may open any number of fences (TRUST-29).
 const maxOpenBytes = 1 << 30
 
 // Completed is the result of a fence that all nodes have joined.
@@ -347,7 +347,8 @@ func (c *Coordinator) RankLeft(group string, node, rank int) error {
 	return nil
 }
 
-// checkStuck returns a *StuckError if nodes wait for a node that has lost a member, else nil.
+// checkStuck returns a *StuckError if nodes wait for a node on which a member can no longer enter the fence.
+// Otherwise it returns nil.
 func (c *Coordinator) checkStuck(f *fence) error {
 	if f.givenUp {
 		return nil

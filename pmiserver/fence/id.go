@@ -31,8 +31,8 @@ type ID struct {
 	Number  int
 }
 
-// A Kind is the purpose of a fence. Fences of different kinds are different fences, even with the same
-// members; each kind counts its own.
+// A Kind is the purpose of a fence. Two fences of different kinds are different fences, even with the same members.
+// The fences of each kind are numbered separately.
 type Kind string
 
 // The kinds of fences.
@@ -45,7 +45,7 @@ const (
 	Destruct   Kind = "destruct"   // PMIx_Group_destruct
 )
 
-// kinds are the kinds that an ID may name without a tag; taggedKinds need one.
+// kinds are the kinds that an ID may name without a tag. taggedKinds are those that need a tag.
 var (
 	kinds       = []Kind{PMIxFence, Connect, Disconnect}
 	taggedKinds = []Kind{Construct, Destruct}
@@ -68,7 +68,7 @@ func (k Kind) WithoutTag() Kind {
 	return Kind(base)
 }
 
-// isKnown reports whether an ID may name the kind.
+// isKnown reports whether the kind may occur in an ID.
 func (k Kind) isKnown() bool {
 	_, tag, has := strings.Cut(string(k), ".")
 	if !has {
@@ -81,7 +81,7 @@ func (k Kind) isKnown() bool {
 // Members are the ranks of a fence, as text in the notation of ID.
 type Members string
 
-// WholeGroup returns the Members that are all ranks of a group.
+// WholeGroup returns the Members value for all ranks of a group.
 func WholeGroup(group string) Members { return Members(group) }
 
 // Group returns the group if the members are one whole group, else "".
@@ -127,7 +127,7 @@ func (m Members) Matcher() (has func(group string, rank int) bool, err error) {
 	}, nil
 }
 
-// errID is returned for a text that is no ID.
+// errID is returned for a text that is not a valid ID.
 var errID = errors.New("names no fence")
 
 // ParseID parses the text of ID.String.

@@ -22,8 +22,8 @@ import (
 type Exchanger interface {
 	Exchange(ctx context.Context, id ID, mine []byte) (all [][]byte, err error)
 
-	// GiveUp reports that this node does not wait for a fence any more. exchanging says whether the
-	// node is in Exchange for it; if not, it never will be. GiveUp does not block.
+	// GiveUp reports that this node does not wait for a fence any more. exchanging says whether the node is in
+	// Exchange for that fence. If it is not, it must not call Exchange for it later. GiveUp does not block.
 	GiveUp(id ID, exchanging bool)
 }
 
@@ -187,14 +187,14 @@ func (l *Local) RankLeft(rank int) {
 	l.reportBroken(stuck)
 }
 
-// RankReturned undoes RankLeft.
+// RankReturned undoes RankLeft: the rank can enter fences again.
 func (l *Local) RankReturned(rank int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.member(rank).left = false
 }
 
-// Close stops all releases and reports.
+// Close makes the Local release no more ranks and report nothing more.
 func (l *Local) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,7 +223,7 @@ func (l *Local) exchangeBlobs(ctx context.Context, pending *sync.WaitGroup) {
 	})
 }
 
-// takeBlobs joins the blobs of the local ranks, in their order.
+// takeBlobs concatenates the blobs of the local ranks, in their order, and returns the ID of the fence.
 func (l *Local) takeBlobs() (id ID, blob []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -265,7 +265,7 @@ func (l *Local) finishFence(all [][]byte) {
 	}
 }
 
-// showAndEmpty calls show, empties the fence, and returns the functions that release its members. It
+// showAndEmpty calls show, resets the fence for the next use, and returns the functions that release its members. It
 // returns nil if l is closed.
 func (l *Local) showAndEmpty(show func()) []func(givenUp bool) {
 	l.mu.Lock()
@@ -310,7 +310,7 @@ func (l *Local) checkStuck() error {
 	return &StuckError{Waiting: slices.Clip(waiting), Gone: slices.Clip(gone), Released: l.GiveUpStuck}
 }
 
-// reportBroken reports once that no member will be released any more. If GiveUpStuck is set and err is
+// reportBroken reports, at most once, that the fence can never release its members. If GiveUpStuck is set and err is
 // a *StuckError, it gives the fence up instead.
 func (l *Local) reportBroken(err error) {
 	if err == nil {

@@ -36,7 +36,7 @@ func (e *StuckError) Error() string {
 	return fmt.Sprintf("%s in a barrier that %s left for good", ranksText(e.Waiting, "waits", "wait"), ranksText(e.Gone, "has", "have"))
 }
 
-// Hint returns the usual cause.
+// Hint returns the usual cause of a fence that cannot complete.
 func (e *StuckError) Hint() string {
 	return "all ranks of an MPI program must call MPI_Init and MPI_Finalize"
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// errBlob means that helpers of different versions are connected.
+// errBlob is returned for a malformed blob. It means that helpers of different versions are connected.
 var errBlob = errors.New("barrier: the keys from another node cannot be parsed")
 
 // AppendPair appends a pair to a blob.

@@ -101,8 +101,8 @@ type layer struct {
 	slots []pairRef
 }
 
-// A pairRef is the position of a pair. The upper half is its blob's index plus 1; the lower half is
-// the offset in that blob.
+// A pairRef is the position of a pair in the blobs of a layer. The upper half is the blob's index plus 1; the lower
+// half is the offset in that blob. 0 means no pair.
 type pairRef uint64
 
 func (p pairRef) pairIn(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
@@ -130,9 +130,9 @@ func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 	return l, nil
 }
 
-// initialSlots returns the initial number of slots for so many pairs. If the pairs are shorter than
-// those of real programs, it is too small. Such pairs may all have the same key. growSlots adds slots
-// when they turn out to differ (TRUST-30).
+// initialSlots returns the initial number of slots for a number of pairs with a total size. It assumes pairs as long
+// as those of real programs. Shorter pairs may all have the same key; if they do not, growSlots adds slots
+// (TRUST-30).
 func initialSlots(pairs, bytes int) int {
 	const usual = 8 // minimum size of a pair in real programs, in bytes
 	size := 1

@@ -20,7 +20,7 @@ package kvs
 
 import "sync/atomic"
 
-// Limits (pmi-wire.md 5 and 6.4), in bytes.
+// Limits of keys, values and the store, in bytes (pmi-wire.md 5 and 6.4).
 const (
 	MaxKey   = 255
 	MaxValue = 16 << 10
@@ -28,7 +28,7 @@ const (
 	PairCost = 64      // estimated memory of a pair without its bytes
 )
 
-// MaxKeys limits the keys that a rank may put between two barriers. Real clients stay far below.
+// MaxKeys limits the keys that a rank may put between two barriers. Known clients put far fewer.
 const MaxKeys = 1 << 16
 
 // A Store is the part of the key-value space that all ranks of a group on one node share. Its methods
@@ -48,7 +48,7 @@ func New(blob []byte) *Store {
 // Get returns the value of a key that a fence has exchanged. It does not allocate.
 func (s *Store) Get(key []byte) (value []byte, found bool) { return s.snapshot.Load().findKey(key) }
 
-// Epoch returns the number of fences whose snapshots were set.
+// Epoch returns how many fences have changed the store: the number of calls of SetSnapshot.
 func (s *Store) Epoch() int { return s.snapshot.Load().epoch }
 
 // NextSnapshot returns the current snapshot with the pairs of a fence's blobs added. A pair replaces
@@ -61,7 +61,8 @@ func (s *Store) NextSnapshot(blobs [][]byte) (*Snapshot, error) {
 // SetSnapshot makes the result of NextSnapshot visible.
 func (s *Store) SetSnapshot(next *Snapshot) { s.snapshot.Store(next) }
 
-// AddPending counts bytes stored beside the keys of ranks. It returns false if they exceed MaxStore.
+// AddPending counts bytes that ranks store in addition to their keys, such as node attributes. It returns false, and
+// counts nothing, if they exceed MaxStore.
 func (s *Store) AddPending(bytes int) bool {
 	if s.pending.Load()+int64(bytes) > MaxStore {
 		return false
@@ -70,5 +71,5 @@ func (s *Store) AddPending(bytes int) bool {
 	return true
 }
 
-// SubtractPending subtracts bytes counted by AddPending, or the cost from View.TakeForFence.
+// SubtractPending subtracts bytes that AddPending or View.Put has counted.
 func (s *Store) SubtractPending(bytes int) { s.pending.Add(-int64(bytes)) }

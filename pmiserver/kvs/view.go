@@ -33,8 +33,8 @@ func (v *View) Get(key []byte) (value []byte, found bool) {
 	return snap.findKey(key)
 }
 
-// Put stores a pair until the next barrier. It returns false if the group has reached MaxStore, or the
-// rank has put MaxKeys keys since the last barrier.
+// Put stores a pair, which the next barrier sends to the other ranks. It returns false if the group has reached
+// MaxStore, or the rank has put MaxKeys keys since the last barrier.
 func (v *View) Put(key, value []byte) bool {
 	old, replaced := v.unsent[string(key)]
 	more := len(key) + len(value) + PairCost
@@ -55,8 +55,8 @@ func (v *View) Put(key, value []byte) bool {
 	return true
 }
 
-// TakeForFence returns the pairs that the rank has put, as a blob for a fence. Pass cost to
-// Store.SubtractPending when the fence is over.
+// TakeForFence returns the pairs that the rank has put since the last fence, as a blob, and removes them from the
+// view's unsent pairs. Pass cost to Store.SubtractPending when the fence is over.
 func (v *View) TakeForFence() (blob []byte, cost int) {
 	blob, cost = appendPairs(nil, v.unsent), v.bytes
 	*v = View{Store: v.Store, inFence: v.unsent, epoch: v.Store.Epoch()}

@@ -36,7 +36,7 @@ func Parse(a *pmiversion.Fields, line []byte, lastFields []string) {
 	}
 }
 
-// cutTail moves " key=..." from the end of a line to the fields, and returns the rest of the line.
+// cutTail cuts " key=..." off the end of a line, and adds it to the fields. It returns the rest of the line.
 func cutTail(a *pmiversion.Fields, line []byte, key string) []byte {
 	for from := 0; ; {
 		n := bytes.Index(line[from:], []byte(key))

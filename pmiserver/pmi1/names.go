@@ -17,8 +17,7 @@ func (c *Conversation) unpublish() {
 	c.replyNameService("unpublish_result", "service_not_found", removed, err)
 }
 
-// lookup replies with the port as it was published. The port may contain anything, so it comes last on
-// the line.
+// lookup handles lookup_name. The port may contain anything, even spaces, so it comes last on the line.
 func (c *Conversation) lookup() {
 	port, found, err := c.Session.Lookup(c.fields.Text("service"))
 	if err != nil || !found {

@@ -106,8 +106,8 @@ func (c *Conversation) refuse(answer, reason string) {
 	c.AppendReply("cmd=" + answer + " rc=-1 msg=" + reason + "\n")
 }
 
-// initack comes before init if the client connected by PMI_PORT. On a descriptor the rank is known,
-// and the reply is the same (pmi-wire.md 1.3).
+// initack handles initack, which a client that connects by PMI_PORT sends before init. If the rank has a descriptor,
+// the reply is the same (pmi-wire.md 1.3).
 func (c *Conversation) initack() {
 	c.AppendReply("cmd=initack\ncmd=set size=")
 	c.AppendReplyNumber(c.Size)
@@ -116,15 +116,15 @@ func (c *Conversation) initack() {
 	c.AppendReply("\ncmd=set debug=0\n")
 }
 
-// Replies to an init of other PMI versions.
+// Replies to an init of a PMI version other than PMI-1.
 const (
 	switchReply       = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
 	wrongVersionReply = "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"
 )
 
-// init may come again at any time, and then changes nothing. The reply is version 1.1, whatever the
-// client's subversion. Version 1.2 would bring group barriers, and crashes of clients that do not find
-// a tag (2.10).
+// init handles init. A rank may send it again at any time, which changes nothing. The reply is version 1.1, whatever
+// the client's subversion: with version 1.2 clients would use group barriers, and clients that do not find a tag
+// would crash (pmi-wire.md 2.10).
 func (c *Conversation) init() {
 	switch version, _ := c.fields.Number("pmi_version"); version {
 	case 1:
@@ -138,8 +138,8 @@ func (c *Conversation) init() {
 	}
 }
 
-// maxes announces even numbers, whose sum MPICH 3.4 to 4.0 can split. Other numbers crash clients
-// (pmi-wire.md 5).
+// maxes handles get_maxes. It announces even numbers, whose sum MPICH 3.4 to 4.0 can divide by two. Other numbers
+// crash clients (pmi-wire.md 5).
 func (c *Conversation) maxes() {
 	c.AppendReply("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=" + strconv.Itoa(MaxValue) + "\n")
 }
@@ -186,8 +186,8 @@ func (c *Conversation) put() {
 	}
 }
 
-// get is the most frequent request: its count grows with the square of the number of ranks. It does
-// not allocate. An empty value counts as missing, because old clients fail on it (2.5).
+// get handles get, the most frequent request: its count grows with the square of the number of ranks. It does not
+// allocate. An empty value counts as missing, because old clients fail on it (pmi-wire.md 2.5).
 func (c *Conversation) get() {
 	if c.isOtherKVS() {
 		c.refuse("get_result", "unknown_kvsname")
@@ -211,8 +211,8 @@ func (c *Conversation) get() {
 	c.AppendReply("\n")
 }
 
-// barrier replies when all ranks of the group have entered. Version 1.1 has no barriers of subgroups.
-// A client that asks for one gets a barrier only if it names all ranks.
+// barrier handles barrier_in. It replies when all ranks of the group have entered. Version 1.1 has no barriers of
+// subgroups. A client that asks for one gets a barrier only if it names all ranks.
 func (c *Conversation) barrier() {
 	reply := "cmd=barrier_out\n"
 	if group, given := c.fields.Find("group"); given {
@@ -229,15 +229,15 @@ func (c *Conversation) barrier() {
 	c.Session.Fence(func() []byte { return []byte(reply) })
 }
 
-// finalize leaves the connection open. The next program of a shell script inherits the descriptor and
-// sends init on it.
+// finalize handles finalize. It leaves the connection open: the next program of a shell script inherits the
+// descriptor and sends init on it.
 func (c *Conversation) finalize() {
 	c.Session.Finalize()
 	c.AppendReply("cmd=finalize_ack rc=0\n")
 }
 
-// abort has no reply. Later input is the rest of a message of several lines, or comes from a program
-// that goes on after MPI_Abort (6.3).
+// abort handles abort, which has no reply. Later input is ignored: it is the rest of a message of several lines, or
+// comes from a program that goes on after MPI_Abort (pmi-wire.md 6.3).
 func (c *Conversation) abort() {
 	code, ok := c.fields.Number("exitcode")
 	if !ok {
@@ -256,7 +256,7 @@ func (c *Conversation) abort() {
 func (c *Conversation) createKVS()  { c.AppendReply("cmd=newkvs rc=-1\n") }
 func (c *Conversation) destroyKVS() { c.refuse("kvs_destroyed", "unsupported") }
 
-// getByIndex iterates over the keys as they were when the client asked for index 0.
+// getByIndex handles getbyidx, which iterates over the keys that existed when the client asked for index 0.
 func (c *Conversation) getByIndex() {
 	index, ok := c.fields.Number("idx")
 	switch {
@@ -280,8 +280,8 @@ func (c *Conversation) getByIndex() {
 	c.AppendReply(" key=" + key + " val=" + string(value) + "\n")
 }
 
-// ranks2hosts replies in a form of its own: two lines without cmd=. The first line has the length of
-// the second, plus 1 (2.9). Only Intel MPI 2018 and older asks.
+// ranks2hosts handles get_ranks2hosts, which only Intel MPI 2018 and older send. The reply has two lines without
+// cmd=. The first line has the length of the second, plus 1 (pmi-wire.md 2.9).
 func (c *Conversation) ranks2hosts() {
 	nodes, of, err := c.Session.Hosts()
 	if err != nil {
@@ -306,13 +306,13 @@ func (c *Conversation) ranks2hosts() {
 	c.AppendReply("\n" + string(table))
 }
 
-// executionProblem is sent by ParaStation's helper when exec failed. The exit status will say the
-// same.
+// executionProblem handles the request that ParaStation's helper sends when exec has failed. It only reports a note,
+// since the exit status shows the failure, too.
 func (c *Conversation) executionProblem() {
 	c.Session.Note("could not execute: " + transcript.Escape(c.fields.Text("reason")))
 }
 
-// ParseGreeting parses the first line of a client without a descriptor: initack with its PMI_ID, or
+// ParseGreeting parses the first line of a client that connects by PMI_PORT. The line is initack with the PMI_ID, or
 // the init of PMI-2.
 func ParseGreeting(line []byte) pmiversion.Greeting {
 	var f pmiversion.Fields

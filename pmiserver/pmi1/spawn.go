@@ -9,7 +9,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// fieldNames are the names of PMI-1 (pmi-wire.md 2.7).
+// fieldNames are the field names of a spawn request in PMI-1 (pmi-wire.md 2.7).
 var fieldNames = spawn.FieldNames{
 	Ranks: "nprocs", ArgCount: "argcnt", Arg: "arg", ArgFirst: 1,
 	InfoCount: "info_num", InfoKey: "info_key_", InfoVal: "info_val_",
@@ -21,8 +21,8 @@ const maxBlock = 1 << 20
 
 var errLongBlock = errors.New("a spawn request of more than 1 MiB")
 
-// A spawnBlock is an incomplete mcmd request. It consists of segments of lines, each from mcmd= to
-// endcmd. In the last segment spawnssofar equals totspawns (2.7).
+// A spawnBlock is an incomplete mcmd request. It consists of segments of lines, each from mcmd= to endcmd. In the
+// last segment spawnssofar equals totspawns (pmi-wire.md 2.7).
 type spawnBlock struct {
 	bytes     int
 	inSegment bool          // within a segment
@@ -71,8 +71,8 @@ func (b *spawnBlock) endSegment() bool {
 	return sofar >= total
 }
 
-// spawn carries out a complete request. If the request is refused, MPI_Comm_spawn returns an error of
-// class MPI_ERR_SPAWN, and the program goes on.
+// spawn carries out a complete spawn request. If the request is refused, MPI_Comm_spawn returns an error of class
+// MPI_ERR_SPAWN, and the program goes on.
 func (c *Conversation) spawn(b *spawnBlock) {
 	var why string
 	switch {
@@ -88,7 +88,7 @@ func (c *Conversation) spawn(b *spawnBlock) {
 	}
 }
 
-// maxReply is the longest line that old clients can read, in bytes (2.1).
+// maxReply is the longest line that old clients can read, in bytes (pmi-wire.md 2.1).
 const maxReply = 1023
 
 // spawnReply returns the reply to a spawn request. It leaves out codes that would not fit into a line.

@@ -8,11 +8,11 @@ import (
 	"remshell/pmiserver/kvs"
 )
 
-// maxAttrWaits limits the node attributes that a rank may wait for at once. Real clients stay far
-// below.
+// maxAttrWaits limits the node attributes that a rank may wait for at once. Known clients wait for far fewer.
 const maxAttrWaits = 1000
 
-// NodeAttrs are the node attributes of a group on one node. All its ranks there see them at once.
+// NodeAttrs are the node attributes of a group on one node. Ranks of the group on the node see a new attribute at
+// once, without a fence.
 type NodeAttrs struct {
 	Store *kvs.Store // counts their memory
 
@@ -50,8 +50,8 @@ func (a *NodeAttrs) putAttr(key, value []byte) (waits []attrWait, ok bool) {
 	return waits, true
 }
 
-// getAttr returns an attribute. If it is missing and waits is true, w is queued. full reports that the
-// rank waits for too many attributes.
+// getAttr returns an attribute. If it is missing and waits is true, getAttr queues w. full reports that the rank
+// waits for too many attributes.
 func (a *NodeAttrs) getAttr(key []byte, waits bool, w attrWait) (value []byte, found, full bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

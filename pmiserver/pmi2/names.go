@@ -17,7 +17,7 @@ func (c *Conversation) unpublish() {
 	c.replyNameService("not_found", removed, err)
 }
 
-// lookup replies with the port in two fields, because clients read different ones.
+// lookup handles name-lookup. It replies with the port in two fields, because clients read different ones.
 func (c *Conversation) lookup() {
 	port, found, err := c.Session.Lookup(c.fields.Text("name"))
 	switch {
@@ -36,7 +36,8 @@ func (c *Conversation) lookup() {
 	}
 }
 
-// replyNameService replies to a request of the name service, without a value.
+// replyNameService replies to a request of the name service without a value. If yes is false, the request fails for
+// the reason no.
 func (c *Conversation) replyNameService(no string, yes bool, err error) {
 	switch {
 	case err != nil:

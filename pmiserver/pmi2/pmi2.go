@@ -163,8 +163,8 @@ func (c *Conversation) refuse(rc int, reason string) {
 	c.endReply()
 }
 
-// replyValue replies with a value, or with found=FALSE if it is empty. Only this form of "not found"
-// is no error for any client.
+// replyValue replies with a value, or with found=FALSE if the value is empty. All clients accept found=FALSE; some
+// take any other form of "not found" for an error.
 func (c *Conversation) replyValue(value []byte) {
 	if len(value) > 0 {
 		c.replyFound(value)
@@ -183,8 +183,8 @@ func (c *Conversation) replyFound(value []byte) {
 	c.endReply()
 }
 
-// fullInit is the init of PMI-2. The rank is that of the connection, whatever rank the client names. A
-// reply with spawner-jobid tells the client that its group was spawned.
+// fullInit handles fullinit, the init of PMI-2. It takes the rank from the connection and ignores the rank that the
+// client names. A reply with spawner-jobid tells the client that its group was spawned.
 func (c *Conversation) fullInit() {
 	rank, given := c.fields.Number("pmirank")
 	if !given {
@@ -237,7 +237,7 @@ func (c *Conversation) jobConnect() {
 
 func (c *Conversation) jobDisconnect() { c.replyOK() }
 
-// deadKey is the key of the list of failed ranks.
+// deadKey is the key under which MPICH gets the list of failed ranks.
 const deadKey = "PMI_dead_processes"
 
 func (c *Conversation) jobAttr() {
@@ -302,8 +302,8 @@ func (c *Conversation) get() {
 	c.replyValue(value)
 }
 
-// fence is the barrier of PMI-2. The reply comes when all ranks have entered. Every client accepts
-// that, and no get has to wait (pmi-wire.md 4.4).
+// fence handles kvs-fence, the barrier of PMI-2. The reply comes when all ranks have entered. Every client accepts
+// that, and then no get has to wait (pmi-wire.md 4.4).
 func (c *Conversation) fence() {
 	c.beginReply(0)
 	c.endReply()
@@ -311,8 +311,8 @@ func (c *Conversation) fence() {
 	c.Session.Fence(func() []byte { return reply })
 }
 
-// ParseGreeting parses the body of the first frame of a client without a descriptor: fullinit, with
-// the PMI_ID in place of the rank.
+// ParseGreeting parses the body of the first frame of a client that connects by PMI_PORT. The frame is a fullinit
+// with the PMI_ID in place of the rank.
 func ParseGreeting(body []byte) pmiversion.Greeting {
 	var f pmiversion.Fields
 	Parse(&f, bytes.Clone(body)) // Parse changes its argument

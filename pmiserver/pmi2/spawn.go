@@ -7,14 +7,14 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// fieldNames are the names of PMI-2 (pmi-wire.md 4.6).
+// fieldNames are the field names of a spawn request in PMI-2 (pmi-wire.md 4.6).
 var fieldNames = spawn.FieldNames{
 	Ranks: "maxprocs", ArgCount: "argc", Arg: "argv", ArgFirst: 0,
 	InfoCount: "infokeycount", InfoKey: "infokey", InfoVal: "infoval",
 	PutCount: "preputcount", PutKey: "ppkey", PutVal: "ppval",
 }
 
-// spawn handles a spawn request: one list of fields, in which each subcmd begins a command (4.6).
+// spawn handles a spawn request. In its list of fields, each subcmd begins a command (pmi-wire.md 4.6).
 func (c *Conversation) spawn() {
 	why := "bad_request"
 	if r, ok := parseSpawn(c.fields); ok {

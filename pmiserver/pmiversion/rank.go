@@ -1,14 +1,13 @@
 /*
-Package pmiversion holds the parts that the PMI versions share: the rank of a conversation, the
-services of its session, and the fields of a request.
+Package pmiversion holds the parts that the PMI versions share: the rank of a conversation, the services of its
+session, and the fields of a request.
 
 	stream of bytes --- session --- line ---> pmi1 --.
 	                          '--- frame ---> pmi2 --+--> Rank: its keys, its replies
 	                                                 '--> Session: fence, names, spawn, abort
 
-A PMI version is a package with a table of requests. To add a request, add its row and its function
-there. The package knows neither connections nor other ranks. All of it runs in the goroutine of
-the rank's session.
+A PMI version is a package with a table of requests. To add a request, add its row and its function there. The
+package knows neither connections nor other ranks. All of it runs in the goroutine of the rank's session.
 */
 package pmiversion
 
@@ -22,7 +21,7 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A Rank is the rank of one conversation.
+// A Rank is the state that the server keeps for one rank's PMI conversation.
 type Rank struct {
 	Number int // in its group
 	ID     int // its number or PMI_ID, which it names in fullinit
@@ -42,7 +41,8 @@ type Rank struct {
 	unknownNoted bool // an unknown command was reported
 }
 
-// A Session does the things for a rank that reach beyond its keys. pmiserver.rankSession is one (requests.go there).
+// A Session handles the requests of a rank that need more than its own keys. It is implemented by
+// pmiserver.rankSession (requests.go there).
 type Session interface {
 	Init()                          // the rank sent init
 	Finalize()                      // the rank sent finalize
@@ -57,13 +57,14 @@ type Session interface {
 	// the rank may send requests. refused is empty, or one word that says why the request is refused.
 	Spawn(r spawn.Request, answer func(spawn.Result) []byte) (refused string)
 
-	// The table of published names. All three return ErrUnsupported if there is none.
+	// Publish, Lookup and Unpublish use the table of published names. They return ErrUnsupported if there is no
+	// table.
 	Publish(service, port []byte) (added bool, err error)
 	Lookup(service []byte) (port string, found bool, err error)
 	Unpublish(service []byte) (removed bool, err error)
 
-	// DeadRanks lists the group's ranks that failed while the others go on, as "3,1". It is empty if
-	// none has.
+	// DeadRanks lists the ranks of the group that failed while the others go on, as "3,1". It is empty if none has
+	// failed.
 	DeadRanks() string
 
 	// Hosts returns the names of the group's nodes, and for each rank the index of its node in nodes.
@@ -76,7 +77,7 @@ type Session interface {
 // ErrUnsupported is returned when the server does not offer a service.
 var ErrUnsupported = errors.New("unsupported")
 
-// AppendReply appends a whole reply line, or a part of one.
+// AppendReply appends a complete reply line, or a part of one, to the replies.
 func (r *Rank) AppendReply(part string) { r.Replies = append(r.Replies, part...) }
 
 // AppendReplyNumber appends a decimal number to the replies.
@@ -99,7 +100,7 @@ func (r *Rank) NoteUnknown(name []byte) string {
 	return word
 }
 
-// A Greeting is the first message of a client without a descriptor. It names the PMI_ID.
+// A Greeting is the first message of a client that connects by PMI_PORT. It contains the PMI_ID.
 type Greeting struct {
 	HasID     bool // the client sent ID
 	ID        int

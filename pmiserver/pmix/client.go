@@ -43,7 +43,7 @@ type requestInfo struct {
 	command string // for traces, such as FENCE
 }
 
-// errJunk is wrapped by the errors about a client that sends messages nobody can decode.
+// errJunk is wrapped by the errors about a client that sends messages that cannot be decoded.
 var errJunk = errors.New("talks junk on PMIx")
 
 func isJunk(err error) bool { return errors.Is(err, errJunk) }
@@ -120,7 +120,7 @@ func (c *client) readMessage() error {
 	return nil
 }
 
-// maxFirstAlloc is the most bytes allocated for a message when only its header has arrived.
+// maxFirstAlloc limits the bytes that are allocated for a message when only its header has arrived.
 const maxFirstAlloc = 64 << 10
 
 // readBody reads size bytes. Above maxFirstAlloc it allocates memory only as bytes arrive.
@@ -168,7 +168,7 @@ func (c *client) reply(to requestInfo, summary string, reply []byte) {
 	c.out.enqueue(whole)
 }
 
-// setState records that the rank has reached a state.
+// setState records a new state of the rank.
 func (c *client) setState(to State) {
 	c.state = to
 	c.group.setState(c.rank, to)

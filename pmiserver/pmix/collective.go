@@ -51,7 +51,7 @@ type collective struct {
 	contextID int // context ID of the PMIx group that was constructed last; read when participants are released
 }
 
-// A participant is a process of the set on this node.
+// A participant is a process of the collective's set that is on this node.
 type participant struct {
 	group *group
 	rank  *localRank
@@ -70,10 +70,10 @@ type fenceCall struct {
 	timeout        time.Duration // how long the client waits in the fence; 0: without a limit (PMIX-31)
 }
 
-// maxFenceCalls is the most fences of one set that a rank may have called and not yet left.
+// maxFenceCalls limits the fences of one set that a rank has called and that have not completed.
 const maxFenceCalls = 1 << 10
 
-// groupSize returns name and size of the group of a namespace, as newProcSet needs them.
+// groupSize returns the name and size of the group of a namespace. It is the find function of newProcSet.
 func (s *Server) groupSize(namespace string) (group string, size int, known bool) {
 	g := s.findGroup(namespace)
 	if g == nil {
@@ -82,8 +82,8 @@ func (s *Server) groupSize(namespace string) (group string, size int, known bool
 	return g.Name, g.Size, true
 }
 
-// getCollective returns the collective of a kind and a set, and creates it if there is none. It returns
-// nil if there are maxCollectives already.
+// getCollective returns the collective of a kind and a set. If there is none, it creates one. It returns nil if there
+// are maxCollectives already.
 func (s *Server) getCollective(kind fence.Kind, members procSet) *collective {
 	key := collectiveKey{kind, members.fenceMembers()}
 	s.mu.Lock()
@@ -132,7 +132,7 @@ func (s *Server) reportBroken(err error) {
 	}
 }
 
-// collectivesOf lists the collectives whose set matches.
+// collectivesOf lists the collectives for whose set of processes matches returns true.
 func (s *Server) collectivesOf(matches func(procSet) bool) (all []*collective) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (m *collective) addCall(call fenceCall) bool {
 	return true
 }
 
-// countEntered counts a participant that enters. It returns false if the collective is over or too many
+// countEntered counts a participant that enters. It returns false if the collective is over, or if too many
 // collectives are active. The caller holds m.mu.
 func (s *Server) countEntered(m *collective) bool {
 	s.mu.Lock()
@@ -222,8 +222,8 @@ func (s *Server) countEntered(m *collective) bool {
 	return true
 }
 
-// countLeft counts a participant that has left the fence. It removes a collective with a tag that is not
-// used any more. The caller holds m.mu.
+// countLeft counts a participant that has left the fence. It removes a collective with a tag when no participant uses
+// it any more. The caller holds m.mu.
 func (s *Server) countLeft(m *collective) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,8 +266,8 @@ func (m *collective) stopTimers() {
 	}
 }
 
-// GiveUp ends a fence that another node has given up. It returns false if no rank of this node has
-// called a fence of that set yet; a rank that calls it later gets the timeout then.
+// GiveUp ends a fence that another node has given up. It returns false if no rank of this node has called a fence of
+// that set yet. A rank that calls it later gets the status Timeout.
 func (s *Server) GiveUp(id fence.ID) (known bool) {
 	key := collectiveKey{id.Kind, id.Members}
 	s.mu.Lock()
@@ -282,8 +282,8 @@ func (s *Server) GiveUp(id fence.ID) (known bool) {
 	return m != nil
 }
 
-// enterFence starts a participant's first call: its timeout, and the fence itself with the data the rank
-// has committed, if the call collects data.
+// enterFence starts a participant's first call. It starts the call's timeout and enters the fence. If the call
+// collects data, it brings the data that the rank has committed.
 func (m *collective) enterFence(i int) {
 	m.mu.Lock()
 	x := m.participants[i]
@@ -303,8 +303,8 @@ func (m *collective) enterFence(i int) {
 	m.local.Enter(m.server.ctx, &m.server.tasks, i, blob, func(givenUp bool) { m.releaseParticipant(i, givenUp) })
 }
 
-// releaseParticipant replies to a participant whose fence has ended and starts its next call. If givenUp,
-// the fence was given up: the client gets a timeout, and the next fence takes the rank's data again.
+// releaseParticipant replies to a participant whose fence has ended and starts its next call. givenUp is true if the
+// fence was given up. Then the client gets a timeout, and the next fence takes the rank's data again.
 func (m *collective) releaseParticipant(i int, givenUp bool) {
 	m.mu.Lock()
 	x := m.participants[i]
@@ -333,8 +333,8 @@ func (m *collective) releaseParticipant(i int, givenUp bool) {
 	}
 }
 
-// replyCompleted tells a client that all processes have entered. After a connect it sends the job info
-// of the other groups, for which mpiexec may have to be asked (PMIX-45).
+// replyCompleted tells a client that all processes have entered. After a connect it also sends the job info of the
+// other groups, which may require a request to mpiexec (PMIX-45).
 func (m *collective) replyCompleted(done fenceCall) {
 	switch m.local.Kind.WithoutTag() {
 	case fence.Connect:
@@ -408,7 +408,7 @@ func (p byteRange) newBytes(known int) []byte {
 // errBadRecord is returned when the fence data of another node cannot be decoded.
 var errBadRecord = errors.New("another node sent a record that cannot be read")
 
-// decodeBlobs decodes the fence data of all nodes. show makes them visible to the ranks of this node.
+// decodeBlobs decodes the fence data of all nodes. show makes the data visible to the ranks of this node.
 func (m *collective) decodeBlobs(all [][]byte) (show func(), err error) {
 	if m.local.Kind.WithoutTag() == fence.Construct {
 		return m.decodeContextID(all)

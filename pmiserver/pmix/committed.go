@@ -11,8 +11,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A group is the ranks with one namespace, seen from this node: its local ranks, and the data that they
-// and ranks of other nodes have committed.
+// A group has the ranks with one namespace, as this node sees them: its local ranks, and the data that they and ranks
+// of other nodes have committed.
 type group struct {
 	Group
 	server *Server
@@ -59,15 +59,15 @@ type localRank struct {
 	spawns       atomic.Int32 // spawns that have no reply yet
 }
 
-// A pairSet is the data that a rank has committed: encoded key-value pairs, to which bytes are only
-// appended, and the set of their keys.
+// A pairSet has the data that a rank has committed: encoded key-value pairs, to which bytes are only appended, and
+// the set of their keys.
 type pairSet struct {
 	pairs []byte
 	keys  map[string]bool
 }
 
-// keyOverhead is the number of bytes that each key counts for beside its pair, so that the limits cover
-// the key's entry in the map.
+// keyOverhead is the number of bytes that each key counts in addition to its pair, so that the limits cover the key's
+// entry in the map.
 const keyOverhead = 64
 
 func (s *pairSet) addPairs(pairs []byte, keys []string) {
@@ -91,7 +91,7 @@ func newGroup(s *Server, g Group) *group {
 	return added
 }
 
-// findRank returns a rank of this node, or nil if the number is none.
+// findRank returns the rank of this node with that number in the group, or nil if there is none.
 func (g *group) findRank(number int64) *localRank { return g.byRank[int(number)] }
 
 // addClient adds a client to its rank. It returns false if the rank has too many connections.
@@ -150,7 +150,7 @@ func (g *group) setState(r *localRank, to State) {
 	}
 }
 
-// maxNotes is the most notes reported about one rank (TRUST-24).
+// maxNotes limits the notes that are reported about one rank (TRUST-24).
 const maxNotes = 100
 
 func (g *group) reportNote(rank int, text string) {
@@ -214,8 +214,8 @@ func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.St
 	return message.Success
 }
 
-// addPairs adds pairs with these keys for ranks of this node (local) or of other nodes. It removes and
-// returns the Gets that have waited for one of them. The caller holds the group's mu.
+// addPairs adds pairs with these keys. local says whether they are for ranks of this node or of other nodes. addPairs
+// removes and returns the Gets that have waited for one of the keys. The caller holds the group's mu.
 func (r *localRank) addPairs(local bool, pairs []byte, keys []string) (served []*pendingGet) {
 	set := &r.remotePairs
 	if local {

@@ -19,8 +19,8 @@ type Event struct {
 	Infos   []byte        // encoded as in messages
 }
 
-// A Notifier sends events to other nodes through mpiexec, and keeps the order of each rank's events. It
-// calls done once, from any goroutine, when mpiexec has forwarded the event or will not.
+// A Notifier sends events to other nodes through mpiexec, and keeps the order of each rank's events. It calls done
+// once, from any goroutine, when mpiexec has forwarded the event or has refused to.
 type Notifier interface {
 	Notify(e Event, done func(s message.Status))
 }
@@ -137,8 +137,8 @@ func (c *client) handleNotify(q requestInfo, r *message.Notify) {
 	})
 }
 
-// eventTargets returns the processes that may receive an event, by its range. Empty members are all
-// ranks of the job.
+// eventTargets returns the processes that may receive an event, by its range. If the result is empty, all ranks of
+// the job may.
 func (c *client) eventTargets(r *message.Notify) (fence.Members, message.Status) {
 	switch r.Range {
 	case message.InNamespace:

@@ -16,15 +16,15 @@ type FetchRequest struct {
 	Timeout time.Duration // in whole seconds; 0: the default of PMIX-33
 }
 
-// A Fetcher sends a FetchRequest to the node of the rank through mpiexec. It calls answer once, from any
-// goroutine and perhaps before Fetch returns; not at all if the server is closed before. The status is
-// Success with the data, NotFound, NoMemory, or Failed when the job is ending.
+// A Fetcher sends a FetchRequest to the node of the rank through mpiexec. It calls answer once, from any goroutine
+// and perhaps before Fetch returns. If the server is closed before, it does not call answer. The status is Success
+// with the data, NotFound, NoMemory, or Failed when the job is ending.
 type Fetcher interface {
 	Fetch(w FetchRequest, answer func(data []byte, s message.Status))
 }
 
-// remoteData is the data of ranks of other nodes that was fetched for Gets, not brought by fences. The
-// group's mu guards it.
+// remoteData is the data of ranks of other nodes that was fetched for Gets, without the data that fences have
+// brought. The group's mu guards it.
 type remoteData struct {
 	fetched  map[int][]byte        // by rank: its data for other nodes, as last fetched
 	inFlight map[fetchKey][]*fetch // fetches without a reply yet
@@ -42,7 +42,7 @@ type fetch struct {
 	waiting  getQueue
 }
 
-// getFromNode replies with data that is here of a rank of another node, or fetches it.
+// getFromNode replies with the data of a rank of another node. If this node does not have it, getFromNode fetches it.
 func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
 	rank, timeout := int(r.Rank), getTimeoutOf(r.Options)
 	if data := g.knownPairs(rank, r.Key); data != nil {
@@ -62,7 +62,8 @@ func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
 	}
 }
 
-// knownPairs returns the data that is here of a rank of another node if it contains the key, else nil.
+// knownPairs returns the data of a rank of another node, if this node has it and it contains the key. Otherwise it
+// returns nil.
 func (g *group) knownPairs(rank int, key string) []byte {
 	if data := g.fencePairs(rank); hasKey(data, key) {
 		return data
@@ -97,7 +98,8 @@ func (g *group) fetchPairs(of fetchKey, w *pendingGet, timeout time.Duration) {
 // so that Gets which start a little later can join the fetch.
 func fetchTimeout(timeout time.Duration) time.Duration { return 2 * timeout }
 
-// joinFetch returns a fetch whose deadline is late enough for the timeout, or creates one.
+// joinFetch returns a fetch in progress whose deadline is late enough for the timeout. If there is none, it creates
+// one.
 func (x *remoteData) joinFetch(of fetchKey, now time.Time, timeout time.Duration) (f *fetch, isNew bool) {
 	for _, f := range x.inFlight[of] {
 		if timeout == 0 && f.deadline.IsZero() || timeout > 0 && !f.deadline.Before(now.Add(timeout)) {

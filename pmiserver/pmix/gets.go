@@ -31,7 +31,7 @@ func (c *client) handleGet(q requestInfo, r *message.Get) {
 	}
 }
 
-// replyGroupInfo replies with the job info of another group if it contains the key.
+// replyGroupInfo replies with the job info of another group, if that contains the key.
 func (c *client) replyGroupInfo(q requestInfo, g *group, key string) {
 	if _, info, err := g.loadJobInfo(c.server.ctx); err == nil && hasKey(info, key) {
 		reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
@@ -42,7 +42,7 @@ func (c *client) replyGroupInfo(q requestInfo, g *group, key string) {
 	c.replyStatus(q, message.NotFound)
 }
 
-// getJobInfo replies with a reserved key ("pmix...") from the job info of a rank. It never waits.
+// getJobInfo replies to a Get of a reserved key ("pmix...") from the job info of a rank. It never waits.
 func (c *client) getJobInfo(q requestInfo, g *group, r *message.Get) {
 	view, _, err := g.loadJobInfo(c.server.ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *client) getJobInfo(q requestInfo, g *group, r *message.Get) {
 	c.replyStatus(q, message.NotFound)
 }
 
-// A pendingGet is a Get that is answered when a rank commits a key.
+// A pendingGet is a Get that waits until a rank commits a key.
 type pendingGet struct {
 	asker     *group // group of the client; nil if another node asks
 	askerRank int    // the client's rank
@@ -85,8 +85,8 @@ func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pending
 	}}
 }
 
-// replyFound replies to a Get with the data of a rank, and reads ahead. The job info of another
-// namespace goes first.
+// replyFound replies to a Get with the data of a rank, and perhaps of further ranks (ahead). If the rank is in
+// another namespace, the job info of that namespace precedes the data.
 func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahead readAhead) {
 	reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
 	if g != c.group {
@@ -143,8 +143,8 @@ func (g *group) awaitCommit(of *localRank, w *pendingGet, timeout getTimeout) {
 	w.answer(data, status)
 }
 
-// pairsFor returns the data of a rank that the asker may see: that for ranks of its node, or that for
-// other nodes.
+// pairsFor returns the data of a rank that the asking process may see. There is one set for ranks of the same node
+// and one for other nodes.
 func (r *localRank) pairsFor(w *pendingGet) *pairSet {
 	if w.asker == nil {
 		return &r.remotePairs
@@ -184,8 +184,8 @@ func (g *group) cancelGet(list *getQueue, w *pendingGet) bool {
 	return list.removeGet(w)
 }
 
-// finish stops the timer of a Get and answers it: with all data of the rank (PMIX-35), or without data
-// if s is an error.
+// finish stops the timer of a Get and answers it. If s is Success, the answer has all data of the rank (PMIX-35),
+// otherwise none.
 func (w *pendingGet) finish(data []byte, s message.Status) {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -199,8 +199,8 @@ func finishAll(waiting []*pendingGet, s message.Status) {
 	}
 }
 
-// takeWaitingGets removes and returns the Gets that wait for ranks of the group, on this node or others:
-// all of them, or only those of asker.
+// takeWaitingGets removes and returns the Gets that wait for ranks of the group, on this node or others. If all is
+// false, it takes only the Gets of asker.
 func (g *group) takeWaitingGets(all bool, asker *group) (taken []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -2,8 +2,8 @@ package pmix
 
 import "context"
 
-// A GroupFinder finds the groups of the job that have no ranks on this node: parents and children of
-// local groups, and groups that these connect to.
+// A GroupFinder finds the groups of the job that have no ranks on this node: parents and children of local groups,
+// and groups to which local groups connect.
 type GroupFinder interface {
 	// Namespace returns the namespace of a group of the job.
 	Namespace(group string) string
@@ -28,7 +28,7 @@ func (x *groupSearch) noteEnded(group string) {
 	}
 }
 
-// findGroup returns the group of a namespace, on whichever node its ranks are, or nil if there is none.
+// findGroup returns the group of a namespace, or nil if there is none. The group's ranks may be on any node.
 func (s *Server) findGroup(namespace string) *group {
 	g := s.groupByNamespace(namespace)
 	if g != nil || s.GroupFinder == nil {
@@ -50,8 +50,8 @@ func (s *Server) findGroup(namespace string) *group {
 	return s.addRemoteGroup(found)
 }
 
-// addRemoteGroup adds a group without local ranks, and returns it; or it returns the group that another
-// client has added already. The caller holds s.mu.
+// addRemoteGroup adds a group without local ranks, and returns it. If another client has added the group already, it
+// returns that one. The caller holds s.mu.
 func (s *Server) addRemoteGroup(found Group) *group {
 	for _, g := range s.groups {
 		if g.Name == found.Name {

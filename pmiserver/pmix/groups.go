@@ -35,7 +35,7 @@ func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 // group when it destructs it.
 const lastMajorWithoutMembers = 4
 
-// Limits of the remembered PMIx groups of a rank. Above them the library has to name the members itself.
+// Limits of the PMIx groups that are remembered for a rank. Above them the client has to name the members itself.
 const (
 	maxMadeGroups = 1 << 10
 	maxMembers    = 1 << 16 // members of all groups together
@@ -64,8 +64,8 @@ func (r *localRank) recallGroup(g *group, id string) []bfrops.Proc {
 	return r.madeGroups[id]
 }
 
-// forgetGroup drops the members of a PMIx group that was destructed. A destruct that timed out may be
-// repeated, and needs them still.
+// forgetGroup drops the members of a PMIx group that was destructed. It is not called for a destruct that timed out,
+// which may be repeated and then needs the members.
 func (r *localRank) forgetGroup(g *group, id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

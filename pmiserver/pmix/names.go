@@ -31,12 +31,11 @@ const (
 	maxNameBytes    = 4 << 10 // bytes of a name and its value
 )
 
-// errLookupTimeout is the cause of a context that ends because the client's timeout for a look-up is
-// over.
+// errLookupTimeout is the cause of a context that ends because the client's timeout for a look-up has passed.
 var errLookupTimeout = errors.New("the time of a look-up is over")
 
-// requestNames runs ask in a goroutine, to send a request about a number of names to mpiexec. If ask
-// returns Success, it has replied to the client; any other status is the reply.
+// requestNames calls ask in a goroutine. ask sends a request to mpiexec; names is the number of names in it. If ask
+// returns Success, it has replied to the client. Otherwise requestNames replies with the status.
 func (c *client) requestNames(q requestInfo, names int, ask func(ctx context.Context) message.Status) {
 	more := int32(max(names, 1))
 	switch {
@@ -59,7 +58,7 @@ func (c *client) requestNames(q requestInfo, names int, ask func(ctx context.Con
 	})
 }
 
-// handlePublish publishes names. It stops at the first one that is taken; those before it stay
+// handlePublish publishes names. It stops at the first name that is published already. The names before it stay
 // published.
 func (c *client) handlePublish(q requestInfo, r *message.Publish) {
 	once, data := r.Infos.Persistence() == message.FirstRead, r.Infos.Data()
@@ -82,7 +81,7 @@ func (c *client) handlePublish(q requestInfo, r *message.Publish) {
 	})
 }
 
-// handleUnpublish removes names from the table. It is no error if they are not there.
+// handleUnpublish removes names from the table. A name that is not there is no error.
 func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		for _, key := range r.Keys {
@@ -95,8 +94,8 @@ func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	})
 }
 
-// handleLookup replies with published values. If the client waits, the reply comes when as many are
-// there as it asked for (PMIX-40).
+// handleLookup replies with published values. If the client waits, the reply comes when as many of the names as it
+// requires are published (PMIX-40).
 func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		least, waits := r.Options.Wait()
@@ -119,7 +118,7 @@ func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 	})
 }
 
-// noteAwaited records that the rank waits for a name. The returned function ends that.
+// noteAwaited records that the rank waits for a name. The returned function records that it no longer waits.
 func (c *client) noteAwaited(name string) (noMore func()) {
 	g, r := c.group, c.rank
 	g.mu.Lock()
@@ -133,8 +132,8 @@ func (c *client) noteAwaited(name string) (noMore func()) {
 	}
 }
 
-// findNames looks keys up. If waits, it blocks until least of them are published. The data are in the
-// order of the keys.
+// findNames looks up keys. If waits is true, it blocks until at least least of them are published. The results are in
+// the order of the keys.
 func (c *client) findNames(ctx context.Context, keys []string, least int, waits bool) ([]bfrops.Datum, message.Status) {
 	var names []*Name
 	if waits {
@@ -161,7 +160,7 @@ func (c *client) findNames(ctx context.Context, keys []string, least int, waits 
 	return nil, message.NotFound
 }
 
-// republish publishes names again that a look-up has removed from the table but the client does not get
+// republish publishes names again that a look-up has removed from the table, if the client cannot receive them
 // (PMIX-41).
 func (c *client) republish(keys []string, names []*Name) {
 	for i, n := range names {
@@ -178,7 +177,7 @@ func (g *group) hasExited(r *localRank) bool {
 	return r.exited
 }
 
-// lookupNow looks keys up, one after the other. An element is nil if its key is not published.
+// lookupNow looks up keys, one after the other. An element of the result is nil if its key is not published.
 func (c *client) lookupNow(ctx context.Context, keys []string) []*Name {
 	names := make([]*Name, len(keys))
 	for i, key := range keys {
@@ -189,8 +188,8 @@ func (c *client) lookupNow(ctx context.Context, keys []string) []*Name {
 	return names
 }
 
-// awaitNames waits for all keys at once, until least of them are published or ctx ends. An element is
-// nil if its key was not received.
+// awaitNames waits for all keys at once, until at least least of them are published or ctx ends. An element of the
+// result is nil if its key was not received.
 func (c *client) awaitNames(ctx context.Context, keys []string, least int) []*Name {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
@@ -220,8 +219,8 @@ func appendDatum(dst []byte, d bfrops.Datum) []byte {
 	return bfrops.AppendPair(bfrops.AppendProc(dst, d.Publisher), d.Key, d.Value)
 }
 
-// toDatum returns the datum that a look-up in a namespace finds under a name. A name that was published
-// by PMI-1 or PMI-2 is a string without a publisher.
+// toDatum returns the result of a look-up of key in a namespace. A name that was published by PMI-1 or PMI-2 becomes
+// a string without a publisher.
 func (n Name) toDatum(key, namespace string) bfrops.Datum {
 	if len(n.Value) == 0 {
 		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}

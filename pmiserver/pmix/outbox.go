@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// maxQueued is the most bytes that may be queued for the clients of one rank that do not read (PMIX-24).
+// maxQueued limits the bytes that are queued for the clients of one rank, if they do not read (PMIX-24).
 const maxQueued = 64 << 20
 
 // errOverrun is returned when more than maxQueued bytes would be queued for the clients of a rank.
@@ -66,9 +66,8 @@ func (o *outbox) enqueue(message []byte) error {
 	return nil
 }
 
-// writeNow writes what the kernel takes without blocking, and returns the number of bytes. An error is
-// not reported here: the next Write of the queue meets it again. The caller holds o.mu, and no goroutine
-// runs write.
+// writeNow writes as many bytes as the kernel takes without blocking, and returns their number. An error is not
+// reported here: the next Write of the queue gets it again. The caller holds o.mu, and no goroutine runs write.
 func (o *outbox) writeNow(message []byte) (n int) {
 	if o.raw == nil {
 		return 0
@@ -80,7 +79,7 @@ func (o *outbox) writeNow(message []byte) (n int) {
 	return max(n, 0)
 }
 
-// rawOf returns the raw connection of conn, or nil if it has none.
+// rawOf returns the raw connection of conn. It returns nil if conn has none.
 func rawOf(conn net.Conn) syscall.RawConn {
 	socket, ok := conn.(syscall.Conn)
 	if !ok {
@@ -114,7 +113,7 @@ func (o *outbox) write() {
 	}
 }
 
-// next takes a message from the queue. If there is none, it clears writing and returns nil.
+// next removes a message from the queue and returns it. If there is none, it clears writing and returns nil.
 func (o *outbox) next() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -139,7 +138,7 @@ func (o *outbox) noteWritten(bytes int, err error) {
 	}
 }
 
-// close drops the queue. Later messages get errGone.
+// close drops the queue. Later calls of enqueue return errGone.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

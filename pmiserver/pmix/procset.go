@@ -17,7 +17,7 @@ var errBadProcs = errors.New("names no process, or one that does not exist")
 // that name the same processes, in whatever form and order, give the same set (PMIX-29).
 type procSet []setPart
 
-// A setPart is the processes of one group in a set.
+// A setPart has the processes of one group in a set.
 type setPart struct {
 	group     string
 	namespace string // namespace of the group

@@ -8,31 +8,31 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// Limits of the data that a reply carries beyond the rank that was asked for (PMIX-69).
+// Limits of the further ranks' data that a reply to a Get carries (PMIX-69).
 const (
 	maxReadAhead      = 256       // ranks
 	maxReadAheadBytes = 128 << 10 // size of the whole reply
 	procOverhead      = 64        // typical bytes that each rank adds beside its data
 )
 
-// A readSequence detects a client that sends Gets for one rank after the other, as an MPI library does
-// whose ranks all connect. The reply then carries the data of the next ranks too, each time of twice as
-// many, as a kernel reads a file ahead:
+// A readSequence detects a client that sends Gets for one rank after the other, as an MPI library does whose ranks
+// all connect. Then a reply also carries the data of the next ranks, each time of about twice as many. A kernel reads
+// a file ahead in the same way:
 //
 //	requested    0    1     3       6         11
 //	sent         0    1-2   3-5     6-10      11-19   ...
 //
-// The client's library stores all that it gets, and does not request it again: n ranks take log n Gets.
-// A readSequence belongs to the goroutine of the client.
+// The client's library stores all that it gets, and does not request it again: n ranks take log n Gets. A
+// readSequence belongs to the goroutine of the client.
 type readSequence struct {
 	group *group
 	last  int // index, in a list of ranks, of the last Get
 	count int // ranks after last that the reply carried at most
 }
 
-// nextCount records a Get, and returns for how many further ranks the reply shall carry data. Gaps in
-// the sequence, up to the last count, do not break it. They arise because the client does not ask for
-// its own rank, and because some ranks were left out of a reply.
+// nextCount records a Get, and returns how many further ranks' data the reply has to carry. A gap in the sequence
+// does not break it, unless the gap is larger than the last count. Gaps arise because the client does not ask for its
+// own rank, and because some ranks were left out of a reply.
 func (s *readSequence) nextCount(of *group, at, size int) (count int) {
 	step := (at - s.last + size) % size
 	next := min(max(1, 2*s.count), maxReadAhead)
@@ -43,16 +43,15 @@ func (s *readSequence) nextCount(of *group, at, size int) (count int) {
 	return next
 }
 
-// A readAhead says for how many further ranks a reply carries data, as far as they have committed the
-// same key.
+// A readAhead says for how many further ranks a reply carries data. Ranks that have not committed the key are left
+// out.
 type readAhead struct {
 	count int
 	key   string
 }
 
-// readAheadFor records a client's Get of a rank. Ranks of this node and of other nodes are two
-// sequences: with cyclic placement, a client that asks only for the ranks of its node skips others in
-// between.
+// readAheadFor records a client's Get of a rank. It keeps separate sequences for ranks of this node and ranks of
+// other nodes: with cyclic placement, a client that asks only for the ranks of its node skips others in between.
 func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	i, isLocal := slices.BinarySearch(g.Ranks, rank)
 	if isLocal {
@@ -61,7 +60,7 @@ func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	return readAhead{c.remoteReads.nextCount(g, rank-i, g.Size-len(g.Ranks)), key}
 }
 
-// appendReadAhead adds to the reply about a rank the data that is here of the ranks after it, up to
+// appendReadAhead adds to the reply about a rank the data of the ranks after it that this node has, up to
 // maxReadAheadBytes.
 func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhead) []byte {
 	for next := range g.nextRanks(rank, ahead.count) {
@@ -77,8 +76,8 @@ func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhe
 	return reply
 }
 
-// nextRanks lists the next count ranks after rank: ranks of this node if rank is, else ranks of other
-// nodes.
+// nextRanks lists the next count ranks after rank. If rank is on this node, these are ranks of this node, else ranks
+// of other nodes.
 func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 	if i, isLocal := slices.BinarySearch(g.Ranks, rank); isLocal {
 		return slices.Values(g.Ranks[i+1 : min(i+1+count, len(g.Ranks))])
@@ -95,8 +94,8 @@ func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 	}
 }
 
-// committedPairs returns the data that is here of any rank of the group if it contains the key, else
-// nil.
+// committedPairs returns the data of any rank of the group that this node has, if it contains the key. Otherwise it
+// returns nil.
 func (g *group) committedPairs(rank int, key string) []byte {
 	local := g.byRank[rank]
 	if local == nil {

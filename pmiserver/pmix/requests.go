@@ -8,8 +8,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// handleRequest handles a request. The reply is sent at once, or when other processes have done their
-// part. A request without a case here is not supported.
+// handleRequest handles a request. It replies at once, or when other processes have made the calls that the request
+// waits for. A request without a case here is not supported.
 func (c *client) handleRequest(q requestInfo, request message.Request) {
 	switch r := request.(type) {
 	case *message.Req:
@@ -100,8 +100,7 @@ func (c *client) handleQuery(q requestInfo, r *message.Query) {
 	c.reply(q, fmt.Sprintf("%d told", len(results)), message.AppendQueryResult(message.NewReply(q.tag), results))
 }
 
-// queryAnswers are the values of the keys that a query may ask for. There are no process sets but those
-// of MPI itself.
+// queryAnswers are the values of the keys that a query may ask for. The only process sets are those of MPI itself.
 var queryAnswers = map[string]bfrops.Value{
 	"pmix.qry.psetnum": bfrops.SizeOf(0),
 	"pmix.qry.psets":   bfrops.TextOf(""),
@@ -124,8 +123,8 @@ func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.P
 	}
 }
 
-// handleJobControl registers files that are to be removed after the rank. Its directories are below the
-// session directory, which is removed as a whole. Requests to end or stop processes are not supported.
+// handleJobControl registers files that are to be removed after the rank has ended. It does nothing for directories,
+// which are below the session directory and are removed with it. Requests to end or stop processes are not supported.
 func (c *client) handleJobControl(r *message.JobControl) message.Status {
 	cleanup, all := r.Cleanup()
 	if !all {

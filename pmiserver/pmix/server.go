@@ -114,7 +114,7 @@ type Server struct {
 	search groupSearch
 }
 
-// Links connect a server to the rest of the job. All of them go through mpiexec.
+// Links connect a server to the rest of the job. All messages that they send go through mpiexec.
 type Links struct {
 	// GroupFinder finds the groups of the job that have no ranks on this node. It is nil if there are none.
 	GroupFinder GroupFinder
@@ -132,8 +132,8 @@ type Links struct {
 	Names Names
 }
 
-// A lifetime has the two ends of a server's work. From Freeze on no client waits for other processes;
-// from Close on the server does nothing.
+// A lifetime has the two contexts that end a server's work. After Freeze no client waits for other processes. After
+// Close the server does nothing.
 type lifetime struct {
 	ctx         context.Context
 	end         context.CancelFunc
@@ -143,7 +143,7 @@ type lifetime struct {
 	tasks       sync.WaitGroup // connections, and their fences and requests under way
 }
 
-// An admission authenticates connections to the port.
+// An admission has the state for authenticating connections to the port.
 type admission struct {
 	listener         net.Listener
 	lastIndex        atomic.Uint32
@@ -154,7 +154,7 @@ type admission struct {
 	pendingOther     pendingConns // from other users, counted apart so that they cannot displace ours; guarded by Server.mu
 }
 
-// A collectiveState is the collectives of a server. Server.mu guards it.
+// A collectiveState has the collectives of a server. Server.mu guards it.
 type collectiveState struct {
 	collectives       map[collectiveKey]*collective
 	givenUp           map[collectiveKey]int // fences that other nodes gave up before a local rank entered: number of the next fence
@@ -190,8 +190,8 @@ func (s *Server) makeReady() {
 	s.collectives, s.givenUp = make(map[collectiveKey]*collective), make(map[collectiveKey]int)
 }
 
-// Close closes the port and all connections, and waits until nothing is under way. After it, none of the
-// functions that the server was given is called.
+// Close closes the port and all connections, and waits until all goroutines have ended. The server calls none of its
+// function fields afterwards.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -203,7 +203,7 @@ func (s *Server) Close() {
 	s.tasks.Wait()
 }
 
-// runTask runs a function in a goroutine for which Close waits. After Close it returns false and runs
+// runTask runs a function in a goroutine. Close waits for the goroutine. After Close, runTask returns false and runs
 // nothing.
 func (s *Server) runTask(run func()) (started bool) {
 	s.mu.Lock()
@@ -233,8 +233,8 @@ func (s *Server) Freeze() {
 	}
 }
 
-// freezeGroup is Freeze for one group whose rank has aborted the job. Its other ranks need not wait
-// until mpiexec ends the job; other groups go on until then.
+// freezeGroup does the same as Freeze, for one group whose rank has aborted the job. Its other ranks need not wait
+// until mpiexec ends the job. Other groups go on until then.
 func (s *Server) freezeGroup(g *group) {
 	g.ending.Store(true)
 	for _, m := range s.collectivesOf(func(of procSet) bool { return of.hasGroup(g.Name) }) {
@@ -280,7 +280,8 @@ func (s *Server) RemoveGroup(name string) {
 	}
 }
 
-// RankExited records that the process of a rank has ended. Waits for it end (PMIX-32, PMIX-34).
+// RankExited records that the process of a rank has ended. Other ranks no longer wait for its data or for its part in
+// a fence (PMIX-32, PMIX-34).
 func (s *Server) RankExited(group string, rank int) {
 	g := s.groupByName(group)
 	if g == nil {
@@ -385,8 +386,7 @@ func (s *Server) authenticate(n pendingConn) *client {
 	return c
 }
 
-// checkHandshake decides whether a handshake comes from a rank. If it does, it adds a client to the
-// rank.
+// checkHandshake decides whether a handshake comes from a rank. If it does, checkHandshake adds a client to the rank.
 func (s *Server) checkHandshake(conn net.Conn, ours bool, h message.Handshake) (*client, message.Status) {
 	if !ours {
 		return nil, message.InvalidCredential
@@ -412,8 +412,8 @@ func (s *Server) checkHandshake(conn net.Conn, ours bool, h message.Handshake) (
 	return c, message.Success
 }
 
-// isOwnUser reports whether the process at the other end belongs to our user. It is true if the kernel
-// does not tell.
+// isOwnUser reports whether the process at the other end belongs to our user. It is also true if the kernel does not
+// know the owner.
 func (s *Server) isOwnUser(conn net.Conn) bool {
 	uid, err := s.SocketOwner(conn)
 	if err == nil || errors.Is(err, ErrNoOwner) {
@@ -425,18 +425,18 @@ func (s *Server) isOwnUser(conn net.Conn) bool {
 	return true
 }
 
-// A pendingConn is a connection without a complete handshake.
+// A pendingConn is a connection whose handshake is not complete.
 type pendingConn struct {
 	conn   net.Conn
 	number int // order of acceptance, because goroutines start in any order
 }
 
-// pendingConns are the connections without a complete handshake, in the order of acceptance (PMIX-20).
+// pendingConns are the connections whose handshake is not complete, in the order of acceptance (PMIX-20).
 type pendingConns []pendingConn
 
-// addPending adds a pending connection; the returned function removes it. If there are too many, it
-// closes the oldest one. Connections of other users are counted apart, by the owner of the socket and
-// before anything is read, so that they cannot displace a rank.
+// addPending adds a pending connection. The returned function removes it. If there are too many, addPending closes
+// the oldest one. Connections of other users are counted separately, by the owner of the socket and before anything
+// is read, so that they cannot displace a rank.
 func (s *Server) addPending(n pendingConn, ours bool) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"remshell/pmiserver/fence"
 )
 
-// A WaitingRank identifies a rank of this node that waits for something.
+// A WaitingRank identifies a rank of this node that waits in a PMIx call.
 type WaitingRank struct {
 	Group string
 	Rank  int
 }
 
-// WaitingRanks says in words what each waiting rank of this node waits for (PMIX-65). If a rank waits
-// for several things, one is given. Ranks that do not wait are left out.
+// WaitingRanks describes what each waiting rank of this node waits for (PMIX-65). If a rank waits for several events,
+// it describes one of them. Ranks that do not wait are left out.
 func (s *Server) WaitingRanks() map[WaitingRank]string {
 	s.mu.Lock()
 	groups, collectives := slices.Clone(s.groups), slices.Collect(maps.Values(s.collectives))
@@ -61,11 +61,11 @@ func (w *pendingGet) listWaiting(all map[WaitingRank]string, of int) {
 	}
 }
 
-// collectiveTexts says what a rank does in each kind of collective.
+// collectiveTexts describes a rank that waits in a collective, by the kind of collective.
 var collectiveTexts = map[fence.Kind]string{fence.PMIxFence: "in fence", fence.Connect: "connecting", fence.Disconnect: "disconnecting",
 	fence.Construct: "making a group", fence.Destruct: "ending a group"}
 
-// listWaiting adds the ranks inside the fence, with the number of participants of this node that are.
+// listWaiting adds the ranks that wait in the collective, with the number of participants of this node that do.
 func (m *collective) listWaiting(all map[WaitingRank]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -82,11 +82,11 @@ func (r Request) String() string {
 	return strings.Join(parts, " : ")
 }
 
-// maxProcesses limits the processes of one request. Whether they fit on the nodes is checked
-// elsewhere.
+// maxProcesses limits the processes of one request. The nodes may have room for fewer; the plan of the spawn checks
+// that.
 const maxProcesses = 1 << 24
 
-// Problem returns one word that says what is wrong with the request, or "".
+// Problem returns one word that says why the request is invalid, or "".
 func (r Request) Problem() string {
 	total := 0
 	for _, c := range r.Commands {

@@ -18,7 +18,7 @@ type Recorder struct {
 
 type rankID struct{ group, rank int }
 
-// A recordedLine is a line of one rank, with its arrow.
+// A recordedLine is a line sent or received by one rank. It begins with its arrow.
 type recordedLine struct {
 	from rankID
 	line string
@@ -34,8 +34,8 @@ type rankRecord struct {
 	total, sofar string
 }
 
-// Trace is for pmiserver.Server.Trace. group is 0 for the first group, else the number of a spawned
-// one, as in Step.
+// Trace records one line. Set it as pmiserver.Server.Trace. group is 0 for the first group, else the number of a
+// spawned one, as in Step.
 func (r *Recorder) Trace(group, rank int, line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,18 +54,18 @@ func (r *Recorder) Trace(group, rank int, line string) {
 	record.replies, record.receivedBefore = append(record.replies, line), append(record.receivedBefore, len(r.order))
 }
 
-// AddReply records an event that the server reports: "SPAWN -n 2 x", "CLOSED".
+// AddReply records an event that the server reports, such as "SPAWN -n 2 x" or "CLOSED".
 func (r *Recorder) AddReply(group, rank int, word string) { r.Trace(group, rank, "> "+word) }
 
-// AddEvent records an event of a rank: "EOF", "STARTED".
+// AddEvent records an event of a rank, such as "EOF" or "STARTED".
 func (r *Recorder) AddEvent(group, rank int, word string) { r.Trace(group, rank, "< "+word) }
 
-// Write writes the case, and then forgets it. job is the rest of the line "job ...". sizes are the
-// sizes of the groups, by number.
+// Write writes the recorded case, and then drops it. job is the rest of the line "job ...". sizes are the sizes of
+// the groups, by number.
 //
-// Replies to simultaneous requests on several connections may come in any order. Write puts each reply
-// where ReadCases expects it, directly after its cause. The cause is the request itself, the last
-// rank's entry into a barrier, or the put of a node attribute that the rank waits for.
+// Replies to simultaneous requests on several connections may come in any order. Write puts each reply where
+// ReadCases expects it, directly after its cause. The cause is the request itself, the last rank's entry into a
+// barrier, or the put of a node attribute that the rank waits for.
 func (r *Recorder) Write(w io.Writer, title, job string, sizes []int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

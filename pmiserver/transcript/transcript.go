@@ -1,5 +1,5 @@
-// Package transcript is the notation for recorded conversations between ranks and their PMI servers.
-// --pmi-trace writes it, and tests read it.
+// Package transcript reads and writes recorded conversations between ranks and their PMI servers. --pmi-trace writes
+// such recordings, and tests read them.
 package transcript
 
 import (
@@ -72,7 +72,7 @@ type Job struct {
 	PMI2          bool   // two: the ranks have sent the init of PMI-2
 }
 
-// A Step is a line of a case.
+// A Step is one line of a case: a message or an event.
 type Step struct {
 	Line int // in the file, from 1
 	// Group is 0 for the first group, else the number of a spawned one. Rank is the rank in the group.
@@ -87,7 +87,7 @@ type Step struct {
 	Bytes []byte
 }
 
-// rankWords are the events of ranks, and serverWords those that the server must report.
+// rankWords are the events of ranks. serverWords are the events that the server must report.
 var (
 	rankWords     = []string{"EOF", "EXIT", "STARTED", "FAILED"}
 	serverWords   = []string{"∅", "CLOSED", "LOST", "DIE", "KILL", "STUCK", "SPAWN", "REFUSED"}
@@ -172,7 +172,7 @@ func (s *Step) parseRank(text string, j *Job) (err error) {
 	return nil
 }
 
-// parseWord parses a step that is an event, and reports whether it is one.
+// parseWord parses a step that is an event. It returns false if the step is not an event.
 func (s *Step) parseWord(text string) (bool, error) {
 	word, rest, _ := strings.Cut(text, " ")
 	word, code, hasCode := strings.Cut(word, "(")
@@ -239,7 +239,7 @@ func (j *Job) parse(fields string) (err error) {
 	return nil
 }
 
-// parseNodes parses nodes: "aab" is 0, 0, 1.
+// parseNodes parses the nodes of ranks, one letter each: "aab" is 0, 0, 1.
 func parseNodes(text string) (list []int) {
 	for _, letter := range text {
 		list = append(list, int(letter-'a'))

@@ -42,7 +42,7 @@ func AppendBuffer(dst []byte, b []byte) []byte {
 // AppendProc appends a pack of one PROC.
 func AppendProc(dst []byte, p Proc) []byte { return appendProc(appendPack(dst, 1), p) }
 
-// appendList appends a SIZE, and unless the list is empty a pack of all elements: n+X of pmix-wire.md 6.
+// appendList appends a SIZE. Unless the list is empty, it also appends a pack of all elements: n+X of pmix-wire.md 6.
 func appendList[T any](dst []byte, all []T, element func([]byte, T) []byte) []byte {
 	dst = AppendSize(dst, len(all))
 	if len(all) == 0 {

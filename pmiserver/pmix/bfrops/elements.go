@@ -217,8 +217,7 @@ func (e *elementReader) datum() Datum {
 	return Datum{publisher, e.pair()}
 }
 
-// skip passes over an element. A type that is not in elementSizes is an error, because its length is
-// unknown.
+// skip skips an element. A type that is not in elementSizes is an error, because its length is unknown.
 func (e *elementReader) skip(t Type) {
 	s, known := elementSizeOf(t)
 	switch {
@@ -276,7 +275,7 @@ func (e *elementReader) skipRare(t Type) {
 	}
 }
 
-// skipArray passes over a DATA_ARRAY, which may be empty.
+// skipArray skips a DATA_ARRAY, which may be empty.
 func (e *elementReader) skipArray() {
 	t, n := e.arrayHead()
 	if e.err != nil || !e.enterNested() {

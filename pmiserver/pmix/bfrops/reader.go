@@ -26,8 +26,8 @@ func (r *Reader) beginPack(n int) {
 	}
 }
 
-// readList reads a SIZE, and unless it is 0 a pack of as many elements: n+X of pmix-wire.md 6. Each
-// element has at least smallest bytes. More than most elements are ErrBound.
+// readList reads a SIZE. Unless that is 0, it also reads a pack of as many elements: n+X of pmix-wire.md 6. smallest
+// is the least size of an element in bytes. A list of more than most elements is an ErrBound.
 func readList[T any](r *Reader, most, smallest int, element func(*elementReader) T) []T {
 	n := r.Size()
 	if n > uint64(most) {
@@ -96,7 +96,7 @@ func (r *Reader) Infos() []Info {
 	return readList(r, MaxInfos, elementSizes[InfoType].bytes, (*elementReader).info)
 }
 
-// IsMalformedInfos reports whether bytes are anything else than one encoded list of INFO.
+// IsMalformedInfos reports whether the bytes are not exactly one encoded list of INFO.
 func IsMalformedInfos(infos []byte) bool {
 	r := NewReader(infos)
 	r.Infos()
@@ -142,7 +142,7 @@ func (r *Reader) Keys() []string {
 // packHeaderSize is the size of a pack's header in bytes.
 const packHeaderSize = 4
 
-// Fail makes err the error of the message, unless it has one. err wraps ErrMalformed or ErrBound.
+// Fail makes err the error of the message, unless it has one already. err must wrap ErrMalformed or ErrBound.
 func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		r.err = err

@@ -3,7 +3,7 @@ package bfrops
 // A Type is the type of an element (pmix-wire.md 5).
 type Type uint16
 
-// The types of bfrops v3.
+// The types of bfrops v3, the third version of PMIx's encoding.
 const (
 	Undefined        Type = 0 // a value without content
 	Bool             Type = 1
@@ -52,7 +52,7 @@ const (
 	Envar            Type = 46
 )
 
-// An elementSize is the size of an element in bytes: exact if fixed, else the minimum.
+// An elementSize is the size of an element in bytes. If the size is not fixed, it is the minimum.
 type elementSize struct {
 	bytes int
 	fixed bool
@@ -102,7 +102,7 @@ type Proc struct {
 	Rank      Rank
 }
 
-// An Info is an option of a request or a datum in it.
+// An Info is a key with a value: an option of a request, or a datum in it.
 type Info struct {
 	Key   string // at most MaxKey bytes
 	Flags uint32 // ignored: PMIx 4.2.2 sends uninitialized memory (PMIX-27)

@@ -30,8 +30,8 @@ type Job struct {
 	FullUpTo       int             // most ranks for which the job info describes all nodes (PMIX-49)
 }
 
-// FullRanks is the default of Job.FullUpTo. In a larger group, a rank gets only the part about its own
-// node, and requests anything else.
+// FullRanks is the default of Job.FullUpTo: the largest group whose ranks get the complete job info. In a larger
+// group, a rank gets only the part about its own node, and requests anything else.
 const FullRanks = 256
 
 // A Node is a node with ranks of a group.
@@ -40,7 +40,7 @@ type Node struct {
 	EarlierRanks int // ranks that earlier groups of the job have had on the node
 }
 
-// A Binding is the CPUs to which a rank is bound.
+// A Binding has the CPUs to which a rank is bound.
 type Binding struct {
 	CPUs     string // such as 0-3, numbered as by the kernel
 	Locality string // such as SK0:L30:L20:L10:CR0:HT0:NM0; empty if not known
@@ -135,7 +135,7 @@ func (v *View) putGeneral(p *pairs) {
 	}
 }
 
-// maxNodeNamesBytes is the most bytes of the list of node names. A longer list is left out.
+// maxNodeNamesBytes is the largest size of the list of node names, in bytes. A longer list is left out.
 const maxNodeNamesBytes = 64 << 10
 
 func (v *View) nodeNames() string {
@@ -154,7 +154,7 @@ func (v *View) putApps(p *pairs) {
 	}
 }
 
-// putDirs adds the session directories, and that mpiexec removes them.
+// putDirs adds the session directories, and the information that mpiexec removes them.
 func (v *View) putDirs(p *pairs) {
 	if v.job.Dir == "" {
 		return

@@ -34,12 +34,12 @@ func AppendConnected(dst []byte, namespace string, info []byte) []byte {
 	return bfrops.AppendBlob(dst, bfrops.AppendText(nil, namespace), info)
 }
 
-// AppendFound appends the reply to a Lookup that found something (pmix-wire.md 6.8).
+// AppendFound appends the reply to a Lookup that found at least one name (pmix-wire.md 6.8).
 func AppendFound(dst []byte, found []bfrops.Datum) []byte {
 	return bfrops.AppendData(AppendStatus(dst, Success), found)
 }
 
-// AppendSpawned appends the reply to a Spawn whose ranks run: their namespace (pmix-wire.md 6.9).
+// AppendSpawned appends the reply to a Spawn: the namespace of the ranks that were started (pmix-wire.md 6.9).
 func AppendSpawned(dst []byte, namespace string) []byte {
 	return bfrops.AppendText(AppendStatus(dst, Success), namespace)
 }

@@ -12,8 +12,8 @@ type Cleanup struct {
 	KeepDirs bool     // do not remove Dirs themselves
 }
 
-// Cleanup returns the files to remove. all is false if the request asks for anything else: ranks cannot
-// end or stop processes.
+// Cleanup returns the files to remove. all is false if the request also asks for anything else: ranks cannot end or
+// stop processes.
 func (j *JobControl) Cleanup() (c Cleanup, all bool) {
 	all = true
 	for _, directive := range j.Directives {

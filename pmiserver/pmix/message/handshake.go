@@ -77,14 +77,14 @@ func ParseHandshake(body []byte) (h Handshake, err error) {
 // errHandshake is returned when a handshake ends early or has a string over maxField bytes.
 var errHandshake = errors.New("malformed handshake")
 
-// native is the security module with which the kernel identifies the client.
+// native is the PMIx security module that authenticates a client by its uid and gid, which the kernel confirms.
 const native = "native"
 
-// maxField is the most bytes in a string of the handshake.
+// maxField is the largest size of a string of the handshake, in bytes.
 const maxField = 255
 
-// A handshakeReader reads the fields of a handshake. Its strings end with a zero byte; those of all
-// other messages have a length. After the end of the data it returns zeros.
+// A handshakeReader reads the fields of a handshake. Its strings end with a zero byte; strings of all other messages
+// have a length. After the end of the data it returns zeros.
 type handshakeReader struct {
 	rest  []byte
 	short bool
@@ -101,7 +101,7 @@ func (f *handshakeReader) text() string {
 	return text
 }
 
-// takeBytes returns the next n bytes, or nil if there are fewer.
+// takeBytes returns the next n bytes, or nil if fewer are left.
 func (f *handshakeReader) takeBytes(n int) []byte {
 	if n < 0 || n > len(f.rest) {
 		f.rest, f.short = nil, true
@@ -112,7 +112,7 @@ func (f *handshakeReader) takeBytes(n int) []byte {
 	return b
 }
 
-// atLeast returns the next n bytes, or n zero bytes if there are fewer.
+// atLeast returns the next n bytes, or n zero bytes if fewer are left.
 func (f *handshakeReader) atLeast(n int) []byte {
 	if b := f.takeBytes(n); b != nil {
 		return b

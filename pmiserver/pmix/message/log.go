@@ -9,7 +9,7 @@ type LogText struct {
 	Topic  Topic
 }
 
-// MaxLogText is the most bytes of a text that are printed.
+// MaxLogText is the largest number of bytes of a text that are printed.
 const MaxLogText = 64 << 10
 
 // A Topic identifies a help text, so that the same text from many ranks is printed once: a file of help
@@ -41,8 +41,8 @@ func (l *Log) Texts() (texts []LogText, all bool) {
 	return texts, all
 }
 
-// helpText decodes the form of Open MPI 4: file and name of a help text, whether it has been filled in,
-// and the text. If it has not been filled in, Text is empty.
+// helpText decodes a help text in the form of Open MPI 4: its file and name, whether its placeholders have been
+// filled in, and the text. If they have not been filled in, Text is empty.
 func helpText(v bfrops.Value) (text LogText, ok bool) {
 	blob, ok := v.Blob()
 	if !ok {

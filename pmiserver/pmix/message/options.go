@@ -8,7 +8,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Options are the infos of a request. If a key occurs twice, the last one counts.
+// Options are the options of a request, as a list of Infos. If a key occurs twice, the last one counts.
 type Options []bfrops.Info
 
 // Find returns the value of a key.
@@ -59,7 +59,7 @@ func (o Options) Wait() (keys int, waits bool) {
 // A Range says which processes may receive an event or find a published name.
 type Range uint8
 
-// The ranges that decide which processes receive an event.
+// The ranges by which a client limits the receivers of an event.
 const (
 	OnNode      Range = 2 // processes of the same node
 	InNamespace Range = 3

@@ -46,7 +46,7 @@ type CommitPart struct {
 // A Scope says which ranks may read data that was put.
 type Scope uint8
 
-// The scopes of a Commit. Data for all ranks is sent in both.
+// The scopes of a Commit. A client sends data for all ranks in both scopes.
 const (
 	ScopeLocal  Scope = 1 // ranks of the same node
 	ScopeRemote Scope = 2 // ranks of other nodes
