@@ -20,10 +20,10 @@ import (
 	"strings"
 )
 
-// A Vendor is the vendor of a GPU. It determines the runtime, and so the variables.
+// A Vendor is the vendor of a GPU. It determines the runtime, and so the environment variables.
 type Vendor string
 
-// The vendors. If a node has equally many GPUs of two vendors, the first one is used.
+// The vendors. If a node has equally many GPUs of two vendors, the GPUs of the first one are used.
 const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"
@@ -45,8 +45,8 @@ type GPU struct {
 	Driver  string `json:"driver,omitempty"`
 }
 
-// OfBestVendor returns the GPUs that ranks can get: those of the vendor with most of them. A program is built for
-// one vendor, and a single GPU of another vendor usually drives the screen.
+// OfBestVendor returns the GPUs that ranks can get: the GPUs of the vendor of which the node has most. A program is
+// built for one vendor, and a single GPU of another vendor usually drives the screen.
 func OfBestVendor(all []GPU) []GPU {
 	var most []GPU
 	for _, v := range vendors {
@@ -76,7 +76,7 @@ func WithoutAddresses(all []GPU, addresses []string) []GPU {
 	return filterGPUs(all, func(g GPU) bool { return !slices.Contains(addresses, g.Address) })
 }
 
-// WithIndices returns the GPUs with an index in a list such as "0,2-3"; an empty list selects all.
+// WithIndices returns the GPUs whose index is in a list such as "0,2-3". An empty list selects all GPUs.
 func WithIndices(all []GPU, list string) []GPU {
 	if list == "" {
 		return all
@@ -120,14 +120,14 @@ func ChooseForRank(free []GPU, n int, hasCPUs func(numa int) bool) []GPU {
 	return sortByRuntimeOrder(picked)
 }
 
-// A Demand is the need of a rank with chosen CPUs: N GPUs, if possible in the NUMA nodes of its CPUs.
+// A Demand says how many GPUs a rank needs whose CPUs are chosen, and in which NUMA nodes these CPUs are.
 type Demand struct {
 	N    int
 	NUMA []int
 }
 
-// AssignNear assigns GPUs to the ranks of a node, in order. In a first round each rank gets GPUs near its CPUs, in
-// a second round the rest. free must have as many GPUs as are wanted.
+// AssignNear assigns GPUs to the ranks of a node. In a first round each rank, in order, gets GPUs near its CPUs. In a
+// second round it gets the GPUs that it still needs. free must have as many GPUs as the ranks need together.
 func AssignNear(free []GPU, wants []Demand) [][]GPU {
 	assigned := make([][]GPU, len(wants))
 	left := slices.Clone(free)
@@ -154,7 +154,7 @@ func sortByRuntimeOrder(gpus []GPU) []GPU {
 	return gpus
 }
 
-// FormatGPUs returns GPUs of one vendor for people: "0,2 (nvidia)"; empty: none.
+// FormatGPUs formats GPUs of one vendor for people, such as "0,2 (nvidia)". It returns "" if there are none.
 func FormatGPUs(gpus []GPU) string {
 	if len(gpus) == 0 {
 		return ""

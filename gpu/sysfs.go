@@ -20,9 +20,9 @@ type Detection struct {
 	Withheld int   // number of further GPUs whose device file this process may not open
 }
 
-// Read finds the GPUs below root, which is "/" of a node. mayOpen reports whether this process may open a device
-// file such as "dev/nvidia0". Runtimes ignore devices that they may not open: those withheld by a container or
-// control group, or that belong to a group without the user.
+// Read finds the GPUs of a node. root is "/". mayOpen reports whether this process may open a device file such as
+// "dev/nvidia0". Runtimes ignore devices that they may not open: a container or control group may withhold them, or
+// they belong to a group that the user is not in.
 func Read(root fs.FS, mayOpen func(name string) bool) Detection {
 	t := sysfsTree{root, mayOpen}
 	var f Detection
@@ -70,7 +70,7 @@ func (t sysfsTree) devicesOf(driver string) []device {
 	return devices
 }
 
-// isGPUClass reports whether a PCI class is that of a GPU. Sound and USB functions of the same card have other
+// isGPUClass reports whether a PCI class belongs to a GPU. Sound and USB functions of the same card have other
 // classes.
 func isGPUClass(class string) bool {
 	return slices.Contains([]string{"0x0300", "0x0302", "0x0380", "0x1200"}, class)
@@ -83,7 +83,7 @@ func compareAddress(a, b string) int {
 	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
 }
 
-// firstLine returns the first line of a file; empty: it cannot be read.
+// firstLine returns the first line of a file, or "" if the file cannot be read.
 func (t sysfsTree) firstLine(name string) string {
 	text, _ := fs.ReadFile(t.FS, name)
 	line, _, _ := strings.Cut(string(text), "\n")
@@ -94,7 +94,7 @@ func (d device) toGPU(v Vendor, index int) GPU {
 	return GPU{Vendor: v, Index: index, Address: d.address, NUMA: d.numa, Driver: d.driver}
 }
 
-// readNVIDIA returns NVIDIA's GPUs, with indices in the order of the PCI bus. It reads the device file of each from
+// readNVIDIA returns NVIDIA's GPUs, with indices in the order of the PCI bus. It finds the device file of each GPU in
 // the driver's files in /proc.
 func (t sysfsTree) readNVIDIA() (f Detection) {
 	devices := t.devicesOf("nvidia")
@@ -117,8 +117,8 @@ func (t sysfsTree) readNVIDIA() (f Detection) {
 
 const nvidiaFolder = "proc/driver/nvidia/gpus"
 
-// UUID returns the name of a GPU that does not depend on an order, as its vendor's variable accepts it; empty:
-// unknown.
+// UUID returns a name of a GPU that does not depend on the order of GPUs. The variable of the GPU's vendor accepts
+// it. It is empty if unknown.
 func UUID(root fs.FS, g GPU) string {
 	t := sysfsTree{FS: root}
 	switch g.Vendor {
@@ -134,8 +134,8 @@ func UUID(root fs.FS, g GPU) string {
 	return ""
 }
 
-// Model returns the model of a GPU. It is the name from NVIDIA's driver, else the IDs of the PCI function as
-// "pci-1002-74a1" (which-hosts.md 2.1); empty: unknown.
+// Model returns the model of a GPU. It is the name that NVIDIA's driver gives, else the IDs of the PCI function as
+// "pci-1002-74a1" (which-hosts.md 2.1). It is empty if unknown.
 func Model(root fs.FS, g GPU) string {
 	t := sysfsTree{FS: root}
 	if name := fieldAfter(t.readText(nvidiaFolder+"/"+g.Address+"/information"), "Model:"); g.Vendor == NVIDIA && name != "" {
@@ -160,7 +160,7 @@ func (t sysfsTree) readText(name string) string {
 	return string(text)
 }
 
-// fieldAfter returns the text behind name in the first line that begins with it.
+// fieldAfter returns the text after name in the first line that begins with name.
 func fieldAfter(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name); ok {
@@ -224,7 +224,7 @@ type kfdNode struct {
 	uniqueID            uint64 // 0: unknown
 }
 
-// kfdNodes returns the KFD nodes that are GPUs, in order; nil: there is no KFD.
+// kfdNodes returns the KFD nodes that are GPUs, in the kernel's order. It returns nil if the kernel has no KFD.
 func (t sysfsTree) kfdNodes() []kfdNode {
 	const folder = "sys/class/kfd/kfd/topology/nodes"
 	entries, err := fs.ReadDir(t.FS, folder)
@@ -260,7 +260,7 @@ func (t sysfsTree) kfdNodes() []kfdNode {
 }
 
 // readIntel returns Intel's GPUs, with indices in the order of the PCI bus. GPUs on bus 0, which are part of a
-// processor, count in this order but are not returned.
+// processor, are counted for the indices but not returned.
 func (t sysfsTree) readIntel() (f Detection) {
 	devices := append(t.devicesOf("i915"), t.devicesOf("xe")...)
 	slices.SortFunc(devices, func(a, b device) int { return compareAddress(a.address, b.address) })
@@ -293,7 +293,7 @@ func (t sysfsTree) readIntel() (f Detection) {
 	return f
 }
 
-// renderNode returns the name of the device file for computing, such as renderD128; empty: unknown.
+// renderNode returns the name of the device file for computing, such as renderD128. It is empty if unknown.
 func (t sysfsTree) renderNode(d device) string {
 	entries, _ := fs.ReadDir(t.FS, d.dir+"/drm")
 	for _, e := range entries {

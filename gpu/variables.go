@@ -18,17 +18,18 @@ import (
 //	        says by bus; cards or, without ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE, their tiles
 //	        (Level Zero: environment variables; compute-runtime, execution_environment_linux.cpp)
 
-// Variables are all variables that decide which GPUs a process sees. A rank with assigned GPUs gets only those of
-// VisibleEnv. AMD's are applied one after the other, so a second one would hide what the first one shows.
+// Variables are all environment variables that decide which GPUs a process sees. A rank with assigned GPUs gets only
+// the ones that VisibleEnv returns. AMD's are applied one after the other, so a second one would hide GPUs that the
+// first one shows.
 var Variables = []string{
 	"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK",
 }
 
-// levelZeroHierarchy is the variable that says whether Intel's tiles count as devices.
+// levelZeroHierarchy is the variable that says whether Level Zero counts tiles of Intel's cards as devices.
 const levelZeroHierarchy = "ZE_FLAT_DEVICE_HIERARCHY"
 
-// VisibleEnv returns the assignments that make gpus visible to a process, and no others of their vendor. gpus are
-// of one vendor. value returns a variable of the process; empty: not set.
+// VisibleEnv returns the assignments that make gpus visible to a process, and no others of their vendor. gpus are of
+// one vendor. value returns a variable of the process, or "" if it is not set.
 func VisibleEnv(gpus []GPU, value func(name string) string) []string {
 	if len(gpus) == 0 {
 		return nil
@@ -61,8 +62,8 @@ func HiddenEnv() []string {
 }
 
 // AllowedByEnv returns the GPUs of a node that our own environment allows, as set by a batch system or an outer
-// mpiexec. uuid returns the UUID of a GPU, which NVIDIA's and AMD's variables also accept, even abbreviated;
-// empty: unknown. As in CUDA and ROCm, an invalid word ends a list.
+// mpiexec. uuid returns the UUID of a GPU, which NVIDIA's and AMD's variables also accept, even abbreviated. It
+// returns "" if the UUID is unknown. As in CUDA and ROCm, an invalid word ends a list.
 func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(GPU) string) []GPU {
 	named := func(g GPU, _ int, word string) bool {
 		return word == strconv.Itoa(g.Index) || len(word) > len("GPU-") && strings.HasPrefix(uuid(g), word)
@@ -91,8 +92,8 @@ func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(G
 	return all
 }
 
-// limitByList drops GPUs of vendor v that are not in the list. matches reports whether a word of the list means a
-// GPU; at is the GPU's index among those of the vendor.
+// limitByList drops GPUs of vendor v that are not in the list text. matches reports whether a word of the list means
+// a GPU. at is the GPU's index among the GPUs of its vendor.
 func limitByList(all []GPU, v Vendor, text string, matches func(g GPU, at int, word string) bool) []GPU {
 	mine := ofVendor(v, all)
 	shown := make(map[string]bool)

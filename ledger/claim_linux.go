@@ -15,7 +15,7 @@ import (
 	"remshell/job"
 )
 
-// The most claims that a listing has, of all users together and of each user (TRUST-4: LedgerListed).
+// The largest numbers of claims in a listing, of all users together and of each user (TRUST-4: LedgerListed).
 const (
 	maxListedTotal   = 4096
 	maxListedPerUser = 1000
@@ -45,7 +45,7 @@ func (d *Dir) HasClaim(of job.Key) (claimed bool) {
 	return claimed
 }
 
-// readClaims calls use for every valid claim.
+// readClaims calls use for every valid claim of a running job.
 func (l *reader) readClaims(use func(Claim)) error {
 	return l.readKind(kindClaim, func(s entry) {
 		c, err := decodeClaim(s.base, s.uid, s.text)
@@ -59,7 +59,7 @@ func (l *reader) readClaims(use func(Claim)) error {
 	})
 }
 
-// ReadOthers summarizes the claims of running jobs, without those for which without is true. If without is
+// ReadOthers summarizes the claims of running jobs, without the claims for which without returns true. If without is
 // nil, it includes all. If the error is a *LimitError, some claims are missing.
 func (d *Dir) ReadOthers(without func(Claim) bool) (OtherClaims, error) {
 	l := d.newReader(nil)
@@ -67,7 +67,7 @@ func (d *Dir) ReadOthers(without func(Claim) bool) (OtherClaims, error) {
 	return o, cmp.Or(err, l.readError)
 }
 
-// readOthers is ReadOthers, and also returns the number of claims.
+// readOthers does the same as Dir.ReadOthers, and also returns the number of claims.
 func (l *reader) readOthers(without func(Claim) bool) (o OtherClaims, count int, err error) {
 	var t claimSum
 	me := os.Geteuid()
@@ -105,14 +105,14 @@ type HeldClaim struct {
 	file  *ownFile
 }
 
-// tieWait is how long the winner of two claims shown at the same time waits for the other one
-// to be withdrawn.
+// tieWait applies if two claims in conflict were shown at the same time. It is how long the one that stays waits for
+// the other one to be withdrawn.
 const tieWait = 100 * time.Millisecond
 
-// TakeClaim claims a part of this node. It calls fits to check whether the claim fits beside those of
-// others: before the claim is shown and again afterwards if new claims have come meanwhile, since
-// only a claim that others can see keeps them off. If fits returns an error, TakeClaim withdraws the claim and
-// returns that error. It returns *UnusableError if the ledger cannot be used.
+// TakeClaim claims a part of this node. It calls fits to check whether the claim is compatible with the claims of
+// others. It does so before it shows the claim, and again afterwards if new claims have come meanwhile, since others
+// respect only a claim that they can see. If fits returns an error, TakeClaim withdraws the claim and returns that
+// error. It returns *UnusableError if the ledger cannot be used.
 func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) error) (*HeldClaim, error) {
 	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -141,9 +141,9 @@ func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) err
 func (l *reader) withNotes() *reader { l.noteRead = true; return l }
 
 // recheckClaims looks for claims under paths that are not in seen. A file gets its name only when its text is
-// complete, so those in seen need not be read again. If claims in conflict were shown at the same time, each
-// job sees the other, and only the first claim by name stays. The winner
-// waits for the others to be withdrawn; a claim that was there before ours is not withdrawn.
+// complete, so the files in seen need not be read again. If claims in conflict were shown at the same time, each job
+// sees the other's, and only the first claim by name stays. That job waits for the others to be withdrawn. A claim
+// that was shown before ours is not withdrawn.
 func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, seen map[string]bool, mine string, fits func(OtherClaims) error) error {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -178,9 +178,8 @@ func (d *Dir) showClaim(c Claim) (*ownFile, error) {
 	return s, s.writeAndShow(name, text)
 }
 
-// SetIdle replaces the claim by one with the given idle reason. It shows the new claim before it gives up the old
-// one, so the CPUs are never free for others. The claim returned is held in any case; if there is an error,
-// it is the old one.
+// SetIdle replaces the claim by one with the given idle reason. It shows the new claim before it removes the old one,
+// so the CPUs are never free for others. It always returns a held claim; if there is an error, that is the old one.
 func (h *HeldClaim) SetIdle(why job.IdleReason) (*HeldClaim, error) {
 	c := h.claim
 	c.IdleReason = why
@@ -192,7 +191,7 @@ func (h *HeldClaim) SetIdle(why job.IdleReason) (*HeldClaim, error) {
 	return &HeldClaim{h.Warning, c, s}, nil
 }
 
-// IdleReason returns why no rank of the claim is running on purpose, or "" if ranks should be running.
+// IdleReason returns why the job keeps the claim while it runs no ranks there, or "" if ranks should be running.
 func (h *HeldClaim) IdleReason() job.IdleReason { return h.claim.IdleReason }
 
 // Release gives up the claim. It may be called more than once.
@@ -203,15 +202,16 @@ func (h *HeldClaim) Release() error {
 	return nil
 }
 
-// DupFile returns another descriptor of the claim's file. The claim outlives this process while another process has
-// such a descriptor, until Release.
+// DupFile returns another descriptor of the claim's file. While another process has such a descriptor, the claim
+// stays even if this process dies. Release ends the claim all the same.
 func (h *HeldClaim) DupFile() (fd int, err error) {
 	h.file.mu.Lock()
 	defer h.file.mu.Unlock()
 	return unix.FcntlInt(uintptr(h.file.fd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// checkOwner fails unless uid is our own. A file that names another user than its owner is not believed.
+// checkOwner returns an error unless uid is our own. A file that names another user than its owner is ignored by
+// readers.
 func checkOwner(uid int) error {
 	if uid != os.Geteuid() {
 		return fmt.Errorf("for uid %d, made by uid %d: %w", uid, os.Geteuid(), unix.EPERM)

@@ -30,7 +30,8 @@ the ledger, in the directory of their own user:
 UID is the requester's. RANDOM is visible to all, so another user could make a request with the same RANDOM.
 */
 
-// A PostedFile is a request or reply of ours that others can read, until Drop or the death of this process.
+// A PostedFile is a request or reply of ours in the ledger. Others can read it until Drop is called or this process
+// dies.
 type PostedFile struct {
 	ID   string // names the reply to a request
 	file *ownFile
@@ -71,7 +72,8 @@ func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	return &PostedFile{replyID(a, number), s}, nil
 }
 
-// replyID returns the ID that names the reply to a request. A requester of a version that sends no owner expects a reply named by the random part alone.
+// replyID returns the ID that names the reply to a request. A requester of an older version sends no owner, and
+// expects a reply that is named by the random part alone.
 func replyID(a job.ControlRequest, random string) string {
 	if a.Owner == job.AnyOwner {
 		return random
@@ -79,7 +81,7 @@ func replyID(a job.ControlRequest, random string) string {
 	return fmt.Sprintf("%d-%s", a.UID, random)
 }
 
-// checkReplyID fails for an ID that replyID cannot return.
+// checkReplyID returns an error for an ID that replyID cannot return.
 func checkReplyID(id string) error {
 	uid, random, both := strings.Cut(id, "-")
 	if !both {
@@ -129,7 +131,7 @@ func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, er
 	return &PostedFile{old.ID, s}, nil
 }
 
-// writeReply writes and locks a reply that is not shown yet.
+// writeReply writes and locks a reply. It does not give the file its name yet.
 func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string, err error) {
 	name = kindReply + id
 	if err := errors.Join(checkReplyID(id), checkReply(a), checkOwner(a.UID)); err != nil {
@@ -152,7 +154,8 @@ func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string
 	return s, name, nil
 }
 
-// ReadReply reads the reply to a request from the owner of its job, if it has at most the given number of bytes. found is false if there is no reply, or no longer.
+// ReadReply reads the reply to a request that owner, the owner of the job, has written. It ignores a reply of more
+// than most bytes. found is false if there is no reply, or no longer.
 func (d *Dir) ReadReply(id string, owner, most int) (a job.ControlReply, found bool) {
 	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // the directories that were found are enough
 	_, random, _ := strings.Cut(id, "-")
@@ -186,11 +189,12 @@ func (d *Dir) readReplyFrom(s userDir, name string, most int) (a job.ControlRepl
 	return a, err == nil
 }
 
-// StillWaits reports whether the requester still waits for the reply.
+// StillWaits reports whether the requester still waits for a reply to its request.
 func (d *Dir) StillWaits(a FoundRequest) bool { return d.isAlive(a.entry) }
 
-// Limits for reading requests (SV-25): per user, maxRequestsPerUser are read and one is taken up per requestInterval.
-// All requests together are read at most once per minRequestInterval, however many come and go.
+// Limits for reading requests (SV-25). At most maxRequestsPerUser requests of a user are read, and one of them is
+// handled in each requestInterval. All requests together are read at most once per minRequestInterval, however many
+// come and go.
 const (
 	maxRequestsPerUser = 16
 	requestInterval    = time.Second
@@ -222,8 +226,8 @@ func (d *Dir) WatchRequests(ctx context.Context, id job.ID, take func(FoundReque
 	}
 }
 
-// readRequests returns the requests to a job that are not in taken, a few of each user. still is the part of taken that is
-// still there.
+// readRequests returns the requests to a job that are not in taken, at most maxRequestsPerUser of each user. still
+// has the requests in taken that still exist.
 func (d *Dir) readRequests(w *watcher, id job.ID, taken map[string]bool) (found []FoundRequest, still map[string]bool, err error) {
 	for {
 		fresh := false
@@ -246,7 +250,8 @@ func (d *Dir) readRequests(w *watcher, id job.ID, taken map[string]bool) (found 
 	}
 }
 
-// requestingUsers returns the user that each requester counts as. All uids without an account count as one user, since a user can have 65,536 of them.
+// requestingUsers returns for each request the user whose limits apply to it. All uids without an account count as
+// one user, since a user can have 65,536 of them.
 func (d *Dir) requestingUsers(asks []FoundRequest) (users []int) {
 	for _, a := range asks {
 		user := a.UID
@@ -258,8 +263,8 @@ func (d *Dir) requestingUsers(asks []FoundRequest) (users []int) {
 	return users
 }
 
-// nextRequests returns the requests to take up now, one per user and requestInterval, and the time until the next one may
-// be taken up; 0: there is none.
+// nextRequests returns the requests to handle now, at most one per user and requestInterval. pause is the time until
+// the next one may be handled, or 0 if there is none.
 func nextRequests(asks []FoundRequest, users []int, last map[int]time.Time, now time.Time) (chosen []FoundRequest, pause time.Duration) {
 	for i, a := range asks {
 		if before, any := last[users[i]]; any && now.Sub(before) < requestInterval {
@@ -274,7 +279,7 @@ func nextRequests(asks []FoundRequest, users []int, last map[int]time.Time, now 
 	return chosen, pause
 }
 
-// waitForNames waits for a new name, at most for pause if that is not 0.
+// waitForNames waits until a name is added or removed. If pause is not 0, it waits at most that long.
 func (w *watcher) waitForNames(ctx context.Context, pause time.Duration) error {
 	for {
 		limit := recheckEvery

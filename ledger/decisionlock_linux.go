@@ -9,8 +9,8 @@ import (
 )
 
 /*
-A DecisionLock is held while a request decides where its ranks go, so that no two decide at the same time. It
-is not a file lock but an entry of our own, because only we can lock that (TRUST-17):
+A DecisionLock is held while a request decides where its ranks go, so that no two requests decide at the same time.
+It is not a file lock but an entry of our own, because only we can lock that (TRUST-17):
 
 	show our entry, then look for entries of others
 	     shown before ours       wait until it is gone
@@ -19,10 +19,10 @@ is not a file lock but an entry of our own, because only we can lock that (TRUST
 	                             may have taken the lock before ours was shown
 	     shown after             its owner waits for us
 
-The time of showing is set by the kernel: it is the last change of the inode, which
-nobody can set back. We wait for each user no longer than HolderWait, whatever that user shows. A user
-for whom we waited in vain is recorded in our user directory and not waited for again for a while. So
-nobody can delay every start by that time.
+The kernel sets the time of showing: it is the last change of the inode, which no user can set back. A request waits
+for each user no longer than HolderWait, however many entries that user shows. A user who did not release the lock
+in time is recorded in our user directory. For a while, requests do not wait for that user again. So no user can
+delay every start by that time.
 */
 type DecisionLock struct {
 	// Warning is a *LockTimeoutError if we go on without the lock.
@@ -64,10 +64,12 @@ func (g *DecisionLock) Unlock() {
 	}
 }
 
-// errSameTime is returned when another request has shown its entry again in the very tick in which ours was shown.
+// errSameTime is returned when another request has shown its entry again in the same clock tick in which ours was
+// shown.
 var errSameTime = errors.New("shown at the same time")
 
-// locksBefore returns the entries to wait for, the oldest first, and the time at which ours was shown.
+// locksBefore returns the other requests' entries that were shown before ours, the oldest first, and the time at
+// which ours was shown.
 func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine int64, err error) {
 	for {
 		if mine, err = s.shownAt(); err != nil {
@@ -93,7 +95,8 @@ func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine 
 	}
 }
 
-// waitForLocks waits until all entries in ahead are gone, or their time is up. warning is for the first that is not gone.
+// waitForLocks waits until all entries in ahead are gone, or the time for them has passed. warning is about the first
+// entry that is not gone.
 func (d *Dir) waitForLocks(ctx context.Context, ahead []entry, mine int64) (warning, err error) {
 	if len(ahead) == 0 {
 		return nil, nil
@@ -123,8 +126,8 @@ func (d *Dir) waitForLocks(ctx context.Context, ahead []entry, mine int64) (warn
 	return warning, nil
 }
 
-// waitForLock waits until s is gone, or is shown again: then its holder has looked again and has
-// seen ours.
+// waitForLock waits until the entry s is gone, or is shown again. In the second case its holder has looked for
+// entries again and has seen ours.
 func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, until time.Time) (gone bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		now, lives := d.recheck(s)

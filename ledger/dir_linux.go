@@ -68,7 +68,7 @@ func Open(dir, identity string) (*Dir, error) {
 	return d, nil
 }
 
-// Close closes the directory. No claim, place or wait may be left.
+// Close closes the directory. All claims, queue places and waits must have ended.
 func (d *Dir) Close() error { return unix.Close(d.dir) }
 
 // Path returns the directory and the prefix of this node's entries in it.
@@ -107,8 +107,8 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o777|fs.ModeSticky)
 }
 
-// checkDir fails for a directory in which another user could remove our files: its owner
-// could, and without the sticky bit every user who may write to it (TRUST-20).
+// checkDir returns an error for a directory in which another user could remove our files. Its owner can, and without
+// the sticky bit every user who may write to it can (TRUST-20).
 func checkDir(owner, me int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != me:
@@ -134,8 +134,8 @@ func possibleCPUs() int {
 	return min(n+1, maxCPU)
 }
 
-// openBelow opens a name in a directory. It follows no link and enters no other
-// file system, because that of a user (FUSE) could block us forever.
+// openBelow opens a name in a directory. It follows no symbolic link and enters no other file system, because a file
+// system of a user (FUSE) could block us forever.
 func (d *Dir) openBelow(dir int, name string, flags int) (int, error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}

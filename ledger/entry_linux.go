@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ages at which leftovers are removed: files of a process that died before it showed them, and
-// entries of other boots or machines. The holder of a file touches it every touchEvery.
+// Ages at which leftover files are removed: files of a process that died before it showed them, and entries of other
+// boots or machines. The holder of a file touches it every touchEvery.
 const (
 	staleNewAge     = time.Minute
 	staleForeignAge = 30 * 24 * time.Hour // as systemd-tmpfiles for /var/tmp
@@ -46,8 +46,7 @@ var (
 	errForeign  = errors.New("not an entry of a ledger")
 )
 
-// A reader reads the entries of all users once, within the limits of TRUST-13
-// to TRUST-15.
+// A reader reads the entries of all users once. It keeps the limits of TRUST-13 to TRUST-15.
 type reader struct {
 	d           *Dir
 	deadline    time.Time
@@ -74,9 +73,8 @@ func (d *Dir) newReader(known map[string]bool) *reader {
 	return &reader{d: d, onlyUser: -1, deadline: time.Now().Add(limit), timePerUser: limit / 4, timeSpent: make(map[int]time.Duration), limits: d.newUserLimits(), skip: known}
 }
 
-// readKind calls use for every valid entry of a kind. It skips invalid
-// entries silently, since anybody may put anything there. It returns an error if the
-// directory cannot be used.
+// readKind calls use for every valid entry of a kind. It silently skips invalid entries, since any user may put
+// anything there. It returns an error if the directory cannot be used.
 func (l *reader) readKind(kind string, use func(entry)) error {
 	userDirs, err := l.d.listUserDirs(l.deadline)
 	var unusable *UnusableError
@@ -110,15 +108,15 @@ func (l *reader) readKind(kind string, use func(entry)) error {
 	return nil
 }
 
-// noteError records the first reason why not everything is read.
+// noteError records the first reason why not all entries are read.
 func (l *reader) noteError(err error) {
 	if l.readError == nil {
 		l.readError = err
 	}
 }
 
-// readUserDir reads the entries of one user. The limits count all files in the directory, before any is
-// opened. If there are too many, no entry of the user counts.
+// readUserDir reads the entries of one user. The limits apply to all files in the directory, before any is opened. If
+// there are too many, no entry of the user counts.
 func (l *reader) readUserDir(s userDir, kind string, use func(entry)) {
 	fd, err := l.d.openUserDir(s)
 	if err != nil {
@@ -181,9 +179,9 @@ func (l *reader) noteName(path string) {
 
 var errUserLimit = errors.New("more than a user may have")
 
-// readEntry opens a file in a user directory, checks whether it is valid, and reads it. It
-// follows no link, does not block on a FIFO, and creates no file. With errUnlocked the
-// entry identifies the leftover.
+// readEntry opens a file in a user directory, checks whether it is valid, and reads it. It follows no symbolic link,
+// does not block on a FIFO, and creates no file. If the error is errUnlocked, the returned entry identifies a
+// leftover file.
 func (d *Dir) readEntry(dir int, of userDir, name string, let *userLimits) (entry, error) {
 	fd, st, err := d.openFile(dir, name)
 	if err != nil {
@@ -216,11 +214,11 @@ func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	return min(maxText, maxClaimSize(d.maxForeignRanks()))
 }
 
-// maxForeignRanks returns the most ranks in a claim of another user: as many as
-// TRUST-12 allows to start on this node.
+// maxForeignRanks returns the largest number of ranks in a claim of another user. TRUST-12 allows no more ranks to
+// start on this node.
 func (d *Dir) maxForeignRanks() int { return 16*d.cpus() + 4096 }
 
-// readText reads the text of the file, if it begins as an entry with this name must.
+// readText reads the text of the entry's file. It fails unless the text begins with the name of the file.
 func (s *entry) readText(fd, size int) error {
 	text := make([]byte, size)
 	first := text[:min(size, 4096)]
@@ -251,8 +249,8 @@ func (d *Dir) openFile(dir int, name string) (fd int, st unix.Stat_t, err error)
 	return fd, st, err
 }
 
-// isLocked reports whether a process holds the file's write lock. A process that may only read the
-// file can hold no more than a read lock, which does not count.
+// isLocked reports whether a process holds the write lock of a file. A process that may only read the file can hold
+// no more than a read lock, which does not count.
 func isLocked(fd int) (bool, error) {
 	l := unix.Flock_t{Type: unix.F_RDLCK}
 	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l)
@@ -265,7 +263,7 @@ func (d *Dir) isAlive(s entry) bool {
 	return alive
 }
 
-// recheck reads the state of an entry again. alive is false if the entry or its holder is gone.
+// recheck reads the attributes of an entry again. alive is false if the entry or its holder is gone.
 func (d *Dir) recheck(s entry) (now entry, alive bool) {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
@@ -292,8 +290,8 @@ func createdAt(fd int) int64 {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
-// removeStale removes leftovers of our user, or as root those of all. Names are never reused, so a
-// leftover remains one. Errors are ignored.
+// removeStale removes leftover files of our user, or, as root, of all users. Names are never reused, so a leftover
+// file never becomes valid again. Errors are ignored.
 func (l *reader) removeStale(now time.Time) {
 	for _, s := range l.stale {
 		if mayRemove(s.uid) {
@@ -326,7 +324,7 @@ func (l *reader) removeUnshown(name string, before time.Time) {
 // mayRemove reports whether we may remove leftovers of this owner.
 func mayRemove(owner int) bool { return owner == os.Geteuid() || os.Geteuid() == 0 }
 
-// removeEntry removes the file of an entry, unless its name belongs to another file by now.
+// removeEntry removes the file of an entry, unless another file has its name by now.
 func (d *Dir) removeEntry(s entry) error {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
@@ -336,7 +334,7 @@ func (d *Dir) removeEntry(s entry) error {
 	return remove(dir, s.base, s.file)
 }
 
-// remove removes a name, unless it belongs to another file by now.
+// remove removes a name from a directory, unless another file has the name by now.
 func remove(dir int, name string, file inode) error {
 	if !isFile(dir, name, file) {
 		return nil
@@ -344,7 +342,7 @@ func remove(dir int, name string, file inode) error {
 	return unix.Unlinkat(dir, name, 0)
 }
 
-// isFile reports whether a name belongs to this file.
+// isFile reports whether file has this name in a directory.
 func isFile(dir int, name string, file inode) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && inodeOf(&st) == file

@@ -18,13 +18,13 @@ func (e *UnusableError) Error() string { return fmt.Sprintf("claims in %s: %v", 
 
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// Hint says what an administrator can do.
+// Hint says what an administrator can do to make the ledger usable.
 func (e *UnusableError) Hint() string {
 	return "needs a local directory of root's with mode 1777; name one in the cluster file"
 }
 
-// A LimitError is returned when not everything was read, because there are too many entries
-// (TRUST-13, TRUST-14). The entries that were read are valid.
+// A LimitError is returned when some entries were not read, because there are too many (TRUST-13, TRUST-14). The
+// entries that were read are valid.
 type LimitError struct {
 	Dir  string
 	User string // the user with too many entries; empty: not a single user
@@ -38,8 +38,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s has too much of %s (%s); an administrator can remove it", e.Dir, theUser(e.User), e.Many)
 }
 
-// A LockTimeoutError says that the decision lock was not obtained and the request goes on without it. It is
-// a warning: claims are as safe as with the lock, but two jobs may refuse each other.
+// A LockTimeoutError says that the request goes on without the decision lock, because it waited too long. It is a
+// warning: claims are as safe as with the lock, but two jobs may refuse each other.
 type LockTimeoutError struct {
 	User string // the user who holds the lock; empty: no user, see Err
 	Err  error
@@ -56,7 +56,7 @@ func (e *LockTimeoutError) Error() string {
 
 func (e *LockTimeoutError) Unwrap() error { return e.Err }
 
-// Hint says what the user can do.
+// Hint says what the user can do about a decision lock that another process keeps.
 func (e *LockTimeoutError) Hint() string {
 	if e.User != "" {
 		return "end that process, or ask its user to"

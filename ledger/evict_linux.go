@@ -16,7 +16,7 @@ import (
 	"remshell/job"
 )
 
-// An EvictionResult says what was done about one entry of a job (TRUST-19).
+// An EvictionResult says what an eviction did about one entry of a job (TRUST-19).
 type EvictionResult struct {
 	Kind      string // "claim" or "ticket"
 	User      string // its owner
@@ -86,7 +86,8 @@ func (d *Dir) Evict(ctx context.Context, of job.Key) (done []EvictionResult, err
 	return nil, err
 }
 
-// EvictedBy returns the name of the user who is evicting a job of our user now, or "" if none is. Only root and our own user can do so.
+// EvictedBy returns the name of the user who is evicting a job of our user now, or "" if no user is. Only root and
+// our own user can do so.
 func (d *Dir) EvictedBy(id job.ID) (user string) {
 	d.newReader(nil).readKind(requestNamePrefix(id), func(s entry) {
 		a, _, err := decodeRequest(s.base, s.uid, s.text)
@@ -97,7 +98,7 @@ func (d *Dir) EvictedBy(id job.ID) (user string) {
 	return user
 }
 
-// evictEntry signals the holders of an entry until none holds it any more, or the time is up.
+// evictEntry signals the holders of an entry until no process holds it any more, or the time has passed.
 func (d *Dir) evictEntry(ctx context.Context, s entry) EvictionResult {
 	kind, _, _ := strings.Cut(s.base, "-")
 	e := EvictionResult{Kind: kind, User: d.userName(s.uid), StillHeld: true}
@@ -132,8 +133,8 @@ func (e *EvictionResult) addPID(pid int) {
 	e.PIDs = append(e.PIDs, pid)
 }
 
-// signalHolder signals a process by a pidfd, if the process still holds the entry. A process
-// number alone may belong to another process by now.
+// signalHolder signals a process by a pidfd, if the process still holds the entry. Without this check it might signal
+// another process that has got the same PID.
 func (d *Dir) signalHolder(pid int, s entry, signal unix.Signal, end time.Time) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -145,7 +146,8 @@ func (d *Dir) signalHolder(pid int, s entry, signal unix.Signal, end time.Time) 
 	return d.holdsLock(pid, s, end) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
 
-// findHolders returns the processes of the entry's owner that hold its lock, as far as they are found before end.
+// findHolders returns the processes of the entry's owner that hold its lock. It returns the ones that it has found
+// when the time end comes.
 func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 	names, _ := os.ReadDir(d.procDir)
 	for _, name := range names {
@@ -157,8 +159,8 @@ func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 	return pids
 }
 
-// holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the entry's
-// lock. It gives up at end, since a user may have a thousand processes with a million descriptors each.
+// holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the entry's lock.
+// It gives up at the time end, since a user may have a thousand processes with a million descriptors each.
 func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	var st unix.Stat_t
 	root := filepath.Join(d.procDir, strconv.Itoa(pid))
@@ -184,8 +186,8 @@ func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	return false
 }
 
-// inodeOfFD returns the file of a descriptor. It uses only attributes cached by the kernel, since the file system may be a user's own
-// (FUSE) and block forever.
+// inodeOfFD returns the inode of a descriptor's file. It reads only attributes that the kernel has cached, since the
+// file system may be a user's own (FUSE) and block forever.
 func inodeOfFD(fd string) inode {
 	var st unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, fd, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st) != nil {

@@ -1,31 +1,30 @@
 /*
-Package ledger coordinates the jobs of all users on one node: it records claims of CPUs and keeps a
-queue. There is no daemon, only files in a directory that all users share, and locks on them.
+Package ledger coordinates the jobs of all users on one node: it records claims of CPUs and keeps a queue. There is
+no daemon, only files in a directory that all users share, and locks on them.
 
 	job A (helper)        directory of all, sticky, mode 1777           job B (helper)
 	  |                                                                      |
-	  | Take: write, lock, show ---> remshell-HASH-1000/claim-A  0644, locked |
-	  |        his own directory, 0755   claim-A <- locked? believe it, go round it
+	  | TakeClaim: write, lock, show > remshell-HASH-1000/claim-A  0644      |
+	  |        its user's directory, 0755   claim-A is locked, so it counts <- reads
 	  |                                                                      |
 	  | Enqueue: write, lock, show > remshell-HASH-1000/ticket-7              |
 	  |        remshell-HASH-1001/ticket-8 <----------- show, lock, write :Enqueue
 	  | Leave, or death of A ------> (lock gone)                             |
-	  |                              inotify -------------> WaitForTurn: my turn
+	  |                              inotify -------------> WaitForTurn returns
 
-An entry counts while its file is locked. The kernel drops the lock when the holder of the file
-dies, however it dies. Only the owner of a file can lock it in this way, since the lock needs a
-descriptor opened for writing. An entry of another user is believed only in what it says about
-that user's own job. Each user has a directory for his entries, so that no user can fill
-that of another (TRUST-14).
+To show an entry is to give its file the name by which other processes find it. An entry counts while its file is
+locked. The kernel drops the lock when the holder of the file dies, however it dies. Only the owner of a file can
+lock it in this way, since the lock needs a descriptor opened for writing. An entry of another user is believed only
+about that user's own job. Each user has a directory for its entries, so that no user can fill the directory of
+another (TRUST-14).
 
-Two jobs do not take the same CPUs, because each first shows its claim and then looks for
-claims of others. Of two claims in conflict at least one sees the other and is withdrawn. The decision lock only
-makes such conflicts rare and the order fair. It cannot be kept by one user forever, because it is an entry like
-all others: each request shows its own, and waits for a limited time for those shown before
-(TRUST-17).
+Two jobs do not take the same CPUs, because each first shows its claim and then looks for claims of others. Of two
+claims in conflict, at least one job sees the other's and withdraws its own. The decision lock only makes such
+conflicts rare and the order fair. No user can keep it forever, because it is an entry like all others. Each request
+shows its own entry, and waits for a limited time for the entries shown before (TRUST-17).
 
-The package knows nothing about networks, helpers and plans, and keeps nothing of a job
-that has ended. On systems other than Linux it has the types, but no Dir.
+The package knows nothing about networks, helpers and plans, and keeps nothing of a job that has ended. On systems
+other than Linux it has the types, but no Dir.
 */
 package ledger
 
@@ -38,11 +37,11 @@ import (
 	"remshell/job"
 )
 
-// Default is the default ledger directory. It is not a directory of our own below /var/tmp: the owner of a sticky
-// directory, the first user to make it, could remove the files of others.
+// Default is the default ledger directory. It is not a directory of our own below /var/tmp. The first user would own
+// such a directory, and the owner of a sticky directory can remove the files of others.
 const Default = "/var/tmp"
 
-// The contents of claim and ticket files.
+// Claim and Ticket are the contents of claim and ticket files.
 type (
 	Claim  = job.Claim
 	Ticket = job.Ticket
@@ -61,7 +60,8 @@ type OtherClaims struct {
 // Occupancy returns the sum of all claims in o.
 func (o OtherClaims) Occupancy() job.Occupancy { return OccupancyOf(o.Mine, nil).Union(o.OtherUsers) }
 
-// OccupancyOf adds up claims, without those for which without is true. If without is nil, it adds up all.
+// OccupancyOf adds up claims, without those for which the function without returns true. If it is nil, all claims
+// count.
 func OccupancyOf(claims []Claim, without func(Claim) bool) job.Occupancy {
 	var t claimSum
 	for _, c := range claims {
@@ -82,7 +82,7 @@ type claimSum struct {
 	holders           map[int]userCPUs // use of each user, by uid
 }
 
-// A userCPUs is one user's part of a node.
+// A userCPUs has the number of CPUs that one user has claimed on a node, and the user's oldest claim.
 type userCPUs struct {
 	cpus   int
 	oldest Claim // the user's oldest claim, without its ranks
@@ -131,7 +131,7 @@ func setBit(bits *[]uint64, cpu int) int {
 	return 1
 }
 
-// bitNumbers returns the numbers of all bits that are set.
+// bitNumbers returns the indexes of all bits that are set.
 func bitNumbers(bits []uint64) (set []int) {
 	for word, left := range bits {
 		for ; left != 0; left &= left - 1 {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ownFile is a file in our own user directory. It is written and locked before it gets a name that others
-// look for, and is held until remove or the death of this process.
+// An ownFile is a file in our own user directory. It is written and locked before it gets the name by which others
+// find it. It stays until remove is called or this process dies.
 //
 //	O_TMPFILE, or new-RANDOM   mode 0600: no other user can open or lock it
 //	write, lock, mode 0644
@@ -93,9 +93,9 @@ func (s *ownFile) write(text []byte) error {
 	return nil
 }
 
-// lock takes the write lock, which shows that the holder lives, and makes the file readable for all. The lock belongs to the
-// open file and not to the process (F_OFD_SETLK), so that closing another descriptor
-// does not release it. flock(2) would not do: every user who may read the file could hold it.
+// lock takes the write lock, which shows that the holder lives, and makes the file readable for all. The lock belongs
+// to the open file description and not to the process (F_OFD_SETLK), so that closing another descriptor does not
+// release it. flock(2) would not suffice: every user who may read the file could hold it.
 func (s *ownFile) lock() error {
 	l := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(uintptr(s.fd), unix.F_OFD_SETLK, &l); err != nil {
@@ -107,7 +107,7 @@ func (s *ownFile) lock() error {
 	return nil
 }
 
-// show gives the file its name. It returns unix.EEXIST if the name exists.
+// show gives the file its name, by which others find it. It returns unix.EEXIST if the name exists.
 func (s *ownFile) show(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *ownFile) link(name string) error {
 	return err
 }
 
-// replace gives the file the name of another file of ours, atomically. The other file loses the name.
+// replace atomically gives the file the name of another file of ours. The other file loses the name.
 func (s *ownFile) replace(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +161,7 @@ func (s *ownFile) replace(name string) error {
 	return nil
 }
 
-// touchFile updates the file's times. Otherwise systemd-tmpfiles would remove it after a month.
+// touchFile updates the file's times, since systemd-tmpfiles removes files that are older than a month.
 func (s *ownFile) touchFile() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,20 +208,20 @@ func (s *ownFile) writeAndShow(name string, text []byte) error {
 	return err
 }
 
-// shownAt returns when the file was shown, in ns of Unix time by the kernel's clock.
+// shownAt returns when the file got its name, in ns of Unix time by the kernel's clock.
 func (s *ownFile) shownAt() (int64, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(s.fd, &st)
 	return st.Ctim.Nano(), err
 }
 
-// showAgain renews the time at which the file was shown.
+// showAgain makes the present time the time at which the file was shown.
 func (s *ownFile) showAgain() error { return unix.Fchmod(s.fd, 0o644) }
 
 // path returns the path of the file within the ledger directory.
 func (s *ownFile) path() string { return s.userDir.name + "/" + s.name }
 
-// randomName returns a random part of a file name, which no other user can predict and block.
+// randomName returns a random part of a file name. No other user can predict it and take the name first.
 func randomName() string {
 	var raw [8]byte
 	rand.Read(raw[:]) // never fails

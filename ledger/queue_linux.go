@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// recheckEvery is how long a waiter relies on notifications before it checks by itself.
+// recheckEvery is how long a waiting request relies on notifications before it checks the queue itself.
 const recheckEvery = 10 * time.Second
 
 // Tickets returns the tickets in the queue, ordered by number. If the error is a *LimitError, some
@@ -26,8 +26,8 @@ func (d *Dir) Tickets() ([]Ticket, error) {
 	return tickets, cmp.Or(err, l.readError)
 }
 
-// CountWaiting returns the number of tickets ahead of a request without a ticket, and the first of these. It leaves out
-// tickets that our user has overtaken lately (TRUST-18).
+// CountWaiting returns the number of tickets ahead of a request without a ticket, and the first of these tickets. It
+// leaves out tickets that our user has overtaken lately (TRUST-18).
 func (d *Dir) CountWaiting() (n int, head Ticket, err error) {
 	all, err := d.newReader(nil).readTickets()
 	if all = d.withoutOvertaken(all); len(all) > 0 {
@@ -110,7 +110,7 @@ func (d *Dir) Enqueue(t Ticket) (*QueuePlace, error) {
 	}
 }
 
-// maxTicketTies is the most retries because others took the same number at the same moment.
+// maxTicketTies limits how often Enqueue tries again because another request took the same number at the same moment.
 const maxTicketTies = 100
 
 // nextTicketNumber returns the number after all tickets in the queue.
@@ -139,11 +139,12 @@ func (d *Dir) showTicket(t Ticket) (*ownFile, error) {
 	return s, s.writeAndShow(name, text)
 }
 
-// ticketsBefore returns the tickets with lower numbers. New tickets get higher numbers than ours,
-// so this list can only shrink. A ticket that comes later with a lower number is ignored: it
-// was made to jump the queue. If several tickets took the
-// same number at the same moment, alone is true only for the first by name, once the others have withdrawn. One
-// that does not withdraw has not seen ours, and is ahead.
+// ticketsBefore returns the tickets with lower numbers. New tickets get higher numbers than ours, so this list can
+// only shrink. A ticket that comes later with a lower number is ignored: its user tries to jump the queue.
+//
+// If several tickets took the same number at the same moment, all but the first by name withdraw. alone is true for
+// the first one when the others have withdrawn. A ticket that does not withdraw was made without seeing ours, and is
+// ahead.
 func (d *Dir) ticketsBefore(number int64, mine string) (ahead []queuedTicket, alone bool, err error) {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {
@@ -171,7 +172,7 @@ func (p *QueuePlace) Ahead() (int, error) {
 	return p.dropGone(func(entry) bool { return true }), nil
 }
 
-// Head returns the ticket at the head of the queue. It returns false if that is ours.
+// Head returns the ticket at the head of the queue. It returns false if our ticket is the head.
 func (p *QueuePlace) Head() (Ticket, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,9 +182,8 @@ func (p *QueuePlace) Head() (Ticket, bool) {
 	return p.ahead[0].Ticket, true
 }
 
-// Overtake moves this place ahead of the tickets that a user has in the queue now. For a while it also
-// moves our user's other requests ahead of them. If number is not 0, it applies to that ticket
-// only (TRUST-18).
+// Overtake moves this place ahead of the tickets that a user has in the queue now. For rememberTime it also moves our
+// user's other requests ahead of them. If number is not 0, only the ticket with this number is overtaken (TRUST-18).
 func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +198,8 @@ func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.d.writeNotes(func(n *rememberedUsers) { n.Overtaken = append(n.Overtaken, overtaken{uid, first, last, time.Now()}) })
 }
 
-// dropGone checks the tickets for which check is true, removes those that are gone, and returns the number of tickets left.
+// dropGone drops the tickets ahead of ours whose holders are gone. It checks only tickets for which check returns
+// true. It returns the number of tickets left.
 func (p *QueuePlace) dropGone(check func(entry) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,9 +217,9 @@ func (p *QueuePlace) Leave() error {
 	return nil
 }
 
-// WaitForTurn blocks until no live ticket is ahead, or ctx ends. If moved is not nil, it is called with the number
-// of tickets ahead, at first and after each change. There is no polling: inotify reports
-// the end of each file, and only that file is checked then.
+// WaitForTurn blocks until no live ticket is ahead, or ctx ends. If moved is not nil, it is called with the number of
+// tickets ahead, first at once and then after each change. There is no polling: inotify reports the end of each file,
+// and only that file is checked then.
 func (p *QueuePlace) WaitForTurn(ctx context.Context, moved func(ahead int)) error {
 	w := newWatcher(p.d)
 	defer w.close()
@@ -251,8 +252,8 @@ func (p *QueuePlace) copyAhead() []queuedTicket {
 	return slices.Clone(p.ahead)
 }
 
-// mayHaveGone returns a filter for the tickets to check after changes: those that ended, all if these
-// are unknown, or only the last one before ours if nothing has happened for long.
+// mayHaveGone returns a filter for the tickets to check after changes. It selects the tickets whose files changed, or
+// all if these are unknown. If nothing has happened for long, it selects only the last ticket before ours.
 func (p *QueuePlace) mayHaveGone(ctx context.Context, ended changes) func(entry) bool {
 	if ended.unknown {
 		return func(entry) bool { return true }

@@ -14,8 +14,8 @@ import (
 	"remshell/job"
 )
 
-// The most files and bytes that one user may have (TRUST-14), the most users, and the most names that are
-// read from the ledger directory before user directories are looked up by name.
+// Limits of the files and bytes of one user (TRUST-14), of the users, and of the names that are read from the ledger
+// directory before user directories are looked up by name.
 const (
 	maxFiles  = 10_000
 	maxBytes  = 16 << 20
@@ -23,7 +23,7 @@ const (
 	maxListed = 10_000
 )
 
-// Limits of valid values. A claim of 100,000 ranks takes some 3 MiB.
+// Limits of values in an entry. A claim of 100,000 ranks takes some 3 MiB.
 const (
 	maxText         = 4 << 20   // bytes of a file
 	maxGPUs         = 256       // of a claim, and of a node
@@ -38,7 +38,7 @@ const (
 	maxFirstTicket  = 1e15      // largest number at the head of an honest queue
 )
 
-// The kinds of files: prefixes of their names.
+// The kinds of entries. Each is the prefix of a file name.
 const (
 	kindClaim   = "claim-"
 	kindTicket  = "ticket-"
@@ -49,8 +49,8 @@ const (
 	anyLedger   = "remshell-"
 )
 
-// namePrefix returns the prefix of the names of all user directories of one node. The identity is hashed to keep apart hosts that
-// share a file system, and to keep it secret.
+// namePrefix returns the prefix of the names of all user directories of one node. The identity of the node
+// distinguishes hosts that share a file system. It is hashed to keep it secret.
 func namePrefix(identity string) string {
 	sum := sha256.Sum256([]byte(identity))
 	return anyLedger + hex.EncodeToString(sum[:8]) + "-"
@@ -64,8 +64,9 @@ func ticketName(number int64, random string) string {
 // maxClaimSize returns the largest size, in bytes, of a claim with the given number of ranks (TRUST-15).
 func maxClaimSize(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
 
-// Each file begins with its own name. It is not believed under any other name, such as
-// a hard link. So no file counts twice, and no ticket counts under a better number.
+// claimText, ticketText and the other types are the texts of the files. Each file begins with its own name, and does
+// not count under any other name, such as a hard link. So no file counts twice, and no ticket counts under a better
+// number.
 type (
 	claimText struct {
 		File string `json:"file"`
@@ -86,8 +87,8 @@ type (
 	}
 )
 
-// replyStates are the states in a reply. They are decoded one by one, up to the number that an honest reply has: a list that
-// fills a file would take fifty times the memory of the file.
+// replyStates are the states in a reply. They are decoded one by one, and only as many as a reply of our helper has:
+// a list that fills a file would take fifty times the memory of the file.
 type replyStates []job.NodeRankState
 
 func (s *replyStates) UnmarshalJSON(text []byte) error {
@@ -124,8 +125,8 @@ func encode(v any) ([]byte, error) {
 	return text, err
 }
 
-// decodeClaim decodes the claim in a file with this name and owner. It fails for everything
-// that no launcher of ours writes.
+// decodeClaim decodes the claim in a file with this name and owner. It returns an error for any text that our helper
+// does not write.
 func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	var c claimText
 	if err := decodeAs(name, owner, text, &c, func() (string, int) { return c.File, c.UID }); err != nil {
@@ -161,7 +162,8 @@ func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	return t.Ticket, nil
 }
 
-// decodeAs decodes the text of a file into t. It fails unless the text names this file and this owner.
+// decodeAs decodes the text of a file into t. says returns the file name and owner in t. decodeAs fails unless these
+// are name and owner.
 func decodeAs(name string, owner int, text []byte, t any, says func() (file string, uid int)) error {
 	if err := json.Unmarshal(text, t); err != nil {
 		return err
@@ -172,7 +174,7 @@ func decodeAs(name string, owner int, text []byte, t any, says func() (file stri
 	return nil
 }
 
-// checkRequest fails for a request that no requester of ours writes.
+// checkRequest returns an error for a request that our helper does not write.
 func checkRequest(a job.ControlRequest) error {
 	if !slices.Contains(job.Verbs, a.Verb) {
 		return fmt.Errorf("verb %.60q", a.Verb)
@@ -187,7 +189,7 @@ func checkRequest(a job.ControlRequest) error {
 	return errors.Join(checkID(a.Job), checkTime(a.Since))
 }
 
-// checkReply fails for a reply that no helper of ours writes.
+// checkReply returns an error for a reply that our helper does not write.
 func checkReply(a job.ControlReply) error {
 	if !a.State.IsKnown() {
 		return fmt.Errorf("state %.60q", a.State)
@@ -195,7 +197,7 @@ func checkReply(a job.ControlReply) error {
 	return checkID(a.Job)
 }
 
-// checkRandom fails unless s can be a result of randomName.
+// checkRandom returns an error unless s can be a result of randomName.
 func checkRandom(s string) error {
 	if raw, err := hex.DecodeString(s); err != nil || len(raw) != 8 || strings.ToLower(s) != s {
 		return fmt.Errorf("%.60q is no random part of a name", s)
@@ -203,7 +205,7 @@ func checkRandom(s string) error {
 	return nil
 }
 
-// checkClaim fails for a claim that no plan can have made.
+// checkClaim returns an error for a claim that no plan can have made.
 func checkClaim(c Claim) error {
 	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkCount("PID of mpiexec", c.LauncherPID), checkCount("depth", c.CPUsPerRank), checkCount("shape", c.ExactPerNode), checkTime(c.Since)); err != nil {
 		return err
@@ -231,13 +233,13 @@ func checkClaim(c Claim) error {
 	return nil
 }
 
-// checkTicket checks the contents of a ticket, except its number.
+// checkTicket returns an error for impossible values in a ticket. It does not check the number.
 func checkTicket(t Ticket) error {
 	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.ExactPerNode), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.MaxSetDelay), checkTime(t.Since), checkTime(t.SetDelayEnd))
 }
 
-// checkPlausible fails for a claim of another user that is impossible on a node with
-// the given number of CPUs, or that has something twice (TRUST-15).
+// checkPlausible returns an error for a claim of another user that is impossible on a node with the given number of
+// CPUs, or that names a CPU or GPU twice (TRUST-15).
 func checkPlausible(c Claim, size, cpus, ranks int) error {
 	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
 		return fmt.Errorf("%d ranks in %d bytes", n, size)
@@ -263,7 +265,7 @@ func checkPlausible(c Claim, size, cpus, ranks int) error {
 	return nil
 }
 
-// checkID fails for an ID with characters that have a meaning in paths.
+// checkID returns an error for a job ID with characters that have a meaning in paths.
 func checkID(id job.ID) error {
 	if len(id) == 0 || len(id) > 40 {
 		return fmt.Errorf("job ID %.60q: %d bytes, must be 1 to 40", id, len(id))
@@ -285,7 +287,7 @@ func checkCount(what string, n int) error {
 	return nil
 }
 
-// checkTime fails for a time that JSON cannot represent.
+// checkTime returns an error for a time that JSON cannot represent.
 func checkTime(t time.Time) error {
 	if y := t.Year(); y < 1 || y > 9999 {
 		return fmt.Errorf("year %d", y)
@@ -293,8 +295,8 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// truncate bounds a text of another user. Control characters stay: format.EscapeSentence escapes them when
-// the text is printed (TRUST-28).
+// truncate limits the length of a text of another user, and makes it valid UTF-8. Control characters stay:
+// format.EscapeSentence escapes them when the text is printed (TRUST-28).
 func truncate(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine]
@@ -302,10 +304,10 @@ func truncate(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// nextNumber returns the number after the largest one in present, which is in ascending order. It starts at
-// first, the lowest number in the queue or 0, and ignores numbers after a gap that honest tickets do not
-// leave. Otherwise one file with the largest possible number would end the
-// queue for all. A user who takes a number far away is overtaken by others instead.
+// nextNumber returns the number after the largest one in present, which is in ascending order. It starts at first,
+// the lowest number in the queue or 0. It ignores numbers after a gap that is larger than honest tickets leave.
+// Otherwise one file with the largest possible number would block the queue for all. A user who takes a number far
+// away is overtaken by others instead.
 func nextNumber(first int64, present []int64) int64 {
 	last := first
 	if first > maxFirstTicket {

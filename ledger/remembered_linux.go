@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rememberTime is how long notes about other users are valid.
+// rememberTime is how long notes about other users of the queue are valid.
 const rememberTime = 10 * time.Minute
 
-// notesFile has a user's notes, in his own user directory. Only that user reads them.
+// notesFile is the file name of a user's notes, in the user's own directory. Only that user reads them.
 const notesFile = "notes"
 
-// rememberedUsers are the notes about other users.
+// rememberedUsers are notes about other users: which ones did not release the decision lock, and which ones our user
+// has overtaken.
 type rememberedUsers struct {
 	Unresponsive []unresponsive `json:"vain,omitempty"`   // users who held the decision lock too long
 	Overtaken    []overtaken    `json:"passed,omitempty"` // users who were overtaken in the queue (TRUST-18)
@@ -25,7 +26,8 @@ type unresponsive struct {
 	At  time.Time `json:"at"`
 }
 
-// An overtaken user has no ticket ahead of ours with a number from First to Last.
+// An overtaken is a user whose tickets with numbers from First to Last our user has overtaken: they do not count as
+// ahead of ours.
 type overtaken struct {
 	UID   int       `json:"uid"`
 	First int64     `json:"first,omitempty"`
@@ -39,7 +41,8 @@ func (n *rememberedUsers) noteUnresponsive(uid int, now time.Time) {
 	}
 }
 
-// unresponsiveUsers returns the users whose decision lock we need not wait for.
+// unresponsiveUsers returns the users for whose decision lock a request need not wait, since an earlier wait was in
+// vain.
 func (n *rememberedUsers) unresponsiveUsers(now time.Time) map[int]bool {
 	uids := make(map[int]bool)
 	for _, v := range n.Unresponsive {
@@ -85,7 +88,7 @@ func (d *Dir) readNotes() *rememberedUsers {
 	return n
 }
 
-// writeNotes changes our user's notes. Errors are ignored: without notes everything works, only slower.
+// writeNotes changes our user's notes. Errors are ignored: without notes only some waits take longer.
 func (d *Dir) writeNotes(change func(*rememberedUsers)) {
 	n := d.readNotes()
 	n.dropExpired(time.Now())

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A userDir is the directory of one user's entries: remshell-HASH-UID. If another user has taken that name, a dot
-// and a random part follow. It is valid only if it belongs to
-// that user, has mode 0755 and is no link (TRUST-14).
+// A userDir is the directory of one user's entries: remshell-HASH-UID. If another user has taken that name, a dot and
+// a random part follow. It is valid only if it belongs to that user, has mode 0755 and is not a symbolic link
+// (TRUST-14).
 type userDir struct {
 	name string
 	uid  int
 }
 
-// listUserDirs returns the user directories of all users. Any user may fill the ledger directory with
-// anything, so it is read for a limited time only. If that is not enough, the directories of all users who can
-// have a live entry are looked up by name: of those who run a process or are in the user database.
+// listUserDirs returns the user directories of all users. Any user may fill the ledger directory with anything, so it
+// is read for a limited time only. If the time does not suffice, listUserDirs looks up by name the directories of all
+// users who can have a live entry. These are the users who run a process or are in the user database.
 func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
 	if err != nil {
@@ -56,7 +56,8 @@ func (d *Dir) parseUserDir(name string) (userDir, bool) {
 	return userDir{name, int(uid)}, is && err == nil && digits == strconv.FormatUint(uid, 10)
 }
 
-// guessUserDirs returns the user directories that may exist.
+// guessUserDirs returns directories by name for all users who can have a live entry, without reading the ledger
+// directory.
 func (d *Dir) guessUserDirs() (guessed []userDir) {
 	uids := d.runningUsers()
 	uids = append(uids, os.Geteuid())
@@ -90,7 +91,7 @@ func (d *Dir) runningUsers() (uids []int) {
 }
 
 // checkReadCompletely returns a *LimitError if the directory could not be read to its end and other users' processes
-// are hidden from us, since a user may have been missed then. Otherwise it returns nil.
+// are hidden from us, since the entries of a user may be missing then. Otherwise it returns nil.
 func (d *Dir) checkReadCompletely(names []string) error {
 	var st unix.Stat_t
 	if os.Geteuid() == 0 || unix.Stat(d.procDir+"/1", &st) == nil {
@@ -111,8 +112,8 @@ func (d *Dir) checkReadCompletely(names []string) error {
 	return &LimitError{d.path, d.userName(most), fmt.Sprintf("more than %s files", thousands(len(names)))}
 }
 
-// listNames reads up to most names of a directory within another one, until the deadline. whole says whether
-// these are all.
+// listNames reads at most most names of a directory within another one, until the deadline. whole is true if the
+// directory has no more names.
 func (d *Dir) listNames(dir int, name string, most int, deadline time.Time) (names []string, whole bool, err error) {
 	fd, err := d.openBelow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {

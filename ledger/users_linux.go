@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A userDB tells real users from subordinate IDs, which any user may have many of.
+// A userDB tells users with an account from subordinate IDs, of which any user may have many (subuid(5)).
 type userDB struct {
 	names       map[int]string // by uid
 	subordinate [][2]int       // first and count of ranges in subuid(5)
@@ -71,7 +71,7 @@ func fieldAt(fields []string, i int) string {
 // limits of one user, since each owner of subordinate IDs has 65,536 of them (TRUST-14).
 const noUser = -1
 
-// userOf returns the user that a uid counts as.
+// userOf returns the user whose limits apply to a uid: the uid itself, or noUser.
 func (d userDB) userOf(uid int) int {
 	if d.names[uid] != "" {
 		return uid
@@ -87,15 +87,15 @@ func (d userDB) userOf(uid int) int {
 	return noUser
 }
 
-// accountName returns the name of a user in /etc/passwd, or "" if it is not there. Names in entries of other users are
-// not believed, since these could be any name.
+// accountName returns the name of a user in /etc/passwd, or "" if it is not there. Names in entries of other users
+// are not used, since they could be false.
 func (d *Dir) accountName(uid int) string { return d.users().names[uid] }
 
 // userName returns the name of a user, or "uid N" if it has none.
 func (d *Dir) userName(uid int) string { return nameOrUID(d.accountName(uid), uid) }
 
-// userLimits counts the files of each user. The user database is read only when all files together exceed what one
-// user may have.
+// userLimits counts the files of each user, and checks them against the limits. The user database is read only when
+// all files together exceed the limits of one user.
 type userLimits struct {
 	d         *Dir
 	usersRead bool
@@ -111,7 +111,8 @@ func (l userLoad) plus(m userLoad) userLoad { return userLoad{l.names + m.names,
 
 func (d *Dir) newUserLimits() *userLimits { return &userLimits{d: d, each: make(map[int]userLoad)} }
 
-// countUser adds to what a user has, and reports whether the user is within the limits.
+// countUser adds the size and number of an entry to the sums of its user. It reports whether the user is within the
+// limits.
 func (l *userLimits) countUser(uid int, m userLoad) bool {
 	if l.all = l.all.plus(m); l.all.exceedsLimit() {
 		l.readUsers()
@@ -121,7 +122,7 @@ func (l *userLimits) countUser(uid int, m userLoad) bool {
 	return !l.each[user].exceedsLimit()
 }
 
-// userOf returns the user that a uid counts as: the uid itself until readUsers is called.
+// userOf returns the user whose limits apply to a uid. Until readUsers is called, it is the uid itself.
 func (l *userLimits) userOf(uid int) int {
 	if !l.usersRead || uid == os.Geteuid() {
 		return uid
@@ -129,7 +130,7 @@ func (l *userLimits) userOf(uid int) int {
 	return l.d.users().userOf(uid)
 }
 
-// readUsers starts to count by user instead of by uid.
+// readUsers makes the limits count by user account instead of by uid.
 func (l *userLimits) readUsers() {
 	if l.usersRead {
 		return

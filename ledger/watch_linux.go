@@ -14,30 +14,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollInterval is the polling interval without inotify. A user has only 128 inotify instances
-// by default.
+// pollInterval is the polling interval if inotify is not available. A user has only 128 inotify instances by default.
 const pollInterval = 250 * time.Millisecond
 
-// minLookInterval is the shortest time between two looks. After a long look, the pause is lookPauseFactor times its duration, so
-// that a user whose many entries change all the time cannot keep a CPU busy.
+// minLookInterval is the shortest time between two scans of the directory. After a long scan, the pause is
+// lookPauseFactor times its duration, so that a user whose many entries change all the time cannot keep a CPU busy.
 const (
 	minLookInterval = 2 * time.Millisecond
 	lookPauseFactor = 4
 )
 
-// maxWatchedPerUser is the most claims of one user that are watched by inotify, which has a limit per user
-// (fs.inotify.max_user_watches). The end of other claims is noticed when their names are removed, or at the next look.
+// maxWatchedPerUser limits the claims of one user that are watched by inotify, which has a limit per user
+// (fs.inotify.max_user_watches). The end of other claims is noticed when their names are removed, or at the next
+// scan.
 const maxWatchedPerUser = 256
 
-// fileEvents occur when the holder of a file ends: its only descriptor for writing is closed,
-// or its last name and descriptor go. dirEvents occur when names are added or removed.
+// fileEvents occur when the holder of a file ends: its only descriptor for writing is closed, or the file's last name
+// and descriptor disappear. dirEvents occur when names are added or removed.
 const (
 	fileEvents = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_DONT_FOLLOW
 	dirEvents  = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
 )
 
-// A watcher is notified by inotify when holders of files end. Without inotify it reports at intervals that
-// anything may have changed.
+// A watcher is notified by inotify when holders of files end. Without inotify it reports at regular intervals that
+// any file may have changed.
 type watcher struct {
 	d            *Dir
 	fd           int
@@ -47,7 +47,7 @@ type watcher struct {
 	lastLookTook time.Duration // duration of the last look at all claims
 }
 
-// changes says what has happened.
+// changes describes the events for which a watcher has waited.
 type changes struct {
 	files   map[string]bool // files whose holders may have ended
 	names   bool            // names of the watcher's kind were added or removed
@@ -111,7 +111,7 @@ func (w *watcher) addWatch(dir int, path, name string, events uint32) {
 	}
 }
 
-// wait blocks until something happens, at most for the given time. It fails only if ctx ends.
+// wait blocks until an event occurs or the time atMost has passed. It fails only if ctx ends.
 func (w *watcher) wait(ctx context.Context, atMost time.Duration) (changes, error) {
 	if w.queue == nil {
 		return changes{unknown: true}, sleep(ctx, min(pollInterval, atMost))
@@ -167,9 +167,9 @@ func (w *watcher) parse(buf []byte) changes {
 	return n
 }
 
-// waitUnlocked waits until files that were closed by their holders are also unlocked. The kernel reports
-// the close shortly before it drops the lock (__fput in fs/file_table.c). A file that stays
-// locked was closed by another process. The limit is a second for all files, since one user can close a thousand.
+// waitUnlocked waits until files that were closed by their holders are also unlocked. The kernel reports the close
+// shortly before it drops the lock (__fput in fs/file_table.c). If a file stays locked, another process has closed
+// it. The limit is one second for all files together, since one user can close a thousand.
 func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
 		all = slices.DeleteFunc(all, func(s entry) bool { return !d.isAlive(s) })
@@ -179,9 +179,9 @@ func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	}
 }
 
-// Watch calls changed once when it has begun to watch, and then each time a claim is made or removed
-// on this node, within milliseconds, also if its holder was killed. It returns when
-// ctx ends, with its error, or when the directory cannot be read any more.
+// Watch calls changed once when it has begun to watch, and then each time a claim is made or removed on this node. It
+// notices a change within milliseconds, even if the holder was killed. It returns when ctx ends, with its error, or
+// when the directory cannot be read any more.
 func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()
@@ -202,7 +202,8 @@ func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// watchAll returns all live claims, after it has set up watches for them. watched are the claims that are watched already.
+// watchAll returns all live claims, after it has begun to watch them. watched are the claims that are watched
+// already.
 func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, error) {
 	for began := time.Now(); ; {
 		found, fresh, each := make(map[string]entry), false, make(map[int]int)

@@ -5,9 +5,9 @@ import "slices"
 // A BusyUnits is the set of units that other jobs use, by unit number.
 type BusyUnits map[int]bool
 
-// FindBusyUnits returns the busy units of a node. A unit is busy if cpus contains one of its CPUs. If
-// fewer units are busy than procs processes run, further units count as busy until the numbers agree
-// (section 0, padding). slots are the units in default order.
+// FindBusyUnits returns the busy units of a node. A unit is busy if cpus contains one of its CPUs. procs is the
+// number of processes of other jobs. If fewer units are busy than that, further units count as busy until the numbers
+// agree (placement.md 0, padding). slots are the units in default order.
 func FindBusyUnits(slots []Unit, cpus []int, procs int) BusyUnits {
 	if len(cpus) == 0 && procs == 0 {
 		return nil
@@ -31,7 +31,7 @@ func FindBusyUnits(slots []Unit, cpus []int, procs int) BusyUnits {
 	return busy
 }
 
-// FreeSlots returns the slots whose units are not busy, ascending.
+// FreeSlots returns the numbers of the slots whose units are not busy, ascending.
 func FreeSlots(slots []Unit, busy BusyUnits) []int {
 	free := make([]int, 0, len(slots))
 	for i, u := range slots {
@@ -42,7 +42,7 @@ func FreeSlots(slots []Unit, busy BusyUnits) []int {
 	return free
 }
 
-// An Assignment is the slots, CPUs and memory of one rank on its node.
+// An Assignment has the slots, CPUs and memory of one rank on its node.
 type Assignment struct {
 	Slots   []int
 	CPUs    []int // of all its slots, ascending
@@ -50,8 +50,8 @@ type Assignment struct {
 	Unbound bool  // the rank has these CPUs but is not bound to them
 }
 
-// NewAssignment returns the assignment of some slots of a node (7.4, 7.5). The result shares memory with
-// its arguments.
+// NewAssignment returns the assignment of a rank that has the slots mine (placement.md 7.4, 7.5). slots are all slots
+// of the node. The result shares memory with its arguments.
 func NewAssignment(slots []Unit, mine []int) Assignment {
 	assigned := Assignment{Slots: mine}
 	if len(mine) == 1 {

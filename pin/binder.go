@@ -6,8 +6,8 @@ import (
 	"remshell/idset"
 )
 
-// A Binder computes the CPUs to which the ranks of one node are bound (--bind-to): the rank's own slots,
-// more, or fewer.
+// A Binder computes the CPUs to which the ranks of one node are bound (--bind-to). These are the CPUs of the rank's
+// own slots, or more, or fewer.
 type Binder struct {
 	bind              Binding
 	slots             []Unit
@@ -40,7 +40,7 @@ func NewBinder(t Topology, slots []Unit, free []int, l Layout, threads bool) *Bi
 	return e
 }
 
-// bindAllTo makes some slots the binding of every rank.
+// bindAllTo makes the binder bind every rank to all of these slots.
 func (e *Binder) bindAllTo(slots []int) {
 	e.groupOfSlot = make([]int, len(e.slots))
 	e.slotsOfGroup = [][]int{slices.Sorted(slices.Values(slots))}
@@ -57,7 +57,7 @@ func (e *Binder) groupByObject(t Topology, free []int) {
 	}
 }
 
-// listFreeCPUs stores the free CPUs and their slots.
+// listFreeCPUs records the free CPUs and their slots.
 func (e *Binder) listFreeCPUs(free []int) {
 	e.slotOfCPU = make(map[int]int)
 	for _, slot := range free {
@@ -69,7 +69,7 @@ func (e *Binder) listFreeCPUs(free []int) {
 	slices.Sort(e.cpus)
 }
 
-// UsableCPUs returns the usable CPUs, ascending.
+// UsableCPUs returns the usable CPUs of all cores, ascending.
 func (t Topology) UsableCPUs() []int {
 	var cpus []int
 	for i := range t.Cores {
@@ -79,7 +79,7 @@ func (t Topology) UsableCPUs() []int {
 	return cpus
 }
 
-// Bind returns the binding of a rank. local is its number on the node, mine are its slots.
+// Bind returns the CPUs and memory of a rank. local is its number on the node, and mine are its slots.
 func (e *Binder) Bind(local int, mine []int) Assignment {
 	switch {
 	case e.bind.Sets != nil:
@@ -107,7 +107,7 @@ func (e *Binder) Bind(local int, mine []int) Assignment {
 	return assigned
 }
 
-// widen returns the assignment of all free slots in the groups that contain the slots mine.
+// widen returns an assignment with all free slots of the groups that contain the slots mine.
 func (e *Binder) widen(mine []int) Assignment {
 	var groups, wide []int
 	for _, slot := range mine {
@@ -135,7 +135,7 @@ func (e *Binder) widen(mine []int) Assignment {
 	return assigned
 }
 
-// exactCPUs returns the assignment of exactly these CPUs. Its slots are those that contain one of them.
+// exactCPUs returns the assignment of exactly these CPUs. Its slots are all slots that contain one of them.
 func (e *Binder) exactCPUs(cpus []int) Assignment {
 	var mine []int
 	for _, cpu := range cpus {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A Confinement keeps each rank of an app inside one NUMA node (which-hosts.md 9.2): all slots of the rank
-// are in it. The zero value confines nothing.
+// A Confinement keeps each rank of an app context inside one NUMA node (which-hosts.md 9.2): all slots of the rank
+// are in it. The zero value does not confine ranks.
 type Confinement struct {
 	PerNUMA      int   // most ranks in each NUMA node; 0 means no limit
 	FirstNodes   int   // use only this many NUMA nodes, with the lowest numbers; 0 means all
@@ -14,24 +14,24 @@ type Confinement struct {
 	StrictMemory bool  // memory comes from the NUMA node of the rank, whatever other memory options say
 }
 
-// IsSet reports whether the confinement restricts anything.
+// IsSet reports whether the confinement restricts ranks.
 func (c Confinement) IsSet() bool {
 	return c.PerNUMA > 0 || c.FirstNodes > 0 || c.NUMANodes != nil || c.StrictMemory
 }
 
-// allowsNUMA reports whether ranks may be in the NUMA node with this number, which is the k-th of the
-// node.
+// allowsNUMA reports whether ranks may be in a NUMA node. number is its number, and k its index among the NUMA nodes
+// of the node.
 func (c Confinement) allowsNUMA(k, number int) bool {
 	return (c.FirstNodes == 0 || k < c.FirstNodes) && (c.NUMANodes == nil || slices.Contains(c.NUMANodes, number))
 }
 
-// NewNUMAPool returns a pool with the free slots of a node by NUMA node. It is for jobs in which some app
-// is confined: SetConfinement sets the confinement of the app whose ranks come next. Slots in an unknown
-// NUMA node count in NUMA node 0.
+// NewNUMAPool returns a pool with the free slots of a node by NUMA node. It is for jobs in which at least one app
+// context is confined. SetConfinement sets the confinement of the app context whose ranks come next. Slots in an
+// unknown NUMA node count as slots of NUMA node 0.
 //
 //	slots 0 1 2 3 | 4 5 6 7     two NUMA nodes; ranks of 3 slots
 //	strict     012    456       at most two of them
-//	free       012 345          an app that is not confined
+//	free       012 345          an app context that is not confined
 func NewNUMAPool(t Topology, slots []Unit, free []int) *Pool {
 	p := &Pool{sharedSlots: make(map[int][]RankSlots), sharedCount: make(map[int]int)}
 	index := make(map[int]int)
@@ -56,8 +56,8 @@ func NewNUMAPool(t Topology, slots []Unit, free []int) *Pool {
 	return p
 }
 
-// SetConfinement sets the confinement of the next app of the job. It has an effect only on pools of
-// NewNUMAPool.
+// SetConfinement sets the confinement of the next app context of the job. It has an effect only on pools that
+// NewNUMAPool returned.
 func (p *Pool) SetConfinement(c Confinement) {
 	if p.numaNodes == nil {
 		return
@@ -74,10 +74,10 @@ func (p *Pool) SetConfinement(c Confinement) {
 	}
 }
 
-// mayCrossNUMA reports whether the next ranks may have slots in several NUMA nodes.
+// mayCrossNUMA reports whether the slots of one of the next ranks may be in several NUMA nodes.
 func (p *Pool) mayCrossNUMA() bool { return p.numaNodes != nil && p.perObject == 0 }
 
-// freeSlots returns the number of free slots.
+// freeSlots returns the number of free slots in all objects.
 func (p *Pool) freeSlots() int {
 	n := 0
 	for i := range p.objects {
@@ -86,7 +86,7 @@ func (p *Pool) freeSlots() int {
 	return n
 }
 
-// takeLowest gives a rank the lowest free slots, in any NUMA nodes. It returns false if they are too few.
+// takeLowest takes the lowest free slots for a rank, from any NUMA nodes. It returns false if there are too few.
 func (p *Pool) takeLowest(width int) (RankSlots, bool) {
 	if p.freeSlots() < width {
 		return RankSlots{}, false
@@ -105,7 +105,7 @@ func (p *Pool) takeLowest(width int) (RankSlots, bool) {
 	return take, true
 }
 
-// Option returns the first option that confines ranks, for messages.
+// Option returns the first command-line option that confines ranks, for messages.
 func (c Confinement) Option() string {
 	switch {
 	case c.PerNUMA > 0:

@@ -10,7 +10,7 @@ import (
 	"remshell/idset"
 )
 
-// A CPURange is one item of a list of CPUs that a user wrote (cli.md 4.3). Its numbers are logical,
+// A CPURange is one item of a list of CPUs that a user has written (cli.md 4.3). Its numbers are logical, which means
 // counted by package, core and thread, unless KernelNumbers is set.
 type CPURange struct {
 	KernelNumbers bool // the numbers are the kernel's CPU numbers
@@ -19,7 +19,7 @@ type CPURange struct {
 	First, Last   int  // from 0; Last < First means all
 }
 
-// String returns the range as ParseCPURanges reads it.
+// String returns the range in the notation that ParseCPURanges parses.
 func (p CPURange) String() string {
 	numbers := "*"
 	if p.Last >= p.First {
@@ -34,7 +34,7 @@ func (p CPURange) String() string {
 	return numbers
 }
 
-// A SpanError is an error in a text, at the bytes From to To-1.
+// A SpanError is an error in a part of a text, the bytes From to To-1.
 type SpanError struct {
 	From, To int
 	Reason   string
@@ -67,8 +67,8 @@ func ParseCPURanges(list string) ([]CPURange, error) {
 	return ranges, nil
 }
 
-// parseCPURange parses an item. Without a prefix of its own it gets that of the item before. reason is
-// empty if the item is valid.
+// parseCPURange parses an item. If the item has no prefix, it gets the prefix of the previous item. reason says why
+// the item is invalid, or is empty.
 func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
 	p = CPURange{KernelNumbers: prefix.KernelNumbers, InPackage: prefix.InPackage, Package: prefix.Package, Last: allNumbers}
 	numbers := item
@@ -106,7 +106,7 @@ func cpuNumber(text string) (int, bool) {
 	return n, err == nil && n >= 0 && n < maxCPU && text[0] != '+' && text[0] != '-'
 }
 
-// A Numbering finds the CPUs of a node by the numbers in CPURanges.
+// A Numbering maps the numbers of CPURanges to the CPUs of a node.
 type Numbering struct {
 	kernel   []numberedCPUs   // every CPU
 	units    []numberedCPUs   // by package, core and thread
@@ -120,8 +120,8 @@ type numberedCPUs struct {
 	cpus   []int
 }
 
-// Numbering numbers everything that is online. threads says that units are hardware threads. CPUs outside
-// the cpuset have numbers too, so that a list means the same in every job; but they cannot be used.
+// Numbering numbers all online CPUs, cores and units. threads says that units are hardware threads. CPUs outside the
+// cpuset have numbers too, so that a list means the same in every job. But they cannot be used.
 func (t Topology) Numbering(threads bool) *Numbering {
 	n := new(Numbering)
 	cores := slices.Clone(t.Cores)
@@ -162,8 +162,8 @@ func (c Core) threads() []numberedCPUs {
 	return threads
 }
 
-// CPUs returns the CPUs of the ranges, each once, in the order of the list and ascending within a core.
-// The error text continues the name of the node: "node1 " + err.
+// CPUs returns the CPUs of the ranges, each once, in the order of the list and ascending within a core. The error
+// text continues a sentence that begins with the name of the node.
 func (n *Numbering) CPUs(ranges []CPURange) ([]int, error) {
 	var cpus []int
 	for _, p := range ranges {
@@ -222,7 +222,7 @@ func foldNumbers(found []numberedCPUs) string {
 	return cmp.Or(idset.Text(numbers), "none")
 }
 
-// foldUpTo returns the numbers from 0 to n-1, folded, or "none".
+// foldUpTo returns the numbers from 0 to n-1 as text such as "0-7", or "none" if n is 0.
 func foldUpTo(n int) string {
 	numbers := make([]int, n)
 	for i := range numbers {

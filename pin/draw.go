@@ -7,8 +7,8 @@ import (
 	"remshell/idset"
 )
 
-// maxDrawnCores is the largest number of cores that are drawn as characters. Of a larger node the numbers
-// are listed.
+// maxDrawnCores is the largest number of cores that are drawn as characters. For a larger node the numbers of the
+// marked cores are listed.
 const maxDrawnCores = 64
 
 // DescribeCPUs describes for people where some CPUs of a node are. cpus are kernel numbers, ascending:
@@ -17,8 +17,8 @@ const maxDrawnCores = 64
 //	package 0-1 core 0-39 [0-31|32-39]
 //	core 1 cpu 5 [.b--]
 //
-// Cores have the numbers of placement.md 7.1. CPUs are listed if they are not all usable CPUs of their
-// cores. For the brackets see DrawCores.
+// Cores have the numbers of placement.md 7.1. CPUs are listed only if cpus leaves out usable CPUs of their cores.
+// DrawCores explains the brackets.
 func (t Topology) DescribeCPUs(cpus []int) string {
 	var packages, cores, ofCores []int
 	for number, core := range t.Cores {
@@ -39,7 +39,7 @@ func (t Topology) DescribeCPUs(cpus []int) string {
 	return text + t.DrawCores(cpus)
 }
 
-// labelNumbers returns a label with numbers, or "" if there are none.
+// labelNumbers returns what followed by numbers and a blank, or "" if there are no numbers.
 func labelNumbers(what string, numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
@@ -70,8 +70,8 @@ func (t Topology) DrawCores(cpus []int) string {
 	return b.String()
 }
 
-// coresWithCPU returns the numbers of those cores that have one of the CPUs, folded; "." if there are
-// none.
+// coresWithCPU returns the numbers of those cores that have at least one of the CPUs, as text such as "0-3". It
+// returns "." if there are none.
 func (t Topology) coresWithCPU(cores, cpus []int) string {
 	mine := slices.DeleteFunc(slices.Clone(cores), func(c int) bool { return coverageOf(t.Cores[c], cpus) == coversNone })
 	if len(mine) == 0 {
@@ -80,7 +80,7 @@ func (t Topology) coresWithCPU(cores, cpus []int) string {
 	return idset.Text(mine)
 }
 
-// A coreGroup is a group of cores drawn without a separator.
+// A coreGroup is a group of cores that are drawn without a separator.
 type coreGroup struct {
 	border byte // separator before the group
 	cores  []int
@@ -128,7 +128,7 @@ func (t Topology) coreNumbers() []int {
 	return numbers
 }
 
-// CountNUMANodes returns the number of NUMA nodes, as far as they are known.
+// CountNUMANodes returns the number of known NUMA nodes.
 func (t Topology) CountNUMANodes() int {
 	known := make(map[int]bool)
 	for i := range t.Cores {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// A CPUGrant is the CPUs of a node that a batch system granted to a job, in the batch system's notation
-// (rm-integration.md RM-6). The zero value grants all.
+// A CPUGrant has the CPUs of a node that a batch system has granted to a job, in the batch system's notation
+// (rm-integration.md RM-6). The zero value grants all CPUs.
 type CPUGrant struct {
 	Numbering GrantNumbering
 	List      string
 	From      string // variable or program that contains the list, for messages
 }
 
-// GrantNumbering says what the numbers in a granted list count.
+// GrantNumbering says what the numbers in a batch system's list of CPUs mean.
 type GrantNumbering int
 
-// The notations of batch systems.
+// The numberings that batch systems use.
 const (
 	CPUNumbers  GrantNumbering = iota // the kernel's numbers of CPUs: "0-3,8" (LSF)
 	CoreNumbers                       // cores, counted as hwloc counts them: "0-3" (Flux)
@@ -28,9 +28,9 @@ const (
 // IsGiven reports whether the batch system granted CPUs by number.
 func (g CPUGrant) IsGiven() bool { return g.List != "" }
 
-// RestrictTo returns the topology restricted to a grant. CPUs outside the grant become unusable, as those
-// outside the affinity mask are. A topology that was not probed is unchanged. It returns an error if the
-// list is invalid or no usable CPU remains.
+// RestrictTo returns the topology restricted to a grant. CPUs outside the grant become unusable, like CPUs outside
+// the affinity mask. A topology that was not probed stays as it is. RestrictTo returns an error if the list is
+// invalid or no usable CPU remains.
 func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 	if !g.IsGiven() || len(t.Cores) == 0 {
 		return t, nil
@@ -61,8 +61,8 @@ func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 	return result, nil
 }
 
-// grantedCPUs returns a function that reports whether a CPU is granted, by the index of its core and its
-// number.
+// grantedCPUs returns a function that reports whether a CPU is granted. The function's arguments are the index of the
+// CPU's core and the CPU's number.
 func (t Topology) grantedCPUs(g CPUGrant) (func(core, cpu int) bool, error) {
 	if g.Numbering == SocketCores {
 		cores, err := t.socketCores(g.List)
@@ -85,8 +85,8 @@ func (t Topology) grantedCPUs(g CPUGrant) (func(core, cpu int) bool, error) {
 	return func(core, _ int) bool { return cores[core] }, nil
 }
 
-// parseNumbers returns which numbers below size are in a list, and how many numbers the list has. It does
-// not expand ranges, since the tasks of a host may be very many.
+// parseNumbers returns the set of numbers below size that are in a list, and the count of all numbers in the list. It
+// does not expand ranges, since the tasks of a host may be very many.
 func parseNumbers(list string, size int) (numbers []bool, count int, err error) {
 	numbers = make([]bool, size)
 	for item := range strings.SplitSeq(list, ",") {
@@ -109,8 +109,8 @@ func parseNumbers(list string, size int) (numbers []bool, count int, err error) 
 	return numbers, count, nil
 }
 
-// socketCores returns the cores that pairs of socket and core name. Sockets count in the order of their
-// lowest CPU, and so do the cores of a socket.
+// socketCores returns the cores that a list of pairs names, each of a socket and a core. Sockets are numbered in the
+// order of their lowest CPU, and so are the cores of a socket.
 func (t Topology) socketCores(list string) (map[int]bool, error) {
 	words := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ':' })
 	numbers := make([]int, len(words))

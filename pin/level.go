@@ -11,7 +11,7 @@ import (
 // A Level is a kind of hardware object in a node, from large to small.
 type Level int
 
-// The levels. A slot is not an object: it is what one rank needs.
+// The levels. A slot is what one rank needs, and not a hardware object.
 const (
 	BySlot Level = iota
 	ByNode
@@ -23,8 +23,8 @@ const (
 	ByThread
 )
 
-// levelWords lists the names of levels (cli.md section 2). A socket is always a package. An L1 cache is
-// that of a core.
+// levelWords lists the names of levels (cli.md 2). A socket is the same as a package. An L1 cache is the same as a
+// core.
 var levelWords = []struct {
 	word string
 	Level
@@ -33,7 +33,7 @@ var levelWords = []struct {
 	{"l3cache", ByL3}, {"l2cache", ByL2}, {"l1cache", ByCore}, {"core", ByCore}, {"hwthread", ByThread}, {"board", ByNode},
 }
 
-// objectWords returns the words for kinds of objects. They do not include board, which only a binding may name.
+// objectWords returns the words for kinds of hardware objects. It leaves out board, which only a binding may name.
 func objectWords() (words []string) {
 	for _, known := range levelWords[:len(levelWords)-1] {
 		words = append(words, known.word)
@@ -60,8 +60,8 @@ func parseLevel(word string) Level {
 	return BySlot
 }
 
-// matchWord returns the word that text abbreviates or equals. Case does not matter. It returns an error if
-// several words or none match.
+// matchWord returns the word that text equals or abbreviates. Case does not matter. It returns an error if several
+// words or none match.
 func matchWord(text string, words []string) (string, error) {
 	lower := strings.ToLower(text)
 	var found []string
@@ -82,8 +82,8 @@ func matchWord(text string, words []string) (string, error) {
 	return "", fmt.Errorf("%q may be %s", text, strings.Join(found, " or "))
 }
 
-// objectOfCore returns the number of the object at a level that contains core i. It is -1 if it is unknown
-// or does not exist.
+// objectOfCore returns the number of the object at a level that contains core i. It is -1 if the object is unknown or
+// does not exist.
 func (t Topology) objectOfCore(i int, l Level) int {
 	switch c := &t.Cores[i]; l {
 	case ByPackage:
@@ -100,7 +100,7 @@ func (t Topology) objectOfCore(i int, l Level) int {
 	return 0
 }
 
-// ObjectOf returns the number of the object at a level that contains a usable CPU; -1 if there is none.
+// ObjectOf returns the number of the object at a level that contains a usable CPU. It is -1 if there is none.
 func (t Topology) ObjectOf(cpu int, l Level) int {
 	for i := range t.Cores {
 		if slices.Contains(t.Cores[i].CPUs, cpu) {
@@ -113,7 +113,7 @@ func (t Topology) ObjectOf(cpu int, l Level) int {
 	return -1
 }
 
-// KnowsLevel reports whether the node's objects at a level are known.
+// KnowsLevel reports whether the objects at a level are known on this node.
 func (t Topology) KnowsLevel(l Level) bool {
 	for i := range t.Cores {
 		if t.objectOfCore(i, l) >= 0 {
@@ -144,7 +144,7 @@ func (t Topology) objects(l Level, count int) (firsts []int, group map[int]int) 
 	return firsts, group
 }
 
-// coreOfCPU returns the core of every usable CPU, by the CPU's number; -1 for other CPUs.
+// coreOfCPU returns the index of the core of each usable CPU, by the CPU's number. It is -1 for other numbers.
 func (t Topology) coreOfCPU() []int {
 	var of []int
 	for i := range t.Cores {

@@ -15,7 +15,8 @@ import (
 // To add a policy, add a row, its cases to TestPolicies, a line to testdata/placement/layouts.txt, and its words to
 // the grammar in doc/spec/cli.md. Tests name what is missing.
 
-// A mappingPolicy is a row of mappingPolicies: a word with which the value of --map-by may begin, and what it means.
+// A mappingPolicy is a row of mappingPolicies. It has a word with which the value of --map-by may begin, and the
+// meaning of the word.
 type mappingPolicy struct {
 	word  string // an unambiguous abbreviation will do
 	value string // what has to follow, for messages; capitals stand for values. Empty: nothing
@@ -52,7 +53,7 @@ var mappingPolicies = []mappingPolicy{
 		help: "pe-list=LIST[:ordered] uses these cores alone, all for each rank or one each."},
 }
 
-// inOrder gives nodes their turns in the same order in each round.
+// inOrder is the turn function of policies that give nodes their turns in the same order in each round.
 func inOrder(_, turn, _ int) int { return turn }
 
 // A Mapping says to which objects ranks are assigned in turn (--map-by):
@@ -81,7 +82,7 @@ type Qualifiers struct {
 	Threads, NoThread              bool // hwtcpus, corecpus: whether threads or cores count as CPUs
 }
 
-// Choices returns the words with which a mapping may begin. Capitals stand for values.
+// Choices returns the words with which a value of --map-by may begin. Capitals stand for values.
 func (Mapping) Choices() (words []string) {
 	for _, p := range mappingPolicies {
 		words = append(words, p.word+p.value)
@@ -89,7 +90,8 @@ func (Mapping) Choices() (words []string) {
 	return words
 }
 
-// MappingHelp returns what the reference of options says about the policies that are no kind of object.
+// MappingHelp returns the sentences that the reference of options has about policies with a help text, such as ppr
+// and seq.
 func MappingHelp() string {
 	var sentences []string
 	for _, p := range mappingPolicies {
@@ -103,8 +105,9 @@ func MappingHelp() string {
 // IsCyclic reports whether nodes get ranks in turn. Otherwise each node is filled before the next gets ranks.
 func (m Mapping) IsCyclic() bool { return m.policy().turn != nil }
 
-// Turn returns the turn of nodes (mappingPolicy.turn) for a job whose nodes get ranks in turn. If another option than
-// the mapping says so, it is the order of the nodes.
+// Turn returns the function that gives the order of nodes in each round (mappingPolicy.turn), for a job whose nodes
+// get ranks in turn. If the mapping has no such function, because another option makes nodes get ranks in turn, it is
+// inOrder.
 func (m Mapping) Turn() func(round, turn, nodes int) int {
 	if p := m.policy(); p.turn != nil {
 		return p.turn
@@ -112,7 +115,7 @@ func (m Mapping) Turn() func(round, turn, nodes int) int {
 	return inOrder
 }
 
-// policy returns the row of a mapping: that of slot, if no mapping was given.
+// policy returns the row of mappingPolicies for a mapping. If no mapping was given, it is the row of slot.
 func (m Mapping) policy() mappingPolicy {
 	i := slices.IndexFunc(mappingPolicies, func(p mappingPolicy) bool { return p.word == m.Policy })
 	return mappingPolicies[max(0, i)]
@@ -133,8 +136,9 @@ func (m *Mapping) UnmarshalText(text []byte) error {
 	return m.readQualifiers(value, rest)
 }
 
-// findPolicy returns the policy with which a value begins, and what follows its word. Without a word it is slot, as in
-// Open MPI: ":oversubscribe". A word that abbreviates one kind of object means that, even if other policies begin alike.
+// findPolicy returns the policy with which a value of --map-by begins, and the rest of the value. Without a word the
+// policy is slot, as in Open MPI: ":oversubscribe". An abbreviation of exactly one kind of object means that object,
+// even if other policies begin alike.
 func findPolicy(value string) (p mappingPolicy, rest string, err error) {
 	head, _, qualified := strings.Cut(value, ":")
 	if head == "" && qualified {
@@ -156,7 +160,7 @@ func findPolicy(value string) (p mappingPolicy, rest string, err error) {
 	return p, value[len(word):], err
 }
 
-// readPEList reads "=" CPULIST [":ordered"].
+// readPEList parses "=" CPULIST [":ordered"].
 func (m *Mapping) readPEList(rest string) error {
 	list, assigned := strings.CutPrefix(rest, "=")
 	if !assigned {
@@ -170,7 +174,7 @@ func (m *Mapping) readPEList(rest string) error {
 	return err
 }
 
-// readFile reads ":file=" PATH of seq, which may be missing, or of rankfile.
+// readFile parses ":file=" PATH of the policies seq and rankfile. For seq it may be missing.
 func (m *Mapping) readFile(rest string) error {
 	const name = ":file="
 	m.Seq = m.Policy == "seq"
@@ -184,7 +188,7 @@ func (m *Mapping) readFile(rest string) error {
 	return fmt.Errorf("%q: write %s:file=FILE", m.Text, m.Policy)
 }
 
-// readPerResource reads ":" N ":" object {":" qualifier}.
+// readPerResource parses ":" N ":" object {":" qualifier}, the rest of a value after ppr.
 func (m *Mapping) readPerResource(rest string) error {
 	number, object, _ := strings.Cut(strings.TrimPrefix(rest, ":"), ":")
 	n, ok := parseCount(number)
@@ -207,7 +211,7 @@ func (m *Mapping) readPerResource(rest string) error {
 	return nil
 }
 
-// readObject reads object [":" count] {":" qualifier}. The object may be missing before a qualifier.
+// readObject parses object [":" count] {":" qualifier}. The object may be missing before a qualifier.
 func (m *Mapping) readObject(value string) error {
 	word, _, qualified := strings.Cut(value, ":")
 	if word != "" || !qualified {
@@ -220,7 +224,7 @@ func (m *Mapping) readObject(value string) error {
 	return m.readQualifiers(value, value[len(word):])
 }
 
-// readQualifiers reads [":" count] {":" qualifier}, the rest of a value.
+// readQualifiers parses [":" count] {":" qualifier}, the rest of a value.
 func (m *Mapping) readQualifiers(value, rest string) error {
 	parts := strings.Split(rest, ":")[1:]
 	if len(parts) > 0 {

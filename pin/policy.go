@@ -7,8 +7,8 @@ import (
 	"remshell/idset"
 )
 
-// A Layout is the options of mapping, ranking and binding (cli.md section 2). With the zero value the
-// defaults of placement.md hold.
+// A Layout has the options of mapping, ranking and binding (cli.md 2). The zero value means the defaults of
+// placement.md.
 type Layout struct {
 	Map  Mapping
 	Rank Ranking
@@ -37,7 +37,7 @@ type Ranking struct {
 	Level Level  // of "object"
 }
 
-// Choices returns the words of a ranking.
+// Choices returns the words that --rank-by accepts.
 func (Ranking) Choices() []string { return append([]string{"fill", "span"}, objectWords()...) }
 
 // UnmarshalText parses the value of --rank-by.
@@ -84,22 +84,22 @@ type Memory struct {
 	Nodes []int // of bind, ascending
 }
 
-// A MemMode is a memory policy. Empty means that memory comes only from the rank's NUMA nodes.
+// A MemMode is a memory policy. If it is empty, memory comes only from the rank's NUMA nodes.
 type MemMode string
 
-// The other memory policies.
+// The memory policies other than the empty one.
 const (
 	NoMemory   MemMode = "none"       // unchanged: the policy of the helper
 	Local      MemMode = "local"      // from the NUMA node of the thread that first uses it
 	Interleave MemMode = "interleave" // from all NUMA nodes in turn
 )
 
-// Choices returns the words with which a memory policy may begin.
+// Choices returns the words with which the value of -membind may begin.
 func (Memory) Choices() []string {
 	return []string{"none", "local", "firsttouch", "interleave", "bind:LIST"}
 }
 
-// UnmarshalText parses the value of -membind. Hydra's firsttouch is local.
+// UnmarshalText parses the value of -membind. It takes Hydra's firsttouch for local.
 func (m *Memory) UnmarshalText(text []byte) error {
 	value := string(text)
 	*m = Memory{Text: value}
@@ -124,7 +124,7 @@ func (m *Memory) UnmarshalText(text []byte) error {
 var bindWords = []string{"none", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket", "package", "machine", "board",
 	"user:SET", "cpu-list=LIST", "rr"}
 
-// Choices returns the words with which a binding may begin.
+// Choices returns the words with which the value of --bind-to may begin.
 func (Binding) Choices() []string { return bindWords }
 
 // UnmarshalText parses the value of --bind-to.
@@ -182,8 +182,8 @@ func (b *Binding) parseQualifiers(rest, value string) error {
 	return nil
 }
 
-// parseSets parses Hydra's "0+2,1+4,3-5": the kernel's CPUs of each rank of a node. The word none, which
-// Hydra does not have, leaves a rank unbound.
+// parseSets parses sets of CPUs, "0+2,1+4,3-5", as Hydra has them: the kernel's CPUs of each rank of a node. The word
+// none, which Hydra does not have, leaves a rank unbound.
 func (b *Binding) parseSets(text string) error {
 	for set := range strings.SplitSeq(text, ",") {
 		if set == "none" {

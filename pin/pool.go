@@ -8,12 +8,12 @@ import (
 	"remshell/idset"
 )
 
-// A Pool is the free slots of one node, grouped by the objects to which ranks are mapped.
+// A Pool has the free slots of one node, grouped by the hardware objects to which ranks are mapped.
 //
 //	slots 0 1 2 3 | 4 5 6 7       two sockets, slot 1 busy
 //	pool  0 2 3   | 4 5 6 7       TakeSlots(1): 0, 4, 2, 5, ...; with ppr:2 0, 2, 4, 5
 //
-// Each rank gets as many slots as it is wide, all in one object.
+// The width of a rank is the number of slots that it needs. All slots of a rank are in one object.
 type Pool struct {
 	objects    []poolObject
 	perObject  int   // ranks for each object; 0 means no limit
@@ -25,7 +25,7 @@ type Pool struct {
 	sharedCount map[int]int         // by width: how many ranks share slots
 }
 
-// A poolObject is an object with its free slots, in slot order, and the number of its ranks.
+// A poolObject is a hardware object with its free slots, in slot order, and the number of its ranks.
 type poolObject struct {
 	freeSlots []int
 	slots     int // number of slots, free or not
@@ -34,14 +34,14 @@ type poolObject struct {
 	closed bool // no rank may use it
 }
 
-// A RankSlots is the slots of one rank.
+// A RankSlots has the slots of one rank.
 type RankSlots struct {
 	Slots  []int
 	Object int // index of the object that contains them
 }
 
-// NewPool returns the pool of a node that CheckLayout accepts. slots are all its slots in slot order,
-// width is that of the widest rank.
+// NewPool returns the pool of a node that CheckLayout accepts. slots are all its slots in slot order. width is the
+// width of the widest rank. threads says that slots are hardware threads.
 func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads bool) *Pool {
 	p := &Pool{perObject: l.Map.PerObject, sharedSlots: make(map[int][]RankSlots), sharedCount: make(map[int]int)}
 	size := len(slots)
@@ -62,7 +62,7 @@ func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads 
 	return p
 }
 
-// saveInitial stores the free slots before any are taken.
+// saveInitial saves the free slots of all objects, before ranks take any.
 func (p *Pool) saveInitial() {
 	p.initial = make([]poolObject, len(p.objects))
 	for i := range p.objects {
@@ -70,7 +70,7 @@ func (p *Pool) saveInitial() {
 	}
 }
 
-// cpuList returns the CPUs to which a layout is restricted; nil means all.
+// cpuList returns the CPUs to which a layout is restricted. nil means all.
 func (l Layout) cpuList() []CPURange {
 	if l.Map.PEList != nil {
 		return l.Map.PEList
@@ -81,8 +81,8 @@ func (l Layout) cpuList() []CPURange {
 // NamesCPUs reports whether a layout names CPUs by number.
 func (l Layout) NamesCPUs() bool { return l.cpuList() != nil || l.Bind.Sets != nil }
 
-// CheckLayout returns an error if the node lacks something that the layout needs. The text continues the
-// name of the node. slots are all slots of the node.
+// CheckLayout returns an error if the node lacks something that the layout needs. The error text continues a sentence
+// that begins with the name of the node. slots are all slots of the node.
 func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bool) error {
 	bind := l.Bind.Level
 	if l.Bind.IfSupported && !t.KnowsLevel(bind) {
@@ -109,7 +109,7 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 	return t.checkCPUSets(slots, busy, l.Bind.Sets)
 }
 
-// checkMemory returns an error if the node lacks a NUMA node of the memory policy.
+// checkMemory returns an error if the memory policy names a NUMA node that the node does not have.
 func (t Topology) checkMemory(m Memory) error {
 	has := t.NUMANodes()
 	if m.Mode == Interleave && len(has) == 0 {
@@ -129,7 +129,7 @@ func (t Topology) NUMANodes() []int {
 	return numbers
 }
 
-// checkCPUSets returns an error if a CPU of a set is not usable or not free.
+// checkCPUSets returns an error if a CPU of one of the sets is not usable or not free.
 func (t Topology) checkCPUSets(slots []Unit, busy BusyUnits, sets [][]int) error {
 	if sets == nil {
 		return nil
@@ -161,8 +161,8 @@ func intersect(list, others []int) []int {
 	return slices.DeleteFunc(list, func(n int) bool { return !among[n] })
 }
 
-// mappingOrder returns the position of each slot in the order in which ranks get slots: slot order or, if
-// slots are threads, core by core.
+// mappingOrder returns the position of each slot in the order in which ranks get slots. That is slot order. If slots
+// are threads, it is core by core.
 func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	core := t.coreOfCPU()
 	order, position := make([]int, len(slots)), make([]int, len(slots))
@@ -181,7 +181,7 @@ func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	return position
 }
 
-// splitByCount makes an object of each count consecutive slots.
+// splitByCount makes one object of each count consecutive slots.
 func (p *Pool) splitByCount(position, free []int, count int) {
 	p.objects = make([]poolObject, (len(position)+count-1)/count)
 	for i := range position {
@@ -217,7 +217,7 @@ func (p *Pool) splitByObject(t Topology, slots []Unit, free []int, m Mapping) {
 	}
 }
 
-// groupOfSlots returns the group of objects that contains each slot; -1 if there is none.
+// groupOfSlots returns the index of the group of objects that contains each slot. It is -1 if there is none.
 func (t Topology) groupOfSlots(slots []Unit, l Level, group map[int]int) []int {
 	core := t.coreOfCPU()
 	byCore := make([]int, len(t.Cores))
@@ -234,7 +234,7 @@ func (t Topology) groupOfSlots(slots []Unit, l Level, group map[int]int) []int {
 	return groupOf
 }
 
-// slotsOfRanges returns the slots that contain the CPUs of the ranges, in their order.
+// slotsOfRanges returns the slots that contain the CPUs of the ranges, in the order of the ranges.
 func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([]int, error) {
 	cpus, err := t.Numbering(threads).CPUs(ranges)
 	if err != nil {
@@ -257,10 +257,11 @@ func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([
 	return listed, nil
 }
 
-// CountObjects returns the number of objects.
+// CountObjects returns the number of objects into which the pool's slots are grouped.
 func (p *Pool) CountObjects() int { return len(p.objects) }
 
-// Capacity returns how many ranks of a width fit. rounds multiplies the limit of each object.
+// Capacity returns how many more ranks of a width the pool can take. If objects have a limit of ranks (ppr), rounds
+// multiplies it.
 func (p *Pool) Capacity(width, rounds int) int {
 	if p.mayCrossNUMA() {
 		return p.freeSlots() / width
@@ -283,7 +284,8 @@ func (p *Pool) objectCapacity(i, width, rounds int) int {
 	return capacity
 }
 
-// CapacityByLimit returns how many ranks the limits of the objects allow, regardless of slots.
+// CapacityByLimit returns how many more ranks the limits of the objects allow (ppr, times rounds), regardless of free
+// slots.
 func (p *Pool) CapacityByLimit(rounds int) int {
 	left := 0
 	for i := range p.objects {
@@ -292,8 +294,9 @@ func (p *Pool) CapacityByLimit(rounds int) int {
 	return left
 }
 
-// TakeSlots gives the next rank its slots. Objects are used in turn. If they have a limit, one object is
-// filled after the other, and then again with the next limit. It returns false if no slots are free.
+// TakeSlots takes slots for the next rank from the pool. Objects are used in turn. If they have a limit of ranks, one
+// object is filled after the other, and then again up to twice the limit, and so on. It returns false if no object
+// has enough free slots.
 func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	if p.mayCrossNUMA() {
 		return p.takeLowest(width)
@@ -314,7 +317,7 @@ func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	return RankSlots{}, false
 }
 
-// TakeSlotsOf gives a rank slots of object i. It returns false if the object is full.
+// TakeSlotsOf takes slots for a rank from object i. It returns false if the object is full.
 func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	t := &p.objects[i]
 	if p.objectCapacity(i, width, rounds) == 0 {
@@ -326,8 +329,8 @@ func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	return take, true
 }
 
-// ShareSlots gives a rank slots that other ranks have: those that ranks of its width would get on the
-// empty node, in turn.
+// ShareSlots gives a rank slots that other ranks also have. It returns, in turn, the slots that ranks of this width
+// would get on the empty node.
 func (p *Pool) ShareSlots(width int) RankSlots {
 	if p.sharedSlots[width] == nil {
 		fresh := &Pool{objects: make([]poolObject, len(p.initial)), numaNodes: p.numaNodes}

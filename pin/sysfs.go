@@ -16,7 +16,7 @@ import (
 // a list that names the CPUs of a group is read once for the group. Facts that are equal for all cores are
 // read for one core.
 
-// A sysfsTree is a sysfs tree and its CPUs.
+// A sysfsTree is a sysfs file system and its CPUs.
 type sysfsTree struct {
 	fs.FS
 	online []int // ascending
@@ -94,7 +94,7 @@ func (t sysfsTree) siblings(cpu int) ([]int, error) {
 	return siblings, nil
 }
 
-// readNUMANodes returns the NUMA node of each CPU. A kernel without NUMA has none.
+// readNUMANodes returns the NUMA node of each CPU. It returns an empty map if the kernel has no NUMA support.
 func (t sysfsTree) readNUMANodes() (groupNumbers, error) {
 	nodes := make(groupNumbers)
 	for _, node := range t.readCPUs("devices/system/node/online") { // same notation as CPU lists
@@ -144,8 +144,8 @@ func (t sysfsTree) readCaches(cores []Core, kinds map[int]CoreKind) (level2, lev
 	return t.groupByCache(func(cpu int) string { return folders[kinds[cpu]][2] }), level3
 }
 
-// groupByCache groups the CPUs by a cache. folder returns the sysfs folder of that cache for a CPU; "" if
-// it has none.
+// groupByCache groups the CPUs by a cache. folder returns the sysfs folder of that cache for a CPU, or "" if the CPU
+// has none.
 func (t sysfsTree) groupByCache(folder func(cpu int) string) groupNumbers {
 	caches, next := make(groupNumbers), 0
 	for _, cpu := range t.online {
@@ -160,7 +160,8 @@ func (t sysfsTree) groupByCache(folder func(cpu int) string) groupNumbers {
 	return caches
 }
 
-// cpusOfCache returns the CPUs that share a cache of a CPU; nil if it is unknown or does not exist.
+// cpusOfCache returns the CPUs that share a cache with cpu. folder describes the cache. It returns nil if the cache
+// is unknown or does not exist.
 func (t sysfsTree) cpusOfCache(cpu int, folder string) []int {
 	if folder == "" {
 		return nil
@@ -186,10 +187,10 @@ func (t sysfsTree) cacheFolders(cpu int) (folders [4]string) {
 	return folders
 }
 
-// coreKinds returns the kind of each core of a hybrid processor, by CPU; nil if all cores are alike. On
-// Intel processors the kernel has a performance counter for each kind. Elsewhere the kernel reports the
-// relative capacity of a CPU. Cores of servers differ in it by a few percent and are of one kind. An
-// efficient core has less than three quarters of the best capacity.
+// coreKinds returns the kind of each core of a hybrid processor, by CPU. It returns nil if all cores are alike. On
+// Intel processors the kernel has a performance counter for each kind. Elsewhere the kernel reports the relative
+// capacity of a CPU. Cores of servers differ in capacity by a few percent and are of one kind. An efficient core has
+// less than three quarters of the best capacity.
 func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 	kinds := make(map[int]CoreKind)
 	mark := func(kind CoreKind, cpus []int) {
@@ -218,8 +219,8 @@ func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 	return nil
 }
 
-// coreCapacities returns the capacity of each core, 1024 for the best; nil if unknown. It does not read
-// machines with SMT, since no kernel distinguishes kinds in this way there.
+// coreCapacities returns the capacity of each core, where 1024 is the best. It returns nil if the capacities are
+// unknown. It does not read machines with SMT, since no kernel distinguishes kinds in this way there.
 func (t sysfsTree) coreCapacities(cores []Core) (capacities []int) {
 	if slices.ContainsFunc(cores, func(c Core) bool { return len(c.CPUs)+len(c.Unusable) > 1 }) {
 		return nil
@@ -234,7 +235,7 @@ func (t sysfsTree) coreCapacities(cores []Core) (capacities []int) {
 	return capacities
 }
 
-// groupNumbers maps a CPU to the number of its group.
+// groupNumbers maps a CPU to the number of its group, such as a NUMA node, package or shared cache.
 type groupNumbers map[int]int
 
 func (g groupNumbers) setGroup(number int, cpus []int) {
@@ -243,7 +244,7 @@ func (g groupNumbers) setGroup(number int, cpus []int) {
 	}
 }
 
-// groupOf returns the number of the group of a CPU; -1 if it is in none.
+// groupOf returns the number of the group of a CPU, or -1 if the CPU is in none.
 func (g groupNumbers) groupOf(cpu int) int {
 	if number, in := g[cpu]; in {
 		return number
@@ -255,7 +256,7 @@ func cpuFile(cpu int, file string) string {
 	return "devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/" + file
 }
 
-// readLine returns the line of a file, without its end. Some kernels (5.15, seen on ARM) write a NUL after
+// readLine returns the first line of a file, without its line end. Some kernels (5.15, seen on ARM) write a NUL after
 // the line of a list.
 func (t sysfsTree) readLine(name string) (text string, found bool) {
 	data, err := fs.ReadFile(t.FS, name)
@@ -263,7 +264,7 @@ func (t sysfsTree) readLine(name string) (text string, found bool) {
 	return strings.TrimSpace(line), err == nil
 }
 
-// readNumber returns the number in a file; -1 if it contains none or does not exist.
+// readNumber returns the number in a file. It returns -1 if the file contains none or does not exist.
 func (t sysfsTree) readNumber(name string) int {
 	text, _ := t.readLine(name)
 	n, err := strconv.Atoi(text)
@@ -273,7 +274,7 @@ func (t sysfsTree) readNumber(name string) int {
 	return n
 }
 
-// readCPUs returns the list of CPUs in a file; nil if it contains none.
+// readCPUs returns the list of CPUs in a file. It returns nil if the file contains none.
 func (t sysfsTree) readCPUs(name string) []int {
 	text, _ := t.readLine(name)
 	cpus, _ := ParseCPUs(text)

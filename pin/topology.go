@@ -37,20 +37,20 @@ type CoreLocation struct {
 	Kind    CoreKind
 }
 
-// UnknownLocation is the location of a core of which nothing is known.
+// UnknownLocation is the location of a core about which nothing is known.
 var UnknownLocation = CoreLocation{NUMA: -1, Package: -1, L3: -1, L2: -1}
 
 // A CoreKind distinguishes the cores of a hybrid processor. It is empty if all cores are alike or the kind
 // is unknown.
 type CoreKind string
 
-// The kinds of cores.
+// The kinds of cores of a hybrid processor.
 const (
 	Performance CoreKind = "performance"
 	Efficiency  CoreKind = "efficiency"
 )
 
-// lowestCPU returns the lowest CPU of the core, usable or not.
+// lowestCPU returns the lowest CPU number of the core, whether or not that CPU is usable.
 func (c Core) lowestCPU() int {
 	if len(c.CPUs) == 0 || len(c.Unusable) > 0 && c.Unusable[0] < c.CPUs[0] {
 		return c.Unusable[0]
@@ -58,10 +58,10 @@ func (c Core) lowestCPU() int {
 	return c.CPUs[0]
 }
 
-// AllCPUs returns the CPUs of the core, usable or not, ascending.
+// AllCPUs returns the CPUs of the core, both usable and unusable, ascending.
 func (c Core) AllCPUs() []int { return slices.Sorted(slices.Values(slices.Concat(c.CPUs, c.Unusable))) }
 
-// A Topology is the cores of a node. The zero value is a node that was not probed.
+// A Topology has the cores of a node. The zero value means that the node was not probed.
 type Topology struct {
 	Cores []Core // all that are online, ordered by lowest CPU; the index is the core number (7.1)
 }

@@ -9,8 +9,8 @@ type Unit struct {
 	NUMA   int   // -1 if unknown
 }
 
-// CountUnits returns the number of units, which is the CPU count S of the node (section 0). threads says
-// that hardware threads count as CPUs.
+// CountUnits returns the number of units, which is the CPU count S of the node (placement.md 0). threads says that
+// units are hardware threads.
 func (t Topology) CountUnits(threads bool) int {
 	n := 0
 	for i := range t.Cores {
@@ -27,8 +27,8 @@ func (t Topology) CountUnits(threads bool) int {
 // CountUsableCores returns the number of cores with a usable CPU.
 func (t Topology) CountUsableCores() int { return t.CountUnits(false) }
 
-// CountUnitsPerCore returns the number of units if the first k threads of each core are units (see
-// ThreadUnits). k below 0 means all threads.
+// CountUnitsPerCore returns the number of units if the first k threads of each core are units (see ThreadUnits). If k
+// is negative, all threads are units.
 func (t Topology) CountUnitsPerCore(k int) int {
 	n := 0
 	for i := range t.Cores {
@@ -37,7 +37,7 @@ func (t Topology) CountUnitsPerCore(k int) int {
 	return n
 }
 
-// unitsOfThreads returns how many of the threads of a core are units.
+// unitsOfThreads returns how many threads of a core are units. A negative k means all.
 func unitsOfThreads(threads, k int) int {
 	if k < 0 {
 		return threads
@@ -45,8 +45,8 @@ func unitsOfThreads(threads, k int) int {
 	return min(threads, k)
 }
 
-// ThreadUnits makes units of the first k threads of each core, core by core in the order of cores
-// (which-hosts.md 9.4). k below 0 means all threads. The unit numbers are the CPU numbers.
+// ThreadUnits makes units of the first k threads of each core, core by core in the order of cores (which-hosts.md
+// 9.4). If k is negative, it takes all threads. The unit numbers are the CPU numbers.
 func ThreadUnits(cores []Unit, k int) []Unit {
 	threads := make([]Unit, 0, len(cores)*max(1, k))
 	for _, core := range cores {
@@ -89,8 +89,8 @@ func (t Topology) ListUnits(threads bool) []Unit {
 	return units
 }
 
-// HasUnit reports whether the node has a core with this number, or a CPU if threads count. It need not be
-// usable.
+// HasUnit reports whether the node has a core with this number. If threads is true, it reports whether the node has
+// such a CPU. The core or CPU need not be usable.
 func (t Topology) HasUnit(number int, threads bool) bool {
 	if !threads {
 		return 0 <= number && number < len(t.Cores)
@@ -100,8 +100,8 @@ func (t Topology) HasUnit(number int, threads bool) bool {
 	})
 }
 
-// OrderByMap returns the units in slot order (7.2): those of the map in its order, each once, then the
-// others. Numbers in the map that are no units are skipped.
+// OrderByMap returns the units in slot order (placement.md 7.2). The units in cpuMap come first, in its order, each
+// once. The other units follow. Numbers in cpuMap that are not units are skipped.
 func OrderByMap(units []Unit, cpuMap []int) []Unit {
 	if len(cpuMap) == 0 {
 		return units

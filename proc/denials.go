@@ -12,21 +12,22 @@ import (
 	"strings"
 )
 
-// Denials counts what the kernel has denied to processes of this machine so far. A count of -1 is unknown.
+// Denials counts how often the kernel has killed a process for lack of memory, or denied a fork. A count of -1 is
+// unknown.
 type Denials struct {
 	CgroupKills  int // processes of our control group that it killed for lack of memory
 	MachineKills int // processes of the whole machine that it killed for lack of memory
 	Forks        int // processes and threads that it did not start because of the limit of our control group or one above it
 }
 
-// CountDenials returns the present counts.
+// CountDenials reads all counts of Denials. root is "/".
 func CountDenials(root fs.FS) Denials {
 	d := CountCgroupDenials(root)
 	d.MachineKills = CountMachineKills(root)
 	return d
 }
 
-// CountCgroupDenials returns only the counts of our control group, in a fifth of the time.
+// CountCgroupDenials reads only the counts of our control group. That takes a fifth of the time of CountDenials.
 func CountCgroupDenials(root fs.FS) Denials {
 	return Denials{CgroupKills: cgroupOOMKills(root), MachineKills: -1, Forks: forksDenied(root)}
 }
@@ -69,7 +70,7 @@ func (since Denials) OutOfProcesses(root fs.FS) string {
 }
 
 // cgroupOOMKills returns how many processes of our control group the kernel has killed for lack of memory
-// (cgroups(7)).
+// (cgroups(7)). It returns -1 if that is unknown.
 func cgroupOOMKills(root fs.FS) int {
 	for _, text := range ownCgroup(root, "memory").readUpward("memory.events", "memory.oom_control") {
 		return counterValue(text, "oom_kill ")
@@ -77,13 +78,14 @@ func cgroupOOMKills(root fs.FS) int {
 	return -1
 }
 
-// CountMachineKills returns the same count for the whole machine (proc_vmstat(5)).
+// CountMachineKills returns how many processes of this machine the kernel has killed for lack of memory
+// (proc_vmstat(5)). It returns -1 if that is unknown.
 func CountMachineKills(root fs.FS) int {
 	text, _ := fs.ReadFile(root, "proc/vmstat")
 	return counterValue(string(text), "oom_kill ")
 }
 
-// forksDenied returns how often a process could not start because of the limit of our control group or one above it.
+// forksDenied returns how often a fork failed because of the process limit of our control group or of one above it.
 // Kernels before 6.11 count this in the group of the forking process, later ones in the group that has the limit.
 func forksDenied(root fs.FS) int {
 	sum, known := 0, false
@@ -98,7 +100,7 @@ func forksDenied(root fs.FS) int {
 	return sum
 }
 
-// counterValue returns the number after word at the start of a line, or -1 if there is none.
+// counterValue returns the number after word, which begins a line of text. It returns -1 if there is none.
 func counterValue(text, word string) int {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(line, word); ok {
@@ -116,7 +118,8 @@ func CgroupLimits(root fs.FS) (memory, processes int64) {
 	return ownCgroup(root, "memory").smallestLimit("memory.max", "memory.limit_in_bytes"), ownCgroup(root, "pids").smallestLimit("pids.max", "pids.max")
 }
 
-// parseLimit parses a file with one number. Version 1 writes "no limit" as a number that no machine has.
+// parseLimit parses a cgroup's limit. It returns false if there is no limit, which cgroups version 1 writes as a
+// number larger than any machine has.
 func parseLimit(text string) (n int64, is bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 0 || n > 1<<60 {
@@ -133,7 +136,8 @@ type cgroup struct {
 	path string // of the group below top; empty: no such controller
 }
 
-// ownCgroup finds our group. A controller is in a hierarchy of version 1, or else in that of version 2.
+// ownCgroup finds our control group for a controller. A controller is in a hierarchy of version 1, or else in that of
+// version 2.
 func ownCgroup(root fs.FS, controller string) cgroup {
 	own := cgroup{root: root, top: "sys/fs/cgroup"}
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
@@ -150,8 +154,8 @@ func ownCgroup(root fs.FS, controller string) cgroup {
 	return own
 }
 
-// readUpward yields a file of the group and of each group above it, if they have it. Its name differs between versions
-// 1 and 2.
+// readUpward yields the contents of a file of the control group and of each group above it. Groups without the file
+// are skipped. v2 and v1 are the names of the file in versions 2 and 1.
 func (g cgroup) readUpward(v2, v1 string) iter.Seq2[string, string] {
 	name := v2
 	if g.v1 {
@@ -167,7 +171,7 @@ func (g cgroup) readUpward(v2, v1 string) iter.Seq2[string, string] {
 	}
 }
 
-// smallestLimit returns the smallest limit of the group and those above it, or -1 if there is none.
+// smallestLimit returns the smallest limit of the control group and the groups above it, or -1 if there is none.
 func (g cgroup) smallestLimit(v2, v1 string) (most int64) {
 	most = -1
 	for _, text := range g.readUpward(v2, v1) {

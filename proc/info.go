@@ -42,7 +42,7 @@ func ReadInfo(pid int) (Info, bool) {
 		CPU: time.Duration(ticks) * clockTick, StartTime: StartTicks(born)}, true
 }
 
-// A Tree is all processes at one moment, by parent.
+// A Tree has all processes at one moment. The key is the PID of the parent.
 type Tree map[int][]Info
 
 // ReadAll reads all processes.
@@ -64,7 +64,7 @@ func ReadTree() Tree {
 	return tree
 }
 
-// CPU returns the CPU time of the descendants of pid.
+// CPU returns the total CPU time of the descendants of pid, without pid itself.
 func (t Tree) CPU(pid int) (sum time.Duration) {
 	for _, child := range t[pid] {
 		sum += child.CPU + t.CPU(child.PID)
@@ -72,7 +72,8 @@ func (t Tree) CPU(pid int) (sum time.Duration) {
 	return sum
 }
 
-// ActiveChild returns the process that does the work of pid: for a shell that waits for its only child, that child.
+// ActiveChild returns the process that works for pid. If pid is a shell that waits for its only child, that is the
+// child. Otherwise it is pid.
 func (t Tree) ActiveChild(pid int) int {
 	for WaitChannel(pid) == "do_wait" && len(t[pid]) == 1 {
 		pid = t[pid][0].PID
@@ -131,7 +132,7 @@ func statusField(pid int, name string) []byte {
 }
 
 // AwaitChildEnd waits until a child has ended, and returns its PID without reaping it, so that /proc still shows it.
-// Stops of a traced child are skipped: the kernel shows them to every waiting thread.
+// It skips stops of a traced child, which the kernel reports to every waiting thread.
 func AwaitChildEnd() (pid int, err error) {
 	// si_pid follows three ints and, with 8-byte pointers, padding (siginfo_t, include/uapi/asm-generic/siginfo.h).
 	const offset = 12 + 4*(unsafe.Sizeof(uintptr(0))/8)
@@ -159,16 +160,17 @@ func Children() (pids []int) {
 	return pids
 }
 
-// Orphans lists the orphans that this process has inherited: the children of its first thread, to which the kernel
-// gives them (find_new_reaper in kernel/exit.c, Linux 3.19). Children that this thread has started are included. It
-// takes a tenth of the time of Children. It is empty if the kernel does not show them (CONFIG_PROC_CHILDREN).
+// Orphans lists the orphans that this process has inherited. It returns the children of its first thread, to which
+// the kernel gives orphans (find_new_reaper in kernel/exit.c, Linux 3.19). Children that this thread has started are
+// included. It takes a tenth of the time of Children. It is empty if the kernel does not show them
+// (CONFIG_PROC_CHILDREN).
 func Orphans() []int {
 	var buf [1 << 10]byte
 	text, _ := readSmall("/proc/self/task/"+strconv.Itoa(os.Getpid())+"/children", buf[:])
 	return parsePIDs(text)
 }
 
-// parsePIDs returns the numbers in a file of /proc.
+// parsePIDs returns the numbers in a text, which are separated by blanks.
 func parsePIDs(text []byte) (list []int) {
 	for word := range bytes.FieldsSeq(text) {
 		if number, err := strconv.Atoi(string(word)); err == nil {
@@ -178,8 +180,8 @@ func parsePIDs(text []byte) (list []int) {
 	return list
 }
 
-// EnvironVariable returns the value of a variable with which the program of a process started. It is empty if it was
-// not set or cannot be read.
+// EnvironVariable returns the value that a variable had when the program of a process started. It is empty if the
+// variable was not set or cannot be read.
 func EnvironVariable(pid int, name string) string {
 	value, _ := readEnvironVariable(pid, name)
 	return value

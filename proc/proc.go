@@ -7,7 +7,7 @@ Package proc reads the tree of processes below this one, and ends it.
 	   |
 	   '------ orphan: its parent died, the kernel gave it to us
 
-A subreaper inherits every orphan among its descendants, also those that called setsid. So all processes that our
+A subreaper inherits every orphan among its descendants, also orphans that called setsid. So all processes that our
 children have left can be found below this process and ended. The tree is read from /proc. The package knows nothing
 of ranks.
 */
@@ -30,8 +30,8 @@ func BecomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// A Process is a descendant. A zombie holds nothing but its PID, unless it is the first thread of a program whose
-// other threads still run.
+// A Process is a descendant of a process. A zombie uses no resource but its PID, unless it is the first thread of a
+// program whose other threads still run.
 type Process struct {
 	PID    int
 	Zombie bool
@@ -53,7 +53,8 @@ func Descendants(pid int) []Process {
 	return below
 }
 
-// SignalDescendants sends sig to every descendant of this process. It returns how many running ones it reached.
+// SignalDescendants sends sig to every descendant of this process. It returns how many running processes got it.
+// Zombies do not count.
 func SignalDescendants(sig unix.Signal) int {
 	reached := 0
 	for _, p := range Descendants(os.Getpid()) {
@@ -64,9 +65,9 @@ func SignalDescendants(sig unix.Signal) int {
 	return reached
 }
 
-// EndDescendants ends every descendant of this process: SIGTERM, then after grace SIGKILL until none is left. It reaps
-// them too, so no other goroutine may wait for children. It returns how many ran. After timeout it gives up on
-// processes that cannot die (in uninterruptible sleep).
+// EndDescendants ends every descendant of this process. It sends SIGTERM, and after grace SIGKILL until none is left.
+// It also reaps them, so no other goroutine may wait for children. It returns how many ran. After timeout it gives up
+// on processes that cannot die (in uninterruptible sleep).
 func EndDescendants(grace, timeout time.Duration) int {
 	if reapUntil(time.Time{}) {
 		return 0 // the usual case; reading /proc takes milliseconds
@@ -103,8 +104,8 @@ func reapUntil(deadline time.Time) bool {
 	}
 }
 
-// IsExiting reports whether a process is exiting or gone: no signal changes how it ends any more. Its files are closed
-// some time before it can be reaped.
+// IsExiting reports whether a process is exiting or gone. No signal changes how such a process ends. Its files are
+// closed some time before it can be reaped.
 func IsExiting(pid int) bool {
 	const pfExiting, pfDumpcore, pfSignaled = 0x4, 0x200, 0x400 // linux/sched.h
 	fields := readStatFields(pid)
@@ -115,8 +116,8 @@ func IsExiting(pid int) bool {
 	return fields[0][0] == 'Z' || flags&(pfExiting|pfDumpcore|pfSignaled) != 0
 }
 
-// WithVariable lists the processes that were started with an assignment, "NAME=value", in their environment, except
-// this one. It cannot read the environment of other users' processes.
+// WithVariable lists the processes that were started with an assignment, "NAME=value", in their environment. It
+// leaves out this process, and processes of other users, whose environment it cannot read.
 func WithVariable(assignment string) []int {
 	var marked []int
 	for _, pid := range allPIDs() {
@@ -133,8 +134,9 @@ func hasVariable(pid int, assignment string) bool {
 	return set && value == want
 }
 
-// The kernel lets a program start with 6 MiB of arguments and environment (MAX_ARG_STRLEN and _STK_LIM in fs/exec.c).
-// But a process may later declare a larger environment (PR_SET_MM_MAP in prctl(2)): as large as its memory.
+// Limits for reading a process's environment. The kernel lets a program start with 6 MiB of arguments and environment
+// (MAX_ARG_STRLEN and _STK_LIM in fs/exec.c). But a process may later declare a larger environment (PR_SET_MM_MAP in
+// prctl(2)): as large as its memory.
 const (
 	maxEnviron  = 6 << 20
 	maxVariable = 4 << 10 // bytes of the variable that is searched for
@@ -162,7 +164,7 @@ func readEnvironVariable(pid int, name string) (value string, set bool) {
 	return "", false
 }
 
-// IsOwnedBy reports whether a process belongs to a user, by its real user ID.
+// IsOwnedBy reports whether the real user ID of a process is uid.
 func IsOwnedBy(pid, uid int) bool {
 	var buf [1 << 10]byte
 	text, _ := readSmall("/proc/"+strconv.Itoa(pid)+"/status", buf[:])
@@ -192,8 +194,8 @@ func allPIDs() []int {
 	return pids
 }
 
-// readSmall reads a file of /proc into buf, as far as it fits. os.ReadFile makes ten system calls for such a file,
-// since it registers the file for polling. readSmall makes four; it runs for every rank that ends.
+// readSmall reads a file of /proc into buf. A longer file is cut. os.ReadFile makes ten system calls for such a file,
+// since it registers the file for polling. readSmall makes four; it is called for every rank that ends.
 func readSmall(name string, buf []byte) ([]byte, error) {
 	fd, err := retryEINTR(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -220,8 +222,8 @@ func retryEINTR(call func() (int, error)) (int, error) {
 	}
 }
 
-// readStatFields returns the fields of a process from its state on, or none if it is gone. The name in parentheses may
-// contain anything, so fields are read after the last parenthesis (proc_pid_stat(5)).
+// readStatFields returns the fields of /proc/PID/stat from the state on, or none if the process is gone. The name in
+// parentheses may contain anything, so fields are read after the last parenthesis (proc_pid_stat(5)).
 func readStatFields(pid int) [][]byte {
 	var buf [1 << 10]byte // numbers, and a name of at most 64 bytes
 	text, err := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
@@ -234,7 +236,8 @@ func readStatFields(pid int) [][]byte {
 // A StartTicks is the start time of a process, in clock ticks since the boot.
 type StartTicks uint64
 
-// Time converts it by the present clock, to a hundredth of a second. It is zero if unknown.
+// Time returns the start time by the present system clock, to a hundredth of a second. It is the zero Time if the
+// start time is unknown.
 func (b StartTicks) Time() time.Time {
 	var now, up unix.Timespec
 	if b == 0 || unix.ClockGettime(unix.CLOCK_REALTIME, &now) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
@@ -243,7 +246,7 @@ func (b StartTicks) Time() time.Time {
 	return time.Unix(now.Unix()).Add(time.Duration(b)*clockTick - time.Duration(up.Nano()))
 }
 
-// CurrentTicks returns the StartTicks of a process that starts now.
+// CurrentTicks returns the present time as StartTicks.
 func CurrentTicks() StartTicks {
 	var up unix.Timespec
 	unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)

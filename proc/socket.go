@@ -28,7 +28,7 @@ func SocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	return uid, err
 }
 
-// diagTimeout is how long the kernel may take to answer.
+// diagTimeout is how long SocketOwner waits for the kernel's reply.
 const diagTimeout = time.Second
 
 func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
@@ -91,7 +91,7 @@ func appendDiagAddr(b []byte, addr netip.Addr) []byte {
 	return append(b, buf[:]...)
 }
 
-// diagAnswer returns the owner in a reply, or the error of netlink(7) that it reports.
+// diagAnswer returns the uid in the kernel's reply, or the error of netlink(7) that the reply reports.
 func diagAnswer(b []byte) (uid int, err error) {
 	const kindAt, errnoAt, stateAt, uidAt, inodeAt = 4, 16, 17, 80, 84
 	if len(b) < diagHeader+4 {
