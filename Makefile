@@ -10,8 +10,7 @@ all: bin/mpiexec
 
 # Go knows better than make what is out of date. What runs is a copy, written from its first byte to its last as
 # an archive or a package is when it is unpacked: the page cache then holds it in large pieces. What a linker
-# has written through its memory, the kernel maps page by page, a millisecond more for each start
-# (doc/performance.md).
+# has written through its memory, the kernel maps page by page, a millisecond more for each start.
 .PHONY: bin/mpiexec
 bin/mpiexec:
 	@mkdir -p bin build

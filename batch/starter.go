@@ -50,8 +50,8 @@ type Step struct {
 // MaxStep is the greatest number of hosts of one step: the list of their names has to fit on a command line.
 const MaxStep = 2048
 
-// StepFrom is the number of hosts from which one step is used by default. One step is faster from 2 hosts on
-// (doc/performance.md). But a call for each host opens no port, to which hosts may be unable to connect.
+// StepFrom is the number of hosts from which one step is used by default. One step is faster from 2 hosts on. But a
+// call for each host opens no port, to which hosts may be unable to connect.
 const StepFrom = 17
 
 // Suffixes of a system's name in words of -launcher: SYSTEM-one is one call for all hosts, SYSTEM-each a call for each
