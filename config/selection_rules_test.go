@@ -126,7 +126,7 @@ name = "a"
 	}
 }
 
-// Errors name the line, the key and the allowed values; all errors of a file are reported together (acceptance 10).
+// Errors name the line, the key and the allowed values; all errors of a file are reported together.
 func TestBrokenFiles(t *testing.T) {
 	const node = "[[node]]\nname = \"a\"\n"
 	for _, test := range []struct {

@@ -63,8 +63,8 @@ func TestKindsOfNodes(t *testing.T) {
 	}
 }
 
-// A line of aprun starts the same ranks as its translation: rank by rank on the same host, bound to the same CPUs, told
-// the same of its threads (which-hosts.md, its acceptance).
+// A line of aprun starts the same ranks as its translation: rank by rank on the same host, bound to the same CPUs, with
+// the same variables for its threads (aprun.md 2).
 func TestAprunStartsWhatItsTranslationStarts(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 4})

@@ -12,7 +12,7 @@ import (
 // asRoot lets programs of Open MPI run as root, as which the testbed does.
 var asRoot = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
 
-// PMIX-2, lines 2 and 3 of the acceptance list of PMIx: programs of both families find each other,
+// PMIX-2: programs of both families find each other,
 // also where the helper sees a shell or env in their place; -v tells why.
 func TestProgramsAreOfferedWhatTheySpeak(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestProgramsAreOfferedWhatTheySpeak(t *testing.T) {
 	}
 }
 
-// PMIX-8, line 16 of the acceptance list of PMIx: what an outer launcher left leads nobody astray.
+// PMIX-8: variables of an outer launcher have no effect.
 func TestOuterPMIxIsRemoved(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})

@@ -103,7 +103,7 @@ func isHelper(p testbed.Process) bool  { return isHelperArgs(p.Args) }
 func isReaper(p testbed.Process) bool  { return isReaperArgs(p.Args) }
 
 // Whatever ends a job of Open MPI that has spawned on another host leaves nothing there: no process, no
-// session directory, no segment of shared memory (acceptance 13).
+// session directory, no segment of shared memory.
 func TestNothingIsLeftOfSpawnedOpenMPI(t *testing.T) {
 	t.Parallel()
 	program, hello := mpiProgram(t, "spawn.openmpi"), mpiProgram(t, "hello.openmpi")
@@ -147,7 +147,7 @@ func TestNothingIsLeftOfSpawnedOpenMPI(t *testing.T) {
 	b.awaitClean(t, 5*time.Minute)
 }
 
-// What spawned ranks wait for is told by --status, and by the table that -timeout prints too (acceptance 22). The test of
+// What spawned ranks wait for is told by --status, and by the table that -timeout prints too (PMIX-65). The test of
 // the feature transcript has what --pmi-trace tells of them.
 func TestStatesOfSpawnedPMIxRanks(t *testing.T) {
 	t.Parallel()
@@ -167,7 +167,7 @@ func TestStatesOfSpawnedPMIxRanks(t *testing.T) {
 	r.wait(t)
 }
 
-// So many ranks on one host; Open MPI is told that they share CPUs (acceptance 14). With MPI, whose
+// So many ranks on one host; Open MPI is told that they share CPUs. With MPI, whose
 // ring takes its time on few CPUs, only with E2E_LONG.
 func TestManyPMIxRanksOnOneHost(t *testing.T) {
 	t.Parallel()

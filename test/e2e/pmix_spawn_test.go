@@ -14,8 +14,6 @@ import (
 	"remshell/tools/testbed"
 )
 
-// These are lines 8 and 10 of pmix-wire.md 15: programs of Open MPI that spawn others.
-
 // familyLines is what parents and children say, sorted, of so many and those on certain hosts.
 func familyLines(parents int, children ...string) []string {
 	n, sum := len(children), parents*(parents+1)/2+len(children)*(len(children)+1)/2
@@ -242,7 +240,7 @@ func TestNothingIsLeftOfAKilledHelper(t *testing.T) {
 	}
 }
 
-// Where /tmp cannot be written, or is full, the session directory is elsewhere (acceptance 21).
+// Where /tmp cannot be written, or is full, the session directory is elsewhere (PMIX-51).
 func TestSessionDirectoryElsewhere(t *testing.T) {
 	t.Parallel()
 	hello := mpiProgram(t, "hello.openmpi")

@@ -14,8 +14,6 @@ import (
 	"remshell/tools/testbed"
 )
 
-// These are lines of pmix-wire.md 15, with programs of Open MPI.
-
 // python is the interpreter of Debian's mpi4py, whatever else is called so.
 const python = "/usr/bin/python3"
 
