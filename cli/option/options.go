@@ -212,7 +212,6 @@ type JobOptions struct {
 	KeepAll       string      `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=no --disable-recovery=no" implied:"yes" words:"yes,no" topic:"" under:"Life cycle" help:"keep other ranks when one fails, but for MPI_Abort"`
 	ExitStatus    string      `name:"--exit-status" default:"first" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or"`
 	PrintCodes    bool        `name:"-print-all-exitcodes" topic:"" help:"print the exit codes of all ranks at the end"`
-	OnTimeout     string      `name:"--on-timeout" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" help:"at -timeout: kill, or first print stacks"`
 	Children      bool        `name:"--leave-children" topic:"" help:"do not end processes that ranks leave behind"`
 	KeepSession   bool        `name:"--keep-session" topic:"" help:"keep Open MPI's session directories"`
 

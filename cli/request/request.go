@@ -201,7 +201,6 @@ func endRules(j option.JobOptions) job.EndPolicy {
 		KeepOnExit:      j.KillOnBadExit == "0",
 		KeepAll:         j.KeepAll == "yes",
 		StatusRule:      j.ExitStatus,
-		StacksOnTimeout: j.OnTimeout == "stacks",
 		LeaveChildren:   j.Children,
 		KeepSessions:    j.KeepSession || j.Children,
 		ReportExitCodes: j.PrintCodes,
