@@ -130,6 +130,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	if err := c.features.Begin(); err != nil {
 		return 0, err
 	}
+	c.inputs.Limits, c.inputs.LimitOrigins = c.features.Limits()
 	c.requestStep = c.env.Trace.Begin(trace.Row{}, trace.Request)
 	c.req, c.warnings, err = c.buildRequest()
 	if isPlanError(err) && (j.Plan || j.DryRun) {

@@ -36,7 +36,7 @@ import (
 	_ "remshell/feature/ranktrace"   // --trace, --trace-svg
 	_ "remshell/feature/spawn"       // MPI_Comm_spawn
 	_ "remshell/feature/stage"       // --stage
-	_ "remshell/feature/status"      // --status, states of ranks after a timeout
+	_ "remshell/feature/status"      // --status, --on-timeout, states of ranks after a timeout
 	_ "remshell/feature/transcript"  // --pmi-trace
-	_ "remshell/feature/usage"       // --usage, samples for --limit, limits.toml of nodes
+	_ "remshell/feature/usage"       // --usage, --limit, limits.toml of nodes
 )

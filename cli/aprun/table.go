@@ -63,6 +63,9 @@ var letterRows = []letterRow{
 		if n == 0 {
 			return errors.New("0 is too small; at least 1")
 		}
+		if !s.HasOption("--limit") {
+			return errors.New("this mpiexec limits no CPU time")
+		}
 		s.job = append(s.job, "--limit", "pcput="+v)
 		return nil
 	}},

@@ -11,7 +11,6 @@ import (
 
 	"remshell/hostlist"
 	"remshell/job"
-	"remshell/limits"
 )
 
 // maxNumber bounds all counts. 16 million ranks are more than any machine runs.
@@ -284,20 +283,6 @@ func (c *GPUCount) UnmarshalText(text []byte) error {
 }
 
 func (c GPUCount) String() string { return strconv.Itoa(max(0, int(c))) }
-
-// A LimitList is the value of one --limit option.
-type LimitList struct {
-	Text   string // as given
-	Bounds limits.Map
-}
-
-func (l *LimitList) UnmarshalText(text []byte) (err error) {
-	l.Text = string(text)
-	l.Bounds, err = limits.Parse(l.Text)
-	return err
-}
-
-func (l LimitList) String() string { return l.Text }
 
 // RestartCount is the value of --restart: how often a job is started again, "always" or "no".
 type RestartCount struct {

@@ -149,13 +149,12 @@ func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlaceme
 	return named, list, err
 }
 
-// jobLimits returns the limits of a job and their origins. Of command line, variable, cluster file and class the
+// jobLimits returns the limits of a job and their origins. Of those that features add, cluster file and class the
 // smallest limit counts (RM-55).
 func (w Inputs) jobLimits(j option.JobOptions) (limits.Map, limits.Origins, error) {
 	bounds, origins := make(limits.Map), make(limits.Origins)
-	for _, given := range j.Limit {
-		limits.Tighten(bounds, origins, given.Bounds, "--limit")
-	}
+	maps.Copy(bounds, w.Limits)
+	maps.Copy(origins, w.LimitOrigins)
 	class, err := w.jobClass(j)
 	if w.Cluster != nil {
 		limits.Tighten(bounds, origins, w.Cluster.Limits, "[limits] of "+w.Cluster.File)

@@ -29,6 +29,7 @@ import (
 	"remshell/batch"
 	"remshell/config"
 	"remshell/job"
+	"remshell/limits"
 )
 
 // Inputs are all inputs of a request besides its command line.
@@ -41,6 +42,9 @@ type Inputs struct {
 	Stat       func(name string) (fs.FileInfo, error)
 	RunTool    func(name string, args ...string) (string, error) // runs a program of a batch system; nil: none is run
 	CheckTrust func(name string) error                           // returns why a file must not decide which programs run; nil if it may
+
+	Limits       limits.Map     // of the job, that features add
+	LimitOrigins limits.Origins // where each was set
 
 	Allocation *batch.Allocation // hosts given by a batch system, if they are used; see UseAllocation
 }

@@ -14,6 +14,7 @@ import (
 	"remshell/cli/option"
 	"remshell/job"
 	"remshell/launch"
+	"remshell/limits"
 	"remshell/wire"
 )
 
@@ -25,6 +26,9 @@ type Run struct {
 	Env       *launch.Env         // of the launch
 	Request   *job.Request        // is made after Begin
 	Accounted bool                // the cluster has a file for the accounts of jobs
+
+	limits       limits.Map
+	limitOrigins limits.Origins
 
 	requested []func() error
 	launching []func() error
@@ -49,6 +53,18 @@ func (r *Run) Begin() error {
 
 // Set makes s a setting of the job that is launched: see launch.SettingOf and wire.SettingOf.
 func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
+
+// Limit limits the job, beside what the cluster file and the class of the job say: the smallest limits count. origin is
+// where the user set these. Begin's functions call it: the request is made with the limits.
+func (r *Run) Limit(most limits.Map, origin string) {
+	if r.limits == nil {
+		r.limits, r.limitOrigins = make(limits.Map), make(limits.Origins)
+	}
+	limits.Tighten(r.limits, r.limitOrigins, most, origin)
+}
+
+// Limits returns the limits of Limit, and where each was set.
+func (r *Run) Limits() (limits.Map, limits.Origins) { return r.limits, r.limitOrigins }
 
 // OnRequest has f called when the request is made, before any host is reached, and also if no ranks are started. f may
 // change the request. An error of f ends the run.

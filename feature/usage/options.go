@@ -7,13 +7,39 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature. Limits of a job are those of --limit, a class and the cluster file; the kernel
-// enforces some of them, so the request has them.
+// Options are the options of the feature. Limits of a job are those of --limit, a class and the cluster file. The request has
+// them all, since the kernel enforces some of them, and the failure machine the wall time.
 type Options struct {
-	Usage string `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print resource usage per host at the end"`
+	Limit []LimitList `name:"--limit" after:"timeout" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"limits of the job: mem=2gb,walltime=1:30:00"`
+	Usage string      `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print resource usage per host at the end"`
 }
 
+// A LimitList is the value of one --limit option.
+type LimitList struct {
+	Text   string // as given
+	Bounds limits.Map
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts NAME=VALUE, several separated by commas.
+func (l *LimitList) UnmarshalText(text []byte) (err error) {
+	l.Text = string(text)
+	l.Bounds, err = limits.Parse(l.Text)
+	return err
+}
+
+func (l LimitList) String() string { return l.Text }
+
 const texts = `
+--limit
+  NAME=VALUE, separated by commas, or repeated. MPIEXEC_LIMIT, the cluster file ([limits]) and its class of the
+  job ([class.NAME.limits]) set limits, too; the smallest counts. Of the job:
+  walltime (as -timeout), cput, mem, vmem; of each host: hmem, hvmem; of each rank: pmem. These are checked
+  every second, with all descendants of ranks. If one is exceeded, mpiexec reports which, ends all ranks, and exits
+  with 124. Of each process, by the kernel and before its program runs: pvmem, pcput, file, core, stack,
+  nofile, memlock, nproc; all but the first two may be unlimited. Sizes have b, kb, mb, gb, tb (of 1024), or
+  w, kw, mw, gw (of eight bytes); times are seconds, [H:]M:S, or 1d2h3m4s. Under limits of the kernel a
+  setuid program gets no privileges at its start, unless mpiexec runs as root.
+
 --usage
   Wall time of the longest rank, CPU time of all ranks and their descendants, and the maximum of the memory
   (resident sets) of all processes of a host, or of the job. Memory is sampled
@@ -39,6 +65,9 @@ func (s *Sampling) Fields(c *wire.Codec) {
 func init() {
 	option.Register[Options](texts)
 	setup.Register(func(r *setup.Run) error {
+		for _, given := range option.ValuesOf[Options](r.Line).Limit {
+			r.Limit(given.Bounds, "--limit")
+		}
 		r.OnLaunch(func() error {
 			recorded := r.Line.Job.ReportFile != "" || r.Accounted
 			if s := samplingFor(option.ValuesOf[Options](r.Line).Usage, recorded, r.Request.ResourceLimits); s != nil {
