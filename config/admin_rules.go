@@ -39,12 +39,12 @@ type nodeFile struct {
 
 var nodeFileKeys = []string{"runJobs", "users", "user", "groups", "group", "maxproc", "processes"}
 
-// LimitsFile is the file in which the administrator of a node limits what a job may use there, in addition to the
-// job's own limits. Like NodeFile it belongs to root.
+// LimitsFile is the file in which the administrator of a node limits the resources of a job there, in addition to the
+// job's own limits. Like NodeFile it must belong to root.
 const LimitsFile = "/etc/remshell/limits.toml"
 
 // LoadLimits parses the text of a LimitsFile: NAME = value, as in [limits] of a cluster file (RM-55). The returned
-// error joins an *Error for each fault.
+// error joins one *Error for each fault.
 func LoadLimits(name, text string) (limits.Map, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	l := scanKeyLines(text)
@@ -69,7 +69,7 @@ func LoadLimits(name, text string) (limits.Map, error) {
 	return bounds, errors.Join(r.errs...)
 }
 
-// LoadAdminRules parses the text of a NodeFile. The returned error joins an *Error for each fault.
+// LoadAdminRules parses the text of a NodeFile. The returned error joins one *Error for each fault.
 func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	l := scanKeyLines(text)
@@ -87,7 +87,7 @@ func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 	return &AdminRules{name, p.NoJobs, p.Users, p.Groups, p.MaxProcs, r.sortedWarnings()}, nil
 }
 
-// ForbidReason returns why a user must not run ranks here; empty: the user may. Root is a member of all lists, as
+// ForbidReason returns why a user must not run ranks here, or "" if the user may. Root is a member of all lists, as
 // in the cluster file.
 func (r *AdminRules) ForbidReason(uid int, groups []int) string {
 	in := func(g int) bool { return slices.Contains(groups, g) }
@@ -104,8 +104,8 @@ func (r *AdminRules) ForbidReason(uid int, groups []int) string {
 	return ""
 }
 
-// forbidSource returns the file of the restriction, or its first warning: an unknown name there may be that of the
-// user.
+// forbidSource returns the name of the file with the restriction. If the file has warnings, it returns the first: the
+// unknown name in it may be the name of the user.
 func (r *AdminRules) forbidSource() string {
 	if len(r.Warnings) == 0 {
 		return r.File
@@ -121,7 +121,7 @@ func (r *AdminRules) SmallerMaxProcs(other int) int {
 	return *r.MaxProcs
 }
 
-// MaxProcsReason returns why the number of ranks exceeds the limit, regardless of other jobs; empty: it does not.
+// MaxProcsReason returns an explanation if ranks exceeds the limit even without other jobs. Otherwise it returns "".
 func (r *AdminRules) MaxProcsReason(ranks int) string {
 	if r == nil || r.MaxProcs == nil || ranks <= *r.MaxProcs {
 		return ""

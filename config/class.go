@@ -21,10 +21,11 @@ type Class struct {
 	NodeSetDefaults nodeset.Level // node-set request of its jobs
 }
 
-// Name returns the name of the class; empty for the zero Class, which stands for no class.
+// Name returns the name of the class. It is empty for the zero Class, which stands for no class.
 func (c Class) Name() string { return c.name }
 
-// Admits reports whether a user may use the class. Root may; others must be in both lists.
+// Admits reports whether a user may use the class. Root may. Any other user must be in both lists; a nil list
+// contains all.
 func (c Class) Admits(uid int, groups []int) bool {
 	in := func(g int) bool { return slices.Contains(groups, g) }
 	return uid == 0 || (c.Users == nil || slices.Contains(c.Users, uid)) && (c.Groups == nil || slices.ContainsFunc(c.Groups, in))
@@ -32,7 +33,7 @@ func (c Class) Admits(uid int, groups []int) bool {
 
 var classKeys = []string{"name", "limits", "sort", "maxtime", "users", "groups", "nodeset"}
 
-// A pendingClassSets is the node-set setting of a class. It is read when all attributes of nodes are known.
+// A pendingClassSets is the node-set setting of a class. It is parsed later, when all attributes of nodes are known.
 type pendingClassSets struct {
 	name, table, key string
 	line             int
@@ -81,7 +82,7 @@ func (r *reader) readClassName(table string, entry any) string {
 	return ""
 }
 
-// readClass reads one class. table is the name under which its lines are known.
+// readClass reads one class. table is the name under which keyLines has its lines.
 func (r *reader) readClass(name, table string, entry any) {
 	keys, ok := entry.(map[string]any)
 	if !ok {
@@ -154,7 +155,7 @@ func isSortKey(word string) bool {
 	return err == nil
 }
 
-// noteClassSets stores the node-set setting of a class for later. Its key is ours, or DEFAULT.NODESET of the
+// noteClassSets stores the node-set setting of a class for later. key is ours, or DEFAULT.NODESET as in the Moab
 // scheduler.
 func (r *reader) noteClassSets(class, table, key string, line int, value any) {
 	if strings.EqualFold(key, "nodeset") {

@@ -49,16 +49,16 @@ type Cluster struct {
 	Warnings []error // an *Error for each setting without effect
 }
 
-// ClusterFile is the cluster file for all users. Its list of administrators counts only on the node whose file it
+// ClusterFile is the cluster file for all users. Its list of administrators counts only on the node on which the file
 // is (SV-25).
 const ClusterFile = "/etc/remshell/cluster.toml"
 
-// IDs looks up users and groups. A name for which it returns an error matches nobody.
+// IDs has functions that look up users and groups. A name for which a function returns an error matches no user.
 type IDs struct {
 	User, Group func(name string) (int, error) // return the number for a name
 }
 
-// An Error is an error in a file, or a warning about it.
+// An Error is an error in a configuration file, or a warning about it.
 type Error struct {
 	File string
 	Line int // 0: unknown
@@ -95,7 +95,7 @@ type clusterFile struct {
 	NodeAllocationPolicy                                             any
 }
 
-// Load parses the text of a cluster file. name is used in messages. The returned error joins an *Error for each
+// Load parses the text of a cluster file. name is used in messages. The returned error joins one *Error for each
 // fault.
 func Load(name, text string, ids IDs) (*Cluster, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
@@ -152,7 +152,7 @@ func (r *reader) addFault(line int, format string, args ...any) {
 	r.errs = append(r.errs, &Error{r.name, line, fmt.Sprintf(format, args...)})
 }
 
-// addWarning adds a warning. Of several with the same text only the first in the file is kept.
+// addWarning adds a warning. If several have the same text, only the first in the file is kept.
 func (r *reader) addWarning(line int, format string, args ...any) {
 	w := &Error{r.name, line, fmt.Sprintf(format, args...)}
 	if first := r.warnings[w.Text]; first != nil && first.Line <= line {
@@ -173,7 +173,7 @@ func (r *reader) sortedWarnings() (all []error) {
 	return all
 }
 
-// syntaxError converts an error of the TOML decoder, for invalid TOML or for an unknown key.
+// syntaxError converts an error of the TOML decoder, about invalid TOML or an unknown key.
 func (r *reader) syntaxError(err error) error {
 	var unknown *toml.StrictMissingError
 	var wrong *toml.DecodeError
@@ -197,7 +197,8 @@ func (r *reader) syntaxError(err error) error {
 	return errors.Join(r.errs...)
 }
 
-// plainTypeError rewrites a type error of the TOML decoder, which names Go types, in terms of the file.
+// plainTypeError rewrites a type error of the TOML decoder. The decoder names Go types; the result names the types of
+// TOML.
 func plainTypeError(text string) string {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(text, "cannot decode TOML "), " into struct field config.")
 	field, typ, ok := strings.Cut(rest, " of type ")
@@ -222,8 +223,8 @@ func plainTypeError(text string) string {
 	return fmt.Sprintf("%s: cannot be a TOML %s; write %s", key, kind, wanted)
 }
 
-// unknownKeyText adds an error for an unknown key. The error suggests a similar key, or says where the key
-// belongs.
+// unknownKeyText adds an error for an unknown key. The error suggests a similar key, or says in which part of the
+// file the key belongs.
 func (r *reader) unknownKeyText(line int, path []string) {
 	key := path[len(path)-1]
 	known, others, place := globalKeys, nodeKeys, "it belongs below a [[node]]"

@@ -11,8 +11,8 @@ import (
 	"remshell/text"
 )
 
-// keyLines has the lines of keys in a file, for messages: the TOML decoder reports lines of syntax errors only.
-// Keys are in lower case. Keys in inline tables have no line.
+// keyLines has the lines of keys in a file, for messages. The TOML decoder reports lines of syntax errors only. Keys
+// are in lower case. Keys in inline tables have no line.
 type keyLines struct {
 	global map[string]int
 	nodes  []map[string]int          // by [[node]] entry; "" is the header
@@ -82,7 +82,7 @@ func (c *lineCount) lineAt(offset int) int {
 	return c.lines + 1
 }
 
-// lineInNode returns the line of a key in the i-th node, else that of the node; 0: unknown.
+// lineInNode returns the line of a key in the i-th node, or else the line of the node. It is 0 if unknown.
 func (l keyLines) lineInNode(i int, key string) int {
 	if i >= len(l.nodes) {
 		return 0
@@ -90,20 +90,20 @@ func (l keyLines) lineInNode(i int, key string) int {
 	return cmp.Or(l.nodes[i][strings.ToLower(key)], l.nodes[i][""])
 }
 
-// lineInTable returns the line of a key in a table, else that of the table; 0: unknown.
+// lineInTable returns the line of a key in a table, or else the line of the table. It is 0 if unknown.
 func (l keyLines) lineInTable(table, key string) int {
 	lines := l.tables[strings.ToLower(table)]
 	return cmp.Or(lines[strings.ToLower(key)], lines[""])
 }
 
-// A memberError is returned for a value that is neither a name nor a number.
+// A memberError is returned for a member of a list of users or groups that is neither a name nor a number.
 type memberError struct{ item any }
 
 func (e *memberError) Error() string {
 	return valueText(e.item) + " is neither a name nor a number"
 }
 
-// suggest returns the known word nearest to word, ignoring case; empty: none is near.
+// suggest returns the known word nearest to word, ignoring case. It returns "" if none is near.
 func suggest(word string, known []string) string {
 	word = strings.ToLower(word)
 	far := func(other string) int { return text.EditDistance(word, strings.ToLower(other)) }
@@ -114,7 +114,8 @@ func suggest(word string, known []string) string {
 	return best
 }
 
-// schedulerClass returns the class name if the line of the file has the old scheduler's syntax, CLASSCFG[amd] ...
+// schedulerClass returns the class name if the line of the file has the syntax of the Moab scheduler, CLASSCFG[amd]
+// ...
 func schedulerClass(file string, line int) (name string, is bool) {
 	for number, text := range strings.Split(file, "\n") {
 		if rest, is := strings.CutPrefix(strings.ToUpper(strings.TrimSpace(text)), "CLASSCFG["); is && number+1 == line {

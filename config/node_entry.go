@@ -7,8 +7,8 @@ import (
 	"remshell/job"
 )
 
-// A nodeEntry is one [[node]] entry: one node, or several with equal settings. It also accepts those names of
-// placement.md 1.8 that differ from ours.
+// A nodeEntry is one [[node]] entry: one node, or several with equal settings. It also accepts the names of
+// placement.md 1.8, where they differ from ours.
 type nodeEntry struct {
 	ID      *int
 	Name    string
@@ -34,7 +34,7 @@ type nodeEntry struct {
 	ProcSpeed, Memory, Networks, Classes, Attributes, Global, Flavors, Reserve any
 }
 
-// The keys, as messages suggest them.
+// The keys that messages suggest for unknown ones.
 var (
 	globalKeys = []string{"PSINodesSort", "queueHost", "queueHosts", "queueRequired", "ledger", "accounting_file", "administrators", "limits", "class", "node", "nodeset", "nodeAlloc", "domain", "affinity", "region", "NODESETPOLICY", "NODESETATTRIBUTE", "NODESETLIST", "NODESETISOPTIONAL",
 		"NODESETTOLERANCE", "NODESETPRIORITYTYPE", "NODESETPLUS", "NODESETDELAY", "NODEALLOCATIONPOLICY"}
@@ -106,7 +106,8 @@ func (r *reader) addNode(i int, def job.NodeDef) {
 	r.cluster.Nodes = append(r.cluster.Nodes, def)
 }
 
-// expandNames expands names in brackets, "node[01-16]".
+// expandNames expands names with numbers in brackets, such as "node[01-16]". It returns false, and adds an error, if
+// the expression is invalid.
 func (r *reader) expandNames(i int, key, expr string) ([]string, bool) {
 	if expr == "" {
 		r.addFault(r.lines.lineInNode(i, key), "a node needs a %s", key)
@@ -120,7 +121,7 @@ func (r *reader) expandNames(i int, key, expr string) ([]string, bool) {
 	return names, true
 }
 
-// expandForNodes expands names of which there must be one for each node.
+// expandForNodes expands an expression such as "node[01-16]" into one name for each of the entry's nodes.
 func (r *reader) expandForNodes(i int, key, expr string, nodes int) ([]string, bool) {
 	names, ok := r.expandNames(i, key, expr)
 	if ok && len(names) != nodes {

@@ -12,16 +12,16 @@ import (
 // This file reads the default node-set requests: of the cluster in [nodeset], also under the scheduler's names, and of
 // classes (which-hosts.md 3.2, 3.3).
 
-// nodeSetKeys are the keys of [nodeset]. A class may have all but the last two.
+// nodeSetKeys are the keys of [nodeset]. The settings of a class may have all but the last two.
 var nodeSetKeys = []string{"policy", "attribute", "list", "optional", "tolerance", "priority", "plus", "delay", "maxDelay", "perJob"}
 
-// schedulerSetKeys are the scheduler's names for some of these keys, at the top level of the file.
+// schedulerSetKeys are the Moab scheduler's names for some of these keys, at the top level of the file.
 var schedulerSetKeys = map[string]string{
 	"nodesetpolicy": "policy", "nodesetattribute": "attribute", "nodesetlist": "list", "nodesetisoptional": "optional",
 	"nodesettolerance": "tolerance", "nodesetprioritytype": "priority", "nodesetplus": "plus", "nodesetdelay": "delay",
 }
 
-// readClusterSets reads the cluster's default, under our names and the scheduler's.
+// readClusterSets reads the default node-set request of the cluster, under our names and the scheduler's.
 func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	value := f.NodeSet
 	if value == nil {
@@ -66,7 +66,7 @@ func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	t.reportUnknownKeys(nodeSetKeys...)
 }
 
-// readClassSets reads the default of a class: a request as text, or a table.
+// readClassSets reads the default node-set request of a class, which is a text or a table.
 func (r *reader) readClassSets(name, key string, line int, value any, kinds nodeset.Kinds) nodeset.Level {
 	text, is := value.(string)
 	if is {
@@ -91,7 +91,7 @@ func (r *reader) readClassSets(name, key string, line int, value any, kinds node
 	return l
 }
 
-// takeSetLevel takes a node-set request and its modifiers, and checks them.
+// takeSetLevel removes the keys of a node-set request and its modifiers, checks them, and returns them.
 func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	l := nodeset.Level{Modifiers: make(map[string]string)}
 	policy, attribute, list := t.takeText("policy"), t.takeText("attribute"), t.takeWords("list", nodeset.SplitList)
@@ -151,7 +151,7 @@ func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class boo
 	}
 }
 
-// requestKeyOf returns the key whose word is wrong.
+// requestKeyOf returns the key of the part of a request that err is about.
 func requestKeyOf(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {
@@ -174,8 +174,8 @@ func wordErrorText(err error) string {
 	return err.Error()
 }
 
-// attributeKinds returns the kinds of all attributes of nodes. An attribute that is text on one node and a number
-// on another is an error.
+// attributeKinds returns the kinds of all attributes of nodes. It adds an error for an attribute that is text on one
+// node and a number on another.
 func (r *reader) attributeKinds() nodeset.Kinds {
 	numbers, texts := make(map[string]string), make(map[string]string) // nodes by attribute
 	for _, n := range r.cluster.Nodes {

@@ -37,7 +37,8 @@ func (r *reader) readPolicy(i int, e *nodeEntry) job.NodePolicy {
 	return p
 }
 
-// oneOfTwoKeys returns the key and value of a setting that has two names, a and b. Using both is an error.
+// oneOfTwoKeys returns the key and value of a setting that has two names, a and b. If the file has both, it adds an
+// error.
 func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string, any) {
 	if va != nil && vb != nil {
 		r.addFault(r.lines.lineInNode(i, b), "%s and %s mean the same; keep one", a, b)
@@ -61,7 +62,7 @@ func (r *reader) readYesNo(i int, key string, value any, otherwise bool) bool {
 	return otherwise
 }
 
-// valueText returns a value as the file has it, or the kind of a value that is no scalar.
+// valueText returns a value as the file writes it. For a list or a table it returns the kind of the value.
 func valueText(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -108,7 +109,7 @@ func (r *reader) readLimit(i int, key string, value any) *int {
 }
 
 // readMembers reads a list of names and numbers, or "any", for which it returns nil. A name that does not exist
-// matches nobody, so a list with no other name is empty, not nil.
+// matches no user. So a list of only such names is empty, not nil.
 func (r *reader) readMembers(line int, key string, value any, find func(string) (int, error)) []int {
 	if text, ok := value.(string); ok && strings.EqualFold(text, "any") || value == nil {
 		return nil

@@ -14,7 +14,8 @@ import (
 // This file reads the rules that select the nodes of a job (which-hosts.md 3): node sets, affinities, regions and
 // their gates.
 
-// readSelectionRules reads all of these rules. Nodes and classes must have been read before.
+// readSelectionRules reads the rules for choosing nodes: classes, node sets, affinities and regions. Nodes and
+// classes must have been read before.
 func (r *reader) readSelectionRules(f *clusterFile) {
 	kinds := r.attributeKinds()
 	r.readClusterSets(f, kinds)
@@ -45,7 +46,7 @@ func (c *Cluster) jobClasses() (rules []job.Class) {
 	return rules
 }
 
-// checkServedClasses adds an error for each unknown class that a node serves.
+// checkServedClasses adds an error for each class that a node serves and that is not defined.
 func (r *reader) checkServedClasses() {
 	checked := make(map[int]bool) // by entry
 	for _, n := range r.cluster.Nodes {
@@ -56,7 +57,7 @@ func (r *reader) checkServedClasses() {
 	}
 }
 
-// checkClasses adds an error for each name without a class.
+// checkClasses adds an error for each name that is not the name of a class.
 func (r *reader) checkClasses(line int, key string, names []string) {
 	for _, name := range names {
 		if _, known := r.cluster.Classes[name]; !known {
@@ -65,7 +66,8 @@ func (r *reader) checkClasses(line int, key string, names []string) {
 	}
 }
 
-// allowedText lists the names of all; if there are none, it returns write, which says how to define one.
+// allowedText returns the names of all as a list of allowed values. If there are none, it returns write, which says
+// how to define one.
 func allowedText[T any](all []T, name func(T) string, write string) string {
 	if len(all) == 0 {
 		return write
@@ -77,12 +79,13 @@ func allowedText[T any](all []T, name func(T) string, write string) string {
 	return "allowed: " + strings.Join(names, ", ")
 }
 
-// takeAccess takes two lists of users and groups.
+// takeAccess removes two keys from the table and returns their lists of users and groups.
 func (t *keyTable) takeAccess(users, groups string) job.Access {
 	return job.Access{Users: t.takeMembers(users, t.r.ids.User), Groups: t.takeMembers(groups, t.r.ids.Group)}
 }
 
-// takeClasses takes a list of existing classes; nil: any.
+// takeClasses removes a key and returns its list of classes, which must exist. It returns nil if the key is missing,
+// which admits any class.
 func (t *keyTable) takeClasses(key string) []string {
 	names := t.takeWords(key, singleton)
 	if len(names) == 1 && strings.EqualFold(names[0], "any") {
@@ -92,7 +95,7 @@ func (t *keyTable) takeClasses(key string) []string {
 	return names
 }
 
-// takeNodes takes a list of existing nodes; nil: the key is missing.
+// takeNodes removes a key and returns its list of nodes, which must exist. It returns nil if the key is missing.
 func (t *keyTable) takeNodes(key string) (nodes []string) {
 	for _, expr := range t.takeWords(key, singleton) {
 		names, err := hostlist.Expand(expr)
@@ -154,7 +157,8 @@ func (r *reader) readRegion(t *keyTable) job.Region {
 	return region
 }
 
-// takeSignature takes the flavors of a region, in canonical order; empty: none.
+// takeSignature removes the key signature and returns the flavors of a region in canonical order. It returns "" if
+// there are none.
 func (t *keyTable) takeSignature() string {
 	var flavors []string
 	for _, word := range strings.Fields(t.takeText("signature")) {
@@ -186,7 +190,7 @@ func Signature(flavors []string) string {
 	return strings.Join(in, " ")
 }
 
-// readDomain reads the regions that jobs may use.
+// readDomain reads the list of regions that jobs may use.
 func (r *reader) readDomain(f *clusterFile) {
 	if f.Domain == nil {
 		return
@@ -261,15 +265,15 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	}
 }
 
-// reservedAttributes are attributes that cannot be set under attributes, and what to write instead. They have a
-// key of their own, or only a probe determines them.
+// reservedAttributes are attributes that cannot be set under attributes, with what to write instead. They have a key
+// of their own, or only a probe determines them.
 var reservedAttributes = map[string]string{
 	nodeset.Feature: "write features", nodeset.ProcSpeed: "write procspeed", nodeset.Memory: "write memory", nodeset.Network: "write networks",
 	nodeset.Class: "write classes", nodeset.Arch: "the probe finds it", nodeset.CPUModel: "the probe finds it", nodeset.NetSpeed: "the probe finds it",
 	nodeset.CPUs: "the probe finds it", nodeset.GPUs: "the probe finds it", nodeset.GPUModel: "the probe finds it",
 }
 
-// readOwnAttributes reads the attributes that only this cluster has.
+// readOwnAttributes reads the attributes that the cluster file itself defines.
 func (r *reader) readOwnAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	if e.Attributes == nil {
 		return

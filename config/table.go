@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A keyTable is a table of the file. Readers take its keys one by one; keys that remain are unknown.
+// A keyTable is a table of the file. Readers remove its keys one by one. The keys that remain are unknown.
 type keyTable struct {
 	r        *reader
 	name     string               // under which lines are stored; empty: the top level
@@ -17,8 +17,8 @@ type keyTable struct {
 	spelling map[string]string    // keys as the file spells them
 }
 
-// openTable returns value as a table. If it is none, it returns nil and adds an error. write is the correct
-// notation.
+// openTable returns value as a table. If value is not a table, it returns nil and adds an error. write shows the
+// correct notation.
 func (r *reader) openTable(name string, value any, write string) *keyTable {
 	keys, ok := value.(map[string]any)
 	if !ok {
@@ -32,7 +32,7 @@ func (r *reader) openTable(name string, value any, write string) *keyTable {
 	return t
 }
 
-// openTables returns value as a list of tables, [[NAME]].
+// openTables returns value as a list of tables, which the file writes as [[NAME]].
 func (r *reader) openTables(name string, value any) (all []*keyTable) {
 	if value == nil {
 		return nil
@@ -50,7 +50,7 @@ func (r *reader) openTables(name string, value any) (all []*keyTable) {
 	return all
 }
 
-// lineOf returns the line of a key in a table, or else of the table's name at the top level.
+// lineOf returns the line of a key in a table. If that is unknown, it returns the line of the table's name.
 func (r *reader) lineOf(table, key string) int {
 	if line := r.lines.lineInTable(table, key); line > 0 {
 		return line
@@ -71,14 +71,14 @@ func (t *keyTable) addFault(key, format string, args ...any) {
 	t.r.addFault(t.lineOf(key), "%s: %s", key, fmt.Sprintf(format, args...))
 }
 
-// takeValue removes a key and returns its value; nil: it is missing.
+// takeValue removes a key and returns its value, or nil if the key is missing.
 func (t *keyTable) takeValue(key string) any {
 	value := t.keys[strings.ToLower(key)]
 	delete(t.keys, strings.ToLower(key))
 	return value
 }
 
-// reportUnknownKeys adds an error for each key that was not taken.
+// reportUnknownKeys adds an error for each key that was not removed by a take method.
 func (t *keyTable) reportUnknownKeys(known ...string) {
 	for _, key := range slices.Sorted(maps.Keys(t.keys)) {
 		near := ""
@@ -89,7 +89,8 @@ func (t *keyTable) reportUnknownKeys(known ...string) {
 	}
 }
 
-// takeText takes a non-empty string; empty: it is missing or an error.
+// takeText removes a key and returns its value, a non-empty string. It returns "" if the key is missing or its value
+// is invalid.
 func (t *keyTable) takeText(key string) string {
 	switch value := t.takeValue(key).(type) {
 	case nil:
@@ -104,7 +105,8 @@ func (t *keyTable) takeText(key string) string {
 	return ""
 }
 
-// takeScalar takes a string, a number, or yes and no, as text. It returns false if the key is missing or invalid.
+// takeScalar removes a key and returns its value as text. The value may be a string, a number, yes or no. It returns
+// false if the key is missing or invalid.
 func (t *keyTable) takeScalar(key string) (text string, ok bool) {
 	value := t.takeValue(key)
 	if value == nil {
@@ -130,8 +132,8 @@ func scalarText(value any) (string, bool) {
 	return "", false
 }
 
-// takeWords takes a list of texts, or one text, which it splits with split. It returns nil if the key is missing.
-// Numbers count as texts.
+// takeWords removes a key and returns its value, a list of texts. A single text is split with split. Numbers count as
+// texts. It returns nil if the key is missing.
 func (t *keyTable) takeWords(key string, split func(string) []string) (words []string) {
 	value := t.takeValue(key)
 	if value == nil {
@@ -153,10 +155,10 @@ func (t *keyTable) takeWords(key string, split func(string) []string) (words []s
 	return words
 }
 
-// singleton returns a list with one text.
+// singleton returns a list whose only element is text.
 func singleton(text string) []string { return []string{text} }
 
-// takeYesNo takes yes, no, true or false.
+// takeYesNo removes a key and returns its value: yes, no, true or false. It returns otherwise if the key is missing.
 func (t *keyTable) takeYesNo(key string, otherwise bool) bool {
 	value := t.takeValue(key)
 	on, ok := parseYesNo(value, otherwise)
@@ -166,7 +168,8 @@ func (t *keyTable) takeYesNo(key string, otherwise bool) bool {
 	return on
 }
 
-// takeMembers takes a list of users or groups; nil: any.
+// takeMembers removes a key and returns its list of user or group IDs. It returns nil, which admits all, if the key
+// is missing or "any".
 func (t *keyTable) takeMembers(key string, find func(string) (int, error)) []int {
 	return t.r.readMembers(t.lineOf(key), key, t.takeValue(key), find)
 }

@@ -93,7 +93,7 @@ func (d *Deadline) updateLeft() time.Duration {
 // Context returns the context. It ends with the deadline, or with the parent given to New.
 func (d *Deadline) Context() context.Context { return d.ctx }
 
-// BeginStep begins the next step, with a time limit.
+// BeginStep begins the next step. limit is its time limit.
 func (d *Deadline) BeginStep(limit time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,8 +102,8 @@ func (d *Deadline) BeginStep(limit time.Duration) {
 	d.setTimer(limit)
 }
 
-// CountTaken adds the time for n bytes that the host has accepted. The remaining time never exceeds
-// the step's limit, which is what a host has that stops accepting bytes.
+// CountTaken gives back the time that the host needed to accept n bytes. The remaining time never exceeds the limit
+// of the step.
 func (d *Deadline) CountTaken(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"remshell/job"
 )
 
-// attributesAlike reports whether two nodes may share a description. A difference of measured speeds does not count,
-// as measuring is inexact. Installed memory is not compared: the description shows its range.
+// attributesAlike reports whether two nodes may share a description. Measured speeds may differ, since measuring is
+// inexact. Installed memory may differ, since the description shows its range.
 func attributesAlike(a, b job.Node) bool {
 	x, y := a.ProbedAttributes, b.ProbedAttributes
 	return x.SpeedQuality == y.SpeedQuality && (x.Speed == y.Speed || x.SpeedQuality == job.SpeedMeasured) && x.NetSpeed == y.NetSpeed && x.CPUModel == y.CPUModel &&
@@ -43,7 +43,7 @@ func formatAttributes(kind []job.Node) string {
 	return text
 }
 
-// formatSpeed returns the speed of the slowest CPU, or its range, and how it was found.
+// formatSpeed returns the speed of the slowest CPU, or the range of the nodes' speeds, and how the speed was found.
 func formatSpeed(kind []job.Node) string {
 	text := formatRange(kind, "MHz", func(n job.Node) int { return n.ProbedAttributes.Speed })
 	if text != "" {
@@ -52,8 +52,8 @@ func formatSpeed(kind []job.Node) string {
 	return text
 }
 
-// formatRange returns the least and the greatest value of the nodes, or one if they are equal. It is empty if the
-// value is unknown.
+// formatRange returns the smallest and the largest value of the nodes, or one value if these are equal. It is empty
+// if the value is unknown.
 func formatRange(kind []job.Node, unit string, of func(job.Node) int) string {
 	least, most := of(kind[0]), of(kind[0])
 	for _, n := range kind {

@@ -12,10 +12,10 @@ import (
 	"remshell/text"
 )
 
-// maxListedSets is the greatest number of node sets that are listed one by one.
+// maxListedSets is the largest number of node sets that are listed one by one.
 const maxListedSets = 12
 
-// NodeChoice returns which nodes were chosen, and among which node sets. It is empty if the plan has no choice.
+// NodeChoice describes which nodes were chosen, and among which node sets. It is empty if the plan has no choice.
 //
 //	class amd; regions main, not overflow (for jobs of more than 32 CPUs)
 //	node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
@@ -86,7 +86,8 @@ func NodeSetRequest(s nodeset.Setting) string {
 	return t.String()
 }
 
-// formatSets lists the node sets. If there are more than maxListedSets, it lists those around the first chosen one.
+// formatSets lists the node sets. If there are more than maxListedSets, it lists the sets around the first chosen
+// one.
 func formatSets(c *job.NodeChoice) string {
 	from, to := 0, len(c.NodeSet.Sets)
 	if to > maxListedSets {
@@ -118,7 +119,7 @@ func formatSets(c *job.NodeChoice) string {
 	return lines
 }
 
-// formatChosenNodes returns which nodes were chosen, and which usable ones were not.
+// formatChosenNodes lists the nodes that were chosen, and the usable nodes that were not.
 func formatChosenNodes(v JobView) string {
 	var used, others []string
 	chosen := make(map[string]bool, len(v.Plan.FillOrder))

@@ -25,15 +25,16 @@ var RankVariables = []string{
 	"PMI_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "MPIEXEC_SUGGESTED", "GFORTRAN_UNBUFFERED_PRECONNECTED",
 }
 
-// JobVariables lists the variables that describe the job to its ranks, where there is something to describe. An
-// mpiexec started by a rank does not read them as options, even if they are named like one.
+// JobVariables lists the variables that describe the job to its ranks. Each is set only if there is something to
+// describe. An mpiexec started by a rank does not read them as options, even if they have the name of an option's
+// variable.
 var JobVariables = []string{
 	"MPIEXEC_MEM_PER_RANK", "MPIEXEC_HUGEPAGES", "MPIEXEC_NODESET", "MPIEXEC_STAGE_DIR", "MPIEXEC_CKPT_DIR", "MPIEXEC_CKPT_SIGNAL",
 	"MPIEXEC_ATTEMPT", "MPIEXEC_RESTARTS_LEFT", "MPIEXEC_RESTART_REASON", "MPIEXEC_PREVIOUS_SIZE", "MPIEXEC_LOST_NODES",
 }
 
-// DryRun explains a plan (DIAG-1): the candidates, those rejected and why, the order and its sort key, the CPUs of
-// each rank, and the variables of the ranks. Without a plan it says why there is none.
+// DryRun explains a plan (DIAG-1): the candidates, the rejected ones with the reasons, the order and its sort key,
+// the CPUs of each rank, and the variables of the ranks. Without a plan it says why there is none.
 func DryRun(v JobView) string {
 	var s paragraphs
 	for _, w := range v.Warnings {
@@ -58,7 +59,7 @@ func DryRun(v JobView) string {
 	return s.String()
 }
 
-// A paragraphs is a text of paragraphs, each with a label in front.
+// A paragraphs is a text under construction. Each of its paragraphs has a label in front.
 type paragraphs struct{ strings.Builder }
 
 // addParagraph adds a paragraph. It adds nothing if the text is empty.
@@ -71,7 +72,7 @@ func (s *paragraphs) addParagraph(label, text string) {
 	}
 }
 
-// addVerdict adds why there is no plan, or the position in the queue at which the job would wait.
+// addVerdict adds the reason why there is no plan, or the position in the queue at which the job would wait.
 func (s *paragraphs) addVerdict(err error) {
 	var planErr *plan.Error
 	switch {
@@ -115,7 +116,7 @@ func formatOrder(v JobView) string {
 	return strings.Join(runs, " ") + ", by " + strings.ToLower(v.Plan.Sort)
 }
 
-// formatApps returns how many ranks each app context starts, and what each rank needs.
+// formatApps describes for each app context how many ranks it starts and what each rank needs.
 func formatApps(v JobView) string {
 	counts := make([]int, len(v.Request.Apps))
 	for _, n := range v.Plan.Nodes {
@@ -173,7 +174,7 @@ func (s *paragraphs) addNodes(v JobView) {
 	}
 }
 
-// formatUnknownCPUs returns the ranks of a node whose CPUs are unknown.
+// formatUnknownCPUs lists the ranks of a node whose CPUs are unknown.
 func formatUnknownCPUs(v JobView, n job.NodePlan) string {
 	lines := textTable{indent: "    "}
 	for app, ranks := range ranksByApp(v, n) {
@@ -184,7 +185,7 @@ func formatUnknownCPUs(v JobView, n job.NodePlan) string {
 	return lines.String()
 }
 
-// formatVariables returns the variables that a rank has beside those of its node.
+// formatVariables lists the variables that a rank gets in addition to the variables of its node.
 func formatVariables(v JobView) string {
 	var b strings.Builder
 	own, copied := ownAssignments(slices.Concat(v.Request.BaseEnv.Set, v.Request.GlobalEnv), v.Environ)
@@ -237,7 +238,7 @@ func gpuVariables(v JobView) []string {
 	return names
 }
 
-// formatHostVariables returns the variables that ranks get on some hosts only (env= of a host file).
+// formatHostVariables lists the variables that ranks get on some hosts only (env= of a host file).
 func formatHostVariables(nodes []job.NodeDef) string {
 	var b strings.Builder
 	names := make(map[string][]string) // by assignment
@@ -256,7 +257,8 @@ func formatHostVariables(nodes []job.NodeDef) string {
 	return b.String()
 }
 
-// ownAssignments returns the assignments that are not in the launcher's environment, and the number of those that are.
+// ownAssignments splits assignments: it returns those that are not in the launcher's environment, and the number of
+// the others.
 func ownAssignments(assignments, environ []string) (own []string, copied int) {
 	inEnviron := make(map[string]bool, len(environ))
 	for _, assignment := range environ {
@@ -291,7 +293,7 @@ func isSecretName(name string) bool {
 		func(word string) bool { return strings.Contains(name, word) })
 }
 
-// wrapWords returns words in lines of at most 84 characters.
+// wrapWords joins words into lines of at most 84 characters.
 func wrapWords(words []string) string {
 	const width = 84
 	var b strings.Builder

@@ -19,19 +19,19 @@ const (
 	cutMark     = "..."
 )
 
-// EscapeSentence returns a sentence that may contain text from other hosts or users in a form that is safe to print
-// (TRUST-28). The result is one line of at most 4 KiB without terminal controls or invisible characters. All text for
-// the user passes it before it is printed. JSON has the text itself, and output of ranks is not changed. Applying it
-// twice has no further effect.
+// EscapeSentence makes a sentence safe to print that may contain text from other hosts or users (TRUST-28). The
+// result is one line of at most 4 KiB without terminal controls or invisible characters. All text for the user passes
+// through EscapeSentence before it is printed. JSON has the text itself, and output of ranks is not changed. Applying
+// it twice has no further effect.
 func EscapeSentence(sentence string) string { return escape(sentence, maxSentence) }
 
-// EscapeField is EscapeSentence for a name or another field, cut after 256 bytes.
+// EscapeField does the same as EscapeSentence for a name or another field, but cuts it after 256 bytes.
 func EscapeField(field string) string { return escape(field, maxField) }
 
-// EscapeUncut is EscapeSentence without cutting, for transcripts.
+// EscapeUncut does the same as EscapeSentence without cutting, for transcripts.
 func EscapeUncut(line string) string { return escape(line, math.MaxInt) }
 
-// EscapeLines is EscapeSentence for each line of a text whose line breaks are our own.
+// EscapeLines applies EscapeSentence to each line of a text whose line breaks are our own.
 func EscapeLines(text string) string {
 	if isPrintable(text, len(text)) {
 		return text
@@ -43,8 +43,8 @@ func EscapeLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// EscapeJSON replaces characters that JSON allows and a terminal would obey by JSON escapes. The meaning stays the
-// same.
+// EscapeJSON makes JSON safe to print. It replaces characters that could control a terminal by JSON escapes. The
+// meaning stays the same.
 func EscapeJSON(text []byte) []byte {
 	if !slices.ContainsFunc(text, func(b byte) bool { return !breaksJSON(rune(b)) && (b < ' ' || b > '~') }) {
 		return text // the usual case; the plan of a million ranks has 100 MB
@@ -62,7 +62,7 @@ func EscapeJSON(text []byte) []byte {
 	return out
 }
 
-// breaksJSON reports whether a character is white space of JSON other than a blank.
+// breaksJSON reports whether a character is white space of JSON other than a space.
 func breaksJSON(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
 
 func escape(text string, most int) string {
@@ -102,7 +102,7 @@ func isPrintable(text string, most int) bool {
 	return true
 }
 
-// escapeRune returns the printed form of a character whose bytes in the text are as.
+// escapeRune returns the printed form of a character. as has its bytes in the text.
 func escapeRune(r rune, as string) string {
 	switch {
 	case r == utf8.RuneError && len(as) == 1: // no UTF-8
@@ -119,7 +119,7 @@ func escapeRune(r rune, as string) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// Columns aligns rows in columns, with cells escaped because nodes may have sent them.
+// Columns aligns rows in columns. It escapes the cells, because nodes may have sent them.
 func Columns(rows [][]string) string {
 	for _, row := range rows {
 		for i, cell := range row {

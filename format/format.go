@@ -9,8 +9,8 @@ Package format formats nodes, plans, jobs and queues for the user, and escapes t
 
 	ledgers    --Ledger----->  jobs, queue, one job
 
-Each function turns values into a text that ends with a newline. Equal things are listed once: host names and numbers
-are folded. The package decides nothing. The JSON of a plan is made by package simulate.
+Each function turns values into a text that ends with a newline. Equal hosts are listed once: host names and numbers
+are folded, as in n[1-3]. The package decides nothing. Package simulate makes the JSON of a plan.
 */
 package format
 
@@ -37,7 +37,7 @@ type JobView struct {
 	Environ   []string                 // the launcher's environment; nil: variables are not shown
 }
 
-// nodeOf returns the probed node of a node plan. If it was not probed, only its name is set.
+// nodeOf returns the probed node of a node plan. If the node was not probed, the result has only its name.
 func (v JobView) nodeOf(n job.NodePlan) job.Node {
 	if n.Node >= 0 && n.Node < len(v.Snapshot.Nodes) {
 		return v.Snapshot.Nodes[n.Node]
@@ -45,7 +45,7 @@ func (v JobView) nodeOf(n job.NodePlan) job.Node {
 	return job.Node{NodeDef: job.NodeDef{Name: n.Name}}
 }
 
-// programName returns the name of an app context's program without directory.
+// programName returns the name of an app context's program without its directory.
 func (v JobView) programName(app int) string {
 	if app >= len(v.Request.Apps) || len(v.Request.Apps[app].Argv) == 0 {
 		return ""
@@ -67,7 +67,8 @@ func (t *textTable) addRow(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// dropEmptyColumns removes those of the named columns that are empty in all rows but the first, which has the names.
+// dropEmptyColumns removes columns that are empty in all rows but the first, which has the column names. It removes
+// only columns in names.
 func (t *textTable) dropEmptyColumns(names []string) {
 	for _, name := range names {
 		i := slices.Index(t.rows[0], name)
@@ -82,7 +83,7 @@ func (t *textTable) dropEmptyColumns(names []string) {
 
 func (t *textTable) String() string { return text.Columns(t.indent, t.rows) }
 
-// labelNumbers returns a word and folded numbers, such as "ranks 0-3". It is empty without numbers.
+// labelNumbers returns a word and folded numbers, such as "ranks 0-3". It is empty if there are no numbers.
 func labelNumbers(word string, numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
@@ -93,7 +94,7 @@ func labelNumbers(word string, numbers []int) string {
 	return word + " " + foldNumbers(numbers)
 }
 
-// foldNumbers folds ascending numbers: "0-3,8". Four or more at equal distances are "0-12 by 4".
+// foldNumbers formats ascending numbers, such as "0-3,8". Four or more at equal distances become "0-12 by 4".
 func foldNumbers(numbers []int) string {
 	if step := strideOf(numbers); step > 1 {
 		return fmt.Sprintf("%d-%d by %d", numbers[0], numbers[len(numbers)-1], step)
@@ -101,8 +102,8 @@ func foldNumbers(numbers []int) string {
 	return idset.Text(numbers)
 }
 
-// strideOf returns the distance between neighbours if it is always the same, else 0. It returns 0 for fewer than four
-// numbers.
+// strideOf returns the distance between neighbours if it is the same for all, else 0. It returns 0 for fewer than
+// four numbers.
 func strideOf(numbers []int) int {
 	if len(numbers) < 4 {
 		return 0
@@ -116,7 +117,7 @@ func strideOf(numbers []int) int {
 	return step
 }
 
-// sortedKnown returns sorted numbers without repeats and without negative ones, which mean unknown.
+// sortedKnown returns the numbers sorted, without duplicates. It leaves out negative numbers, which mean unknown.
 func sortedKnown(numbers []int) []int {
 	known := slices.DeleteFunc(slices.Clone(numbers), func(n int) bool { return n < 0 })
 	slices.Sort(known)

@@ -16,7 +16,7 @@ import (
 	"remshell/text"
 )
 
-// A Ledger is the content of the ledgers of several nodes together.
+// A Ledger has the contents of the ledgers of several nodes together.
 type Ledger struct {
 	now   time.Time
 	jobs  []liveJob // oldest first
@@ -71,8 +71,8 @@ type liveJob struct {
 	extentSince time.Time      // time of the claim that its extent was taken from
 }
 
-// A jobExtent describes, beside the number of ranks, how a job is laid out on its nodes (aprun.md 7). Unknown parts
-// are zero and not shown.
+// A jobExtent describes the layout of a job on its nodes, apart from the number of ranks (aprun.md 7). A part that is
+// zero is unknown and not shown.
 type jobExtent struct {
 	Depth   int    `json:"depth,omitempty"`    // CPUs of each rank, more than one
 	Shape   int    `json:"shape,omitempty"`    // ranks on each node, exactly
@@ -84,10 +84,10 @@ func (e jobExtent) cells() []string {
 	return []string{numberUnlessZero(e.Depth), numberUnlessZero(e.Shape), EscapeField(e.NodeSet)}
 }
 
-// extentColumns are the columns of a jobExtent. A table has only those in which some row has a value.
+// extentColumns are the columns of a jobExtent. A table has only the columns in which some row has a value.
 var extentColumns = []string{"DEPTH", "SHAPE", "SET"}
 
-// text returns depth and shape, to follow the number of ranks.
+// text returns depth and shape as a text that follows the number of ranks.
 func (e jobExtent) text() (text string) {
 	if e.Depth > 0 {
 		text += fmt.Sprintf(", depth %d", e.Depth)
@@ -119,7 +119,7 @@ type liveNode struct {
 	seenRanks map[int]bool // by rank
 }
 
-// A queueRow is a waiting request, in its JSON form.
+// A queueRow is a waiting request, in its JSON form (--queue --json).
 type queueRow struct {
 	Position     int       `json:"position"`
 	Job          job.ID    `json:"job"`
@@ -202,8 +202,8 @@ func (j *liveJob) addClaim(c job.Claim) {
 	}
 }
 
-// sortNodes sorts ranks and CPUs after all claims were added. It is done only once, as another user may have made very
-// many claims.
+// sortNodes sorts ranks and CPUs. It is called only once, after all claims were added, since another user may have
+// made very many claims.
 func (j *liveJob) sortNodes() {
 	for i := range j.Nodes {
 		slices.Sort(j.Nodes[i].Ranks)
@@ -226,7 +226,7 @@ func (j *liveJob) setReported() {
 	}
 }
 
-// reportedCells returns the cells of column.Shown.
+// reportedCells returns the table cells of the columns in column.Shown.
 func (j *liveJob) reportedCells() (cells []string) {
 	for _, c := range column.Shown() {
 		cell := ""
@@ -238,8 +238,8 @@ func (j *liveJob) reportedCells() (cells []string) {
 	return cells
 }
 
-// setExtent takes the extent of a job from its oldest claim, which is not that of spawned ranks. Claims of standby
-// nodes do not count: they have another shape.
+// setExtent takes the extent of a job from its oldest claim, which does not belong to spawned ranks. Claims of
+// standby nodes do not count, since they have another shape.
 func (j *liveJob) setExtent(c job.Claim) {
 	if c.IdleReason != job.IdleStandby && (j.extentSince.IsZero() || c.Since.Before(j.extentSince)) {
 		j.extentSince, j.jobExtent = c.Since, jobExtent{c.CPUsPerRank, c.ExactPerNode, c.NodeSet}
@@ -298,8 +298,8 @@ func (j *liveJob) launcherText() string {
 	return fmt.Sprintf("%s:%d", EscapeField(j.LauncherHost), j.LauncherPID)
 }
 
-// idleText returns a note that the job is suspended, that its claims are idle (TRUST-16) and why (survive.md SV-2), or
-// which standby nodes it has.
+// idleText returns a note that the job is suspended, that its claims are idle (TRUST-16) and why (survive.md SV-2),
+// or which standby nodes it has. It is empty if none of these applies.
 func (j *liveJob) idleText() string {
 	switch {
 	case j.Stopped:
@@ -325,7 +325,7 @@ func (j *liveJob) standbyNodes() (names []string) {
 	return names
 }
 
-// missingText returns "+N" if the ledgers of N nodes of the job were not read.
+// missingText returns "+N" if the ledgers of N nodes of the job were not read, else "".
 func (j *liveJob) missingText() string {
 	if j.Missing == 0 {
 		return ""
@@ -350,10 +350,11 @@ func (l Ledger) FormatQueue() string {
 	return t.String()
 }
 
-// widthText returns how many ranks a request wants: a number or "all".
+// widthText returns how many ranks a request needs: a number or "all".
 func (w queueRow) widthText() string { return cmp.Or(numberUnlessZero(w.Ranks), "all") }
 
-// delayText returns a note that the request waits for a better node set, and for how long.
+// delayText returns a note on how long the request waits for a better node set. It is empty if the request does not
+// wait for one.
 func (w queueRow) delayText() string {
 	switch {
 	case !w.SetDelayEnd.IsZero():
@@ -389,8 +390,8 @@ func ticketExtent(t job.Ticket) jobExtent {
 	return e
 }
 
-// FormatStatus describes one job, running or waiting; the result is false if there is none. Jobs of two users may have
-// the same ID: then both are described, unless ref names a user.
+// FormatStatus describes one job, running or waiting. It returns false if there is none. Jobs of two users may have
+// the same ID. Then it describes both, unless ref names a user.
 func (l Ledger) FormatStatus(ref job.JobRef) (string, bool) {
 	var texts []string
 	for _, w := range l.queueRows() {
@@ -455,7 +456,7 @@ func (j *liveJob) formatStatus(l Ledger) string {
 	return b.String()
 }
 
-// formatGPUAddresses returns the addresses of GPUs, with a label.
+// formatGPUAddresses returns the PCI addresses of GPUs, with a label.
 func formatGPUAddresses(gpus []string) string {
 	switch len(gpus) {
 	case 0:
@@ -483,7 +484,7 @@ func (j *liveJob) extraText() string {
 	return text
 }
 
-// FormatJSON returns the JSON of all jobs and requests, or of those that only names.
+// FormatJSON returns the JSON of the jobs and requests that only names. If only is the zero value, it returns all.
 func (l Ledger) FormatJSON(only job.JobRef) string {
 	jobs, waiting := l.jobs, l.queueRows()
 	if only.Job != "" {
@@ -503,14 +504,14 @@ func (l Ledger) FormatJSON(only job.JobRef) string {
 	return string(EscapeJSON(text)) + "\n"
 }
 
-// formatAge returns how long ago a time was, in whole seconds. It is 0 for a time in the future, as other clocks may
-// be ahead.
+// formatAge returns how long ago a time was, as HH:MM:SS. It is 0 for a time in the future, since clocks of other
+// hosts may be ahead.
 func (l Ledger) formatAge(since time.Time) string {
 	return job.FormatClock(max(0, l.now.Sub(since)).Truncate(time.Second))
 }
 
-// formatUser returns the user name that the job states, with the user ID that the ledger guarantees. Without a name it
-// returns the ID.
+// formatUser returns the user name that the job states, with the user ID that the ledger guarantees. If name is
+// empty, it returns only the ID.
 func formatUser(name string, uid int) string {
 	if name == "" {
 		return strconv.Itoa(uid)

@@ -40,8 +40,8 @@ func ranksByApp(v JobView, n job.NodePlan) [][]int {
 	return ranks
 }
 
-// formatUnits returns how many ranks of one CPU fit on a node, and what reduces that: "2 of 4 cores, by reserve=2".
-// reserve is the number of CPUs that the job leaves free on each node.
+// formatUnits returns how many ranks of one CPU fit on a node, and what reduces that number, such as "2 of 4 cores,
+// by reserve=2". reserve is the number of CPUs that the job leaves free on each node.
 func formatUnits(n job.Node, reserve int) string {
 	switch {
 	case n.Slots > 0:
@@ -123,7 +123,7 @@ func (p coreFinder) bindingCells(r job.RankPlan) []string {
 	return []string{labelNumbers("package", sortedKnown(packages)), labelNumbers("NUMA", sortedKnown(memory)), labelNumbers("core", sortedKnown(cores)), labelNumbers("CPU", r.CPUs), formatRemoteMemory(r.Mems, sortedKnown(memory)), gpus}
 }
 
-// gpuIndices returns the numbers of GPUs.
+// gpuIndices returns the indices of GPUs.
 func gpuIndices(gpus []gpu.GPU) (numbers []int) {
 	for _, g := range gpus {
 		numbers = append(numbers, g.Index)
@@ -131,8 +131,8 @@ func gpuIndices(gpus []gpu.GPU) (numbers []int) {
 	return numbers
 }
 
-// formatRemoteMemory returns which NUMA nodes the memory of a rank comes from. It is empty if those are near, the NUMA
-// nodes of its cores.
+// formatRemoteMemory returns the NUMA nodes that the memory of a rank comes from. It returns "" if these are near,
+// the NUMA nodes of the rank's cores.
 func formatRemoteMemory(mems, near []int) string {
 	switch {
 	case slices.Equal(mems, near):
@@ -143,8 +143,8 @@ func formatRemoteMemory(mems, near []int) string {
 	return "memory of NUMA " + foldNumbers(mems)
 }
 
-// Hosts returns the candidates, with their slots and where each was named. Candidates for which these are equal share a
-// line:
+// Hosts lists the candidates, with their slots and where the user named them. Candidates for which these are equal
+// share a line:
 //
 //	node[01-02]  16 slots each  hosts.txt:1
 //	localhost    8 cores        -host
@@ -156,10 +156,10 @@ func Hosts(v JobView) string {
 	return lines.String()
 }
 
-// A hostGroup is candidates that share a line.
+// A hostGroup has the text of one line about candidates that look the same.
 type hostGroup struct{ names, size, origin, route string }
 
-// hostGroups returns the candidates of the request in groups, in the order of their first.
+// hostGroups groups the candidates of the request, in the order of the first candidate of each group.
 func (v JobView) hostGroups() []hostGroup {
 	seen, listed := make(map[int]job.Node), make(map[int]bool)
 	for _, n := range v.Snapshot.Nodes {
@@ -195,10 +195,10 @@ func (v JobView) hostGroups() []hostGroup {
 	return all
 }
 
-// unknownSize is the size of a host that was not probed and has no slots written down.
+// unknownSize is shown for a host that was not probed and for which the user gave no slots.
 const unknownSize = "size unknown"
 
-// formatCapacity returns how many ranks fit on a host, and the limits and features written down for it.
+// formatCapacity returns how many ranks fit on a host, and the limits and features that the cluster file gives it.
 func formatCapacity(n job.Node, reserve int) string {
 	size := formatUnits(n, reserve)
 	if size == "" {

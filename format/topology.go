@@ -13,8 +13,8 @@ import (
 	"remshell/text"
 )
 
-// Topology draws each distinct kind of node, with the names and number of its nodes, and the CPUs and GPUs that may not
-// be used:
+// Topology draws each distinct kind of node. It shows the names and number of the nodes, and the CPUs and GPUs that
+// may not be used:
 //
 //	n[1-2]  2 nodes  amd64  2 packages  16 cores of 2 threads  62 GiB
 //	  package 0  NUMA 0  cores 0-7   CPUs 0-7,16-23   L3 0  L2 for each core  [##/##/##/##/../##/##/##]
@@ -24,8 +24,8 @@ import (
 //	  PROCSPEED 2000 MHz (nominal)  MEMORY 65536 MB  NETSPEED 200000 Mb/s  CPUMODEL genuineintel-6-143
 //	  NETWORK eth1g ethernet ib ib-hdr infiniband rdma
 //
-// The brackets have a character for each thread: "#" if it may be used, else ".". "/" separates cores, and "|" cores with
-// different L3 caches.
+// The brackets have a character for each thread: "#" if it may be used, else ".". "/" separates cores, and "|" cores
+// with different L3 caches.
 func Topology(nodes []job.Node) string {
 	var b strings.Builder
 	var unseen []string
@@ -44,7 +44,7 @@ func Topology(nodes []job.Node) string {
 	return b.String()
 }
 
-// groupAlike groups nodes that look the same, in the order of their first.
+// groupAlike groups nodes that look the same, in the order of the first node of each group.
 func groupAlike(nodes []job.Node) [][]job.Node {
 	var all [][]job.Node
 	for _, n := range nodes {
@@ -95,7 +95,7 @@ func drawNodes(b *strings.Builder, kind []job.Node) {
 	b.WriteString(formatAttributes(kind))
 }
 
-// formatGPUs returns the GPUs of a node, those of one vendor and NUMA node on a line.
+// formatGPUs lists the GPUs of a node. GPUs of one vendor and NUMA node share a line.
 func formatGPUs(p job.Probe) string {
 	lines := textTable{indent: "  "}
 	seen := make([]bool, len(p.GPUs))
@@ -150,7 +150,8 @@ func formatSize(cores []pin.Core) string {
 	return fmt.Sprintf("%s, %d threads", text.Count(len(cores), "core"), total)
 }
 
-// formatMemory returns the memory size of the nodes, or its range: firmware takes different parts of equal memory.
+// formatMemory returns the memory size of the nodes, or the range of their sizes: firmware reserves different parts
+// of equal memory.
 func formatMemory(kind []job.Node) string {
 	least, most := kind[0].Memory.Total, kind[0].Memory.Total
 	for _, n := range kind {
@@ -168,7 +169,7 @@ func formatMemory(kind []job.Node) string {
 	return fmt.Sprintf("%d-%d GiB", gib(least), gib(most))
 }
 
-// A coreArea is cores that differ only in their caches.
+// A coreArea has cores that differ only in their caches.
 type coreArea struct {
 	pin.CoreLocation
 	numbers []int // numbers of the cores
@@ -243,7 +244,7 @@ func (a coreArea) formatCaches(level string, of func(pin.CoreLocation) int) stri
 	return fmt.Sprintf("%s of cores %s", level, strings.Join(lists, " | "))
 }
 
-// maxStripWidth is the greatest width of the picture of an area's threads.
+// maxStripWidth is the largest width of the picture of an area's threads, in characters.
 const maxStripWidth = 64
 
 // drawThreads returns a picture of the area's threads, or "" if it is wider than maxStripWidth.

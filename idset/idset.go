@@ -18,7 +18,7 @@ import (
 // A Set is a list of numbers in ascending order without duplicates. The nil Set is empty.
 type Set []int
 
-// New returns the set of numbers, which may be in any order. It does not change numbers; without any it returns
+// New returns the set of numbers, which may be in any order. It does not change numbers. Without numbers it returns
 // nil.
 func New(numbers ...int) Set {
 	return Set(slices.Compact(slices.Sorted(slices.Values(numbers))))

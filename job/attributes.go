@@ -7,8 +7,8 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// Attributes are properties of a node that its helper's probe found and node sets are made of
-// (which-hosts.md 2.1). The cluster file overrides them. A zero field means unknown.
+// Attributes are properties of a node by which node sets are formed. The helper's probe finds them (which-hosts.md
+// 2.1), and the cluster file may override them. A zero field means unknown.
 type Attributes struct {
 	Speed        int          // clock rate of the slowest CPU that the helper may use, in MHz
 	SpeedQuality SpeedQuality // how Speed was found; empty if Speed is unknown
@@ -29,11 +29,12 @@ const (
 	SpeedMeasured SpeedQuality = "measured" // the kernel's reading at the time of the probe
 )
 
-// SpeedQualities are the qualities that a probe can report. SpeedGiven is not among them.
+// SpeedQualities are the qualities that a probe can report. SpeedGiven is not among them, since only the cluster file
+// gives it.
 var SpeedQualities = []SpeedQuality{SpeedNominal, SpeedTurbo, SpeedMeasured}
 
-// IsValidProbe reports whether a probe can have found t: all names are lower-case labels,
-// and a speed comes with a quality that a probe can report.
+// IsValidProbe reports whether a probe can have found t. All names must be lower-case labels, and a speed needs a
+// quality that a probe can report.
 func (t Attributes) IsValidProbe() bool {
 	bad := func(label string) bool { return !IsLabel(label) || label != strings.ToLower(label) }
 	return (t.CPUModel == "" || !bad(t.CPUModel)) && !slices.ContainsFunc(t.Networks, bad) && !slices.ContainsFunc(t.GPUModels, bad) &&
@@ -67,7 +68,8 @@ func (n *Node) probedAttribute(name string) nodeset.Value {
 	return nodeset.Value{}
 }
 
-// allNetworks returns the probe's networks with the cluster file's additions and removals applied, ascending.
+// allNetworks returns the networks that the probe found, with the cluster file's additions and removals applied,
+// ascending.
 func (n *Node) allNetworks() []string {
 	if n.Networks == nil {
 		return n.ProbedAttributes.Networks
@@ -84,7 +86,8 @@ func (n *Node) allNetworks() []string {
 	return all
 }
 
-// labelValue returns text as an attribute of one label, and the zero Value (unknown) for an empty text.
+// labelValue returns the attribute value with text as its only label. For an empty text it returns the zero Value,
+// which means unknown.
 func labelValue(text string) nodeset.Value {
 	if text == "" {
 		return nodeset.Value{}
@@ -92,7 +95,7 @@ func labelValue(text string) nodeset.Value {
 	return nodeset.Value{Labels: []string{text}}
 }
 
-// MaxLabel is the longest label of a node in bytes. MaxLabels is the most labels that a node may have of one kind.
+// MaxLabel is the longest label of a node in bytes. MaxLabels is the largest number of labels of one kind on a node.
 const (
 	MaxLabel  = 64
 	MaxLabels = 64

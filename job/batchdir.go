@@ -45,20 +45,20 @@ func (d BatchDir) TranslateAll(texts []string) []string {
 	return renamed
 }
 
-// TranslateEnv returns e with the paths that are valid on the node.
+// TranslateEnv returns e with its paths replaced by the paths on the node.
 func (d BatchDir) TranslateEnv(e Env) Env {
 	e.DirVars, e.Set = d.TranslateAll(e.DirVars), d.TranslateAll(e.Set)
 	return e
 }
 
-// TranslateApp returns a with the paths that are valid on the node.
+// TranslateApp returns a with its paths replaced by the paths on the node.
 func (d BatchDir) TranslateApp(a App) App {
 	a.Argv, a.Dir, a.Env = d.TranslateAll(a.Argv), d.Translate(a.Dir), d.TranslateEnv(a.Env)
 	a.SearchBefore, a.SearchAfter = d.TranslateAll(a.SearchBefore), d.TranslateAll(a.SearchAfter)
 	return a
 }
 
-// isNameByte reports whether c can continue a file name. Any other byte delimits names.
+// isNameByte reports whether c can be part of a path name. Any other byte delimits names.
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80 || strings.IndexByte("/._-+@%", c) >= 0
 }

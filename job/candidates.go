@@ -23,8 +23,8 @@ func (r *Request) KeepNodes(keep func(NodeDef) bool) {
 	}
 }
 
-// AddNode appends def to the candidates and returns its index. It gives def an ID above all others;
-// the IDs of a cluster file are not contiguous.
+// AddNode appends def to the candidates and returns its index. It gives def an ID larger than all others, since the
+// IDs of a cluster file are not contiguous.
 func (r *Request) AddNode(def NodeDef) int {
 	i := len(r.Nodes)
 	def.ID = 0

@@ -2,8 +2,8 @@ package job
 
 import "time"
 
-// A CheckpointPolicy says how the program is asked for checkpoints, and when (survive.md 4).
-// The zero value means that the program is not known to write any.
+// A CheckpointPolicy says when and how mpiexec asks the program for checkpoints (survive.md 4). The zero value means
+// that the program is not known to write any.
 type CheckpointPolicy struct {
 	Signal    Signal        // sent to the ranks to request a checkpoint; 0: none
 	Command   string        // shell command that is run on this machine instead of the signal; empty: none
@@ -16,13 +16,14 @@ type CheckpointPolicy struct {
 	Required bool // an action that needs a checkpoint is refused if none can be made
 }
 
-// DefaultCheckpointGrace is how long a checkpoint may take without --ckpt-grace.
+// DefaultCheckpointGrace is how long a checkpoint may take if --ckpt-grace is not given.
 const DefaultCheckpointGrace = 5 * time.Minute
 
 // CanRequest reports whether mpiexec can request a checkpoint.
 func (c CheckpointPolicy) CanRequest() bool { return c.Signal != 0 || c.Command != "" }
 
-// CanVerify reports whether mpiexec can find out that a checkpoint is complete. Otherwise it only requests one.
+// CanVerify reports whether mpiexec can find out that a checkpoint is complete. If it cannot, it only requests
+// checkpoints.
 func (c CheckpointPolicy) CanVerify() bool { return c.Command != "" || c.DoneFile != "" }
 
 // ExitCheckpointed is the exit code of a rank that has written a checkpoint and asks for a restart (SV-1).

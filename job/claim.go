@@ -9,7 +9,7 @@ import (
 
 // This file has the types for claims and tickets, as nodes' ledgers record them.
 
-// An Occupancy is what the running jobs of a node use, from the claims in its ledger.
+// An Occupancy says which part of a node the running jobs use, according to the claims in its ledger.
 type Occupancy struct {
 	Ranks           int   // ranks of these jobs
 	BoundRanks      int   // of Ranks, those whose CPUs are all in BusyCPUs
@@ -30,7 +30,8 @@ type Occupancy struct {
 	Movable bool // TopJob can be moved, as its claim says
 }
 
-// Union returns the occupancy by u and v together. Its Top fields are those of the larger one.
+// Union returns the occupancy by the jobs of u and v together. Its Top fields are taken from the one with the larger
+// use.
 func (u Occupancy) Union(v Occupancy) Occupancy {
 	top := u
 	if len(v.BusyCPUs) > len(u.BusyCPUs) || u.TopUser == "" {
@@ -40,7 +41,7 @@ func (u Occupancy) Union(v Occupancy) Occupancy {
 		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), top.TopUser, top.TopUID, top.TopJob, top.TopPID, top.Since, top.Idle, top.Movable}
 }
 
-// sharedCPUs returns the CPUs that u or v shares and neither holds without sharing.
+// sharedCPUs returns the CPUs that u or v uses with --oversubscribe and that neither uses without it.
 func sharedCPUs(u, v Occupancy) (shared []int) {
 	alone := func(u Occupancy, cpu int) bool {
 		return idset.Set(u.BusyCPUs).Has(cpu) && !idset.Set(u.SharedCPUs).Has(cpu)
@@ -53,8 +54,8 @@ func sharedCPUs(u, v Occupancy) (shared []int) {
 	return shared
 }
 
-// A Claim is a job's claim on one node, as the node's ledger records it (placement.md 6.4, job files).
-// The claimant writes every field but UID, so that only UID can be trusted.
+// A Claim is a job's claim of CPUs and GPUs on one node, as the node's ledger records it (placement.md 6.4, job
+// files). The claiming helper writes every field but UID, so only UID can be trusted.
 type Claim struct {
 	Job          ID            `json:"job"`
 	ParentJob    ID            `json:"inside,omitempty"` // the job that started this one's mpiexec from one of its ranks; empty: none
@@ -91,7 +92,7 @@ type Claim struct {
 // An IdleReason is why a job keeps a claim while it runs no ranks there (survive.md SV-2).
 type IdleReason string
 
-// The idle reasons. Any other text in a ledger counts as none.
+// The idle reasons. Any other text in a ledger counts as no reason.
 const (
 	IdleRestarting IdleReason = "restarting" // in the pause between two attempts
 	IdleStandby    IdleReason = "spare"      // standby node for a later attempt (SV-7)
@@ -143,7 +144,7 @@ type Ticket struct {
 	SetDelayEnd time.Time `json:"until,omitzero"`  // when that time ends; zero: unknown
 }
 
-// A LedgerListing is the contents of one node's ledger.
+// A LedgerListing has the contents of one node's ledger.
 type LedgerListing struct {
 	Path       string // the directory, and the prefix of the node's entries in it
 	Node       string // the node's name in the user's host list

@@ -11,7 +11,7 @@ import (
 // A Verb is an operation that can be requested of a running job (survive.md SV-24).
 type Verb string
 
-// The verbs.
+// The operations.
 const (
 	VerbStatus Verb = "status" // report what each rank is doing
 	VerbEnd    Verb = "end"
@@ -24,7 +24,7 @@ const (
 	VerbEvict Verb = "evict" // end the processes that hold the job's ledger entries (trust.md TRUST-19)
 )
 
-// Verbs are all verbs.
+// Verbs are all operations that can be requested of a running job.
 var Verbs = []Verb{VerbStatus, VerbEnd, VerbSuspend, VerbResume, VerbCheckpoint, VerbMigrate, VerbEvict}
 
 // NewestJob stands for the requesting user's most recently started job.
@@ -36,7 +36,7 @@ type JobRef struct {
 	User string // user name or ID; empty: not given
 }
 
-// ParseRef reads JOB or JOB@USER.
+// ParseRef parses JOB or JOB@USER.
 func ParseRef(text string) (JobRef, error) {
 	id, user, named := strings.Cut(text, "@")
 	if id == "" || named && user == "" {
@@ -57,11 +57,11 @@ func (r JobRef) MatchesUser(user string, uid int) bool {
 	return r.User == "" || r.User == user || r.User == strconv.Itoa(uid)
 }
 
-// AnyOwner is the Owner of a ControlRequest from a version that does not send an owner.
+// AnyOwner is the Owner of a ControlRequest from an older version, which does not send an owner.
 const AnyOwner = -1
 
-// A ControlRequest is a request to a running job, as a file in the ledger of one of its nodes.
-// The requester writes every field but UID, so that only UID can be trusted.
+// A ControlRequest is a request to a running job. It is a file in the ledger of one of the job's nodes. The requester
+// writes every field but UID, so only UID can be trusted.
 type ControlRequest struct {
 	Job   ID        `json:"job"`
 	Owner int       `json:"owner"` // uid of the job's owner: another user may claim the same ID
@@ -72,7 +72,7 @@ type ControlRequest struct {
 	Since time.Time `json:"since"`
 }
 
-// A ReplyState is how far a job has come with a ControlRequest.
+// A ReplyState says how far a job has come with a ControlRequest.
 type ReplyState string
 
 // The states of a reply. ReplyDone and ReplyRefused are final.
@@ -88,7 +88,7 @@ func (s ReplyState) IsFinal() bool { return s == ReplyDone || s == ReplyRefused 
 // IsKnown reports whether s is one of the states above.
 func (s ReplyState) IsKnown() bool { return s == ReplyAccepted || s.IsFinal() }
 
-// A ControlReply is a job's reply to a ControlRequest, as a file beside the request.
+// A ControlReply is a job's reply to a ControlRequest. It is a file in the same ledger.
 type ControlReply struct {
 	Job   ID              `json:"job"`
 	UID   int             `json:"uid"` // owner of the file and of the job
@@ -103,10 +103,10 @@ type NodeRankState struct {
 	RankState
 }
 
-// MaxRankStates is the most ranks that one reply describes.
+// MaxRankStates is the largest number of ranks that one reply describes.
 const MaxRankStates = 4096
 
-// Truncated returns s as other users may be shown it: without a stack, and with texts cut to 256 bytes.
+// Truncated returns s in the form that other users may see: without a stack, and with texts cut to 256 bytes.
 func (s NodeRankState) Truncated() NodeRankState {
 	return NodeRankState{truncate(s.Node), s.RankState.Truncated()}
 }
@@ -124,7 +124,7 @@ const (
 // A Hold is a reason to keep a job's ranks stopped. They run only while there is none (survive.md SV-28).
 type Hold string
 
-// The reasons.
+// The reasons to keep ranks stopped.
 const (
 	HoldRequested       Hold = "suspend" // a user requested it (VerbSuspend)
 	HoldLauncherStopped Hold = "stopped" // mpiexec itself is stopped, by ^Z or by a batch system
@@ -133,7 +133,7 @@ const (
 // IsKnown reports whether h is one of the reasons above.
 func (h Hold) IsKnown() bool { return h == HoldRequested || h == HoldLauncherStopped }
 
-// A Role is the reason why a job accepts a user's request.
+// A Role says why a job accepts a user's request.
 type Role string
 
 // The roles, in the order in which Authorize tries them.

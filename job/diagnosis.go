@@ -2,8 +2,8 @@ package job
 
 import "time"
 
-// A HostDiagnosis is the result of examining one host (DIAG-5): from the launching machine,
-// by the host's own helper, and by the helpers of the other hosts.
+// A HostDiagnosis has the results of examining one host from three sides (DIAG-5): from the launching machine, by the
+// host's own helper, and by the helpers of the other hosts.
 type HostDiagnosis struct {
 	Node          string     // the host's name in the user's host list
 	Local         bool       // the host is the launching machine
@@ -23,11 +23,11 @@ type HostDiagnosis struct {
 	PeerProbes []PeerProbe // connections from this host to the others
 }
 
-// A Defect is a fault that was found, and its remedy. Code is for programs, Text and Remedy are for people.
-// The zero value means that no fault was found.
+// A Defect is a fault with its remedy. Code is for programs, Text and Remedy are for people. The zero value means
+// that no fault was found.
 type Defect struct{ Code, Text, Remedy string }
 
-// A NodeDiagnosis is what a helper finds out about its own machine and login, in addition to a Probe.
+// A NodeDiagnosis is what a helper finds out for --doctor about its machine and login, in addition to a Probe.
 type NodeDiagnosis struct {
 	Clock        time.Time // the node's clock when the examination began
 	Address      string    // address by which other nodes reach this one; empty: unknown
@@ -54,7 +54,7 @@ type NodeDiagnosis struct {
 	MPILibrary           MPILibrary // MPI library that the program is linked with
 }
 
-// AdminRules are the rules for one user in the files of a node's own administrator.
+// AdminRules are the rules for one user in the files of a node's administrator.
 type AdminRules struct {
 	Forbidden string   // why the user may run nothing there, as a text that follows the node's name; empty: the user may
 	FileFault bool     // Forbidden applies to every user, because a file has an error
@@ -62,7 +62,7 @@ type AdminRules struct {
 	Warnings  []string // about lines in the files that have no effect
 }
 
-// MaxWarnings is the most warnings about its administrator's files that a node reports.
+// MaxWarnings is the largest number of warnings that a node reports about its administrator's files.
 const MaxWarnings = 8
 
 // An MPILibrary is an MPI library that a program is linked with. The zero value means that there is none.
@@ -72,14 +72,14 @@ type MPILibrary struct {
 	UCX    bool   // it is linked with libucp and communicates by UCX
 }
 
-// A Rlimit is a resource limit of getrlimit(2), as the login has it.
+// A Rlimit is a resource limit (getrlimit(2)) of the login.
 type Rlimit struct {
 	Name       string // its name in ulimit: "open files"
 	Flag       string // its option of ulimit
 	Soft, Hard int64  // negative: unlimited
 }
 
-// A CgroupLimits is the limits of the login's control group. A negative value means no limit.
+// A CgroupLimits has the limits of the login's control group. A negative value means no limit.
 type CgroupLimits struct {
 	Memory    int64 // in bytes
 	Processes int64
@@ -93,7 +93,7 @@ type FileSystem struct {
 	Err         string
 }
 
-// A PeerProbe is a test connection to another host, made as an MPI program would make it.
+// A PeerProbe is the result of a test connection to another host, made as an MPI program would make it.
 type PeerProbe struct {
 	Peer  string // the other host
 	Stage string // the step that failed: connect, small (a few bytes), large (64 KiB); empty: none failed

@@ -9,9 +9,9 @@ import (
 	"remshell/batch"
 )
 
-// OuterVariables lists the variables by which other launchers and batch systems tell a process that it is
-// a rank. They are removed from ranks' environments: a rank that saw them would take itself for a rank
-// of that launcher (cli.md ENV-2, PMIX-8). A trailing * matches any rest.
+// OuterVariables lists the variables by which other launchers and batch systems tell a process that it is a rank.
+// mpiexec removes them from the environment of its ranks, which would otherwise take themselves for ranks of that
+// launcher (cli.md ENV-2, PMIX-8). A trailing * matches any rest.
 var OuterVariables = append(batch.RankVariables(),
 	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
 	"OMPI_MCA_ess*", "OMPI_MCA_pmix", "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_FILE_LOCATION", "OMPI_PARENT_PORT",
@@ -19,11 +19,12 @@ var OuterVariables = append(batch.RankVariables(),
 	"PRTE_*", "PALS_*", "PSID_CPU_PINNING", "__PINNING__",
 )
 
-// SuggestedVariable names the variable that lists for a rank what mpiexec has set in its environment, apart from
-// the variables in OuterVariables. A user might have set the same variables.
+// SuggestedVariable names a variable in which mpiexec lists for a rank the variables that it has set in the rank's
+// environment. Variables in OuterVariables are not listed. An mpiexec inside the rank thereby tells them from
+// variables that the user has set.
 const SuggestedVariable = "MPIEXEC_SUGGESTED"
 
-// SuggestedValue returns the value of SuggestedVariable: names and hashes of assignments, joined by colons.
+// SuggestedValue returns the value of SuggestedVariable: the name and a hash of each assignment, joined by colons.
 func SuggestedValue(assignments []string) string {
 	var marks []string
 	for _, assignment := range assignments {
@@ -34,14 +35,14 @@ func SuggestedValue(assignments []string) string {
 	return strings.Join(marks, ":")
 }
 
-// assignmentHash returns the variable's name and a checksum of the whole assignment.
+// assignmentHash returns "NAME=HASH", with a checksum of the whole assignment.
 func assignmentHash(assignment string) string {
 	name, _, _ := strings.Cut(assignment, "=")
 	return fmt.Sprintf("%s=%08x", name, crc32.ChecksumIEEE([]byte(assignment)))
 }
 
-// OuterFilter returns a function that reports whether an assignment in environ was made by an outer launcher.
-// A variable that such a launcher suggested counts as long as its value is unchanged.
+// OuterFilter returns a function that reports whether an assignment in environ was made by an outer launcher. A
+// variable that such a launcher has suggested counts only while its value is unchanged.
 func OuterFilter(environ []string) func(assignment string) bool {
 	suggested := strings.Split(EnvValue(environ, SuggestedVariable), ":")
 	return func(assignment string) bool {
@@ -64,7 +65,8 @@ func EnvValue(environ []string, name string) string {
 	return value
 }
 
-// LookupEnv returns the value of a variable in environ and whether it is set. The last assignment wins.
+// LookupEnv returns the value of a variable in environ, and whether it is set. If there are several assignments, the
+// last one counts.
 func LookupEnv(environ []string, name string) (value string, defined bool) {
 	for _, assignment := range slices.Backward(environ) { // without building name+"=": this runs once for each of thousands of ranks
 		if end := len(name); len(assignment) > end && assignment[end] == '=' && assignment[:end] == name {
@@ -79,10 +81,11 @@ func Variables(environ []string) func(name string) (value string, defined bool) 
 	return func(name string) (string, bool) { return LookupEnv(environ, name) }
 }
 
-// DefaultPath is the PATH of a process whose environment has none. sshd(8) sets the same for a login.
+// DefaultPath is the PATH that a process gets if its environment has none. sshd(8) sets the same for a login.
 const DefaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// OMPPlaces is the setting of OMP_PLACES for bound ranks (aprun.md 3). If it is empty, mpiexec does not set the variable.
+// OMPPlaces says how mpiexec sets OMP_PLACES for bound ranks (aprun.md 3). If it is empty, mpiexec does not set the
+// variable.
 type OMPPlaces string
 
 const (

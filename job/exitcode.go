@@ -22,8 +22,8 @@ func StartFailureCode(code int) int {
 	return ExitInternal
 }
 
-// ClampExitCode returns the code for mpiexec to exit with: 0 if and only if success is true. A failure
-// whose code is not in 1..255, as only a faulty peer reports it, counts as internal (TRUST-33).
+// ClampExitCode returns the exit code of mpiexec. It is 0 if and only if success is true. If a failure's code is not
+// in 1..255, it is InternalErrorCode(ours): only a faulty helper reports such a code (TRUST-33).
 func ClampExitCode(code int, success bool, ours int) int {
 	switch {
 	case success:
@@ -34,7 +34,7 @@ func ClampExitCode(code int, success bool, ours int) int {
 	return code
 }
 
-// InternalErrorCode returns the exit code for mpiexec's own failures: ours, as set by MPIEXEC_ERROR_CODE,
+// InternalErrorCode returns the exit code for mpiexec's own failures. That is ours, which MPIEXEC_ERROR_CODE has set,
 // or 125 if ours is 0.
 func InternalErrorCode(ours int) int {
 	if ours == 0 {

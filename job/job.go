@@ -27,8 +27,8 @@ import (
 // [A-Za-z0-9_.-], and is also the KVS name (key-value space) of the job's PMI group.
 type ID string
 
-// GroupName returns the name of one of the job's PMI groups. Group 0 has the ranks of the command line and
-// the ID as its name. Each spawn makes another group, numbered from 1.
+// GroupName returns the name of one of the job's PMI groups. Group 0 has the ranks of the command line, and its name
+// is the ID. Each spawn makes another group, numbered from 1.
 func (id ID) GroupName(number int) string {
 	if number == 0 {
 		return string(id)
@@ -36,7 +36,8 @@ func (id ID) GroupName(number int) string {
 	return fmt.Sprintf("%s_%d", id, number)
 }
 
-// GroupNumber returns the number of the group that GroupName gave this name, or -1 if there is none.
+// GroupNumber returns the number of the group with this name, the inverse of GroupName. It returns -1 if group is not
+// such a name.
 func (id ID) GroupNumber(group string) int {
 	if group == string(id) {
 		return 0
@@ -49,7 +50,7 @@ func (id ID) GroupNumber(group string) int {
 	return number
 }
 
-// A Request is what the user asked for, with all defaults that do not depend on the nodes filled in.
+// A Request is a user's request for a job, with all defaults that do not depend on the nodes filled in.
 type Request struct {
 	Job         ID
 	User        User
@@ -96,7 +97,7 @@ type SpawnHosts struct {
 	Option string    // the option that set this; empty: the default
 }
 
-// SystemSize, as Request.Universe, stands for the number of slots of all candidates.
+// SystemSize, as the value of Request.Universe, stands for the number of slots of all candidates.
 const SystemSize = -1
 
 // A Placement has the job-wide settings for where ranks go (placement.md 1.3).
@@ -133,7 +134,8 @@ type SourcePosition struct {
 	Source           string // text of the whole line
 }
 
-// A Queue says where jobs that use the same nodes queue, and how they find each other's claims (placement.md 6).
+// A Queue says on which host jobs that use the same nodes queue, and in which ledger they find each other's claims
+// (placement.md 6).
 type Queue struct {
 	Host             *NodeDef  // the host that keeps the queue; nil: the candidate with the lowest ID
 	StandbyHosts     []NodeDef // keep the queue if Host cannot be reached, tried in this order
@@ -180,7 +182,7 @@ type App struct {
 	RankNeeds
 }
 
-// A RankNeeds is what the ranks of one app context need of a node.
+// A RankNeeds says which resources of a node each rank of an app context needs.
 type RankNeeds struct {
 	PerNode           int      // most ranks of this app context per node; 0: no limit
 	CPUsPerRank       int      // CPUs per rank; 0: 1
@@ -194,7 +196,7 @@ type RankNeeds struct {
 	HWThreads         int // hardware threads per core that count as CPUs; 0: a core is one CPU, AllThreads: every thread is
 }
 
-// NoGPUs, as RankNeeds.GPUs, hides the node's GPUs from the ranks.
+// NoGPUs, as the value of RankNeeds.GPUs, hides the node's GPUs from the ranks.
 const NoGPUs = -1
 
 // An Env says how a rank's environment differs from that of its helper.
@@ -205,7 +207,7 @@ type Env struct {
 	Unset   []string // names; a trailing * matches any rest
 }
 
-// EndPolicy says how the end of a rank affects the others and the exit code of mpiexec.
+// EndPolicy says how the end of a rank affects other ranks and the exit code of mpiexec.
 type EndPolicy struct {
 	KeepOnExit      bool   // a rank that exits with a code other than 0 does not end the job
 	KeepAll         bool   // only MPI_Abort in a rank ends the others (-disable-auto-cleanup)
@@ -218,14 +220,14 @@ type EndPolicy struct {
 	ErrorCode       int    // exit code for failures of mpiexec itself; 0: 125
 }
 
-// SignalPolicy says what happens to signals that mpiexec receives and that do not end the job.
+// SignalPolicy says what mpiexec does with signals that it receives and that do not end the job.
 type SignalPolicy struct {
 	Forward     []int // signals forwarded to the ranks; nil: the default ones, empty: none
 	ProcessOnly bool  // forward to the rank's process only, not to its process group
 }
 
-// An EndWarning is a signal that is sent to all ranks some time before the job must end (RM-58).
-// Signal has its number on this machine. The zero value means no warning.
+// An EndWarning is a signal that all ranks get some time before the job must end (RM-58). Signal has its number on
+// this machine. The zero value means no warning.
 type EndWarning struct {
 	Signal int
 	Before time.Duration
@@ -268,10 +270,10 @@ type NodeDef struct {
 	NodePolicy
 }
 
-// IsSameNode reports whether n and other are the same candidate. Names are unique.
+// IsSameNode reports whether n and other are the same candidate. It compares the names, which are unique.
 func (n NodeDef) IsSameNode(other NodeDef) bool { return n.Name == other.Name }
 
-// A NodePolicy is an administrator's rules for a node (placement.md 1.8). The zero value has the defaults.
+// A NodePolicy has an administrator's rules for a node (placement.md 1.8). The zero value has the defaults.
 type NodePolicy struct {
 	NoJobs       bool
 	ClosedWhy    string // why the node's own administrator allows no jobs; empty: jobs are allowed
@@ -308,7 +310,7 @@ type Node struct {
 	Confined         bool       // an unbound rank may use only the CPUs granted to the job, not all CPUs of its helper (RM-6)
 }
 
-// SlotCount returns S of placement.md section 0: the number of slots of the whole node.
+// SlotCount returns the number of slots of the whole node (S in placement.md 0).
 func (n Node) SlotCount() int {
 	if n.Slots > 0 {
 		return n.Slots
@@ -316,8 +318,8 @@ func (n Node) SlotCount() int {
 	return n.CPUs()
 }
 
-// CPUs returns the number of slots that the machine has by itself: its cores (or hardware threads) without
-// the reserved ones, limited by the CPU quota.
+// CPUs returns the number of slots that the node has if none are given: its cores (or hardware threads) without the
+// reserved ones, limited by the CPU quota.
 func (n Node) CPUs() int {
 	all := max(0, n.countUnits(n.Topology)-n.Reserve)
 	if n.CPUQuota > 0 {
@@ -344,8 +346,8 @@ type Probe struct {
 	Holder       string    // name of the batch system's process that is an ancestor of the helper (RM-45); empty: none known
 }
 
-// DepthAndShape returns the largest number of CPUs per rank and the largest exact number of ranks per node of the
-// app contexts (aprun.md 7). Either is 0 if it was not requested; one CPU per rank counts as not requested.
+// DepthAndShape returns the largest number of CPUs per rank and the largest exact number of ranks per node of the app
+// contexts (aprun.md 7). Each is 0 if it was not requested. One CPU per rank counts as not requested.
 func DepthAndShape(apps []App) (depth, shape int) {
 	for _, app := range apps {
 		if shape = max(shape, app.ExactPerNode); app.CPUsPerRank > 1 {
@@ -355,7 +357,7 @@ func DepthAndShape(apps []App) (depth, shape int) {
 	return depth, shape
 }
 
-// A Memory is the memory of a whole node in bytes. Zero means unknown.
+// A Memory has the memory of a whole node in bytes. A zero field means unknown.
 type Memory struct {
 	Total     int64 // memory managed by the kernel, somewhat less than what is installed
 	Available int64 // memory that new processes can get without swapping
@@ -363,15 +365,14 @@ type Memory struct {
 	HugePages HugePages
 }
 
-// A Failure is a candidate that cannot be used, and the reason. The text of Err does not repeat the
-// host's name.
+// A Failure is a candidate that cannot be used, with the reason. The text of Err does not repeat the host's name.
 type Failure struct {
 	Node   string
 	Origin string
 	Err    error
 }
 
-// A Snapshot is the result of probing all candidates at one time.
+// A Snapshot has the results of probing all candidates at one time.
 type Snapshot struct {
 	Nodes  []Node
 	Failed []Failure
@@ -380,7 +381,7 @@ type Snapshot struct {
 	Waited time.Duration // time since this request reached the head of the queue
 }
 
-// A Plan says which rank runs where.
+// A Plan says on which node each rank runs, and with which resources.
 type Plan struct {
 	Job        ID
 	Size       int
@@ -428,8 +429,8 @@ type RankPlan struct {
 	GPUs []gpu.GPU // GPUs assigned to it, all of one vendor, ascending by number
 }
 
-// A RankResources is what a rank uses of its node, except GPUs. Ranks with equal resources on equal nodes
-// share one value to save memory, so it must not be changed.
+// A RankResources has the resources of a node that a rank uses, except GPUs. Ranks with equal resources on equal
+// nodes share one value to save memory, so it must not be changed.
 type RankResources struct {
 	Slots       []int // slots of the node, ascending (placement.md 7.2); also set if the rank is not pinned
 	ClaimedCPUs []int // CPUs of its slots, ascending; no other job may claim them

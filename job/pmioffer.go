@@ -1,6 +1,6 @@
 package job
 
-// A PMIOffer is the set of PMI versions by which a rank can connect to its helper (PMIX-1).
+// A PMIOffer says by which PMI versions a rank can connect to its helper (PMIX-1).
 type PMIOffer string
 
 // The offers. The zero value is equivalent to PMIOfferAuto.
@@ -13,7 +13,7 @@ const (
 	PMIOfferNone PMIOffer = "none"
 )
 
-// OffersPMI reports whether a rank is given the PMI socket.
+// OffersPMI reports whether a rank gets a PMI socket, for PMI-1 or PMI-2.
 func (o PMIOffer) OffersPMI() bool {
 	return o == PMIOfferPMI1 || o == PMIOfferPMI2 || o == PMIOfferBoth
 }
@@ -33,5 +33,5 @@ func (o PMIOffer) Description() string {
 	return "PMI-1"
 }
 
-// OffersPMIx reports whether a rank is given the address of a PMIx server.
+// OffersPMIx reports whether a rank gets the address of a PMIx server.
 func (o PMIOffer) OffersPMIx() bool { return o == PMIOfferPMIx || o == PMIOfferBoth }

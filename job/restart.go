@@ -23,13 +23,13 @@ type RestartPolicy struct {
 // AllowsSeveral reports whether the job may have more than one attempt.
 func (r RestartPolicy) AllowsSeveral() bool { return r.MaxRestarts > 0 || r.Saved }
 
-// UnlimitedRestarts, as MaxRestarts, stands for any number of restarts.
+// UnlimitedRestarts, as the value of MaxRestarts, stands for any number of restarts.
 const UnlimitedRestarts = math.MaxInt
 
-// An EndKind is the kind of end of an attempt, by which a restart is decided (SV-1).
+// An EndKind is the way in which an attempt ended. It decides whether the job is restarted (SV-1).
 type EndKind string
 
-// The kinds that --restart can name. Any other end, such as ^C, never leads to a restart.
+// The kinds that --restart can name. An attempt that ends in any other way, such as by ^C, is not restarted.
 const (
 	EndByNodeLoss     EndKind = "node"   // a node was lost
 	EndBySignal       EndKind = "signal" // a rank died
@@ -38,22 +38,22 @@ const (
 	EndByStartFailure EndKind = "start"  // a rank could not be executed
 )
 
-// EndByResume is the reason of an attempt that --resume starts, however the last attempt ended.
+// EndByResume is the reason of an attempt that --resume has started, however the last attempt ended.
 const EndByResume EndKind = "resume"
 
-// EndByMove is the end of an attempt that was moved on request (SV-17). Another attempt always follows, whatever
-// RestartPolicy says, and does not count as a restart.
+// EndByMove is the end of an attempt whose ranks are moved on request (SV-17). Another attempt always follows,
+// whatever RestartPolicy says, and does not count as a restart.
 const EndByMove EndKind = "move"
 
-// CountsAsFailure reports whether RestartPolicy counts an attempt that ended so. An attempt that was moved does not
-// count. Callers know that the attempt did not end well.
+// CountsAsFailure reports whether RestartPolicy counts an attempt that ended in this way. An attempt whose ranks were
+// moved does not count. It must not be called for an attempt that succeeded.
 func (k EndKind) CountsAsFailure() bool { return k != EndByMove }
 
 // EndKinds are the kinds that --restart can name.
 var EndKinds = []EndKind{EndByNodeLoss, EndBySignal, EndByAbort, EndByExitCode, EndByStartFailure}
 
-// AppliesTo reports whether an attempt that ended so is restarted, if restarts are left. code matters only
-// for EndByExitCode.
+// AppliesTo reports whether a job is restarted after an attempt that ended in this way, if restarts are left. code
+// matters only for EndByExitCode.
 func (r RestartPolicy) AppliesTo(kind EndKind, code int) bool {
 	return slices.Contains(r.On, kind) && (kind != EndByExitCode || r.Codes == nil || slices.Contains(r.Codes, code))
 }
@@ -77,7 +77,7 @@ type Attempt struct {
 	NextNodes []string // nodes of the next attempt in plan order; nil: unknown or not available
 }
 
-// An AttemptEvent is an event about a job's attempts or checkpoints, reported as it happens (SV-12, events).
+// An AttemptEvent is an event about a job's attempts or checkpoints. --json reports it as it happens (SV-12, events).
 type AttemptEvent struct {
 	Event        string // "attempt", "fence", "pause", "giveup" or "checkpoint"
 	State        string // state of a checkpoint: asked, done, late, failed
@@ -90,5 +90,5 @@ type AttemptEvent struct {
 	GiveUpReason string  // why the job is given up
 }
 
-// Duration returns the time from the attempt's begin to its end.
+// Duration returns the time from the attempt's beginning to its end.
 func (a Attempt) Duration() time.Duration { return a.Ended.Sub(a.Began) }

@@ -11,10 +11,10 @@ import (
 
 // This file has the types for how a job and its ranks ended.
 
-// Usage is the resource usage of a rank and its descendants: of those it waited for, and of orphans as
-// far as their rank is known. MaxRSS is the largest resident set of any one of these processes, in
-// bytes. The kernel includes what a process had before its exec, so MaxRSS is never below that of the
-// helper. InBlocks and OutBlocks are blocks of 512 bytes read from and written to disks (getrusage(2)).
+// Usage is the resource usage of a rank, its children that were waited for, and its orphans, if their rank is known.
+// MaxRSS is the largest resident set of any one of these processes, in bytes. The kernel includes what a process had
+// before its exec, so MaxRSS is never below the helper's resident set. InBlocks and OutBlocks are blocks of 512 bytes
+// read from and written to disks (getrusage(2)).
 type Usage struct {
 	Wall, User, System  time.Duration
 	MaxRSS              int64
@@ -26,7 +26,8 @@ func (u Usage) CPU() time.Duration {
 	return time.Duration(saturatingAdd(int64(u.User), int64(u.System)))
 }
 
-// Add adds the usage of a process that ran at the same time: times are added, except that Wall is the larger one.
+// Add adds the usage of a process that ran at the same time. Times are added, but Wall and MaxRSS become the larger
+// value.
 func (u *Usage) Add(other Usage) {
 	u.User = time.Duration(saturatingAdd(int64(u.User), int64(other.User)))
 	u.System = time.Duration(saturatingAdd(int64(u.System), int64(other.System)))
@@ -35,14 +36,13 @@ func (u *Usage) Add(other Usage) {
 	u.InBlocks, u.OutBlocks = saturatingAdd(u.InBlocks, other.InBlocks), saturatingAdd(u.OutBlocks, other.OutBlocks)
 }
 
-// An OrphanUsage is the usage of processes that outlived their parents. Rank is -1 if their rank is
-// unknown.
+// An OrphanUsage is the usage of processes that outlived their parents. Rank is -1 if it is unknown.
 type OrphanUsage struct {
 	Rank  int
 	Usage Usage
 }
 
-// An Exit is the end of one rank.
+// An Exit says how one rank ended.
 type Exit struct {
 	Rank       int
 	Code       int  // exit code, if Signal is 0
@@ -86,7 +86,8 @@ type RankState struct {
 	Stack       string        // name of the tool that read the stack, then the stack, line by line; empty: not read
 }
 
-// Truncated returns r without its stack and with texts cut to 256 bytes. States that another user wrote are read in this form.
+// Truncated returns r without its stack, and with texts cut to 256 bytes. States that another user wrote are reduced
+// to this form when they are read.
 func (r RankState) Truncated() RankState {
 	r.Stack = ""
 	for _, word := range []*string{&r.Phase, &r.WaitsFor, &r.WaitChannel, &r.ProcState} {
@@ -107,10 +108,10 @@ func truncate(word string) string {
 // the program is an MPI program.
 func (r RankState) HasConnected() bool { return r.PMI != PMIUnused }
 
-// NotConnected is the text for a rank that should initialize PMI and has not.
+// NotConnected is the phase of a rank that should initialize PMI and has not.
 const NotConnected = "not yet connected"
 
-// Describe returns in words what the rank is doing. connected says whether any rank of the job has connected to its
+// Describe returns in words what the rank is doing. connected is true if any rank of the job has connected to its
 // helper.
 func (r RankState) Describe(connected bool) string {
 	switch {
@@ -136,8 +137,8 @@ type SoftLimit struct {
 	Soft     int64
 }
 
-// A KernelLimit is a limit that the kernel enforces on each process of a rank, in bytes, ns or a count.
-// If Max is limits.Unlimited, any limit is removed.
+// A KernelLimit is a limit that the kernel enforces on each process of a rank. Max is in bytes, in ns, or a count. If
+// Max is limits.Unlimited, the existing limit is removed.
 type KernelLimit struct {
 	Resource limits.Resource
 	Max      int64
@@ -151,7 +152,7 @@ func (e Exit) Status() int {
 	return e.Code
 }
 
-// Failed reports whether the rank ended in a way that may affect others: with an exit code other than 0, by a signal, or
+// Failed reports whether the rank ended in a way that may affect others: with a nonzero exit code, by a signal, or
 // without finalizing PMI.
 func (e Exit) Failed() bool { return e.Status() != 0 || e.PMI == PMIOpen || e.PMI == PMIAborted }
 
@@ -171,7 +172,7 @@ type Leftover struct {
 	Err   string // why it could not be removed; empty: it was removed
 }
 
-// A Result is how a job ended.
+// A Result says how a job ended.
 type Result struct {
 	Code        int    // exit code for mpiexec (cli.md section 7)
 	Cause       string // what ended the job, in one line; empty: it ended by itself
@@ -196,7 +197,7 @@ type ConnectResult struct {
 	InBatchAccounting *bool // whether the batch system accounts for the ranks there (RM-45); nil: unknown
 }
 
-// A RankStart is the start of one rank, or the failure to start it.
+// A RankStart reports the start of one rank, or the failure to start it.
 type RankStart struct {
 	Rank, PID  int
 	Node       string

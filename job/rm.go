@@ -8,7 +8,7 @@ import (
 	"remshell/batch"
 )
 
-// An RM is a batch job: the allocation of a batch system (resource manager) that granted the job's hosts (RM-5).
+// An RM is an allocation of a batch system (resource manager), which granted the job's hosts (RM-5).
 type RM struct {
 	Name, Job   string    // Name is the batch system, Job the job's ID in it; empty: none
 	Step        string    // the step that granted the hosts; empty: the whole batch job
@@ -19,7 +19,7 @@ type RM struct {
 	Integration Integration
 }
 
-// An Integration says which ranks the batch system sees.
+// An Integration says which ranks the batch system knows.
 type Integration string
 
 const (
@@ -27,8 +27,7 @@ const (
 	LooseIntegration Integration = "loose" // only those on the launching host
 )
 
-// MarshalJSON writes r as --plan and --report show it: the end in seconds since 1970, or null if it is
-// unknown.
+// MarshalJSON returns r as --plan and --report show it. The end is in seconds since 1970, or null if it is unknown.
 func (r RM) MarshalJSON() ([]byte, error) {
 	var end *int64
 	if !r.End.IsZero() {
@@ -63,8 +62,8 @@ func (r *RM) SignalsRanks() bool {
 	return s != nil && s.Signals
 }
 
-// Accounts reports whether the batch system accounts for a helper. holder is the batch system's process above
-// the helper, or empty. The result is nil if this is unknown.
+// Accounts reports whether the batch system accounts for the processes of a helper. holder is the batch system's
+// process above the helper, or empty. The result is nil if this is unknown.
 func (r *RM) Accounts(holder string) *bool {
 	if r == nil {
 		return nil
@@ -77,8 +76,8 @@ func (r *RM) Accounts(holder string) *bool {
 	return &held
 }
 
-// Holder returns the names of the processes above everything that the batch system accounts for: "A or B".
-// It is empty if they are unknown.
+// Holder returns the names of the processes below which the batch system accounts for all processes, such as "A or
+// B". It is empty if they are unknown.
 func (r *RM) Holder() string {
 	s := batch.Named(r.Name)
 	if s == nil {
@@ -87,8 +86,8 @@ func (r *RM) Holder() string {
 	return strings.Join(s.Holder.Processes, " or ")
 }
 
-// ID returns an identifier of the allocation, "slurm 4711" or "slurm 4711.2" for a step, of at
-// most 100 printable bytes. It is empty if there is none.
+// ID returns an identifier of the allocation, such as "slurm 4711", or "slurm 4711.2" for a step. It has at most 100
+// printable bytes. It is empty if the allocation has no usable identifier.
 func (r *RM) ID() string {
 	if r == nil || r.Job == "" {
 		return ""

@@ -26,10 +26,11 @@ type NodeSelection struct {
 	MaxDelay   time.Duration // longest time that the site lets any job wait for a node set
 }
 
-// A Contiguity says how neighboring nodes are chosen. If it is empty, nodes need not be neighbors.
+// A Contiguity says how a run of neighboring nodes is chosen. If it is empty, nodes need not be neighbors.
 type Contiguity string
 
-// ContiguousFirst takes the first run of nodes that fits the job, ContiguousBest the run that leaves fewest nodes over.
+// ContiguousFirst takes the first run of nodes that fits the job. ContiguousBest takes the run that leaves fewest
+// nodes unused.
 const (
 	ContiguousFirst Contiguity = "first"
 	ContiguousBest  Contiguity = "best"
@@ -38,13 +39,13 @@ const (
 // A HugePageRequest says whether ranks use huge pages (aprun.md 4). If it is empty, nothing was requested.
 type HugePageRequest string
 
-// The requests. Ranks find the value in MPIEXEC_HUGEPAGES.
+// The requests for huge pages. Ranks find the value in MPIEXEC_HUGEPAGES.
 const (
 	HugePagesPreferred HugePageRequest = "want" // use them where available; has no effect on the choice of nodes
 	HugePagesRequired  HugePageRequest = "need" // required for all memory of the ranks
 )
 
-// HugePages are the huge pages of a node, of the kernel's default huge page size.
+// HugePages has the numbers of huge pages of a node, for the kernel's default huge page size.
 type HugePages struct {
 	Probed bool  // the probe looked for them; if false, all other fields are 0
 	Size   int64 // bytes per page; 0: the kernel has no huge pages
@@ -52,7 +53,7 @@ type HugePages struct {
 	Free   int64 // pages in the pool that no process uses
 }
 
-// PagesFor returns how many pages hold the given bytes, or 0 if the page size is unknown.
+// PagesFor returns how many pages are needed for a number of bytes. It returns 0 if the page size is unknown.
 func (h HugePages) PagesFor(bytes int64) int64 {
 	if h.Size <= 0 {
 		return 0
@@ -60,7 +61,8 @@ func (h HugePages) PagesFor(bytes int64) int64 {
 	return (bytes + h.Size - 1) / h.Size
 }
 
-// Capacity returns how many ranks of the given bytes fit in the free pages.
+// Capacity returns how many ranks fit in the free pages, if each needs this number of bytes. It returns 0 if the page
+// size is unknown.
 func (h HugePages) Capacity(bytes int64) int64 {
 	if pages := h.PagesFor(bytes); pages > 0 {
 		return h.Free / pages
@@ -68,8 +70,8 @@ func (h HugePages) Capacity(bytes int64) int64 {
 	return 0
 }
 
-// ListedNodes returns the names of the nodes that have a host entry. Only these get ranks. The request also has the other
-// nodes of the cluster: a gate's width counts their CPUs, and they separate neighbors.
+// ListedNodes returns the names of the nodes that have a host entry. Only these get ranks. The request also has the
+// other nodes of the cluster: their CPUs count for the width of a gate, and they separate neighboring nodes.
 func (r Request) ListedNodes() map[string]bool {
 	listed := make(map[string]bool)
 	if r.HostEntries == nil {
@@ -96,7 +98,7 @@ type SelectionRules struct {
 	NodeAlloc         string   // MAXBALANCE, DEFAULT; empty: not set
 }
 
-// Access says which users may use something. The zero value admits every user.
+// Access says which users may use a resource. The zero value admits every user.
 type Access struct {
 	Users, Groups []int // nil: any; empty: only root
 }
@@ -109,14 +111,14 @@ func (a Access) Includes(u User) bool {
 	return (a.Users == nil || slices.Contains(a.Users, u.UID)) && (a.Groups == nil || slices.ContainsFunc(a.Groups, u.InGroup))
 }
 
-// A Class is a class of jobs, defined in the cluster file.
+// A Class is a class of jobs that the cluster file defines.
 type Class struct {
 	Name string
 	Access
 	NodeSetDefaults nodeset.Level // the class's default node set
 }
 
-// An Affinity says which jobs are preferred on some nodes.
+// An Affinity says which jobs prefer, or avoid, some nodes.
 type Affinity struct {
 	Nodes   []string // names, in any case; nil: those with Feature
 	Feature string
@@ -140,13 +142,14 @@ type Gate struct {
 	Classes []string // nil: any
 }
 
-// AutoWidth, as Gate.Width, stands for the number of CPUs of all regions of the domain before this one.
+// AutoWidth, as the value of Gate.Width, stands for the number of CPUs of all regions that precede this one in the
+// domain.
 const AutoWidth = -1
 
-// AllThreads, as RankNeeds.HWThreads, makes every hardware thread a CPU.
+// AllThreads, as the value of RankNeeds.HWThreads, makes every hardware thread a CPU.
 const AllThreads = -1
 
-// A NodeChoice says which nodes were chosen, and why.
+// A NodeChoice says which nodes a plan has chosen, and why.
 type NodeChoice struct {
 	Class         string   // empty: none
 	Regions       []string // regions that the job may enter; nil: the cluster has none
@@ -157,7 +160,7 @@ type NodeChoice struct {
 	Groups        []ChosenGroup
 }
 
-// A SetChoice says which node sets were considered and which one was chosen.
+// A SetChoice says which node sets a plan has considered and which one it has chosen.
 type SetChoice struct {
 	Request    string // in its canonical form
 	From       string // where the request comes from
@@ -167,7 +170,7 @@ type SetChoice struct {
 	WithoutSet bool            // no set fits the job, and it may run without one
 }
 
-// A ConsideredSet describes a node set before the choice.
+// A ConsideredSet describes a node set as it was before the choice.
 type ConsideredSet struct {
 	Name     string
 	Nodes    int
@@ -175,14 +178,14 @@ type ConsideredSet struct {
 	Fits     bool // the whole job fits without sharing CPUs
 }
 
-// A ChosenGroup is a group of nodes that were chosen together.
+// A ChosenGroup is a placement group: nodes that were chosen together.
 type ChosenGroup struct {
 	Set   string   // empty: none
 	Nodes []string // nodes with ranks, in rank order
 	Ranks int
 }
 
-// SetName returns the name of the chosen set, or several names joined by "+". It is empty if none was chosen
+// SetName returns the name of the chosen node set, or several names joined by "+". It is empty if no set was chosen
 // or c is nil.
 func (c *NodeChoice) SetName() string {
 	if c == nil || c.NodeSet == nil {
@@ -191,8 +194,8 @@ func (c *NodeChoice) SetName() string {
 	return strings.Join(c.NodeSet.Chosen, "+")
 }
 
-// Attribute returns the node's value of an attribute, given its name in upper case. The cluster
-// file's value overrides the probe's.
+// Attribute returns the node's value of an attribute. name is in upper case. A value in the cluster file overrides
+// the probe's.
 func (n *Node) Attribute(name string) nodeset.Value {
 	given, has := n.Attributes[name]
 	switch name {
@@ -215,8 +218,8 @@ func (n *Node) Attribute(name string) nodeset.Value {
 	return n.probedAttribute(name)
 }
 
-// Installed estimates the installed memory in bytes from Total: the kernel keeps a part for itself, and
-// memory modules come in few sizes.
+// Installed estimates the installed memory in bytes. Total is smaller, since the kernel keeps a part for itself.
+// Installed rounds up to one of the sizes that memory modules have.
 func (m Memory) Installed() int64 {
 	mib := m.Total >> 20
 	if mib == 0 {

@@ -2,7 +2,7 @@ package job
 
 import "fmt"
 
-// A Signal is a signal number of Linux, the system of all nodes.
+// A Signal is a signal number as on Linux, which all nodes run.
 type Signal int
 
 // The signals that mpiexec handles specially or forwards to ranks by default.
@@ -59,7 +59,7 @@ var signals = [...]struct{ name, text string }{
 
 func (s Signal) hasName() bool { return s > 0 && int(s) < len(signals) }
 
-// String returns the name as in kill(1), "SIGTERM", or "signal 34" if there is no name.
+// String returns the name as in kill(1), such as "SIGTERM", or "signal 34" if the signal has no name.
 func (s Signal) String() string {
 	if s.hasName() {
 		return signals[s].name
@@ -67,7 +67,8 @@ func (s Signal) String() string {
 	return fmt.Sprint("signal ", int(s))
 }
 
-// Description returns the meaning of the signal, "Segmentation fault", or "Signal 34" if it has no name.
+// Description returns the meaning of the signal, such as "Segmentation fault", or "Signal 34" if the signal has no
+// name.
 func (s Signal) Description() string {
 	if s.hasName() {
 		return signals[s].text
@@ -75,7 +76,7 @@ func (s Signal) Description() string {
 	return fmt.Sprint("Signal ", int(s))
 }
 
-// SignalByName returns the signal with a name such as "SIGTERM", or 0 if there is none.
+// SignalByName returns the signal with a name such as "SIGTERM", or 0 if there is no such signal.
 func SignalByName(name string) Signal {
 	for i, s := range signals {
 		if i > 0 && s.name == name {

@@ -13,15 +13,15 @@ type StagedFile struct {
 	Mode int // permission bits of its owner
 }
 
-// MaxStagedFiles is the most files that one job may stage. A larger tree must be packed first.
+// MaxStagedFiles is the largest number of files that one job may stage. A user must pack a larger tree first.
 const MaxStagedFiles = 1024
 
 // IsExecutable reports whether the file has its owner's execute bit.
 func (p StagedFile) IsExecutable() bool { return p.Mode&0o100 != 0 }
 
-// FindStagedFile returns the staged file that program refers to, if any. A name without a slash matches a
-// file's Name, as if the staged files came first in PATH. A path matches if it is the file's Path on the
-// launching machine, directly or relative to one of dirs.
+// FindStagedFile returns the staged file that program refers to. It returns false if there is none. A name without a
+// slash matches a file's Name, as if the staged files came first in PATH. A path matches if it is the file's Path on
+// the launching machine, directly or relative to one of dirs.
 func FindStagedFile(program string, files []StagedFile, dirs ...string) (StagedFile, bool) {
 	for _, p := range files {
 		if program == p.Name || refersTo(program, p.Path, dirs) {
@@ -31,7 +31,7 @@ func FindStagedFile(program string, files []StagedFile, dirs ...string) (StagedF
 	return StagedFile{}, false
 }
 
-// refersTo reports whether program, a path with a slash, is file itself or leads to it from one of dirs.
+// refersTo reports whether program, a path with a slash, names file, either directly or relative to one of dirs.
 func refersTo(program, file string, dirs []string) bool {
 	if path.IsAbs(program) {
 		return path.Clean(program) == file

@@ -25,8 +25,8 @@ func (s Streams) ReadsStdin(rank int) bool {
 	return s.Stdin.Contains(rank)
 }
 
-// An Output says where one output stream of every rank goes. For the patterns see
-// stdio.ParseLabel and stdio.ParseFile.
+// An Output says where one output stream of every rank goes. stdio.ParseLabel and stdio.ParseFile describe the
+// patterns.
 type Output struct {
 	Label    string // pattern of the label before each line; empty: none
 	Color    bool   // color the labels by rank

@@ -7,16 +7,16 @@ import (
 	"remshell/pin"
 )
 
-// UsableCPUs says how many of a node's CPUs ranks may use, and why not all. A CPU is a core, or a hardware
-// thread where these count.
+// UsableCPUs says how many of a node's CPUs ranks may use, and what withholds the others. A CPU is a core, or a
+// hardware thread on nodes where hardware threads count as CPUs.
 type UsableCPUs struct {
 	Usable, Total int
 	Unit          string   // "core" or "hardware thread"
 	ReducedBy     []string // "the CPU mask or cpuset", "reserve=1"; empty: all are usable
 }
 
-// UsableCPUs returns the CPUs of the node's machine that ranks may use, whatever slots the user gave it. reserve is
-// the number of CPUs that the job leaves free on each node (--reserve-cpus).
+// UsableCPUs returns the number of the machine's CPUs that ranks may use. It ignores the number of slots that the
+// user gave the node. reserve is the number of CPUs that the job leaves free on each node (--reserve-cpus).
 func (n Node) UsableCPUs(reserve int) UsableCPUs {
 	b := UsableCPUs{Unit: "core"}
 	if n.CountThreads || n.CountedHWThreads != 0 {
@@ -45,7 +45,8 @@ func (n Node) UsableCPUs(reserve int) UsableCPUs {
 	return b
 }
 
-// String returns a clause such as "the CPU mask or cpuset and reserve=1 leave 2 of 4 cores". It is empty if all are usable.
+// String returns a clause such as "the CPU mask or cpuset and reserve=1 leave 2 of 4 cores". It is empty if all CPUs
+// are usable.
 func (b UsableCPUs) String() string {
 	verb := "leaves"
 	switch len(b.ReducedBy) {

@@ -12,8 +12,8 @@ type UsageSample struct {
 	Mem, VMem int64
 }
 
-// Add adds the usage of other processes at the same moment. A sum that overflows becomes the largest
-// number, because a host may report any values.
+// Add adds the usage of other processes at the same moment. If a sum overflows, it becomes the largest number,
+// because a host may report any values.
 func (s *UsageSample) Add(other UsageSample) {
 	s.CPU = time.Duration(saturatingAdd(int64(s.CPU), int64(other.CPU)))
 	s.Mem, s.VMem = saturatingAdd(s.Mem, other.Mem), saturatingAdd(s.VMem, other.VMem)
@@ -38,7 +38,8 @@ type RankUsageSample struct {
 	UsageSample
 }
 
-// SampleInterval returns the interval between two samples. It is shorter if a limit must be enforced (RM-51).
+// SampleInterval returns the interval between two samples of usage. It is shorter if a limit depends on the samples
+// (RM-51).
 func SampleInterval(limited bool) time.Duration {
 	if limited {
 		return time.Second
@@ -46,9 +47,8 @@ func SampleInterval(limited bool) time.Duration {
 	return 5 * time.Second
 }
 
-// UsageTotal is the total usage of a rank, a host or a job (RM-51). Mem and VMem are the peak of all its
-// processes together, in bytes. If Sampled is false, Mem is only the largest single process and VMem
-// is unknown.
+// UsageTotal is the total usage of a rank, a host or a job (RM-51). Mem and VMem are the peak of all its processes
+// together, in bytes. If Sampled is false, Mem is the peak of the largest single process, and VMem is unknown.
 type UsageTotal struct {
 	UsageSample
 	Wall    time.Duration
@@ -62,8 +62,8 @@ type JobUsage struct {
 	Job   UsageTotal
 }
 
-// SetExact replaces sampled values by those of wait4(2) for all processes: the times, and MaxRSS as a
-// lower bound of the memory.
+// SetExact replaces sampled values by the values of wait4(2) for all processes. It sets the times, and takes MaxRSS
+// as a lower bound of the memory.
 func (u *UsageTotal) SetExact(of Usage) {
 	u.CPU = of.CPU()
 	u.Mem, u.Wall = max(u.Mem, of.MaxRSS), of.Wall

@@ -22,7 +22,7 @@ import (
 // A Resource is the name of a limit.
 type Resource string
 
-// The names (RM-55).
+// The names of limits (RM-55).
 const (
 	WallTime Resource = "walltime" // of the job
 	CPUTime  Resource = "cput"     // of the job, like Mem and VMem
@@ -82,7 +82,7 @@ var propertiesOf = map[Resource]resourceProperties{
 // All returns the names of all limits, sorted.
 func All() []Resource { return slices.Sorted(maps.Keys(propertiesOf)) }
 
-// IsKnown reports whether there is such a limit.
+// IsKnown reports whether a limit with this name exists.
 func (n Resource) IsKnown() bool { return propertiesOf[n].unit != 0 }
 
 // IsSampled reports whether the limit is enforced by sampling processes.
@@ -91,12 +91,12 @@ func (n Resource) IsSampled() bool { return propertiesOf[n].sampled }
 // IsKernelLimit reports whether the kernel enforces the limit, in each process.
 func (n Resource) IsKernelLimit() bool { return propertiesOf[n].kernel }
 
-// IsHostLimit reports whether a host's administrator may set the limit there: it is enforced by the
-// kernel, or the helper of that host can measure it. A limit of the whole job is not, because one
-// host knows only a part.
+// IsHostLimit reports whether a host's administrator may set the limit there. The kernel must enforce it, or the
+// helper of that host must be able to measure it. A limit of the whole job is excluded, because one host knows only a
+// part of the job.
 func (n Resource) IsHostLimit() bool { return propertiesOf[n].allowedPerHost || propertiesOf[n].kernel }
 
-// Matching returns the limits whose names match.
+// Matching returns the limits for whose names match returns true.
 func (b Map) Matching(match func(Resource) bool) Map {
 	matching := make(Map)
 	for name, value := range b {
@@ -107,17 +107,17 @@ func (b Map) Matching(match func(Resource) bool) Map {
 	return matching
 }
 
-// Unlimited is the value of "unlimited"; maxValue is the largest other value.
+// Unlimited is the value of "unlimited". maxValue is the largest other value.
 const (
 	Unlimited = 1 << 61
 	maxValue  = 1 << 60
 )
 
-// A Map has limits by name: sizes in bytes, times in ns, or counts. A name that is missing is not
-// limited.
+// A Map has the values of limits by name: sizes in bytes, times in ns, or counts. A resource whose name is missing is
+// not limited.
 type Map map[Resource]int64
 
-// AnyMatching reports whether the name of any limit matches.
+// AnyMatching reports whether match returns true for the name of any limit.
 func (b Map) AnyMatching(match func(Resource) bool) bool {
 	for name := range b {
 		if match(name) {
@@ -130,7 +130,7 @@ func (b Map) AnyMatching(match func(Resource) bool) bool {
 // Names returns the names of the limits, sorted.
 func (b Map) Names() []Resource { return slices.Sorted(maps.Keys(b)) }
 
-// Time returns a time limit; 0: there is none.
+// Time returns a time limit, or 0 if there is none.
 func (b Map) Time(name Resource) time.Duration { return time.Duration(b[name]) }
 
 // Numbers returns the limits in bytes, seconds or counts, or as the string "unlimited".
@@ -162,10 +162,11 @@ func Minimum(maps ...Map) Map {
 	return strictest
 }
 
-// Origins has, for each limit, the option or file that set it.
+// Origins says which option or file has set each limit.
 type Origins map[Resource]string
 
-// Tighten sets the limits of more that are smaller than those in bounds, and records their origin.
+// Tighten changes limits: it takes each limit of more that is missing in limits or smaller there. It records from as
+// the origin of these.
 func Tighten(limits Map, origins Origins, more Map, from string) {
 	for name, value := range more {
 		if other, known := limits[name]; !known || value < other {
@@ -193,7 +194,7 @@ func Parse(list string) (Map, error) {
 	return bounds, nil
 }
 
-// Value parses the value of a limit.
+// Value parses the value of a limit. The result is in bytes or ns, or a count.
 func Value(name Resource, text string) (value int64, err error) {
 	p := propertiesOf[name]
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -232,8 +233,8 @@ func allNames() string {
 	return strings.Join(names, ", ")
 }
 
-// parseBytes parses a size: a number with b, k, m, g, t for powers of 1024, of bytes (kb) or of
-// words of eight bytes (w, kw). It reports false for sizes above 2^60.
+// parseBytes parses a size: a number of bytes or, with a w, of words of eight bytes. b, k, m, g, t are powers of
+// 1024, as in kb or kw. It returns false for sizes above 2^60.
 func parseBytes(text string) (int64, bool) {
 	number := strings.TrimRight(text, "bwkmgt")
 	n, err := strconv.ParseInt(number, 10, 64)
@@ -249,10 +250,10 @@ func parseBytes(text string) (int64, bool) {
 	return n * factor, true
 }
 
-// maxTime is the longest time, ten years, so that sums of times do not overflow.
+// maxTime is the longest time that is accepted, ten years. So sums of times do not overflow.
 const maxTime = 10 * 365 * 24 * time.Hour
 
-// parseTime parses [[H:]M:]S[.D], or numbers with the units d, h, m, s. It reports false for 0.
+// parseTime parses [[H:]M:]S[.D], or numbers with the units d, h, m, s. It returns false for 0.
 func parseTime(text string) (int64, bool) {
 	seconds, ok := 0.0, false
 	if strings.ContainsAny(text, "dhms") {
@@ -266,7 +267,7 @@ func parseTime(text string) (int64, bool) {
 	return int64(math.Ceil(seconds * float64(time.Second))), true
 }
 
-// parseColonTime parses hours, minutes and seconds; only seconds may have decimals.
+// parseColonTime parses hours, minutes and seconds, separated by colons. Only seconds may have decimals.
 func parseColonTime(text string) (seconds float64, ok bool) {
 	parts := strings.Split(text, ":")
 	if len(parts) > 3 {
@@ -289,7 +290,7 @@ func parseColonTime(text string) (seconds float64, ok bool) {
 	return seconds, true
 }
 
-// parseUnitTime parses whole numbers with units.
+// parseUnitTime parses whole numbers with the units d, h, m, s.
 func parseUnitTime(text string) (seconds float64, ok bool) {
 	units := map[byte]float64{'d': 86400, 'h': 3600, 'm': 60, 's': 1}
 	for text != "" {
@@ -307,7 +308,7 @@ func parseUnitTime(text string) (seconds float64, ok bool) {
 	return seconds, true
 }
 
-// An Excess says that something has used more than a limit.
+// An Excess describes a usage above a limit.
 type Excess struct {
 	Name          Resource
 	Used, Allowed int64
@@ -315,8 +316,7 @@ type Excess struct {
 	From          string // the option or file that set the limit; empty: unknown
 }
 
-// BatchLine returns the text as batch systems print it (RM-56): sizes in bytes, times in seconds,
-// rounded up.
+// BatchLine returns the text as batch systems print it (RM-56). Sizes are in bytes, and times in seconds, rounded up.
 func (e Excess) BatchLine() string {
 	used, allowed := e.Used, e.Allowed
 	if propertiesOf[e.Name].unit == timeUnit {
@@ -332,7 +332,7 @@ func formatSeconds(ns int64) string {
 	return strconv.FormatFloat(float64((ns+unit-1)/unit)/1000, 'f', -1, 64) + " s"
 }
 
-// String returns the text for users: "mem: 2.1 GiB used on host n1, 2 GiB allowed by --limit".
+// String returns the text for users, such as "mem: 2.1 GiB used on host n1, 2 GiB allowed by --limit".
 func (e Excess) String() string {
 	used, allowed := Amount(e.Name, e.Used), Amount(e.Name, e.Allowed)
 	if propertiesOf[e.Name].unit == timeUnit {
@@ -347,7 +347,7 @@ func (e Excess) String() string {
 	return text
 }
 
-// Amount formats a value with its unit.
+// Amount formats the value of a limit with its unit.
 func Amount(name Resource, value int64) string {
 	switch m := propertiesOf[name].unit; {
 	case value == Unlimited:
@@ -368,7 +368,7 @@ func Amount(name Resource, value int64) string {
 	return fmt.Sprintf("%d bytes", value)
 }
 
-// nameOnHost returns the name without h for a host limit, because the text names the host.
+// nameOnHost returns the name of a limit. It removes the h of a host limit, because the text names the host.
 func nameOnHost(name Resource) Resource {
 	switch name {
 	case HostMem:

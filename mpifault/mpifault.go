@@ -1,6 +1,6 @@
 /*
-Package mpifault lists faults of MPI libraries that make programs hang or fail under any launcher. --doctor warns of
-faults of the program's library. A job that ends as one of them would make it end names the fault.
+Package mpifault lists faults of MPI libraries that make programs hang or fail under any launcher. --doctor warns
+about faults of the program's library. If a job ends in the way that a fault causes, the report names the fault.
 doc/compatibility.md says how they were found.
 */
 package mpifault
@@ -25,10 +25,10 @@ type Fault struct {
 	ucx        bool     // only if the library communicates by UCX
 }
 
-// A When is the condition under which a program meets a fault, as a clause.
+// A When is the condition under which a fault affects a program. It is a clause for messages.
 type When string
 
-// The conditions.
+// The conditions under which faults affect a program.
 const (
 	AcrossHosts When = "its ranks are on several hosts"
 	Spawning    When = "it calls MPI_Comm_spawn or MPI_Open_port"
@@ -38,8 +38,8 @@ const (
 // Finalize is the code of the fault that makes MPI_Finalize hang.
 const Finalize = "mpich-finalize"
 
-// table lists the known faults. Interface 12.2 is that of MPICH 4.0, 12.3 of 4.1, 12.4 of 4.2; 40.30 is that of Open
-// MPI 4.1.
+// table lists the known faults. MPICH 4.0 has library interface 12.2, 4.1 has 12.3, and 4.2 has 12.4. Open MPI 4.1
+// has 40.30.
 var table = []Fault{
 	{Code: Finalize, Library: "MPICH 4.0 with UCX (Debian 12)", When: AcrossHosts,
 		Effect: "MPI_Finalize hangs at times, since one rank waits for another that has ended its part",
@@ -67,7 +67,7 @@ func FaultsOf(l job.MPILibrary) (faults []Fault) {
 	return faults
 }
 
-// ByCode returns the fault with a code; found is false if there is none.
+// ByCode returns the fault with a code. found is false if there is no such fault.
 func ByCode(code string) (f Fault, found bool) {
 	for _, f := range table {
 		if f.Code == code {

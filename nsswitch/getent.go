@@ -13,16 +13,16 @@ import (
 	"remshell/subprocess"
 )
 
-// maxAnswer is the maximum size of getent's output, in bytes.
+// maxAnswer is the largest size of getent's output, in bytes.
 const maxAnswer = 1 << 20
 
 /*
-Getent looks up entries of a database by getent(1), that is, by the C library with all sources of
-nsswitch.conf. Keys without an entry are missing in the answer.
+Getent looks up entries of a database with getent(1). So it uses the C library with all sources of nsswitch.conf.
+Keys without an entry are missing in the answer.
 
-getent and its child processes are killed when ctx ends, when limit passes, or when the answer is
-too long. The answer so far is then returned with the error. On a machine without getent, such as
-macOS, the error is exec.ErrNotFound.
+getent and its child processes are killed when ctx ends, when limit passes, or when the answer is too long. Getent
+then returns the incomplete answer with an error. On a machine without getent, such as macOS, the error is
+exec.ErrNotFound.
 */
 func Getent(ctx context.Context, limit time.Duration, database string, keys ...string) (answer string, err error) {
 	program, err := exec.LookPath("getent")
@@ -66,8 +66,8 @@ func (c *limitedOutput) Write(p []byte) (int, error) {
 // nameTimeout limits the look-up of a user's name for a message.
 const nameTimeout = 3 * time.Second
 
-// UserText returns a user as text for messages: "user alice", or "uid 1007" if this machine has no
-// name for the ID.
+// UserText returns a text about a user for messages: "user alice", or "uid 1007" if this machine has no name for the
+// ID.
 func UserText(uid int) string {
 	if a := LookupAccount(context.Background(), nameTimeout, uid); a.Name != "" {
 		return "user " + a.Name
@@ -75,8 +75,8 @@ func UserText(uid int) string {
 	return "uid " + strconv.Itoa(uid)
 }
 
-// LookupAccount returns the account of a user: from /etc/passwd, else by getent. It is empty if there
-// is none, or if getent does not reply within limit.
+// LookupAccount returns the account of a user from /etc/passwd, or else from getent. It is empty if there is none, or
+// if getent does not reply within limit.
 func LookupAccount(ctx context.Context, limit time.Duration, uid int) Account {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return Account{u.Username, u.HomeDir}
@@ -85,9 +85,9 @@ func LookupAccount(ctx context.Context, limit time.Duration, uid int) Account {
 	return ParseAccount(answer, uid)
 }
 
-// IDFinders returns functions that return the ID of a user and of a group by name: from /etc/passwd
-// and /etc/group, else by getent. limit is for all calls of getent together. Only one goroutine may
-// use the functions.
+// IDFinders returns two functions that return the ID of a user and of a group by name. They look in /etc/passwd and
+// /etc/group, and then call getent. limit is the time for all calls of getent together. Only one goroutine may use
+// the functions.
 func IDFinders(limit time.Duration) (userID, groupID func(name string) (int, error)) {
 	left := limit
 	lookUp := func(kind, database, name string) (int, error) {

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A SizePool limits the bytes by which a group of pipes may be enlarged together. The kernel limits what all pipes of
-// a user hold; beyond that limit, new pipes are small.
+// A SizePool limits the bytes by which a group of pipes may be enlarged together. The kernel limits the total size of
+// all pipes of a user; beyond that limit, new pipes are small.
 type SizePool struct{ left atomic.Int64 }
 
 // NewSizePool returns a pool with the given number of bytes.
@@ -16,8 +16,8 @@ func NewSizePool(bytes int) *SizePool {
 	return p
 }
 
-// GrowPipe enlarges a pipe to size bytes, if the pool has as many left and the kernel allows it. It returns the bytes
-// taken from the pool, size or 0. The caller must give them back when it closes the pipe.
+// GrowPipe enlarges a pipe to size bytes, if the pool has that many left and the kernel allows it. It returns the
+// bytes taken from the pool, which is size or 0. The caller must give them back when it closes the pipe.
 func (p *SizePool) GrowPipe(file *os.File, size int) (taken int) {
 	if p.left.Add(-int64(size)) < 0 || GrowPipe(file, size) < size {
 		p.GiveBack(size)

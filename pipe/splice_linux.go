@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A SpliceBuffer is a pipe that holds bytes between two files. One goroutine fills it, may copy its contents by TeeTo, and then
-// empties it completely by SpliceTo. It must be empty before it is filled again.
+// A SpliceBuffer is a pipe that holds bytes between two files. One goroutine fills it, may copy its contents with
+// TeeTo, and then empties it completely with SpliceTo. It must be empty before it is filled again.
 type SpliceBuffer struct {
 	in, out *os.File
 	size    int
@@ -27,7 +27,8 @@ func NewSpliceBuffer(size int) (*SpliceBuffer, error) {
 	return t, nil
 }
 
-// Size returns the most bytes that the buffer holds. It holds fewer if they come in pieces smaller than a page.
+// Size returns the largest number of bytes that the buffer holds. It holds fewer if they come in pieces smaller than
+// a page.
 func (t *SpliceBuffer) Size() int { return t.size }
 
 // Grow enlarges the buffer to size bytes, if the kernel allows it.
@@ -112,7 +113,7 @@ func IsUnsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
-// copyTo is SpliceTo by a copy through memory.
+// copyTo does the same as SpliceTo, but copies the bytes through memory.
 func (t *SpliceBuffer) copyTo(to *os.File, n int) (copied int, err error) {
 	buf := make([]byte, min(n, DefaultSize))
 	for copied < n && err == nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// readCPUMap reads the user's CPU map (7.3).
+// readCPUMap reads the user's CPU map (placement.md 7.3).
 func (c *Settings) readCPUMap(in Input) error {
 	c.CPUMapOrigin = "--cpu-map"
 	value := in.Flags.CPUMap
@@ -57,8 +57,8 @@ func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 	return numbers, "", true
 }
 
-// parseCore parses a number as C's strtol with base 0 does: blanks and a plus may precede it, and the prefix
-// decides on the base. Nothing may follow it.
+// parseCore parses a number as C's strtol with base 0 does. Blanks and a plus may precede it, and the prefix
+// determines the base. Nothing may follow it.
 func parseCore(text string) (int, bool) {
 	text = strings.TrimPrefix(strings.TrimLeft(text, blanks), "+")
 	base := 10

@@ -10,8 +10,8 @@ import (
 // A lineReader reads the words of one line of a file. at is "FILE line N".
 type lineReader func(words []string, at string) error
 
-// readFile reads a host file or a PEFILE line by line (1.4). Lines may end with CR LF. Blanks and commas separate
-// words. A word that begins with # starts a comment.
+// readFile reads a host file or a PEFILE line by line (placement.md 1.4). Lines may end with CR LF. Blanks and commas
+// separate words. A word that begins with # starts a comment.
 func (l *nodeList) readFile(in Input, each lineReader) error {
 	name := trimBlanks(l.value)
 	if name == "" {
@@ -45,7 +45,7 @@ func openReason(err error) string {
 	return err.Error()
 }
 
-// dropComments drops a comment, and words that select a network.
+// dropComments removes a comment, and words that select a network.
 func dropComments(all []string) []string {
 	var kept []string
 	for _, w := range all {
@@ -59,7 +59,8 @@ func dropComments(all []string) []string {
 	return kept
 }
 
-// hostLineReader returns a reader for lines with one host name. With unique, adjacent repetitions count once.
+// hostLineReader returns a reader for lines with one host name. If unique is true, adjacent repetitions of a name
+// count once.
 func (l *nodeList) hostLineReader(unique bool) lineReader {
 	return func(words []string, at string) error {
 		if len(words) > 1 {
@@ -76,7 +77,7 @@ func (l *nodeList) hostLineReader(unique bool) lineReader {
 	}
 }
 
-// readCountLine reads "HOST COUNT ...", which adds the host COUNT times.
+// readCountLine parses a line "HOST COUNT ...", and adds the host COUNT times.
 func (l *nodeList) readCountLine(words []string, at string) error {
 	const allowed = "HOST COUNT with COUNT 0-65535"
 	if len(words) < 2 {
@@ -89,7 +90,7 @@ func (l *nodeList) readCountLine(words []string, at string) error {
 	return atLine(at, l.addHost(words[0], count))
 }
 
-// atLine adds the place in the file to an error.
+// atLine adds the position in the file to an error.
 func atLine(at string, err error) error {
 	var e *Error
 	if errors.As(err, &e) {

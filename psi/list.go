@@ -28,8 +28,8 @@ type nodeList struct {
 	entries  []int
 }
 
-// readNodeList reads the list of nodes from the one source that counts (1.3, 2): the option, else the first
-// defined variable, else all nodes.
+// readNodeList reads the list of nodes from the one source that counts (placement.md 1.3, 2). That is the option,
+// else the first variable that is set, else all nodes.
 func (c *Settings) readNodeList(in Input) error {
 	if c.Nodes = in.Nodes; in.HostsNamed {
 		return nil
@@ -64,7 +64,7 @@ func newNodeList(in Input) *nodeList {
 	return l
 }
 
-// read determines the source of the list and parses it.
+// read determines the source of the list and parses the list.
 func (l *nodeList) read(in Input) error {
 	if in.Flags.Nodes != nil {
 		l.source, l.value = "--nodes", *in.Flags.Nodes
@@ -96,8 +96,8 @@ func (l *nodeList) addAllNodes() {
 	l.sortByID()
 }
 
-// readIDs parses node IDs and ranges of them (1.4). --nodes may also contain node names; then each node counts
-// once, in the order of IDs (aprun.md 2).
+// readIDs parses node IDs and ranges of them (placement.md 1.4). --nodes may also contain node names. Then each node
+// counts once, in the order of IDs (aprun.md 2).
 func (l *nodeList) readIDs() error {
 	named := false
 	for item := range strings.SplitSeq(l.value, ",") {
@@ -164,7 +164,7 @@ func (l *nodeList) allowedIDs() []string {
 	return []string{"ID", "FIRST-LAST with FIRST <= LAST", "configured IDs: " + idset.Text(ids)}
 }
 
-// readHosts parses host names separated by blanks or commas (1.4).
+// readHosts parses host names that are separated by blanks or commas (placement.md 1.4).
 func (l *nodeList) readHosts() error {
 	for _, name := range splitWords(l.value) {
 		if isNetworkWord(name) {
@@ -177,7 +177,7 @@ func (l *nodeList) readHosts() error {
 	return nil
 }
 
-// addHost adds a node the given number of times, by its name or an alias.
+// addHost adds a node to the list the given number of times. name is its name or an alias.
 func (l *nodeList) addHost(name string, times int) error {
 	i, known := l.byName[lowerASCII(name)]
 	if !known && l.noConfig {
@@ -213,7 +213,7 @@ func (l *nodeList) knownNames() []string {
 	return ShortenList(names)
 }
 
-// ShortenList returns the first 50 of the allowed names, and the number of the rest.
+// ShortenList returns the first 50 names, and a text with the number of the others.
 func ShortenList(names []string) []string {
 	const most = 50
 	if len(names) <= most {
@@ -236,7 +236,7 @@ func parseID(text string) (int, bool) {
 
 func isLetter(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' || r > 127 }
 
-// lowerASCII converts ASCII letters to lower case, and no others (1.4).
+// lowerASCII converts ASCII letters to lower case, and no others (placement.md 1.4).
 func lowerASCII(name string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

@@ -1,6 +1,6 @@
 /*
-Package psi reads the placement settings of ParaStation: the PSI_* variables and the options with the same
-meaning. It checks them against the cluster file.
+Package psi reads the placement settings of ParaStation: the PSI_* variables and the options with the same meaning.
+It checks them against the cluster file.
 
 	flags  >  environment  >  configuration  >  built-in
 	                 |
@@ -8,9 +8,9 @@ meaning. It checks them against the cluster file.
 	                        with warnings,
 	                        or the first error, in the order of placement.md 1.5
 
-The package is pure: environment and files are functions in Input. A value that a higher source overrides is
-not parsed at all. Package hostlist parses -host and -hostfile; if they are given, variables with lists of
-nodes are ignored.
+The package does no input or output: environment and files are functions in Input. A value that a stronger source
+overrides is not parsed at all. Package hostlist parses -host and -hostfile; if they are given, variables with lists
+of nodes are ignored.
 */
 package psi
 
@@ -22,7 +22,7 @@ import (
 	"remshell/sort"
 )
 
-// An Input has all settings that can affect a placement.
+// An Input has all settings that can affect the placement.
 type Input struct {
 	NP           string        // number of processes, the value of -n; empty: not given
 	Nodes        []job.NodeDef // nodes of the cluster file, in ascending order of ID
@@ -38,7 +38,7 @@ type Input struct {
 	Open         func(name string) (text string, err error)
 }
 
-// Flags are the placement options of the command line; nil: not given.
+// Flags are the placement options of the command line. nil means that an option was not given.
 type Flags struct {
 	Nodes, Sort, Features, CPUMap, TPP, PPN                    *string
 	HostsUnique, Exclusive, Overbook, Loop, Wait, Pin, MemBind *bool
@@ -47,7 +47,7 @@ type Flags struct {
 	SelectionFlags
 }
 
-// SelectionFlags are the options that select the nodes of a job; nil: not given.
+// SelectionFlags are the options that select the nodes of a job. nil means that an option was not given.
 type SelectionFlags struct {
 	Sets                                           nodeset.Level // --node-set, --node-set-*
 	Class, NodeAlloc, ReserveCPUs, MemPerRank      *string
@@ -66,7 +66,8 @@ type Settings struct {
 	Warnings []job.Note
 }
 
-// Read reads all settings. An error is of type *Error; the settings then hold only the warnings until there.
+// Read reads all settings. An error is of type *Error. With an error, the settings have only the warnings found
+// before it.
 func Read(in Input) (Settings, error) {
 	var c Settings
 	c.readToggles(in)
@@ -82,7 +83,7 @@ func Read(in Input) (Settings, error) {
 	return c, nil
 }
 
-// ReadApp reads the settings of a further app context of the command line (5.7).
+// ReadApp reads the settings of a further app context of the command line (placement.md 5.7).
 func ReadApp(in Input) (job.RankNeeds, error) {
 	var c Settings
 	for _, step := range []func(*Settings, Input) error{(*Settings).readRankNeeds, (*Settings).readShape, (*Settings).readNUMA, (*Settings).readHWThreads} {
@@ -104,11 +105,11 @@ func (c *Settings) readProcessCount(in Input) error {
 	return nil
 }
 
-// maxRanks is the maximum number of processes (1.5).
+// maxRanks is the maximum number of processes (placement.md 1.5).
 const maxRanks = 1 << 20
 
-// readSortKey determines the sort key (4.1). An invalid key in the cluster file is an error even if another key is
-// used.
+// readSortKey determines the sort key (placement.md 4.1). An invalid key in the cluster file is an error even if
+// another key is used.
 func (c *Settings) readSortKey(in Input) error {
 	mode := sort.Proc
 	if in.Sort != "" {
@@ -140,7 +141,7 @@ func sortKey(source, value string, flag bool) (sort.Mode, error) {
 	return mode, nil
 }
 
-// blanks are the characters that are stripped around a value (1.1).
+// blanks are the characters that are stripped around a value (placement.md 1.1).
 const blanks = " \t\n\r\f\v"
 
 func trimBlanks(value string) string { return strings.Trim(value, blanks) }

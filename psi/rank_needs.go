@@ -15,7 +15,8 @@ import (
 // maxCount is the maximum for options with a number of ranks, CPUs or NUMA nodes of one node.
 const maxCount = 65535
 
-// readCount parses a number of at least least, if one is given, into *into.
+// readCount parses the value of an option, a number of at least least, into *into. If value is nil, it leaves *into
+// unchanged.
 func readCount(source string, value *string, least int, into *int) error {
 	if value == nil {
 		return nil
@@ -82,7 +83,7 @@ func parseNUMAList(text string) ([]int, bool) {
 	return idset.New(list...), err == nil && len(list) > 0
 }
 
-// maxNUMA is the largest allowed number of a NUMA node, beyond any kernel's limit.
+// maxNUMA is the largest number of a NUMA node that is accepted. It is larger than any kernel's limit.
 const maxNUMA = 1<<16 - 1
 
 // readHWThreads reads how many hardware threads of a core count as CPUs.
@@ -126,7 +127,7 @@ func (c *Settings) readMemory(in Input) error {
 	return nil
 }
 
-// cutHugePageRequest splits the suffix for huge pages from a size.
+// cutHugePageRequest splits text into a size and the suffix that requests huge pages.
 func cutHugePageRequest(text string) (size string, request job.HugePageRequest) {
 	size = strings.TrimRight(text, "hHsS")
 	switch strings.ToLower(text[len(size):]) {
@@ -138,13 +139,13 @@ func cutHugePageRequest(text string) (size string, request job.HugePageRequest) 
 	return text, ""
 }
 
-// memoryUnits are the units of memory in bytes; without a unit it is MB.
+// memoryUnits are the units of memory, in bytes. A number without a unit is in MB.
 var memoryUnits = map[string]int64{"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-// maxMemory is the largest allowed size, beyond the memory of any node.
+// maxMemory is the largest size that is accepted, in bytes. No node has so much memory.
 const maxMemory = 1 << 60
 
-// parseBytes parses a size above 0.
+// parseBytes parses a size in memoryUnits. The size must be larger than 0.
 func parseBytes(text string) (int64, bool) {
 	digits := strings.TrimRight(text, "KMGTBkmgtb")
 	unit := strings.ToUpper(text[len(digits):])
@@ -160,7 +161,8 @@ func parseBytes(text string) (int64, bool) {
 }
 
 // CheckConflicts returns an error if app contexts or options contradict one another. All app contexts must count
-// hardware threads alike. NUMA options exclude a rank file (fixed) and mappings that choose NUMA nodes themselves.
+// hardware threads in the same way. NUMA options exclude a rank file (fixed) and mappings that choose NUMA nodes
+// themselves.
 func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, fixed bool) error {
 	for _, s := range shares {
 		if s.HWThreads != shares[0].HWThreads {

@@ -10,7 +10,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// WithDefaults returns c with flags that are not given taken from weaker.
+// WithDefaults returns c. Flags that are not given are taken from weaker.
 func (c SelectionFlags) WithDefaults(weaker SelectionFlags) SelectionFlags {
 	c.Sets = c.Sets.WithDefaults(weaker.Sets)
 	for _, f := range []struct{ own, other **string }{
@@ -28,7 +28,8 @@ func (c SelectionFlags) WithDefaults(weaker SelectionFlags) SelectionFlags {
 	return c
 }
 
-// readClass determines the class of the job. An unknown class, or one that the user must not use, is an error.
+// readClass determines the class of the job. An unknown class is an error, and so is a class that the user may not
+// use.
 func (c *Settings) readClass(in Input) error {
 	source, name, given := flagOrVariable(in, "--class", in.Flags.Class, "PSI_CLASS")
 	if !given {
@@ -104,13 +105,13 @@ func (c *Settings) readNodeSets(in Input) error {
 	return err
 }
 
-// withSourceNames sets the names of a level's sources, for messages.
+// withSourceNames sets the names by which messages call the sources of a level.
 func withSourceNames(l nodeset.Level, source string, key func(string) string) nodeset.Level {
 	l.Source, l.ModifierSource = source, key
 	return l
 }
 
-// variableLevel returns the node-set request of PSI_NODESET and PSI_NODESET_*.
+// variableLevel returns the node-set request in PSI_NODESET and PSI_NODESET_*.
 func variableLevel(in Input) nodeset.Level {
 	l := withSourceNames(nodeset.Level{Modifiers: make(map[string]string)}, "PSI_NODESET", func(key string) string { return "PSI_NODESET_" + strings.ToUpper(key) })
 	if text, defined := in.Env(l.Source); defined {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// readRankNeeds reads what each rank needs of a node: CPUs, ranks per node, features.
+// readRankNeeds reads the resources of a node that each rank needs: CPUs, ranks per node, features.
 func (c *Settings) readRankNeeds(in Input) error {
 	if err := c.readThreads(in); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (c *Settings) readRankNeeds(in Input) error {
 }
 
 // readThreads determines the CPUs per rank. An invalid OMP_NUM_THREADS only causes a warning, since it is not our
-// variable (10.2).
+// variable (placement.md 10.2).
 func (c *Settings) readThreads(in Input) error {
 	source, value, defined := "--tpp", "", in.Flags.TPP != nil
 	if defined {

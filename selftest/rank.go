@@ -44,8 +44,8 @@ const (
 	largeSize   = 64 << 10         // bytes, more than fit into one packet of any network
 )
 
-// Run runs a rank. pmi is its connection to the PMI server, out its standard output. SIGUSR1 from signals makes it
-// pass the token, SIGUSR2 makes it exit.
+// Run runs a rank of the self-test. pmi is its connection to the PMI server, and out its standard output. When
+// SIGUSR1 comes from signals, the rank passes the token. When SIGUSR2 comes, it exits.
 func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Writer, signals <-chan os.Signal) error {
 	r := ringRank{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
 	var err error
@@ -68,7 +68,7 @@ func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Wri
 	return r.run(strings.TrimSuffix(input, "\n"), signals)
 }
 
-// A ringRank is one rank of the ring.
+// A ringRank is one rank of the ring that the self-test forms.
 type ringRank struct {
 	client     *client.Client
 	out        io.Writer
@@ -141,14 +141,15 @@ func (m *ringRank) report(r Report) error {
 	return err
 }
 
-// A rankAddress is what a rank publishes by PMI for the rank before it.
+// A rankAddress is the address of a rank and its secret. The rank publishes it by PMI for the previous rank.
 type rankAddress struct {
 	Address string // empty: the rank does not listen
 	Secret  string // the rank accepts only a connection that sends it
 	Host    string
 }
 
-// exchange publishes the rank's own address and returns that of the next rank. took is the time from the fence on.
+// exchange publishes the rank's own address and returns the address of the next rank. took is the time from the start
+// of the fence.
 func (m *ringRank) exchange(mine rankAddress) (next rankAddress, took time.Duration, err error) {
 	key := func(rank int) string { return fmt.Sprintf("selftest-%d", rank%m.size) }
 	value, err := json.Marshal(mine)
@@ -237,7 +238,7 @@ func acceptPrevious(ln net.Listener, secret string, to chan<- net.Conn) {
 	}
 }
 
-// checkSecret receives what dial sends, and acknowledges it.
+// checkSecret receives the data that dial sends, and acknowledges it.
 func checkSecret(conn net.Conn, secret string) error {
 	conn.SetDeadline(time.Now().Add(2 * dialTimeout))
 	got := make([]byte, len(secret))

@@ -11,7 +11,7 @@ import (
 	"remshell/text"
 )
 
-// A Step is the progress of a rank.
+// A Step is how far a rank of the self-test has come.
 type Step string
 
 const (
@@ -20,7 +20,7 @@ const (
 	Done    Step = "done"    // it has received SIGUSR1 and passed the token on
 )
 
-// A Report is the report of a rank about a step.
+// A Report is a rank's report on a step of the self-test.
 type Report struct {
 	Step       Step
 	Rank, Size int
@@ -32,19 +32,19 @@ type Report struct {
 	Took       time.Duration `json:",omitempty"` // time of the PMI exchange or, for rank 0, of the ring
 }
 
-// reportPrefix begins a report in a line of output, after the label if there is one.
+// reportPrefix is the text with which a rank begins a report. In mpiexec's output a label of the rank may precede it.
 const reportPrefix = "mpiexec-selftest "
 
 // Input is the text that rank 0 must read from its standard input.
 const Input = "selftest"
 
-// Limits on what is kept of the ranks' output.
+// Limits of the ranks' output that is kept.
 const (
 	maxReportBytes = 4 << 10 // of a line
 	maxRanks       = 1 << 20 // of which reports are kept
 )
 
-// A Results collects the reports from the job's standard output, which is written to it.
+// A Results collects the ranks' reports. It is an io.Writer to which the job's standard output is written.
 type Results struct {
 	linked chan bool
 
@@ -124,7 +124,7 @@ func (r *Results) failures() (lines []string) {
 	return lines
 }
 
-// An Error is why a self-test has failed although its ranks exited with 0.
+// An Error says why a self-test has failed although its ranks exited with 0.
 type Error struct {
 	Text, Remedy string
 	Lines        []string
@@ -134,7 +134,7 @@ func (e *Error) Error() string     { return e.Text }
 func (e *Error) Hint() string      { return e.Remedy }
 func (e *Error) Reasons() []string { return e.Lines }
 
-// maxFailureLines is the greatest number of failures that are listed.
+// maxFailureLines is the largest number of failures that are listed.
 const maxFailureLines = 20
 
 // Err returns why the self-test has failed, or nil if it passed.
@@ -177,7 +177,7 @@ func (r *Results) Hosts() (hosts []string) {
 	return hosts
 }
 
-// Text returns the report of a passed self-test; on names its hosts.
+// Text returns the report of a self-test that has passed. on names its hosts.
 func (r *Results) Text(on string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,9 +14,8 @@ import (
 // command's end.
 const outputTimeout = time.Second
 
-// Run runs a command from exec.CommandContext. attr is SessionAttr or GroupAttr. When the context
-// ends, the command and all processes in its process group are killed. When this process is killed,
-// only the command gets a signal.
+// Run runs a command from exec.CommandContext. attr is SessionAttr or GroupAttr. When the context ends, the command
+// and all processes in its process group are killed. When this process dies, only the command gets a signal.
 func Run(cmd *exec.Cmd, attr *syscall.SysProcAttr) error {
 	cmd.SysProcAttr = attr
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

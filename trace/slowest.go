@@ -28,7 +28,8 @@ func Slowest(t Trace, n int) (slow []SlowHost, hosts int) {
 	return slow[:min(n, len(slow))], hosts
 }
 
-// slowHost returns the host's total time and longest step. Only innermost steps of the host itself count.
+// slowHost returns the host's total time and longest step. Only innermost steps of the host itself count, not steps
+// of ranks.
 func (o hostTracks) slowHost() SlowHost {
 	s := SlowHost{Host: o.name}
 	for _, l := range o.tracks {

@@ -42,7 +42,7 @@ func SVG(w io.Writer, t Trace) error {
 // maxHosts is the greatest number of hosts in a picture.
 const maxHosts = 40
 
-// Sizes in a picture, in SVG units.
+// Sizes of the parts of a picture, in SVG units.
 const (
 	width       = 1000.0
 	left        = 120.0 // x of the beginning of the run
@@ -74,7 +74,8 @@ func chooseHosts(all []hostTracks) (shown []hostTracks, more int) {
 	return slices.DeleteFunc(slices.Clone(all), func(o hostTracks) bool { return !in[o.name] }), len(all) - len(in)
 }
 
-// sortWeight sorts mpiexec first, then hosts where a step failed, then the others.
+// sortWeight returns a number by which hosts are sorted: mpiexec first, then hosts where a step failed, then the
+// others.
 func (o hostTracks) sortWeight() int {
 	failed := func(s Span) bool { return s.Why != "" }
 	switch {
@@ -86,7 +87,7 @@ func (o hostTracks) sortWeight() int {
 	return 0
 }
 
-// shownTime returns the time that the picture shows: the whole run, or the start and half as much again.
+// shownTime returns the time that the picture shows: the whole run, or at most 1.5 times the start of the job.
 func shownTime(t Trace) time.Duration {
 	var started time.Duration
 	for _, s := range t.Spans {
@@ -177,7 +178,7 @@ func axisStep(until time.Duration) time.Duration {
 	}
 }
 
-// xOf returns the x of a time.
+// xOf returns the x coordinate of a time.
 func (d *svgWriter) xOf(at time.Duration) float64 {
 	return left + (width-left-right)*float64(min(at, d.shownTime))/float64(d.shownTime)
 }
@@ -200,8 +201,8 @@ func (d *svgWriter) writeRow(r svgRow) {
 	}
 }
 
-// writeBar draws a step, with its name inside or the reason of a failure behind it. free is the x up to which nothing
-// else is drawn.
+// writeBar draws a step. Its name is inside the bar; the reason of a failure is to the right of it. free is the x
+// coordinate up to which there is free space.
 func (d *svgWriter) writeBar(r svgRow, s Span, leaf bool, free float64) {
 	if s.Began >= d.shownTime {
 		return
@@ -247,7 +248,7 @@ func barColor(s Span, leaf bool) string {
 	return w.color
 }
 
-// writeLegend writes which color is which step.
+// writeLegend writes a legend of the colors of the steps.
 func (d *svgWriter) writeLegend() {
 	x, y := left, top+rowStep*float64(len(d.rows))+12
 	for _, w := range stepInfos {

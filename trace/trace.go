@@ -21,14 +21,14 @@ import (
 	"time"
 )
 
-// A Row is the row of a step in the trace: that of mpiexec, a host, or a rank on a host.
+// A Row identifies a row of the trace: mpiexec, a host, or a rank on a host.
 type Row struct {
 	Host  string // name as the user wrote it; empty: mpiexec
 	Part  string // part of the host or of mpiexec, such as "rank 3"; empty: the host itself
 	Order int    // order among the parts of one host; 0 for the host itself
 }
 
-// A Span is a step and its time.
+// A Span is a step with its times.
 type Span struct {
 	Row
 	Step  string        // one of the constants, or "attempt 1"
@@ -42,11 +42,11 @@ type Span struct {
 // Took returns the duration of the step.
 func (s Span) Took() time.Duration { return s.Ended - s.Began }
 
-// MaxSpans is the greatest number of spans that a recorder keeps. Later ones are only counted. A span takes about 120
-// bytes.
+// MaxSpans is the largest number of spans that a recorder keeps. Further spans are only counted. A span takes about
+// 120 bytes.
 const MaxSpans = 250_000
 
-// maxErrorText is the greatest length of an error's text that is kept, in bytes.
+// maxErrorText is the largest part of an error's text that is kept, in bytes.
 const maxErrorText = 500
 
 // A Recorder records spans. A nil Recorder records nothing. Its methods may be called from any goroutine.
@@ -69,7 +69,7 @@ type Step struct {
 	index    int
 }
 
-// Begin records the beginning of a step. The caller calls End on the result.
+// Begin records the beginning of a step. The caller must call End on the result.
 func (r *Recorder) Begin(row Row, step string) Step {
 	if r == nil {
 		return Step{}
@@ -84,7 +84,7 @@ func (r *Recorder) Add(row Row, step string, began time.Time) {
 	}
 }
 
-// Do calls do as a step and returns its error.
+// Do records the call of do as a step, and returns its error.
 func (r *Recorder) Do(row Row, step string, do func() error) error {
 	s := r.Begin(row, step)
 	err := do()
@@ -103,7 +103,7 @@ func (r *Recorder) add(s Span) Step {
 	return Step{r, len(r.spans) - 1}
 }
 
-// End records the end of a step; err, if not nil, is why it failed. Later calls do nothing.
+// End records the end of a step. err says why the step failed; nil means success. Later calls do nothing.
 func (s Step) End(err error) {
 	if s.recorder == nil {
 		return
@@ -116,8 +116,8 @@ func (s Step) End(err error) {
 	}
 }
 
-// reasonOf returns the text of an error. If host is not empty and the error has a Reason method, it is the text
-// without the host's name.
+// reasonOf returns the text of an error. If host is not empty and the error has a Reason method, it returns that
+// method's text, which lacks the host's name.
 func reasonOf(err error, host string) string {
 	var short interface{ Reason() string }
 	switch {
@@ -129,7 +129,7 @@ func reasonOf(err error, host string) string {
 	return truncate(err.Error())
 }
 
-// Note sets a note about the step. It replaces an earlier one.
+// Note attaches a note to the step. It replaces an earlier one.
 func (s Step) Note(text string) {
 	if s.recorder == nil {
 		return
@@ -139,10 +139,10 @@ func (s Step) Note(text string) {
 	s.recorder.spans[s.index].Note = truncate(text)
 }
 
-// maxRemarks is the greatest number of remarks that a recorder keeps.
+// maxRemarks is the largest number of remarks that a recorder keeps.
 const maxRemarks = 16
 
-// Remark adds a note about the whole trace. A text that is there already is not added again.
+// Remark adds a note about the whole trace. It ignores a text that was added before.
 func (r *Recorder) Remark(text string) {
 	if r == nil {
 		return
@@ -162,7 +162,7 @@ func truncate(text string) string {
 	return text
 }
 
-// A Trace is what a recorder has recorded.
+// A Trace has the spans and remarks that a recorder has recorded.
 type Trace struct {
 	Title string    // command of the run; empty: unknown
 	Begun time.Time // when the recorder was made
@@ -171,7 +171,7 @@ type Trace struct {
 	Notes []string // notes about the whole run
 }
 
-// Trace returns what was recorded so far. Steps that have not ended end now, with Open set.
+// Trace returns the trace recorded so far. Steps that have not ended end at the present time, with Open set.
 func (r *Recorder) Trace() Trace {
 	if r == nil {
 		return Trace{}

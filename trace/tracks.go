@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A hostTracks is a host, or mpiexec, and its lanes.
+// A hostTracks has the lanes of a host, or of mpiexec.
 type hostTracks struct {
 	name   string // empty: mpiexec
 	tracks []lane
 }
 
-// A lane is a row, or a part of one, in which each two steps either follow each other or are nested, as trace viewers
-// require.
+// A lane is a row of the trace, or a part of a row. Any two of its steps either follow each other or are nested, as
+// trace viewers require.
 type lane struct {
 	Row
 	overlap int // number of the lane among those of the row; the first is 0
@@ -71,7 +71,7 @@ func assignLanes(row Row, spans []Span) (tracks []lane) {
 	return tracks
 }
 
-// dropEnded removes from a stack of ends those that are not after at.
+// dropEnded removes from a stack of end times those that are not after at.
 func dropEnded(ends []time.Duration, at time.Duration) []time.Duration {
 	for len(ends) > 0 && ends[len(ends)-1] <= at {
 		ends = ends[:len(ends)-1]
@@ -79,7 +79,7 @@ func dropEnded(ends []time.Duration, at time.Duration) []time.Duration {
 	return ends
 }
 
-// isInnermost reports whether no other span of the lane is inside of the i-th.
+// isInnermost reports whether the i-th span of the lane contains no other span.
 func (l lane) isInnermost(i int) bool {
 	return i+1 == len(l.spans) || l.spans[i+1].Began >= l.spans[i].Ended
 }

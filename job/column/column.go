@@ -1,16 +1,16 @@
 /*
-Package column has the values of running jobs that helpers read on their nodes for --ps. Each value is a row of All:
+Package column has the values that helpers report about running jobs, for --ps. Each value is a row of All:
 
 	helper:   Read ---------> job.Claim.Reported
 	wire:                     at most Max
 	mpiexec:  Combine ------> one value for all nodes
 	format:   Title, Text --> the table of --ps;  Name --> its JSON
 
-To add a value, write a file like state.go with its row, add the row at the end of All, and describe it in doc/guide/cluster.md
-("In these tables RANKS is ..."). Everything else, and the tests of the bounds, are made from the row. Files of the node
-are read below Source.Root: this package does nothing else with the world.
+To add a value, write a file like state.go with its row, add the row at the end of All, and describe it in
+doc/manual.md ("In these tables RANKS is ..."). Everything else, and the tests of the limits, are made from the row.
+Read gets the files of the node below Source.Root, and must not do any other input or output.
 
-A value is a number. So a hostile helper can send no text here, and no number beyond Max.
+A value is a number. So a hostile helper can send no text here, and no number larger than Max.
 */
 package column
 
@@ -23,7 +23,7 @@ import (
 	"remshell/job"
 )
 
-// A Column is a value that the helper of each node of a job reports.
+// A Column is a value that the helpers of a job's nodes report for --ps.
 type Column struct {
 	Name    string                 // name in error messages, and of its value in "reported" of the JSON
 	Title   string                 // heading in the table; empty: neither the table nor "reported" shows the value
@@ -33,13 +33,14 @@ type Column struct {
 	Text    func(int64) string     // the cell of the table; nil if Title is empty
 }
 
-// None is the value of a job on a node that has none, or whose helper cannot know it. Combine is not called for it.
+// None means that a node has no value for a job, or that its helper cannot find it out. Combine is not called for it.
 const None = -1
 
-// All has the columns in the order of the values in job.Claim.Reported, and of the table.
+// All has all columns. Their order is also the order of the values in job.Claim.Reported, and of the columns in the
+// table.
 var All = []*Column{&State}
 
-// A Source is a claim on its node, and what Read may read of it there.
+// A Source is a claim on its node, with the data that Column.Read may use.
 type Source struct {
 	Claim  job.Claim
 	Age    time.Duration // of the claim
@@ -56,14 +57,14 @@ type Source struct {
 // A RanksState is the state of all ranks of a claim together.
 type RanksState int
 
-// The states of ranks.
+// The states of a claim's ranks.
 const (
 	NoRanks      RanksState = iota // the claim's process has none, or is not its user's
 	RanksRunning                   // at least one runs
 	RanksStopped
 )
 
-// ReadAll reads the values of a claim on its node.
+// ReadAll returns the values of all columns for a claim on its node.
 func ReadAll(s Source) (reported []int64) {
 	for _, c := range All {
 		reported = append(reported, min(max(c.Read(s), None), c.Max))
@@ -79,7 +80,7 @@ func (c *Column) Of(reported []int64) int64 {
 	return None
 }
 
-// Combine returns the values of two claims, or of two nodes, together.
+// Combine combines the values of two claims, or of two nodes, column by column.
 func Combine(a, b []int64) (both []int64) {
 	for _, c := range All {
 		both = append(both, c.combine(c.Of(a), c.Of(b)))

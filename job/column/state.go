@@ -2,8 +2,9 @@ package column
 
 import "time"
 
-// State is what the ranks of a job do: one of the values below. A job is what the least of its claims is. The command
-// in --ps begins with "(suspended)" or "(idle)", and the JSON has "stopped" and "idle".
+// State is the column with the state of a job's ranks: one of the values below. The state of a job is the smallest
+// state of its claims. In --ps the command then begins with "(suspended)" or "(idle)", and the JSON has "stopped" and
+// "idle".
 var State = Column{Name: "state", Max: Idle, Read: readState, Combine: func(a, b int64) int64 { return min(a, b) }}
 
 // The values of State.
@@ -14,11 +15,12 @@ const (
 	Idle             // no rank is running (TRUST-16)
 )
 
-// minIdleAge is the age from which a claim without ranks counts as idle. Before that, its ranks may not have started yet.
+// minIdleAge is the age from which a claim without ranks counts as idle. The ranks of a younger claim may not have
+// started yet.
 const minIdleAge = 10 * time.Second
 
-// readState reads the state of a claim. A claim with an idle reason is believed at once, since a false one has no
-// advantage.
+// readState returns the state of a claim's ranks. It believes a claim that gives an idle reason, since a false reason
+// has no advantage.
 func readState(s Source) int64 {
 	switch {
 	case s.Claim.IdleReason != "":

@@ -1,4 +1,4 @@
-// Package actors plays the helpers of hosts in tests, in the test's own process.
+// Package actors simulates the helpers of hosts in tests, in the test's own process.
 package actors
 
 import (
@@ -15,8 +15,8 @@ import (
 	"remshell/wire"
 )
 
-// A FakeHelpers is helpers that do what a test wants, at the other ends of pipes, so that waiting
-// takes no time. What a node has no word for it answers as one of four idle cores would.
+// A FakeHelpers is a transport.Transport whose helpers do what a test wants. They are at the other ends of pipes, so
+// that waiting takes no time. A message that Answer does not answer gets the reply of a host with four idle cores.
 type FakeHelpers struct {
 	mu       sync.Mutex // guards what follows
 	received map[string][]string
@@ -31,13 +31,13 @@ type FakeHelpers struct {
 	dialSets [][]string // that were dialled
 }
 
-// New assembles a cast.
+// New returns a FakeHelpers. play becomes its Answer, and may be nil.
 func New(play func(c *wire.Conn, node string, m wire.Message) bool) *FakeHelpers {
 	return &FakeHelpers{received: make(map[string][]string), down: make(map[string]bool), conns: make(map[string]*wire.Conn),
 		Answer: play, dials: make(map[string]int)}
 }
 
-// Dial connects to the helpers of nodes.
+// Dial connects to the simulated helpers of hosts.
 func (s *FakeHelpers) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
 	var names []string
 	for _, host := range hosts {
@@ -108,7 +108,7 @@ func (s *FakeHelpers) Disconnect(node string) {
 	s.conns[node].Abandon()
 }
 
-// SetSilent has a node take connections and say nothing.
+// SetSilent makes a node accept connections and send nothing.
 func (s *FakeHelpers) SetSilent(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,14 +121,14 @@ func (s *FakeHelpers) isSilent(node string) bool {
 	return s.silent[node]
 }
 
-// SetDown has a node refuse connections, or not.
+// SetDown makes a node refuse connections, or accept them again.
 func (s *FakeHelpers) SetDown(node string, down bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down[node] = down
 }
 
-// CountReceived is how often a node was told something.
+// CountReceived returns how many messages of a type a node has received. message is the name of the type.
 func (s *FakeHelpers) CountReceived(node, message string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,37 +141,39 @@ func (s *FakeHelpers) CountReceived(node, message string) int {
 	return n
 }
 
-// Received is what a node was told, as the names of messages.
+// Received returns the names of all messages that a node has received, in order.
 func (s *FakeHelpers) Received(node string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.received[node])
 }
 
-// DialSets are the nodes that were dialled with one call, each time.
+// DialSets returns for each call of Dial the nodes that it was called for.
 func (s *FakeHelpers) DialSets() [][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.dialSets)
 }
 
-// CountDials is how often a node was connected to.
+// CountDials returns how many connections to a node were attempted.
 func (s *FakeHelpers) CountDials(node string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dials[node]
 }
 
-// BusyNode is a node of which another job has all.
+// BusyNode is the Surveyed message of a node whose four CPUs another job has claimed.
 var BusyNode = &wire.Surveyed{Occupancy: job.Occupancy{Ranks: 4, BoundRanks: 4, BusyCPUs: []int{0, 1, 2, 3}}}
 
-// A HelperMessage makes a message of a kind that a helper sends, for a rank where it names one.
+// A HelperMessage makes an example of one type of message that a helper sends. If the message is about a rank, it is
+// about rank.
 type HelperMessage struct {
 	Kind string
 	Make func(rank int) wire.Message
 }
 
-// HelperMessages returns a HelperMessage for each kind that a helper sends, those of the features that the test imports included.
+// HelperMessages returns a HelperMessage for each type of message that a helper sends, including the messages of
+// features that the test imports.
 func HelperMessages() []HelperMessage {
 	all := slices.Clone(coreMessages)
 	for _, k := range wire.Kinds() {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package cgrouptest makes control groups (cgroups(7)) for tests of what a node does to processes that have too much.
+// Package cgrouptest creates control groups (cgroups(7)) for tests of processes that exceed a limit.
 package cgrouptest
 
 import (
@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// MemoryGroup makes a group that may have so many bytes, and no swap. The test is skipped where that cannot be done.
+// MemoryGroup creates a control group that may use most bytes of memory, and no swap. It skips the test if it cannot
+// create one. dir is its directory.
 func MemoryGroup(t *testing.T, most int) (dir string) {
 	t.Helper()
 	bytes := fmt.Sprint(most)
@@ -21,25 +22,29 @@ func MemoryGroup(t *testing.T, most int) (dir string) {
 		[]setting{{"memory.limit_in_bytes", bytes, true}, {"memory.memsw.limit_in_bytes", bytes, false}})
 }
 
-// PIDsGroup makes a group that may have so many processes and threads.
+// PIDsGroup creates a control group that may have most processes and threads. It skips the test if it cannot create
+// one. dir is its directory.
 func PIDsGroup(t *testing.T, most int) (dir string) {
 	t.Helper()
 	same := []setting{{"pids.max", fmt.Sprint(most), true}}
 	return makeGroup(t, "pids", same, same)
 }
 
-// EnterCommand is the words of a command that enters a group and then is another command, whose words follow.
+// EnterCommand returns the first words of a command line. The command moves itself into the control group dir, and
+// then executes the command whose words the caller appends.
 func EnterCommand(dir string) []string {
 	return []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, dir}
 }
 
-// A setting is a file of a group. One that is not needed is missing on kernels that do not count swap.
+// A setting is a file of a control group with its value. If needed is false, the file may be missing: some kernels do
+// not count swap.
 type setting struct {
 	file, value string
 	needed      bool
 }
 
-// makeGroup makes a group in the hierarchy of a controller: in version 2 of control groups, or else in version 1.
+// makeGroup creates a control group in the hierarchy of a controller. It tries version 2 of control groups first,
+// then version 1.
 func makeGroup(t *testing.T, controller string, v2, v1 []setting) string {
 	t.Helper()
 	var failed []error
@@ -62,7 +67,7 @@ func makeGroup(t *testing.T, controller string, v2, v1 []setting) string {
 	return ""
 }
 
-// writeSettings writes files that the kernel has made.
+// writeSettings writes values to files of a control group.
 func writeSettings(dir string, settings []setting) error {
 	for _, s := range settings {
 		file, err := os.OpenFile(filepath.Join(dir, s.file), os.O_WRONLY, 0)
@@ -77,7 +82,7 @@ func writeSettings(dir string, settings []setting) error {
 	return nil
 }
 
-// removeGroup removes a group when its last process is gone.
+// removeGroup removes a control group when its last process has ended.
 func removeGroup(t *testing.T, dir string) {
 	var err error
 	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {

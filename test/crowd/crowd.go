@@ -1,11 +1,11 @@
 /*
-Package crowd stands in for the hosts of a large job: as many helpers as it takes in one
-process, each behind a pipe on which the real frames go. Nothing is started.
+Package crowd simulates the hosts of a large job for tests. Each host is a helper in the test's own process, behind
+a pipe with the real frames. No process is started.
 
 	launch.Run --- wire over a pipe ---> one helper of the crowd: Hello, Node, Surveyed,
 	           <------------------------ Prepared, Started, Fence, Exited, Drained
 
-So what a launch costs mpiexec can be seen at 10,000 hosts without having them.
+So a test can measure what a launch on 10,000 hosts costs mpiexec.
 */
 package crowd
 
@@ -30,10 +30,11 @@ import (
 	"remshell/wire"
 )
 
-// CoresPerHost is how many each host has.
+// CoresPerHost is the number of cores of each host.
 const CoresPerHost = 64
 
-// A FakeHosts is a launch.Dialer. The zero value has a helper for every host that it is asked for.
+// A FakeHosts is a launch.Dialer with a simulated helper for every host that is dialed. The zero value is ready to
+// use.
 type FakeHosts struct {
 	Dialed   atomic.Int64 // helpers that were dialled
 	Received atomic.Int64 // messages to them
@@ -54,11 +55,11 @@ type FakeHosts struct {
 	Timeline *trace.Recorder // of the launch; nil: it has none
 }
 
-// timeout is for everything that a launch waits for: it may take its time.
+// timeout is the limit for each step of a launch. It is long, since a large launch may be slow.
 const timeout = 10 * time.Minute
 
-// Launch runs a job with so many ranks on each of so many hosts to its end. What is said goes
-// to errs.
+// Launch runs a job to its end, with ranks ranks on each of hosts hosts. Messages for the user go to errs. It returns
+// an error if the job fails or a rank does not report its end.
 func (c *FakeHosts) Launch(ctx context.Context, hosts, ranks int, errs io.Writer) error {
 	signals := make(chan os.Signal)
 	defer close(signals)
@@ -93,7 +94,7 @@ func request(hosts, ranks int) job.Request {
 	return req
 }
 
-// Dial reaches the helpers of hosts.
+// Dial implements launch.Dialer. It starts a simulated helper for each host.
 func (c *FakeHosts) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
 	return transport.DialEach(ctx, hosts, c.dial)
 }
@@ -109,7 +110,7 @@ func (c *FakeHosts) dial(_ context.Context, host transport.Host) (io.ReadWriteCl
 	return ours, nil
 }
 
-// A helper is that of one host.
+// A helper simulates the helper of one host.
 type helper struct {
 	*FakeHosts
 	name   string
@@ -118,7 +119,7 @@ type helper struct {
 	spawns int // that were asked for
 }
 
-// A hostGroup is the ranks of a group that a host has.
+// A hostGroup has the ranks of a group that are on one host.
 type hostGroup struct {
 	group wire.Group
 	ranks []int // as they are numbered in the job
@@ -129,7 +130,7 @@ func (h *helper) send(m wire.Message) {
 	h.conn.Send(m)
 }
 
-// serve is the life of a helper.
+// serve sends the greeting, and then replies to messages until Bye or the end of the connection.
 func (h *helper) serve() {
 	h.Sent.Add(1)
 	h.conn.SendHello(&wire.Hello{Version: wire.Version, Host: h.name, PID: 1})
@@ -146,7 +147,7 @@ func (h *helper) serve() {
 	}
 }
 
-// reply answers one message, and reports whether it was the last one.
+// reply replies to one message. It returns true if the message was Bye, the last one.
 func (h *helper) reply(m wire.Message) (over bool) {
 	switch m := m.(type) {
 	case *wire.LockDecision:
@@ -191,8 +192,8 @@ func (h *helper) reply(m wire.Message) (over bool) {
 	return false
 }
 
-// afterFence is what ranks of a group do when they have met: that which spawns asks for the next
-// group, unless there were enough; the others end.
+// afterFence simulates the ranks of a group after their fence. If the group has rank 0, it sends the next spawn
+// request. If there is none, the ranks exit.
 func (h *helper) afterFence(group string) {
 	p := h.groups[group]
 	if p.ranks[0] == 0 && h.Spawn != nil {
@@ -210,7 +211,7 @@ func (h *helper) afterFence(group string) {
 	}
 }
 
-// probe is what each host has: 64 cores in two packages.
+// probe returns the probe of a simulated host: 64 cores in two packages.
 func probe(name string) job.Probe {
 	return job.Probe{Hostname: name, Arch: "amd64", Kernel: "Linux 6.1.0", Identity: "machine-" + name, Model: "a CPU",
 		Topology: topology, Memory: job.Memory{Total: 1 << 38, Available: 1 << 37}}

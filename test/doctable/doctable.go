@@ -1,5 +1,4 @@
-// Package doctable keeps a table of a document what a test has made: by comparing it, or by
-// writing it anew.
+// Package doctable compares a table in a document with the table that a test has generated, or replaces it.
 package doctable
 
 import (
@@ -8,8 +7,9 @@ import (
 	"testing"
 )
 
-// CheckTable compares what stands between two lines of a file with text. If it differs, the test
-// fails, or the file gets the text if update is true; how says by which command.
+// CheckTable compares the text between the lines begin and end of a file with text. If they differ, the test fails.
+// If update is true, CheckTable writes text to the file instead. how is the command that updates the file, for the
+// failure message.
 func CheckTable(t *testing.T, file, begin, end, text string, update bool, how string) {
 	t.Helper()
 	page, err := os.ReadFile(file)

@@ -1,5 +1,4 @@
-// Package pintest reads captured nodes (testdata/nodes) for tests. It knows nothing of
-// what the files of a node mean.
+// Package pintest reads captures of nodes (testdata/nodes) for tests. A capture has files of /proc and /sys.
 package pintest
 
 import (
@@ -12,8 +11,8 @@ import (
 	"remshell/pin"
 )
 
-// CapturedRoot makes the file system of a captured node, "/" as far as a probe reads it. folder
-// is that of the captures. The notation is that of capture.sh there.
+// CapturedRoot returns the file system of a captured node: the files below "/" that a probe reads. folder is the
+// directory of the captures, and name the name of the node. capture.sh in that directory writes the notation.
 func CapturedRoot(t testing.TB, folder, name string) fstest.MapFS {
 	t.Helper()
 	text, err := os.ReadFile(folder + "/" + name + ".txt")
@@ -40,7 +39,7 @@ func CapturedRoot(t testing.TB, folder, name string) fstest.MapFS {
 	return root
 }
 
-// addLine adds a line to a file.
+// addLine appends a line to a file of root.
 func addLine(root fstest.MapFS, path, line string) {
 	if root[path] == nil {
 		root[path] = &fstest.MapFile{}
@@ -48,8 +47,8 @@ func addLine(root fstest.MapFS, path, line string) {
 	root[path].Data = append(root[path].Data, line+"\n"...)
 }
 
-// CapturedTopology is that of a captured node. The CPUs that may be used are those given, in
-// the kernel's notation; "": those that the node's processes could use, or else all.
+// CapturedTopology returns the topology of a captured node. allowed lists the usable CPUs, in the kernel's notation.
+// If it is empty, the CPUs are usable that the node's processes could use; if these are unknown, all online CPUs.
 func CapturedTopology(t testing.TB, folder, name, allowed string) pin.Topology {
 	t.Helper()
 	root := CapturedRoot(t, folder, name)

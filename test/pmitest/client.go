@@ -1,9 +1,9 @@
-// Package pmitest helps tests of package pmiserver: a PMI client, a fence coordinator, and scripted ranks.
+// Package pmitest has helpers for tests of package pmiserver: a PMI client, a fence coordinator, and scripted ranks.
 package pmitest
 
 import "remshell/pmiserver/client"
 
-// The client of package client.
+// The types of package pmiserver/client.
 type (
 	Client      = client.Client
 	RankAndSize = client.RankAndSize

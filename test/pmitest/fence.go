@@ -54,7 +54,7 @@ func (h *FenceCoordinator) Join(node int, id fence.ID, blob []byte) (*fence.Comp
 	return done, err
 }
 
-// wait returns the exchange of a fence, to wait for.
+// wait returns the exchange of a fence, whose end Exchange waits for.
 func (h *FenceCoordinator) wait(id fence.ID) *exchange {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -74,7 +74,7 @@ func (h *FenceCoordinator) end(id fence.ID, all [][]byte, err error) {
 	}
 }
 
-// endAll ends the exchanges of the selected members with an error.
+// endAll ends, with an error, the exchanges for whose members which returns true.
 func (h *FenceCoordinator) endAll(which func(fence.Members) bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *FenceCoordinator) endAll(which func(fence.Members) bool, err error) {
 	}
 }
 
-// Fail ends all fences, open and later ones, with an error.
+// Fail makes all fences fail with err, those in progress and all later ones.
 func (h *FenceCoordinator) Fail(err error) {
 	h.Coordinator.Fail(err)
 	h.endAll(func(fence.Members) bool { return true }, err)
@@ -99,7 +99,7 @@ func (h *FenceCoordinator) Remove(group string) {
 	h.endAll(func(m fence.Members) bool { return m.Group() == group }, fmt.Errorf("group %s is over", group))
 }
 
-// Node returns the coordinator as node i uses it.
+// Node returns the Exchanger through which node i uses the coordinator.
 func (h *FenceCoordinator) Node(i int) fence.Exchanger { return node{h, i} }
 
 type node struct {

@@ -60,7 +60,7 @@ type scriptRun struct {
 	finalized bool // the script ran finalize
 }
 
-// connect connects to the server as MPI libraries do (pmi-wire.md 1.1).
+// connect connects to the PMI server as MPI libraries do (pmi-wire.md 1.1).
 func (t *scriptRun) connect() (err error) {
 	if fd, err := strconv.Atoi(t.getenv("PMI_FD")); err == nil {
 		t.conn = os.NewFile(uintptr(fd), "PMI_FD")
@@ -87,7 +87,7 @@ func (t *scriptRun) print(format string, args ...any) {
 	fmt.Fprintf(t.out, format+"\n", args...)
 }
 
-// printResult prints the result of a command.
+// printResult prints the result of a command, or its error.
 func (t *scriptRun) printResult(what, value string, err error) {
 	switch {
 	case err != nil:

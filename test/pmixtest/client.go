@@ -28,7 +28,7 @@ type Client struct {
 	uid, gid  uint32
 }
 
-// NewClient reads the environment variables of a rank (pmix-wire.md 3.3).
+// NewClient returns a Client for the rank that the environment variables describe (pmix-wire.md 3.3).
 func NewClient(getenv func(string) string) (*Client, error) {
 	_, address, found := strings.Cut(getenv("PMIX_SERVER_URI3"), ";tcp4://")
 	rank, err := strconv.ParseUint(getenv("PMIX_RANK"), 10, 32)
@@ -38,7 +38,7 @@ func NewClient(getenv func(string) string) (*Client, error) {
 	return &Client{address, getenv("PMIX_NAMESPACE"), uint32(rank), uint32(os.Geteuid()), uint32(os.Getegid())}, nil
 }
 
-// Dial opens a connection and sends nothing.
+// Dial opens a connection to the server and sends nothing.
 func (g *Client) Dial() (net.Conn, error) { return net.Dial("tcp", g.address) }
 
 // Namespace in a message is replaced by the namespace of the client before it is sent. Another digit at
@@ -108,7 +108,7 @@ func (g *Client) sendRequest(text []byte) (string, error) {
 	return status(conn)
 }
 
-// send opens a connection and sends bytes.
+// send opens a connection and sends text.
 func (g *Client) send(text []byte) (net.Conn, error) {
 	conn, err := g.Dial()
 	if err != nil {
@@ -122,7 +122,7 @@ func (g *Client) send(text []byte) (net.Conn, error) {
 	return conn, nil
 }
 
-// status reads a status. It returns "closed" if the connection ends instead.
+// status reads a status from a connection. It returns "closed" if the connection ends instead.
 func status(conn net.Conn) (string, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(conn, b[:]); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -133,7 +133,7 @@ func status(conn net.Conn) (string, error) {
 	return fmt.Sprintf("status %d", int32(binary.BigEndian.Uint32(b[:]))), nil
 }
 
-// hello returns a valid handshake.
+// hello returns a valid handshake of the client.
 func (g *Client) hello() []byte {
 	body := []byte("native\x00\x00\x00\x00\x08")
 	body = binary.NativeEndian.AppendUint32(body, g.uid)

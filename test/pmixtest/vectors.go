@@ -1,5 +1,5 @@
-// Package pmixtest has helpers for tests of PMIx: the recorded conversations of
-// testdata/pmix, and the client side of the protocol.
+// Package pmixtest has helpers for tests of PMIx: it reads the recorded conversations of testdata/pmix, and has a
+// client.
 package pmixtest
 
 import (
@@ -20,7 +20,7 @@ type Vectors struct {
 	Info          struct{ Hex Bytes } `json:"mpirun_job_info"` // body of the reply of Debian 12's server
 }
 
-// A Conversation is the messages between the ranks of one program and the server, in the order of time.
+// A Conversation has the messages between the ranks of one program and the server, in the order of time.
 type Conversation struct {
 	ID       string // such as ring-4.2: the program, and the client's version
 	Messages []Message
@@ -45,7 +45,7 @@ type Hostile struct {
 	Expect string // expected result: close; status -50, ...; rank talks junk: ...
 }
 
-// Status returns the status that is expected, or false if none is.
+// Status returns the status that the server must reply. It returns false if Expect names none.
 func (h Hostile) Status() (int, bool) {
 	word, found := strings.CutPrefix(h.Expect, "status ")
 	word, _, _ = strings.Cut(word, ",")

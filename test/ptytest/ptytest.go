@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package ptytest makes pseudo-terminals for tests.
+// Package ptytest opens pseudo-terminals for tests.
 package ptytest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open makes a pseudo-terminal. Both ends are closed when the test ends.
+// Open opens a pseudo-terminal. Both ends are closed when the test ends.
 func Open(t *testing.T) (master, slave *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

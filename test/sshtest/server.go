@@ -1,16 +1,14 @@
 /*
-Package sshtest is an SSH server to connect to in tests and where no sshd is
-installed, as net/http/httptest is for HTTP.
+Package sshtest is an SSH server for tests and for machines without sshd, as net/http/httptest is for HTTP.
 
 	s, err := sshtest.New(sshtest.Options{Authorized: []ssh.PublicKey{pub}})
 	defer s.Close()
 	os.WriteFile(knownHosts, []byte(s.KnownHosts()), 0o600)
 	// connect to s.Addr()
 
-It runs commands for real, with /bin/sh -c, and can be as unhelpful as servers
-are in life: slow, silent, overrun, with another key than yesterday. It does
-one thing less than sshd: whoever has the key becomes the user the server runs
-as, whatever the name. So it must not listen where others can reach it.
+It really runs commands, with /bin/sh -c. Options make it behave like faulty or overloaded servers: slow, silent, or
+with a changed key. Unlike sshd, it does not change the user: whoever has an authorized key acts as the user that
+the server runs as, whatever login name the client sends. So it must not listen where others can reach it.
 */
 package sshtest
 
@@ -31,8 +29,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Options say how a server behaves. The zero value is a friendly server that
-// lets nobody in, since it knows no key.
+// Options say how a server behaves. The zero value is a server without faults that refuses all logins, since it has
+// no authorized key.
 type Options struct {
 	Addr           string          // to listen on; empty: 127.0.0.1 and a free port
 	HostKeys       []ssh.Signer    // empty: a new ed25519 key; may be certificates
@@ -61,7 +59,7 @@ type Options struct {
 	Config func(*ssh.ServerConfig)
 }
 
-// A SilentPoint is where a server stops to talk.
+// A SilentPoint is the point of a connection after which a server sends nothing.
 type SilentPoint int
 
 const (
@@ -70,7 +68,7 @@ const (
 	AfterVersion              // says its version, but exchanges no keys
 )
 
-// Stats count what a server has seen.
+// Stats count connections, logins and keep-alives of a server.
 type Stats struct {
 	Accepted, Dropped, LoggedIn int
 	Peak                        int // connections that were not logged in, at most
@@ -79,7 +77,7 @@ type Stats struct {
 	Tried                       []string // fingerprints of the keys clients have offered
 }
 
-// A Server listens until Close.
+// A Server is an SSH server that listens until Close.
 type Server struct {
 	opts   Options
 	config *ssh.ServerConfig
@@ -95,7 +93,7 @@ type Server struct {
 	stats   Stats
 }
 
-// New starts a server.
+// New starts a server that listens on opts.Addr.
 func New(opts Options) (*Server, error) {
 	s, err := NewUnlistened(opts)
 	if err != nil {
@@ -112,7 +110,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// NewUnlistened makes a server that only serves what ServeConn is given.
+// NewUnlistened returns a server that does not listen. It serves only connections that are passed to ServeConn.
 func NewUnlistened(opts Options) (*Server, error) {
 	if len(opts.HostKeys) == 0 {
 		opts.HostKeys = []ssh.Signer{NewKey()}
@@ -126,7 +124,7 @@ func NewUnlistened(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// NewKey makes an ed25519 key.
+// NewKey returns a new ed25519 key.
 func NewKey() ssh.Signer {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -176,17 +174,16 @@ func contains(keys []ssh.PublicKey, key ssh.PublicKey) bool {
 	return slices.ContainsFunc(keys, func(k ssh.PublicKey) bool { return bytes.Equal(k.Marshal(), key.Marshal()) })
 }
 
-// Addr is host:port of the server.
+// Addr returns the address of the server, HOST:PORT.
 func (s *Server) Addr() string { return s.ln.Addr().String() }
 
-// Port is the number after the colon of Addr.
+// Port returns the TCP port of the server.
 func (s *Server) Port() int { return s.ln.Addr().(*net.TCPAddr).Port }
 
-// HostKey is the first host key.
+// HostKey returns the first host key of the server.
 func (s *Server) HostKey() ssh.PublicKey { return s.opts.HostKeys[0].PublicKey() }
 
-// KnownHosts is what a known_hosts file needs to have in it, a line for each
-// host key.
+// KnownHosts returns the lines of a known_hosts file for the server, one for each host key.
 func (s *Server) KnownHosts() string {
 	host, port, _ := net.SplitHostPort(s.Addr())
 	var b strings.Builder
@@ -200,7 +197,7 @@ func (s *Server) KnownHosts() string {
 	return b.String()
 }
 
-// Stats returns what was counted so far.
+// Stats returns the counts so far.
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,7 +212,7 @@ func (s *Server) updateStats(f func(*Stats)) {
 	f(&s.stats)
 }
 
-// CloseConnections breaks all connections and goes on listening.
+// CloseConnections closes all connections. The server goes on listening.
 func (s *Server) CloseConnections() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +221,8 @@ func (s *Server) CloseConnections() {
 	}
 }
 
-// Close stops listening, breaks all connections and waits for their goroutines.
-// Commands see their input end, as with sshd, and are not waited for.
+// Close stops listening, closes all connections and waits for their goroutines. As with sshd, commands only see the
+// end of their input. Close does not wait for them.
 func (s *Server) Close() error {
 	s.cancel()
 	var err error
@@ -276,7 +273,7 @@ func (s *Server) ServeConn(c net.Conn) {
 	s.serve(conn, chans, reqs)
 }
 
-// drain reads until the client has enough.
+// drain reads and ignores data until the client closes the connection.
 func drain(c net.Conn) {
 	buf := make([]byte, 512)
 	for {
@@ -286,7 +283,7 @@ func drain(c net.Conn) {
 	}
 }
 
-// admit counts a connection and decides whether it is dropped.
+// admit counts a connection. It returns false if the connection is dropped.
 func (s *Server) admit(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,7 +307,7 @@ func (s *Server) removeConn(c net.Conn) {
 	delete(s.conns, c)
 }
 
-// serve takes what a client that is logged in asks for.
+// serve handles the requests and channels of a client that is logged in.
 func (s *Server) serve(conn *ssh.ServerConn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	s.wg.Go(func() {
 		for r := range reqs {

@@ -15,8 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// session serves one session channel until its command has ended or its client
-// has gone.
+// session serves one session channel until its command has ended or its client is gone.
 func (s *Server) session(conn *ssh.ServerConn, nc ssh.NewChannel) {
 	ch, reqs, err := nc.Accept()
 	if err != nil {
@@ -51,8 +50,8 @@ func (s *Server) session(conn *ssh.ServerConn, nc ssh.NewChannel) {
 	}
 }
 
-// run runs a command as sshd does: with sh, in a session of its own, and with
-// nothing but the end of its streams to tell it that the client has gone.
+// run runs a command as sshd does: with sh, in a session of its own. When the client is gone, the command notices it
+// only by the end of its streams.
 func (s *Server) run(user string, ch ssh.Channel, command string, env []string) {
 	defer ch.Close()
 	io.WriteString(ch, s.opts.Noise)
@@ -113,7 +112,7 @@ func hostOf(ln net.Listener) string {
 	return a.IP.String() + " " + strconv.Itoa(a.Port)
 }
 
-// RFC 4254 section 6.10.
+// sendStatus sends the exit status of a command (RFC 4254 section 6.10).
 func sendStatus(ch ssh.Channel, code int) {
 	ch.SendRequest("exit-status", false, ssh.Marshal(struct{ Code uint32 }{uint32(code)}))
 }
@@ -133,7 +132,7 @@ func sendSignal(ch ssh.Channel, sig syscall.Signal) {
 	}{names[sig], false, "", ""}))
 }
 
-// forward joins a channel to a TCP connection (RFC 4254 section 7.2).
+// forward connects a direct-tcpip channel to a TCP address (RFC 4254 section 7.2).
 func (s *Server) forward(nc ssh.NewChannel) {
 	var m struct {
 		Host       string
@@ -161,7 +160,7 @@ func (s *Server) forward(nc ssh.NewChannel) {
 	join(s.ctx, ch, c.(*net.TCPConn))
 }
 
-// join copies in both directions until both have ended.
+// join copies data between a channel and a TCP connection, in both directions, until both have ended.
 func join(ctx context.Context, ch ssh.Channel, c *net.TCPConn) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
