@@ -1,6 +1,7 @@
 /*
-Package feature lists the features of mpiexec. Each has a folder of its own, with its messages and, but for a few
-(adr 15), its options and their texts, and registers itself where it takes part. Removing a line here and its folder removes the feature.
+Package feature lists the features of mpiexec. Each has a folder of its own, with its messages and (except for a
+few, adr 15) its options and their texts. It registers itself where it takes part. To remove a feature, remove its
+line here and its folder.
 
 	option.Register                        its options and their help
 	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
@@ -10,14 +11,15 @@ Package feature lists the features of mpiexec. Each has a folder of its own, wit
 	node.Admit                             what may come from helpers, and when
 	launch.Handle, helper.Handle           what becomes of a message, in mpiexec and in each helper
 
-launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go have the points at which a feature takes part. A message or a
-setting takes any number that is free: the program says at its start if it is not. After a new option,
-"go test ./cli/option -run TestReference -update" writes doc/options.md. Package cleanipc is a feature with all
-parts; bindings is a small one.
+launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go have the points at which a feature takes part. A
+message or a setting takes any number that is free. If a number is taken, the program reports it at its start. After
+a new option, "go test ./cli/option -run TestReference -update" writes doc/options.md. Package cleanipc is a feature
+with all parts; bindings is a small one.
 
-A test of a feature stands in its folder. launch/launchtest runs jobs in it, with real helpers and ranks. launch/node/nodetest
-says when a helper may send its messages, and wire/wiretest checks a frame. The tests of this package check each message that
-is registered, by its Example. Scripts of commands (testdata/*.txtar) are run by TestScripts in the root of the repository.
+The tests of a feature are in its folder. launch/launchtest runs jobs there, with real helpers and ranks.
+launch/node/nodetest checks when a helper may send its messages, and wire/wiretest checks a frame. The tests of this
+package check each registered message by its Example. TestScripts in the root of the repository runs scripts of
+commands (testdata/*.txtar).
 */
 package feature
 

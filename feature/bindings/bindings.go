@@ -53,7 +53,7 @@ func newReport(print func(text string), group, ranks int) *report {
 	return &report{print, group, make([]string, ranks), ranks}
 }
 
-// addRank adds a rank of the group that runs, or could not be started.
+// addRank adds the line of a rank of the group that runs, or could not be started.
 func (b *report) addRank(n *launch.Node, rank int, m *wire.Started) {
 	if b == nil || rank >= len(b.lines) {
 		return
@@ -66,7 +66,7 @@ func (b *report) addRank(n *launch.Node, rank int, m *wire.Started) {
 	}
 }
 
-// printNow prints what is known, once.
+// printNow prints the lines that are known. It prints once.
 func (b *report) printNow() {
 	if b == nil || b.print == nil {
 		return

@@ -9,7 +9,7 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "bindings", Attach: attachHelper}) }
 
-// attachHelper adds to what is reported of a rank how the kernel has bound it.
+// attachHelper adds the CPUs and memory to which the kernel has bound a rank to the rank's Started message.
 func attachHelper(s *helper.Session) {
 	wanted := false
 	s.Hooks.JobBegins.Add(func(m *wire.Prepare) { _, wanted = wire.SettingOf[*Request](m.Settings) })

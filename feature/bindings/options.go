@@ -22,7 +22,7 @@ const texts = `
 // A Request asks the helpers to report bindings with Started.
 type Request struct{}
 
-// Fields implements wire.Setting.
+// Fields implements wire.Setting. It sends nothing: helpers need only know that there is a Request.
 func (*Request) Fields(*wire.Codec) {}
 
 func init() {
@@ -36,7 +36,7 @@ func init() {
 	wire.RegisterSetting[Request](2, new(Request))
 }
 
-// isWanted reports whether the option is given, or --bind-to with :report, or --display with bind.
+// isWanted reports whether the command line has --report-bindings, --bind-to with :report, or --display with bind.
 func isWanted(line option.Line) bool {
 	return option.ValuesOf[Options](line).ReportBindings || line.Job.BindTo.Report || line.Job.Displays("bind")
 }

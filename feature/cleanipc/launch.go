@@ -39,8 +39,8 @@ func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 	}
 }
 
-// maxKeptReported is how many objects of one node that could not be freed are logged; --report
-// lists all.
+// maxKeptReported limits, for each node, the objects that are logged because they could not be freed. --report lists
+// all.
 const maxKeptReported = 10
 
 func splitLeftovers(all []job.Leftover) (freed, kept []job.Leftover) {

@@ -19,17 +19,17 @@ import (
 	"remshell/wire"
 )
 
-// IPCCleaned reports the shared memory that failed ranks left behind. Semaphores is the number of semaphore sets that the
-// user's processes created on the node meanwhile; they are not removed (PD-18).
+// IPCCleaned reports the shared memory that failed ranks have left behind. Semaphores is the number of semaphore sets
+// that the user's processes created on the node while the job ran. They are not removed (PD-18).
 type IPCCleaned struct {
 	Leftovers  []job.Leftover
 	Semaphores int
 }
 
-// maxLeftovers is the most pieces of shared memory that a node reports.
+// maxLeftovers is the largest number of pieces of shared memory that a node reports.
 const maxLeftovers = 4096
 
-// Fields implements wire.Message. The Node of a Leftover is not sent: it is the node that sends the message.
+// Fields implements wire.Message. It does not send the Node of a Leftover, which is the node that sends the message.
 func (m *IPCCleaned) Fields(c *wire.Codec) {
 	wire.List(c, &m.Leftovers, wire.Length{Name: "leftovers", Max: maxLeftovers}, func(c *wire.Codec, r *job.Leftover) {
 		c.Word(&r.Kind, "kind")
@@ -51,7 +51,8 @@ func init() {
 // received counts the reports of one connection.
 type received struct{ reports int }
 
-// checkCleaned checks a report: there is one for each group, ranks are the node's own, and kinds are known.
+// checkCleaned checks a report. A node may send one for each group. The ranks must be its own, and the kinds must be
+// known.
 func checkCleaned(v *node.Validator, m *IPCCleaned) error {
 	if err := v.CountEnd(m, &node.StateOf[received](v).reports); err != nil {
 		return err

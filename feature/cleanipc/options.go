@@ -18,7 +18,7 @@ const texts = `
   that exit with 0. -v lists what was removed.
 `
 
-// A Policy says when shared memory is freed, if not after the end of ranks that failed.
+// A Policy says when shared memory is freed. Without a Policy it is freed after ranks have failed.
 type Policy struct{ When string }
 
 // The values of When.

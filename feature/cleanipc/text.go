@@ -11,8 +11,8 @@ import (
 	"remshell/text"
 )
 
-// formatFreed says what was freed: "freed 2 shared memory segments (128 MiB) and 3 files in
-// /dev/shm (1 MiB) of ranks 2-3".
+// formatFreed describes the freed memory, such as "freed 2 shared memory segments (128 MiB) and 3 files in /dev/shm
+// (1 MiB) of ranks 2-3".
 func formatFreed(freed []job.Leftover, firsts []int) string {
 	var parts []string
 	for _, kind := range []struct{ kind, noun, where string }{{job.LeftoverSysVShm, "shared memory segment", ""}, {job.LeftoverPosixShm, "file", " in /dev/shm"}} {
@@ -29,8 +29,8 @@ func formatFreed(freed []job.Leftover, firsts []int) string {
 	return "freed " + strings.Join(parts, " and ") + formatOfRanks(freed, firsts)
 }
 
-// formatOfRanks names the ranks that left something behind: " of ranks 2-3". It returns "" if no
-// rank is known. firsts has the job's number of each group's rank 0.
+// formatOfRanks names the ranks that left memory behind, such as " of ranks 2-3". It returns "" if no rank is known.
+// firsts has the number in the job of each group's rank 0.
 func formatOfRanks(left []job.Leftover, firsts []int) string {
 	byGroup := make([][]int, len(firsts))
 	for _, r := range left {

@@ -15,7 +15,7 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "events", Attach: attachHelper}) }
 
-// attachHelper sends events of ranks here to mpiexec, and delivers those of ranks on other nodes.
+// attachHelper sends events of this node's ranks to mpiexec, and delivers events of ranks on other nodes.
 func attachHelper(s *helper.Session) {
 	n := notifier{rpc.NewPipeline[*Notified](maxUnanswered, s.Send)}
 	helper.Handle(s, func(m *Notified) { n.Deliver(m.ID, m) })
@@ -28,7 +28,7 @@ func attachHelper(s *helper.Session) {
 	s.Providers.Notifier = n
 }
 
-// A notifier sends events of ranks here to mpiexec. It implements pmix.Notifier.
+// A notifier sends events of this node's ranks to mpiexec. It implements pmix.Notifier.
 type notifier struct{ *rpc.Pipeline[*Notified] }
 
 // Notify implements pmix.Notifier.

@@ -16,11 +16,11 @@ func attach(j *launch.Job) {
 	})
 }
 
-// maxBacklog is how many bytes may be queued for a node that gets events.
+// maxBacklog limits the bytes that may be queued for a node to which an event is forwarded.
 const maxBacklog = 64 << 20
 
-// forward forwards an event of a rank to the other nodes that may have receivers for it, and
-// confirms to n. A node with too much unsent data does not get the event.
+// forward forwards an event of a rank to the other nodes that may have receivers for it, and then sends Notified to
+// n. A node with more than maxBacklog bytes of unsent data does not get the event.
 func forward(j *launch.Job, n *launch.Node, m *Notify) {
 	event := *m
 	event.ID = 0
@@ -33,8 +33,7 @@ func forward(j *launch.Job, n *launch.Node, m *Notify) {
 	n.Send(&Notified{ID: m.ID})
 }
 
-// nodesOf returns the nodes of the groups of members, each once. If members is empty, it returns
-// all nodes.
+// nodesOf returns the nodes of the members' groups, each once. If members is empty, it returns all nodes.
 func nodesOf(j *launch.Job, members fence.Members) []*launch.Node {
 	groups := members.Groups()
 	if members == "" {

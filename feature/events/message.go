@@ -16,8 +16,9 @@ import (
 	"remshell/wire"
 )
 
-// Notify distributes an event. To are the participants that may receive it, encoded as in pmiserver/fence; empty: all. Infos are
-// encoded as in PMIx. ID is chosen by the helper and repeated in Notified; it is 0 in a message that mpiexec forwards.
+// Notify distributes an event. To has the ranks that may receive it, encoded as in pmiserver/fence. If it is empty,
+// all may. Infos are encoded as in PMIx. The helper chooses ID, and Notified repeats it. ID is 0 in a message that
+// mpiexec forwards.
 type Notify struct {
 	ID    int
 	Group string
@@ -37,16 +38,16 @@ func (m *Notify) Fields(c *wire.Codec) {
 	c.Bytes(&m.Infos, wire.Length{Name: "infos", Max: 64 << 10})
 }
 
-// Notified answers Notify.
+// Notified answers Notify when mpiexec has forwarded the event.
 type Notified struct{ ID int }
 
 // Fields implements wire.Message.
 func (m *Notified) Fields(c *wire.Codec) { c.Num(&m.ID, wire.RequestIDRange) }
 
-// maxUnanswered is how many events of its ranks a node may have unanswered (TRUST-4). Further ones wait in the helper.
+// maxUnanswered is how many events of its ranks a node may have unanswered (TRUST-4). The helper queues further ones.
 const maxUnanswered = 64
 
-// openEvents are the events of one connection.
+// openEvents are the events of one connection that have no reply yet.
 type openEvents struct{ node.RankRequests }
 
 func init() {

@@ -1,7 +1,7 @@
 /*
-Package failedranks is a feature: if a job goes on without ranks that have failed (-disable-auto-cleanup), the other ranks can
-find out which these are, by the PMI key PMI_dead_processes. MPICH 3.x reads it for MPIX_Comm_failure_ack, and again on
-SIGUSR1.
+Package failedranks is a feature: if a job goes on without ranks that have failed (-disable-auto-cleanup), the other
+ranks can find out which ranks have failed, with the PMI key PMI_dead_processes. MPICH 3.x reads it for
+MPIX_Comm_failure_ack, and again on SIGUSR1.
 
 	rank fails ---> mpiexec --FailedRanks--> nodes that still run ranks of its group
 	                  |                         '--> PMI server; SIGUSR1 to ranks that expect it
@@ -19,7 +19,7 @@ import (
 	"remshell/wire"
 )
 
-// FailedRanks has all ranks of a group that have failed so far, while the others go on (job.EndPolicy.KeepAll).
+// FailedRanks lists all ranks of a group that have failed so far, while the others go on (job.EndPolicy.KeepAll).
 type FailedRanks struct {
 	Group string
 	Ranks []int // in the group, in the order in which they ended
@@ -38,7 +38,7 @@ func init() {
 	launch.Register(launch.Feature{Name: "failed ranks", Attach: attach})
 }
 
-// sendDelay is how long failed ranks are collected before they are sent to the nodes in one message.
+// sendDelay is how long mpiexec collects failed ranks before it sends them to the nodes in one message.
 const sendDelay = 100 * time.Millisecond
 
 // A groupFailures has the failed ranks of a group.

@@ -17,7 +17,7 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "fetches", Attach: attachHelper}) }
 
-// attachHelper carries Fetches of ranks here to mpiexec, and answers those of ranks on other nodes.
+// attachHelper sends Fetches of this node's ranks to mpiexec, and answers Fetches of ranks on other nodes.
 func attachHelper(s *helper.Session) {
 	f := newFetcher(s.Send, s.Flush)
 	helper.Handle(s, func(m *Fetched) { f.Deliver(m.ID, m) })
@@ -32,8 +32,8 @@ func attachHelper(s *helper.Session) {
 	s.Providers.Fetcher = f
 }
 
-// A fetcher carries Fetches: of data that ranks here want of ranks on other nodes, and the reverse. Its methods do not
-// block. It implements pmix.Fetcher.
+// A fetcher sends and answers Fetches. It sends them for ranks here that need data of ranks on other nodes, and
+// answers those of other nodes. Its methods do not block. It implements pmix.Fetcher.
 type fetcher struct {
 	*rpc.Pipeline[*Fetched]
 	send  func(wire.Message) error
@@ -87,7 +87,7 @@ func (f *fetcher) serveFetch(m *Fetch, supply func(pmix.FetchRequest, func([]byt
 	})
 }
 
-// flushBytes is how many bytes of replies are sent before it waits until they are written.
+// flushBytes is how many bytes of replies the fetcher sends before it waits until they are written.
 const flushBytes = 1 << 20
 
 // sendReplies sends replies until there are none left.

@@ -13,14 +13,14 @@ func attach(j *launch.Job) {
 	launch.Handle(j, f.forwardFetched)
 }
 
-// A forwarder forwards Fetches to the node of the rank whose data is wanted, and the replies back.
+// A forwarder forwards Fetches to the node of the rank that has the data, and the replies back.
 type forwarder struct {
 	job     *launch.Job
 	last    int
 	pending map[int]pendingFetch // by our own request ID
 }
 
-// A pendingFetch is a request that has no reply yet.
+// A pendingFetch is a forwarded Fetch that has no reply yet.
 type pendingFetch struct {
 	asker *launch.Node
 	id    int // the asker's request ID
@@ -32,7 +32,7 @@ const (
 	maxBacklog = 64 << 20 // bytes queued for a node
 )
 
-// forwardFetch asks the node of a rank for data that the rank has committed.
+// forwardFetch forwards a request for a rank's data to the rank's node.
 func (f *forwarder) forwardFetch(n *launch.Node, m *Fetch) []supervise.Event {
 	g := f.job.GroupNamed(m.Group)
 	switch {

@@ -14,11 +14,11 @@ import (
 	"remshell/wire"
 )
 
-// maxData is the most bytes that a rank may commit for other ranks.
+// maxData is the largest number of bytes that a rank may commit for other ranks.
 const maxData = 16 << 20
 
-// Fetch requests all data that a rank has committed, once that includes Key. ID is the sender's and is repeated in the reply.
-// Timeout is the longest time to wait, in seconds; 0: the default of PMIX-33.
+// Fetch requests all data that a rank has committed, as soon as the data includes Key. The sender chooses ID, and the
+// reply repeats it. Timeout is the longest time to wait, in seconds. 0 means the default of PMIX-33.
 type Fetch struct {
 	ID      int
 	Group   string
@@ -53,7 +53,8 @@ func (m *Fetched) Fields(c *wire.Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// maxUnanswered is how many Fetches of its ranks a node may have unanswered (PMIX-63). Further ones wait in the helper.
+// maxUnanswered is how many Fetches of its ranks a node may have unanswered (PMIX-63). The helper queues further
+// ones.
 const maxUnanswered = 1 << 12
 
 // openFetches are the Fetches that involve one helper.

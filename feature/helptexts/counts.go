@@ -14,8 +14,8 @@ import (
 type topic struct{ File, Name string }
 
 /*
-An aggregator counts the help texts of ranks' MPI libraries. The first rank prints a text. The user is told later how
-many other ranks had the same (PMIX-48). The zero value is ready for use.
+An aggregator counts the help texts of ranks' MPI libraries. The first rank prints a text. Later the aggregator
+reports how many other ranks had the same text (PMIX-48). The zero value is ready for use.
 */
 type aggregator struct {
 	repeated map[topic]int // by topic, ranks with the same text that are not reported yet
@@ -45,7 +45,7 @@ func (r *aggregator) countText(of topic, now time.Time) bool {
 	return false
 }
 
-// takeDue returns the lines to report by now.
+// takeDue returns the lines that are to be reported now, if their time has come.
 func (r *aggregator) takeDue(now time.Time) []string {
 	if r.reportAt.IsZero() || now.Before(r.reportAt) {
 		return nil

@@ -16,7 +16,7 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "help texts", Attach: attachHelper}) }
 
-// attachHelper prints the help texts of the ranks here, each text once for all ranks of the job.
+// attachHelper prints the help texts of this node's ranks, each text once for all ranks of the job.
 func attachHelper(s *helper.Session) {
 	q := newRequests(s.Send)
 	helper.Handle(s, func(m *ShowHelpReply) { q.Deliver(m.ID, m) })
@@ -31,18 +31,18 @@ func attachHelper(s *helper.Session) {
 	}
 }
 
-// noAggregation is the environment entry by which users of Open MPI's launcher get each rank's help texts printed.
+// noAggregation is the environment entry with which users of Open MPI's launcher have each rank's help texts printed.
 const noAggregation = "OMPI_MCA_orte_base_help_aggregate=0"
 
-// requests asks mpiexec whether any rank of the job has printed a text already.
+// requests asks mpiexec whether any rank of the job has already printed a text.
 type requests struct{ *rpc.Pipeline[*ShowHelpReply] }
 
 func newRequests(send func(wire.Message) error) requests {
 	return requests{rpc.NewPipeline[*ShowHelpReply](maxUnanswered, send)}
 }
 
-// wasPrinted reports whether a rank of the job has printed a text on this topic already. It is false for a text without a
-// topic, for a topic too long to ask about, and if there is no reply.
+// wasPrinted reports whether a rank of the job has already printed a text on this topic. It is false for a text
+// without a topic, for a topic longer than maxTopic, and if there is no reply.
 func (q requests) wasPrinted(ctx context.Context, rank int, of message.Topic) bool {
 	if of.File == "" || len(of.File) > maxTopic || len(of.Name) > maxTopic {
 		return false
@@ -52,8 +52,8 @@ func (q requests) wasPrinted(ctx context.Context, rank int, of message.Topic) bo
 	return err == nil && reply.AlreadyShown
 }
 
-// printText prints a text after what the rank has written to its standard output or error. If the stream is closed, the
-// text is lost, as the rank's own output would be.
+// printText prints a text after the output that the rank has written to its standard output or error. If the stream
+// is closed, the text is lost, as the rank's own output would be.
 func printText(r *helper.Rank, text message.LogText) {
 	file, terminal := r.OutputFile(text.Stdout)
 	stream, err := rank.OpenWriteEnd(file, terminal)
@@ -65,5 +65,5 @@ func printText(r *helper.Rank, text message.LogText) {
 	stream.WriteString(text.Text)
 }
 
-// printTimeout is how long a text waits for a reader.
+// printTimeout is how long printText waits for a reader of the rank's stream.
 const printTimeout = 10 * time.Second

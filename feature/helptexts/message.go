@@ -14,11 +14,11 @@ import (
 	"remshell/wire"
 )
 
-// maxTopic is the longest topic and the longest file name, in bytes, that ShowHelp may have.
+// maxTopic is the longest topic, and the longest file name, that ShowHelp may have, in bytes.
 const maxTopic = 511
 
-// ShowHelp asks whether to print a help text that a rank's library wants printed. File and Topic identify the text.
-// Only one rank of the job prints each text. ID is chosen by the helper and repeated in the reply.
+// ShowHelp asks whether to print a help text of a rank's MPI library. File and Topic identify the text. Only one rank
+// of the job prints each text. The helper chooses ID, and the reply repeats it.
 type ShowHelp struct {
 	ID          int
 	Rank        int
@@ -45,10 +45,10 @@ func (m *ShowHelpReply) Fields(c *wire.Codec) {
 	c.Bool(&m.AlreadyShown)
 }
 
-// maxUnanswered is how many of its ShowHelps a node may have unanswered (TRUST-4). Further ones wait in the helper.
+// maxUnanswered is how many of its ShowHelps a node may have unanswered (TRUST-4). The helper queues further ones.
 const maxUnanswered = 64
 
-// openTexts are the ShowHelps of one connection.
+// openTexts are the ShowHelps of one connection that have no reply yet.
 type openTexts struct{ node.RankRequests }
 
 func init() {
@@ -62,8 +62,8 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *ShowHelpReply) { node.StateOf[openTexts](v).CountReply() })
 }
 
-// checkShowHelp checks a help text of a rank's library. Most come when the job ends, so they are let through until the
-// node is drained.
+// checkShowHelp checks a help text of a rank's library. It admits help texts until the node is drained, since most of
+// them come when the job ends.
 func checkShowHelp(v *node.Validator, m *ShowHelp) (wire.Message, error) {
 	switch rank := v.FindRank(m.Rank); {
 	case rank == nil:

@@ -13,7 +13,7 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "names", Attach: attachHelper}) }
 
-// attachHelper has the PMI servers of this node ask mpiexec about names.
+// attachHelper makes the PMI servers of this node send requests about names to mpiexec.
 func attachHelper(s *helper.Session) {
 	q := &requests{Requests: s.Requests()}
 	helper.Handle(s, func(m *NameReply) { q.Deliver(m.ID, m) })
@@ -21,7 +21,7 @@ func attachHelper(s *helper.Session) {
 	s.Providers.Names, s.Providers.PMIxNames = pmiNames{q}, pmixNames{q}
 }
 
-// requests asks mpiexec about names. Ranks of PMI (pmiNames) and of PMIx (pmixNames) share it.
+// requests sends requests about names to mpiexec. pmiNames and pmixNames, for ranks of PMI and of PMIx, share it.
 type requests struct {
 	*rpc.Requests
 	waits waits
@@ -42,7 +42,7 @@ func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, er
 	return *named, nil
 }
 
-// republish publishes a name again that a lookup has removed from the table, if the rank that looked it up has gone
+// republish publishes a name again that a lookup has removed from the table, if the rank that looked it up is gone
 // (PMIX-41). It does not wait.
 func (q *requests) republish(service string, m *NameReply) {
 	if m.OK && m.FirstReadOnly {
@@ -50,8 +50,8 @@ func (q *requests) republish(service string, m *NameReply) {
 	}
 }
 
-// await looks a name up, and waits until it is published (PMIX-40). If another rank takes the name first, it waits again.
-// A rank joins before it looks up, so that it misses no publication.
+// await looks up a name, and waits until it is published (PMIX-40). If another rank takes the name first, it waits
+// again. It registers with waits before each lookup, so that it misses no publication.
 func (q *requests) await(ctx context.Context, service string) (NameReply, error) {
 	for {
 		w := q.waits.joinName(service)

@@ -19,7 +19,7 @@ import (
 // An Operation is an operation on the table of published names.
 type Operation int
 
-// The operations.
+// The operations on the table of published names.
 const (
 	Publish Operation = iota + 1
 	Lookup
@@ -27,14 +27,14 @@ const (
 	LookupWait // as Lookup; if the name is not published, NamePublished follows when it is
 )
 
-// Bounds of names, ports and values.
+// Limits of names, ports and values.
 var (
 	nameLength  = wire.Length{Name: "name", Max: 4 << 10}
 	valueLength = wire.Length{Name: "value", Max: 64 << 10}
 )
 
-// NameRequest is a rank's request to the job's table of published names. ID is chosen by the helper and repeated in the reply.
-// Port is what ranks that use PMI receive. Value is what ranks that use PMIx receive; it includes the publisher. If
+// NameRequest is a rank's request to the job's table of published names. The helper chooses ID, and the reply repeats
+// it. Ranks that use PMI receive Port. Ranks that use PMIx receive Value, which includes the publisher. If
 // FirstReadOnly is set, the first lookup removes the name.
 type NameRequest struct {
 	wire.AnsweredBy[*NameReply]

@@ -13,20 +13,21 @@ func init() { launch.Register(launch.Feature{Name: "names", Attach: attach}) }
 
 func attach(j *launch.Job) { launch.Handle(j, new(table).handleRequest) }
 
-// A table has the names that ranks have published, and the nodes that wait for a name. It lasts as long as the attempt.
+// A table has the names that ranks have published, and the nodes that wait for a name. It exists as long as the
+// attempt.
 type table struct {
 	published    pmiserver.NameTable
 	waitingNodes map[string]map[*launch.Node]bool // by name: the nodes that wait for it
 	waitCounts   map[*launch.Node]int             // by node: how many names it waits for
 }
 
-// maxNameWaits is how many names a node may wait for (TRUST-4).
+// maxNameWaits limits the names that a node may wait for (TRUST-4).
 const maxNameWaits = 1 << 16
 
 var errNameWaits = errors.New("too many names are waited for")
 
-// handleRequest answers a node's request about a name. If it publishes the name, all nodes that wait for it are told
-// (PMIX-40).
+// handleRequest answers a node's request about a name. If the request publishes the name, it notifies all nodes that
+// wait for the name (PMIX-40).
 func (a *table) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event {
 	answer, nodes := a.reply(n, m)
 	n.Send(answer)
@@ -36,7 +37,8 @@ func (a *table) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event 
 	return nil
 }
 
-// reply carries out a node's request. waiting are the nodes to be told that the name is published.
+// reply carries out a node's request and returns the reply. waiting are the nodes that must be notified that the name
+// is published.
 func (a *table) reply(n *launch.Node, m *NameRequest) (answer *NameReply, waiting map[*launch.Node]bool) {
 	answer = &NameReply{ID: m.ID}
 	var err error
@@ -82,8 +84,8 @@ func (a *table) addWaiting(n *launch.Node, service string) error {
 	return nil
 }
 
-// takeWaiting removes and returns the nodes that wait for a name. A node that still needs it asks
-// again.
+// takeWaiting removes and returns the nodes that wait for a name. A node that still waits afterwards sends its
+// request again.
 func (a *table) takeWaiting(service string) map[*launch.Node]bool {
 	waiting := a.waitingNodes[service]
 	delete(a.waitingNodes, service)

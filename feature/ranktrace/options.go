@@ -37,13 +37,14 @@ func init() {
 	setup.Register(begin)
 }
 
-// A traceFile is a file that a trace is written to.
+// A traceFile is a file to which a trace is written, in one format.
 type traceFile struct {
 	option, name string
 	write        func(io.Writer, trace.Trace) error
 }
 
-// begin records the steps of a run from now on, if they are to be written. They are also written if the run fails.
+// begin starts to record the steps of a run, if --trace or --trace-svg is given. The trace is also written if the run
+// fails.
 func begin(r *setup.Run) error {
 	o := option.ValuesOf[Options](r.Line)
 	files := []traceFile{{"--trace", o.TraceFile, writeEvents}, {"--trace-svg", o.TracePicture, trace.SVG}}

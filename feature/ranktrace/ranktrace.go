@@ -1,13 +1,13 @@
 /*
-Package ranktrace is a feature: it writes what took how long (--trace, --trace-svg), and records a running job's part of that,
-which is how its ranks start, reach the first fence, run and end.
+Package ranktrace is a feature: it writes the steps of a run with their times (--trace, --trace-svg). It also
+records the steps of the running job: how its ranks start, reach the first fence, run and end.
 
 	Start sent --start--> all ranks of a host run --first fence--> the host reaches the fence
 	                 Started --(the rank's own row)--> Exited
 	                                                   last Exited --end--> Drained
 
-All times are by the clock of mpiexec, when it receives a message. In jobs of more than maxRankRows ranks, the
-ranks of a host share one row. Package trace has the recorder, and records the steps before.
+All times are by the clock of mpiexec, when it receives a message. In jobs of more than maxRankRows ranks, the ranks
+of a host share one row. Package trace has the recorder, which also records the earlier steps.
 */
 package ranktrace
 
@@ -64,7 +64,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Ended.Add(t.endAll)
 }
 
-// maxRankRows is up to how many ranks of a job each have a row of their own in the trace.
+// maxRankRows is the largest number of ranks of a job that have rows of their own in the trace.
 const maxRankRows = 4096
 
 // A groupTrace records the steps of one group.
@@ -112,7 +112,7 @@ func (t *jobTrace) addGroup(g *launch.Group) {
 	t.groups[g] = l
 }
 
-// started records that a rank has started, or why it has not.
+// started records that a rank has started. If it could not be started, err says why.
 func (l *groupTrace) started(n *launch.Node, rank int, name string, err string) {
 	if l == nil || l.hosts[n] == nil {
 		return
@@ -140,7 +140,7 @@ func (l *groupTrace) started(n *launch.Node, rank int, name string, err string) 
 	}
 }
 
-// exited records that a rank has ended, and reports whether it was the group's last on its host.
+// exited records that a rank has ended. last is true if it was the group's last rank on its host.
 func (l *groupTrace) exited(n *launch.Node, exit *job.Exit) (last bool) {
 	if l == nil || l.hosts[n] == nil {
 		return false
@@ -155,7 +155,7 @@ func (l *groupTrace) exited(n *launch.Node, exit *job.Exit) (last bool) {
 	return true
 }
 
-// endOf returns how a rank failed; nil: it did not.
+// endOf returns an error that says how a rank failed, or nil if it did not fail.
 func endOf(exit *job.Exit) error {
 	switch {
 	case exit.Signal != 0:
@@ -166,8 +166,7 @@ func endOf(exit *job.Exit) error {
 	return nil
 }
 
-// fenceReached records that a host has reached a fence of its whole group. all reports whether it
-// was the last.
+// fenceReached records that a host has reached a fence of its whole group. all is true if it was the last host.
 func (l *groupTrace) fenceReached(n *launch.Node, all bool) {
 	if l == nil {
 		return
@@ -182,7 +181,7 @@ func (l *groupTrace) fenceReached(n *launch.Node, all bool) {
 	}
 }
 
-// endAll ends the steps of a group that has no ranks left. If its end is not known, why says so.
+// endAll ends the steps of a group that has no ranks left. If the end of ranks was not reported, why says so.
 func (l *groupTrace) endAll(why error) {
 	if l == nil {
 		return
@@ -242,8 +241,9 @@ func (t *jobTrace) endAll() {
 	}
 }
 
-// errGroupKilled ends the steps of a spawned group of which one rank could not be started.
+// errGroupKilled is the error of the open steps of a spawned group that was killed because one of its ranks could not
+// be started.
 var errGroupKilled = errors.New("a rank of the group could not be started")
 
-// errUnknownEnd ends the steps of ranks whose end was not reported.
+// errUnknownEnd is the error of the open steps of ranks whose end was not reported.
 var errUnknownEnd = errors.New("its end is not known")

@@ -17,7 +17,7 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "spawn", Attach: attachHelper}) }
 
-// attachHelper has the PMI servers of this node ask mpiexec for more ranks.
+// attachHelper makes the PMI servers of this node send spawn requests to mpiexec.
 func attachHelper(s *helper.Session) {
 	q := s.Requests()
 	helper.Handle(s, func(m *Spawned) { q.Deliver(m.ID, m) })
@@ -36,17 +36,17 @@ func attachHelper(s *helper.Session) {
 	}
 }
 
-// A requester asks mpiexec to start more ranks for the ranks of one group here. It implements spawn.Spawner.
+// A requester sends the spawn requests of one group's ranks on this node to mpiexec. It implements spawn.Spawner.
 type requester struct {
 	*rpc.Requests
 	dir     func(rank int) string   // returns the working directory of a rank
 	environ func(rank int) []string // returns the environment with which a rank started
 }
 
-// errTooLarge is returned for a request that exceeds a bound.
+// errTooLarge is returned for a spawn request that exceeds a limit.
 var errTooLarge = errors.New("request too large")
 
-// maxFaultBytes is the longest Fault of a request.
+// maxFaultBytes is the largest length of Spawn.Fault, in bytes.
 const maxFaultBytes = 1 << 10
 
 // Spawn implements spawn.Spawner. A request that is too large fails, and does not end the job.
@@ -81,7 +81,8 @@ func (q requester) Spawn(ctx context.Context, r spawn.Request) (group string, co
 	return answer.Group, answer.Codes, nil
 }
 
-// isTooLarge reports whether mpiexec would take a request for a violation because of its size.
+// isTooLarge reports whether a request exceeds the limits of size that mpiexec enforces. mpiexec closes the
+// connection of a helper that sends such a request.
 func isTooLarge(m *Spawn) bool {
 	longest := max(len(m.Request.Commands), len(m.Request.Preputs))
 	for _, c := range m.Request.Commands {
@@ -96,8 +97,8 @@ func isTooLarge(m *Spawn) bool {
 // parentPort is the variable by which a spawned rank of Open MPI finds its parent (PMIX-42).
 const parentPort = "OMPI_PARENT_PORT"
 
-// childEnv returns the variables of env that a rank's children shall have. Open MPI passes on all of its own. Those of
-// the rank's identity are removed, since the children get their own.
+// childEnv returns the variables of env that a rank's children get. Open MPI sends all variables of the rank. The
+// variables of the rank's identity are removed, since the children get their own.
 func childEnv(env []string, outer func(assignment string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(assignment string) bool {
 		name, _, given := strings.Cut(assignment, "=")

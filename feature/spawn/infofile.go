@@ -28,10 +28,10 @@ import (
 //	hostfile=F  n2 slots=4          --> hosts=n2:4
 //	            n3
 
-// maxInfoBytes is the largest size of such a file.
+// maxInfoBytes is the largest size of an info file or host file, in bytes.
 const maxInfoBytes = 1 << 20
 
-// expandFiles replaces the keys that name files, in all commands of a request.
+// expandFiles replaces the info keys that name files by the contents of the files, in all commands of a request.
 func expandFiles(commands []spawn.Command, dir string) error {
 	for i, c := range commands {
 		info, err := expandInfoFile(c.Info, dir)
@@ -46,8 +46,8 @@ func expandFiles(commands []spawn.Command, dir string) error {
 	return nil
 }
 
-// expandInfoFile replaces the key "file" by the keys of that file. Keys given directly win. Each line of the file is
-// KEY = VALUE.
+// expandInfoFile replaces the key "file" by the keys in that file. A key that is also given directly keeps the direct
+// value. Each line of the file is KEY = VALUE.
 func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
 	var direct []spawn.Pair
 	for _, p := range info {
@@ -68,7 +68,7 @@ func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 	return append(all, direct...), nil
 }
 
-// parseInfoFile returns the keys of such a file that choose hosts and numbers of ranks. A key that chooses a program
+// parseInfoFile returns the keys of an info file that choose hosts and numbers of ranks. A key that chooses a program
 // or a user is refused: the file comes from a rank (TRUST-27).
 func parseInfoFile(text []byte) (read []spawn.Pair, err error) {
 	for line := range strings.Lines(string(text)) {

@@ -45,7 +45,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "spawn", Attach: attach}) }
 
-// A spawner has the spawns of one job.
+// A spawner handles the spawn requests of one job.
 type spawner struct {
 	job             *launch.Job
 	waiting         []*request                 // requested, and not begun yet
@@ -73,7 +73,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Ending.Add(func() { s.waiting = nil })
 }
 
-// A request is a rank's request to spawn others.
+// A request is a rank's request to spawn other ranks.
 type request struct {
 	fromNode *launch.Node // the node whose rank asks
 	message  *Spawn
@@ -82,19 +82,19 @@ type request struct {
 	name     string        // name of the new group; empty until its search starts
 }
 
-// Limits of TRUST-12.
+// Limits of spawn requests (TRUST-12).
 const (
 	maxWaitingSpawns    = 64  // spawns that may wait
 	maxReportedRefusals = 100 // refusals reported to the user
 )
 
-// A place is what the search for a spawn's place has found.
+// A place is the result of the search for nodes that can run a spawn's ranks.
 type place struct {
 	*reserve.Reservation
 	output *stdio.GroupOutput // nil if no place was found
 }
 
-// handleRequest handles a request of a rank.
+// handleRequest handles the spawn request of a rank.
 func (s *spawner) handleRequest(n *launch.Node, m *Spawn) {
 	r := &request{fromNode: n, message: m, rank: -1}
 	s.addLine(&m.Request, "> SPAWN "+m.Request.String())
@@ -117,7 +117,7 @@ func (s *spawner) addLine(r *spawn.Request, line string) {
 	}
 }
 
-// checkMaySpawn returns why a rank may not spawn, or nil.
+// checkMaySpawn returns an error that says why a rank may not spawn, or nil if it may.
 func (s *spawner) checkMaySpawn(r *request) error {
 	switch {
 	case !s.job.State.MaySpawn(r.rank):
@@ -134,7 +134,7 @@ func (s *spawner) checkMaySpawn(r *request) error {
 	return nil
 }
 
-// startNext starts the next request, if no search is in progress.
+// startNext starts the next spawn request, if no search is in progress.
 func (s *spawner) startNext() {
 	for !s.job.Searching() && !s.job.StartsBarred && len(s.waiting) > 0 {
 		r := s.waiting[0]
@@ -147,7 +147,7 @@ func (s *spawner) startNext() {
 	}
 }
 
-// start starts the search for a spawn's place.
+// start starts the search for nodes that can run a spawn's ranks.
 func (s *spawner) start(r *request) {
 	j := s.job
 	s.begun++
@@ -168,7 +168,7 @@ func (s *spawner) start(r *request) {
 	})
 }
 
-// abandon releases what was found.
+// abandon releases the nodes and files of a place that is not used.
 func (p place) abandon() {
 	p.Abandon()
 	if p.output != nil {
@@ -176,8 +176,8 @@ func (p place) abandon() {
 	}
 }
 
-// use adds the group of a spawn whose place was found, and starts its ranks. err says why none was found; gone are lost
-// nodes that are not part of the job.
+// use adds the group of a spawn to the job, and starts its ranks on the nodes of p. If no nodes were found, err says
+// why, and use refuses the request. gone are lost nodes that are not part of the job.
 func (s *spawner) use(r *request, p place, err error, gone map[*node.Node]bool) []supervise.Event {
 	j := s.job
 	j.AddConnections(p.Connections)
@@ -213,7 +213,7 @@ func (s *spawner) use(r *request, p place, err error, gone map[*node.Node]bool) 
 	return []supervise.Event{grown}
 }
 
-// addNodes returns the nodes of a spawn. It adds those that are new to the job, and lists them in grown.
+// addNodes returns the nodes of a spawn. It adds to the job the nodes that are new there, and lists them in grown.
 func (s *spawner) addNodes(r *request, p place, grown *supervise.GroupSpawned) (nodes []*launch.Node) {
 	for _, n := range p.Nodes {
 		m := s.job.FindNode(n.Node)
@@ -237,8 +237,8 @@ func (s *spawner) addHost(r *request, def job.NodeDef) {
 	j.Env.Report(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, j.State.RankOnNode(r.rank), j.Request.SpawnHosts.Option))
 }
 
-// reportSharing tells the user, once, that spawned ranks share CPUs: with other ranks of the job or, if the job runs on
-// this machine alone without a slot count, with everything on it.
+// reportSharing tells the user, once, that spawned ranks share CPUs. They share with other ranks of the job. If the
+// job runs on this machine alone without a slot count, they share with all processes there.
 func (s *spawner) reportSharing(r *request, p place) {
 	shared := "the job"
 	switch {
@@ -253,7 +253,7 @@ func (s *spawner) reportSharing(r *request, p place) {
 	s.job.Env.Report(s.job.State.RankOnNode(r.rank) + " spawns ranks that find no free CPU; they share those of " + shared + " (--nooversubscribe refuses that)")
 }
 
-// reply tells the rank that requested a group that all its ranks run.
+// reply tells the rank that requested a group that all ranks of the group run.
 func (s *spawner) reply(g *launch.Group) {
 	r := s.starting[g]
 	if r == nil {
@@ -264,7 +264,8 @@ func (s *spawner) reply(g *launch.Group) {
 	r.fromNode.Send(&Spawned{ID: r.message.ID, Group: g.Name, Codes: spawnCodes(r.message.Request, g.Apps)})
 }
 
-// refuse tells the rank why nothing was started. It also tells the user, since MPI passes no reasons on.
+// refuse tells the rank why no rank was started. It also tells the user, since MPI does not pass the reason to the
+// program.
 func (s *spawner) refuse(r *request, err error) {
 	if err != launch.ErrJobEnding {
 		s.report(r, err)
@@ -305,8 +306,8 @@ func hintLines(err error) (lines []string) {
 	return lines
 }
 
-// spawnCodes returns the error codes of a spawn: 0 for each process that runs, 1 for each that was
-// left out. It returns nil if all run.
+// spawnCodes returns the error codes of a spawn: 0 for each process that runs, 1 for each that was not started. It
+// returns nil if all run.
 func spawnCodes(r spawn.Request, apps []job.App) (list []int) {
 	missing := false
 	for i, c := range r.Commands {

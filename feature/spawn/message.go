@@ -8,7 +8,7 @@ import (
 	"remshell/wire"
 )
 
-// Bounds of a request. maxBody bounds all of its texts together.
+// Limits of a spawn request. maxBody limits all of its texts together.
 const (
 	maxBody  = 256 << 10
 	maxPairs = 1 << 12 // in one list
@@ -16,9 +16,8 @@ const (
 	maxRanks = 1 << 24 // of a command
 )
 
-// Spawn requests more ranks for one of the node's ranks. ID is chosen by the helper and repeated in the
-// answer. Fault is why the request cannot be carried out, if the helper failed to read a file named in
-// it.
+// Spawn requests more ranks for one of the node's ranks. The helper chooses ID, and the reply repeats it. If the
+// helper failed to read a file named in the request, Fault says why.
 type Spawn struct {
 	wire.AnsweredBy[*Spawned]
 
@@ -85,8 +84,7 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *Spawned) { v.CountRankReply() })
 }
 
-// checkSpawn checks a rank's request to spawn others. If the rank has exited meanwhile, the request is
-// dropped.
+// checkSpawn checks a rank's request to spawn others. If the rank has exited meanwhile, it drops the request.
 func checkSpawn(v *node.Validator, m *Spawn) (wire.Message, error) {
 	g := v.FindGroup(m.Request.Group)
 	if g == nil || !v.HasRank(g, m.Request.Rank) {

@@ -20,8 +20,8 @@ import (
 	"remshell/usererr"
 )
 
-// A fileSet holds the files that a job stages, open. So the file that is sent is the one that was checked, even
-// if another file gets its name.
+// A fileSet holds the files that a job stages. They are open, so the file that is sent is the one that was checked,
+// even if another file gets its name.
 type fileSet struct {
 	staged   []job.StagedFile
 	contents []Content
@@ -34,15 +34,15 @@ func (h *fileSet) closeAll() {
 	}
 }
 
-// hashAll computes the hashes of all files, while the hosts are being reached.
+// hashAll computes the hashes of all files. It runs while mpiexec connects to the hosts.
 func (h *fileSet) hashAll() {
 	for _, c := range h.contents {
 		c.Checksum()
 	}
 }
 
-// openGiven opens the files that a command line stages, and adds them to the request. It returns the errors of all files
-// joined. It fails if a program is among the files and is not executable.
+// openGiven opens the files that a command line stages, and adds them to the request. It returns the errors of all
+// files, joined. It fails if a program is among the files and is not executable.
 func (h *fileSet) openGiven(r *setup.Run) error {
 	var faults []error
 	for _, name := range fileNames(r.Line, r.Dir, cmp.Or(r.Getenv("PATH"), job.DefaultPath)) {
@@ -59,8 +59,8 @@ func (h *fileSet) openGiven(r *setup.Run) error {
 	return h.attachTo(r.Request, r.Dir)
 }
 
-// fileNames returns the files that --stage and its variants name. Programs are searched in dir, the working directory, and
-// path.
+// fileNames returns the files named by --stage and its variants. Programs are searched for in dir, the working
+// directory, and in path.
 func fileNames(line option.Line, dir, path string) []string {
 	given := option.ValuesOf[Options](line)
 	names := given.Stage

@@ -47,8 +47,8 @@ func (f *folder) filesDir() string { return filepath.Join(f.dir, "files") }
 // sumPath returns the path of the file with this hash.
 func (f *folder) sumPath(sum string) string { return filepath.Join(f.dir, "sha256-"+sum) }
 
-// stagingRoots returns the directories that may hold such folders, local disks first. A home directory may be shared
-// by all nodes; then each node needs, and removes, its own copy.
+// stagingRoots returns the directories that may hold staging folders, local disks first. A home directory may be
+// shared by all nodes. Then each node needs, and removes, its own copy.
 func stagingRoots(environ []string) (roots []string) {
 	own := "remshell-" + strconv.Itoa(os.Geteuid())
 	for _, dir := range []string{job.EnvValue(environ, "TMPDIR"), "/tmp", "/var/tmp"} {
@@ -74,8 +74,8 @@ func hostName() string {
 	return hex.EncodeToString([]byte(name))
 }
 
-// makeFolder makes a folder in the first safe root that has space for the files. It reserves the space, so that a full
-// disk is noticed before anything is sent.
+// makeFolder creates a folder in the first safe root that has space for the files. It reserves the space, so that a
+// full disk is noticed before any file is sent.
 func makeFolder(roots []string, name string, files []job.StagedFile) (*folder, error) {
 	var whys []string
 	for _, root := range roots {
@@ -88,7 +88,7 @@ func makeFolder(roots []string, name string, files []job.StagedFile) (*folder, e
 	return nil, errors.New(strings.Join(whys, ", "))
 }
 
-// folderProblem returns the problem with a folder, for messages.
+// folderProblem returns the text about err for messages.
 func folderProblem(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
@@ -168,8 +168,8 @@ func checkFileSystem(dir string, files []job.StagedFile) error {
 	return nil
 }
 
-// create makes the folder and its lock. The lock comes first, since a folder without one counts as left over. If
-// another helper removes an empty stage directory meanwhile, it tries again.
+// create creates the folder and its lock. It creates the lock first, since a folder without one counts as left over.
+// If another helper removes an empty stage directory meanwhile, it tries again.
 func (f *folder) create() (err error) {
 	for range 10 {
 		if err = f.makeLock(); err == nil {
@@ -180,7 +180,7 @@ func (f *folder) create() (err error) {
 	return err
 }
 
-// makeLock opens the stage directory, and makes and takes the lock in it.
+// makeLock opens the stage directory, and creates and takes the lock in it.
 func (f *folder) makeLock() (err error) {
 	if err = f.parent.Mkdir("stage", 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -213,7 +213,7 @@ func (f *folder) takeLock() bool {
 	return err == nil && os.SameFile(ours, seen)
 }
 
-// allocateFiles makes the files with their final sizes. If the file system cannot reserve space, none is reserved.
+// allocateFiles creates the files with their final sizes, and reserves the space if the file system can.
 func (f *folder) allocateFiles(files []job.StagedFile) error {
 	for _, p := range files {
 		file, err := f.stageDir.OpenFile(filepath.Join(f.folderName(), "files", p.Name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -231,7 +231,7 @@ func (f *folder) allocateFiles(files []job.StagedFile) error {
 	return nil
 }
 
-// removeAll removes the folder, and the stage directory if that is empty then.
+// removeAll removes the folder. It also removes the stage directory, if that is empty then.
 func (f *folder) removeAll() {
 	if f.stageDir != nil {
 		f.removeFromDisk()

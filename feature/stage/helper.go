@@ -30,7 +30,8 @@ type staging struct {
 
 var errUnrequestedFiles = errors.New("mpiexec sent files that nobody asked for")
 
-// attachHelper receives files before ranks start, shows them to ranks, and removes them at the end of the session.
+// attachHelper receives files before ranks start, makes them available to ranks, and removes them at the end of the
+// session.
 func attachHelper(s *helper.Session) {
 	var t *staging
 	helper.Handle(s, func(m *StageFiles) {
@@ -58,7 +59,8 @@ func isValid(m *StageFiles) bool {
 	return !bad && (m.InPlace || len(m.Sums) == len(m.Files))
 }
 
-// beginStaging prepares for the files that mpiexec is going to send. If they are in place, there is nothing to prepare.
+// beginStaging prepares for the files that mpiexec is going to send. If the files are in place already, it prepares
+// nothing.
 func beginStaging(s *helper.Session, m *StageFiles) *staging {
 	t := &staging{session: s, files: m.Files, inPlace: m.InPlace}
 	if m.InPlace {
@@ -71,7 +73,7 @@ func beginStaging(s *helper.Session, m *StageFiles) *staging {
 	return t
 }
 
-// reportResult tells mpiexec whether all files are staged.
+// reportResult tells mpiexec that all files are staged, or why they are not.
 func (t *staging) reportResult(f *folder, failed *rank.Error) {
 	if failed != nil {
 		t.session.Send(&StageResult{Code: failed.Code, Reason: failed.Reason, Hint: failed.Hint})
@@ -107,7 +109,7 @@ func (t *staging) showTo(g *helper.Group) *rank.Error {
 	return nil
 }
 
-// link makes a folder with links to the files.
+// link creates a folder with links to the files.
 func (t *staging) link() (err error) {
 	roots := stagingRoots(t.session.System().Environ)
 	removeLeftFolders(roots)
@@ -132,7 +134,7 @@ func (t *staging) path(name string) string {
 	return filepath.Join(t.folder.filesDir(), name)
 }
 
-// unlink removes the links. showTo makes them again for ranks that start later.
+// unlink removes the links. showTo creates them again for ranks that start later.
 func (t *staging) unlink() {
 	if t != nil && t.inPlace && t.folder != nil {
 		t.folder.removeAll()

@@ -21,7 +21,7 @@ func init() {
 	})
 }
 
-// A transfer is the state of one call of stageFiles.
+// A transfer is the state of sending the staged files of one plan to its nodes.
 type transfer struct {
 	*reserve.Preparation
 	sender     *sender
@@ -31,8 +31,8 @@ type transfer struct {
 	err        error                     // error on this machine
 }
 
-// stageFiles sends the staged files to the nodes. It restarts the time limit with each answer of a node, and extends
-// it as long as the nodes receive at deadline.MinRate.
+// stageFiles sends the staged files to the nodes. Each answer of a node restarts the time limit. Bytes that the nodes
+// receive extend it at deadline.MinRate.
 func stageFiles(p *reserve.Preparation) (err error) {
 	contents, has := wire.SettingOf[*Contents](p.Env.Settings)
 	if !has || len(contents.Files) != len(p.Request.StagedFiles) {
@@ -69,8 +69,9 @@ func stageFiles(p *reserve.Preparation) (err error) {
 	return err
 }
 
-// announceFiles tells this machine's nodes that all files are in place. For the other nodes, it starts to make the
-// checksums; the time that this takes depends on the size of the files, and does not count.
+// announceFiles tells the helpers on this machine that all files are in place. For the other nodes, it starts to
+// compute the checksums. The time that this takes depends on the size of the files, and does not count for the time
+// limit.
 func (s *transfer) announceFiles() {
 	var remote []*node.Node
 	for _, n := range s.Nodes {
@@ -102,8 +103,8 @@ func (s *transfer) announceFiles() {
 	}()
 }
 
-// handleMissing handles the list of files that a node does not have, which comes once. When all nodes have sent it, the
-// files are sent.
+// handleMissing handles a node's only list of files that it does not have. When all nodes have sent their list, it
+// starts to send the files.
 func (s *transfer) handleMissing(n *node.Node, m *MissingFiles) {
 	s.RestartLimit()
 	s.sender.addReceiver(n, m.Files)
@@ -121,7 +122,7 @@ func (s *transfer) handleCredit(n *node.Node, m *FileCredit) {
 	s.CountTaken(m.Bytes)
 }
 
-// handleResult handles the last message of a node.
+// handleResult handles a StageResult, the last message of a node about staging.
 func (s *transfer) handleResult(n *node.Node, m *StageResult) {
 	s.RestartLimit()
 	delete(s.incomplete, n)
@@ -146,8 +147,8 @@ func (s *transfer) logFiles() {
 	s.Env.Log.Info().Strs("files", names).Int64("bytes sent", s.sender.countSent()).Msg("staged")
 }
 
-// timeoutError returns the error of a staging that took too long. It names the nodes that have used up
-// their credit, since the others wait for these. If there are none, it names all nodes that are not ready.
+// timeoutError returns the error of a staging that took too long. It names the nodes that have used up their credit,
+// since all other nodes wait for these. If there are none, it names all nodes that are not ready.
 func (s *transfer) timeoutError() *usererr.Error {
 	var names, owing []string
 	for n := range s.incomplete {

@@ -40,8 +40,8 @@ func (m *MissingFiles) Fields(c *wire.Codec) {
 	c.Nums(&m.Files, wire.Length{Name: "files", Max: job.MaxStagedFiles}, fileRange)
 }
 
-// FileChunk is the next chunk of a file: chunkSize bytes, or fewer if it is the last one. Size is its length
-// before deflating; 0: it is not deflated.
+// FileChunk is the next chunk of a file: chunkSize bytes, or fewer if it is the last one. Size is its length before
+// it was deflated, or 0 if it is not deflated.
 type FileChunk struct {
 	File  int
 	Size  int
@@ -63,8 +63,8 @@ func (m *FileCredit) Fields(c *wire.Codec) {
 	c.Num(&m.Bytes, wire.Range{Name: "bytes", Low: 0, High: window})
 }
 
-// StageResult is the last answer to StageFiles. If Reason is set, staging failed, and Code is an exit code as
-// in wire.Refused.
+// StageResult is the last answer to StageFiles. If Reason is set, staging has failed, and Code is an exit code as in
+// wire.Refused.
 type StageResult struct {
 	Code         int
 	Reason, Hint string
@@ -77,8 +77,9 @@ func (m *StageResult) Fields(c *wire.Codec) {
 	c.Sentence(&m.Hint, "hint")
 }
 
-// chunkSize and window are in bytes. The window is that of an SSH channel: a smaller one would slow down
-// links of high latency, and a larger one would only fill buffers.
+// chunkSize is the size of a chunk, and window the number of bytes that may be in transit to a node. The window is
+// that of an SSH channel: a smaller one would slow down links of high latency, and a larger one would only fill
+// buffers.
 const (
 	chunkSize = 256 << 10
 	window    = 2 << 20
@@ -86,8 +87,8 @@ const (
 
 var fileRange = wire.Range{Name: "file", Low: 0, High: job.MaxStagedFiles - 1}
 
-// deflateNodes is the smallest number of nodes for which a chunk is deflated. From there on, deflating once costs
-// less time than encryption and a link of 1 Gbit/s save.
+// deflateNodes is the smallest number of nodes for which a chunk is deflated. With so many nodes, deflating once
+// takes less time than it saves in encryption and on a link of 1 Gbit/s.
 const deflateNodes = 3
 
 // A chunk of at least deflateFrom bytes is deflated if its first deflateSample bytes become much smaller.

@@ -35,7 +35,7 @@ type Content interface {
 	Checksum() (string, error) // its SHA-256
 }
 
-// Fields implements wire.Setting. Nothing of it is sent with Prepare: the files go to the nodes in messages of their own.
+// Fields implements wire.Setting. It sends nothing with Prepare: the files go to the nodes in messages of their own.
 func (*Contents) Fields(*wire.Codec) {}
 
 func init() {
@@ -47,8 +47,8 @@ func init() {
 	wire.RegisterSetting[Contents](20, new(Contents))
 }
 
-// openFiles opens the files that the command line, or the saved job, stages, and adds them to the request. They are open
-// until the run ends.
+// openFiles opens the files to stage, which the command line or the saved job names, and adds them to the request.
+// The files are open until the run ends.
 func openFiles(r *setup.Run) (err error) {
 	var h fileSet
 	switch {

@@ -53,7 +53,7 @@ type receiver struct {
 	hash     hash.Hash
 }
 
-// maxPieces is how many chunks may be queued: as many as the window holds, and a smaller last one for each file.
+// maxPieces returns how many chunks may be queued: as many as the window holds, and a smaller last one for each file.
 func maxPieces(files int) int { return window/chunkSize + files + 1 }
 
 func newReceiver(m *StageFiles, roots []string, send func(wire.Message) error, ready func(*folder, *rank.Error)) *receiver {
@@ -83,7 +83,7 @@ func (s *receiver) takePiece(m *FileChunk) bool {
 	}
 }
 
-// close stops the receiver and removes the files.
+// close stops the receiver and removes the staged files.
 func (s *receiver) close() {
 	if s == nil {
 		return
@@ -135,7 +135,7 @@ func (s *receiver) run() *rank.Error {
 	return nil
 }
 
-// firstEqual returns the index of the first file with the same contents.
+// firstEqual returns the index of the first file with the same contents as file i.
 func (s *receiver) firstEqual(i int) int { return slices.Index(s.sums, s.sums[i]) }
 
 // errChanged is returned for a file that does not match the hash that mpiexec has sent.
@@ -190,7 +190,7 @@ func (s *receiver) openFile(i int) (err error) {
 
 func (s *receiver) filePath(i int) string { return filepath.Join(s.folder.filesDir(), s.files[i].Name) }
 
-// finishFile checks the hash of a file, and links it so that other jobs can copy it.
+// finishFile checks the hash of a file, and links the file so that other jobs can copy it.
 func (s *receiver) finishFile(i int) error {
 	file := s.file
 	s.file = nil
@@ -209,7 +209,7 @@ func (s *receiver) finishFile(i int) error {
 	return err
 }
 
-// findHere copies a file that is on this node already. It returns false if it is not.
+// findHere copies a file that is on this node already. It returns false if the file is not here.
 func (s *receiver) findHere(i int) (bool, error) {
 	if s.files[i].Size == 0 {
 		err := s.openFile(i)
@@ -227,7 +227,7 @@ func (s *receiver) findHere(i int) (bool, error) {
 	return false, nil
 }
 
-// sources returns the paths where a file may be on this node.
+// sources returns the paths under which a file may be on this node.
 func (s *receiver) sources(i int) []string {
 	sources := []string{}
 	if filepath.IsAbs(s.files[i].Path) {
@@ -244,7 +244,7 @@ func (s *receiver) sources(i int) []string {
 	return sources
 }
 
-// copyFile copies a file if its contents match. It returns false if they do not, or cannot be read.
+// copyFile copies a file if its contents match the hash. It returns false if they do not match or cannot be read.
 func (s *receiver) copyFile(i int, path string) (bool, error) {
 	from, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -267,10 +267,10 @@ func (s *receiver) copyFile(i int, path string) (bool, error) {
 	return err == nil, err
 }
 
-// progressEvery is how often mpiexec is reported that copying goes on.
+// progressEvery is the interval at which the receiver reports to mpiexec that copying goes on.
 const progressEvery = time.Second
 
-// copyBytes copies at most most bytes. The error is that of a write.
+// copyBytes copies at most most bytes. It returns only errors of writing.
 func (s *receiver) copyBytes(from io.Reader, most int64) error {
 	buf := make([]byte, chunkSize)
 	reported := time.Now()

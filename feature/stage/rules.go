@@ -5,7 +5,7 @@ import (
 	"remshell/launch/node"
 )
 
-// A progress is how far the staging of files to a node has come. It is zero if there is none.
+// A progress is how far the staging of files to a node has come. It is the zero value if nothing is staged.
 type progress struct {
 	announced bool // StageFiles was sent
 	files     int  // how many there are
@@ -15,7 +15,7 @@ type progress struct {
 	sent      int  // bytes that were sent and not credited yet
 }
 
-// checkMissing checks the list of files that the node requests: indices of announced files, in ascending
+// checkMissing checks the list of files that the node requests. It must have indices of announced files, in ascending
 // order.
 func (p *progress) checkMissing(m *MissingFiles) error {
 	if !p.announced || p.inPlace || p.wanted || p.done {
@@ -44,7 +44,7 @@ func (p *progress) checkCredit(m *FileCredit) error {
 	return nil
 }
 
-// checkResult checks the report that all files are in place, or why not.
+// checkResult checks a node's report that all files are in place, or why they are not.
 func (p *progress) checkResult(m *StageResult) error {
 	if !p.announced || p.done || m.Reason == "" && !p.inPlace && !p.wanted {
 		return node.ErrNotAsked

@@ -12,9 +12,9 @@ import (
 	"remshell/usererr"
 )
 
-// A sender sends files to nodes. It reads a chunk, encodes it once, and sends it to all nodes that miss the file, once
-// they all have credit. The slowest node sets the pace, since the job waits for it anyway. So never more than one window
-// is in memory, however many nodes there are.
+// A sender sends files to nodes. It reads a chunk, encodes it once, and sends it to all nodes that miss the file,
+// once they all have credit. The slowest node determines the speed, since the job waits for it anyway. So at most one
+// window of data is in memory, however many nodes there are.
 type sender struct {
 	files    []job.StagedFile
 	contents []Content
@@ -38,7 +38,7 @@ func newSender(files []job.StagedFile, contents []Content) *sender {
 	return p
 }
 
-// checksumAll makes the checksums of all files.
+// checksumAll returns the checksums of all files.
 func (p *sender) checksumAll() (sums []string, err error) {
 	for i, c := range p.contents {
 		sum, err := c.Checksum()
@@ -62,7 +62,7 @@ func (p *sender) addReceiver(n *node.Node, wanted []int) {
 	p.receiving[n] = &recipient{wanted, window}
 }
 
-// addCredit adds to a node's credit, in bytes.
+// addCredit increases a node's credit, in bytes.
 func (p *sender) addCredit(n *node.Node, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *sender) countSent() int64 {
 	return p.bytesSent
 }
 
-// stop ends the sending.
+// stop makes sendAll return.
 func (p *sender) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *sender) stop() {
 	p.changed.Signal()
 }
 
-// sendAll sends one file after the other.
+// sendAll sends all files, one after the other.
 func (p *sender) sendAll() error {
 	for i := range p.files {
 		if err := p.sendFile(i); err != nil {
@@ -143,8 +143,8 @@ func (p *sender) recipientsOf(i int) (to []*node.Node) {
 	return to
 }
 
-// waitForCredit waits until all nodes have credit for so many bytes, and takes it from them. It returns
-// false if sending was stopped.
+// waitForCredit waits until all nodes have credit for this number of bytes, and subtracts it from their credit. It
+// returns false if sending was stopped.
 func (p *sender) waitForCredit(to []*node.Node, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,10 +20,10 @@ const texts = `
   In the format of the project's own tests, testdata/pmi.
 `
 
-// A Request asks the helpers for the lines, to be written to File.
+// A Request asks the helpers to send the lines, which mpiexec writes to File.
 type Request struct{ File io.Writer }
 
-// Fields implements wire.Setting. The helpers need no more than that there is a Request.
+// Fields implements wire.Setting. It sends nothing: helpers need only know that there is a Request.
 func (*Request) Fields(*wire.Codec) {}
 
 func init() {

@@ -53,7 +53,7 @@ func (r *recorder) addLine(rank int, line string) {
 	}
 }
 
-// write writes the transcript of a job that is over.
+// write writes the transcript when the job is over.
 func (r *recorder) write() {
 	j := r.job
 	var sizes []int
@@ -65,7 +65,7 @@ func (r *recorder) write() {
 	}
 }
 
-// jobLine returns the job line of the transcript: see transcript.Job.
+// jobLine returns the job line of the transcript, which transcript.Job describes.
 func jobLine(j *launch.Job) string {
 	fields := []string{"fresh", fmt.Sprintf("size=%d", j.Plan.Size), "name=" + j.Groups[0].Name}
 	apps := make([]string, j.Plan.Size)
