@@ -23,7 +23,7 @@ func (c *Settings) readRankNeeds(in Input) error {
 }
 
 // readThreads determines the CPUs per rank. An invalid OMP_NUM_THREADS only causes a warning, since it is not our
-// variable (placement.md 10.2).
+// variable (placement.md 1.3).
 func (c *Settings) readThreads(in Input) error {
 	source, value, defined := "--tpp", "", in.Flags.TPP != nil
 	if defined {
