@@ -30,13 +30,14 @@ const (
 	maxFromLauncher = 1 << 24 // elements of a list from mpiexec; the frame's size is the real bound
 )
 
-// MaxOnNode is the most ranks on one node.
+// MaxOnNode is the largest number of ranks on one node.
 const MaxOnNode = 1 << 16
 
-// initialCapacity is the most elements for which a list allocates memory before the first one is read.
+// initialCapacity is the largest number of elements for which a list allocates memory before any element
+// was read.
 const initialCapacity = 64
 
-// A Range is the range of valid values of a number, with the number's name for error messages.
+// A Range has the smallest and largest valid value of a number, and the number's name for error messages.
 type Range struct {
 	Name      string
 	Low, High int64
@@ -73,7 +74,8 @@ var (
 	terminalSizeRange = Range{"size of a terminal", 0, math.MaxUint16}
 )
 
-// A Length is the most bytes of a text, or elements of a list, with its name for error messages.
+// A Length has the largest size of a text in bytes, or of a list in elements, and its name for error
+// messages.
 type Length struct {
 	Name string
 	Max  int
@@ -81,7 +83,7 @@ type Length struct {
 
 func (l Length) errorFor(n int) error { return ValueError(fmt.Sprintf("%s of %d bytes", l.Name, n)) }
 
-// truncate cuts a text for people to somewhat less than l.max, so that several such texts fit into
+// truncate cuts a text for people to somewhat less than l.max bytes, so that several such texts fit into
 // one frame. It replaces invalid UTF-8.
 func (l Length) truncate(text string) string {
 	const dots = "..."
@@ -109,9 +111,9 @@ var (
 	logLineLength    = Length{"line", maxLine}
 )
 
-// cpuSet is a set of numbers below maxCPUs, as a bitmap that grows up to the largest number in it. It is not a
-// fixed array, because every connection of a large job reads CPUs at some time and a goroutine's
-// stack does not shrink again.
+// A cpuSet is a set of numbers below maxCPUs, as a bitmap that grows with the largest number in it. It is
+// no fixed array: each connection of a large job reads CPU numbers at some time, and a goroutine's stack
+// does not shrink again.
 type cpuSet []uint64
 
 // add adds n and reports whether it was absent.
@@ -127,6 +129,6 @@ func (s *cpuSet) add(n int) bool {
 	return true
 }
 
-// MaxMarks is the most marks that a helper reads under one tag. It is more than the number of names of any
-// one machine.
+// MaxMarks is the largest number of marks that a helper reads under one tag (ReadMarks). No machine has
+// that many names.
 const MaxMarks = 100

@@ -10,18 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// errShort is returned for a body that ends within a field.
+// errShort is returned for a frame whose body ends inside a field.
 var errShort = errors.New("message ends early")
 
-// A ValueError is the description of an invalid value.
+// A ValueError describes an invalid value in a message.
 type ValueError string
 
 func (i ValueError) Error() string { return string(i) }
 
-// A Codec goes through the fields of a message in order and either writes them
-// to buf or reads them from it (Reading). One list of fields per message serves both
-// directions, so they cannot disagree. Each field has its valid range: a writer truncates texts for
-// people to it, and a reader refuses values outside of it (TRUST-7).
+// A Codec either writes the fields of a message to buf or reads them from it (Reading), in order. One
+// list of fields for each message serves both directions, so they cannot disagree. Each field has a valid
+// range. A writer truncates texts for people to it, and a reader refuses values outside it (TRUST-7).
 type Codec struct {
 	buf     []byte
 	Reading bool
@@ -30,10 +29,11 @@ type Codec struct {
 	claimedRanks, claimedCPUs int // totals of the claims read so far
 }
 
-// codecs has unused codecs, so that a short message needs no allocation for one.
+// codecs has unused Codecs, so that a short message does not allocate one.
 var codecs = sync.Pool{New: func() any { return new(Codec) }}
 
-// newCodec returns a codec that reads from buf, or appends to buf. The caller must call free at the end.
+// newCodec returns a Codec that reads from buf, or appends to buf. The caller must call free when it is
+// done.
 func newCodec(buf []byte, reading bool) *Codec {
 	c := codecs.Get().(*Codec)
 	*c = Codec{buf: buf, Reading: reading}
@@ -45,7 +45,7 @@ func (c *Codec) free() {
 	codecs.Put(c)
 }
 
-// Fail makes the message invalid, for the reason err. Only the first reason counts.
+// Fail makes the message invalid with the error err. Only the first error counts.
 func (c *Codec) Fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -65,7 +65,7 @@ func (c *Codec) Require(valid bool, format string, numbers ...int) {
 	c.Fail(ValueError(fmt.Sprintf(format, args...)))
 }
 
-// Num reads or writes a number. A number outside of s is refused when it is read.
+// Num reads or writes a number. When reading, it refuses a number outside s.
 func (c *Codec) Num(p *int, s Range) {
 	n := int64(*p)
 	c.Num64(&n, s)
@@ -74,7 +74,7 @@ func (c *Codec) Num(p *int, s Range) {
 	}
 }
 
-// Num8 is num for an int8. All values in s must fit into an int8.
+// Num8 is Num for an int8. All values in s must fit into an int8.
 func (c *Codec) Num8(p *int8, s Range) {
 	n := int64(*p)
 	c.Num64(&n, s)
@@ -104,8 +104,8 @@ func (c *Codec) varint(p *int64) {
 	*p, c.buf = n, c.buf[size:]
 }
 
-// count reads or writes a length. A length read is never negative and never larger than the rest of the body,
-// because every element takes at least one byte. So a broken frame cannot cause an
+// count writes n, or reads a length. A length that was read is never negative and never larger than the
+// rest of the body, because each element takes at least one byte. So a broken frame cannot cause an
 // allocation larger than itself.
 func (c *Codec) count(n int) int {
 	size := int64(n)
@@ -117,7 +117,7 @@ func (c *Codec) count(n int) int {
 	return int(size)
 }
 
-// Bytes reads or writes bytes. They are not copied when they are read: they are part of the frame.
+// Bytes reads or writes bytes. Bytes that were read are part of the frame and not copied.
 func (c *Codec) Bytes(p *[]byte, l Length) {
 	n := c.count(len(*p))
 	if !c.Reading {
@@ -135,7 +135,8 @@ func (c *Codec) Bytes(p *[]byte, l Length) {
 // Blob reads or writes bytes whose only limit is the size of the frame.
 func (c *Codec) Blob(p *[]byte) { c.Bytes(p, Length{"blob", maxUnbounded}) }
 
-// Text reads or writes a text for programs. A text that is too long is refused, never truncated.
+// Text reads or writes a text for programs. When reading, it refuses a text that is too long. It never
+// truncates.
 func (c *Codec) Text(p *string, l Length) {
 	n := c.count(len(*p))
 	if !c.Reading {
@@ -150,7 +151,7 @@ func (c *Codec) Text(p *string, l Length) {
 	}
 }
 
-// HumanText reads or writes a text for people, in UTF-8. It is truncated to l when written.
+// HumanText reads or writes a text for people, in UTF-8. When writing, it truncates the text to l.
 func (c *Codec) HumanText(p *string, l Length) {
 	if !c.Reading {
 		fit := l.truncate(*p)
@@ -163,10 +164,10 @@ func (c *Codec) HumanText(p *string, l Length) {
 	}
 }
 
-// Word is HumanText for a name of at most 256 bytes; name says what it is.
+// Word is HumanText with at most 256 bytes. name is the field's name for error messages.
 func (c *Codec) Word(p *string, name string) { c.HumanText(p, Length{name, maxWord}) }
 
-// Sentence is HumanText for a text of at most 4 KiB.
+// Sentence is HumanText with at most 4 KiB. name is the field's name for error messages.
 func (c *Codec) Sentence(p *string, name string) { c.HumanText(p, Length{name, maxSentence}) }
 
 // Bool reads or writes a flag.
@@ -198,8 +199,8 @@ func (c *Codec) Time(p *time.Time, name string) {
 	}
 }
 
-// List reads or writes a list, calling each for every element. When reading, memory grows with the
-// elements that have arrived (TRUST-30).
+// List reads or writes a list. It calls each for every element. When reading, it allocates memory only as
+// elements arrive (TRUST-30).
 func List[T any](c *Codec, p *[]T, most Length, each func(*Codec, *T)) {
 	n := c.count(len(*p))
 	if !c.Reading {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// Magic is the first thing that a helper sends. It begins with a byte that does not occur in
-// text, so that it can be told from the output of a login shell (IO-14).
+// Magic is the first thing that a helper sends. Its first byte does not occur in text, so that mpiexec
+// can tell it from the output of a login shell (IO-14).
 const Magic = "\x00remshell helper\x00\xff\n"
 
-// maxNoise is the most bytes that a login shell may print before Magic.
+// maxNoise is how many bytes a login shell may print before Magic.
 const maxNoise = 1 << 20
 
 // ErrClosed is returned by Send after Close.
 var ErrClosed = errors.New("connection closed")
 
-// A HelloError is returned when no helper answered. Noise is the output that came instead.
+// A HelloError is returned when no helper has replied. Noise is the text that came instead.
 type HelloError struct {
 	Noise []byte
 	Err   error
@@ -30,16 +30,16 @@ type HelloError struct {
 func (e *HelloError) Error() string { return fmt.Sprintf("no helper answered: %v", e.Err) }
 func (e *HelloError) Unwrap() error { return e.Err }
 
-// A Conn carries messages over a byte stream. Any goroutine may call Send. Send never
-// blocks on the other end: messages of unlimited number are limited by Credit. Only one
-// goroutine may call Recv. A writer goroutine exists only while there is something to write, because
-// nearly all connections of a large job are idle.
+// A Conn carries messages over a byte stream. Any goroutine may call Send. Send never blocks on the other
+// end: Credit limits the kinds of messages that may be many. Only one goroutine may call Recv. A writer
+// goroutine exists only while there is something to write, because nearly all connections of a large job
+// are idle.
 type Conn struct {
 	*connState
 	replaced bool // a Successor has taken over the stream; guarded by connState.mu
 }
 
-// A connState is the state of one stream. A Conn shares it with its successors (Successor).
+// A connState is the state of one stream. A Conn and its successors share it (Successor).
 type connState struct {
 	rw        io.ReadWriteCloser
 	side      Side
@@ -56,8 +56,8 @@ type connState struct {
 	err      error // of a failed write; every later Send returns it
 }
 
-// NewConn returns a Conn over rw for the given side, and takes ownership of rw. It accepts only messages
-// that the other side may send.
+// NewConn returns a Conn over rw and takes ownership of rw. self is the side of the caller. The Conn
+// accepts only messages that the other side may send.
 func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	if j, ok := rw.(interface{ inProcess() *InProcess }); ok {
 		return &Conn{connState: &connState{rw: rw, side: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}}
@@ -75,8 +75,8 @@ func (c *Conn) Successor() *Conn {
 	return &Conn{connState: c.connState}
 }
 
-// Send encodes m and queues it for the writer. Its error is that of an earlier write, so
-// the last messages before a failure may be lost without an error. Send releases a Data from NewData.
+// Send encodes m and queues it for the writer. Its error is that of an earlier write, so the last
+// messages before a failure may be lost without an error. If m is a Data from NewData, Send releases it.
 func (c *Conn) Send(m Message) error {
 	if c.inProcess != nil {
 		return c.sendInProcess(func() error { return c.inProcess.post(m) })
@@ -97,16 +97,16 @@ type Frame []byte
 // Encode returns m as a Frame.
 func Encode(m Message) Frame { return appendFrame(nil, m) }
 
-// TooLarge reports whether m may exceed the size limit of its kind, once its numbers are filled in.
+// TooLarge reports whether m may be larger than its kind allows.
 func TooLarge(m Message) bool {
 	return len(Encode(m)) > kindOf(m).MaxBody-2*binary.MaxVarintLen64
 }
 
-// shareFrameFrom is the size in bytes from which SendFrame does not copy a Frame. A fence of 1,000 nodes
-// sends some MiB to each node, and copies would need that a thousand times.
+// shareFrameFrom is the size in bytes from which SendFrame does not copy a Frame. The result of a fence
+// with 1,000 nodes has some MiB for each node, and copies would need that a thousand times.
 const shareFrameFrom = 16 << 10
 
-// SendFrame is Send for an encoded message. f must not be changed afterwards.
+// SendFrame is Send for an encoded message. f must not change afterwards.
 func (c *Conn) SendFrame(f Frame) error {
 	if c.inProcess != nil {
 		return c.sendInProcess(func() error { return c.inProcess.out.post(f) })
@@ -131,7 +131,7 @@ func (c *Conn) SendFrame(f Frame) error {
 // InProcess reports whether the other end is in this process.
 func (c *Conn) InProcess() bool { return c.inProcess != nil }
 
-// sendInProcess calls send, or returns ErrClosed if a successor has taken over the stream.
+// sendInProcess calls send. If a successor has taken over the stream, it returns ErrClosed instead.
 func (c *Conn) sendInProcess(send func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,8 +190,9 @@ func (c *Conn) runWriter(spare []byte) {
 	}
 }
 
-// takePending returns the pending pieces for the writer; the writer may reuse the last one. New bytes go into spare.
-// It returns nil, and the writer ends, if nothing is pending or err, the result of the last write, is not nil.
+// takePending returns the pieces that wait to be written. The writer may reuse the last one. New bytes go
+// into spare. If nothing waits, or if err, the result of the last write, is not nil, it returns nil and
+// the writer ends.
 func (c *Conn) takePending(spare []byte, err error) (pieces [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +222,7 @@ func totalLength(pieces [][]byte) (n int) {
 	return n
 }
 
-// Backlog returns the number of bytes that were sent and are not yet written. It is large if the other end or the
+// Backlog returns how many bytes were sent and not yet written. It is large if the other end or the
 // network is slow. Within one process it is 0.
 func (c *Conn) Backlog() int {
 	c.mu.Lock()
@@ -236,7 +237,7 @@ const (
 	maxBatch  = 1 << 20  // a larger buffer is freed after use
 )
 
-// reusable returns batch, emptied, if it is large enough to be worth keeping, or else nil.
+// reusable returns batch with length 0, for reuse. If its capacity is below flowBatch, it returns nil.
 func reusable(batch []byte) []byte {
 	if cap(batch) < flowBatch {
 		return nil
@@ -244,7 +245,7 @@ func reusable(batch []byte) []byte {
 	return batch[:0]
 }
 
-// writeAll writes the pieces in order, and drops its reference to each.
+// writeAll writes the pieces in order. It sets each to nil afterwards, to free its memory.
 func (c *Conn) writeAll(pieces [][]byte) error {
 	for i, p := range pieces {
 		pieces[i] = nil
@@ -285,7 +286,7 @@ func (c *Conn) Recv() (Message, error) {
 	return m, Decode(m, body)
 }
 
-// readBody reads the body of m, size bytes. It uses a pooled buffer for large Data.
+// readBody reads size bytes, the body of m. For large Data it uses a buffer from the pool.
 func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 	data, pooled := m.(*Data)
 	if _, shared := m.(*StdinBroadcast); pooled || shared {
@@ -299,10 +300,10 @@ func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 	return readGrowing(c.in, size)
 }
 
-// readStep is the most memory, in bytes, that is allocated for a body before any of it has arrived.
+// readStep is how many bytes are allocated for a body before any of it has arrived.
 const readStep = 64 << 10
 
-// readGrowing reads size bytes. Its memory at most doubles with the bytes that have arrived (TRUST-31).
+// readGrowing reads size bytes. Its memory is at most twice the bytes that have arrived (TRUST-31).
 func readGrowing(r io.Reader, size int) ([]byte, error) {
 	buf := make([]byte, min(size, readStep))
 	for n := 0; ; {
@@ -317,7 +318,7 @@ func readGrowing(r io.Reader, size int) ([]byte, error) {
 	}
 }
 
-// decodeFrame returns the message in a whole frame.
+// decodeFrame returns the message in a complete frame. self is the receiving side.
 func decodeFrame(f Frame, self Side) (Message, error) {
 	size, n := binary.Uvarint(f[1:])
 	k, err := checkHeader(f[0], size, self)
@@ -339,8 +340,8 @@ func (c *Conn) SendHello(h *Hello) error {
 	return c.Send(h)
 }
 
-// ReceiveHello waits for a helper's Hello. It returns it with the output of the login shell before
-// it. Its error is a *HelloError.
+// ReceiveHello waits for a helper's Hello. It also returns the text that the login shell printed before
+// it. The error is a *HelloError.
 func (c *Conn) ReceiveHello() (*Hello, []byte, error) {
 	noise, err := c.skipNoise()
 	if err != nil {
@@ -390,8 +391,8 @@ func (c *Conn) writerDone() chan struct{} {
 	return c.writer
 }
 
-// stopSending makes every later Send fail and calls drop. If a successor has taken over the stream, it does
-// nothing and returns false.
+// stopSending makes every later Send fail, and calls drop. If a successor has taken over the stream, it
+// does nothing and returns false.
 func (c *Conn) stopSending(drop func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -402,11 +403,10 @@ func (c *Conn) stopSending(drop func()) bool {
 	return !c.replaced
 }
 
-// closeTimeout is how long Close waits for a peer that reads no more.
+// closeTimeout is how long Close waits for a peer that does not read.
 const closeTimeout = 2 * time.Second
 
-// Close lets the writer finish, for at most closeTimeout, and closes
-// the stream.
+// Close lets the writer finish, for closeTimeout at most. Then it closes the stream.
 func (c *Conn) Close() error {
 	if !c.stopSending(func() {}) {
 		return nil
@@ -438,6 +438,7 @@ func (c *Conn) Abandon() error {
 	return err
 }
 
+// appendFrame appends a frame to the bytes that wait to be written. add does the appending.
 func appendFrame(buf []byte, m Message) []byte {
 	buf = append(buf, NumberOf(m))
 	// The length precedes the body and is known only after it: reserve bytes for
@@ -465,7 +466,8 @@ func Decode(m Message, body []byte) error {
 	return Violation(fmt.Sprintf("%s that cannot be: %v", article(NameOf(m)), c.err))
 }
 
-// unexpected turns io.EOF, if it occurs within a message, into io.ErrUnexpectedEOF.
+// unexpected returns io.ErrUnexpectedEOF for io.EOF, which is unexpected inside a message. It returns
+// other errors unchanged.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

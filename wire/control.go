@@ -17,9 +17,10 @@ That helper writes the request into the ledger, where the job's helper finds it.
 	   | ControlReply ---------------------------->   accepted; done, or refused
 */
 
-// ControlRequest is a request to a running job. From mpiexec it is a request that the helper writes into the ledger.
-// From a helper it is one that it found there and authorized by Role. A helper has at most one open at a time.
-// ID is repeated in the ControlReply.
+// ControlRequest is a request of a user to a running job. mpiexec sends it to a helper, which writes it
+// into the ledger. A helper of the job finds it there, checks whether the user may make it (Role), and
+// sends it to the job's mpiexec. A helper has at most one such request without a reply. The ControlReply
+// has the same ID.
 type ControlRequest struct {
 	AnsweredBy[*ControlReply]
 
@@ -42,7 +43,8 @@ func (m *ControlRequest) Fields(c *Codec) {
 	c.Time(&m.Request.Since, "time")
 }
 
-// ControlReply answers ControlRequest. If State is empty, the helper reports nothing: another helper of the job reports.
+// ControlReply is the reply to ControlRequest. If State is empty, the helper reports nothing to the user,
+// because another helper of the job does.
 type ControlReply struct {
 	ID    string
 	State job.ReplyState
@@ -62,7 +64,7 @@ func (c *Codec) nodeRankState(s *job.NodeRankState) {
 	c.RankState(&s.RankState)
 }
 
-// Truncate removes ranks that cannot be encoded, and those that do not fit into the message.
+// Truncate removes the ranks that cannot be encoded, and those that do not fit into the message.
 func (m *ControlReply) Truncate() {
 	left, ranks := kindOf(m).MaxBody-2*maxSentence, MaxOnNode
 	m.Ranks = sendable(m.Ranks, (*Codec).nodeRankState, &left, &ranks)

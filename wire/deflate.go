@@ -19,17 +19,17 @@ const (
 	deflateGain   = 4        // least saving: 1/deflateGain of the size
 )
 
-// maxInflation is the highest ratio of inflated to deflated size: 258 bytes for a length and a
-// distance of one bit each (RFC 1951).
+// maxInflation is the highest ratio of inflated to deflated size: 258 bytes for a length and a distance
+// of one bit each (RFC 1951).
 const maxInflation = 258 * 8 / 2
 
-// maxBlobs is the most blobs of a fence, more than any cluster has nodes. An empty blob takes one byte in
-// the encoded list, and 24 in memory.
+// maxBlobs is the largest number of blobs in a fence. No cluster has that many nodes. An empty blob takes
+// one byte in the encoded list, and 24 in memory.
 const maxBlobs = 1 << 18
 
 var errInflate = errors.New("malformed deflated blobs")
 
-// FrameFor encodes m for sending to the given number of nodes. It deflates the blobs if that saves time.
+// FrameFor encodes m for sending to this number of nodes. It deflates the blobs if that saves time.
 func (m *Fenced) FrameFor(nodes int) Frame {
 	if nodes < deflateNodes {
 		return Encode(m)
@@ -44,7 +44,7 @@ func (m *Fenced) FrameFor(nodes int) Frame {
 	return Encode(m.deflated())
 }
 
-// deflated returns m with its blobs deflated, or m if that does not pay.
+// deflated returns m with its blobs deflated. If that saves too little, it returns m.
 func (m *Fenced) deflated() *Fenced {
 	c := Codec{}
 	List(&c, &m.Blobs, Length{"blobs", maxBlobs}, (*Codec).Blob)
@@ -55,8 +55,8 @@ func (m *Fenced) deflated() *Fenced {
 	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Deflated: deflated}
 }
 
-// Deflate returns b deflated. First it tries the first sample bytes. saves is false if b, or the sample, does not
-// become much smaller.
+// Deflate returns b deflated. It tries the first sample bytes first. saves is false if the sample, or b,
+// does not become much smaller.
 func Deflate(b []byte, sample int) (deflated []byte, saves bool) {
 	tried := b[:min(len(b), sample)]
 	if !worthDeflating(len(tried), len(deflate(tried))) {
@@ -79,7 +79,7 @@ func deflate(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Inflate restores Blobs from Deflated, if that is set. Its memory at most doubles with the bytes
+// Inflate restores Blobs from Deflated, if that is set. Its memory is at most twice the bytes that were
 // inflated, whatever Size says (TRUST-30).
 func (m *Fenced) Inflate() error {
 	if len(m.Deflated) == 0 {
@@ -99,7 +99,7 @@ func (m *Fenced) Inflate() error {
 	return nil
 }
 
-// inflate returns the size bytes that deflated contains. Fewer or more are an error.
+// inflate returns the size bytes that deflated contains. It returns an error if there are fewer or more.
 func inflate(deflated []byte, size int) ([]byte, error) {
 	r := flate.NewReader(bytes.NewReader(deflated))
 	buf, err := readGrowing(r, size)
@@ -112,7 +112,7 @@ func inflate(deflated []byte, size int) ([]byte, error) {
 	return buf, nil
 }
 
-// decodeBlobs decodes a list of blobs. Bytes behind the list are an error.
+// decodeBlobs decodes a list of blobs. It returns an error if bytes follow the list.
 func decodeBlobs(b []byte) (blobs [][]byte, err error) {
 	if n, _ := binary.Varint(b); n > maxBlobs {
 		return nil, fmt.Errorf("%d blobs", n)

@@ -22,8 +22,8 @@ an MPI program can reach each other.
 The port stays open until Bye. It accepts only callers with the token.
 */
 
-// Diagnose requests an examination of the node. Dir and Program are the working directory and the program of
-// a job; empty: unknown.
+// Diagnose requests an examination of the node. Dir and Program are the working directory and program of
+// a job. They may be empty.
 type Diagnose struct {
 	AnsweredBy[*Diagnosed]
 
@@ -44,7 +44,7 @@ func (m *Diagnose) Fields(c *Codec) {
 	c.Bool(&m.Brief)
 }
 
-// Diagnosed answers Diagnose.
+// Diagnosed is the reply to Diagnose.
 type Diagnosed struct{ Diagnosis job.NodeDiagnosis }
 
 func (m *Diagnosed) Fields(c *Codec) { c.nodeDiagnosis(&m.Diagnosis) }
@@ -91,7 +91,7 @@ func (c *Codec) mpiLibrary(l *job.MPILibrary) {
 	c.Bool(&l.UCX)
 }
 
-// OpenProbePort requests a port for the probes of other helpers.
+// OpenProbePort requests a port to which other helpers can connect to test the network.
 type OpenProbePort struct {
 	AnsweredBy[*ProbePortOpened]
 
@@ -103,7 +103,7 @@ func (m *OpenProbePort) Fields(c *Codec) {
 	c.Word(&m.Token, "token")
 }
 
-// ProbePortOpened answers OpenProbePort. If Port is 0, no port could be opened.
+// ProbePortOpened is the reply to OpenProbePort. If Port is 0, no port could be opened.
 type ProbePortOpened struct {
 	Port int
 	Err  string
@@ -114,7 +114,7 @@ func (m *ProbePortOpened) Fields(c *Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// ProbePeers requests connections to the probe ports of other nodes.
+// ProbePeers requests connections to the probe ports of other nodes, to test the network.
 type ProbePeers struct {
 	AnsweredBy[*PeersProbed]
 
@@ -125,7 +125,7 @@ func (m *ProbePeers) Fields(c *Codec) {
 	List(c, &m.Ports, Length{"peers", maxPeers}, (*Codec).probePort)
 }
 
-// A ProbePort is a port that the helper of another node opened.
+// A ProbePort is a port that the helper of another node has opened.
 type ProbePort struct{ Node, Address, Token string }
 
 func (c *Codec) probePort(p *ProbePort) {
@@ -134,14 +134,14 @@ func (c *Codec) probePort(p *ProbePort) {
 	c.Word(&p.Token, "token")
 }
 
-// PeersProbed answers ProbePeers, with one result per port.
+// PeersProbed is the reply to ProbePeers. It has one result for each port.
 type PeersProbed struct{ Probes []job.PeerProbe }
 
 func (m *PeersProbed) Fields(c *Codec) {
 	List(c, &m.Probes, Length{"peers", maxPeers}, (*Codec).peerProbe)
 }
 
-// maxPeers is the most peers that one helper probes.
+// maxPeers is the largest number of nodes that one helper probes.
 const maxPeers = 1 << 14
 
 func (c *Codec) rlimit(l *job.Rlimit) {

@@ -31,7 +31,7 @@ func (m *Hello) Fields(c *Codec) {
 	c.Num(&m.PID, pidRange)
 }
 
-// NodeInfo describes the machine and its load.
+// NodeInfo is the second message of a helper. It describes the machine and its load.
 type NodeInfo struct {
 	Probe job.Probe
 	Err   string // why the machine could not be examined; if set, Probe is zero

@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// An InProcess is one end of a stream within one process, for a helper that runs inside of
-// mpiexec. Two Conns over the ends of a stream hand over Data without
-// copying it. All other messages are encoded, so that neither side can change values of
-// the other.
+// An InProcess is one end of a stream inside one process, for a helper that runs inside mpiexec. Two
+// Conns over the two ends pass Data without copying it. All other messages are encoded, so that neither
+// side can change values of the other.
 type InProcess struct{ in, out *mailbox }
 
 // NewInProcess returns the two ends of a new stream.
@@ -32,16 +31,17 @@ func (j *InProcess) Close() error {
 	return nil
 }
 
-// Fail is Close with an error, which the other end receives instead of io.EOF.
+// Fail is Close with an error. The other end receives it instead of io.EOF.
 func (j *InProcess) Fail(why error) {
 	j.in.close(io.EOF)
 	j.out.close(why)
 }
 
-// inProcess returns j. NewConn uses it to find an InProcess embedded in another type.
+// inProcess returns j. NewConn calls it to find an InProcess that is embedded in another type.
 func (j *InProcess) inProcess() *InProcess { return j }
 
-// A mailbox is the queue of one direction. It has no limit of its own; Credit limits the amount of Data.
+// A mailbox is the queue of one direction. It has no size limit of its own: Credit limits the amount of
+// Data.
 type mailbox struct {
 	mu     sync.Mutex // guards the rest
 	queue  []any      // Frame or *Data
@@ -75,7 +75,7 @@ func (b *mailbox) post(x any) error {
 	return nil
 }
 
-// takeAll waits for messages and returns all that are queued. Its error says why no more can come.
+// takeAll waits for messages and returns all that are queued. The error says why no more can come.
 func (b *mailbox) takeAll(into []any) ([]any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -105,7 +105,7 @@ func (j *InProcess) post(m Message) error {
 	return j.out.post(data)
 }
 
-// An inProcessReader returns queued messages one by one.
+// An inProcessReader returns the queued messages one by one.
 type inProcessReader struct {
 	*InProcess
 	self  Side

@@ -20,7 +20,7 @@ type input struct {
 	counter *countingReader
 }
 
-// A countingReader is a stream that records the number of bytes of the last read.
+// A countingReader is a stream that records how many bytes the last read returned.
 type countingReader struct {
 	io.Reader
 	last int
@@ -37,8 +37,8 @@ func newInput(r io.Reader) *input {
 	return &input{bufio.NewReaderSize(from, minInputBuffer), from}
 }
 
-// growForOutput is called when a piece of output has arrived. It enlarges the buffer if the last read
-// filled it.
+// growForOutput is called when a piece of output has arrived. If the last read filled the buffer, it
+// enlarges the buffer.
 func (in *input) growForOutput() {
 	size := in.Size()
 	if size == maxInputBuffer || in.counter.last < size {

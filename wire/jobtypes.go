@@ -160,7 +160,7 @@ func (c *Codec) attributes(t *job.Attributes) {
 	c.Require(t.IsValidProbe(), "attributes that no probe finds")
 }
 
-// requireUniqueDevices fails if the machine has a CPU or a GPU twice.
+// requireUniqueDevices fails if the probe of a machine has a CPU or a GPU twice.
 func (c *Codec) requireUniqueDevices(p *job.Probe) {
 	if !c.Reading {
 		return
@@ -213,7 +213,8 @@ func (c *Codec) claim(p *job.Claim) {
 	c.Bool(&p.Shares)
 }
 
-// reported reads or writes the values of a claim's columns. There may be fewer than there are columns.
+// reported reads or writes the values that a claim has for the columns of --ps. There may be fewer values
+// than columns.
 func (c *Codec) reported(p *[]int64) {
 	next := column.All
 	List(c, p, Length{"columns", len(next)}, func(c *Codec, value *int64) {

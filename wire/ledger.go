@@ -16,8 +16,9 @@ Messages about other jobs, for --jobs, --kill and similar options. The helper ha
 	   | <--------------------------------- Evicted   what was done, or the error
 */
 
-// ListLedger requests the contents of the ledger. If Job is set, the reply also has the states of the ranks that this job of
-// user UID has on the node. MaxBytes limits the reply; 0: the largest size allowed.
+// ListLedger requests the claims and tickets in a node's ledger. If Job is set, the reply also has the
+// states of the ranks that this job of user UID has on the node. MaxBytes limits the reply. 0 means the
+// largest size allowed.
 type ListLedger struct {
 	AnsweredBy[*LedgerListed]
 
@@ -34,9 +35,9 @@ func (m *ListLedger) Fields(c *Codec) {
 	c.Num(&m.MaxBytes, SizeRange)
 }
 
-// LedgerListed answers ListLedger. If Err is set, the ledger cannot be read. If Notice is set, entries of some users were
-// skipped. Path is the ledger directory and the number under which this node's entries are in it (TRUST-20). UID is the user
-// of the helper.
+// LedgerListed is the reply to ListLedger. If Err is set, the ledger cannot be read. If Notice is set,
+// entries of some users were left out. Path is the ledger directory and the number that this node's
+// entries have in it (TRUST-20). UID is the user of the helper.
 type LedgerListed struct {
 	Path    string
 	UID     int
@@ -57,7 +58,8 @@ func (m *LedgerListed) Fields(c *Codec) {
 	c.Sentence(&m.Notice, "notice")
 }
 
-// SignalJob sends a signal to the ranks that a job of user UID has on the node, if the sender is allowed to.
+// SignalJob requests a signal to the ranks that a job of user UID has on the node. The helper checks
+// whether the sender may.
 type SignalJob struct {
 	AnsweredBy[*JobSignaled]
 
@@ -74,7 +76,8 @@ func (m *SignalJob) Fields(c *Codec) {
 	c.Num(&m.Signal, SignalRange)
 }
 
-// JobSignaled answers SignalJob with the number of ranks signaled, or the reason why none was.
+// JobSignaled is the reply to SignalJob. It has the number of ranks signaled, or the reason why there was
+// none.
 type JobSignaled struct {
 	Ranks int
 	Err   string
@@ -85,8 +88,9 @@ func (m *JobSignaled) Fields(c *Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// Evict ends the processes that hold the claims and tickets of a job of user UID, and removes these (TRUST-19). If Processes
-// is set, the job belongs to the helper's own user, and all processes marked with the job are ended too (survive.md SV-3).
+// Evict ends the processes that hold the claims and tickets of a job of user UID, and removes these
+// (TRUST-19). If Processes is set, the job belongs to the helper's own user, and all processes with the
+// job's mark are ended, too (survive.md SV-3).
 type Evict struct {
 	AnsweredBy[*Evicted]
 
@@ -103,8 +107,8 @@ func (m *Evict) Fields(c *Codec) {
 	c.Bool(&m.Processes)
 }
 
-// Evicted answers Evict with a list of what was done, or an error. Incomplete means that some claims or tickets
-// could not be removed.
+// Evicted is the reply to Evict. It lists what was done, or has an error. Incomplete says that some
+// claims or tickets could not be removed.
 type Evicted struct {
 	Done       []string
 	Incomplete bool

@@ -15,7 +15,8 @@ Fences and requests are few and need no credit. Each node has at most one PMI ba
 the number of its open PMIx fences and requests.
 */
 
-// A PMIEvent is the event that a PMIReport reports. PMIAborted to PMIDisconnected end the job, sooner or later.
+// A PMIEvent is the kind of event in a PMIReport. PMIAborted to PMIDisconnected end the job, sooner or
+// later.
 type PMIEvent int
 
 // The events.
@@ -28,7 +29,7 @@ const (
 	PMIxWaits                            // likewise by PMIx, without having used PMI
 )
 
-// PMIReport reports an event about a rank that the PMI server noticed.
+// PMIReport reports an event that a node's PMI server has noticed about a rank.
 type PMIReport struct {
 	Rank  int
 	Event PMIEvent
@@ -43,10 +44,10 @@ func (m *PMIReport) Fields(c *Codec) {
 	c.Sentence(&m.Text, "text")
 }
 
-// Fence has the data that the ranks of one node put since the last fence. ID names the participants and
-// the number of their earlier fences, see pmiserver/fence. With GivenUp there is no data: either the time of a local
-// rank is over, or mpiexec has sent GivenUp because of a rank elsewhere. Joined is set in that case if the
-// node had already sent its data.
+// Fence has the data that the ranks of one node have put since their last fence. ID names the
+// participants and the number of their earlier fences (pmiserver/fence). GivenUp means that the fence
+// failed: either the timeout of a local rank has passed, or mpiexec has sent GivenUp because of a rank
+// elsewhere. Then there is no data. Joined then says that the node has sent its data before.
 type Fence struct {
 	ID      string
 	Blob    []byte
@@ -61,9 +62,9 @@ func (m *Fence) Fields(c *Codec) {
 	c.Bool(&m.Joined)
 }
 
-// Fenced is the reply to Fence, with the data of each node. If GivenUp is set, the fence was given up. Nodes that
-// have not joined yet receive this, too; such a node then sends Fence with GivenUp. Deflated is the compressed list
-// of blobs, and Size its length before compression; see FrameFor and Inflate.
+// Fenced is the reply to Fence. It has the data of each node. If GivenUp is set, the fence has failed.
+// Nodes that have not yet joined receive this, too. Such a node then sends Fence with GivenUp. Deflated
+// is the compressed list of blobs, and Size its length before compression (FrameFor, Inflate).
 type Fenced struct {
 	ID       string
 	Blobs    [][]byte
@@ -82,9 +83,9 @@ func (m *Fenced) Fields(c *Codec) {
 	c.Bool(&m.GivenUp)
 }
 
-// RankMapRequest asks on which nodes the ranks of a group are. A helper sends it once for each group if it has PMIx clients
-// that need this, and for each request of an old client. ID is chosen by the helper and repeated in
-// the answer.
+// RankMapRequest asks on which nodes the ranks of a group run. A helper sends it once for each group if
+// PMIx clients need that, and for each request of an old client. The helper chooses ID, and the reply has
+// the same ID.
 type RankMapRequest struct {
 	AnsweredBy[*RankMap]
 
@@ -97,9 +98,10 @@ func (m *RankMapRequest) Fields(c *Codec) {
 	c.Word(&m.Group, "group")
 }
 
-// RankMap answers RankMapRequest. Nodes are the names of the group's nodes, as the user wrote them. NodeOfRank has an index
-// into Nodes for each rank, AppSizes the number of ranks of each app context, and EarlierRanks the number of ranks that
-// each node has had in groups with lower numbers. All lists are empty for a group that has ended.
+// RankMap is the reply to RankMapRequest. Nodes are the names of the group's nodes, as the user wrote
+// them. NodeOfRank has an index into Nodes for each rank. AppSizes has the number of ranks of each app
+// context. EarlierRanks has, for each node, its number of ranks in groups with lower numbers. All lists
+// are empty for a group that has ended.
 type RankMap struct {
 	ID           int
 	Group        string
@@ -118,7 +120,8 @@ func (m *RankMap) Fields(c *Codec) {
 	c.Nums(&m.EarlierRanks, Length{"nodes", maxFromLauncher}, RankRange)
 }
 
-// GroupEnded reports that a group has ended which has no ranks on the node, and which the node asked for in a RankMapRequest.
+// GroupEnded reports the end of a group that has no ranks on the node. The node has asked for the group
+// in a RankMapRequest.
 type GroupEnded struct{ Group string }
 
 func (m *GroupEnded) Fields(c *Codec) { c.Word(&m.Group, "group") }

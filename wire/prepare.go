@@ -8,9 +8,8 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Prepare hands the node its part of a group of ranks to start. Only in this message are ranks
-// numbered from 0 within their group. All other messages number them throughout the
-// job.
+// Prepare has the node's part of a group of ranks, for the helper to prepare. Only in this message are
+// ranks numbered from 0 in their group. In all other messages they have their numbers in the job.
 type Prepare struct {
 	AnsweredBy[PrepareReply]
 
@@ -42,7 +41,7 @@ func (m *Prepare) Fields(c *Codec) {
 	m.checkRanks(c)
 }
 
-// checkRanks refuses ranks that have no program or do not belong to the group.
+// checkRanks fails if a rank has no program or does not belong to the group.
 func (m *Prepare) checkRanks(c *Codec) {
 	for i := range m.Apps {
 		c.Require(len(m.Apps[i].Argv) > 0, "app context %d without a program", i)
@@ -99,7 +98,7 @@ func (n *GroupNode) fields(c *Codec) {
 	c.Num(&n.EarlierRanks, RankRange)
 }
 
-// A Process describes what each rank's process inherits, in addition to its App.
+// A Process has what each rank's process inherits, in addition to its App.
 type Process struct {
 	BaseEnv            job.Env
 	Compat             []string          // other launchers whose variables it gets too, see job.Request
@@ -186,8 +185,8 @@ func (s *Supervision) fields(c *Codec) {
 	c.Duration(&s.Silence, "silence")
 }
 
-// A Claim says what to enter into the node's ledger, and which claims of others are allowed beside it. For a
-// standby node (survive.md SV-7) the helper makes the claim and prepares no ranks.
+// A Claim says what to write into the node's ledger, and which claims of other jobs are allowed beside
+// it. On a standby node (survive.md SV-7) the helper makes the claim and prepares no ranks.
 type Claim struct {
 	Entry         job.Claim // the claim; its ranks are those of Prepare.Ranks
 	Ledger        string    // directory of the ledger; empty: the default

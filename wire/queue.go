@@ -32,14 +32,13 @@ const (
 	PingEvery   = 5 * time.Second
 	PingTimeout = 15 * time.Second
 
-	// HeartbeatEvery is how often a helper that a batch system's launcher started sends Ping to mpiexec.
+	// HeartbeatEvery is how often a helper sends Ping to mpiexec, if a batch system started it.
 	HeartbeatEvery = 10 * time.Second
 )
 
-// LockDecision requests the decision lock of the queue: only its holder decides where ranks go
-// (placement.md 6.4). It goes to the helper of the queue host.
-// If LocalOnly is set, the job runs on this node only. Then no lock is taken, and the answer only
-// gives the length of the queue.
+// LockDecision requests the decision lock of the queue. Only its holder may plan and claim (placement.md
+// 6.4). mpiexec sends it to the helper on the queue host. If LocalOnly is set, the job runs on this node
+// only. Then the helper takes no lock, and the reply only has the length of the queue.
 type LockDecision struct {
 	AnsweredBy[*DecisionLocked]
 
@@ -52,8 +51,8 @@ func (m *LockDecision) Fields(c *Codec) {
 	c.Bool(&m.LocalOnly)
 }
 
-// DecisionLocked grants the decision lock. Ahead is the number of requests in the queue before this
-// one. If Notice is set, the lock could not be taken, and others may decide at the same time.
+// DecisionLocked grants the decision lock. Ahead is the number of requests that are in the queue before
+// this one. If Notice is set, the lock could not be taken, and others may plan at the same time.
 type DecisionLocked struct {
 	Ahead  int
 	Notice string
@@ -69,8 +68,8 @@ type UnlockDecision struct{}
 
 func (m *UnlockDecision) Fields(*Codec) {}
 
-// Enqueue puts a request into the queue. It goes to the helper of the queue host. The place is
-// lost when the connection ends, or when no Ping arrives for PingTimeout.
+// Enqueue puts a request into the queue. mpiexec sends it to the helper on the queue host. The request
+// leaves the queue when the connection ends, or when no Ping arrives for PingTimeout.
 type Enqueue struct {
 	AnsweredBy[*QueuePosition]
 
@@ -83,8 +82,8 @@ func (m *Enqueue) Fields(c *Codec) {
 	c.ticket(&m.Ticket)
 }
 
-// QueuePosition reports the number of requests ahead, and of all in the queue. If Err is set, the request has
-// no place or has lost it. If EvictedBy is set, that user has removed the request from the queue.
+// QueuePosition reports how many requests are ahead, and how many are in the queue. If Err is set, the
+// request is not in the queue any more. If EvictedBy is set, that user has removed it.
 type QueuePosition struct {
 	Ahead, Total int
 	Err          string
@@ -100,8 +99,8 @@ func (m *QueuePosition) Fields(c *Codec) {
 	c.ticket(&m.Head)
 }
 
-// Overtake moves the request ahead of everything that a user has in the queue now (TRUST-18), or of one ticket
-// of that user which can never be satisfied. It is answered by QueuePosition.
+// Overtake moves the request ahead of all requests that a user has in the queue now, or of one ticket of
+// that user (TRUST-18). The reply is QueuePosition.
 type Overtake struct {
 	AnsweredBy[*QueuePosition]
 
@@ -114,7 +113,7 @@ func (m *Overtake) Fields(c *Codec) {
 	c.Num64(&m.Number, ticketRange)
 }
 
-// Dequeue gives up the place in the queue.
+// Dequeue removes the request from the queue.
 type Dequeue struct{}
 
 func (m *Dequeue) Fields(*Codec) {}
@@ -124,14 +123,14 @@ type WatchClaims struct{ Ledger string }
 
 func (m *WatchClaims) Fields(c *Codec) { c.Text(&m.Ledger, pathLength) }
 
-// ClaimsChanged is sent after WatchClaims, once per change.
+// ClaimsChanged reports that a claim on the node was made or removed. A helper sends it after
+// WatchClaims.
 type ClaimsChanged struct{}
 
 func (m *ClaimsChanged) Fields(*Codec) {}
 
-// Ping has no answer. It shows a helper that keeps a place in the queue that mpiexec still
-// waits (a stopped mpiexec must not stop all others). From a helper it makes sure that a dead connection is
-// noticed.
+// Ping has no reply. It shows a helper with a ticket that mpiexec still waits: a stopped mpiexec must not
+// block all others. A Ping of a helper ensures that a dead connection is noticed.
 type Ping struct{}
 
 func (m *Ping) Fields(*Codec) {}

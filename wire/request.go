@@ -5,16 +5,17 @@ import (
 	"sync"
 )
 
-// A Request is a message to which the other side sends one reply. Rep is the type of the reply: a message, or an
-// interface of several messages. A message becomes a Request by embedding AnsweredBy.
+// A Request is a message to which the other side sends one reply. Rep is the type of the reply: a
+// message, or an interface that several messages implement. A message becomes a Request by embedding
+// AnsweredBy.
 type Request[Rep any] interface {
 	Message
 	answeredBy(Rep)
 }
 
-// AnsweredBy is embedded in a request and names the type of its reply. No other place says which reply answers which
-// request: the compiler checks callers by it, and mpiexec checks the replies of helpers by it (KeyOfRequest).
-// Some requests of features have none: each has a table of its own, by ID, at both ends.
+// AnsweredBy, embedded in a request, names the type of its reply. The compiler checks callers by it, and
+// mpiexec checks the replies of helpers by it (KeyOfRequest). Some requests of features do not use it:
+// they have tables of their own at both ends, by ID.
 type AnsweredBy[Rep any] struct{}
 
 func (AnsweredBy[Rep]) answeredBy(Rep) {}
@@ -31,14 +32,15 @@ func (*Prepared) prepareReply()      {}
 func (*Refused) prepareReply()       {}
 func (*ClaimConflict) prepareReply() {}
 
-// A ReplyKey is what a request and its reply have in common. A reply is expected while a request with the same key is
-// open.
+// A ReplyKey is equal for a request and its reply. A reply is expected while a request with the same key
+// has none.
 type ReplyKey struct {
 	reply reflect.Type
 	ID    string // what ReplyID returns; empty if the messages have no ReplyID
 }
 
-// An identified request and its reply have the same ReplyID, which tells replies to several such requests apart.
+// identified is implemented by requests and replies with an ID. The ID tells replies to several requests
+// of one kind apart.
 type identified interface{ ReplyID() string }
 
 func (m *Prepare) ReplyID() string        { return m.Group.Name }
@@ -65,7 +67,8 @@ func KeyOfRequest(m Message) (key ReplyKey, isRequest bool) {
 	return newReplyKey(request.replyType(), m), true
 }
 
-// KeyOfReply returns the key of a reply to mpiexec. It returns false for any other message.
+// KeyOfReply returns the key of a message that is a reply to mpiexec. It returns false for any other
+// message.
 func KeyOfReply(m Message) (key ReplyKey, isReply bool) {
 	reply, ok := replyTypes()[reflect.TypeOf(m)]
 	if !ok {
@@ -81,7 +84,7 @@ func IsReplyTo(request, m Message) bool {
 	return isRequest && isReply && key == want
 }
 
-// replyTypes maps each message that is a reply to mpiexec to the type that its request names in AnsweredBy.
+// replyTypes maps the type of each reply to mpiexec to the type that its request names in AnsweredBy.
 var replyTypes = sync.OnceValue(func() map[reflect.Type]reflect.Type {
 	types := make(map[reflect.Type]reflect.Type)
 	for _, request := range Kinds() {

@@ -22,9 +22,9 @@ Messages that collect the data for a plan, and reserve what it uses. Prepare is 
 	   | ReleaseClaims --------------------------->   the job has to wait: remove the claim of its last attempt
 */
 
-// WriteMark requests to write a mark into the directory of shared memory, where only the same machine and name spaces
-// can read it. So two nodes are proved to be one machine, without trusting the word of
-// either (TRUST-6).
+// WriteMark asks the helper to write a mark, a random text, into the directory of shared memory. Only a
+// helper in the same namespaces of the same machine can read it. This proves that two nodes are one
+// machine without trusting what either reports (TRUST-6).
 type WriteMark struct {
 	AnsweredBy[*MarkWritten]
 
@@ -36,7 +36,7 @@ func (m *WriteMark) Fields(c *Codec) {
 	c.Text(&m.Mark, markLength)
 }
 
-// MarkWritten answers WriteMark. Err is why the mark could not be written; empty: it was.
+// MarkWritten is the reply to WriteMark. Err is why the mark could not be written. It is empty if it was.
 type MarkWritten struct{ Err string }
 
 func (m *MarkWritten) Fields(c *Codec) { c.Sentence(&m.Err, "error") }
@@ -50,13 +50,13 @@ type ReadMarks struct {
 
 func (m *ReadMarks) Fields(c *Codec) { c.Text(&m.Tag, markLength) }
 
-// MarksRead answers ReadMarks.
+// MarksRead is the reply to ReadMarks.
 type MarksRead struct{ Marks []string }
 
 func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"words", MaxMarks}, markLength) }
 
-// Survey requests the claims of running jobs on the node. Claims of ParentJob and of the jobs that contain it
-// do not count, nor do those of OwnJob.
+// Survey requests the claims of running jobs on the node. Claims of OwnJob do not count, nor do those of
+// ParentJob and of the jobs in which it runs.
 type Survey struct {
 	AnsweredBy[*Surveyed]
 
@@ -80,10 +80,11 @@ func (m *Survey) Fields(c *Codec) {
 	c.Bool(&m.WantAttributes)
 }
 
-// Surveyed answers Survey. InParentJob confirms that ParentJob runs on this node and has claimed
-// everything that the helper could use. If Notice is set, the ledger cannot be used, and jobs on this node may share CPUs.
-// Forbidden is why the node's administrator allows this user no ranks; empty: the user may run ranks. If
-// Limited is set, MaxRanks is the most ranks of all jobs. Warnings are about the administrator's file.
+// Surveyed is the reply to Survey. InParentJob confirms that ParentJob runs on this node and has claimed
+// everything that the helper may use. If Notice is set, the ledger cannot be used, and jobs on this node
+// may share CPUs. Forbidden is why the node's administrator allows this user no ranks. It is empty if the
+// user may run ranks. If Limited is set, MaxRanks is the largest number of ranks of all jobs. Warnings
+// are about the administrator's file.
 type Surveyed struct {
 	InParentJob      bool
 	Forbidden        string
@@ -130,9 +131,9 @@ func (c *Codec) occupancy(u *job.Occupancy) {
 	c.Bool(&u.Movable)
 }
 
-// Prepared reports that everything that can fail before a start has been done. If Notice is set, there
-// is no claim, and other jobs may use the same CPUs. Rendezvous is an address and a free port on this node, for
-// torch's variables; it is set only for the node of rank 0, and only if these are wanted.
+// Prepared reports that the helper has done everything that can fail before a start. If Notice is set,
+// there is no claim, and other jobs may use the same CPUs. Rendezvous is an address and a free port on
+// this node, for torch's variables. It is set only on the node of rank 0, and only if these are wanted.
 type Prepared struct{ Group, Notice, Rendezvous string }
 
 func (m *Prepared) Fields(c *Codec) {
@@ -141,8 +142,8 @@ func (m *Prepared) Fields(c *Codec) {
 	c.Word(&m.Rendezvous, "meeting point")
 }
 
-// Refused says why this node cannot run its ranks. Code is the matching exit code of
-// cli.md section 7: 125, 126 or 127.
+// Refused says why this node cannot run its ranks. Code is the exit code for that: 125, 126 or 127
+// (cli.md section 7).
 type Refused struct {
 	Group  string
 	Code   int
@@ -157,8 +158,8 @@ func (m *Refused) Fields(c *Codec) {
 	c.Sentence(&m.Hint, "hint")
 }
 
-// ClaimConflict answers Prepare if another job has claimed some of the planned CPUs meanwhile.
-// Nothing is claimed.
+// ClaimConflict is the reply to Prepare if another job has claimed some of the planned CPUs since the
+// survey. Nothing is claimed.
 type ClaimConflict struct{ Group, Reason string }
 
 func (m *ClaimConflict) Fields(c *Codec) {
@@ -166,13 +167,13 @@ func (m *ClaimConflict) Fields(c *Codec) {
 	c.Sentence(&m.Reason, "reason")
 }
 
-// CancelPrepare undoes a Prepare, because another node failed to prepare.
+// CancelPrepare withdraws a Prepare, because another node has refused or had a conflict.
 type CancelPrepare struct{ Group string }
 
 func (m *CancelPrepare) Fields(c *Codec) { c.Word(&m.Group, "group") }
 
-// ReleaseClaims removes the claims that the helper kept since NextAttempt or for a standby node: the job waits in the
-// queue, and waiting jobs claim nothing (survive.md SV-5).
+// ReleaseClaims removes the claims that the helper has kept since NextAttempt or for a standby node. The
+// job waits in the queue, and waiting jobs claim nothing (survive.md SV-5).
 type ReleaseClaims struct{}
 
 func (m *ReleaseClaims) Fields(*Codec) {}

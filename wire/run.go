@@ -37,7 +37,7 @@ credit separately. Empty Data means the end of a stream or, against
 the stream's direction, that nobody reads the stream any more.
 */
 
-// Window is the most bytes of one stream in transit without Credit.
+// Window is how many bytes of one stream may be under way without Credit.
 const Window = 64 << 10
 
 // A Stream is one of the three standard streams of a rank.
@@ -50,7 +50,7 @@ const (
 	Stderr
 )
 
-// Start starts the prepared ranks of a group. Rendezvous is that of Prepared.
+// Start starts the prepared ranks of a group. Rendezvous is the address from Prepared.
 type Start struct{ Group, Rendezvous string }
 
 func (m *Start) Fields(c *Codec) {
@@ -63,9 +63,9 @@ type KillGroup struct{ Group string }
 
 func (m *KillGroup) Fields(c *Codec) { c.Word(&m.Group, "group") }
 
-// Started reports the start of one rank. If Err is set, the exec failed, and Code is 126 or 127, or
-// 125 if the rank could not be bound. CPUs and Mems are the CPUs and NUMA nodes that the rank is bound to, read from the
-// kernel; nil: not bound.
+// Started reports that one rank has started, or could not be executed. In the second case Err is set, and
+// Code is 126 or 127, or 125 if the rank could not be bound. CPUs and Mems are the CPUs and NUMA nodes to
+// which the kernel has bound the rank. They are nil if it is not bound.
 type Started struct {
 	Rank, PID, Code int
 	Err, Hint       string
@@ -102,8 +102,8 @@ func (m *Data) Fields(c *Codec) {
 	c.Bytes(&m.Bytes, Length{"data", Window})
 }
 
-// StdinBroadcast is a piece of mpiexec's standard input for several ranks of the node, at most Window bytes. It
-// replaces one Data per rank. An empty one means the end of the input.
+// StdinBroadcast is a piece of mpiexec's standard input for several ranks of the node, at most Window
+// bytes. It is sent instead of one Data for each rank. An empty piece means end of file.
 type StdinBroadcast struct {
 	Ranks []int
 	Bytes []byte
@@ -114,7 +114,7 @@ func (m *StdinBroadcast) Fields(c *Codec) {
 	c.Bytes(&m.Bytes, Length{"data", Window})
 }
 
-// Credit allows the sender of a stream to send Bytes more bytes.
+// Credit allows the sender of a stream to send this many more bytes.
 type Credit struct {
 	Rank   int
 	Stream Stream
@@ -135,13 +135,14 @@ func (m *ResizeTerminal) Fields(c *Codec) {
 	c.Num(&m.Cols, terminalSizeRange)
 }
 
-// Signal requests a signal to the process groups of all ranks of the node (or to the ranks only, see Supervision.ProcessOnly).
+// Signal requests a signal to the process groups of all ranks of the node. If Supervision.ProcessOnly is
+// set, only the ranks' own processes get it.
 type Signal struct{ Number int }
 
 func (m *Signal) Fields(c *Codec) { c.Num(&m.Number, SignalRange) }
 
-// Hold adds or removes a reason to keep the node's ranks stopped, including ranks that start later. Ranks run only
-// while there is no reason, and when the job is being ended.
+// Hold adds or removes a reason to keep the node's ranks stopped, including ranks that start later. Ranks
+// run while there is no reason, and when the job is being ended.
 type Hold struct {
 	Why job.Hold
 	On  bool
@@ -152,7 +153,7 @@ func (m *Hold) Fields(c *Codec) {
 	c.Bool(&m.On)
 }
 
-// Exited reports the end of a rank. It follows all output of the rank.
+// Exited reports the end of a rank. It comes after all output of the rank.
 type Exited struct{ Exit job.Exit }
 
 func (m *Exited) Fields(c *Codec) { c.exit(&m.Exit) }
@@ -168,8 +169,8 @@ func (m *Log) Fields(c *Codec) {
 	c.HumanText(&m.Text, logLineLength)
 }
 
-// EndJob ends the ranks that are left on the node. They may end by themselves within Linger, then get
-// SIGTERM, and after Grace SIGKILL.
+// EndJob ends the ranks that are left on the node. They may end by themselves within Linger. Then they
+// get SIGTERM, and after Grace SIGKILL.
 type EndJob struct{ Linger, Grace time.Duration }
 
 func (m *EndJob) Fields(c *Codec) {
@@ -177,8 +178,9 @@ func (m *EndJob) Fields(c *Codec) {
 	c.Duration(&m.Grace, "grace")
 }
 
-// HelperSignaled reports that the helper received SIGTERM or a similar signal from something else than mpiexec, such as a batch
-// system, systemd or a person. The ranks may have received it too (RM-60). Why is the sender, if known. The helper goes on.
+// HelperSignaled reports that the helper received SIGTERM or a similar signal that mpiexec has not sent.
+// A batch system, systemd or a person may have. The ranks may have received it, too (RM-60). Why names
+// the sender, if known. The helper continues to run.
 type HelperSignaled struct {
 	Signal int
 	Why    string
@@ -189,17 +191,17 @@ func (m *HelperSignaled) Fields(c *Codec) {
 	c.Sentence(&m.Why, "reason")
 }
 
-// ProcessesGone reports that no process of the job is left on the node, but Drained has to wait until all their
-// output has been read.
+// ProcessesGone reports that no process of the job is left on the node. Drained follows when all their
+// output was read.
 type ProcessesGone struct{}
 
 func (m *ProcessesGone) Fields(*Codec) {}
 
-// MaxSessions is the most Open MPI session directories that a helper reports.
+// MaxSessions is the largest number of Open MPI session directories that a helper reports.
 const MaxSessions = 64
 
-// Drained reports that no process of the job is left on the node. It has the usage of processes
-// that outlived their ranks, and the Open MPI session directories that were kept, if any.
+// Drained reports that no process and no output of the job is left on the node. It has the usage of
+// processes that outlived their ranks, and the Open MPI session directories that were kept, if any.
 type Drained struct {
 	Orphans      []job.OrphanUsage
 	KeptSessions []string
@@ -210,17 +212,16 @@ func (m *Drained) Fields(c *Codec) {
 	c.Texts(&m.KeptSessions, Length{"directories", MaxSessions}, pathLength)
 }
 
-// NextAttempt ends an attempt that is followed by another (survive.md SV-2). It is sent after Drained. The
-// helper resets all state except its claims. It keeps these, without ranks, until
-// Start or ReleaseClaims.
+// NextAttempt ends an attempt that is followed by another (survive.md SV-2). mpiexec sends it after
+// Drained. The helper resets all state except its claims. It keeps these, without ranks, until Start or
+// ReleaseClaims.
 type NextAttempt struct {
 	AnsweredBy[*AttemptReady]
 }
 
 func (m *NextAttempt) Fields(*Codec) {}
 
-// AttemptReady answers NextAttempt. All messages after these two belong to the next attempt, and none of
-// either side refers to anything before.
+// AttemptReady is the reply to NextAttempt. All messages after these two belong to the next attempt.
 type AttemptReady struct{}
 
 func (m *AttemptReady) Fields(*Codec) {}

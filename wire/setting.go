@@ -7,14 +7,15 @@ import (
 )
 
 /*
-A Setting is what the options of a feature mean for a job. mpiexec's half of the feature reads it with SettingOf; what its
-Fields list is sent to the half in each helper, in Prepare.
+A Setting has the values of a feature's options for one job. mpiexec's part of the feature reads it with
+SettingOf. Prepare carries its Fields to the feature's part in each helper.
 
 	options --> Setting --Prepare--> helper
 */
 type Setting = Message
 
-// settingTypes has each kind of Setting at its number: a function that returns an empty one, and valid ones for tests.
+// settingTypes has, by number, a function for each kind of Setting that returns an empty one, and valid
+// examples for tests.
 var settingTypes [256]struct {
 	new      func() Setting
 	examples []Setting
@@ -23,7 +24,7 @@ var settingTypes [256]struct {
 // settingNumbers maps the type of a setting to its number.
 var settingNumbers = make(map[reflect.Type]int)
 
-// maxSettings is the most settings of a Prepare.
+// maxSettings is the largest number of settings in a Prepare.
 const maxSettings = len(settingTypes)
 
 // RegisterSetting adds a feature's kind of setting. examples are valid settings, for tests. It is called while the program is
@@ -47,7 +48,7 @@ func ExampleSettings() (all []Setting) {
 	return all
 }
 
-// SettingOf returns the setting of type S in a list; has is false if there is none.
+// SettingOf returns the setting of type S in a list. has is false if there is none.
 func SettingOf[S Setting](in []Setting) (s S, has bool) {
 	for _, one := range in {
 		if s, has = one.(S); has {
@@ -57,7 +58,7 @@ func SettingOf[S Setting](in []Setting) (s S, has bool) {
 	return s, false
 }
 
-// settings reads or writes settings, each with its number. There is one of a kind at most.
+// settings reads or writes settings, each with its number. It refuses two of one kind.
 func (c *Codec) settings(p *[]Setting) {
 	var seen [maxSettings]bool
 	List(c, p, Length{"settings", maxSettings}, func(c *Codec, s *Setting) {

@@ -23,7 +23,7 @@ func (s Side) String() string {
 	return "a helper"
 }
 
-// A Phase is the part of a session in which a message is allowed.
+// A Phase is a part of a session. It decides which messages are allowed.
 type Phase int
 
 // The phases, in their order. A spawn goes through Reserving to Running again, while other ranks run.
@@ -39,8 +39,8 @@ const (
 	Always                      // after Greeting
 )
 
-// A Kind is a kind of message, a row of the table (TRUST-4): its name, its sender, its phase, the largest
-// body in bytes, and a function that returns an empty message.
+// A Kind is a kind of message, which is a row of the table (TRUST-4). It has a name, a sender, a phase,
+// the largest size of a body in bytes, and a function that returns an empty message.
 type Kind struct {
 	Name    string
 	Sender  Side
@@ -52,7 +52,7 @@ type Kind struct {
 	Example func(rank int) Message
 }
 
-// A Row is what a feature says of a kind of message; see Register.
+// A Row is a feature's description of a kind of message, for Register.
 type Row struct {
 	Sender  Side
 	Phase   Phase
@@ -64,9 +64,10 @@ type Row struct {
 // each takes some 64 MiB.
 const maxUnbounded = 1 << 30
 
-// table has each kind at its number. The numbers are part of the protocol: they never
-// change their meaning within a Version. A message of helpers also has a rule in launch/node and a handler in
-// launch or launch/reserve, a message of mpiexec a handler in helper. A feature adds the rows of its own messages (Register).
+// table has each kind at its number. The numbers are part of the protocol: they never change their
+// meaning within a Version. A message of helpers also needs a rule in launch/node and a handler in launch
+// or launch/reserve. A message of mpiexec needs a handler in helper. Features add their messages with
+// Register.
 var table = [256]Kind{
 	1: {"Hello", Helper, Greeting, 4 << 10, newMessage[Hello], nil},
 	2: {"NodeInfo", Helper, Greeting, 1 << 20, newMessage[NodeInfo], nil},
@@ -161,7 +162,7 @@ var kindNumbers = func() map[reflect.Type]byte {
 // NumberOf returns the number of m's kind. m must have a row in the table.
 func NumberOf(m Message) byte { return kindNumbers[reflect.TypeOf(m)] }
 
-// NumberFor returns the number of the kind of messages M, which must have a row in the table.
+// NumberFor returns the number of the kind of message type M. M must have a row in the table.
 func NumberFor[M Message]() byte {
 	number, has := kindNumbers[reflect.TypeFor[M]()]
 	if !has {
@@ -208,8 +209,8 @@ func Kinds() []Kind {
 // NameOf returns the name of a message's kind.
 func NameOf(m Message) string { return kindOf(m).Name }
 
-// A Violation is the error for a message that breaks the protocol, worded as in TRUST-2. The connection ends at the first
-// one.
+// A Violation is the error for a message that violates the protocol (TRUST-2). The connection ends at the
+// first one.
 type Violation string
 
 func (v Violation) Error() string { return string(v) }
@@ -218,8 +219,8 @@ func unknownKind(kind byte) Violation {
 	return Violation(fmt.Sprintf("not a message: kind %d", kind))
 }
 
-// checkHeader returns the kind of a frame if side self may receive it, before any byte of the
-// body is read (TRUST-31).
+// checkHeader returns the kind of a frame, or an error if side self may not receive it. It is called
+// before the body is read (TRUST-31).
 func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
 	k := kindByNumber(kind)
 	switch {
@@ -233,7 +234,7 @@ func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
 	return k, nil
 }
 
-// article prefixes a name with "a" or "an".
+// article returns name with "a" or "an" before it.
 func article(name string) string {
 	if strings.ContainsRune("AEIOU", rune(name[0])) {
 		return "an " + name

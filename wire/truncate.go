@@ -11,9 +11,9 @@ import (
 // The contents of a ledger were written by any users of the node. These functions cut them to
 // what a helper may send.
 
-// Truncate removes entries so that the message takes at most the given number of bytes; 0: the largest size allowed.
-// If not all fit, each user has the same share, and Truncate returns the users whose entries were removed.
-// States, which are of one job, may take half of the size.
+// Truncate removes entries so that the message has at most most bytes. 0 means the largest size allowed.
+// If not all entries fit, each user gets the same share, and Truncate returns the users whose entries
+// were removed. States belong to one job and may take half of the size.
 func (m *LedgerListed) Truncate(most int) (cut []int) {
 	if full := kindOf(m).MaxBody; most <= 0 || most > full {
 		most = full
@@ -36,14 +36,15 @@ func (m *LedgerListed) Truncate(most int) (cut []int) {
 	return cut
 }
 
-// A ledgerEntry is the size of a claim or ticket in its encoding.
+// A ledgerEntry is the encoded size of a claim or ticket, and its user.
 type ledgerEntry struct {
 	uid                       int
 	size                      int // in bytes; 0: it cannot be sent
 	claimedRanks, claimedCPUs int
 }
 
-// measureEntry returns the size of an entry of user uid, or size 0 if it cannot be encoded validly.
+// measureEntry returns the size of an entry of user uid. The size is 0 if the entry cannot be encoded
+// validly.
 func measureEntry[T any](p *T, each func(*Codec, *T), uid int) ledgerEntry {
 	out := Codec{}
 	each(&out, p)
@@ -55,8 +56,9 @@ func measureEntry[T any](p *T, each func(*Codec, *T), uid int) ledgerEntry {
 	return ledgerEntry{uid, len(out.buf), in.claimedRanks, in.claimedCPUs}
 }
 
-// fairShare reports which entries fit into the given bytes, and the users who have entries that do not. Each entry is preceded
-// by those with smaller sums of their user's entries so far. So no user can crowd out others by many or large entries.
+// fairShare reports which entries fit into left bytes, and which users have entries that do not. For each
+// entry it adds up the entries of the same user up to this one. Entries with the smallest sum come first,
+// so no user can displace others with many or large entries.
 func fairShare(all []ledgerEntry, left int) (fits []bool, cut []int) {
 	fits = make([]bool, len(all))
 	sum, before := make(map[int]int), make([]int, len(all)) // by user, by entry
@@ -90,7 +92,8 @@ func (m *QueuePosition) Truncate() {
 	}
 }
 
-// sendable returns the elements of list that can be encoded validly and that fit. It reduces left, in bytes, and entries accordingly.
+// sendable returns the elements of list that can be encoded validly and that fit into left bytes and
+// entries elements. It reduces both accordingly.
 func sendable[T any](list []T, each func(*Codec, *T), left, entries *int) (fitting []T) {
 	in, out := Codec{Reading: true}, Codec{}
 	for i := range list {
@@ -125,7 +128,7 @@ func truncateOccupancy(u *job.Occupancy) {
 	}
 }
 
-// filterSorted returns the elements for which fits is true, sorted and without duplicates.
+// filterSorted returns the elements for which fits returns true, sorted and without duplicates.
 func filterSorted[T int | string](list []T, fits func(T) bool) []T {
 	kept := slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !fits(x) })
 	slices.Sort(kept)

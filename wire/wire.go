@@ -35,8 +35,8 @@ other end, nor how to read the blobs of a fence.
 */
 package wire
 
-// Version is the version of this protocol. Peers must have equal versions. In practice both ends
-// are the same build, because mpiexec delivers the helper.
+// Version is the version of this protocol. Both ends must have the same version. In practice both are the
+// same build, because mpiexec copies the helper to the nodes.
 const Version = 5
 
 // A Message is a pointer to a struct that has a row in the table of kinds.

@@ -15,7 +15,7 @@ import (
 	"remshell/wire"
 )
 
-// isSent reports whether a field of a message is part of its frame. The field keeps another value.
+// isSent reports whether a field of a message is part of its frame. It changes the field to find out.
 func isSent(m wire.Message, v reflect.Value) bool {
 	v.SetZero()
 	empty := wire.Encode(m)
@@ -32,10 +32,10 @@ func isSent(m wire.Message, v reflect.Value) bool {
 	return !bytes.Equal(wire.Encode(m), empty)
 }
 
-// beyondLists is more than any list of a helper's message may have.
+// beyondLists is a number of elements larger than any list in a helper's message may have.
 const beyondLists = 1<<16 + 1
 
-// leaves calls f for every settable field within v.
+// leaves calls f for each field that can be set in v, at any depth.
 func leaves(v reflect.Value, f func(name string, v reflect.Value)) {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
@@ -61,7 +61,7 @@ func leaves(v reflect.Value, f func(name string, v reflect.Value)) {
 	}
 }
 
-// refuses checks that receiving m is a violation.
+// refuses checks that receiving m is a violation. where is printed if it is not.
 func refuses(t *testing.T, m wire.Message, where string) {
 	t.Helper()
 	frame := wire.Encode(m)
@@ -81,14 +81,14 @@ func refusesNumbers(t *testing.T, m wire.Message, where string, v reflect.Value,
 	}
 }
 
-// isTruncated reports whether a text is truncated when it is written. The field keeps another value.
+// isTruncated reports whether a text is truncated when it is written. It changes the field to find out.
 func isTruncated(m wire.Message, v reflect.Value) bool {
 	v.SetString(strings.Repeat("x", 1<<20))
 	return len(wire.Encode(m)) < 1<<20
 }
 
-// refusesTexts checks that a text one byte too long is refused. If a writer truncates the text, it puts a longer one into
-// the frame.
+// refusesTexts checks that a receiver refuses a text that is one byte too long. A writer may truncate the
+// text. Then it changes the frame.
 func refusesTexts(t *testing.T, m wire.Message, where string, v reflect.Value) {
 	t.Helper()
 	if !isTruncated(m, v) {

@@ -6,9 +6,9 @@ import (
 	"remshell/wire"
 )
 
-// HostileFrames returns frames of a helper's message, each of the largest size up to most, with as many tiny elements as
-// possible in one of its lists. These cost a receiver the most memory. Messages of mpiexec, and those without a
-// tight limit, have none.
+// HostileFrames returns the frames of m that cost a receiver the most memory. Each has as many tiny
+// elements in one of its lists as fit into the largest size, up to most bytes. There are none for
+// messages of mpiexec and for messages without a tight limit.
 func HostileFrames(m wire.Message, most int) (frames [][]byte) {
 	kind := RowOf(m)
 	if kind.Sender != wire.Helper || kind.MaxBody >= 1<<30 {
@@ -39,7 +39,7 @@ func withLongList(m wire.Message, v reflect.Value, most int) []byte {
 	}
 }
 
-// makeTiny fills a list with the given number of tiny elements.
+// makeTiny returns a list of n elements that take few bytes when encoded.
 func makeTiny(of reflect.Type, n int) reflect.Value {
 	all := reflect.MakeSlice(of, n, n)
 	for i := range n {
@@ -48,7 +48,7 @@ func makeTiny(of reflect.Type, n int) reflect.Value {
 	return all
 }
 
-// smallest returns a valid element that takes few bytes.
+// smallest sets v to a valid element that takes few bytes. i is its index in the list.
 func smallest(v reflect.Value, i int) {
 	switch {
 	case v.Kind() == reflect.Int:

@@ -10,17 +10,18 @@ import (
 	"remshell/wire"
 )
 
-// AnySide receives messages of either side.
+// AnySide is a Side that may receive the messages of both sides.
 const AnySide wire.Side = 0
 
-// ReadOnly is a stream of what its reader has, which takes whatever is written.
+// A ReadOnly is a stream whose input comes from a Reader and that discards what is written.
 type ReadOnly struct{ io.Reader }
 
 func (ReadOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 func (ReadOnly) Close() error { return nil }
 
-// Receive returns the first message of a stream and the bytes of memory that reading it took.
+// Receive returns the first message of a stream. took is how many bytes of memory reading it has
+// allocated.
 func Receive(stream []byte, self wire.Side) (m wire.Message, err error, took uint64) {
 	c := wire.NewConn(ReadOnly{bytes.NewReader(stream)}, self)
 	defer c.Abandon()
@@ -31,7 +32,7 @@ func Receive(stream []byte, self wire.Side) (m wire.Message, err error, took uin
 	return m, err, after.TotalAlloc - before.TotalAlloc
 }
 
-// IsInvalidValue reports whether err is a Violation because of an invalid value, and has these words.
+// IsInvalidValue reports whether err is a Violation about an invalid value and contains words.
 func IsInvalidValue(err error, words string) bool {
 	v, ok := err.(wire.Violation)
 	return ok && strings.Contains(string(v), " that cannot be: ") && strings.Contains(string(v), words)

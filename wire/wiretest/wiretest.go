@@ -1,6 +1,6 @@
 /*
-Package wiretest checks that a kind of message keeps the rules of package wire, which every kind has to keep. Package feature
-calls Check with the example of each kind that a feature registers.
+Package wiretest checks that a kind of message follows the rules of package wire. Package feature calls
+Check with the example of each kind that a feature registers.
 
 	Check        a message arrives as it was sent; no frame is read that is too short or too long;
 	             each number, text and list has a limit; no frame of a helper takes too much memory
@@ -22,7 +22,8 @@ import (
 	"remshell/wire"
 )
 
-// Check checks the rules for all messages with this one. No list in it may be empty, so that its elements are checked, too.
+// Check checks all rules with the message m. No list in m may be empty, so that elements are checked,
+// too.
 func Check(t *testing.T, m wire.Message) {
 	t.Helper()
 	leaves(reflect.ValueOf(m).Elem(), func(name string, v reflect.Value) {
@@ -35,7 +36,7 @@ func Check(t *testing.T, m wire.Message) {
 	CheckMemory(t, m)
 }
 
-// CheckBytes checks that the frame of a message is what it was: its bytes in hex.
+// CheckBytes checks that the frame of a message has not changed. want is its bytes in hex.
 func CheckBytes(t *testing.T, m wire.Message, want string) {
 	t.Helper()
 	if got := hex.EncodeToString(wire.Encode(m)); got != want {
@@ -43,8 +44,9 @@ func CheckBytes(t *testing.T, m wire.Message, want string) {
 	}
 }
 
-// CheckLimits checks that every field of a message has a limit: numbers, texts, and the lists that a helper sends. A number
-// that unbounded names only must not be negative; a text that it names may be as long as the frame.
+// CheckLimits checks that each field of a message has a limit: numbers, texts, and lists that a helper
+// sends. unbounded names exceptions: a number that only must not be negative, or a text that may be as
+// long as the frame.
 func CheckLimits(t *testing.T, m wire.Message, unbounded ...string) {
 	t.Helper()
 	kind := RowOf(m)
@@ -76,8 +78,9 @@ func CheckLimits(t *testing.T, m wire.Message, unbounded ...string) {
 	})
 }
 
-// checkFrame checks that a message arrives as it was sent, that a frame that ends early, or whose body is shorter or longer
-// than the message, is refused, and so is a body larger than the kind allows.
+// checkFrame checks that a message arrives as it was sent. It also checks that a frame is refused if it
+// ends early, if its body is shorter or longer than the message, or if its body is larger than the kind
+// allows.
 func checkFrame(t *testing.T, m wire.Message) {
 	t.Helper()
 	frame := wire.Encode(m)
