@@ -22,9 +22,9 @@ import (
 	"remshell/transport/dialback"
 )
 
-// A ByStarter starts helpers on the hosts of a batch system's job by the system's starter program (srun,
-// qrsh, ...), with one call for each host. Package batch knows the starters and their options. The fields
-// must not change after the first Dial.
+// A ByStarter starts helpers on the hosts of a batch job with the batch system's starter program (srun,
+// qrsh, ...). It calls the starter once for each host. Package batch has the starters and their options.
+// The fields must not change after the first Dial.
 type ByStarter struct {
 	Self        HelperBinary
 	System      *batch.System                  // the batch system; it has a Starter
@@ -57,13 +57,13 @@ func (s *ByStarter) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	})
 }
 
-// Route returns the command that would be run.
+// Route returns the command line of the starter.
 func (s *ByStarter) Route(host Host) (string, error) {
 	argv, err := s.argv(host)
 	return "by " + strings.Join(argv, " "), err
 }
 
-// starterCall returns the call for one host by itself.
+// starterCall returns the starter's command line for one host.
 func (s *ByStarter) starterCall(host Host) (batch.Call, error) {
 	call, err := s.StarterCall(host)
 	if err == nil {
@@ -80,12 +80,13 @@ func (s *ByStarter) argv(host Host) ([]string, error) {
 	return s.System.Starter.Argv(call), nil
 }
 
-// dial runs the starter for a host whose helper uses the starter's stdin and stdout.
+// dial runs the starter for a host. The helper uses the starter's stdin and stdout.
 func (s *ByStarter) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	return s.dialTo(ctx, host, new(dialBacks))
 }
 
-// dialTo runs the starter for a host. The helper connects to mpiexec if c expects it.
+// dialTo runs the starter for a host. If c expects that host, its helper connects to mpiexec instead of
+// using the starter's streams.
 func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.ReadWriteCloser, error) {
 	call, err := s.starterCall(host)
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.Rea
 	return nil, s.withStarterHelp(err)
 }
 
-// withStarterHelp adds to a timeout the starter's own explanation, if it has one.
+// withStarterHelp adds the starter's own explanation, if it has one, to a timeout error.
 func (s *ByStarter) withStarterHelp(err error) error {
 	var e *Error
 	if s.System.Starter.ExplainSilence == nil || !errors.As(err, &e) || e.Kind != KindNoRoute || e.Step != "connect" {
@@ -114,8 +115,8 @@ func (s *ByStarter) withStarterHelp(err error) error {
 	return err
 }
 
-// endProgram ends the starter. Once the helper runs (spoken), the starter gets no SIGTERM: it would kill
-// the helper's ranks, which the helper ends itself. A SIGKILL after the grace ends the starter alone.
+// endProgram ends the starter. Once the helper runs (spoken), it sends no SIGTERM: the starter would kill
+// the helper's ranks, which the helper ends itself. SIGKILL, after a grace period, ends only the starter.
 func (s *ByStarter) endProgram(p *localCommand, spoken bool) {
 	if !spoken && s.System.Starter.EndsAtSIGTERM {
 		p.signalGroup(syscall.SIGTERM)
@@ -127,7 +128,7 @@ func (s *ByStarter) endProgram(p *localCommand, spoken bool) {
 	p.waitFor(killGrace)
 }
 
-// verdict explains why the starter ended before the helper's first byte.
+// verdict explains why the starter ended before the helper sent anything.
 func (s *ByStarter) verdict(stderr string, exit int) Verdict {
 	v := s.System.Starter.Diagnose(stderr, exit)
 	kind := KindOther
@@ -137,24 +138,25 @@ func (s *ByStarter) verdict(stderr string, exit int) Verdict {
 	return Verdict{Kind: kind, Step: s.System.Starter.Program, Why: v.Why, Hint: v.Remedy}
 }
 
-// why explains why the starter ended after the helper's first byte.
+// why explains why the starter ended after the helper had sent something.
 func (s *ByStarter) why(status error, stderr string) string {
 	return s.System.Starter.Program + ": " + cmp.Or(s.System.Starter.ErrorLine(stderr), waitErrorText(status))
 }
 
-// NotInJob returns the error for a host that is not part of the batch job.
+// NotInJob returns the error for a host that does not belong to the batch job.
 func NotInJob(host, system, number string) error {
 	return &Error{Host: host, Step: "config", Kind: KindConfig, Why: fmt.Sprintf("not part of %s", batch.JobName(system, number)),
 		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
 }
 
-// dialBacks are the helpers of a set that are to connect to mpiexec, each started by a call of its own (RM-36):
+// A dialBacks has the helpers of a set of hosts that are to connect to mpiexec. A starter call of its own
+// starts each (RM-36):
 //
 //	mpiexec                                    helper
-//	   | <---------------- run WHERE            by the starter's streams, as usual
+//	   | <---------------- run WHERE            over the starter's streams, as usual
 //	   | join token ----------------------->
 //	   | <== TLS ==========================>    or
-//	   | <---------------- stay WHY             it cannot connect: its own stream follows
+//	   | <---------------- stay WHY             it cannot connect: it uses the starter's streams
 //
 // The zero value expects no helper.
 type dialBacks struct {
@@ -170,8 +172,8 @@ type dialBacks struct {
 	streams map[string]chan net.Conn // for the connections of hosts that dialBackOf was not called for, by the batch system's host name; each has capacity 1
 }
 
-// listenForDialBacks opens a port for the helpers of hosts. If none can be opened, no helper connects, and
-// a warning says so.
+// listenForDialBacks opens a port for the helpers of hosts. If it cannot open one, it logs a warning, and
+// no helper connects.
 func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	c := &dialBacks{starter: s, streams: make(map[string]chan net.Conn), closed: make(chan struct{}), pending: refusals{warn: s.Warn}}
 	c.remaining.Store(int32(len(hosts)))
@@ -212,7 +214,7 @@ func (c *dialBacks) deliverStreams(to map[string]chan net.Conn) {
 	}
 }
 
-// hostDone notes that one host has its Result. After the last one the port is closed.
+// hostDone records that one host has its Result. After the last one it closes the port.
 func (c *dialBacks) hostDone() {
 	if c.remaining.Add(-1) == 0 && c.listener != nil {
 		c.listener.Close()
@@ -220,7 +222,8 @@ func (c *dialBacks) hostDone() {
 	}
 }
 
-// dialBackOf returns how the helper of a host connects, or nil if it does not. It returns each host's once.
+// dialBackOf returns the dialBack of a host. It is nil if the host's helper does not connect to mpiexec,
+// and after the first call.
 func (c *dialBacks) dialBackOf(host string) *dialBack {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,16 +235,16 @@ func (c *dialBacks) dialBackOf(host string) *dialBack {
 	return &dialBack{host, stream, c}
 }
 
-// A dialBack is how the helper of one host connects to mpiexec, if it can. A nil *dialBack means that it
-// does not.
+// A dialBack receives the connection of one host's helper to mpiexec. A nil *dialBack means that the
+// helper does not connect.
 type dialBack struct {
 	host   string // as the batch system spells it
 	stream <-chan net.Conn
 	owner  *dialBacks
 }
 
-// cannotDialBack reports that the helper cannot connect: a warning for the first host, and log lines for
-// the others.
+// cannotDialBack reports that the helper cannot connect: as a warning for the first host, and as a log
+// line for the others.
 func (b *dialBack) cannotDialBack(why string) {
 	s := b.owner.starter
 	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its streams go through %s", b.host, b.owner.listener.Port(), why, s.System.Starter.Program)
@@ -252,15 +255,15 @@ func (b *dialBack) cannotDialBack(why string) {
 	s.Log.Info().Msg(text)
 }
 
-// sendsProgram logs that the binary is sent over the starter's streams. Until it has arrived, the host has no
-// program that could dial back (RM-36).
+// sendsProgram logs that the binary is sent over the starter's streams. The host has no program that
+// could connect before it has arrived (RM-36).
 func (b *dialBack) sendsProgram(size int64) {
 	s := b.owner.starter
 	s.Log.Info().Msgf("%s has no copy of the program: %d MB go through %s, once, since a shell cannot call; a path that all hosts share saves that",
 		b.host, (size+1<<20-1)>>20, s.System.Starter.Program)
 }
 
-// stopExpecting notes that the helper has connected, or will not. A later connection is refused.
+// stopExpecting records that the helper has connected, or will not. A later connection is refused.
 func (b *dialBack) stopExpecting() {
 	if b == nil {
 		return
@@ -273,7 +276,8 @@ func (b *dialBack) stopExpecting() {
 	}
 }
 
-// newLink returns the link for the helper's connection, with the starter that started the helper.
+// newLink returns the helperLink of the helper's connection. p is the starter that has started the
+// helper.
 func (b *dialBack) newLink(conn net.Conn, p *localCommand) helperLink {
 	shared := &sharedStarter{program: p}
 	shared.users.Store(1)

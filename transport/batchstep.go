@@ -24,9 +24,9 @@ import (
 )
 
 /*
-A OneStep starts helpers on the hosts of a batch system's job by one call of the starter. The starter copies its
-input to all hosts, and merges their outputs into one. That cannot carry the helpers' streams, so the helpers
-connect to mpiexec (package dialback).
+A OneStep starts helpers on the hosts of a batch job with one call of the starter. The starter copies its
+input to all hosts, and merges their outputs into one. These cannot carry the data of several helpers, so
+the helpers connect to mpiexec (package dialback).
 
 	mpiexec                          srun                     /bin/sh on each host
 	   | script ---------------------> | ----------------------> |
@@ -35,8 +35,8 @@ connect to mpiexec (package dialback).
 	   | join token -----------------> | ----------------------> helper
 	   | <== TLS, one connection for each host =================> |   or HOST fail call WHY
 
-Nothing but the script is sent before all shells have replied, since a shell may read ahead. The step ends when
-its input ends, which is when the last of the streams is closed. When the step ends, all its helpers end.
+A shell may read ahead, so only the script is sent before all shells have replied. The step ends when its
+input ends, which is when the last of the streams is closed. When the step ends, all its helpers end.
 */
 type OneStep struct {
 	PerHost *ByStarter // transport to a host by itself
@@ -51,10 +51,10 @@ const (
 	stepTimePerHost = 100 * time.Millisecond // added for each host
 )
 
-// maxToldRefusals is how many refused connections are reported, for each port.
+// maxToldRefusals is how many refused connections are reported for one port.
 const maxToldRefusals = 8
 
-// Route returns the route of a step with this host alone.
+// Route returns the command line of the starter, as for this host alone.
 func (o *OneStep) Route(host Host) (string, error) {
 	call, err := o.PerHost.starterCall(host)
 	if err != nil {
@@ -70,7 +70,7 @@ type stepHost struct {
 	call  batch.Call
 }
 
-// Dial connects to the hosts of a set.
+// Dial starts helpers on the hosts of a set.
 func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	var dialing sync.WaitGroup
@@ -94,9 +94,9 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// groupHosts divides a set into steps. The hosts of one part of the batch job share a step. A host gets a
-// call of its own if it would be alone, or if its binary is elsewhere or has to be sent. A host that is not
-// part of the job gets its Result here.
+// groupHosts divides a set of hosts into steps. Hosts in the same part of the batch job share a step. A
+// host gets a call of its own if it would be alone in its step, or if its binary has another path or must
+// be sent. If a host does not belong to the job, groupHosts sends its Result.
 func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]stepHost, single []stepHost) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {
@@ -125,7 +125,7 @@ func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]ste
 	return kept, single
 }
 
-// A stepAttempt is one call of the starter while it is being set up.
+// A stepAttempt is one step while its helpers are being started.
 type stepAttempt struct {
 	*OneStep
 	self      HelperBinary
@@ -153,14 +153,15 @@ func newStep(o *OneStep, members []stepHost, results chan<- Result, alone func(s
 	return s
 }
 
-// timeouts returns the time limits for the shells of so many hosts, and then for their helpers.
+// timeouts returns the time limits for this number of hosts: for the replies of their shells, and then
+// for their helpers.
 func (o *OneStep) timeouts(hosts int) stepTimeouts {
 	t, more := programTimeouts(o.PerHost.Timeout, o.PerHost.Shell), time.Duration(hosts)*stepTimePerHost
 	t.shell, t.others = max(t.shell, minStepTime)+more, max(t.others, minStepTime)+more
 	return t
 }
 
-// dial calls the starter, again and again as long as the batch system is busy, up to the number of retries.
+// dial calls the starter. If the batch system is busy, it tries again, up to the number of retries.
 func (s *stepAttempt) dial(ctx context.Context) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -191,7 +192,7 @@ func hostError(m stepHost, at string, kind Kind, why, remedy string) *Error {
 	return &Error{Host: m.host.Name, Step: at, Kind: kind, Why: why, Remedy: remedy}
 }
 
-// failPending sends an error for each pending host.
+// failPending sends a Result with an error for each host that has none yet.
 func (s *stepAttempt) failPending(why func(stepHost) error) {
 	for host, m := range s.pending {
 		delete(s.pending, host)
@@ -205,8 +206,8 @@ func (s *stepAttempt) failContext(err error) {
 	})
 }
 
-// attempt calls the starter once. When it returns, each host has a Result or a call of its own; or the
-// batch system is busy.
+// attempt calls the starter once. When it returns nil, each host has a Result or is to get a call of its
+// own. Otherwise the batch system is busy.
 func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	hosts := slices.Sorted(maps.Keys(s.pending))
 	refused := refusals{warn: s.PerHost.Warn}
@@ -227,10 +228,10 @@ func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	return nil
 }
 
-// perHostOption returns the value of -launcher by which each host gets a call of its own.
+// perHostOption returns the value of -launcher that selects one call for each host.
 func (s *stepAttempt) perHostOption() string { return s.PerHost.System.EachWord() }
 
-// startStarter runs the starter, and sends the script.
+// startStarter runs the starter and sends it the script.
 func (s *stepAttempt) startStarter(hosts []string) (*localCommand, error) {
 	var calls []batch.Call
 	for _, host := range hosts {
@@ -249,7 +250,8 @@ func (s *stepAttempt) startStarter(hosts []string) (*localCommand, error) {
 	return p, nil
 }
 
-// awaitHelpers handles replies of shells and connections of helpers until no host is pending.
+// awaitHelpers handles replies of shells and connections of helpers, until no host is without a result.
+// If the batch system is busy, it returns that.
 func (s *stepAttempt) awaitHelpers(ctx context.Context, listener *dialback.Listener, shared *sharedStarter) (busy *Verdict) {
 	s.PerHost.Log.Info().Msgf("listening on port %d until %s have called", listener.Port(), strings.Join(slices.Sorted(maps.Keys(s.pending)), ","))
 	lines, stop := make(chan stepLine), make(chan struct{})
@@ -283,7 +285,7 @@ func (s *stepAttempt) awaitHelpers(ctx context.Context, listener *dialback.Liste
 	return nil
 }
 
-// helperConnected sends the Result of a helper that has connected.
+// helperConnected sends the Result of a host whose helper has connected.
 func (s *stepAttempt) helperConnected(c dialback.Connection, shared *sharedStarter) {
 	m, pending := s.pending[c.Host]
 	if !pending {
@@ -303,7 +305,7 @@ func (s *stepAttempt) dropHost(host string) {
 	delete(s.shellsReady, host)
 }
 
-// handleLine handles a line of a shell, or of a helper that cannot connect.
+// handleLine handles a line from the shell of a host, or from a helper that cannot connect.
 func (s *stepAttempt) handleLine(l stepLine, listener *dialback.Listener) {
 	m, pending := s.pending[l.host]
 	switch why, unable := strings.CutPrefix(l.text, cannotDialBackPrefix); {
@@ -322,8 +324,8 @@ func (s *stepAttempt) handleLine(l stepLine, listener *dialback.Listener) {
 	}
 }
 
-// timeoutHosts gives up hosts that took too long: shells that have not replied, or else helpers that have
-// not connected.
+// timeoutHosts gives up hosts whose time limit has passed: those whose shell has not replied, or else
+// those whose helper has not connected.
 func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 	for host, m := range s.pending {
 		if !s.invited && s.shellsReady[host] {
@@ -339,7 +341,8 @@ func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 	}
 }
 
-// starterEnded handles the end of the starter before all helpers have connected.
+// starterEnded handles the end of the starter before all helpers have connected. If the batch system is
+// busy, it returns that.
 func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 	v := p.verdict(p.ended(programEndTime).exit)
 	if v.Kind == KindBusy && s.reached.Load() == 0 {
@@ -353,13 +356,13 @@ func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 	return nil
 }
 
-// refusals counts the connections that were refused at a port.
+// A refusals counts the refused connections at one port.
 type refusals struct {
 	warn  func(string)
 	count atomic.Int32
 }
 
-// report reports a refused connection, up to maxToldRefusals.
+// report reports a refused connection, unless maxToldRefusals were already reported.
 func (s *refusals) report(from netip.Addr, why string) {
 	switch n := s.count.Add(1); {
 	case n <= maxToldRefusals:
@@ -369,10 +372,11 @@ func (s *refusals) report(from netip.Addr, why string) {
 	}
 }
 
-// A stepLine is a line of a shell or helper of a step.
+// A stepLine is a line of output from the shell or helper of a host in a step.
 type stepLine struct{ host, verb, text string }
 
-// parseStepLine parses a line. ok is false if it is not part of the protocol.
+// parseStepLine parses a line of a step's output. ok is false if the line does not belong to the
+// protocol.
 func parseStepLine(line string) (l stepLine, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), lineMarker)
 	l.host, rest, _ = strings.Cut(rest, " ")
@@ -380,17 +384,17 @@ func parseStepLine(line string) (l stepLine, ok bool) {
 	return l, ok && l.host != "" && (l.verb == "run" || l.verb == "fail")
 }
 
-// cannotDialBackPrefix begins the text of a helper that cannot connect.
+// cannotDialBackPrefix begins the text that a helper sends if it cannot connect to mpiexec.
 const cannotDialBackPrefix = "call "
 
-// ReportCannotDialBack writes a helper's report that it cannot connect to mpiexec, and why, to the output
-// of its step.
+// ReportCannotDialBack writes a line to a step's output: the helper on host cannot connect to mpiexec,
+// and why.
 func ReportCannotDialBack(out io.Writer, host string, why error) {
 	fmt.Fprintf(out, "%s%s fail %s%s\n", lineMarker, host, cannotDialBackPrefix, why)
 }
 
-// readStepOutput reads the output of the step until its end, so that the starter never blocks. After stop
-// is closed, lines are dropped.
+// readStepOutput reads the step's output until its end, so that the starter never blocks in a write.
+// After stop is closed, it drops lines.
 func readStepOutput(out io.Reader, lines chan<- stepLine, stop <-chan struct{}) {
 	defer close(lines)
 	in := bufio.NewReaderSize(out, maxLine)
@@ -408,7 +412,7 @@ func readStepOutput(out io.Reader, lines chan<- stepLine, stop <-chan struct{}) 
 	}
 }
 
-// ownAddresses returns the addresses under which other machines may reach this one.
+// ownAddresses returns the addresses of this machine that other machines may be able to reach.
 func ownAddresses() (found []netip.Addr) {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
@@ -424,8 +428,8 @@ func ownAddresses() (found []netip.Addr) {
 	return found
 }
 
-// A sharedStarter is the starter process of a step, which is closed when its last user is. When its input
-// ends, its helpers end.
+// A sharedStarter is the starter process of a step, with a count of its users. It is closed after the
+// last user. Its input then ends, and with it all helpers.
 type sharedStarter struct {
 	program *localCommand
 	users   atomic.Int32
@@ -437,8 +441,7 @@ func (c *sharedStarter) release() {
 	}
 }
 
-// A stepLink is the connection of a helper that has connected, with the starter of its step, which may be
-// for one host.
+// A stepLink is the connection of a helper, with the starter of its step.
 type stepLink struct {
 	net.Conn
 	starter *sharedStarter
@@ -447,7 +450,7 @@ type stepLink struct {
 	once    sync.Once
 }
 
-// Close ends the connection at once. Written data is still sent.
+// Close closes the connection. Data that was written is still sent.
 func (l *stepLink) Close() error {
 	l.once.Do(func() {
 		if s, ok := l.Conn.(interface{ NetConn() net.Conn }); ok {
@@ -464,10 +467,10 @@ func (l *stepLink) verdict(exit int) Verdict { return l.starter.program.verdict(
 func (l *stepLink) localAddr() net.Addr      { return l.LocalAddr() }
 func (l *stepLink) silence() time.Duration   { return 0 }
 
-// lookInterval is how often stderr is checked for a line about the helper's end.
+// lookInterval is how often ended reads the starter's stderr for a line about the helper.
 const lookInterval = 10 * time.Millisecond
 
-// ended waits for the end of the step, or for a line of the starter about this helper's end.
+// ended waits until the step ends, or until the starter prints a line about the end of this helper.
 func (l *stepLink) ended(limit time.Duration) linkEnd {
 	for waited := time.Duration(0); waited < limit; waited += lookInterval {
 		if l.starter.program.waitFor(lookInterval) {

@@ -17,7 +17,8 @@ import (
 	"remshell/sshx"
 )
 
-// A HelperBinary is the program that runs as helper: the binary of this process.
+// A HelperBinary is the program to run as helper on a node. It is the binary of this process, or the same
+// release for another architecture.
 type HelperBinary struct {
 	Path  string // path, with links resolved, under which other hosts may see the file; empty if it is not shared
 	Build string // identity: letters, digits, _ and - only
@@ -37,10 +38,10 @@ type HelperBinary struct {
 	loginShell   string         // the user's login shell on this machine; empty if unknown
 }
 
-// A StepTracer is called when a step of the connection to a host begins, from any goroutine. It returns a
-// function to call at the step's end, with nil or the error. The steps of one host follow each other: those
-// of sshx.StepTracer, then session, shell (until /bin/sh has replied), delivery, and helper (until its
-// first byte). A nil StepTracer traces nothing.
+// A StepTracer is called when a step of connecting to a host begins, from any goroutine. It returns a
+// function that is called at the step's end, with nil or the error. The steps of one host come one after
+// the other. First come those of sshx.StepTracer. Then come session, shell (until /bin/sh has replied),
+// delivery, and helper (until its first byte). A nil StepTracer traces nothing.
 type StepTracer func(host, step string) (end func(error))
 
 func (w StepTracer) begin(host, step string) (end func(error)) {
@@ -50,7 +51,7 @@ func (w StepTracer) begin(host, step string) (end func(error)) {
 	return w(host, step)
 }
 
-// forHost returns the tracer for the SSH connection to one host.
+// forHost returns the sshx.StepTracer for connecting to one host.
 func (w StepTracer) forHost(host string) sshx.StepTracer {
 	if w == nil {
 		return nil
@@ -58,47 +59,47 @@ func (w StepTracer) forHost(host string) sshx.StepTracer {
 	return func(step string) func(error) { return w(host, step) }
 }
 
-// WithTracer returns the binary with a tracer for its connections.
+// WithTracer returns a copy whose connections report their steps to w.
 func (s HelperBinary) WithTracer(w StepTracer) HelperBinary {
 	s.tracer = w
 	return s
 }
 
-// WithLoginShell returns the binary with the user's login shell on this machine, which is probably the same
-// on the hosts.
+// WithLoginShell returns a copy with the user's login shell on this machine. It is probably the same on
+// the hosts.
 func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	s.loginShell = shell
 	return s
 }
 
-// A stepVariables has the names of the variables by which a batch system tells the tasks of a step where
-// they run.
+// A stepVariables has the names of environment variables by which a batch system tells the tasks of a
+// step where they run.
 type stepVariables struct {
 	host           string // variable with the task's host, as the batch system spells it
 	starterAddress string // variable with the address of the starter's machine; it may be unset
 }
 
-// ForStep returns the binary for the hosts of a batch step. It is never sent there: a host without it
-// reports that. host and near are the names of the variables of stepVariables.
+// ForStep returns a copy for the hosts of a batch step. It is never sent there: a host without the binary
+// reports that. host and near are the names of the variables in stepVariables.
 func (s HelperBinary) ForStep(host, near string) HelperBinary {
 	s.delivery, s.stepNames = "never", &stepVariables{host, near}
 	return s
 }
 
-// An invitedHelper is a helper that may connect to mpiexec, and the program that starts it.
+// An invitedHelper is a helper that is to connect to mpiexec, with the program that starts it.
 type invitedHelper struct {
 	*dialBack
 	starter *localCommand
 }
 
-// WithDelivery returns the binary with a setting for when it is sent: always, never, or auto, which means
-// if a node has none.
+// WithDelivery returns a copy with a setting for when the binary is sent to a node: always, never, or
+// auto. With auto, it is sent to nodes that do not have it.
 func (s HelperBinary) WithDelivery(when string) HelperBinary {
 	s.delivery = when
 	return s
 }
 
-// An attach has the shell on each node make its session a part of a batch system's job, before it starts
+// An attach makes the shell on each node join its session to a job of a batch system, before it starts
 // the helper.
 type attach struct {
 	*batch.Attach
@@ -106,15 +107,15 @@ type attach struct {
 	apart func(host, why string) // called for each node where that failed
 }
 
-// Attaching returns the binary with a batch job that the session on each node joins before the helper is
-// started. If that fails on a node, apart is called, from any goroutine, with the reason: missing, failed,
-// or another text of the node.
+// Attaching returns a copy that joins the session on each node to a batch job before the helper starts.
+// If that fails on a node, apart is called, from any goroutine, with the reason: missing, failed, or
+// another text from the node.
 func (s HelperBinary) Attaching(by *batch.Attach, job string, apart func(host, why string)) HelperBinary {
 	s.attach = &attach{by, job, apart}
 	return s
 }
 
-// fill returns the replacements for the script's placeholders that concern the batch job.
+// fill returns the values for the script's placeholders about the batch job.
 func (a *attach) fill() []string {
 	if a == nil {
 		return []string{"@JOIN@", ":", "@ATTACH@", ":", "@JOBFLAG@", "", "@JOB@", "''", "@PROCESSFLAG@", "", "@VARIABLE@", "_rs_x"}
@@ -123,13 +124,14 @@ func (a *attach) fill() []string {
 		"@PROCESSFLAG@", quote(a.ProcessFlag), "@VARIABLE@", a.Variable}
 }
 
-// AtPath returns the binary with the path that the user has named for a node. An empty path means none.
+// AtPath returns a copy with the path of mpiexec on a node that the user has given. An empty path means
+// that there is none.
 func (s HelperBinary) AtPath(path string) HelperBinary {
 	s.nodePath = path
 	return s
 }
 
-// CheckSameFile returns an error if a file on this machine is not the same build as this binary.
+// CheckSameFile returns an error if a file on this machine is not the same build as the binary.
 func (s HelperBinary) CheckSameFile(file string) error {
 	other, err := readBinary(file, file)
 	switch {
@@ -141,16 +143,16 @@ func (s HelperBinary) CheckSameFile(file string) error {
 	return nil
 }
 
-// otherBuild is the text of that error. The script has the same text.
+// otherBuild is the error text of CheckSameFile. The script has the same text.
 const otherBuild = "it is not the same build as this mpiexec"
 
-// headSize is how many bytes of a file are searched for its build ID. Go's linker puts the note right after
-// the ELF header, within 4096 bytes (cmd/link/internal/ld, ELFRESERVE).
+// headSize is how many bytes of a file are searched for its build ID. Go's linker writes it right after
+// the ELF header, in the first 4096 bytes (cmd/link/internal/ld, ELFRESERVE).
 const headSize = 4096
 
-// RunningBinary returns the running program. Its identity is the last part of Go's build ID, a hash of the
-// contents that go build has left in the file. A program without a build ID is hashed, which takes some
-// milliseconds, and is not found on a shared path.
+// RunningBinary returns the program of this process. Its identity is the last part of Go's build ID,
+// which is a hash of its contents. A program without a build ID is hashed, which takes some milliseconds.
+// Nodes do not look for it on a shared path.
 func RunningBinary() (HelperBinary, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -166,7 +168,8 @@ func RunningBinary() (HelperBinary, error) {
 	return readBinary(path, running)
 }
 
-// readBinary reads the identity of the program in file. Other hosts may see the file as path.
+// readBinary reads the identity of the program in file. path is the name by which other hosts may see
+// that file.
 func readBinary(path, file string) (HelperBinary, error) {
 	s := HelperBinary{Path: path, Open: func() (io.ReadCloser, error) { return os.Open(file) }}
 	f, err := os.Open(file)
@@ -198,9 +201,9 @@ func readBinary(path, file string) (HelperBinary, error) {
 	return s, nil
 }
 
-// fileIdentity returns inode number, size and time in nanoseconds, which no two different files on one path
-// share, on any hosts. It returns "none" for a time without a fraction: such a time may have been set for
-// all files of an image, whose inode numbers may then repeat too.
+// fileIdentity returns inode number, size and modification time in nanoseconds of a file. Two files that
+// differ, on any hosts, do not agree in all three. For a time without a fraction it returns "none": it
+// may have been set for all files of an image, whose inode numbers may then repeat, too.
 func fileIdentity(info os.FileInfo) string {
 	about, ok := info.Sys().(*syscall.Stat_t)
 	if when := info.ModTime().UTC(); ok && when.Nanosecond() != 0 {
@@ -209,11 +212,11 @@ func fileIdentity(info os.FileInfo) string {
 	return "none"
 }
 
-// IsBuildID reports whether a word can be the identity of a program.
+// IsBuildID reports whether a word has the form of a program's identity.
 func IsBuildID(word string) bool { return isPlainID([]byte(word)) }
 
 // buildID finds the ELF note of Go's linker (name Go, type 4) in the first bytes of a program. It returns
-// the last of the four parts of its text, or "".
+// the last of the four parts of the build ID, or "".
 func buildID(head []byte) string {
 	const name = "Go\x00\x00"
 	for at := 0; ; at++ {
@@ -239,8 +242,8 @@ func buildID(head []byte) string {
 	}
 }
 
-// isPlainID reports whether id can be part of a file name, a shell pattern and an argument, and is at least
-// 16 bytes long.
+// isPlainID reports whether id has at least 16 bytes and can be part of a file name, a shell pattern and
+// an argument.
 func isPlainID(id []byte) bool {
 	for _, c := range id {
 		switch {

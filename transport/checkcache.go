@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// CheckCache returns an error if this program runs from a cache directory where other users could have
-// replaced it (TRUST-27). It returns nil if it is in no cache. The script checks before it starts the
-// helper, and the helper checks itself once it runs.
+// CheckCache returns an error if this program runs from a cache directory in which other users could have
+// replaced it (TRUST-27). It returns nil if it runs from elsewhere. The script does the same check before
+// it starts the helper.
 func (s HelperBinary) CheckCache() error {
 	dir := filepath.Dir(s.Path)
 	if filepath.Base(dir) != s.Build {

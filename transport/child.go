@@ -15,9 +15,10 @@ A LocalChild starts the helper of this machine as a child of this process.
 	mpiexec (subreaper) --- helper (subreaper) --- ranks --- ...
 	        '<--------- orphans of a killed helper ---'
 
-On other nodes a reaper runs between sshd and the helper; here mpiexec takes its place. A helper that exits
-normally leaves nothing behind. If it was killed, its orphans become children of mpiexec, which ends them. When
-mpiexec dies, the helper's input ends, and it ends its ranks with their grace time; hence no parent-death signal.
+On other nodes a reaper runs between sshd and the helper. Here mpiexec takes its place. A helper that
+exits normally leaves no process behind. If it was killed, its orphans become children of mpiexec, which
+ends them. When mpiexec dies, the helper reads end of file and ends its ranks with their grace period.
+That is why the helper has no parent-death signal.
 */
 type LocalChild struct {
 	Self        HelperBinary
@@ -25,14 +26,14 @@ type LocalChild struct {
 	KeepSession bool     // keep the helper in this process's session, where a batch system looks for it
 }
 
-// closePatience is how long Close waits for a helper that has been told to end. A helper that needs longer
+// closePatience is how long Close waits for a helper that was told to end. A helper that needs longer
 // goes on without mpiexec.
 const closePatience = 500 * time.Millisecond
 
 var _ Transport = (*LocalChild)(nil)
 
-// Dial starts a helper for each host of a set. Several hosts are simulated nodes, or several names of this
-// machine.
+// Dial starts a helper for each host of a set. Several hosts are simulated nodes, or several names of
+// this machine.
 func (c *LocalChild) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, c.dial)
 }
@@ -40,11 +41,11 @@ func (c *LocalChild) Dial(ctx context.Context, hosts []Host) <-chan Result {
 // Route returns RouteLocal.
 func (c *LocalChild) Route(Host) (string, error) { return RouteLocal, nil }
 
-// RouteLocal is the route to this machine.
+// RouteLocal is the text that Route returns for this machine.
 const RouteLocal = "this machine"
 
-// CheckLocalHelper returns an error if the user has named a helper for this machine that is not the same
-// build as the running program, which is the helper here.
+// CheckLocalHelper returns an error if the user has given a path of mpiexec for this machine that is not
+// the same build as the running program. The helper here is the running program.
 func CheckLocalHelper(host Host) error {
 	if host.Helper == "" {
 		return nil

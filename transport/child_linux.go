@@ -24,8 +24,8 @@ func becomeSubreaper() error { return proc.BecomeSubreaper() }
 // runningProgram returns a path of this program that stays valid after its file was replaced.
 func runningProgram() (string, error) { return "/proc/self/exe", nil }
 
-// watchOutOfMemory returns a function that reports whether the kernel has killed processes since, for lack
-// of memory. The text is empty if it has not.
+// watchOutOfMemory returns a function that reports whether the kernel has killed processes for lack of
+// memory since then. The text is empty if it has not.
 func watchOutOfMemory() (outOfMemory func() string) {
 	root := os.DirFS("/")
 	before := make(chan proc.Denials, 1)
@@ -40,15 +40,15 @@ func watchOutOfMemory() (outOfMemory func() string) {
 // A startTime is the time at which a process was started.
 type startTime = proc.StartTicks
 
-// startTimeOf returns 0 if the process does not exist any more.
+// startTimeOf returns when a process was started. It returns 0 if the process does not exist.
 func startTimeOf(pid int) startTime {
 	_, _, born := proc.ParentStateStart(pid)
 	return born
 }
 
-// endOrphans ends the orphans of a killed helper, which are now children of this process: SIGTERM, grace,
-// SIGKILL. It does not reap them, since other goroutines wait for children of their own. The zombies vanish
-// when this process ends.
+// endOrphans ends the orphans of a killed helper, which are now children of this process: SIGTERM, a
+// grace period, SIGKILL. It does not wait for them with wait(2), since other goroutines wait for children
+// of their own. The zombies vanish when this process ends.
 func endOrphans(helper startTime) {
 	start := time.Now()
 	sig := unix.SIGTERM
@@ -74,7 +74,7 @@ func endOrphans(helper startTime) {
 }
 
 // findOrphans returns the living children that this process has not started itself. They are younger than
-// the helper. Unlike the programs that connect to other nodes, they hold no pipe to this process.
+// the helper. Programs that connect to other nodes have a pipe to this process, and orphans have none.
 func findOrphans(helper startTime) []int {
 	self := os.Getpid()
 	ownPipes := pipesIn("/proc/self/fd")
@@ -91,7 +91,8 @@ func findOrphans(helper startTime) []int {
 	return found
 }
 
-// pipesIn returns the pipes and sockets of a process, without its standard streams.
+// pipesIn returns the pipes and sockets that a process has open, without its standard streams. fds is its
+// directory /proc/PID/fd.
 func pipesIn(fds string) map[string]bool {
 	pipes := map[string]bool{}
 	entries, _ := os.ReadDir(fds)

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A Verdict is the meaning of a remote-shell program's exit code and stderr.
+// A Verdict says why a remote-shell program, such as ssh, has failed. It is derived from the program's
+// exit code and stderr.
 type Verdict struct {
 	Kind Kind
 	Step string
@@ -15,8 +16,8 @@ type Verdict struct {
 	Line string // line of stderr with the reason; empty if Why has it, or there is none
 }
 
-// A messageRule maps a text of OpenSSH 9.2 or a shell to its meaning. The first rule that matches decides,
-// so more specific rules come first.
+// A messageRule maps a message of OpenSSH 9.2 or of a shell to its meaning. The first rule that matches
+// counts, so more specific rules come first.
 type messageRule struct {
 	text   string // part of stderr, in lower case; alternatives are separated by |
 	exit   int    // only with this exit code; 0 means any
@@ -56,9 +57,9 @@ var messageRules = []messageRule{
 }
 
 /*
-Classify returns the meaning of a remote-shell program's exit code and stderr (cli.md SSH-5). An exit code of -1
-means that there is none. A shell ends with 126 for "cannot be executed" and with 127 for "not found"; 255 is a
-failure of ssh itself.
+Classify returns why a remote-shell program has failed, from its exit code and stderr (cli.md SSH-5). An
+exit code of -1 means that there is none. A shell exits with 126 if it cannot execute a program and with
+127 if it does not find it. ssh exits with 255 for failures of its own.
 */
 func Classify(stderr string, exit int) Verdict {
 	lower := strings.ToLower(stderr)
@@ -90,7 +91,8 @@ func Classify(stderr string, exit int) Verdict {
 	return Verdict{KindOther, "start", lastLineOr(stderr, noMessageText(exit)), "", ""}
 }
 
-// lineWith returns the first line that contains part, which is in lower case. It is empty if part is.
+// lineWith returns the first line that contains part, which must be in lower case. If part is empty, it
+// returns "".
 func lineWith(text, part string) string {
 	for line := range strings.Lines(text) {
 		if part != "" && strings.Contains(strings.ToLower(line), part) {
@@ -110,7 +112,7 @@ func noMessageText(exit int) string {
 	return fmt.Sprintf("it ended with exit code %d and without a word", exit)
 }
 
-// lastLineOr returns the last line of text, or otherwise if text is blank.
+// lastLineOr returns the last line of text. If text is blank, it returns otherwise.
 func lastLineOr(text, otherwise string) string {
 	if line := lastLine(text); line != "" {
 		return line

@@ -11,7 +11,7 @@ import (
 	"remshell/sshx"
 )
 
-// A Command connects to nodes through a program that gives a shell there: ssh, rsh, kubectl exec -i, docker
+// A Command connects to nodes with a program that runs a shell there: ssh, rsh, kubectl exec -i, docker
 // exec -i. Its fields must not change after the first Dial.
 type Command struct {
 	Self      HelperBinary
@@ -32,7 +32,7 @@ func (c *Command) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, c.dial)
 }
 
-// Route returns the command that would be run.
+// Route returns the command line of the program.
 func (c *Command) Route(host Host) (string, error) {
 	argv, err := c.argv(host)
 	return "by " + strings.Join(argv, " "), err

@@ -1,18 +1,17 @@
 /*
-Package transport starts helpers on hosts and returns the stdin and stdout of each as one
-stream.
+Package transport starts helpers on hosts and returns the stdin and stdout of each as one stream.
 
 	                       .-> Local   LocalChild   this machine: this binary, over two pipes
 	hosts --> Transports --+
 	   a set, each host    '-> Remote  SSH          the built-in SSH client: one connection, one session, /bin/sh
 	   a value                         Command      any program that gives a shell: ssh, kubectl exec -i
-	                                   ByStarter    a batch system's starter, one call for each host; helpers may connect to us
-	                                   OneStep      the same, one call for all hosts: helpers connect to us
+	                                   ByStarter    a batch system's starter, one call for each host; helpers may connect to mpiexec
+	                                   OneStep      the same, one call for all hosts: helpers connect to mpiexec
 	                                   Unreachable  a command line without a transport to other hosts
 
 	Transport.Dial(ctx, []Host) <-chan Result     one call for the whole set; each Result as it comes
 
-On a remote node the transport runs /bin/sh and nothing else: every login shell understands that. It sends the
+On a remote node the transport runs only /bin/sh, because every login shell can start that. It sends the
 shell one compound command (deliver.sh), which replies:
 
 	mpiexec                                   /bin/sh
@@ -25,20 +24,20 @@ shell one compound command (deliver.sh), which replies:
 	   | <------------------------ first byte of the helper
 	   | <===================================>    the helper's own stream
 
-Each line of this protocol begins with byte 0x1e, which no login script prints. Text before such a line is kept
-as noise. Before "run", only requested bytes are sent, so no shell can consume bytes that are meant for the
-helper. The helper sends first: the host's Result comes when its first byte has arrived, which is not consumed.
-So a helper that cannot be executed is an error of its host. Only a LocalChild is returned at once: the kernel
-has already confirmed that it runs.
+Each line of this protocol begins with byte 0x1e, which no login script prints. Text before such a line is
+kept as noise. Before "run", only requested bytes are sent, so that no shell can consume bytes for the
+helper. The helper sends first. A host's Result comes when its first byte has arrived, which is not
+consumed. So a helper that cannot be executed is an error of its host. Only a LocalChild returns at once:
+the kernel has already confirmed that the helper runs.
 
-The helper is called with two arguments, --helper BUILD, or --helper-child BUILD
-as a child of mpiexec. A helper that is to connect to mpiexec gets two more (batchstep.go, batch.go).
+The helper has two arguments: --helper BUILD, or --helper-child BUILD as a child of mpiexec. A helper that
+is to connect to mpiexec has two more (batchstep.go, batch.go).
 
-The Stream of a Result is a *Conn. It has more methods, which callers reach by interfaces of their own:
+The Stream of a Result is a *Conn. Callers reach its other methods by interfaces of their own:
 
 	Source() string        child, shared, cache, sent or told; found, if it was shared or cache
 	Why() string           why the stream ended, after Read or Write failed
-	Silence() (duration)   how long the link may be dead; 0 if unknown
+	Silence() (duration)   how long the link may be silent; 0 if unknown
 	LocalAddr() net.Addr   local address of the TCP connection; nil if there is none
 	Noise() []byte         text that the login shell printed
 	Sent() int64           bytes of the binary that were sent
@@ -47,9 +46,9 @@ The Stream of a Result is a *Conn. It has more methods, which callers reach by i
 	Shell() (duration)     time from then until /bin/sh replied
 	Stderr() string        the last 4 KiB of stderr
 
-Every error of a Result has Error(), Reason() (the same for hosts with the same failure) and Hint(). It is an
-*Error, or from the SSH client an *sshx.DialError. Two errors have text only: that of Unreachable, and a
-*PanicError.
+Every error of a Result has Error(), Reason() (the same for hosts with the same failure) and Hint(). It is
+an *Error, or from the SSH client an *sshx.DialError. Two errors have only Error(): that of Unreachable,
+and *PanicError.
 
 The package does not know what the stream carries.
 */
@@ -69,13 +68,14 @@ const (
 	defaultShell   = 60 * time.Second
 )
 
-// loginTimeout returns how long a login may take.
+// loginTimeout returns how long a login may take: given, or a default if that is 0 or less.
 func loginTimeout(given time.Duration) time.Duration { return cmp.Or(max(given, 0), defaultTimeout) }
 
-// shellTimeout returns how long each step after the login may take.
+// shellTimeout returns how long each step after the login may take: given, or a default if that is 0 or
+// less.
 func shellTimeout(given time.Duration) time.Duration { return cmp.Or(max(given, 0), defaultShell) }
 
-// A helperLink is the stdin and stdout of a process that a dialer has started.
+// A helperLink is the stdin and stdout of a process that a transport has started.
 type helperLink interface {
 	io.ReadWriteCloser
 	// ended waits for the process to end, at most for limit, and returns how it ended.
@@ -86,7 +86,7 @@ type helperLink interface {
 	silence() time.Duration
 }
 
-// A linkEnd is how the process at the other end of a link ended.
+// A linkEnd says how the process at the other end of a helperLink has ended.
 type linkEnd struct {
 	exit int    // exit code; -1 if there is none, or the process still runs
 	why  string // text for the user; empty if the process still runs
@@ -115,11 +115,11 @@ func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 // Write writes to the helper's stdin.
 func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
 
-// Close ends the connection or the process. It returns within a second.
+// Close closes the connection or ends the process. It returns within a second.
 func (c *Conn) Close() error { return c.link.Close() }
 
-// Source returns where the node has the binary from: shared, cache or sent; told if the user has named the
-// path; found if it was there in an unknown place; or child on this machine.
+// Source returns where the node has the binary from: shared, cache or sent. It is told if the user has
+// given the path, found if it was there and it is not known where, and child on this machine.
 func (c *Conn) Source() string { return c.source }
 
 // Noise returns the text that the login shell printed before it ran the command.
@@ -128,32 +128,33 @@ func (c *Conn) Noise() []byte { return c.noise }
 // Sent returns how many bytes of the binary were sent.
 func (c *Conn) Sent() int64 { return c.sent }
 
-// Build returns the identity of the binary that was started. It differs from this one on a node of another
-// architecture. It is empty for a child of this process.
+// Build returns the identity of the binary that was started. On a node of another architecture it differs
+// from that of this process. It is empty for a child of this process.
 func (c *Conn) Build() string { return c.build }
 
-// Login returns how long the login took, including all attempts. It is 0 if another program logs in.
+// Login returns how long the login took, including all attempts. It is 0 if another program, such as ssh,
+// logs in.
 func (c *Conn) Login() time.Duration { return c.login }
 
 // Shell returns the time from the login until /bin/sh replied. If another program logs in, it includes the
 // login.
 func (c *Conn) Shell() time.Duration { return c.shell }
 
-// Stderr returns the last 4 KiB that the other side wrote to stderr.
+// Stderr returns the last 4 KiB of the remote side's stderr.
 func (c *Conn) Stderr() string { return c.link.stderr() }
 
 // LocalAddr returns the local address of the TCP connection, or nil if it is unknown.
 func (c *Conn) LocalAddr() net.Addr { return c.link.localAddr() }
 
-// Silence returns how long the link may be dead before it is given up. It is 0 if another program decides
-// that.
+// Silence returns how long the link may be silent before it counts as lost. It is 0 if another program,
+// such as ssh, decides that.
 func (c *Conn) Silence() time.Duration { return c.link.silence() }
 
 // whyTimeout is how long Why waits for an exit code after the stream has ended. The reaper of a killed
-// helper gives its orphans a second to end (helper.reaperGrace), and reports only then how the helper
+// helper gives its orphans a second to end (helper.reaperGrace). Only then does it report how the helper
 // ended.
 const whyTimeout = 2 * time.Second
 
-// Why returns why the stream ended. Call it after Read or Write has failed; it may wait for the exit code.
-// It is empty if the helper has closed its output and still runs.
+// Why returns why the stream ended. Call it after Read or Write has failed. It may wait for the exit
+// code. It returns "" if the helper has closed its output and still runs.
 func (c *Conn) Why() string { return c.link.ended(whyTimeout).why }

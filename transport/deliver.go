@@ -23,12 +23,12 @@ const (
 	maxLine    = 8 << 10
 	maxDirs    = 4 // number of directories that are tried (script.go)
 
-	// maxInFlight is how many bytes of the binary may be under way when all has been written: an SSH channel
-	// holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have buffers.
+	// maxInFlight is how many bytes of the binary may still be under way when all were written. An SSH
+	// channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have buffers.
 	maxInFlight = 4 << 20
 )
 
-// errTooMuchText is the error if a host sends too much text before it follows the protocol.
+// errTooMuchText is returned if a host sends too much text before the first line of the protocol.
 var errTooMuchText = errors.New("too much text before /bin/sh answered; the login shell prints it")
 
 // errStepTimeout is the cause of a context that ends because a step took too long.
@@ -44,14 +44,14 @@ type stepTimeouts struct {
 	suspect string
 }
 
-// programTimeouts returns the limits for a program that logs in and does not report when it has.
+// programTimeouts returns the time limits for a program, such as ssh, that logs in and does not report
+// when it has.
 func programTimeouts(login, shell time.Duration) stepTimeouts {
 	return stepTimeouts{shell: loginTimeout(login) + shellTimeout(shell), others: shellTimeout(shell)}
 }
 
-// deliver runs the protocol described at the top of this package over l, until the helper has sent its
-// first byte. On failure it closes l. The first step, which waits for the shell, has already begun, with
-// limit.
+// deliver runs the protocol in the package comment over l, until the helper has sent its first byte. On
+// failure it closes l. The first step, which waits for the shell, has already begun, with limit.
 func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLink, times stepTimeouts) (*Conn, error) {
 	defer limit.Stop()
 	ctx := limit.Context()
@@ -76,7 +76,7 @@ func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLin
 	return nil, err
 }
 
-// A delivery is one run of the protocol with a host's shell.
+// A delivery is one run of the protocol in the package comment.
 type delivery struct {
 	*Conn
 	self          HelperBinary
@@ -90,13 +90,13 @@ type delivery struct {
 	endStep       func(error)   // ends the current trace step; nil if there is none
 }
 
-// beginTimedStep begins a step with a time limit of its own.
+// beginTimedStep begins a step that has its own time limit.
 func (d *delivery) beginTimedStep(name string) {
 	d.limit.BeginStep(d.timeouts.others)
 	d.beginStep(name)
 }
 
-// beginStep begins a trace step, and ends the one before with success.
+// beginStep begins a trace step. It ends the one before with success.
 func (d *delivery) beginStep(name string) {
 	if d.endStep != nil {
 		d.endStep(nil)
@@ -104,7 +104,7 @@ func (d *delivery) beginStep(name string) {
 	d.endStep = d.self.tracer.begin(d.host, name)
 }
 
-// sources are the places from which a node may run the binary.
+// sources are the places from which a node may run the binary, as the script names them.
 var sources = []string{"shared", "cache", "sent", "told"}
 
 func (d *delivery) converse() error {
@@ -150,8 +150,8 @@ func (d *delivery) converse() error {
 	}
 }
 
-// retryOtherMachine sends the script again, for the binary that fits a node of another architecture. It
-// does so once.
+// retryOtherMachine sends the script again, for the binary of the node's architecture. It does so once.
+// line is the script's report of the architecture.
 func (d *delivery) retryOtherMachine(line string) (again bool, err error) {
 	code, uname, _ := strings.Cut(line, " ")
 	if code != "machine" || d.self.goos != "" {
@@ -176,7 +176,7 @@ func (d *delivery) retryOtherMachine(line string) (again bool, err error) {
 	return true, nil
 }
 
-// readLine reads the next protocol line. Other text before it is noise.
+// readLine reads the next line of the protocol. Other text before it is kept as noise.
 func (d *delivery) readLine() (verb, text string, err error) {
 	for {
 		noise, err := d.readUntil(lineMarker[0], maxNoise)
@@ -205,8 +205,8 @@ func (d *delivery) readLine() (verb, text string, err error) {
 	}
 }
 
-// readUntil reads up to the byte end, which is consumed but not returned. It returns an error after more
-// than limit bytes.
+// readUntil reads up to the byte end, which it consumes and does not return. If there are more than limit
+// bytes, it returns an error.
 func (d *delivery) readUntil(end byte, limit int) ([]byte, error) {
 	var got []byte
 	for len(got) <= limit {
@@ -226,7 +226,7 @@ func (d *delivery) readUntil(end byte, limit int) ([]byte, error) {
 	return got, errTooMuchText
 }
 
-// sendProgram sends the binary. A failed write is not yet an error: the host may have sent the reason.
+// sendProgram sends the binary. It ignores a failed write: the host may have sent the reason.
 func (d *delivery) sendProgram() error {
 	if d.writeErr != nil {
 		return nil
@@ -264,8 +264,8 @@ func (d *delivery) awaitHelper() error {
 	return nil
 }
 
-// awaitDialBack sends the join token to the helper, and uses the connection that the helper makes. If the
-// helper cannot connect, the present stream is used.
+// awaitDialBack sends the join token to the helper, and then uses the connection that the helper makes.
+// If the helper cannot connect, it uses the present stream.
 func (d *delivery) awaitDialBack() error {
 	if _, err := io.WriteString(d.link, d.self.dialBack.owner.joinToken); err != nil {
 		d.writeErr = err
@@ -287,24 +287,23 @@ func (d *delivery) awaitDialBack() error {
 	}
 }
 
-// A noDialBack is a helper's report that it cannot connect to mpiexec, and why. err is set if the stream
-// ended without such a report.
+// A noDialBack is a helper's report that it cannot connect to mpiexec, with the reason. err is set if the
+// stream ended without such a report.
 type noDialBack struct {
 	why string
 	err error
 }
 
-// noDialBackVerb begins the report.
+// noDialBackVerb begins the line of a noDialBack.
 const noDialBackVerb = "stay "
 
-// ReportStaysOnStream writes a helper's report that it cannot connect to mpiexec, and why. The helper then
-// uses the stream on which it received the join token.
+// ReportStaysOnStream writes a helper's report that it cannot connect to mpiexec, with the reason. The
+// helper then uses the stream on which it received the join token.
 func ReportStaysOnStream(out io.Writer, why error) {
 	fmt.Fprintf(out, "%s%s%s\n", lineMarker, noDialBackVerb, why)
 }
 
-// readNoDialBack reads until that report, and not a byte more. It drops other text, until the end of the
-// stream.
+// readNoDialBack reads until a noDialBack, and no further byte. It drops other text.
 func readNoDialBack(in *bufio.Reader) noDialBack {
 	for whole := true; ; {
 		line, err := in.ReadSlice('\n')
@@ -319,7 +318,7 @@ func readNoDialBack(in *bufio.Reader) noDialBack {
 	}
 }
 
-// failLineError returns the error for a fail line, which is a code and a text.
+// failLineError returns the error for a fail line of the protocol, which has a code and a text.
 func (d *delivery) failLineError(line string) error {
 	code, text, _ := strings.Cut(line, " ")
 	switch {
@@ -353,8 +352,8 @@ func (d *delivery) failLineError(line string) error {
 	return d.newError("deliver", KindOther, "%s", line)
 }
 
-// programEndTime is how long a program whose stream has ended may take to exit, so that its exit code is
-// known. On a busy machine more than a second passes between the last close and the exit of an ssh.
+// programEndTime is how long to wait for the exit code of a program whose stream has ended. On a busy
+// machine, ssh may exit more than a second after it has closed its streams.
 const programEndTime = 10 * time.Second
 
 // linkError returns the error for a link that ended before the helper's first byte.
@@ -388,8 +387,8 @@ func (d *delivery) linkError(err error) error {
 	return e
 }
 
-// contextError returns the error if a context ended the delivery. stderr is the last line on standard error
-// until then.
+// contextError returns the error for a delivery that a context ended. stderr is the last line on standard
+// error.
 func (d *delivery) contextError(cause error, stderr string) *Error {
 	late := func(step string, kind Kind, remedy, why string, args ...any) *Error {
 		e := d.newError(step, kind, why, args...).withCause(cause)
@@ -437,7 +436,7 @@ func (e *Error) withCause(err error) *Error {
 	return e
 }
 
-// formatSeconds returns a duration in seconds, such as "60 s" or "0.3 s".
+// formatSeconds formats a duration in seconds: "60 s", "0.3 s".
 func formatSeconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // lastLine returns the last line that is not blank, cut to 200 bytes.

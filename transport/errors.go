@@ -1,6 +1,6 @@
 package transport
 
-// A Kind is the kind of an error, for programs. Kinds that package sshx has too have the same text.
+// A Kind is the kind of an error, for programs. A kind that package sshx also has is the same text there.
 type Kind string
 
 const (
@@ -28,11 +28,11 @@ const (
 	KindOther   Kind = "other"
 )
 
-// isDropped reports whether the other side ended the connection before the login, as a server does that has
-// too many.
+// isDropped reports whether the server ended the connection before the login. A server with too many
+// connections does that.
 func (k Kind) isDropped() bool { return k == KindBusy || k == KindClosed }
 
-// An Error reports the step at which connecting to a host failed.
+// An Error says at which step connecting to a host has failed, and why.
 type Error struct {
 	Host    string
 	Step    string // config, start, resolve, connect, host key, login, session, shell, deliver, helper
@@ -62,5 +62,5 @@ func (e *Error) Detail() string { return e.Details }
 // Hint returns what the user can do. It may be empty.
 func (e *Error) Hint() string { return e.Remedy }
 
-// Code returns the kind, for programs.
+// Code returns the error's kind.
 func (e *Error) Code() string { return string(e.Kind) }

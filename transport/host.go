@@ -6,8 +6,8 @@ import (
 	"remshell/sshx"
 )
 
-// A Host is a machine with all that a transport needs to reach it. It is made once, from a candidate, and
-// passed as a value.
+// A Host has all that a transport needs to reach one machine. It is made from a candidate and passed by
+// value.
 type Host struct {
 	Name    string // the user's name for it, in every message
 	Alias   string // name to look up in the SSH configuration, and to pass to a command; empty means Name. An alias= of a host file is in Name
@@ -19,13 +19,13 @@ type Host struct {
 	Local   bool   // whether it is this machine, by its names and addresses
 }
 
-// alias returns the name to look up or to pass on.
+// alias returns the name to look up in the SSH configuration, or to pass to a program.
 func (h Host) alias() string { return cmp.Or(h.Alias, h.Name) }
 
-// address returns the address for a command.
+// address returns the address to write into a command.
 func (h Host) address() string { return cmp.Or(h.Address, h.alias()) }
 
-// applyTo overrides the user's SSH configuration with the settings of the host list.
+// applyTo returns t with the host list's settings, which override the user's SSH configuration.
 func (h Host) applyTo(t sshx.Target) sshx.Target {
 	t.HostName = cmp.Or(h.Address, t.HostName)
 	t.User = cmp.Or(h.User, t.User)

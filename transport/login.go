@@ -14,9 +14,9 @@ type SSHLogin struct {
 	Key  string // file of the private key
 }
 
-// applyTo overrides the user's SSH configuration with the login. The server's host key is as new as the
-// job, so there is no known key to compare it with: the first key of HOST:PORT is accepted. It is recorded
-// beside the private key, in the job's own directory. From then on no other key is accepted there.
+// applyTo returns t with this login, which overrides the user's SSH configuration. The server's host key
+// is as new as the job, so it cannot be known. The first key of HOST:PORT is accepted and recorded beside
+// the private key, in the job's own directory. Later no other key is accepted there.
 func (l SSHLogin) applyTo(t sshx.Target) sshx.Target {
 	t.User, t.Port = l.User, l.Port
 	t.Identities, t.Certificates, t.IdentitiesOnly = []string{l.Key}, nil, true

@@ -19,8 +19,8 @@ The node's shell reports its architecture ("fail machine Linux aarch64"), and th
 session, for that binary.
 */
 
-// unameWords are the outputs of uname -m of machines that run programs of an architecture, as shell patterns.
-// An architecture without an entry has Go's own name: riscv64, ppc64le, s390x.
+// unameWords has, for architectures, the outputs of uname -m of machines that run their programs, as
+// shell patterns. An architecture without an entry has Go's own name: riscv64, ppc64le, s390x.
 var unameWords = []struct {
 	arch  string
 	words []string
@@ -32,8 +32,8 @@ var unameWords = []struct {
 	{"loong64", []string{"loongarch64"}},
 }
 
-// unamePattern returns a shell pattern for the output of uname -s -m on machines that run programs of this
-// operating system and architecture.
+// unamePattern returns a shell pattern for the output of uname -s -m on machines that run programs of
+// this operating system and architecture.
 func unamePattern(goos, goarch string) string {
 	names := []string{goarch}
 	for _, s := range unameWords {
@@ -48,8 +48,8 @@ func unamePattern(goos, goarch string) string {
 	return strings.Join(patterns, "|")
 }
 
-// parseUname returns the operating system and architecture, in Go's names, for an output of uname -s -m:
-// "Linux aarch64" is linux arm64. If a machine runs programs of several architectures, it returns the best.
+// parseUname converts an output of uname -s -m to Go's operating system and architecture: "Linux aarch64"
+// is linux arm64. If a machine runs programs of several architectures, it returns the best.
 func parseUname(uname string) (goos, goarch string, ok bool) {
 	goos, machine, found := strings.Cut(strings.ToLower(strings.TrimSpace(uname)), " ")
 	if !found || !isPlainWord(goos) || !isPlainWord(machine) {
@@ -65,12 +65,12 @@ func parseUname(uname string) (goos, goarch string, ok bool) {
 	return goos, machine, true
 }
 
-// isPlainWord reports whether a word from a node can be part of a file name.
+// isPlainWord reports whether a word that a node has sent can be part of a file name.
 func isPlainWord(word string) bool {
 	return word != "" && len(word) <= 20 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// targetSystem returns the operating system and architecture of the nodes that the binary is for.
+// targetSystem returns the operating system and architecture that the binary is built for.
 func (s HelperBinary) targetSystem() (goos, goarch string) {
 	if s.goos == "" {
 		return runtime.GOOS, runtime.GOARCH
@@ -87,7 +87,7 @@ type noBinaryError struct {
 func (e *noBinaryError) Error() string { return e.files[0] + ": " + innermost(e.err).Error() }
 func (e *noBinaryError) Unwrap() error { return e.err }
 
-// ForMachine returns the binary for a machine whose uname -s -m prints uname.
+// ForMachine returns the binary for a machine on which uname -s -m prints uname.
 func (s HelperBinary) ForMachine(uname string) (HelperBinary, error) {
 	goos, goarch, ok := parseUname(uname)
 	if !ok || s.Path == "" {

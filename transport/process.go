@@ -14,9 +14,9 @@ import (
 	"remshell/sshx"
 )
 
-// A localCommand is a program on this machine with its stdin and stdout. It has a session and process group
-// of its own, so ^C on the terminal does not reach it, and it cannot ask for a password there. A helper
-// under PBS has only a process group of its own.
+// A localCommand is a program that runs on this machine, with its stdin and stdout. It has its own
+// session and process group. So ^C on the terminal does not reach it, and it cannot ask for a password
+// there. A helper under PBS has only its own process group.
 type localCommand struct {
 	cmd        *exec.Cmd
 	in, out    *os.File
@@ -29,11 +29,12 @@ type localCommand struct {
 	status     error         // result of cmd.Wait; valid after done
 }
 
-// stderrDelay is how long to wait for the end of a program's stderr after its exit, if a leftover process
-// keeps it open.
+// stderrDelay is how long to wait for the end of a program's stderr after its exit. A leftover process
+// may keep stderr open.
 const stderrDelay = 100 * time.Millisecond
 
-// startProcess starts cmd. When it has exited, after is called before done is closed.
+// startProcess starts cmd. stop is called by Close. after is called when the program has exited, before
+// done is closed.
 func startProcess(cmd *exec.Cmd, stop, after func(*localCommand)) (*localCommand, error) {
 	stdin, in, err := os.Pipe()
 	if err != nil {
@@ -74,7 +75,7 @@ func (p *localCommand) verdict(exit int) Verdict    { return p.interpret.verdict
 func (p *localCommand) localAddr() net.Addr         { return nil }
 func (p *localCommand) silence() time.Duration      { return 0 }
 
-// Close closes the streams, which makes a helper end, and calls stop.
+// Close closes the streams, so that a helper reads end of file and ends. Then it calls stop.
 func (p *localCommand) Close() error {
 	p.once.Do(func() {
 		p.in.Close()
@@ -84,7 +85,7 @@ func (p *localCommand) Close() error {
 	return nil
 }
 
-// waitFor waits for the program's end, at most for limit, and reports whether it has ended.
+// waitFor waits for the program's end, for limit at most. It reports whether the program has ended.
 func (p *localCommand) waitFor(limit time.Duration) bool {
 	select {
 	case <-p.done:
@@ -101,8 +102,8 @@ func (p *localCommand) waitFor(limit time.Duration) bool {
 	}
 }
 
-// ended returns how the program ended. If it was told to end, there is no text: ssh then ends with 255 and
-// "Killed by signal 15.", which explains nothing.
+// ended returns how the program ended. If it was told to end, there is no text: ssh then exits with 255
+// and "Killed by signal 15.", which explains nothing.
 func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.waitFor(limit) {
 		return linkEnd{exit: -1}
@@ -114,13 +115,14 @@ func (p *localCommand) ended(limit time.Duration) linkEnd {
 	return end
 }
 
-// signalGroup sends a signal to the program's process group, and notes that it was told to end.
+// signalGroup sends a signal to the program's process group, and records that the program was told to
+// end.
 func (p *localCommand) signalGroup(sig syscall.Signal) {
 	p.signaled.Store(true)
 	syscall.Kill(-p.cmd.Process.Pid, sig)
 }
 
-// exitCode returns the exit code as a shell reports it: 128 plus the number of a signal.
+// exitCode returns the exit code as a shell does: for a signal it is 128 plus the signal's number.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
@@ -128,7 +130,7 @@ func exitCode(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// withLastLine appends the last line of stderr, if there is one.
+// withLastLine returns why with the last line of stderr appended, if there is one.
 func withLastLine(why, stderr string) string {
 	if line := lastLine(stderr); line != "" {
 		why += ": " + line
@@ -136,7 +138,7 @@ func withLastLine(why, stderr string) string {
 	return why
 }
 
-// waitErrorText describes the error of exec.Cmd.Wait.
+// waitErrorText returns the text for an error of exec.Cmd.Wait.
 func waitErrorText(err error) string {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -148,8 +150,8 @@ func waitErrorText(err error) string {
 // maxSignal is the largest signal of Linux (signal(7)).
 const maxSignal = 64
 
-// exitText describes how a program ended. A helper's reaper, like a shell, reports a signal as a code above
-// 128.
+// exitText returns the text about a program's exit code. A helper's reaper, like a shell, reports a
+// signal as a code above 128.
 func exitText(code int) string {
 	if signal := code - 128; 0 < signal && signal <= maxSignal {
 		return fmt.Sprintf("killed by signal %d", signal)

@@ -19,7 +19,7 @@ import (
 	"remshell/sshx"
 )
 
-// A shellProgram is a program on this machine that gives a shell on a host. Command and ByStarter use it.
+// A shellProgram is a program on this machine that runs a shell on a host. Command and ByStarter use it.
 type shellProgram struct {
 	self        HelperBinary
 	env         []string // environment of the program; nil means that of this process
@@ -33,7 +33,7 @@ type shellProgram struct {
 	dialBack    *dialBack // how the helper connects to mpiexec; nil if it uses the program's streams
 }
 
-// A stderrReader explains a program's end from its exit code and stderr.
+// A stderrReader explains the end of a program from its exit code and stderr.
 type stderrReader struct {
 	verdict func(stderr string, exit int) Verdict    // for an end before the helper's first byte
 	why     func(status error, stderr string) string // for an end after that
@@ -45,8 +45,8 @@ var defaultStderrReader = stderrReader{verdict: Classify, why: func(status error
 
 const defaultRetries = 4
 
-// dial runs the program, and by it starts the helper. It retries if a server is busy, but never after the
-// helper was started (cli.md SSH-7, SSH-8).
+// dial runs the program and starts the helper with it. If a server is busy, it tries again, but never
+// after the helper was started (cli.md SSH-7, SSH-8).
 func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.ReadWriteCloser, error) {
 	for tries := 0; ; {
 		entered := r.self.tracer.begin(host.Name, "wait to connect")
@@ -75,8 +75,8 @@ func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.Re
 	}
 }
 
-// outcomeOf returns what an attempt tells the pacer about the servers behind the program. Other failures
-// concern one host only.
+// outcomeOf returns what the pacer has to know about an attempt: whether a server behind the program is
+// busy. Other failures are those of one host.
 func outcomeOf(err error, busy bool) sshx.Outcome {
 	switch {
 	case err == nil:
@@ -87,7 +87,7 @@ func outcomeOf(err error, busy bool) sshx.Outcome {
 	return sshx.OwnFailure
 }
 
-// sleepContext waits for d or the end of ctx.
+// sleepContext waits for d, or until ctx ends.
 func sleepContext(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -124,7 +124,7 @@ func (r shellProgram) attempt(ctx context.Context, host Host, argv []string) (*C
 	return conn, err
 }
 
-// innermost returns the innermost error: the system's own text.
+// innermost returns the innermost wrapped error, which is the operating system's.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -142,7 +142,7 @@ const (
 	killGrace  = 500 * time.Millisecond
 )
 
-// endGroup ends the program's process group.
+// endGroup ends the program's process group: SIGTERM, a grace period, SIGKILL.
 func endGroup(p *localCommand) {
 	if p.waitFor(closeGrace) {
 		return
@@ -155,5 +155,5 @@ func endGroup(p *localCommand) {
 	p.waitFor(killGrace)
 }
 
-// endLeftovers kills what an exited program has left in its process group.
+// endLeftovers kills the processes that an exited program has left in its process group.
 func endLeftovers(p *localCommand) { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }

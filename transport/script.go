@@ -12,8 +12,8 @@ import (
 //go:embed deliver.sh
 var deliverScript string
 
-// deliveryScript returns the script for /bin/sh for this binary. The tag makes the name of the temporary
-// file unique over all hosts that share a directory.
+// deliveryScript returns the script that /bin/sh on a node runs to find or receive the binary. tag makes
+// the name of the temporary file unique among all hosts that share a directory.
 func (s HelperBinary) deliveryScript(tag string) string {
 	dirs := s.nodeDirs
 	if dirs == nil {
@@ -49,8 +49,8 @@ func (s HelperBinary) deliveryScript(tag string) string {
 	return fill.Replace(withoutComments(deliverScript))
 }
 
-// hostPrefix returns the text that begins each line of the script's output in a step, where lines of many
-// hosts are merged: the host's name.
+// hostPrefix returns the text at the start of each line of the script's output: in a step, where the
+// lines of many hosts are merged, the host's name.
 func (s *stepVariables) hostPrefix() string {
 	if s == nil {
 		return ""
@@ -70,8 +70,8 @@ func (s HelperBinary) dialBackArgs() string {
 	return ""
 }
 
-// minAddressSpace is the least address space, in KiB, that a helper needs (RM-57). Go's runtime reserves
-// 1.2 GB for tables of all possible memory, or less if that is not available, and uses next to nothing of
+// minAddressSpace is the least address space, in KiB, with which a helper starts (RM-57). Go's runtime
+// reserves 1.2 GB for tables of all possible memory, or less if that is not available, and uses little of
 // it. In tests it never started with 720 MB, mostly with 760 MB, and always with 800 MB.
 const minAddressSpace = 900 << 10
 
@@ -86,8 +86,8 @@ func withoutComments(script string) string {
 	return b.String()
 }
 
-// sharedParts returns the path of a program and of all directories above it, the program last. It returns
-// nil for a path that the script cannot handle.
+// sharedParts returns all directories above a program and then the program's path. It returns nil for a
+// path that the script cannot handle.
 func sharedParts(file string) []string {
 	if !path.IsAbs(file) || path.Clean(file) != file || strings.ContainsFunc(file, func(r rune) bool { return r < ' ' }) {
 		return nil
@@ -101,7 +101,7 @@ func sharedParts(file string) []string {
 	}
 }
 
-// quote quotes s as one word for a shell.
+// quote returns s as one word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func quoteAll(words []string) string {
@@ -112,5 +112,5 @@ func quoteAll(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// newFileTag returns a unique name.
+// newFileTag returns a unique name for a temporary file.
 func newFileTag() string { return "new." + rand.Text() }

@@ -13,7 +13,7 @@ import (
 	"remshell/sshx"
 )
 
-// SSH connects to hosts with the built-in SSH client: one connection and one session for each.
+// SSH connects to hosts with the built-in SSH client: one connection and one session for each host.
 type SSH struct {
 	Self      HelperBinary
 	Dialer    *sshx.Dialer
@@ -29,8 +29,8 @@ func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, s.dial)
 }
 
-// Route returns address, port, user and jump hosts. The address is left out if it is the host's name, so
-// that equal routes have equal texts (DIAG-1).
+// Route returns address, port, user and jump hosts. It leaves out the address if that is the host's name,
+// so that equal routes have equal texts (DIAG-1).
 func (s *SSH) Route(host Host) (string, error) {
 	t, err := s.target(context.Background(), host)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *SSH) Route(host Host) (string, error) {
 	return text + " as " + t.User + routeText(t), nil
 }
 
-// routeText describes the proxy command or the jump hosts.
+// routeText returns the text about the proxy command or the jump hosts.
 func routeText(t sshx.Target) string {
 	if t.ProxyCommand != "" {
 		return " through " + t.ProxyCommand
@@ -58,8 +58,9 @@ func routeText(t sshx.Target) string {
 	return text
 }
 
-// target looks a host up in the user's configuration under the name that the user wrote (SSH-1). The host
-// list overrides it. If the host list has no login settings, an SSH server of this job does.
+// target looks a host up in the user's SSH configuration, by the name that the user wrote (SSH-1). The
+// host list overrides the configuration. If the host list has no login settings, the login of an SSH
+// server of this job (SSHLogin) overrides it.
 func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	t, err := s.Resolve(ctx, host.alias())
 	if err != nil {
@@ -73,8 +74,8 @@ func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	return host.applyTo(t), nil
 }
 
-// dial connects, logs in and starts the helper. The client limits its rate and retries until it is logged
-// in. After that nothing is retried (cli.md SSH-8).
+// dial connects, logs in and starts the helper. The client limits its rate and tries again until it is
+// logged in. After that, dial does not try again (cli.md SSH-8).
 func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	target, err := s.target(ctx, host)
 	if err != nil {
@@ -114,7 +115,7 @@ func startShell(ctx context.Context, client *sshx.Client, timeout time.Duration)
 		Why: fmt.Sprintf("the server starts no session in %s", formatSeconds(timeout)), Remedy: "does PAM there, or a file system, hang? see the system log of its sshd", Err: errStepTimeout}
 }
 
-// An sshLink is a session, and its connection, which serves no other session.
+// An sshLink is an SSH session with its connection. The connection has no other session.
 type sshLink struct {
 	*sshx.Session
 	client *sshx.Client
@@ -123,11 +124,11 @@ type sshLink struct {
 func (l *sshLink) stderr() string           { return l.Stderr() }
 func (l *sshLink) verdict(exit int) Verdict { return Classify(l.Stderr(), exit) }
 
-// Close ends the connection, and with it the session: the input of the node's shell or helper ends.
+// Close closes the connection and so the session. The node's shell or helper reads end of file.
 func (l *sshLink) Close() error { return l.client.Close() }
 
-// localAddr returns nil behind a jump host or proxy command, since the address would not be one of this
-// machine's on the way to the host.
+// localAddr returns the local address of the connection. It is nil behind a jump host or proxy command:
+// the address would not lead to the host.
 func (l *sshLink) localAddr() net.Addr {
 	if tcp, ok := l.client.LocalAddr().(*net.TCPAddr); ok && len(l.client.Target().Via) == 0 {
 		return tcp
@@ -135,7 +136,8 @@ func (l *sshLink) localAddr() net.Addr {
 	return nil
 }
 
-// silence returns the limit of the user's keep-alives (ServerAliveInterval, ServerAliveCountMax).
+// silence returns how long the user's keep-alives let the connection be silent (ServerAliveInterval,
+// ServerAliveCountMax).
 func (l *sshLink) silence() time.Duration {
 	return l.client.Target().Silence()
 }
@@ -169,8 +171,8 @@ func (l *sshLink) ended(limit time.Duration) linkEnd {
 	}
 }
 
-// connectionLost returns the linkEnd for a broken connection, with the system's error text if there is one:
-// "ssh: connection reset by peer".
+// connectionLost returns the linkEnd for a broken connection. If there is an error text of the system, it
+// has that: "ssh: connection reset by peer".
 func connectionLost(err error) linkEnd {
 	why := "the connection broke"
 	var e *sshx.DialError

@@ -2,8 +2,9 @@ package transport
 
 import "path"
 
-// startupFiles are the files that login shells read first when sshd runs a single command (sshd(8)). bash
-// reads .bashrc then although it is not interactive. sh, dash, ksh and mksh read no file then.
+// startupFiles maps a login shell to the file that it reads first when sshd runs a single command
+// (sshd(8)). bash reads .bashrc then although it is not interactive. sh, dash, ksh and mksh read no file
+// then.
 var startupFiles = map[string]string{
 	"bash": "~/.bashrc",
 	"csh":  "~/.cshrc",
@@ -12,8 +13,8 @@ var startupFiles = map[string]string{
 	"zsh":  "~/.zshenv",
 }
 
-// StartupFile describes the file that a login shell reads first. The shell on the host is unknown; it is
-// mostly the same as the user's shell on this machine, which is the argument.
+// StartupFile returns a text that names the file which a login shell reads first. shell is the user's
+// shell on this machine. The shell on the host is unknown, and mostly the same.
 func StartupFile(shell string) string {
 	name := path.Base(shell)
 	if file := startupFiles[name]; file != "" {

@@ -14,16 +14,16 @@ import (
 const shell = "/bin/sh"
 
 /*
-ShellCommand returns the command that runs a shell on a host (cli.md section 2, SSH-4,
-rm-integration.md section 3).
+ShellCommand returns the command that runs a shell on a host (cli.md section 2, SSH-4, rm-integration.md
+section 3).
 
 	PROG WORDS...            PROG ARGS... WORDS... [ssh's options] HOST /bin/sh
 	PROG WORDS... with a %   PROG ARGS... WORDS... [ssh's options] /bin/sh
 
-%h is the host, %u the user, %p the port, %n the host's index, %% a percent sign. For %u without a user, me is
-used, the user on this machine, as in ssh(1). %c and %q stand for /bin/sh, which is then not appended. args come
-before the other options, so that they win: ssh takes the first value of an option. The options of ssh are added
-only for a program of that name.
+%h is the host, %u the user, %p the port, %n the host's index, %% a percent sign. If the host has no user,
+%u is me, the user on this machine, as in ssh(1). %c and %q are /bin/sh, which is then not appended. args
+come before the other options, because ssh takes the first value of an option. The options of ssh are
+added only for a program named ssh.
 */
 func ShellCommand(template, args []string, host Host, me string, timeout time.Duration) ([]string, error) {
 	if len(template) == 0 {
@@ -55,8 +55,8 @@ func ShellCommand(template, args []string, host Host, me string, timeout time.Du
 // isSSH reports whether the program is ssh(1).
 func isSSH(template []string) bool { return filepath.Base(template[0]) == "ssh" }
 
-// sshOptions returns options for no X11, no terminal, no prompts, and a connect timeout. User and port are
-// left out if the template has tokens: it then sets these itself.
+// sshOptions returns ssh options for no X11, no terminal, no prompts, and a connect timeout. It leaves
+// out user and port if the template has tokens, because the template then sets these itself.
 func sshOptions(host Host, templated bool, timeout time.Duration) []string {
 	seconds := max(1, int(timeout.Round(time.Second)/time.Second))
 	options := []string{"-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=" + strconv.Itoa(seconds)}
@@ -69,7 +69,8 @@ func sshOptions(host Host, templated bool, timeout time.Duration) []string {
 	return options
 }
 
-// expandTokens replaces the tokens of one word. command is true if the word contains the command.
+// expandTokens replaces the tokens of one word. command says whether the word contains the command (%c,
+// %q).
 func expandTokens(word string, host Host, me string) (text string, command bool, err error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A Transport connects to hosts. A new transport is a type with these two methods, and a case where the
-// command line chooses one (cli/dialer.go).
+// A Transport connects to hosts. To add a transport, write a type with these two methods, and choose it
+// in cli/dialer.go.
 type Transport interface {
 	// Dial starts the helpers of a set of hosts. It sends one Result for each as soon as it is known, in any
 	// order, and then closes the channel. It never blocks on the receiver, who has to close the streams.
@@ -22,15 +22,16 @@ type Transport interface {
 	Route(host Host) (string, error)
 }
 
-// A Result is the outcome for one host of a set.
+// A Result is the result of connecting to one host of a set.
 type Result struct {
 	Index  int                // of the host in the set, from 0
 	Stream io.ReadWriteCloser // stdin and stdout of its helper; nil if Err is set
 	Err    error
 }
 
-// DialEach dials all hosts of a set at once, each by itself. It implements Transport.Dial for transports
-// that connect to one host at a time. dial limits how many are really under way (sshx.Pacer).
+// DialEach calls dial for each host of a set, for all at once. It implements Transport.Dial for
+// transports that connect to one host at a time. dial limits how many are connected at the same time
+// (sshx.Pacer).
 func DialEach(ctx context.Context, hosts []Host, dial func(context.Context, Host) (io.ReadWriteCloser, error)) <-chan Result {
 	results := make(chan Result, len(hosts))
 	var dialing sync.WaitGroup
@@ -47,20 +48,19 @@ func DialEach(ctx context.Context, hosts []Host, dial func(context.Context, Host
 	return results
 }
 
-// A PanicError is the error of a panic in a goroutine that serves one host. It is a bug of this program,
-// and only that host fails (TRUST-35).
+// A PanicError is the error of a panic in a goroutine for one host. It is a bug of this program. Only
+// that host fails (TRUST-35).
 type PanicError struct {
 	Value any    // argument of panic
 	Stack []byte // for the log
 }
 
-// NewPanicError makes an error of the value that recover has returned. The deferred function itself must
-// call it.
+// NewPanicError returns the error for a value from recover. The deferred function itself must call it.
 func NewPanicError(why any) *PanicError { return &PanicError{why, debug.Stack()} }
 
 func (c *PanicError) Error() string { return fmt.Sprintf("internal error: %v", c.Value) }
 
-// dialRecovered calls dial and turns a panic into an error.
+// dialRecovered calls dial and returns a panic as an error.
 func dialRecovered(ctx context.Context, host Host, dial func(context.Context, Host) (io.ReadWriteCloser, error)) (stream io.ReadWriteCloser, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -70,7 +70,7 @@ func dialRecovered(ctx context.Context, host Host, dial func(context.Context, Ho
 	return dial(ctx, host)
 }
 
-// Transports are the transports of one command line.
+// Transports has the transport to this machine and the transport to other hosts of one command line.
 type Transports struct {
 	Local  Transport // to this machine
 	Remote Transport // to all others
@@ -78,7 +78,7 @@ type Transports struct {
 
 var _ Transport = Transports{}
 
-// Dial lets each transport dial its hosts of the set, with one call.
+// Dial calls Dial of each transport once, with its hosts of the set.
 func (w Transports) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	var dialing sync.WaitGroup
@@ -97,7 +97,7 @@ func (w Transports) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// A transportHosts is the hosts of a set that use one transport.
+// A transportHosts has the hosts of a set that use one transport.
 type transportHosts struct {
 	transport Transport
 	hosts     []Host
@@ -122,7 +122,7 @@ func (w Transports) splitByTransport(hosts []Host) (subsets []transportHosts) {
 	return subsets
 }
 
-// Route returns the route of the host's own transport.
+// Route returns the route of the transport that the host uses.
 func (w Transports) Route(host Host) (string, error) {
 	if host.Local {
 		return w.Local.Route(host)
@@ -130,14 +130,15 @@ func (w Transports) Route(host Host) (string, error) {
 	return w.Remote.Route(host)
 }
 
-// A Fallback connects to all hosts of a job by First. If First fails on one of them, it connects to all by
-// Second: never to some by one and to others by the other (rm-integration.md RM-30). The first set that is
-// dialled decides, for good: a later failure, when ranks may run, is an error of its host.
+// A Fallback connects to all hosts of a job with First. If First fails for one of them, it connects to
+// all with Second. It never uses both (rm-integration.md RM-30). Which one it uses is decided by the
+// first set of hosts, for good. A later failure, when ranks may run, is an error of its host.
 //
 //	the first set --First--> all are reached ------------------------> First from now on
 //	                    '--> one is not: what was reached is closed --> Second from now on
 //
-// No Result of the first set is sent before all are known. The fields must not change after the first Dial.
+// No Result of the first set is sent before all are known. The fields must not change after the first
+// Dial.
 type Fallback struct {
 	First, Second Transport
 	Failed        func(host Host, err error) // called once, before Second is used; may be nil
@@ -148,7 +149,7 @@ type Fallback struct {
 
 var _ Transport = (*Fallback)(nil)
 
-// Dial dials by the transport that was decided on, or decides.
+// Dial connects with the transport that was decided on. The first call decides.
 func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	go func() {
@@ -167,8 +168,8 @@ func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// decide returns the transport. If it dialled the hosts to decide, it also returns their results. Sets that
-// are dialled meanwhile wait.
+// decide returns the transport to use. If it connected to hosts to decide, it also returns their results.
+// Later calls wait for the first.
 func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transport, reached []Result) {
 	f.deciding.Lock()
 	defer f.deciding.Unlock()
@@ -191,14 +192,14 @@ func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transpor
 	return f.decided, nil
 }
 
-// warrantsFallback reports whether the transport itself may have failed. It has not if the host is not part
-// of the job, or the dial was cancelled.
+// warrantsFallback reports whether err may be a failure of the transport itself. It is not if the host
+// does not belong to the job, or the dial was cancelled.
 func warrantsFallback(err error) bool {
 	var e *Error
 	return err != nil && (!errors.As(err, &e) || e.Kind != KindConfig && e.Kind != KindCanceled)
 }
 
-// closeStreams closes the streams of a set in parallel, since each may take its time.
+// closeStreams closes the streams of a set in parallel, since each may take some time.
 func closeStreams(set []Result) {
 	var closing sync.WaitGroup
 	for _, r := range set {
@@ -209,7 +210,8 @@ func closeStreams(set []Result) {
 	closing.Wait()
 }
 
-// Route returns the route of the transport that was decided on, or else of First.
+// Route returns the route of the transport that was decided on. Before that, it returns the route of
+// First.
 func (f *Fallback) Route(host Host) (string, error) {
 	f.deciding.Lock()
 	defer f.deciding.Unlock()
@@ -219,13 +221,13 @@ func (f *Fallback) Route(host Host) (string, error) {
 	return f.First.Route(host)
 }
 
-// LocalOverride is a transport that treats a host as this machine if IsLocal says so, and only then.
+// A LocalOverride treats those hosts as this machine for which IsLocal returns true, and no others.
 type LocalOverride struct {
 	Transports
 	IsLocal func(Host) bool
 }
 
-// Dial calls IsLocal for each host.
+// Dial calls IsLocal for each host and passes the hosts on.
 func (h LocalOverride) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	hosts = slices.Clone(hosts)
 	for i := range hosts {
@@ -234,7 +236,7 @@ func (h LocalOverride) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return h.Transports.Dial(ctx, hosts)
 }
 
-// Unreachable is the transport to other hosts of a command line that has none.
+// Unreachable is the transport to other hosts if the command line has none.
 type Unreachable struct {
 	Why       string // text of the error of each host
 	RouteText string // text that Route returns
@@ -242,7 +244,7 @@ type Unreachable struct {
 
 var _ Transport = Unreachable{}
 
-// Dial fails for each host.
+// Dial returns an error for each host.
 func (n Unreachable) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, func(context.Context, Host) (io.ReadWriteCloser, error) { return nil, errors.New(n.Why) })
 }

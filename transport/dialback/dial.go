@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// maxRounds is how often a helper tries all addresses.
+// maxRounds is how often a helper tries all addresses of mpiexec.
 const maxRounds = 3
 
-// errNotMpiexec is the error if something other than mpiexec answers at an address.
+// errNotMpiexec is returned if a program other than mpiexec replies at an address.
 var errNotMpiexec = errors.New("somebody else answers there")
 
-// A Refusal is the error if mpiexec refuses the helper.
+// A Refusal is returned if mpiexec refuses the helper. Why is mpiexec's reason.
 type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Why }
 
-// DialBack connects to mpiexec as the helper of a host, and returns the stream once mpiexec has accepted
-// it. near is the address that the batch system gives for the starter's machine. It is tried first; the
-// zero value means none.
+// DialBack connects to mpiexec as the helper of a host. It returns the stream once mpiexec has accepted
+// the helper. near is the address of the starter's machine, as the batch system reports it, and is tried
+// first. The zero value means unknown.
 func DialBack(ctx context.Context, token JoinToken, host string, near netip.Addr) (net.Conn, error) {
 	return dialer{token, host, defaultTimeouts}.dialRounds(ctx, orderAddresses(token.Addresses, near))
 }
@@ -58,8 +58,8 @@ func (c dialer) dialRounds(ctx context.Context, addresses []netip.AddrPort) (con
 	return nil, err
 }
 
-// dialRound tries all addresses in parallel. An address that leads to mpiexec, and fails then, is left out
-// for the rest of the round.
+// dialRound tries all addresses in parallel. If mpiexec replies at an address and then fails, that
+// address is left out for the rest of the round.
 func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.Conn, error) {
 	ctx, over := context.WithTimeoutCause(ctx, c.timeouts.round, errNoAnswer)
 	defer over()
@@ -82,7 +82,8 @@ func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.
 	return nil, last
 }
 
-// orderAddresses puts the address near first, and only there. It is known to lead to the starter's machine.
+// orderAddresses returns addresses with near first, and without duplicates of it. near leads to the
+// starter's machine.
 func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPort {
 	if !near.IsValid() || len(addresses) == 0 {
 		return addresses
@@ -92,7 +93,7 @@ func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPor
 	return slices.Insert(others, 0, first)
 }
 
-// authenticate sends the proof and waits for mpiexec to accept it. On failure it closes the connection.
+// authenticate sends the proof and waits until mpiexec accepts it. On failure it closes the connection.
 func (c dialer) authenticate(ctx context.Context, stream *tls.Conn) (err error) {
 	defer func() {
 		if err != nil {
@@ -112,7 +113,8 @@ func (c dialer) authenticate(ctx context.Context, stream *tls.Conn) (err error) 
 	return nil
 }
 
-// sendProof sends the proof and returns mpiexec's reply, which is empty if the helper is accepted.
+// sendProof sends the proof and returns mpiexec's reply. The reply is empty if mpiexec accepts the
+// helper.
 func (c dialer) sendProof(stream *tls.Conn) (why string, err error) {
 	mac, err := connectionMAC(c.token.Token, stream.ConnectionState(), c.host)
 	if err != nil {
@@ -124,7 +126,7 @@ func (c dialer) sendProof(stream *tls.Conn) (why string, err error) {
 	return readAnswer(stream)
 }
 
-// innermost returns the innermost error: the system's own text.
+// innermost returns the innermost wrapped error, which is the operating system's.
 func innermost(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

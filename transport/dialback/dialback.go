@@ -1,7 +1,8 @@
 /*
-Package dialback lets helpers connect to their mpiexec. That is needed if a batch system's starter starts all
-helpers by one step, which copies one input to all and merges their outputs (RM-37). It is also used if a starter
-serves one host, but is not suited to carry all data of a job (RM-36).
+Package dialback lets helpers connect to their mpiexec. A batch system's starter may start all helpers in
+one step, with one input that is copied to all and with merged outputs (RM-37). Then the helpers need
+connections of their own. Helpers also use this package if a starter serves one host, but is not fit to
+carry all data of a job (RM-36).
 
 	mpiexec                                        helper, one on each host
 	   | JoinToken, by the starter's input --------->   the same for all
@@ -11,15 +12,16 @@ serves one host, but is not suited to carry all data of a job (RM-36).
 	   | accepted, or why not ---------------------->
 	   | <======================================>        the helper's own stream
 
-A Listener is mpiexec's side: one port, open until all expected helpers have connected or are not expected any more.
-Every connection is pending until its helper has sent a valid proof. Pending connections are limited in number and
-time, and cannot keep a helper from connecting. DialBack is the helper's side.
+A Listener is mpiexec's side. It has one port, which is open until no helper is expected any more. A
+connection is pending until its helper has sent a valid proof. Pending connections are limited in number
+and time, and cannot keep a helper from connecting. DialBack is the helper's side.
 
-A helper that cannot connect reports that on the stream by which the JoinToken came. Then it ends, or uses that
-stream if it shares it with no other helper (JoinToken.Streams).
+A helper that cannot connect reports that on the stream on which the JoinToken came. Then it ends. If it
+shares that stream with no other helper (JoinToken.Streams), it uses the stream instead.
 
-Neither the token nor the private key is ever on a command line, in a file or in an environment. Only somebody who can
-read the step's input can read the token. Without this package, arguments and environment of ranks go the same way.
+Neither the token nor the private key is ever on a command line, in a file or in an environment. Only
+somebody who can read the step's input can read the token. Arguments and environment of ranks are sent the
+same way anyway.
 */
 package dialback
 
@@ -33,7 +35,7 @@ import (
 	"strings"
 )
 
-// A JoinToken has everything that a helper needs to connect to mpiexec.
+// A JoinToken has all that a helper needs to connect to mpiexec and to prove who it is.
 type JoinToken struct {
 	Certificate [32]byte         // SHA-256 of mpiexec's certificate, which is made for this step
 	Token       [32]byte         // random secret
@@ -47,7 +49,7 @@ const (
 	maxLine      = 128 // bytes of one line
 )
 
-// Text returns the token as it is sent.
+// Text returns the token in the form in which it is sent.
 func (t JoinToken) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\ncertificate %x\ntoken %x\n", tokenHead, t.Certificate, t.Token)
@@ -58,12 +60,12 @@ func (t JoinToken) Text() string {
 	return b.String()
 }
 
-// tokenEnd is the last line of a token, by Streams.
+// tokenEnd has the last line of a token for each value of Streams.
 var tokenEnd = map[bool]string{false: "end", true: "streams"}
 
 var errJoinToken = errors.New("what came is no invitation of mpiexec's")
 
-// ReadJoinToken reads a token. It may also consume some bytes behind it, and reads no more lines than a
+// ReadJoinToken reads a token. It may consume some bytes after the token. It reads no more lines than a
 // token may have.
 func ReadJoinToken(r io.Reader) (JoinToken, error) {
 	var t JoinToken
@@ -97,7 +99,7 @@ func ReadJoinToken(r io.Reader) (JoinToken, error) {
 	return t, errJoinToken
 }
 
-// readTokenLine returns the next line: its first word, and the rest.
+// readTokenLine returns the first word of the next line, and the rest of the line.
 func readTokenLine(in *bufio.Reader) (word, value string, err error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {

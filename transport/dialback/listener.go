@@ -27,15 +27,15 @@ const (
 	handshakeTimeout = 60 * time.Second // for the TLS handshake and the proof
 )
 
-// keepAlive detects within 45 s that the other machine is gone, as after a loss of power (SIG-7). A stopped process
-// still counts as present: its kernel answers.
+// keepAlive makes the kernel notice within 45 s that the other machine is gone, as after a loss of power
+// (SIG-7). It does not notice a stopped process, because that machine's kernel still replies.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
 
-// Ports is the range of ports that a Listener may open. The zero value allows any port.
+// Ports is the range of ports from which a Listener chooses one. The zero value allows any port.
 type Ports struct{ Low, High uint16 }
 
-// A Listener accepts the connections of the expected helpers. Its port is open until each has connected or
-// is not expected any more, or until Close.
+// A Listener accepts the connections of the expected helpers. Its port is open until Close, or until no
+// helper is expected any more.
 type Listener struct {
 	refuse      func(from netip.Addr, why string)
 	listener    net.Listener
@@ -51,14 +51,14 @@ type Listener struct {
 	closed    bool
 }
 
-// A Connection is a helper that has connected and proved that it has the token.
+// A Connection is the stream of a helper that has proved that it has the token.
 type Connection struct {
 	Host   string
 	Stream net.Conn
 }
 
-// Open opens a port for the helpers of hosts. It calls refuse for each refused connection, from any
-// goroutine.
+// Open opens a port for the helpers of hosts. It calls refuse, from any goroutine, for each connection
+// that is refused.
 func Open(hosts []string, ports Ports, refuse func(from netip.Addr, why string)) (*Listener, error) {
 	d := &Listener{refuse: refuse, connections: make(chan Connection, len(hosts)), expected: make(map[string]bool, len(hosts))}
 	for _, host := range hosts {
@@ -79,7 +79,8 @@ func Open(hosts []string, ports Ports, refuse func(from netip.Addr, why string))
 	return d, nil
 }
 
-// makeCertificate makes a key and a certificate without any names: helpers know it by its hash.
+// makeCertificate returns a certificate without names, and its key. Helpers check the certificate by its
+// hash.
 func makeCertificate() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -90,7 +91,7 @@ func makeCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 }
 
-// listen opens a free port of the range, on all addresses.
+// listen listens on a free port of the range, on all addresses of this machine.
 func listen(ports Ports) (net.Listener, error) {
 	config := net.ListenConfig{KeepAliveConfig: keepAlive}
 	if ports == (Ports{}) {
@@ -108,10 +109,10 @@ func listen(ports Ports) (net.Listener, error) {
 	return nil, fmt.Errorf("no port from %d to %d is free: %w", ports.Low, ports.High, last)
 }
 
-// Port returns the open port.
+// Port returns the port of the Listener.
 func (d *Listener) Port() uint16 { return uint16(d.listener.Addr().(*net.TCPAddr).Port) }
 
-// JoinToken returns the token for the helpers. addresses are those of this machine.
+// JoinToken returns the token for the helpers. addresses are the addresses of this machine.
 func (d *Listener) JoinToken(addresses []netip.Addr) JoinToken {
 	t := JoinToken{Certificate: d.certificate, Token: d.token}
 	for _, a := range addresses[:min(len(addresses), maxAddresses)] {
@@ -121,17 +122,18 @@ func (d *Listener) JoinToken(addresses []netip.Addr) JoinToken {
 }
 
 // Connections returns the channel of accepted connections, in the order in which they came. The receiver
-// closes their streams.
+// must close their streams.
 func (d *Listener) Connections() <-chan Connection { return d.connections }
 
-// StopExpecting notes that a host will not connect.
+// StopExpecting records that the helper of a host will not connect.
 func (d *Listener) StopExpecting(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.markDone(host)
 }
 
-// markDone notes that a host is not expected any more, and reports whether it was. d.mu must be held.
+// markDone records that a host is no longer expected. It returns false if it was not expected before.
+// d.mu must be held.
 func (d *Listener) markDone(host string) bool {
 	if !d.expected[host] || d.closed {
 		return false
@@ -185,7 +187,8 @@ func (d *Listener) isClosed() bool {
 	return d.closed
 }
 
-// addPending adds a pending connection. If there are too many, it closes the oldest.
+// addPending adds a pending connection. If there are too many, it closes the oldest. It returns false if
+// the Listener is closed.
 func (d *Listener) addPending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -201,8 +204,8 @@ func (d *Listener) addPending(conn net.Conn) bool {
 	return true
 }
 
-// removePending removes a pending connection, and reports whether it was still pending. A connection that
-// was closed as the oldest is not reported.
+// removePending removes a pending connection. It returns false if addPending has closed it as the oldest:
+// that is not reported as a refusal.
 func (d *Listener) removePending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -213,7 +216,7 @@ func (d *Listener) removePending(conn net.Conn) bool {
 	return i >= 0
 }
 
-// handshake checks a pending connection: it accepts an expected helper, and refuses others.
+// handshake checks a pending connection. It accepts an expected helper, and refuses any other.
 func (d *Listener) handshake(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	stream := tls.Server(conn, d.config)
@@ -234,7 +237,8 @@ func (d *Listener) handshake(conn net.Conn) {
 	d.connections <- Connection{host, stream} // never blocks: each host is accepted once
 }
 
-// readHelperProof reads and checks the proof. why is empty if it is valid.
+// readHelperProof reads and checks a proof. why says what is wrong with it. It is empty if the proof is
+// valid.
 func (d *Listener) readHelperProof(stream *tls.Conn) (host, why string) {
 	if err := stream.Handshake(); err != nil {
 		return "", noProofReason(err)
@@ -250,7 +254,8 @@ func (d *Listener) readHelperProof(stream *tls.Conn) (host, why string) {
 	return p.host, ""
 }
 
-// checkExpected returns why a helper with a valid proof is refused. It is empty if the helper is accepted.
+// checkExpected returns why a helper with a valid proof is refused. It returns "" if the helper is
+// accepted.
 func (d *Listener) checkExpected(host string) (why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -264,11 +269,11 @@ func (d *Listener) checkExpected(host string) (why string) {
 	return ""
 }
 
-// leftBeforeProof is the reason if the other side closed the connection before its proof. A helper does that if it
-// has connected by another address.
+// leftBeforeProof is the reason if the other side closed the connection before it sent a proof. A helper
+// does that if it has connected by another address.
 const leftBeforeProof = "gone"
 
-// noProofReason returns why there is no valid proof, for an error of the handshake.
+// noProofReason returns why there is no valid proof. err is the error of the handshake.
 func noProofReason(err error) string {
 	for _, left := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, left) {

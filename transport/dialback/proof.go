@@ -14,8 +14,8 @@ import (
 //
 //	greeting | length of host, 1 byte | host | MAC, 32 bytes
 //
-// mpiexec replies with the length of a text, 1 byte, and the text: why the helper is refused. An empty text means
-// that it is accepted.
+// mpiexec replies with the length of a text, 1 byte, and the text. The text says why the helper is
+// refused. It is empty if the helper is accepted.
 type proof struct {
 	host string
 	mac  [sha256.Size]byte
@@ -30,7 +30,7 @@ func (p proof) bytes() []byte {
 	return append(append(text, p.host...), p.mac[:]...)
 }
 
-// readProof reads a proof, and not a byte more.
+// readProof reads a proof, and no byte after it.
 func readProof(r io.Reader) (p proof, err error) {
 	first := make([]byte, len(proofHead)+1)
 	if _, err := io.ReadFull(r, first); err != nil {
@@ -48,10 +48,11 @@ func readProof(r io.Reader) (p proof, err error) {
 	return p, nil
 }
 
-// exporterLabel is the label with which both ends derive a secret from their connection (RFC 8446, 7.5).
+// exporterLabel is the label with which both ends derive a secret from their TLS connection (RFC 8446,
+// 7.5).
 const exporterLabel = "EXPORTER-remshell-callback"
 
-// connectionMAC returns the MAC by which a helper proves that it has the token. It is bound to the
+// connectionMAC returns the MAC by which a helper proves that it has the token. It depends on the
 // connection and the host, so that it is of no use on another connection.
 func connectionMAC(token [32]byte, state tls.ConnectionState, host string) (mac [sha256.Size]byte, err error) {
 	secret, err := state.ExportKeyingMaterial(exporterLabel, nil, 32)
@@ -70,14 +71,15 @@ func computeMAC(token [32]byte, secret []byte, host string) (mac [sha256.Size]by
 	return mac
 }
 
-// writeAnswer sends why a helper is refused. An empty text means that it is accepted.
+// writeAnswer sends mpiexec's reply to a proof: why the helper is refused, or an empty text if it is
+// accepted.
 func writeAnswer(w io.Writer, why string) error {
 	why = why[:min(len(why), 255)]
 	_, err := w.Write(append([]byte{byte(len(why))}, why...))
 	return err
 }
 
-// readAnswer reads mpiexec's reply to the proof, and not a byte more.
+// readAnswer reads mpiexec's reply to a proof, and no byte after it.
 func readAnswer(r io.Reader) (why string, err error) {
 	var length [1]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 /*
-raceAddresses tries the addresses of mpiexec in parallel. An address may drop packets, or accept and stay silent,
-and that cannot be known in time:
+raceAddresses tries the addresses of mpiexec in parallel and returns the first that replies as mpiexec. An
+address may drop packets, or accept a connection and send nothing. The helper cannot know that beforehand:
 
 	first   connect ......................... closed
 	second  | no answer | connect, TLS ......... closed
 	third               |  silent   | connect, TLS, the right certificate: mpiexec
 	fourth  not tried
 
-The next address is also tried as soon as one has failed. The helper sends its proof only after the race, so that
+It also tries the next address as soon as one has failed. The helper sends its proof only afterwards, so
 mpiexec receives it once, however many of the addresses are its own.
 */
 func (c dialer) raceAddresses(ctx context.Context, addresses []netip.AddrPort) (winner int, stream *tls.Conn, err error) {
@@ -75,21 +75,21 @@ type timeouts struct {
 	pause           time.Duration // pause between two rounds
 }
 
-// defaultTimeouts has the 250 ms of RFC 8305. A round is over before mpiexec gives up a helper that has not
-// connected.
+// defaultTimeouts are the timeouts of helpers. 250 ms is from RFC 8305. A round ends before mpiexec gives
+// up a helper that has not connected.
 var defaultTimeouts = timeouts{nextAddress: 250 * time.Millisecond, nextAfterAccept: time.Second, accept: 3 * time.Second, round: 45 * time.Second, pause: time.Second}
 
-// errNoAnswer is the error of an address that was given up since it did not answer.
+// errNoAnswer is the error for an address that was given up because nothing replied there.
 var errNoAnswer = errors.New("no answer")
 
-// A raceResults has the channels for the results of a race. They never block: their capacity is the number of
-// addresses.
+// A raceResults has the channels for the results of a race. Sending to them never blocks: their capacity
+// is the number of addresses.
 type raceResults struct {
 	accepted chan int
 	ended    chan raceResult
 }
 
-// A raceResult is the result of one address.
+// A raceResult is the result of trying one address.
 type raceResult struct {
 	at     int
 	stream *tls.Conn
@@ -115,7 +115,7 @@ func (c dialer) tryAddress(ctx context.Context, r raceResults, at int, address n
 	r.ended <- raceResult{at: at, stream: stream}
 }
 
-// explain returns the error to report for an address that failed with err.
+// explain returns the error to report for an address that has failed with err.
 func (c dialer) explain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
