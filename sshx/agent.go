@@ -11,12 +11,12 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// agentTimeout limits a reply of the agent if the caller has no deadline. It leaves time to touch a
-// hardware key.
+// agentTimeout is how long to wait for a reply of the agent if the caller has no deadline. It leaves time
+// to touch a hardware key.
 const agentTimeout = 30 * time.Second
 
-// A keyAgent is the user's agent. All connections share one connection to it. The channel token holds
-// one value; the goroutine that has taken it may use the connection.
+// A keyAgent is a connection to the user's ssh-agent, shared by all SSH connections. The channel token
+// has one value. The goroutine that has received it may use the connection.
 type keyAgent struct {
 	socket string
 	token  chan struct{}
@@ -34,9 +34,8 @@ func newKeyAgent(socket string) *keyAgent {
 	return a
 }
 
-// withConnection calls f when no other goroutine uses the agent, with the connection open and limited
-// by ctx. After an error the connection is closed, because a late reply could be taken for the next
-// one.
+// withConnection calls f with an open connection that no other goroutine uses and that ctx limits. After
+// an error it closes the connection, because a late reply could be taken for the next one.
 func (a *keyAgent) withConnection(ctx context.Context, f func() error) error {
 	select {
 	case <-a.token:
@@ -69,9 +68,9 @@ func (a *keyAgent) disconnect() {
 	}
 }
 
-// An agentConn records that the connection failed; the library's errors do not distinguish this from a
-// refusal. It has no Close method. So the library keeps requests and replies in step, and starts no
-// goroutine that reads for ever.
+// An agentConn records that the connection has failed, because the library's errors do not tell that from
+// a refusal. It has no Close method, so the library sends requests one at a time and starts no goroutine
+// that reads for ever.
 type agentConn struct {
 	conn net.Conn
 	err  error
@@ -89,7 +88,7 @@ func (w *agentConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// list returns the agent's keys. The agent is asked once for each Dialer.
+// list returns the agent's keys. It asks the agent once for each Dialer.
 func (a *keyAgent) list(ctx context.Context) (keys []*agent.Key, err error) {
 	err = a.withConnection(ctx, func() error {
 		if !a.listed {
@@ -113,7 +112,7 @@ func (a *keyAgent) close() {
 	a.token <- struct{}{}
 }
 
-// sign makes the agent sign data with one of its keys.
+// sign asks the agent to sign data with one of its keys.
 func (a *keyAgent) sign(ctx context.Context, key ssh.PublicKey, data []byte, algorithm string) (sig *ssh.Signature, err error) {
 	flags := agent.SignatureFlags(0)
 	switch algorithm {

@@ -32,9 +32,9 @@ func withoutSHA1(algos []string) []string {
 	return slices.DeleteFunc(algos, func(a string) bool { return strings.Contains(a, "sha1") })
 }
 
-// chooseAlgos applies the user's list to the defaults as OpenSSH does (kex.c, kex_assemble_names).
-// "+a,b" appends, "-a,b*" removes, "^a,b" puts first, and any other list replaces. Names that are not
-// in known are ignored without a message, because users list the algorithms of their OpenSSH.
+// chooseAlgos applies the user's list to the defaults as OpenSSH does (kex.c, kex_assemble_names). "+a,b"
+// appends, "-a,b*" removes, "^a,b" puts first, and any other list replaces. Names that are not in known
+// are ignored silently, because users list the algorithms of their OpenSSH.
 func chooseAlgos(list string, defaults, known []string) []string {
 	if list == "" {
 		return nil
@@ -81,7 +81,7 @@ func unique(list []string) []string {
 
 const certSuffix = "-cert-v01@openssh.com"
 
-// withCertAlgos adds the certificate form of each algorithm.
+// withCertAlgos returns algos with the certificate form of each algorithm added.
 func withCertAlgos(algos []string) []string {
 	out := slices.Clone(algos)
 	for _, a := range algos {
@@ -107,7 +107,7 @@ func keyType(algo string) string {
 	return base
 }
 
-// orderHostKeyAlgos puts the algorithms first for which a key of the host is known (OpenSSH
+// orderHostKeyAlgos puts those algorithms first for which a key of the host is known (OpenSSH
 // sshconnect2.c, order_hostkeyalgs). Otherwise a host that is known by its ed25519 key and also has an
 // rsa key would count as changed.
 func orderHostKeyAlgos(algos []string, known func(keyType string) bool, authority bool) []string {

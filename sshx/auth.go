@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// An authKey is a key to offer. Offering it does not use its private half.
+// An authKey is a public key to offer to a server. Offering it does not need the private key.
 type authKey struct {
 	name string // for messages
 	pub  ssh.PublicKey
@@ -27,7 +27,7 @@ type authKey struct {
 	unlock func() (ssh.PublicKey, error)
 }
 
-// A keyOffer holds the keys that may be offered to one target.
+// A keyOffer has the keys that may be offered to one target.
 type keyOffer struct {
 	files          []*keyFile
 	certs          []*ssh.Certificate // from CertificateFile
@@ -74,7 +74,7 @@ func (k *keyOffer) candidates() []authKey {
 	return uniqueKeys(slices.Concat(certs, both, others, files, late))
 }
 
-// withCertificate pairs a certificate with its private key. It returns nil if there is no such key, or
+// withCertificate returns a certificate with its private key. It returns nil if there is no such key, or
 // the certificate is not valid.
 func (k *keyOffer) withCertificate(cert *ssh.Certificate) []authKey {
 	if cert.CertType != ssh.UserCert || !validAt(cert, k.now) {
@@ -168,8 +168,8 @@ func uniqueKeys(list []authKey) []authKey {
 	return out
 }
 
-// unusableKeys returns, for the message after a refused login, why configured keys were not offered. A
-// missing default key is not reported.
+// unusableKeys returns why configured keys were not offered, for the error about a refused login. It
+// leaves out default keys that do not exist.
 func (k *keyOffer) unusableKeys(configured bool) []string {
 	var notes []string
 	for _, f := range k.files {
@@ -181,8 +181,8 @@ func (k *keyOffer) unusableKeys(configured bool) []string {
 	return notes
 }
 
-// A loginAttempt offers the keys of one connection, one for each request of the library. If a key
-// cannot sign, the next one is offered.
+// A loginAttempt offers keys on one connection, one for each call of nextKey. If a key cannot sign, it
+// offers the next one.
 type loginAttempt struct {
 	ctx       context.Context
 	pause     func() (resume func()) // stops the deadline while the user types
@@ -195,7 +195,7 @@ type loginAttempt struct {
 	failed         error    // error of the last key that could not sign
 }
 
-// nextKey is an ssh.ClientAuthCallback.
+// nextKey returns the next key to offer. It is an ssh.ClientAuthCallback.
 func (l *loginAttempt) nextKey(c *ssh.ClientAuthContext) (ssh.AuthMethod, error) {
 	l.methods = c.AllowedMethods
 	l.partialSuccess = len(c.PartialSuccessMethods) > 0
@@ -218,7 +218,7 @@ func (l *loginAttempt) nextKey(c *ssh.ClientAuthContext) (ssh.AuthMethod, error)
 
 var errNoMoreKeys = errors.New("no more keys to try")
 
-// signer returns a candidate as an ssh.Signer, or nil if it cannot be used.
+// signer returns a key as an ssh.Signer, or nil if the key cannot be used.
 func (l *loginAttempt) signer(c authKey) ssh.Signer {
 	if c.pub == nil {
 		resume := l.pause()
@@ -269,7 +269,7 @@ func (s *loginSigner) SignWithAlgorithm(_ io.Reader, data []byte, algorithm stri
 	return sig, err
 }
 
-// A limitedSigner offers only some algorithms (PubkeyAcceptedAlgorithms).
+// A limitedSigner is a Signer that offers only the algorithms of PubkeyAcceptedAlgorithms.
 type limitedSigner struct {
 	*loginSigner
 	algos []string

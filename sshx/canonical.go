@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// canonical returns the name to connect to, after the first pass. It is HostName or the alias, an
-// address in its usual form, or the name found by CanonicalizeHostname (ssh.c, main and
-// resolve_canonicalize). again reports that the files must be read a second time.
+// canonical returns the name to connect to, after the configuration was read once. It is HostName or the
+// alias, an address in its usual form, or the name found by CanonicalizeHostname (ssh.c, main and
+// resolve_canonicalize). again says that the files must be read a second time.
 func (s *hostScope) canonical() (name string, again bool, err error) {
 	name = s.hostname()
 	when := strings.ToLower(s.firstWord("canonicalizehostname"))
@@ -47,7 +47,8 @@ func isNone(value string) bool {
 	return value == "" || strings.EqualFold(value, "none")
 }
 
-// lookupInDomains returns the host's name in the first of CanonicalDomains that has it.
+// lookupInDomains looks the host up in each of CanonicalDomains and returns its full name in the first
+// that has it.
 func (s *hostScope) lookupInDomains(name string) (string, error) {
 	full, err := s.candidateNames(name)
 	if err != nil {
@@ -76,8 +77,8 @@ func (s *hostScope) lookupInDomains(name string) (string, error) {
 	return s.followCNAME(name, target)
 }
 
-// candidateNames returns the names to look up. Each ends in a dot, so that the resolver takes it as it
-// is. It returns nil for a name with more than CanonicalizeMaxDots dots.
+// candidateNames returns the names to look up. Each ends in a dot, so that the resolver adds no domain.
+// It returns nil for a name with more than CanonicalizeMaxDots dots.
 func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	if strings.HasSuffix(name, ".") {
 		return []string{name}, nil
@@ -101,7 +102,7 @@ func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	return names, nil
 }
 
-// lookup looks a name up. target is its canonical name, which may be empty.
+// lookup looks a name up. target is its canonical name. It may be empty.
 func (s *hostScope) lookup(name string) (target string, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return "", false, err
@@ -138,7 +139,7 @@ func (s *hostScope) followCNAME(name, target string) (string, error) {
 	return name, nil
 }
 
-// validDomain refuses names from a name server that cannot be host names (misc.c, valid_domain).
+// validDomain reports whether a name from a name server can be a host name (misc.c, valid_domain).
 func validDomain(name string) bool {
 	const also = ".-_"
 	bad := func(r rune) bool {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Client is a connection that is logged in. One goroutine serves it, and ends with it.
+// A Client is an SSH connection that is logged in. It has one goroutine, which ends with the connection.
 type Client struct {
 	target    Target
 	conn      ssh.Conn
@@ -24,7 +24,7 @@ type Client struct {
 	err error      // why the connection ended; set before done is closed
 }
 
-// errClosed is the error of a client on which Close was called.
+// errClosed is returned when Close was called on the client.
 var errClosed = errors.New("sshx: the connection was closed")
 
 func newClient(d *Dialer, t Target, conn ssh.Conn, w *sshConn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request, jump *jumpHost) *Client {
@@ -50,7 +50,7 @@ func (c *Client) Err() error {
 	return c.err
 }
 
-// setError records why the connection ended; the first reason counts.
+// setError records why the connection has ended. Only the first reason counts.
 func (c *Client) setError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Client) setError(err error) {
 	}
 }
 
-// Close ends the connection and all its sessions, and waits for the client's goroutine.
+// Close closes the connection with all its sessions, and waits until the client's goroutine has ended.
 func (c *Client) Close() error {
 	c.setError(errClosed)
 	err := c.conn.Close()
@@ -67,7 +67,8 @@ func (c *Client) Close() error {
 	return err
 }
 
-// serve refuses the server's requests and checks that the peer is alive, until the connection ends.
+// serve refuses the server's requests, and checks that the server still replies, until the connection
+// ends.
 func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	defer close(c.done)
 	defer c.jump.release()
@@ -120,7 +121,7 @@ func (c *Client) checkAlive(pending chan struct{}) (next time.Duration) {
 	return interval - quiet%interval
 }
 
-// sendKeepAlive sends a keep-alive. The transport notices any reply, even a refusal.
+// sendKeepAlive sends a keep-alive. Any reply, even a refusal, shows that the peer is alive.
 func (c *Client) sendKeepAlive(pending chan struct{}) {
 	select {
 	case pending <- struct{}{}:
@@ -137,8 +138,8 @@ func (c *Client) lost(format string, args ...any) *DialError {
 	return newDialError(c.target, "connection", KindLost, format, args...).withDetails("%s", c.target.addr())
 }
 
-// Start runs a command with the user's login shell. ctx limits the start only. Afterwards, closing the
-// session or the client ends the command.
+// Start runs a command with the user's login shell. ctx limits only the start. Later, closing the session
+// or the client ends the command.
 func (c *Client) Start(ctx context.Context, command string) (*Session, error) {
 	type started struct {
 		s   *Session

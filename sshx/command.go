@@ -14,12 +14,12 @@ import (
 	"remshell/subprocess"
 )
 
-// commandLimit limits how long a command of the configuration may run before the connection. The
-// user's ssh would wait for ever.
+// commandLimit is how long a command in the configuration may run before the connection begins. ssh
+// itself would wait for ever.
 const commandLimit = 10 * time.Second
 
-// runCommand runs a command without input in its own session, by subprocess.Run. The command is killed
-// when ctx ends or the limit passes. If it does not exit with 0, the error is an *ExitError with the
+// runCommand runs a command without input in its own session, with subprocess.Run. It kills the command
+// when ctx ends or after limit. If the command does not exit with 0, the error is an *ExitError with the
 // end of its stderr. If out is nil, the output is dropped.
 func runCommand(ctx context.Context, limit time.Duration, out *boundedOutput, words ...string) error {
 	late := fmt.Errorf("no answer in %s", formatDuration(limit))
@@ -48,7 +48,7 @@ func runCommand(ctx context.Context, limit time.Duration, out *boundedOutput, wo
 	return failed
 }
 
-// quoted returns a command as typed in a shell.
+// quoted returns a command in the form in which a user types it into a shell.
 func quoted(words []string) string {
 	var list []string
 	for _, word := range words {

@@ -39,8 +39,8 @@ type configBlock struct {
 	unknown  bool // a setting here, or in an included file, has an unknown keyword
 }
 
-// A setting is one line below Host or Match. An Include holds the files that it names, because they
-// apply only if its block does.
+// A setting is one line below Host or Match. The setting of an Include line has the files that it names,
+// because they apply only if its block does.
 type setting struct {
 	file    string
 	line    int
@@ -61,7 +61,7 @@ func (s setting) fail(format string, args ...any) *ConfigError {
 	return &ConfigError{File: s.file, Line: s.line, Keyword: s.keyword, Why: fmt.Sprintf(format, args...)}
 }
 
-// maxInclude is OpenSSH's READCONF_MAX_DEPTH.
+// maxInclude is how deep Include lines may be nested (OpenSSH's READCONF_MAX_DEPTH).
 const maxInclude = 16
 
 // ReadConfig reads the user's file and then the system's. An empty name counts as an empty file. So
@@ -156,9 +156,9 @@ func (r configReader) read(name string, depth int) (*configFile, error) {
 	return r.parse(name, data, depth)
 }
 
-// checkOwner refuses a file that other users can write, as readconf.c does. Another user who can write
-// the user's configuration, or an included file, can run commands as the user. ssh does not check the
-// system's main file. Here a group may write that file, but not all users (TRUST-27).
+// checkOwner returns an error for a file that other users can write, as readconf.c does. They could run
+// commands as the user. ssh does not check the system's main file. Here a group may be able to write that
+// file, but not all users (TRUST-27).
 func (r configReader) checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -183,9 +183,9 @@ func (r configReader) checkOwner(f *os.File) error {
 	return nil
 }
 
-// parse splits a file into blocks and lines with the ssh_config library. Match and Include are hidden
-// from the library: it refuses most of Match, and for Include it does not say which file is wrong.
-// Values are split here, because the library ends them at any '#' and loses quotes between words.
+// parse splits a file into blocks and lines with the ssh_config library. It hides Match and Include from
+// the library, which refuses most of Match and does not say which included file is wrong. It splits
+// values itself, because the library ends them at any '#' and loses quotes between words.
 func (r configReader) parse(name string, data []byte, depth int) (*configFile, error) {
 	lines := strings.Split(string(data), "\n")
 	parsed, err := ssh_config.DecodeBytes(hideDirectives(lines))
@@ -220,8 +220,8 @@ const (
 	hiddenInclude = "X-Include"
 )
 
-// hideDirectives replaces Match and Include, on the same lines, by words without meaning to the
-// library.
+// hideDirectives replaces Match and Include lines by lines that mean nothing to the library. Line numbers
+// stay the same.
 func hideDirectives(lines []string) []byte {
 	var out bytes.Buffer
 	for i, line := range lines {
@@ -272,8 +272,8 @@ func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (conf
 	return b, nil
 }
 
-// lineOfHost returns the line number of a Host block, which the library does not keep. It is the first
-// Host line with these words.
+// lineOfHost returns the line number of a Host block, which the library does not keep. It is that of the
+// first Host line with these words.
 func lineOfHost(lines []string, words []string) int {
 	for i, line := range lines {
 		keyword, rest := splitKeyword(line)
@@ -321,8 +321,8 @@ func (r configReader) setting(name string, lines []string, kv *ssh_config.KV, de
 	return s, nil
 }
 
-// rawValue reports whether a keyword's value is the rest of the line, for a shell (readconf.c,
-// parse_command).
+// rawValue reports whether the value of a keyword is the whole rest of the line, as for a shell command
+// (readconf.c, parse_command).
 func rawValue(keyword string) bool {
 	switch strings.ToLower(keyword) {
 	case "proxycommand", "localcommand", "remotecommand", "knownhostscommand":

@@ -17,9 +17,9 @@ import (
 	"remshell/deadline"
 )
 
-// An sshConn is the connection below SSH. It reads ahead, because the library reads the server's
+// An sshConn is the connection below SSH. It has a read buffer, because the library reads the server's
 // version byte by byte. It keeps the first bytes received: a peer that is no SSH server often explains
-// itself in plain text. It records when the peer last sent something, and how reading ended.
+// itself in plain text. It records when the peer last sent something, and how reading has ended.
 type sshConn struct {
 	net.Conn
 	r         *bufio.Reader
@@ -44,8 +44,8 @@ func newSSHConn(c net.Conn) *sshConn {
 
 const maxGreeting = 256
 
-// maxUntrusted limits the bytes that a peer may send before its key is accepted. A key exchange takes
-// a few thousand (TRUST-22).
+// maxUntrusted is how many bytes a peer may send before its host key is accepted. A key exchange takes a
+// few thousand (TRUST-22).
 const maxUntrusted = 64 << 10
 
 var errTooMuchUntrusted = errors.New("sshx: too much was sent before the key")
@@ -82,10 +82,10 @@ func (w *sshConn) silentFor() time.Duration {
 	return time.Since(w.createdAt) - time.Duration(w.lastHeard.Load())
 }
 
-// resetSilence sets the start of the peer's silence to now.
+// resetSilence makes silentFor count from now.
 func (w *sshConn) resetSilence() { w.lastHeard.Store(int64(time.Since(w.createdAt))) }
 
-// peerGreeting returns the first bytes from the peer. They may be incomplete.
+// peerGreeting returns the first bytes that the peer sent. They may be incomplete.
 func (w *sshConn) peerGreeting() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +140,7 @@ func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err er
 	return e.withDetails("%s", net.JoinHostPort(a.Unmap().String(), port)).withCause(err)
 }
 
-// innermost returns the operating system's error, without the errors that wrap it.
+// innermost returns the innermost wrapped error, which is the operating system's.
 func innermost(err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {

@@ -19,8 +19,8 @@ import (
 	"remshell/deadline"
 )
 
-// A Dialer connects to the hosts of one run. Its fields must not change after the first Dial. The zero
-// value of each field can be used. A Dialer must not be copied.
+// A Dialer connects to the hosts of one run of the program. Its fields must not change after the first
+// Dial. Each field may have its zero value. A Dialer must not be copied.
 type Dialer struct {
 	Log     zerolog.Logger
 	Timeout time.Duration // for one attempt, from name look-up to login; 0: 10 s
@@ -64,12 +64,12 @@ const (
 	defaultRetries = 4
 )
 
-// errDeadline is the cause of a context whose time limit passed. It distinguishes that from a context
-// that the caller has cancelled.
+// errDeadline is the cause of a context whose time limit has passed. It tells that from a context that
+// the caller has cancelled.
 var errDeadline = errors.New("no answer in time")
 
-// Dial connects and logs in. It waits for the Pacer, and tries again if the server is busy. It returns
-// at once when ctx ends. Errors are *DialError.
+// Dial connects to a host and logs in. It waits for the Pacer, and tries again if the server is busy. It
+// returns at once when ctx ends. The error is a *DialError.
 func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 	t = t.withDefaults()
 	if err := t.checkNames(); err != nil {
@@ -104,12 +104,13 @@ func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 	}
 }
 
-// isUnanswered reports whether ConnectionAttempts applies to an error.
+// isUnanswered reports whether no TCP connection to the host was possible. Then ConnectionAttempts allows
+// another attempt.
 func isUnanswered(e *DialError) bool {
 	return (e.Kind == KindNoRoute || e.Kind == KindRefused) && e.Step == "connect"
 }
 
-// attempt makes one attempt: jump host, name look-up, permit, connection, login.
+// attempt tries once to connect and log in: jump host, name look-up, permit, connection, login.
 func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
 	jump, err := d.jumpHost(ctx, t)
 	if err != nil {
@@ -147,7 +148,7 @@ func asError(e *DialError) error {
 	return e
 }
 
-// proxyKey identifies the jump host or proxy command before the target; empty if there is none.
+// proxyKey identifies the jump host or proxy command of a target. It is empty if there is none.
 func (t Target) proxyKey() string {
 	if len(t.Via) > 0 {
 		return t.lastJump().shareKey()
@@ -155,7 +156,7 @@ func (t Target) proxyKey() string {
 	return t.ProxyCommand
 }
 
-// waitForPermit waits for the Pacer. This wait does not count against the deadline.
+// waitForPermit waits for a permit of the Pacer. This wait does not count against the deadline.
 func (d *Dialer) waitForPermit(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Permit, *DialError) {
 	resume := b.Pause()
 	defer resume()
@@ -186,8 +187,9 @@ func (d *Dialer) usePacer() *Pacer {
 	return d.pacer
 }
 
-// outcomeOf returns what an attempt reveals about the server it was paced for. If direct is false,
-// many hosts share a jump host or a proxy command, and one of them reveals nothing about the others.
+// outcomeOf returns what an attempt says about the server for which the Pacer counted it. direct is false
+// if that is a jump host or proxy command, which many hosts share. Then one host's failure says nothing
+// about the others.
 func outcomeOf(err *DialError, direct bool) Outcome {
 	switch {
 	case err == nil:
@@ -250,8 +252,8 @@ func (d *Dialer) openTransport(b *deadline.Deadline, t Target, jump *jumpHost, a
 	return d.connect(b, t, addrs)
 }
 
-// timeout returns the error for an ended ctx. why is the reason if the time limit passed. Otherwise
-// the caller cancelled, and the error says so.
+// timeout returns the error after ctx has ended. If the time limit has passed, why is the reason.
+// Otherwise the error says that the caller has cancelled.
 func (d *Dialer) timeout(ctx context.Context, t Target, step, why string) *DialError {
 	if end := context.Cause(ctx); ctx.Err() != nil && !errors.Is(end, errDeadline) {
 		return newDialError(t, step, KindCanceled, "given up: %v", end).withCause(end)
@@ -279,7 +281,8 @@ func formatDuration(d time.Duration) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
 }
 
-// cached calls read once for each name, however many goroutines ask, and returns its result.
+// cached returns the result of read for a name. It calls read once for each name, even if many goroutines
+// ask.
 func cached[T any](d *Dialer, m *map[string]func() T, name string, read func() T) T {
 	d.mu.Lock()
 	if *m == nil {
@@ -304,7 +307,7 @@ func (d *Dialer) knownFile(path string) *knownFile {
 	})
 }
 
-// forgetKnownFile drops a known_hosts file from the cache, so that it is read again.
+// forgetKnownFile removes a known_hosts file from the cache, so that it is read again.
 func (d *Dialer) forgetKnownFile(path string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -315,7 +318,7 @@ func (d *Dialer) keyFile(path string) *keyFile {
 	return cached(d, &d.keys, path, func() *keyFile { return loadKey(path) })
 }
 
-// askUser returns a function that calls Ask for one goroutine at a time. It returns nil if Ask is nil.
+// askUser returns a function that calls Ask from one goroutine at a time. If Ask is nil, it returns nil.
 func (d *Dialer) askUser() func(string) ([]byte, error) {
 	if d.Ask == nil {
 		return nil

@@ -30,7 +30,7 @@ const (
 	KindOther      Kind = "other"
 )
 
-// A DialError says which step toward which host failed.
+// A DialError says at which step connecting to a host has failed, and why.
 type DialError struct {
 	Host    string // the alias that the user wrote
 	Step    string // config, jump, resolve, connect, handshake, host key, login, session
@@ -63,13 +63,13 @@ func (e *DialError) Reason() string {
 	return e.Step + ": " + e.Why
 }
 
-// Detail returns what differs between hosts with the same Reason. It may be empty.
+// Detail returns the part that differs between hosts with the same Reason. It may be empty.
 func (e *DialError) Detail() string { return e.Details }
 
-// Command returns the command in the hint that is for this host only, or "".
+// Command returns the command in the hint that is for this host alone, or "".
 func (e *DialError) Command() string { return e.command }
 
-// Code returns the kind, for programs.
+// Code returns the error's kind.
 func (e *DialError) Code() string { return string(e.Kind) }
 
 func (e *DialError) Unwrap() error { return e.Err }
@@ -151,7 +151,7 @@ func (e *ConfigError) Error() string {
 	return where + e.Why
 }
 
-// useSSH is the hint if OpenSSH itself supports what this package does not.
+// useSSH is the hint for a feature that OpenSSH has and this package has not.
 const useSSH = "use -launcher-exec ssh"
 
 // Hint returns what the user can do, or "".

@@ -17,7 +17,7 @@ import (
 	"remshell/deadline"
 )
 
-// A connSetup is a connection between connect and login.
+// A connSetup is a connection that is not yet logged in.
 type connSetup struct {
 	d       *Dialer
 	b       *deadline.Deadline
@@ -30,7 +30,7 @@ type connSetup struct {
 	banner  Tail // the server's banner
 }
 
-// runHandshake runs the library's client from the version to the login.
+// runHandshake runs the library's client from the version exchange to the login.
 func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	if s.t.ProxyCommand != "" {
 		s.conn.waitFirstByte() // the command may write to known_hosts before it connects
@@ -103,8 +103,8 @@ func (s *connSetup) prepareLogin() {
 	s.login.remaining = k.candidates()
 }
 
-// explain turns an error into a DialError, based on the current step and the text that the server
-// sent.
+// explain returns a DialError for an error of the library. It uses the current step and the text that the
+// server has sent.
 func (s *connSetup) explain(err error) *DialError {
 	var own *DialError
 	var algos *ssh.AlgorithmNegotiationError
@@ -135,7 +135,7 @@ func (s *connSetup) explain(err error) *DialError {
 // type.
 const disconnected = "ssh: disconnect, reason "
 
-// algorithmName translates the library's name for a kind of algorithm into ours.
+// algorithmName returns this package's name for one of the library's kinds of algorithms.
 func algorithmName(what string) string {
 	if what == "host key" {
 		return "the server has no host key of an accepted type"
@@ -143,16 +143,15 @@ func algorithmName(what string) string {
 	return "no " + what + " in common"
 }
 
-// realAlgos removes the names from a key exchange list that announce extensions and are no algorithms
-// (RFC 8308).
+// realAlgos returns the names without those that announce extensions and are no algorithms (RFC 8308).
 func realAlgos(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.HasPrefix(name, "ext-info-") || strings.HasPrefix(name, "kex-strict-")
 	})
 }
 
-// adviceFor returns a hint: the ssh_config line that allows an algorithm of the server, if the library
-// has one.
+// adviceFor returns a hint with the ssh_config line that allows an algorithm of the server. It is empty
+// if the library has none of them.
 func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 	keyword, known := algorithmKeyword(e.What)
 	for _, name := range e.RequestedAlgorithms {

@@ -27,11 +27,11 @@ type keyVerdict struct {
 	err  error      // why the key's certificate is not valid, if the key alone is unknown
 }
 
-// judgeHostKey looks up a key. k has the lines for the host's name in known_hosts. fallback has those
-// for the name without port; nil: none. principal is the name that a certificate must contain. It
-// follows OpenSSH sshconnect.c, check_host_key, with two differences. A revoking line counts under
-// both names, even if other lines match. A host that is known only by keys of other types counts as
-// changed: those types were requested first, and the server has none of them any more.
+// judgeHostKey looks up a server's key as OpenSSH does (sshconnect.c, check_host_key). k has the
+// known_hosts lines for the host's name. fallback has those for the name without port, or is nil.
+// principal is the name that a certificate must contain. There are two differences. A line that revokes a
+// key counts under both names, even if other lines match. A host that is known only by keys of other
+// types counts as changed: those types were requested first, and the server has none of them any more.
 func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	if l := findRevocation(k.files, []string{k.name, principal}, key); l != nil {
 		return keyVerdict{kind: KindRevokedKey, line: l}
@@ -48,8 +48,8 @@ func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, n
 	return v
 }
 
-// judgeWithHashed judges a key by plain lines first, and by hashed lines if no plain line knows it. Hashed lines are
-// slow to search.
+// judgeWithHashed looks up a key in plain lines first. If none has it, it looks in hashed lines, which
+// are slow to search.
 func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	for {
 		v := judgeLines(k, principal, key, now)
@@ -59,8 +59,8 @@ func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time
 	}
 }
 
-// judgeLines judges a key by the lines for the host: authorities of certificates first, then the key itself, then
-// keys of the same type, which make it a changed key.
+// judgeLines looks up a key in the lines for the host. It checks authorities of certificates first, then
+// the key itself. Keys of the same type come last: they make it a changed key.
 func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	var invalid keyVerdict // of a certificate that is not valid; its key is judged alone
 	if cert, ok := key.(*ssh.Certificate); ok {
@@ -86,8 +86,8 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 	return invalid
 }
 
-// errNoPrincipals refuses a certificate that is valid for any host. OpenSSH before version 10.3
-// accepts it.
+// errNoPrincipals is returned for a certificate that names no host and so is valid for any. OpenSSH
+// before version 10.3 accepts it.
 var errNoPrincipals = errors.New("it names no host")
 
 // checkHostCert checks type, name, time and signature of a host certificate. A name in the certificate
@@ -137,8 +137,8 @@ func (d *Dialer) newHostKeyChecker(t Target, clock *deadline.Deadline) *hostKeyC
 	return h
 }
 
-// lookUpHost collects the lines for the host from all files, and then from KnownHostsCommand. The name
-// without port is looked up in the files only.
+// lookUpHost collects the lines for the host from all files, and then from KnownHostsCommand. It looks up
+// the name without port only in the files.
 func (h *hostKeyChecker) lookUpHost() {
 	files := h.files
 	if h.answer.file != nil {
@@ -170,8 +170,8 @@ func (h *hostKeyChecker) algorithms() ([]string, error) {
 	return orderHostKeyAlgos(algos, k.hasType, k.hasMarker(markerAuthority)), nil
 }
 
-// checkHostKey is an ssh.HostKeyCallback. Revoked keys are refused even if StrictHostKeyChecking is no
-// (TRUST-21).
+// checkHostKey decides whether to accept the server's key. It is an ssh.HostKeyCallback. It refuses
+// revoked keys even if StrictHostKeyChecking is no (TRUST-21).
 func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicKey) error {
 	for _, path := range h.t.RevokedKeys {
 		if err := h.checkRevokedFile(path, key); err != nil {
@@ -204,9 +204,9 @@ func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicK
 	return h.refusalError(v, key)
 }
 
-// checkSignature refuses a certificate that is signed with an algorithm that is not allowed: with
-// SHA-1, unless CASignatureAlgorithms names it. The library refuses certificates signed by a
-// certificate.
+// checkSignature returns an error for a certificate whose signature uses an algorithm that is not
+// allowed. SHA-1 is allowed only if CASignatureAlgorithms names it. The library refuses certificates
+// signed by a certificate.
 func (h *hostKeyChecker) checkSignature(key ssh.PublicKey) error {
 	cert, ok := key.(*ssh.Certificate)
 	if !ok || slices.Contains(h.t.CAAlgorithms, cert.Signature.Format) {
@@ -255,7 +255,7 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 	return h.unknownKey().withDetails("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
 }
 
-// unknownKey returns the error for a key without a line. It says which sources were not consulted.
+// unknownKey returns the error for a key that no line has. It names the sources that were not consulted.
 func (h *hostKeyChecker) unknownKey() *DialError {
 	e := newDialError(h.t, "host key", KindUnknownKey, "the host key is unknown")
 	switch {
@@ -268,7 +268,7 @@ func (h *hostKeyChecker) unknownKey() *DialError {
 	return e
 }
 
-// forgetCommand returns the command that removes the host from the file of a line.
+// forgetCommand returns the command with which the user removes the host from the file that has line l.
 func (h *hostKeyChecker) forgetCommand(l *knownLine) string {
 	words := []string{"ssh-keygen", "-R", h.t.knownName()}
 	if l.file != filepath.Join(h.t.Home, ".ssh/known_hosts") { // not the default file
@@ -291,9 +291,9 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 	return key
 }
 
-// checkRevokedFile looks up a key, and the authority that signed it, in a file of RevokedHostKeys: a
-// list of public keys. The binary format (KRL) is not supported. If the file is a KRL, or a line is no
-// key, no host is trusted.
+// checkRevokedFile returns an error if a key, or the authority that signed it, is in a file of
+// RevokedHostKeys, a list of public keys. The binary format (KRL) is not supported. If the file is a KRL,
+// or a line is no key, no host is trusted.
 func (h *hostKeyChecker) checkRevokedFile(path string, key ssh.PublicKey) error {
 	name := shortenHome(h.t.Tilde, path)
 	unusable := func(err error) error {
@@ -323,7 +323,7 @@ func (h *hostKeyChecker) checkRevokedFile(path string, key ssh.PublicKey) error 
 	return nil
 }
 
-// signedBy reports whether a key is a certificate signed by the key of a line.
+// signedBy reports whether a key is a certificate that the key of a line has signed.
 func signedBy(key ssh.PublicKey, l *knownLine) bool {
 	cert, ok := key.(*ssh.Certificate)
 	return ok && l.hasKey(cert.SignatureKey)

@@ -19,10 +19,11 @@ type HostsCommand struct {
 	Origin string // FILE:LINE
 }
 
-// laterToken is a byte that no argument can contain.
+// laterToken stands for a token whose value is not yet known. No argument can contain this byte.
 const laterToken = "\x00"
 
-// hostsCommand splits the value into words, and expands all tokens that are known already.
+// hostsCommand parses the value of KnownHostsCommand. It expands the tokens whose values are already
+// known.
 func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 	if isNone(set.text) {
 		return c
@@ -50,8 +51,8 @@ func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 	return HostsCommand{Words: words, Origin: set.location()}
 }
 
-// words returns the words to run. reason is ORDER or HOSTNAME. key is the server's key; nil if not yet
-// known.
+// words returns the words of the command to run. reason is ORDER or HOSTNAME. key is the server's key. It
+// is nil if not yet known.
 func (c HostsCommand) words(reason, name string, key ssh.PublicKey) []string {
 	kind, print, text := "NONE", "NONE", "NONE"
 	if key != nil {
@@ -71,8 +72,8 @@ type hostsOutput struct {
 	file  *knownFile
 }
 
-// runHostsCommand runs the HostsCommand of the target and looks the host up again. It does not repeat
-// a command with equal words. A command that does not exist is skipped, as in ssh (sshconnect.c,
+// runHostsCommand runs the HostsCommand of the target and looks the host up again. It does not run a
+// command with the same words twice. It skips a command that does not exist, as ssh does (sshconnect.c,
 // load_hostkeys_command).
 func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error {
 	c := h.t.KnownHostsCommand

@@ -40,7 +40,7 @@ type keyFile struct {
 	failed error // why the user could not unlock the key
 }
 
-// A lockedKeyError is returned for a key with a passphrase if there is nobody to ask.
+// A lockedKeyError is returned for a key with a passphrase if no user can be asked for it.
 type lockedKeyError struct{ path string }
 
 func (e *lockedKeyError) Error() string {
@@ -79,7 +79,7 @@ func loadKey(path string) *keyFile {
 	return k
 }
 
-// readPrivate reads a key file. It refuses a file that other users can read, as OpenSSH does
+// readPrivate reads a key file. It returns an error for a file that other users can read, as OpenSSH does
 // (authfile.c, sshkey_perm_ok).
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
@@ -116,11 +116,11 @@ func parsePublic(data []byte) ssh.PublicKey {
 	return pub
 }
 
-// passphraseTries limits how often the user may type a passphrase.
+// passphraseTries is how often the user may type the passphrase of a key.
 const passphraseTries = 3
 
-// unlock returns the key's signer. It asks for the passphrase if the key is still locked. The user is
-// asked once, however many connections need the key.
+// unlock returns the key's signer. If the key is encrypted, it asks for the passphrase. It asks once,
+// even if many connections need the key.
 func (k *keyFile) unlock(ask func(prompt string) ([]byte, error), name string) (ssh.Signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

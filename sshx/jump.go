@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A jumpHost is a connection to a jump host, shared by several targets. It is opened for the first of
+// A jumpHost is a connection to a jump host that several targets share. It is opened for the first of
 // them and closed after the last.
 type jumpHost struct {
 	d      *Dialer
@@ -23,8 +23,8 @@ type jumpHost struct {
 	users int // guarded by Dialer.mu
 }
 
-// jumpHost returns the last jump host of t when its connection is ready, or nil if t has none. The
-// caller must release it, or pass it to a Client, which does.
+// jumpHost returns the connection to the last jump host of t, once it is ready. It returns nil if t has
+// none. The caller must release it, or pass it to a Client, which does.
 func (d *Dialer) jumpHost(ctx context.Context, t Target) (*jumpHost, *DialError) {
 	if len(t.Via) == 0 {
 		return nil, nil
@@ -53,7 +53,7 @@ func (d *Dialer) jumpHost(ctx context.Context, t Target) (*jumpHost, *DialError)
 	return nil, e
 }
 
-// shareJumpHost returns the open or pending connection to a jump host, or starts one.
+// shareJumpHost returns the connection to a jump host. It starts one if there is none.
 func (d *Dialer) shareJumpHost(t Target) *jumpHost {
 	key := t.shareKey()
 	d.mu.Lock()
@@ -86,7 +86,7 @@ func (h *jumpHost) isGone() bool {
 	}
 }
 
-// release gives up the caller's use of the jump host. It may be called on nil.
+// release ends the caller's use of the jump host. h may be nil.
 func (h *jumpHost) release() {
 	if h == nil {
 		return
@@ -109,7 +109,7 @@ func (h *jumpHost) release() {
 	}
 }
 
-// open opens a connection to t through the jump host (RFC 4254 section 7.2).
+// open opens a TCP connection to t through the jump host (RFC 4254 section 7.2).
 func (h *jumpHost) open(ctx context.Context, d *Dialer, t Target) (net.Conn, *DialError) {
 	request := struct {
 		Host       string
@@ -161,9 +161,9 @@ func (h *jumpHost) explainError(t Target, err error) *DialError {
 // pipeBuffer is the size of the copy buffer of a forwarded connection, for each direction, in bytes.
 const pipeBuffer = 16 << 10
 
-// channelConn turns a forwarded channel into a net.Conn. Closing it ends reads and writes at once,
-// even if the jump host no longer reads or replies. The copying goroutines then wait for the end of
-// the connection to the jump host. A plain channel ends only when the other side has agreed.
+// channelConn returns a net.Conn for a forwarded channel. Closing it ends reads and writes at once, even
+// if the jump host no longer reads or replies. A plain channel ends only when the other side has agreed.
+// The copying goroutines then wait for the end of the connection to the jump host.
 func channelConn(ch ssh.Channel) net.Conn {
 	near, far := net.Pipe()
 	go func() {

@@ -54,7 +54,7 @@ func closestKeyword(word string) (keyword string) {
 	return keyword
 }
 
-// An Unknown is an ignored line of a configuration file, with an unknown keyword.
+// An Unknown is a line of a configuration file that was ignored because its keyword is unknown.
 type Unknown struct {
 	File    string
 	Line    int
@@ -64,9 +64,9 @@ type Unknown struct {
 /*
 handleUnknown handles a line with an unknown keyword that IgnoreUnknown does not name.
 
-ssh stops at such a line, in any block. So does this function if the keyword is a misspelt one. Otherwise
-the keyword may be that of a newer ssh: nearly every release of OpenSSH adds some, and so do patches. Then
-the line is recorded and ignored.
+ssh returns an error for such a line, in any block. handleUnknown does so if the keyword looks misspelt.
+Otherwise the keyword may be that of a newer ssh or of a patch: nearly every release of OpenSSH adds some.
+Then it records the line and ignores it.
 */
 func (s *hostScope) handleUnknown(set setting) error {
 	if err := set.misspelt(); err != nil {
@@ -78,7 +78,7 @@ func (s *hostScope) handleUnknown(set setting) error {
 	return nil
 }
 
-// misspelt returns an error if the line's keyword is close to a known one, else nil.
+// misspelt returns an error if the line's keyword is close to a known one, and nil otherwise.
 func (set setting) misspelt() error {
 	keyword := closestKeyword(set.keyword)
 	if keyword == "" {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A knownLine is one key of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT). The key stays
-// in base64: it is compared as text, and decoded only for an authority.
+// A knownLine is one key of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT). The key stays in
+// base64. It is compared as text, and decoded only if it is a certificate authority.
 type knownLine struct {
 	file   string
 	line   int
@@ -30,7 +30,7 @@ const (
 	markerRevoked   = "@revoked"
 )
 
-// A hashedLine hides its host name as HMAC-SHA1 with a salt (HashKnownHosts).
+// A hashedLine is a line whose host name is stored as an HMAC-SHA1 with a salt (HashKnownHosts).
 type hashedLine struct {
 	knownLine
 	salt, sum []byte
@@ -151,7 +151,7 @@ func hashName(salt []byte, name string) []byte {
 	return h.Sum(nil)
 }
 
-// openLines returns the lines for a name, without the hashed ones: first from the map, then by trying each
+// openLines returns the lines for a name that are not hashed. It looks into the map, and then tries each
 // pattern.
 func (f *knownFile) openLines(name string) []*knownLine {
 	f.mu.RLock()
@@ -179,8 +179,8 @@ func (f *knownFile) hashedLines(name string) []*knownLine {
 	return found
 }
 
-// findRevocation returns the line of any file that revokes a key, or the authority that signed it, for
-// one of these names; nil if there is none (TRUST-21).
+// findRevocation returns the line that revokes a key, or the authority that signed it, for one of these
+// names. It returns nil if there is none (TRUST-21).
 func findRevocation(files []*knownFile, names []string, key ssh.PublicKey) *knownLine {
 	keys := []ssh.PublicKey{plainKey(key)}
 	if cert, ok := key.(*ssh.Certificate); ok {
@@ -221,8 +221,8 @@ func (l *knownLine) hasKey(key ssh.PublicKey) bool {
 	return err == nil && bytes.Equal(blob, key.Marshal())
 }
 
-// knownKeys are the lines of some files for one name. Testing hashed lines takes a thousand times as
-// long as the others, so they are added only if needed.
+// A knownKeys has the lines of some files for one name. Testing a hashed line takes a thousand times as
+// long as another, so hashed lines are added only if needed.
 type knownKeys struct {
 	files          []*knownFile
 	name           string
@@ -243,7 +243,7 @@ func lookUpKnown(files []*knownFile, name string) *knownKeys {
 	return k
 }
 
-// includeHashed adds the hashed lines. It reports whether they were missing.
+// includeHashed adds the hashed lines. It returns false if they were added before.
 func (k *knownKeys) includeHashed() bool {
 	if k.hashedIncluded {
 		return false
@@ -260,7 +260,7 @@ func (k *knownKeys) hasMarker(marker string) bool {
 	return k.find(marker, func(*knownLine) bool { return true }) != nil
 }
 
-// hasType reports whether a key of this type of the host itself is known.
+// hasType reports whether a key of this type is known for the host itself.
 func (k *knownKeys) hasType(typ string) bool {
 	return k.find("", func(l *knownLine) bool { return l.typ == typ }) != nil
 }

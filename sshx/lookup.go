@@ -13,7 +13,7 @@ import (
 	"remshell/deadline"
 )
 
-// lookup returns the addresses of a target's host name. A literal address is its own result.
+// lookup returns the addresses of a target's host name. For a literal address it returns that.
 func (d *Dialer) lookup(b *deadline.Deadline, t Target) (addrs []netip.Addr, failed *DialError) {
 	resolved := t.Tracer.begin("resolve")
 	defer func() { resolved(asError(failed)) }()
@@ -37,10 +37,10 @@ type lookupResult struct {
 	err   error // not nil if there are no addresses
 }
 
-// lookupAddresses looks a name up as Go does, in files and name servers. If these do not know the
-// name, or have not answered within patience, it also asks the C library. Name servers may not answer
-// at all for names that are not theirs, such as *.local. The first result with addresses counts. The
-// error is that of Go's look-up.
+// lookupAddresses looks a name up as Go does, in files and name servers. If these do not know the name,
+// or have not replied within patience, it also asks the C library. Name servers may not reply at all for
+// foreign names, such as *.local. The first result with addresses counts. The error is that of Go's
+// look-up.
 func (d *Dialer) lookupAddresses(ctx context.Context, patience time.Duration, t Target) ([]netip.Addr, error) {
 	own, system := make(chan lookupResult, 1), make(chan lookupResult, 1)
 	go func() { own <- d.lookupInGo(ctx, t) }()
@@ -75,7 +75,7 @@ func (d *Dialer) lookupInGo(ctx context.Context, t Target) lookupResult {
 	return resultOf(find(ctx, cmp.Or(network, "ip"), t.HostName))
 }
 
-// lookupInSystem looks a name up by Dialer.LookupSystem, that is, the C library.
+// lookupInSystem looks a name up with the C library (Dialer.LookupSystem).
 func (d *Dialer) lookupInSystem(ctx context.Context, t Target) lookupResult {
 	if d.LookupSystem == nil {
 		return lookupResult{err: errNoAddress}
@@ -92,8 +92,8 @@ func resultOf(addrs []netip.Addr, err error) lookupResult {
 	return lookupResult{addrs, err}
 }
 
-// notFoundError returns the error for a name without an address, from the error of Go's look-up. If no
-// name server can be reached, all hosts have the same reason.
+// notFoundError returns the error for a name without an address. err is the error of Go's look-up. If no
+// name server can be reached, the reason is the same for all hosts.
 func notFoundError(t Target, err error, late bool) *DialError {
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNoAddress) {

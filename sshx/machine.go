@@ -16,7 +16,7 @@ import (
 	"remshell/nsswitch"
 )
 
-// A Machine answers questions of a configuration that its files leave open. Its methods may be called
+// A Machine runs commands and looks up names that a configuration refers to. Its methods may be called
 // from any goroutine.
 type Machine interface {
 	// Exec runs a command with the user's shell, and reports whether it exits with 0 (Match exec).
@@ -28,8 +28,8 @@ type Machine interface {
 	HomeOf(ctx context.Context, user string) (string, error)
 }
 
-// LocalMachine is the Machine on which this process runs. It runs each command, and looks each name
-// up, once. It repeats this only after an error.
+// A LocalMachine is the Machine on which this process runs. It runs each command once, and looks each
+// name up once. It does so again only after an error.
 type LocalMachine struct {
 	shell string
 	limit time.Duration // time limit of one command
@@ -46,8 +46,8 @@ type LocalMachine struct {
 
 var _ Machine = (*LocalMachine)(nil)
 
-// lookupLimit limits a look-up by the C library. The library tries silent name servers for ten seconds
-// or more; ssh then treats the name as unknown.
+// lookupLimit is how long a look-up by the C library may take. The library waits ten seconds or more for
+// name servers that do not reply. Then ssh treats the name as unknown.
 const lookupLimit = time.Minute
 
 // A cachedAnswer is the result of a command or a look-up.
@@ -58,10 +58,12 @@ type cachedAnswer struct {
 	err  error
 }
 
-// maxLookups limits the look-ups at the same time. Behind the C library one daemon may serve all.
+// maxLookups is the largest number of look-ups at the same time. The C library may use one daemon for
+// all.
 const maxLookups = 8
 
-// NewLocalMachine returns a LocalMachine that runs commands with a shell. At most parallel of them run at the same time; 0 means 1.
+// NewLocalMachine returns a LocalMachine that runs commands with a shell. At most parallel commands run
+// at the same time. 0 means 1.
 func NewLocalMachine(shell string, parallel int) *LocalMachine {
 	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(parallel, 1)), names: make(chan struct{}, maxLookups), answers: map[string]*cachedAnswer{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -76,7 +78,7 @@ func (l *LocalMachine) Close() {
 	l.running.Wait()
 }
 
-// Exec implements Machine.
+// Exec runs a command and reports whether it exited with 0. It implements Machine.
 func (l *LocalMachine) Exec(ctx context.Context, command string) (bool, error) {
 	_, ok, err := l.lookUpOnce(ctx, l.slots, "exec "+command, func(ctx context.Context) (string, bool, error) {
 		err := runCommand(ctx, l.limit, nil, l.shell, "-c", command)
@@ -152,7 +154,7 @@ func (l *LocalMachine) HomeOf(ctx context.Context, name string) (string, error) 
 	return home, err
 }
 
-// Account returns the account of a user ID. It is empty if there is none. The error is that of ctx.
+// Account returns the account with a user ID. It is empty if there is none. The error is that of ctx.
 func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, error) {
 	text, _, _ := l.lookUpOnce(ctx, l.slots, "account "+strconv.Itoa(uid), func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, "passwd", strconv.Itoa(uid))
@@ -161,7 +163,8 @@ func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, 
 	return nsswitch.ParseAccount(text, uid), context.Cause(ctx)
 }
 
-// lookUpOnce calls find once for each what, when a slot is free, and waits for the result.
+// lookUpOnce returns the result of find for what. It calls find once for each what, when one of slots is
+// free.
 func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (string, bool, error) {
 	a, err := l.startLookup(slots, what, find)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A hostScope collects the settings for one host: the first value of each keyword, in the order of the
-// files (ssh_config(5)).
+// A hostScope collects the settings for one host. The first value of each keyword counts, in the order of
+// the files (ssh_config(5)).
 type hostScope struct {
 	ctx     context.Context
 	machine Machine
@@ -28,7 +28,7 @@ type hostScope struct {
 	unknown []Unknown // ignored lines with unknown keywords, of all blocks
 }
 
-// accumulates reports whether the values of a keyword add up, instead of the first one winning.
+// accumulates reports whether all values of a keyword count, and not only the first.
 func accumulates(keyword string) bool {
 	return keyword == "identityfile" || keyword == "certificatefile"
 }
@@ -157,8 +157,9 @@ func (s *hostScope) applies(b *configBlock) (bool, error) {
 	return matchPatterns(b.hosts, cmp.Or(s.final, s.alias)), nil
 }
 
-// matches evaluates the criteria of a Match line from left to right, and stops at the first that does
-// not hold. So commands run, and unsupported criteria fail, only for hosts that depend on them.
+// matches reports whether the criteria of a Match line hold. It evaluates them from left to right and
+// stops at the first that does not hold. So commands run, and unsupported criteria fail, only for hosts
+// that depend on them.
 func (s *hostScope) matches(b *configBlock) (bool, error) {
 	criteria, err := b.parseCriteria()
 	if err != nil {
@@ -200,8 +201,8 @@ func takesValue(criterion string) bool {
 	return criterion != "all" && criterion != "canonical" && criterion != "final"
 }
 
-// wantsFinal reports whether a Match line of the file, or of an included one, requires the second
-// pass. As in ssh, the line counts even if it cannot apply (readconf.c, match_cfg_line).
+// wantsFinal reports whether a Match line of the file, or of an included one, requires that the files are
+// read a second time. As in ssh, the line counts even if it cannot apply (readconf.c, match_cfg_line).
 func (f *configFile) wantsFinal() bool {
 	return slices.ContainsFunc(f.blocks, func(b configBlock) bool {
 		criteria, _ := b.parseCriteria() // errors in them are reported when they are evaluated
@@ -234,7 +235,8 @@ func (s *hostScope) criterionHolds(b *configBlock, c criterion) (bool, error) {
 	return false, b.fail("unknown criterion %q; known: all canonical final exec host originalhost user localuser tagged", c.name)
 }
 
-// exec runs the command of Match exec, with the tokens known so far (readconf.c, match_cfg_line).
+// exec runs the command of a Match exec line. Tokens have the values known so far (readconf.c,
+// match_cfg_line).
 func (s *hostScope) exec(b *configBlock, template string) (bool, error) {
 	t := Target{Alias: s.alias, HostName: s.hostname(), User: s.username(), HostKeyAlias: cmp.Or(s.firstWord("hostkeyalias"), s.hostname())}
 	if t.Port = s.port; t.Port == 0 {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A Pacer limits the connections that a run sets up at the same time, so that servers do not drop them
-// (cli.md SSH-7). It is the only such limit, for every transport. With OpenSSH's default MaxStartups
-// 10:30:100, a server drops a growing share of connections beyond the tenth that is not logged in.
+// A Pacer limits how many connections are being set up at the same time, so that servers do not drop them
+// (cli.md SSH-7). All transports use it. With OpenSSH's default MaxStartups 10:30:100, a server with ten
+// connections that are not logged in drops a growing share of new ones.
 //
 //	Acquire ... connect, key exchange, login ... Release(outcome)
 //
-// After a server drops a connection, its limit is halved. It grows by one after as many logins as the
-// limit. Waiting callers are served in the order of arrival, except those whose server is at its
-// limit. The zero value is ready to use, and may be shared.
+// When a server drops a connection, the limit for this server is halved. It grows by one after as many
+// logins as the limit. Waiting callers are served in the order of arrival, except those whose server is
+// at its limit. The zero value is ready to use, and may be shared.
 type Pacer struct {
 	Fanout    int // connections in set-up at the same time; 0: 64
 	PerServer int // of these, to one server or through one jump host; 0: 8
@@ -33,11 +33,11 @@ const (
 	defaultPerServer = 8
 )
 
-// UnknownServer is the server to name if the caller cannot tell where a connection goes. It may be
-// many servers, so its limit is Fanout until a connection is dropped.
+// UnknownServer is the name to pass to Acquire if the caller does not know the server. It may be many
+// servers, so its limit is Fanout until a connection is dropped.
 const UnknownServer = ""
 
-// An Outcome is the result of a set-up, as far as it concerns the server.
+// An Outcome is what setting up a connection has shown about the server.
 type Outcome int
 
 const (
@@ -83,12 +83,12 @@ type Permit struct {
 	err    error
 }
 
-// IsCrowded reports whether more connections were allowed at the same time than any one server is sure
-// to accept. A drop then concerns the number of connections, and not this attempt.
+// IsCrowded reports whether the limit was above the number of connections that any server is sure to
+// accept. A dropped connection then may be due to the number of connections, and not to this attempt.
 func (w *Permit) IsCrowded() bool { return w.limit > w.p.perServer() }
 
-// Acquire waits for a permit for a server, which may be named by any string. The error is that of ctx,
-// or the error with which another connection has found the server dead meanwhile.
+// Acquire waits for a permit to set up a connection to a server, named by any string. The error is that
+// of ctx, or the error with which another connection has found that the server is dead.
 func (p *Pacer) Acquire(ctx context.Context, server string) (*Permit, error) {
 	w := &Permit{p: p, ready: make(chan struct{})}
 	p.mu.Lock()
@@ -114,8 +114,8 @@ func (p *Pacer) Acquire(ctx context.Context, server string) (*Permit, error) {
 	return nil, context.Cause(ctx)
 }
 
-// grantPermits grants all permits that the limits allow, after a change for one server. The caller
-// holds p.mu.
+// grantPermits grants all permits that the limits allow. changed is the server whose state has changed.
+// The caller holds p.mu.
 func (p *Pacer) grantPermits(changed *pacedServer) {
 	p.markReady(changed)
 	for len(p.ready) > 0 && p.busy < p.fanout() {
@@ -172,8 +172,8 @@ func (p *Pacer) perServer() int {
 	return defaultPerServer
 }
 
-// Release ends the set-up and reports its outcome. With Dead, err is returned to the callers that wait
-// for the same server.
+// Release ends setting up the connection and reports its outcome. If that is Dead, all callers that wait
+// for the same server get err.
 func (w *Permit) Release(o Outcome, err error) {
 	p, s := w.p, w.server
 	p.mu.Lock()
@@ -201,9 +201,9 @@ func (w *Permit) Release(o Outcome, err error) {
 	p.grantPermits(s)
 }
 
-// Backoff returns how long to wait before attempt n+1. n counts from 1: 0.2, 0.5, 1, 2, 2, ...
-// seconds, each changed by up to a quarter. So attempts that were dropped together are not repeated
-// together. n = 0, for an attempt that does not count, waits as n = 1. random is from 0 to 1.
+// Backoff returns how long to wait before attempt n+1. n counts from 1: 0.2, 0.5, 1, 2, 2, ... seconds,
+// each longer or shorter by up to a quarter. So attempts that were dropped together are not repeated
+// together. n = 0 is for an attempt that does not count, and waits as n = 1. random is from 0 to 1.
 func Backoff(n int, random float64) time.Duration {
 	steps := []time.Duration{200, 500, 1000, 2000}
 	d := steps[min(max(n, 1), len(steps))-1] * time.Millisecond

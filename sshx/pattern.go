@@ -55,7 +55,7 @@ func matchHost(list, name string) bool {
 // a word begins a comment. ok is false if quotes are unbalanced.
 func splitArgs(s string) (args []string, ok bool) { return splitWords(s, true) }
 
-// splitWords is splitArgs; with comments false, # is an ordinary character.
+// splitWords splits s as splitArgs does. If comments is false, # is an ordinary character.
 func splitWords(s string, comments bool) (args []string, ok bool) {
 	for i := 0; i < len(s); {
 		if s[i] == ' ' || s[i] == '\t' {

@@ -15,9 +15,9 @@ import (
 // A FileProblem is a reason why an ssh file cannot be used, with a remedy.
 type FileProblem struct{ Text, Remedy string }
 
-// FindFileProblems checks the files of a user that connections need. ssh and this package ignore
-// unusable files when connecting: a host is then unknown, or refuses the login, and no message gives
-// the reason.
+// FindFileProblems checks the files of a user that connections need. When connecting, ssh and this
+// package ignore unusable files. Then a host is unknown, or refuses the login, and no message gives the
+// reason.
 func FindFileProblems(ctx context.Context, me User) (problems []FileProblem) {
 	add := func(text, remedy string) { problems = append(problems, FileProblem{text, remedy}) }
 	dir := filepath.Join(me.Home, ".ssh")
@@ -60,8 +60,8 @@ func checkReadable(path string) error {
 	return nil
 }
 
-// checkAgent connects to an agent. It does not ask for keys: an agent on another host may be slow, and
-// its keys do not matter here.
+// checkAgent connects to an agent and returns the error. It does not ask for keys, because an agent on
+// another host may be slow.
 func checkAgent(ctx context.Context, socket string) error {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := d.DialContext(ctx, "unix", socket)

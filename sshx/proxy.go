@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A proxyConn is a connection through the stdin and stdout of a command.
+// A proxyConn is a connection through the stdin and stdout of a ProxyCommand.
 type proxyConn struct {
 	out    *os.File // the command's stdout
 	in     *os.File // the command's stdin
@@ -55,10 +55,11 @@ func startProxy(command string) (*proxyConn, error) {
 	return p, nil
 }
 
-// proxyGrace is the time that a proxy command has to end after its input was closed.
+// proxyGrace is how long a proxy command may take to end after its input was closed.
 const proxyGrace = 500 * time.Millisecond
 
-// end closes the command's input, which ends most commands. It kills those that do not end.
+// end closes the command's input, which ends most commands. If the command has not ended after
+// proxyGrace, end kills it.
 func (p *proxyConn) end() error {
 	p.in.Close()
 	p.out.Close()
@@ -74,8 +75,8 @@ func (p *proxyConn) end() error {
 	return nil
 }
 
-// signal sends a signal to the command's process group, unless the command was waited for and its PID
-// may be reused.
+// signal sends a signal to the command's process group. It does nothing after the command was waited for,
+// because its PID may be reused.
 func (p *proxyConn) signal(s syscall.Signal) {
 	select {
 	case <-p.done:
@@ -95,8 +96,9 @@ func (p *proxyConn) SetDeadline(t time.Time) error {
 	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
-// explainError replaces the error by the proxy command's own, if the command failed. The server only
-// seemed to close the connection then. ssh as a proxy command reports when its jump host is busy.
+// explainError returns the proxy command's own error if the command has failed, and e otherwise. After
+// such a failure it only seems that the server has closed the connection. ssh as a proxy command reports
+// when its jump host is busy.
 func (p *proxyConn) explainError(t Target, e *DialError) *DialError {
 	select {
 	case <-p.done:

@@ -18,13 +18,12 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxJumps limits a chain of jump hosts, because the configuration may contain a loop.
+// maxJumps is the largest number of jump hosts in a chain. The configuration may contain a loop.
 const maxJumps = 16
 
 // Resolve returns how to connect to alias, which may be user@host. The same configuration, user and
-// answers of the machine give the same Target. If the host needs something that this package does not
-// support, the error is a *DialError of KindConfig. It wraps a *ConfigError with file, line and
-// keyword.
+// results of machine give the same Target. If the host needs something that this package does not
+// support, the error is a *DialError of KindConfig. It wraps a *ConfigError with file, line and keyword.
 func (c *Config) Resolve(ctx context.Context, alias string, me User, machine Machine) (Target, error) {
 	t, err := c.resolve(hostScope{ctx: ctx, machine: machine, me: me}, jumpSpec{host: alias, useOwnProxyJump: true}.splitUser(), nil)
 	switch {
@@ -63,7 +62,7 @@ func (h jumpSpec) splitUser() jumpSpec {
 	return h
 }
 
-// resolve resolves one host. seen has the aliases that lead to it.
+// resolve resolves one host. seen has the aliases through which it was reached.
 func (c *Config) resolve(s hostScope, spec jumpSpec, seen []string) (Target, error) {
 	if err := (Target{Alias: spec.host, User: spec.user}).checkNames(); err != nil {
 		return Target{}, err
@@ -94,8 +93,8 @@ func (c *Config) resolve(s hostScope, spec jumpSpec, seen []string) (Target, err
 	return r.t, r.err
 }
 
-// A resolver turns the settings of a scope into a Target. It keeps the first error, so that the steps
-// read as a list.
+// A resolver makes a Target from the settings of a hostScope. It keeps the first error, so that its
+// callers need not check each step.
 type resolver struct {
 	*hostScope
 	t    Target
@@ -115,7 +114,7 @@ func (r *resolver) unsupported(set setting, format string, args ...any) {
 	}
 }
 
-// refuseUnsupported fails for keywords that are not supported and decide whether the login works.
+// refuseUnsupported records an error if a keyword that is not supported decides whether the login works.
 func (r *resolver) refuseUnsupported() {
 	if set, ok := r.first["refuseconnection"]; ok && r.err == nil {
 		r.err = set.fail("%s", r.firstWord("refuseconnection")).withHint("the file refuses connections to this host")
@@ -307,7 +306,8 @@ func (r *resolver) yesNo(key string) bool {
 	return r.choice(key, "no", "yes", "true", "false") == "yes" || r.firstWord(key) == "true"
 }
 
-// choice returns the value of a keyword, which must be def or one of others.
+// choice returns the value of a keyword. It must be def or one of others. If the keyword is not set, it
+// is def.
 func (r *resolver) choice(key, def string, others ...string) string {
 	set, ok := r.first[key]
 	if !ok {
@@ -391,7 +391,7 @@ func (r *resolver) path(set setting, name string) string {
 	return rest
 }
 
-// homeOf returns the home directory of a user; if user is empty, of the local user.
+// homeOf returns the home directory of a user. If user is empty, it is the local user.
 func (r *resolver) homeOf(set setting, user string) string {
 	if user == "" {
 		return r.me.Home
@@ -403,7 +403,7 @@ func (r *resolver) homeOf(set setting, user string) string {
 	return home
 }
 
-// expand replaces tokens and ${NAME}.
+// expand replaces the tokens and ${NAME} in text.
 func (r *resolver) expand(set setting, text string) string {
 	out, err := expandTokens(text, r.me.getenv, r.tokensFor(r.t))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Session is a running command. Read reads its stdout and Write writes to its stdin; they may be
+// A Session is a running remote command. Read reads its stdout and Write writes to its stdin. Both may be
 // called at the same time.
 type Session struct {
 	client *Client
@@ -25,7 +25,7 @@ type Session struct {
 
 var _ io.ReadWriteCloser = (*Session)(nil)
 
-// An ExitError is the exit status of a command that did not exit with 0.
+// An ExitError says how a command ended that did not exit with 0.
 type ExitError struct {
 	Code    int    // exit code; 0 if a signal ended the command
 	Signal  string // without SIG; empty if no signal ended the command
@@ -42,8 +42,8 @@ func (e *ExitError) Error() string {
 // ErrNoStatus is returned when the server closes the session without an exit status.
 var ErrNoStatus = errors.New("the server did not say how the command ended")
 
-// stderrBuffer is the size of the buffer for reading stderr, in bytes. Each session holds it for its
-// whole life, and stderr is nearly always empty; io.Copy takes 32 KiB.
+// stderrBuffer is the size in bytes of the buffer for reading stderr. Each session has one until its end,
+// and stderr is nearly always empty. io.Copy would take 32 KiB.
 const stderrBuffer = 1 << 10
 
 func newSession(c *Client, ch ssh.Channel, reqs <-chan *ssh.Request) *Session {
@@ -55,7 +55,8 @@ func newSession(c *Client, ch ssh.Channel, reqs <-chan *ssh.Request) *Session {
 	return s
 }
 
-// watch handles the session's requests until it is closed (RFC 4254 section 6.10).
+// watch handles the session's requests, such as the exit status, until it is closed (RFC 4254 section
+// 6.10).
 func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
 	s.status = ErrNoStatus
 	for r := range reqs {
@@ -87,8 +88,8 @@ func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
 	close(s.done)
 }
 
-// Read reads stdout. It returns io.EOF only if the command has closed stdout. If the connection broke,
-// it returns another error.
+// Read reads stdout. It returns io.EOF only if the command has closed stdout. If the connection has
+// broken, it returns another error.
 func (s *Session) Read(p []byte) (int, error) {
 	n, err := s.ch.Read(p)
 	if err == io.EOF && s.client.transport.readError.Load() != nil {
@@ -114,8 +115,7 @@ func (s *Session) Write(p []byte) (int, error) {
 // CloseWrite closes the command's stdin.
 func (s *Session) CloseWrite() error { return s.ch.CloseWrite() }
 
-// Close ends the session without waiting for the command. Unread output is lost. The client stays
-// open.
+// Close ends the session without waiting for the command. Unread output is lost. The client stays open.
 func (s *Session) Close() error {
 	err := s.ch.Close()
 	if err == io.EOF { // both sides closed it at the same time
@@ -134,7 +134,7 @@ func (s *Session) Wait() error {
 // Stderr returns the last 4 KiB that the login shell and the command have written to stderr so far.
 func (s *Session) Stderr() string { return s.stderr.String() }
 
-// A Tail is a writer that keeps the last 4 KiB, for messages. The zero value is ready to use.
+// A Tail is a writer that keeps the last 4 KiB, for error messages. The zero value is ready to use.
 type Tail struct {
 	mu   sync.Mutex // guards text
 	text []byte
@@ -159,7 +159,7 @@ func (t *Tail) String() string {
 	return string(t.text)
 }
 
-// Line returns the last line that is not blank, for a message of one line.
+// Line returns the last line that is not blank.
 func (t *Tail) Line() string {
 	lines := strings.Split(strings.TrimSpace(t.String()), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

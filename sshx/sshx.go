@@ -50,7 +50,7 @@ type User struct {
 }
 
 // tilde returns the directory that ~ means in the user's shell, if that is Home. If $HOME is another
-// directory, tilde returns "".
+// directory, it returns "".
 func (u User) tilde() string {
 	if home := u.getenv("HOME"); home != "" && home != u.Home {
 		return ""
@@ -119,10 +119,10 @@ type Target struct {
 	Tracer StepTracer
 }
 
-// A StepTracer is called when a step toward a host begins, from any goroutine. It returns a function
-// to call at the step's end, with nil or the error. Steps follow one another: jump, resolve, wait to
-// connect, connect, key exchange, authentication. A pause is between two attempts. A nil StepTracer traces
-// nothing.
+// A StepTracer is called when a step of connecting to a host begins, from any goroutine. It returns a
+// function that is called at the step's end, with nil or the error. Steps come one after the other: jump,
+// resolve, wait to connect, connect, key exchange, authentication. Between two attempts there is a step
+// "pause". A nil StepTracer traces nothing.
 type StepTracer func(step string) (end func(error))
 
 func (w StepTracer) begin(step string) (end func(error)) {
@@ -132,7 +132,7 @@ func (w StepTracer) begin(step string) (end func(error)) {
 	return w(step)
 }
 
-// configName returns the name of the configuration file for messages.
+// configName returns the path of the configuration file for messages.
 func (t Target) configName() string {
 	return cmp.Or(shortenHome(t.Tilde, t.ConfigFile), "~/.ssh/config")
 }
@@ -218,8 +218,8 @@ func (t Target) Silence() time.Duration {
 	return t.AliveInterval * time.Duration(t.AliveCountMax+1)
 }
 
-// checkNames refuses names that would be dangerous in a ProxyCommand or as a token's value, whatever
-// their source (TRUST-23).
+// checkNames returns an error if a name would be dangerous in a ProxyCommand or as a token's value,
+// whatever its source (TRUST-23).
 func (t Target) checkNames() error {
 	for _, name := range []string{t.Alias, t.HostName, t.User} {
 		if err := checkName(name); err != nil {
@@ -234,7 +234,7 @@ func (t Target) checkNames() error {
 	return nil
 }
 
-// checkName refuses characters that a shell interprets, and names that look like an option.
+// checkName returns an error if a name has characters that a shell interprets, or looks like an option.
 func checkName(name string) error {
 	bad := strings.HasPrefix(name, "-") || strings.ContainsAny(name, "'\"`\\$;&|<>(){}[]*?!~^#") ||
 		strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) })
