@@ -12,7 +12,8 @@ import (
 	"remshell/usererr"
 )
 
-// An Inputs is the environment in which an allocation is searched.
+// An Inputs gives access to the environment variables, files and programs in which a batch system
+// describes its job.
 type Inputs struct {
 	Env  func(name string) (value string, defined bool)
 	Open func(name string) (io.ReadCloser, error) // for the files that variables name
@@ -20,7 +21,7 @@ type Inputs struct {
 	Run Run // within the time that the program has (RM-4); nil: no program is run
 }
 
-// Options are what the user says about the allocation.
+// Options are the user's options about the allocation.
 type Options struct {
 	Job    bool   // use the whole job, also inside a Slurm step (--batch-option scope=job)
 	Groups []int  // of a heterogeneous job, from 0 (--het-group); nil: all
@@ -28,7 +29,7 @@ type Options struct {
 	Form   string // of that list: FormNodes (also empty), FormCounts or FormPE
 }
 
-// An Allocation is the hosts that a batch system has allocated to a job.
+// An Allocation has the hosts that a batch system has allocated to a job.
 type Allocation struct {
 	System       string // slurm, pbs, ...
 	Job          string // its ID there; empty: it has none
@@ -62,14 +63,15 @@ type Host struct {
 	Folder string // of the job there, which has different names on the hosts (HTCondor); empty: there is none
 }
 
-// A Login is how to log in to an SSH server that was started for one job. The zero value means that there is none.
+// A Login says how to log in to an SSH server that was started for one job. The zero value means that
+// there is none.
 type Login struct {
 	User string
 	Port int
 	Key  string // file of the private key
 }
 
-// HasLogin reports whether the job has an SSH server on the host.
+// HasLogin reports whether an SSH server was started on the host for the job.
 func (h Host) HasLogin() bool { return h.Login != Login{} }
 
 // Tasks returns the number of tasks on all hosts.
@@ -88,13 +90,13 @@ func (a Allocation) CPUs() (n int) {
 	return n
 }
 
-// Known reports whether -rmk NAME means a batch system or a file.
+// Known reports whether name is a valid value of -rmk: a batch system, or "file".
 func Known(name string) bool { return Named(name) != nil || name == fileSystem }
 
-// remedyNameHosts is the remedy if the list of a batch system cannot be used (RM-3).
+// remedyNameHosts is the hint if the host list of a batch system cannot be used (RM-3).
 const remedyNameHosts = "name hosts with -host, or run here with -rmk none"
 
-// Read returns the allocation of the batch system with a name for which Known is true.
+// Read returns the allocation that a batch system, or a file, describes. Known(system) must be true.
 func Read(system string, w Inputs, wish Options) (Allocation, error) {
 	if system == fileSystem {
 		return ofFile(w, wish)
@@ -131,8 +133,8 @@ func Read(system string, w Inputs, wish Options) (Allocation, error) {
 	return a, nil
 }
 
-// refuseCopies returns an error if the batch system has started several copies of mpiexec, each of which would start the whole
-// job (RM-10).
+// refuseCopies returns an error if the batch system has started several copies of mpiexec. Each would
+// start the whole job (RM-10).
 func (s *System) refuseCopies(w Inputs) error {
 	if s.Copies == nil {
 		return nil
@@ -147,13 +149,14 @@ func (s *System) refuseCopies(w Inputs) error {
 	}
 }
 
-// noGroups returns the error that --het-group has no meaning for hosts from source, another batch system or an option.
+// noGroups returns the error that --het-group does not apply to hosts from source, which is another batch
+// system or an option.
 func noGroups(source string) error {
 	return &usererr.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", GroupOwners("and"), source), Remedy: "leave it out"}
 }
 
-// otherSystem returns the name of another batch system whose job surrounds mpiexec and that lists other hosts, or ""
-// (RM-3).
+// otherSystem returns the name of another batch system in whose job mpiexec runs and that lists other
+// hosts, or "" (RM-3).
 func (s *System) otherSystem(w Inputs, a Allocation) string {
 	if s.Nested {
 		return ""
@@ -180,7 +183,7 @@ func sameHosts(a, b []Host) bool {
 	return slices.Equal(names(a), names(b))
 }
 
-// An unreadError says why the hosts of the job around mpiexec are unknown (RM-3).
+// An unreadError says why mpiexec cannot read the hosts of the batch job in which it runs (RM-3).
 type unreadError struct {
 	text   string
 	remedy string // empty: remedyNameHosts
@@ -190,7 +193,8 @@ func (e unreadError) Error() string { return e.text }
 
 func newUnreadError(text string) error { return unreadError{text: text} }
 
-// first returns the first of some variables that is not empty. If all are empty, it returns the name of the first.
+// first returns the first of some variables that is set and not empty. If there is none, it returns the
+// first name and "".
 func (w Inputs) first(names ...string) (name, value string) {
 	for _, name := range names {
 		if value := w.value(name); value != "" {
@@ -208,13 +212,14 @@ func (w Inputs) value(name string) string {
 // set reports whether a variable is set and not empty.
 func (w Inputs) set(name string) bool { return w.value(name) != "" }
 
-// count returns the value of a variable that is a number of at least 1, or 0.
+// count returns the value of a variable that is a number of at least 1. For any other value it returns 0.
 func (w Inputs) count(name string) int {
 	n, _ := number(w.value(name))
 	return n
 }
 
-// end returns the end of an allocation from a variable in seconds since 1970, or the zero time.
+// end returns the time in a variable, which is in seconds since 1970. It returns the zero time if there
+// is none.
 func (w Inputs) end(name string) time.Time {
 	if n := w.count(name); n > 0 {
 		return time.Unix(int64(n), 0)

@@ -2,7 +2,8 @@ package batch
 
 import "remshell/usererr"
 
-// ALPS lists no hosts. It runs inside another batch system, whose row comes first and lists them (RM-1).
+// alps is Cray's ALPS. It lists no hosts. It runs inside another batch system, whose row in Systems comes
+// first and lists them (RM-1).
 var alps = System{
 	Name: "alps", Title: "ALPS",
 

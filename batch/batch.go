@@ -1,18 +1,21 @@
 /*
-Package batch knows the batch systems in whose jobs mpiexec can be called (rm-integration.md). Each system is one row, a System, in a
-file of its own; Systems lists them. Nothing else in the program names one.
+Package batch has the batch systems in whose jobs mpiexec can run (rm-integration.md). Each is one row, a
+System, in a file of its own. Systems lists them. No other package names a batch system.
 
 	environment --Inside--> System --Read--> Allocation: the hosts of the job
 	                          |              '---> an error: why it must not be used
 	                          |
 	                          '--> Starter: how package transport starts helpers there, or Attach
 
-The functions of a row are pure: they are handed the environment, a function that opens files, and one that runs the batch system's own
-programs. What the rows' host lists have in common is in names.go (host lists, counts) and lines.go (files, hosts that are named again).
+The functions of a row do no I/O themselves: they get the environment, a function that opens files, and
+one that runs programs of the batch system. Code that several rows use is in names.go (host lists, counts)
+and lines.go (files, repeated hosts).
 
-To add a system, write a file with its row, like loadleveler.go, or lsf.go if it has a starter. Add the row to Systems and its cases to the
-tests of the package; for a starter also a job in testdata/starters, in which test/e2e runs it. Describe the system in doc/guide/batch.md and
-doc/spec/rm-integration.md. Tests name what is missing. The words of -rmk and -launcher, help texts and completions are made from the row.
+To add a system, write a file with its row, like loadleveler.go, or like lsf.go if it has a starter. Add
+the row to Systems and its cases to the tests of the package. For a starter also add a job in
+testdata/starters, which test/e2e runs. Describe the system in doc/guide/batch.md and
+doc/spec/rm-integration.md. Tests name what is missing. The words of -rmk and -launcher, help texts and
+completions are made from the row.
 */
 package batch
 
@@ -22,10 +25,10 @@ import (
 	"time"
 )
 
-// Systems lists the batch systems in the order in which one may run inside of another (RM-1).
+// Systems has the batch systems. If one may run inside another, the inner one comes first (RM-1).
 var Systems = []*System{&flux, &slurm, &lsf, &gridEngine, &cobalt, &pbs, &loadLeveler, &condor, &alps}
 
-// A System is a batch system: a row of Systems. A column may be empty if its comment says so.
+// A System is a batch system, one row of Systems. A field may be empty if its comment says so.
 type System struct {
 	Name     string   // a word of -rmk, and of -launcher if there is a Starter or Attach
 	Title    string   // as its manuals write it; in messages
@@ -70,20 +73,21 @@ type System struct {
 	Memory   string   // its option for more memory, in a hint; empty: unknown
 }
 
-// An Identity is the names of the variables that tell a process its rank.
+// An Identity has the names of the environment variables that tell a process its rank.
 type Identity struct {
 	Rank, Size  string // in MPI_COMM_WORLD
 	Local, Node string // the rank on its node; the number of the node
 	Restarts    string // how often the job was started again
 }
 
-// A Holder describes the processes of a batch system whose descendants it accounts for, and kills, as the job's.
+// A Holder describes processes of a batch system, such as slurmstepd, that hold a job: the batch system
+// accounts for all their descendants, and kills them, as part of the job.
 type Holder struct {
 	Processes []string // names; one may go on with a dash: sge_shepherd-7
 	Variables []string // of which each process below has at least one
 }
 
-// An Attach is the program by which a process on a host joins the job with its session: PROGRAM JobFlag JOB
+// An Attach is a program that makes the session of a process part of a batch job: PROGRAM JobFlag JOB
 // ProcessFlag PID.
 type Attach struct {
 	Program              string // in the PATH of the host
@@ -91,10 +95,11 @@ type Attach struct {
 	Variable             string // that helper and ranks get, with the number of the job
 }
 
-// A Run runs a program of the batch system and returns its output. The error says in one line why it failed.
+// A Run is a function that runs a program of the batch system and returns its output. The error says in
+// one line why it failed.
 type Run = func(name string, args ...string) (string, error)
 
-// A State is the state of a job, according to its batch system.
+// A State is the state of a job as its batch system reports it.
 type State int
 
 const (
@@ -104,12 +109,13 @@ const (
 	Over                   // it is being ended, or has ended
 )
 
-// Named returns the system with a name, or nil.
+// Named returns the batch system with this name, or nil.
 func Named(name string) *System {
 	return find(func(s *System) bool { return s.Name == name })
 }
 
-// Title returns the title of the system with a name, for messages. If there is no such system, it returns the name.
+// Title returns the title of the batch system with this name, for messages. If there is no such system,
+// it returns the name.
 func Title(name string) string {
 	if s := Named(name); s != nil {
 		return s.Title
@@ -117,8 +123,8 @@ func Title(name string) string {
 	return name
 }
 
-// JobName returns a name for a job of the system named system, for messages: "Slurm job 4711". If job is empty, it
-// returns the title of the system alone.
+// JobName returns a batch job's name for messages: "Slurm job 4711". If job is empty, it returns only the
+// title of the system.
 func JobName(system, job string) string {
 	if job == "" {
 		return Title(system)
@@ -126,8 +132,8 @@ func JobName(system, job string) string {
 	return Title(system) + " job " + job
 }
 
-// ByProduct returns the system that has a product among its Products, and the product as its makers write it. s is nil
-// if there is none. Case does not count.
+// ByProduct returns the system with word among its Products, and the product as its makers spell it. s is
+// nil if there is none. Case does not matter.
 func ByProduct(word string) (s *System, product string) {
 	for _, s := range Systems {
 		for _, product := range s.Products {
@@ -139,8 +145,8 @@ func ByProduct(word string) (s *System, product string) {
 	return nil, ""
 }
 
-// GroupOwners returns the titles, in the genitive, of the systems whose jobs can have groups (--het-group), joined by a
-// conjunction: "Slurm's".
+// GroupOwners returns the titles of the systems whose jobs can have groups (--het-group), in the
+// genitive, joined by conjunction: "Slurm's".
 func GroupOwners(conjunction string) string {
 	var owners []string
 	for _, s := range Systems {
@@ -151,12 +157,13 @@ func GroupOwners(conjunction string) string {
 	return strings.Join(owners, " "+conjunction+" ")
 }
 
-// ByLauncher returns the system that a word of -launcher means, or nil.
+// ByLauncher returns the system that word means as a value of -launcher, or nil.
 func ByLauncher(word string) *System {
 	return find(func(s *System) bool { return slices.Contains(s.LauncherWords(), word) })
 }
 
-// Inside returns the batch system in whose job mpiexec runs, and the ID of the job. s is nil if there is none.
+// Inside returns the batch system in whose job mpiexec runs, and the ID of the job. s is nil if it runs
+// in none.
 func Inside(w Inputs) (s *System, job string) {
 	if s = find(func(s *System) bool { return s.Inside(w) }); s != nil {
 		job = s.Job(w)
@@ -164,13 +171,13 @@ func Inside(w Inputs) (s *System, job string) {
 	return s, job
 }
 
-// BySessions returns the system in whose job mpiexec runs, if it finds the processes of a job by their session; else
-// nil.
+// BySessions returns the batch system in whose job mpiexec runs, if that system finds the job's processes
+// by their session. Otherwise it returns nil.
 func BySessions(w Inputs) *System {
 	return find(func(s *System) bool { return s.Sessions && s.Inside(w) })
 }
 
-// Threads returns the OMP_NUM_THREADS that a batch system has set by itself in the job, or 0.
+// Threads returns the value of OMP_NUM_THREADS if a batch system has set it for the job, and 0 otherwise.
 func Threads(w Inputs) int {
 	s := find(func(s *System) bool { return s.Threads != nil && s.Inside(w) })
 	if s == nil {
@@ -186,7 +193,8 @@ func find(is func(*System) bool) *System {
 	return nil
 }
 
-// RankVariables lists the variables by which batch systems tell a process its rank. A trailing * matches any rest.
+// RankVariables returns the environment variables by which batch systems tell a process its rank. A
+// trailing * matches any text.
 func RankVariables() (patterns []string) {
 	for _, s := range Systems {
 		patterns = append(patterns, s.OfRank...)
@@ -194,7 +202,8 @@ func RankVariables() (patterns []string) {
 	return patterns
 }
 
-// MemoryOptions lists the options by which batch systems are asked for more memory: "Grid Engine: -l h_vmem=1G".
+// MemoryOptions returns a text that lists the batch systems' options for more memory: "Grid Engine: -l
+// h_vmem=1G".
 func MemoryOptions() string {
 	var options []string
 	for _, s := range Systems {
@@ -205,7 +214,7 @@ func MemoryOptions() string {
 	return strings.Join(options, "; ")
 }
 
-// LauncherWords lists the words of -launcher that mean this system.
+// LauncherWords returns the values of -launcher that mean this system.
 func (s *System) LauncherWords() []string {
 	switch {
 	case s.Attach != nil:
@@ -226,8 +235,7 @@ func (s *System) LauncherWords() []string {
 	return words
 }
 
-// Has reports whether a process with this name holds a job: the name is one of Processes, perhaps followed by a dash
-// and more.
+// Has reports whether name is the name of one of h's Processes. A dash and more text may follow it.
 func (h Holder) Has(name string) bool {
 	return slices.ContainsFunc(h.Processes, func(known string) bool {
 		rest, ok := strings.CutPrefix(name, known)
@@ -235,12 +243,13 @@ func (h Holder) Has(name string) bool {
 	})
 }
 
-// Holds reports whether a process with this name holds a job of any batch system.
+// Holds reports whether a process with this name holds a job of some batch system (Holder).
 func Holds(process string) bool {
 	return find(func(s *System) bool { return s.Holder.Has(process) }) != nil
 }
 
-// MayHold reports whether a batch system whose variables are set may hold this process.
+// MayHold reports whether this process may be in a job of a batch system that uses a Holder, as the
+// environment variables show.
 func MayHold(w Inputs) bool {
 	return find(func(s *System) bool { return slices.ContainsFunc(s.Holder.Variables, w.set) }) != nil
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Cobalt writes a file with words, or names a part of a Cray (rm-integration.md 2.6).
+// cobalt is Cobalt. It writes a file with host names, or names a part of a Cray (rm-integration.md 2.6).
 var cobalt = System{
 	Name: "cobalt", Title: "Cobalt",
 
@@ -15,7 +15,8 @@ var cobalt = System{
 	Hosts:    cobaltHosts,
 }
 
-// cobaltHosts counts tasks by repeated names. If none repeats, hosts have all of their CPUs.
+// cobaltHosts returns the hosts of a Cobalt job. A host has as many tasks as its name occurs. If no name
+// is repeated, each host has all its CPUs.
 func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	source, text := w.first("COBALT_NODEFILE", "COBALT_PARTNAME")
 	a := Allocation{Source: source, End: w.end("COBALT_ENDTIME")}
@@ -49,7 +50,7 @@ func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, err
 }
 
-// part adds "host:host", or numbers of nodes of a Cray, "1-3,7".
+// part adds the hosts of "host:host", or the numbers of nodes of a Cray, "1-3,7".
 func (l *list) part(text string) error {
 	if strings.Trim(text, "0123456789,-") != "" {
 		return l.words(strings.Split(text, ":"))

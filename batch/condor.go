@@ -10,9 +10,9 @@ import (
 	"remshell/text"
 )
 
-// HTCondor starts a job of its parallel universe once for each of its nodes. HTCondor's sshd.sh, which the job's script calls,
-// starts an SSH server on each node, and writes where they are into a file on the first. A job of any other universe has one
-// host (rm-integration.md 2.8).
+// condor is HTCondor. It starts a job of the parallel universe once on each of its nodes. The job's
+// script calls HTCondor's sshd.sh, which starts an SSH server on each node and writes their addresses
+// into a file on the first. A job of any other universe has one host (rm-integration.md 2.8).
 var condor = System{
 	Name: "condor", Title: "HTCondor",
 
@@ -28,7 +28,8 @@ var condor = System{
 	Logins: true,
 }
 
-// condorHosts reads on the first node what HTCondor has given to the job. The other nodes have nothing to do.
+// condorHosts returns the hosts of an HTCondor job. It works on the first node. mpiexec has nothing to do
+// on the others.
 func condorHosts(w Inputs, _ Options) (Allocation, error) {
 	nodes := 1
 	if w.set("_CONDOR_PROCNO") {
@@ -52,7 +53,7 @@ func condorHosts(w Inputs, _ Options) (Allocation, error) {
 	return condorContact(w, nodes)
 }
 
-// condorHere returns this host alone, with the CPUs of its slot.
+// condorHere returns this host alone, with the CPUs of its HTCondor slot.
 func condorHere(w Inputs) (Allocation, error) {
 	cpus, source, err := condorSlot(w)
 	if err != nil {
@@ -61,13 +62,15 @@ func condorHere(w Inputs) (Allocation, error) {
 	return Allocation{Source: source, Hosts: []Host{{Name: "localhost", Tasks: cpus}}}, nil
 }
 
-// condorThreads returns OMP_NUM_THREADS as HTCondor sets it: the number of CPUs of the slot, or 0.
+// condorThreads returns the OMP_NUM_THREADS that HTCondor sets: the number of CPUs of the slot. It
+// returns 0 if HTCondor sets none.
 func condorThreads(w Inputs) int {
 	cpus, _, _ := condorSlot(w)
 	return cpus
 }
 
-// condorSlot returns the number of CPUs of the slot on this host, and the variable that it was found by.
+// condorSlot returns the number of CPUs of the slot on this host, and the variable or file that it comes
+// from.
 func condorSlot(w Inputs) (cpus int, source string, err error) {
 	source = "_CONDOR_MACHINE_AD"
 	slot, err := w.ad(source, ".machine.ad", "cpus")
@@ -83,14 +86,15 @@ func condorSlot(w Inputs) (cpus int, source string, err error) {
 	return 0, "", err
 }
 
-// condorRequest returns the number of CPUs that the job has requested on each node, or 0 if it gives no number.
+// condorRequest returns how many CPUs the job has requested on each node. It returns 0 if the job gives
+// no number.
 func condorRequest(w Inputs) int {
 	asked, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "requestcpus")
 	return min(asked["requestcpus"], maxCount)
 }
 
-// ad reads numbers of a description (ClassAd) that HTCondor has put into a file for the job. A variable names the file;
-// else it has its usual name in the job's folder.
+// ad reads numbers from a ClassAd, a description that HTCondor writes into a file for the job. variable
+// names the file. If it is not set, the file is name in the job's directory.
 func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[string]int, err error) {
 	numbers = make(map[string]int)
 	file := cmp.Or(w.value(variable), w.value("_CONDOR_SCRATCH_DIR")+"/"+name)
@@ -106,18 +110,18 @@ func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[str
 	return numbers, cmp.Or(missing, wrong)
 }
 
-// startServers is the remedy if a script of the parallel universe has not started its SSH servers.
+// startServers is the hint if the script of a parallel job has not started the SSH servers.
 const startServers = `start the SSH servers of the job first: . "$(condor_config_val LIBEXEC)/sshd.sh" $_CONDOR_PROCNO $_CONDOR_NPROCS`
 
-// A contact is a line of the contact file: where a node's SSH server is.
+// A contact is a line of HTCondor's contact file: the address of a node's SSH server.
 type contact struct {
 	node, port, run int
 	host, user, dir string
 	line            int
 }
 
-// condorContact reads the contact file. Lines are appended to it also when the job is started again: those of its newest run
-// count.
+// condorContact reads the contact file. sshd.sh appends lines each time the job starts. The lines of the
+// newest run count.
 func condorContact(w Inputs, nodes int) (Allocation, error) {
 	folder := w.value("_CONDOR_SCRATCH_DIR")
 	a := Allocation{Source: "contact"}
@@ -160,10 +164,11 @@ func condorContact(w Inputs, nodes int) (Allocation, error) {
 	return a, nil
 }
 
-// maxFolder is Linux's PATH_MAX.
+// maxFolder is the largest length of a directory name in bytes, PATH_MAX of Linux.
 const maxFolder = 4096
 
-// contactOf reads the words PROCNO HOST PORT USER DIR RUN. Older versions have no RUN.
+// contactOf parses a line PROCNO HOST PORT USER DIR RUN of the contact file. Older versions of HTCondor
+// write no RUN.
 func contactOf(words []string) (c contact, err error) {
 	if len(words) != 5 && len(words) != 6 {
 		return c, fmt.Errorf("%s, not PROCNO HOST PORT USER DIR RUN", text.Count(len(words), "word"))
@@ -190,7 +195,7 @@ func contactOf(words []string) (c contact, err error) {
 	return c, nil
 }
 
-// condorJob returns ClusterId.ProcId of the description of the job, or "" if it has none.
+// condorJob returns ClusterId.ProcId from the job's ClassAd, or "" if it has none.
 func condorJob(w Inputs) string {
 	ids, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "clusterid", "procid")
 	cluster, known := ids["clusterid"]

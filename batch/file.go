@@ -6,10 +6,11 @@ import (
 	"remshell/usererr"
 )
 
-// fileSystem is the batch system that is none: a list that the user has in a file (--rm-file).
+// fileSystem is the value of -rmk for a host list that the user has in a file (--rm-file), without a
+// batch system.
 const fileSystem = "file"
 
-// Form takes the value of --rm-file apart: FILE[:nodes|counts|pe].
+// Form splits the value of --rm-file into file and form: FILE[:nodes|counts|pe].
 func Form(value string) (file, form string) {
 	for _, form := range []string{FormNodes, FormCounts, FormPE} {
 		if file, ok := strings.CutSuffix(value, ":"+form); ok && file != "" {
@@ -19,7 +20,7 @@ func Form(value string) (file, form string) {
 	return value, FormNodes
 }
 
-// ofFile reads such a list.
+// ofFile reads the host list of --rm-file.
 func ofFile(w Inputs, wish Options) (Allocation, error) {
 	a := Allocation{System: fileSystem, Source: wish.File, Width: 1}
 	switch {

@@ -12,15 +12,16 @@ import (
 	"remshell/usererr"
 )
 
-// Flux lists its hosts by a program, which queries the broker (rm-integration.md 2.5).
+// flux is Flux. It lists its hosts by a program that queries the broker (rm-integration.md 2.5).
 //
 // Its broker on each host but this one starts a helper (from Flux's manuals; never tried live):
 //
 //	mpiexec --- flux exec ...... flux-broker --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                 here: below the broker or the shell of the script
 //
-// Brokers obey only the owner of their instance. So this starter serves scripts of flux batch and shells of flux
-// alloc, which have an instance of their own. The instance ends the processes that it started.
+// Brokers obey only the owner of their instance. So this starter is for scripts of flux batch and shells
+// of flux alloc, which have an instance of their own. The instance ends the processes that it has
+// started.
 var flux = System{
 	Name: "flux", Title: "Flux", Within: "call mpiexec in a script of flux batch, or by flux alloc", Untried: true,
 
@@ -56,7 +57,8 @@ var flux = System{
 	OfRank:    []string{"FLUX_TASK_*", "FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH"},
 }
 
-// fluxHosts asks for the resources of the job, or if we are in none, of the instance.
+// fluxHosts asks Flux for the resources of the job in which mpiexec runs. If it runs in none, it asks for
+// those of the instance.
 func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 	args, source := []string{"resource", "R"}, "flux resource R"
 	if id := w.value("FLUX_JOB_ID"); id != "" {
@@ -79,7 +81,7 @@ func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, nil
 }
 
-// A resources is Flux's R, version 1 (RFC 20), as far as it matters here.
+// A resources is the part of Flux's R, version 1 (RFC 20), that mpiexec needs.
 type resources struct {
 	Version   int `json:"version"`
 	Execution struct {
@@ -92,7 +94,7 @@ type resources struct {
 	} `json:"execution"`
 }
 
-// fluxResources reads R: the k-th rank belongs to the k-th host, and each core is a task.
+// fluxResources parses R. The k-th broker rank runs on the k-th host, and each core is a task.
 func fluxResources(text string) (a Allocation, err error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -121,7 +123,7 @@ func fluxResources(text string) (a Allocation, err error) {
 	return a, nil
 }
 
-// hosts gives each host its ranks' cores.
+// hosts returns the hosts, each with the cores of its broker ranks.
 func (r *resources) hosts(names []string) ([]Host, error) {
 	var l list
 	rank := 0
@@ -154,7 +156,8 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 	return l.all(), nil
 }
 
-// fluxExec names a host by the rank of its broker (RM-30).
+// fluxExec returns the command line that starts Shell on a host, which it names by the rank of its broker
+// (RM-30).
 func fluxExec(c Call) []string {
 	return slices.Concat([]string{c.Program, "exec", "-r", strconv.Itoa(c.Rank)}, c.ExtraArgs, []string{Shell})
 }

@@ -10,8 +10,9 @@ import (
 	"remshell/pin"
 )
 
-// Grid Engine writes a file with the hosts for the master task of a parallel environment. A JOB_ID alone does not mean
-// Grid Engine: other programs set it, too (rm-integration.md 2.4).
+// gridEngine is Grid Engine. It writes a file with the hosts for the master task of a parallel
+// environment. JOB_ID alone does not mean Grid Engine, because other programs set it, too
+// (rm-integration.md 2.4).
 //
 // It starts a task of its job on each host but this one (tried with Grid Engine 8.1.9):
 //
@@ -20,12 +21,13 @@ import (
 //	 |  '================================================ TLS ======================================================='
 //	 '- helper --- ranks                               here: below the sge_shepherd of the script
 //
-// The helpers dial back to mpiexec (package dialback). If one cannot, qrsh carries its streams unchanged. A qrsh that is
-// sent more than 64 KiB before the first output of its shell hangs forever, and ignores requests to end. After that
-// output, any number of bytes passes in both directions. So only the delivery script is sent before (RM-36).
+// The helpers dial back to mpiexec (package dialback). If one cannot, qrsh carries its streams unchanged.
+// A qrsh that is sent more than 64 KiB before the first output of its shell hangs forever and ignores
+// signals to end. After that output, it passes any number of bytes in both directions. So only the
+// delivery script is sent before (RM-36).
 //
-// Grid Engine does not report that it ends a job. It kills all processes by SIGKILL, mpiexec included. It also ends a
-// job because a task of it was killed, which is then the cause.
+// Grid Engine does not report that it ends a job. It kills all processes by SIGKILL, including mpiexec.
+// It also ends a job because a task of it was killed. Then the killed task is the cause.
 var gridEngine = System{
 	Name: "sge", Title: "Grid Engine", Within: "call mpiexec in a script of qsub -pe",
 
@@ -58,7 +60,7 @@ var gridEngine = System{
 	Memory: "-l h_vmem=1G",
 }
 
-// sgeHosts returns the hosts of the parallel environment; without one, this host alone.
+// sgeHosts returns the hosts of the parallel environment. If there is none, it returns this host alone.
 func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	if !w.set("PE_HOSTFILE") {
 		n := max(1, w.count("NSLOTS"))
@@ -76,7 +78,8 @@ func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, nil
 }
 
-// peLine reads a line with a host, its slots, a queue, and CPUs as pairs of socket and core, from 0.
+// peLine parses a line with a host, its slots, a queue, and CPUs as pairs of socket and core, numbered
+// from 0.
 func (l *list) peLine(line int, words []string) error {
 	if len(words) > 4 {
 		return fmt.Errorf("unexpected %s after processors", quoted(words[4]))
@@ -103,13 +106,14 @@ func (l *list) peLine(line int, words []string) error {
 	return nil
 }
 
-// qrsh returns the command line that starts a task of the job around mpiexec (RM-30), on a host as PE_HOSTFILE spells
-// it.
+// qrsh returns the command line that starts a task of this Grid Engine job on a host (RM-30). The host is
+// spelled as in PE_HOSTFILE.
 func qrsh(c Call) []string {
 	return slices.Concat([]string{c.Program, "-inherit"}, c.ExtraArgs, []string{c.Host, Shell})
 }
 
-// qrshLine returns the last line of standard error, without the prefix of qrsh's own lines.
+// qrshLine returns the last line of qrsh's standard error, without the prefix that qrsh puts before its
+// lines.
 func qrshLine(stderr string) string {
 	line := lastOf(stderr, nil, []string{"error: "})
 	if rest, own := strings.CutPrefix(line, "executing task of job "); own {
@@ -119,7 +123,7 @@ func qrshLine(stderr string) string {
 	return line
 }
 
-// A jobsOfSGE is the output of qstat -xml: the user's own running jobs.
+// A jobsOfSGE is the output of qstat -xml: the user's running jobs.
 type jobsOfSGE struct {
 	Running []struct {
 		Number string `xml:"JB_job_number"`
@@ -128,8 +132,8 @@ type jobsOfSGE struct {
 	} `xml:"queue_info>job_list"`
 }
 
-// sgeState returns the state of a job from qstat's letters: r is running, t is being started, d is being ended; S, s
-// and T are suspended.
+// sgeState returns the state of a job from qstat's letters: r is running, t is being started, d is being
+// ended. S, s and T are suspended.
 func sgeState(run Run, job string) State {
 	text, err := run("qstat", "-xml")
 	var jobs jobsOfSGE

@@ -22,7 +22,7 @@ const (
 	FormPE     = "pe"     // Grid Engine's, see gridengine.go
 )
 
-// A list collects hosts. A host that is named again is merged into its first entry.
+// A list collects hosts. A host that is added again is merged into its first entry.
 type list struct {
 	hosts []Host
 	at    map[string]int // index in hosts, by key
@@ -30,11 +30,11 @@ type list struct {
 	gpus  pieces         // and of GPUs
 }
 
-// A pieces collects the texts about each host, by index. They are joined once at the end, so that a long file takes
-// linear time and memory.
+// A pieces collects texts about each host, by index. They are joined once at the end, so that a long file
+// takes linear time and memory.
 type pieces map[int][]string
 
-// add adds a text, unless it is empty.
+// add adds a text about host i, unless it is empty.
 func (p *pieces) add(i int, piece string) {
 	if piece == "" {
 		return
@@ -45,7 +45,7 @@ func (p *pieces) add(i int, piece string) {
 	(*p)[i] = append((*p)[i], piece)
 }
 
-// behind returns first, the beginning of the list of host i, with the later pieces of that list appended.
+// behind returns first with the later pieces of host i appended.
 func (p pieces) behind(first string, i int) string {
 	if len(p[i]) == 0 {
 		return first
@@ -57,7 +57,7 @@ func (p pieces) behind(first string, i int) string {
 	return first + "," + more
 }
 
-// all returns the hosts with all that was collected for each.
+// all returns the hosts, each with all that was collected for it.
 func (l *list) all() []Host {
 	for i := range l.hosts {
 		h := &l.hosts[i]
@@ -70,7 +70,7 @@ func (l *list) all() []Host {
 // key returns a host name in lower case, for comparison: DNS ignores case.
 func key(name string) string { return strings.ToLower(name) }
 
-// add adds a host, or merges it into the entry of the same name.
+// add adds a host, or merges it into the entry with the same name.
 func (l *list) add(h Host) error {
 	if err := hostName(h.Name); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (l *list) add(h Host) error {
 	return nil
 }
 
-// words adds one task on the host that each word names.
+// words adds one task for each word, which is a host name.
 func (l *list) words(words []string) error {
 	for _, word := range words {
 		if err := l.add(Host{Name: word, Tasks: 1}); err != nil {
@@ -104,12 +104,12 @@ func (l *list) words(words []string) error {
 	return nil
 }
 
-// errEmpty is the error of a file without hosts.
+// errEmpty is returned for a file without hosts.
 var errEmpty = errors.New("is empty")
 
-// lines reads a file and calls take for the words of each line that is not empty. Lines end in LF or CRLF. missing is an
-// error of the file itself: it cannot be read, is too large or is empty. wrong is the first error of take, with the
-// number of the line.
+// lines reads a file and calls take with the words of each line that is not empty. Lines end in LF or
+// CRLF. missing is an error of the file: it cannot be read, is too large or is empty. wrong is the first
+// error of take, with the number of the line.
 func (w Inputs) lines(source, name string, take func(number int, words []string) error) (missing, wrong error) {
 	file, err := w.Open(name)
 	if err != nil {
@@ -152,7 +152,7 @@ func (w Inputs) file(variable, form string) (l list, err error) {
 	return l, linesError(missing, wrong)
 }
 
-// linesError returns the error of a row for the two errors of Inputs.lines: the first as an unreadError.
+// linesError returns an error for the two errors of Inputs.lines. For missing it is an unreadError.
 func linesError(missing, wrong error) error {
 	if missing != nil {
 		return newUnreadError(missing.Error())
@@ -169,7 +169,7 @@ func opening(name string, err error) error {
 	return fmt.Errorf("open %s: %w", name, err)
 }
 
-// form is how the lines of such a file are read into a list.
+// form returns the function that parses a line of a file in this form.
 func (l *list) form(form string) func(number int, words []string) error {
 	switch form {
 	case FormCounts:
@@ -180,7 +180,7 @@ func (l *list) form(form string) func(number int, words []string) error {
 	return l.plain
 }
 
-// plain reads a line with a host name only.
+// plain parses a line that has only a host name.
 func (l *list) plain(number int, words []string) error {
 	if len(words) > 1 {
 		return fmt.Errorf("unexpected %s after host name", quoted(words[1]))
@@ -188,8 +188,8 @@ func (l *list) plain(number int, words []string) error {
 	return l.add(Host{Name: words[0], Tasks: 1, Line: number})
 }
 
-// countLine returns a function that reads a line with a host and its number of tasks. If must is not set, the number may
-// be missing and is 1.
+// countLine returns a function that parses a line with a host and its number of tasks. If must is false,
+// the number may be missing and is then 1.
 func (l *list) countLine(must bool) func(number int, words []string) error {
 	return func(number int, words []string) error {
 		switch {

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// LSF lists its hosts in a file or a variable. The first that is set, of four variables, counts (rm-integration.md 2.3).
+// lsf is LSF. It lists its hosts in a file or a variable. The first that is set, of four variables,
+// counts (rm-integration.md 2.3).
 //
 // It starts a task of its job on each host but this one (from LSF's manuals; never tried live):
 //
 //	mpiexec --- blaunch ...... sbatchd, res --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                here: below the res of the script
 //
-// blaunch carries the streams, and passes signals and the exit status on.
+// blaunch carries the streams, and passes on signals and the exit status.
 var lsf = System{
 	Name: "lsf", Title: "LSF", Within: "call mpiexec in a script of bsub -n", Untried: true,
 
@@ -58,7 +59,7 @@ func lsfHosts(w Inputs, wish Options) (Allocation, error) {
 	return a, nil
 }
 
-// lsf reads hosts from the first variable that is set, and returns its name.
+// lsf reads hosts from the first variable that is set. It returns that variable's name.
 func (l *list) lsf(w Inputs) (source string, err error) {
 	if source = "LSB_AFFINITY_HOSTFILE"; w.set(source) {
 		missing, wrong := w.lines(source, w.value(source), l.affinity)
@@ -85,7 +86,7 @@ func (l *list) lsf(w Inputs) (source string, err error) {
 	return source, err
 }
 
-// affinity reads a line with a host and a list of CPUs for one task. It ignores further words.
+// affinity parses a line with a host and a list of CPUs for one task. It ignores further words.
 func (l *list) affinity(number int, words []string) error {
 	h := Host{Name: words[0], Tasks: 1, Line: number, PartialList: len(words) == 1}
 	if len(words) > 1 {
@@ -97,7 +98,7 @@ func (l *list) affinity(number int, words []string) error {
 	return l.add(h)
 }
 
-// pairs reads hosts and their slot counts, alternately: "a 4 b 4". A host with 0 slots is left out.
+// pairs parses hosts and their slot counts, alternately: "a 4 b 4". It leaves out a host with 0 slots.
 func (l *list) pairs(words []string) error {
 	for i := 0; i < len(words); i += 2 {
 		if i+1 == len(words) {
@@ -125,7 +126,7 @@ func blaunch(c Call) []string {
 	return slices.Concat([]string{c.Program}, c.ExtraArgs, []string{c.Host, Shell})
 }
 
-// lsfState returns the state of a job from bjobs.
+// lsfState returns the state of a job as bjobs reports it.
 func lsfState(run Run, job string) State {
 	text, err := run("bjobs", "-noheader", "-o", "stat", job)
 	switch state := strings.TrimSpace(text); {

@@ -18,7 +18,7 @@ const (
 	maxCount  = 1 << 20 // tasks or CPUs of one host
 )
 
-// number reads a decimal number. ok is false if text is no number or too large.
+// number parses a decimal number. ok is false if text is no number or too large.
 func number(text string) (n int, ok bool) {
 	if text == "" || len(text) > 18 || strings.Trim(text, "0123456789") != "" {
 		return 0, false
@@ -27,7 +27,7 @@ func number(text string) (n int, ok bool) {
 	return n, err == nil && n <= maxNumber
 }
 
-// slotCount reads the number of tasks or CPUs of a host.
+// slotCount parses the number of tasks or CPUs of a host.
 func slotCount(text string) (int, error) {
 	n, ok := number(text)
 	if !ok || n > maxCount {
@@ -36,7 +36,7 @@ func slotCount(text string) (int, error) {
 	return n, nil
 }
 
-// quoted returns a word in quotes for a message, cut if it is very long.
+// quoted returns a word in quotes for a message. It cuts a very long one.
 func quoted(text string) string {
 	if len(text) > 60 {
 		text = text[:60] + "..."
@@ -44,7 +44,7 @@ func quoted(text string) string {
 	return strconv.Quote(text)
 }
 
-// hostName returns what is wrong with a host name, or nil.
+// hostName returns an error if name is no valid host name.
 func hostName(name string) error {
 	switch {
 	case name == "":
@@ -63,7 +63,8 @@ func hostLetter(r rune) bool {
 
 var errTooMany = fmt.Errorf("more than %d hosts", maxHosts)
 
-// expandHostlist reads Slurm's folded names, which Flux has, too (rm-integration.md 2.2).
+// expandHostlist expands a folded host list in Slurm's syntax, which Flux also uses (rm-integration.md
+// 2.2).
 func expandHostlist(text string) (names []string, err error) {
 	for _, item := range items(text) {
 		more, err := expand(item, maxHosts-len(names))
@@ -78,8 +79,8 @@ func expandHostlist(text string) (names []string, err error) {
 	return names, nil
 }
 
-// items splits a list at commas, blanks and line ends outside of brackets. Several of them are
-// one; what a bracket that is not closed holds goes to its item.
+// items splits a list at commas, blanks and line ends outside brackets. Several of these in a row count
+// as one. Text after a bracket that is not closed belongs to the bracket's item.
 func items(text string) []string {
 	depth := 0
 	return strings.FieldsFunc(text, func(r rune) bool {
@@ -93,7 +94,8 @@ func items(text string) []string {
 	})
 }
 
-// expand expands one item to at most most names. The first bracket varies slowest.
+// expand expands one item. It returns an error if there are more than most names. The first bracket
+// varies slowest.
 func expand(item string, most int) ([]string, error) {
 	names := []string{""}
 	for rest := item; rest != ""; {
@@ -133,7 +135,7 @@ func expand(item string, most int) ([]string, error) {
 	return names, nil
 }
 
-// ranges reads what stands between brackets, "0-2,05": numbers as wide as the first of their
+// ranges expands the text between brackets, "0-2,05". Numbers have as many digits as the first of their
 // range.
 func ranges(text string, most int) (all []string, err error) {
 	for part := range strings.SplitSeq(text, ",") {
@@ -153,7 +155,7 @@ func ranges(text string, most int) (all []string, err error) {
 	return all, nil
 }
 
-// span reads "5" or "05-12": two numbers, and the width that the first is written in.
+// span parses "5" or "05-12". It returns two numbers, and the number of digits of the first.
 func span(part string) (first, last, width int, ok bool) {
 	low, high, isRange := strings.Cut(part, "-")
 	if !isRange {
@@ -164,7 +166,7 @@ func span(part string) (first, last, width int, ok bool) {
 	return first, last, len(low), ok1 && ok2
 }
 
-// setSize returns the size of an ascending set such as "0-3,8" without expanding it.
+// setSize returns how many numbers an ascending set such as "0-3,8" has. It does not expand the set.
 func setSize(text string) (size int, ok bool) {
 	next := 0
 	for part := range strings.SplitSeq(text, ",") {
@@ -187,7 +189,7 @@ func numbered(text string) bool {
 	return true
 }
 
-// nth returns the i-th number, from 0, of a set that setSize accepts.
+// nth returns number i, counted from 0, of a set that setSize accepts.
 func nth(text string, i int) int {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, _, _ := span(part)
@@ -199,8 +201,8 @@ func nth(text string, i int) int {
 	return -1
 }
 
-// counts reads Slurm's short form of a number for each host: "4(x2),3" is 4, 4, 3. A single
-// plain number serves all of the hosts.
+// counts parses Slurm's short form of one number for each host: "4(x2),3" is 4, 4, 3. A single plain
+// number is for all hosts.
 func counts(variable, text string, hosts int) ([]int, error) {
 	var all []int
 	entries := 0 // all, kept or not
@@ -231,7 +233,7 @@ func counts(variable, text string, hosts int) ([]int, error) {
 	return all, nil
 }
 
-// counts returns the numbers that a variable has for each host. If the variable is not set, it returns nil.
+// counts returns the numbers for each host in a variable. It returns nil if the variable is not set.
 func (w Inputs) counts(variable string, hosts int) ([]int, error) {
 	if variable == "" || !w.set(variable) {
 		return nil, nil
@@ -248,7 +250,8 @@ func listError(variable string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
 }
 
-// countWarnings warns if a variable has another number of slots than the host list from source.
+// countWarnings returns a warning if the number in a variable differs from slots, the number of slots in
+// the host list from source.
 func (w Inputs) countWarnings(variable, source string, slots int) []string {
 	if n := w.count(variable); n > 0 && n != slots {
 		return []string{fmt.Sprintf("warning: %s is %d but %s lists %s; using %d", variable, n, source, text.Count(slots, "slot"), slots)}

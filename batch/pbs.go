@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// PBS writes a file with a line for each slot: OpenPBS, PBS Professional and Torque
+// pbs is PBS: OpenPBS, PBS Professional and Torque. It writes a file with a line for each slot
 // (rm-integration.md 2.1).
 //
-// It gives no program of its job an input, so hosts are reached by ssh. The shell there has its session made one of the
-// job's (from OpenPBS's manuals; never tried live):
+// No program of PBS passes its input to a program on another host. So mpiexec reaches hosts by ssh, and
+// the shell there makes its session part of the job (from OpenPBS's manuals; never tried live):
 //
 //	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all of that session
 var pbs = System{
@@ -38,8 +38,8 @@ var pbs = System{
 	Sessions:  true,
 }
 
-// pbsHosts returns the hosts of PBS_NODEFILE. Under Torque, which sets PBS_NUM_PPN or PBS_NP, each line is a CPU. Else it
-// is a process of a chunk, which may have several CPUs.
+// pbsHosts returns the hosts of PBS_NODEFILE. Under Torque, which sets PBS_NUM_PPN or PBS_NP, each line
+// is a CPU. Under other systems a line is a process of a chunk, which may have several CPUs.
 func pbsHosts(w Inputs, _ Options) (Allocation, error) {
 	a := Allocation{Source: "PBS_NODEFILE", Width: 1}
 	l, err := w.file(a.Source, FormNodes)
@@ -56,7 +56,7 @@ func pbsHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, err
 }
 
-// pbsGPUs reads Torque's list of GPUs, "host-gpu0".
+// pbsGPUs adds the GPUs from Torque's list, with lines "host-gpu0", to the hosts.
 func pbsGPUs(w Inputs, hosts []Host) error {
 	const source = "PBS_GPUFILE"
 	at := make(map[string]int)
@@ -91,7 +91,8 @@ func pbsGPUs(w Inputs, hosts []Host) error {
 	return linesError(missing, wrong)
 }
 
-// sameShort reports whether two names are one up to the first dot, if only one has a domain.
+// sameShort reports whether two host names are equal up to the first dot and only one of them has a
+// domain.
 func sameShort(a, b string) bool {
 	short, _, domain := strings.Cut(a, ".")
 	other, _, others := strings.Cut(b, ".")

@@ -11,7 +11,7 @@ import (
 	"remshell/usererr"
 )
 
-// Slurm folds the names of its nodes, and counts their tasks and CPUs beside them
+// slurm is Slurm. It lists its nodes in folded form, and the tasks and CPUs of each in other variables
 // (rm-integration.md 2.2).
 //
 // It starts a step of its job for each host (tried with Slurm 22.05):
@@ -19,13 +19,15 @@ import (
 //	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd --- /bin/sh --- reaper --- helper --- ranks
 //	         '- srun ...... slurmctld, slurmd ...... slurmstepd --- ...
 //
-// srun carries the streams. Or one step is started for all hosts, which costs Slurm the same for a thousand as for
-// one (srunOnce); its outputs come back in one, and so the helpers dial back to mpiexec (package dialback):
+// srun carries the streams. mpiexec can also start one step for all hosts, which costs Slurm the same for
+// a thousand as for one (srunOnce). srun merges the outputs of that step, so the helpers dial back to
+// mpiexec (package dialback):
 //
 //	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd on each --- /bin/sh --- reaper --- helper --- ranks
 //	   '==================================== TLS ====================================='
 //
-// Slurm signals and ends all ranks alike, also those on this machine, since all belong to steps of its job.
+// Slurm signals and ends all ranks alike, including those on this machine, since all belong to steps of
+// its job.
 var slurm = System{
 	Name: "slurm", Title: "Slurm", Within: "call mpiexec in a script of sbatch, or by salloc",
 
@@ -80,22 +82,24 @@ func slurmNumber(w Inputs) string {
 	return id
 }
 
-// firstReservedStep is the first step number that Slurm keeps for itself, such as for the batch script (slurm.h:
-// SLURM_MAX_NORMAL_STEP_ID).
+// firstReservedStep is the first step number that Slurm reserves, for the batch script for example
+// (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
 const firstReservedStep = 4294967280
 
-// inStep reports whether we were started by srun (RM-11).
+// inStep reports whether srun has started this mpiexec (RM-11).
 func inStep(w Inputs) bool {
 	id, ok := number(w.value("SLURM_STEP_ID"))
 	return ok && id < firstReservedStep
 }
 
-// terminal reports whether srun --pty has started us: of its tasks this one alone has input (RM-12).
+// terminal reports whether srun --pty has started this mpiexec. Only one task of such a step has input
+// (RM-12).
 func terminal(w Inputs) bool {
 	return w.set("SLURM_PTY_PORT") && w.value("SLURM_PROCID") == "0" && inStep(w)
 }
 
-// slurmCopies returns how many tasks srun has started. A rank of mpiexec does not count: it has no SLURM_PROCID.
+// slurmCopies returns how many tasks srun has started. A rank of another mpiexec does not count: it has
+// no SLURM_PROCID.
 func slurmCopies(w Inputs) (times, by string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
 	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {
@@ -104,7 +108,7 @@ func slurmCopies(w Inputs) (times, by string) {
 	return fmt.Sprintf("%d times", n), fmt.Sprintf("srun -n %d", n)
 }
 
-// slurmHosts reads a step, the groups of a heterogeneous job, or a job.
+// slurmHosts returns the hosts of a step, of the groups of a heterogeneous job, or of a job.
 func slurmHosts(w Inputs, wish Options) (Allocation, error) {
 	_, size := w.first("SLURM_HET_SIZE", "SLURM_PACK_SIZE")
 	groups, _ := number(size)
@@ -128,9 +132,9 @@ func slurmHosts(w Inputs, wish Options) (Allocation, error) {
 	return a, err
 }
 
-// slurmGPUs sets the GPUs of the host on which Slurm started mpiexec. Slurm does not report the GPUs of other hosts.
-// One variable lists the driver's numbers of the GPUs in a step, another in the script of a job. A value that is no
-// list of numbers is ignored with a warning.
+// slurmGPUs sets the GPUs of the host on which Slurm started mpiexec. Slurm does not report the GPUs of
+// other hosts. In a step one variable lists the driver's numbers of the GPUs, and in a job's script
+// another. A value that is no list of numbers is ignored with a warning.
 func (w Inputs) slurmGPUs(a *Allocation) {
 	variable := "SLURM_JOB_GPUS"
 	if a.Step != "" {
@@ -149,10 +153,10 @@ func (w Inputs) slurmGPUs(a *Allocation) {
 	}
 }
 
-// A slurmNames is the names of the variables that describe hosts. tasks and cpus may be empty.
+// A slurmNames has the names of the variables that describe hosts. tasks and cpus may be empty.
 type slurmNames struct{ hosts, tasks, cpus, width string }
 
-// slurmStep returns the allocation of the step that srun has started.
+// slurmStep returns the allocation of the step in which srun has started mpiexec.
 func slurmStep(w Inputs) (Allocation, error) {
 	a, err := w.readSlurmHosts(slurmNames{hosts: "SLURM_STEP_NODELIST", tasks: "SLURM_STEP_TASKS_PER_NODE", width: "SLURM_CPUS_PER_TASK"})
 	a.Step = w.value("SLURM_STEP_ID")
@@ -162,8 +166,8 @@ func slurmStep(w Inputs) (Allocation, error) {
 	return a, err
 }
 
-// slurmJob returns the allocation of the job that salloc or sbatch has started. Inside a step only some variables
-// still describe the job.
+// slurmJob returns the allocation of the job that salloc or sbatch has started. If step is true, mpiexec
+// runs in a step, and only some variables describe the job.
 func slurmJob(w Inputs, step bool) (Allocation, error) {
 	hosts, _ := w.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 	names := slurmNames{hosts: hosts, cpus: "SLURM_JOB_CPUS_PER_NODE"}
@@ -177,7 +181,8 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 	return w.readSlurmHosts(names)
 }
 
-// slurmGroups returns the groups of a heterogeneous job, one after the other. If which is nil, it returns all.
+// slurmGroups returns the hosts of the groups in which, in order, of a heterogeneous job. If which is
+// nil, it returns those of all groups.
 func slurmGroups(w Inputs, which []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: %d groups are too many", groups)}
@@ -211,7 +216,8 @@ func slurmGroups(w Inputs, which []int, groups int) (all Allocation, err error) 
 	return all, nil
 }
 
-// groupNames returns the variables of one group, by their names of today or by those before 2020.
+// groupNames returns the names of the variables of one group. If only the names from before 2020 are set,
+// it returns those.
 func groupNames(w Inputs, group int) slurmNames {
 	end := "_HET_GROUP_" + strconv.Itoa(group)
 	if old := "_PACK_GROUP_" + strconv.Itoa(group); !w.set("SLURM_JOB_NODELIST"+end) && w.set("SLURM_JOB_NODELIST"+old) {
@@ -220,8 +226,8 @@ func groupNames(w Inputs, group int) slurmNames {
 	return slurmNames{"SLURM_JOB_NODELIST" + end, "SLURM_TASKS_PER_NODE" + end, "SLURM_JOB_CPUS_PER_NODE" + end, "SLURM_CPUS_PER_TASK" + end}
 }
 
-// readSlurmHosts reads the host list of a Slurm job or step, with the tasks and CPUs of each host. If Slurm gives no
-// number of tasks, a host has one for each Width of its CPUs.
+// readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each. If Slurm
+// gives no number of tasks, a host has one for each Width of its CPUs.
 func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	a.Source, a.Width = names.hosts, 1
 	if n := w.count(names.width); n > 0 && n <= maxCount {
@@ -262,14 +268,14 @@ func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	return a, nil
 }
 
-// srun returns the command line that starts a step on one host. It has the options of Slurm 22.05, without those that
-// an older srun does not know (RM-30, RM-32).
+// srun returns the command line that starts a step on one host. It has the options of Slurm 22.05, except
+// those that an older srun does not know (RM-30, RM-32).
 func srun(c Call) []string {
 	return c.step([]string{"-N1", "-n1", "-w", c.Host}, "-u")
 }
 
-// srunOnce returns the command line that starts one step on many hosts, with a task on each. Its tasks have no
-// pseudoterminals (-u): they write whole lines, which srun passes on unbroken.
+// srunOnce returns the command line that starts one step on many hosts, with a task on each. The tasks
+// have no pseudoterminals (-u). They write whole lines, and srun passes these on unbroken.
 func srunOnce(calls []Call) []string {
 	c, names := calls[0], make([]string, len(calls))
 	for i, call := range calls {
@@ -279,8 +285,8 @@ func srunOnce(calls []Call) []string {
 	return c.step([]string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}, "--wait=0")
 }
 
-// step returns the command line of srun. where has the options that place the tasks, number an option that depends
-// on the number of tasks. Options that all steps have are added.
+// step returns a command line of srun. where has the options that choose the hosts. number is an option
+// that depends on the number of tasks. step adds the options that all steps have.
 func (c Call) step(where []string, number string) []string {
 	if c.Part >= 0 {
 		where = append(where, "--het-group="+strconv.Itoa(c.Part))
@@ -291,7 +297,7 @@ func (c Call) step(where []string, number string) []string {
 	return c.commandLine(append(where, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", number, "-J", "mpiexec")...)
 }
 
-// srunTaskLine returns the last message of srun about a task on a host, such as "n2: task 1: Killed", or "".
+// srunTaskLine returns srun's last message about a task on a host, such as "n2: task 1: Killed", or "".
 func srunTaskLine(stderr, host string) string {
 	said := ""
 	for line := range strings.Lines(stderr) {
@@ -302,21 +308,22 @@ func srunTaskLine(stderr, host string) string {
 	return shortened(said)
 }
 
-// overlaps reports whether this srun can start a step on CPUs that others use.
+// overlaps reports whether this version of srun can start a step on CPUs that other steps use.
 func overlaps(help string) bool { return strings.Contains(help, "--overlap") }
 
-// srunChatter lists parts of lines of srun that follow from other lines, or are about its own state.
+// srunChatter has parts of those lines of srun that follow from other lines, or are about srun's own
+// state.
 var srunChatter = []string{
 	"lacks support for cpu binding", "Force Terminated", "forcing job termination", "got SIG", "Job step aborted", "Terminating StepId",
 	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",
 }
 
-// srunMemory lists texts of Slurm for a lack of memory. Slurm then cancels the step, and reports that, too.
+// srunMemory has Slurm's texts about a lack of memory. Slurm then also cancels the step and reports that.
 var srunMemory = []string{"oom_kill event", "oom-kill event", "exceeded memory limit", "memory limit exceeded", "Exceeded job memory limit",
 	"Exceeded step memory limit", "Out Of Memory", "out of memory: "}
 
-// srunLine returns the line of srun that says why it has ended: memory was short, else a step was cancelled, else its
-// last error.
+// srunLine returns the line of srun that says why it has ended. A line about lack of memory comes first,
+// then one about a cancelled step, then its last error.
 func srunLine(stderr string) string {
 	for line := range strings.Lines(stderr) {
 		if slices.ContainsFunc(srunMemory, func(words string) bool { return strings.Contains(line, words) }) {
@@ -331,8 +338,8 @@ func srunLine(stderr string) string {
 	return lastOf(stderr, srunChatter, []string{"srun: ", "error: "})
 }
 
-// slurmState returns the state of a job from squeue. A job that is ending is over. squeue shows it only if it is
-// asked for all states.
+// slurmState returns the state of a job as squeue reports it. A job that is ending counts as over. squeue
+// shows such a job only with -t all.
 func slurmState(run Run, job string) State {
 	text, err := run("squeue", "-h", "-j", job, "-t", "all", "-o", "%T")
 	switch state := strings.TrimSpace(text); {
@@ -346,7 +353,7 @@ func slurmState(run Run, job string) State {
 	return Over
 }
 
-// slurmKillWait returns the value of "KillWait                = 30 sec" in Slurm's configuration, or 0.
+// slurmKillWait returns KillWait from Slurm's configuration ("KillWait = 30 sec"), or 0.
 func slurmKillWait(run Run) time.Duration {
 	text, err := run("scontrol", "show", "config")
 	if err != nil {
@@ -363,7 +370,7 @@ func slurmKillWait(run Run) time.Duration {
 	return 0
 }
 
-// slurmEnd returns when the job ends according to Slurm, or the zero time.
+// slurmEnd returns when Slurm will end the job, or the zero time.
 func slurmEnd(run Run, job string) time.Time {
 	text, err := run("squeue", "-h", "-j", job, "-o", "%e")
 	end, junk := time.ParseInLocation("2006-01-02T15:04:05", strings.TrimSpace(text), time.Local)

@@ -7,11 +7,13 @@ import (
 	"time"
 )
 
-// Shell is the program that each starter starts. It reads the delivery script from its input (RM-31).
+// Shell is the program that a Starter starts on a host. It reads the delivery script from its input
+// (RM-31).
 const Shell = "/bin/sh"
 
-// A Starter is the program by which a batch system starts Shell on a host of its job (rm-integration.md 3). The batch
-// system then accounts for all descendants of Shell, so also for the ranks, and ends them with the job.
+// A Starter is a batch system's program that starts Shell on a host of the job (rm-integration.md 3). The
+// batch system then accounts for all descendants of Shell, including the ranks, and ends them with the
+// job.
 type Starter struct {
 	Program string // looked for in Folder, then in the PATH; another word of -launcher
 	Folder  string // variable by which the batch system tells its job where its own programs are; empty: none
@@ -38,8 +40,8 @@ type Starter struct {
 	ErrorLine      func(stderr string) string             // the line of its standard error that says why it ended; empty: none (RM-42)
 }
 
-// A Step describes one call of a starter that starts Shell on many hosts. Input goes to all of them unchanged. Their
-// output comes back merged, in whole lines.
+// A Step describes one call of a starter that starts Shell on many hosts. Its input is copied to all
+// hosts. Their outputs are merged, in whole lines.
 type Step struct {
 	Argv        func(calls []Call) []string      // for at least one call; all have the same Part
 	HostVar     string                           // variable that holds a task's host, spelled as in Call.Host
@@ -47,11 +49,12 @@ type Step struct {
 	ErrorLine   func(stderr, host string) string // the line of standard error that says why the task on a host ended; empty: none
 }
 
-// MaxStep is the greatest number of hosts of one step: the list of their names has to fit on a command line.
+// MaxStep is the largest number of hosts in one step: the list of their names must fit on a command line.
 const MaxStep = 2048
 
-// StepFrom is the number of hosts from which one step is used by default. One step is faster from 2 hosts on. But a
-// call for each host opens no port, to which hosts may be unable to connect.
+// StepFrom is the number of hosts from which one step is the default. One step is faster from 2 hosts on.
+// But it needs an open port on this machine, to which hosts may be unable to connect. A call for each host
+// needs none.
 const StepFrom = 17
 
 // Suffixes of a system's name in words of -launcher: SYSTEM-one is one call for all hosts, SYSTEM-each a call for each
@@ -62,19 +65,21 @@ const (
 	streamsSuffix = "-streams"
 )
 
-// HelpersDialBack reports whether the starter's helpers dial back to mpiexec, given the word of -launcher.
+// HelpersDialBack reports whether the starter's helpers dial back to mpiexec. word is the value of
+// -launcher.
 func (s *System) HelpersDialBack(word string) bool {
 	return s.Starter.DialsBack && word != s.StreamsWord()
 }
 
-// StreamsWord returns the word of -launcher by which helpers do not dial back.
+// StreamsWord returns the value of -launcher with which helpers do not dial back.
 func (s *System) StreamsWord() string { return s.Name + streamsSuffix }
 
-// EachWord returns the word of -launcher by which each host has a call of its own.
+// EachWord returns the value of -launcher with which each host has a call of its own.
 func (s *System) EachWord() string { return s.Name + eachSuffix }
 
-// Together reports whether one call of the starter serves all hosts, given the word of -launcher. A call starts on all
-// of its hosts or on none. So if some hosts may be unreachable, each host gets its own call.
+// Together reports whether one call of the starter is made for all hosts. word is the value of -launcher.
+// A call starts Shell on all its hosts or on none. So if some hosts may be unreachable, each host gets
+// its own call.
 func (s *System) Together(word string, hosts int, someMayMiss bool) bool {
 	switch {
 	case s.Starter.Step == nil || word == s.EachWord():
@@ -85,7 +90,7 @@ func (s *System) Together(word string, hosts int, someMayMiss bool) bool {
 	return hosts >= StepFrom && !someMayMiss
 }
 
-// A Call is one call of a starter.
+// A Call has the parameters of one call of a starter.
 type Call struct {
 	Program   string   // its path
 	Host      string   // as the batch system spells it
@@ -95,12 +100,13 @@ type Call struct {
 	ExtraArgs []string // -launcher-args: behind our own arguments, so that they win
 }
 
-// commandLine returns the command line of a call.
+// commandLine returns the command line of a call: the program, the arguments ours, the user's arguments,
+// and Shell.
 func (c Call) commandLine(ours ...string) []string {
 	return slices.Concat([]string{c.Program}, ours, c.ExtraArgs, []string{Shell})
 }
 
-// An ErrorPattern is the meaning of a text that a starter prints before it fails.
+// An ErrorPattern maps a text that a starter prints before it fails to its meaning.
 type ErrorPattern struct {
 	Text   string // part of the output, in lower case
 	Busy   bool   // the batch system is busy: another try may succeed
@@ -108,7 +114,7 @@ type ErrorPattern struct {
 	Remedy string
 }
 
-// Environ returns the environment of the starter, made from environ.
+// Environ returns environ without the variables in Drops.
 func (s *Starter) Environ(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -119,8 +125,8 @@ func (s *Starter) Environ(environ []string) []string {
 	})
 }
 
-// Diagnose returns why the starter has ended before the helper's greeting. exit is its exit code, or -1 if that is
-// unknown.
+// Diagnose returns why the starter has ended before the helper's first message. exit is its exit code, or
+// -1 if that is unknown.
 func (s *Starter) Diagnose(stderr string, exit int) ErrorPattern {
 	line, lower := s.ErrorLine(stderr), strings.ToLower(stderr)
 	v := ErrorPattern{Remedy: s.DefaultRemedy}
@@ -141,10 +147,11 @@ func (s *Starter) Diagnose(stderr string, exit int) ErrorPattern {
 	return v
 }
 
-// maxShown is the greatest length of a line that is shown, in bytes.
+// maxShown is the largest length of a line in a message, in bytes.
 const maxShown = 200
 
-// lastOf returns the last line of a program's errors that is none of its chatter, without its usual prefixes.
+// lastOf returns the last line of a program's standard error that contains no text of chatter. It removes
+// prefixes from the start of the line.
 func lastOf(stderr string, chatter, prefixes []string) string {
 	last := ""
 	for line := range strings.Lines(stderr) {

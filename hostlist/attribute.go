@@ -8,8 +8,8 @@ import (
 	"remshell/text"
 )
 
-// An attrKey is a key of an attribute KEY=VALUE after a host, and what its value does. A new key is a row
-// of attrKeys.
+// An attrKey is one key of the attributes KEY=VALUE that may follow a host, and the function that applies
+// its value. A new key is a row of attrKeys.
 type attrKey struct {
 	names []string // the first is the canonical name
 	apply func(a attr, m *hostExpr) error
@@ -29,7 +29,7 @@ var attrKeys = []attrKey{
 	{[]string{"path"}, attr.setPath},
 }
 
-// attrKeyOf returns the row of a key. Case does not matter, and "-" equals "_".
+// attrKeyOf returns the row of a key in attrKeys. Case does not matter, and "-" equals "_".
 func attrKeyOf(key string) (row attrKey, known bool) {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, k := range attrKeys {
@@ -40,7 +40,7 @@ func attrKeyOf(key string) (row attrKey, known bool) {
 	return attrKey{}, false
 }
 
-// parseAttribute reads the value after "key=" and applies it to all hosts of the line.
+// parseAttribute parses the value after "key=" and applies it to all hosts of the line.
 func (p *parser) parseAttribute(c *cursor, from int, key string, hosts []hostExpr) {
 	keyEnd := from + len(key)
 	c.skipBlanks()
@@ -66,7 +66,7 @@ func (p *parser) parseAttribute(c *cursor, from int, key string, hosts []hostExp
 	}
 }
 
-// An attr is a known key with its value and the position of the value.
+// An attr is an attribute of a host: a known key, its value, and the position of the value in the line.
 type attr struct {
 	key, value string
 	*cursor
@@ -82,7 +82,7 @@ func (a attr) applyTo(m *hostExpr, set func(attr, *hostExpr) error) error {
 	return set(a, m)
 }
 
-// setUser sets the login name.
+// setUser sets the login name of a host.
 func (a attr) setUser(m *hostExpr) error {
 	if err := a.checkUser(a.from, a.to, a.value); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (a attr) setAddress(m *hostExpr) error {
 	return a.setText(&m.Address, address)
 }
 
-// setAlias sets another name of a host. It fails if the expression names several hosts.
+// setAlias sets an alias of a host. It fails if the host expression names several hosts.
 func (a attr) setAlias(m *hostExpr) error {
 	if _, bad := badName(a.value); bad != "" {
 		return a.errorAt(a.from, a.to, "%q is not a host name", a.value)
@@ -110,7 +110,7 @@ func (a attr) setAlias(m *hostExpr) error {
 	return a.setText(&m.Alias, a.value)
 }
 
-// setPath sets the name of a file.
+// setPath sets a path, which must be absolute.
 func (a attr) setPath(m *hostExpr) error {
 	first := m.Attrs[a.key] == ""
 	if first && (a.value[0] != '/' || strings.ContainsFunc(a.value, func(r rune) bool { return r < ' ' })) {
@@ -137,7 +137,7 @@ func (a attr) setChecked(m *hostExpr) error {
 	return nil
 }
 
-// setCount sets a number. It fails if a different one was given before.
+// setCount sets a number from 1 to most. It fails if a different one was set before.
 func (a attr) setCount(n *int, what string, most int) error {
 	value, err := a.readNumber(a.from, a.to, a.value, what, most)
 	switch {
@@ -150,7 +150,7 @@ func (a attr) setCount(n *int, what string, most int) error {
 	return nil
 }
 
-// setText sets a text. It fails if a different one was given before.
+// setText sets a text. It fails if a different one was set before.
 func (a attr) setText(s *string, value string) error {
 	if *s != "" && *s != value {
 		return a.errorAt(a.from, a.to, "%s is given twice: %q and %q", a.key, *s, value)
@@ -169,7 +169,8 @@ func (a attr) setEnv(m *hostExpr) error {
 	return nil
 }
 
-// readNumber parses word as a number from 1 to most. Errors name it as what says.
+// readNumber parses word, which is in the bytes [from, to), as a number from 1 to most. what names the
+// number in errors.
 func (c *cursor) readNumber(from, to int, word, what string, most int) (int, error) {
 	switch {
 	case word == "":
@@ -187,7 +188,7 @@ func (c *cursor) readNumber(from, to int, word, what string, most int) (int, err
 	return n, nil
 }
 
-// suggestKey returns a hint with the known key that is most similar, or "" if none is.
+// suggestKey returns a hint that names the most similar known key, or "" if none is similar.
 func suggestKey(key string) string {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	best, nearest := 3, ""

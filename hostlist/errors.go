@@ -29,7 +29,7 @@ func (e *SyntaxError) Where() string {
 	return fmt.Sprintf("%s:%d:%d", quoteUnprintable(e.File), e.Line, e.Col)
 }
 
-// quoteUnprintable quotes a file name that contains characters that a terminal would not print.
+// quoteUnprintable returns a file name, in quotes if it has characters that a terminal would not print.
 func quoteUnprintable(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(name)
@@ -47,8 +47,8 @@ func (e *SyntaxError) Error() string {
 		number, source, len(number), "", lead, strings.Repeat("~", width-1))
 }
 
-// window returns the part of the source line to show, the blanks before the caret, and the marked width.
-// It cuts a long line around the error. It replaces unprintable characters, except tabs, which appear in
+// window returns the part of the source line to show, the blanks before the caret, and the width of the
+// mark. It cuts a long line around the error. It replaces unprintable characters. Tabs stay, and are in
 // both lines.
 func (e *SyntaxError) window() (source, lead string, width int) {
 	const before, most = 60, 100
@@ -75,8 +75,8 @@ func (e *SyntaxError) window() (source, lead string, width int) {
 	return line.String(), blanks.String(), max(1, min(e.Width, to-at))
 }
 
-// Errors holds the errors of one list or file in order, ten at most. If there are more, a last error
-// counts them. It unwraps to its errors, so that each can be printed with its own prefix.
+// Errors has the errors of one list or file in order, ten at most. If there are more, a last error says
+// how many. Its Unwrap returns the errors, so that each can be printed with its own prefix.
 type Errors []error
 
 func (e Errors) Error() string {
@@ -116,14 +116,14 @@ func (f *errorList) asError() error {
 	return append(f.first, fmt.Errorf("and %d more", f.more))
 }
 
-// A sourceLine is one line of a file, or a list, and where it comes from.
+// A sourceLine is one line of a file, or a whole list, with its file name and line number.
 type sourceLine struct {
 	file string
 	line int // 0 for a list
 	text string
 }
 
-// errorAt returns an error about the bytes from to to-1 of the source.
+// errorAt returns an error about the bytes [from, to) of the line.
 func (s sourceLine) errorAt(from, to int, format string, args ...any) *SyntaxError {
 	from = min(from, len(s.text))
 	to = min(max(from, to), len(s.text))

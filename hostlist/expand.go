@@ -9,7 +9,7 @@ import (
 	"remshell/text"
 )
 
-// maxName is the largest length of a host name (RFC 1035, section 2.3.4).
+// maxName is the largest length of a host name in bytes (RFC 1035, section 2.3.4).
 const maxName = 255
 
 // expand returns the names of the bracket expression in the bytes [from, to):
@@ -67,7 +67,7 @@ func (c *cursor) expand(from, to int) ([]string, error) {
 	return names, nil
 }
 
-// expandGroup returns the choices in a pair of brackets.
+// expandGroup returns the texts that one pair of brackets stands for.
 func (c *cursor) expandGroup(from, to int) ([]string, error) {
 	var all []string
 	for from <= to {
@@ -86,7 +86,8 @@ func (c *cursor) expandGroup(from, to int) ([]string, error) {
 	return all, nil
 }
 
-// expandItem returns the choices of one number, word, or range with an optional step: 20, a, 0-10/2.
+// expandItem returns the texts that one item between commas stands for: a number, a word, or a range with
+// an optional step: 20, a, 0-10/2.
 func (c *cursor) expandItem(from, to int) ([]string, error) {
 	word := c.text[from:to]
 	low, rest, isRange := strings.Cut(word, "-")
@@ -155,10 +156,10 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// badLetter returns the position of the first character that is not allowed in a host name, and that
-// character; "" if there is none. Allowed are the characters of DNS, underscores, and letters beyond
-// ASCII, since a name may be an alias in the user's ssh configuration. Other characters could have a
-// meaning in a remote shell.
+// badLetter returns the first character that is not allowed in a host name, and its position. If there is
+// none, the character is "". Allowed are the characters of DNS, underscores, and letters beyond ASCII,
+// since a name may be an alias in the user's ssh configuration. Other characters could have a meaning in
+// a remote shell.
 func badLetter(s string) (int, string) {
 	for i, r := range s {
 		switch {
@@ -181,8 +182,8 @@ func badName(s string) (int, string) {
 	return badLetter(s)
 }
 
-// IsName reports whether a word is one host name or address, without brackets, user or slots. No shell and
-// no ssh takes such a word for anything else.
+// IsName reports whether a word is one host name or address, without brackets, user or slots. Shells and
+// ssh take such a word literally.
 func IsName(word string) bool {
 	if _, is := parseIPv6(word); is {
 		return true

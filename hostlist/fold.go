@@ -37,11 +37,11 @@ func FoldList(names []string) string {
 	return strings.Join(words, ",")
 }
 
-// MaxListed is the most entries of a host list that a message shows (which-hosts.md 12).
+// MaxListed is the largest number of entries of a folded host list in a message (which-hosts.md 12).
 const MaxListed = 12
 
-// FoldBrief is Fold for messages. Of a list with more than MaxListed entries it shows the first, and how
-// many more hosts there are.
+// FoldBrief is Fold for messages. If the list has more than MaxListed entries, it returns the first ones
+// and how many more hosts there are.
 func FoldBrief(names []string) string {
 	all := Fold(names)
 	if countEntries(all) <= MaxListed {
@@ -62,8 +62,8 @@ func FoldBrief(names []string) string {
 // countEntries returns the number of names and ranges in a folded list.
 func countEntries(folded string) int { return 1 + strings.Count(folded, ",") }
 
-// splitDigits splits a name into runs of digits and the text between them. A name that cannot be written
-// with brackets, such as an IPv6 address, stays one piece.
+// splitDigits splits a name into runs of digits and the text between them. It does not split a name that
+// cannot be written with brackets, such as an IPv6 address.
 func splitDigits(name string) []string {
 	if _, bad := badName(name); bad != "" {
 		return []string{name}
@@ -87,8 +87,8 @@ func isNumber(piece string) bool { return allDigits(piece) && len(piece) <= 18 }
 // Compare compares names in natural order: node2 before node10.
 func Compare(a, b string) int { return compareNatural(a, b) }
 
-// compareNatural compares names in natural order. Numbers of equal value are ordered by width, so that
-// only equal names compare equal.
+// compareNatural compares names in natural order: node2 before node10. Numbers of equal value are ordered
+// by their number of digits, so that only equal names compare equal.
 func compareNatural(a, b string) int {
 	as, bs := splitDigits(a), splitDigits(b)
 	for i := range min(len(as), len(bs)) {
@@ -121,7 +121,7 @@ type nameRun struct {
 
 type numberRange struct{ low, high string }
 
-// foldOnce joins adjacent names that differ in one number.
+// foldOnce joins adjacent names that differ in one number only.
 func foldOnce(items [][]string) [][]string {
 	var all [][]string
 	var r nameRun
@@ -140,7 +140,7 @@ func foldOnce(items [][]string) [][]string {
 	return all
 }
 
-// extend adds a name to the run and reports whether it fits.
+// extend adds a name to the run. It returns false if the name does not continue the run.
 func (r *nameRun) extend(item []string) bool {
 	if len(item) != len(r.pieces) {
 		return false
@@ -171,7 +171,7 @@ func (r *nameRun) extend(item []string) bool {
 	return true
 }
 
-// folded returns the run as one item.
+// folded returns the run as one item with brackets.
 func (r nameRun) folded() []string {
 	if r.varyingPiece < 0 {
 		return r.pieces

@@ -42,7 +42,7 @@ const (
 	maxErrors   = 10       // errors shown (CLI-10)
 )
 
-// An Entry is one mention of one host.
+// An Entry is one mention of one host in a list or file.
 type Entry struct {
 	Host     string // name or address to connect to, as written
 	Slots    int    // 0 if not given
@@ -68,7 +68,7 @@ type Entry struct {
 // An AttrCheck returns an error if the value of an attribute is invalid.
 type AttrCheck func(key, value string) error
 
-// Label returns the name of the entry: its alias, else its host.
+// Label returns the alias of the host, or its name if it has no alias.
 func (e Entry) Label() string {
 	if e.Alias != "" {
 		return e.Alias
@@ -76,9 +76,8 @@ func (e Entry) Label() string {
 	return e.Host
 }
 
-// Parse parses a list such as the argument of -host, with names separated by commas. Errors are
-// SyntaxErrors with origin as file, and count characters of expr; see Errors. A list without a host is an
-// error.
+// Parse parses a list such as the argument of -host, with hosts separated by commas. Errors are
+// SyntaxErrors that give origin as the file and a position in expr. A list without a host is an error.
 func Parse(origin, expr string) ([]Entry, error) {
 	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true}, maxNames)
 }
@@ -93,9 +92,9 @@ func parse(c cursor, most int) ([]Entry, error) {
 }
 
 // ReadFile reads a host file and its includes. It calls open for each file. Names of included files are
-// relative to the including file. It returns the errors of all files together, ten at most; see Errors
-// (HOST-12). A file without hosts is an error (HOST-7). If check is not nil, it is called for each
-// attribute that goes into Attrs.
+// relative to the including file. It returns the errors of all files together, ten at most (HOST-12). A
+// file without hosts is an error (HOST-7). If check is not nil, it is called for each attribute that is
+// stored in Attrs.
 func ReadFile(name string, open func(name string) (io.ReadCloser, error), check AttrCheck) ([]Entry, error) {
 	p := &parser{open: open, checkAttr: check, formats: lineFormats(), maxNames: maxNames}
 	text, err := p.readFile(name)
@@ -113,8 +112,8 @@ func ReadFile(name string, open func(name string) (io.ReadCloser, error), check 
 // value of SLURM_JOB_NODELIST. Slots, users and exclusions are errors.
 func Expand(expr string) ([]string, error) { return ExpandUpTo(maxNames, expr) }
 
-// ExpandUpTo is like Expand, but fails if there are more than most names. A few bytes from another program
-// may stand for a million names.
+// ExpandUpTo is like Expand, but returns an error if there are more than most names. A few bytes from
+// another program may expand to a million names.
 func ExpandUpTo(most int, expr string) ([]string, error) {
 	entries, err := parse(cursor{sourceLine: sourceLine{file: "host list", text: expr}, isList: true}, most)
 	if err != nil {
@@ -130,7 +129,7 @@ func ExpandUpTo(most int, expr string) ([]string, error) {
 	return names, nil
 }
 
-// A parser collects entries and errors of a list, or of a file and its includes.
+// A parser collects the entries and errors of a list, or of a file and its includes.
 type parser struct {
 	errorList
 	entries   []Entry
@@ -149,8 +148,8 @@ func (p *parser) result() ([]Entry, error) {
 	return p.entries, nil
 }
 
-// parseFile parses the lines of a file. chain lists the files that include one another up to this one,
-// which is last.
+// parseFile parses the lines of a file. chain has the files that include one another, from the first to
+// this one.
 func (p *parser) parseFile(name, text string, chain []string) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -160,7 +159,7 @@ func (p *parser) parseFile(name, text string, chain []string) {
 	}
 }
 
-// parseInclude reads the named file, relative to the file that includes it.
+// parseInclude reads the included file name, relative to the file that includes it.
 func (p *parser) parseInclude(c cursor, to int, name string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(c.file), name)
@@ -207,8 +206,8 @@ func (p *parser) readFile(name string) (string, error) {
 	return strings.TrimPrefix(text, "\ufeff"), nil
 }
 
-// openReason returns why a file could not be opened, without the file's name, which the message already
-// has.
+// openReason returns why a file could not be opened. It leaves out the file's name, which the message
+// already has.
 func openReason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

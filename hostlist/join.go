@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Join merges all entries of a host into one, in the order of the first entries (HOST-4 to HOST-6), and
-// drops the excluded hosts. Slot counts are added up. A host with one entry without a count keeps Slots 0.
-// A host with several entries without counts gets one slot for each. Entries with and without a count for
-// one host are an error, and so are attributes that contradict each other.
+// Join merges all entries of a host into one and drops excluded hosts (HOST-4 to HOST-6). The hosts stay
+// in the order of their first entries. Slot counts are added up. A host with one entry without a count
+// keeps Slots 0. A host with several entries without counts gets one slot for each. Entries with and
+// without a count for one host are an error, and so are attributes that contradict each other.
 func Join(entries []Entry) ([]Entry, error) {
 	var errs errorList
 	index := make(map[string]int)
@@ -47,7 +47,7 @@ func Join(entries []Entry) ([]Entry, error) {
 	return all, errs.asError()
 }
 
-// Unique returns the first entry of each host, with its slots, and every exclusion.
+// Unique returns the first entry of each host, with its own slots, and all exclusions.
 func Unique(entries []Entry) []Entry {
 	seen := make(map[string]bool)
 	var first []Entry
@@ -60,15 +60,15 @@ func Unique(entries []Entry) []Entry {
 	return first
 }
 
-// MergeEntries merges the entries of one host in two lists. The slots are those of the first. It returns
-// an error if they contradict each other.
+// MergeEntries merges two entries of one host from two lists. The slots are those of e. It returns an
+// error if the entries contradict each other.
 func MergeEntries(e, other Entry) (Entry, error) {
 	h := joinedHost{Entry: e, firstMention: e}
 	err := h.mergeFields(other)
 	return h.Entry, err
 }
 
-// nameKey returns a name in the form for comparisons: DNS ignores case.
+// nameKey returns a host name in lower case, for comparison: DNS ignores case.
 func nameKey(name string) string { return strings.ToLower(name) }
 
 func excludedHosts(entries []Entry) map[string]bool {
@@ -81,7 +81,7 @@ func excludedHosts(entries []Entry) map[string]bool {
 	return excluded
 }
 
-// joinedHost is a host while Join merges its entries.
+// A joinedHost is one host whose entries Join is merging.
 type joinedHost struct {
 	Entry
 	firstMention  Entry
@@ -89,7 +89,7 @@ type joinedHost struct {
 	mentions      int
 }
 
-// optionalEntry is an entry that may be absent (nil).
+// An optionalEntry is an entry that may be missing (nil).
 type optionalEntry struct{ *Entry }
 
 func (p optionalEntry) orElse(e Entry) Entry {
@@ -99,7 +99,7 @@ func (p optionalEntry) orElse(e Entry) Entry {
 	return e
 }
 
-// addMention merges another entry of the host.
+// addMention merges another entry of the host into it.
 func (h *joinedHost) addMention(e Entry) error {
 	counted, hadCount := e.Slots != 0, h.firstMention.Slots != 0
 	switch {
@@ -119,7 +119,7 @@ func (h *joinedHost) addMention(e Entry) error {
 	return h.mergeFields(e)
 }
 
-// mergeFields merges everything of an entry except its slots.
+// mergeFields merges all fields of an entry except its slots.
 func (h *joinedHost) mergeFields(e Entry) error {
 	for _, pair := range []struct {
 		what string
@@ -170,7 +170,8 @@ func (h *joinedHost) conflictError(e Entry, what, newValue, oldValue string) err
 		e.Label(), what, newValue, what, oldValue, seenFrom(h.firstMention, e))
 }
 
-// seenFrom returns the position of e, worded for a message about from.
+// seenFrom returns the position of e for a message about from. In the same file it leaves out the file
+// name.
 func seenFrom(e, from Entry) string {
 	switch {
 	case e.File != from.File:
@@ -181,9 +182,9 @@ func seenFrom(e, from Entry) string {
 	return fmt.Sprintf("at line %d", e.Line)
 }
 
-// Filter returns those hosts that a list names, in the order of the list. hosts come from a file and are
-// joined. A slot count, user or address in the list wins. If the list has only exclusions, the other hosts
-// remain in their order. A name that is not among the hosts is an error (HOST-9).
+// Filter returns those of hosts that list names, in the order of list. hosts come from a file and are
+// joined. A slot count, user or address in list wins. If list has only exclusions, the other hosts remain
+// in their order. A name that is not among the hosts is an error (HOST-9).
 func Filter(hosts, list []Entry) ([]Entry, error) {
 	if !hasHost(list) {
 		return Join(slices.Concat(hosts, list))
@@ -212,7 +213,8 @@ func Filter(hosts, list []Entry) ([]Entry, error) {
 	return all, errs.asError()
 }
 
-// withListEntry returns the host h with the slots, user and address of the list entry w, where given.
+// withListEntry returns the host h with slots, user and address of w, the entry in the list, where w has
+// them.
 func withListEntry(h, w Entry) Entry {
 	if w.Slots != 0 {
 		h.Slots = w.Slots

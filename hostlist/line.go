@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A cursor reads one source from left to right. A list has neither comments nor attributes.
+// A cursor reads one line or list from left to right. A list has neither comments nor attributes.
 type cursor struct {
 	sourceLine
 	isList         bool
@@ -21,7 +21,7 @@ func (c *cursor) skipBlanks() {
 	c.pos = len(c.text) - len(strings.TrimLeft(c.rest(), " \t"))
 }
 
-// atEnd reports whether the rest is empty or, in a file, a comment.
+// atEnd reports whether nothing follows. In a file, a comment counts as nothing.
 func (c *cursor) atEnd() bool {
 	return c.pos == len(c.text) || c.text[c.pos] == '#' && !c.isList
 }
@@ -80,14 +80,15 @@ func (c *cursor) readValue() (string, error) {
 	return out.String(), nil
 }
 
-// A hostExpr is a parsed host expression: its names, and an Entry with the fields that they share.
+// A hostExpr is a parsed host expression: the names that it stands for, and an Entry with the fields that
+// they share.
 type hostExpr struct {
 	Entry
 	names    []string
 	from, to int
 }
 
-// addEntries appends the entries of a line.
+// addEntries appends an entry for each host of a line.
 func (p *parser) addEntries(hosts []hostExpr) {
 	for _, m := range hosts {
 		for _, name := range m.names {
@@ -130,8 +131,8 @@ func (c *cursor) readHostExpr(from, to int) (hostExpr, error) {
 	return m, nil
 }
 
-// readName reads the host name expression and returns its end: to, or the position of a colon. A bare word
-// that is an IPv6 address is read as a whole, with its colons (HOST-2).
+// readName parses the host name expression and returns its end: to, or the position of a colon. A bare
+// word that is an IPv6 address is read completely, with its colons (HOST-2).
 func (c *cursor) readName(m *hostExpr, from, to int) (int, error) {
 	word := c.text[from:to]
 	switch {
@@ -221,7 +222,7 @@ func (c *cursor) readSlotsAndUser(m *hostExpr, from, to int) error {
 	return err
 }
 
-// readUser checks and stores a login name.
+// readUser checks a login name and stores it in m.
 func (c *cursor) readUser(m *hostExpr, from, to int) error {
 	name := c.text[from:to]
 	if name == "" {
@@ -234,8 +235,8 @@ func (c *cursor) readUser(m *hostExpr, from, to int) error {
 	return nil
 }
 
-// checkUser returns an error for user names that could mean something else on the command line of a remote
-// shell.
+// checkUser returns an error for a user name that a remote shell's command line could take for something
+// else.
 func (c *cursor) checkUser(from, to int, name string) error {
 	if name == "" || name[0] == '-' || strings.ContainsAny(name, ":/'\"\\`$;&|<>()*?!#{}[]~^") ||
 		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
@@ -244,8 +245,8 @@ func (c *cursor) checkUser(from, to int, name string) error {
 	return nil
 }
 
-// checkAddress checks a name or address to connect to, which may stand in brackets
-// if it is IPv6.
+// checkAddress checks a name or address to connect to, and returns it. An IPv6 address may be in
+// brackets.
 func (c *cursor) checkAddress(from, to int, value string) (string, error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
 	if a, ok := parseIPv6(bare); ok {

@@ -2,7 +2,7 @@ package hostlist
 
 import "strings"
 
-// A lineFormat is a format of lines in host files. A new format is a row of lineFormats.
+// A lineFormat is one format of lines in host files. A new format is a row of lineFormats.
 type lineFormat struct {
 	usedBy  string                       // launchers whose files use it
 	syntax  string                       // cli.md 4.1
@@ -76,8 +76,8 @@ func (p *parser) parseHosts(c cursor) {
 	p.addEntries(hosts)
 }
 
-// addMention parses the word that ends at the cursor and adds its hosts to those of the line. few is false
-// if there are too many hosts.
+// addMention parses the word that ends at the cursor and appends its hosts to hosts. few is false if
+// there are too many hosts.
 func (p *parser) addMention(c *cursor, from int, hosts []hostExpr) (_ []hostExpr, few bool) {
 	m, err := c.readHostExpr(from, c.pos)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *parser) addMention(c *cursor, from int, hosts []hostExpr) (_ []hostExpr
 	return append(hosts, m), true
 }
 
-// refuseAttribute reports an attribute in a place where none is allowed.
+// refuseAttribute records the error that no attribute is allowed here.
 func (p *parser) refuseAttribute(c *cursor, from int) {
 	if c.isList {
 		p.addError(c.errorAt(from, c.pos, "attributes belong in a host file; here only HOST:SLOTS:USER:ADDRESS"))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxRank is the highest rank in a rank file. placement.md 1.5 limits -n accordingly.
+// maxRank is the highest rank in a rank file. -n has the same limit (placement.md 1.5).
 const maxRank = 1<<20 - 1
 
 // A RankLine is one line of a rank file (cli.md 4.3):
@@ -26,7 +26,8 @@ type RankLine struct {
 	slotFrom   int        // position of the slots, in bytes
 }
 
-// A SlotCheck returns an error if a list of slots is invalid, and which bytes of it are wrong.
+// A SlotCheck returns an error if a list of slots is invalid. from and to say which bytes of the list are
+// wrong.
 type SlotCheck func(slots string) (from, to int, err error)
 
 // SlotError returns an error about the bytes [from, to) of the line's slots.
@@ -37,8 +38,8 @@ func (l RankLine) SlotError(from, to int, reason string) *SyntaxError {
 // HostError returns an error about the line's host.
 func (l RankLine) HostError(reason string) *SyntaxError { return l.Host.errorAt("%s", reason) }
 
-// ReadRanks reads a rank file, which may place each rank only once. All errors are returned together, as
-// by ReadFile. A file without ranks is an error.
+// ReadRanks reads a rank file. It may place each rank only once. It returns all errors together, as
+// ReadFile does. A file without ranks is an error.
 func ReadRanks(name string, open func(name string) (io.ReadCloser, error), check SlotCheck) ([]RankLine, error) {
 	r := rankReader{parser: parser{open: open}, check: check, lineOfRank: make(map[int]int)}
 	text, err := r.readFile(name)
@@ -64,7 +65,7 @@ func ReadRanks(name string, open func(name string) (io.ReadCloser, error), check
 	return r.lines, r.asError()
 }
 
-// A rankReader collects the lines of a rank file.
+// A rankReader collects the lines of a rank file, and their errors.
 type rankReader struct {
 	parser
 	check      SlotCheck
@@ -92,7 +93,7 @@ func (r *rankReader) readRankLine(c *cursor) (RankLine, error) {
 	return l, r.readSlotList(c, &l)
 }
 
-// readKeyword reads one of some words. Case does not matter.
+// readKeyword reads a word, which must be one of words. Case does not matter.
 func (c *cursor) readKeyword(words ...string) error {
 	c.skipBlanks()
 	from := c.pos
@@ -105,7 +106,7 @@ func (c *cursor) readKeyword(words ...string) error {
 	return c.errorAt(from, max(c.pos, from+1), `%q where %q should be: a line is "rank N=HOST slot=SLOTS"`, word, words[0])
 }
 
-// readRanks reads "N =" or "N-M =".
+// readRanks reads "N =" or "N-M =" into l.
 func (r *rankReader) readRanks(c *cursor, l *RankLine) error {
 	c.skipBlanks()
 	from := c.pos
@@ -173,7 +174,7 @@ func (c *cursor) readRankHost(l *RankLine) error {
 	return nil
 }
 
-// readSlotList stores the rest of the line, without quotes around it, and checks it.
+// readSlotList reads the rest of the line into l, without quotes around it, and checks it.
 func (r *rankReader) readSlotList(c *cursor, l *RankLine) error {
 	c.skipBlanks()
 	from := c.pos
@@ -189,7 +190,7 @@ func (r *rankReader) readSlotList(c *cursor, l *RankLine) error {
 	return nil
 }
 
-// A NodeIndex is the node of one rank in a -rankmap, as a position in the host list.
+// A NodeIndex is the node of one rank in the value of -rankmap, as a position in the host list.
 type NodeIndex struct {
 	Node   int // from 0
 	source sourceLine
@@ -197,7 +198,7 @@ type NodeIndex struct {
 	to     int
 }
 
-// ErrorAt returns an error about the item of the map that contains this index.
+// ErrorAt returns an error about the item of the -rankmap from which this index comes.
 func (n NodeIndex) ErrorAt(reason string) *SyntaxError {
 	return n.source.errorAt(n.from, n.to, "%s", reason)
 }
@@ -275,7 +276,8 @@ func (c *cursor) readMapItem(from, to int, block bool) ([]NodeIndex, error) {
 	return items, nil
 }
 
-// UnplacedRanks lists the ranks below n that no line places, folded: "2-3,7"; "" if there are none.
+// UnplacedRanks returns the ranks below n that no line places, folded: "2-3,7". It returns "" if there
+// are none.
 func UnplacedRanks(lines []RankLine, n int) string {
 	placed := make([]bool, n)
 	for _, l := range lines {

@@ -12,16 +12,16 @@ import (
 //	+n2     the third node
 //	+e:2    two nodes that are not used otherwise; +e: all of those
 
-// ParseRelative is like Parse, for a list that may contain relative names. Resolve must replace these
-// before anything else is done with the entries.
+// ParseRelative is like Parse, for a list that may have relative names such as +n2. Resolve must replace
+// these before the entries are used.
 func ParseRelative(origin, expr string) ([]Entry, error) {
 	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true, allowsRelative: true}, maxNames)
 }
 
-// IsRelative reports whether an entry names a position in another list.
+// IsRelative reports whether an entry names a position in another list, such as +n2.
 func (e Entry) IsRelative() bool { return strings.HasPrefix(e.Host, "+") }
 
-// readRelativeName reads "+nK", "+e" or "+e:K", and returns its end.
+// readRelativeName parses "+nK", "+e" or "+e:K" and returns its end.
 func (c *cursor) readRelativeName(m *hostExpr, from, to int) (int, error) {
 	word := strings.ToLower(c.text[from:to])
 	if !c.allowsRelative {
@@ -38,8 +38,8 @@ func (c *cursor) readRelativeName(m *hostExpr, from, to int) (int, error) {
 	return end, nil
 }
 
-// parseRelativeName parses a relative name. index is the index of one host, or -1 for "+e". count is the
-// number of hosts; 0 means all. ok is false if the name is invalid.
+// parseRelativeName parses a relative name. For "+nK", index is the index of that host. For "+e" it is
+// -1, and count is the number of hosts. A count of 0 means all. ok is false if the name is invalid.
 func parseRelativeName(name string) (index, count int, ok bool) {
 	if number, one := strings.CutPrefix(name, "+n"); one {
 		index, err := strconv.Atoi(number)
@@ -53,8 +53,9 @@ func parseRelativeName(name string) (index, count int, ok bool) {
 	return -1, count, hasCount && allDigits(number) && err == nil && count > 0
 }
 
-// Resolve replaces the relative entries of a list by hosts of an allocation. Slots, user and address of an
-// entry win over those of its host. Hosts of earlier lists do not count as empty for "+e".
+// Resolve replaces the relative entries of a list by hosts of an allocation. Slots, user and address of a
+// relative entry replace those of the host. "+e" means hosts that neither this list nor earlier lists
+// name.
 func Resolve(list, allocation []Entry, earlier ...Entry) ([]Entry, error) {
 	var errs errorList
 	used := make(map[string]bool)
@@ -106,7 +107,7 @@ func (e Entry) resolveRelative(allocation []Entry, used map[string]bool) ([]Entr
 	return empty, nil
 }
 
-// withHost returns the host with the fields of the relative entry that names it.
+// withHost returns host with the fields that the relative entry e sets.
 func (e Entry) withHost(host Entry) Entry {
 	host = withListEntry(host, e)
 	host.Exclude = e.Exclude

@@ -1,11 +1,11 @@
 /*
-Package sort sorts nodes into the order in which ranks fill them. In this module sort always means
-this package; slices are sorted with the standard package slices.
+Package sort sorts nodes into the order in which ranks fill them. In this module "sort" always means this
+package. Slices are sorted with the standard package slices.
 
 	Parse("proc+load") --> Mode;   OrderEntries(nodes, entries, Mode) --> entries in fill order
 
-A host entry is one mention of a node in the user's list; a node may have several. The keys and
-the total order are those of placement.md section 4. A new key is a row of sortKeys.
+A host entry is one mention of a node in the user's list. A node may have several. The keys and the
+complete order are in placement.md section 4. A new key is a row of sortKeys.
 */
 package sort
 
@@ -21,7 +21,7 @@ import (
 	"remshell/job"
 )
 
-// A Mode is a sort key in canonical form.
+// A Mode is the name of a sort key in its canonical form.
 type Mode string
 
 // The keys that other packages use.
@@ -30,7 +30,7 @@ const (
 	Proc Mode = "PROC"
 )
 
-// A sortKey is one key: its names, the value that it reads of a node, and the format of that value for
+// A sortKey is one key: its names, the value that it takes from a node, and the format of that value for
 // people.
 type sortKey struct {
 	mode     Mode
@@ -41,16 +41,16 @@ type sortKey struct {
 	format func(rating int64) string // nil if the value is not measured
 }
 
-// A keyValue is the value of a key for one node. The lesser value comes first.
+// A keyValue is the value of a key for one node. Nodes with smaller values come first.
 type keyValue struct {
 	value int64
 	name  string // compared if values are equal; empty for most keys
 }
 
-// unknownValue is the value if nothing could be measured. It comes after all others (4.3).
+// unknownValue is the value of a node for which nothing could be measured. Such nodes come last (4.3).
 const unknownValue = math.MaxInt64
 
-// sortKeys lists all keys, in the order of messages.
+// sortKeys has all keys, in the order in which messages list them.
 var sortKeys = []sortKey{
 	{mode: Proc, words: []string{"PROC"}, format: formatInt,
 		read: func(n *job.Node) keyValue { return keyValue{value: int64(n.Ranks)} }},
@@ -67,8 +67,8 @@ var sortKeys = []sortKey{
 		read: func(n *job.Node) keyValue { return keyValue{name: n.Name} }},
 }
 
-// readLoad returns a function that reads a load of a node in whole hundredths. Equal texts in
-// /proc/loadavg are then equal (4.3).
+// readLoad returns a function that returns a load of a node in whole hundredths. which selects the load
+// average of 1, 5 or 15 minutes. Equal texts in /proc/loadavg then give equal values (4.3).
 func readLoad(which int) func(*job.Node) keyValue {
 	return func(n *job.Node) keyValue {
 		if n.Load[which] < 0 {
@@ -78,7 +78,8 @@ func readLoad(which int) func(*job.Node) keyValue {
 	}
 }
 
-// procsAndLoad adds the load and the number of processes. One process counts as a load of exactly 1.00.
+// procsAndLoad returns the sum of the load and the number of processes. One process counts as a load of
+// 1.00.
 func procsAndLoad(n *job.Node) keyValue {
 	sum := readLoad(0)(n)
 	if sum.value != unknownValue {
@@ -96,7 +97,7 @@ func formatHundredths(rating int64) string {
 	return fmt.Sprintf("%.2f", float64(rating)/100)
 }
 
-// sortKey returns the row of a key. An unknown Mode sorts like None.
+// sortKey returns the row of a key in sortKeys. For an unknown Mode it returns that of None.
 func (m Mode) sortKey() (row sortKey) {
 	for _, c := range sortKeys {
 		if c.mode == m {
@@ -106,8 +107,8 @@ func (m Mode) sortKey() (row sortKey) {
 	return row
 }
 
-// KeyWords returns the names of keys: those for a variable or the cluster file (4.1), or with flag those
-// for --sort, which accepts more.
+// KeyWords returns the names of keys. If flag is true, these are the names for --sort. Otherwise they are
+// those for a variable or the cluster file (4.1), which accept fewer.
 func KeyWords(flag bool) []string {
 	var words []string
 	for _, c := range sortKeys {
@@ -118,8 +119,8 @@ func KeyWords(flag bool) []string {
 	return words
 }
 
-// Parse parses a key in any case. flag says that the text is the value of --sort. KeyWords returns the
-// valid texts.
+// Parse parses the name of a key. Case does not matter. flag says that the text is the value of --sort.
+// KeyWords returns the valid names.
 func Parse(text string, flag bool) (Mode, error) {
 	for _, c := range sortKeys {
 		written := func(word string) bool { return strings.EqualFold(word, text) }
@@ -130,8 +131,8 @@ func Parse(text string, flag bool) (Mode, error) {
 	return "", fmt.Errorf("unknown sort criterion %q", text)
 }
 
-// OrderEntries returns host entries, as indices into nodes, in fill order: by key, then larger nodes
-// first, then by ID, then as in the list (4.2). It does not change its arguments.
+// OrderEntries returns host entries, which are indices into nodes, in fill order. They are ordered by
+// key, then larger nodes first, then by ID, then as in the list (4.2). It does not change its arguments.
 func OrderEntries(nodes []job.Node, entries []int, by Mode) []int {
 	sorted := slices.Clone(entries)
 	read := by.sortKey().read
@@ -146,7 +147,7 @@ func OrderEntries(nodes []job.Node, entries []int, by Mode) []int {
 	return sorted
 }
 
-// An entryKey holds all values that determine the order.
+// An entryKey has all values that determine the place of a host entry in the order.
 type entryKey struct {
 	keyValue
 	size, id int
@@ -162,8 +163,8 @@ func (a *entryKey) compare(b *entryKey) int {
 	return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id))
 }
 
-// MeasuredValue returns the measured value of a node for people: its load or its processes. It is empty
-// for other keys.
+// MeasuredValue returns the value of a node that a key measures, for people: its load or its number of
+// processes. For other keys it returns "".
 func MeasuredValue(n *job.Node, by Mode) string {
 	c := by.sortKey()
 	if c.format == nil {
