@@ -9,7 +9,7 @@ import (
 	"remshell/pin"
 )
 
-// bindRanks gives every rank its slots, CPUs and memory nodes (section 7). It returns a note for each node
+// bindRanks gives every rank its slots, CPUs and NUMA nodes (section 7). It returns a note for each node
 // on which the user's CPU map is not applied.
 func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 	for k := range plans {
@@ -25,8 +25,8 @@ func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *E
 	return notes, nil
 }
 
-// confineUnboundRanks keeps unbound ranks on the CPUs that a batch system granted by number (RM-6).
-// Without it they could run on every CPU that their helper may use.
+// confineUnboundRanks keeps unbound ranks on the CPUs whose numbers a batch system has granted (RM-6).
+// Otherwise they could run on every CPU that their helper may use.
 func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
 	if !n.Confined {
 		return
@@ -41,7 +41,7 @@ func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
 	}
 }
 
-// bindNode binds the ranks of candidate i, which are all of its ranks.
+// bindNode binds all ranks of candidate i.
 func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *Error) {
 	n := &s.candidates[i]
 	if s.hasFixedCPUs() {
@@ -75,9 +75,9 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	return note, nil
 }
 
-// avoidClaimedCPUs adds to busy the CPUs claimed by jobs outside this batch job, if enough CPUs remain for
-// demand slots. Otherwise it returns busy unchanged and leaves the node's ranks unbound: they share CPUs
-// with those jobs (RM-20).
+// avoidClaimedCPUs adds to busy the CPUs that jobs outside this batch job have claimed, if enough CPUs
+// remain for demand slots. Otherwise it returns busy unchanged and the node's ranks stay unbound, since
+// they share CPUs with those jobs (RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {
@@ -92,7 +92,8 @@ func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, deman
 	return busy
 }
 
-// claimedNote says which job claims CPUs that the batch system granted to this job.
+// claimedNote returns the note that another job has claimed CPUs which the batch system has granted to
+// this job.
 func (n *candidate) claimedNote() job.Note {
 	units := len(n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0))
 	return job.Note{Code: CodeClaimed, Node: n.Name, ID: n.ID,
@@ -100,8 +101,8 @@ func (n *candidate) claimedNote() job.Note {
 			n.Name, units, max(n.Slots, units), n.OutsideOccupancy.TopJob, n.OutsideOccupancy.TopUser)}
 }
 
-// cpuMapFor returns the CPU map for a node: the user's if it may be applied there (7.3), else the node's
-// own. The note says why the user's map is not applied.
+// cpuMapFor returns the CPU map of a node. It is the user's if that applies there (7.3), and the node's
+// own otherwise. Then note says why the user's does not apply.
 func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.CPUMap) == 0 {
 		return n.CPUMap, note
@@ -122,9 +123,9 @@ func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	return s.req.CPUMap, job.Note{}
 }
 
-// bindRoundRobin gives the free slots of a node to its ranks in rank order. If ranks share CPUs, or if the
-// host entry has more slots than the node has CPUs, it starts again at the first slot (7.2). widths holds
-// the slots of each rank.
+// bindRoundRobin gives the free slots of a node to its ranks in rank order. widths has the number of
+// slots for each rank. If ranks share CPUs, or if the host entry has more slots than the node has CPUs,
+// it starts again at the first slot (7.2).
 func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	free := n.sortUnsharedFirst(slots, pin.FreeSlots(slots, n.busy))
 	if len(free) == 0 {
@@ -153,7 +154,7 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 	}
 }
 
-// sortUnsharedFirst returns the free slots with those first that this job does not use yet.
+// sortUnsharedFirst returns the free slots. Slots that this job does not use yet come first.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 	if !s.sharesOwnCPUs {
 		return free
@@ -164,7 +165,8 @@ func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
-// bindRank gives a rank its assigned CPUs and memory, as far as it is to be bound (7.4, 7.5).
+// bindRank sets the CPUs and memory of a rank from assigned, as far as the rank is to be bound (7.4,
+// 7.5).
 func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignment) {
 	p := job.RankResources{Slots: assigned.Slots, ClaimedCPUs: assigned.CPUs}
 	if n.unboundByClaims {
@@ -190,8 +192,8 @@ func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignm
 	r.RankResources = s.portionCache.intern(p)
 }
 
-// bindsRanksOn reports whether the ranks of a candidate are bound to CPUs. The administrator's NoPin wins,
-// then the binding in the host entry, then the request.
+// bindsRanksOn reports whether the ranks on a candidate are bound to CPUs. The administrator's NoPin
+// counts first, then the binding in the host entry, then the request.
 func (s *placement) bindsRanksOn(n *candidate) bool {
 	none := s.req.NoPin
 	if n.Bind != nil {
@@ -211,18 +213,18 @@ func (s *placement) slotDemand(ranks []job.RankPlan) int {
 	return total
 }
 
-// portionSet holds each distinct RankResources of the plan once. A plan of a million ranks on equal nodes
-// needs no more of them than one node.
+// A portionSet stores each distinct RankResources of a plan once. A plan with a million ranks on equal
+// nodes then needs only as many as one node.
 type portionSet map[portionKey][]*job.RankResources
 
 // A portionKey is a hash key of a RankResources. Different resources may have the same key.
 type portionKey struct{ slot, slots, cpu, cpus int }
 
-// maxPortionsPerKey is the largest number of resources stored under one key. Beyond it the nodes differ so
-// much that each rank gets a RankResources of its own.
+// maxPortionsPerKey is the largest number of RankResources stored under one key. If there are more, the
+// nodes differ so much that storing does not help.
 const maxPortionsPerKey = 8
 
-// intern returns the stored RankResources that equals p, or a new one.
+// intern returns the stored RankResources that is equal to p. If there is none, it stores p.
 func (known portionSet) intern(p job.RankResources) *job.RankResources {
 	key := portionKey{firstOrNone(p.Slots), len(p.Slots), firstOrNone(p.ClaimedCPUs), len(p.ClaimedCPUs)}
 	for _, other := range known[key] {
@@ -239,7 +241,7 @@ func (known portionSet) intern(p job.RankResources) *job.RankResources {
 	return fresh
 }
 
-// equalNumbers reports whether two lists are equal. A nil list and an empty one are not.
+// equalNumbers reports whether two lists are equal. A nil list differs from an empty one.
 func equalNumbers(a, b []int) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }
 
 // firstOrNone returns the first number of a list, or -1 if the list is empty.

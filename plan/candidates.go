@@ -10,8 +10,8 @@ import (
 	"remshell/usererr"
 )
 
-// A candidate is a node of the host list with all that is known of it. It does not change while ranks are
-// placed.
+// A candidate is a node of the host list, with its probe and the rules that apply to it. It does not
+// change while ranks are placed.
 type candidate struct {
 	job.Node
 	snapshotIndex int      // index into Snapshot.Nodes; -1 if the node was not probed
@@ -66,7 +66,7 @@ func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note)
 	return p, notes
 }
 
-// notProbed is the reason that excludes a node whose helper was not asked.
+// notProbed is the reason for excluding a node to which mpiexec did not connect.
 const notProbed = "not asked"
 
 // candidateFromProbe returns a candidate with the result of its probe. If there is none, Down says why.
@@ -94,16 +94,16 @@ func (s *candidate) applyNodeRules(own job.NodePolicy) {
 	}
 }
 
-// addName adds another name of the same machine. The first name stays; written slots and limits are added
-// up (HOST-8).
+// addName adds another name of the same machine. The candidate keeps its first name. Slots and limits
+// that the user wrote for both are added up (HOST-8).
 func (s *candidate) addName(other candidate) {
 	s.Slots += other.Slots
 	s.MaxSlots += other.MaxSlots
 	s.names = append(s.names, other.Name)
 }
 
-// countFree sets the busy units, free slots and free GPUs. Free slots are S minus the busy units, with
-// padding (section 0).
+// countFree sets the busy units, free slots and free GPUs. The number of free slots is S minus the busy
+// units (section 0).
 func (s *candidate) countFree() {
 	size, held, own := s.SlotCount(), s.BusyCPUs, s.OwnRanks
 	if s.sharesOwnCPUs {
@@ -116,13 +116,14 @@ func (s *candidate) countFree() {
 	s.gpus = s.freeGPUs()
 }
 
-// busyCPUsOfOthers returns the busy CPUs without those that ShareableCPUs lists.
+// busyCPUsOfOthers returns the busy CPUs, except those in ShareableCPUs.
 func (s *candidate) busyCPUsOfOthers() []int {
 	return slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(s.ShareableCPUs, cpu) })
 }
 
-// entriesOf returns the host entries as indices of candidates. A name that was joined to another counts
-// only if the other has no entry: a spawn may use another name of a node than the job does.
+// entriesOf returns the host entries as indices of candidates. A name that was joined to another name of
+// its machine counts only if the other has no entry: a spawn may use another name of a node than the job
+// does.
 func entriesOf(req job.Request, at []int, joined []bool) []int {
 	var entries []int
 	if req.HostEntries == nil {
@@ -158,7 +159,7 @@ func distinctCandidates(entries []int, candidates int) []int {
 	return once
 }
 
-// whenIdle returns the candidate as if it were reachable and no job used it (6.2).
+// whenIdle returns the candidate as it would be if it were reachable and no job used it (6.2).
 func (s candidate) whenIdle() candidate {
 	s.Down, s.Occupancy, s.OutsideOccupancy, s.busy = "", job.Occupancy{}, job.Occupancy{}, nil
 	s.free = s.SlotCount()
@@ -168,8 +169,8 @@ func (s candidate) whenIdle() candidate {
 	return s
 }
 
-// isNamedIn reports whether hosts contains a name of the candidate. A nil set (see nameSet) contains every
-// host.
+// isNamedIn reports whether hosts contains a name of the candidate. A nil set contains every host
+// (nameSet).
 func (s *candidate) isNamedIn(hosts map[string]bool) bool {
 	return hosts == nil || slices.ContainsFunc(s.names, func(n string) bool { return hosts[n] })
 }

@@ -13,8 +13,8 @@ import (
 
 // This file reports which nodes and sets were chosen, and why no set was.
 
-// choiceFor returns the node choice of a solution for the plan. It is nil if neither the request nor the
-// cluster restricts the choice of nodes.
+// choiceFor returns which nodes a solution has chosen, for the plan. It is nil if neither the request nor
+// the cluster restricts the choice of nodes.
 func (p problem) choiceFor(found *solution) *job.NodeChoice {
 	req := &p.req
 	if !p.hasNodeChoice() {
@@ -71,7 +71,8 @@ func (p problem) setChoiceFor(found *solution) *job.SetChoice {
 	return choice
 }
 
-// unusedValueNotes warns of values in the node-set request that no node of the cluster has.
+// unusedValueNotes returns a warning for each value in the node-set request that no node of the cluster
+// has.
 func (p problem) unusedValueNotes() (notes []job.Note) {
 	set := p.req.NodeSet
 	if set.List == nil {
@@ -91,9 +92,9 @@ func (p problem) unusedValueNotes() (notes []job.Note) {
 	return notes
 }
 
-// mixedSpeedNotes warns if hosts are compared by speeds of different origin (which-hosts.md 2.1). It lists
-// the usable hosts by origin. A speed from the cluster file counts as nominal: the speed under full load
-// that most probes find.
+// mixedSpeedNotes returns a warning if hosts are compared by speeds from different sources
+// (which-hosts.md 2.1). It lists the usable hosts by source. A speed from the cluster file counts as
+// nominal speed, which is the speed under full load that most probes find.
 func (p problem) mixedSpeedNotes(usable [][]bool) []job.Note {
 	sets := p.req.NodeSet.Policy != "" && p.req.NodeSet.Attribute == nodeset.ProcSpeed
 	if !p.restrictsNodes() || !sets && !p.req.Balance {
@@ -121,11 +122,11 @@ func (p problem) mixedSpeedNotes(usable [][]bool) []job.Note {
 	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("speeds were found in different ways, and do not compare well: %s; procspeed in the cluster file settles it", strings.Join(origins, ", "))}}
 }
 
-// waitHint is the first remedy of a refusal, unless the refusal is permanent.
+// waitHint is the first part of the hint in a refusal that is not permanent.
 const waitHint = "--wait waits, "
 
-// refuseSets is the error if all candidates together can run the job, but no node set can. delayed says
-// that the job waits for a set.
+// refuseSets returns the error if all candidates together can run the job and no node set can. delayed
+// says that the job waits for a set.
 func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	set := &c.req.NodeSet
 	what := fmt.Sprintf("no %s:%s set", set.Policy, set.Attribute)
@@ -160,7 +161,8 @@ func (c *nodeChooser) largestSetCapacity() (capacity int) {
 	return capacity
 }
 
-// describeLargestSet describes the set with the largest capacity. format is a format for the number of ranks, such as "8 ranks".
+// describeLargestSet returns a text about the set with the largest capacity. format is for the text of
+// that capacity, such as "at most %s".
 func (c *nodeChooser) describeLargestSet(format string) string {
 	if len(c.sets.Sets) == 0 {
 		return " (no node is in one)"

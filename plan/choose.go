@@ -20,7 +20,8 @@ import (
 //	    no request, or optional             -> all candidates, if they fit
 //	nothing: refused
 
-// A placementGroup is a group of nodes that were chosen together, and the number of ranks placed on them.
+// A placementGroup is a group of nodes that were chosen together, and the number of ranks that are placed
+// on them.
 type placementGroup struct {
 	nodeSet string // the node set; empty if there is none
 	entries []int  // host entries, in list order
@@ -60,8 +61,8 @@ func (p problem) chooseNodes(found *solution) *Error {
 	return c.refuseSets(waiting)
 }
 
-// useAllNodes places the ranks on any usable nodes. For a contiguous job that fits only on scattered
-// nodes, the error says why no contiguous nodes can run it.
+// useAllNodes places the ranks on any usable nodes. If a contiguous job fits only on scattered nodes, the
+// error says why no contiguous nodes can run it.
 func (c *nodeChooser) useAllNodes(found *solution) *Error {
 	groups := []placementGroup{{entries: c.entries}}
 	if !isContiguous(c.req) {
@@ -78,8 +79,8 @@ func (p problem) restrictsNodes() bool {
 	return p.req.FixedPlacements == nil && (p.req.NodeSet.Policy != "" || p.req.Balance)
 }
 
-// chooseInPasses tries the choices in order: first without sharing CPUs, then, if allowed, with sharing.
-// It reports whether one fits.
+// chooseInPasses tries the choices in order, first without sharing CPUs and then, if that is allowed,
+// with sharing. It returns true if one fits.
 func (c *nodeChooser) chooseInPasses(found *solution, waiting bool) bool {
 	if groups := c.chooseBySet(waiting); groups != nil && c.tryGroups(found, groups, true) == nil {
 		return true
@@ -114,7 +115,7 @@ func (c *nodeChooser) mayUseNodesOutsideSets() bool {
 	return c.req.NodeSet.Policy == "" || c.req.NodeSet.Optional
 }
 
-// mayShareCPUs reports whether ranks may share CPUs if free ones are too few.
+// mayShareCPUs reports whether ranks may share CPUs if there are too few free ones.
 func (c *nodeChooser) mayShareCPUs() bool {
 	return !c.req.NoOversubscribe && (c.req.Overbook || c.req.ShareOwnCPUs || c.req.LocalOnly)
 }
@@ -151,8 +152,8 @@ func (c *nodeChooser) collectNodes() {
 	c.sets = nodeset.NewChooser(c.req.NodeSet, nodes, ranks, holds)
 }
 
-// affinityOf returns a function that returns the affinity of a node: the value of the first affinity entry
-// that matches it, else 0.
+// affinityOf returns a function that returns the affinity of a node: the value of the first affinity
+// entry that matches the node, or 0.
 func (c *nodeChooser) affinityOf() func(*job.Node) int {
 	if c.req.NodeSet.Priority != nodeset.ByAffinity {
 		return func(*job.Node) int { return 0 }
@@ -174,8 +175,8 @@ func (c *nodeChooser) affinityOf() func(*job.Node) int {
 	}
 }
 
-// nodesHoldRanks reports whether some nodes alone can run a number of ranks; 0 means the whole job. It
-// runs the stages order and place on them.
+// nodesHoldRanks reports whether the nodes in members alone can run this number of ranks. 0 means the
+// whole job. It runs the stages order and place on these nodes.
 func (c *nodeChooser) nodesHoldRanks(members []int, ranks int) bool {
 	if len(members) == 0 {
 		return false
@@ -195,8 +196,8 @@ func (c *nodeChooser) newGroup(set string, members []int, ranks int) placementGr
 	return placementGroup{nodeSet: set, entries: slices.DeleteFunc(slices.Clone(c.entries), func(entry int) bool { return !in[entry] }), ranks: ranks}
 }
 
-// balanceBySpeed returns those members that differ least in speed. It returns all if --balance was not
-// given.
+// balanceBySpeed returns the nodes in members that differ least in speed and can run the ranks. Without
+// --balance it returns all.
 func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	if !c.req.Balance || isContiguous(c.req) {
 		return members
@@ -204,8 +205,8 @@ func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	return c.sets.Balance(members, ranks)
 }
 
-// chooseBySet returns the choice by the policy without sharing CPUs. It is nil if nothing fits. A job that
-// waits for the best set gets no other.
+// chooseBySet returns the nodes that the policy of the node-set request chooses, without sharing CPUs. It
+// is nil if nothing fits. If waiting is true, only the best set counts.
 func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	s := c.req.NodeSet
 	switch {
@@ -231,7 +232,7 @@ func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	return []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.balanceBySpeed(members, c.sets.Ranks), 0)}
 }
 
-// chooseBySetSharingCPUs returns the choices by the policy with shared CPUs, in the order in which to try
+// chooseBySetSharingCPUs returns the choices of the policy with shared CPUs, in the order in which to try
 // them.
 func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	switch c.req.NodeSet.Policy {
@@ -246,8 +247,8 @@ func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	return choices
 }
 
-// spanSets returns the groups of an even span over several sets. It is nil if none was requested or none
-// exists.
+// spanSets returns the groups if the job spans several sets evenly. It is nil if this was not requested
+// or is not possible.
 func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	s := c.req.NodeSet
 	if !s.Plus.SpanEvenly || s.Policy == nodeset.AnyOf || s.Policy == "" || len(c.req.Apps) > 1 || isContiguous(c.req) {
@@ -259,8 +260,8 @@ func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	return groups
 }
 
-// waitsForSet reports whether the job still insists on one set: its delay is not over, and an idle cluster
-// could run it there.
+// waitsForSet reports whether the job still waits for one set. It does until its delay is over, if an
+// idle cluster could run it in one.
 func (c *nodeChooser) waitsForSet() bool {
 	if c.req.NodeSet.Policy == "" || c.req.NodeSet.Delay <= c.waited {
 		return false
@@ -268,8 +269,7 @@ func (c *nodeChooser) waitsForSet() bool {
 	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// bestSetWhenIdle returns the name of the set that would be chosen on an idle cluster; empty if none would
-// be.
+// bestSetWhenIdle returns the name of the set that would be chosen on an idle cluster, or "".
 func (c *nodeChooser) bestSetWhenIdle() string {
 	if groups := c.whenIdle().chooseBySet(false); groups != nil {
 		return groups[0].nodeSet
@@ -277,7 +277,7 @@ func (c *nodeChooser) bestSetWhenIdle() string {
 	return ""
 }
 
-// whenIdle returns the chooser as if no job used the nodes that are reachable.
+// whenIdle returns the chooser as it would be if no job used the reachable nodes.
 func (c *nodeChooser) whenIdle() *nodeChooser {
 	p := c.problem
 	p.candidates = slices.Clone(p.candidates)
@@ -296,7 +296,7 @@ func (c *nodeChooser) whenIdle() *nodeChooser {
 }
 
 // tryGroups places the ranks on groups of nodes. For a contiguous job it first reduces each group to
-// contiguous nodes. If unshared is true, no CPU is shared.
+// contiguous nodes. If unshared is true, ranks share no CPU.
 func (c *nodeChooser) tryGroups(found *solution, groups []placementGroup, unshared bool) *Error {
 	if isContiguous(c.req) {
 		var failed *Error
@@ -307,7 +307,7 @@ func (c *nodeChooser) tryGroups(found *solution, groups []placementGroup, unshar
 	return c.placeOnGroups(found, groups, unshared)
 }
 
-// placeOnGroups places the ranks on groups of nodes, each filled in the order of its nodes.
+// placeOnGroups places the ranks on groups of nodes. Each group is filled in the order of its nodes.
 func (c *nodeChooser) placeOnGroups(found *solution, groups []placementGroup, unshared bool) *Error {
 	var entries []int
 	for _, l := range groups {

@@ -17,11 +17,13 @@ import (
 // This file places a job on contiguous nodes (which-hosts.md 11). Package line finds them by the
 // capacities of the nodes.
 
-// isContiguous reports whether a job needs contiguous nodes. A rank file places ranks itself.
+// isContiguous reports whether a job needs contiguous nodes. With a rank file it does not, because the
+// file names the nodes.
 func isContiguous(req job.Request) bool { return req.Contiguous != "" && req.FixedPlacements == nil }
 
-// makeContiguous adapts the problem of a contiguous job. Such a job never overbooks, but overbooking still
-// makes it exclusive. Its nodes are ordered by position in the line, whatever the sort key.
+// makeContiguous changes the problem to that of a contiguous job. Such a job never overbooks, but the
+// option to overbook still makes it exclusive. Its nodes are ordered by position in the line, whatever
+// the sort key.
 func (p *problem) makeContiguous() {
 	if isContiguous(p.req) {
 		p.req.Exclusive = isExclusive(p.req)
@@ -30,8 +32,8 @@ func (p *problem) makeContiguous() {
 	}
 }
 
-// lineCandidates returns the candidates of the line by ascending ID, whether or not they are free or in
-// the host list. The line contains nodes for applications, in regions that the job may enter.
+// lineCandidates returns the candidates of the line by ascending ID, even if they are not free or not in
+// the host list. The line has the nodes for applications in those regions that the job may enter.
 func (p *problem) lineCandidates() []int {
 	var nodes []int
 	for i := range p.candidates {
@@ -86,8 +88,8 @@ func rankCounts(req job.Request, l placementGroup) []int {
 }
 
 // lineCapacities returns the capacity of each node of the line, in ranks. It is 0 for nodes outside the
-// group. Of several apps the one with the largest capacity counts; whether all of them fit is checked when
-// they are placed.
+// group. Of several apps the one with the largest capacity counts. Placing the ranks later checks whether
+// all apps fit.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)
 	byCandidate := make([]int, len(c.candidates))
@@ -105,7 +107,7 @@ func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	return capacities
 }
 
-// refuseNotContiguous is the error if the job fits only on nodes that are not contiguous.
+// refuseNotContiguous returns the error if the job fits only on nodes that are not contiguous.
 func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, need line.Requirement) *Error {
 	w, most := line.LargestRun(capacities, need)
 	var names []string
@@ -130,8 +132,8 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, need line.Req
 // maxBlockingJobs is the largest number of jobs that a refusal names.
 const maxBlockingJobs = 8
 
-// blockingJobs names the jobs that use most of the nodes of a line, and says whether each can be moved
-// (survive.md SV-18). movable is the first that can; empty if none can.
+// blockingJobs returns a text that names the jobs which use most of the nodes of a line, and whether each
+// can be moved (survive.md SV-18). movable is the first that can, or "".
 func (c *nodeChooser) blockingJobs(nodes []int) (jobs string, movable job.ID) {
 	type holder struct {
 		id      job.ID

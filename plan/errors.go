@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// An Error says why there is no plan. Code is one of those in placement.md 1.5.
+// An Error says why there is no plan. Code is one of the codes in placement.md 1.5.
 type Error struct {
 	Code          string
 	Text          string
@@ -28,7 +28,7 @@ type Error struct {
 	InputError *hostlist.SyntaxError // the place in the user's input; nil if no place is to blame
 }
 
-// Error returns the text. If a line of the user's input is wrong, it shows that line as well.
+// Error returns the text. If a line of the user's input is wrong, the text includes that line.
 func (e *Error) Error() string {
 	if e.InputError == nil {
 		return e.Text
@@ -39,7 +39,7 @@ func (e *Error) Error() string {
 // Hint returns what the user can do.
 func (e *Error) Hint() string { return e.Remedy }
 
-// Reasons returns why nodes were not used, one line for each reason.
+// Reasons returns why nodes are not used, one line for each reason.
 func (e *Error) Reasons() []string {
 	if e.InputError != nil {
 		return nil
@@ -67,7 +67,8 @@ const (
 	CodeClaimed     = "granted-and-claimed" // by jobs outside this batch job
 )
 
-// FoldReasons folds equal reasons into one line: "n[3-42]: all 4 CPUs are in use".
+// FoldReasons returns one line for each reason, with all hosts that have it: "n[3-42]: all 4 CPUs are in
+// use".
 func FoldReasons(rejected []job.Note) []string {
 	var lines []string
 	for _, g := range text.Groups(rejected, func(r job.Note) (reason, node string) { return reasonText(r.Code, r.Text), r.Node }) {
@@ -84,7 +85,7 @@ func reasonText(code, text string) string {
 	return map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: ", "region": "region "}[code] + text
 }
 
-// sameMachineNote says that several names are one machine (HOST-8).
+// sameMachineNote returns the note that several names are one machine (HOST-8).
 func sameMachineNote(names []string) job.Note {
 	who := strings.Join(names, " and ")
 	if len(names) > 2 {

@@ -12,8 +12,8 @@ import (
 // This file divides the free CPUs of a node evenly among its ranks (job.RankNeeds.AllCPUs). The choice of
 // a rank's node depends on its CPUsPerRank alone.
 
-// slotsPerRank returns the number of slots of each rank of a node: its CPUsPerRank, plus an even part of
-// the free slots that remain. Ranks that share CPUs or are not bound get no such part.
+// slotsPerRank returns the number of slots of each rank on a node. A rank has its CPUsPerRank and an even
+// part of the free slots that remain. Ranks that share CPUs or are not bound have no such part.
 func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin.Unit) []int {
 	widths := make([]int, len(ranks))
 	left, parts := min(len(pin.FreeSlots(slots, n.busy)), n.CPUs()-n.slotsOfOthers()), 0
@@ -35,8 +35,8 @@ func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin
 	return widths
 }
 
-// evenPartNotes says how many CPUs each rank has, and that ranks share GPUs, where ranks divide their
-// nodes evenly.
+// evenPartNotes returns the notes about nodes whose ranks divide them evenly: how many CPUs each rank
+// has, and that ranks share GPUs.
 func (s *placement) evenPartNotes(plans []job.NodePlan) (notes []job.Note) {
 	least, most, more, seen := 0, 0, false, false
 	for _, p := range plans {

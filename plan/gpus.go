@@ -23,7 +23,7 @@ func (s *candidate) freeGPUs() []gpu.GPU {
 	return gpu.WithoutAddresses(gpu.OfBestVendor(s.GPUs), s.BusyGPUs)
 }
 
-// gpuCheck rejects a node that has too few GPUs for one rank.
+// gpuCheck rejects a node that has fewer GPUs than one rank needs.
 var gpuCheck = nodeCheck{"no-gpu", func(s *candidate, w *requirement) string {
 	switch has := len(gpu.OfBestVendor(s.GPUs)); {
 	case w.gpusPerRank <= has:
@@ -36,7 +36,7 @@ var gpuCheck = nodeCheck{"no-gpu", func(s *candidate, w *requirement) string {
 	return "it has no GPU"
 }}
 
-// freeGPUCheck rejects a node that has too few free GPUs for one rank.
+// freeGPUCheck rejects a node that has fewer free GPUs than one rank needs.
 var freeGPUCheck = nodeCheck{"gpus-taken", func(s *candidate, w *requirement) string {
 	if w.gpusPerRank <= len(s.gpus) {
 		return ""
@@ -54,7 +54,7 @@ func gpusPerRank(app job.App) int { return max(0, app.GPUs) }
 // gpuOption returns the option that requests n GPUs for each rank, for messages.
 func gpuOption(n int) string { return fmt.Sprint("-gpus-per-proc ", n) }
 
-// gpuCapacity returns the number of ranks of an app for which its candidates have free GPUs.
+// gpuCapacity returns for how many ranks of an app its candidates have free GPUs.
 func (s *placement) gpuCapacity(a *eligibleNodes) int {
 	capacity := 0
 	for _, i := range a.candidates {
@@ -63,8 +63,8 @@ func (s *placement) gpuCapacity(a *eligibleNodes) int {
 	return capacity
 }
 
-// refuseFewGPUs returns the error if free GPUs are too few for n ranks, and nil if there are enough. It
-// looks at nothing else.
+// refuseFewGPUs returns an error if there are too few free GPUs for n ranks, and nil otherwise. It
+// considers only GPUs.
 func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 	if gpusPerRank(a.app) == 0 || s.gpuCapacity(a) >= n {
 		return nil
@@ -89,8 +89,7 @@ func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 	return &Error{Code: CodeNoGPU, Text: text, Remedy: remedy, WantedRanks: n, FreeRanks: capacity}
 }
 
-// refuseNoGPUs returns the error if missing GPUs exclude every node that the app may use, and
-// nil otherwise.
+// refuseNoGPUs returns an error if every node that the app may use lacks GPUs, and nil otherwise.
 func (s *placement) refuseNoGPUs(app job.App) *Error {
 	var names []string
 	why := ""
@@ -167,7 +166,7 @@ func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin
 	}
 }
 
-// slotsNear returns the slots near any of the GPUs, those near the first GPU first.
+// slotsNear returns the slots near any of the GPUs. Those near the first GPU come first.
 func slotsNear(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
 	var seen []int
 	for _, g := range gpus {

@@ -17,7 +17,7 @@ import (
 //	rank    which number it gets: renumberRanks
 //	bind    on which CPUs it may run: pin.Binder
 
-// A layoutState is the state of a placement that follows a layout.
+// A layoutState is the state of placing ranks by a layout (--map-by, --rank-by, --bind-to).
 type layoutState struct {
 	pin.Layout                     // of the job; layoutFor returns that of a candidate
 	slots          [][]pin.Unit    // by candidate
@@ -28,7 +28,8 @@ type layoutState struct {
 	confinedToNUMA bool            // ranks of some app must stay inside a NUMA node
 }
 
-// layoutFor returns the layout for a candidate. The binding in its host entry replaces that of the job.
+// layoutFor returns the layout for a candidate. The binding in its host entry, if any, replaces that of
+// the job.
 func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	if n.Bind != nil {
 		l.Bind = *n.Bind
@@ -36,7 +37,7 @@ func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	return l
 }
 
-// bindingSource returns the binding of a candidate as the user wrote it.
+// bindingSource returns the binding of a candidate in the user's words.
 func bindingSource(n *candidate, l pin.Layout) string {
 	if n.Bind != nil {
 		return "binding=" + n.Bind.Text
@@ -44,8 +45,8 @@ func bindingSource(n *candidate, l pin.Layout) string {
 	return "--bind-to " + l.Bind.Text
 }
 
-// followsLayout reports whether the job, or the host entry of a candidate, needs a layout, or ranks must
-// stay inside a NUMA node.
+// followsLayout reports whether ranks are placed by a layout. They are if the job or a host entry has
+// one, or if ranks must stay inside a NUMA node.
 func (s *placement) followsLayout() bool {
 	return s.req.Layout.NeedsPool() || confinesToNUMA(s.req) ||
 		slices.ContainsFunc(s.entries, func(i int) bool { return layoutFor(&s.candidates[i], s.req.Layout).NeedsPool() })
@@ -67,7 +68,7 @@ func newLayoutState(s *placement) *layoutState {
 	return l
 }
 
-// busyForLayout returns the busy units that the layout must avoid: those of all other jobs. It is nil if
+// busyForLayout returns the units that the layout must avoid, because other jobs use them. It is nil if
 // ignoreOtherJobs is true and the layout names its CPUs.
 func busyForLayout(n *candidate, l pin.Layout, ignoreOtherJobs bool) pin.BusyUnits {
 	if ignoreOtherJobs && l.NamesCPUs() {
@@ -76,8 +77,8 @@ func busyForLayout(n *candidate, l pin.Layout, ignoreOtherJobs bool) pin.BusyUni
 	return n.busy
 }
 
-// missingForLayout returns what the node lacks for the layout, as a phrase after the node's name. It is
-// empty if nothing is missing.
+// missingForLayout returns what the node lacks for the layout. The text is printed after the node's name.
+// It is empty if nothing is missing.
 func missingForLayout(n *candidate, w *requirement) string {
 	l := layoutFor(n, w.layout)
 	if !l.NeedsPool() && l.Mem.Text == "" || len(n.Topology.Cores) == 0 {
@@ -103,8 +104,8 @@ func (l *layoutState) takeSlots(i, width int) {
 	l.takenByRank = append(l.takenByRank, take)
 }
 
-// allowMoreRounds lets ppr fill the objects more than once, if CPUs may be shared and the ranks do not fit
-// otherwise.
+// allowMoreRounds lets ppr fill each object more than once, if CPUs may be shared and the ranks do not
+// fit otherwise.
 func (s *placement) allowMoreRounds(a *eligibleNodes, n int) {
 	l := s.layout
 	if l == nil || l.Map.PerObject == 0 || !s.mayShareCPUs(a, n) {
@@ -146,7 +147,7 @@ func (s *placement) placeAcrossNodes(a *eligibleNodes, app, n int, quota []int) 
 	}
 }
 
-// renumberRanks numbers the ranks of an app, from first on, by --rank-by.
+// renumberRanks numbers the ranks of an app by --rank-by. Its first rank gets the number first.
 func (s *placement) renumberRanks(first int) {
 	l := s.layout
 	if l == nil || l.Rank.Text == "" {
@@ -198,8 +199,8 @@ func (s *placement) sortRanks(first int) []rankOrder {
 	return ranks
 }
 
-// objectOf returns the number of the object that contains a rank: the object it was mapped to, or, if
-// --rank-by names a level, the object of that level.
+// objectOf returns the number of the object that contains a rank. If --rank-by names a level, it is the
+// object of that level. Otherwise it is the object to which the rank was mapped.
 func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	if l.Rank.Order != "object" || len(t.Slots) == 0 {
 		return t.Object
@@ -207,7 +208,7 @@ func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	return s.candidates[i].Topology.ObjectOf(l.slots[i][t.Slots[0]].CPUs[0], l.Rank.Level)
 }
 
-// refuseByPolicy replaces the text and remedy of failed if a mapping or a CPU list limits the capacity.
+// refuseByPolicy changes the text and hint of failed if a mapping or a CPU list limits the capacity.
 func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Error {
 	if s.layout == nil {
 		return failed
@@ -250,8 +251,8 @@ func (s *placement) bindMappedRanks(i int, ranks []job.RankPlan) *Error {
 	return nil
 }
 
-// refuseOverload returns an error if ranks would be bound to the same CPUs without the user's permission.
-// Written slots permit such sharing for placement only, not for binding.
+// refuseOverload returns an error if ranks would be bound to the same CPUs and the user has not allowed
+// that. Slots in the host list allow ranks to share CPUs, but not to be bound to the same ones.
 func (s *placement) refuseOverload() *Error {
 	l := s.layout
 	if l == nil || s.userAllowsSharing() {

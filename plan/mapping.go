@@ -2,18 +2,18 @@ package plan
 
 import "strconv"
 
-// mappingLimit is the longest PMI_process_mapping, in bytes, that is safe for every client. MPICH 4.0 and
-// older read it into a buffer of 674 bytes if the limits are 256/64/1024, and crash beyond (pmi-wire.md
-// 3.3).
+// mappingLimit is the largest length of PMI_process_mapping, in bytes, that is safe for every client.
+// MPICH 4.0 and older read it into a buffer of 674 bytes if the limits are 256/64/1024, and crash if it
+// is longer (pmi-wire.md 3.3).
 const mappingLimit = 673
 
 // A mappingBlock is one block of a mapping: ranksPerNode ranks go to each of the nodes start, start+1, ...
 // start+nodes-1.
 type mappingBlock struct{ start, nodes, ranksPerNode int }
 
-// Mapping returns the PMI_process_mapping of a group, which says which ranks share a node. node holds a
-// label of the node of each rank; only equality of labels counts. The result is empty if there are no
-// ranks, or if the mapping is too long for clients. The server then answers "not found", which is slower
+// Mapping returns the PMI_process_mapping of a group, which says which ranks share a node. node has a
+// label of each rank's node. Only the equality of labels matters. The result is empty if there are no
+// ranks, or if the mapping is too long for clients. The server then replies "not found", which is slower
 // but correct. Format and algorithm are in pmi-wire.md 3.1 and 3.2.
 func Mapping(node []int) string {
 	if len(node) == 0 {
@@ -48,7 +48,7 @@ func renumber(node []int) []int {
 	return labels
 }
 
-// blocks folds runs of equal labels, and runs of equal length on successive nodes, into blocks.
+// blocks joins runs of equal labels, and runs of equal length on successive nodes, into blocks.
 func blocks(labels []int) []mappingBlock {
 	var bs []mappingBlock
 	for r := 0; r < len(labels); {

@@ -12,7 +12,7 @@ import (
 // An assignment is the candidate on which one rank runs, and the app that it runs.
 type assignment struct{ candidate, app int }
 
-// A placement holds the ranks of a job that have been placed so far.
+// A placement has the ranks of a job that have been placed so far.
 type placement struct {
 	req         job.Request
 	candidates  []candidate
@@ -82,8 +82,8 @@ func (s *placement) placeApps(usable [][]bool) *Error {
 	return nil
 }
 
-// excludeUsedNodes returns the usable candidates of the next app. With NoSharedHosts those with ranks of
-// earlier apps are left out.
+// excludeUsedNodes returns the usable candidates for the next app. With NoSharedHosts it leaves out those
+// with ranks of earlier apps.
 func (s *placement) excludeUsedNodes(usable []bool) []bool {
 	if !s.req.NoSharedHosts || len(s.assigned) == 0 {
 		return usable
@@ -137,7 +137,7 @@ func (s *placement) placeRanks(area *eligibleNodes, a, n int) *Error {
 	return err
 }
 
-// placeByQuota places n ranks of app a on candidates, no more on each than its quota.
+// placeByQuota places n ranks of app a on candidates. quota has the largest number for each.
 func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	switch {
 	case s.req.RoundRobin:
@@ -172,7 +172,7 @@ func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	return s.proportionalShares(a, n, bounds), nil
 }
 
-// An eligibleNodes is the set of candidates that one app may use, with their capacities.
+// An eligibleNodes has the candidates that one app may use, with their capacities.
 type eligibleNodes struct {
 	app        job.App
 	candidates []int // in the order in which they are filled, each once
@@ -203,8 +203,8 @@ func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
 	return a
 }
 
-// followsTaskGrant reports whether an app runs where the batch system placed its tasks. It does if the
-// batch system counted tasks and the user gave no number of ranks (RM-6).
+// followsTaskGrant reports whether the ranks of an app run where the batch system has placed its tasks.
+// They do if the batch system has counted tasks and the user gave no number of ranks (RM-6).
 func (s *placement) followsTaskGrant(app job.App) bool {
 	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.PerObject == 0 &&
 		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })
@@ -224,8 +224,9 @@ func (s *placement) capacityOf(i int, a *eligibleNodes) int {
 	return capacity
 }
 
-// rankLimit returns the most ranks on candidate i by maxproc, max_slots, memory, NUMA, -ppn and GPUs
-// (min(M-P, ppn) in 5.1). by is the name of the limit that decides; empty if there is none.
+// rankLimit returns the largest number of ranks on candidate i by maxproc, max_slots, memory, NUMA, -ppn
+// and GPUs (min(M-P, ppn) in 5.1). by is the name of the limit that decides. It is empty if there is
+// none.
 func (s *placement) rankLimit(i int, app job.App) (limit int, by string) {
 	n, limit := &s.candidates[i], math.MaxInt
 	tighten := func(most int, name string) {
@@ -261,7 +262,8 @@ func (s *placement) rankLimit(i int, app job.App) (limit int, by string) {
 	return limit, by
 }
 
-// ranksInSlots returns how many ranks of so many threads fit in a number of slots.
+// ranksInSlots returns how many ranks fit into this number of slots of candidate i, if each rank has this
+// number of threads.
 func (s *placement) ranksInSlots(i, slots, threads int) int {
 	if s.req.LocalOnly && s.candidates[i].Slots == 0 {
 		threads = min(threads, max(1, s.candidates[i].SlotCount()))
@@ -272,9 +274,9 @@ func (s *placement) ranksInSlots(i, slots, threads int) int {
 // freeCapacity returns how many ranks fit without sharing CPUs (U in 5.1).
 func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
-// rankCount returns the number of ranks of an app. If the user gave none (PLACE-1), it is the limit on
-// every node, else every free slot. It is 0 if the user gave several numbers (-soft) and all are too
-// large.
+// rankCount returns the number of ranks of an app. If the user gave no number (PLACE-1), each node gets
+// as many ranks as its limit says or has free slots. It is 0 if the user gave several numbers (-soft) and
+// all are too large.
 func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N
@@ -310,9 +312,9 @@ func (s *placement) rankCount(a *eligibleNodes) int {
 	return max(1, n)
 }
 
-// ranksInWrittenSlots returns how many ranks fit in the slots that the user wrote for a host (HOST:N),
-// even if other jobs use its CPUs. It is 0 if not every listed host must be used, since such a host may
-// have fewer.
+// ranksInWrittenSlots returns how many ranks fit into the slots that the user wrote for a host (HOST:N),
+// even if other jobs use its CPUs. It is 0 if some listed hosts may stay unused, since a host may then
+// have fewer ranks.
 func (s *placement) ranksInWrittenSlots(i int, a *eligibleNodes) int {
 	if !s.req.LocalOnly && (!s.req.AllHosts || s.req.SkipUnreachable) {
 		return 0
@@ -320,7 +322,7 @@ func (s *placement) ranksInWrittenSlots(i int, a *eligibleNodes) int {
 	return min(a.limits[i], s.ranksInSlots(i, s.candidates[i].Slots, max(1, a.app.CPUsPerRank)))
 }
 
-// fillNodes places n ranks in the order of the host entries, filling one node after the other.
+// fillNodes places n ranks in the order of the host entries. It fills one node before the next.
 func (s *placement) fillNodes(app, n int, quota []int) {
 	for {
 		i := s.entries[s.nextEntry]
@@ -334,8 +336,8 @@ func (s *placement) fillNodes(app, n int, quota []int) {
 	}
 }
 
-// placeCyclic places ranks on the host entries of one region in turn, one rank at each, and goes on to the
-// next region when it is full. If CPUs are shared, all regions count as one (which-hosts.md 10).
+// placeCyclic places ranks on the host entries of one region in turn, one rank at a time. When the region
+// is full, it goes on to the next. If CPUs are shared, all regions count as one (which-hosts.md 10).
 func (s *placement) placeCyclic(app, n int, quota []int) {
 	for n > 0 {
 		from, to := s.regionEntries()
@@ -351,7 +353,7 @@ func (s *placement) placeCyclic(app, n int, quota []int) {
 	}
 }
 
-// regionEntries returns the range of host entries of the current region, end excluded.
+// regionEntries returns the range [from, to) of host entries of the current region.
 func (s *placement) regionEntries() (from, to int) {
 	if s.sharesCPUs || isContiguous(s.req) {
 		return 0, len(s.entries)
@@ -368,8 +370,8 @@ func (s *placement) regionEntries() (from, to int) {
 	return from, to
 }
 
-// cycleEntries places n ranks on the host entries from..to, which get ranks in turn, round by round. Entries of full
-// nodes leave after a round, so that the cost is proportional to ranks plus entries.
+// cycleEntries places n ranks on the host entries [from, to) in turn, one rank at a time. It removes the
+// entries of full nodes after each round, so that its time is proportional to ranks plus entries.
 func (s *placement) cycleEntries(app, n int, quota []int, from, to int) {
 	mapping, stride := s.req.Layout.Map, 1
 	if mapping.Level == pin.ByNode {
@@ -411,7 +413,7 @@ func (s *placement) putRanks(app, i, ranks int) {
 	s.freeGPUs[i] -= ranks * gpusPerRank(s.req.Apps[app])
 }
 
-// putRank places one rank on candidate i. Its slots have been taken already.
+// putRank places one rank on candidate i. The caller has taken its slots already.
 func (s *placement) putRank(app, i int) {
 	s.assigned = append(s.assigned, assignment{i, app})
 	s.ranksOn[i]++
@@ -428,7 +430,8 @@ func (s *placement) candidateOfRank() []int {
 	return candidates
 }
 
-// unboundPortion is the resources of ranks that are not bound yet, and of ranks on a node without slots.
+// unboundPortion is the RankResources of ranks that are not bound yet, and of ranks on a node without
+// slots.
 var unboundPortion = new(job.RankResources)
 
 // nodePlans groups the ranks by node, in the order in which the nodes were filled.

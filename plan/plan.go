@@ -1,21 +1,20 @@
 /*
-Package plan makes every decision that can be made before a process starts: which nodes a job
-uses, which rank runs on which node, and on which CPUs.
+Package plan makes every decision that can be made before a process starts: which nodes a job uses, which
+rank runs on which node, and on which CPUs.
 
 	Request + Snapshot --> join --> select --> choose --> order --> place --> bind --> Plan
 	                    candidates  usable    host       host      ranks     CPUs
 	                                rejected  entries    entries
 
-A dry run shows the result of each stage. The stages up to place are one function, solve. It
-decides both whether a job fits now and whether it could ever fit.
+A dry run shows the result of each stage. One function, solve, runs the stages up to place. It decides
+both whether a job fits now and whether it could ever fit.
 
-Make is a pure function: equal arguments give an equal plan, in production, in a test, and for a
-cluster that exists only in a file. It does not read variables and flags (package psi does),
-files, or the queue. The rules are those of placement.md; section numbers in comments are of that
-page.
+Make is a pure function: equal arguments give an equal plan, in production, in a test, and for a cluster
+that exists only in a file. It does not read environment variables or options (package psi does), files,
+or the queue. Section numbers in comments refer to placement.md.
 
-A host entry is one mention of a host in the user's list. Entries may repeat a host. Capacity is
-the number of ranks that fit on a node without sharing CPUs. Written slots are those of a host entry HOST:N.
+A host entry is one mention of a host in the user's list. Entries may repeat a host. Capacity is the
+number of ranks that fit on a node without sharing CPUs. Written slots are the N of a host entry HOST:N.
 */
 package plan
 
@@ -27,8 +26,8 @@ import (
 	"remshell/text"
 )
 
-// Make returns the plan for a request on a cluster as the probes saw it. The error is an *Error; the plan
-// then contains only the rejected nodes and the notes.
+// Make returns the plan for a request on a cluster whose state the probes have found. The error is an
+// *Error. With an error, the plan has only the rejected nodes and the notes.
 func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	mode, err := sortModeOf(req)
 	if err != nil {
@@ -81,8 +80,9 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	return p, nil
 }
 
-// overgrantedNotes warns of hosts on which a batch system granted more slots than there are usable CPUs.
-// They are overbooked, as if the user had written the slots (rm-integration.md RM-20).
+// overgrantedNotes returns a warning for hosts on which a batch system has granted more slots than there
+// are usable CPUs. Ranks share CPUs there, as if the user had written the slots (rm-integration.md
+// RM-20).
 func (s *placement) overgrantedNotes() (notes []job.Note) {
 	for i := range s.candidates {
 		n := &s.candidates[i]
@@ -110,7 +110,8 @@ func sortModeOf(req job.Request) (sort.Mode, error) {
 // machine does not exclude other jobs.
 func isExclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.LocalOnly }
 
-// sharedCPUsNote warns that ranks share CPUs on this machine, and with which jobs (PLACE-4).
+// sharedCPUsNote returns the warning that ranks share CPUs on this machine, and with which jobs
+// (PLACE-4).
 func (s *placement) sharedCPUsNote() job.Note {
 	node, ranks := s.candidates[0], len(s.assigned)
 	n := text.Count(ranks, "rank") + " share"

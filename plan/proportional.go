@@ -25,7 +25,7 @@ func (s *placement) capacityWithoutOtherJobs(i int, a *eligibleNodes) int {
 	return min(a.limits[i], s.ranksInSlots(i, s.freeSlots[i]+s.slotsOfOtherJobs(i), max(1, a.app.CPUsPerRank)))
 }
 
-// mayUseSlotOfOtherJob reports whether a rank that finds no free slot may share one with another job.
+// mayUseSlotOfOtherJob reports whether a rank for which no slot is free may share one with another job.
 func (s *placement) mayUseSlotOfOtherJob(i, width int) bool {
 	shares := s.ignoresOtherJobs() && s.slotsOfOtherJobs(i) > 0 && s.freeSlots[i]+s.slotsOfOtherJobs(i) >= width
 	s.sharesCPUs = s.sharesCPUs || shares
@@ -60,8 +60,8 @@ func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	return slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots == 0 })
 }
 
-// rankBounds returns the most ranks of each candidate (m in 5.4): its limit and, on nodes that must not be
-// overbooked, its capacity. It is never more than n.
+// rankBounds returns the largest number of ranks for each candidate (m in 5.4). It is the candidate's
+// limit and, on nodes that must not be overbooked, its capacity. It is never more than n.
 func (s *placement) rankBounds(a *eligibleNodes, n int) []int {
 	bounds := make([]int, len(s.candidates))
 	for _, i := range a.candidates {
@@ -102,8 +102,9 @@ func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []
 	}
 }
 
-// apportion divides n ranks in proportion to the sizes, within the bounds. It rounds by largest remainder;
-// of equal remainders the first in the list wins (5.4). The sum of the bounds is at least n.
+// apportion divides n ranks in proportion to sizes. bounds has the largest number for each. It rounds by
+// largest remainder. Of equal remainders the first in the list wins (5.4). The sum of the bounds must be
+// at least n.
 func apportion(n int, sizes, bounds []int) []int {
 	shares := make([]int, len(sizes))
 	open := make([]int, len(sizes)) // nodes that have not reached their bound
@@ -132,8 +133,8 @@ func apportion(n int, sizes, bounds []int) []int {
 	}
 }
 
-// apportionRemainder gives each open node the integer part of its share, and one more to those with the
-// largest remainders.
+// apportionRemainder gives each node in open the integer part of its share, and one more to those with
+// the largest remainders.
 func apportionRemainder(need, total int, open, sizes, shares []int) {
 	left := need
 	for _, i := range open {

@@ -12,7 +12,7 @@ import (
 // This file places ranks by a rank file or -rankmap (cli.md 4.3). A rank runs where the file says, or
 // there is no plan.
 
-// placeByRankFile places every rank.
+// placeByRankFile places every rank on the node that the rank file names.
 func (s *placement) placeByRankFile(usable [][]bool) *Error {
 	s.owners, s.fixedCPUs, s.fixedRanksOn = make(map[int]*cpuOwners), make(map[int][]int), make(map[[2]int]int)
 	rank := 0
@@ -31,7 +31,8 @@ func (s *placement) placeByRankFile(usable [][]bool) *Error {
 	return nil
 }
 
-// candidatesNamed returns, by candidate, whether hosts contains one of its names. A nil list contains all.
+// candidatesNamed reports, for each candidate, whether hosts contains one of its names. A nil list
+// contains all.
 func (s *placement) candidatesNamed(hosts []string) []bool {
 	set := nameSet(hosts)
 	may := make([]bool, len(s.candidates))
@@ -41,7 +42,8 @@ func (s *placement) candidatesNamed(hosts []string) []bool {
 	return may
 }
 
-// placeFixedRank places a rank of app a where the rank file says. usable and among are by candidate.
+// placeFixedRank places a rank of app a on the node that the rank file names. usable and among say which
+// candidates the app may use.
 func (s *placement) placeFixedRank(rank, a int, usable, among []bool) *Error {
 	fixed := &s.req.FixedPlacements[rank]
 	i := s.candidateOf[fixed.Node]
@@ -75,8 +77,8 @@ func (s *placement) placeFixedRank(rank, a int, usable, among []bool) *Error {
 	return nil
 }
 
-// allowSharing lets ranks share CPUs if that is allowed, and otherwise returns an error with this
-// text.
+// allowSharing lets ranks share CPUs if that is allowed. Otherwise it returns an error with the text
+// what.
 func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, what string) *Error {
 	allowed := s.req.Overbook || s.req.ShareOwnCPUs || s.req.LocalOnly && fixed.Picks == nil && n.Slots == 0
 	if n.NoOverbook || s.req.NoOversubscribe || !allowed {
@@ -91,8 +93,8 @@ func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, what s
 	return nil
 }
 
-// takeFixedCPUs takes the CPUs that the rank file names for a rank. It returns an error if another rank or
-// job has them and sharing is not allowed.
+// takeFixedCPUs takes the CPUs that the rank file names for a rank. It returns an error if another rank
+// or job uses them and may not share them.
 func (s *placement) takeFixedCPUs(rank, i int) *Error {
 	n, fixed := &s.candidates[i], &s.req.FixedPlacements[rank]
 	owners := s.ownersOn(i)
@@ -120,12 +122,12 @@ func (s *placement) takeFixedCPUs(rank, i int) *Error {
 	return nil
 }
 
-// hasFixedCPUs reports whether the rank file names CPUs and not only nodes.
+// hasFixedCPUs reports whether the rank file names CPUs, and not only nodes.
 func (s *placement) hasFixedCPUs() bool {
 	return len(s.req.FixedPlacements) > 0 && s.req.FixedPlacements[0].Picks != nil
 }
 
-// A cpuOwners records which ranks of this job have the CPUs of one node.
+// A cpuOwners records which ranks of this job use which CPUs of one node.
 type cpuOwners struct {
 	numbering *pin.Numbering
 	slots     []pin.Unit
@@ -149,8 +151,8 @@ func (s *placement) ownersOn(i int) *cpuOwners {
 	return b
 }
 
-// bindFixedCPUs binds the ranks of candidate i to the CPUs that the rank file names. Their slots are all
-// slots that contain such a CPU.
+// bindFixedCPUs binds the ranks of candidate i to the CPUs that the rank file names. A rank's slots are
+// all slots with such a CPU.
 func (s *placement) bindFixedCPUs(i int, ranks []job.RankPlan) {
 	n, owners := &s.candidates[i], s.ownersOn(i)
 	for k := range ranks {

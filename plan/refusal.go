@@ -13,9 +13,10 @@ import (
 	"remshell/text"
 )
 
-// chooseRefusal chooses the error by the order of 6.3. A job that can never start fails. A job must not
-// overtake waiting requests. Only then it matters whether the job fits. hopeless is called only if it does
-// not fit; it reports whether the job can never start.
+// chooseRefusal returns the error of a job that cannot start now, or nil, by the order of 6.3. A job that
+// can never start fails. A job must not overtake waiting requests. Only after these two it matters
+// whether the job fits. It calls hopeless only if the job does not fit. hopeless reports whether the job
+// can never start.
 func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, hopeless func() bool) *Error {
 	if failed != nil && hopeless() {
 		failed.Permanent = true
@@ -39,8 +40,8 @@ func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, hopeless f
 	return failed
 }
 
-// refuseClaimedHost replaces the error if claims of other jobs take all CPUs of the only host. It names
-// the user to ask (TRUST-16).
+// refuseClaimedHost returns another error than failed if other jobs have claimed all CPUs of the only
+// host. That error names the user to ask (TRUST-16).
 func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	if failed == nil || failed.Code != CodeNoNodes || p.refuseTooFewNodes() != nil || len(p.candidates) != 1 || p.candidates[0].TopUser == "" ||
 		len(rejected) != 1 || rejected[0].Code != "cpus-full" {
@@ -68,7 +69,8 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	return failed
 }
 
-// refuseTooFewNodes returns the error if fewer nodes can be reached than --min-nodes, else nil.
+// refuseTooFewNodes returns an error if fewer nodes can be reached than --min-nodes requires, and nil
+// otherwise.
 func (p problem) refuseTooFewNodes() *Error {
 	up := 0
 	for _, i := range distinctCandidates(p.entries, len(p.candidates)) {
@@ -83,7 +85,7 @@ func (p problem) refuseTooFewNodes() *Error {
 		Remedy: "make the other nodes reachable, or lower --min-nodes"}
 }
 
-// refuseNoNode returns the error if no node can run an app. alone says that the job has no other app.
+// refuseNoNode returns the error that no node can run an app. alone says that the job has no other app.
 func refuseNoNode(app job.App, alone bool) *Error {
 	if app.Hosts == nil || alone {
 		return &Error{Code: CodeNoNodes, Text: "no host can take this job now", Remedy: "name other hosts, or ask less of them"}
@@ -92,8 +94,8 @@ func refuseNoNode(app job.App, alone bool) *Error {
 		programName(app), hostlist.FoldBrief(app.Hosts)), Remedy: "name other hosts for it"}
 }
 
-// refuseSharedNodes returns the error if --no-share-hosts leaves an app context no node: earlier ones have all that it
-// may use.
+// refuseSharedNodes returns the error if --no-share-hosts leaves an app no node, because earlier apps use
+// all nodes that it may use.
 func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 	failed := &Error{Code: CodeNoNodes, Remedy: "name more hosts, or let app contexts share them: --share-hosts"}
 	if there := len(usable.candidates); apps > there {
@@ -109,8 +111,8 @@ func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 	return failed
 }
 
-// refuseTooFewSlots returns the error if slots are too few (PLACE-4). It gives the capacity and the
-// remedies.
+// refuseTooFewSlots returns the error that there are too few slots (PLACE-4). It states the capacity and
+// what to do.
 func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	capacity, where := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.slots >= n*max(1, a.app.CPUsPerRank) {
@@ -145,7 +147,7 @@ func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	return &Error{Code: CodeNotEnough, Text: text, WantedRanks: n, FreeRanks: capacity, Remedy: remedy}
 }
 
-// refuseSoft returns the error if even the smallest number of ranks of -soft does not fit.
+// refuseSoft returns the error that even the smallest number of ranks of -soft does not fit.
 func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	least := a.app.Soft[len(a.app.Soft)-1]
 	failed := s.refuseTooFewSlots(a, least)
@@ -155,7 +157,8 @@ func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	return failed
 }
 
-// listNumbers lists numbers in ascending order. Of more than 12 it lists the first ten and the last.
+// listNumbers returns a text that lists numbers in ascending order. If there are more than 12, it has the
+// first ten and the last.
 func listNumbers(descending []int) string {
 	const most = 12
 	var words []string
@@ -168,7 +171,8 @@ func listNumbers(descending []int) string {
 	return strings.Join(words, ", ") + " ranks"
 }
 
-// describeExcess says how many ranks do not fit and, if the job has several apps, of which program.
+// describeExcess returns the text about how many ranks do not fit. If the job has several apps, it names
+// the program.
 func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	text := text.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
@@ -180,7 +184,8 @@ func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	return text + a.describeThreads() + " do not fit"
 }
 
-// describeLimits says which limits other than CPUs restrict ranks on candidates: "maxproc allows 2 on n4".
+// describeLimits returns the text about limits, other than CPUs, that restrict ranks on candidates:
+// "maxproc allows 2 on n4".
 func (s *placement) describeLimits(a *eligibleNodes) string {
 	type cause struct {
 		by   string
@@ -199,8 +204,8 @@ func (s *placement) describeLimits(a *eligibleNodes) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeThreads says how many CPUs each rank needs, and which option requested them. It is empty for one
-// CPU.
+// describeThreads returns the text about how many CPUs each rank needs, and which option requested them.
+// It is empty for one CPU.
 func (a *eligibleNodes) describeThreads() string {
 	switch {
 	case a.app.CPUsPerRank <= 1:
@@ -211,8 +216,8 @@ func (a *eligibleNodes) describeThreads() string {
 	return fmt.Sprintf(" of %d CPUs each (%s)", a.app.CPUsPerRank, a.app.CPUsPerRankOrigin)
 }
 
-// refuseByLimits returns the error if limits other than CPUs are too low. most is the number of ranks that
-// they allow.
+// refuseByLimits returns the error that limits other than CPUs are too low. most is the number of ranks
+// that they allow.
 func (s *placement) refuseByLimits(a *eligibleNodes, n, most int) *Error {
 	var by []string
 	for _, i := range a.candidates {
@@ -231,9 +236,9 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, most int) *Error {
 		verb, most, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit or name more hosts", WantedRanks: n, FreeRanks: most}
 }
 
-// describeConfinement says why ranks cannot use some cores of a node, for example because mpiexec runs
-// under taskset or in a batch job. It is empty if all cores are usable or slots were written. reserve is
-// the job's.
+// describeConfinement returns the text about why ranks cannot use some cores of a node: mpiexec may run
+// under taskset or in a batch job. It is empty if all cores are usable or the user wrote a number of
+// slots. reserve is the number of cores that the job leaves free.
 func describeConfinement(n job.Node, reserve int) string {
 	if n.Slots > 0 {
 		return ""
@@ -241,7 +246,8 @@ func describeConfinement(n job.Node, reserve int) string {
 	return n.UsableCPUs(reserve).String()
 }
 
-// describeConfinements says it for several nodes, each reason once, as the end of a sentence.
+// describeConfinements returns the text of describeConfinement for several nodes, with each reason once,
+// as the end of a sentence.
 func (s *placement) describeConfinements(candidates []int) string {
 	var why strings.Builder
 	for _, g := range text.Groups(candidates, func(i int) (string, string) {

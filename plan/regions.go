@@ -18,8 +18,9 @@ type regionAccess struct {
 	mayOpenLater bool   // the job might enter if the sizes of all nodes were known
 }
 
-// gateRequest returns the facts about a job that gates check. CPUs of all apps are added up. An app with
-// several numbers of ranks (-soft) counts with the smallest; an app without a number does not count.
+// gateRequest returns what gates of regions have to know about a job. CPUs of all apps are added up. An
+// app with several numbers of ranks (-soft) counts with the smallest. An app without a number does not
+// count.
 func gateRequest(req job.Request) region.GateRequest {
 	v := region.GateRequest{User: req.User, Class: req.Class}
 	for _, app := range req.Apps {
@@ -32,7 +33,7 @@ func gateRequest(req job.Request) region.GateRequest {
 	return v
 }
 
-// regionAccessOf returns the region of a node and the verdict of its gate.
+// regionAccessOf returns the region of a node, and whether the region's gate lets the job enter.
 func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) regionAccess {
 	number, name := d.RegionOf(n)
 	switch {
@@ -44,8 +45,8 @@ func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) 
 	return regionAccess{number, name, "it is in no region", false}
 }
 
-// judgeRegions sets the region access of all candidates. The size of a region counts all its nodes,
-// whether or not they are in the host list.
+// judgeRegions decides for all candidates whether the job may enter their regions. The size of a region
+// includes all its nodes, even those that are not in the host list.
 func (p *problem) judgeRegions() {
 	d := region.New(p.req.Regions, p.req.Domain)
 	if !d.HasRegions() {
@@ -82,9 +83,9 @@ var (
 	regionCheck = nodeCheck{"region", func(s *candidate, w *requirement) string { return s.closedReason }}
 )
 
-// ProbeFilter returns a function that reports whether a node must be probed. It must if some app of the
-// job might use it, as far as can be known without a connection, or if the width of a gate depends on its
-// size.
+// ProbeFilter returns a function that reports whether a node must be probed. A node must be probed if an
+// app of the job might use it, as far as is known without a connection, or if the width of a gate depends
+// on the node's size.
 func ProbeFilter(req job.Request) func(def job.NodeDef) bool {
 	d := region.New(req.Regions, req.Domain)
 	verdicts := d.JudgeWithoutSizes(gateRequest(req))

@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// A requirement is what one app of the job needs of every node.
+// A requirement is what one app of the job needs on every node.
 type requirement struct {
 	user            job.User
 	features        []string
@@ -37,8 +37,8 @@ func requirementOf(req job.Request, app job.App) requirement {
 	return requirement{req.User, app.Features, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), localOnly, localOnly && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve}
 }
 
-// A nodeCheck is one reason to reject a node. The function reason returns a text for people, or "" if the
-// node passes.
+// A nodeCheck is a reason to reject a node. Its function returns the text for people, or "" if the node
+// passes.
 type nodeCheck struct {
 	code   string
 	reason func(s *candidate, w *requirement) string
@@ -149,13 +149,13 @@ func dropReason(s *candidate, w *requirement) (code, detail string) {
 	return "", ""
 }
 
-// IsPermanentReason reports whether a rejection with this code is permanent: the job may never use the
-// node, whatever else runs there and whatever program it starts.
+// IsPermanentReason reports whether a rejection with this code is permanent: the job can never use the
+// node, even if nothing else runs there.
 func IsPermanentReason(code string) bool {
 	return code != "hardware" && slices.ContainsFunc(staticChecks, func(c nodeCheck) bool { return c.code == code })
 }
 
-// mayBeUsed reports whether some app of the job might use a candidate, as far as can be known without a
+// mayBeUsed reports whether an app of the job might use a candidate, as far as is known without a
 // connection.
 func mayBeUsed(req job.Request, s *candidate) bool {
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool {
@@ -164,8 +164,8 @@ func mayBeUsed(req job.Request, s *candidate) bool {
 	})
 }
 
-// nameSet returns a set of names for quick lookup, since 10,000 nodes may be compared with as many names.
-// It is nil for a nil list.
+// nameSet returns names as a set, because 10,000 nodes may be compared with as many names. For a nil list
+// it returns nil.
 func nameSet(names []string) map[string]bool {
 	if names == nil {
 		return nil
@@ -177,8 +177,8 @@ func nameSet(names []string) map[string]bool {
 	return set
 }
 
-// selectCandidates returns, by app and candidate, whether the app may use it (section 3). rejected lists
-// the candidates that no app may use, once each, in list order, with the reason.
+// selectCandidates returns, by app and candidate, whether the app may use the candidate (section 3).
+// rejected has the candidates that no app may use, with the reason, each once and in list order.
 func selectCandidates(req job.Request, candidates []candidate, entries []int) (usable [][]bool, rejected []job.Note) {
 	once := distinctCandidates(entries, len(candidates))
 	notes := make([]job.Note, len(candidates))

@@ -9,7 +9,8 @@ import (
 	"remshell/text"
 )
 
-// A shapePlacement is the nodes and numbers of ranks of an app with --shape (which-hosts.md 9.1):
+// A shapePlacement has the nodes of an app with --shape and the number of ranks on each (which-hosts.md
+// 9.1):
 //
 //	-n 10 --shape 4    capacity 8 3 8    a: 4, c: 4, b: 2    the remainder goes to a node after the last full
 //	                            a b c                        one, else to the first node that was skipped
@@ -19,8 +20,8 @@ type shapePlacement struct {
 	unplaced int   // ranks that no node can take
 }
 
-// placeInShape chooses nodes for n ranks among candidates in the order in which they are filled. capacity
-// is by candidate.
+// placeInShape chooses nodes for n ranks with shape ranks on each. order has the candidates in the order
+// in which they are filled. capacity is by candidate.
 func placeInShape(order []int, capacity []int, n, shape int) (f shapePlacement) {
 	passed := slices.Clone(order)
 	full, behind := n/shape, 0
@@ -48,7 +49,7 @@ func (f *shapePlacement) addNode(candidate, ranks int) {
 	f.nodes, f.ranks = append(f.nodes, candidate), append(f.ranks, ranks)
 }
 
-// ranksInShape returns how many ranks an app may place on a node with this capacity.
+// ranksInShape returns how many ranks of an app may be placed on a node with this capacity.
 func ranksInShape(app job.App, capacity int) int {
 	if app.ExactPerNode > 0 {
 		return min(capacity, app.ExactPerNode)
@@ -56,7 +57,7 @@ func ranksInShape(app job.App, capacity int) int {
 	return capacity
 }
 
-// placeShaped places n ranks of app a in its shape.
+// placeShaped places n ranks of app a by its --shape.
 func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
 	if failed := s.refuseFewGPUs(area, n); failed != nil {
 		return failed
@@ -87,8 +88,8 @@ func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
 	return nil
 }
 
-// remainingCandidates returns the candidates of an area in the order in which they are filled, beginning
-// where placement stopped.
+// remainingCandidates returns the candidates of area in the order in which they are filled, from the one
+// at which placement has stopped.
 func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	may := make([]bool, len(s.candidates))
 	for _, i := range area.candidates {
@@ -98,7 +99,7 @@ func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	return slices.DeleteFunc(order, func(i int) bool { return !may[i] })
 }
 
-// shapeCapacity returns how many ranks fit in the shape. A node that cannot take a full shape does not
+// shapeCapacity returns how many ranks fit by --shape. A node that has no room for a full shape does not
 // count.
 func (a *eligibleNodes) shapeCapacity() int {
 	capacity := 0
@@ -110,7 +111,7 @@ func (a *eligibleNodes) shapeCapacity() int {
 	return capacity
 }
 
-// refuseShape is the error if ranks are left over in a shape.
+// refuseShape returns the error that ranks are left over after --shape.
 func (a *eligibleNodes) refuseShape(code string, f shapePlacement, n int) *Error {
 	placed := 0
 	for _, ranks := range f.ranks {

@@ -25,7 +25,7 @@ type problem struct {
 	closedRegions []job.Note    // the other regions of the domain
 }
 
-// A solution holds the results of the stages, as far as they succeeded.
+// A solution has the results of the stages that have succeeded.
 type solution struct {
 	usable     [][]bool // by app and candidate
 	rejected   []job.Note
@@ -49,10 +49,10 @@ func (p problem) solve() (solution, *Error) {
 	return found, failed
 }
 
-// excludedCodes are the codes of hosts that the user excluded: --exclude and --nodetype.
+// excludedCodes are the codes of hosts that the user has excluded with --exclude or --nodetype.
 var excludedCodes = []string{"out", "hardware"}
 
-// refuseUnusedHost returns an error if a host that the user named for a job without -n can take no rank
+// refuseUnusedHost returns an error if a job without -n cannot use one of the hosts that the user named
 // (PLACE-1). Otherwise the job would silently run on the other hosts.
 func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 	if !p.req.AllHosts || p.req.SkipUnreachable || len(p.req.Apps) > 1 || p.req.Apps[0].N > 0 || p.req.Apps[0].Soft != nil || p.req.FixedPlacements != nil {
@@ -75,8 +75,8 @@ func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("without -n each named host gets ranks; %s can take none now", which), Remedy: remedy}
 }
 
-// withSharedCPUs returns the problem with --oversubscribe: ranks may share CPUs with each other and with
-// jobs that share too. Free CPUs are used first.
+// withSharedCPUs returns the problem with --oversubscribe. Ranks may then share CPUs with each other, and
+// with jobs that allow it. They use free CPUs first.
 func (p problem) withSharedCPUs() problem {
 	p.req.ShareOwnCPUs = true
 	p.candidates = slices.Clone(p.candidates)
@@ -96,8 +96,8 @@ func (p problem) hasSolution() bool {
 	return failed == nil
 }
 
-// withIdleNodes returns the problem as if every node of the list were idle and reachable (6.2). It drops
-// the sort key, which does not change whether the job fits.
+// withIdleNodes returns the problem as it would be if every node of the list were idle and reachable
+// (6.2). It drops the sort key, which does not change whether the job fits.
 func (p problem) withIdleNodes() problem {
 	p.sortMode, p.waited = sort.None, nodeset.MaxTime
 	p.candidates = slices.Clone(p.candidates)
@@ -123,7 +123,7 @@ func (p problem) mayFitWhenIdle() bool {
 	return p.refuseTooFewNodes() == nil && (slices.ContainsFunc(p.entries, unseen) || p.hasSolution())
 }
 
-// mayBeInSet reports whether it is unknown in which sets a candidate is.
+// mayBeInSet reports whether it is unknown to which sets a candidate belongs.
 func (p problem) mayBeInSet(c *candidate) bool {
 	set := &p.req.NodeSet
 	return set.Policy != "" && set.Kind.Probed && c.unreachable && !c.Attribute(set.Attribute).Known()

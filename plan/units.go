@@ -17,7 +17,8 @@ import (
 //	without the last ones, in reserve   0 4 1 5 2 6
 //	by the user's map, if it applies    2 6 1 5 0 4
 
-// applySlotRules applies the request's hardware threads and reserve to a candidate.
+// applySlotRules sets on a candidate whether slots are hardware threads, and how many stay in reserve, as
+// the request says.
 func (s *candidate) applySlotRules(req job.Request) {
 	if len(req.Apps) > 0 && !s.CountThreads {
 		s.CountedHWThreads = req.Apps[0].HWThreads
@@ -29,7 +30,7 @@ func (s *candidate) applySlotRules(req job.Request) {
 // slotsAreThreads reports whether a slot is a hardware thread.
 func (s *candidate) slotsAreThreads() bool { return s.CountThreads || s.CountedHWThreads != 0 }
 
-// unitsInMapOrder returns all units in the order of a CPU map, including those in reserve.
+// unitsInMapOrder returns all units in the order of a CPU map, including the reserved ones.
 func (s *candidate) unitsInMapOrder(cpuMap []int) []pin.Unit {
 	units := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), cpuMap)
 	if s.CountedHWThreads != 0 {
@@ -38,8 +39,8 @@ func (s *candidate) unitsInMapOrder(cpuMap []int) []pin.Unit {
 	return units
 }
 
-// slotsInMapOrder returns the units that ranks may use, in the order of a CPU map: the node's own or the
-// user's.
+// slotsInMapOrder returns the units that ranks may use in the order of a CPU map, which is the node's own
+// or the user's.
 func (s *candidate) slotsInMapOrder(cpuMap []int) []pin.Unit {
 	units := s.unitsInMapOrder(cpuMap)
 	if s.Reserve == 0 {
@@ -49,7 +50,7 @@ func (s *candidate) slotsInMapOrder(cpuMap []int) []pin.Unit {
 	return slices.DeleteFunc(slices.Clone(units), func(u pin.Unit) bool { return reserved[u.Number] })
 }
 
-// reservedUnits returns the units that ranks never get: the last ones in the node's own order.
+// reservedUnits returns the units that no rank may use: the last ones in the node's own order.
 func (s *candidate) reservedUnits() pin.BusyUnits {
 	units := s.unitsInMapOrder(s.CPUMap)
 	last := make(pin.BusyUnits)
@@ -59,8 +60,8 @@ func (s *candidate) reservedUnits() pin.BusyUnits {
 	return last
 }
 
-// busyUnits returns the units that procs processes use, located of which run on the known CPUs cpus. Units
-// in reserve can be busy too. If threads count, all threads of a busy core are busy.
+// busyUnits returns the busy units. procs processes use the node, and located of these run on the known
+// CPUs cpus. Reserved units can be busy, too. If slots are threads, all threads of a busy core are busy.
 func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	cores := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), s.CPUMap)
 	busy := pin.FindBusyUnits(cores, cpus, procs)
@@ -79,8 +80,8 @@ func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	return threads
 }
 
-// slotsOfOthers returns how many slots other processes use. Busy units in reserve count only if the slots
-// were written.
+// slotsOfOthers returns how many slots other processes use. Busy reserved units count only if the user
+// wrote a number of slots.
 func (s *candidate) slotsOfOthers() int {
 	if s.Reserve == 0 || s.Slots > 0 || len(s.busy) == 0 {
 		return len(s.busy)
@@ -95,12 +96,12 @@ func (s *candidate) slotsOfOthers() int {
 	return lost
 }
 
-// confinesToNUMA reports whether some app of a job keeps each rank inside a NUMA node.
+// confinesToNUMA reports whether an app of the job keeps each rank inside one NUMA node.
 func confinesToNUMA(req job.Request) bool {
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// numaCheck rejects a node that cannot keep any rank inside a NUMA node.
+// numaCheck rejects a node on which no rank fits into one NUMA node.
 var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string {
 	switch {
 	case !w.numa.IsSet() || len(s.Topology.Cores) == 0:
@@ -113,7 +114,7 @@ var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string 
 	return fmt.Sprintf("%s leaves no %s together that are free", w.numa.Option(), text.Count(w.threads, "CPU"))
 }}
 
-// numaCapacity returns how many ranks of a width fit inside NUMA nodes of a candidate.
+// numaCapacity returns how many ranks with this many slots fit inside NUMA nodes of a candidate.
 func (s *candidate) numaCapacity(c pin.Confinement, width int) int {
 	slots := s.slotsInMapOrder(s.CPUMap)
 	pool := pin.NewNUMAPool(s.Topology, slots, pin.FreeSlots(slots, s.busy))
@@ -121,7 +122,8 @@ func (s *candidate) numaCapacity(c pin.Confinement, width int) int {
 	return pool.Capacity(width, 1)
 }
 
-// memoryCheck rejects a node with too little memory for one rank, also in huge pages. Unknown sizes pass.
+// memoryCheck rejects a node with too little memory, or huge pages, for one rank. A node of unknown size
+// passes.
 var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string {
 	huge := s.Memory.HugePages
 	switch {
@@ -138,7 +140,7 @@ var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string 
 }}
 
 // newPool returns the free slots of a candidate in the order of the layout. If ranks stay inside NUMA
-// nodes, it sorts by these.
+// nodes, they are sorted by NUMA node.
 func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout, busy pin.BusyUnits, width int) *pin.Pool {
 	free := pin.FreeSlots(slots, busy)
 	if l.confinedToNUMA {
@@ -147,7 +149,7 @@ func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout,
 	return pin.NewPool(n.Topology, slots, free, layout, width, n.slotsAreThreads())
 }
 
-// confineApp applies the NUMA confinement of the next app to all pools.
+// confineApp sets on all pools whether ranks of the next app stay inside NUMA nodes.
 func (s *placement) confineApp(c pin.Confinement) {
 	if s.layout == nil || !s.layout.confinedToNUMA {
 		return

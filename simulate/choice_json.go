@@ -6,7 +6,7 @@ import (
 	"remshell/job"
 )
 
-// A choiceRecord is the node choice of a plan in JSON, as plans, reports and job entries contain it.
+// A choiceRecord is the JSON form of a plan's node choice, in plans, reports and job entries.
 type choiceRecord struct {
 	Class      *string       `json:"class"`
 	Regions    []string      `json:"regions"`

@@ -14,8 +14,8 @@ import (
 )
 
 // A stateFile is a cluster state in the format of placement.md 9.1. Fields whose default is not Go's zero
-// value are pointers. The last block of each struct is an extension for real clusters, which other readers
-// of the file may ignore.
+// value are pointers. The last block of each struct is an extension for real clusters, which other
+// readers of the file may ignore.
 type stateFile struct {
 	Version    *int               `json:"version"`
 	Nodes      []node             `json:"nodes"`
@@ -39,8 +39,8 @@ type stateFile struct {
 	GPUs            *int             `json:"gpus_per_proc,omitempty"` // 0 means that ranks see no GPU
 }
 
-// A fixedPlacement is the placement of one rank by a rank file. Without CPUs the rank gets the next free
-// ones.
+// A fixedPlacement is the placement of one rank by a rank file. If it has no CPUs, the rank gets the next
+// free ones.
 type fixedPlacement struct {
 	Node int    `json:"node"` // ID of the node
 	CPUs string `json:"cpus,omitempty"`
@@ -123,7 +123,7 @@ type node struct {
 	BusyGPUs     []string  `json:"busy_gpus,omitempty"` // addresses of the GPUs that running jobs use
 }
 
-// hugePages is the huge pages of a node. Size 0 means that there are none.
+// A hugePages describes the huge pages of a node. Size 0 means that there are none.
 type hugePages struct {
 	Size  int64 `json:"size"` // bytes
 	Total int64 `json:"total"`
@@ -190,8 +190,8 @@ func Parse(data []byte) (*State, error) {
 	return s, nil
 }
 
-// wrongJSON returns an error that names the key whose value is invalid, without the names of embedded
-// structs.
+// wrongJSON returns an error that names the key with the invalid value. It leaves out the names of
+// embedded structs.
 func wrongJSON(err error) error {
 	wrong, known := errors.AsType[*json.UnmarshalTypeError](err)
 	if !known || wrong.Field == "" {
@@ -269,7 +269,7 @@ func (s *State) readNodes(nodes []node) error {
 	return nil
 }
 
-// toNode converts one entry of the file.
+// toNode converts one node of the file.
 func (n *node) toNode(known topologies) (job.Node, error) {
 	policy, err := n.readPolicy()
 	if err != nil {
@@ -382,5 +382,5 @@ func (n *node) readPolicy() (job.NodePolicy, error) {
 	}, nil
 }
 
-// trueUnlessFalse returns the value of a switch that is on by default.
+// trueUnlessFalse returns the value of a switch whose default is true.
 func trueUnlessFalse(p *bool) bool { return p == nil || *p }

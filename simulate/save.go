@@ -12,9 +12,9 @@ import (
 	"remshell/pin"
 )
 
-// Save writes a request and the results of its probes as a cluster state. Anybody can plan the case again
-// from the file, without any node (9). The request must have one app. Options contain everything that was
-// requested, with defaults filled in, so that the reader's environment has no effect.
+// Save writes a request and the results of its probes as a cluster state. From the file anybody can plan
+// the case again, without any node (9). The request must have one app. The saved options include all
+// defaults, so that the reader's environment has no effect.
 func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	version := 1
 	f := stateFile{
@@ -49,7 +49,7 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	return encoder.Encode(f)
 }
 
-// rangesText formats the CPUs of a rank.
+// rangesText returns the CPUs of a rank as text.
 func rangesText(ranges []pin.CPURange) string {
 	var items []string
 	for _, p := range ranges {
@@ -64,7 +64,7 @@ func number[T scalarText | scalarOrBool](n int) *T {
 	return &w
 }
 
-// optionsOf returns the options that make a request.
+// optionsOf returns the options in the file for a request.
 func optionsOf(req job.Request) options {
 	pin, bind, app := !req.NoPin, !req.NoMemBind, req.Apps[0]
 	o := options{
@@ -97,7 +97,7 @@ func joinNumbers(numbers []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
 }
 
-// nodeOf converts a node, core by core. up says that it could be reached.
+// nodeOf returns the node in the file, core by core. up says that the node was reached.
 func nodeOf(n job.Node, up bool) node {
 	jobs, exclusive, pins, binds, overbook := !n.NoJobs, !n.NoExclusive, !n.NoPin, !n.NoMemBind, "yes"
 	if n.NoOverbook {
@@ -129,7 +129,7 @@ func nodeOf(n job.Node, up bool) node {
 	return result
 }
 
-// coresOf returns the cores, and the usable CPUs; allowed is nil if all are usable.
+// coresOf returns the cores and the usable CPUs of a node. allowed is nil if all CPUs are usable.
 func coresOf(t pin.Topology) (cores []core, allowed *[]int) {
 	var usable []int
 	all := true

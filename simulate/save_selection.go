@@ -30,11 +30,11 @@ func appOptions(s job.RankNeeds, o *selectionOptions) {
 	}
 }
 
-// hugeWords maps a request for huge pages to the suffix of a size.
+// hugeWords has the suffix of a size for each kind of request for huge pages.
 var hugeWords = map[job.HugePageRequest]string{job.HugePagesPreferred: "h", job.HugePagesRequired: "hs"}
 
-// jobOptions sets the options of the whole job. The effective node-set request was already found; the file
-// contains it as the job's own, whatever its source.
+// jobOptions sets the options of the whole job. The file has the effective node-set request as the job's
+// own, whatever its source was.
 func jobOptions(c job.NodeSelection, o *selectionOptions) {
 	if c.Balance {
 		o.NodeAlloc = nullIfZero("MAXBALANCE")
@@ -53,8 +53,8 @@ func jobOptions(c job.NodeSelection, o *selectionOptions) {
 	}
 }
 
-// rulesOf returns the rules of the cluster that apply to the job. Its class is open to all users in the
-// file, since access was already checked.
+// rulesOf returns the cluster's rules that apply to the job. In the file its class is open to all users,
+// since access was already checked.
 func rulesOf(c job.NodeSelection) (r selectionRules) {
 	if c.Class != "" {
 		r.Classes = []classRules{{Name: c.Class}}
@@ -79,7 +79,7 @@ func rulesOf(c job.NodeSelection) (r selectionRules) {
 	return r
 }
 
-// attributesOf returns the effective attributes of a node that the file must contain.
+// attributesOf returns the node's effective attributes for the file.
 func attributesOf(n *job.Node) (all map[string]json.RawMessage) {
 	add := func(name string) {
 		var value json.RawMessage

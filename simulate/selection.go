@@ -16,7 +16,7 @@ import (
 // This file reads the parts of a state that determine the choice of nodes (which-hosts.md). Its keys are
 // those of the cluster file in lower case, with _ between words.
 
-// selectionRules is the rules of a cluster for choosing nodes.
+// A selectionRules has the cluster's rules for choosing nodes.
 type selectionRules struct {
 	Set       *setRules      `json:"nodeset,omitempty"`
 	Classes   []classRules   `json:"classes,omitempty"`
@@ -66,7 +66,7 @@ type regionRules struct {
 	Classes   []string    `json:"gate_classes,omitzero"`
 }
 
-// selectionOptions is the options of a job for choosing nodes.
+// A selectionOptions has the job's options for choosing nodes.
 type selectionOptions struct {
 	Set        *string       `json:"node_set,omitempty"`
 	Optional   *scalarOrBool `json:"node_set_optional,omitempty"`
@@ -97,7 +97,7 @@ func (s *State) readSelection(f *stateFile) error {
 	return f.Config.selectionRules.readInto(&s.Rules)
 }
 
-// flags converts the options to flags.
+// flags converts the options to the form in which package psi reads command-line options.
 func (o *selectionOptions) flags() psi.SelectionFlags {
 	modifiers := make(map[string]string)
 	noteModifier(modifiers, nodeset.KeyPriority, (*scalarOrBool)(o.Priority))
@@ -119,7 +119,7 @@ func noteModifier(modifiers map[string]string, key string, a *scalarOrBool) {
 	}
 }
 
-// readInto stores the rules of a cluster in rules.
+// readInto stores the rules in rules.
 func (r *selectionRules) readInto(rules *job.SelectionRules) (err error) {
 	rules.Domain, rules.NodeAlloc = r.Domain, r.NodeAlloc
 	if r.Set != nil {
@@ -254,7 +254,8 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 	return attributes, nil
 }
 
-// readAttributes moves a probed speed from the node's policy to the probed attributes.
+// readAttributes returns the node's probed attributes. If the file says that the speed was probed, it
+// moves the speed from policy to these.
 func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err error) {
 	if n.Quality == "" || n.Quality == job.SpeedGiven {
 		return t, nil

@@ -1,12 +1,11 @@
 /*
-Package simulate plans jobs on a cluster that is described in a JSON file (placement.md section
-9).
+Package simulate plans jobs on a cluster that is described in a JSON file (placement.md section 9).
 
 	file --Parse--> State --PSIInput--> psi.Read --Request--> plan.Make --Write--> JSON
 
-A user's case can be saved and planned again without any node. The decisions are made by the same
-code as in a real run (psi, plan). This package contains only the two JSON formats. Unknown fields
-of the input are ignored.
+A user's case can be saved and planned again without any node. The same code as in a real run makes the
+decisions (psi, plan). This package has only the two JSON formats. Unknown fields of the input are
+ignored.
 */
 package simulate
 
@@ -23,7 +22,7 @@ import (
 	"remshell/psi"
 )
 
-// A State is a cluster at one time, and a request.
+// A State is a cluster at one moment, and a request.
 type State struct {
 	Nodes      []job.Node // ascending by ID
 	Sort       string     // PSINodesSort
@@ -52,8 +51,8 @@ func (s *State) NodeDefs() []job.NodeDef {
 	return defs
 }
 
-// PSIInput returns the input of psi.Read. The environment and files of the state, if any, replace env and
-// open. flags and np come from the command line and win over those of the state, where given.
+// PSIInput returns the input of psi.Read. If the state has an environment or files, these replace env and
+// open. flags and np are from the command line. They override those of the state.
 func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, bool), open func(string) (string, error)) psi.Input {
 	in := psi.Input{NP: cmp.Or(np, s.NP), Nodes: s.NodeDefs(), Sort: s.Sort, Env: env, Open: open, Flags: mergeFlags(flags, s.Flags),
 		Rules: s.Rules, User: s.User, RanksPlaced: s.FixedPlacements != nil}
@@ -78,7 +77,7 @@ func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, b
 	return in
 }
 
-// mergeFlags returns the flags of a, and for those that are not given the flags of b.
+// mergeFlags returns the flags of a, and those of b that a does not have.
 func mergeFlags(a, b psi.Flags) psi.Flags {
 	return psi.Flags{
 		Nodes: cmp.Or(a.Nodes, b.Nodes), Sort: cmp.Or(a.Sort, b.Sort), Features: cmp.Or(a.Features, b.Features),
@@ -101,7 +100,7 @@ type Outcome struct {
 	Snapshot job.Snapshot
 }
 
-// HasPlan reports whether there is a plan that can start.
+// HasPlan reports whether the job can start.
 func (o *Outcome) HasPlan() bool { return o.Err == nil }
 
 // Decide plans the request of a state.
@@ -121,13 +120,13 @@ func Decide(req job.Request, snap job.Snapshot, warnings []job.Note) Outcome {
 	return o
 }
 
-// OutcomeOf returns the outcome of a request that was already planned.
+// OutcomeOf returns the outcome of a request whose plan is already known.
 func OutcomeOf(req job.Request, snap job.Snapshot, p job.Plan, warnings []job.Note) Outcome {
 	return Outcome{Plan: p, Threads: max(1, req.Apps[0].CPUsPerRank), Warnings: append(slices.Clone(warnings), p.Notes...),
 		Request: req, Snapshot: snap}
 }
 
-// Request returns the request of the state and the input, with its warnings.
+// Request returns the request of the state and the input, and warnings.
 func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
 	choice.Layout, choice.GPUs = s.Layout, s.GPUs
@@ -145,7 +144,7 @@ func (s *State) Snapshot() job.Snapshot {
 	return job.Snapshot{Nodes: slices.Clone(s.Nodes), Ahead: s.QueueAhead, Waited: s.Waited}
 }
 
-// digitsValue returns the value of a text of digits. psi has checked it.
+// digitsValue returns the number in a text of digits. Package psi has checked the text.
 func digitsValue(digits string) int {
 	n := 0
 	for _, d := range digits {
@@ -168,7 +167,7 @@ func ReadError(err error) Outcome {
 	return Outcome{Err: err}
 }
 
-// sortByID sorts nodes by ID: their order in the file does not matter (9.3).
+// sortByID sorts nodes by ID, so that their order in the file does not matter (9.3).
 func sortByID(nodes []job.Node) {
 	slices.SortFunc(nodes, func(a, b job.Node) int { return cmp.Compare(a.ID, b.ID) })
 }

@@ -8,7 +8,7 @@ import (
 	"remshell/pin"
 )
 
-// maxCPUs is the largest number of hardware threads of a node in a file.
+// maxCPUs is the largest number of hardware threads of a node in the file.
 const maxCPUs = 1 << 17
 
 // A core is one core in a file that lists cores one by one. The last block is an extension.
@@ -27,11 +27,11 @@ func (c core) location() pin.CoreLocation {
 	return pin.CoreLocation{NUMA: valueOr(c.NUMA, -1), Package: valueOr(c.Package, -1), L3: valueOr(c.L3, -1), L2: valueOr(c.L2, -1), Kind: c.Kind}
 }
 
-// topologies stores each regular topology once. A cluster has few kinds of nodes, but a file of 10,000
-// nodes would otherwise make a million cores.
+// topologies has each regular topology once. A cluster has few kinds of nodes, but without sharing a file
+// of 10,000 nodes would make a million cores.
 type topologies map[[3]int]pin.Topology
 
-// topologyOf returns the topology of a node; empty if its size is unknown.
+// topologyOf returns the topology of a node. It is empty if the node's size is unknown.
 func (s topologies) topologyOf(n *node) (pin.Topology, error) {
 	if n.Cores != nil {
 		return listedTopology(n.Cores, n.Allowed)
@@ -58,8 +58,8 @@ func valueOr(p *int, otherwise int) int {
 	return *p
 }
 
-// regularTopology numbers CPUs as most machines do: thread k of core i is CPU i + k*cores, and core i is
-// in NUMA node i*numa/cores (9.1).
+// regularTopology returns a topology whose CPUs are numbered as on most machines: thread k of core i is
+// CPU i + k*cores, and core i is in NUMA node i*numa/cores (9.1).
 func regularTopology(cores, threads, numa int) pin.Topology {
 	t := pin.Topology{Cores: make([]pin.Core, cores)}
 	for i := range t.Cores {
@@ -93,7 +93,7 @@ func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
 	return closeCPUs(t, allowed), nil
 }
 
-// closeCPUs makes the CPUs outside the cpuset unusable. If allowed is nil, all are usable.
+// closeCPUs makes the CPUs that are not in allowed unusable. If allowed is nil, all are usable.
 func closeCPUs(t pin.Topology, allowed *[]int) pin.Topology {
 	if allowed == nil {
 		return t

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A scalarText is a number or a text in a file. It keeps an invalid number as text, so that the error
+// A scalarText is a number or a text in the file. It keeps an invalid number as text, so that the error
 // names the option and not the file.
 type scalarText string
 
@@ -48,7 +48,7 @@ func (a *scalarOrBool) UnmarshalJSON(raw []byte) error {
 // MarshalJSON writes the value like a scalarText.
 func (a scalarOrBool) MarshalJSON() ([]byte, error) { return scalarText(a).MarshalJSON() }
 
-// textList is a list of texts; in the file it may be one text.
+// A textList is a list of texts. In the file it may be a single text.
 type textList []string
 
 // UnmarshalJSON reads one text or a list.

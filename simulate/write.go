@@ -14,8 +14,8 @@ import (
 	"remshell/psi"
 )
 
-// Write writes an outcome as one JSON object (9.2). It does not use encoding/json, since a plan may have a
-// million ranks.
+// Write writes an outcome as one JSON object (9.2). It does not use encoding/json, which is slow for a
+// plan with a million ranks.
 func Write(w io.Writer, o Outcome) error {
 	p := &jsonWriter{w: w}
 	p.writeText("{\n  \"version\": 1,\n")
@@ -95,7 +95,7 @@ func (p *jsonWriter) writeString(s string) *jsonWriter {
 	return p
 }
 
-// writeNumbers writes a list of numbers; nil becomes null.
+// writeNumbers writes a list of numbers. A nil list becomes null.
 func (p *jsonWriter) writeNumbers(list []int) *jsonWriter {
 	if list == nil {
 		return p.writeText("null")
@@ -164,7 +164,7 @@ func (p *jsonWriter) writeGPUs(gpus []gpu.GPU) *jsonWriter {
 	return p
 }
 
-// rankSlots returns the slots of a rank. The list is not nil even if the node has no slots.
+// rankSlots returns the slots of a rank. The list is empty and not nil if the node has no slots.
 func rankSlots(r *job.RankPlan) []int {
 	if r.Slots == nil {
 		return []int{}
@@ -172,7 +172,7 @@ func rankSlots(r *job.RankPlan) []int {
 	return r.Slots
 }
 
-// writeInputError writes an error of the user's input.
+// writeInputError writes an error in the user's input.
 func (p *jsonWriter) writeInputError(e *psi.Error) {
 	p.writeError(e.Code, e.Error(), true)
 	if e.Source == "" {
@@ -194,7 +194,7 @@ func (p *jsonWriter) writeError(code, message string, permanent bool) {
 	p.writeText(", \"permanent\": ").writeBool(permanent)
 }
 
-// writeRM writes which batch system the hosts belong to (RM-5), if any.
+// writeRM writes to which batch system the hosts belong (RM-5), if to any.
 func (p *jsonWriter) writeRM(of *job.RM) {
 	if text, err := json.Marshal(of); of != nil && err == nil {
 		p.writeText("  \"rm\": ").writeText(string(text)).writeText(",\n")
@@ -224,7 +224,7 @@ func (p *jsonWriter) writeWarnings(notes []job.Note) {
 	p.writeText("]\n")
 }
 
-// startItem begins item i of a list of objects on a new line.
+// startItem starts item i of a list of objects on a new line.
 func (p *jsonWriter) startItem(i int) *jsonWriter {
 	if i > 0 {
 		p.writeText(",")

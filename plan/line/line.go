@@ -5,12 +5,11 @@ Package line finds contiguous nodes for a job (which-hosts.md 11).
 	run       ---   -----   ---    a longest stretch of nodes with capacity
 	window          ---            the shortest stretch of a run that can run the job
 
-The package sees only positions and capacities, not nodes. All functions are pure and need one
-pass over the line.
+The package uses only positions and capacities. All functions are pure, and read the line once.
 */
 package line
 
-// A Mode says which of the runs that fit a job is chosen.
+// A Mode says which run is chosen if several can run a job.
 type Mode string
 
 // The modes.
@@ -19,7 +18,7 @@ const (
 	Best  Mode = "best"  // the run with the smallest window; of equal ones the one with the fewest unused nodes
 )
 
-// Modes lists the names of the modes, in the order of messages.
+// Modes has the names of the modes, in the order in which messages list them.
 var Modes = []string{string(First), string(Best)}
 
 // A Requirement is what a job needs.
@@ -33,7 +32,7 @@ type Requirement struct {
 	HoldsJob func(from, to int) bool
 }
 
-// minCapacity returns the capacity that a node of a run must have.
+// minCapacity returns the least capacity of a node that can belong to a run.
 func (n Requirement) minCapacity() int {
 	switch {
 	case n.Shape == 0:
@@ -44,7 +43,7 @@ func (n Requirement) minCapacity() int {
 	return min(n.Shape, n.Ranks)
 }
 
-// ranksOn returns the most ranks of the job on a node with this capacity.
+// ranksOn returns the largest number of the job's ranks on a node with this capacity.
 func (n Requirement) ranksOn(capacity int) int {
 	if n.Shape > 0 {
 		return min(capacity, n.Shape)
@@ -52,7 +51,7 @@ func (n Requirement) ranksOn(capacity int) int {
 	return capacity
 }
 
-// A Window is the positions From to To-1.
+// A Window is the range [From, To) of positions in the line.
 type Window struct {
 	From, To    int
 	UnusedNodes int // nodes of its run outside the window
@@ -66,7 +65,7 @@ func (w Window) precedes(other Window) bool {
 	return w.UnusedNodes < other.UnusedNodes
 }
 
-// FindWindow chooses the window for a job. ok is false if no run can run it.
+// FindWindow returns the window for a job. ok is false if no run can run the job.
 func FindWindow(capacities []int, need Requirement, mode Mode) (chosen Window, ok bool) {
 	if need.Ranks == 0 {
 		longest, capacity := LargestRun(capacities, need)
@@ -116,7 +115,8 @@ func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 	}
 }
 
-// shortestWindow returns the shortest stretch of a run that can run the job; of equal ones the first.
+// shortestWindow returns the shortest part of a run that can run the job. Of equally short ones it
+// returns the first.
 func (n Requirement) shortestWindow(capacities []int, from, to int) (shortest Window, ok bool) {
 	if n.Shape > 0 && n.HoldsJob == nil {
 		return n.shapedWindow(capacities, from, to)
@@ -143,8 +143,8 @@ func (n Requirement) holdsJob(from, to int) bool {
 	return n.HoldsJob == nil || to > from && n.HoldsJob(from, to)
 }
 
-// shapedWindow returns the window for a shape. Each node of the run can take a full shape, so the first
-// nodes do. The node after the run may have capacity for only the remainder.
+// shapedWindow returns the window for a job with --shape. Each node of the run can take a full shape, so
+// the window starts with the first node. The node after the run may have capacity for only the remainder.
 func (n Requirement) shapedWindow(capacities []int, from, to int) (w Window, ok bool) {
 	full, rest := n.Ranks/n.Shape, n.Ranks%n.Shape
 	end := from + full

@@ -12,7 +12,7 @@ type Value struct {
 	Number Number
 }
 
-// Known reports whether the value is known. A number of 0 is not.
+// Known reports whether the value is known. A number of 0 counts as unknown.
 func (v Value) Known() bool { return len(v.Labels) > 0 || v.Number > 0 }
 
 // Attributes maps names of attributes, in upper case, to values.
@@ -41,7 +41,7 @@ type Kind struct {
 	Probed  bool              // the value comes from a probe; it is unknown for a node that is down
 }
 
-// builtIn holds the kinds of the attributes that every cluster has.
+// builtIn has the kinds of the attributes that every cluster has.
 var builtIn = map[string]Kind{
 	Feature:   {},
 	ProcSpeed: {Numeric: true, Probed: true, Units: map[string]Number{"": oneUnit, "MHZ": oneUnit, "GHZ": 1000 * oneUnit}},
@@ -57,15 +57,15 @@ var builtIn = map[string]Kind{
 	GPUModel: {AnyCase: true, Probed: true},
 }
 
-// plain is the Units of numbers that are written without a unit.
+// plain is the Units of numbers without a unit.
 var plain = map[string]Number{"": oneUnit}
 
-// Kinds holds the attributes of a cluster, by name in upper case.
+// Kinds has the kinds of a cluster's attributes, by name in upper case.
 type Kinds map[string]Kind
 
-// KindsOf returns the attributes that every cluster has, and those that only this cluster's nodes have.
-// local returns the attributes of node i. An attribute must be text on all nodes or a number on all nodes.
-// mixed is the first attribute that is not; empty if there is none.
+// KindsOf returns the kinds of all attributes: those that every cluster has, and those that only this
+// cluster's nodes have. local returns the attributes of node i. An attribute must be text on all nodes or
+// a number on all nodes. mixed is the first attribute that is not, or "".
 func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string) {
 	kinds = maps.Clone(Kinds(builtIn))
 	for i := range nodes {

@@ -18,12 +18,12 @@ type Chooser struct {
 	HoldsJob func(members []int, ranks int) bool
 }
 
-// NewChooser builds the sets of a setting. holds becomes HoldsJob and may be nil.
+// NewChooser returns a Chooser with the sets of a setting. holds becomes its HoldsJob and may be nil.
 func NewChooser(s Setting, nodes []Node, ranks int, holds func(members []int, ranks int) bool) *Chooser {
 	return &Chooser{Setting: s, Nodes: nodes, Sets: BuildSets(s, nodes), Ranks: ranks, HoldsJob: holds}
 }
 
-// holdsRanks reports whether nodes with this total capacity can run the ranks.
+// holdsRanks reports whether members, which have this total capacity, can run the ranks.
 func (c *Chooser) holdsRanks(members []int, capacity, ranks int) bool {
 	if c.HoldsJob == nil {
 		return capacity >= ranks
@@ -44,8 +44,8 @@ func (c *Chooser) capacityOf(members []int) (capacity int) {
 	return capacity
 }
 
-// ChooseOne returns the set that ONEOF or FIRSTOF chooses, and those of its members that the job may use.
-// set is -1 if none fits.
+// ChooseOne returns the set that the policy ONEOF or FIRSTOF chooses, and those of its members that the
+// job may use. set is -1 if none fits.
 func (c *Chooser) ChooseOne() (set int, members []int) {
 	if c.Policy == FirstOf || c.Priority == FirstFit {
 		if set = slices.IndexFunc(c.indices(), c.SetFits); set < 0 {
@@ -69,8 +69,8 @@ func (c *Chooser) ChooseOne() (set int, members []int) {
 	return set, c.narrowByPriority(set)
 }
 
-// ChooseNamed returns the set with this name like ChooseOne. set is -1 if there is none or it does not
-// fit.
+// ChooseNamed returns the set with this name, as ChooseOne does. set is -1 if there is none, or if it
+// does not fit.
 func (c *Chooser) ChooseNamed(name string) (set int, members []int) {
 	set = slices.IndexFunc(c.Sets, func(s Set) bool { return s.Name == name })
 	switch {
@@ -125,8 +125,8 @@ func (c *Chooser) indices() []int {
 	return all
 }
 
-// BySize returns the sets by descending number of CPUs, then by index. If CPUs are shared, the largest set
-// has the lowest load.
+// BySize returns the sets in descending order of their numbers of CPUs, then by index. If CPUs are
+// shared, the largest set has the lowest load.
 func (c *Chooser) BySize() []int {
 	cpus := make([]int, len(c.Sets))
 	for i, set := range c.Sets {
@@ -139,8 +139,9 @@ func (c *Chooser) BySize() []int {
 	return order
 }
 
-// narrowByPriority returns the members of a chosen set that remain by its priority: AFFINITY drops avoided
-// nodes, MINLOSS those that are faster than needed. If the rest cannot run the job, all members remain.
+// narrowByPriority returns those members of the chosen set that its priority keeps. AFFINITY removes
+// avoided nodes. MINLOSS removes nodes that are faster than needed. If the others cannot run the job, it
+// returns all members.
 func (c *Chooser) narrowByPriority(set int) []int {
 	members := c.Sets[set].Members
 	remains := func(Node) bool { return true }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Level is what one source says about node sets, unparsed. Sources are the cluster file, a class,
-// variables and flags. The zero value says nothing.
+// A Level is the node-set request of one source, not yet parsed. Sources are the cluster file, a class,
+// variables and flags. The zero value requests nothing.
 type Level struct {
 	Source         string                  // source of the request, for messages: --node-set, class amd
 	ModifierSource func(key string) string // returns the source of a modifier; if nil, Source is used
@@ -36,7 +36,7 @@ const (
 // Keys lists all modifiers, in the order in which they are checked.
 var Keys = []string{KeyOptional, KeyTolerance, KeyPriority, KeyPlus, KeyDelay}
 
-// WithDefaults returns the level, filled in from a weaker level of the same kind.
+// WithDefaults returns the level with missing values taken from weaker, a level of the same kind.
 func (l Level) WithDefaults(weaker Level) Level {
 	l.Source, l.Spec, l.Parts = cmp.Or(l.Source, weaker.Source), cmp.Or(l.Spec, weaker.Spec), cmp.Or(l.Parts, weaker.Parts)
 	if l.ModifierSource == nil {
@@ -67,7 +67,7 @@ func (l Level) parseRequest(kinds Kinds) (Request, error) {
 	return r, atSource(l.Source, err)
 }
 
-// requestText returns the request as it was written.
+// requestText returns the request in the user's words.
 func (l Level) requestText() string {
 	if l.Spec != nil {
 		return *l.Spec
@@ -75,7 +75,7 @@ func (l Level) requestText() string {
 	return l.Parts.Policy + ":" + l.Parts.Attribute
 }
 
-// modifierSource returns the source of a modifier.
+// modifierSource returns which source has set a modifier.
 func (l Level) modifierSource(key string) string {
 	if l.ModifierSource == nil {
 		return l.Source
@@ -83,7 +83,7 @@ func (l Level) modifierSource(key string) string {
 	return l.ModifierSource(key)
 }
 
-// A SourceError is an error in what one source says.
+// A SourceError is an error in the request of one source.
 type SourceError struct {
 	Source string
 	*WordError
@@ -99,7 +99,7 @@ func atSource(source string, err error) error {
 	return err
 }
 
-// Levels holds the node-set requests of all sources.
+// Levels has the node-set requests of all sources.
 type Levels struct {
 	Cluster, Class, Variables, Flags Level
 
@@ -133,8 +133,8 @@ const (
 
 func (l Levels) byStrength() []Level { return []Level{l.Flags, l.Variables, l.Class, l.Cluster} }
 
-// parseRequests parses all requests, the weakest first, and returns the strongest. strongest is -1 if
-// there is none.
+// parseRequests parses all requests, the weakest first, and returns the strongest and its level.
+// strongest is -1 if there is none.
 func (l Levels) parseRequests(kinds Kinds) (request Request, strongest int, err error) {
 	strongest = -1
 	for i, level := range slices.Backward(l.byStrength()) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Priority says which of several sets that fit is chosen.
+// A Priority says which set is chosen if several fit.
 type Priority string
 
 // The priorities.
@@ -21,13 +21,13 @@ const (
 
 var priorities = []string{string(ByAffinity), string(BestFit), string(BestResource), string(FirstFit), string(MinLoss), string(WorstFit)}
 
-// A Plus says what a job does if no single set can run it now.
+// A Plus says what a job may do if no single set can run it now.
 type Plus struct {
 	SpanEvenly bool // it spreads evenly over several sets
 	Delay      bool // it waits for the best set
 }
 
-// String returns the modifier as it is written: "SPANEVENLY,DELAY".
+// String returns the modifier in the form in which users write it: "SPANEVENLY,DELAY".
 func (p Plus) String() string {
 	var words []string
 	if p.SpanEvenly {

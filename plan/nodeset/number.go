@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// A Number is a numeric value of an attribute, in 1/(1024*10^6) of its unit. Six decimals, and K in a
-// memory size counted in M, are exact. Values that are not exact are refused. The range is 0 to MaxNumber.
+// A Number is a numeric value of an attribute, in 1/(1024*10^6) of its unit. So six decimals, and K in a
+// memory size counted in M, are exact. Values that would not be exact are errors. The range is 0 to
+// MaxNumber.
 type Number int64
 
 // oneUnit is 1 as a Number.
@@ -16,14 +17,15 @@ const oneUnit Number = 1024 * 1_000_000
 // MaxNumber is the largest value of an attribute.
 const MaxNumber = 8_000_000_000 * oneUnit
 
-// FromInt converts an integer. Integers that are too large become MaxNumber, negative ones 0.
+// FromInt converts an integer. For integers that are too large it returns MaxNumber, and for negative
+// ones 0.
 func FromInt(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/oneUnit))) * oneUnit }
 
-// ParseNumber parses a decimal number with up to six decimals, or with as many as String writes. It reads
-// every output of String.
+// ParseNumber parses a decimal number with up to six decimals. It also parses every result of String,
+// which may have more.
 func ParseNumber(text string) (Number, bool) { return parseScaled(text, oneUnit) }
 
-// NumberFault says why a decimal number is not a Number.
+// NumberFault returns why a decimal number is no valid Number.
 func NumberFault(text string) string {
 	whole, decimals, _ := strings.Cut(text, ".")
 	if n, ok := ParseNumber(whole); ok && n < MaxNumber && len(decimals) > 6 {
@@ -69,11 +71,11 @@ func (n Number) String() string {
 	return text + "." + strings.TrimRight(decimals, "0")
 }
 
-// A Tolerance says how much the numbers in a set may exceed the smallest one, in millionths of it. It is
-// at most MaxTolerance.
+// A Tolerance says by how much the numbers in a set may exceed the smallest one, in millionths of it. It
+// is at most MaxTolerance.
 type Tolerance int64
 
-// MaxTolerance is ten times the smallest number.
+// MaxTolerance allows numbers up to eleven times the smallest one.
 const MaxTolerance Tolerance = 10_000_000
 
 // ParseTolerance parses 0 to 10 with up to six decimals, or 0% to 1000% with up to four.

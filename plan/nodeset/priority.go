@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A setRating is the sort key of a set by a priority. The set with the least rating is the best.
+// A setRating is the sort key of a set for a priority. The set with the smallest rating is the best.
 type setRating struct {
 	first    uint128
 	second   int64
@@ -48,7 +48,7 @@ func (c *Chooser) rate(set int) setRating {
 	return r
 }
 
-// slowestSpeed returns the lowest speed of a member with capacity; 0 if it is unknown.
+// slowestSpeed returns the lowest speed of the set's members with capacity. It is 0 if unknown.
 func (c *Chooser) slowestSpeed(set int) (least Number) {
 	for _, i := range c.Sets[set].Members {
 		if n := &c.Nodes[i]; n.Capacity > 0 && (least == 0 || n.Speed < least) {
@@ -61,7 +61,7 @@ func (c *Chooser) slowestSpeed(set int) (least Number) {
 	return least
 }
 
-// needsAvoidedNodes returns 0 if the set can run the job without its avoided nodes, else 1.
+// needsAvoidedNodes returns 0 if the set can run the job without its avoided nodes, and 1 otherwise.
 func (c *Chooser) needsAvoidedNodes(set int) uint64 {
 	var allowed []int
 	for _, i := range c.Sets[set].Members {
@@ -88,7 +88,7 @@ func (c *Chooser) ranksOnPreferredNodes(set int) (capacity int) {
 	return capacity
 }
 
-// A speedLoss is the speed that is lost if all ranks run as fast as the slowest node.
+// A speedLoss is the sum of the speeds that are lost because all ranks run as fast as the slowest node.
 type speedLoss struct {
 	speedsKnown bool    // the speeds of all members are known
 	total       uint128 // sum over the ranks of the speed above that of the slowest node
@@ -129,7 +129,7 @@ func (c *Chooser) speedLossOf(set int) (l speedLoss) {
 	return l
 }
 
-// A uint128 is an unsigned number of 128 bits. 64 bits are too few for sums of speeds.
+// A uint128 is an unsigned number with 128 bits. Sums of speeds may need more than 64.
 type uint128 struct{ high, low uint64 }
 
 // maxUint128 is the largest uint128.

@@ -42,7 +42,7 @@ type Item struct {
 // isPattern reports whether the item is a pattern for labels.
 func (i Item) isPattern() bool { return strings.ContainsAny(i.Label, "*?") }
 
-// canonicalText returns the item as in a canonical request.
+// canonicalText returns the item in the form of a canonical request.
 func (i Item) canonicalText() string {
 	switch {
 	case i.Label != "":
@@ -53,7 +53,7 @@ func (i Item) canonicalText() string {
 	return i.First.String()
 }
 
-// String returns the canonical request: keywords in upper case, and numbers without units.
+// String returns the canonical form of the request: keywords in upper case, and numbers without units.
 func (r Request) String() string {
 	if r.Policy == "" {
 		return "none"
@@ -89,7 +89,7 @@ const maxItems = 10_000
 // blanks are the characters allowed between and around words.
 const blanks = " \t\n\r\f\v"
 
-// Parse parses a request in one text. The error is a *WordError.
+// Parse parses a request that is one text. The error is a *WordError.
 func Parse(text string, kinds Kinds) (Request, error) {
 	text = trim(text)
 	if strings.EqualFold(text, "none") {
@@ -108,7 +108,7 @@ func isSeparator(c rune) bool { return c == ',' || c == ':' || strings.ContainsR
 // SplitList splits a list into its values.
 func SplitList(list string) []string { return strings.FieldsFunc(list, isSeparator) }
 
-// ParseParts parses a request in parts. The error is a *WordError.
+// ParseParts parses a request that is given in parts. The error is a *WordError.
 func ParseParts(policy, attribute string, list []string, kinds Kinds) (Request, error) {
 	if !slices.Contains(policies, strings.ToUpper(policy)) {
 		return Request{}, &WordError{Token: policy, Allowed: policies, Reason: "unknown policy"}

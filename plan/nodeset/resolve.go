@@ -1,6 +1,6 @@
 package nodeset
 
-// Resolve checks all requests and merges them. The request comes as a whole from the strongest level that
+// Resolve checks all requests and merges them. The request comes completely from the strongest level that
 // has one. Each modifier comes from the strongest level that has it. The error is a *SourceError.
 func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 	request, strongest, err := l.parseRequests(kinds)
@@ -45,9 +45,9 @@ func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 	return s, s.setModifiers(tolerance, priority, strongest)
 }
 
-// setModifiers sets tolerance and priority, which do not suit every attribute. A modifier of the class or
-// cluster that does not suit a request from another level is ignored. Any other one that does not suit is
-// an error.
+// setModifiers sets tolerance and priority. Not every modifier suits every attribute. A modifier of the
+// class or cluster that does not suit a request from another level is ignored. Any other modifier that
+// does not suit is an error.
 func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []levelValue[Priority], strongest int) error {
 	tolerance, err := suitableValues(tolerance, strongest, s.toleranceMisfit)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []lev
 	return nil
 }
 
-// toleranceMisfit returns which tolerance is allowed instead; empty if t suits the request.
+// toleranceMisfit returns which tolerance is allowed instead of t. It returns "" if t suits the request.
 func (s *Setting) toleranceMisfit(t Tolerance) string {
 	if s.Policy == "" || s.Attribute == ProcSpeed || t == 0 {
 		return ""
@@ -72,7 +72,8 @@ func (s *Setting) toleranceMisfit(t Tolerance) string {
 	return "0: a tolerance is for " + ProcSpeed
 }
 
-// priorityMisfit returns for which attributes a priority is allowed; empty if p suits the request.
+// priorityMisfit returns for which attributes priority p is allowed. It returns "" if p suits the
+// request.
 func (s *Setting) priorityMisfit(p Priority) string {
 	speeds := s.Policy == "" || s.Attribute == ProcSpeed
 	switch {
@@ -91,8 +92,8 @@ type levelValue[T any] struct {
 	source, text string
 }
 
-// levelValues parses the values of a modifier, strongest level first. All values are checked, except those
-// of variables if a flag has one.
+// levelValues parses the values of a modifier, the strongest level first. It checks all values, except
+// those of variables if a flag has one.
 func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]levelValue[T], error) {
 	var all []levelValue[T]
 	for i, level := range l.byStrength() {
@@ -113,7 +114,8 @@ func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]
 	return all, nil
 }
 
-// suitableValues returns the values that suit the request. misfits returns what is allowed instead.
+// suitableValues returns the values that suit the request. misfits returns what is allowed instead of a
+// value, or "".
 func suitableValues[T any](all []levelValue[T], strongest int, misfits func(T) string) (fit []levelValue[T], err error) {
 	for _, v := range all {
 		allowed := misfits(v.value)
@@ -126,7 +128,7 @@ func suitableValues[T any](all []levelValue[T], strongest int, misfits func(T) s
 	return fit, nil
 }
 
-// setStrongest stores the strongest value and its source, if there is one.
+// setStrongest stores the value of the strongest level and its source, if there is one.
 func setStrongest[T any](s *Setting, into *T, all []levelValue[T], key string) {
 	if len(all) > 0 {
 		*into, s.Origins[key] = all[0].value, all[0].source

@@ -8,7 +8,7 @@ import (
 	"remshell/hostlist"
 )
 
-// A Node is a candidate node as package nodeset sees it.
+// A Node has what this package has to know about a candidate.
 type Node struct {
 	Value    Value // of the requested attribute
 	Global   bool  // member of every set of FEATURE that has another member
@@ -18,15 +18,15 @@ type Node struct {
 	Affinity int // -1 to avoid, 0, or 1 to prefer
 }
 
-// A Set is the nodes that share a label, or whose numbers lie in a range.
+// A Set is a node set: the nodes that share a label, or whose numbers are in one range.
 type Set struct {
 	Name     string
 	Members  []int // indices into the nodes; sorted by number, if numeric, else by index
 	Capacity int   // total capacity of the members, in ranks
 }
 
-// BuildSets makes the sets of a setting in the order of their indices. Of sets with equal members the
-// first stays. No set has only GLOBAL members.
+// BuildSets returns the sets of a setting in the order of their indices. Of sets with equal members it
+// returns only the first. It returns no set whose members are all GLOBAL.
 func BuildSets(s Setting, nodes []Node) []Set {
 	if s.Kind.Numeric {
 		return numberSets(s, nodes)
@@ -34,7 +34,7 @@ func BuildSets(s Setting, nodes []Node) []Set {
 	return labelSets(s, nodes)
 }
 
-// A numberLine is the nodes whose number is known, sorted by number.
+// A numberLine has the nodes whose number is known, sorted by number.
 type numberLine struct {
 	nodes           []int
 	values          []Number // the distinct numbers, ascending
@@ -60,7 +60,8 @@ func newNumberLine(nodes []Node) numberLine {
 	return l
 }
 
-// setOf returns the nodes whose numbers are from first to last, plus the tolerance above last.
+// setOf returns the set of the nodes whose numbers are between first and last. Numbers may exceed last by
+// the tolerance t.
 func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	low, _ := slices.BinarySearch(l.values, first)
 	high, _ := slices.BinarySearchFunc(l.values, last, func(v, last Number) int {
@@ -73,7 +74,8 @@ func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	return Set{Name: name, Members: l.nodes[from:to:to], Capacity: l.capacityThrough[to] - l.capacityThrough[from]}
 }
 
-// endOf returns the end of the nodes that have one of the first values.
+// endOf returns the index after the nodes that have one of the lowest numbers. values says how many
+// different numbers these are.
 func (l *numberLine) endOf(values int) int {
 	if values == 0 {
 		return 0
@@ -115,7 +117,7 @@ func numberSets(s Setting, nodes []Node) []Set {
 	return sets
 }
 
-// toleranceOf returns the tolerance of an item. A written range has none.
+// toleranceOf returns the tolerance for an item. A range has none.
 func (s *Setting) toleranceOf(item Item) Tolerance {
 	if item.First != item.Last {
 		return 0
@@ -174,8 +176,9 @@ func labelSets(s Setting, nodes []Node) []Set {
 	return sets
 }
 
-// labelNames returns the labels of the sets, in order. With a list these are its labels, with patterns
-// replaced by the labels that match. Without a list they are all labels of the nodes, in natural order.
+// labelNames returns the labels of the sets, in order. If the request has a list, these are its labels,
+// with each pattern replaced by the labels that match it. Otherwise they are all labels of the nodes, in
+// natural order.
 func (s *Setting) labelNames(spelling map[string]string) []string {
 	if s.List == nil {
 		return slices.SortedFunc(maps.Values(spelling), hostlist.Compare)
@@ -203,7 +206,7 @@ func (s *Setting) labelNames(spelling map[string]string) []string {
 	return names
 }
 
-// matches reports whether a label matches a pattern: ? is any character, * any number of them.
+// matches reports whether a label matches a pattern. ? matches any character, and * any number of them.
 func matches(pattern, label string) bool {
 	star, after := -1, 0 // the last * seen, and the position in label that it is matched up to
 	p := 0

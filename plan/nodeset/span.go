@@ -2,7 +2,7 @@ package nodeset
 
 import "slices"
 
-// A Part is one of the sets that a job spans, with the members used there.
+// A Part is one of the sets that a job spans, with the members that it uses.
 type Part struct {
 	Set     int
 	Members []int
@@ -55,7 +55,7 @@ func (c *Chooser) setsToSpan() []int {
 	return sets
 }
 
-// spanOver finds k parts; nil if there are none.
+// spanOver returns k parts, or nil if there are none.
 func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	taken := make([]bool, len(c.Nodes))
 	for i := range c.Nodes {
@@ -90,8 +90,8 @@ func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	return parts
 }
 
-// membersForPart returns the members of a set that are not used yet, if they can run the ranks; otherwise
-// nil.
+// membersForPart returns the members of a set that are not yet used, if they can run the ranks. Otherwise
+// it returns nil.
 func (c *Chooser) membersForPart(set, ranks int, taken []bool) []int {
 	members := slices.DeleteFunc(slices.Clone(c.Sets[set].Members), func(i int) bool { return taken[i] })
 	if !c.holdsRanks(members, c.capacityOf(members), ranks) {

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// MaxTime is the longest time that can be written: 10,000 days.
+// MaxTime is the longest time that ParseTime accepts: 10,000 days.
 const MaxTime = 10_000 * day
 
 const day = 24 * time.Hour
 
-// ParseTime parses a time of at most MaxTime: seconds, 90s, 5m, 1h30m, or [[DD:]HH:]MM:SS.
+// ParseTime parses a time of at most MaxTime: a number of seconds, 90s, 5m, 1h30m, or [[DD:]HH:]MM:SS.
 func ParseTime(text string) (time.Duration, bool) {
 	switch {
 	case strings.Contains(text, ":"):

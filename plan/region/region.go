@@ -1,13 +1,12 @@
 /*
-Package region decides which parts of a cluster a job may enter (which-hosts.md 10).
+Package region decides which parts of a cluster a job may use (which-hosts.md 10).
 
 	regions of the file       main: n0-n3     overflow: h0, h1     lab: x0
 	domain, in its order      main        ->  overflow             (not in it)
 	gates                     none            more than 32 CPUs
 
-A node belongs to the first region of the file that matches it. The domain orders the regions, and
-so the nodes. Nodes are left out if the gate of their region is closed to the job. All functions
-are pure.
+A node belongs to the first region of the cluster file that matches it. The domain orders the regions, and
+so the nodes. A job may not use the nodes of a region whose gate is closed to it. All functions are pure.
 */
 package region
 
@@ -23,7 +22,8 @@ import (
 // OutsideDomain is the region number of a node that is in no region of the domain.
 const OutsideDomain = -1
 
-// flavors lists the words of a signature in order: operating system, support (su), applications (ap).
+// flavors has the flavors of nodes in the order of a signature: operating system, support (su),
+// applications (ap).
 var flavors = []string{"os", "su", "ap"}
 
 // Signature returns the flavors of a node in the order os, su, ap. A node without flavors has the
@@ -38,7 +38,8 @@ func Signature(of []string) string {
 // RunsRanks reports whether a node with these flavors may run ranks.
 func RunsRanks(of []string) bool { return of == nil || slices.Contains(of, "ap") }
 
-// A Domain is the regions in which jobs run. The zero value means that the cluster has no regions.
+// A Domain has the regions in which jobs run, in order. The zero value means that the cluster has no
+// regions.
 type Domain struct {
 	regions           []job.Region   // in the order of the domain
 	names             []string       // of all regions, in the order of the file
@@ -47,8 +48,8 @@ type Domain struct {
 	regionOfSignature map[string]int // index in the file, by signature
 }
 
-// New returns the domain of some regions. regions are in the order of the file, names in the order of the
-// domain. If names is nil, all regions belong to it.
+// New returns a domain. regions are in the order of the cluster file. names has the regions of the domain
+// in its order. If names is nil, all regions belong to it.
 func New(regions []job.Region, names []string) Domain {
 	d := Domain{numberOf: make(map[string]int), regionOfNode: make(map[string]int), regionOfSignature: make(map[string]int)}
 	for i, r := range regions {
@@ -72,7 +73,7 @@ func New(regions []job.Region, names []string) Domain {
 	return d
 }
 
-// setFirst stores a number unless the key already has one.
+// setFirst stores a number for a key, unless there is one.
 func setFirst(numbers map[string]int, key string, number int) {
 	if _, known := numbers[key]; !known {
 		numbers[key] = number
@@ -111,7 +112,7 @@ func (d Domain) Names() []string {
 	return names
 }
 
-// A GateRequest is the facts about a job that gates check.
+// A GateRequest has what gates have to know about a job.
 type GateRequest struct {
 	User  job.User
 	Class string // empty if it has none
@@ -169,8 +170,8 @@ func judgeGate(r *job.Region, request GateRequest, before Size) Verdict {
 	return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of more than %s; %s", r.Name, text.Count(width, "CPU"), has)}
 }
 
-// JudgeWithoutSizes returns the verdicts if no sizes are known. Gates with MayOpenLater may turn out to be
-// open.
+// JudgeWithoutSizes returns the verdicts while no sizes are known. Gates with MayOpenLater may turn out
+// to be open.
 func (d Domain) JudgeWithoutSizes(request GateRequest) []Verdict {
 	sizes := make([]Size, len(d.regions))
 	for i := range sizes {
