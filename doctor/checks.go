@@ -32,13 +32,13 @@ const (
 	minMaxSessions  = 2
 )
 
-// checks are the checks of one host that was reached, in the order of the report.
+// checks has the checks of each host that was reached, in the order of the report.
 var checks = []func(job.HostDiagnosis) []Finding{
 	checkAdminRules, checkLogin, checkShell, checkLoginOutput, checkClock, checkAccount, checkDirAndProgram, checkLimits, checkCgroup, checkDevShm, checkDisks, checkCPUMask, checkSSHServer, checkLedger, checkAttributes,
 }
 
-// checkAdminRules checks the rules of the node's administrator. That a node runs no jobs is no problem if the
-// cluster file says so, too.
+// checkAdminRules reports rules of the node's administrator that limit or forbid jobs. It reports nothing
+// if the cluster file also says that the node runs no jobs.
 func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	r := c.Diagnosis.Rules
 	switch {
@@ -53,7 +53,8 @@ func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkLaunchingHost checks the machine that launches jobs. diagnosis is nil if it was not diagnosed.
+// checkLaunchingHost checks the machine on which mpiexec runs. diagnosis is nil if that machine was not
+// diagnosed.
 func checkLaunchingHost(diagnosis *job.NodeDiagnosis, defects []job.Defect) (found []Finding) {
 	if diagnosis != nil {
 		c := job.HostDiagnosis{Local: true, Diagnosis: *diagnosis}
@@ -102,7 +103,8 @@ func checkClaimed(c job.HostDiagnosis) []Finding {
 		"wait for it with --wait, or list its jobs: mpiexec --ps "+c.Node)}
 }
 
-// checkMPILibrary reports known faults of the program's MPI library.
+// checkMPILibrary reports known bugs of the program's MPI library. several says that there are several
+// hosts.
 func checkMPILibrary(c job.HostDiagnosis, several bool) (found []Finding) {
 	for _, f := range mpifault.FaultsOf(c.Diagnosis.MPILibrary) {
 		level := Note
@@ -145,7 +147,8 @@ func checkLoginOutput(c job.HostDiagnosis) []Finding {
 		"print only in interactive shells: in its ~/.bashrc put it behind  case $- in *i*) ... ;; esac")}
 }
 
-// checkClock compares the host's clock with ours. It allows for the duration of the exchange.
+// checkClock compares the host's clock with that of this machine. It allows for the time that the request
+// and its reply took.
 func checkClock(c job.HostDiagnosis) []Finding {
 	off := max(c.Skew, -c.Skew) - c.SkewError
 	if off < maxClockSkew {
@@ -159,7 +162,7 @@ func checkClock(c job.HostDiagnosis) []Finding {
 		"set it, and keep it by NTP: timedatectl set-ntp true")}
 }
 
-// checkDirAndProgram checks the working directory and the program of a job.
+// checkDirAndProgram checks the working directory and the program of the job.
 func checkDirAndProgram(c job.HostDiagnosis) (found []Finding) {
 	for _, d := range []job.Defect{c.Diagnosis.Dir, c.Diagnosis.Program} {
 		if d.Text == "" {
@@ -173,8 +176,8 @@ func checkDirAndProgram(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkLimits checks the resource limits of a login. Ranks on this machine inherit them. On other hosts ranks get
-// our soft limits, as far as the hard limits there allow (ENV-8).
+// checkLimits checks the resource limits of a login. Ranks on this machine inherit them. On other hosts
+// ranks get this machine's soft limits, as far as the hard limits there allow (ENV-8).
 func checkLimits(c job.HostDiagnosis) (found []Finding) {
 	least := map[string]int64{"n": minFiles, "u": minProcs, "s": minStack}
 	for _, l := range c.Diagnosis.Limits {
@@ -195,8 +198,8 @@ func checkLimits(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// ranksGetOurLimit reports whether ranks get our soft limit, up to the host's hard limit. The limit of processes
-// stays the host's, as it counts the user's processes there.
+// ranksGetOurLimit reports whether ranks on a host get this machine's soft limit, up to the host's hard
+// limit. The limit of processes is the host's own, because it counts all processes of the user there.
 func ranksGetOurLimit(c job.HostDiagnosis, l job.Rlimit) bool { return !c.Local && l.Flag != "u" }
 
 func limitFinding(c job.HostDiagnosis, l job.Rlimit, better string) Finding {
@@ -212,7 +215,7 @@ func limitFinding(c job.HostDiagnosis, l job.Rlimit, better string) Finding {
 	return newFinding(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit %s%s)", inUlimitUnit(l.Flag, l.Soft), unit, l.Name, which, l.Flag), remedy+better)
 }
 
-// inUlimitUnit converts a limit to the unit of ulimit: KiB for sizes.
+// inUlimitUnit converts a limit to the unit that the shell's ulimit uses: KiB for sizes.
 func inUlimitUnit(flag string, soft int64) int64 {
 	if strings.Contains("slvf", flag) {
 		return soft >> 10
@@ -281,7 +284,7 @@ func checkCPUMask(c job.HostDiagnosis) []Finding {
 		"see what narrows it: taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd")}
 }
 
-// checkSSHServer checks the limits of sshd on concurrent logins and on sessions in a connection.
+// checkSSHServer checks sshd's limits on concurrent logins and on sessions in one connection.
 func checkSSHServer(c job.HostDiagnosis) (found []Finding) {
 	e := c.Diagnosis
 	if e.MaxStartups > 0 && e.MaxStartups < minMaxStartups {
@@ -309,7 +312,7 @@ func checkLedger(c job.HostDiagnosis) []Finding {
 	return nil
 }
 
-// checkHostName checks the host's own name and address, which matter to other hosts.
+// checkHostName checks the host's own name and address, by which other hosts may have to reach it.
 func checkHostName(c job.HostDiagnosis) []Finding {
 	remedy := "give its name its address on the network, in its /etc/hosts"
 	if c.Diagnosis.Address != "" && !isLoopback(c.Diagnosis.Address) {

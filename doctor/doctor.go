@@ -1,12 +1,13 @@
 /*
-Package doctor evaluates the diagnosis of hosts: what would prevent a job there, and how to fix it (DIAG-5).
+Package doctor finds problems in the diagnoses of hosts: what would prevent a job there, and how to fix it
+(DIAG-5).
 
 	job.HostDiagnosis per host --Diagnose--> Report: findings, equal ones once, with all their hosts
 	                                            |--> Text, JSON, ExitCode
 
-A failure means that a job cannot use the host, a warning that a job may fail there, a note that some jobs may.
-The package reads nothing but its arguments. Package helper/diagnose collects the data on each host, and
-package launch/reserve contacts the hosts.
+A failure means that a job cannot use the host, a warning that a job may fail there, a note that some jobs
+may. The package does no I/O. Package helper/diagnose collects the data on each host, and package
+launch/reserve connects to the hosts.
 */
 package doctor
 
@@ -38,7 +39,8 @@ func (l Severity) String() string { return [...]string{"fine", "note", "warning"
 // MarshalText returns the word of the level.
 func (l Severity) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// A Finding is a problem of one or several hosts. Its Code is for programs and does not change between releases.
+// A Finding is a problem of one or more hosts. Its Code is for programs and does not change between
+// releases.
 type Finding struct {
 	Level  Severity `json:"level"`
 	Code   string   `json:"code"`
@@ -60,8 +62,9 @@ type Report struct {
 	Next     string // command to type next; after failures it repeats the diagnosis; empty: none
 }
 
-// Diagnose evaluates the diagnosis of all hosts. launcher is the diagnosis of the machine that launches jobs; it
-// is nil if that machine is one of the hosts. defects are further problems found there.
+// Diagnose returns the findings about all hosts. launcher is the diagnosis of the machine on which
+// mpiexec runs. It is nil if that machine is one of the hosts. defects are further problems found on that
+// machine.
 func Diagnose(hosts []job.HostDiagnosis, launcher *job.NodeDiagnosis, defects ...job.Defect) Report {
 	found := checkLaunchingHost(launcher, defects)
 	for _, c := range hosts {
@@ -92,8 +95,8 @@ func sortBySeverity(found []Finding) []Finding {
 	return found
 }
 
-// WithRefusal returns the report with a failure if the job would be refused, or a warning if it would wait. If err
-// is nil, nothing is added.
+// WithRefusal returns the report with the error of the job added: as a failure, or as a warning if the
+// job would wait. If err is nil, it adds nothing.
 func (r Report) WithRefusal(err error) Report {
 	if err == nil {
 		return r
@@ -110,7 +113,7 @@ func (r Report) WithRefusal(err error) Report {
 	return r
 }
 
-// remedies are for failures without a remedy of their own, by the codes of packages transport and sshx.
+// remedies has remedies for failures without one, by the error codes of packages transport and sshx.
 var remedies = map[string]string{
 	"unknown-name": "check the spelling, or give it a HostName in the configuration of ssh, or a line in /etc/hosts",
 	"unreachable":  "is it switched on? see ping and ip route, and whether a firewall drops what goes to its ssh port",
@@ -131,7 +134,7 @@ func newFinding(c job.HostDiagnosis, level Severity, code, text, remedy string) 
 	return Finding{Level: level, Code: code, Hosts: []string{c.Node}, Text: text, Remedy: remedy}
 }
 
-// mergeEqual merges findings that differ only in hosts. The remedy is that of the first host.
+// mergeEqual merges findings that differ only in their hosts. It keeps the remedy of the first host.
 func mergeEqual(found []Finding) []Finding {
 	var folded []Finding
 	for _, f := range found {
@@ -151,7 +154,7 @@ func mergeEqual(found []Finding) []Finding {
 	return folded
 }
 
-// WorstLevel returns the highest level of all findings. Notes count as Fine.
+// WorstLevel returns the highest level of all findings. A note counts as Fine.
 func (r Report) WorstLevel() Severity {
 	worst := Fine
 	for _, f := range r.Findings {
@@ -163,7 +166,8 @@ func (r Report) WorstLevel() Severity {
 	return worst
 }
 
-// ExitCode returns the exit code of --doctor: 0 without problems, 1 after warnings, failure after failures.
+// ExitCode returns the exit code of --doctor. It is 0 if there is no problem, 1 if there are only
+// warnings, and failure if there are failures.
 func (r Report) ExitCode(failure int) int {
 	switch r.WorstLevel() {
 	case Failure:
@@ -174,5 +178,5 @@ func (r Report) ExitCode(failure int) int {
 	return 0
 }
 
-// foldHosts folds host names: n[1-3].
+// foldHosts returns host names as a folded list: n[1-3].
 func foldHosts(names []string) string { return hostlist.Fold(names) }

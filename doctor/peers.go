@@ -8,13 +8,13 @@ import (
 	"remshell/job"
 )
 
-// compareHosts returns findings that need several hosts.
+// compareHosts returns the findings that compare several hosts.
 func compareHosts(hosts []job.HostDiagnosis) []Finding {
 	return slices.Concat(unreachedPeers(hosts), compareMTUs(hosts))
 }
 
-// unreachedPeers returns the hosts that do not reach others. All peers that a host does not reach for the same
-// reason are one finding.
+// unreachedPeers returns a finding for each host that cannot connect to other hosts. All hosts that it
+// cannot reach for the same reason are in one finding.
 func unreachedPeers(hosts []job.HostDiagnosis) (found []Finding) {
 	for _, c := range hosts {
 		missed := make(map[job.PeerProbe][]string) // hosts by stage and reason
@@ -41,7 +41,7 @@ func compareProbes(a, b job.PeerProbe) int {
 	return 0
 }
 
-// unreachedFinding returns the finding for a host that does not reach others for the reason why.
+// unreachedFinding returns the finding for a host that cannot connect to others. why has the reason.
 func unreachedFinding(c job.HostDiagnosis, why job.PeerProbe, others []string) Finding {
 	if why.Stage == "large" {
 		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, full ones do not: %s", foldHosts(others), why.Err),
@@ -52,8 +52,9 @@ func unreachedFinding(c job.HostDiagnosis, why job.PeerProbe, others []string) F
 		"ranks connect to one another so: open ports 1024 to 65535 between the hosts in their firewalls (nft list ruleset), and look at ip route")
 }
 
-// compareMTUs compares the MTU of the interfaces through which hosts reach each other. A host is reported if its
-// MTU differs from the most frequent one, or the larger of equally frequent ones.
+// compareMTUs compares the MTUs of the interfaces by which hosts reach each other. It reports hosts whose
+// MTU differs from the most frequent one. If several are equally frequent, it compares with the largest
+// of these.
 func compareMTUs(hosts []job.HostDiagnosis) (found []Finding) {
 	count := make(map[int]int)
 	for _, c := range hosts {
@@ -76,7 +77,7 @@ func compareMTUs(hosts []job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// hasComparableMTU reports whether the host's interface must have the same MTU as those of others.
+// hasComparableMTU reports whether the MTU of the host's interface should be that of other hosts.
 func hasComparableMTU(c job.HostDiagnosis) bool {
 	return c.Diagnosis.MTU > 0 && !isLoopback(c.Diagnosis.Address)
 }

@@ -14,8 +14,9 @@ import (
 	"remshell/text"
 )
 
-// Text returns the report for people: the hosts, equal ones in one line, then the findings, then a summary. Lines
-// are folded at width, except the command to type next; 0: they are not folded.
+// Text returns the report for people: the hosts, then the findings, then a summary. Hosts with the same
+// description share a line. Lines are folded at width, except the command to type next. If width is 0,
+// they are not folded.
 func (r Report) Text(width int) string {
 	var b strings.Builder
 	line := func(indent int, line string) {
@@ -57,7 +58,7 @@ func (r Report) Text(width int) string {
 	return b.String()
 }
 
-// hostsText returns the hosts of a finding, folded.
+// hostsText returns the hosts of a finding as a folded list.
 func (f Finding) hostsText() string {
 	if f.aboutJob {
 		return "the job"
@@ -68,14 +69,14 @@ func (f Finding) hostsText() string {
 	return foldHosts(f.Hosts)
 }
 
-// A hostRow is a line of the report: hosts with the same description.
+// A hostRow is a line of the report about all hosts with the same description.
 type hostRow struct {
 	text               string
 	hosts              []string
 	minLogin, maxLogin time.Duration // shortest and longest login; 0: there was none
 }
 
-// hostRows groups hosts with the same description, in the order of the first of each.
+// hostRows groups hosts with the same description, in the order of the first host of each group.
 func (r Report) hostRows() []hostRow {
 	var rows []hostRow
 	for _, c := range r.Hosts {
@@ -91,7 +92,7 @@ func (r Report) hostRows() []hostRow {
 	return rows
 }
 
-// loginText returns how long logins took; empty: there were none.
+// loginText returns a text about how long logins took. It is empty if there were none.
 func (r hostRow) loginText() string {
 	from, to := fmt.Sprintf("%.2f", r.minLogin.Seconds()), fmt.Sprintf("%.2f", r.maxLogin.Seconds())
 	switch {
@@ -103,7 +104,7 @@ func (r hostRow) loginText() string {
 	return ", login in " + from + " to " + to + " s"
 }
 
-// describeHost returns the properties of a host that are no problem.
+// describeHost returns the text about a host's properties: its CPUs, for example.
 func describeHost(c job.HostDiagnosis) string {
 	if c.Failure.Text != "" {
 		return "cannot be used"
@@ -142,7 +143,8 @@ func describeHost(c job.HostDiagnosis) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeCPUs returns the number of cores, and of hardware threads if there are more.
+// describeCPUs returns a text with the number of cores. If there are more hardware threads than cores, it
+// has their number, too.
 func describeCPUs(c job.HostDiagnosis) string {
 	cores, threads := len(c.Probe.Topology.Cores), 0
 	for _, core := range c.Probe.Topology.Cores {

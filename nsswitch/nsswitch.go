@@ -1,6 +1,6 @@
-// Package nsswitch looks up users, groups and hosts by getent(1). getent uses the C library, which
-// knows all sources that nsswitch.conf(5) names, such as NIS, SSSD, LDAP, libvirt and mDNS. Go code in
-// a static binary knows only files and name servers.
+// Package nsswitch looks up users, groups and hosts with getent(1). getent uses the C library, which
+// reads all sources that nsswitch.conf(5) names, such as NIS, SSSD, LDAP, libvirt and mDNS. Go code in a
+// static binary reads only files and asks name servers.
 package nsswitch
 
 import (
@@ -30,7 +30,7 @@ func ParseHosts(text string) (addrs []netip.Addr, canonical string) {
 	return addrs, canonical
 }
 
-// An Account is a user's entry in passwd(5). It is empty if there is no such user.
+// An Account is the entry of a user in passwd(5). It is empty if there is no such user.
 type Account struct{ Name, Home string }
 
 // ParseAccount returns the first account with a user ID in a passwd file, or in the output of "getent

@@ -1,8 +1,9 @@
 /*
-Package text formats numbers with nouns, durations, sizes and tables, folds lines, groups equal items, and compares
-words.
+Package text formats durations, sizes, tables, and numbers with nouns. It also folds lines, groups equal
+items, and compares words.
 
-It knows nothing of hosts, ranks or jobs. It does not escape control characters; format.EscapeSentence does.
+It knows nothing about hosts, ranks or jobs. It does not escape control characters; format.EscapeSentence
+does.
 */
 package text
 
@@ -27,7 +28,7 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// Product joins each head with each tail, the heads varying slowest.
+// Product returns each head joined with each tail. The heads vary slowest.
 func Product(heads, tails []string) []string {
 	all := make([]string, 0, len(heads)*len(tails))
 	for _, head := range heads {
@@ -38,7 +39,7 @@ func Product(heads, tails []string) []string {
 	return all
 }
 
-// FormatDuration returns a duration in whole units, at least 1 s: "55 s", "10 min", "1 h 5 min".
+// FormatDuration formats a duration in whole units, at least 1 s: "55 s", "10 min", "1 h 5 min".
 func FormatDuration(d time.Duration) string {
 	seconds := int(max(d.Round(time.Second), time.Second) / time.Second)
 	var words []string
@@ -54,8 +55,8 @@ func FormatDuration(d time.Duration) string {
 	return strings.Join(words, " ")
 }
 
-// EditDistance returns the number of bytes to insert, delete, replace or swap with their neighbour to turn a into b
-// (the optimal string alignment distance).
+// EditDistance returns how many bytes must be inserted, deleted, replaced or swapped with their neighbour
+// to turn a into b (the optimal string alignment distance).
 func EditDistance(a, b string) int {
 	before, above := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {
@@ -79,14 +80,14 @@ func EditDistance(a, b string) int {
 	return above[len(b)]
 }
 
-// A Group is the names of items that are equal in Common.
+// A Group has the names of items for which Common is equal.
 type Group[K comparable] struct {
 	Common K
 	Names  []string
 }
 
-// Groups groups the names of items by what of returns as common, in the order of first occurrence. An item with an
-// empty name is left out.
+// Groups groups the names of items by the value common that of returns. The groups are in the order of
+// their first items. An item with an empty name is left out.
 func Groups[T any, K comparable](items []T, of func(T) (common K, name string)) []Group[K] {
 	var groups []Group[K]
 	at := make(map[K]int)
@@ -133,11 +134,12 @@ func indentLines(indent, lines string) string {
 	return b.String()
 }
 
-// leastWidth is the smallest width at which lines are folded. Smaller terminals are taken as unknown.
+// leastWidth is the smallest width at which lines are folded. A smaller width is taken as unknown.
 const leastWidth = 20
 
-// WrapLine folds a line at blanks into lines of at most width characters. Only a single long word may exceed that.
-// Lines after the first are indented by indent blanks. If width is below leastWidth, the line is returned as it is.
+// WrapLine folds a line at blanks into lines of at most width characters. A longer word stays whole.
+// Lines after the first are indented by indent blanks. If width is below leastWidth, WrapLine does not
+// fold the line.
 func WrapLine(line string, width, indent int) (lines []string) {
 	if width < leastWidth {
 		return []string{line}
@@ -154,9 +156,9 @@ func WrapLine(line string, width, indent int) (lines []string) {
 	return append(lines, line)
 }
 
-// wrapPoint returns the index of the blank at which a line is folded: the last one with at most width characters
-// before it, else the first one. Blanks before the first word and after the last do not count. It returns -1 if there
-// is none.
+// wrapPoint returns the index of the blank at which to fold a line. It is the last blank with at most
+// width characters before it, or else the first one. Blanks before the first word and after the last do
+// not count. It returns -1 if there is none.
 func wrapPoint(line string, width int) int {
 	at, letters, begun := -1, 0, false
 	for i, r := range strings.TrimRight(line, " ") {
@@ -171,7 +173,8 @@ func wrapPoint(line string, width int) int {
 	return at
 }
 
-// FormatBytes returns a size rounded down in the largest unit that fits: "3 GiB", "1 byte".
+// FormatBytes formats a size in the largest unit of which there is at least one, rounded down: "3 GiB",
+// "1 byte".
 func FormatBytes(bytes int64) string {
 	for _, unit := range []struct {
 		name  string

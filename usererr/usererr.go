@@ -1,5 +1,5 @@
-// Package usererr has errors for the user: a text that says what failed, where and why, and a remedy. Its functions read
-// optional methods (Hint, Reasons, Reason, Detail) of any error.
+// Package usererr has errors for users: a text that says what failed, where and why, and what to do about
+// it. Its functions call the methods Hint, Reasons, Reason and Detail of any error that has them.
 package usererr
 
 import "errors"
@@ -13,7 +13,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// Hint returns the remedy.
+// Hint returns what the user can do, or "".
 func (e *Error) Hint() string { return e.Remedy }
 
 // Hint returns the hint of the first error in the chain that has a Hint method, or "".
@@ -25,7 +25,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// Reasons returns the reasons of the first error in the chain that has a Reasons method, one for each line, or nil.
+// Reasons returns the reasons of the first error in the chain that has a Reasons method, or nil. Each
+// reason is one line of a message.
 func Reasons(err error) []string {
 	var r interface{ Reasons() []string }
 	if errors.As(err, &r) {
@@ -34,8 +35,9 @@ func Reasons(err error) []string {
 	return nil
 }
 
-// Reason returns the error's text without the name of its host, if it has a Reason method, so that equal reasons are
-// equal texts. Otherwise it returns the whole text.
+// Reason returns the result of the error's method Reason, which is the text without the host's name. So
+// hosts that fail for the same reason have equal texts. For an error without that method it returns the
+// whole text.
 func Reason(err error) string {
 	var r interface{ Reason() string }
 	if errors.As(err, &r) {
@@ -44,8 +46,8 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Detail returns the part of an error that its Reason leaves out because it differs between hosts: an address, a
-// fingerprint, the last output of a program. It returns "" if there is none.
+// Detail returns the part of an error that Reason leaves out because it differs between hosts: an
+// address, a fingerprint, the last output of a program. It returns "" if there is none.
 func Detail(err error) string {
 	var d interface{ Detail() string }
 	if errors.As(err, &d) {
@@ -54,7 +56,7 @@ func Detail(err error) string {
 	return ""
 }
 
-// A Details collects the details of hosts that fail for the same reason. The zero value has none.
+// A Details has the details of hosts that fail for the same reason. The zero value has none.
 type Details struct {
 	host, first string
 	differ      bool
@@ -77,8 +79,8 @@ func (d *Details) Merge(others Details) {
 	d.differ = d.differ || others.differ
 }
 
-// String returns " (detail)" with the first detail, preceded by its host if the details differ. It returns "" without
-// details.
+// String returns " (detail)" with the first detail. If the details differ, the name of its host comes
+// before it. It returns "" if there are no details.
 func (d Details) String() string {
 	switch {
 	case d.first == "":
@@ -89,7 +91,7 @@ func (d Details) String() string {
 	return " (" + d.first + ")"
 }
 
-// Code returns the exit code of the first Error in a tree of errors that has one, or 0.
+// Code returns the exit code of the first Error in the tree of errors that has one, or 0.
 func Code(err error) int {
 	if e, ok := err.(*Error); ok && e.Code != 0 {
 		return e.Code
@@ -107,7 +109,7 @@ func Code(err error) int {
 	return 0
 }
 
-// Split returns the single errors of joined errors, in order. For nil it returns one nil.
+// Split returns the errors that errors.Join has joined, in order. For nil it returns a list with one nil.
 func Split(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -1,13 +1,13 @@
 /*
-Package userfile opens files by names that the user gives, so that no other user can redirect them. In a
-directory such as /tmp every user may create files and links, under a name that this program is
-about to use:
+Package userfile opens files by names that the user gives, and prevents other users from redirecting them.
+In a directory such as /tmp every user may create files and links under a name that this program is about
+to use:
 
 	/tmp/report -> /home/me/.profile      a link of another user: not followed
 	/tmp/report                           a file or pipe of another user: not written
 
 The rules are those of the kernel's fs.protected_symlinks, fs.protected_regular and fs.protected_fifos
-(proc_sys_fs(5)). Here they apply even if they are switched off in the kernel.
+(proc_sys_fs(5)). They apply even if they are switched off in the kernel.
 */
 package userfile
 
@@ -23,7 +23,7 @@ import (
 )
 
 // An OtherUserError is returned if a name leads to a link or file that another user has created in a
-// directory that every user may write to.
+// directory to which every user may write.
 type OtherUserError struct {
 	Path string // the link or file
 	Link bool
@@ -40,7 +40,7 @@ func (e *OtherUserError) Error() string {
 // Hint returns what the user can do.
 func (e *OtherUserError) Hint() string { return "name a file in a directory of your own" }
 
-// maxLinks limits the links that are followed, as in the kernel.
+// maxLinks is how many links are followed in one name. The kernel has the same limit.
 const maxLinks = 40
 
 // Resolve follows the links in a name and returns the name without links. Parts that do not exist stay
@@ -79,12 +79,11 @@ func Resolve(name string) (string, error) {
 	return at, nil
 }
 
-// inProc reports whether a path is below /proc, where links do not name files. /dev/stdout leads
-// there.
+// inProc reports whether path is below /proc, to which /dev/stdout leads. Links there do not name files.
 func inProc(path string) bool { return strings.HasPrefix(path, "/proc/") }
 
-// madeByOtherUser reports whether an entry of a directory belongs to another user, and every user may
-// create entries there. The owner of the directory is trusted.
+// madeByOtherUser reports whether another user has created an entry of a directory in which every user
+// may create entries. The owner of the directory is trusted.
 func madeByOtherUser(dir string, info os.FileInfo) bool {
 	if dir == "" {
 		dir = "."
@@ -100,7 +99,7 @@ func madeByOtherUser(dir string, info os.FileInfo) bool {
 // Owner returns the UID of a file's owner.
 func Owner(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// ResolveForWriting returns the name without links of a file to write or replace. It returns an
+// ResolveForWriting returns the name, without links, of a file to write or replace. It returns an
 // *OtherUserError if another user has created the file.
 func ResolveForWriting(name string) (string, error) {
 	path, err := Resolve(name)
@@ -114,7 +113,7 @@ func ResolveForWriting(name string) (string, error) {
 	return path, checkCreator(path, info)
 }
 
-// checkCreator returns an error if the file must not be written, else nil.
+// checkCreator returns an error if another user has created the file, so that it must not be written.
 func checkCreator(path string, info os.FileInfo) error {
 	if !info.IsDir() && madeByOtherUser(filepath.Dir(path), info) {
 		return &OtherUserError{Path: path, UID: Owner(info)}
@@ -122,12 +121,12 @@ func checkCreator(path string, info os.FileInfo) error {
 	return nil
 }
 
-// Create opens a file for writing, as os.Create does.
+// Create opens a file for writing as os.Create does, with the rules of the package.
 func Create(name string) (*os.File, error) {
 	return OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// OpenFile opens a file for writing, as os.OpenFile does. It follows no link and writes to no file of
+// OpenFile opens a file for writing as os.OpenFile does. It follows no link and writes to no file of
 // another user.
 func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
 	path, err := ResolveForWriting(name) // before opening, which would wait for a pipe and truncate a file
@@ -158,7 +157,7 @@ func Open(name string) (*os.File, error) {
 	return openResolved(name, path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// openResolved opens path. Errors contain name.
+// openResolved opens path. Its errors have name instead of path.
 func openResolved(name, path string, flag int, perm os.FileMode) (*os.File, error) {
 	if !inProc(path) {
 		flag |= syscall.O_NOFOLLOW

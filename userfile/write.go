@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckWritable returns why a file could not be written later, or if replaced is set, why it could not be replaced. It
-// is nil if that seems possible.
+// CheckWritable returns an error if a file could not be written later. If replaced is true, it checks
+// instead whether the file could be replaced.
 func CheckWritable(name string, replaced bool) error {
 	path, err := ResolveForWriting(name)
 	if err != nil {
@@ -31,7 +31,8 @@ func CheckWritable(name string, replaced bool) error {
 	return nil
 }
 
-// WriteWhole writes a file so that a reader sees it whole or not at all. A pipe or device is written directly.
+// WriteWhole writes a file so that a reader sees either all of it or none. It writes directly to a pipe
+// or device.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return Write(name, write)
@@ -74,7 +75,8 @@ func Replace(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// Umask returns our umask, which the ranks get too (ENV-8). It can only be read by setting it.
+// Umask returns the umask of this process, which ranks also get (ENV-8). The kernel returns it only when
+// it is set, so Umask sets it and restores it.
 func Umask() int {
 	mask := syscall.Umask(0o077) // a file created meanwhile is private
 	syscall.Umask(mask)
