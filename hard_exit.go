@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A hardExit ends mpiexec if the rest of it hangs (TRUST-34). It counts SIGINT, SIGTERM and SIGHUP itself, and exits if
-// mpiexec still runs after the last one. It takes no lock and waits for no other goroutine, so nothing that hangs can
-// block it.
+// A hardExit ends mpiexec if other goroutines hang (TRUST-34). It counts SIGINT, SIGTERM and SIGHUP
+// itself, and exits if mpiexec still runs after the last one. It takes no lock and waits for no other
+// goroutine, so nothing that hangs can block it.
 type hardExit struct {
 	interruptCount, endCount int
 
@@ -26,7 +26,7 @@ const (
 // hardExitMessage is printed before the exit.
 const hardExitMessage = "mpiexec: leaving at once; hosts clean up by themselves\n"
 
-// countSignal counts a signal. If it is the last one, leave is true, and patience is the time until the exit.
+// countSignal counts a signal. leave is true for the last one. patience is then the time until the exit.
 func (r *hardExit) countSignal(s syscall.Signal) (patience time.Duration, leave bool) {
 	if s == syscall.SIGINT {
 		r.interruptCount++
@@ -36,7 +36,7 @@ func (r *hardExit) countSignal(s syscall.Signal) (patience time.Duration, leave 
 	return hardExitPatience, r.endCount == 2
 }
 
-// watchSignals counts signals and exits when it is time.
+// watchSignals counts signals, and exits after the last one.
 func (r *hardExit) watchSignals(signals <-chan os.Signal) {
 	var due <-chan time.Time
 	var ends endSignals
@@ -57,9 +57,9 @@ func (r *hardExit) watchSignals(signals <-chan os.Signal) {
 	}
 }
 
-// exitNow prints the message, restores the terminal, and exits hardExitFlushTime later. Until then other goroutines can
-// still kill the ranks on the hosts. That time begins when the goroutine that prints runs: on a busy machine it may run
-// late.
+// exitNow prints hardExitMessage, restores the terminal, and exits after hardExitFlushTime. Until then
+// other goroutines can still kill the ranks on the hosts. The time begins when the goroutine that prints
+// runs, which may be late on a busy machine.
 func (r *hardExit) exitNow(code int) {
 	printing := make(chan struct{})
 	go func() { // a terminal that accepts no data must not block the exit
@@ -77,7 +77,7 @@ func (r *hardExit) exitNow(code int) {
 // setRestoreTerminal sets the function that restores the terminal.
 func (r *hardExit) setRestoreTerminal(restore func()) { r.restoreTerminal.Store(&restore) }
 
-// start starts watching the signals.
+// start starts a goroutine that watches the signals.
 func (r *hardExit) start() {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {

@@ -8,8 +8,9 @@ import (
 )
 
 /*
-A stopState says whether mpiexec should still stop for a SIGTSTP. mpiexec stops its ranks first. By then a SIGCONT may
-have come: a batch system suspends and resumes all processes of a job, one host after the other, and sends it only once:
+A stopState records whether mpiexec should still stop itself after SIGTSTP. mpiexec stops its ranks first.
+SIGCONT may arrive before that is done. A batch system suspends and resumes all processes of a job, one
+host after the other, and sends each signal only once:
 
 	batch system --- TSTP ---> mpiexec --- stop ---> ranks
 	             --- CONT --->         (not stopped itself)
@@ -17,7 +18,7 @@ have come: a batch system suspends and resumes all processes of a job, one host 
 */
 type stopState struct{ continued atomic.Bool }
 
-// relay forwards signals in order, except for repetitions, and notes whether SIGTSTP or SIGCONT came last.
+// relay forwards signals in order, without repetitions. It records whether SIGTSTP or SIGCONT came last.
 func (p *stopState) relay(from <-chan os.Signal, to chan<- os.Signal) {
 	var ends endSignals
 	for s := range from {
@@ -37,7 +38,7 @@ func (p *stopState) noteSignal(s os.Signal) {
 	}
 }
 
-// stopUnlessContinued calls stop, unless SIGCONT has come since the last SIGTSTP.
+// stopUnlessContinued calls stop, unless SIGCONT has arrived after the last SIGTSTP.
 func (p *stopState) stopUnlessContinued(stop func()) {
 	if !p.continued.Load() {
 		stop()

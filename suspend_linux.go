@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// suspend stops this process by SIGTSTP with its default action. So the kernel decides as for any program: it does not
-// stop a process in an orphaned process group, which no shell could continue.
+// suspend stops this process with SIGTSTP and the default action. The kernel then decides as for any
+// program: it does not stop a process in an orphaned process group, which no shell could continue.
 //
-// Go keeps its handler of a signal even after signal.Reset (runtime, sigdisable). So suspend sets the default action with
-// a system call, and afterwards the handler again. The signal is sent to the calling thread, which handles it when it
-// returns from the system call, before the handler is set again.
+// Go keeps its handler of a signal even after signal.Reset (runtime, sigdisable). So suspend sets the
+// default action with a system call, and then the handler again. It sends the signal to the calling
+// thread, which handles the signal on return from the system call, before the handler is set again.
 func suspend() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -23,7 +23,8 @@ func suspend() {
 	setStopAction(&before, &byDefault)
 }
 
-// setStopAction sets the action for SIGTSTP, stores the former one in before, and reports whether it succeeded.
+// setStopAction sets the action for SIGTSTP and stores the former one in before. It returns false if that
+// fails.
 func setStopAction(set, before *[4]uint64) bool {
 	const setSize = 8 // size of the kernel's signal set, in bytes
 	_, _, err := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP),

@@ -14,8 +14,8 @@ import (
 	"remshell/transport"
 )
 
-// An attacher makes the shells that ssh starts on nodes attach themselves to the job of a batch system (RM-30). It
-// keeps, for each node where that failed, the reason.
+// An attacher makes the shells that ssh starts on nodes join their sessions to a batch job (RM-30). It
+// records the nodes on which that failed, with the reasons.
 type attacher struct {
 	system *batch.System // System.Attach is not nil
 	job    string
@@ -23,7 +23,7 @@ type attacher struct {
 	failed map[string]string
 }
 
-// useAttach makes the nodes' shells attach themselves to the batch system's job. The hosts are still reached by ssh.
+// useAttach makes the nodes' shells join the batch job. mpiexec still reaches the hosts by ssh.
 func (c *invocation) useAttach(s request.Starter) {
 	by := s.System.Attach.Program
 	c.attached = &attacher{system: s.System, job: s.Job, failed: make(map[string]string)}
@@ -33,8 +33,8 @@ func (c *invocation) useAttach(s request.Starter) {
 	c.logUntried(by, s.System)
 }
 
-// attach returns the helper binary for which a node's shell first attaches itself to the job. If a is nil, it returns
-// self.
+// attach returns self changed so that a node's shell joins the batch job before it starts the helper. If
+// a is nil, it returns self.
 func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	if a == nil {
 		return self
@@ -46,7 +46,8 @@ func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	})
 }
 
-// warning returns the warning for those nodes of a plan that are not attached. It is empty if all are.
+// warning returns the warning about nodes of a plan whose shells have not joined the batch job. It is
+// empty if all have.
 func (a *attacher) warning(nodes []job.NodePlan) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,8 +71,8 @@ func (a *attacher) warning(nodes []job.NodePlan) string {
 	return fmt.Sprintf("warning: %s: %s will not account for ranks there", strings.Join(clauses, ", "), a.system.Title)
 }
 
-// reportUnattached prints one warning if ranks of the plan run outside of the batch system's job. The integration of
-// such a job is loose.
+// reportUnattached prints one warning if ranks of the plan run outside the batch job, so that the batch
+// system does not account for them.
 func (c *invocation) reportUnattached() {
 	if c.attached == nil {
 		return

@@ -15,15 +15,15 @@ import (
 	"remshell/userfile"
 )
 
-// A checkpointEnv runs checkpoint commands on this machine and looks at files here. It implements
+// A checkpointEnv runs checkpoint commands and looks for checkpoint files on this machine. It implements
 // launch.CheckpointRunner.
 type checkpointEnv struct {
 	environ []string
 	out     io.Writer // receives the command's output and errors
 }
 
-// Run runs command with /bin/sh in a process group of its own, with vars added to its environment. It returns why the
-// command failed, or "".
+// Run runs command with /bin/sh in a new process group, with vars added to its environment. It returns
+// why the command failed, or "".
 func (w checkpointEnv) Run(ctx context.Context, command string, vars []string) (why string) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = slices.Concat(w.environ, vars)
@@ -39,8 +39,8 @@ func (w checkpointEnv) Run(ctx context.Context, command string, vars []string) (
 	return fmt.Sprintf("failed: %v", err)
 }
 
-// Written reports whether file was modified at or after since, compared in whole seconds. It is false for a file of
-// another user in a directory such as /tmp.
+// Written reports whether file was modified at or after since, compared in whole seconds. In a directory
+// such as /tmp it is false for a file of another user.
 func (w checkpointEnv) Written(file string, since time.Time) bool {
 	path, err := userfile.ResolveForWriting(file)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"remshell/nsswitch"
 )
 
-// findCluster reads the cluster file: the one that --cluster or MPIEXEC_CLUSTER names, else the user's, else the
-// site's. It returns nil if there is none.
+// findCluster reads the cluster file. This is the file that --cluster or MPIEXEC_CLUSTER names, or else
+// the user's, or else the site's. It returns nil if there is none.
 func findCluster(j option.JobOptions, getenv func(string) string, read func(string) (string, error), trust func(string) error) (*config.Cluster, error) {
 	load := func(file, text string) (*config.Cluster, error) {
 		if err := trust(file); err != nil { // the file can name programs to run (TRUST-27)
@@ -56,24 +56,25 @@ func findCluster(j option.JobOptions, getenv func(string) string, read func(stri
 	return nil, nil
 }
 
-// readCluster reads the cluster file with findCluster from this machine's disk.
+// readCluster reads the cluster file from the disk of this machine.
 func readCluster(j option.JobOptions, sys System) (*config.Cluster, error) {
 	files := newUserFiles(sys)
 	return findCluster(j, sys.getenv, request.ReadTexts(files.open), files.checkTrust)
 }
 
-// directoryTime limits all look-ups of users and groups in a directory service: those that a file names, and our own
-// account.
+// directoryTime is how long all look-ups of users and groups in a directory service may take together:
+// those that a file names, and the user's own account.
 const directoryTime = 5 * time.Second
 
-// userIDs returns look-ups of this machine's users and groups, to be used while one file is read.
+// userIDs returns functions that look up users and groups of this machine. They are used while one file
+// is read.
 func userIDs() config.IDs {
 	user, group := nsswitch.IDFinders(directoryTime)
 	return config.IDs{User: user, Group: group}
 }
 
-// nodeSetInfo returns the part of --info about node sets, which options and the cluster file set (which-hosts.md 15).
-// An error is part of the text, so that the rest of --info is still printed.
+// nodeSetInfo returns the part of --info about node sets, as options and the cluster file set them
+// (which-hosts.md 15). An error becomes part of the text, so that the rest of --info is still printed.
 func nodeSetInfo(line option.Line, sys System) string {
 	c := invocation{line: line, sys: sys}
 	_, err := c.locateHosts()
@@ -90,9 +91,9 @@ func nodeSetInfo(line option.Line, sys System) string {
 	return "\nnode sets:\n" + strings.TrimSuffix(text, "\n") + "\n"
 }
 
-// newReread returns reserve.Env.RereadRequest. It is nil if the request does not wait or has no cluster file. While a
-// request waits, only the cluster file is read again, before each attempt (placement.md 6.1, 6.5). Options, variables
-// and host files are read once.
+// newReread returns reserve.Env.RereadRequest, which reads the cluster file again before each attempt
+// while a request waits (placement.md 6.1, 6.5). Options, variables and host files are read only once. It
+// returns nil if the request does not wait or has no cluster file.
 func newReread(line option.Line, sys System, w request.Inputs, starter request.Starter, first job.Request) func() (job.Request, bool, error) {
 	if w.Cluster == nil || !first.Wait {
 		return nil
@@ -123,7 +124,7 @@ func newReread(line option.Line, sys System, w request.Inputs, starter request.S
 	}
 }
 
-// modTime returns when a file was last modified. It is the zero time if the file cannot be looked at.
+// modTime returns when a file was last modified. It is the zero time if that cannot be read.
 func modTime(file string) time.Time {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 // This file completes command lines for a shell (package option).
 
-// completionWords returns the words of the command line that a shell wants completed. requested is false if args are
-// no such request.
+// completionWords returns the words of the command line that a shell wants to complete. requested is
+// false if args are no such request.
 func completionWords(args []string) (words []string, requested bool) {
 	if len(args) < 2 || args[0] != option.CompletionOption {
 		return nil, false
@@ -25,7 +25,7 @@ func completionWords(args []string) (words []string, requested bool) {
 	return args[1:], true
 }
 
-// A completer completes the last of words by a table of options.
+// A completer completes the last word of a command line with a table of options.
 type completer interface {
 	Complete(words []string, lists option.CompletionLists) option.Completion
 }
@@ -67,7 +67,8 @@ func hasShellChars(name string) bool {
 	})
 }
 
-// localJobs returns the jobs on this machine that --ps lists, and "last", which means the user's newest job.
+// localJobs returns the jobs on this machine that --ps would list, and "last", the word for the user's
+// newest job.
 func localJobs(ctx context.Context, sys System) (jobs []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -23,7 +23,7 @@ import (
 	"remshell/usererr"
 )
 
-// A hostDialer holds the transports to the hosts of one command line.
+// A hostDialer has the transports to the hosts of one command line.
 type hostDialer struct {
 	transport.Transports
 	build     string             // that helpers must have; empty: this process's own, since no other starts
@@ -34,13 +34,14 @@ type hostDialer struct {
 
 var _ node.HelperDialer = (*hostDialer)(nil)
 
-// A batchLogins returns how to log in to the SSH server that the batch system's job runs on a host. The result is
-// false if the job runs none there.
+// A batchLogins returns how to log in to the SSH server that the batch job has started on a host. It
+// returns false if there is none.
 type batchLogins func(host string) (transport.SSHLogin, bool)
 
-// newDialer chooses the transports of a command line. starter, if not nil, makes the transport by the batch system's
-// starter; it gets the other transports as a fallback. If guard is not nil, this machine is the only node, and no other
-// transport is prepared: half of such a job's time is mpiexec's own start.
+// newDialer chooses the transports of a command line. starter, if not nil, returns the transport of the
+// batch system's starter. Its second argument has the other transports, as a fallback. If guard is not
+// nil, this machine is the only node, and no other transport is prepared: that would lengthen the start
+// of such a job.
 func newDialer(j option.JobOptions, sys System, guard []string, starter func(transport.HelperBinary, transport.Transports) transport.Transport, logins batchLogins, attached *attacher, steps *trace.Recorder, log zerolog.Logger) (*hostDialer, error) {
 	program, err := remoteShellProgram(j, starter != nil)
 	if err != nil {
@@ -66,7 +67,8 @@ func newDialer(j option.JobOptions, sys System, guard []string, starter func(tra
 	return d, err
 }
 
-// chooseTransport sets the transport to other hosts: none, a program such as rsh, or the built-in ssh.
+// chooseTransport sets the transport to other hosts: none, a program such as rsh, or the built-in SSH
+// client.
 func (d *hostDialer) chooseTransport(j option.JobOptions, sys System, program []string, self transport.HelperBinary, logins batchLogins, log zerolog.Logger) error {
 	pacer := &sshx.Pacer{Fanout: j.Fanout} // shared by all connections, also those of login shells
 	args, err := programArgs(j, program)
@@ -93,7 +95,8 @@ func (d *hostDialer) chooseTransport(j option.JobOptions, sys System, program []
 	return nil
 }
 
-// stepTracer returns a function that records the steps of connecting to hosts. It is nil if steps is.
+// stepTracer returns a function that records the steps of connecting to hosts in steps. If steps is nil,
+// it returns nil.
 func stepTracer(steps *trace.Recorder) transport.StepTracer {
 	if steps == nil {
 		return nil
@@ -108,7 +111,7 @@ func (d *hostDialer) closeAll() {
 	}
 }
 
-// inProcess is the transport to a helper inside this process.
+// An inProcess is the transport to a helper inside this process.
 type inProcess struct {
 	environ, guard []string
 	probe          func() (job.Probe, error) // the probe of this machine, if one was begun; else nil
@@ -126,11 +129,12 @@ func (w *inProcess) Dial(ctx context.Context, hosts []transport.Host) <-chan tra
 	})
 }
 
-// Route returns the route of a local helper, whether that is in this process or a child.
+// Route returns the route to this machine, which is the same for a helper in this process and for a
+// child.
 func (w *inProcess) Route(transport.Host) (string, error) { return transport.RouteLocal, nil }
 
-// remoteShellProgram returns the program and arguments that reach hosts instead of the built-in ssh. It is empty for
-// the built-in ssh, and if a batch system's starter is used.
+// remoteShellProgram returns the program, with arguments, that reaches hosts instead of the built-in SSH
+// client. It is empty if the built-in client or a batch system's starter does.
 func remoteShellProgram(j option.JobOptions, starter bool) ([]string, error) {
 	switch {
 	case starter:
@@ -145,8 +149,8 @@ func remoteShellProgram(j option.JobOptions, starter bool) ([]string, error) {
 	return nil, nil
 }
 
-// programArgs returns the arguments to put before our own when program reaches hosts: those of -launcher-args, and for
-// ssh those of --ssh-config and --ssh-option.
+// programArgs returns the arguments to put first when program reaches hosts: those of -launcher-args, and
+// for ssh those of --ssh-config and --ssh-option.
 func programArgs(j option.JobOptions, program []string) ([]string, error) {
 	args := j.LauncherArgs[:len(j.LauncherArgs):len(j.LauncherArgs)]
 	if len(program) == 0 {
@@ -175,8 +179,8 @@ func hasTerminal() bool {
 	return true
 }
 
-// passphrasePrompt returns a function that reads a passphrase from the controlling terminal. It is nil if there is
-// none (SSH-2).
+// passphrasePrompt returns a function that reads a passphrase from the controlling terminal. It returns
+// nil if there is no terminal (SSH-2).
 func passphrasePrompt() func(prompt string) ([]byte, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 
 // This file implements --doctor: it diagnoses the hosts and prints a remedy for each problem (DIAG-5).
 
-// doctorHosts takes the words after --doctor as hosts, unless they name a program: --doctor can be added to a command
-// line that fails.
+// doctorHosts returns the line with the words after --doctor as hosts, unless they name a program.
+// --doctor can also be added to a command line that fails.
 func doctorHosts(line option.Line) (option.Line, error) {
 	if line.NamesProgram() {
 		return line, nil
@@ -26,8 +26,8 @@ func doctorHosts(line option.Line) (option.Line, error) {
 	return programAsHosts(line)
 }
 
-// runDoctor prints the report on the hosts. The exit code is 0 if all is fine, 1 if there are warnings, and our own
-// error code if something failed.
+// runDoctor prints the report of --doctor. The exit code is 0 if there is no problem and 1 if there are
+// only warnings. For failures it is mpiexec's error code.
 func (c *invocation) runDoctor(ctx context.Context) (int, error) {
 	diagnoses, refusal, err := reserve.Diagnose(ctx, c.req, c.env.Env)
 	if err != nil {
@@ -51,8 +51,8 @@ func (c *invocation) runDoctor(ctx context.Context) (int, error) {
 	return report.ExitCode(c.ownErrorCode), err
 }
 
-// examineLogin diagnoses the login on the machine where mpiexec runs. It returns nil if a helper has already diagnosed
-// this machine.
+// examineLogin diagnoses the login on the machine on which mpiexec runs. It returns nil if a helper has
+// already diagnosed this machine.
 func (c *invocation) examineLogin(ctx context.Context, diagnoses []job.HostDiagnosis) *job.NodeDiagnosis {
 	if slices.ContainsFunc(diagnoses, func(d job.HostDiagnosis) bool { return d.Local }) {
 		return nil
@@ -60,8 +60,8 @@ func (c *invocation) examineLogin(ctx context.Context, diagnoses []job.HostDiagn
 	return examineLocalLogin(ctx, c.sys)
 }
 
-// localDefects lists problems of this machine's files: the cluster file, the accounting file and, if the built-in ssh
-// is used, the files of ssh.
+// localDefects returns problems of files on this machine: the cluster file, the accounting file and, if
+// the built-in SSH client is used, the files of ssh.
 func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 	if c.inputs.Cluster != nil {
 		for _, w := range c.inputs.Cluster.Warnings {
@@ -84,7 +84,7 @@ func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 	return defects
 }
 
-// nextCommand returns the command line that the report suggests to run next.
+// nextCommand returns the command line that the report advises to run next.
 func (c *invocation) nextCommand(failed bool) string {
 	if c.sys.frontEnd == "mpijob" { // all its words are hosts
 		options := withoutDoctor(c.args)
@@ -100,8 +100,9 @@ func (c *invocation) nextCommand(failed bool) string {
 	return nextCommandFor(c.args, line, failed)
 }
 
-// nextCommandFor returns the command line to run after the report on args. If something failed, it is the same line
-// again. Else it is the job without --doctor, or --selftest on the same hosts if no program is named.
+// nextCommandFor returns the command line to run after the report for args. If there are failures, it is
+// the same line again. Otherwise it is the job without --doctor, or --selftest on the same hosts if no
+// program is named.
 func nextCommandFor(args []string, line option.Line, failed bool) string {
 	if failed {
 		return quoteCommand("mpiexec", args)
@@ -127,7 +128,7 @@ func withoutDoctor(args []string) []string {
 	})
 }
 
-// quoteCommand returns a command with args, which are quoted for a shell.
+// quoteCommand returns a command line with args quoted for a shell.
 func quoteCommand(command string, args []string) string {
 	line := command
 	for _, word := range args {

@@ -23,11 +23,11 @@ An eventWriter writes the events of a run as they happen (--json, DIAG-7), one J
 
 	{"v":1,"time":"...","event":"start","rank":0,"node":"n1","pid":4711,"seconds":0.01}
 
-	job loop, dialers --enqueue--> queue --writeLoop--> stdout or a file
-	printers ----------Output--------'    (Output blocks until written, so that credit limits the ranks' output)
+	goroutine of Run, dialers --enqueue--> queue --writeLoop--> stdout or a file
+	printers ----------------Output--------'    (Output blocks until written, so that credit limits the ranks' output)
 
-The events of one rank are in order: start, output, exit. If the file cannot be written, the job goes on, and the error
-is reported at its end.
+The events of one rank are in order: start, output, exit. If the file cannot be written, the job goes on,
+and the error is reported at its end.
 */
 type eventWriter struct {
 	w io.Writer
@@ -44,16 +44,19 @@ type eventWriter struct {
 	done chan struct{} // closed when the queue is closed and written
 }
 
-// A pendingExit is the exit event of a rank, and the number of its output streams that have ended (2 at most).
+// A pendingExit is the exit event of a rank that waits for the end of the rank's output. It counts how
+// many of stdout and stderr have ended.
 type pendingExit struct {
 	exit         any // nil: not known yet
 	endedStreams int
 }
 
-// eventVersion is the "v" of each event. It changes when programs that read the events have to change.
+// eventVersion is the "v" of each event. It is increased by changes to which programs that read the
+// events must adapt.
 const eventVersion = 1
 
-// newEventWriter starts writing events to w. If output is set, the ranks' output is written as events too.
+// newEventWriter returns an eventWriter that writes to w. If output is true, it also writes the ranks'
+// output as events.
 func newEventWriter(w io.Writer, output bool) *eventWriter {
 	j := &eventWriter{w: w, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	if output {
@@ -108,8 +111,8 @@ func (j *eventWriter) writeQueue() {
 	_, j.err = j.w.Write(bytes.Join(lines, nil))
 }
 
-// close writes the remaining events and returns the first error of a write. It waits for a slow reader without limit,
-// or, if hurry is set, for flushTimeout.
+// close writes the remaining events and returns the first error of a write. It waits for a slow reader
+// without limit. If hurry is true, it waits for flushTimeout at most.
 func (j *eventWriter) close(hurry bool) error {
 	j.mu.Lock()
 	j.closed = true
@@ -127,7 +130,7 @@ func (j *eventWriter) close(hurry bool) error {
 	}
 }
 
-// An eventHeader has the fields that all events begin with.
+// An eventHeader has the fields with which each event begins.
 type eventHeader struct {
 	Version int       `json:"v"`
 	Time    time.Time `json:"time"`
@@ -136,8 +139,7 @@ type eventHeader struct {
 
 func newEventHeader(event string) eventHeader { return eventHeader{eventVersion, time.Now(), event} }
 
-// Connected writes how connecting to a host ended. With Started, Output, Exited, AttemptEvent, LeftoverFreed and
-// Controlled it implements launch.Observer.
+// Connected writes how connecting to a host ended. eventWriter implements launch.Observer.
 func (j *eventWriter) Connected(c job.ConnectResult) {
 	j.enqueue(struct {
 		eventHeader
@@ -153,7 +155,8 @@ func (j *eventWriter) Started(s job.RankStart) {
 	}{newEventHeader("start"), record.NewStart(s)})
 }
 
-// Output writes data of a rank's stream and waits until it is written. Empty data means that the stream has ended.
+// Output writes data of a rank's stream and waits until it is written. Empty data means the end of the
+// stream.
 func (j *eventWriter) Output(rank int, stream string, data []byte) {
 	if j.pending == nil {
 		return
@@ -178,7 +181,8 @@ func (j *eventWriter) Output(rank int, stream string, data []byte) {
 	j.writeQueue()
 }
 
-// Exited writes how a rank ended. If the ranks' output is written too, the event is delayed until that has ended.
+// Exited writes how a rank ended. If the ranks' output is written, too, the event comes after the end of
+// that output.
 func (j *eventWriter) Exited(node string, e job.Exit) {
 	event := struct {
 		eventHeader
@@ -207,7 +211,7 @@ func (j *eventWriter) AttemptEvent(event job.AttemptEvent) {
 	}{newEventHeader(event.Event), event.State, event.Attempt, event.Reason, event.Lost, event.Nodes, event.Size, event.Seconds, event.GiveUpReason})
 }
 
-// LeftoverFreed writes that shared memory that a rank left behind was freed.
+// LeftoverFreed writes that shared memory which a rank had left behind was freed.
 func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	j.enqueue(struct {
 		eventHeader
@@ -215,7 +219,7 @@ func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	}{newEventHeader("cleaned"), record.NewLeftover(r)})
 }
 
-// Controlled writes that another mpiexec has sent a request about the job, such as --suspend (survive.md SV-26).
+// Controlled writes that a user has sent a request to the job, such as --suspend (survive.md SV-26).
 func (j *eventWriter) Controlled(h job.ControlEvent) {
 	j.enqueue(struct {
 		eventHeader
@@ -226,8 +230,8 @@ func (j *eventWriter) Controlled(h job.ControlEvent) {
 	}{newEventHeader("ask"), h.Node, h.Verb, h.User, h.State})
 }
 
-// noteRankEnd records with note a part of a rank's end: its exit, or the end of one of its two streams. When all three
-// have come, it writes the exit.
+// noteRankEnd calls note to record one part of a rank's end: its exit, or the end of stdout or stderr.
+// After all three it writes the exit event.
 func (j *eventWriter) noteRankEnd(rank int, note func(*pendingExit)) {
 	j.mu.Lock()
 	e := j.pending[rank]
@@ -267,9 +271,9 @@ func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
 	}{newEventHeader("plan"), id, plan})
 }
 
-// startEvents starts writing the run's events if --json is given. The caller passes the result of the run to ended.
-// ended returns a reportedError if events for standard output are lost. If events go to standard output, newPrinters
-// sends the ranks' output to standard error.
+// startEvents starts to write the run's events if --json is given. The caller passes the result of the
+// run to ended. ended returns a reportedError if events for standard output are lost. If events go to
+// standard output, newPrinters sends the ranks' output to standard error.
 func (c *invocation) startEvents() (ended func(job.Result, error) error, err error) {
 	name, w := c.line.Job.JSON, c.sys.Out
 	if name == "" {

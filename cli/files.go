@@ -23,12 +23,12 @@ import (
 // for files that name programs to run or set environments: the cluster file, the user's configuration, and host files
 // that do so. Write access of a group is allowed. Host names are only data, whoever writes them.
 
-// maxLinks is the number of symbolic links in a row that are followed, as in the kernel.
+// maxLinks is how many symbolic links are followed in one name. The kernel has the same limit.
 const maxLinks = 40
 
-// isWorldWritable reports whether every user can write to a file, to a directory above it, or to the target of a
-// symbolic link on the way, and so replace the file. A directory with the sticky bit does not count. links is the
-// number of links followed so far.
+// isWorldWritable reports whether every user can replace a file. That is so if every user can write to
+// the file, to a directory above it, or to the target of a symbolic link on the way. A directory with the
+// sticky bit does not count. links is the number of links followed so far.
 func isWorldWritable(name string, links int) bool {
 	at, err := filepath.Abs(name)
 	if err != nil || links > maxLinks {
@@ -57,12 +57,12 @@ func isWorldWritable(name string, links int) bool {
 	}
 }
 
-// maxTextFile is the largest size of a user's file that is read as a whole, in bytes. A cluster file of 10,000 nodes
-// is far smaller.
+// maxTextFile is the largest size of a user's file that is read completely, in bytes. A cluster file with
+// 10,000 nodes is far smaller.
 const maxTextFile = 128 << 20
 
-// userFiles opens files that the user names, and checks the owner of each open file, since a name may lead to another
-// file later.
+// A userFiles opens files that the user names. It checks the owner of the open file, since the name may
+// lead to another file later.
 type userFiles struct {
 	in        io.Reader        // standard input, named "-"
 	environ   []string         // HOME is where copyAdvice puts a copy
@@ -73,8 +73,8 @@ func newUserFiles(sys System) *userFiles {
 	return &userFiles{in: sys.In, environ: sys.Environ, untrusted: make(map[string]error)}
 }
 
-// open opens a file, or standard input as "-". Reading fails after maxTextFile bytes, so that a file without an end
-// such as /dev/zero ends.
+// open opens a file. The name "-" means standard input. Reading fails after maxTextFile bytes, so that
+// reading an endless file such as /dev/zero ends.
 func (u *userFiles) open(name string) (io.ReadCloser, error) {
 	if name == "-" {
 		if file, ok := u.in.(*os.File); ok {
@@ -100,10 +100,12 @@ func (u *userFiles) open(name string) (io.ReadCloser, error) {
 	}{&limitedReader{in: f, left: maxTextFile}, f}, nil
 }
 
-// checkTrust returns why the content of a file that was opened must not be run as code. It is nil if it may be.
+// checkTrust returns why commands in a file that was opened must not be run. It returns nil if they may
+// be.
 func (u *userFiles) checkTrust(name string) error { return u.untrusted[name] }
 
-// checkOwner returns an error if a user other than root and the current one could have written the open file.
+// checkOwner returns an error if users other than root and the current user could have written the open
+// file.
 func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
 	otherUser := new(userfile.OtherUserError)
 	text := ""
@@ -122,7 +124,7 @@ func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
 	return &usererr.Error{Text: text, Remedy: u.copyAdvice(name, info)}
 }
 
-// copyAdvice returns the advice how to get a copy of a file that belongs to the user.
+// copyAdvice returns the hint how to get a copy of a file that belongs to the user.
 func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	dir := job.EnvValue(u.environ, "HOME")
 	if !filepath.IsAbs(dir) || isWorldWritable(dir, 0) || name == "-" {
@@ -145,7 +147,7 @@ func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	return fmt.Sprintf("read it, and if it is right: %s, and name the copy", advice)
 }
 
-// A limitedReader reads at most left bytes, and fails if there are more.
+// A limitedReader reads at most left bytes. It returns an error if there are more.
 type limitedReader struct {
 	in   io.Reader
 	left int
@@ -159,7 +161,8 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// optionSources returns where options come from beside the command line: the environment and configuration files.
+// optionSources returns the sources of options besides the command line: the environment and
+// configuration files.
 func optionSources(sys System) option.Sources {
 	files := newUserFiles(sys)
 	read := request.ReadTexts(files.open)
@@ -172,13 +175,15 @@ func optionSources(sys System) option.Sources {
 	}}
 }
 
-// A notExist is an ENOTDIR error that counts as fs.ErrNotExist: a part of the path is not a directory.
+// A notExist is an ENOTDIR error (a part of the path is no directory) that errors.Is treats as
+// fs.ErrNotExist.
 type notExist struct{ error }
 
 func (notExist) Is(target error) bool { return target == fs.ErrNotExist }
 func (e notExist) Unwrap() error      { return e.error }
 
-// openCached returns an open function that reads each file once and later returns the same content again.
+// openCached returns a function that opens files as open does. It reads each file once and returns the
+// same content again.
 func openCached(open func(string) (io.ReadCloser, error)) func(string) (io.ReadCloser, error) {
 	texts := make(map[string][]byte)
 	return func(name string) (io.ReadCloser, error) {

@@ -18,12 +18,12 @@ package carries out.
 	mpijob   --JobTable.Parse--> arguments --'
 */
 
-// frontEnds are the names under which mpiexec has another command line. "--NAME" as the first argument of mpiexec means
-// the same.
+// frontEnds are the names under which mpiexec has another command line. "--NAME" as the first argument of
+// mpiexec means the same.
 var frontEnds = []string{"aprun", "mpijob"}
 
-// FrontEndArgs returns mpiexec's arguments for a command line, args[0] being the program's name. If that is the name of
-// a front end, it comes first, as an option.
+// FrontEndArgs returns mpiexec's arguments for a command line. args[0] is the program's name. If that is
+// the name of a front end, it becomes the first argument, as an option.
 func FrontEndArgs(args []string) []string {
 	if len(args) > 0 && slices.Contains(frontEnds, filepath.Base(args[0])) {
 		return append([]string{"--" + filepath.Base(args[0])}, args[1:]...)
@@ -31,8 +31,8 @@ func FrontEndArgs(args []string) []string {
 	return args[min(1, len(args)):]
 }
 
-// FrontEndEnv returns the environment for a command line, args[0] being the program's name. If that is mpirun,
-// MPIEXEC_LENIENT=1 is added, unless the variable is set.
+// FrontEndEnv returns the environment for a command line. args[0] is the program's name. If that is
+// mpirun, it adds MPIEXEC_LENIENT=1, unless the variable is set.
 func FrontEndEnv(args, environ []string) []string {
 	if len(args) == 0 || !slices.Contains([]string{"mpirun", "mpirun.remshell"}, filepath.Base(args[0])) {
 		return environ
@@ -43,7 +43,8 @@ func FrontEndEnv(args, environ []string) []string {
 	return append(slices.Clone(environ), "MPIEXEC_LENIENT=1") // ranks get no MPIEXEC_* of ours
 }
 
-// programName returns the name with which messages begin. It is mpiexec also for aprun, which starts jobs as mpiexec does.
+// programName returns the name with which messages begin. For aprun it is mpiexec, because aprun's
+// options are translated to those of mpiexec.
 func (s System) programName() string {
 	if s.frontEnd == "mpijob" {
 		return s.frontEnd
@@ -51,7 +52,8 @@ func (s System) programName() string {
 	return "mpiexec"
 }
 
-// splitFrontEnd returns the front end for the arguments that FrontEndArgs has made, and the arguments of that.
+// splitFrontEnd returns the front end that the first argument names, as FrontEndArgs has written it, and
+// the other arguments.
 func splitFrontEnd(args []string) (name string, rest []string) {
 	for _, name = range frontEnds {
 		if len(args) > 0 && args[0] == "--"+name {

@@ -40,9 +40,9 @@ func HelperMain(args []string) int {
 	return code
 }
 
-// startedByMpiexec reports whether args and environment are those that mpiexec gives these processes. A helper needs
-// mpiexec's build ID and no terminal as its input. Its output may be a terminal: srun -u puts a pseudoterminal there,
-// which passes all bytes unchanged.
+// startedByMpiexec reports whether mpiexec has started this process, judging by its arguments and
+// environment. A helper has mpiexec's build ID and no terminal as its input. Its output may be a
+// terminal: srun -u makes it a pseudoterminal, which passes all bytes unchanged.
 func startedByMpiexec(args []string) bool {
 	switch args[0] {
 	case reaperArg:
@@ -57,13 +57,13 @@ func startedByMpiexec(args []string) bool {
 	return (len(args) == 2 || len(args) == dialBackArgs) && transport.IsBuildID(args[1]) && !isTerminal(os.Stdin)
 }
 
-// dialBackArgs is the number of arguments of a helper that dials back to its mpiexec: the usual two, the name of its
-// host, and an address of the machine where the starter runs, which may be empty.
+// dialBackArgs is the number of arguments of a helper that dials back to its mpiexec. These are the usual
+// two, the name of its host, and an address of the machine where the starter runs, which may be empty.
 const dialBackArgs = 4
 
 /*
-serveHelper runs the process that args ask for, and returns its exit code. A helper on another host goes through it
-once or twice:
+serveHelper runs the process that args ask for, and returns its exit code. On another host it runs once or
+twice:
 
 	--helper BUILD   the entry of package reaper has forked: this is the helper and goes on to helper.Serve;
 	                 its parent, which waits, is the reaper
@@ -142,10 +142,10 @@ func selfTestRank() error {
 	return selftest.Run(os.Getenv, os.NewFile(uintptr(fd), "PMI_FD"), os.Stdin, os.Stdout, signals)
 }
 
-// dialBack connects to mpiexec as the helper of host, with the join token that it reads from its input (package
-// dialback). If it cannot, it reports the reason on its output, as the delivery script does. When the input ends, the
-// starter's step has ended, and the connection is closed byeTimeout later. It returns nil without an error if the
-// helper is to use its standard streams instead.
+// dialBack connects to mpiexec as the helper of host. It reads the join token from its input (package
+// dialback). If it cannot connect, it writes the reason to its output, as the delivery script does. When
+// the input ends, the starter's step has ended, and dialBack closes the connection after byeTimeout. It
+// returns nil without an error if the helper is to use its standard streams.
 func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	address, _ := netip.ParseAddr(starterAddress) // the zero value if there is none
 	token, err := dialback.ReadJoinToken(s.in)
@@ -175,12 +175,12 @@ func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	return conn, nil
 }
 
-// byeTimeout is how long the connection to mpiexec stays open after the step's input has ended. mpiexec's Bye comes
-// over the connection and may arrive later.
+// byeTimeout is how long the connection to mpiexec stays open after the step's input has ended. mpiexec's
+// Bye comes over the connection and may arrive later than that end.
 const byeTimeout = time.Second
 
-// closeAfter closes conn some time after step is done. So mpiexec notices the end of the step at once, not only when
-// the ranks here have ended.
+// closeAfter closes conn some time after step is done. So mpiexec notices the end of the step at once,
+// and not only after the ranks here have ended.
 func closeAfter(step context.Context, conn net.Conn, later time.Duration) {
 	context.AfterFunc(step, func() { time.AfterFunc(later, func() { conn.Close() }) })
 }
@@ -194,8 +194,9 @@ func (s stdStreams) Read(p []byte) (int, error)  { return s.in.Read(p) }
 func (s stdStreams) Write(p []byte) (int, error) { return s.out.Write(p) }
 func (s stdStreams) Close() error                { s.in.Close(); return s.out.Close() }
 
-// moveStdStreams moves the standard streams to other descriptors and opens /dev/null in their place. A broken pipe on
-// descriptor 1 would kill a Go program by SIGPIPE (os/signal), and a helper has to outlive its mpiexec for a while.
+// moveStdStreams moves the standard streams to other descriptors and opens /dev/null in their place. A
+// broken pipe on descriptor 1 would kill a Go program with SIGPIPE (os/signal), and a helper must outlive
+// its mpiexec for a while.
 func moveStdStreams() (stdStreams, error) {
 	var s stdStreams
 	for fd, file := range []**os.File{&s.in, &s.out} {

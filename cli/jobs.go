@@ -20,8 +20,8 @@ import (
 // This file implements the words of mpijob that are about jobs, and the options of mpiexec that mean the same: ps, queue,
 // status, end and the others. Each reads the ledgers of the hosts.
 
-// programAsHosts takes the words in the place of the program as hosts, as in mpiexec --ps n1 n2. They take precedence
-// over hosts of variables and of the user's configuration.
+// programAsHosts returns the line with the words in the place of the program as hosts, as in mpiexec --ps
+// n1 n2. They take precedence over hosts in variables and in the user's configuration.
 func programAsHosts(line option.Line) (option.Line, error) {
 	app := &line.Apps[0]
 	if len(line.Apps) > 1 {
@@ -45,7 +45,7 @@ func programAsHosts(line option.Line) (option.Line, error) {
 	return line, nil
 }
 
-// answerJobQuery prints what the ledgers say, or sends a job a signal or a control request.
+// answerJobQuery prints what the ledgers contain, or sends a signal or a control request to a job.
 func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	q, req, env := c.line.Query, c.req, c.env
 	req.SkipUnreachable, req.Queue.Required = true, false // print those that can be read
@@ -95,8 +95,9 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	return job.ExitOK, err
 }
 
-// readLedgers reads the ledgers. If ref names a job that obeys this user, the listing says what each of its ranks is
-// doing (SV-27). If the job refuses, that is reported, and the listing has only what the ledgers say.
+// readLedgers reads the ledgers. If ref names a job of which this user may ask, the listing has the state
+// of each of its ranks (SV-27). If the job refuses, readLedgers reports that, and the listing has only
+// what the ledgers contain.
 func (c *invocation) readLedgers(ctx context.Context, req job.Request, ref *job.JobRef) ([]job.LedgerListing, error) {
 	if ref.Job == "" {
 		return reserve.Ledgers(ctx, req, c.env.Env)
@@ -111,7 +112,7 @@ func (c *invocation) readLedgers(ctx context.Context, req job.Request, ref *job.
 	return pages, err
 }
 
-// controlVerbs are the words that send a job a control request.
+// controlVerbs maps options to the control requests that they send.
 var controlVerbs = map[string]job.Verb{
 	"end": job.VerbEnd, "suspend": job.VerbSuspend, "resume": job.VerbResume, "checkpoint": job.VerbCheckpoint, "migrate": job.VerbMigrate,
 }
@@ -135,7 +136,7 @@ func (c *invocation) sendControlRequest(ctx context.Context, req job.Request, re
 	return nil
 }
 
-// noJobError returns the error that no ledger has the job.
+// noJobError returns the error that the job is in no ledger.
 func noJobError(line option.Line, ref job.JobRef) error {
 	text := fmt.Sprintf("there is no job %s", ref)
 	if ref == (job.JobRef{Job: job.NewestJob}) {
@@ -144,8 +145,7 @@ func noJobError(line option.Line, ref job.JobRef) error {
 	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s the queue; name a host of the job", line.Command("ps"), line.Command("queue"))}
 }
 
-// controlRequestRemedy returns what the user can do when a job refused a control request. It is empty if there is
-// nothing.
+// controlRequestRemedy returns what the user can do after a job has refused a control request, or "".
 func controlRequestRemedy(line option.Line, verb job.Verb, asked reserve.ControlResult, ref job.JobRef) string {
 	text := asked.Reply.Text
 	switch {
@@ -171,7 +171,7 @@ func controlRequestRemedy(line option.Line, verb job.Verb, asked reserve.Control
 	return ""
 }
 
-// formatJobs returns the text that the options ask for.
+// formatJobs returns the ledgers as text, in the form that the options select.
 func formatJobs(l format.Ledger, line option.Line, ref job.JobRef) (string, error) {
 	status, found := l.FormatStatus(ref)
 	switch {
@@ -210,7 +210,8 @@ func (c *invocation) signalJob(ctx context.Context, req job.Request, ref job.Job
 	return errors.Join(errs...)
 }
 
-// evictJob ends the processes that hold a job's ledger entries, and reports what was done on each node (TRUST-19).
+// evictJob ends the processes that hold a job's claims and tickets, and reports what was done on each
+// node (TRUST-19).
 func (c *invocation) evictJob(ctx context.Context, req job.Request, ref job.JobRef) error {
 	results, err := reserve.Evict(ctx, req, c.env.Env, ref)
 	if err != nil {

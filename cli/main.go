@@ -1,17 +1,17 @@
 /*
-Package cli is the command line of mpiexec. It reads arguments, environment and files once, runs the job with package
-launch, and reports the result.
+Package cli is the command line of mpiexec. It reads arguments, environment and files once, runs the job
+with package launch, and reports the result.
 
 	args, environment --> Table.Parse --> request.Make --> launch.Run --> exitCode, report
 	                                            |               |
 	            world.go: files, this machine --'               '-- dialer (transport, sshx)
 
-Each action has one function. printInfo and planFromState reach no hosts. The methods of invocation may: runJob,
-planOnly, planOffline, answerJobQuery, runDoctor, drawTopology. exitCode returns the exit code of every outcome, to
-Main, --report and --json.
+Each action has one function. printInfo and planFromState connect to no host. These methods of invocation
+may connect to hosts: runJob, planOnly, planOffline, answerJobQuery, runDoctor, drawTopology. exitCode
+returns the exit code of every outcome, for Main, --report and --json.
 
-Options and their help are in one table (package option). No other package reads arguments, the environment or the
-user's files.
+Options and their help are in one table (package option). No other package reads arguments, the
+environment or the user's files.
 */
 package cli
 
@@ -34,10 +34,10 @@ import (
 // Version is the version of the program, as tools/version.sh prints it. The Makefile sets it.
 var Version = "development"
 
-// pmiVersions lists the PMI versions that the servers of the ranks support (PMIX-66).
+// pmiVersions has the PMI versions that ranks can use (PMIX-66).
 var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0", "pmix 3.0-7.0 (server)"}
 
-// HandledSignals lists the signals that mpiexec handles (cli.md SIG-1 to SIG-5).
+// HandledSignals are the signals that mpiexec handles (cli.md SIG-1 to SIG-5).
 var HandledSignals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP,
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGPIPE, syscall.SIGXCPU,
@@ -68,8 +68,8 @@ func (s System) getenv(name string) string {
 	return value
 }
 
-// awaitReady waits until signals are caught. Before it returns, a signal ends the process, and nothing may have been
-// started.
+// awaitReady waits until mpiexec handles signals. Before that a signal would end the process, so nothing
+// may have been started.
 func (s System) awaitReady() {
 	if s.AwaitSignals != nil {
 		s.AwaitSignals()
@@ -88,7 +88,7 @@ func Main(ctx context.Context, args []string, sys System) int {
 	return exitCode(code, err, ours)
 }
 
-// runCommandLine carries out a command line. ours is the exit code of our own failures.
+// runCommandLine carries out a command line. ours is the exit code of mpiexec's own failures.
 func runCommandLine(ctx context.Context, args []string, sys System, ours int) (code int, err error) {
 	if port, isCall := singletonPort(args); isCall {
 		sys.awaitReady()
@@ -121,7 +121,8 @@ func runCommandLine(ctx context.Context, args []string, sys System, ours int) (c
 	return runLine(ctx, args, line, table, sys, ours)
 }
 
-// runLine carries out a parsed command line of any front end.
+// runLine carries out a parsed command line of any front end. ours is the exit code of mpiexec's own
+// failures.
 func runLine(ctx context.Context, args []string, line option.Line, table infoTexts, sys System, ours int) (code int, err error) {
 	sys.printWarnings(line)
 	if done, err := printInfo(table, line, sys); done {
@@ -152,15 +153,15 @@ func (s System) printWarnings(line option.Line) {
 // signalNumber returns the number of a signal of this system, for option.Mpiexec. It is 0 if there is no such signal.
 func signalNumber(name string) int { return int(unix.SignalNum(name)) }
 
-// infoTexts are the texts that a front end generates from its table.
+// An infoTexts returns the texts that a front end generates from its table of options: help and manual.
 type infoTexts interface {
 	HelpOn(about string) (string, error) // about is a word or an option; empty: general help
 	Man(version string) string
 	Info(line option.Line, environ []string, version string) string
 }
 
-// printInfo prints the text of options such as --version and --help, which only ask about the program itself. done is
-// false if none is given.
+// printInfo prints the text for an option that only asks about the program, such as --version and --help.
+// done is false if there is no such option.
 func printInfo(table infoTexts, line option.Line, sys System) (done bool, err error) {
 	var text string
 	switch {
@@ -188,8 +189,8 @@ func printInfo(table infoTexts, line option.Line, sys System) (done bool, err er
 	return true, err
 }
 
-// checkQueries rejects options without meaning for the requested action: what the tags needs and excludes of the table
-// say, and what depends on values of several options.
+// checkQueries returns an error for an option that has no meaning for the requested action. It checks the
+// tags "needs" and "excludes" of the table, and rules about the values of several options.
 func checkQueries(line option.Line) error {
 	j := line.Job
 	file, manyApps := j.ClusterState != "", len(line.Apps) > 1
@@ -211,13 +212,15 @@ func checkQueries(line option.Line) error {
 	return nil
 }
 
-// isOnLine reports whether an option of the whole job was given on this command line, and not in a variable or file.
+// isOnLine reports whether an option was given on the command line itself. Options from variables and
+// files do not count.
 func isOnLine(line option.Line, name string) bool {
 	g, given := line.Origin(name)
 	return given && g.OnLine()
 }
 
-// startsRanks reports whether the options start ranks, and do not only ask for something.
+// startsRanks reports whether the command line starts ranks. A line that only asks for something does
+// not.
 func startsRanks(line option.Line) bool {
 	return line.Query.Word == "" && !line.Job.Plan && !line.Job.DryRun
 }
@@ -231,8 +234,8 @@ const (
 	guardArg       = "--helper-guard" // the guard, which ends the ranks if mpiexec is killed
 )
 
-// IsHelper reports whether arg, as the first argument, starts a process of HelperMain: a helper, reaper, guard, relay
-// or rank of --selftest.
+// IsHelper reports whether arg, as the first argument, makes this process run HelperMain: as a helper,
+// reaper, guard, relay or rank of --selftest.
 func IsHelper(arg string) bool {
 	return arg == reaperStartArg || arg == reaperArg || arg == helperArg || arg == guardArg || arg == relayArg || arg == selfTestArg
 }

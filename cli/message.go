@@ -12,7 +12,7 @@ import (
 	"remshell/text"
 )
 
-// A message is one report of mpiexec to the user: a text, and below it reasons, hints or more facts.
+// A message is one report of mpiexec to the user: a text, with reasons, hints or facts below it.
 type message struct {
 	messageKind
 	text    string   // printed after the program's name; after a newline, lines of a file that the text quotes
@@ -28,8 +28,8 @@ const (
 	failureMessage
 )
 
-// messageKindOf returns the kind of a text reported while a job runs: a text that begins with "warning:" is a warning,
-// all others are notes.
+// messageKindOf returns the kind of a text that is reported while a job runs. A text that begins with
+// "warning:" is a warning. Any other is a note.
 func messageKindOf(text string) messageKind {
 	if strings.HasPrefix(text, "warning:") {
 		return warningMessage
@@ -38,8 +38,9 @@ func messageKindOf(text string) messageKind {
 }
 
 /*
-render returns the message of a program as it is printed. Lines longer than width are folded at blanks; if width is 0, none is. If
-colour is set, the first line is bold, in the colour of the message's kind.
+render returns the message as it is printed. program is the name before it. Lines longer than width are
+folded at blanks; if width is 0, they are not. If colour is true, the first line is bold and in the colour
+of the message's kind.
 
 	mpiexec: 3 ranks do not fit: there are free slots
 	    for 2 on 1 node (localhost)
@@ -76,7 +77,7 @@ type messagePrinter struct {
 	program  string // with which messages begin
 }
 
-// newMessagePrinter returns a printer for messages; w leads to standard error.
+// newMessagePrinter returns a printer for messages. w leads to standard error.
 func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrinter {
 	to := messagePrinter{Writer: w, program: s.programName(), colour: useColor(j.Color, s.getenv, isTerminal(s.Err))}
 	if isTerminal(s.Err) {
@@ -85,12 +86,13 @@ func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrint
 	return to
 }
 
-// printMessage prints a message with one Write, folded at the terminal's present width.
+// printMessage prints a message with one Write. It folds the message at the present width of the
+// terminal.
 func (s messagePrinter) printMessage(m message) {
 	io.WriteString(s, m.render(s.program, widthOf(s.terminal), s.colour))
 }
 
-// widthOf returns the width of a terminal in columns. It is 0 if w is none.
+// widthOf returns the width of a terminal in columns. It is 0 if w is no terminal.
 func widthOf(w any) int {
 	if file, ok := w.(*os.File); ok && file != nil {
 		width, _, _ := term.GetSize(int(file.Fd()))
@@ -104,8 +106,8 @@ func (s messagePrinter) printLine(text string) {
 	s.printMessage(message{messageKind: messageKindOf(text), text: format.EscapeSentence(text)})
 }
 
-// printFailure prints a failure that ended the job or that a rank met: lines[0] is the text, the others are details.
-// It changes lines.
+// printFailure prints a failure of the job or of a rank. lines[0] is the text, and the other lines are
+// details. It changes lines.
 func (s messagePrinter) printFailure(lines []string) {
 	for i, line := range lines {
 		lines[i] = format.EscapeSentence(line)

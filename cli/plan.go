@@ -25,13 +25,14 @@ import (
 
 // This file implements --plan and --dry-run, and prints the displays of a run's plan.
 
-// planFromState plans from a file, for --plan or --dry-run with --cluster-state FILE (placement.md 9). It reaches no
-// host. The error is nil if the ranks were placed.
+// planFromState plans for a cluster that a file describes: --plan or --dry-run with --cluster-state FILE
+// (placement.md 9). It connects to no host. The error is nil if the ranks were placed.
 func planFromState(line option.Line, sys System) error {
 	return printPlan(line, sys, newInputs(sys).PlanFromState(line), nil)
 }
 
-// planOffline plans from what files and options say about the hosts, and reaches none but this machine (--no-probe).
+// planOffline plans with what files and options say about the hosts. It connects to none but this machine
+// (--no-probe).
 func (c *invocation) planOffline() error {
 	local := func() (p job.Probe, attrs job.Attributes, err error) {
 		if p, err = probeLocal(c.sys); err == nil && c.req.WantAttributes {
@@ -46,7 +47,8 @@ func (c *invocation) planOffline() error {
 	return err
 }
 
-// planOnly probes the hosts, prints the plan and starts nothing. A dry run also checks that the programs are found.
+// planOnly probes the hosts and prints the plan. It starts no ranks. With --dry-run it also checks that
+// the programs are there.
 func (c *invocation) planOnly(ctx context.Context) error {
 	var o simulate.Outcome
 	decide := func(snap job.Snapshot) job.Plan {
@@ -83,8 +85,8 @@ func (c *invocation) drawTopology(ctx context.Context) error {
 	return err
 }
 
-// routeOf returns a function that describes how d reaches a node. The text is empty if d is not a transport.Transport
-// (DIAG-1).
+// routeOf returns a function that describes how d connects to a node (DIAG-1). The text is empty if d is
+// no transport.Transport.
 func routeOf(d node.HelperDialer) func(job.NodeDef) string {
 	transp, ok := d.(transport.Transport)
 	return func(def job.NodeDef) string {
@@ -99,18 +101,18 @@ func routeOf(d node.HelperDialer) func(job.NodeDef) string {
 	}
 }
 
-// isPlanError reports whether an error is one that the JSON of a plan can contain.
+// isPlanError reports whether err can be part of the JSON of a plan.
 func isPlanError(err error) bool { return errors.As(err, new(*psi.Error)) }
 
-// saveState writes the hosts' state to a file. It passes an error to fail.
+// saveState writes the request and the state of the hosts to a file. It passes an error to fail.
 func saveState(name string, req job.Request, snap job.Snapshot, fail func(error)) {
 	if err := userfile.Write(name, func(w io.Writer) error { return simulate.Save(w, req, snap) }); err != nil {
 		fail(fmt.Errorf("--save-cluster-state: %w", err))
 	}
 }
 
-// jobViewOf returns the view of a plan for printing. route describes how a host is reached. If route is nil, as for a
-// cluster in a file, the view has neither routes nor PMI offers.
+// jobViewOf returns the plan in the form in which package format prints it. route describes how a host is
+// reached. If route is nil, as for a cluster in a file, the view has neither routes nor PMI offers.
 func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) string) format.JobView {
 	v := format.JobView{Request: o.Request, Snapshot: o.Snapshot, Plan: o.Plan, Err: o.Err, Warnings: o.Warnings}
 	if route != nil {
@@ -119,8 +121,8 @@ func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) str
 	return v
 }
 
-// pmiOffers returns, for each app context, which PMI its ranks are offered (PMIX-6). On this machine the program is
-// examined. On other hosts their helpers will do that.
+// pmiOffers returns, for each app context, a line about which PMI its ranks may use (PMIX-6). It examines
+// the program on this machine. On other hosts their helpers will do that.
 func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 	for i, app := range o.Request.Apps {
 		var elsewhere []string
@@ -152,8 +154,8 @@ func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 	return lines
 }
 
-// printPlan prints a plan as it was asked for: as one JSON object, which also contains the error of a plan, or as
-// text. Displays go to a stream without JSON.
+// printPlan prints a plan as one JSON object, which can contain an error, or as text. With JSON, displays
+// go to the other stream.
 func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.NodeDef) string) error {
 	v := jobViewOf(o, sys.Environ, route)
 	shown := wantedDisplays(line.Job).formatAll(v)
@@ -179,7 +181,7 @@ func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.
 	return err
 }
 
-// A displays says which displays are printed before a job starts (DIAG-2, DIAG-4).
+// A displays says which displays are printed before a job starts (--display; DIAG-2, DIAG-4).
 type displays struct{ topo, hosts, byNode, byRank, choice bool }
 
 // wantedDisplays returns the displays that the options ask for.
@@ -192,7 +194,7 @@ func wantedDisplays(j option.JobOptions) displays {
 	}
 }
 
-// formatProbed returns the displays that can be printed once the hosts are probed.
+// formatProbed returns the text of those displays that need only the probes of the hosts.
 func (p displays) formatProbed(v format.JobView) (text string) {
 	if p.hosts {
 		text += "hosts:\n" + format.Hosts(v)
@@ -203,7 +205,7 @@ func (p displays) formatProbed(v format.JobView) (text string) {
 	return text
 }
 
-// formatPlanned returns the displays that can be printed once the ranks are placed.
+// formatPlanned returns the text of those displays that need the plan.
 func (p displays) formatPlanned(v format.JobView) (text string) {
 	if p.choice {
 		text += format.NodeChoice(v)
@@ -220,7 +222,8 @@ func (p displays) formatPlanned(v format.JobView) (text string) {
 	return text
 }
 
-// formatAll returns all displays. If the view has an error, those of a plan are left out.
+// formatAll returns the text of all displays. If the view has an error, it leaves out those that need the
+// plan.
 func (p displays) formatAll(v format.JobView) string {
 	if v.Err != nil {
 		return p.formatProbed(v)
@@ -228,7 +231,7 @@ func (p displays) formatAll(v format.JobView) string {
 	return p.formatProbed(v) + p.formatPlanned(v)
 }
 
-// setDisplays prints the displays of a run, each as soon as it is known.
+// setDisplays sets the callbacks of env that print each display of a run as soon as its data is known.
 func setDisplays(line option.Line, req job.Request, env *launch.Env) {
 	p, save := wantedDisplays(line.Job), env.OnSnapshot
 	p.choice = line.Job.Verbosity > 0

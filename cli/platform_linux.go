@@ -31,8 +31,8 @@ func newInProcessHelper(environ, guard []string, probed func() (job.Probe, error
 	})
 }
 
-// Stdout returns our standard output, or a writer that always fails if it was closed when we were started. In that
-// case Go's runtime has opened /dev/null in its place.
+// Stdout returns mpiexec's standard output. If that was closed when mpiexec was started, it returns a
+// writer that always fails. Go's runtime has then opened /dev/null in its place.
 func Stdout() io.Writer {
 	if reaper.StdoutClosed() {
 		return closedStdout{}
@@ -40,16 +40,16 @@ func Stdout() io.Writer {
 	return os.Stdout
 }
 
-// A closedStdout fails each write.
+// A closedStdout is a Writer that always fails.
 type closedStdout struct{}
 
 func (closedStdout) Write([]byte) (int, error) {
 	return 0, &usererr.Error{Text: "write /dev/stdout: it is closed", Remedy: ">/dev/null throws output away"}
 }
 
-// startLocalProbe begins to probe this machine early, as the helper of a job on this machine alone will need. The
-// first call of the result returns that probe. Later calls probe again: they belong to later attempts of the job,
-// perhaps days later.
+// startLocalProbe starts to probe this machine early, for the helper of a job on this machine alone. The
+// first call of the result returns that probe. Later calls probe again: they belong to later attempts of
+// the job, which may be days later.
 func startLocalProbe(environ []string) func() (job.Probe, error) {
 	probeNow := func() (job.Probe, error) { return probe.Node(probe.RootFS(""), request.HelperEnv(environ)) }
 	type probeResult struct {
@@ -73,17 +73,17 @@ func startLocalProbe(environ []string) func() (job.Probe, error) {
 // probeLocal probes this machine.
 func probeLocal(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }
 
-// localAttributes reads the attributes of this machine, by which node sets are formed.
+// localAttributes returns the attributes of this machine, from which node sets are made.
 func localAttributes(sys System) job.Attributes { return probe.Attributes(sys.FS, sys.Environ) }
 
-// examineLocalLogin diagnoses the login on the machine from which jobs are launched.
+// examineLocalLogin diagnoses the login on this machine, from which jobs are launched.
 func examineLocalLogin(ctx context.Context, sys System) *job.NodeDiagnosis {
 	exam := diagnose.ExamineLogin(ctx, sys.Environ)
 	return &exam
 }
 
-// detectLocalPMI returns which PMI a program is offered on this machine, and why. It is empty if the program is not
-// found.
+// detectLocalPMI returns which PMI a program on this machine may use, and why. It is empty if the program
+// is not found.
 func detectLocalPMI(app job.App, environ []string) string {
 	path, missing := rank.FindProgram(app.Argv[0], app.Dir, app.SearchBefore, rank.SearchPath(environ))
 	if missing != nil {
@@ -92,13 +92,13 @@ func detectLocalPMI(app job.App, environ []string) string {
 	return pmidetect.NewDetector(pmidetect.Disk{}).Detect(path, pmidetect.SearchOf(environ, app.Dir)).String()
 }
 
-// lockFile locks a file exclusively, until all its descriptors are closed. It does not wait: the error is EAGAIN or
-// EACCES if another process holds the lock.
+// lockFile locks a file exclusively, until all its descriptors are closed. It does not wait: if another
+// process holds the lock, the error is EAGAIN or EACCES.
 func lockFile(f *os.File) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }
 
-// keepNewlines makes a raw terminal put a carriage return before each newline.
+// keepNewlines makes a raw terminal print a carriage return before each newline.
 func keepNewlines(fd int) {
 	if t, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil {
 		t.Oflag |= unix.OPOST | unix.ONLCR
@@ -106,13 +106,13 @@ func keepNewlines(fd int) {
 	}
 }
 
-// propagatedLimits are the resource limits that a shell sets by ulimit and that matter to a program on another host
-// (ENV-8). RLIMIT_NPROC is not among them: it counts the user's processes on that host, about which nothing is known
-// here.
+// propagatedLimits are the resource limits that ranks on other hosts get from mpiexec (ENV-8).
+// RLIMIT_NPROC is left out: it counts the user's processes on that host, about which mpiexec knows
+// nothing.
 var propagatedLimits = []int{unix.RLIMIT_AS, unix.RLIMIT_CORE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_FSIZE,
 	unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE, unix.RLIMIT_STACK}
 
-// softLimits returns the soft limits that this process was started with, of those in propagatedLimits. -1 means
+// softLimits returns the soft limits in propagatedLimits with which this process was started. -1 means
 // unlimited.
 func softLimits() (limits []job.SoftLimit) {
 	for _, resource := range propagatedLimits {
@@ -135,8 +135,9 @@ func softLimits() (limits []job.SoftLimit) {
 	return limits
 }
 
-// openFileLimit returns the soft limit of open files that this process was started with; -1 means unlimited. Go raises
-// the limit before main (package syscall, rlimit.go), and restores it only in children. So a child reads it.
+// openFileLimit returns the soft limit of open files with which this process was started. -1 means
+// unlimited. Go raises the limit before main (package syscall, rlimit.go) and restores it only in
+// children. So a child process reads it.
 func openFileLimit() (int64, bool) {
 	out, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
 	text := strings.TrimSpace(string(out))

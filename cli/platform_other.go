@@ -15,7 +15,7 @@ import (
 
 // This file replaces platform_linux.go and helper_linux.go on systems where ranks cannot run.
 
-// HelperMain fails: helpers run on Linux only.
+// HelperMain returns an error code: helpers run on Linux only.
 func HelperMain([]string) int {
 	fmt.Fprintln(os.Stderr, "mpiexec helper: ranks run on Linux only")
 	return job.ExitInternal
@@ -24,13 +24,13 @@ func HelperMain([]string) int {
 // newInProcessHelper returns nil: helpers run on Linux only.
 func newInProcessHelper([]string, []string, func() (job.Probe, error)) io.ReadWriteCloser { return nil }
 
-// Stdout returns our standard output.
+// Stdout returns mpiexec's standard output.
 func Stdout() io.Writer { return os.Stdout }
 
 // startLocalProbe returns nil: this machine cannot be probed.
 func startLocalProbe([]string) func() (job.Probe, error) { return nil }
 
-// probeLocal fails: this machine cannot be probed.
+// probeLocal returns an error: this machine cannot be probed.
 func probeLocal(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }
 
 // localAttributes returns no attributes.
@@ -42,8 +42,8 @@ func examineLocalLogin(context.Context, System) *job.NodeDiagnosis { return nil 
 // detectLocalPMI returns "": no rank can run here.
 func detectLocalPMI(job.App, []string) string { return "" }
 
-// lockFile locks a file exclusively, until all its descriptors are closed. It does not wait: the error is EAGAIN if
-// another process holds the lock.
+// lockFile locks a file exclusively, until all its descriptors are closed. It does not wait: if another
+// process holds the lock, the error is EAGAIN.
 func lockFile(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
@@ -51,5 +51,5 @@ func lockFile(f *os.File) error {
 // keepNewlines does nothing.
 func keepNewlines(int) {}
 
-// softLimits returns nil: the numbers of this system's limits are not those of Linux.
+// softLimits returns nil: this system numbers its limits differently from Linux.
 func softLimits() []job.SoftLimit { return nil }

@@ -30,8 +30,8 @@ type runRecorder struct {
 	interim    interimWriter
 }
 
-// startRecord prepares the record of a run (--report, accounting_file). The caller passes the result of the run to
-// ended, which writes the record.
+// startRecord prepares the record of a run (--report, accounting_file). The caller passes the result of
+// the run to ended, which writes the record.
 func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	r := &runRecorder{invocation: c, began: time.Now()}
 	j := c.line.Job
@@ -56,13 +56,13 @@ func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	return r.writeFinal, nil
 }
 
-// addToRecord adds to run what the record has beside the result: usage, batch job, job ID, times and plan.
+// addToRecord adds to run what the result does not have: usage, batch job, job ID, times and plan.
 func (r *runRecorder) addToRecord(run *record.Run, result job.Result) {
 	run.AddUsage(result, r.invocation.req.ResourceLimits)
 	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.invocation.req.RM, r.invocation.req.Job, r.began, time.Since(r.began).Seconds(), r.plan
 }
 
-// writeInterim writes the record of the result so far, in another goroutine.
+// writeInterim writes a record with the result so far. It does so in another goroutine.
 func (r *runRecorder) writeInterim(result job.Result) {
 	run := record.NewInterim(result)
 	r.addToRecord(&run, result)
@@ -93,13 +93,13 @@ func (r *runRecorder) writeFinal(result job.Result, err error) {
 	}
 }
 
-// An interimWriter writes interim records in the background, one at a time.
+// An interimWriter writes interim records in the background. It writes one at a time.
 type interimWriter struct {
 	writing sync.Mutex // held while writing
 	lastErr error      // error of the last write; guarded by writing
 }
 
-// startWrite starts write in another goroutine. It does nothing if the last write still runs.
+// startWrite calls write in another goroutine. It does nothing if the last write is still in progress.
 func (i *interimWriter) startWrite(write func() error) {
 	if i.writing.TryLock() {
 		go func() {
@@ -109,19 +109,20 @@ func (i *interimWriter) startWrite(write func() error) {
 	}
 }
 
-// awaitWrite waits for the last write and returns its error.
+// awaitWrite waits for the end of the last write and returns its error.
 func (i *interimWriter) awaitWrite() error {
 	i.writing.Lock()
 	defer i.writing.Unlock()
 	return i.lastErr
 }
 
-// accountsLockTimeout is how long appendLine waits for the lock of the accounting file. Every user who can write to
-// the file could hold the lock for ever. The lock is for file systems where parallel appends may mix; elsewhere one
-// write is atomic without it.
+// accountsLockTimeout is how long appendLine waits for the lock of the accounting file. Any user who can
+// write to the file could hold the lock for ever. The lock is needed only on file systems where parallel
+// appends may mix.
 const accountsLockTimeout = 2 * time.Second
 
-// checkAppendable returns why appendLine could not append to a file. It neither writes nor creates the file.
+// checkAppendable returns why appendLine could not append to a file, or nil. It neither writes nor
+// creates the file.
 func checkAppendable(name string) error {
 	f, err := userfile.OpenFile(name, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -23,14 +23,14 @@ import (
 	"remshell/usererr"
 )
 
-// A reportedError is an error that has already been reported to the user in full.
+// A reportedError is an error that was already reported to the user.
 type reportedError struct{ error }
 
 func (e reportedError) Unwrap() error { return e.error }
 
-// printError prints an error as one message for each fault that it joins. It prints nothing if the error is nil, was
-// reported before, or means that the reader of standard output is gone. A list of faults is printed whole; its maker
-// limits it (CLI-10: ten).
+// printError prints one message for each error that err joins. It prints nothing if err is nil, is a
+// reportedError, or means that the reader of standard output has closed it. It prints a list of errors
+// completely. The function that makes the list limits it (CLI-10: ten).
 func (s messagePrinter) printError(err error) {
 	if _, known := err.(reportedError); known || err == nil || isReaderGone(err) {
 		return
@@ -40,9 +40,9 @@ func (s messagePrinter) printError(err error) {
 	}
 }
 
-// errorMessage returns the message for an error: its text, the first list of reasons in its chain, and the first hint.
-// Line breaks are kept only if the text quotes a line of a file. All others are escaped, whatever a host has put into
-// the text (TRUST-28).
+// errorMessage returns the message for an error: its text, the first list of reasons in its chain, and
+// the first hint. It keeps line breaks only if the text quotes a line of a file. It escapes all others,
+// because a host may have put them into the text (TRUST-28).
 func errorMessage(err error) message {
 	m := message{messageKind: failureMessage, text: strings.TrimPrefix(err.Error(), "mpiexec: ")}
 	if showsSource(err) {
@@ -68,14 +68,14 @@ func oneLineError(err error) string {
 	return format.EscapeSentence(text)
 }
 
-// showsSource reports whether the text of an error goes on with a line of a file and a mark below it.
+// showsSource reports whether the text of an error quotes a line of a file with a mark below it.
 func showsSource(err error) bool {
 	var syntax *hostlist.SyntaxError
 	var planErr *plan.Error
 	return errors.As(err, &syntax) || errors.As(err, &planErr) && planErr.InputError != nil
 }
 
-// flushPrinter waits until all messages are written, at most flushTimeout.
+// flushPrinter waits until all messages are written, for flushTimeout at most.
 func flushPrinter(errs *stdio.Printer) {
 	errs.Close()
 	select {
@@ -84,14 +84,14 @@ func flushPrinter(errs *stdio.Printer) {
 	}
 }
 
-// flushTimeout is how long we wait for a standard error that does not accept data.
+// flushTimeout is how long mpiexec waits at its end for a standard error that accepts no data.
 const flushTimeout = 2 * time.Second
 
-// logSubseconds makes all logs print fractions of seconds; zerolog's default is whole seconds.
+// logSubseconds makes all logs print fractions of seconds. The default of zerolog is whole seconds.
 var logSubseconds = sync.OnceFunc(func() { zerolog.TimeFieldFormat = time.RFC3339Nano })
 
-// newLogger returns a logger that writes text to w. It logs warnings and errors by default, information with -v
-// (verbosity 1), all with -vv (2), and only errors below 0.
+// newLogger returns a logger that writes text to w. By default it logs warnings and errors. With
+// verbosity 1 (-v) it also logs information, and with 2 (-vv) everything. Below 0 it logs only errors.
 func newLogger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 	level := zerolog.WarnLevel
 	switch {
@@ -113,15 +113,16 @@ func newLogger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 	return zerolog.New(console).Level(level).With().Timestamp().Logger()
 }
 
-// isReaderGone reports whether an error is EPIPE on our standard output. Such an error is not reported (IO-12).
+// isReaderGone reports whether err means that the reader of mpiexec's standard output has closed it
+// (EPIPE). This is not reported to the user (IO-12).
 func isReaderGone(err error) bool {
 	var failed *fs.PathError
 	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && failed.Err == syscall.EPIPE
 }
 
-// exitCode returns the exit code of mpiexec, for the shell, --report and --json (TRUST-33). code is the code of the
-// ranks or of a query; it counts only if err is nil. ours replaces the code of our own failures; if it is 0, that is
-// 125.
+// exitCode returns the exit code of mpiexec, for the shell, --report and --json (TRUST-33). code is that
+// of the ranks or of a query. It counts only if err is nil. ours is the code of mpiexec's own failures. 0
+// means 125.
 func exitCode(code int, err error, ours int) int {
 	var cancelled *reserve.SignalError
 	switch {
@@ -138,8 +139,8 @@ func exitCode(code int, err error, ours int) int {
 	return job.InternalErrorCode(ours)
 }
 
-// parseOwnErrorCode returns the exit code of our own failures: 125, or the number in text (MPIEXEC_ERROR_CODE), so
-// that scripts can tell it from a program's code.
+// parseOwnErrorCode returns the exit code of mpiexec's own failures: the number in text
+// (MPIEXEC_ERROR_CODE), or 125. With the variable, scripts can tell it from the code of a program.
 func parseOwnErrorCode(text string) (int, error) {
 	if text == "" {
 		return job.ExitInternal, nil

@@ -31,8 +31,8 @@ import (
 	"remshell/userfile"
 )
 
-// An invocation is one run of mpiexec that concerns hosts: its command line, the request made from it, and the
-// environment of the launch. answer fills it in. The functions for the single actions only read it and add to env.
+// An invocation is one run of mpiexec with hosts: its command line, the request made from it, and the
+// launch.Env. answer sets its fields. The functions for the single actions only read it and add to env.
 type invocation struct {
 	sys            System
 	line           option.Line
@@ -51,8 +51,8 @@ type invocation struct {
 	requestStep    trace.Step // the trace's step until the job is launched
 }
 
-// runWithHosts carries out a command line that concerns hosts. Errors are printed in order with our other lines and
-// those of the ranks.
+// runWithHosts carries out a command line that needs hosts. Errors are printed in order with mpiexec's
+// other lines and those of the ranks.
 func runWithHosts(ctx context.Context, args []string, line option.Line, sys System, ours int) (code int, err error) {
 	out, errs := newPrinters(line, sys)
 	code, err = recoverPanic(line.Job, errs, func() (int, error) {
@@ -71,8 +71,8 @@ func runWithHosts(ctx context.Context, args []string, line option.Line, sys Syst
 	return 0, reportedError{err}
 }
 
-// stderrLost returns the error by which something for standard error was lost. It is nil if nothing was lost, or if
-// the reader has closed it.
+// stderrLost returns the error by which output for standard error was lost. It returns nil if nothing was
+// lost, or if the reader has closed standard error.
 func stderrLost(errs *stdio.Printer) error {
 	if err := errs.WriteError(); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
@@ -80,15 +80,15 @@ func stderrLost(errs *stdio.Printer) error {
 	return nil
 }
 
-// A panicError is a panic of our own code, as an error.
+// A panicError is a panic of mpiexec's own code, as an error.
 type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("internal error: %v", e.value) }
 
 func (e *panicError) Hint() string { return "please report it, with what -v says" }
 
-// recoverPanic calls do and turns a panic into an error; the stack goes to the log. Deferred calls have restored the
-// terminal and closed the connections by then, so that the helpers end the ranks (TRUST-35).
+// recoverPanic calls do and returns a panic as an error. It logs the stack. By then deferred calls have
+// restored the terminal and closed the connections, so that the helpers end the ranks (TRUST-35).
 func recoverPanic(j option.JobOptions, errs io.Writer, do func() (int, error)) (code int, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -191,8 +191,8 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	return c.runJob(ctx)
 }
 
-// endFeatures lets the features act on the end of the run, and prints their errors with a new printer, since the run's is
-// closed by then.
+// endFeatures calls the features at the end of the run. It prints their errors with a new printer,
+// because that of the run is closed by then.
 func (c *invocation) endFeatures(err error) {
 	for _, failed := range c.features.End(err) {
 		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(failed)
@@ -205,14 +205,14 @@ func printsTopologyOnly(line option.Line) bool {
 	return startsRanks(line) && j.Displays("topo") && j.Resume == "" && line.Apps[0].Program == ""
 }
 
-// isLikelyLocal reports whether the options name no other machine, so that the job probably runs on this one alone. A
-// probe of this machine takes half a millisecond and then runs while the request is built.
+// isLikelyLocal reports whether the options name no other machine, so that the job probably runs only
+// here. Then a probe of this machine, which takes half a millisecond, runs while the request is made.
 func (c *invocation) isLikelyLocal() bool {
 	elsewhere := func(s option.AppContext) bool { return len(s.Host) > 0 || s.HostFile != "" }
 	return startsRanks(c.line) && c.line.Job.Resume == "" && c.sys.Dialer == nil && c.inputs.Cluster == nil && !slices.ContainsFunc(c.line.Apps, elsewhere)
 }
 
-// buildRequest returns the request of the command line, or that of the saved job that it resumes.
+// buildRequest returns the request of the command line. With --resume it is that of the saved job.
 func (c *invocation) buildRequest() (job.Request, []job.Note, error) {
 	if c.line.Job.Resume != "" {
 		req, notes, err := c.resumedRequest()
@@ -224,8 +224,8 @@ func (c *invocation) buildRequest() (job.Request, []job.Note, error) {
 	return request.Make(c.line, c.inputs)
 }
 
-// locateHosts reads the cluster file, takes hosts in the place of the program, and finds the hosts of an allocation.
-// note describes the allocation, if there is one.
+// locateHosts reads the cluster file, takes words in the place of the program as hosts, and finds the
+// hosts of an allocation. note describes the allocation. It is empty if there is none.
 func (c *invocation) locateHosts() (note string, err error) {
 	c.inputs = newInputs(c.sys)
 	if c.inputs.Cluster, err = readCluster(c.line.Job, c.sys); err != nil {
@@ -245,7 +245,7 @@ func (c *invocation) locateHosts() (note string, err error) {
 	return note, err
 }
 
-// setDialer sets the dialer for the hosts, unless System has one. The caller calls closeDialer in the end.
+// setDialer sets the dialer for the hosts, unless System has one. The caller must call closeDialer.
 func (c *invocation) setDialer() (closeDialer func(), err error) {
 	if c.env.Dialer != nil {
 		return func() {}, nil
@@ -275,8 +275,8 @@ func (c *invocation) needsHelperProcess() bool {
 	return needsHelperProcess(c.req, runtime.NumCPU(), hasTerminal(), func(app job.App) job.PMIOffer { return detectPMI(app, c.sys.Environ) })
 }
 
-// completeRequest adds soft limits and error code to the request, and to env the functions for hosts of spawned ranks
-// and for reading the cluster file again.
+// completeRequest adds soft limits and error code to the request. It adds to env the functions that find
+// hosts for spawned ranks and that read the cluster file again.
 func (c *invocation) completeRequest() {
 	j := c.line.Job
 	c.env.FindHosts = c.inputs.SpawnHostFinder(j)
@@ -293,8 +293,8 @@ func (c *invocation) completeRequest() {
 	}
 }
 
-// runJob runs a job, with all that surrounds it in this process: signals, displays, record, events, saved job and
-// terminal.
+// runJob runs a job, with what this process needs around it: signals, displays, record, events, saved job
+// and terminal.
 func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	j := c.line.Job
 	c.completeRequest()
@@ -340,8 +340,8 @@ func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	return result.Code, err
 }
 
-// printRemarks prints the warnings about the request. With -v it also prints notes about options that are easily
-// misunderstood.
+// printRemarks prints the warnings about the request. With -v it also prints notes about options that are
+// often misunderstood.
 func (c *invocation) printRemarks() {
 	for _, w := range c.warnings {
 		c.env.Report(w.Text)
@@ -360,15 +360,18 @@ func (c *invocation) printRemarks() {
 	}
 }
 
-// needsHelperProcess reports whether the helper of a job on this machine alone has to be a process of its own.
+// needsHelperProcess reports whether the helper of a job on this machine alone must be a separate
+// process.
 //
-// That is so if ranks of Open MPI may share CPUs, since they need a common session. mpiexec's own session is no choice
-// if it has a terminal, which no rank may touch. Also, ranks that yield without end delay every other process of their
-// session: a job takes from 100 ms up to 28 s to start beside them, but 20 ms beside ranks of another session.
+// It must be if ranks of Open MPI may share CPUs, because such ranks need a common session. mpiexec's own
+// session is no choice if it has a terminal, which no rank may touch. Also, ranks that call sched_yield
+// in a loop delay every other process of their session. Beside them a job takes from 100 ms to 28 s to
+// start, but 20 ms beside ranks of another session.
 //
-// With a terminal, ranks may share CPUs even if there are CPUs for all, as other jobs may use them. Only ranks of programs
-// linked with MPICH and a single rank then need no helper process. A single rank linked with Open MPI needs one if it may
-// spawn. detect returns how a program is linked.
+// With a terminal, ranks may share CPUs even if there are CPUs for all, because other jobs may use them.
+// Then only two kinds of jobs need no helper process: jobs whose programs are linked with MPICH, and jobs
+// with a single rank. A single rank linked with Open MPI needs one if it may spawn. detect returns how a
+// program is linked.
 func needsHelperProcess(req job.Request, cpus int, terminal bool, detect func(job.App) job.PMIOffer) bool {
 	ranks, pmix := 0, false
 	for _, app := range req.Apps {
@@ -386,8 +389,8 @@ func needsHelperProcess(req job.Request, cpus int, terminal bool, detect func(jo
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return detect(app) != job.PMIOfferPMI1 })
 }
 
-// detectPMI returns which PMI a program on this machine is offered: by --pmi, or else by its libraries. It is
-// PMIOfferBoth if the program is not found.
+// detectPMI returns which PMI a program on this machine may use: that of --pmi, or else that of its
+// libraries. It is PMIOfferBoth if the program is not found.
 func detectPMI(app job.App, environ []string) job.PMIOffer {
 	if app.PMIOffer != "" && app.PMIOffer != job.PMIOfferAuto {
 		return app.PMIOffer
@@ -396,11 +399,11 @@ func detectPMI(app job.App, environ []string) job.PMIOffer {
 	return cmp.Or(job.PMIOffer(word), job.PMIOfferBoth)
 }
 
-// guardArgs returns the arguments of the guard process for a job whose helper runs inside mpiexec. It is nil if the helper
-// has to be a process of its own, which is so for these jobs:
+// guardArgs returns the arguments of the guard process for a job whose helper runs inside mpiexec. It
+// returns nil if the helper must be a separate process, which is so for these jobs:
 //   - a job on another node or on several;
-//   - a job that may wait: stopped together with mpiexec, a helper inside would keep the place in the queue;
-//   - a job with a checkpoint command: a helper inside reaps all our children as its own.
+//   - a job that may wait: a helper inside mpiexec would be stopped together with it, and keep its ticket;
+//   - a job with a checkpoint command: a helper inside mpiexec waits for all children of mpiexec as its own.
 func guardArgs(req job.Request) []string {
 	elsewhere := req.Queue.Host != nil && (len(req.Nodes) != 1 || !req.Queue.Host.IsSameNode(req.Nodes[0]))
 	isRemote := func(def job.NodeDef) bool { return !def.Local }
@@ -413,7 +416,7 @@ func guardArgs(req job.Request) []string {
 	return []string{guardArg, string(req.Job), strconv.FormatInt(req.TimeLimits.Grace.Milliseconds(), 10)}
 }
 
-// launchEnv returns the environment of a launch.
+// launchEnv returns the launch.Env for a command line.
 func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.Env {
 	printer := sys.newMessagePrinter(errs, line.Job)
 	env := launch.Env{Out: out, Err: errs, ReportFailure: printer.printFailure}
@@ -433,7 +436,7 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 	return env
 }
 
-// linkTimeout is how long a connection may be silent until its node is lost (SIG-7).
+// linkTimeout is how long a connection may be silent before its node counts as lost (SIG-7).
 const linkTimeout = 45 * time.Second
 
 // connectTimeout returns how long connecting and logging in to one host may take.
@@ -441,8 +444,9 @@ func connectTimeout(j option.JobOptions) time.Duration {
 	return cmp.Or(j.ConnectTimeout.Duration(), 10*time.Second)
 }
 
-// shellTimeout returns how long each step on a host may take after the login: until its login shell has started
-// /bin/sh, until its helper answers, and each reply of the helper before the ranks start.
+// shellTimeout returns how long each step on a host may take after the login. The steps are: its login
+// shell starts /bin/sh, its helper sends the first message, and the helper replies to each request before
+// the ranks start.
 func shellTimeout(j option.JobOptions) time.Duration {
 	return cmp.Or(j.ShellTimeout.Duration(), time.Minute)
 }

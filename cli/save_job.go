@@ -31,7 +31,7 @@ This file saves a job so that another mpiexec can resume it (--save-job, --resum
 FILE says which programs are started (TRUST-27). So only its owner may read, write or replace FILE and FILE.lock.
 */
 
-// A savedJobFile is the file of a saved job. With a lock, only this process writes it.
+// A savedJobFile is the file of a saved job. If it is locked, no other mpiexec writes it.
 type savedJobFile struct {
 	name        string
 	lock        *os.File // nil: the file is only read
@@ -41,12 +41,13 @@ type savedJobFile struct {
 	resumedFrom *savedJobFile // the file that the job was resumed from, if it is another one
 }
 
-// savedJobError returns the error that FILE cannot be used (T18).
+// savedJobError returns the error that the file of a saved job cannot be used (T18).
 func savedJobError(name string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", name, err), Remedy: usererr.Hint(err)}
 }
 
-// lockSavedJob locks FILE for this process. If the file system has no locks, it sets noLocks.
+// lockSavedJob locks the file of a saved job for this process. If the file system has no locks, it sets
+// noLocks.
 func lockSavedJob(name string) (*savedJobFile, error) {
 	target, err := userfile.ResolveForWriting(name)
 	if err != nil {
@@ -75,8 +76,8 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 	return k, nil
 }
 
-// openLock opens or creates a lock file, and fails if the file belongs to another user. Nothing about our job follows
-// from another user's lock or text.
+// openLock opens or creates a lock file. It returns an error if the file belongs to another user, whose
+// lock and text mean nothing for this job.
 func openLock(name string) (*os.File, error) {
 	lock, err := userfile.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	info, missing := os.Lstat(name)
@@ -90,7 +91,7 @@ func openLock(name string) (*os.File, error) {
 	return lock, err
 }
 
-// release unlocks the file, and the one that the job was resumed from.
+// release unlocks the file, and the file from which the job was resumed.
 func (k *savedJobFile) release() {
 	for ; k != nil; k = k.resumedFrom {
 		if k.lock != nil {
@@ -123,8 +124,8 @@ func readSavedJob(name string) (saved.Job, error) {
 	return saved.Decode(name, text)
 }
 
-// checkPrivate returns an error unless a plain file belongs to this user and no other user can read, write or replace
-// it.
+// checkPrivate returns an error unless info is that of a regular file of this user that no other user can
+// read, write or replace.
 func checkPrivate(name string, info os.FileInfo) error {
 	stat, known := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -140,8 +141,8 @@ func checkPrivate(name string, info os.FileInfo) error {
 	return nil
 }
 
-// readSavedJob reads the job that --resume names, and adds to the command line that job's options about how hosts are
-// reached.
+// readSavedJob reads the job that --resume names. It adds that job's options about how to reach hosts to
+// the command line.
 func (c *invocation) readSavedJob() error {
 	name, j := c.line.Job.Resume, c.line.Job
 	if startsRanks(c.line) {
@@ -173,7 +174,7 @@ func (c *invocation) readSavedJob() error {
 	return nil
 }
 
-// resumedRequest returns the request of the saved job, changed by the command line.
+// resumedRequest returns the request of the saved job with the changes of the command line.
 func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 	start := c.saved.job.Resume(time.Now())
 	req, notes, err := c.inputs.ResumedRequest(start.Request, c.line)
@@ -197,8 +198,8 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 	return req, notes, nil
 }
 
-// startSaving writes the job to its file, and again with each attempt. The caller passes the result of the run to
-// ended, which writes the file a last time (SV-19).
+// startSaving writes the job to its file at once and at each attempt. The caller passes the result of the
+// run to ended, which writes the file a last time (SV-19).
 func (c *invocation) startSaving(ctx context.Context) (ended func(job.Result, error), err error) {
 	if c.saved == nil && c.line.Job.SaveJob == "" {
 		return func(job.Result, error) {}, nil
@@ -261,8 +262,8 @@ func (c *invocation) portableRequest() job.Request {
 	return req
 }
 
-// checkUnclaimed returns an error if the ledgers of the job's nodes say that it still runs. It is for file systems
-// without locks.
+// checkUnclaimed returns an error if the job still has claims in the ledgers of its nodes, so that it
+// still runs. It is for file systems without locks.
 func (c *invocation) checkUnclaimed(ctx context.Context) error {
 	req := c.req
 	req.SkipUnreachable, req.Queue.Required = true, false
@@ -276,8 +277,8 @@ func (c *invocation) checkUnclaimed(ctx context.Context) error {
 	return nil
 }
 
-// claimedNode returns a node on which a job of our user has a claim, or "". A claim of another user under the same ID
-// belongs to another job.
+// claimedNode returns a node on which this user's job has a claim, or "". A claim of another user with
+// the same ID belongs to another job.
 func claimedNode(pages []job.LedgerListing, id job.ID) string {
 	for _, p := range pages {
 		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && c.UID == p.ReaderUID }) {
@@ -287,7 +288,7 @@ func claimedNode(pages []job.LedgerListing, id job.ID) string {
 	return ""
 }
 
-// replace writes the job to the disk and renames it to FILE.
+// replace writes the job to a temporary file and renames that to the saved job's file.
 func (k *savedJobFile) replace() error {
 	dir := filepath.Dir(k.name)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(k.name)+".*") // mode 0600

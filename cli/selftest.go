@@ -19,10 +19,10 @@ import (
 // This file implements --selftest: a job whose ranks are this program itself (package selftest), so that a first try
 // needs no MPI program.
 
-// selfTestArg is the first argument of a rank of --selftest, as reaperArg is of a helper.
+// selfTestArg is the first argument of the process that is a rank of --selftest.
 const selfTestArg = "--helper-selftest"
 
-// runSelfTest runs the self-test on the hosts of a command line, and prints the result.
+// runSelfTest runs --selftest on the hosts of a command line and prints the result.
 func runSelfTest(ctx context.Context, args []string, table *option.Table, sys System, ours int) (code int, err error) {
 	line, err := selfTestLine(args, table, sys)
 	if err != nil {
@@ -49,8 +49,9 @@ func runSelfTest(ctx context.Context, args []string, table *option.Table, sys Sy
 	return job.ExitOK, err
 }
 
-// forwardSignals passes the signals from ours on to the job, until over is closed. When linked says whether all ranks
-// have reached each other, it sends SIGUSR1, by which they go on, or else SIGUSR2, by which they end.
+// forwardSignals passes signals from ours on to the job until over is closed. When linked says that all
+// ranks have reached each other, it sends SIGUSR1, and the ranks go on. If they have not, it sends
+// SIGUSR2, and the ranks end.
 func forwardSignals(ours <-chan os.Signal, linked <-chan bool, to chan<- os.Signal, over <-chan struct{}) {
 	for {
 		var s os.Signal
@@ -71,11 +72,12 @@ func forwardSignals(ours <-chan os.Signal, linked <-chan bool, to chan<- os.Sign
 	}
 }
 
-// selfTestDefaults are options that hold unless the user sets others: ranks may share CPUs, and need not be bound.
+// selfTestDefaults are options of --selftest that the user may override: ranks may share CPUs, and need
+// not be bound.
 var selfTestDefaults = []string{"MPIEXEC_OVERBOOK=share", "MPIEXEC_PIN=no", "MPIEXEC_TIMEOUT=300"}
 
-// selfTestLine returns the command line of the self-test. Options about hosts and how they are reached hold; those
-// about output and signals do not.
+// selfTestLine returns the command line of the self-test. It has the options about hosts and how to reach
+// them. It leaves out those about output and signals.
 func selfTestLine(args []string, table *option.Table, sys System) (option.Line, error) {
 	sys.Environ = slices.Concat(selfTestDefaults, sys.Environ)
 	line, err := table.Parse(args, optionSources(sys))

@@ -29,11 +29,11 @@ listens on a port, and the PMI server:
 The job ends when the program ends. When the job ends, the program's connection is closed.
 */
 
-// relayArg is the first argument of the relay, as reaperArg is of a helper.
+// relayArg is the first argument of the process that is the relay of a singleton.
 const relayArg = "--helper-relay"
 
-// singletonPort returns the port if args are those that a singleton starts mpiexec with: [-v] -pmi_args PORT INTERFACE
-// KEY PID.
+// singletonPort returns the port in the arguments with which a singleton, an MPI process without mpiexec,
+// starts mpiexec: [-v] -pmi_args PORT INTERFACE KEY PID. isCall is false for other arguments.
 func singletonPort(args []string) (port string, isCall bool) {
 	i := slices.Index(args[:min(len(args), 2)], "-pmi_args")
 	if i < 0 || len(args) != i+5 {
@@ -42,8 +42,8 @@ func singletonPort(args []string) (port string, isCall bool) {
 	return args[i+1], true
 }
 
-// runSingleton runs the job of a singleton. If the job fails, it reports that to the singleton, which would wait for
-// ever.
+// runSingleton runs the job of a singleton. If the job fails, it reports that to the singleton, which
+// would otherwise wait for ever.
 func runSingleton(ctx context.Context, port string, sys System, ours int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {
@@ -58,8 +58,8 @@ func runSingleton(ctx context.Context, port string, sys System, ours int) error 
 	return reportedError{err}
 }
 
-// singletonLine returns the command line of the singleton's job. Variables and the user's file hold, but the rank is
-// always on this machine.
+// singletonLine returns the command line of the singleton's job. Options from variables and the user's
+// file apply, but the rank is always on this machine.
 func singletonLine(port string, sys System) (option.Line, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -74,7 +74,8 @@ func singletonLine(port string, sys System) (option.Line, error) {
 	return line, err
 }
 
-// relayPMI runs the relay: it connects to the singleton and passes PMI messages between it and the server.
+// relayPMI runs the relay. It connects to the singleton and passes PMI messages between the singleton and
+// the PMI server.
 func relayPMI(args []string) error {
 	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"remshell/usererr"
 )
 
-// newSSHResolver returns a function that looks a host up in the user's ssh_config, with options taking precedence
-// (CLI-12). The files are read once, at the first call. warn is called once for each line with an unknown keyword.
+// newSSHResolver returns a function that looks a host up in the user's ssh_config. Options take
+// precedence (CLI-12). It reads the files once, at the first call. It calls warn once for each line with
+// an unknown keyword.
 func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, warn func(text string)) func(ctx context.Context, alias string) (sshx.Target, error) {
 	account := newAccountLookup(sys, local)
 	var once sync.Once
@@ -55,7 +56,8 @@ func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, w
 	}
 }
 
-// readSSHConfig reads the files that ssh would read, or only the one of --ssh-config, as with ssh -F.
+// readSSHConfig reads the files that ssh would read. With --ssh-config it reads only that file, as ssh -F
+// does.
 func readSSHConfig(me sshx.User, j option.JobOptions) (*sshx.Config, error) {
 	user, system := me.Home+"/.ssh/config", "/etc/ssh/ssh_config"
 	switch j.SSHConfig {
@@ -80,8 +82,9 @@ func readSSHConfig(me sshx.User, j option.JobOptions) (*sshx.Config, error) {
 	return config.With("--ssh-option", options)
 }
 
-// sshUser returns the connecting user, with the name and home directory of account, as ssh does. In a container HOME
-// may differ from the account's directory. The environment counts if the account is empty.
+// sshUser returns the user who connects, with the name and home directory of account, as ssh does. In a
+// container HOME may differ from the account's directory. If the account is empty, it uses the
+// environment.
 func sshUser(sys System, account nsswitch.Account) sshx.User {
 	host, _ := os.Hostname()
 	return sshx.User{
@@ -91,8 +94,9 @@ func sshUser(sys System, account nsswitch.Account) sshx.User {
 	}
 }
 
-// newAccountLookup returns a function that looks up our account in /etc/passwd, and if it is not there, once by
-// nsswitch.conf. The account is empty if it is found nowhere. An error is that of the context.
+// newAccountLookup returns a function that looks up the account of this process's user in /etc/passwd, or
+// else, once, with all sources of nsswitch.conf. The account is empty if it is not found. The error is
+// that of the context.
 func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context) (nsswitch.Account, error) {
 	inFile := sync.OnceValue(func() nsswitch.Account { return accountInFile(sys) })
 	return func(ctx context.Context) (nsswitch.Account, error) {
@@ -103,7 +107,8 @@ func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context
 	}
 }
 
-// ownAccount returns our account as newAccountLookup does, and waits at most directoryTime.
+// ownAccount returns the account of this process's user, as newAccountLookup does. It waits for
+// directoryTime at most.
 func ownAccount(sys System) nsswitch.Account {
 	if a := accountInFile(sys); a != (nsswitch.Account{}) {
 		return a
@@ -111,7 +116,8 @@ func ownAccount(sys System) nsswitch.Account {
 	return nsswitch.LookupAccount(context.Background(), directoryTime, syscall.Getuid())
 }
 
-// accountInFile returns our account from /etc/passwd, or an empty one.
+// accountInFile returns the account of this process's user from /etc/passwd. It is empty if it is not
+// there.
 func accountInFile(sys System) nsswitch.Account {
 	text, _ := fs.ReadFile(sys.FS, "etc/passwd")
 	return nsswitch.ParseAccount(string(text), syscall.Getuid())

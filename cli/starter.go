@@ -27,7 +27,7 @@ import (
 // ranks and can end them; by ssh, only for those on this machine. Package batch knows the starters and their
 // arguments.
 
-// findStarter finds the starter of the batch system, if this job's hosts are reached by one.
+// findStarter sets the batch system's starter, if this job's hosts are reached by one.
 func (c *invocation) findStarter() error {
 	s, err := c.inputs.FindStarter(c.line.WithoutRemoteShell())
 	if err != nil || s.System == nil {
@@ -72,14 +72,16 @@ func (c *invocation) findStarter() error {
 	return nil
 }
 
-// logUntried logs that a program of a batch system is called as its manual says, but was never seen to work.
+// logUntried logs that a program of a batch system is used as its manual says, and was never tried with a
+// real one.
 func (c *invocation) logUntried(program string, s *batch.System) {
 	if s.Untried {
 		c.env.Log.Info().Msgf("%s is called as the manuals of %s have it; nobody has told that it works", program, s.Title)
 	}
 }
 
-// batchLogins returns the logins to the SSH servers of the batch system's job, or nil if the job runs none.
+// batchLogins returns the logins to the SSH servers that the batch job has started, or nil if it has
+// started none.
 func (c *invocation) batchLogins() batchLogins {
 	find := c.inputs.Logins(c.line.Job)
 	if find == nil {
@@ -91,9 +93,9 @@ func (c *invocation) batchLogins() batchLogins {
 	}
 }
 
-// findStarterProgram returns the path of a starter: in the batch system's own directory, if a variable names that,
-// else in the PATH. The PATH of a site may lead to a slow script: that of Debian's Grid Engine runs a compiler on each
-// call.
+// findStarterProgram returns the path of a starter: in the batch system's own directory, if a variable
+// names that, or else in PATH. PATH may lead to a slow script: Debian's for Grid Engine runs a compiler
+// at each call.
 func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err error) {
 	if folder := c.sys.getenv(s.Folder); filepath.IsAbs(folder) {
 		if path, err = exec.LookPath(filepath.Join(folder, s.Program)); err == nil {
@@ -110,7 +112,7 @@ func (c *invocation) runBatchTool(name string, args ...string) (string, error) {
 	return text, err
 }
 
-// foldRemoteNodes returns a host list of the remote nodes.
+// foldRemoteNodes returns the remote nodes as a folded host list.
 func foldRemoteNodes(nodes []job.NodeDef) string {
 	var names []string
 	for _, n := range nodes {
@@ -121,8 +123,8 @@ func foldRemoteNodes(nodes []job.NodeDef) string {
 	return hostlist.Fold(names)
 }
 
-// starterWithFallback returns the transport by the batch system's starter. If the user allows it, hosts where the
-// starter fails are reached by the other transports.
+// starterWithFallback returns the transport of the batch system's starter. If the user allows it and the
+// starter fails, the hosts are reached by the transports in others.
 func (c *invocation) starterWithFallback(self transport.HelperBinary, others transport.Transports) transport.Transport {
 	first := c.starterTransport(self)
 	if !c.line.Job.BatchOption().Fallback {
@@ -134,8 +136,9 @@ func (c *invocation) starterWithFallback(self transport.HelperBinary, others tra
 	return &transport.Fallback{First: first, Second: transport.LocalOverride{Transports: others, IsLocal: isLocal}, Failed: c.reportFallback}
 }
 
-// reportFallback tells that the batch system's starter has failed on a host, and that it sees none of the ranks now. No
-// host was told to be reached yet, so nobody reads meanwhile what is noted here.
+// reportFallback reports that the batch system's starter has failed on a host, so that the batch system
+// does not account for the ranks. It sets fields that no goroutine reads at that time, because no host
+// has been reported as reached.
 func (c *invocation) reportFallback(host transport.Host, err error) {
 	why := err.Error()
 	var e *transport.Error
@@ -146,7 +149,7 @@ func (c *invocation) reportFallback(host transport.Host, err error) {
 	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s), using ssh for all hosts: %s will not account for them", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Title))
 }
 
-// starterTransport returns the transport by the batch system's starter alone.
+// starterTransport returns the transport of the batch system's starter, without a fallback.
 func (c *invocation) starterTransport(self transport.HelperBinary) transport.Transport {
 	j, s := c.line.Job, c.starter
 	by := s.System.Starter
@@ -174,14 +177,15 @@ func (c *invocation) starterTransport(self transport.HelperBinary) transport.Tra
 	return &transport.OneStep{PerHost: perHost}
 }
 
-// batchToolTimeout is how long a program of the batch system may run (RM-4).
+// batchToolTimeout is how long a program of the batch system, such as squeue, may run (RM-4).
 const batchToolTimeout = 10 * time.Second
 
-// maxBatchToolOutput is the most output of such a program that is read, in bytes.
+// maxBatchToolOutput is how much output of such a program is read, in bytes.
 const maxBatchToolOutput = 16 << 20
 
-// batchToolTries is how often a program is run that a signal kills. A batch system that ends its job signals all
-// processes of its script, including an squeue that we have just started.
+// batchToolTries is how often such a program is run again after a signal has killed it. A batch system
+// that ends its job signals all processes of the job's script, including an squeue that mpiexec has just
+// started.
 const batchToolTries = 3
 
 // runBatchProgram runs a program of the batch system without input, and returns its output.
@@ -195,7 +199,7 @@ func runBatchProgram(name string, args ...string) (text string, err error) {
 	return text, err
 }
 
-// runBatchProgramOnce runs a program once. killed reports whether a signal ended it.
+// runBatchProgramOnce runs a program once. killed reports whether a signal has ended it.
 func runBatchProgramOnce(name string, args ...string) (text string, killed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchToolTimeout)
 	defer cancel()
@@ -217,7 +221,7 @@ func runBatchProgramOnce(name string, args ...string) (text string, killed bool,
 	return out.String(), false, nil
 }
 
-// lastLine returns the last line of a text that is not blank, or otherwise if there is none.
+// lastLine returns the last line of a text that is not blank. If there is none, it returns otherwise.
 func lastLine(text, otherwise string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
@@ -240,8 +244,8 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// waitBesideLauncher waits until a signal arrives. A batch system may start several copies of mpiexec; all but the one
-// that starts the job only keep their slots (RM-10, HTCondor's parallel universe).
+// waitBesideLauncher waits until a signal arrives. A batch system may start several copies of mpiexec.
+// All but the one that starts the job only keep their slots (RM-10, HTCondor's parallel universe).
 func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	if startsRanks(c.line) {
 		select {
@@ -252,9 +256,10 @@ func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	return job.ExitOK, nil
 }
 
-// reportUnseenRanks reports which ranks of a plan the batch system does not account for: those not started by its
-// starter or in its job's script. With -v it says how many hosts are reached otherwise (RM-30). It always warns of
-// hosts where the starter was used, but no process of the batch system is above the ranks (RM-45).
+// reportUnseenRanks reports ranks for which the batch system does not account: those started neither by
+// its starter nor in its job's script. With -v it reports how many hosts are reached otherwise (RM-30).
+// It always warns about hosts where the starter was used and the ranks still have no ancestor that
+// belongs to the batch system (RM-45).
 func (c *invocation) reportUnseenRanks() {
 	rm := c.req.RM
 	if rm == nil || rm.Job == "" {
@@ -269,7 +274,7 @@ func (c *invocation) reportUnseenRanks() {
 	})
 }
 
-// onPlan adds a function to be called as soon as there is a plan.
+// onPlan adds a function that is called as soon as there is a plan.
 func (c *invocation) onPlan(do func(job.Snapshot, job.Plan)) {
 	before := c.env.OnPlan
 	c.env.OnPlan = func(snap job.Snapshot, p job.Plan) {
@@ -280,8 +285,8 @@ func (c *invocation) onPlan(do func(job.Snapshot, job.Plan)) {
 	}
 }
 
-// nodesNotHeld returns the nodes of a plan that the batch system's starter has reached, but where no process of the
-// batch system is above the ranks.
+// nodesNotHeld returns the nodes of a plan that the starter has reached, but where no ancestor of the
+// ranks is a process of the batch system.
 func nodesNotHeld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
 	for _, n := range p.Nodes {
 		if n.Node < 0 || n.Node >= len(snap.Nodes) { // not probed

@@ -20,14 +20,16 @@ import (
 	"remshell/usererr"
 )
 
-// foregroundPoll is how often a job in the background checks whether it is in the foreground again. No signal says so.
+// foregroundPoll is how often a job in the background checks whether it is in the foreground again. There
+// is no signal for that.
 const foregroundPoll = 200 * time.Millisecond
 
-// newForegroundReader returns a reader that reads a terminal only while we are in its foreground. In the background the
-// kernel would stop us with SIGTTIN, and `mpiexec ... &` would never end (IO-5). If in is no terminal, it returns in.
+// newForegroundReader returns a reader that reads a terminal only while mpiexec is in its foreground. In
+// the background the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &` would never end (IO-5).
+// If in is no terminal, it returns in.
 //
-// A read must not block either: after ^Z and bg the kernel would restart it in the background. So the reader polls for
-// input first, and then reads.
+// A read must not block either: after ^Z and bg the kernel would restart it in the background. So the
+// reader polls for input first, and then reads.
 func newForegroundReader(in io.Reader) io.Reader {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -49,7 +51,7 @@ func (t foregroundTerminal) Read(p []byte) (int, error) {
 	}
 }
 
-// awaitInput waits until there is input, or its end.
+// awaitInput waits until there is input, or end of file.
 func (t foregroundTerminal) awaitInput() {
 	fds := []unix.PollFd{{Fd: int32(t.Fd()), Events: unix.POLLIN}}
 	for {
@@ -59,15 +61,16 @@ func (t foregroundTerminal) awaitInput() {
 	}
 }
 
-// isForeground reports whether our process group is in the terminal's foreground. It is also true if the terminal is
-// not our controlling one: reading such a terminal does not stop us.
+// isForeground reports whether mpiexec's process group is in the terminal's foreground. It is also true
+// if the terminal is not mpiexec's controlling terminal: reading another one does not stop mpiexec.
 func (t foregroundTerminal) isForeground() bool {
 	group, err := unix.IoctlGetInt(int(t.Fd()), unix.TIOCGPGRP)
 	return err != nil || group == syscall.Getpgrp()
 }
 
-// lendTerminal makes our terminal raw for ranks with pseudo-terminals, if we are in its foreground: every key goes to
-// them, ^C too. Newlines are still translated on output, for our own lines. The caller calls restore in the end.
+// lendTerminal makes the terminal raw if ranks have pseudo-terminals and mpiexec is in the foreground.
+// Each key then goes to them, even ^C. Newlines are still translated on output, for mpiexec's own lines.
+// The caller must call restore.
 func lendTerminal(sys System, env *launch.Env) (restore func(), err error) {
 	file, ok := sys.In.(*os.File)
 	if !ok || env.In == nil || !term.IsTerminal(int(file.Fd())) || !(foregroundTerminal{file}).isForeground() {
@@ -108,8 +111,8 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// useColor reports whether to print in colour (DIAG-8). NO_COLOR takes precedence over all. A dumb terminal gets
-// colour only by --color always or CLICOLOR_FORCE.
+// useColor reports whether to print in colour (DIAG-8). NO_COLOR takes precedence over everything. A dumb
+// terminal gets colour only with --color always or CLICOLOR_FORCE.
 func useColor(when string, getenv func(string) string, terminal bool) bool {
 	switch {
 	case when == "never", getenv("NO_COLOR") != "":
@@ -120,13 +123,14 @@ func useColor(when string, getenv func(string) string, terminal bool) bool {
 	return terminal && getenv("TERM") != "dumb"
 }
 
-// colorLabels turns on coloured labels of the ranks' output, for streams that do not go to files.
+// colorLabels turns on coloured labels for those output streams of ranks that do not go to files.
 func colorLabels(s *job.Streams, line option.Line, sys System) {
 	s.Out.Color = s.Out.File == "" && useColor(line.Job.Color, sys.getenv, isTerminal(sys.Out))
 	s.Err.Color = s.Err.File == "" && useColor(line.Job.Color, sys.getenv, isTerminal(sys.Err))
 }
 
-// showProgress shows the progress of a start in one line that is rewritten, if standard error is a terminal (DIAG-6).
+// showProgress makes the start show its progress in one line that is rewritten, if standard error is a
+// terminal (DIAG-6).
 func showProgress(line option.Line, sys System, env *launch.Env) {
 	if !isTerminal(sys.Err) || sys.getenv("TERM") == "dumb" || line.Job.Verbosity != 0 {
 		return
@@ -146,8 +150,8 @@ func showProgress(line option.Line, sys System, env *launch.Env) {
 	}
 }
 
-// rankInput returns the input of the ranks; nil if they get none. If standard input is the host file or rank file,
-// ranks do not get it (IO-6).
+// rankInput returns the standard input for ranks, or nil if they get none. If standard input was used as
+// the host file or rank file, they get none (IO-6).
 func rankInput(line option.Line, s job.Streams, stdin io.Reader) (io.Reader, error) {
 	taken := line.Job.RankFile == "-"
 	for _, app := range line.Apps {
@@ -166,9 +170,9 @@ func rankInput(line option.Line, s job.Streams, stdin io.Reader) (io.Reader, err
 	return newForegroundReader(stdin), nil
 }
 
-// reportUnreadInput reports, at a terminal, input that mpiexec has read from a pipe and no rank has read. In a shell
-// loop over the lines of a pipe, the first job would take the lines of the others. Unread input from a file is given
-// back instead.
+// reportUnreadInput reports to a terminal that mpiexec has read input from a pipe which no rank has read.
+// In a shell loop over the lines of a pipe, the first job would take the lines of the others. If the
+// input is a file, the unread part is given back instead.
 func (c *invocation) reportUnreadInput() {
 	if !isTerminal(c.sys.Err) || isTerminal(c.sys.In) || c.req.Streams.StdinFile != "" {
 		return
@@ -178,8 +182,8 @@ func (c *invocation) reportUnreadInput() {
 	}
 }
 
-// newPrinters returns the printers of standard output and standard error, for the ranks' output and our own lines. If
-// events go to standard output, both write to standard error.
+// newPrinters returns the printers of standard output and standard error, for the ranks' output and
+// mpiexec's own lines. If events go to standard output, both write to standard error.
 func newPrinters(line option.Line, sys System) (out, errs *stdio.Printer) {
 	if line.Job.JSON == "-" && startsRanks(line) {
 		return stdio.Stdout(plainWriter{sys.Err}), stdio.Stderr(plainWriter{sys.Err})
@@ -187,6 +191,6 @@ func newPrinters(line option.Line, sys System) (out, errs *stdio.Printer) {
 	return stdio.Stdout(sys.Out), stdio.Stderr(sys.Err)
 }
 
-// A plainWriter hides that a stream is a file. To a file, the printer would write in several pieces, between which
-// lines of the other printer could come. One Write is whole.
+// A plainWriter hides that a stream is a file. To a file a printer writes several pieces, and lines of
+// the other printer could come between them. To a plainWriter it writes one.
 type plainWriter struct{ io.Writer }

@@ -18,14 +18,15 @@ import (
 	"remshell/job"
 )
 
-// newInputs returns the inputs of a request, except for the cluster file, the job ID and this machine.
+// newInputs returns the inputs of a request, without the cluster file, the job ID and this machine.
 func newInputs(sys System) request.Inputs {
 	files := newUserFiles(sys)
 	return request.Inputs{Environ: sys.Environ, OpenFile: openCached(files.open), CheckTrust: files.checkTrust, Stat: os.Stat, RunTool: runBatchProgram}
 }
 
-// findLocalhost returns the names and addresses by which a host list may mean this machine, and the user and directory
-// of this process. It queries no name server. DirErr is set if the working directory is gone.
+// findLocalhost returns the names and addresses that mean this machine in a host list, and the user and
+// directory of this process. It asks no name server. If the working directory has been removed, DirErr is
+// set.
 func findLocalhost(sys System) request.Localhost {
 	local := request.Localhost{User: job.User{Name: userName(sys), UID: os.Getuid(), GID: os.Getgid()}}
 	local.User.GIDs, _ = os.Getgroups()
@@ -46,7 +47,7 @@ func findLocalhost(sys System) request.Localhost {
 	return local
 }
 
-// withName adds a first name to this machine, that of -localhost, unless it is empty.
+// withName returns local with name, that of -localhost, as its first name. An empty name changes nothing.
 func withName(name string, local request.Localhost) request.Localhost {
 	if name != "" {
 		local.Names = append([]string{name}, local.Names...)
@@ -54,15 +55,17 @@ func withName(name string, local request.Localhost) request.Localhost {
 	return local
 }
 
-// SetPath sets the PATH of this process if it has none (env -i), so that it finds the programs that it starts. Call it
-// after the environment of the ranks was read: their nodes may have a PATH.
+// SetPath sets the PATH of this process if it has none (env -i), so that it finds the programs that it
+// starts. Call it after the environment for ranks was read, because their nodes may have a PATH of their
+// own.
 func SetPath() {
 	if _, defined := os.LookupEnv("PATH"); !defined {
 		os.Setenv("PATH", job.DefaultPath)
 	}
 }
 
-// userName returns the user's name: from USER or LOGNAME, which is fast, else from the account, else the user ID.
+// userName returns the user's name. It is USER or LOGNAME, which is fast, or else the name of the
+// account, or else the user ID.
 func userName(sys System) string {
 	name := cmp.Or(sys.getenv("USER"), sys.getenv("LOGNAME"))
 	if name != "" || sys.FS == nil {
@@ -82,8 +85,8 @@ func interfaceAddrs() (addrs []netip.Addr) {
 	return addrs
 }
 
-// newJobID returns a job ID that is unique among launchers and over time. It is short, since each PMI request names the
-// key-value space by it (pmi-wire.md section 5).
+// newJobID returns a job ID that no other mpiexec uses, now or later. It is short, because each PMI
+// request contains it as the name of the key-value space (pmi-wire.md section 5).
 func newJobID(now time.Time) job.ID {
 	random := make([]byte, 4)
 	rand.Read(random)

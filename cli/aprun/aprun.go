@@ -1,10 +1,10 @@
 /*
-Package aprun translates a command line of Cray's aprun to one of mpiexec (aprun.md). The rest of the program sees only
-the options of mpiexec.
+Package aprun translates a command line of Cray's aprun to one of mpiexec (aprun.md). All other packages
+see only options of mpiexec.
 
 	-n 8 -d 2 -N 4 a  --Translate-->  --sort none --no-share-hosts -n 8 --depth 2 --shape 4 -membind local a
 
-Each letter is a row of a table, from which --help is generated too. Files are read only by Env.Read.
+Each letter is a row of a table, from which --help is also generated. Only Env.Read reads files.
 */
 package aprun
 
@@ -17,7 +17,7 @@ import (
 	"remshell/usererr"
 )
 
-// An Env gives Translate what it needs beside the command line.
+// An Env has what Translate needs besides the command line.
 type Env struct {
 	Read         func(name string) (string, error) // returns the content of a file
 	OptionWords  func(args []string) int           // number of words that a long option of mpiexec takes, with itself
@@ -55,8 +55,8 @@ func Translate(args []string, w Env) (Line, error) {
 	return t.assembleLine(), t.checkBatchSized()
 }
 
-// splitSegments splits a command line at the words ":" before the first "--". It returns an error if there are several
-// segments and one has no program.
+// splitSegments splits a command line at words ":" before the first "--". It returns an error if there
+// are several segments and one has no program.
 func (w Env) splitSegments(args []string) (segments [][]string, err error) {
 	start := 0
 	for i, word := range args {
@@ -99,8 +99,8 @@ func (w Env) hasProgram(words []string) bool {
 	return false
 }
 
-// separator returns the word that separates app contexts for mpiexec: ":", or several colons if an argument of a
-// program is ":".
+// separator returns the word that separates app contexts for mpiexec. It is ":", or several colons if an
+// argument of a program is ":".
 func separator(args []string) string {
 	text := ":"
 	for slices.Contains(args, text) && slices.Contains(args, "--") {
@@ -124,10 +124,10 @@ type translator struct {
 	sizeLetter   string          // the first given letter of allocationLetters; empty: none was
 }
 
-// allocationLetters are the letters whose values -B takes from the allocation.
+// allocationLetters are the options whose values come from the allocation with -B.
 var allocationLetters = []string{"n", "d", "N", "m"}
 
-// checkBatchSized returns an error if -B and one of allocationLetters are both given.
+// checkBatchSized returns an error if both -B and one of allocationLetters are given.
 func (t *translator) checkBatchSized() error {
 	if !t.batchSized || t.sizeLetter == "" {
 		return nil
@@ -135,8 +135,8 @@ func (t *translator) checkBatchSized() error {
 	return &usererr.Error{Text: fmt.Sprintf("-B: -%s beside it, which the batch system has said", t.sizeLetter), Remedy: "leave one of them out"}
 }
 
-// assembleLine returns the translated line. It adds options for defaults of aprun that mpiexec does not have, unless
-// the line sets them.
+// assembleLine returns the translated line. It adds options for defaults of aprun that mpiexec does not
+// have, unless the line sets them.
 func (t *translator) assembleLine() Line {
 	var args []string
 	if t.separator != ":" {
@@ -164,7 +164,7 @@ func (t *translator) needsDefaultBinding() bool {
 	return !t.bindingGiven && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, isGiven)
 }
 
-// A segment is the state of translating one segment of the line.
+// A segment is the state of translating one part of the line between ":".
 type segment struct {
 	*translator
 	words   []string
@@ -220,7 +220,7 @@ func (s *segment) passLongOption(word string) error {
 	return nil
 }
 
-// readLetter translates one option of aprun. Its value may be joined to a single letter.
+// readLetter translates one option of aprun. The value of a single letter may be in the same word.
 func (s *segment) readLetter(word string) error {
 	r, value := findLetter(word)
 	if r == nil {
@@ -242,7 +242,8 @@ func (s *segment) readLetter(word string) error {
 	return nil
 }
 
-// findLetter returns the row of an option, and the value joined to it. It returns nil if aprun has no such option.
+// findLetter returns the row of an option, and the value in the same word. It returns nil if aprun has no
+// such option.
 func findLetter(word string) (r *letterRow, joined string) {
 	name := strings.TrimPrefix(word, "-")
 	for i := range letterRows {
@@ -259,7 +260,7 @@ func findLetter(word string) (r *letterRow, joined string) {
 	return nil, ""
 }
 
-// mpiexecWords returns the words of mpiexec for the segment, with the defaults of aprun.
+// mpiexecWords returns the arguments of mpiexec for the segment, including the defaults of aprun.
 func (s *segment) mpiexecWords() []string {
 	args := s.args
 	if !s.countGiven && !s.batchSized && len(s.program) > 0 {
@@ -274,7 +275,7 @@ func (s *segment) mpiexecWords() []string {
 	return args
 }
 
-// addOnce appends an option of the job, unless it is there already.
+// addOnce appends an option of the whole job, unless it is there already.
 func addOnce(job []string, words ...string) []string {
 	for i := range job {
 		if i+len(words) <= len(job) && slices.Equal(job[i:i+len(words)], words) {
@@ -284,8 +285,8 @@ func addOnce(job []string, words ...string) []string {
 	return append(job, words...)
 }
 
-// translateBinding translates -cc. Its meaning depends on the depth of the segment, which is that of the first segment
-// if the segment has none.
+// translateBinding translates -cc. Its meaning depends on -d of the segment. If the segment has none,
+// that of the first segment counts.
 func (s *segment) translateBinding() error {
 	if s.translator.segments == nil {
 		s.translator.depth = s.depth

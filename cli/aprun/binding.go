@@ -23,10 +23,10 @@ const (
 	maxCPUs = 65536 // greatest number of CPUs in a list
 )
 
-// unboundSet is the set of a rank that is not bound.
+// unboundSet is the text in a -cc list for a rank that is not bound.
 const unboundSet = "x"
 
-// Binding translates a value of -cc to one of --bind-to. The values cpu and depth are not allowed. depth is the number
+// Binding translates a value of -cc, other than cpu and depth, to one of --bind-to. depth is the number
 // of CPUs of each rank.
 func Binding(spec string, depth int) (string, error) {
 	switch spec {
@@ -50,8 +50,9 @@ func Binding(spec string, depth int) (string, error) {
 	return "user:" + strings.Join(sets, ","), nil
 }
 
-// Masks returns the different CPU masks of a list, each ascending. Local rank i has mask i modulo their number. An
-// empty mask means that the rank is not bound. A single set is dealt to ranks of depth CPUs.
+// Masks returns the distinct CPU masks in the value of -cc. The CPUs of each are in ascending order.
+// Local rank i has mask i modulo their number. An empty mask means that the rank is not bound. If the
+// list has a single set, its CPUs are divided among ranks with depth CPUs each.
 func Masks(list string, depth int) (masks [][]int, err error) {
 	var sets [][]int
 	for text := range strings.SplitSeq(list, ":") {
@@ -83,14 +84,14 @@ func Masks(list string, depth int) (masks [][]int, err error) {
 	return masks, nil
 }
 
-// sortedUnique returns a sorted copy of cpus without repeats.
+// sortedUnique returns a sorted copy of cpus without duplicates.
 func sortedUnique(cpus []int) []int {
 	cpus = slices.Clone(cpus)
 	slices.Sort(cpus)
 	return slices.Compact(cpus)
 }
 
-// parseSet returns the CPUs of one set in the written order. It returns nil for x.
+// parseSet returns the CPUs of one set in the written order. It returns nil for "x".
 func parseSet(text string) (cpus []int, err error) {
 	if text == unboundSet {
 		return nil, nil
@@ -115,7 +116,7 @@ func parseSet(text string) (cpus []int, err error) {
 	return cpus, nil
 }
 
-// withoutComments returns the text of a -cp file as a value of -cc, without comments and blanks.
+// withoutComments returns the text of a -cp file without comments and blanks, as a value of -cc.
 func withoutComments(text string) string {
 	var spec strings.Builder
 	for line := range strings.Lines(text) {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Complete returns what may replace the last of words, which are the command line up to the cursor. kind is one of
-// option.CompletionKind: "words" for candidates, each an option and its help; "files"; "program"; or "arguments" of
-// the program at index from (package option).
+// Complete returns the words that may replace the last of words, the command line up to the cursor. kind
+// is an option.CompletionKind. For "words", candidates has options with their help. "files" and "program"
+// mean names of files and programs. For "arguments", the program whose arguments follow is at index from.
 func Complete(words []string) (kind string, from int, candidates [][2]string) {
 	last := len(words) - 1
 	for i := 0; i < last; i++ {
@@ -38,7 +38,8 @@ func Complete(words []string) (kind string, from int, candidates [][2]string) {
 	return "words", 0, candidates
 }
 
-// rowOf returns the row of an option such as -n. It does not match -n4, where the value is in the same word.
+// rowOf returns the row of an option such as -n. It does not find -n4, where the value is in the same
+// word.
 func rowOf(word string) (letterRow, bool) {
 	for _, r := range letterRows {
 		if word == "-"+r.letters {

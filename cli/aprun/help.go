@@ -26,7 +26,7 @@ func foldNumbers(set map[int]bool) string {
 	return strings.Join(parts, ",")
 }
 
-// withoutRepeats returns the first occurrence of each word, in order.
+// withoutRepeats returns the words in order, without later repetitions.
 func withoutRepeats(words []string) (left []string) {
 	for _, word := range words {
 		if !slices.Contains(left, word) {

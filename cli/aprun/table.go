@@ -96,12 +96,14 @@ var letterRows = []letterRow{
 	{"P", "X", "", "no counterpart", ignoredLetter("-P")},
 }
 
-// segmentOption returns the translation to an option of mpiexec that belongs to the segment.
+// segmentOption returns a function that translates an option to the option name of mpiexec, for the
+// segment alone.
 func segmentOption(name string) func(*segment, string) error {
 	return func(s *segment, value string) error { return s.addOption(value, name) }
 }
 
-// jobOption returns the translation to an option of mpiexec that belongs to the job.
+// jobOption returns a function that translates an option to the option name of mpiexec, for the whole
+// job.
 func jobOption(name string) func(*segment, string) error {
 	return func(s *segment, value string) error {
 		s.job = addOnce(s.job, name, value)
@@ -109,7 +111,8 @@ func jobOption(name string) func(*segment, string) error {
 	}
 }
 
-// ignoredLetter returns the translation of an option that has no effect. If name is not empty, it adds a warning.
+// ignoredLetter returns a function that ignores an option. If name is not empty, the function adds a
+// warning.
 func ignoredLetter(name string) func(*segment, string) error {
 	return func(s *segment, _ string) error {
 		if name != "" {
@@ -119,7 +122,7 @@ func ignoredLetter(name string) func(*segment, string) error {
 	}
 }
 
-// addOption adds an option to the segment, and its value unless that is empty.
+// addOption adds an option of mpiexec to the segment. It adds value, too, unless that is empty.
 func (s *segment) addOption(value string, name string) error {
 	if s.args = append(s.args, name); value != "" {
 		s.args = append(s.args, value)
@@ -150,8 +153,8 @@ func (s *segment) readHosts(list string) error {
 	return nil
 }
 
-// sortRanges sorts ranges of node numbers and removes repeats. If an item is no range, it returns the items unchanged:
-// mpiexec reports the error.
+// sortRanges sorts ranges of node numbers and removes duplicates. If an item is no range, it returns the
+// items unchanged, and mpiexec reports the error.
 func sortRanges(items []string) string {
 	const most = 1 << 16
 	set := make(map[int]bool)
@@ -172,7 +175,7 @@ func sortRanges(items []string) string {
 	return foldNumbers(set)
 }
 
-// useBatchSize takes the number of ranks and the hosts from the allocation (-B).
+// useBatchSize sets the number of ranks and the hosts to those of the allocation (-B).
 func (s *segment) useBatchSize(string) error {
 	if !s.InAllocation {
 		return errors.New("no batch system has given us hosts; write -n")

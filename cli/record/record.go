@@ -1,8 +1,8 @@
 /*
-Package record describes the result of a run as JSON.
+Package record makes the JSON description of a run.
 
 	job.Result --NewRun--> Run: --report, and usage and exits of --json
-	                         '--AccountingLine--> accounting_file: one line of each job
+	                         '--AccountingLine--> accounting_file: one line for each job
 	job.Result of a running job --NewInterim--> Run without an end
 
 It opens no files.
@@ -18,9 +18,9 @@ import (
 	"remshell/limits"
 )
 
-// A Run is the JSON object that --report writes. Times are in seconds, memory in bytes. Parts that do not exist are
-// left out: a job that did not start has no starts, and perhaps no plan. Fields that are known only at the end are
-// null while the job runs.
+// A Run is the JSON object that --report writes. Times are in seconds, memory is in bytes. Parts that do
+// not exist are left out: a job that did not start has no starts and may have no plan. Fields that are
+// known only at the end are null while the job runs.
 type Run struct {
 	Version  int             `json:"version"`
 	Job      job.ID          `json:"job"`
@@ -40,7 +40,8 @@ type Run struct {
 	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the other fields describe the last attempt
 }
 
-// A Leftover is shared memory left behind by a rank that did not end well (PD-17). Why is always "left".
+// A Leftover is shared memory that a rank has left behind because it did not end well (PD-17). Why is
+// always "left".
 type Leftover struct {
 	Node  string `json:"node"`
 	Kind  string `json:"kind"`
@@ -121,7 +122,7 @@ func NewExit(e *job.Exit) Exit {
 	return Exit{e.Rank, e.Status(), e.Signal, e.Core, e.ToldToEnd, pmiWords[e.PMI], e.Hint, usageOf(e.Usage), nil}
 }
 
-// A NodeTotal is the usage of a node's ranks together.
+// A NodeTotal is the total usage of a node's ranks.
 type NodeTotal struct {
 	Node  string `json:"node"`
 	Ranks int    `json:"ranks"`
@@ -130,7 +131,7 @@ type NodeTotal struct {
 	Sessions []string `json:"sessions,omitempty"` // session directories that were kept (PMIX-56)
 }
 
-// A WaitUsage is the usage of a process as wait4(2) returns it.
+// A WaitUsage is the resource usage of a process, as wait4(2) returns it.
 type WaitUsage struct {
 	Wall   float64 `json:"wall"`
 	User   float64 `json:"user"`
@@ -142,7 +143,7 @@ func usageOf(u job.Usage) WaitUsage {
 	return WaitUsage{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
 }
 
-// An AccountedUsage is the usage from accounting (RM-53). Unknown values are null.
+// An AccountedUsage is resource usage from the kernel's accounting (RM-53). Unknown values are null.
 type AccountedUsage struct {
 	CPU  float64 `json:"cput"`
 	Mem  *int64  `json:"mem"`
@@ -170,10 +171,10 @@ func accountedUsageOf(u job.UsageTotal) AccountedUsage {
 	return r
 }
 
-// roundedSeconds returns a duration in seconds with three decimals.
+// roundedSeconds returns a duration in seconds, rounded to three decimals.
 func roundedSeconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
-// AddUsage adds to the record what the job has used, and its limits.
+// AddUsage adds the job's resource usage and its limits to the record.
 func (r *Run) AddUsage(result job.Result, bounds limits.Map) {
 	if len(result.Usage.Nodes) == 0 {
 		return
@@ -196,7 +197,7 @@ var pmiWords = map[job.PMIState]string{
 	job.PMIUnused: "never", job.PMIOpen: "open", job.PMIFinalized: "finalized", job.PMIAborted: "aborted",
 }
 
-// NewRun returns the record of a run that has ended; code is the exit code of mpiexec.
+// NewRun returns the record of a run that has ended. code is the exit code of mpiexec.
 func NewRun(result job.Result, err error, code int) Run {
 	r := NewInterim(result)
 	now := time.Now()

@@ -21,13 +21,13 @@ import (
 //	struct   an object: fields by their names, or as a json tag says; those with a zero value are left out
 //	slice    an array; map: an object; time: as RFC 3339 has it; nil: null
 
-// maxList is the greatest length of a list, so that a short file cannot make us allocate much memory.
+// maxList is the largest length of a list, so that a short file cannot cause a large allocation.
 const maxList = 1 << 18
 
-// timeType is encoded as text, not as a struct.
+// timeType is the type time.Time, which is encoded as text and not as a struct.
 var timeType = reflect.TypeFor[time.Time]()
 
-// appendValue appends the JSON of a value. covers reports whether a type is supported; others are not allowed.
+// appendValue appends the JSON of a value. Only types that covers accepts are allowed.
 func appendValue(b *bytes.Buffer, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -129,7 +129,7 @@ func appendMap(b *bytes.Buffer, v reflect.Value) {
 	b.WriteByte('}')
 }
 
-// readValue sets a value from decoded JSON. at is the path of the value in the file, for errors.
+// readValue sets into from decoded JSON. at is the path of the value in the file, for errors.
 func readValue(into reflect.Value, decoded any, at string) error {
 	if decoded == nil {
 		into.SetZero()
@@ -160,7 +160,8 @@ func readValue(into reflect.Value, decoded any, at string) error {
 	return readNumber(into, decoded, at)
 }
 
-// kindError returns an error that the value at a path must be what, or nil if ok is set.
+// kindError returns nil if ok is true. Otherwise it returns the error that the value at a path must be
+// what.
 func kindError(ok bool, at, what string) error {
 	if ok {
 		return nil

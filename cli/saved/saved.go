@@ -1,11 +1,11 @@
 /*
-Package saved is the file format of a saved job (--save-job, --resume; survive.md 6): the request and the attempts so
-far, as JSON.
+Package saved has the file format of a saved job: the request and the attempts so far, as JSON
+(--save-job, --resume; survive.md 6).
 
 	job.Request, attempts --New, WithRunning, WithEnded--> Job --Encode--> FILE
 	FILE --Decode--> Job --Resume--> the request of the next mpiexec, with the attempts so far
 
-The package does no input or output. Package cli opens, locks and writes FILE.
+The package does no I/O. Package cli opens, locks and writes FILE.
 */
 package saved
 
@@ -26,14 +26,14 @@ import (
 	"remshell/usererr"
 )
 
-// Version is the version of the format.
+// Version is the version of the file format.
 const Version = 2
 
-// MaxSize is the greatest size of a saved job, in bytes. An environment and the hosts of a cluster of 10,000 nodes are
-// far smaller.
+// MaxSize is the largest size of a saved job, in bytes. An environment and the hosts of a cluster with
+// 10,000 nodes are far smaller.
 const MaxSize = 128 << 20
 
-// A State says how far a job has come.
+// A State says whether a saved job runs, has stopped or has ended.
 type State string
 
 // The states.
@@ -87,19 +87,21 @@ type Attempt struct {
 	NextNodes    []string    `json:"next_nodes"`
 }
 
-// New returns a saved job that has not started; past are attempts of earlier mpiexecs.
+// New returns a saved job that has not started. past has the attempts of earlier mpiexecs.
 func New(req job.Request, past []job.Attempt) Job {
 	j := Job{Version: Version, ID: req.Job, State: Stopped, Request: &req, User: req.User.Name}
 	return j.withHistory(past, -1)
 }
 
-// WithUnknownFields returns the job with those fields of older's file that this version does not know.
+// WithUnknownFields returns the job with those fields of older that this version of the program does not
+// know.
 func (j Job) WithUnknownFields(older Job) Job {
 	j.unknownFields = older.unknownFields
 	return j
 }
 
-// withHistory returns the job with past as its history. running is the number of the running attempt, or -1.
+// withHistory returns the job with past as its ended attempts. running is the number of the running
+// attempt, or -1.
 func (j Job) withHistory(past []job.Attempt, running int) Job {
 	j.History = []Attempt{}
 	for _, a := range past {
@@ -113,14 +115,15 @@ func (j Job) withHistory(past []job.Attempt, running int) Job {
 	return j
 }
 
-// WithRunning returns the job with a running attempt now after past.
+// WithRunning returns the job while attempt now runs. past has the attempts before it.
 func (j Job) WithRunning(past []job.Attempt, now job.Attempt) Job {
 	j = j.withHistory(past, now.Number)
 	j.State, j.Nodes, j.Size, j.Began = Running, now.Nodes, now.Size, now.Began
 	return j
 }
 
-// WithEnded returns the job when mpiexec exits with code. A job without any attempt stays Stopped.
+// WithEnded returns the job at the time when mpiexec exits with code. A job without any attempt stays
+// Stopped.
 func (j Job) WithEnded(past []job.Attempt, code int, when time.Time) Job {
 	started := j.State == Running || len(past) > len(j.History)
 	j = j.withHistory(past, -1)
@@ -131,7 +134,7 @@ func (j Job) WithEnded(past []job.Attempt, code int, when time.Time) Job {
 	return j
 }
 
-// Encode returns the content of FILE.
+// Encode returns the content of the file.
 func (j Job) Encode() []byte {
 	var b, indented bytes.Buffer
 	appendValue(&b, reflect.ValueOf(j))
@@ -148,7 +151,8 @@ func (j Job) Encode() []byte {
 	return indented.Bytes()
 }
 
-// Decode decodes the content of FILE. Fields that this version does not know are kept, and written again by Encode.
+// Decode decodes the content of the file. It keeps fields that this version of the program does not know,
+// and Encode writes them again.
 func Decode(file string, content []byte) (Job, error) {
 	j, err := decodeJob(content)
 	if err == nil {
@@ -201,7 +205,7 @@ func decodeJob(content []byte) (j Job, err error) {
 	return j, nil
 }
 
-// maxCount is the greatest number of ranks of an app context, and of attempts, in a saved job.
+// maxCount is the largest number of ranks of an app context, and of attempts, in a saved job.
 const maxCount = 1 << 24
 
 // check returns an error if the job breaks a rule that later code relies on.
@@ -252,14 +256,14 @@ func checkRequest(req job.Request) error {
 	return nil
 }
 
-// A Resumption is what an mpiexec needs to resume a job.
+// A Resumption has what mpiexec needs to resume a job.
 type Resumption struct {
 	Request    job.Request
 	Past       []job.Attempt
 	MaybeAlive []string // nodes on which ranks of the last attempt may still run
 }
 
-// Resume returns how to resume the job now. An attempt that was running counts as lost.
+// Resume returns how to resume the job now. An attempt that was still running counts as lost.
 func (j Job) Resume(now time.Time) Resumption {
 	s := Resumption{Request: *j.Request}
 	for _, a := range j.History {
@@ -284,7 +288,8 @@ func (j Job) Resume(now time.Time) Resumption {
 	return s
 }
 
-// CheckResumable returns an error if the job has ended with exit code 0, unless again is set.
+// CheckResumable returns an error if the job has ended with exit code 0. If again is true, it returns
+// nil.
 func (j Job) CheckResumable(again bool) error {
 	if j.State == Ended && j.Exit == 0 && !again {
 		return &usererr.Error{Text: "ended with 0", Remedy: "--again starts it once more"}

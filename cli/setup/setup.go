@@ -1,7 +1,8 @@
 /*
-Package setup is where features act on their options, between the command line and the launch of a job.
+Package setup calls features between the command line and the launch of a job, so that they can act on
+their options.
 
-	line --Begin--> what Register got of each feature: checks, Run.Set, Run.OnRequest, Run.OnLaunch, Run.OnEnd
+	line --Begin--> the function that each feature registered: checks, Run.Set, Run.OnRequest, Run.OnLaunch, Run.OnEnd
 	                   |
 	     job.Request   |      the request is made: the functions of OnRequest
 	           '-------'--->  ranks are about to be started: the functions of OnLaunch
@@ -18,7 +19,7 @@ import (
 	"remshell/wire"
 )
 
-// A Run is one run of mpiexec that concerns hosts, for its features.
+// A Run is what features may use and change of one run of mpiexec with hosts.
 type Run struct {
 	Line      option.Line
 	Dir       string              // the working directory
@@ -37,11 +38,11 @@ type Run struct {
 
 var features []func(*Run) error
 
-// Register has begin called for each run, before its request is made. An error of begin ends the run. Register is called
-// while the program is initialized.
+// Register adds a function that Begin calls for each run, before the request is made. An error of begin
+// ends the run. Register is called while the program is initialized.
 func Register(begin func(*Run) error) { features = append(features, begin) }
 
-// Begin calls the functions of all features.
+// Begin calls the functions that features have registered. It returns the first error.
 func (r *Run) Begin() error {
 	for _, begin := range features {
 		if err := begin(r); err != nil {
@@ -51,7 +52,7 @@ func (r *Run) Begin() error {
 	return nil
 }
 
-// Set makes s a setting of the job that is launched: see launch.SettingOf and wire.SettingOf.
+// Set adds a setting to the job that is launched (launch.SettingOf, wire.SettingOf).
 func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
 
 // Limit limits the job, beside what the cluster file and the class of the job say: the smallest limits count. origin is
@@ -70,10 +71,11 @@ func (r *Run) Limits() (limits.Map, limits.Origins) { return r.limits, r.limitOr
 // change the request. An error of f ends the run.
 func (r *Run) OnRequest(f func() error) { r.requested = append(r.requested, f) }
 
-// OnLaunch has f called if the run starts ranks, when all else is ready. An error of f ends the run.
+// OnLaunch adds a function that is called just before ranks are started. An error of f ends the run.
 func (r *Run) OnLaunch(f func() error) { r.launching = append(r.launching, f) }
 
-// OnEnd has f called at the end of the run, with the run's error. mpiexec prints the error that f returns.
+// OnEnd adds a function that is called at the end of the run, with the run's error. mpiexec prints the
+// error that f returns.
 func (r *Run) OnEnd(f func(error) error) { r.ending = append(r.ending, f) }
 
 // RequestMade calls the functions of OnRequest.
@@ -82,7 +84,7 @@ func (r *Run) RequestMade() error { return callAll(r.requested) }
 // Launch calls the functions of OnLaunch.
 func (r *Run) Launch() error { return callAll(r.launching) }
 
-// callAll calls the functions up to the first error, which it returns.
+// callAll calls functions until one returns an error, which it returns.
 func callAll(functions []func() error) error {
 	for _, f := range functions {
 		if err := f(); err != nil {
@@ -92,7 +94,7 @@ func callAll(functions []func() error) error {
 	return nil
 }
 
-// End calls the functions of OnEnd, and returns their errors.
+// End calls the functions of OnEnd and returns their errors.
 func (r *Run) End(err error) (failed []error) {
 	for _, f := range r.ending {
 		if err := f(err); err != nil {
