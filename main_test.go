@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"remshell/cli"
+	"remshell/test/jsonschema"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -49,10 +50,18 @@ func TestScripts(t *testing.T) {
 		}
 		files = append(files, found...)
 	}
-	testscript.Run(t, testscript.Params{Files: files, Setup: func(e *testscript.Env) error {
+	testscript.Run(t, testscript.Params{Files: files, Cmds: map[string]func(*testscript.TestScript, bool, []string){"schema": checkSchema}, Setup: func(e *testscript.Env) error {
 		e.Setenv("GORACE", "atexit_sleep_ms=0")       // else every mpiexec and helper sleeps a second
 		ledger := filepath.Join(e.WorkDir, ".ledger") // scripts run in parallel, each with a ledger of its own
 		e.Setenv("MPIEXEC_LEDGER", ledger)
 		return os.Mkdir(ledger, 0o755)
 	}})
+}
+
+// checkSchema is the script command "schema NAME FILE": FILE, or stdout, is what doc/json/NAME.schema.json describes.
+func checkSchema(ts *testscript.TestScript, not bool, args []string) {
+	if not || len(args) != 2 {
+		ts.Fatalf("usage: schema NAME FILE")
+	}
+	ts.Check(jsonschema.Check(args[0], []byte(ts.ReadFile(args[1]))))
 }

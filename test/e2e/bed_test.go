@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/test/jsonschema"
 	"remshell/tools/testbed"
 )
 
@@ -219,6 +220,9 @@ func (r *runningJob) wait(t *testing.T) result {
 	res, err := r.end()
 	if err != nil {
 		t.Fatalf("mpiexec %q: %v\nstdout: %s\nstderr: %s", r.cmd.Args, err, res.out, res.err)
+	}
+	if err := jsonschema.CheckOutput([]byte(res.out)); err != nil {
+		t.Errorf("mpiexec %q: %v", r.cmd.Args, err)
 	}
 	return res
 }
