@@ -75,7 +75,7 @@ func fileLine(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// A clusterFile is the file as decoded from TOML. A field of type any accepts several types of values.
+// A clusterFile is a cluster file as decoded from TOML. A field of type any accepts several types of values.
 type clusterFile struct {
 	PSINodesSort  string
 	QueueHost     string

@@ -75,7 +75,7 @@ type lineCount struct {
 	offset, lines int // bytes counted so far, and the line ends in them
 }
 
-// lineAt returns the line of an offset, from 1. The offset must not be smaller than that of an earlier call.
+// lineAt returns the line of an offset, from 1. Offsets of later calls must not be smaller.
 func (c *lineCount) lineAt(offset int) int {
 	c.lines += strings.Count(c.text[c.offset:offset], "\n")
 	c.offset = offset

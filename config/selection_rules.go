@@ -225,7 +225,7 @@ func (r *reader) readNodeAlloc(f *clusterFile) {
 	}
 }
 
-// readAttributes reads the settings of a [[node]] entry beyond placement.md 1.8 (which-hosts.md 3.1).
+// readAttributes reads the settings of a [[node]] entry that which-hosts.md 3.1 adds to placement.md 1.8.
 func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	t := &keyTable{r: r, line: func(key string) int { return r.lines.lineInNode(i, key) }, keys: map[string]any{
 		"procspeed": e.ProcSpeed, "memory": e.Memory, "networks": e.Networks, "classes": e.Classes, "global": e.Global,

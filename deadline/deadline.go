@@ -1,9 +1,9 @@
 /*
 Package deadline limits how long this process waits for another host.
 
-Each step toward a host has its own time limit: connection and login, the first output of the shell,
-the transfer of the program, the greeting, each reply. Data from the host does not extend the limit.
-So a host gains nothing by sending a byte each second. Two things extend the limit:
+Each step toward a host has its own time limit. Steps are the connection and login, the first output of the shell,
+the transfer of the program, the greeting, and each reply. Data from the host does not extend the limit. So a host
+gains nothing by sending a byte each second. Two things extend the limit:
 
   - Each byte that the host has accepted gives back the time that it needs at MinRate.
   - Pauses that are not the host's fault do not count.
@@ -47,9 +47,9 @@ type Deadline struct {
 	paused int
 }
 
-// New begins the first step. The Deadline's context ends with parent, or with cause when the step has
-// taken longer than limit. stopped returns the total time for which this process was stopped (^Z);
-// that time does not count. If stopped is nil, the process is assumed never to stop.
+// New begins the first step. The Deadline's context ends with parent, or with cause when the step has taken longer
+// than limit. stopped returns for how long in total this process was stopped (^Z). That time does not count. If
+// stopped is nil, the process is assumed never to stop.
 func New(parent context.Context, limit time.Duration, cause error, stopped func() time.Duration) *Deadline {
 	if stopped == nil {
 		stopped = func() time.Duration { return 0 }

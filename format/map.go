@@ -41,7 +41,7 @@ func ranksByApp(v JobView, n job.NodePlan) [][]int {
 }
 
 // formatUnits returns how many ranks of one CPU fit on a node, and what reduces that number, such as "2 of 4 cores,
-// by reserve=2". reserve is the number of CPUs that the job leaves free on each node.
+// by reserve=2". The argument reserve is the number of CPUs that the job leaves free on each node.
 func formatUnits(n job.Node, reserve int) string {
 	switch {
 	case n.Slots > 0:

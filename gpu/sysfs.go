@@ -21,8 +21,8 @@ type Detection struct {
 }
 
 // Read finds the GPUs of a node. root is "/". mayOpen reports whether this process may open a device file such as
-// "dev/nvidia0". Runtimes ignore devices that they may not open: a container or control group may withhold them, or
-// they belong to a group that the user is not in.
+// "dev/nvidia0". Runtimes ignore devices that they may not open. A container or control group may withhold a device,
+// or the device may belong to a group that the user is not in.
 func Read(root fs.FS, mayOpen func(name string) bool) Detection {
 	t := sysfsTree{root, mayOpen}
 	var f Detection

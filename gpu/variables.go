@@ -74,7 +74,7 @@ func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(G
 	if text, set := value("ROCR_VISIBLE_DEVICES"); set {
 		all = limitByList(all, AMD, strings.ToUpper(text), named)
 	}
-	if text, set := value("HIP_VISIBLE_DEVICES"); set { // indices are those of the remaining GPUs
+	if text, set := value("HIP_VISIBLE_DEVICES"); set { // its indices count the GPUs that remain
 		all = limitByList(all, AMD, text, func(_ GPU, at int, word string) bool { return word == strconv.Itoa(at) })
 	}
 	if text, _ := value("ZE_AFFINITY_MASK"); text != "" && text != "default" {

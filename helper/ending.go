@@ -148,11 +148,11 @@ const duplicateSignalTime = 5 * time.Second
 // endNotOrdered is posted when mpiexec has had time to order the end of the ranks after HelperSignaled.
 type endNotOrdered struct{ grace time.Duration }
 
-// handleOwnSignal handles a signal to the process of this helper. (A signal that mpiexec passes on to the ranks comes as
-// wire.Signal; passSignal sends it to them.) A signal to end is meant for the ranks, which may have got it too. The helper
-// reports it, and mpiexec orders the end. If mpiexec does not, the helper ends the ranks after half of their grace, so
-// that mpiexec still receives their output and usage (RM-60). Without ranks, or after the reaper was killed, the job ends
-// as if mpiexec were gone.
+// handleOwnSignal handles a signal to the process of this helper. (A signal that mpiexec passes on to the ranks comes
+// as wire.Signal, and passSignal sends it to them.) A terminating signal is meant for the ranks, and the sender may
+// have sent it to them, too. The helper reports the signal, and mpiexec orders the end. If mpiexec does not, the
+// helper ends the ranks after half of their grace, so that mpiexec still receives their output and usage (RM-60).
+// Without ranks, or after the reaper was killed, the job ends as if mpiexec were gone.
 func (s *Session) handleOwnSignal(sig os.Signal) {
 	number, _ := sig.(unix.Signal)
 	ours := s.Prepare != nil && len(s.byRank) > 0 && os.Getppid() == s.reaperPID

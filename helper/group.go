@@ -28,7 +28,7 @@ type Group struct {
 	pmiOffers         map[int]*pmiOffer // by app context
 	pmix              *rank.PMIx        // nil: no rank is offered it
 	canceled          atomic.Bool       // its ranks are killed because one of them could not be started
-	fenceWaitReported [2]atomic.Bool    // by protocol; mpiexec was told that a rank waits in a fence of the whole group
+	fenceWaitReported [2]atomic.Bool    // by protocol; whether mpiexec was told that a rank waits in a fence of the whole group
 
 	address          string   // at which peers reach this node; empty: unknown
 	rendezvous       string   // address:port of torch's rendezvous; empty: not wanted

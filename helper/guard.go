@@ -119,7 +119,7 @@ func (s *Session) updateGuard() {
 		s.ensureGuard()
 	case s.Lifecycle.Busy() && s.hasOrphans():
 		s.ensureGuard()
-		s.updateGuardAfter(guardRecheck) // only the parent of such a process learns of its end
+		s.updateGuardAfter(guardRecheck) // only its parent notices the end of such a process
 	default:
 		for _, ends := range s.Hooks.GuardEnds {
 			ends()

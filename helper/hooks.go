@@ -21,9 +21,9 @@ import (
 )
 
 /*
-A Feature is a part of the helper that its core does not know: it keeps its own state, and takes part in a session at named
-points (Hooks). The other half of it is in launch (launch.Feature). Importing its package registers it; package feature
-lists all. No feature imports another.
+A Feature is a part of the helper that its core does not know. It keeps its own state, and takes part in a session at named
+points (Hooks). Its other half is in mpiexec (launch.Feature). Importing its package registers it. Package feature
+lists all features. No feature imports another.
 
 	GroupPrepares --> JobBegins --> GroupStarts --> RankForked --> RankStarted --> RankReaped --> RankEnded --> RankRetired
 	                    once                                              GuardEnds, Drained, Closing <--'
@@ -32,8 +32,9 @@ lists all. No feature imports another.
 type Feature struct {
 	Name   string
 	Attach func(*Session) // called for each session; it adds functions to the session's Hooks
-	// RemoveLeftFiles, if not nil, removes what a killed helper of this user may have left on this host. A reaper or a guard
-	// calls it, with its environment. killed is the job of that helper, which may still be exiting; empty: it is not known.
+	// RemoveLeftFiles, if not nil, removes the files that a killed helper of this user may have left on this host. A reaper
+	// or a guard calls it with its environment. killed is the ID of that helper's job, or "" if it is unknown. The helper may
+	// still be exiting.
 	RemoveLeftFiles func(environ []string, killed job.ID)
 }
 
@@ -45,49 +46,50 @@ func Register(f Feature) { features = append(features, f) }
 // Hooks are the points of a session at which features take part. The goroutine of run calls the functions of a point, one
 // after the other, in the order in which they were added.
 type Hooks struct {
-	// GroupPrepares: a group is about to be prepared. The function may change what it is asked for. If it returns an error,
-	// the group is refused.
+	// GroupPrepares: a group is about to be prepared. The function may change the Prepare. If it returns an error, the group
+	// is refused.
 	GroupPrepares Hook[func(*wire.Prepare) *rank.Error]
-	// JobBegins: the first group is about to be prepared. Its settings for the whole job hold for all groups.
+	// JobBegins: the first group is about to be prepared. Its settings for the whole job apply to all groups.
 	JobBegins Hook[func(*wire.Prepare)]
-	// GroupStarts: the ranks of a group are about to be started. The function may complete what they start with
+	// GroupStarts: the ranks of a group are about to be started. The function may set their program and variables
 	// (SetProgram, SetVariable). If it returns an error, none of them is started.
 	GroupStarts Hook[func(*Group) *rank.Error]
 	// RankForked: a rank runs its program. The functions are called on the fork thread, which starts no other rank meanwhile.
 	RankForked Hook[func(rank.Process)]
-	// RankStarted: a rank runs, and mpiexec is about to be told. The feature adds to the message.
+	// RankStarted: a rank runs, and Started is about to be sent. The function may add to the message.
 	RankStarted Hook[func(*Rank, *wire.Started)]
-	// PMILine: a line of the messages between a rank and its PMI server. A feature that needs it adds its function when the
-	// job begins; other jobs make no lines. Any goroutine may call it.
+	// PMILine: a line of the messages between a rank and its PMI server. A feature that needs the lines adds its
+	// function when the job begins. Without functions, no lines are formatted. Any goroutine may call a function.
 	PMILine Hook[func(r *Rank, line string)]
-	// LongJobBegins: ranks have run for a second. What short jobs are not to pay for begins now. It may be called again.
+	// LongJobBegins: ranks have run for a second. A feature begins work here that would slow down short jobs. It may be
+	// called again.
 	LongJobBegins Hook[func()]
 	// GatherStacks: the feature that has called RequestStacks reads the stacks of ranks. Until it calls StacksReported, no
 	// SIGQUIT reaches the ranks: it would kill programs that do not catch it.
 	GatherStacks Hook[func()]
-	// RankReaped: a rank has ended; its output may still be on its way. started is its start time from the kernel. The largest
+	// RankReaped: a rank has ended. Its output may not be sent yet. started is its start time from the kernel. The largest
 	// memory in r.Exit is 0 if the kernel does not know it.
 	RankReaped Hook[func(r *Rank, started, at time.Time)]
 	// RankEnded: all of a rank's output is sent, and its Exit is complete.
 	RankEnded Hook[func(*Rank)]
-	// RankRetired: the pipes of an ended rank are closed, and the session forgets it. So it does with one that never ran.
+	// RankRetired: the session drops an ended rank, whose pipes are closed, or a rank that never ran.
 	RankRetired Hook[func(*Rank)]
-	// OwnerOf returns the rank that an orphan belongs to, if the feature knows it. It is called if the orphan's process group
-	// does not say.
+	// OwnerOf returns the rank that an orphan belongs to, if the feature knows it. It is called if the orphan's
+	// process group is not that of a rank.
 	OwnerOf Hook[func(pid int) (rank int, known bool)]
-	// OrphanReaped: a process of the job has ended that was no rank. owner is its rank, or -1.
+	// OrphanReaped: a process of the job that is not a rank has ended. owner is the rank that it belongs to, or -1.
 	OrphanReaped Hook[func(e lifecycle.ChildEnded, owner int)]
 	// Terminating: SIGTERM is about to be sent to all processes of the job.
 	Terminating Hook[func()]
-	// Drained: no process of the job is left. The functions that it returns are called on another goroutine, before mpiexec
-	// is told: they may take their time.
+	// Drained: no process of the job is left. The returned functions are called on another goroutine, before Drained is
+	// sent. So they may block.
 	Drained Hook[func() (finish func())]
 	// RequestsEnd: mpiexec answers no request any more.
 	RequestsEnd Hook[func()]
-	// GuardEnds: no process of the job lives, and the guard of a helper inside mpiexec is about to be ended. What the guard
-	// would remove, if mpiexec were killed, is to be removed now. It may be called again.
+	// GuardEnds: no process of the job lives, and the guard of a helper inside mpiexec is about to be ended. A
+	// feature removes the files here that the guard would remove if mpiexec were killed. It may be called again.
 	GuardEnds Hook[func()]
-	// Closing: the session is over, also if mpiexec is gone.
+	// Closing: the session is over. It is called in any case, even if mpiexec is gone.
 	Closing Hook[func()]
 }
 
@@ -97,14 +99,14 @@ type Providers struct {
 	// Names and PMIxNames are the table of names that ranks publish, for ranks that use PMI and PMIx.
 	Names     pmiserver.Names
 	PMIxNames pmix.Names
-	// Spawner returns what starts more ranks for the ranks of a group, for ranks that use PMI and PMIx.
+	// Spawner returns the Spawner for the ranks of a group, whether they use PMI or PMIx.
 	Spawner func(*Group) spawn.Spawner
 	// Fetcher fetches data that ranks on other nodes have committed.
 	Fetcher pmix.Fetcher
 	// Notifier sends events of ranks to other nodes.
 	Notifier pmix.Notifier
-	// CollectStates returns the states of the ranks that a job has on this node, for users who may see them. claims are those of
-	// the node. If it is nil, users get none. Goroutines other than that of run call it.
+	// CollectStates returns the states of the ranks that a job has on this node, for users who may see them. claims are
+	// all claims of the node. If it is nil, users get no states. It is not called by the goroutine of run.
 	CollectStates func(of job.Key, claims []job.Claim) []job.RankState
 	// PrintText prints a text of the MPI library of a rank. It may wait for mpiexec and for the rank's reader, until ctx ends.
 	PrintText func(ctx context.Context, r *Rank, text message.LogText)
@@ -162,31 +164,33 @@ func (g *Group) FindRank(number int) *Rank {
 	return g.ranks[slices.IndexFunc(g.ranks, func(r *Rank) bool { return r.Plan.Rank == number })]
 }
 
-// Ranks returns the ranks that were started here, also those that have ended until their pipes are closed, in no order. The
-// goroutine of run calls it.
+// Ranks returns the ranks that were started here, in no order. An ended rank is included until its pipes are closed.
+// Only the goroutine of run may call it.
 func (s *Session) Ranks() []*Rank { return slices.Collect(maps.Values(s.ranks)) }
 
-// RequestStacks has the functions of GatherStacks called, unless stacks are being gathered already. The goroutine of run
-// calls it.
+// RequestStacks starts to gather the stacks of ranks: the functions of GatherStacks are called. It does nothing if
+// stacks are being gathered already. Only the goroutine of run may call it.
 func (s *Session) RequestStacks() { s.stepLifecycle(lifecycle.RequestStacks{}) }
 
-// StacksReported ends what RequestStacks has begun: mpiexec has the stacks, and SIGQUIT may reach the ranks. The goroutine of
-// run calls it.
+// StacksReported ends the gathering that RequestStacks has started. mpiexec has the stacks, and SIGQUIT may reach the
+// ranks again. Only the goroutine of run may call it.
 func (s *Session) StacksReported() { s.stepLifecycle(lifecycle.StacksReported{}) }
 
-// ExcludeFromJob says that a child of the helper is no process of the job, such as a debugger. Any goroutine may call it.
+// ExcludeFromJob records that a child of the helper, such as a debugger, is not a process of the job. Any goroutine
+// may call it.
 func (s *Session) ExcludeFromJob(pid int) { s.nonJob.addPID(pid) }
 
 // IsAlive reports whether the rank was started and not yet reaped.
 func (r *Rank) IsAlive() bool { return r.alive() }
 
-// PMIState returns how the rank uses PMI so far. Any goroutine may call it.
+// PMIState returns how far the rank has come in its PMI session. Any goroutine may call it.
 func (r *Rank) PMIState() job.PMIState { return job.PMIState(r.pmiState.Load()) }
 
-// SpeaksPMI reports whether the rank's program is known to use PMI, by what it is linked with or by the user's word.
+// SpeaksPMI reports whether the rank's program is known to use PMI or PMIx, because of its libraries or because the
+// user said so.
 func (r *Rank) SpeaksPMI() bool { return r.speaksPMI() }
 
-// Barrier returns the number of the PMI barrier, from 1, in which the rank waits; 0: it waits in none.
+// Barrier returns the number, from 1, of the PMI barrier in which the rank waits. It is 0 if the rank waits in none.
 func (r *Rank) Barrier() int { return r.group.pmi.Barrier(r.Plan.Rank) }
 
 // Group returns the rank's group.

@@ -17,14 +17,14 @@ import (
 /*
 An orphanUsage counts the usage of orphans and finds the rank that each belongs to.
 
-Usage is counted when a process is reaped. What wait4(2) returns for a rank includes the children that the rank
-waited for, and their children. The helper inherits a process that outlives its parent, and looks for its rank:
+Usage is counted when a process is reaped. The usage that wait4(2) returns for a rank includes the children that the
+rank waited for, and their children. The helper inherits a process that outlives its parent, and looks for its rank:
 
 	rank 3 (pid 70) --- child, group 70 ---- its parent dies: group 70 is rank 3
 	                \-- child, setsid   ---- seen while it lived: MPIEXEC_RANK was 3
 
-An orphan whose rank neither these nor a feature (OwnerOf) know belongs to the node. If the node has only one rank, it
-belongs to that rank.
+A feature may know the rank of other orphans (OwnerOf). If no rank is found, the orphan belongs to the node. If the
+node has only one rank, it belongs to that rank.
 */
 type orphanUsage struct {
 	rankByGroup map[int]int // by process group ID
@@ -63,7 +63,7 @@ func (o *orphanUsage) noteOrphanGroups(isRank func(pid int) bool) {
 	}
 }
 
-// countOrphan adds the usage of an orphan to that of its rank. It returns the rank, or -1 if that is unknown.
+// countOrphan adds the usage of an orphan to its rank's usage. It returns the rank, or -1 if that is unknown.
 func (s *Session) countOrphan(e lifecycle.ChildEnded) (owner int) {
 	owner, known := s.orphans.rankByGroup[e.Group]
 	for _, ownerOf := range s.Hooks.OwnerOf {

@@ -17,7 +17,7 @@ import (
 // A pmiOffer is the choice of PMI versions that the ranks of one app context get, and the reason for it.
 type pmiOffer struct {
 	pmidetect.Verdict
-	env []string // of the section, with what its ranks are told of that; nil: not composed yet
+	env []string // environment of the app context, with the PMI variables; nil: not composed yet
 }
 
 // detectPMI chooses the PMI versions that the app context of a rank gets (PMIX-2). The rank's program must have been
@@ -44,7 +44,7 @@ func (s *Session) detectPMI(g *Group, r *Rank) *rank.Error {
 				return rank.InternalError("PMIx cannot be offered here: "+err.Error(), "leave out --pmi pmix")
 			}
 			tell := s.log.warn
-			if auto && !o.UsesPMI() { // it may be no MPI program at all
+			if auto && !o.UsesPMI() { // perhaps it is not an MPI program
 				tell = s.log.inform
 			}
 			tell("PMI-1 is offered alone: %v", err)

@@ -22,8 +22,8 @@ type Rank struct {
 	Number         int          // in the job
 	Plan           job.RankPlan // in the group
 	lifecycleIndex int          // the number that the lifecycle gives it
-	command        rank.Command // without what is known only when the rank starts
-	onGroupCPUs    bool         // runs on all CPUs of its group instead of those of its plan
+	command        rank.Command // completed when the rank starts
+	onGroupCPUs    bool         // runs on all CPUs of its group instead of the CPUs in its plan
 
 	Child   rank.Process // PID 0: not started
 	started time.Time
@@ -39,7 +39,7 @@ type Rank struct {
 	pmiState       atomic.Int32   // a job.PMIState, set by the goroutine that serves pmi
 	initedBy       [2]atomic.Bool // by protocol: it has sent init
 
-	announced    chan struct{} // closed when mpiexec was told that it runs, and its streams are attached
+	announced    chan struct{} // closed when Started is sent and the streams are attached
 	reportMu     sync.Mutex    // guards exitReported
 	exitReported bool          // Exited was sent, or is not wanted
 }

@@ -96,8 +96,8 @@ func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (
 	return shellExitCode(ended), nil
 }
 
-// removeLeftFiles removes the files that a killed helper may have left: Open MPI's, and those of features. killed is the
-// ID of that helper's job, or "" if it is unknown.
+// removeLeftFiles removes the files that a killed helper may have left: Open MPI's files, and files of features.
+// killed is the ID of that helper's job, or "" if it is unknown.
 func removeLeftFiles(killed job.ID) {
 	for _, f := range features {
 		if f.RemoveLeftFiles != nil {

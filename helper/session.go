@@ -93,7 +93,7 @@ type services struct {
 	pipeSizes       *pipe.SizePool    // bounds the enlarged pipes of ranks that write much
 }
 
-// The events that a session's goroutines send to run, beside those of package lifecycle.
+// Events that the session's goroutines send to run. Package lifecycle has further ones.
 type (
 	frameEvent       struct{ m wire.Message }
 	inputEndedEvent  struct{ err error }
@@ -173,8 +173,8 @@ func (s *Session) readFrames() {
 }
 
 /*
-run handles events until the session has nothing left to do. Only this goroutine touches the session's state. What it
-gets goes to the lifecycle, and perform carries out the actions that the lifecycle returns:
+run handles events until the session has nothing left to do. Only this goroutine touches the session's state. It
+passes messages and events to the lifecycle, and perform carries out the actions that the lifecycle returns:
 
 	in from mpiexec, or an event     actions                              out to mpiexec
 	Prepare                          Claim
@@ -243,7 +243,7 @@ func (s *Session) handleEvent(event any) {
 		s.countDenials(true)
 		s.beginLongJob()
 	case lifecycle.ChildEnded:
-		if e.PID == s.guard.pid { // somebody killed the guard
+		if e.PID == s.guard.pid { // another process killed the guard
 			s.guard.closePipe()
 		}
 		if s.Lifecycle.IsRank(e.PID) || !s.nonJob.removeReaped(e.PID) {

@@ -37,10 +37,10 @@ type outputStream struct {
 
 	mu          sync.Mutex // guards credit and discard
 	credit      int
-	discard     bool // nobody reads the output any more: read and drop it
+	discard     bool // mpiexec does not need the output any more: read and drop it
 	creditAdded sync.Cond
 
-	reaped  chan struct{} // closed when the rank was reaped; nil: nobody waits for it
+	reaped  chan struct{} // closed when the rank was reaped; nil: not a terminal
 	drained chan struct{} // closed when all that the rank wrote was sent, or the pipe ended
 	ended   chan struct{} // closed when run returns: the pipe has no writer any more
 }

@@ -2,8 +2,8 @@ package job
 
 import "strings"
 
-// A BatchDir is a directory that a batch system makes for the job on each node, under a path that differs
-// from node to node, such as HTCondor's scratch directory. The zero value means that there is none.
+// A BatchDir is a directory that a batch system makes for the job on each node, such as HTCondor's scratch directory.
+// Its path differs from node to node. The zero value means that there is none.
 type BatchDir struct {
 	LocalPath string // its absolute path on this machine
 	NodePath  string // its absolute path on the node

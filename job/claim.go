@@ -13,10 +13,10 @@ import (
 type Occupancy struct {
 	Ranks           int   // ranks of these jobs
 	BoundRanks      int   // of Ranks, those whose CPUs are all in BusyCPUs
-	BusyCPUs        []int // claimed CPUs, as far as they are known
+	BusyCPUs        []int // claimed CPUs, if they are known
 	SharedCPUs      []int // of BusyCPUs, those that are claimed only by jobs with Claim.Shares
 	ExclusivelyHeld bool  // one job has claimed the whole node
-	OwnRanks        int   // of Ranks, those of the requesting job itself, when it spawns
+	OwnRanks        int   // number of Ranks that belong to the requesting job itself, when it spawns
 
 	BusyGPUs []string // PCI addresses of claimed GPUs
 
@@ -152,7 +152,7 @@ type LedgerListing struct {
 	ReaderUID  int    // user ID of the process that read the ledger
 	Claims     []Claim
 	Tickets    []Ticket
-	States     []RankState // of the job that was asked for
+	States     []RankState // of the requested job
 	Err        string      // why the ledger could not be read; empty: it was read
 	Notice     string      // which users' entries were skipped and why; empty: none
 }

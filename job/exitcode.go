@@ -13,8 +13,8 @@ const (
 // Status returns the exit code by which a shell reports a process killed by s: 128 + s.
 func (s Signal) Status() int { return 128 + int(s) }
 
-// StartFailureCode returns the exit code for a rank that could not be started (EXIT-5): code if it is
-// ExitCannotRun or ExitNotFound, and ExitInternal for anything else that a host reports.
+// StartFailureCode returns the exit code for a rank that could not be started (EXIT-5). It is code, if that is
+// ExitCannotRun or ExitNotFound. For any other code that a host reports it is ExitInternal.
 func StartFailureCode(code int) int {
 	if code == ExitCannotRun || code == ExitNotFound {
 		return code

@@ -62,7 +62,7 @@ type Request struct {
 	LocalOnly       bool             // only this machine, without a batch system: too few CPUs are shared instead of refused
 	AllHosts        bool             // no -n, and the user named the hosts: each gets ranks, unless SkipUnreachable is set
 	SkipUnreachable bool             // --skip-unreachable: start without candidates that cannot be reached
-	MinNodes        int              // --min-nodes: start if at least so many nodes are left; 0: all are needed
+	MinNodes        int              // --min-nodes: start if at least this number of nodes is left; 0: all are needed
 	PMIPort         bool             // -pmi-port: ranks connect to their PMI server by TCP
 	Universe        int              // universe size reported to MPI programs; 0: not reported, SystemSize: all slots
 	Queue           Queue
@@ -291,7 +291,7 @@ type NodePolicy struct {
 
 	Classes    []string           // job classes that may use it; nil: any
 	Attributes nodeset.Attributes // site-defined attributes, and values that override the probe's
-	Networks   []string           // labels added to those of the probe; "-ethernet" removes one
+	Networks   []string           // labels added to the probe's; "-ethernet" removes one
 	InAllSets  bool               // belongs to every node set by FEATURE
 	Flavors    []string           // ap, os, su; nil: only ap
 	Reserve    int                // number of CPUs that ranks never get
@@ -359,7 +359,7 @@ func DepthAndShape(apps []App) (depth, shape int) {
 
 // A Memory has the memory of a whole node in bytes. A zero field means unknown.
 type Memory struct {
-	Total     int64 // memory managed by the kernel, somewhat less than what is installed
+	Total     int64 // memory managed by the kernel, somewhat less than the installed memory
 	Available int64 // memory that new processes can get without swapping
 
 	HugePages HugePages

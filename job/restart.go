@@ -13,7 +13,7 @@ type RestartPolicy struct {
 	Codes        []int         // exit codes after which the job is restarted; nil: all but 0
 	Delay        time.Duration // pause before the first restart; it doubles with each restart
 	MaxFence     time.Duration // longest time to wait for nodes that were lost; 0: do not wait
-	ExtraArgs    []string      // arguments appended to those of each app context from the second attempt on
+	ExtraArgs    []string      // arguments appended to each app context's from the second attempt on
 	StandbyNodes int           // number of standby nodes to claim in addition
 	MinRanks     int           // fewest ranks of the last app context with which it may restart; 0: all
 	PastAttempts int           // attempts of earlier mpiexec runs, not counted against MaxRestarts (--resume)

@@ -51,7 +51,7 @@ type Exit struct {
 	ToldToEnd  bool // mpiexec had asked it to end before
 	PMI        PMIState
 	Usage      Usage
-	Hint       string   // the reason, as far as the node knows it; empty: unknown
+	Hint       string   // the reason, if the node knows it; empty: unknown
 	MPILibrary string   // MPI or PMIx library that the program is linked with; empty: none or not examined
 	PMIOffer   PMIOffer // PMI versions offered to the rank; empty: not reported
 	StdinRead  int64    // bytes that it read from its standard input, if the helper wrote that; -1: unknown

@@ -156,7 +156,7 @@ type NodeChoice struct {
 	ClosedRegions []Note   // regions that it may not enter: Node is the region, Text the reason
 	Contiguous    Contiguity
 	ExactPerNode  int        // 0: none
-	NodeSet       *SetChoice // nil: no set was asked for
+	NodeSet       *SetChoice // nil: no node set was requested
 	Groups        []ChosenGroup
 }
 

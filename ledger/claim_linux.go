@@ -202,8 +202,8 @@ func (h *HeldClaim) Release() error {
 	return nil
 }
 
-// DupFile returns another descriptor of the claim's file. While another process has such a descriptor, the claim
-// stays even if this process dies. Release ends the claim all the same.
+// DupFile returns another descriptor of the claim's file. While another process has this descriptor, the claim stays
+// even if this process dies. Release ends the claim in any case.
 func (h *HeldClaim) DupFile() (fd int, err error) {
 	h.file.mu.Lock()
 	defer h.file.mu.Unlock()

@@ -68,14 +68,14 @@ func (g *DecisionLock) Unlock() {
 // shown.
 var errSameTime = errors.New("shown at the same time")
 
-// locksBefore returns the other requests' entries that were shown before ours, the oldest first, and the time at
-// which ours was shown.
+// locksBefore returns the other requests' entries that were shown before s, the oldest first. mine is the time at
+// which s, our own entry, was shown.
 func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine int64, err error) {
 	for {
 		if mine, err = s.shownAt(); err != nil {
 			return nil, 0, err
 		}
-		second := false // ours is not the first of those shown in one tick
+		second := false // another entry was shown in the same tick, and is first by name
 		ahead = ahead[:0]
 		l := d.newReader(nil)
 		err = l.readKind(kindLock, func(other entry) {
@@ -87,7 +87,7 @@ func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine 
 		l.removeStale(time.Now())
 		if err != nil || !second {
 			slices.SortFunc(ahead, func(x, y entry) int { return cmp.Compare(x.shownAt, y.shownAt) })
-			return ahead, mine, ctx.Err() // if the directory cannot be read, wait for nobody
+			return ahead, mine, ctx.Err() // if the directory cannot be read, do not wait
 		}
 		if err := cmp.Or(sleep(ctx, time.Millisecond), s.showAgain()); err != nil {
 			return nil, 0, err

@@ -73,7 +73,7 @@ func (d *Dir) Evict(ctx context.Context, of job.Key) (done []EvictionResult, err
 	if len(found) > 0 {
 		us := os.Geteuid()
 		note, err := d.PostRequest(job.ControlRequest{Job: of.Job, Owner: of.UID, UID: us, User: d.userName(us), Verb: job.VerbEvict, Since: time.Now()})
-		if err == nil { // if it fails, the holders cannot report who ends them
+		if err == nil { // if it fails, the holders cannot report which user ends them
 			defer note.Drop()
 		}
 	}

@@ -238,8 +238,8 @@ func checkTicket(t Ticket) error {
 	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.ExactPerNode), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.MaxSetDelay), checkTime(t.Since), checkTime(t.SetDelayEnd))
 }
 
-// checkPlausible returns an error for a claim of another user that is impossible on a node with the given number of
-// CPUs, or that names a CPU or GPU twice (TRUST-15).
+// checkPlausible returns an error for an impossible claim of another user (TRUST-15). A claim is impossible if a node
+// with the given number of CPUs cannot have it, or if it names a CPU or GPU twice.
 func checkPlausible(c Claim, size, cpus, ranks int) error {
 	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
 		return fmt.Errorf("%d ranks in %d bytes", n, size)

@@ -41,8 +41,8 @@ func (n *rememberedUsers) noteUnresponsive(uid int, now time.Time) {
 	}
 }
 
-// unresponsiveUsers returns the users for whose decision lock a request need not wait, since an earlier wait was in
-// vain.
+// unresponsiveUsers returns the users who recently kept the decision lock too long. A request does not wait for their
+// lock.
 func (n *rememberedUsers) unresponsiveUsers(now time.Time) map[int]bool {
 	uids := make(map[int]bool)
 	for _, v := range n.Unresponsive {

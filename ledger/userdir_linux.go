@@ -40,7 +40,7 @@ func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 		err = d.checkReadCompletely(names)
 	}
 	me := os.Geteuid()
-	slices.SortFunc(found, func(a, c userDir) int { // ours first, since it must not be lost to a limit
+	slices.SortFunc(found, func(a, c userDir) int { // our directory first, so that no limit excludes it
 		return cmp.Or(cmp.Compare(min(1, abs(a.uid-me)), min(1, abs(c.uid-me))), cmp.Compare(a.uid, c.uid), cmp.Compare(a.name, c.name))
 	})
 	return slices.Compact(found), err
@@ -90,8 +90,8 @@ func (d *Dir) runningUsers() (uids []int) {
 	return uids
 }
 
-// checkReadCompletely returns a *LimitError if the directory could not be read to its end and other users' processes
-// are hidden from us, since the entries of a user may be missing then. Otherwise it returns nil.
+// checkReadCompletely returns a *LimitError if the entries of a user may be missing. That is so if the directory
+// could not be read to its end and other users' processes are hidden from us. Otherwise it returns nil.
 func (d *Dir) checkReadCompletely(names []string) error {
 	var st unix.Stat_t
 	if os.Geteuid() == 0 || unix.Stat(d.procDir+"/1", &st) == nil {
@@ -170,7 +170,7 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 		case err == unix.ENOENT:
 			err = d.makeOwnDir(s.name)
 		case err == errForeign || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EACCES || err == unix.EXDEV:
-			// Another user has taken the name, or it is ours with a wrong mode.
+			// Another user has taken the name, or our directory has a wrong mode.
 			s.name = fmt.Sprint(d.prefix, uid, ".", randomName())
 			err = d.makeOwnDir(s.name)
 		}

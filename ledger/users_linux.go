@@ -14,7 +14,8 @@ type userDB struct {
 	hasRemote   bool           // there are users in a directory service, which we cannot read
 }
 
-// readDatabase reads the user database as far as a static binary can: passwd, subuid and nsswitch.conf in etc.
+// readDatabase reads the user database: the files passwd, subuid and nsswitch.conf in etc. A static binary cannot use
+// the other sources of nsswitch.conf.
 func readDatabase(etc string) userDB {
 	d := userDB{names: make(map[int]string)}
 	for fields := range readRecords(etc, "passwd") {
@@ -37,7 +38,7 @@ func readDatabase(etc string) userDB {
 	return d
 }
 
-// directoryService reports whether the sources of nsswitch.conf(5) include any beside local files and systemd.
+// directoryService reports whether the sources in nsswitch.conf(5) include any other than local files and systemd.
 func directoryService(sources string) bool {
 	for source := range strings.FieldsSeq(sources) {
 		switch source {

@@ -44,7 +44,7 @@ type watcher struct {
 	queue        *os.File // the inotify descriptor; nil: inotify is not available
 	names        map[int32]string
 	kind         string        // prefix of the names to report
-	lastLookTook time.Duration // duration of the last look at all claims
+	lastLookTook time.Duration // duration of the last scan of all claims
 }
 
 // changes describes the events for which a watcher has waited.
@@ -73,8 +73,8 @@ func (w *watcher) close() {
 	}
 }
 
-// watchEntry watches one entry. It watches the file and not the directory: events for the directory
-// have the name that the file was opened by, which is empty for a file created without a name.
+// watchEntry watches one entry. It watches the file and not the directory. Events for the directory have the name
+// with which the file was opened, which is empty for a file created without a name.
 func (w *watcher) watchEntry(s entry) {
 	if dir, err := w.d.openUserDir(s.userDir); err == nil {
 		w.addWatch(dir, "/"+s.base, s.path(), fileEvents)
@@ -105,7 +105,7 @@ func (w *watcher) addWatch(dir int, path, name string, events uint32) {
 	switch err {
 	case nil:
 		w.names[int32(wd)] = name
-	case unix.ENOENT: // gone already, as the next look will show
+	case unix.ENOENT: // gone already; the next scan notices it
 	default:
 		w.close() // fall back to polling
 	}

@@ -233,8 +233,8 @@ func allNames() string {
 	return strings.Join(names, ", ")
 }
 
-// parseBytes parses a size: a number of bytes or, with a w, of words of eight bytes. b, k, m, g, t are powers of
-// 1024, as in kb or kw. It returns false for sizes above 2^60.
+// parseBytes parses a size. b, k, m, g, t are powers of 1024 bytes, as in kb. With a w, as in kw, the unit is a word
+// of eight bytes. It returns false for sizes above 2^60.
 func parseBytes(text string) (int64, bool) {
 	number := strings.TrimRight(text, "bwkmgt")
 	n, err := strconv.ParseInt(number, 10, 64)

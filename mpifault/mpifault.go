@@ -17,7 +17,7 @@ type Fault struct {
 	Code    string // an identifier for programs, which never changes
 	Library string // name and versions of the library
 	When    When
-	Effect  string // what goes wrong
+	Effect  string // the fault's effect, as a clause
 	Remedy  string // what the user can do
 
 	family     string

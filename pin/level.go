@@ -123,9 +123,9 @@ func (t Topology) KnowsLevel(l Level) bool {
 	return len(t.Cores) == 0
 }
 
-// objects returns the numbers of all objects at a level, ascending. If count is above 1, each count
-// consecutive objects form a group: firsts then holds the first object of each group, and group maps an
-// object to the index of its group.
+// objects returns the numbers of all objects at a level, ascending. If count is larger than 1, each count consecutive
+// objects form a group. Then firsts has only the first object of each group. group maps an object to the index of its
+// group.
 func (t Topology) objects(l Level, count int) (firsts []int, group map[int]int) {
 	var numbers []int
 	for i := range t.Cores {

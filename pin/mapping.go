@@ -19,11 +19,11 @@ import (
 // meaning of the word.
 type mappingPolicy struct {
 	word  string // an unambiguous abbreviation will do
-	value string // what has to follow, for messages; capitals stand for values. Empty: nothing
+	value string // text that must follow the word, for messages; capitals stand for values; empty: none
 	help  string // for the reference of options; empty: the text there explains the word
 
 	level Level                               // kind of objects to which ranks are mapped
-	read  func(m *Mapping, rest string) error // reads what follows the word; nil: [":" count] {":" qualifier}
+	read  func(m *Mapping, rest string) error // parses the text after the word; nil: [":" count] {":" qualifier}
 
 	// turn returns the index of the node that gets ranks in a turn of a round. All numbers begin at 0. In each round each
 	// node has one turn; full nodes leave after a round. nil: each node is filled before the next gets ranks.

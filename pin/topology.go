@@ -1,16 +1,17 @@
 /*
-Package pin models the CPUs of one node, and decides to which of them each rank is bound.
+Package pin models the CPUs of one node, and decides to which CPUs each rank is bound.
 
 	/sys --ReadTopology--> Topology --ListUnits--> units --OrderByMap--> units in slot order
 	                                                                         |  FreeSlots
 	              CPUs and memory of a rank <--NewAssignment-- slots of a rank
 
-A unit is the hardware of one slot: a physical core with at least one allowed CPU, or, if the
-administrator says so, one hardware thread (placement.md sections 0 and 7). This package decides;
-the helper applies the decision. The package makes no system calls. It reads the sysfs tree from
-an argument, so that a captured tree of another machine works too.
+A unit is the hardware of one slot (placement.md 0 and 7). It is a physical core with at least one allowed CPU. If
+the administrator has set countThreads, it is one hardware thread. This package decides; the helper applies the
+decision. The package makes no system calls. It reads the sysfs tree from an argument, so that a captured tree of
+another machine works too.
 
-The package also reads the words of --map-by, --rank-by, --bind-to and -membind. mapping.go says how to add a policy of --map-by.
+The package also parses the values of --map-by, --rank-by, --bind-to and -membind. mapping.go says how to add a
+policy of --map-by.
 */
 package pin
 

@@ -62,7 +62,7 @@ const (
 	maxGreetingBytes = 4 << 10 // bytes
 	greetingTimeout  = 30 * time.Second
 	maxPendingConns  = 256 // beyond this the oldest is closed
-	maxWrongIDs      = 16  // after so many wrong IDs no connection is accepted (TRUST-25)
+	maxWrongIDs      = 16  // after this number of wrong IDs no connection is accepted (TRUST-25)
 )
 
 // ErrNoRank is returned for a connection that sends no valid PMI_ID.

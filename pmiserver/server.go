@@ -88,8 +88,8 @@ type Server struct {
 	aborted bool
 }
 
-// New returns a server for the ranks of one node. otherNodes exchanges its fences with the other nodes
-// of the group; it is nil if there are none.
+// New returns a server for the ranks of one node. otherNodes exchanges the server's fences with the other nodes of
+// the group. It is nil if there are none.
 func New(info Info, otherNodes fence.Exchanger) *Server {
 	var preputs []byte
 	for _, p := range info.Preputs {

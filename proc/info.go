@@ -22,7 +22,7 @@ type Info struct {
 	PID, Parent    int
 	Group, Session int
 	State          byte          // a letter of proc_pid_stat(5)
-	CPU            time.Duration // its own and that of the children that it waited for
+	CPU            time.Duration // of the process and of the children that it waited for
 	StartTime      StartTicks
 }
 

@@ -93,7 +93,7 @@ func (c *Settings) readNodeSets(in Input) error {
 		}
 		return &Error{Code: "bad-node-set", Source: wrong.Source, Token: wrong.Token, Problem: what, Allowed: wrong.Allowed}
 	}
-	if in.RanksPlaced && c.NodeSet.Policy != "" { // the user's request; those of cluster and class are ignored
+	if in.RanksPlaced && c.NodeSet.Policy != "" { // the user's request; requests of cluster and class are ignored
 		return &Error{Code: "bad-node-set", Source: c.NodeSet.Source, Token: c.NodeSet.Request.String(), Problem: "each rank has a fixed node, so no set is chosen", Allowed: []string{"none"}}
 	}
 	if c.NodeSet.RequestedDelay > 0 {

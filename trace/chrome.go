@@ -10,8 +10,8 @@ import (
 )
 
 /*
-Chrome writes a trace as one JSON object in the Trace Event Format, which Perfetto (ui.perfetto.dev) and chrome://tracing
-read:
+Chrome writes a trace as one JSON object in the Trace Event Format, for Perfetto (ui.perfetto.dev) and
+chrome://tracing:
 
 	{"displayTimeUnit":"ms","otherData":{...},"traceEvents":[
 	{"ph":"M","name":"process_name","pid":1,"args":{"name":"mpiexec"}},      mpiexec and each host are processes there,
@@ -20,9 +20,9 @@ read:
 	...
 	]}
 
-ts and dur are in microseconds; ts counts from the beginning of the run. args has "error" if the step failed, "note" if
-there is one, and "open": true if the step had not ended. clean escapes characters that would control a terminal
-(format.EscapeJSON).
+ts and dur are in microseconds. ts counts from the beginning of the run. In args, "error" says why the step failed,
+and "note" is its note. "open" is true if the step had not ended. clean escapes characters that would control a
+terminal (format.EscapeJSON).
 */
 func Chrome(w io.Writer, t Trace, clean func([]byte) []byte) error {
 	out := bufio.NewWriter(w)
@@ -83,8 +83,8 @@ func (m micros) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", int64(m)/1000, int64(m)%1000), nil
 }
 
-// writeHost writes the events of mpiexec or of a host. The number of a process is that of its first thread, which
-// trace viewers take for the main thread.
+// writeHost writes the events of mpiexec or of a host. A process gets the number of its first thread, which trace
+// viewers take for the main thread.
 func (c *chromeWriter) writeHost(order int, o hostTracks) {
 	process := c.lastThread + 1
 	name := rowTitle(Row{Host: o.name})

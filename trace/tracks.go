@@ -16,7 +16,7 @@ type hostTracks struct {
 // trace viewers require.
 type lane struct {
 	Row
-	overlap int // number of the lane among those of the row; the first is 0
+	overlap int // number of the lane within the row; the first is 0
 	spans   []Span
 }
 

@@ -53,5 +53,5 @@ func attachHelper(s *helper.Session) {
 			}
 		}
 	})
-	s.Hooks.Closing.Add(func() { take().Free() }) // in case mpiexec is gone, and nothing was drained
+	s.Hooks.Closing.Add(func() { take().Free() }) // in case the job ended without Drained, since mpiexec is gone
 }

@@ -1,6 +1,7 @@
 /*
-Package fetches is a feature: a rank gets data that a rank on another node has committed (PMIx_Get of data that no fence has
-brought; PMIX-62). mpiexec forwards the requests and the replies by the placement of the ranks, and keeps no data.
+Package fetches is a feature: a rank gets data that a rank on another node has committed (PMIX-62). It serves each
+PMIx_Get of data that no fence has exchanged. mpiexec forwards the requests and the replies to the ranks' nodes, and
+keeps no data.
 
 	rank --> its PMIx server --Fetch--> mpiexec --Fetch--> the PMIx server of the other rank's node
 	                         <--Fetched-        <--Fetched-- once that rank has committed the key
@@ -60,7 +61,7 @@ const maxUnanswered = 1 << 12
 // openFetches are the Fetches that involve one helper.
 type openFetches struct {
 	node.RankRequests              // of the node's ranks
-	forOthers         map[int]bool // of ranks of other nodes, which the helper has to answer, by mpiexec's ID
+	forOthers         map[int]bool // requests of other nodes that the helper has not answered, by mpiexec's ID
 }
 
 func init() {

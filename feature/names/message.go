@@ -1,6 +1,6 @@
 /*
-Package names is a feature: the names that ranks publish for MPI_Comm_connect and look up, by PMI (MPI_Publish_name) and by
-PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (PMIX-39).
+Package names is a feature: it keeps the names that ranks publish for MPI_Comm_connect and look up. Ranks use PMI
+(MPI_Publish_name) or PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (PMIX-39).
 
 	rank --> its PMI server --NameRequest--> mpiexec: publish, look up, remove
 	                        <--NameReply----

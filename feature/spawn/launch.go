@@ -1,6 +1,6 @@
 /*
-Package spawn is a feature: ranks may ask for more ranks (MPI_Comm_spawn), which become a group of their own. They are planned,
-claimed and supervised like those of the command line:
+Package spawn is a feature: ranks may ask for more ranks (MPI_Comm_spawn), which form a new group. mpiexec plans,
+claims and supervises the new ranks as it does the ranks of the command line:
 
 	rank     helper             mpiexec                          nodes
 	 | spawn --> | Spawn ---------> |                               |
@@ -13,14 +13,14 @@ claimed and supervised like those of the command line:
 	 |           |                  |<--------------------- Started |  each rank
 	 | <-------- | <------- Spawned |                               |
 
-All ranks are started, or none: if one exec fails, the others are killed, and the rank that asked
-gets an error. That rank goes on, as MPI says.
+All ranks are started, or none. If one exec fails, the other ranks are killed, and the rank that asked
+gets an error. That rank continues, as the MPI standard requires.
 
-One spawn at a time gets its place, by a search (launch.Job.StartSearch) with a reservation of its own. The reservation
-knows the job's nodes; supervision forwards their replies to it. It does not take the decision lock
+mpiexec searches nodes for one spawn at a time (launch.Job.StartSearch), with a separate reservation. The reservation
+knows the job's nodes, and supervision forwards their replies to it. It does not take the decision lock
 of the queue: a running job does not wait behind others, and claims are exclusive without the lock.
 
-TRUST-9 to TRUST-12 limit how much a rank may ask for, and on which hosts.
+TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.
 */
 package spawn
 
@@ -52,7 +52,7 @@ type spawner struct {
 	starting        map[*launch.Group]*request // begun, and not all their ranks run yet
 	begun           int                        // spawns that began, to number their groups
 	refusedReported int                        // refused spawns, whether or not they were reported
-	sharingReported bool                       // the user was told that ranks share CPUs
+	sharingReported bool                       // whether the user was told that ranks share CPUs
 }
 
 func attach(j *launch.Job) {
@@ -77,7 +77,7 @@ func attach(j *launch.Job) {
 type request struct {
 	fromNode *launch.Node // the node whose rank asks
 	message  *Spawn
-	parent   *launch.Group // the group of that rank; nil: there is no such group
+	parent   *launch.Group // the group of the requesting rank; nil: there is no such group
 	rank     int           // the number in the job of the rank that asks
 	name     string        // name of the new group; empty until its search starts
 }

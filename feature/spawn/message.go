@@ -52,8 +52,8 @@ func pair(c *wire.Codec, p *spawn.Pair) {
 	c.Text(&p.Value, textLength)
 }
 
-// Spawned answers Spawn when all new ranks run, or says why none does. Full means that too few slots are free.
-// Codes are those of spawn.Spawner.
+// Spawned answers Spawn when all new ranks run, or says why no rank does. Full means that too few slots are free.
+// Codes has the error codes that spawn.Spawner returns.
 type Spawned struct {
 	ID    int
 	Group string

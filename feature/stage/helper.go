@@ -25,7 +25,7 @@ type staging struct {
 	files    []job.StagedFile
 	inPlace  bool      // the files are not copied: mpiexec runs on this machine
 	folder   *folder   // nil: not made yet
-	receiver *receiver // nil: no file has to be received
+	receiver *receiver // nil: no file is received
 }
 
 var errUnrequestedFiles = errors.New("mpiexec sent files that nobody asked for")

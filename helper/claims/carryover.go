@@ -18,8 +18,8 @@ to the next:
 	                                                                  at the end of the session
 */
 
-// CarriedClaims are the claims that a job keeps between two attempts: those of its groups, and those in the cluster
-// file's ledger.
+// CarriedClaims are the claims that a job keeps between two attempts. They are claims of its groups, and claims in
+// the cluster file's ledger.
 type CarriedClaims []*ledger.HeldClaim
 
 // Release gives up all claims. It may be called more than once.
@@ -31,7 +31,7 @@ func (r *CarriedClaims) Release() {
 }
 
 // CarryOver makes all claims outlive the session, and calls give with them. It marks each claim as idle in the
-// ledger; a claim that cannot be marked is carried over all the same.
+// ledger. A claim that cannot be marked is carried over, too.
 func (w *Worker) CarryOver(give func(CarriedClaims)) {
 	w.runTask(func() {
 		all := w.carried
@@ -52,7 +52,7 @@ func (w *Worker) CarryOver(give func(CarriedClaims)) {
 	})
 }
 
-// ReleaseCarried gives up all idle claims: those of earlier attempts, and those for a standby node.
+// ReleaseCarried gives up all idle claims, both of earlier attempts and for a standby node.
 func (w *Worker) ReleaseCarried() {
 	w.runTask(func() {
 		w.carried.Release()

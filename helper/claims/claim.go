@@ -19,9 +19,9 @@ import (
 
 // This file takes and releases claims for the groups of the job on this node.
 
-// splitEnclosingJobs separates the claims of the jobs around this one from all others. A job is around another if one
-// of its ranks started the other's mpiexec, which may use the CPUs of that rank. inside is the ID of the enclosing
-// job, from our environment, which can be forged. Therefore jobs of other users never count as enclosing.
+// splitEnclosingJobs separates the claims of enclosing jobs from all others. A job encloses another if one of its
+// ranks has started the other's mpiexec, which may use the CPUs of that rank. inside is the ID of the enclosing job.
+// It comes from our environment, which can be forged. Therefore jobs of other users never count as enclosing.
 func splitEnclosingJobs(claims []job.Claim, inside job.ID, uid int) (outer, others []job.Claim) {
 	enclosing := make(map[job.ID]bool)
 	for id := inside; id != "" && !enclosing[id]; {
@@ -66,8 +66,8 @@ type conflictError struct{ reason string }
 
 func (e *conflictError) Error() string { return e.reason }
 
-// checkNodeRules checks a Prepare against the rules of the node's administrator. It returns why they forbid the
-// ranks, or "" if they allow them. It also lowers m's limit of ranks to that of the administrator.
+// checkNodeRules checks a Prepare against the rules of the node's administrator. It returns why the rules forbid the
+// ranks, or "" if they allow them. It also lowers m's limit of ranks to the administrator's limit.
 func (w *Worker) checkNodeRules(m *wire.Prepare) (forbidden string) {
 	rules, err := probe.ReadRules(w.nodeFile)
 	if err != nil {
@@ -194,7 +194,7 @@ func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) e
 		others, _ = splitByBatchJob(others, mine.RM)
 	}
 	_, others.Mine = splitEnclosingJobs(others.Mine, mine.ParentJob, mine.UID)
-	others.Mine = slices.DeleteFunc(others.Mine, func(c job.Claim) bool { // released when ours is taken
+	others.Mine = slices.DeleteFunc(others.Mine, func(c job.Claim) bool { // the worker releases them when it takes our claim
 		return c.Job == mine.Job && (c.IdleReason != "" || mine.IdleReason != "")
 	})
 	most := others.Occupancy().Ranks

@@ -102,7 +102,7 @@ var owned = func() (o wire.Owner[*Worker]) {
 	wire.Handle(&o, (*Worker).evictJob)
 	wire.Handle(&o, (*Worker).submitRequest)
 	wire.Handle(&o, (*Worker).handleReply)
-	wire.Handle(&o, func(w *Worker, _ *wire.Ping) { w.reportPosition() }) // requests may have joined the queue behind ours
+	wire.Handle(&o, func(w *Worker, _ *wire.Ping) { w.reportPosition() }) // the number of requests in the queue may have changed
 	return o
 }()
 

@@ -18,8 +18,8 @@ import (
 )
 
 /*
-A probePort is the port that --doctor opens on each node, to test whether the other nodes can connect to it as
-the ranks of an MPI program do: to a port chosen by the kernel.
+A probePort is the port that --doctor opens on each node. The other nodes test whether they can connect to it, as
+the ranks of an MPI program do. The kernel chooses the port.
 
 	caller                          port
 	  | token ----------------------->    a wrong token gets no reply

@@ -551,8 +551,8 @@ func (s *State) wasTerminated(at time.Time) bool {
 	return s.ending >= Terminating && !at.Before(s.terminatedAt)
 }
 
-// rankOutputSent reports the exit of a rank. Failures are reported in the order of their ends: a rank that fails
-// because another did, and has less output to send, must not look like the first (EXIT-2).
+// rankOutputSent reports the exit of a rank. It reports failures in the order of their ends. A rank that fails
+// because another did may have less output to send, but must not look like the first to fail (EXIT-2).
 func (s *State) rankOutputSent(i int) (do []any) {
 	r := s.ranks[i]
 	r.phase = outputSent

@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package owndir opens directories of this user in places where all users may make some: in /tmp, /var/tmp and /dev/shm
-another user can take the name first, or put a link there.
+Package owndir opens directories of this user in places where all users may create some, such as /tmp, /var/tmp and
+/dev/shm. There another user can take the name first, or put a link there.
 */
 package owndir
 

@@ -1,10 +1,9 @@
 //go:build linux
 
 /*
-Package probe describes this machine and what of it is free: its CPUs, memory and GPUs,
-its identity, what its administrator allows, and what the kernel knows about processes
-and connections. It only reads, except for the marker files by which two helpers find
-out that they run on one machine.
+Package probe describes this machine and its free resources. It finds CPUs, memory and GPUs, the identity of the
+machine, the rules of its administrator, and the kernel's data about processes and connections. It only reads,
+except for the marker files by which two helpers find out that they run on one machine.
 */
 package probe
 
@@ -161,10 +160,9 @@ func statusLine(root fs.FS, name string) (string, error) {
 	return "", fmt.Errorf("no %s in /proc/self/status", strings.TrimSuffix(name, ":"))
 }
 
-// Identity returns a text that is equal for two helpers if and only if their ranks share one machine: one
-// boot of one kernel, the same PID namespace, the same System V objects and the same
-// /dev/shm (HOST-8). Containers on one machine differ in these and must not
-// count as one node, because shared memory between them would not work.
+// Identity returns a text that is equal for two helpers if and only if their ranks share one machine (HOST-8). That
+// means one boot of one kernel, the same PID namespace, the same System V objects and the same /dev/shm. Containers
+// on one machine differ in these and must not count as one node, because shared memory between them would not work.
 func Identity(root fs.FS) string {
 	parts := []string{ReadLine(root, "proc/sys/kernel/random/boot_id")}
 	for _, space := range []string{"pid", "ipc"} {

@@ -15,8 +15,9 @@ import (
 // maxMHz is larger than the speed of any CPU. A larger value in a file is not believed.
 const maxMHz = 1_000_000
 
-// cpuSpeed returns PROCSPEED of which-hosts.md 2.1 in MHz: the smallest value of all CPUs, by the first of
-// its rules 2 to 6 that gives one. (Rule 1 is the cluster file's value.) It returns 0 if none gives one.
+// cpuSpeed returns the speed of the slowest CPU in MHz, which is PROCSPEED of which-hosts.md 2.1. It uses the first
+// of the rules 2 to 6 there that gives a speed. (Rule 1 is the cluster file's value.) by says which rule that was.
+// cpuSpeed returns 0 if no rule gives a speed.
 func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, by job.SpeedQuality) {
 	for _, rule := range []struct {
 		quality job.SpeedQuality

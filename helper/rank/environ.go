@@ -18,7 +18,7 @@ var bareVariables = []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR
 type envBuilder struct {
 	names     []string
 	values    map[string]string
-	suggested []string // assignments that were defaults of ours, not the user's
+	suggested []string // assignments that mpiexec has made by default, not the user
 }
 
 func (v *envBuilder) setVariable(assignment string) {
@@ -63,7 +63,8 @@ func (v *envBuilder) unsetMatching(patterns []string) {
 	})
 }
 
-// identityVars is the capacity that a slice reserves for a rank's own variables, after those of its app context.
+// identityVars is the number of variables that a rank has in addition to its app context's. A slice reserves this
+// capacity.
 const identityVars = 24
 
 func (v *envBuilder) assignments() []string {
@@ -75,7 +76,7 @@ func (v *envBuilder) assignments() []string {
 }
 
 // AppEnv composes the environment that all ranks of an app context share. own is the node's environment, base has
-// mpiexec's settings, and app those of the app context. Later values override earlier ones (cli.md 8). PWD is set to
+// mpiexec's settings, and app has the app context's. Later values override earlier ones (cli.md 8). PWD is set to
 // dir.
 func AppEnv(own []string, base, app job.Env, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(own)+len(base.Set))}

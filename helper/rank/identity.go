@@ -100,8 +100,8 @@ func (id Identity) pmiVars() []string {
 	return vars
 }
 
-// pinningVars returns the variables for a rank's slots and CPUs: those of ParaStation (placement.md 7.6), and
-// MPIEXEC's own with the CPUs in the kernel's list format.
+// pinningVars returns the variables for a rank's slots and CPUs. They are the variables of ParaStation (placement.md
+// 7.6), and MPIEXEC_BINDING with the CPUs in the kernel's list format.
 func (id Identity) pinningVars() []string {
 	var vars []string
 	if len(id.Slots) > 0 {
@@ -164,8 +164,8 @@ func (id Identity) rankEnv(app []string) []string {
 }
 
 // gpuEnv returns an app context's environment with the variables for a rank's GPUs, if the user asked for GPUs. Other
-// GPU variables are removed: those of the node or the launcher list all GPUs, and package cli refuses those of the
-// user.
+// GPU variables are removed. The ones that the node or the launcher sets list all GPUs, and package cli refuses
+// variables of the user.
 func (id Identity) gpuEnv(app []string) []string {
 	if id.GPUs == nil && !id.NoGPUs {
 		return slices.Clone(app)

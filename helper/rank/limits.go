@@ -58,8 +58,8 @@ type ForkLimit struct {
 }
 
 // ForFork returns the limits to set during a fork: those that differ from the helper's own and that it can bear.
-// inside is true inside mpiexec; then the limit of open files is left out, since Go gives children the value that the
-// process had at its start.
+// inside is true if the helper is inside mpiexec. Then the limit of open files is left out, since Go gives children
+// the value that the process had at its start.
 func (l SoftLimits) ForFork(inside bool) (list []ForkLimit) {
 	for _, limit := range l {
 		var own unix.Rlimit

@@ -15,8 +15,8 @@ import (
 )
 
 // A PipeReader reads the helper's end of a pipe that a rank writes to. A leftover child may hold the other end open
-// for ever. So, once the rank is reaped, its own output ends when the pipe is empty, or when all bytes that were in
-// the pipe at its exit are read.
+// for ever. So the rank's own output does not end with the pipe. Once the rank is reaped, its output ends when the
+// pipe is empty, or when all bytes that were in the pipe at the rank's exit are read.
 type PipeReader struct {
 	File   *os.File
 	Buffer func(fd int) []byte // returns the buffer of the next read

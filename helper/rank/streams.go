@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipes are the descriptors of a process that is being started. ours are the helper's ends. theirs are the child's,
-// which the helper closes when the child runs.
+// Pipes are the descriptors of a process that is being started. ours are the helper's ends. theirs are the child's
+// ends, which the helper closes when the child runs.
 type Pipes struct {
 	ours   [4]int // write end of stdin or -1; read ends of stdout, stderr, PMI
 	theirs [4]int

@@ -109,7 +109,7 @@ const (
 // CurrentRole returns the role of this process.
 func CurrentRole() Role { return Role(part) }
 
-// HelperStatus returns how the helper of a RoleReaper has ended. The error is that of the call that waited for it.
+// HelperStatus returns how the helper of a RoleReaper has ended. The error says why waiting for the helper failed.
 func HelperStatus() (unix.WaitStatus, error) {
 	if errno != 0 {
 		return 0, unix.Errno(errno)

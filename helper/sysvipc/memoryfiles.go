@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MemoryFiles measures the in-memory files of a job's processes: those of memfd_create(2), and those in /dev/shm, which
-// stay when no process has them open any more. The zero value is ready to use.
+// MemoryFiles measures the in-memory files of a job's processes. These are files of memfd_create(2), and files in
+// /dev/shm, which stay when no process has them open any more. The zero value is ready to use.
 type MemoryFiles struct {
 	seen map[fileNumber]time.Time // files in /dev/shm that the job has held, with their creation times
 }

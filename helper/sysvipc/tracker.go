@@ -112,8 +112,8 @@ func (b *Tracker) HasWork() bool {
 	return b.freeAll && len(b.failedRanks) > 0
 }
 
-// isToFree reports whether objects that a rank has left are to be removed (PD-16). Objects of an unknown rank are
-// removed only if those of every rank are.
+// isToFree reports whether objects that a rank has left are to be removed (PD-16). If the rank is unknown, its
+// objects are removed only if every rank's objects are.
 func (b *Tracker) isToFree(rank int) bool {
 	if b.freeAll {
 		return true
@@ -178,8 +178,9 @@ func (b *Tracker) isCandidate(f file, uid int) bool {
 	return f.plain && f.uid == uid && !f.createdAt.IsZero() && !f.createdAt.Before(b.jobStart)
 }
 
-// leftFiles returns the files that processes of the job held during a scan, and those with the PID of a rank in their
-// name that were created while it ran (PD-19). It does not check whether a process still holds them.
+// leftFiles returns two kinds of files (PD-19). Processes of the job held the first during a scan. The second have
+// the PID of a rank in their name, and were created while that rank ran. It does not check whether a process still
+// holds them.
 func (b *Tracker) leftFiles(all []file, uid int) (left []leftObject[file]) {
 	if b.incomplete {
 		return nil

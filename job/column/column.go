@@ -47,7 +47,7 @@ type Source struct {
 	Ranks  RanksState
 	Hidden bool // this helper cannot see processes of other users (mount option hidepid of /proc)
 
-	// Processes returns the process IDs of the claim's ranks and of all processes below them, without those of helpers. It
+	// Processes returns the process IDs of the claim's ranks and of all processes below them, without helpers. It
 	// returns nil if there are none, or if this helper cannot see them. No other claim has any of these processes, so the
 	// values of a job's claims can be summed.
 	Processes func() []int

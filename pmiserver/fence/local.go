@@ -8,17 +8,14 @@ import (
 	"sync"
 )
 
-// An Exchanger exchanges the blobs of one node with the other nodes of a fence. In a helper it is
-// rpc.Fences.
+// An Exchanger exchanges the blobs of one node with the other nodes of a fence. In a helper it is rpc.Fences.
 //
-// Exchange takes this node's blob, and returns those of all nodes, in the same order on every node.
-// all is empty if no node brought any bytes. Exchange returns when every node has called it with the
-// same id. mine passes to the Exchanger, and all to the caller. Other nodes may share the blobs, so
-// nobody may change them.
+// Exchange takes this node's blob, and returns the blobs of all nodes, in the same order on every node. all is empty
+// if no node brought any bytes. Exchange returns when every node has called it with the same id. mine passes to the
+// Exchanger, and all to the caller. Other nodes may share the blobs, so nobody may change them.
 //
-// A fence may be given up before all nodes have joined. Then Exchange returns ErrGivenUp. The nodes
-// that have not called Exchange are notified, and call GiveUp instead. So each node calls one of the
-// two.
+// A fence may be given up before all nodes have joined. Then Exchange returns ErrGivenUp. The nodes that have not
+// called Exchange are notified, and call GiveUp instead. So each node calls one of the two.
 type Exchanger interface {
 	Exchange(ctx context.Context, id ID, mine []byte) (all [][]byte, err error)
 
@@ -68,12 +65,12 @@ type memberState struct {
 	missed  int                // fences that were given up before it entered them
 }
 
-// Enter enters a rank into the fence with the blob that it has put. The rank must not be waiting
-// already. The last rank of the node starts the exchange. If there are other nodes, the exchange runs
-// in a goroutine of pending until ctx ends, that is, until this rank has gone.
+// Enter enters a rank into the fence with the blob that it has put. The rank must not be waiting already. The last
+// rank of the node starts the exchange. If there are other nodes, the exchange runs in a goroutine of pending. ctx
+// ends the exchange when this rank is gone.
 //
-// release is called to release the rank. Its argument givenUp reports that the fence was given up. If
-// that happened before Enter, Enter calls release(true) at once.
+// release is called to release the rank. Its argument givenUp reports that the fence was given up. If that happened
+// before Enter, Enter calls release(true) at once.
 func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, puts []byte, release func(givenUp bool)) {
 	l.mu.Lock()
 	e := l.member(rank)

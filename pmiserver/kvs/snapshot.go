@@ -88,7 +88,7 @@ func (s *Snapshot) mergeLayers(over, under layer) layer {
 	return l
 }
 
-// A layer is a hash table over the pairs in a list of blobs. 64,000 pairs need 1 MB beside the blobs.
+// A layer is a hash table over the pairs in a list of blobs. For 64,000 pairs it needs 1 MB in addition to the blobs.
 // A map of strings would need as much memory as the blobs again, and ten times as long to fill.
 type layer struct {
 	blobs [][]byte

@@ -53,8 +53,8 @@ type Session interface {
 	// is called, on any goroutine, for the reply that releases the rank.
 	Fence(release func() []byte)
 
-	// Spawn starts a request. When it is done, Spawn sends the reply that answer makes; meanwhile
-	// the rank may send requests. refused is empty, or one word that says why the request is refused.
+	// Spawn starts a request. When the request is done, Spawn sends the reply that answer returns. Meanwhile the rank
+	// may send requests. refused is empty, or one word that says why the request is refused.
 	Spawn(r spawn.Request, answer func(spawn.Result) []byte) (refused string)
 
 	// Publish, Lookup and Unpublish use the table of published names. They return ErrUnsupported if there is no

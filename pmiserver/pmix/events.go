@@ -9,8 +9,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// An Event is a PMIx event that a rank sends. It is delivered to those of its targets that have
-// registered its code (pmix-wire.md 6.7). The server itself sends no events (PMIX-38).
+// An Event is a PMIx event that a rank sends. A target receives it if the target has registered its code
+// (pmix-wire.md 6.7). The server itself sends no events (PMIX-38).
 type Event struct {
 	Group   string
 	Rank    int

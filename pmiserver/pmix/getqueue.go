@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A getQueue holds the Gets that wait for a rank, by key. A commit costs time only for the Gets that it
-// serves, and a Get that gives up only for itself. The mu of the rank's group guards it.
+// A getQueue holds the Gets that wait for a rank, by key. So a commit looks only at the Gets of its keys, and a Get
+// that gives up is removed without a search. The mu of the rank's group guards it.
 type getQueue struct {
 	byKey     map[string]map[*pendingGet]bool // inner maps are never empty
 	count     int

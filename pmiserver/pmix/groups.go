@@ -31,8 +31,8 @@ func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 	c.joinCollective(q, fence.Destruct.WithTag(r.ID), members, fenceCall{destructed: r.ID, timeout: r.Options.Timeout()})
 }
 
-// lastMajorWithoutMembers is the last major version of the library that does not name the members of a
-// group when it destructs it.
+// lastMajorWithoutMembers is the last major version of OpenPMIx whose clients do not name the members of a group when
+// they destruct it.
 const lastMajorWithoutMembers = 4
 
 // Limits of the PMIx groups that are remembered for a rank. Above them the client has to name the members itself.

@@ -148,10 +148,10 @@ type admission struct {
 	listener         net.Listener
 	lastIndex        atomic.Uint32
 	refusedConns     atomic.Int64
-	ownerUnknownOnce sync.Once    // for the note that the kernel does not tell the owners of sockets
+	ownerUnknownOnce sync.Once    // for the note that the kernel does not report the owners of sockets
 	narrowOnce       sync.Once    // for the note about a 32-bit client
 	pendingOwn       pendingConns // from our user; guarded by Server.mu
-	pendingOther     pendingConns // from other users, counted apart so that they cannot displace ours; guarded by Server.mu
+	pendingOther     pendingConns // from other users, counted separately so that they cannot displace ranks; guarded by Server.mu
 }
 
 // A collectiveState has the collectives of a server. Server.mu guards it.

@@ -15,20 +15,20 @@ import (
 	"remshell/wire"
 )
 
-// A FakeHelpers is a transport.Transport whose helpers do what a test wants. They are at the other ends of pipes, so
+// A FakeHelpers is a node.HelperDialer whose helpers do what a test wants. They are at the other ends of pipes, so
 // that waiting takes no time. A message that Answer does not answer gets the reply of a host with four idle cores.
 type FakeHelpers struct {
 	mu       sync.Mutex // guards what follows
 	received map[string][]string
 	down     map[string]bool
 	silent   map[string]bool
-	conns    map[string]*wire.Conn // the last one of each node
+	conns    map[string]*wire.Conn // the last connection of each node
 
-	// Answer answers a message itself if it says so. It is called with the number of the
-	// node's connection, from 1, by one goroutine for each.
+	// Answer, if not nil, may reply to a message. It returns true if it has. c is the connection of the
+	// node. Each connection calls it on a goroutine of its own.
 	Answer   func(c *wire.Conn, node string, m wire.Message) bool
 	dials    map[string]int
-	dialSets [][]string // that were dialled
+	dialSets [][]string // the nodes of each call of Dial
 }
 
 // New returns a FakeHelpers. play becomes its Answer, and may be nil.

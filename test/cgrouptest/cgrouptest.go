@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// MemoryGroup creates a control group that may use most bytes of memory, and no swap. It skips the test if it cannot
-// create one. dir is its directory.
+// MemoryGroup creates a control group whose processes may use most bytes of memory in total, and no swap. It skips
+// the test if it cannot create the group. dir is the group's directory.
 func MemoryGroup(t *testing.T, most int) (dir string) {
 	t.Helper()
 	bytes := fmt.Sprint(most)
@@ -22,8 +22,8 @@ func MemoryGroup(t *testing.T, most int) (dir string) {
 		[]setting{{"memory.limit_in_bytes", bytes, true}, {"memory.memsw.limit_in_bytes", bytes, false}})
 }
 
-// PIDsGroup creates a control group that may have most processes and threads. It skips the test if it cannot create
-// one. dir is its directory.
+// PIDsGroup creates a control group that may have most processes and threads in total. It skips the test if it cannot
+// create the group. dir is the group's directory.
 func PIDsGroup(t *testing.T, most int) (dir string) {
 	t.Helper()
 	same := []setting{{"pids.max", fmt.Sprint(most), true}}

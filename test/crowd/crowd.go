@@ -33,18 +33,18 @@ import (
 // CoresPerHost is the number of cores of each host.
 const CoresPerHost = 64
 
-// A FakeHosts is a launch.Dialer with a simulated helper for every host that is dialed. The zero value is ready to
-// use.
+// A FakeHosts is a node.HelperDialer with a simulated helper for every host that is dialed. The zero value is ready
+// to use.
 type FakeHosts struct {
-	Dialed   atomic.Int64 // helpers that were dialled
+	Dialed   atomic.Int64 // helpers that were dialed
 	Received atomic.Int64 // messages to them
-	Sent     atomic.Int64 // messages of theirs
+	Sent     atomic.Int64 // messages from them
 	Started  atomic.Int64 // ranks
 	Exited   atomic.Int64 // ranks
-	Drained  atomic.Int64 // helpers that had nothing left
-	Closed   atomic.Int64 // helpers that heard Bye
+	Drained  atomic.Int64 // helpers that have sent Drained
+	Closed   atomic.Int64 // helpers that received Bye
 
-	AtEnd func() // is called when the last helper has nothing left, before it says so; nil: nothing is
+	AtEnd func() // if not nil, called before the last helper sends Drained
 
 	// Spawn, if not nil, returns the request of rank 0 of the job for group n, from 1: one rank, which ends at once. Spawn
 	// returns nil after the last group. Requests are sent one after the other, each after the reply to the one before.
@@ -52,7 +52,7 @@ type FakeHosts struct {
 	// IsSpawnReply reports whether a message replies to such a request.
 	IsSpawnReply func(wire.Message) bool
 
-	Timeline *trace.Recorder // of the launch; nil: it has none
+	Timeline *trace.Recorder // of the launch; may be nil
 }
 
 // timeout is the limit for each step of a launch. It is long, since a large launch may be slow.
@@ -94,7 +94,7 @@ func request(hosts, ranks int) job.Request {
 	return req
 }
 
-// Dial implements launch.Dialer. It starts a simulated helper for each host.
+// Dial implements node.HelperDialer. It starts a simulated helper for each host.
 func (c *FakeHosts) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
 	return transport.DialEach(ctx, hosts, c.dial)
 }
@@ -116,7 +116,7 @@ type helper struct {
 	name   string
 	conn   *wire.Conn
 	groups map[string]hostGroup
-	spawns int // that were asked for
+	spawns int // number of spawn requests sent
 }
 
 // A hostGroup has the ranks of a group that are on one host.
@@ -170,7 +170,7 @@ func (h *helper) reply(m wire.Message) (over bool) {
 		if p.group.NodeCount == 1 {
 			h.afterFence(m.Group)
 		} else {
-			h.send(&wire.Fence{ID: m.Group + "/0"}) // what ranks exchange, others measure
+			h.send(&wire.Fence{ID: m.Group + "/0"}) // without data: other tests measure the exchange
 		}
 	case *wire.Fenced:
 		h.afterFence(strings.TrimSuffix(m.ID, "/0"))

@@ -34,8 +34,8 @@ import (
 type Options struct {
 	Addr           string          // to listen on; empty: 127.0.0.1 and a free port
 	HostKeys       []ssh.Signer    // empty: a new ed25519 key; may be certificates
-	AuthorizedKeys []ssh.PublicKey // who may log in
-	UserCAs        []ssh.PublicKey // whose certificates may log in, for the names in them
+	AuthorizedKeys []ssh.PublicKey // keys that may log in
+	UserCAs        []ssh.PublicKey // CAs whose certificates may log in, as the users named in them
 	Users          []string        // login names; empty: any
 
 	Env []string // of commands, after HOME, PATH and such; later entries win
@@ -46,16 +46,16 @@ type Options struct {
 	Banner           string // sent before the login
 	NoSession        bool   // open no sessions
 	IgnoreKeepAlives bool   // leave keep-alives unanswered
-	RefuseAll        bool   // let nobody in
+	RefuseAll        bool   // refuse all logins
 	NoExitCode       bool   // close sessions without an exit status
 
-	SilentFrom  SilentPoint   // stop talking at this point
+	SilentFrom  SilentPoint   // send nothing after this point
 	LoginDelay  time.Duration // before a login is granted
-	DropFirst   int           // so many connections are closed at once
+	DropFirst   int           // number of connections that are closed immediately
 	MaxStartups int           // connections not logged in before more are dropped; 0: no limit
-	DropText    string        // said before dropping, as "Exceeded MaxStartups\r\n"
+	DropText    string        // sent before a connection is dropped, such as "Exceeded MaxStartups\r\n"
 
-	// Config may change what the library is given.
+	// Config, if not nil, may change the configuration of package ssh.
 	Config func(*ssh.ServerConfig)
 }
 
@@ -64,8 +64,8 @@ type SilentPoint int
 
 const (
 	NeverSilent   SilentPoint = iota
-	BeforeVersion             // accepts TCP and nothing more
-	AfterVersion              // says its version, but exchanges no keys
+	BeforeVersion             // accepts a TCP connection, and sends nothing
+	AfterVersion              // sends its version, but exchanges no keys
 )
 
 // Stats count connections, logins and keep-alives of a server.
@@ -294,7 +294,7 @@ func (s *Server) admit(c net.Conn) bool {
 		fmt.Fprint(c, s.opts.DropText)
 		return false
 	}
-	s.wg.Add(1) // under mu, so that it is before Close's Wait or not at all
+	s.wg.Add(1) // under mu, so that it never comes after Close's Wait
 	s.pending++
 	s.stats.Peak = max(s.stats.Peak, s.pending)
 	s.conns[c] = true

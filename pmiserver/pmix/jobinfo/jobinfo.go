@@ -1,6 +1,6 @@
-// Package jobinfo encodes the job info that a PMIx server sends to a rank (pmix-wire.md 7): how many
-// ranks there are, where they run, and which of them share its node. All of it follows from the
-// placement of a group, and is the same for all ranks of a node.
+// Package jobinfo encodes the job info that a PMIx server sends to a rank (pmix-wire.md 7). The job info says how
+// many ranks there are, where they run, and which ranks share a node. All of it follows from the placement of a
+// group, and is the same for all ranks of a node.
 package jobinfo
 
 import (
@@ -77,8 +77,8 @@ func (p *pairs) putValue(key string, value bfrops.Value) { *p = bfrops.AppendPai
 func (p *pairs) putText(key, text string)                { p.putValue(key, bfrops.TextOf(text)) }
 func (p *pairs) putNumber(key string, n int)             { p.putValue(key, bfrops.Uint32Of(uint32(n))) }
 
-// Job returns the job info that a rank gets at init: data of the job, and of all nodes and ranks or only
-// those of this node (PMIX-49).
+// Job returns the job info that a rank gets at init. It has data of the job, and of all nodes and ranks. In a large
+// group it has only the nodes and ranks of this node (PMIX-49).
 func (v *View) Job() []byte {
 	var p pairs
 	v.putGeneral(&p)

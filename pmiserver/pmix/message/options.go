@@ -46,7 +46,7 @@ func (o Options) Timeout() time.Duration {
 	return time.Duration(min(seconds, math.MaxInt32)) * time.Second
 }
 
-// Wait reports whether a Lookup waits, and for how many of its keys; 0 means all (PMIX-40).
+// Wait reports whether a Lookup waits, and for how many of its keys. 0 keys means all (PMIX-40).
 func (o Options) Wait() (keys int, waits bool) {
 	v, found := o.Find("pmix.wait")
 	if !found || v.Type == bfrops.Bool || v.Type == bfrops.Undefined {
