@@ -88,8 +88,8 @@ func TestUnknownKeywordOfSSH(t *testing.T) {
 	})
 	p.writeFile("config", fmt.Sprintf("Host other\nQuantumLevel 3\nHost *\nHostName 127.0.0.1\nPort %d\n", p.port))
 	said, _ := p.runMpiexec("--retries", "1", "-n", "2", "-host", "n1,n2", "true")
-	if want := "warning: " + filepath.Join(p.home, ".ssh/config") + ":2: QuantumLevel is passed over: "; strings.Count(said, want) != 1 || !strings.Contains(said, "session: ") {
-		t.Errorf("%q is not said once: %s", want, said)
+	if want := "warning: " + filepath.Join(p.home, ".ssh/config") + ":2: QuantumLevel is ignored: "; strings.Count(said, want) != 1 || !strings.Contains(said, "session: ") {
+		t.Errorf("%q is not printed once: %s", want, said)
 	}
 	p.writeFile("config", "Host other\nPrt 3\n")
 	said, code := p.runMpiexec("--retries", "1", "-n", "1", "-host", "n1", "true")
@@ -132,7 +132,7 @@ func TestSSHOption(t *testing.T) {
 	if !strings.Contains(printed, "called -4 -o Port=7 -x -T") {
 		t.Errorf("the program was not called so: %s", printed)
 	}
-	if printed, code := p.runMpiexec("-launcher-exec", "kubectl exec %h --", "--ssh-option", "Port=7", "-n", "1", "-host", "n1", "true"); code != 125 || !strings.Contains(printed, "--ssh-option is for ssh") {
+	if printed, code := p.runMpiexec("-launcher-exec", "kubectl exec %h --", "--ssh-option", "Port=7", "-n", "1", "-host", "n1", "true"); code != 125 || !strings.Contains(printed, "--ssh-option works only with ssh") {
 		t.Errorf("code %d, %s", code, printed)
 	}
 }

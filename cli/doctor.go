@@ -65,12 +65,12 @@ func (c *invocation) examineLogin(ctx context.Context, diagnoses []job.HostDiagn
 func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 	if c.inputs.Cluster != nil {
 		for _, w := range c.inputs.Cluster.Warnings {
-			defects = append(defects, job.Defect{Code: "cluster-file", Text: w.Error(), Remedy: "correct the name, or write the number"})
+			defects = append(defects, job.Defect{Code: "cluster-file", Text: w.Error(), Remedy: "correct the name, or use the numeric ID"})
 		}
 		if site := c.inputs.Cluster; site.AccountingFile != "" {
 			if err := checkAppendable(site.AccountingFile); err != nil {
 				defects = append(defects, job.Defect{Code: "accounting", Text: fmt.Sprintf("%s: accounting_file: %v", site.File, err),
-					Remedy: "make it a file that all users may write to, or correct its name: jobs run without accounts"})
+					Remedy: "make the file writable for all users, or correct its path; until then jobs are not recorded"})
 			}
 		}
 	}

@@ -113,11 +113,11 @@ func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
 	case userfile.Owner(info) != os.Geteuid() && userfile.Owner(info) != 0:
 		text = fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info)))
 	case errors.As(err, &otherUser):
-		text = fmt.Sprintf("%s is a link of %s", otherUser.Path, nsswitch.UserText(otherUser.UID))
+		text = fmt.Sprintf("%s is a symbolic link that belongs to %s", otherUser.Path, nsswitch.UserText(otherUser.UID))
 	case info.Mode()&fs.ModeDevice != 0: // /dev/null
 		return nil
 	case name != "-" && isWorldWritable(name, 0) || name == "-" && info.Mode().Perm()&0o002 != 0:
-		text = name + " can be written by everybody"
+		text = name + " is writable by every user"
 	default:
 		return nil
 	}
@@ -128,7 +128,7 @@ func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
 func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	dir := job.EnvValue(u.environ, "HOME")
 	if !filepath.IsAbs(dir) || isWorldWritable(dir, 0) || name == "-" {
-		return "copy it to a directory that only you can write to, and name the copy"
+		return "copy it to a directory that only you can write to, and give the path of the copy"
 	}
 	file := filepath.Join(dir, filepath.Base(name))
 	for n := 2; ; n++ {
@@ -144,7 +144,7 @@ func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	if info.Mode().Perm()&^os.FileMode(userfile.Umask())&0o002 != 0 {
 		advice += " && chmod 600 " + option.ShellQuote(file)
 	}
-	return fmt.Sprintf("read it, and if it is right: %s, and name the copy", advice)
+	return fmt.Sprintf("check its contents, then run: %s, and give the path of the copy", advice)
 }
 
 // A limitedReader reads at most left bytes. It returns an error if there are more.
@@ -156,7 +156,7 @@ type limitedReader struct {
 func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.in.Read(p[:min(len(p), l.left+1)])
 	if l.left -= n; l.left < 0 {
-		return 0, fmt.Errorf("more than %d MiB", maxTextFile>>20)
+		return 0, fmt.Errorf("larger than %d MiB", maxTextFile>>20)
 	}
 	return n, err
 }

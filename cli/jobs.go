@@ -25,7 +25,7 @@ import (
 func programAsHosts(line option.Line) (option.Line, error) {
 	app := &line.Apps[0]
 	if len(line.Apps) > 1 {
-		return line, &usererr.Error{Text: line.Command(line.Query.Word) + " starts nothing: a lone : has no meaning", Remedy: "name hosts only"}
+		return line, &usererr.Error{Text: line.Command(line.Query.Word) + " starts no program, so : does not apply here", Remedy: "give only hosts"}
 	}
 	if app.Program != "" && !line.NamesHosts() {
 		app.Host, app.HostFile = nil, ""
@@ -67,7 +67,7 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	case verb != "":
 		ctl := job.ControlRequest{Verb: verb}
 		if ctl.Args, err = (restart.Move{From: c.line.Job.From, To: c.line.Job.To}).Args(); err != nil {
-			return 0, &usererr.Error{Text: err.Error(), Remedy: "name fewer hosts, or move the job twice"}
+			return 0, &usererr.Error{Text: err.Error(), Remedy: "give fewer hosts, or move the job in two steps"}
 		}
 		return job.ExitOK, c.sendControlRequest(ctx, req, ref, ctl)
 	}
@@ -83,7 +83,7 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 		}
 	}
 	if unread > 0 && unread == len(pages) { // nothing is known, so "no jobs" would be wrong
-		return 0, reportedError{errors.New("no ledger was read")}
+		return 0, reportedError{errors.New("no ledger could be read")}
 	}
 	text, err := formatJobs(format.NewLedger(pages, time.Now()), c.line, ref)
 	if err == nil {
@@ -140,9 +140,9 @@ func (c *invocation) sendControlRequest(ctx context.Context, req job.Request, re
 func noJobError(line option.Line, ref job.JobRef) error {
 	text := fmt.Sprintf("there is no job %s", ref)
 	if ref == (job.JobRef{Job: job.NewestJob}) {
-		text = "no job of yours runs on these hosts"
+		text = "you have no job on these hosts"
 	}
-	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s the queue; name a host of the job", line.Command("ps"), line.Command("queue"))}
+	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s waiting requests; give a host of the job as an argument", line.Command("ps"), line.Command("queue"))}
 }
 
 // controlRequestRemedy returns what the user can do after a job has refused a control request, or "".
@@ -154,13 +154,13 @@ func controlRequestRemedy(line option.Line, verb job.Verb, asked reserve.Control
 	case asked.StillHasClaim:
 		return "as root, or as its user: " + line.Command("evict", ref.String(), asked.Node)
 	case strings.HasPrefix(text, job.NotAllowedText):
-		return fmt.Sprintf("root and the administrators of %s may", asked.Node)
+		return fmt.Sprintf("only root and the administrators of %s may do this", asked.Node)
 	case strings.HasPrefix(text, job.NoAnswerText):
-		return "it is being started, or its mpiexec is stopped or hangs; ask again later, or end its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
+		return "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
 	case strings.HasPrefix(text, job.LauncherStoppedText):
-		return "fg in its shell lets it go on; or end its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
+		return "continue it with fg in its shell, or kill its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
 	case text == job.StartingText:
-		return "ask again in a moment"
+		return "try again in a moment"
 	case !strings.Contains(text, job.StartedWithoutText):
 		return ""
 	case verb == job.VerbMigrate:
@@ -205,7 +205,7 @@ func (c *invocation) signalJob(ctx context.Context, req job.Request, ref job.Job
 		}
 	}
 	if ranks == 0 && len(errs) == 0 {
-		errs = append(errs, &usererr.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: c.line.Command("ps") + " lists the jobs; name its hosts"})
+		errs = append(errs, &usererr.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: c.line.Command("ps") + " lists jobs; give the hosts of this one"})
 	}
 	return errors.Join(errs...)
 }
@@ -234,7 +234,7 @@ func (c *invocation) evictJob(ctx context.Context, req job.Request, ref job.JobR
 		return noJobError(c.line, ref)
 	}
 	if left {
-		return reportedError{errors.New("something is left")}
+		return reportedError{errors.New("not all entries were removed")}
 	}
 	flushPrinter(c.env.Err)
 	return nil

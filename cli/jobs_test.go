@@ -24,11 +24,11 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 		asked reserve.ControlResult
 		want  string
 	}{
-		{job.VerbMigrate, refused("its ranks do not all run yet"), "ask again in a moment"},
+		{job.VerbMigrate, refused("its ranks do not all run yet"), "try again in a moment"},
 		{job.VerbCheckpoint, refused("suspended: its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann lets it go on"},
-		{job.VerbSuspend, refused("no answer from job j for 10s"), "it is being started, or its mpiexec is stopped or hangs; ask again later, or end its ranks there: mpiexec --signal KILL j@ann n1"},
-		{job.VerbEnd, refused("its mpiexec is stopped (^Z, or a batch system)"), "fg in its shell lets it go on; or end its ranks there: mpiexec --signal KILL j@ann n1"},
-		{job.VerbSuspend, refused("not allowed: job j is of ann"), "root and the administrators of n1 may"},
+		{job.VerbSuspend, refused("no answer from job j for 10s"), "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill its ranks there: mpiexec --signal KILL j@ann n1"},
+		{job.VerbEnd, refused("its mpiexec is stopped (^Z, or a batch system)"), "continue it with fg in its shell, or kill its ranks there: mpiexec --signal KILL j@ann n1"},
+		{job.VerbSuspend, refused("not allowed: job j is of ann"), "only root and the administrators of n1 may do this"},
 		{job.VerbEnd, reserve.ControlResult{Node: "n1", StillHasClaim: true, Reply: job.ControlReply{Text: "job j says that it has ended, but it still has CPUs there"}}, "as root, or as its user: mpiexec --evict j@ann n1"},
 		{job.VerbSuspend, refused("already suspended"), ""},
 		{job.VerbMigrate, refused(restart.WhyUnmovable(job.Request{})), "start the job with --restart N, and with --ckpt-signal SIG or --ckpt-cmd CMD"},

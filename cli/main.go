@@ -181,7 +181,7 @@ func printInfo(table infoTexts, line option.Line, sys System) (done bool, err er
 		return false, nil
 	}
 	if err == nil && line.Help == nil && isOnLine(line, "json") {
-		err = &usererr.Error{Text: "--json has no meaning with --version, --info and others that ask about mpiexec itself: they print text", Remedy: "leave it out"}
+		err = &usererr.Error{Text: "--json does not apply to --version, --info and other options about mpiexec itself: they print text", Remedy: "leave it out"}
 	}
 	if err == nil {
 		_, err = io.WriteString(sys.Out, text)
@@ -199,15 +199,15 @@ func checkQueries(line option.Line) error {
 	}
 	switch {
 	case file && j.NoLocal: // by --map-by, too
-		return &usererr.Error{Text: "-nolocal has no meaning with --cluster-state, which does not tell where mpiexec runs", Remedy: "leave it out"}
+		return &usererr.Error{Text: "-nolocal cannot be used with --cluster-state: the file does not say which node runs mpiexec", Remedy: "leave it out"}
 	case file && manyApps, j.SaveState != "" && manyApps:
-		return &usererr.Error{Text: "a cluster state covers a single executable", Remedy: "run it for each app context alone"}
+		return &usererr.Error{Text: "--save-cluster-state supports only one app context", Remedy: "run mpiexec once for each app context"}
 	case j.JSON != "" && j.Plan && !j.DryRun:
-		return &usererr.Error{Text: "--json has no meaning with --plan, which writes JSON as it is", Remedy: "leave it out"}
+		return &usererr.Error{Text: "--json is not needed with --plan, which always writes JSON", Remedy: "leave it out"}
 	case j.Outputs().JSON && (j.JSON == "" || !startsRanks(line)):
-		return &usererr.Error{Text: "--output json has a meaning only with --json and a run", Remedy: "add --json, or leave it out"}
+		return &usererr.Error{Text: "--output json requires --json, and a run", Remedy: "add --json, or leave it out"}
 	case printsTopologyOnly(line) && isOnLine(line, "json"):
-		return &usererr.Error{Text: "--display topo has no JSON", Remedy: "leave --json out"}
+		return &usererr.Error{Text: "--display topo cannot print JSON", Remedy: "leave --json out"}
 	}
 	return nil
 }

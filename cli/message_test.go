@@ -43,9 +43,9 @@ func TestMessagesFoldAndHaveColours(t *testing.T) {
 func TestTheHintHasItsOwnLine(t *testing.T) {
 	syntax := &hostlist.SyntaxError{File: "hosts", Line: 1, Col: 1, Width: 1, Source: "a b", Reason: "bad"}
 	for want, err := range map[string]error{
-		"mpiexec: --pin contradicts --no-pin\n  hint: keep one\n":        &usererr.Error{Text: "--pin contradicts --no-pin", Remedy: "keep one"},
-		"mpiexec: two\\x1b lines\n  hint: one \\x1b[1mline\n":            &usererr.Error{Text: "two\x1b\nlines", Remedy: "one\n\x1b[1mline"},
-		"mpiexec: hosts:1:1: bad\n  1 | a b\n    | ^\n  hint: mend it\n": &hintedError{syntax},
+		"mpiexec: --pin contradicts --no-pin\n  hint: use only one of them\n": &usererr.Error{Text: "--pin contradicts --no-pin", Remedy: "use only one of them"},
+		"mpiexec: two\\x1b lines\n  hint: one \\x1b[1mline\n":                 &usererr.Error{Text: "two\x1b\nlines", Remedy: "one\n\x1b[1mline"},
+		"mpiexec: hosts:1:1: bad\n  1 | a b\n    | ^\n  hint: mend it\n":      &hintedError{syntax},
 		"mpiexec: no hint\n": errors.New("no hint"),
 	} {
 		if got := errorMessage(err).render("mpiexec", 0, false); got != want {

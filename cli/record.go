@@ -38,7 +38,7 @@ func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	every := j.ReportEvery.Duration()
 	if j.ReportFile != "" {
 		if err := userfile.CheckWritable(j.ReportFile, every > 0); err != nil {
-			return nil, &usererr.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(usererr.Hint(err), "name a file that can be written")}
+			return nil, &usererr.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(usererr.Hint(err), "give a file that can be written")}
 		}
 		c.onPlan(func(snap job.Snapshot, p job.Plan) {
 			var b bytes.Buffer
@@ -49,7 +49,7 @@ func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	}
 	if every > 0 {
 		if info, err := os.Stat(j.ReportFile); err == nil && !info.Mode().IsRegular() {
-			return nil, &usererr.Error{Text: "--report-every: " + j.ReportFile + " is no plain file", Remedy: "it is replaced by a new one each time; name a file, or leave --report-every out"}
+			return nil, &usererr.Error{Text: "--report-every: " + j.ReportFile + " is not a regular file", Remedy: "each report replaces the file; give a regular file, or leave out --report-every"}
 		}
 		c.env.InterimResult, c.env.InterimEvery = r.writeInterim, every
 	}
@@ -137,7 +137,7 @@ func checkAppendable(name string) error {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no plain file", name)
+		return fmt.Errorf("%s is not a regular file", name)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func appendLine(name string, line []byte) error {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no plain file", name)
+		return fmt.Errorf("%s is not a regular file", name)
 	}
 	for until := time.Now().Add(accountsLockTimeout); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != syscall.EWOULDBLOCK {

@@ -85,7 +85,7 @@ type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("internal error: %v", e.value) }
 
-func (e *panicError) Hint() string { return "please report it, with what -v says" }
+func (e *panicError) Hint() string { return "please report this bug, with the output of -v" }
 
 // recoverPanic calls do and returns a panic as an error. It logs the stack. By then deferred calls have
 // restored the terminal and closed the connections, so that the helpers end the ranks (TRUST-35).
@@ -347,16 +347,16 @@ func (c *invocation) printRemarks() {
 		c.env.Report(w.Text)
 	}
 	if g, given := c.line.Apps[0].Origin("ppn"); given && g.Spelled == "-N" {
-		c.env.Log.Info().Msgf("-N %s is ranks on each host, as in Open MPI; srun's -N, a number of nodes, is not meant", g.Value)
+		c.env.Log.Info().Msgf("-N %s means ranks on each host, as in Open MPI, not nodes, as in srun", g.Value)
 	}
 	if rm := c.req.RM; rm != nil && rm.Integration == job.LooseIntegration {
 		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", foldRemoteNodes(c.req.Nodes), batch.Title(rm.Name), rm.Starter)
 	}
 	if most := c.starter.MaxGrace; most > 0 && c.req.TimeLimits.Grace == most {
-		c.env.Log.Info().Msgf("ranks have %v between SIGTERM and SIGKILL, since %s kills them 3 s later", most, batch.Title(c.req.RM.Name))
+		c.env.Log.Info().Msgf("ranks get SIGKILL %v after SIGTERM, because %s would kill them 3 s later", most, batch.Title(c.req.RM.Name))
 	}
 	if c.req.NoPin && !c.req.NoMemBind {
-		c.env.Log.Info().Msg("--no-pin leaves memory bound to NUMA nodes; see --no-mem-bind")
+		c.env.Log.Info().Msg("with --no-pin the memory stays bound to NUMA nodes; to change that: --no-mem-bind")
 	}
 }
 

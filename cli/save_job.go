@@ -54,7 +54,7 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 		return nil, savedJobError(name, err)
 	}
 	if isWorldWritable(filepath.Dir(target), 0) {
-		return nil, savedJobError(name, errors.New("its directory can be written by everybody"))
+		return nil, savedJobError(name, errors.New("its directory is writable by every user"))
 	}
 	k := &savedJobFile{name: target}
 	lock, err := openLock(target + ".lock")
@@ -86,7 +86,7 @@ func openLock(name string) (*os.File, error) {
 	}
 	if missing == nil && userfile.Owner(info) != os.Geteuid() {
 		lock.Close() // does nothing if lock is nil
-		err = &usererr.Error{Text: fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info))), Remedy: "name a file in a directory of your own"}
+		err = &usererr.Error{Text: fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info))), Remedy: "give a file in a directory of your own"}
 	}
 	return lock, err
 }
@@ -130,13 +130,13 @@ func checkPrivate(name string, info os.FileInfo) error {
 	stat, known := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.Mode().IsRegular():
-		return errors.New("is no plain file")
+		return errors.New("is not a regular file")
 	case known && int(stat.Uid) != os.Getuid():
-		return errors.New("is not yours")
+		return errors.New("belongs to another user")
 	case info.Mode().Perm()&0o077 != 0:
-		return &usererr.Error{Text: fmt.Sprintf("is not yours alone (mode %04o)", info.Mode().Perm()), Remedy: "it says what is started in your name: look at it, then chmod 600"}
+		return &usererr.Error{Text: fmt.Sprintf("is accessible to other users (mode %04o)", info.Mode().Perm()), Remedy: "it contains programs that would run as you: check its contents, then chmod 600"}
 	case isWorldWritable(name, 0):
-		return errors.New("can be replaced by everybody, as a directory above it can be written")
+		return errors.New("can be replaced by every user, because a directory above it is writable")
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (c *invocation) readSavedJob() error {
 	words := slices.Concat(before.TransportOptions, before.FeatureOptions, []string{"--", before.Request.Apps[0].Argv[0]})
 	old, err := option.Mpiexec(signalNumber).Parse(words, option.Sources{})
 	if err != nil {
-		return savedJobError(name, &usererr.Error{Text: fmt.Sprintf("its options: %v", err), Remedy: "resume it with the build that has saved it, or start the job again"})
+		return savedJobError(name, &usererr.Error{Text: fmt.Sprintf("its options: %v", err), Remedy: "resume it with the build that saved it, or start the job again"})
 	}
 	c.line = c.line.WithSaved(old)
 	c.saved.job = before
@@ -187,8 +187,8 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 			continue
 		}
 		if def.Local && c.saved.job.Host != c.inputs.Local.Names[0] && req.Restart.MaxFence > 0 {
-			return req, notes, savedJobError(c.saved.name, &usererr.Error{Text: fmt.Sprintf("ranks of it ran on %s itself, where alone it can be seen whether they live", c.saved.job.Host),
-				Remedy: "resume it there; or add --restart-fence no if nothing of it is left"})
+			return req, notes, savedJobError(c.saved.name, &usererr.Error{Text: fmt.Sprintf("some of its ranks ran on %s; whether they still run can only be checked there", c.saved.job.Host),
+				Remedy: "resume it there, or add --restart-fence no if no process of it is left"})
 		}
 		if !slices.ContainsFunc(req.Nodes, def.IsSameNode) {
 			def.Tier, def.ExcludedWhy = 0, ""

@@ -18,7 +18,7 @@ func TestArgumentsOfSSHAreOptionsOfOurs(t *testing.T) {
 		{[]string{"-p2222", "-l", "pi", "-i", "~/.ssh/k", "-J", "gate"}, "[Port=2222 User=pi IdentityFile=~/.ssh/k ProxyJump=gate] <nil>"},
 		{[]string{"-q", "-xT", "-4"}, "[AddressFamily=inet] <nil>"},
 		{[]string{"-p"}, "[] -launcher-args: -p needs a value"},
-		{[]string{"-o", "x"}, "[] -launcher-args: -o x: not KEY=VALUE, as Port=2222"},
+		{[]string{"-o", "x"}, "[] -launcher-args: -o x: not KEY=VALUE, such as Port=2222"},
 		{[]string{"-D", "1080"}, "[] -launcher-args: -D is not for the built-in ssh"},
 		{[]string{"host"}, "[] -launcher-args: host is not for the built-in ssh"},
 		{[]string{""}, "[] -launcher-args: '' is not for the built-in ssh"},

@@ -45,7 +45,7 @@ func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, w
 		t, err := config.Resolve(ctx, alias, user, local)
 		for _, u := range t.Unknown {
 			if _, before := warned.LoadOrStore(u, true); !before {
-				warn(fmt.Sprintf("warning: %s:%d: %s is passed over: it is no keyword of ssh up to OpenSSH %s. To silence this, write above it: IgnoreUnknown %[3]s",
+				warn(fmt.Sprintf("warning: %s:%d: %s is ignored: OpenSSH has no such keyword up to %s. To silence this, write above that line: IgnoreUnknown %[3]s",
 					u.File, u.Line, u.Keyword, sshx.KeywordsOf))
 			}
 		}

@@ -76,7 +76,7 @@ func (c *invocation) findStarter() error {
 // real one.
 func (c *invocation) logUntried(program string, s *batch.System) {
 	if s.Untried {
-		c.env.Log.Info().Msgf("%s is called as the manuals of %s have it; nobody has told that it works", program, s.Title)
+		c.env.Log.Info().Msgf("%s is called as the manuals of %s describe; mpiexec was never tested with it", program, s.Title)
 	}
 }
 
@@ -211,7 +211,7 @@ func runBatchProgramOnce(name string, args ...string) (text string, killed bool,
 	case errors.Is(err, exec.ErrNotFound):
 		return "", false, fmt.Errorf("%s: command not found", name)
 	case ctx.Err() != nil:
-		return "", false, fmt.Errorf("%s did not answer within %v", name, batchToolTimeout)
+		return "", false, fmt.Errorf("%s gave no output within %v", name, batchToolTimeout)
 	case err != nil:
 		killed = cmd.ProcessState != nil && cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
 		return "", killed, fmt.Errorf("%s: %s", name, lastLine(errs.String(), err.Error()))
@@ -269,7 +269,7 @@ func (c *invocation) reportUnseenRanks() {
 		if !rm.ControlsHelpers() {
 			c.reportLooseHosts(p)
 		} else if notHeld := nodesNotHeld(rm, snap, p); len(notHeld) > 0 && c.starter.System != nil && !c.starter.System.Untried {
-			c.env.Report(fmt.Sprintf("warning: %s does not hold the ranks on %s (no %s above them)", batch.Title(rm.Name), hostlist.Fold(notHeld), rm.Holder()))
+			c.env.Report(fmt.Sprintf("warning: %s does not control the ranks on %s (no %s among their parent processes)", batch.Title(rm.Name), hostlist.Fold(notHeld), rm.Holder()))
 		}
 	})
 }

@@ -178,7 +178,7 @@ func (c *invocation) reportUnreadInput() {
 		return
 	}
 	c.env.UnreadInput = func(bytes int64) {
-		c.env.Report(fmt.Sprintf("note: mpiexec has taken %s of standard input, and no rank has read any; -stdin none leaves them to other commands", text.Count(int(bytes), "byte")))
+		c.env.Report(fmt.Sprintf("note: mpiexec read %s of standard input that no rank has read; -stdin none leaves standard input to other commands", text.Count(int(bytes), "byte")))
 	}
 }
 

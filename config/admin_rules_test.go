@@ -59,7 +59,7 @@ func TestNodeFaults(t *testing.T) {
 		"maxprocs = 3":                    `f:1: unknown key "maxprocs" (did you mean "maxproc"?)`,
 		"# x\n\nusers = [[3]]":            `f:3: users: a list is neither a name nor a number`,
 		"maxproc = -1":                    "f:1: maxproc: -1 is neither a number",
-		"users = [1]\nuser = [2]":         "f:2: users and user mean the same; keep one",
+		"users = [1]\nuser = [2]":         "f:2: users and user mean the same; use only one of them",
 		"ledger = \"/x\"":                 `f:1: unknown key "ledger"`,
 		"runJobs = ":                      "f:1: ",
 		"[[node]]\nname = \"a\"\n":        `f:1: unknown key "node"`,

@@ -304,7 +304,7 @@ func (r *reader) readQueueHosts(f *clusterFile) {
 	key, names := "queueHosts", f.QueueHosts
 	if f.QueueHost != "" {
 		if len(names) > 0 {
-			r.addFault(r.lines.global["queuehosts"], "queueHost and queueHosts mean the same; keep one")
+			r.addFault(r.lines.global["queuehosts"], "queueHost and queueHosts mean the same; use only one of them")
 		}
 		key, names = "queueHost", []string{f.QueueHost}
 	}

@@ -41,7 +41,7 @@ func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 			continue
 		}
 		if _, twice := t.keys[key]; twice {
-			r.addFault(r.lines.global[strings.ToLower(name)], "%s and %s of [nodeset] mean the same; keep one", name, key)
+			r.addFault(r.lines.global[strings.ToLower(name)], "%s and %s of [nodeset] mean the same; use only one of them", name, key)
 			continue
 		}
 		t.keys[key], t.spelling[key], renamed[key] = value, name, true

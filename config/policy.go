@@ -41,7 +41,7 @@ func (r *reader) readPolicy(i int, e *nodeEntry) job.NodePolicy {
 // error.
 func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string, any) {
 	if va != nil && vb != nil {
-		r.addFault(r.lines.lineInNode(i, b), "%s and %s mean the same; keep one", a, b)
+		r.addFault(r.lines.lineInNode(i, b), "%s and %s mean the same; use only one of them", a, b)
 	}
 	if vb != nil {
 		return b, vb

@@ -212,7 +212,7 @@ func (r *reader) readNodeAlloc(f *clusterFile) {
 	name := key
 	if f.NodeAllocationPolicy != nil {
 		if name = other; f.NodeAlloc != nil {
-			r.addFault(r.lines.global["nodeallocationpolicy"], "%s and %s mean the same; keep one", other, key)
+			r.addFault(r.lines.global["nodeallocationpolicy"], "%s and %s mean the same; use only one of them", other, key)
 		}
 		t.keys = map[string]any{strings.ToLower(other): f.NodeAllocationPolicy}
 	}

@@ -48,7 +48,7 @@ func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "ask the administrator of the host, or leave it out"))
 	}
 	for _, text := range r.Warnings {
-		found = append(found, newFinding(c, Warning, "node-file", text, "correct the name, or write the number"))
+		found = append(found, newFinding(c, Warning, "node-file", text, "correct the name, or use the numeric ID"))
 	}
 	return found
 }

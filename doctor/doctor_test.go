@@ -59,7 +59,7 @@ var cases = []struct {
 	{"a front end", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "runs no jobs (f)", true
 	}, "", ""},
-	{"a name that nobody has", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Warnings = []string{"f:3: users: no user"} }, "warning node-file: f:3: users: no user", "number"},
+	{"a name that nobody has", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Warnings = []string{"f:3: users: no user"} }, "warning node-file: f:3: users: no user", "numeric ID"},
 	{"no account", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Account = job.Defect{Code: "account", Text: "none", Remedy: "getent"}
 	}, "warning account: none", "getent"},

@@ -86,7 +86,7 @@ func parse(c cursor, most int) ([]Entry, error) {
 	p := &parser{maxNames: most}
 	p.parseHosts(c)
 	if len(p.entries) == 0 && p.isEmpty() {
-		p.addError(errors.New(c.file + ": no host is named"))
+		p.addError(errors.New(c.file + ": no host given"))
 	}
 	return p.result()
 }

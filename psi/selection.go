@@ -40,7 +40,7 @@ func (c *Settings) readClass(in Input) error {
 		c.Class = name
 		return nil
 	}
-	refusal := &Error{Code: "bad-class", Source: source, Token: name, Problem: "no class"}
+	refusal := &Error{Code: "bad-class", Source: source, Token: name, Problem: "there is no class"}
 	if i >= 0 {
 		refusal.Problem = "you may not use class"
 	}

@@ -32,13 +32,13 @@ type OtherUserError struct {
 
 func (e *OtherUserError) Error() string {
 	if e.Link {
-		return fmt.Sprintf("%s is a link of %s, and is not followed", e.Path, nsswitch.UserText(e.UID))
+		return fmt.Sprintf("%s is a symbolic link that belongs to %s, and is not followed", e.Path, nsswitch.UserText(e.UID))
 	}
 	return fmt.Sprintf("%s belongs to %s, and is not written", e.Path, nsswitch.UserText(e.UID))
 }
 
 // Hint returns what the user can do.
-func (e *OtherUserError) Hint() string { return "name a file in a directory of your own" }
+func (e *OtherUserError) Hint() string { return "give a file in a directory of your own" }
 
 // maxLinks is how many links are followed in one name. The kernel has the same limit.
 const maxLinks = 40

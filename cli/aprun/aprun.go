@@ -45,7 +45,7 @@ func Translate(args []string, w Env) (Line, error) {
 			return Line{}, err
 		}
 		if len(s.program) == 0 && t.given == nil { // a long option may ask for something
-			return Line{}, &usererr.Error{Text: "no program is named", Remedy: "aprun [options] program [args]; aprun --help tells more"}
+			return Line{}, &usererr.Error{Text: "no program given", Remedy: "usage: aprun [options] program [args]; see aprun --help"}
 		}
 		if i > 0 {
 			t.segments = append(t.segments, t.separator)
@@ -74,7 +74,7 @@ func (w Env) splitSegments(args []string) (segments [][]string, err error) {
 			if i == len(segments)-1 {
 				where = "behind"
 			}
-			return nil, &usererr.Error{Text: fmt.Sprintf("empty segment %s \":\"", where), Remedy: "each segment has a program"}
+			return nil, &usererr.Error{Text: fmt.Sprintf("empty segment %s \":\"", where), Remedy: "write a program in each segment"}
 		}
 	}
 	return segments, nil
@@ -132,7 +132,7 @@ func (t *translator) checkBatchSized() error {
 	if !t.batchSized || t.sizeLetter == "" {
 		return nil
 	}
-	return &usererr.Error{Text: fmt.Sprintf("-B: -%s beside it, which the batch system has said", t.sizeLetter), Remedy: "leave one of them out"}
+	return &usererr.Error{Text: fmt.Sprintf("-B cannot be used with -%s: the batch system sets that", t.sizeLetter), Remedy: "leave one of them out"}
 }
 
 // assembleLine returns the translated line. It adds options for defaults of aprun that mpiexec does not
@@ -224,7 +224,7 @@ func (s *segment) passLongOption(word string) error {
 func (s *segment) readLetter(word string) error {
 	r, value := findLetter(word)
 	if r == nil {
-		return &usererr.Error{Text: "unknown option " + strconv.Quote(word), Remedy: "aprun --help lists the letters; options of mpiexec have two dashes here"}
+		return &usererr.Error{Text: "unknown option " + strconv.Quote(word), Remedy: "aprun --help lists the options; options of mpiexec need two dashes here"}
 	}
 	if s.pos++; r.arg != "" && value == "" {
 		if s.pos == len(s.words) {

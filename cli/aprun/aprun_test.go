@@ -114,16 +114,16 @@ func TestTranslateFaults(t *testing.T) {
 		"-host n1 a":    `unknown option "-host"`,
 		"-n":            "-n needs a value",
 		"-d 0 a":        `-d: "0" is not a number of CPUs`,
-		"-cc cpus a":    `-cc: "cpus" is none of cpu, depth, numa_node, none`,
-		"-cc 3-1 a":     `-cc: "3-1" is none of`,
+		"-cc cpus a":    `-cc: "cpus" is not cpu, depth, numa_node, none`,
+		"-cc 3-1 a":     `-cc: "3-1" is not cpu`,
 		"-cc 0-65536 a": "-cc: ",
-		"-cc 2,x a":     `-cc: "2,x" is none of`,
+		"-cc 2,x a":     `-cc: "2,x" is not cpu`,
 		"-cp nothing a": "-cp: no such file",
-		"-L , a":        "-L: no host is named",
+		"-L , a":        "-L: no host given",
 		"-F some a":     `-F: "some" is not one of exclusive, share`,
 		"-t 1h a":       `-t: "1h" is not a number of seconds`,
 		"-e A a":        `-e: "A" is not NAME=VALUE`,
-		"-B a":          "-B: no batch system has given us hosts",
+		"-B a":          "-B: no batch system has allocated hosts",
 		"-D much a":     `-D: "much" is not a number`,
 	} {
 		if got, err := Translate(strings.Fields(line), testEnv); err == nil || !strings.Contains(err.Error(), want) {
@@ -131,7 +131,7 @@ func TestTranslateFaults(t *testing.T) {
 		}
 	}
 	got, err := Translate(strings.Fields("-C -R 2 -p x -P y a"), testEnv)
-	if err != nil || len(got.Warnings) != 4 || !strings.HasPrefix(got.Warnings[0], "-C has no counterpart") {
+	if err != nil || len(got.Warnings) != 4 || !strings.HasPrefix(got.Warnings[0], "-C is ignored") {
 		t.Errorf("%v, %v", got.Warnings, err)
 	}
 	granted := testEnv
@@ -140,7 +140,7 @@ func TestTranslateFaults(t *testing.T) {
 		t.Errorf("-B: %v, %v", got.Args, err)
 	}
 	for _, line := range []string{"-B -n 4 a", "-m 3G -B a", "-d 2 a : -B b", "-B -N1 a"} {
-		if got, err := Translate(strings.Fields(line), granted); err == nil || !strings.Contains(err.Error(), "which the batch system has said") {
+		if got, err := Translate(strings.Fields(line), granted); err == nil || !strings.Contains(err.Error(), "the batch system sets that") {
 			t.Errorf("%s: %v, %v", line, got.Args, err)
 		}
 	}

@@ -104,7 +104,7 @@ func parseSet(text string) (cpus []int, err error) {
 		from, err := strconv.Atoi(first)
 		to, also := strconv.Atoi(last)
 		if err != nil || also != nil || from < 0 || to < from || to > maxCPU || strings.ContainsAny(item, "+ ") {
-			return nil, fmt.Errorf("%q is none of cpu, depth, numa_node, none, and no list of CPUs such as 0,4 or 0-1:4-5", text)
+			return nil, fmt.Errorf("%q is not cpu, depth, numa_node, none or a list of CPUs such as 0,4 or 0-1:4-5", text)
 		}
 		for cpu := from; cpu <= to; cpu++ {
 			cpus = append(cpus, cpu)

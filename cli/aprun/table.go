@@ -28,7 +28,7 @@ var letterRows = []letterRow{
 	{"S", "K", "--per-numa K", "at most K ranks in each NUMA node", segmentOption("--per-numa")},
 	{"sn", "K", "--numa-nodes K", "only the K lowest NUMA nodes", segmentOption("--numa-nodes")},
 	{"sl", "LIST", "--numa-list LIST", "only these NUMA nodes", segmentOption("--numa-list")},
-	{"ss", "", "--strict-mem", "memory of the own NUMA node only", func(s *segment, _ string) error { s.strictGiven = true; return s.addOption("", "--strict-mem") }},
+	{"ss", "", "--strict-mem", "memory of the rank's own NUMA node only", func(s *segment, _ string) error { s.strictGiven = true; return s.addOption("", "--strict-mem") }},
 	{"cc", "SPEC", "--bind-to", "binding: cpu, depth, numa_node, none, or CPUs: 0,4 or 0-1:x", func(s *segment, v string) error { s.binding = v; return nil }},
 	{"cp", "FILE", "--bind-to", "-cc with the text of FILE", func(s *segment, v string) error {
 		text, err := s.Read(v)
@@ -36,7 +36,7 @@ var letterRows = []letterRow{
 		return err
 	}},
 	{"L", "LIST", "--nodes, -host", "hosts: 3,7-12,node40 or names, in the order of their numbers", (*segment).readHosts},
-	{"l", "FILE", "--nodes, -host", "the same from a file, one on each line", func(s *segment, v string) error {
+	{"l", "FILE", "--nodes, -host", "hosts from FILE, one on each line", func(s *segment, v string) error {
 		text, err := s.Read(v)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ var letterRows = []letterRow{
 	}},
 	{"j", "K", "--hw-threads K", "hardware threads of each core; 1 by default", segmentOption("--hw-threads")},
 	{"r", "C", "--reserve-cpus C", "the last C CPUs of each host stay free", jobOption("--reserve-cpus")},
-	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory of each rank; h wishes for huge pages, hs needs them", jobOption("--mem-per-rank")},
+	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory of each rank; h: huge pages if possible; hs: only huge pages", jobOption("--mem-per-rank")},
 	{"a", "ARCH", "-arch ARCH", "hosts of this architecture", func(s *segment, v string) error { return s.addOption(v, "-arch") }},
 	{"F", "WORD", "--exclusive", "exclusive or share", func(s *segment, v string) error {
 		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[v]
@@ -69,17 +69,17 @@ var letterRows = []letterRow{
 		s.job = append(s.job, "--limit", "pcput="+v)
 		return nil
 	}},
-	{"T", "", "", "whole lines, as always here", ignoredLetter("")},
+	{"T", "", "", "print whole lines (always the case)", ignoredLetter("")},
 	{"q", "", "--quiet", "say less", func(s *segment, _ string) error { s.job = append(s.job, "--quiet"); return nil }},
-	{"e", "NAME=VALUE", "-genv NAME=VALUE", "set a variable; again for more", func(s *segment, v string) error {
+	{"e", "NAME=VALUE", "-genv NAME=VALUE", "set a variable; may be repeated", func(s *segment, v string) error {
 		if !strings.Contains(v, "=") {
 			return fmt.Errorf("%q is not NAME=VALUE", v)
 		}
 		s.job = append(s.job, "-genv", v)
 		return nil
 	}},
-	{"B", "", "", "ranks and hosts as the batch system gave them", (*segment).useBatchSize},
-	{"b", "", "", "nothing: programs are not copied without --stage", ignoredLetter("")},
+	{"B", "", "", "use the ranks and hosts that the batch system allocated", (*segment).useBatchSize},
+	{"b", "", "", "no effect: only --stage copies programs", ignoredLetter("")},
 	{"D", "LEVEL", "-v, -vv", "say more", func(s *segment, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {
@@ -116,7 +116,7 @@ func jobOption(name string) func(*segment, string) error {
 func ignoredLetter(name string) func(*segment, string) error {
 	return func(s *segment, _ string) error {
 		if name != "" {
-			s.warnings = append(s.warnings, name+" has no counterpart here, and is ignored")
+			s.warnings = append(s.warnings, name+" is ignored: mpiexec has no such option")
 		}
 		return nil
 	}
@@ -134,7 +134,7 @@ func (s *segment) addOption(value string, name string) error {
 func (s *segment) readHosts(list string) error {
 	items := strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
 	if len(items) == 0 {
-		return errors.New("no host is named")
+		return errors.New("no host given")
 	}
 	named := 0
 	for _, item := range items {
@@ -178,7 +178,7 @@ func sortRanges(items []string) string {
 // useBatchSize sets the number of ranks and the hosts to those of the allocation (-B).
 func (s *segment) useBatchSize(string) error {
 	if !s.InAllocation {
-		return errors.New("no batch system has given us hosts; write -n")
+		return errors.New("no batch system has allocated hosts; give -n")
 	}
 	s.batchSized = true
 	return nil

@@ -47,7 +47,7 @@ func (b *defaultOptions) readConfig(from Sources) {
 	}
 	if from.CheckTrust != nil {
 		if err := from.CheckTrust(file); err != nil { // options can run any program (TRUST-27)
-			b.errs = append(b.errs, UntrustedError(err, "what is in it", " with MPIEXEC_CONFIG"))
+			b.errs = append(b.errs, UntrustedError(err, "its content", " with MPIEXEC_CONFIG"))
 			return
 		}
 	}
@@ -80,7 +80,7 @@ func (b *defaultOptions) readConfigLine(where string, args []string) {
 	}
 	s := b.scan(appWords{args: args, precedence: fromUserConfig, from: where})
 	if len(s.program) > 0 {
-		s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s is too much", ShellQuote(s.program[0])), Remedy: "write one option on each line; quote a value with blanks"})
+		s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("unexpected word %s", ShellQuote(s.program[0])), Remedy: "write one option on each line; quote a value with blanks"})
 	}
 	if s.help != nil || s.version {
 		s.refuseOption("help", true)

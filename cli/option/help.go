@@ -103,7 +103,7 @@ func (t *Table) searchHelp(word string) (string, error) {
 	if nearest != nil {
 		remedy = t.name + " -help " + strings.Join(nearest[:min(3, len(nearest))], ", or -help ")
 	}
-	return "", &usererr.Error{Text: fmt.Sprintf("no option's help has %q", word), Remedy: remedy}
+	return "", &usererr.Error{Text: fmt.Sprintf("no option's help contains %q", word), Remedy: remedy}
 }
 
 // searchText returns all help text of the option but its variables.
@@ -237,9 +237,9 @@ func (o *Option) settingText(value string) string {
 // scopeText describes the option's scope in words.
 func (o *Option) scopeText() string {
 	text := map[Scope]string{
-		PerApp:    "Holds for the app context it stands in",
-		Inherited: "In the first app context it holds for all app contexts without their own",
-		PerJob:    "Holds for the whole job",
+		PerApp:    "Applies to its own app context",
+		Inherited: "In the first app context it applies to all app contexts that do not set it",
+		PerJob:    "Applies to the whole job",
 	}[o.Scope]
 	if o.accumulates {
 		text += ". May be given several times"

@@ -181,7 +181,7 @@ func TestHelpSearches(t *testing.T) {
 		}
 	}
 	_, err := table.HelpOn("checkpiont")
-	if want := "no option's help has \"checkpiont\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help checkpoint") {
+	if want := "no option's help contains \"checkpiont\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help checkpoint") {
 		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 	if _, err := table.HelpOn("qqqqqqqqq"); usererr.Hint(err) != "mpiexec -help all lists the options" {

@@ -44,7 +44,7 @@ func (s *layoutMerger) setOption(field *string, value, option, by string) {
 }
 
 func (s *layoutMerger) addConflict(a, b string) {
-	s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", a, b), Remedy: "keep one"})
+	s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", a, b), Remedy: "use only one of them"})
 }
 
 // spellingOf returns a job option as it was given.

@@ -58,7 +58,7 @@ var foreignJobWords = [][2]string{
 	{"ckpt", "mpijob checkpoint JOB requests a checkpoint"},
 	{"move", "mpijob migrate JOB moves a job to other hosts"},
 	{"check diagnose", "mpijob doctor checks hosts"},
-	{"run start exec launch submit alloc selftest", "mpiexec starts jobs: mpiexec --help"},
+	{"run start exec launch submit alloc selftest", "to start jobs, see mpiexec --help"},
 }
 
 // rowOfWord returns the row of a word of mpijob, or nil.
@@ -150,7 +150,7 @@ func Mpijob(mpiexec *Table) *JobTable {
 			}
 			continue
 		}
-		r := refusal{names: o.Name, advice: "is an option of mpiexec, which starts jobs: leave it out"}
+		r := refusal{names: o.Name, advice: "is an option of mpiexec, which starts jobs; leave it out"}
 		for _, s := range o.OtherSpellings {
 			r.names += " " + normalize(s.Dashed)
 		}
@@ -158,7 +158,7 @@ func Mpijob(mpiexec *Table) *JobTable {
 			r.valueWords = 1
 		}
 		if row != nil {
-			r.advice = "is a word here: mpijob " + row.usage()
+			r.advice = "is a command here: mpijob " + row.usage()
 		}
 		t.refusals = append(t.refusals, r)
 	}
@@ -221,7 +221,7 @@ func (t *JobTable) Parse(args []string, from Sources) (line Line, mpiexecArgs []
 // less than the line has.
 func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
 	if len(words) == 0 {
-		s.addError("no word is given", "mpijob help lists the words")
+		s.addError("no command given", "mpijob help lists the commands")
 		return nil
 	}
 	row := rowOfWord(words[0])
@@ -231,12 +231,12 @@ func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
 	}
 	if n := len(words) - 1; n < len(row.args) {
 		missing := map[string]string{"JOB": "job", "SIG": "signal"}[row.args[n]]
-		s.addError(fmt.Sprintf("%s: no %s is named", row.word, missing), "write mpijob "+row.usage()+"; mpijob ps lists the jobs")
+		s.addError(fmt.Sprintf("%s: no %s given", row.word, missing), "write mpijob "+row.usage()+"; mpijob ps lists the jobs")
 		return nil
 	}
 	for _, g := range s.given {
 		if takers := wordsTaking(g.Name); takers != nil && !slices.Contains(takers, row.word) {
-			s.addError(fmt.Sprintf("%s: %s has no meaning here", row.word, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
+			s.addError(fmt.Sprintf("%s: %s does not apply here", row.word, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
 		}
 	}
 	// The value is decoded here, so that an error in it names the word and not the option of mpiexec.
@@ -248,7 +248,7 @@ func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
 
 // unknownWordError returns the error for a word that mpijob does not have.
 func unknownWordError(word string) error {
-	err := &usererr.Error{Text: "unknown word " + ShellQuote(word), Remedy: "mpijob help lists the words"}
+	err := &usererr.Error{Text: "unknown command " + ShellQuote(word), Remedy: "mpijob help lists the commands"}
 	for _, f := range foreignJobWords {
 		if slices.Contains(strings.Fields(f[0]), word) {
 			err.Remedy = f[1]

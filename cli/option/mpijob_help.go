@@ -28,7 +28,7 @@ func (t *JobTable) Usage() string {
 			b.WriteString(o.helpLine())
 		}
 	}
-	b.WriteString("\nmpijob help options lists all options. mpiexec starts jobs: mpiexec --help.\n")
+	b.WriteString("\nmpijob help options lists all options. to start jobs, see mpiexec --help.\n")
 	return b.String()
 }
 

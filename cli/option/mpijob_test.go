@@ -10,7 +10,7 @@ import (
 
 // A line of mpijob means the same as one of mpiexec, or has one error that names the word.
 func TestMpijobLine(t *testing.T) {
-	const list = "; mpijob help lists the words"
+	const list = "; mpijob help lists the commands"
 	for _, test := range []struct{ line, want, err string }{
 		{line: "ps", want: "--ps"},
 		{line: "ps n1 --json n2", want: "--ps --json n1 n2"},
@@ -22,24 +22,24 @@ func TestMpijobLine(t *testing.T) {
 		{line: "checkpoint last", want: "--checkpoint=last"},
 		{line: "migrate last --from n1 --to n2,n3", want: "--migrate=last --from n1 --to n2,n3"},
 		{line: "signal USR1 last n1", want: "--signal=USR1=last n1"},
-		{line: "evict last n1 --json=f", err: "evict: --json has no meaning here; leave it out; it is an option of ps, queue, status, doctor"},
+		{line: "evict last n1 --json=f", err: "evict: --json does not apply here; leave it out; it is an option of ps, queue, status, doctor"},
 		{line: "evict last n1", want: "--evict=last n1"},
 		{line: "doctor n1 -- n2", want: "--doctor n1 n2"},
 		{line: "--man", want: "--man"},
-		{line: "-v", err: "no word is given" + list},
-		{line: "stauts last", err: "unknown word stauts (did you mean status?)" + list},
-		{line: "x", err: "unknown word x" + list},
-		{line: "kill last", err: "unknown word kill; mpijob end JOB ends a job; mpijob signal KILL JOB sends its ranks a signal"},
-		{line: "end", err: "end: no job is named; write mpijob end JOB; mpijob ps lists the jobs"},
-		{line: "signal", err: "signal: no signal is named; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
-		{line: "signal USR1", err: "signal: no job is named; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
-		{line: "signal FOO last", err: `signal: "FOO" is no signal; name one (TERM, USR1) or give its number; `},
-		{line: "end last --to n1", err: "end: --to has no meaning here; leave it out; it is an option of migrate"},
-		{line: "--end last", err: "--end is a word here: mpijob end JOB; "},
-		{line: "--ps", err: "--ps is a word here: mpijob ps; "},
-		{line: "ps --wait=5m", err: "--wait is an option of mpiexec, which starts jobs: leave it out; "},
-		{line: "ps -np 4", err: "-np is an option of mpiexec, which starts jobs: leave it out; "},
-		{line: "ps --min-nodes 4", err: "--min-nodes is an option of mpiexec, which starts jobs: leave it out; "},
+		{line: "-v", err: "no command given" + list},
+		{line: "stauts last", err: "unknown command stauts (did you mean status?)" + list},
+		{line: "x", err: "unknown command x" + list},
+		{line: "kill last", err: "unknown command kill; mpijob end JOB ends a job; mpijob signal KILL JOB sends its ranks a signal"},
+		{line: "end", err: "end: no job given; write mpijob end JOB; mpijob ps lists the jobs"},
+		{line: "signal", err: "signal: no signal given; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
+		{line: "signal USR1", err: "signal: no job given; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
+		{line: "signal FOO last", err: `signal: "FOO" is not a signal; use a name (TERM, USR1) or a number; `},
+		{line: "end last --to n1", err: "end: --to does not apply here; leave it out; it is an option of migrate"},
+		{line: "--end last", err: "--end is a command here: mpijob end JOB; "},
+		{line: "--ps", err: "--ps is a command here: mpijob ps; "},
+		{line: "ps --wait=5m", err: "--wait is an option of mpiexec, which starts jobs; leave it out; "},
+		{line: "ps -np 4", err: "-np is an option of mpiexec, which starts jobs; leave it out; "},
+		{line: "ps --min-nodes 4", err: "--min-nodes is an option of mpiexec, which starts jobs; leave it out; "},
 		{line: "ps -host", err: "-host needs a value; write -host LIST"},
 	} {
 		_, args, err := Mpijob(Mpiexec(linuxSignals)).Parse(strings.Fields(test.line), Sources{})
@@ -134,7 +134,7 @@ func TestMpijobHelp(t *testing.T) {
 			t.Errorf("%s: %v, %s; want %s", about, err, text, want)
 		}
 	}
-	for about, want := range map[string]string{"stauts": "unknown word stauts (did you mean status?)", "-ppn": "-ppn is an option of mpiexec, which starts jobs: leave it out"} {
+	for about, want := range map[string]string{"stauts": "unknown command stauts (did you mean status?)", "-ppn": "-ppn is an option of mpiexec, which starts jobs; leave it out"} {
 		if _, err := table.HelpOn(about); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", about, err, want)
 		}

@@ -150,7 +150,7 @@ func (l Line) WithoutRemoteShell() JobOptions {
 
 // noEquivalent returns the warning about parameters that another launcher would obey.
 func noEquivalent(assignments []string) string {
-	return "another launcher would obey " + strings.Join(assignments, ", ") + "; there is no equivalent here; ignored"
+	return "ignored: " + strings.Join(assignments, ", ") + " (mpiexec has no equivalent)"
 }
 
 // pinWords maps Intel MPI's pinning domains to our words.

@@ -133,17 +133,17 @@ func (g GivenOption) excludes(other GivenOption) bool {
 func (g GivenOption) contradicted(other GivenOption) error {
 	switch {
 	case g.query == "":
-		return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g.Spelled, other.Spelled), Remedy: "keep one"}
+		return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g.Spelled, other.Spelled), Remedy: "use only one of them"}
 	case other.query == "yes" || other.query == "hosts":
-		return &usererr.Error{Text: fmt.Sprintf("%s and %s cannot be asked together", g.Spelled, other.Spelled), Remedy: "ask one at a time"}
+		return &usererr.Error{Text: fmt.Sprintf("%s and %s cannot be used together", g.Spelled, other.Spelled), Remedy: "use one at a time"}
 	}
-	return &usererr.Error{Text: fmt.Sprintf("%s has no meaning beside %s", other.Spelled, g.Spelled), Remedy: "leave it out"}
+	return &usererr.Error{Text: fmt.Sprintf("%s cannot be used with %s", other.Spelled, g.Spelled), Remedy: "leave it out"}
 }
 
 // misplaced returns the error for an option that is given without any of needs.
 func (g GivenOption) misplaced(needs []string) error {
 	if needs[0] == "run" {
-		return &usererr.Error{Text: g.Spelled + " has a meaning only with a run", Remedy: "leave it out"}
+		return &usererr.Error{Text: g.Spelled + " applies only to a run", Remedy: "leave it out"}
 	}
 	var names []string
 	for _, name := range needs {
@@ -153,7 +153,7 @@ func (g GivenOption) misplaced(needs []string) error {
 	if only := g.table.names[needs[0]].Option; len(needs) == 1 {
 		remedy = fmt.Sprintf("add %s%s, or leave it out", only.Dashed, only.argumentText())
 	}
-	return &usererr.Error{Text: fmt.Sprintf("%s has a meaning only with %s", g.Spelled, strings.Join(names, " or ")), Remedy: remedy}
+	return &usererr.Error{Text: fmt.Sprintf("%s requires %s", g.Spelled, strings.Join(names, " or ")), Remedy: remedy}
 }
 
 // hasGiven reports whether the line or its -configfile has an option for which is returns true.
@@ -334,12 +334,12 @@ func startsNothing(apps []scannedApp) bool {
 
 func noProgramError(appCount int, file string) *usererr.Error {
 	if file != "" {
-		return &usererr.Error{Text: "no program is named", Remedy: "each line has one; a backslash at the end of a line continues it"}
+		return &usererr.Error{Text: "no program given", Remedy: "each line needs one; a backslash at the end of a line continues it"}
 	}
 	if appCount > 1 {
-		return &usererr.Error{Text: "no program is named", Remedy: "a lone : separates app contexts, each with a program"}
+		return &usererr.Error{Text: "no program given", Remedy: "a : separates app contexts, and each needs a program"}
 	}
-	return &usererr.Error{Text: "no program is named", Remedy: "mpiexec [options] program [args]; mpiexec --help tells more"}
+	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }
 
 // inheritOptions applies CLI-13, CLI-8 and CLI-12. It returns the options of the job, and those of each app
@@ -423,9 +423,9 @@ func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 			given[i] = g
 		case differ && before.AppNumber != g.AppNumber:
 			return given, &usererr.Error{Text: fmt.Sprintf("%s in app context %d contradicts %s in app context %d",
-				g, g.AppNumber, before, before.AppNumber), Remedy: "it applies to the whole job; keep one"}
+				g, g.AppNumber, before, before.AppNumber), Remedy: "it applies to the whole job; use only one of them"}
 		case differ:
-			return given, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g, before), Remedy: "keep one"}
+			return given, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g, before), Remedy: "use only one of them"}
 		}
 		return given, nil
 	}
@@ -446,14 +446,14 @@ func checkRankCounts(apps []scannedApp, each [][]GivenOption) []error {
 		_, grouped := originOf(given, "het-group") // as many ranks as its groups have tasks
 		switch zero := ok && isZeroNumber(g.Value); {
 		case ok && choice:
-			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", soft, g), Remedy: "keep one"})
+			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", soft, g), Remedy: "use only one of them"})
 		case zero && len(each) == 1:
 			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("%s: 0 is too small; at least 1", g.Spelled)})
 		case zero:
 			skipped++
 		case !ok && !choice && !grouped && len(each) > 1:
-			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("app context %d: -n is missing", i+1),
-				Remedy: "with several app contexts each must say how many ranks it has"})
+			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("app context %d needs -n", i+1),
+				Remedy: "with several app contexts each needs its own -n"})
 		}
 	}
 	if skipped == len(each) && skipped > 1 {

@@ -8,14 +8,14 @@ import (
 // entry stays for one release.
 var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
-	"enforce-rm":        "use --limit hmem=SIZE, with what the batch system gave on each host",
+	"enforce-rm":        "use --limit hmem=SIZE, with the memory that the batch system granted on each host",
 	"launcher-fallback": "use --batch-option fallback=ssh",
-	"mem-metric":        "leave it out: the memory of processes is their resident sets",
-	"no-mpi-hints":      "choose Open MPI's network yourself, as with --mca pml ucx, and it gets no hint of one",
+	"mem-metric":        "leave it out: memory is always the resident set size",
+	"no-mpi-hints":      "choose Open MPI's network yourself, such as with --mca pml ucx; then mpiexec does not choose one",
 	"rm-kill-delay":     "use --batch-option kill-delay=TIME",
 	"rm-lsf-rankfile":   "use -hostfile $LSB_DJOB_RANKFILE",
 	"rm-margin":         "use --batch-option margin=TIME",
-	"rm-scope":          "for job use --batch-option scope=job; step is the default: leave it out",
+	"rm-scope":          "instead of job use --batch-option scope=job; leave out step, which is the default",
 	"status-signal":     "use mpiexec --status JOB",
 	"usage-file":        "use --usage=lines, which prints the lines on standard error, or --report FILE",
 	"suspend=free":      "use --suspend, which keeps the CPUs, or --migrate, which frees hosts",

@@ -50,7 +50,7 @@ func TestARemovedOptionIsTheOnlyErrorWithoutAProgram(t *testing.T) {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
-	if _, err := Mpiexec(linuxSignals).Parse([]string{"-n", "x"}, Sources{}); err == nil || !strings.Contains(err.Error(), "no program is named") {
+	if _, err := Mpiexec(linuxSignals).Parse([]string{"-n", "x"}, Sources{}); err == nil || !strings.Contains(err.Error(), "no program given") {
 		t.Errorf("-n x: %v", err)
 	}
 }
@@ -62,7 +62,7 @@ func TestAdviceOnARemovedOptionFitsItsValue(t *testing.T) {
 		"MPIEXEC_NO_MPI_HINTS=0":  "unset it",
 		"MPIEXEC_NO_MPI_HINTS=no": "unset it",
 		"MPIEXEC_NO_MPI_HINTS=1":  removedOptions["no-mpi-hints"],
-		"MPIEXEC_RM_SCOPE=step":   "for job use --batch-option scope=job; step is the default: leave it out",
+		"MPIEXEC_RM_SCOPE=step":   "instead of job use --batch-option scope=job; leave out step, which is the default",
 	} {
 		_, err := Mpiexec(linuxSignals).Parse([]string{"a"}, Sources{Environ: []string{assignment}})
 		var all UsageErrors

@@ -178,7 +178,7 @@ func (s *scanner) scanOption() {
 			s.addError(name+" takes no value", "")
 		}
 	case "separator":
-		s.addError(name+" is not the first option of the line", "")
+		s.addError(name+" must be the first option", "")
 		s.pos++
 	default:
 		g := GivenOption{Option: m.Option, Spelled: name, Value: m.impliedValue, AppNumber: s.number, Position: s.position + at, preset: m.Preset, precedence: s.precedence, source: s.appWords.from}
@@ -204,7 +204,7 @@ func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached
 		g.Value = m.Value
 	case m.valueForm == "attached":
 		if s.pos < len(s.args) && slices.Contains(m.Words, s.args[s.pos]) {
-			s.addError(g.Spelled+" takes its value without a blank", "write "+g.Spelled+"="+s.args[s.pos])
+			s.addError(g.Spelled+" takes its value only after =", "write "+g.Spelled+"="+s.args[s.pos])
 			s.pos++
 			return
 		}
@@ -331,7 +331,7 @@ func (s *scanner) refuseUnknown(dashed string, attached bool) {
 		values = 0
 		s.addError("unknown option "+ShellQuote(dashed), "write "+separated)
 	} else {
-		s.addError("unknown option "+ShellQuote(dashed)+s.suggest(name), s.name+" --help lists what there is")
+		s.addError("unknown option "+ShellQuote(dashed)+s.suggest(name), s.name+" --help lists the options")
 	}
 	switch {
 	case attached:
@@ -444,7 +444,7 @@ func (s *scanner) scanSchedulerOption(name string) bool {
 	for _, pair := range schedulerPairs(s.args[at]) {
 		i := slices.IndexFunc(schedulerKeys, func(k [2]string) bool { return strings.EqualFold(k[0], pair[0]) })
 		if i < 0 {
-			s.addError(fmt.Sprintf("-l: unknown word %q", pair[0]), "of the scheduler's words there are nodeset, nodesetisoptional, nodesettolerance, nodesetprioritytype, nodesetplus and nodesetdelay")
+			s.addError(fmt.Sprintf("-l: unknown attribute %q", pair[0]), "supported are nodeset, nodesetisoptional, nodesettolerance, nodesetprioritytype, nodesetplus and nodesetdelay")
 			continue
 		}
 		m := s.names[schedulerKeys[i][1]]

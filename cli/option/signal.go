@@ -84,7 +84,7 @@ func (number SignalNumbers) parseJobSignal(text string) (s JobSignal, err error)
 	name, id, _ := strings.Cut(text, "=")
 	s.Job = id
 	if s.Number, err = number.parseSignal(name); err == nil && id == "" {
-		err = errors.New("no job is named; mpiexec --ps lists them")
+		err = errors.New("no job given; mpiexec --ps lists jobs")
 	}
 	return s, err
 }
@@ -100,7 +100,7 @@ func (number SignalNumbers) parseSignalList(text string) (SignalList, error) {
 			return l, err
 		}
 		if n == number("SIGKILL") || n == number("SIGSTOP") {
-			return l, fmt.Errorf("%s cannot be passed on: nobody can catch it", name)
+			return l, fmt.Errorf("%s cannot be passed on: no process can catch it", name)
 		}
 		l.Numbers = append(l.Numbers, n)
 	}
@@ -110,7 +110,7 @@ func (number SignalNumbers) parseSignalList(text string) (SignalList, error) {
 func (number SignalNumbers) parseEndWarning(text string) (w EndWarning, err error) {
 	name, before, given := strings.Cut(text, "@")
 	if !given {
-		return w, fmt.Errorf("%q is not SIGNAL@TIME, as USR1@60", text)
+		return w, fmt.Errorf("%q is not SIGNAL@TIME, such as USR1@60", text)
 	}
 	if w.Number, err = number.parseSignal(name); err == nil {
 		w.TimeBefore, err = parseSeconds(before)
@@ -125,7 +125,7 @@ func (number SignalNumbers) parseSignal(name string) (int, error) {
 		n = number("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
 	}
 	if n < 1 || n > 64 {
-		return 0, fmt.Errorf("%q is no signal; name one (TERM, USR1) or give its number", name)
+		return 0, fmt.Errorf("%q is not a signal; use a name (TERM, USR1) or a number", name)
 	}
 	return n, nil
 }
@@ -141,9 +141,9 @@ func (s *NodeSignal) UnmarshalText(text []byte) error {
 	*s = NodeSignal(number)
 	switch {
 	case number < 1 || number > 64:
-		return fmt.Errorf("%q is no signal; name one (USR1, TERM) or give its number", text)
+		return fmt.Errorf("%q is not a signal; use a name (USR1, TERM) or a number", text)
 	case number == 9 || job.Signal(number) == job.SIGSTOP:
-		return fmt.Errorf("nobody can catch %s", job.Signal(number))
+		return fmt.Errorf("no process can catch %s", job.Signal(number))
 	}
 	return nil
 }

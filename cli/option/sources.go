@@ -48,7 +48,7 @@ func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, 
 		g := s.given[i]
 		lines, err := t.readConfigFile(g, len(all)+1, read)
 		if err == nil && len(s.program) > 0 {
-			err = &usererr.Error{Text: fmt.Sprintf("%s, and the program %s", g, ShellQuote(s.program[0])), Remedy: "the file names the programs"}
+			err = &usererr.Error{Text: fmt.Sprintf("%s cannot be used with the program %s", g, ShellQuote(s.program[0])), Remedy: "the file gives the programs"}
 		}
 		if err != nil {
 			s.unparsable = true
@@ -92,7 +92,7 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 		apps = append(apps, s)
 	}
 	if len(apps) == 0 {
-		return nil, &usererr.Error{Text: fmt.Sprintf("%s has no app context in it", g), Remedy: "write options, program and arguments, an app context on each line"}
+		return nil, &usererr.Error{Text: fmt.Sprintf("%s contains no app context", g), Remedy: "write one app context on each line: options, program and arguments"}
 	}
 	return apps, nil
 }
@@ -100,7 +100,7 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 // refuseOption adds an error if given is true: the option has no meaning in a file.
 func (s *scannedApp) refuseOption(option string, given bool) {
 	if given {
-		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " has no meaning in a file", Remedy: "give it on the command line"})
+		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file", Remedy: "give it on the command line"})
 	}
 }
 

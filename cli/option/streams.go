@@ -175,7 +175,7 @@ func (o *Output) UnmarshalText(text []byte) error {
 		}
 		if strings.HasPrefix(name, "dir") || strings.HasPrefix(name, "file") {
 			if value == "" {
-				return fmt.Errorf("%q names nothing; write %s=NAME", word, name)
+				return fmt.Errorf("%q needs a name; write %s=NAME", word, name)
 			}
 		} else if value != "" {
 			return fmt.Errorf("%q: %s takes no value", word, name)

@@ -76,7 +76,7 @@ func (r *PortRange) UnmarshalText(text []byte) error {
 	first, err := strconv.ParseUint(low, 10, 16)
 	last, err2 := strconv.ParseUint(high, 10, 16)
 	if !two || err != nil || err2 != nil || first == 0 || last < first {
-		return fmt.Errorf("%q is no range of ports such as 40000:40100", text)
+		return fmt.Errorf("%q is not a range of ports such as 40000:40100", text)
 	}
 	*r = PortRange{uint16(first), uint16(last)}
 	return nil
@@ -206,7 +206,7 @@ func (e *EnvImport) UnmarshalText(text []byte) error {
 	e.Names = strings.Split(string(text), ",")
 	for _, name := range e.Names {
 		if name == "" || strings.ContainsAny(strings.TrimSuffix(name, "*"), "*= \t\n") {
-			return fmt.Errorf("%q is not the name of a variable, nor several such as PRE_*", name)
+			return fmt.Errorf("%q is not the name of a variable, or a prefix such as PRE_*", name)
 		}
 	}
 	return nil
@@ -260,7 +260,7 @@ type SSHOption string
 func (o *SSHOption) UnmarshalText(text []byte) error {
 	key, value, found := strings.Cut(string(text), "=")
 	if !found || key == "" || strings.Trim(key, letters) != "" || strings.TrimSpace(value) == "" || strings.ContainsAny(value, "\n\r") {
-		return errors.New("not KEY=VALUE, as Port=2222")
+		return errors.New("not KEY=VALUE, such as Port=2222")
 	}
 	*o = SSHOption(text)
 	return nil
@@ -301,7 +301,7 @@ func (r *RestartCount) UnmarshalText(text []byte) (err error) {
 		r.Count = job.UnlimitedRestarts
 	default:
 		if r.Count, err = strconv.Atoi(r.Text); err != nil || r.Count < 1 || r.Count > 1<<20 {
-			err = fmt.Errorf("%q is not a number from 1 on, always or no", text)
+			err = fmt.Errorf("%q is not a positive number, always or no", text)
 		}
 	}
 	return err
@@ -365,7 +365,7 @@ func exitCodes(text string) (codes []int, err error) {
 	from, err1 := strconv.Atoi(first)
 	to, err2 := strconv.Atoi(last)
 	if err1 != nil || err2 != nil || from < 1 || to > 255 || from > to {
-		return nil, fmt.Errorf("%q is no exit code, or range of them, from 1 to 255", text)
+		return nil, fmt.Errorf("%q is not an exit code from 1 to 255, or a range of exit codes", text)
 	}
 	for code := from; code <= to; code++ {
 		codes = append(codes, code)

@@ -39,7 +39,7 @@ func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, 
 	named := namesRelativeHosts(line)
 	system := w.wantedBatchSystem(line, named)
 	if asked := allocationOption(line); system == "" && asked != "" {
-		return line, "", &usererr.Error{Text: asked + " is for the hosts of a batch system, which are not asked here", Remedy: "leave it out"}
+		return line, "", &usererr.Error{Text: asked + " applies only to hosts of a batch system, and this job does not use them", Remedy: "leave it out"}
 	}
 	if system != "" {
 		if err := w.readAllocation(system, wish); err != nil {
@@ -71,10 +71,10 @@ func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (
 			line.Apps[i].Host, line.Apps[i].HostFile = nil, ""
 		}
 		owner := batch.JobName(w.Allocation.System, w.Allocation.Job)
-		note = fmt.Sprintf("the hosts are those of %s (%s); -rmk none does not look at it", owner, w.Allocation.Source)
+		note = fmt.Sprintf("the hosts are those of %s (%s); -rmk none ignores it", owner, w.Allocation.Source)
 	}
 	if slices.ContainsFunc(line.Apps, func(s option.AppContext) bool { return s.Host != nil || s.HostFile != "" }) {
-		return line, "", &usererr.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", system), Remedy: "keep one"}
+		return line, "", &usererr.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", system), Remedy: "use only one of them"}
 	}
 	return w.withTaskWidth(line), note, nil
 }
@@ -334,7 +334,7 @@ func AllocationText(rm job.RM, g *batch.Allocation) string {
 	}
 	fmt.Fprintf(&t, ", starter %s (%s)", rm.Starter, rm.Integration)
 	if g != nil && g.OtherSystem != "" {
-		t.WriteString("; inside of " + batch.Title(g.OtherSystem) + ", too, which names other hosts")
+		t.WriteString("; also inside " + batch.Title(g.OtherSystem) + ", which has other hosts")
 	}
 	return t.String()
 }

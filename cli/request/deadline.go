@@ -28,13 +28,13 @@ func (w Inputs) setDeadline(req *job.Request, line option.Line) error {
 	ends := req.RM != nil && !req.RM.End.IsZero()
 	switch _, limited := req.ResourceLimits[limits.WallTime]; {
 	case req.TimeLimits.Margin > 0 && req.RM == nil:
-		return line.BatchOptionError("margin", &usererr.Error{Text: "--batch-option margin= has a meaning only in a job of a batch system", Remedy: "use -timeout, or leave it out"})
+		return line.BatchOptionError("margin", &usererr.Error{Text: "--batch-option margin= works only in a job of a batch system", Remedy: "use -timeout, or leave it out"})
 	case req.TimeLimits.Margin > 0 && !ends:
-		return line.BatchOptionError("margin", &usererr.Error{Text: fmt.Sprintf("--batch-option margin=: when %s ends is not known", batch.JobName(req.RM.Name, req.RM.Job)), Remedy: "use -timeout"})
+		return line.BatchOptionError("margin", &usererr.Error{Text: fmt.Sprintf("--batch-option margin=: the end of %s is not known", batch.JobName(req.RM.Name, req.RM.Job)), Remedy: "use -timeout"})
 	case !ends && !limited && req.TimeLimits.Run == 0 && req.TimeLimits.Warn.Signal == 0:
-		return &usererr.Error{Text: "--ckpt-before: when this job ends is not known", Remedy: "use -timeout"}
+		return &usererr.Error{Text: "--ckpt-before: the end of this job is not known", Remedy: "use -timeout"}
 	case !ends && !limited && req.TimeLimits.Run == 0:
-		return &usererr.Error{Text: "--warn: when this job ends is not known", Remedy: "use -timeout"}
+		return &usererr.Error{Text: "--warn: the end of this job is not known", Remedy: "use -timeout"}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func isLocalVariable(environ []string) func(assignment string) bool {
 // section 8, (2) and (3)). The variables of a host entry come between the two.
 func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string, err error) {
 	if j.Export.Given && j.GEnvList.Given {
-		return env, nil, &usererr.Error{Text: "--export contradicts -genvlist, -genvall and -genvnone", Remedy: "keep one"}
+		return env, nil, &usererr.Error{Text: "--export contradicts -genvlist, -genvall and -genvnone", Remedy: "use only one of them"}
 	}
 	list := j.GEnvList
 	if j.Export.Given && !j.Export.All {

@@ -102,7 +102,7 @@ func checkAttr(key, value string) error {
 	case key == "binding":
 		return checkBinding(value)
 	case key == "type" && len(splitFeatures(value)) == 0:
-		return errors.New("no feature is named")
+		return errors.New("no feature given")
 	}
 	return nil
 }
@@ -116,9 +116,9 @@ func checkBinding(value string) error {
 	}
 	switch {
 	case b.Width > 0:
-		return fmt.Errorf("how many CPUs a rank has is one for all hosts: -tpp %d", b.Width)
+		return fmt.Errorf("the number of CPUs of a rank must be the same on all hosts: -tpp %d", b.Width)
 	case b.Report:
-		return errors.New("report is for all hosts: --report-bindings")
+		return errors.New("report cannot be set for one host; use --report-bindings")
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job
 // mergeEntry merges the entry of another app context for the same host into e. Slots add up (HOST-4).
 func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	if (e.Slots == 0) != (other.Slots == 0) {
-		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one app context and none in another", e.Label()), Remedy: "use one way"}
+		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one app context but not in another", e.Label()), Remedy: "give it in both, or in none"}
 	}
 	both, err := hostlist.MergeEntries(*e, other)
 	both.Slots = e.Slots + other.Slots
@@ -222,7 +222,7 @@ func checkEntryGPUs(req job.Request) error {
 	for _, n := range req.Nodes {
 		for _, assignment := range n.Env {
 			if name, _, _ := strings.Cut(assignment, "="); slices.Contains(gpu.Variables, name) {
-				return &usererr.Error{Text: fmt.Sprintf("-gpus-per-proc contradicts env=%s of host %s (%s)", name, n.Name, n.Origin), Remedy: "keep one"}
+				return &usererr.Error{Text: fmt.Sprintf("-gpus-per-proc contradicts env=%s of host %s (%s)", name, n.Name, n.Origin), Remedy: "use only one of them"}
 			}
 		}
 	}

@@ -52,8 +52,8 @@ func sizeUnknownError(hosts []string) *plan.Error {
 		has = "have"
 	}
 	return &plan.Error{
-		Code: "unseen", Text: fmt.Sprintf("how many CPUs %s %s is not known without a look", hostlist.Fold(hosts), has),
-		Remedy: fmt.Sprintf("leave --no-probe out, or write slots down (%s:N)", hosts[0]),
+		Code: "unseen", Text: fmt.Sprintf("how many CPUs %s %s is not known without a probe", hostlist.Fold(hosts), has),
+		Remedy: fmt.Sprintf("leave out --no-probe, or give the slots (%s:N)", hosts[0]),
 	}
 }
 
@@ -64,8 +64,8 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	hosts := candidatesOfUnknownSize(req, snap)
 	if by, unseen := candidatesThatMatter(req, snap, hosts); unseen != nil {
 		failed := sizeUnknownError(unseen)
-		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a look", by, neededFact(req, by), hostlist.Fold(unseen))
-		failed.Remedy = "leave --no-probe out"
+		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a probe", by, neededFact(req, by), hostlist.Fold(unseen))
+		failed.Remedy = "leave out --no-probe"
 		return simulate.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}
 	if hosts == nil {
@@ -207,7 +207,7 @@ func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
 	for i, group := range groups {
 		groups[i] = strings.Join(lacked[group], ", ") + " of " + group
 	}
-	return []job.Note{{Code: "unseen", Text: "attributes that are not known without a look: " + strings.Join(groups, "; ")}}
+	return []job.Note{{Code: "unseen", Text: "attributes that are not known without a probe: " + strings.Join(groups, "; ")}}
 }
 
 // candidatesOfUnknownSize returns the usable candidates without a known number of slots.
@@ -266,9 +266,9 @@ func unprobedNotes(req job.Request) []job.Note {
 	if !remote {
 		return nil
 	}
-	notes := []job.Note{{Code: "unseen", Text: "no host was contacted: which hosts answer, and which CPUs they have, is not known (--no-probe)"}}
+	notes := []job.Note{{Code: "unseen", Text: "no host was contacted: whether they answer, and which CPUs they have, is not known (--no-probe)"}}
 	if mode, err := sort.Parse(req.Sort, true); err == nil && len(req.Nodes) > 1 && sort.MeasuredValue(&job.Node{}, mode) != "" {
-		notes = append(notes, job.Note{Code: "unseen", Text: "the order is by " + strings.ToLower(string(mode)) + ", which nobody has measured"})
+		notes = append(notes, job.Note{Code: "unseen", Text: "the order is by " + strings.ToLower(string(mode)) + ", but the hosts were not measured (--no-probe)"})
 	}
 	return notes
 }

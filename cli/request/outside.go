@@ -41,7 +41,7 @@ func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 		are = "are not hosts"
 	}
 	owner := batch.JobName(system.Name, number)
-	return &usererr.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.FoldBrief(names), are, owner), Remedy: "name hosts of the job, or let it use others with --allow-outside"}
+	return &usererr.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.FoldBrief(names), are, owner), Remedy: "give only hosts of the job, or allow other hosts with --allow-outside"}
 }
 
 // nodesOutsideJob returns the nodes that are not in the batch job under any of their names. A node known only by

@@ -42,7 +42,7 @@ func newRankPlacement(line option.Line, open func(string) (io.ReadCloser, error)
 			spelled = g.Spelled
 		}
 		if p.option != "" {
-			return p, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", spelled, p.option), Remedy: "keep one"}
+			return p, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", spelled, p.option), Remedy: "use only one of them"}
 		}
 		p.option = spelled
 	}
@@ -79,7 +79,7 @@ func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) (
 		file = "-host"
 	}
 	if err == nil && len(all) == 0 {
-		err = &usererr.Error{Text: "--map-by seq takes the host of each rank from a list, and there is none", Remedy: "write seq:file=FILE, or name hosts with -hostfile"}
+		err = &usererr.Error{Text: "--map-by seq needs a list with the host of each rank", Remedy: "write seq:file=FILE, or give hosts with -hostfile"}
 	}
 	all = slices.DeleteFunc(all, func(e hostlist.Entry) bool { return e.Exclude })
 	return all, file, err
@@ -89,15 +89,15 @@ func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) (
 func (p rankPlacement) checkConflicts(line option.Line) error {
 	for _, name := range []string{"loop-nodes-first", "sort", "cpu-map"} {
 		if g, given := line.Origin(name); given && g.Value != "no" {
-			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which says where each rank goes", g.Spelled, p.option), Remedy: "keep one"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which gives the place of each rank", g.Spelled, p.option), Remedy: "use only one of them"}
 		}
 	}
 	for _, s := range line.Apps {
 		if g, given := s.Origin("soft"); given {
-			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which says what ranks there are", g, p.option), Remedy: "use -n"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which gives the ranks", g, p.option), Remedy: "use -n"}
 		}
 		if g, given := s.Origin("tpp"); given && p.lines != nil {
-			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which says what CPUs each rank has", g.Spelled, p.option), Remedy: "keep one"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which gives the CPUs of each rank", g.Spelled, p.option), Remedy: "use only one of them"}
 		}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (p rankPlacement) applyTo(req *job.Request, list string) error {
 func (p rankPlacement) checkUnbound(req *job.Request) error {
 	for _, n := range req.Nodes {
 		if p.lines != nil && n.Bind != nil && !n.Bind.None {
-			return &usererr.Error{Text: fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which says what CPUs each rank has", n.Origin, n.Name, n.Bind.Text, p.option), Remedy: "keep one"}
+			return &usererr.Error{Text: fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which gives the CPUs of each rank", n.Origin, n.Name, n.Bind.Text, p.option), Remedy: "use only one of them"}
 		}
 	}
 	return nil
@@ -180,8 +180,8 @@ func (p rankPlacement) setRankCount(req *job.Request) (n int, err error) {
 	}
 	missing := hostlist.UnplacedRanks(lines, n)
 	if missing != "" {
-		err = &usererr.Error{Text: fmt.Sprintf("%s: no place is given for %s", p.file, rankNoun(missing)),
-			Remedy: fmt.Sprintf("-n is %d, and each rank needs one", n)}
+		err = &usererr.Error{Text: fmt.Sprintf("%s gives no place for %s", p.file, rankNoun(missing)),
+			Remedy: fmt.Sprintf("each of the %d ranks of -n needs a place", n)}
 	}
 	return n, err
 }
@@ -278,7 +278,7 @@ func hostList(req *job.Request) []int {
 func (f nodeFinder) findLineHost(l hostlist.RankLine, list string) (i int, reason string) {
 	if l.Index >= 0 {
 		if i, reason = f.findIndex(l.Index); reason != "" {
-			reason = fmt.Sprintf("+n%d is none of the hosts: %s", l.Index, reason)
+			reason = fmt.Sprintf("+n%d: there is no such host: %s", l.Index, reason)
 		}
 		return i, reason
 	}
@@ -295,9 +295,9 @@ func (f nodeFinder) findIndex(index int) (i int, reason string) {
 	case index < n:
 		return f.order[index], ""
 	case n == 1:
-		return 0, "the host list has one, number 0"
+		return 0, "the host list has one host, with index 0"
 	default:
-		return 0, fmt.Sprintf("the host list has %d, from 0 to %d", n, n-1)
+		return 0, fmt.Sprintf("the host list has %d hosts, with indexes 0 to %d", n, n-1)
 	}
 }
 

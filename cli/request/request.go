@@ -112,9 +112,9 @@ func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy
 	r := job.RestartPolicy{MaxRestarts: j.Restart.Count, On: j.RestartOn.Kinds, Codes: j.RestartOn.Codes, ExtraArgs: j.RestartArgs, MinRanks: j.MinRanks, StandbyNodes: j.Spares, MaxFence: reattachTimeout + grace}
 	switch {
 	case j.Spares < 0:
-		return r, &usererr.Error{Text: fmt.Sprintf("--spares: %d is no number of nodes", j.Spares)}
+		return r, &usererr.Error{Text: fmt.Sprintf("--spares: %d is not a number of nodes", j.Spares)}
 	case j.Spares > 0 && r.MaxRestarts == 0:
-		return r, &usererr.Error{Text: "--spares claims nodes for a restart, and there is to be none", Remedy: "say --restart N, or leave --spares out"}
+		return r, &usererr.Error{Text: "--spares claims nodes for a restart, and needs --restart", Remedy: "add --restart N, or leave out --spares"}
 	}
 	if r.Saved = j.SaveJob != "" || j.Resume != ""; !r.AllowsSeveral() {
 		return job.RestartPolicy{}, nil
@@ -129,7 +129,7 @@ func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy
 		r.MaxFence = j.RestartFence.Limit
 	}
 	if j.KeepAll == "yes" && r.MaxRestarts > 0 {
-		return r, &usererr.Error{Text: "--restart and -disable-auto-cleanup exclude each other"}
+		return r, &usererr.Error{Text: "--restart and -disable-auto-cleanup cannot be used together"}
 	}
 	return r, nil
 }
@@ -182,7 +182,7 @@ func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 	if found && (open(class) || named == "") || !found && named == "" {
 		return class, nil
 	}
-	refusal := &psi.Error{Code: "bad-class", Source: source, Token: named, Problem: "no class"}
+	refusal := &psi.Error{Code: "bad-class", Source: source, Token: named, Problem: "there is no class"}
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
 		if open(classes[name]) {
 			refusal.Allowed = append(refusal.Allowed, name)

@@ -29,7 +29,7 @@ var reportOptions = []string{"resume", "again", "save-job", "plan", "dry-run", "
 // CheckChanges returns an error if the line has something that is not allowed beside --resume (SV-21).
 func CheckChanges(line option.Line, saved job.Request) error {
 	if len(line.Apps) > 1 || line.Apps[0].Program != "" {
-		return &usererr.Error{Text: "--resume: the program is that of the saved job", Remedy: "leave it out; --restart-args WORDS gives it further arguments"}
+		return &usererr.Error{Text: "--resume takes the program from the saved job", Remedy: "leave it out; --restart-args WORDS adds arguments"}
 	}
 	allowed := slices.Concat(changeableOptions, outputOptions, reportOptions, option.TransportOptions)
 	for _, g := range line.OptionsOnLine() {
@@ -37,10 +37,10 @@ func CheckChanges(line option.Line, saved job.Request) error {
 		case slices.Contains(allowed, g.Name) || g.MayChange():
 		case g.Name == "n":
 			return &usererr.Error{Text: fmt.Sprintf("--resume: %s cannot be changed (the saved job has %s)", g.Spelled, rankCountsText(saved)),
-				Remedy: "with --min-ranks or -soft it may shrink"}
+				Remedy: "--min-ranks or -soft allows fewer ranks"}
 		default:
-			return &usererr.Error{Text: fmt.Sprintf("--resume: %s cannot be changed: it is as the saved job has it", g.Spelled),
-				Remedy: "hosts may be, -timeout, --wait, --restart and its kin, --spares, --min-nodes, --min-ranks, -soft, and where output goes"}
+			return &usererr.Error{Text: fmt.Sprintf("--resume: %s cannot be changed: the saved job determines it", g.Spelled),
+				Remedy: "these can be changed: hosts, -timeout, --wait, --restart and its options, --spares, --min-nodes, --min-ranks, -soft and options of output"}
 		}
 	}
 	return nil
@@ -125,7 +125,7 @@ func changeRestart(req *job.Request, j option.JobOptions, given map[string]bool)
 		r.On = fresh.On
 	}
 	if r.MaxRestarts > 0 && req.EndPolicy.KeepAll {
-		return &usererr.Error{Text: "--restart and -disable-auto-cleanup exclude each other"}
+		return &usererr.Error{Text: "--restart and -disable-auto-cleanup cannot be used together"}
 	}
 	return err
 }
@@ -133,7 +133,7 @@ func changeRestart(req *job.Request, j option.JobOptions, given map[string]bool)
 // useOtherHosts makes the job run on the hosts that the line names or that a batch system gives.
 func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, error) {
 	if req.FixedPlacements != nil {
-		return nil, &usererr.Error{Text: "--resume: hosts cannot be changed: the saved job says where each rank goes", Remedy: "leave them out"}
+		return nil, &usererr.Error{Text: "--resume: hosts cannot be changed: the saved job has a fixed place for each rank", Remedy: "leave the hosts out"}
 	}
 	s := &line.Apps[0]
 	s.Program, s.N = req.Apps[0].Argv[0], 0
@@ -160,8 +160,8 @@ func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, e
 // useSameHosts makes the job run on its saved hosts, as reached from this machine.
 func (w Inputs) useSameHosts(req *job.Request, j option.JobOptions) error {
 	if req.RM != nil {
-		return &usererr.Error{Text: fmt.Sprintf("--resume: the hosts were those of %s, of which this is no part", batch.JobName(req.RM.Name, req.RM.Job)),
-			Remedy: "name hosts with -host, or resume it inside of a job"}
+		return &usererr.Error{Text: fmt.Sprintf("--resume: the job ran on the hosts of %s, and this mpiexec runs outside of it", batch.JobName(req.RM.Name, req.RM.Job)),
+			Remedy: "give hosts with -host, or resume inside a job of the batch system"}
 	}
 	setLocal := func(n *job.NodeDef) {
 		n.Local = !j.NoAutofork && n.User == "" && n.Port == 0 && w.Local.Matches(cmp.Or(n.Address, n.Host))

@@ -35,7 +35,7 @@ func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	system, number := batch.Inside(w.allocInputs())
 	switch {
 	case asked != nil && asked != system, asked != nil && asked.Attach != nil && !attachable(number):
-		return Starter{}, &usererr.Error{Text: fmt.Sprintf("-launcher %s: this is no job of %s's", j.Launcher, asked.Title), Remedy: asked.Within + "; or use -launcher ssh"}
+		return Starter{}, &usererr.Error{Text: fmt.Sprintf("-launcher %s: not inside a job of %s", j.Launcher, asked.Title), Remedy: asked.Within + "; or use -launcher ssh"}
 	case asked != nil && asked.Attach != nil:
 		return Starter{System: asked, Job: number, ByName: true}, nil
 	case system == nil, system.Starter == nil, system.Untried && asked == nil:
@@ -101,7 +101,7 @@ func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.
 	wait := userDelay
 	switch {
 	case req.RM == nil && userDelay > 0:
-		return 0, &usererr.Error{Text: "--batch-option kill-delay= has a meaning only in a job of a batch system", Remedy: "use --kill-grace, or leave it out"}
+		return 0, &usererr.Error{Text: "--batch-option kill-delay= works only in a job of a batch system", Remedy: "use --kill-grace, or leave it out"}
 	case req.RM == nil:
 		return 0, nil
 	case userDelay > 0:

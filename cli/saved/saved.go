@@ -162,11 +162,11 @@ func Decode(file string, content []byte) (Job, error) {
 	switch {
 	case errors.As(err, &syntax):
 		line := 1 + bytes.Count(content[:min(int(syntax.Offset), len(content))], []byte("\n"))
-		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s:%d: %v", file, line, err), Remedy: "it is no saved job, or was changed by hand"}
+		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s:%d: %v", file, line, err), Remedy: "the file is not a saved job, or was changed by hand"}
 	case usererr.Hint(err) != "":
 		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: usererr.Hint(err)}
 	case err != nil:
-		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: "it is no saved job, or was changed by hand"}
+		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: "the file is not a saved job, or was changed by hand"}
 	}
 	return j, nil
 }
@@ -177,11 +177,11 @@ func decodeJob(content []byte) (j Job, err error) {
 	}
 	var version int
 	if json.Unmarshal(j.unknownFields["version"], &version) != nil || version != Version {
-		remedy := "resume it with the build that has saved it, or start the job again"
+		remedy := "resume it with the build that saved it, or start the job again"
 		if version > 0 && version < Version {
 			remedy = "it was saved by an earlier build; resume it with that build, or start the job again"
 		}
-		return j, &usererr.Error{Text: fmt.Sprintf("version %s is not known here, only %d", cmp.Or(string(j.unknownFields["version"]), "none"), Version),
+		return j, &usererr.Error{Text: fmt.Sprintf("version %s is not supported; this mpiexec reads version %d", cmp.Or(string(j.unknownFields["version"]), "none"), Version),
 			Remedy: remedy}
 	}
 	into := reflect.ValueOf(&j).Elem()
@@ -215,32 +215,32 @@ func (j Job) check() error {
 	}
 	switch {
 	case j.ID == "" || len(j.ID) > 40 || strings.ContainsFunc(string(j.ID), isForbidden):
-		return errors.New("job: a name of at most 40 letters, digits, _, . and - is wanted")
+		return errors.New("job: not a name of at most 40 letters, digits, _, . and -")
 	case !slices.Contains([]State{Stopped, Running, Ended}, j.State):
-		return errors.New("state: one of stopped, running, ended is wanted")
+		return errors.New("state: not stopped, running or ended")
 	case j.Request == nil || j.Request.Job != j.ID:
-		return errors.New("request: it is not that of the job")
+		return errors.New("request: it belongs to another job")
 	case j.Attempt < -1 || j.Attempt > maxCount || j.Attempt+1 < len(j.History) || j.Attempt > len(j.History):
-		return errors.New("attempt: it is not the one that follows the history")
+		return errors.New("attempt: it does not follow the history")
 	case j.Size < 0 || j.Size > maxCount:
-		return errors.New("size: a number of ranks is wanted")
+		return errors.New("size: not a number of ranks")
 	}
 	return checkRequest(*j.Request)
 }
 
 func checkRequest(req job.Request) error {
 	if len(req.Apps) == 0 {
-		return errors.New("request.Apps: there is none")
+		return errors.New("request.Apps: missing")
 	}
 	for i, app := range req.Apps {
 		if len(app.Argv) == 0 || app.N < 0 || app.N > maxCount || slices.ContainsFunc(app.Soft, func(n int) bool { return n < 1 || n > maxCount }) {
-			return fmt.Errorf("request.Apps[%d]: a program and a number of ranks are wanted", i)
+			return fmt.Errorf("request.Apps[%d]: no program, or no number of ranks", i)
 		}
 	}
 	names := make(map[string]bool, len(req.Nodes))
 	for i, n := range req.Nodes {
 		if n.Name == "" || names[n.Name] {
-			return fmt.Errorf("request.Nodes[%d]: a name that no other has is wanted", i)
+			return fmt.Errorf("request.Nodes[%d]: the name is missing or not unique", i)
 		}
 		names[n.Name] = true
 	}
@@ -251,7 +251,7 @@ func checkRequest(req job.Request) error {
 	case slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return isNoNode(s.Node) }):
 		return errors.New("request.FixedPlacements: there is no such node")
 	case req.Restart.PastAttempts < 0 || req.Restart.MaxRestarts < 0:
-		return errors.New("request.Restart: it is below 0")
+		return errors.New("request.Restart: a count is negative")
 	}
 	return nil
 }
@@ -270,7 +270,7 @@ func (j Job) Resume(now time.Time) Resumption {
 		s.Past = append(s.Past, job.Attempt(a))
 	}
 	if j.State == Running && j.Attempt == len(j.History) {
-		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "its mpiexec was gone",
+		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "its mpiexec had ended",
 			Nodes: j.Nodes, Size: j.Size, Exit: job.ExitInternal})
 		s.MaybeAlive = j.Nodes
 	} else if len(s.Past) > 0 {
@@ -292,7 +292,7 @@ func (j Job) Resume(now time.Time) Resumption {
 // nil.
 func (j Job) CheckResumable(again bool) error {
 	if j.State == Ended && j.Exit == 0 && !again {
-		return &usererr.Error{Text: "ended with 0", Remedy: "--again starts it once more"}
+		return &usererr.Error{Text: "has succeeded (exit code 0)", Remedy: "to start it again: --again"}
 	}
 	return nil
 }

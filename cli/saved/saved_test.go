@@ -192,7 +192,7 @@ func TestWholeAttempt(t *testing.T) {
 
 func TestEndedWell(t *testing.T) {
 	ended := New(sample(), nil).WithRunning(nil, job.Attempt{}).WithEnded(attempts(""), 0, time.Now())
-	if err := ended.CheckResumable(false); err == nil || err.Error() != "ended with 0" || usererr.Hint(err) != "--again starts it once more" {
+	if err := ended.CheckResumable(false); err == nil || err.Error() != "has succeeded (exit code 0)" || usererr.Hint(err) != "to start it again: --again" {
 		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 	if err := ended.CheckResumable(true); err != nil {
@@ -210,17 +210,17 @@ func TestNoSavedJob(t *testing.T) {
 	for _, test := range []struct{ old, new, want string }{
 		{"{", "x", "f:1: invalid character 'x'"},
 		{"\"state\": \"stopped\",", "\"state\" \"stopped\",", "f:4: invalid character"},
-		{`"version": 2`, `"version": 1`, "version 1 is not known here, only 2"},
-		{`"version": 2`, `"version": "1"`, `version "1" is not known here`},
-		{`"version": 2,`, ``, "version none is not known here"},
-		{`"state": "stopped"`, `"state": "dead"`, "state: one of stopped, running, ended is wanted"},
-		{`"job": "j-1"`, `"job": "../j"`, "job: a name of at most 40 letters"},
-		{`"job": "j-1"`, `"job": "j-2"`, "request: it is not that of the job"},
-		{`"attempt": -1`, `"attempt": 7`, "attempt: it is not the one that follows"},
+		{`"version": 2`, `"version": 1`, "version 1 is not supported; this mpiexec reads version 2"},
+		{`"version": 2`, `"version": "1"`, `version "1" is not supported`},
+		{`"version": 2,`, ``, "version none is not supported"},
+		{`"state": "stopped"`, `"state": "dead"`, "state: not stopped, running or ended"},
+		{`"job": "j-1"`, `"job": "../j"`, "job: not a name of at most 40 letters"},
+		{`"job": "j-1"`, `"job": "j-2"`, "request: it belongs to another job"},
+		{`"attempt": -1`, `"attempt": 7`, "attempt: it does not follow"},
 		{`"attempt": -1`, `"attempt": 1.5`, "attempt: a whole number is wanted"},
 		{`"N": 4`, `"N": "4"`, "request.Apps[0].N: a whole number is wanted"},
-		{`"N": 4`, `"N": -4`, "request.Apps[0]: a program and a number of ranks are wanted"},
-		{`"Name": "n2"`, `"Name": "n1"`, "request.Nodes[1]: a name that no other has is wanted"},
+		{`"N": 4`, `"N": -4`, "request.Apps[0]: no program, or no number of ranks"},
+		{`"Name": "n2"`, `"Name": "n1"`, "request.Nodes[1]: the name is missing or not unique"},
 		{`"Name": "n2"`, `"Name": ["n1"]`, "request.Nodes[1].Name: a text is wanted"},
 		{`"MaxRestarts": 3`, `"MaxRestarts": 99999999999999999999`, "request.Restart.MaxRestarts: a whole number is wanted"},
 		{`"base64": "/w=="`, `"base64": "?"`, "a text, or base64 is wanted"},
@@ -263,7 +263,7 @@ func FuzzDecode(f *testing.F) {
 func TestSavedJobOfAnEarlierBuildSaysWhatToDo(t *testing.T) {
 	old := strings.Replace(string(New(sample(), nil).Encode()), `"version": 2`, `"version": 1`, 1)
 	_, err := Decode("f", []byte(old))
-	if err == nil || err.Error() != "saved job f: version 1 is not known here, only 2" || usererr.Hint(err) != "it was saved by an earlier build; resume it with that build, or start the job again" {
+	if err == nil || err.Error() != "saved job f: version 1 is not supported; this mpiexec reads version 2" || usererr.Hint(err) != "it was saved by an earlier build; resume it with that build, or start the job again" {
 		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 }

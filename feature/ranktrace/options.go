@@ -51,7 +51,7 @@ func begin(r *setup.Run) error {
 	files = slices.DeleteFunc(files, func(f traceFile) bool { return f.name == "" })
 	for _, f := range files {
 		if err := userfile.CheckWritable(f.name, true); err != nil {
-			return &usererr.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(usererr.Hint(err), "name a file that can be written")}
+			return &usererr.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(usererr.Hint(err), "give a file that can be written")}
 		}
 	}
 	for _, f := range files {

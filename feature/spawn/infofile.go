@@ -149,7 +149,7 @@ func readPlainFile(name, dir string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", name, err)
 	case stat.Mode&syscall.S_IFMT != syscall.S_IFREG:
-		return nil, fmt.Errorf("%s is no plain file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	case stat.Size > maxInfoBytes:
 		return nil, fmt.Errorf("%s is too large; at most %d bytes are read", name, maxInfoBytes)
 	}

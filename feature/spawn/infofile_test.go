@@ -47,12 +47,12 @@ func TestInfoFiles(t *testing.T) {
 		{"file", "runs", "info key file: runs: path= may not stand there"},
 		{"hostfile", "secret", "info key hostfile: secret:1 is no line of a host file"},
 		{"hostfile", "missing", "info key hostfile: missing: no such file or directory"},
-		{"hostfile", "pipe", "info key hostfile: pipe is no plain file"},
-		{"file", "pipe", "info key file: pipe is no plain file"},
-		{"hostfile", "/dev/zero", "info key hostfile: /dev/zero is no plain file"},
-		{"file", "/dev/zero", "info key file: /dev/zero is no plain file"},
-		{"file", "/dev/ptmx", "info key file: /dev/ptmx is no plain file"},
-		{"hostfile", ".", "info key hostfile: . is no plain file"},
+		{"hostfile", "pipe", "info key hostfile: pipe is not a regular file"},
+		{"file", "pipe", "info key file: pipe is not a regular file"},
+		{"hostfile", "/dev/zero", "info key hostfile: /dev/zero is not a regular file"},
+		{"file", "/dev/zero", "info key file: /dev/zero is not a regular file"},
+		{"file", "/dev/ptmx", "info key file: /dev/ptmx is not a regular file"},
+		{"hostfile", ".", "info key hostfile: . is not a regular file"},
 		{"hostfile", "large", "info key hostfile: large is too large; at most 1048576 bytes are read"},
 	} {
 		commands := []spawn.Command{{Info: []spawn.Pair{{Key: test.key, Value: test.value}}}}

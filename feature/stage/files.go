@@ -119,7 +119,7 @@ func (h *fileSet) addFile(name, dir string) error {
 	case info.IsDir():
 		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: is a directory", name), Remedy: "name its files, or pack it with tar"}
 	case !info.Mode().IsRegular():
-		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: is no plain file", name)}
+		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: is not a regular file", name)}
 	}
 	if err != nil {
 		f.Close()

@@ -272,7 +272,7 @@ func TestNodeFile(t *testing.T) {
 		{"another's file", "", func(_ *testing.T, file string) error { return os.Chown(file, 5, 5) }, 1, "FILE: belongs to uid 5, must be root's", -1},
 		{"open to others", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o666) }, 1, "FILE: mode 0666: others than root may write to it", -1},
 		{"open to a group", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o664) }, 1, "FILE: mode 0664: others than root may write to it", -1},
-		{"a pipe", "", func(_ *testing.T, file string) error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o644)) }, 1, "FILE: is no plain file", -1},
+		{"a pipe", "", func(_ *testing.T, file string) error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o644)) }, 1, "FILE: is not a regular file", -1},
 		{"none", "", func(_ *testing.T, file string) error { return os.Remove(file) }, 9, "", -1},
 	} {
 		file := filepath.Join(t.TempDir(), "node.toml")

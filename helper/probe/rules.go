@@ -77,7 +77,7 @@ func readRootFile(file string) (*string, error) {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, fmt.Errorf("%s: is no plain file", file)
+		return nil, fmt.Errorf("%s: is not a regular file", file)
 	case st.Uid != 0:
 		return nil, fmt.Errorf("%s: belongs to uid %d, must be root's", file, st.Uid)
 	case st.Mode&0o022 != 0:

@@ -80,7 +80,7 @@ func TestAsks(t *testing.T) {
 	if r := as(12345, "--status", id, "localhost"); r.code != 0 || !strings.Contains(r.out, "job      "+id+" is suspended") || strings.Contains(r.out, "waits in") || !strings.Contains(r.err, notAllowed) {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
-	if r := as(12345, "--end", "last", "localhost"); r.code != 125 || !strings.Contains(r.err, "no job of yours runs on these hosts") {
+	if r := as(12345, "--end", "last", "localhost"); r.code != 125 || !strings.Contains(r.err, "you have no job on these hosts") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if r := as(54321, "--end", id, "localhost"); r.code != 0 || !strings.Contains(r.err, "job "+id+": it has ended") {

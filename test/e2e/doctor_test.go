@@ -88,7 +88,7 @@ var doctorCases = []doctorCase{
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "limits.toml", "[limits]\nwalltime = 2\n") }},
 	{name: "no job may run", code: "barred", level: "failure", text: "runs no jobs (/etc/remshell/node.toml)", remedy: "leave it out",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "runJobs = \"no\"\n") }},
-	{name: "a user whom nobody knows", code: "node-file", level: "warning", text: `/etc/remshell/node.toml:1: users: no user "nobody-here" is known here, so the name matches nobody`, remedy: "write the number",
+	{name: "a user whom nobody knows", code: "node-file", level: "warning", text: `/etc/remshell/node.toml:1: users: no user "nobody-here" is known here, so the name matches nobody`, remedy: "use the numeric ID",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "users = [\"nobody-here\"]\n") }},
 	{name: "no room to make claims", code: "ledger", level: "warning", text: "claims in /var/tmp: read-only file system", remedy: "--ledger",
 		build: func(t *testing.T, b *testCluster) { b.runOn(t, "n1", "mount", "-o", "remount,ro", "/var/tmp") }},

@@ -227,7 +227,7 @@ func TestALoopOverLinesKeepsItsLines(t *testing.T) {
 			t.Errorf("%s: the loop saw %q, want %q; %s", test.line, got, test.want, errs)
 		}
 	}
-	const note = "note: mpiexec has taken 12 bytes of standard input, and no rank has read any; -stdin none leaves them to other commands"
+	const note = "note: mpiexec read 12 bytes of standard input that no rank has read; -stdin none leaves standard input to other commands"
 	for _, test := range []struct {
 		line string
 		note bool

@@ -58,11 +58,11 @@ func TestWritingWhereOthersHaveLinks(t *testing.T) {
 			if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 				t.Fatal(err)
 			}
-			if !strings.Contains(errs.String(), file+kind) || !strings.Contains(errs.String(), "\n  hint: name a file in a directory of your own\n") {
+			if !strings.Contains(errs.String(), file+kind) || !strings.Contains(errs.String(), "\n  hint: give a file in a directory of your own\n") {
 				t.Errorf("%s: the message is %q", what, errs.String())
 			}
 		}
-		const link = " is a link of uid 12345, and is not followed"
+		const link = " is a symbolic link that belongs to uid 12345, and is not followed"
 		if below {
 			os.Symlink(filepath.Dir(victim), file)
 			run(link)

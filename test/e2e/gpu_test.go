@@ -74,7 +74,7 @@ mpiexec: 5 ranks do not fit by -gpus-per-proc 1: there are 4 free GPUs for 4 ran
   hint: start fewer ranks or name more hosts; without the option ranks share what they see`, 125},
 		{"-host n1 -n 1 -g 1 -env CUDA_VISIBLE_DEVICES 2", `
 mpiexec: -g 1 contradicts -env CUDA_VISIBLE_DEVICES
-  hint: keep one`, 125},
+  hint: use only one of them`, 125},
 	} {
 		r := b.startMpiexec(t, mpiexecCall{args: append(strings.Fields(test.args), "sh", "-c", gpuVariablesProgram),
 			env: []string{"CUDA_VISIBLE_DEVICES=9", "HIP_VISIBLE_DEVICES=9", "CUDA_DEVICE_ORDER=FASTEST_FIRST"}}).wait(t)

@@ -52,7 +52,7 @@ func TestPBSAttach(t *testing.T) {
 			t.Errorf("%s attached %q, but the rank says\n%s%s", h, told, res.out, res.err)
 		}
 	}
-	if res.code != 0 || strings.Contains(res.err, "warning") || !strings.Contains(res.err, "nobody has told that it works") {
+	if res.code != 0 || strings.Contains(res.err, "warning") || !strings.Contains(res.err, "mpiexec was never tested with it") {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
 	put("n2", "#!/bin/sh\nexit 1\n")
@@ -65,10 +65,10 @@ func TestPBSAttach(t *testing.T) {
 		t.Errorf("it is the default, although nobody has tried it: %s", res.err)
 	}
 	env = nil
-	if res := run("-launcher", "pbs", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "mpiexec: -launcher pbs: this is no job of PBS's\n  hint: call mpiexec in a script of qsub; or use -launcher ssh") {
+	if res := run("-launcher", "pbs", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "mpiexec: -launcher pbs: not inside a job of PBS\n  hint: call mpiexec in a script of qsub; or use -launcher ssh") {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
-	if res := run("-launcher", "pbsdsh", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "pbsdsh gives its programs no input\n  hint: use -launcher pbs\n") {
+	if res := run("-launcher", "pbsdsh", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "pbsdsh does not pass standard input to its programs\n  hint: use -launcher pbs\n") {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
 }

@@ -73,7 +73,7 @@ func f(host string) error {
 	}
 	say("cmd=three words for programs")
 	say(host + ": cannot run " + fmt.Sprintf("%q in the folder", name))
-	return &usererr.Error{Text: "no host named " + host, Remedy: "name hosts with -host", Code: 2}
+	return &usererr.Error{Text: "no host given " + host, Remedy: "name hosts with -host", Code: 2}
 }
 `, "")))
 	want := []string{
@@ -81,7 +81,7 @@ func f(host string) error {
 		"--three\n  Explains three.",
 		"cannot reach {host} after {3} tries: {err}",
 		"{host}: cannot run {name} in the folder",
-		"no host named {host}\nname hosts with -host",
+		"no host given {host}\nname hosts with -host",
 		"--one\n  Explains one.",
 		"--two\n  Explains\n  two.",
 	}
