@@ -22,14 +22,14 @@ import (
 //
 //	options, arguments, PSI_*  >  allocation  >  variables  >  this machine
 
-// allocInputs returns the inputs with which package batch finds an allocation.
+// allocInputs returns what package batch needs to find an allocation.
 func (w Inputs) allocInputs() batch.Inputs {
 	return batch.Inputs{Env: w.lookupEnv, Open: w.OpenFile, Run: w.RunTool}
 }
 
-// UseAllocation selects the hosts of an allocation if the user names none, and stores the allocation for Make.
-// note describes the choice; it may be empty. An mpiexec inside a rank ignores the allocation, which belongs to
-// the outer job (RM-2).
+// UseAllocation selects the hosts of the batch system's allocation if the user names none, and stores the
+// allocation for Make. note describes the choice. It may be empty. An mpiexec inside a rank ignores the
+// allocation, which belongs to the outer job (RM-2).
 func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, err error) {
 	w.Allocation = nil
 	wish, err := allocationRequest(line, nil)
@@ -61,8 +61,8 @@ func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, 
 	return line, "", nil
 }
 
-// withAllocatedHosts returns the line with the hosts of the allocation. auto is true if no option requests the
-// allocation.
+// withAllocatedHosts returns the line with the hosts of the allocation. auto says that no option requests
+// the allocation.
 func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (out option.Line, note string, err error) {
 	line.Job.RMK = system
 	if auto {
@@ -79,8 +79,8 @@ func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (
 	return w.withTaskWidth(line), note, nil
 }
 
-// wantedBatchSystem returns the batch system whose hosts the job is to use; empty: none. named is true if options
-// name hosts relative to the allocation.
+// wantedBatchSystem returns the batch system whose hosts the job is to use, or "". named says that
+// options name hosts relative to the allocation.
 func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 	rmk := line.Job.RMK
 	switch {
@@ -100,7 +100,7 @@ func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 	return ""
 }
 
-// readAllocation reads and stores the allocation that a batch system gave.
+// readAllocation reads and stores the allocation of a batch system.
 func (w *Inputs) readAllocation(system string, wish batch.Options) error {
 	a, err := batch.Read(system, w.allocInputs(), wish)
 	if err == nil {
@@ -109,8 +109,8 @@ func (w *Inputs) readAllocation(system string, wish batch.Options) error {
 	return err
 }
 
-// allocationOption returns the option of the line that needs an allocation; empty: there is none. A --batch-option
-// from a variable or the configuration needs none.
+// allocationOption returns the option of the line that needs an allocation, or "". A --batch-option from
+// a variable or the configuration needs none.
 func allocationOption(line option.Line) string {
 	switch j := line.Job; {
 	case line.BatchOption(false).WholeJob:
@@ -123,8 +123,9 @@ func allocationOption(line option.Line) string {
 	return ""
 }
 
-// allocationRequest returns what the line requests of an allocation. If one is not nil, it covers the groups of
-// that app context only. If one is nil, it covers the groups of all app contexts, provided that each names some.
+// allocationRequest returns which groups of the allocation the line requests. If one is not nil, these
+// are the groups of that app context. Otherwise they are the groups of all app contexts, if each names
+// some.
 func allocationRequest(line option.Line, one *option.AppContext) (wish batch.Options, err error) {
 	wish.Job = line.Job.BatchOption().WholeJob
 	wish.File, wish.Form = batch.Form(line.Job.RMFile)
@@ -150,18 +151,18 @@ func allocationRequest(line option.Line, one *option.AppContext) (wish batch.Opt
 	return wish, nil
 }
 
-// maxGroup exceeds the number of groups that Slurm allows in a job (128).
+// maxGroup is the largest group number that --het-group accepts. Slurm allows only 128 groups in a job.
 const maxGroup = 1023
 
-// namesRelativeHosts reports whether a host is named by its index in the allocation.
+// namesRelativeHosts reports whether the line names a host by its index in the allocation.
 func namesRelativeHosts(line option.Line) bool {
 	return slices.ContainsFunc(line.Apps, func(s option.AppContext) bool {
 		return slices.ContainsFunc(s.Host, func(expr option.HostExpr) bool { return slices.ContainsFunc(expr, hostlist.Entry.IsRelative) })
 	})
 }
 
-// resolveRelative replaces hosts named by index in each app context. App contexts that inherit a list get the same
-// hosts.
+// resolveRelative replaces hosts that are named by their index in the allocation, in each app context.
+// App contexts that inherit a list get the same hosts.
 func resolveRelative(apps []option.AppContext, allocation []hostlist.Entry) error {
 	var earlier []hostlist.Entry
 	lists := make(map[int][]option.HostExpr) // by number of the app context that gives it
@@ -182,7 +183,7 @@ func resolveRelative(apps []option.AppContext, allocation []hostlist.Entry) erro
 	return nil
 }
 
-// hasNodeVariable reports whether a ParaStation variable names nodes.
+// hasNodeVariable reports whether an environment variable of ParaStation names nodes.
 func (w Inputs) hasNodeVariable() bool {
 	return slices.ContainsFunc([]string{"PSI_NODES", "PSI_HOSTS", "PSI_HOSTFILE", "PSI_PEFILE"}, func(name string) bool {
 		_, defined := w.lookupEnv(name)
@@ -190,7 +191,8 @@ func (w Inputs) hasNodeVariable() bool {
 	})
 }
 
-// withTaskWidth gives each rank the CPUs of one task of the allocation, unless the user sets them.
+// withTaskWidth returns the line with as many CPUs for each rank as a task of the allocation has, unless
+// the user sets them.
 func (w Inputs) withTaskWidth(line option.Line) option.Line {
 	if w.Allocation == nil || w.Allocation.Width == 1 || line.WidthFrom != "" {
 		return line
@@ -206,8 +208,8 @@ func (w Inputs) withTaskWidth(line option.Line) option.Line {
 	return line
 }
 
-// allocatedHosts returns the hosts of the allocation in their order; nil: there is no allocation. In an allocation
-// without counts a host has as many slots as CPUs.
+// allocatedHosts returns the hosts of the allocation in their order, or nil if there is no allocation. In
+// an allocation without task counts a host has as many slots as CPUs.
 func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	if w.Allocation == nil {
 		return nil
@@ -248,7 +250,7 @@ func (w Inputs) confineToGroups(app *job.App, line option.Line, s option.AppCont
 	return nil
 }
 
-// setTaskCounts stores the number of granted tasks in each candidate of an allocation.
+// setTaskCounts stores the number of granted tasks in each candidate from an allocation.
 func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	if w.Allocation == nil || !batch.Known(line.Job.RMK) {
 		return
@@ -270,7 +272,7 @@ func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	}
 }
 
-// setGrants stores the granted CPUs and GPUs in each candidate of an allocation (RM-6).
+// setGrants stores the granted CPUs and GPUs in each candidate from an allocation (RM-6).
 func (w Inputs) setGrants(nodes []job.NodeDef) {
 	if w.Allocation == nil {
 		return
@@ -291,12 +293,13 @@ func (w Inputs) setGrants(nodes []job.NodeDef) {
 	}
 }
 
-// rmOf describes an allocation for plan, report and -v.
+// rmOf returns the description of an allocation for plan, report and -v.
 func rmOf(g *batch.Allocation) *job.RM {
 	return &job.RM{Name: g.System, Job: g.Job, Step: g.Step, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End}
 }
 
-// launcherName returns what reaches hosts if no batch system starts helpers.
+// launcherName returns the name of the program or client that reaches hosts if no batch system starts
+// helpers.
 func launcherName(j option.JobOptions) string {
 	switch {
 	case len(j.LauncherExec) > 0:
@@ -307,8 +310,8 @@ func launcherName(j option.JobOptions) string {
 	return cmp.Or(j.Launcher, "ssh")
 }
 
-// allocationNotes returns warnings about inconsistencies in the allocation and about settings of the cluster file
-// without effect.
+// allocationNotes returns warnings about contradictions in the allocation, and about settings of the
+// cluster file that have no effect.
 func (w Inputs) allocationNotes() (notes []job.Note) {
 	if w.Cluster != nil {
 		for _, warning := range w.Cluster.Warnings {
@@ -324,7 +327,7 @@ func (w Inputs) allocationNotes() (notes []job.Note) {
 	return notes
 }
 
-// AllocationText returns the line of -v about an allocation (RM-5).
+// AllocationText returns the line about an allocation that -v prints (RM-5).
 func AllocationText(rm job.RM, g *batch.Allocation) string {
 	var t strings.Builder
 	t.WriteString("rm: " + batch.JobName(rm.Name, rm.Job))

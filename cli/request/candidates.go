@@ -23,7 +23,8 @@ import (
 //	--nodes, PSI_*, none    nodes of the cluster file, or names; some of them may be down
 //	no cluster file either  this machine
 
-// addPlacement sets the candidates and the options for placement. named are the hosts of -host and -hostfile.
+// addPlacement adds the candidates and the placement options to the request. named are the hosts of -host
+// and -hostfile.
 func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlist.Entry) ([]job.Note, error) {
 	in := w.psiInput(line, len(named) > 0)
 	in.HostFeatures = featuresOf(named)
@@ -69,8 +70,8 @@ func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlis
 	return choice.Warnings, err
 }
 
-// NodeSets returns the effective node-set request of a command line and its origins (which-hosts.md 15). The line
-// need not have a program.
+// NodeSets returns the effective node-set request of a command line, and where each part was set
+// (which-hosts.md 15). The line need not have a program.
 func (w Inputs) NodeSets(line option.Line) (nodeset.Setting, error) {
 	fixed, err := newRankPlacement(line, w.OpenFile)
 	if err != nil {
@@ -86,8 +87,8 @@ func (w Inputs) NodeSets(line option.Line) (nodeset.Setting, error) {
 	return choice.NodeSet, err
 }
 
-// isLocalHostOnly reports whether the named hosts are this machine alone, and neither a cluster file nor a batch
-// system manages it.
+// isLocalHostOnly reports whether this machine is the only host that is named, and neither a cluster file
+// nor a batch system manages it.
 func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	if batch.Known(rmk) {
 		return false
@@ -103,7 +104,7 @@ func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	return true
 }
 
-// simulatedNodes returns count nodes that run on this machine (HOST-8).
+// simulatedNodes returns this number of nodes, all of which run on this machine (HOST-8).
 func simulatedNodes(count int) (nodes []job.NodeDef) {
 	for i := range count {
 		nodes = append(nodes, job.NodeDef{ID: i, Name: "sim" + strconv.Itoa(i), Host: "localhost", Local: true, SeparateNode: true, Origin: "--simulate-nodes"})
@@ -111,7 +112,8 @@ func simulatedNodes(count int) (nodes []job.NodeDef) {
 	return nodes
 }
 
-// psiInput returns the input of package psi for a line. listed is true if hosts are named outside of psi.
+// psiInput returns the input of package psi for a line. listed says that hosts are named by other means
+// than package psi reads.
 func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
 		NoConfig: w.Cluster == nil, HostsNamed: listed, Flags: psiFlags(line.Job, line.Apps[0]),
@@ -133,7 +135,7 @@ func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 	return in
 }
 
-// setShares sets for each app context what its ranks need of a node (5.7).
+// setShares sets what the ranks of each app context need on a node (5.7).
 func (w Inputs) setShares(req *job.Request, in psi.Input, line option.Line, choice psi.Settings) error {
 	for i := range req.Apps {
 		app := &req.Apps[i]
@@ -154,7 +156,7 @@ func (w Inputs) setShares(req *job.Request, in psi.Input, line option.Line, choi
 	return nil
 }
 
-// nodesByName returns indices of the cluster file's nodes by name and alias, in lower case.
+// nodesByName returns the indices of the cluster file's nodes by name and alias, in lower case.
 func (w Inputs) nodesByName() map[string]int {
 	if w.Cluster == nil {
 		return nil
@@ -168,8 +170,8 @@ func (w Inputs) nodesByName() map[string]int {
 	return index
 }
 
-// applyNodeConfig applies the cluster file's settings to a host of a list: its policy, and how it is reached. An
-// address in the list overrides that of the cluster file.
+// applyNodeConfig applies the cluster file's settings to a host of a list: its policy, and how to reach
+// it. An address in the list overrides that of the cluster file.
 func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork bool) {
 	features := def.Features
 	def.NodePolicy = configured.NodePolicy
@@ -181,8 +183,8 @@ func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork
 	def.Local = !noFork && def.User == "" && def.Port == 0 && w.Local.Matches(cmp.Or(def.Address, def.Host))
 }
 
-// nodesOfEntries returns the nodes that the host entries of settings name, and no others. entries are indices of
-// these nodes.
+// nodesOfEntries returns the nodes that host entries in choice name, and no others. entries has the
+// entries as indices of these nodes.
 func (w Inputs) nodesOfEntries(choice psi.Settings, j option.JobOptions) (nodes []job.NodeDef, entries []int) {
 	at := make(map[int]int)
 	for _, entry := range choice.Entries {

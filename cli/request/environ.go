@@ -11,8 +11,8 @@ import (
 	"remshell/usererr"
 )
 
-// isLocalVariable returns a predicate for variables that must not be passed to ranks. They are private, or another
-// launcher set them for mpiexec as its rank (ENV-2).
+// isLocalVariable returns a function that reports whether a variable must not be passed to ranks. Such
+// variables are private, or another launcher has set them for this mpiexec as its rank (ENV-2).
 func isLocalVariable(environ []string) func(assignment string) bool {
 	outer := job.OuterFilter(environ)
 	return func(assignment string) bool {
@@ -21,8 +21,8 @@ func isLocalVariable(environ []string) func(assignment string) bool {
 	}
 }
 
-// baseEnv returns the part of our environment that each rank gets, and the variables of -genv and --export (cli.md
-// section 8, (2) and (3)). The variables of a host entry come between the two.
+// baseEnv returns the part of mpiexec's environment that each rank gets, and the variables of -genv and
+// --export (cli.md section 8, (2) and (3)). The variables of a host entry come between the two.
 func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string, err error) {
 	if j.Export.Given && j.GEnvList.Given {
 		return env, nil, &usererr.Error{Text: "--export contradicts -genvlist, -genvall and -genvnone", Remedy: "use only one of them"}
@@ -50,9 +50,9 @@ func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string
 // loginVariables are the private variables that each login on a node sets.
 var loginVariables = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST"}
 
-// HelperEnv returns the environment of a helper on this machine. The helper is our child, but its ranks must not
-// see more variables than those on other hosts, where a login sets the environment (ENV-6). TMPDIR is passed
-// separately, as on other hosts (ENV-5).
+// HelperEnv returns the environment of a helper on this machine. The helper is a child of mpiexec. But
+// its ranks must not get more variables than those on other hosts, where a login sets the environment
+// (ENV-6). TMPDIR is passed separately, as on other hosts (ENV-5).
 func HelperEnv(environ []string) []string {
 	private := isLocalVariable(environ)
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
@@ -61,7 +61,7 @@ func HelperEnv(environ []string) []string {
 	})
 }
 
-// appEnv returns the variables of an app context, which come after those of baseEnv (cli.md section 8, (4)).
+// appEnv returns the variables of an app context. They override those of baseEnv (cli.md section 8, (4)).
 func appEnv(environ []string, s option.AppContext) (job.Env, error) {
 	env, err := importEnv(environ, s.EnvList, false)
 	env.Set = slices.Concat(env.Set, mcaAssignments("OMPI_MCA_", s.MCA))
@@ -75,7 +75,8 @@ func appEnv(environ []string, s option.AppContext) (job.Env, error) {
 	return env, err
 }
 
-// mcaAssignments returns parameters of Open MPI as the variables in which it reads them (PMIX-14).
+// mcaAssignments returns assignments of the environment variables in which Open MPI reads these
+// parameters (PMIX-14).
 func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string) {
 	for _, p := range list {
 		assignments = append(assignments, prefix+p.Name+"="+p.Value)
@@ -83,9 +84,9 @@ func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string
 	return assignments
 }
 
-// importEnv returns the variables of environ to pass on. all applies if list is not given. A private variable is
-// passed on if the list names it. An empty list makes the environment minimal: neither our variables nor the
-// node's (ENV-3).
+// importEnv returns the variables of environ to pass on. all is the default if list is not given. A
+// private variable is passed on if the list names it. An empty list makes the environment minimal: it has
+// neither mpiexec's variables nor the node's (ENV-3).
 func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, error) {
 	if !list.Given && !all {
 		return job.Env{}, nil
@@ -109,8 +110,8 @@ func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, erro
 	return env, nil
 }
 
-// assignVars adds the variables of an option. A name without a value gets the value in environ. name is the
-// option.
+// assignVars adds the variables of an option to env. A variable without a value gets that in environ.
+// name is the option's name, for errors.
 func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVar) error {
 	for _, v := range vars {
 		if !v.Inherited {
@@ -132,9 +133,10 @@ func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVa
 	return nil
 }
 
-// addShareVariables adds the variables that tell ranks about their CPUs (placement.md 7.6). They get the number of
-// CPUs if the user gave it, and PSP_SCHED_YIELD if CPUs may be shared, so that busy waiting yields. A variable
-// that the user or a host entry sets is not replaced. foreign is an assignment that does not count as the user's.
+// addShareVariables adds the variables that tell ranks about their CPUs (placement.md 7.6). These are the
+// number of CPUs, if the user gave it, and PSP_SCHED_YIELD if CPUs may be shared, so that busy waiting
+// yields. It does not replace a variable that the user or a host entry sets. foreign is an assignment
+// that does not count as the user's.
 func addShareVariables(req *job.Request, app *job.App, given bool, foreign string) {
 	setDefault := func(name, value string) {
 		set := func(assignment string) bool {

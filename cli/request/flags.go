@@ -8,7 +8,8 @@ import (
 	"remshell/psi"
 )
 
-// psiFlags returns the placement options of a line for package psi. A field is nil if its option is not given.
+// psiFlags returns the placement options of a line in the form of package psi. A field is nil if its
+// option is not given.
 func psiFlags(j option.JobOptions, s option.AppContext) psi.Flags {
 	f := psi.Flags{
 		Nodes: pointerIfGiven(j.Nodes), Sort: pointerIfGiven(j.Sort), CPUMap: pointerIfGiven(j.CPUMap), TPP: pointerIfGiven(s.TPP), Features: pointerIfGiven(s.NodeType),
@@ -45,7 +46,8 @@ func psiSelectionFlags(j option.JobOptions, s option.AppContext) psi.SelectionFl
 	return c
 }
 
-// pointerIfGiven returns a pointer to value, or nil if it is empty, as options have no empty values.
+// pointerIfGiven returns a pointer to value, or nil if value is empty, which means that the option is not
+// given.
 func pointerIfGiven(value string) *string {
 	if value == "" {
 		return nil
@@ -53,7 +55,7 @@ func pointerIfGiven(value string) *string {
 	return &value
 }
 
-// parseToggle returns the value of an option with a --no- form; nil: not given.
+// parseToggle returns the value of an option that has a --no- form. It is nil if the option is not given.
 func parseToggle(value string) *bool {
 	if value == "" {
 		return nil

@@ -34,8 +34,8 @@ What becomes of a host then, with the names that it has on the way for "node02" 
 	node.Node        Connector.receiveHello: Hello, NodeInfo
 */
 
-// appHosts returns the hosts of an app context: the list, the file, or the part of the file that the list selects
-// (HOST-9). With unique, only the first entry of each host counts (HOST-4).
+// appHosts returns the hosts of an app context: those of the list, of the file, or of the file as far as
+// the list names them (HOST-9). If unique is true, only the first entry of each host counts (HOST-4).
 func (w Inputs) appHosts(s option.AppContext, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
 	join := hostlist.Join
 	if unique {
@@ -72,8 +72,8 @@ func (w Inputs) appHosts(s option.AppContext, open func(string) (io.ReadCloser, 
 	return hostlist.Filter(file, list)
 }
 
-// checkTrustedEntries refuses entries of a host file that set programs or variables if another user can write the
-// file (TRUST-27).
+// checkTrustedEntries returns an error for entries of a host file that set programs or variables if
+// another user can write the file (TRUST-27).
 func (w Inputs) checkTrustedEntries(entries []hostlist.Entry) error {
 	trusted := make(map[string]bool) // trusted files
 	for _, e := range entries {
@@ -96,7 +96,7 @@ func (w Inputs) checkTrustedEntries(entries []hostlist.Entry) error {
 	return nil
 }
 
-// checkAttr is the hostlist.AttrCheck of host files.
+// checkAttr checks an attribute in a host file. It is a hostlist.AttrCheck.
 func checkAttr(key, value string) error {
 	switch {
 	case key == "binding":
@@ -107,8 +107,8 @@ func checkAttr(key, value string) error {
 	return nil
 }
 
-// checkBinding returns why a host cannot have such a binding; nil: it can. Everything that --bind-to takes is
-// allowed, except what concerns the whole job.
+// checkBinding returns an error if a host entry cannot have this binding. It can have every value of
+// --bind-to except those about the whole job.
 func checkBinding(value string) error {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {
@@ -123,7 +123,7 @@ func checkBinding(value string) error {
 	return nil
 }
 
-// splitFeatures splits the value of "type=" into features.
+// splitFeatures splits the value of the attribute "type" into features.
 func splitFeatures(value string) []string {
 	return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 }
@@ -137,8 +137,8 @@ func featuresOf(named []hostlist.Entry) (features []string) {
 	return slices.Compact(features)
 }
 
-// candidatesOf returns the hosts of -host and -hostfile, each once, in the order of their first entry. Slots that
-// several app contexts give to a host add up. Settings of the cluster file apply.
+// candidatesOf returns the hosts of -host and -hostfile, each once, in the order of their first entry.
+// Slots that several app contexts give to a host are added up. Settings of the cluster file apply.
 func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job.NodeDef, error) {
 	var all []hostlist.Entry
 	known := make(map[string]int) // index in all, by name
@@ -176,7 +176,8 @@ func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job
 	return nodes, nil
 }
 
-// mergeEntry merges the entry of another app context for the same host into e. Slots add up (HOST-4).
+// mergeEntry merges the entry of another app context for the same host into e. Slots are added up
+// (HOST-4).
 func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	if (e.Slots == 0) != (other.Slots == 0) {
 		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one app context but not in another", e.Label()), Remedy: "give it in both, or in none"}
@@ -187,7 +188,8 @@ func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	return err
 }
 
-// candidateOf makes a candidate from a host entry. With noFork, this machine is reached like any other.
+// candidateOf makes a candidate from a host entry. If noFork is true, this machine is reached like any
+// other host.
 func candidateOf(id int, e hostlist.Entry, local Localhost, noFork bool) job.NodeDef {
 	target := e.Host
 	if e.Address != "" {
@@ -206,7 +208,7 @@ func candidateOf(id int, e hostlist.Entry, local Localhost, noFork bool) job.Nod
 	return def
 }
 
-// entryLocation returns the file and line of an entry.
+// entryLocation returns the file and line of an entry, for messages.
 func entryLocation(e hostlist.Entry) string {
 	if e.Line > 0 {
 		return fmt.Sprintf("%s:%d", e.File, e.Line)
@@ -214,7 +216,7 @@ func entryLocation(e hostlist.Entry) string {
 	return e.File
 }
 
-// checkEntryGPUs returns an error if a host entry sets the GPUs of its ranks and -gpus-per-proc does, too.
+// checkEntryGPUs returns an error if both a host entry and -gpus-per-proc set the GPUs of ranks.
 func checkEntryGPUs(req job.Request) error {
 	if !slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs != 0 }) {
 		return nil

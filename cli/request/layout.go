@@ -12,7 +12,8 @@ import (
 	"remshell/usererr"
 )
 
-// setLayout sets the layout of a request, and drops candidates that options exclude.
+// setLayout sets the layout of a request (--map-by, --rank-by, --bind-to), and drops candidates that
+// options exclude.
 func (w Inputs) setLayout(req *job.Request, line option.Line) error {
 	j := line.Job
 	req.Layout = pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo, Mem: j.Memory}
@@ -37,7 +38,8 @@ func (w Inputs) setLayout(req *job.Request, line option.Line) error {
 	return nil
 }
 
-// checkConflicts reentries an error for options about NUMA nodes and hardware threads that contradict one another.
+// checkConflicts returns an error for options about NUMA nodes and hardware threads that contradict one
+// another.
 func checkConflicts(req job.Request) error {
 	shares := make([]job.RankNeeds, len(req.Apps))
 	for i, app := range req.Apps {
@@ -46,7 +48,7 @@ func checkConflicts(req job.Request) error {
 	return psi.CheckConflicts(shares, req.Layout, req.FixedPlacements != nil)
 }
 
-// dropExcluded drops the candidates of -exclude, whatever option named them.
+// dropExcluded drops the candidates that -exclude names, whatever option named them first.
 func dropExcluded(req *job.Request, j option.JobOptions) error {
 	if j.Exclude == nil {
 		return nil
@@ -72,8 +74,8 @@ func dropExcluded(req *job.Request, j option.JobOptions) error {
 	return nil
 }
 
-// setCPUUnit records which option set the CPUs of each rank, and applies options that decide whether hardware
-// threads count as CPUs.
+// setCPUUnit records which option has set the CPUs of each rank, and applies the options that decide
+// whether hardware threads count as CPUs.
 func setCPUUnit(req *job.Request, line option.Line) {
 	j := line.Job
 	torch := slices.Contains(compatLaunchers(j.EnvCompat), "torch") && !req.NoPin && req.Layout.Bind.Text == ""
@@ -92,7 +94,8 @@ func setCPUUnit(req *job.Request, line option.Line) {
 	}
 }
 
-// retainNodes drops candidates and their host entries. It reentries the new index of each retained candidate.
+// retainNodes drops the candidates for which keep is false, with their host entries. It returns the new
+// index of each retained candidate.
 func retainNodes(req *job.Request, keep []bool) []int {
 	at := make([]int, len(req.Nodes))
 	var nodes []job.NodeDef

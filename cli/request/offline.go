@@ -20,15 +20,16 @@ import (
 // probes this machine. A host without slots has an unknown size; the plan is printed only if the size does not
 // matter.
 
-// PlanOffline plans without contacting hosts. local probes this machine; it is called only if it is a candidate.
+// PlanOffline plans without connecting to hosts. local probes this machine. It is called only if this
+// machine is a candidate.
 func PlanOffline(req job.Request, warnings []job.Note, local LocalProbe) simulate.Outcome {
 	return planWithGuesses(req, knownNodes(req, local), warnings)
 }
 
-// A LocalProbe probes this machine. The attributes are empty unless the request wants them.
+// A LocalProbe probes this machine. The attributes may be empty if the request does not need them.
 type LocalProbe func() (job.Probe, job.Attributes, error)
 
-// knownNodes returns what is known about the candidates without contacting them.
+// knownNodes returns what is known about the candidates without connecting to them.
 func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 	for _, def := range req.Nodes {
 		n := job.Node{NodeDef: def, Probe: job.Probe{Load: [3]float64{-1, -1, -1}}}
@@ -45,7 +46,7 @@ func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 	return snap
 }
 
-// sizeUnknownError returns the error for a plan that depends on the size of hosts that were not probed.
+// sizeUnknownError returns the error that the plan depends on the size of hosts that were not probed.
 func sizeUnknownError(hosts []string) *plan.Error {
 	has := "has"
 	if len(hosts) > 1 {
@@ -57,8 +58,8 @@ func sizeUnknownError(hosts []string) *plan.Error {
 	}
 }
 
-// planWithGuesses plans with what is known. It plans twice, with hosts of unknown size as small and as large as
-// possible. If the plans differ, it returns an error.
+// planWithGuesses plans twice, with the hosts of unknown size as small and as large as possible. If the
+// plans differ, it returns an error.
 func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) simulate.Outcome {
 	warnings = slices.Concat(warnings, unprobedNotes(req), unknownAttributeNotes(req, snap))
 	hosts := candidatesOfUnknownSize(req, snap)
@@ -93,7 +94,7 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	return o
 }
 
-// neededFact returns the property of hosts that the option by needs.
+// neededFact returns the property of hosts that option by needs, for an error.
 func neededFact(req job.Request, by string) string {
 	switch {
 	case by == "-gpus-per-proc":
@@ -110,8 +111,8 @@ func neededFact(req job.Request, by string) string {
 	return "CPUs"
 }
 
-// candidatesThatMatter returns the candidates that were not probed although their CPUs or GPUs decide where ranks
-// run. by is the option that makes them matter.
+// candidatesThatMatter returns the candidates that were not probed and whose CPUs or GPUs decide where
+// ranks run. by is the option because of which they do.
 func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })
@@ -148,8 +149,8 @@ func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) 
 	return by, hosts
 }
 
-// candidatesOfUnknownSet returns the candidates whose attribute for the node set is unknown: the cluster file does
-// not have it, and they were not probed.
+// candidatesOfUnknownSet returns the candidates whose attribute for the node sets is unknown: the cluster
+// file does not have it, and they were not probed.
 func candidatesOfUnknownSet(req job.Request, snap job.Snapshot) (hosts []string) {
 	for _, n := range unprobedNodes(req, snap) {
 		if req.NodeSet.Policy != "" && !n.Attribute(req.NodeSet.Attribute).Known() || req.Balance && !n.Attribute(nodeset.ProcSpeed).Known() {
@@ -159,7 +160,8 @@ func candidatesOfUnknownSet(req job.Request, snap job.Snapshot) (hosts []string)
 	return hosts
 }
 
-// unprobedNodes returns the usable candidates that were not probed, with the settings from files and options.
+// unprobedNodes returns the usable candidates that were not probed, with the settings from files and
+// options.
 func unprobedNodes(req job.Request, snap job.Snapshot) (nodes []job.Node) {
 	seen := make(map[int]bool, len(snap.Nodes))
 	for i := range snap.Nodes {
@@ -174,9 +176,9 @@ func unprobedNodes(req job.Request, snap job.Snapshot) (nodes []job.Node) {
 	return nodes
 }
 
-// unknownAttributeNotes returns, for a job that requests node sets, a note about unknown attributes of candidates
-// (which-hosts.md 15). Candidates that lack the same attributes are grouped: "NETSPEED, NETWORK of n[1-2]; MEMORY
-// of n1".
+// unknownAttributeNotes returns, for a job that requests node sets, a note about unknown attributes of
+// candidates (which-hosts.md 15). It groups candidates that lack the same attributes: "NETSPEED, NETWORK
+// of n[1-2]; MEMORY of n1".
 func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
 	if req.NodeSet.Policy == "" && !req.Balance {
 		return nil
@@ -210,7 +212,7 @@ func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
 	return []job.Note{{Code: "unseen", Text: "attributes that are not known without a probe: " + strings.Join(groups, "; ")}}
 }
 
-// candidatesOfUnknownSize returns the usable candidates without a known number of slots.
+// candidatesOfUnknownSize returns the usable candidates whose number of slots is unknown.
 func candidatesOfUnknownSize(req job.Request, snap job.Snapshot) (hosts []string) {
 	known := make(map[int]bool, len(snap.Nodes))
 	for i := range snap.Nodes {
@@ -225,7 +227,7 @@ func candidatesOfUnknownSize(req job.Request, snap job.Snapshot) (hosts []string
 	return hosts
 }
 
-// withSlots gives the candidates of unknown size the given number of slots.
+// withSlots sets the number of slots of candidates whose size is unknown.
 func withSlots(req job.Request, snap job.Snapshot, slots int) (job.Request, job.Snapshot, []job.Note) {
 	hosts := candidatesOfUnknownSize(req, snap)
 	req.Nodes = slices.Clone(req.Nodes)
@@ -247,7 +249,7 @@ func withSlots(req job.Request, snap job.Snapshot, slots int) (job.Request, job.
 	return req, snap, nil
 }
 
-// enoughSlots returns a number of slots per host that is enough for the whole job.
+// enoughSlots returns a number of slots for one host that is enough for the whole job.
 func enoughSlots(req job.Request) int {
 	ranks, threads := 2, 1
 	for _, app := range req.Apps {
@@ -260,7 +262,7 @@ func enoughSlots(req job.Request) int {
 	return ranks * threads
 }
 
-// unprobedNotes returns notes about what a plan without probes leaves open.
+// unprobedNotes returns notes about what is not known in a plan without probes.
 func unprobedNotes(req job.Request) []job.Note {
 	remote := slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local })
 	if !remote {

@@ -12,9 +12,9 @@ import (
 	"remshell/usererr"
 )
 
-// CheckOutside refuses candidates outside the batch job, which ssh might reach although the job does not have
-// them. It allows this machine, --allow-outside, -rmk none, and all hosts if mpiexec runs inside a rank. If the
-// list of hosts cannot be read, it refuses nothing.
+// CheckOutside returns an error for candidates outside the batch job. ssh might reach them although the
+// job does not have them. It allows this machine, --allow-outside, -rmk none, and all hosts if mpiexec
+// runs inside a rank. If the hosts of the batch job cannot be read, it returns nil.
 func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
 	if j.AllowOutside || j.RMK == "none" || j.RMK == "user" || outer != "" {
@@ -44,8 +44,8 @@ func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.FoldBrief(names), are, owner), Remedy: "give only hosts of the job, or allow other hosts with --allow-outside"}
 }
 
-// nodesOutsideJob returns the nodes that are not in the batch job under any of their names. A node known only by
-// an address is never returned.
+// nodesOutsideJob returns the nodes of which no name is in the batch job. It leaves out nodes that are
+// known only by an address.
 func nodesOutsideJob(nodes []job.NodeDef, s Starter) (names []string) {
 	for _, n := range nodes {
 		known := func(name string) bool {

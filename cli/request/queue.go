@@ -10,8 +10,8 @@ import (
 	"remshell/job"
 )
 
-// queueRequest returns how the job finds other jobs. If a candidate is a node of the cluster file, the queue is
-// that of the cluster.
+// queueRequest returns where the job finds the claims and tickets of other jobs. If a candidate is a node
+// of the cluster file, the queue is that of the cluster.
 func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	ledger, _ := w.lookupEnv("MPIEXEC_LEDGER")
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
@@ -34,11 +34,11 @@ func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	return q
 }
 
-// maxQueueHosts is the number of nodes that hold the queue if the cluster file names none.
+// maxQueueHosts is the number of queue hosts if the cluster file names none.
 const maxQueueHosts = 3
 
-// queueHosts returns the nodes that hold the cluster's queue, in order. A node that is a candidate is returned as
-// the request has it. It returns nil if no candidate is a node of the cluster.
+// queueHosts returns the cluster's queue hosts, in order. If a queue host is a candidate, it is returned
+// as the request has it. queueHosts returns nil if no candidate is a node of the cluster.
 func (w Inputs) queueHosts(req job.Request, j option.JobOptions) (hosts []job.NodeDef) {
 	index := w.nodesByName()
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { _, known := index[strings.ToLower(n.Host)]; return known }) {

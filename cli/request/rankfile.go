@@ -15,8 +15,8 @@ import (
 	"remshell/usererr"
 )
 
-// A rankPlacement is the placement of each rank that the user gives: a rank file (cli.md 4.3), -rankmap or
-// --map-by seq. The zero value fixes nothing.
+// A rankPlacement has the node of each rank, as the user gives it by a rank file (cli.md 4.3), -rankmap
+// or --map-by seq. The zero value places no rank.
 type rankPlacement struct {
 	option   string // spelling of the option; empty: none is given
 	file     string
@@ -63,8 +63,8 @@ func newRankPlacement(line option.Line, open func(string) (io.ReadCloser, error)
 	return p, p.checkConflicts(line)
 }
 
-// sequenceHosts returns the hosts of --map-by seq in order, with repetitions, and their source. They are those of
-// its file, else of -hostfile, else of -host.
+// sequenceHosts returns the hosts of --map-by seq in order, with repetitions, and the option that names
+// them. They are those of its own file, or else of -hostfile, or else of -host.
 func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
 	first := line.Apps[0]
 	file := cmp.Or(line.Job.MapBy.File, first.HostFile)
@@ -85,7 +85,8 @@ func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) (
 	return all, file, err
 }
 
-// checkConflicts returns an error if another option also places ranks. None is silently ignored.
+// checkConflicts returns an error if another option also places ranks, because one of the two would have
+// no effect.
 func (p rankPlacement) checkConflicts(line option.Line) error {
 	for _, name := range []string{"loop-nodes-first", "sort", "cpu-map"} {
 		if g, given := line.Origin(name); given && g.Value != "no" {
@@ -103,7 +104,7 @@ func (p rankPlacement) checkConflicts(line option.Line) error {
 	return nil
 }
 
-// checkSlots checks the CPUs in a line of a rank file. from and to delimit the faulty part.
+// checkSlots checks the CPUs in a line of a rank file. The bytes [from, to) are the wrong part.
 func checkSlots(slots string) (from, to int, err error) {
 	_, err = pin.ParseCPURanges(slots)
 	var at *pin.SpanError
@@ -113,7 +114,7 @@ func checkSlots(slots string) (from, to int, err error) {
 	return from, to, err
 }
 
-// countRanks returns the number of ranks whose placement is given.
+// countRanks returns how many ranks have a placement.
 func (p rankPlacement) countRanks() int {
 	n := len(p.nodes) + len(p.sequence)
 	for _, l := range p.lines {
@@ -138,8 +139,8 @@ func (p rankPlacement) namedHosts() ([]hostlist.Entry, error) {
 	return hosts, nil
 }
 
-// applyTo sets the placement of each rank of a request, and drops candidates without ranks. list describes the
-// source of the candidates.
+// applyTo sets the placement of each rank of a request, and drops candidates without ranks. list names
+// the source of the candidates, for errors.
 func (p rankPlacement) applyTo(req *job.Request, list string) error {
 	if p.option == "" {
 		return nil
@@ -155,7 +156,8 @@ func (p rankPlacement) applyTo(req *job.Request, list string) error {
 	return p.checkUnbound(req)
 }
 
-// checkUnbound returns an error if a host has a binding although the rank file gives the CPUs of its ranks.
+// checkUnbound returns an error if a host entry has a binding and the rank file gives the CPUs of its
+// ranks.
 func (p rankPlacement) checkUnbound(req *job.Request) error {
 	for _, n := range req.Nodes {
 		if p.lines != nil && n.Bind != nil && !n.Bind.None {
@@ -165,8 +167,8 @@ func (p rankPlacement) checkUnbound(req *job.Request) error {
 	return nil
 }
 
-// setRankCount returns the number of ranks, and fills it in where -n is missing. It returns an error if a rank has
-// no placement. Placements of further ranks are ignored.
+// setRankCount returns the number of ranks, and sets it in the request where -n is missing. It returns an
+// error if a rank has no placement. It ignores placements of further ranks.
 func (p rankPlacement) setRankCount(req *job.Request) (n int, err error) {
 	for i := range req.Apps {
 		if req.Apps[i].N == 0 {
@@ -273,8 +275,8 @@ func hostList(req *job.Request) []int {
 	return order
 }
 
-// findLineHost returns the candidate of a line of a rank file, or the reason why there is none. list describes the
-// source of the candidates.
+// findLineHost returns the index of the candidate that a line of a rank file names, or the reason why
+// there is none. list names the source of the candidates.
 func (f nodeFinder) findLineHost(l hostlist.RankLine, list string) (i int, reason string) {
 	if l.Index >= 0 {
 		if i, reason = f.findIndex(l.Index); reason != "" {

@@ -19,13 +19,13 @@ import (
 	"remshell/usererr"
 )
 
-// defaultGrace is the time between SIGTERM and SIGKILL (cli.md --kill-grace).
+// defaultGrace is the default time between SIGTERM and SIGKILL (cli.md --kill-grace).
 const defaultGrace = 10 * time.Second
 
 // exitNoDir is the exit code if the working directory does not exist (cli.md EXIT-5).
 const exitNoDir = 127
 
-// Make returns the request for a command line, and warnings.
+// Make returns the request for a command line, and warnings about it.
 func Make(line option.Line, w Inputs) (job.Request, []job.Note, error) {
 	req, err := w.newRequest(line.Job)
 	if err != nil {
@@ -103,11 +103,11 @@ func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 	return req, err
 }
 
-// reattachTimeout is longer than the time that a helper without a connection lets its ranks run (doc/adr/0004).
+// reattachTimeout is longer than a helper without a connection lets its ranks run (doc/adr/0004).
 const reattachTimeout = 50 * time.Second
 
-// restartRequest returns what the options say about restarts (survive.md 2). grace is the time between SIGTERM and
-// SIGKILL.
+// restartRequest returns the restart policy that the options set (survive.md 2). grace is the time
+// between SIGTERM and SIGKILL.
 func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy, error) {
 	r := job.RestartPolicy{MaxRestarts: j.Restart.Count, On: j.RestartOn.Kinds, Codes: j.RestartOn.Codes, ExtraArgs: j.RestartArgs, MinRanks: j.MinRanks, StandbyNodes: j.Spares, MaxFence: reattachTimeout + grace}
 	switch {
@@ -134,8 +134,8 @@ func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy
 	return r, nil
 }
 
-// namedHosts returns the hosts named by the app contexts, else those of the allocation, else those of fixed, the
-// placement of each rank. list describes their source.
+// namedHosts returns the hosts of the app contexts, or else those of the allocation, or else those of
+// fixed. list names their source.
 func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlacement) (named []hostlist.Entry, list string, err error) {
 	list = "-host and -hostfile"
 	named, err = w.addApps(req, line)
@@ -163,8 +163,8 @@ func (w Inputs) jobLimits(j option.JobOptions) (limits.Map, limits.Origins, erro
 	return bounds, origins, err
 }
 
-// jobClass returns the class of a job: the one it names, else the class "default". It returns an error if there is
-// no such class, or if the user may not use it. The zero Class means none.
+// jobClass returns the class of a job: the one that it names, or else the class "default". It returns an
+// error if there is no such class, or if the user may not use it. The zero Class means none.
 func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 	var classes map[string]config.Class
 	if w.Cluster != nil {
@@ -206,7 +206,7 @@ func endRules(j option.JobOptions) job.EndPolicy {
 	}
 }
 
-// compatLaunchers returns the launchers of all --env-compat options, without duplicates.
+// compatLaunchers returns the launchers that all --env-compat options name, without duplicates.
 func compatLaunchers(lists []option.Compat) (names []string) {
 	for _, list := range lists {
 		for _, name := range list {
@@ -218,8 +218,8 @@ func compatLaunchers(lists []option.Compat) (names []string) {
 	return names
 }
 
-// addApps adds the app contexts of a line to the request, and returns the hosts they name. An app context that
-// names hosts itself runs only on these.
+// addApps adds the app contexts of a line to the request, and returns the hosts that they name. An app
+// context that names hosts runs only on these.
 func (w Inputs) addApps(req *job.Request, line option.Line) ([]hostlist.Entry, error) {
 	var named []hostlist.Entry
 	counted := make(map[int]bool)

@@ -10,8 +10,9 @@ import (
 	"remshell/job"
 )
 
-// SpawnHostFinder returns a function that resolves the hosts that a program names for a spawn, in the notation of
-// -host. The cluster file need not have them. Local is set for this machine under any name and user.
+// SpawnHostFinder returns a function that returns candidates for the hosts that a rank names in a spawn,
+// in the syntax of -host. The cluster file need not have them. Local is set for this machine under any
+// name and user.
 func (w Inputs) SpawnHostFinder(j option.JobOptions) func(list string) ([]job.NodeDef, error) {
 	return func(list string) ([]job.NodeDef, error) {
 		entries, err := hostlist.Parse("info key host", list)

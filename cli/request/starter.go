@@ -13,7 +13,7 @@ import (
 	"remshell/usererr"
 )
 
-// A Starter is a batch system that starts our helpers on the nodes of its job (RM-30).
+// A Starter is a batch system that starts helpers on the nodes of its job (RM-30).
 type Starter struct {
 	System     *batch.System // nil: hosts are reached by ssh or by the user's launcher
 	Job        string        // the batch system's ID of the job
@@ -23,9 +23,9 @@ type Starter struct {
 	allocation *batch.Allocation
 }
 
-// FindStarter returns the starter of the batch system in whose job mpiexec runs. The zero Starter means that there
-// is none, or that the user wants another launcher. A batch system that is untested is used only on request. An
-// mpiexec inside a rank gets none (RM-2).
+// FindStarter returns the starter of the batch system in whose job mpiexec runs. The zero Starter means
+// that there is none, or that the user wants another launcher. A starter that was never tried is used
+// only on request. An mpiexec inside a rank gets none (RM-2).
 func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	asked := batch.ByLauncher(j.Launcher)
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
@@ -52,19 +52,20 @@ func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	return Starter{System: system, Job: number, ByName: asked != nil, allocation: given}, nil
 }
 
-// attachable reports whether the ID of a job can be passed to each host, where a program attaches processes to the
-// job.
+// attachable reports whether the ID of a batch job can be part of a command that makes processes on a
+// host join the job.
 func attachable(number string) bool {
 	const most = 256
 	return number != "" && len(number) <= most && number[0] != '-'
 }
 
-// BatchJob returns the batch system in whose job mpiexec runs, and its ID of the job; nil: there is none.
+// BatchJob returns the batch system in whose job mpiexec runs, and the batch system's ID of the job.
+// system is nil if there is none.
 func (w Inputs) BatchJob() (system *batch.System, number string) {
 	return batch.Inside(w.allocInputs())
 }
 
-// Use makes a request use the starter to reach its hosts. It does nothing for the zero Starter.
+// Use makes a request reach its hosts with the starter. It does nothing for the zero Starter.
 func (s Starter) Use(req *job.Request) {
 	if s.System == nil {
 		return
@@ -93,10 +94,11 @@ const (
 	killMargin       = 3 * time.Second
 )
 
-// LimitGrace limits the time between SIGTERM and SIGKILL to what the batch system allows before it kills ranks and
-// mpiexec. That is userDelay (--batch-option kill-delay=) if it is not 0, else the batch system's answer, else its
-// documented default. The batch system is asked, with run, only if the request has a long grace. LimitGrace
-// returns the bound; 0: there is none.
+// LimitGrace limits the time between SIGTERM and SIGKILL to what the batch system allows before it kills
+// ranks and mpiexec. That is userDelay (--batch-option kill-delay=), or else what the batch system
+// reports, or else its documented default. A userDelay of 0 means not given. LimitGrace asks the batch
+// system, with run, only if the request has a long grace period. It returns the limit, or 0 if there is
+// none.
 func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.Duration, error) {
 	wait := userDelay
 	switch {
@@ -116,8 +118,8 @@ func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.
 	return most, nil
 }
 
-// killDelay returns the batch system's time between SIGTERM and SIGKILL; 0: unknown. s is asked, with run, if
-// wanted is more than defaultKillGrace.
+// killDelay returns the batch system's time between SIGTERM and SIGKILL. 0 means unknown. It asks s, with
+// run, if wanted is more than defaultKillGrace.
 func killDelay(s *batch.System, wanted time.Duration, run batch.Run) time.Duration {
 	switch {
 	case s == nil: // the hosts are those of a file
@@ -140,8 +142,8 @@ func treatLocalAsRemote(req *job.Request) {
 	}
 }
 
-// FindHost returns the batch system's name of a host and its place in the job; held is false if it is not in the
-// job.
+// FindHost returns the batch system's name of a host and where it is in the job. held is false if it is
+// not in the job.
 func (s Starter) FindHost(host string) (call batch.Call, held bool) {
 	found, held := findAllocated(s.allocation, host)
 	call = batch.Call{Host: found.Name, Part: -1, Rank: found.Rank}
@@ -151,7 +153,8 @@ func (s Starter) FindHost(host string) (call batch.Call, held bool) {
 	return call, held
 }
 
-// findAllocated finds a host in an allocation by name. If only one of two names has a domain, it is ignored.
+// findAllocated finds a host in an allocation by name. If only one of two names has a domain, the domain
+// is ignored.
 func findAllocated(given *batch.Allocation, host string) (batch.Host, bool) {
 	i := slices.IndexFunc(given.Hosts, func(have batch.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")
@@ -164,8 +167,8 @@ func findAllocated(given *batch.Allocation, host string) (batch.Host, bool) {
 	return given.Hosts[i], true
 }
 
-// Logins returns a function that finds the login of a host at the SSH server that was started there for this job.
-// It returns nil if there are no such servers.
+// Logins returns a function that returns the login to the SSH server that was started on a host for this
+// job. It returns nil if there are no such servers.
 func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login, held bool) {
 	given := w.sshAllocation(j.RMK)
 	if given == nil {
@@ -177,9 +180,9 @@ func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login
 	}
 }
 
-// sshAllocation returns the hosts on which SSH servers were started for the batch job, even if the user names only
-// some of them. It returns nil if there are none or if they cannot be read. An mpiexec inside a rank does not look
-// (RM-2).
+// sshAllocation returns the hosts on which SSH servers were started for the batch job, even if the user
+// names only some of them. It returns nil if there are none or if they cannot be read. Inside a rank it
+// does not look for them (RM-2).
 func (w Inputs) sshAllocation(rmk string) *batch.Allocation {
 	given := w.Allocation
 	if given == nil {

@@ -14,7 +14,7 @@ import (
 	"remshell/simulate"
 )
 
-// PlanFromState plans for the cluster that a file describes (placement.md 9). It contacts no host.
+// PlanFromState plans for the cluster that a file describes (placement.md 9). It connects to no host.
 func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 	read := ReadTexts(w.OpenFile)
 	text, err := read(line.Job.ClusterState)
@@ -62,8 +62,8 @@ func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 	return simulate.Decide(req, s.Snapshot(), warnings)
 }
 
-// hostsOfState returns the hosts that the app context names, else those of fixed, the placement of each rank.
-// source describes their source. The error is a *psi.Error.
+// hostsOfState returns the hosts of the app context, or else those of fixed. source names where they come
+// from. The error is a *psi.Error.
 func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.Input) (named []hostlist.Entry, source string, err error) {
 	named, err = w.appHosts(s, openTexts(in.Open), psi.HostsUnique(in))
 	if err != nil {
@@ -78,8 +78,8 @@ func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.In
 	return named, fixed.option, nil
 }
 
-// restrictToNamed makes the hosts of -host and -hostfile the candidates, in their order and with the given slots.
-// The slots of two names of one node add up (HOST-8).
+// restrictToNamed makes the hosts of -host and -hostfile the only candidates, in their order and with
+// their slots. The slots of two names of one node are added up (HOST-8).
 func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) error {
 	index := make(map[string]int)
 	var names []string
@@ -115,7 +115,8 @@ func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) er
 	return nil
 }
 
-// setStateLayout sets the layout of a request: that of the command line, else that of the state file.
+// setStateLayout sets the layout of a request to that of the command line, or else that of the state
+// file.
 func setStateLayout(req *job.Request, s *simulate.State, line option.Line) {
 	j := line.Job
 	layout := pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo}
@@ -135,7 +136,7 @@ func setStateLayout(req *job.Request, s *simulate.State, line option.Line) {
 	setCPUUnit(req, line)
 }
 
-// errorOutcome returns the outcome for a rank file or rank map that cannot be used.
+// errorOutcome returns the outcome for an error in a rank file or rank map.
 func (p rankPlacement) errorOutcome(err error) simulate.Outcome {
 	return simulate.Outcome{Err: p.rankFileError(err)}
 }
@@ -144,7 +145,7 @@ func (p rankPlacement) rankFileError(err error) error {
 	return &psi.Error{Code: "bad-rankfile", Source: p.option, Token: p.file, Problem: "cannot use", Reason: err.Error()}
 }
 
-// openTexts returns a function that opens the texts of read as files.
+// openTexts returns a function that opens the texts that read returns, as files.
 func openTexts(read func(string) (string, error)) func(string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) {
 		text, err := read(name)

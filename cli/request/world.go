@@ -1,6 +1,6 @@
 /*
-Package request makes a job.Request from a command line and from what is known before any host is
-contacted. Its only side effects are the functions in Inputs, which open files and run tools.
+Package request makes a job.Request from a command line and from what is known before any connection to a
+host. Its only side effects are the functions in Inputs, which open files and run programs.
 
 	option.Line ----.
 	Inputs ---------+--> Make --> job.Request, warnings
@@ -13,7 +13,7 @@ contacted. Its only side effects are the functions in Inputs, which open files a
 	                       +-- streams.go     standard input and output of the ranks
 	                       '-- queue.go, spawn.go
 
-Two functions plan a request without contacting hosts: PlanOffline, and PlanFromState for a cluster
+Two functions plan a request without connecting to hosts: PlanOffline, and PlanFromState for a cluster
 described in a file.
 */
 package request
@@ -32,7 +32,7 @@ import (
 	"remshell/limits"
 )
 
-// Inputs are all inputs of a request besides its command line.
+// Inputs has all inputs of a request besides its command line.
 type Inputs struct {
 	Job        job.ID // ID of the new job
 	Environ    []string
@@ -49,12 +49,14 @@ type Inputs struct {
 	Allocation *batch.Allocation // hosts given by a batch system, if they are used; see UseAllocation
 }
 
-// lookupEnv returns a variable of the environment. It may be defined and empty.
+// lookupEnv returns a variable of the environment. defined says whether it is set. It may be set and
+// empty.
 func (w Inputs) lookupEnv(name string) (value string, defined bool) {
 	return job.LookupEnv(w.Environ, name)
 }
 
-// lookupUserEnv is like lookupEnv, but ignores an OMP_NUM_THREADS that the batch system has set, not the user.
+// lookupUserEnv is like lookupEnv, but it ignores an OMP_NUM_THREADS that the batch system, and not the
+// user, has set.
 func (w Inputs) lookupUserEnv(name string) (value string, defined bool) {
 	if name == ompThreads && w.batchThreads() != "" {
 		return "", false
@@ -64,8 +66,9 @@ func (w Inputs) lookupUserEnv(name string) (value string, defined bool) {
 
 const ompThreads = "OMP_NUM_THREADS"
 
-// batchThreads returns the assignment of OMP_NUM_THREADS if the batch system has made it; else it is empty. The
-// batch system's value is the number of CPUs of its slot, which all ranks share, and not that of each rank.
+// batchThreads returns the assignment of OMP_NUM_THREADS if the batch system has set it, and ""
+// otherwise. That value is the number of CPUs of the batch system's slot, which all ranks share. It is
+// not the number for each rank.
 func (w Inputs) batchThreads() string {
 	value, _ := w.lookupEnv(ompThreads)
 	if n := batch.Threads(w.allocInputs()); n == 0 || value != strconv.Itoa(n) {
@@ -74,7 +77,7 @@ func (w Inputs) batchThreads() string {
 	return ompThreads + "=" + value
 }
 
-// A Localhost describes this machine.
+// A Localhost has the names and addresses of this machine, and the user and directory of this process.
 type Localhost struct {
 	Names  []string            // its host names; the first is its own name
 	Addrs  func() []netip.Addr // called only if a host is named by address
@@ -92,7 +95,7 @@ func (l Localhost) Matches(host string) bool {
 		slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
-// ReadTexts returns a function that reads a whole file with open.
+// ReadTexts returns a function that opens a file with open and reads all of it.
 func ReadTexts(open func(string) (io.ReadCloser, error)) func(string) (string, error) {
 	return func(name string) (string, error) {
 		f, err := open(name)

@@ -55,8 +55,9 @@ func (r *Run) Begin() error {
 // Set adds a setting to the job that is launched (launch.SettingOf, wire.SettingOf).
 func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
 
-// Limit limits the job, beside what the cluster file and the class of the job say: the smallest limits count. origin is
-// where the user set these. Begin's functions call it: the request is made with the limits.
+// Limit adds limits of the job to those of the cluster file and of the job's class. The smallest limit of
+// each kind counts. origin says where the user has set these. Only functions that Begin calls may call
+// Limit, because the request is made with the limits.
 func (r *Run) Limit(most limits.Map, origin string) {
 	if r.limits == nil {
 		r.limits, r.limitOrigins = make(limits.Map), make(limits.Origins)
@@ -64,11 +65,11 @@ func (r *Run) Limit(most limits.Map, origin string) {
 	limits.Tighten(r.limits, r.limitOrigins, most, origin)
 }
 
-// Limits returns the limits of Limit, and where each was set.
+// Limits returns the limits that Limit has added, and where each was set.
 func (r *Run) Limits() (limits.Map, limits.Origins) { return r.limits, r.limitOrigins }
 
-// OnRequest has f called when the request is made, before any host is reached, and also if no ranks are started. f may
-// change the request. An error of f ends the run.
+// OnRequest adds a function that is called when the request is made, before any connection to a host. It
+// is called even if no ranks are started. f may change the request. An error of f ends the run.
 func (r *Run) OnRequest(f func() error) { r.requested = append(r.requested, f) }
 
 // OnLaunch adds a function that is called just before ranks are started. An error of f ends the run.
