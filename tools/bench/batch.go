@@ -31,8 +31,8 @@ const (
 	separatorArg = "--and"
 )
 
-// A batchSystem is a batch system that a test cluster can run. The hosts share one home, as on most clusters, so they
-// can reach each other by ssh.
+// A batchSystem is a batch system that a test cluster can run. The hosts share one home directory, as on
+// most clusters, so they can reach each other by ssh.
 type batchSystem struct {
 	missing func() error // returns why this machine cannot run it, or nil
 	cluster testbed.Options
@@ -53,11 +53,12 @@ func qsub(hosts int, out, errs, script string) []string {
 	return []string{"qsub", "-sync", "y", "-terse", "-S", "/bin/sh", "-pe", "mpi", strconv.Itoa(hosts), "-o", out, "-e", errs, script}
 }
 
-// roundsInJob limits the cases of batch systems to five rounds.
+// roundsInJob sets the number of rounds of batch-system cases to five.
 var roundsInJob = roundLimits{least: 5, most: 5}
 
-// slurmCases returns the cases that start one rank on each of 32 hosts in a Slurm job. One srun for all hosts is compared
-// with Hydra. One srun for each host is compared with ssh, whose ranks Slurm does not account for.
+// slurmCases returns the cases that start one rank on each of 32 hosts in a Slurm job. One srun for all
+// hosts is compared with Hydra. One srun for each host is compared with ssh, for whose ranks Slurm does
+// not account.
 func (b *bench) slurmCases(dir string) []testCase {
 	const hosts = 32
 	ours := func(starter string) []string {
@@ -71,14 +72,14 @@ func (b *bench) slurmCases(dir string) []testCase {
 	}
 }
 
-// sgeCases returns the case that starts one rank on each of 8 hosts by qrsh, compared with Hydra.
+// sgeCases returns the case that starts one rank on each of 8 hosts with qrsh. It is compared with Hydra.
 func (b *bench) sgeCases(dir string) []testCase {
 	words := []string{"-launcher", "sge", "-n", "8", "/bin/true"}
 	return []testCase{{name: "qrsh, 8 hosts", hosts: 8, figures: wallTimeGoal(1.1), rounds: roundsInJob,
 		ours: append([]string{filepath.Join(dir, "mpiexec"), "--no-pin"}, words...), theirs: b.hydraCommand(words...)}}
 }
 
-// copyTo copies mpiexec and bench to a folder that the hosts can read.
+// copyTo copies mpiexec and bench to a directory that the hosts can read.
 func (b *bench) copyTo(dir string) error {
 	return errors.Join(copyFile(b.ours, filepath.Join(dir, "mpiexec")), copyFile(b.self, filepath.Join(dir, "bench")))
 }
@@ -124,8 +125,9 @@ func (b *bench) measureBatchCase(ctx context.Context, system *batchSystem, c tes
 // quote joins words to one shell command, each in single quotes. No word may contain a single quote.
 func quote(words []string) string { return "'" + strings.Join(words, "' '") + "'" }
 
-// runRounds runs in the job. words are the number of rounds and the commands, separated by --and. It runs each command
-// once without counting, then prints one line for each command of each round. It returns the exit code.
+// runRounds runs inside a batch job. words are the number of rounds and the commands, separated by --and.
+// It runs each command once without measuring. Then it prints one line for each command in each round. It
+// returns the exit code.
 func runRounds(words []string) int {
 	rounds, err := strconv.Atoi(words[0])
 	if err != nil {
@@ -156,7 +158,7 @@ func runRounds(words []string) int {
 	return 0
 }
 
-// splitAt splits a list at each occurrence of at, which is dropped.
+// splitAt splits a list at each occurrence of at, which it drops.
 func splitAt(words []string, at string) (lists [][]string) {
 	for {
 		i := slices.Index(words, at)
@@ -167,7 +169,7 @@ func splitAt(words []string, at string) (lists [][]string) {
 	}
 }
 
-// parseRounds parses the output of runRounds. Any other line is an error.
+// parseRounds parses the output of runRounds. It returns an error for any other line.
 func parseRounds(text string) (sides [3][]sample, err error) {
 	for line := range bytes.Lines([]byte(text)) {
 		var side int

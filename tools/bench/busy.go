@@ -11,11 +11,12 @@ import (
 	"syscall"
 )
 
-// busyArg makes this program a busy loop. It runs in a session of its own, as the process of another user would. It
-// exits when its standard input is closed, so it ends with bench even if bench is killed.
+// busyArg is the argument that makes this program a loop that uses a CPU. It runs in its own session, as
+// the process of another user would. It exits when its standard input is closed, so it ends with bench
+// even if bench is killed.
 const busyArg = "--busy"
 
-// startBusyLoops starts loops processes, each with its number as an argument. stop ends them and waits for them.
+// startBusyLoops starts this number of busy loops. stop ends them and waits for them.
 func (b *bench) startBusyLoops(loops int) (stop func(), err error) {
 	var inputs []io.Closer
 	var running []*exec.Cmd

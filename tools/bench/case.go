@@ -36,14 +36,16 @@ type testCase struct {
 	ranks          int      // ranks of an exchange, which prints its own time; 0: not an exchange
 }
 
-// roundLimits say how many rounds a case is run: at least least, then until time is over, at most most.
+// A roundLimits says how often a case is measured: at least least rounds, then more until time is over,
+// but at most most.
 type roundLimits struct {
 	least, most int
 	time        time.Duration
 }
 
-// A figure is a value measured in each run, such as its wall time. Goal is the upper limit for the median: of the ratio
-// to the peer's value, if the case has a peer, else of the value itself.
+// A figure is a value that is measured in each run, such as its wall time. Goal is the largest allowed
+// median. If the case has a peer, it is that of the ratio to the peer's value. Otherwise it is that of
+// the value itself.
 type figure struct {
 	unit string
 	of   func(sample) float64
@@ -54,7 +56,8 @@ func wallTime(s sample) float64   { return float64(s.wall) / float64(time.Millis
 func cpuTime(s sample) float64    { return float64(s.cpu) / float64(time.Millisecond) }
 func peakMemory(s sample) float64 { return float64(s.peak) / (1 << 20) }
 
-// wallTimeGoal returns a list of one figure: the wall time in milliseconds, with this goal (0: none).
+// wallTimeGoal returns a list with one figure: the wall time in milliseconds. goal is its Goal. 0 means
+// none.
 func wallTimeGoal(goal float64) []figure { return []figure{{"ms", wallTime, goal}} }
 
 // A caseGroup is a list of cases that run on the same test cluster.
@@ -64,7 +67,7 @@ type caseGroup struct {
 	cases   []testCase
 }
 
-// groups returns all cases. dir is a folder of bench that all hosts can read.
+// groups returns all cases. dir is a directory of bench that all hosts can read.
 func (b *bench) groups(dir string) []caseGroup {
 	return []caseGroup{
 		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},
@@ -93,8 +96,9 @@ func (b *bench) localCases() []testCase {
 	}
 }
 
-// hostCases returns the cases that start one rank on each host over SSH. mpiexec runs with --no-pin: all hosts are this
-// machine, so it would bind all ranks to the same first core. Hydra does not bind by default.
+// hostCases returns the cases that start one rank on each host over SSH. mpiexec runs with --no-pin,
+// because all hosts are this machine and it would bind all ranks to the same first core. Hydra does not
+// bind by default.
 func (b *bench) hostCases() []testCase {
 	var list []testCase
 	for _, n := range []int{1, 8, 64} {
@@ -110,16 +114,16 @@ func (b *bench) hostCases() []testCase {
 		ours: b.ownCommand(slices.Concat(ownYieldOptions, []string{"--no-pin"}, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunYieldOptions, open)...)})
 }
 
-// scaleCases returns the case that starts one rank on each of n hosts. The connect timeout is raised, because all hosts
-// share this machine and logins are slower than on separate machines.
+// scaleCases returns the case that starts one rank on each of n hosts. The connect timeout is longer than
+// the default, because all hosts share this machine and logins are slower than on separate machines.
 func (b *bench) scaleCases(n int) []testCase {
 	return []testCase{{name: "true, " + text.Count(n, "host"), figures: []figure{{"ms", wallTime, 0}, {"ms of CPU", cpuTime, 0}, {"MiB", peakMemory, 0}}, rounds: roundLimits{2, 2, 0},
 		ours: b.ownCommand("--no-pin", "--connect-timeout", "300", "-hosts", hostNames(n), "-n", strconv.Itoa(n), "/bin/true")}}
 }
 
-// waitingCases returns the cases with two ranks for each CPU that constantly wait for each other. Each MPI library runs
-// under its own launcher and under mpiexec. The result depends on how ranks wait: those of Open MPI yield the CPU, those
-// of MPICH spin.
+// waitingCases returns cases with two ranks for each CPU that constantly wait for each other. Each MPI
+// library is measured under its own launcher and under mpiexec. Ranks of Open MPI yield the CPU while
+// they wait, and ranks of MPICH spin.
 func (b *bench) waitingCases() []testCase {
 	n := strconv.Itoa(2 * runtime.NumCPU())
 	local := []string{"-host", "localhost:" + n}
@@ -132,7 +136,7 @@ func (b *bench) waitingCases() []testCase {
 	}
 }
 
-// largeCases returns a launch on 10,000 hosts that this program simulates, and a plan of a million ranks.
+// largeCases returns a launch on 10,000 simulated hosts, and a plan of a million ranks.
 func (b *bench) largeCases(dir string) []testCase {
 	file := filepath.Join(dir, "state.json")
 	return []testCase{
@@ -156,7 +160,8 @@ var (
 	ownYieldOptions    = []string{"-genv", "OMPI_MCA_mpi_yield_when_idle", "1"}
 )
 
-// hostNames returns the first n hosts of a test cluster, separated by commas, each with the suffix appended.
+// hostNames returns the names of the first n hosts of a test cluster, separated by commas. It appends
+// suffix to each.
 func hostNames(n int, suffix ...string) string {
 	names := make([]string, n)
 	for i := range names {
@@ -165,8 +170,8 @@ func hostNames(n int, suffix ...string) string {
 	return strings.Join(names, ",")
 }
 
-// measure runs a case: first one round that is not counted, because it fills caches, then the counted rounds. sides are
-// the samples of mpiexec, the peer and the lower bound.
+// measure runs the rounds of a case. It does not count the first round, which fills caches. sides has the
+// samples of mpiexec, the peer and the lower bound.
 func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err error) {
 	stopLoops, err := b.startBusyLoops(c.busy)
 	if err != nil {
@@ -194,7 +199,8 @@ func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err
 	return sides, nil
 }
 
-// measureOnce removes delivered files, if the case asks for it, and runs one command of the case under a meter.
+// measureOnce runs one command of the case and measures it. If the case asks for that, it first removes
+// mpiexec and its copies from the hosts.
 func (b *bench) measureOnce(ctx context.Context, c testCase, words []string) (sample, error) {
 	if err := b.removeDelivered(c.fresh); err != nil {
 		return sample{}, err

@@ -15,11 +15,12 @@ import (
 	"remshell/tools/testbed"
 )
 
-// receivedFile is the name under which scp and lowerBoundSend write mpiexec to a host's home.
+// receivedFile is the name under which scp and lowerBoundSend write mpiexec to a host's home directory.
 const receivedFile = "received"
 
-// deliveryCases returns the case of a first start: no host has mpiexec yet, so it is sent to each. The peer is one scp of
-// mpiexec for each host, all at the same time. The lower bound sends it by our SSH client to cat.
+// deliveryCases returns the case of a first start, in which mpiexec must be sent to each host. The peer
+// is one scp of mpiexec for each host, all at the same time. The lower bound sends it with mpiexec's own
+// SSH client to cat.
 func (b *bench) deliveryCases() []testCase {
 	hosts := strings.Split(hostNames(8), ",")
 	// The exit code is that of the scp that failed, if any.
@@ -30,7 +31,7 @@ func (b *bench) deliveryCases() []testCase {
 		lowerBoundArgs: []string{b.self, lowerBoundArg, "send", b.ours, hostNames(8)}}}
 }
 
-// removeDelivered removes from the hosts the program cache and the file that a run has written there.
+// removeDelivered removes the program cache, and the file receivedFile, from the hosts.
 func (b *bench) removeDelivered(hosts []string) error {
 	var errs []error
 	for _, name := range hosts {

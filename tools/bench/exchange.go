@@ -18,8 +18,9 @@ const (
 	modex    = "build/programs/modex"
 )
 
-// exchangeCases returns an exchange by PMI-1, compared with Hydra, and one by PMIx, compared with mpirun. pmi and pmix
-// are the ranks on each host. If hosts is 0, the ranks run on this machine.
+// exchangeCases returns two cases: an exchange of keys by PMI-1, compared with Hydra, and one by PMIx,
+// compared with mpirun. pmi and pmix are the numbers of ranks on each host. If hosts is 0, the ranks run
+// on this machine.
 func (b *bench) exchangeCases(hosts, pmi, pmix int) []testCase {
 	where, names := "local", func(per int) string { return "localhost:" + strconv.Itoa(per) }
 	var launcher []string
@@ -40,8 +41,8 @@ func (b *bench) exchangeCases(hosts, pmi, pmix int) []testCase {
 	}
 }
 
-// exchangeTime returns TOTAL from the line that rank 0 printed (testdata/pmi1/exchange.h). It returns an error if the
-// line does not name this number of ranks.
+// exchangeTime returns TOTAL from the line that rank 0 has printed (testdata/pmi1/exchange.h). It returns
+// an error if the line has another number of ranks.
 func exchangeTime(line string, ranks int) (total time.Duration, err error) {
 	var size int
 	var span, gets, cpu, peak int64

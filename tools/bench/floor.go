@@ -17,14 +17,16 @@ import (
 	"remshell/sshx"
 )
 
-// lowerBoundArg makes this program do only the least that starts the ranks or sends the file:
+// lowerBoundArg is the argument that makes this program do only what is needed to start the ranks or to
+// send the file:
 //
-//	--floor ssh PROGRAM HOST,HOST...   our SSH client alone, one session per host
+//	--floor ssh PROGRAM HOST,HOST...   mpiexec's SSH client alone, one session per host
 //	--floor send FILE HOST,HOST...     the same, to write the file on each host
 //	--floor fork PROGRAM N             fork and exec, N times
 const lowerBoundArg = "--floor"
 
-// runLowerBound runs the mode words[0], "ssh", "send" or "fork", with two arguments. It returns the exit code.
+// runLowerBound runs one of the commands of lowerBoundArg. words[0] is "ssh", "send" or "fork". It
+// returns the exit code.
 func runLowerBound(words []string) int {
 	if len(words) != 3 {
 		fmt.Fprintln(os.Stderr, "floor: three words are needed")

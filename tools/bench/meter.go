@@ -24,25 +24,26 @@ const (
 	meterOutputArg = "--meter-keepOutput"
 )
 
-// A meteredRun is a command to be run under a meter.
+// A meteredRun is a command whose run is measured.
 type meteredRun struct {
 	words      []string
 	onHead     bool // run on the head of the test cluster, else on this machine
 	keepOutput bool // keep its standard output
 }
 
-// A sample is the measured values of one run of a launcher.
+// A sample has the measured values of one run of a launcher.
 type sample struct {
 	wall, cpu time.Duration
 	peak      int64  // peak memory in bytes of its largest process
 	output    string // its standard output, if kept
 }
 
-// strayTimeout is how long to wait for processes that a launcher leaves behind. Their CPU time counts as the launcher's.
+// strayTimeout is how long to wait for processes that a launcher has left behind. Their CPU time counts
+// as the launcher's.
 const strayTimeout = 10 * time.Second
 
-// runMetered runs a command under a meter, for at most two minutes. If it fails, the error contains its standard error
-// output.
+// runMetered runs a command and measures it, for two minutes at most. If it fails, the error contains the
+// command's standard error.
 func (b *bench) runMetered(ctx context.Context, r meteredRun) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -73,9 +74,10 @@ func (b *bench) runMetered(ctx context.Context, r meteredRun) (sample, error) {
 	return s, nil
 }
 
-// meter runs a command and prints its wall time, CPU time, memory and exit code. The CPU time includes all descendants,
-// also orphans that only the meter waits for. The memory is the peak of the largest process. If keepOutput is true, it
-// then prints the command's standard output. It returns the exit code of the meter itself.
+// meter runs a command and prints its wall time, CPU time, memory and exit code. The CPU time includes
+// all descendants, even orphans for which only the meter waits. The memory is the peak of the largest
+// process. If keepOutput is true, it then prints the command's standard output. It returns the exit code
+// of the meter itself.
 func meter(words []string, keepOutput bool) int {
 	s, code, err := measureProcess(words, keepOutput)
 	if err != nil {
@@ -87,8 +89,8 @@ func meter(words []string, keepOutput bool) int {
 	return 0
 }
 
-// measureProcess runs a command as a child of this process, which becomes a subreaper. It returns the sample
-// and the command's exit code, 128+n after signal n.
+// measureProcess runs a command as a child of this process, which becomes a subreaper. It returns the
+// sample and the command's exit code. After signal n that is 128+n.
 func measureProcess(words []string, keepOutput bool) (s sample, code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return s, 0, fmt.Errorf("become a subreaper: %w", err)
@@ -141,7 +143,8 @@ func measureProcess(words []string, keepOutput bool) (s sample, code int, err er
 	return s, status.ExitStatus(), nil
 }
 
-// reapStrays waits for all orphans of the launcher. It returns an error if some still run after strayTimeout.
+// reapStrays waits for the end of all orphans of the launcher. It returns an error if some still run
+// after strayTimeout.
 func reapStrays() error {
 	ended := make(chan error, 1)
 	go func() {

@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// writeState writes a file for mpiexec --plan --cluster-state: a cluster of 10,000 nodes of 128 CPUs, two threads a core.
+// writeState writes a cluster state for mpiexec --plan --cluster-state: 10,000 nodes with 128 CPUs, two
+// hardware threads for each core.
 func writeState(name string) error {
 	file, err := os.Create(name)
 	if err != nil {

@@ -23,8 +23,9 @@ const (
 	feedArg  = "--feed"
 )
 
-// streamCases returns the cases that measure output and input. Hydra 4.0.2 fails ("assert (!closed)") when its input comes
-// faster than a rank reads. So input is compared with the same program without a launcher.
+// streamCases returns the cases that measure output and input. Input is compared with the same program
+// without a launcher, because Hydra 4.0.2 fails ("assert (!closed)") when its input comes faster than a
+// rank reads.
 func (b *bench) streamCases() []testCase {
 	r := roundLimits{5, 15, 12 * time.Second}
 	lines := []string{"-n", "4", b.self, linesArg, "1000000"}

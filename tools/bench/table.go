@@ -10,7 +10,8 @@ import (
 
 const tableHead = "| work | rounds | ours | peer | floor | ratio | goal | |\n|---|--:|--:|--:|--:|--:|--:|---|\n"
 
-// median returns the median of the values, the mean of the middle two if their number is even. Without values it is 0.
+// median returns the median of values. For an even number of values it is the mean of the middle two. For
+// no values it is 0.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -23,8 +24,8 @@ func median(values []float64) float64 {
 	return (v[mid-1] + v[mid]) / 2
 }
 
-// tableLines returns the Markdown rows of a case: one for each figure. sides are the samples of mpiexec, the peer and the
-// lower bound.
+// tableLines returns the rows of a case in the Markdown table, one for each figure. sides has the samples
+// of mpiexec, the peer and the lower bound.
 func tableLines(c testCase, sides [3][]sample) string {
 	var b strings.Builder
 	for _, f := range c.figures {
@@ -45,8 +46,8 @@ func tableLines(c testCase, sides [3][]sample) string {
 	return b.String()
 }
 
-// ratios returns for each round the value of mpiexec divided by the peer's. Load that slows down a whole round does not
-// change them.
+// ratios returns, for each round, mpiexec's value divided by the peer's. Load that slows down a complete
+// round does not change them.
 func ratios(ours, theirs []float64) []float64 {
 	list := make([]float64, len(ours))
 	for i := range ours {
@@ -66,7 +67,8 @@ func (f figure) check(value float64) string {
 	return fmt.Sprintf("%.4g | MISSED", f.goal)
 }
 
-// medianText formats the median, followed by the smallest value in parentheses. Without values it is empty.
+// medianText returns the median as text, with the smallest value in parentheses. Without values it
+// returns "".
 func medianText(values []float64) string {
 	if len(values) == 0 {
 		return ""
@@ -74,7 +76,7 @@ func medianText(values []float64) string {
 	return formatValue(median(values)) + " (" + formatValue(slices.Min(values)) + ")"
 }
 
-// formatValue formats a value with one decimal below 100, else with none.
+// formatValue formats a value. A value below 100 has one decimal, and any other has none.
 func formatValue(value float64) string {
 	if value < 100 {
 		return fmt.Sprintf("%.1f", value)

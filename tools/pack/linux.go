@@ -19,15 +19,15 @@ import (
 /*
 A linux is a package for Linux: a .deb or .rpm, which nfpm writes.
 
-It can be installed together with mpich and openmpi-bin. These share /usr/bin/mpirun and, as
-its slave, /usr/bin/mpiexec by update-alternatives, with the priorities 40 and 50. This
-package has a lower priority: a program that was linked with Open MPI needs Open MPI's
-launcher. So mpirun becomes that of this package only if there is no other, or on request:
+It can be installed together with mpich and openmpi-bin. On Debian these two share /usr/bin/mpirun by
+update-alternatives, with the priorities 40 and 50. /usr/bin/mpiexec is its slave. This package has a
+lower priority, because a program that was linked with Open MPI needs Open MPI's launcher. So mpirun
+becomes that of this package only if there is no other, or on request:
 
 	update-alternatives --set mpirun /usr/bin/mpirun.remshell
 
-On systems with RPM, other MPIs are outside of PATH until a module is loaded. There mpirun is
-that of this package as soon as it is installed.
+On systems with RPM, other MPIs are not in PATH until a module is loaded. There mpirun is that of this
+package as soon as it is installed.
 */
 type linux struct {
 	kind          string // "deb" or "rpm"
@@ -36,7 +36,7 @@ type linux struct {
 	files         tree
 }
 
-// priority is the priority of this package's mpirun for update-alternatives.
+// priority is the priority of this package's mpirun in update-alternatives.
 const priority = 30
 
 // name returns the file name of the package, by the convention of its package manager.
@@ -58,7 +58,8 @@ func rpmArch(arch string) string {
 	return arch
 }
 
-// bytes returns the package. It writes the package's files to a temporary folder for nfpm.
+// bytes returns the content of the package. It writes the package's files to a temporary directory, from
+// which nfpm reads them.
 func (p linux) bytes() ([]byte, error) {
 	work, err := os.MkdirTemp("", "pack-")
 	if err != nil {
@@ -98,7 +99,7 @@ func (p linux) bytes() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// release returns RPM's release number, the part behind the version; "" for a .deb.
+// release returns RPM's release number, which follows the version. For a .deb it returns "".
 func (p linux) release() string {
 	if p.kind == "rpm" {
 		return "1"
@@ -106,7 +107,8 @@ func (p linux) release() string {
 	return ""
 }
 
-// contents returns the files in nfpm's form. It writes them to the folder work, from which nfpm reads them.
+// contents returns the package's files in nfpm's form. It writes them to the directory work, from which
+// nfpm reads them.
 func (p linux) contents(work string) (list files.Contents, err error) {
 	for i, name := range names(p.files) {
 		f := p.files[name]
@@ -126,15 +128,15 @@ func (p linux) contents(work string) (list files.Contents, err error) {
 	return list, nil
 }
 
-// keep writes a file to the folder work and returns its path.
+// keep writes a file to the directory work and returns its path.
 func keep(work, name string, data []byte) (file string, err error) {
 	file = filepath.Join(work, name)
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// postinst returns the script that registers mpirun and mpiexec with update-alternatives.
-// Completions and manual pages are slaves, so that they switch together with mpirun. dpkg calls
-// the script with the name of an action, rpm with the number of installed versions.
+// postinst returns the script that registers mpirun and mpiexec with update-alternatives. Completions and
+// manual pages are slaves, so that they change together with mpirun. dpkg calls the script with the name
+// of an action, rpm with the number of installed versions.
 func (p linux) postinst() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, `#!/bin/sh
@@ -149,9 +151,9 @@ case $1 in configure | abort-remove | abort-deconfigure | abort-upgrade | [1-9]*
 	return b.String()
 }
 
-// folders returns the shell command that creates the slaves' folders; for a .deb it is "",
-// because the package contains them. On Fedora these folders belong to the package filesystem.
-// If this package contained them, they would be removed with it.
+// folders returns the shell command that creates the directories of the slaves. On Fedora these
+// directories belong to the package filesystem. If this package contained them, they would be removed
+// with it. For a .deb it returns "", because the package contains them.
 func (p linux) folders() string {
 	if p.kind == "deb" {
 		return ""
@@ -163,8 +165,8 @@ func (p linux) folders() string {
 	return "\tmkdir -p " + strings.Join(slices.Compact(dirs), " ") + "\n"
 }
 
-// prerm returns the script that removes the names from update-alternatives. It does nothing during
-// an upgrade (rpm passes 1).
+// prerm returns the script that removes the package's files from update-alternatives. It does nothing
+// during an upgrade, for which rpm passes 1.
 func (p linux) prerm() string {
 	return `#!/bin/sh
 set -e
@@ -175,10 +177,10 @@ esac
 `
 }
 
-// slaves returns link, name and file of each slave of mpirun, in the terms of update-alternatives.
+// slaves returns link, name and file of each slave of mpirun, as update-alternatives calls them.
 func (p linux) slaves() (found [][3]string) { return slaves(p.kind, p.files) }
 
-// slaves returns link, name and file of each slave of mpirun that a tree contains. kind is deb or rpm.
+// slaves returns link, name and file of each slave of mpirun in a tree. kind is deb or rpm.
 func slaves(kind string, files tree) (found [][3]string) {
 	zsh := "/usr/share/zsh/vendor-completions/_mpiexec"
 	if kind == "rpm" {
@@ -201,9 +203,10 @@ func slaves(kind string, files tree) (found [][3]string) {
 	return found
 }
 
-// version returns a version that dpkg and rpm accept and sort by time. A release has its number. A build after it sorts
-// after it, and before the next release, because + sorts after the end of a number. A build without a number sorts
-// before all, because ~ sorts first (deb-version(7), rpm-version(7)).
+// version returns a version that dpkg and rpm accept and that sorts by time. A release has its number. A
+// build after a release sorts after it and before the next release, because + sorts after the end of a
+// number. A build without a number sorts before all others, because ~ sorts first (deb-version(7),
+// rpm-version(7)).
 func version(r release) string {
 	parts := regexp.MustCompile(`^v?([0-9]+(?:\.[0-9]+)*)(?:\+(.*))?$`).FindStringSubmatch(r.version)
 	built := r.at.Format("20060102150405") + "."
@@ -217,7 +220,7 @@ func version(r release) string {
 	}
 }
 
-// packagePart returns a text with a dot in place of all characters that a package's version cannot have.
+// packagePart returns a text in which a dot replaces each character that a package's version cannot have.
 func packagePart(text string) string {
 	return regexp.MustCompile(`[^A-Za-z0-9.]+`).ReplaceAllString(text, ".")
 }

@@ -7,13 +7,13 @@ Pack builds the release files: an archive for each system, and .deb and .rpm pac
 	mpiexec --man ...    -'                '-> nfpm    --> dist/*.deb, *.rpm
 	                                                       dist/SHA256SUMS
 
-It is a module of its own, so that the modules that nfpm needs are not modules of mpiexec. It
-builds the sources two folders above.
+It is a separate Go module, so that the modules that nfpm needs are not modules of mpiexec. It builds the
+sources two directories above.
 
-Builds are reproducible: the same sources, version, epoch and version of Go give the same
-bytes on any machine. Names are sorted, each file is owned by root and has the time of the
-epoch, and programs contain no path of this machine. Each archive holds mpiexec for its own
-system and, in libexec, for Linux nodes of other architectures (package transport).
+Builds are reproducible: the same sources, version, epoch and version of Go give the same bytes on any
+machine. Names are sorted, each file is owned by root and has the time of the epoch, and programs contain
+no path of this machine. Each archive has mpiexec for its own system and, in libexec, for Linux nodes of
+other architectures (package transport).
 */
 package main
 
@@ -31,15 +31,15 @@ import (
 	"time"
 )
 
-// A target is an operating system and architecture that mpiexec is built for.
+// A target is an operating system and architecture for which mpiexec is built.
 type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "-" + t.arch }
 
-// targets are all targets. Only those with Linux can be nodes.
+// targets has all targets. Only Linux machines can be nodes.
 var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"linux", "riscv64"}, {"darwin", "arm64"}}
 
-// root is the folder of mpiexec's sources, relative to this module.
+// root is the directory of mpiexec's sources, relative to this module.
 const root = "../.."
 
 func main() {
@@ -66,13 +66,13 @@ func main() {
 	}
 }
 
-// A release is the version to be packed and the time that all its files get.
+// A release is the version to pack, and the time that all its files get.
 type release struct {
 	version string
 	at      time.Time
 }
 
-// run builds all files of the release for these targets and writes them to the folder out.
+// run builds all files of the release for these targets and writes them to the directory out.
 func run(r release, targets []target, out string) error {
 	work, err := os.MkdirTemp("", "pack-")
 	if err != nil {
@@ -144,8 +144,8 @@ var generators = []text{
 	{"--completion", "fish", "fish/vendor_completions.d/mpiexec.fish"},
 }
 
-// generate builds mpiexec for this machine and runs it to print its manual page and completions.
-// A text that this version cannot print is left out, with a warning on standard error.
+// generate builds mpiexec for this machine and runs it to print its manual page and completions. It
+// leaves out a text that this version cannot print, with a warning on standard error.
 func (r release) generate(program string) (map[string][]byte, error) {
 	if _, err := r.build(target{runtime.GOOS, runtime.GOARCH}, program); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (r release) generate(program string) (map[string][]byte, error) {
 	return made, nil
 }
 
-// write writes the files and their SHA256SUMS to a folder, and prints the sums.
+// write writes the files and SHA256SUMS to a directory, and prints the sums.
 func write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// noticesFile is the name of the file with the licenses of Go and of mpiexec's modules.
+// noticesFile is the name of the file with the licenses of Go and of the modules of mpiexec.
 const noticesFile = "NOTICES"
 
-// license matches the names of files that state the terms under which a module may be distributed.
+// license matches the names of files with the license of a module.
 var license = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)(\.(txt|md))?$`)
 
 // notices returns the licenses of Go and of all modules that the program contains.
@@ -44,7 +44,7 @@ func notices(program string) ([]byte, error) {
 	return all.Bytes(), nil
 }
 
-// golist runs the go command in mpiexec's sources and returns its output.
+// golist runs the go command in the sources of mpiexec and returns its output.
 func golist(args ...string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
@@ -55,8 +55,8 @@ func golist(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// appendLicenses appends the license files of the folder dir; module is its heading. It returns an error if there are
-// none: a module without a license cannot be distributed.
+// appendLicenses appends the license files in the directory dir, under the heading module. It returns an
+// error if there are none, because a module without a license cannot be distributed.
 func appendLicenses(all *bytes.Buffer, module, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// tarball returns a .tar.gz of a tree, with all its folders. All files are owned by root and have
+// tarball returns a .tar.gz of a tree, including its directories. All files are owned by root and have
 // the time at. Nothing in it depends on this machine.
 func tarball(t tree, at time.Time) []byte {
 	var b bytes.Buffer
@@ -36,7 +36,8 @@ func tarball(t tree, at time.Time) []byte {
 	return b.Bytes()
 }
 
-// folders writes the entries of a folder and of its parents, unless made has them already.
+// folders writes the entries of a directory and of its parents. made has those that are already in the
+// archive.
 func folders(w *tar.Writer, made map[string]bool, dir string, at time.Time) {
 	if made[dir] {
 		return
@@ -47,7 +48,8 @@ func folders(w *tar.Writer, made map[string]bool, dir string, at time.Time) {
 		ModTime: at, Uname: "root", Gname: "root"}))
 }
 
-// above returns the folder of a name, or "." if the name has no slash. Unlike path.Dir it does not clean the result.
+// above returns the directory of a name, or "." if the name has no slash. Unlike path.Dir it does not
+// clean the result.
 func above(name string) string {
 	i := strings.LastIndexByte(name, '/')
 	if i < 0 {
@@ -66,8 +68,8 @@ func gzipped(data []byte) []byte {
 	return b.Bytes()
 }
 
-// must panics if err is not nil. It is for errors that only a bug of this program can cause, such
-// as a name that is too long for an archive.
+// must panics if err is not nil. It is for errors that only a bug of this program can cause, such as a
+// name that is too long for an archive.
 func must(err error) {
 	if err != nil {
 		panic(err)

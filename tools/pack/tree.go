@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// A tree maps names to files. Names are relative: they do not begin with a slash.
+// A tree maps names to files. Names do not begin with a slash.
 type tree map[string]file
 
-// A file is an entry of a tree: a program, a text, a symbolic link or a folder.
+// A file is an entry of a tree: a program, a text, a symbolic link or a directory.
 type file struct {
 	data   []byte
 	mode   int64
@@ -28,7 +28,7 @@ func link(to string) file      { return file{link: to, mode: 0o777} }
 // names returns the keys of a map, sorted.
 func names[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// below returns the tree with all names moved into the folder top.
+// below returns the tree with all names moved into the directory top.
 func below(top string, t tree) tree {
 	moved := make(tree, len(t))
 	for name, f := range t {
@@ -58,12 +58,12 @@ func documents(root string) (map[string][]byte, error) {
 	return texts, err
 }
 
-// frontEnds are the other names of mpiexec with a command line of their own. No other package has them, so they are
-// links and not alternatives.
+// frontEnds are the other names of mpiexec that have a command line of their own. No other package has
+// them, so they are links and need no alternatives.
 var frontEnds = []string{"aprun", "mpijob"}
 
-// completionsOf returns the files in which bash and fish look for the completions of a front end, by the generated file
-// that has them. zsh finds all names in one file.
+// completionsOf returns the files in which bash and fish look for the completions of a front end, mapped
+// to the generated file with their content. zsh finds all names in one file.
 func completionsOf(name string, generated map[string][]byte) map[string]string {
 	found := make(map[string]string)
 	for of := range generated {
@@ -74,7 +74,7 @@ func completionsOf(name string, generated map[string][]byte) map[string]string {
 	return found
 }
 
-// portable returns the tree of an archive, which can be unpacked to any folder.
+// portable returns the tree of an archive, which can be unpacked into any directory.
 func portable(t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
 	files := tree{
 		"bin/mpiexec": program(programs[t]),
@@ -96,7 +96,8 @@ func portable(t target, programs map[target][]byte, texts, generated map[string]
 	return files
 }
 
-// helpers adds mpiexec for Linux nodes of other architectures, in the folder where package transport looks for it.
+// helpers adds mpiexec for Linux nodes of other architectures, in the directory in which package
+// transport looks for it.
 func helpers(files tree, prefix string, own target, programs map[target][]byte) {
 	for t, data := range programs {
 		if t != own && t.os == "linux" {
@@ -108,8 +109,8 @@ func helpers(files tree, prefix string, own target, programs map[target][]byte) 
 // owner is the first line of a package's copyright file.
 const owner = "Remshell is copyright the Remshell authors, under the Apache License, version 2.0.\n\n"
 
-// installed returns the tree of a package; kind is deb or rpm. It does not contain the names that
-// mpich and openmpi-bin have too: update-alternatives makes these links (linux.go).
+// installed returns the tree of a package. kind is deb or rpm. It leaves out the names that mpich and
+// openmpi-bin also have, because update-alternatives makes these links (linux.go).
 func installed(kind string, t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
 	files := tree{
 		"usr/bin/mpiexec.remshell": program(programs[t]),
@@ -152,8 +153,8 @@ func installed(kind string, t target, programs map[target][]byte, texts, generat
 	return files
 }
 
-// completion returns the path of a completion in a package. It is outside the shells' folders:
-// update-alternatives links it there while mpiexec is the one of this package.
+// completion returns the path of a completion in a package. It is not in the shells' directories:
+// update-alternatives links it there while mpiexec is that of this package.
 func completion(name string) string {
 	return "usr/share/remshell/" + strings.ReplaceAll(name, "/", ".")
 }

@@ -41,7 +41,7 @@ import (
 	"time"
 )
 
-// Kind says how the hosts of a test cluster are made.
+// A Kind says how the hosts of a test cluster are made.
 type Kind string
 
 const (
@@ -104,8 +104,8 @@ type Cluster struct {
 	owner *clusterOwner // nil in a Cluster that Open returned
 }
 
-// Up creates a test cluster and returns when the SSH server of every host listens. It takes a
-// few seconds for 64 hosts. Cancelling ctx stops Up, but does not end a cluster that is up.
+// Up creates a test cluster. It returns when the SSH server of every host listens, which takes a few
+// seconds for 64 hosts. Cancelling ctx stops Up. It does not end a cluster that is up.
 func Up(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Hosts < 1 || o.Hosts > MaxHosts {
 		return nil, fmt.Errorf("testbed: %d hosts: from 1 to %d are possible", o.Hosts, MaxHosts)
@@ -183,13 +183,14 @@ func (f *Cluster) Host(name string) (Host, error) {
 	return f.Hosts[i], nil
 }
 
-// unsupported returns an error for an operation that this kind of cluster cannot do. It wraps errors.ErrUnsupported.
+// unsupported returns the error that this kind of cluster does not support an operation. It wraps
+// errors.ErrUnsupported.
 func (f *Cluster) unsupported(operation string) error {
 	return fmt.Errorf("test cluster %s: %s: not with kind %s: %w", f.Name, operation, f.Kind, errors.ErrUnsupported)
 }
 
-// scriptLog returns ": " and the standard error output of the cluster's scripts, for the end of an error message. It is
-// "" if there is none.
+// scriptLog returns ": " and the standard error of the cluster's scripts, for the end of an error
+// message. It returns "" if there is none.
 func (f *Cluster) scriptLog() string {
 	text, err := os.ReadFile(f.path("log"))
 	if err != nil || len(text) == 0 {
@@ -198,8 +199,8 @@ func (f *Cluster) scriptLog() string {
 	return ": " + strings.TrimSpace(string(text))
 }
 
-// poll calls done every 3 ms until it returns true or an error, or ctx ends. It is for states for which the kernel
-// reports no event.
+// poll calls done every 3 ms until it returns true or an error, or until ctx ends. It is for states for
+// which the kernel reports no event.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	for {
 		ok, err := done()

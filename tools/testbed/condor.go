@@ -13,19 +13,21 @@ import (
 )
 
 /*
-CondorDir is the state folder's condor, as the head and the hosts see it. A test cluster with HTCondor also runs:
+CondorDir is where the head and the hosts see the directory condor of the cluster's state directory. A
+test cluster with HTCondor also runs:
 
 	head   condor_master with collector, negotiator and schedd; condor_submit and condor_rm are called here
 	n1..   condor_master with startd; it starts a condor_starter for each job, which runs the job's script
 
-testdata/condor.sh has unpacked the programs into build/condor. The head and the hosts see them in /usr, with the libc
-that they need: an overlay lays build/condor/usr, and the configuration as /usr/local/etc/condor_config, over the
-machine's own /usr. All other files of the pool are in CondorDir. HTCondor takes no jobs from root: the daemons and
-all jobs run as CondorUser. Each host offers two CPUs, whatever the machine has.
+testdata/condor.sh has unpacked the programs into build/condor. The head and the hosts see them in /usr,
+with the libc that they need. An overlay puts build/condor/usr, and the configuration as
+/usr/local/etc/condor_config, over the machine's own /usr. All other files of HTCondor are in CondorDir.
+HTCondor accepts no jobs from root, so CondorUser runs the daemons and all jobs. Each host offers two
+CPUs, however many the machine has.
 */
 const CondorDir = "/usr/local/condor"
 
-// CondorJobs is a folder that CondorUser owns and that the head and all hosts see.
+// CondorJobs is a directory that CondorUser owns and that the head and all hosts see.
 const CondorJobs = CondorDir + "/jobs"
 
 // CondorUser is the user that runs HTCondor's daemons and jobs, CondorUID its user ID.
@@ -41,10 +43,11 @@ var (
 	condorScript string
 )
 
-// condorUsr is the folder to which testdata/condor.sh unpacks HTCondor, relative to the root of the repository.
+// condorUsr is the directory into which testdata/condor.sh unpacks HTCondor, relative to the root of the
+// repository.
 const condorUsr = "build/condor/usr"
 
-// NoCondor returns why this machine cannot run a test cluster with HTCondor, or nil if root can.
+// NoCondor returns why this machine cannot run a test cluster with HTCondor. It returns nil if root can.
 func NoCondor() error {
 	repo, err := Repo()
 	if err != nil {
@@ -56,7 +59,7 @@ func NoCondor() error {
 	return nil
 }
 
-// condorFiles returns the files of the folder condor of the state folder.
+// condorFiles returns the files in the directory condor of the state directory.
 func (f *Cluster) condorFiles() []file {
 	return []file{
 		{"condor/start.sh", 0o644, condorScript},
@@ -70,7 +73,7 @@ func condorPasswd() string {
 	return fmt.Sprintf("%s:x:%[2]d:%[2]d::%s/home:/bin/sh\n", CondorUser, CondorUID, CondorDir)
 }
 
-// upCondor starts the daemons, and waits until all hosts can take jobs.
+// upCondor starts HTCondor's daemons, and waits until all hosts accept jobs.
 func (f *Cluster) upCondor(ctx context.Context) error {
 	for _, host := range append(strings.Split(f.Names(), ","), Head) {
 		if err := runWithOutput(f.On(ctx, host, "/bin/sh", CondorDir+"/start.sh")); err != nil {

@@ -32,8 +32,8 @@ func (f *Cluster) Environ(more ...string) []string {
 	return replaceAssignments(env, more...)
 }
 
-// replaceAssignments removes assignments to the same variables from env and appends the new ones. If a variable were
-// there twice, most programs would use the first.
+// replaceAssignments removes assignments to the same variables from env and appends the new ones. Most
+// programs would use the first of two assignments.
 func replaceAssignments(env []string, assignments ...string) []string {
 	for _, assignment := range assignments {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -130,10 +130,10 @@ func (f *Cluster) setns() error {
 	return unix.Chdir(wd)
 }
 
-// On returns a command to be run inside a host, or on the head, without ssh. It runs as root
-// in the host's home. With other kinds than Namespaces it runs on this machine as the current
-// user, with the host's $HOME and mark. Killing the command's process does not kill processes
-// in the host's PID namespace.
+// On returns a command to run inside a host, or on the head, without ssh. It runs as root in the host's
+// home directory. With other kinds than Namespaces it runs on this machine as the current user, with the
+// host's $HOME and mark. Killing the command's process does not kill processes in the host's PID
+// namespace.
 func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	if host == Head {
 		return f.Command(ctx, nil, name, args...)
@@ -157,7 +157,7 @@ func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *ex
 	return cmd
 }
 
-// Root returns the path of the root of a host's or the head's file system, as seen from outside.
+// Root returns the path by which this process reaches the root directory of a host or of the head.
 func (f *Cluster) Root(host string) string {
 	if f.Kind != Namespaces {
 		return "/"

@@ -10,18 +10,18 @@ import (
 	"os/exec"
 )
 
-// A hintError is an error with a hint: what the user can do about it.
+// A hintError is an error with a hint about what the user can do.
 type hintError struct{ err, hint string }
 
 func (e *hintError) Error() string { return e.err }
 func (e *hintError) Hint() string  { return e.hint }
 
-// ErrNeedsProcess is returned by Up if Options.Keep is set, but this machine allows only kind
+// ErrNeedsProcess is returned by Up if Options.Keep is set and this machine allows only the kind
 // InProcess, which ends with the process.
 var ErrNeedsProcess = errors.New("testbed: servers in this process cannot outlive it")
 
-// chooseKind returns o.Kind, or for Best the first kind that this machine allows. It returns an error if this machine
-// does not allow it.
+// chooseKind returns o.Kind, or an error if this machine does not allow it. For Best it returns the first
+// kind that this machine allows.
 func chooseKind(ctx context.Context, o Options) (Kind, error) {
 	problems := map[Kind]error{
 		Namespaces: checkNamespaces(ctx),
@@ -83,7 +83,7 @@ func checkNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// checkInProcess returns ErrNeedsProcess if the cluster is to outlive this process.
+// checkInProcess returns ErrNeedsProcess if the cluster must outlive this process.
 func checkInProcess(o Options) error {
 	if o.Keep {
 		return ErrNeedsProcess

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// toolTimeout limits one run of ip(8) or nft(8).
+// toolTimeout is how long one run of ip(8) or nft(8) may take.
 const toolTimeout = 20 * time.Second
 
-// SetLink takes the head's end of a host's link up or down. When it is down, the host keeps
-// its address, packets are lost and connections get no error, as with a pulled cable. A link
-// carries packets again a second or two after it is set up. Namespaces only.
+// SetLink takes the head's end of a host's link up or down. While it is down, the host keeps its address,
+// packets are lost and connections get no error, as with a pulled cable. A link carries packets again a
+// second or two after it is set up. It needs kind Namespaces.
 func (f *Cluster) SetLink(host string, up bool) error {
 	if f.Kind != Namespaces {
 		return f.unsupported("link of " + host)
@@ -27,9 +27,9 @@ func (f *Cluster) SetLink(host string, up bool) error {
 	return f.runTool(Head, "", "ip", "link", "set", host, state)
 }
 
-// Block makes the host's firewall drop all incoming packets, except over its loopback. If
-// ports are given, packets to these ports and of established connections pass. If none are
-// given, even established connections are cut off. Namespaces only.
+// Block makes the host's firewall drop all incoming packets, except on its loopback. If ports are given,
+// packets to these ports and of established connections pass. If none are given, even established
+// connections are cut off. It needs kind Namespaces.
 func (f *Cluster) Block(host string, open ...int) error {
 	var rules strings.Builder
 	rules.WriteString("table inet field\ndelete table inet field\ntable inet field {\n" +
@@ -44,7 +44,7 @@ func (f *Cluster) Block(host string, open ...int) error {
 	return f.firewall(host, rules.String())
 }
 
-// Unblock removes the rules that Block has set.
+// Unblock removes the firewall rules of Block.
 func (f *Cluster) Unblock(host string) error {
 	return f.firewall(host, "table inet field\ndelete table inet field\n")
 }

@@ -23,10 +23,11 @@ import (
 // uninterruptible sleep. Only the interval differs. The kernel counts every 5 seconds, so with
 // LoadEvery of 50 ms the load average of a minute takes 0.6 s.
 
-// loadFile is the name of a host's file that is mounted over its /proc/loadavg.
+// loadFile is the name of the file that is mounted over /proc/loadavg on a host.
 const loadFile = "loadavg"
 
-// loadWidth is the length of the line in loadFile. The file's size is constant, so that no reader sees a partial line.
+// loadWidth is the length of the line in loadFile. The size of the file never changes, so no reader sees
+// a partial line.
 const loadWidth = 60
 
 // The kernel's fixed-point one and decay factors for 5 seconds, for averages over 1, 5 and 15
@@ -35,7 +36,7 @@ const fixedOne = 1 << 11
 
 var decays = [3]int{1884, 2014, 2037}
 
-// averages are the load averages over 1, 5 and 15 minutes, in units of 1/fixedOne.
+// An averages has the load averages over 1, 5 and 15 minutes, in units of 1/fixedOne.
 type averages [3]int
 
 // next returns the averages after 5 more seconds with this many active threads (the kernel's calc_load).
@@ -50,8 +51,8 @@ func (a averages) next(active int) averages {
 	return a
 }
 
-// line returns the line of /proc/loadavg (loadavg_proc_show), padded to loadWidth. The last
-// field, in the kernel the most recent pid, is 0.
+// line returns the line of /proc/loadavg (loadavg_proc_show), padded to loadWidth. The last field is 0.
+// In the kernel it is the most recent pid.
 func (a averages) line(active, threads int) string {
 	text := ""
 	for _, load := range a {
@@ -73,7 +74,7 @@ func (f *Cluster) loadFiles(o Options) (files []file) {
 	return files
 }
 
-// keepLoads starts to update the load files of all hosts until Down. It does nothing if every is 0.
+// keepLoads updates the load files of all hosts, every every, until Down. If every is 0, it does nothing.
 func (f *Cluster) keepLoads(every time.Duration) {
 	if every == 0 {
 		return
@@ -90,7 +91,7 @@ func (f *Cluster) keepLoads(every time.Duration) {
 	})
 }
 
-// keepLoad updates one host's load file until end is closed or the host is gone.
+// keepLoad updates the load file of one host until end is closed or the host is gone.
 func (f *Cluster) keepLoad(h Host, every time.Duration, end <-chan struct{}) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -114,8 +115,8 @@ func (f *Cluster) keepLoad(h Host, every time.Duration, end <-chan struct{}) {
 	}
 }
 
-// countThreads counts the threads in the PID namespace of a procfs. active are those that the
-// kernel counts for its load average (nr_running and nr_uninterruptible).
+// countThreads returns how many threads are in the PID namespace of a procfs. active counts those that
+// the kernel counts for its load average (nr_running and nr_uninterruptible).
 func countThreads(proc string) (active, all int) {
 	stats, _ := filepath.Glob(proc + "/[0-9]*/task/*/stat")
 	for _, name := range stats {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// upLoopback starts one sshd for each host. If another process has taken a port that was free,
-// sshd logs this and upLoopback returns sshd's message as an error.
+// upLoopback starts one sshd for each host. A port that was free may be taken by another process
+// meanwhile. Then sshd logs that, and upLoopback returns sshd's message as an error.
 func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
@@ -39,7 +39,8 @@ func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	return f.waitSSHD(ctx)
 }
 
-// freePorts appends hosts to f.Hosts, each with an address and a port on which no process listens.
+// freePorts appends this number of hosts to f.Hosts. Each has an address and a port on which no process
+// listens.
 func (f *Cluster) freePorts(hosts int) error {
 	for i := range hosts {
 		ln, err := listenLoopback(i)
@@ -63,7 +64,8 @@ func listenLoopback(i int) (net.Listener, error) {
 	return net.Listen("tcp4", "127.0.0.1:0")
 }
 
-// aliasFiles writes the state folder of kinds Loopback and InProcess, whose hosts are aliases of this machine.
+// aliasFiles writes the state directory of the kinds Loopback and InProcess, whose hosts are aliases of
+// this machine.
 func (f *Cluster) aliasFiles(o Options) error {
 	userKey, userPub, err := newKey("field")
 	if err != nil {

@@ -32,15 +32,15 @@ var (
 	loopbackScript string
 )
 
-// hostDir is the folder in which a host of kind Namespaces sees its own files.
+// hostDir is the directory in which a host of kind Namespaces sees its own files.
 const hostDir = "/run/field"
 
-// headAddr is the head's address, which no host can have (see MaxHosts).
+// headAddr is the address of the head. No host can have it (MaxHosts).
 const headAddr = "10.88.255.254"
 
-// upNamespaces creates the hosts in this order. It writes the files, then starts the head and
-// the hosts, which report their pids. One run of ip(8) creates a link for each host. Then each
-// host brings up its link and sshd itself.
+// upNamespaces creates the hosts. It writes the files, and then starts the head and the hosts, which
+// report their pids. One run of ip(8) creates a link for each host. Then each host sets up its link and
+// starts sshd.
 func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // against a host that never starts
 	defer cancel()
@@ -81,7 +81,8 @@ func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
 	return err
 }
 
-// netnsFiles writes all files of the state folder, and creates the repository's bin/ if it does not exist.
+// netnsFiles writes all files of the state directory. It creates the repository's bin/ if that does not
+// exist.
 func (f *Cluster) netnsFiles(o Options) error {
 	userKey, userPub, err := newKey("root@head")
 	if err != nil {
@@ -129,9 +130,8 @@ func (f *Cluster) netnsFiles(o Options) error {
 	return f.writeFiles(files)
 }
 
-// etcFiles returns the files that head and hosts see in /etc in place of the machine's. Host
-// names come only from the hosts file. Root can log in with a key and has o.Shell as its login
-// shell.
+// etcFiles returns the files that head and hosts see in /etc instead of the machine's own. Host names
+// come only from the file hosts. Root can log in with a key and has o.Shell as its login shell.
 func (f *Cluster) etcFiles(o Options) ([]file, error) {
 	var hosts strings.Builder
 	fmt.Fprintf(&hosts, "127.0.0.1 localhost\n%s %s\n", headAddr, Head)
@@ -181,9 +181,8 @@ func setColumn(text, user string, column int, value string) string {
 	return strings.Join(lines, "")
 }
 
-// fstab returns the mounts of a host, in order: /run comes last, as it may cover the state
-// folder. The source is called "field", because mount(8) skips mounts that seem to be there
-// already.
+// fstab returns the mounts of a host, in order. /run comes last, because it may hide the state directory.
+// The source is called "field", because mount(8) skips mounts that seem to exist already.
 func (f *Cluster) fstab(o Options) string {
 	// fstab(5): blanks in a path are written in octal.
 	quote := strings.NewReplacer(" ", `\040`, "\t", `\011`, `\`, `\134`).Replace
@@ -209,7 +208,7 @@ func (f *Cluster) fstab(o Options) string {
 	return strings.Join(lines, " 0 0\n") + " 0 0\n"
 }
 
-// HomeDir returns root's home from /etc/passwd, which ssh and sshd use too.
+// HomeDir returns root's home directory in /etc/passwd, which ssh and sshd also use.
 func HomeDir() string {
 	passwd, _ := os.ReadFile("/etc/passwd")
 	for line := range strings.Lines(string(passwd)) {
@@ -220,9 +219,9 @@ func HomeDir() string {
 	return "/root"
 }
 
-// startKeeper starts the keeper: the script keeper.sh or loopback.sh, which starts all other
-// processes of the cluster and removes its files when the process that called Up ends. From
-// pids come lines "NAME PID". The caller closes linksReady when the hosts have their links.
+// startKeeper starts the keeper: the script keeper.sh or loopback.sh. It starts all other processes of
+// the cluster, and removes the cluster's files when the process that called Up ends. pids has lines "NAME
+// PID". The caller closes linksReady when the hosts have their links.
 func (f *Cluster) startKeeper(o Options, name string, args ...string) (linksReady io.Closer, pids io.ReadCloser, err error) {
 	lock, err := f.lock()
 	if err != nil {
@@ -283,7 +282,8 @@ func (f *Cluster) keeperEnv(o Options) []string {
 	}
 }
 
-// readPIDs reads the lines "NAME PID" of the head and all hosts, and sets HeadPID and each host's Init.
+// readPIDs reads the lines "NAME PID" of the head and all hosts. It sets HeadPID and the Init of each
+// host.
 func (f *Cluster) readPIDs(ctx context.Context, pids io.ReadCloser) error {
 	defer context.AfterFunc(ctx, func() { pids.Close() })()
 	byName := map[string]*int{Head: &f.HeadPID}
@@ -305,7 +305,7 @@ func (f *Cluster) readPIDs(ctx context.Context, pids io.ReadCloser) error {
 	return nil
 }
 
-// linkHosts creates a veth link for each host: one end on the head's bridge, the other in the host.
+// linkHosts creates a veth link for each host. One end is on the head's bridge, the other in the host.
 func (f *Cluster) linkHosts(ctx context.Context) error {
 	var batch bytes.Buffer
 	for _, h := range f.Hosts {
@@ -320,7 +320,7 @@ func (f *Cluster) linkHosts(ctx context.Context) error {
 	return nil
 }
 
-// waitSSHD waits until the sshd of every host has written its pid file, which it does after listen(2).
+// waitSSHD waits until the sshd of every host has written its pid file. sshd does so after listen(2).
 func (f *Cluster) waitSSHD(ctx context.Context) error {
 	for _, h := range f.Hosts {
 		pidFile := f.path("hosts", h.Name, "sshd.pid")
@@ -356,10 +356,10 @@ func (f *Cluster) stillStarting(h Host) error {
 	return nil
 }
 
-// raiseNeighbourLimits raises the limits of the kernel's neighbour table so that each host can
-// have an entry for each other host. All network namespaces share the table (ip-sysctl:
-// neigh/default/gc_thresh1..3); if it is full, connections fail at random. Without permission,
-// as in a container, the limits stay as they are.
+// raiseNeighbourLimits raises the limits of the kernel's neighbour table, so that each host can have an
+// entry for each other host. All network namespaces share the table (ip-sysctl:
+// neigh/default/gc_thresh1..3). If it is full, connections fail at random. Without permission, as in a
+// container, the limits stay as they are.
 func raiseNeighbourLimits(hosts int) {
 	need := 2 * (hosts + 1) * (hosts + 1)
 	for i, want := range []int{need, 2 * need, 4 * need} {

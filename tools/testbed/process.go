@@ -15,25 +15,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is a running process. Its pids are those of this process's PID namespace.
+// A Process is a running process. Its pids are from the PID namespace of this process.
 type Process struct {
 	PID, Parent int
 	UID         int
 	Args        []string
 }
 
-// markName is the environment variable that identifies the host of a process, where hosts
-// share one PID namespace. Its value is the host's mark (see markOf).
+// markName is the environment variable that tells to which host a process belongs, if hosts share one PID
+// namespace. Its value is the host's mark (markOf).
 const markName = "REMSHELL_FIELD"
 
-// markOf returns a host's mark. With host "" it is the common prefix of all marks of the cluster.
+// markOf returns the mark of a host. For host "" it is the common prefix of all marks of the cluster.
 func (f *Cluster) markOf(host string) string { return f.State + ":" + host }
 
-// Processes returns the processes of a host, including the sessions of its sshd. It leaves out
-// process 1 and its sleep, the listening sshd, daemons of a batch system, and zombies.
+// Processes returns the processes of a host, including the sessions of its sshd. It leaves out process 1
+// and its sleep, the listening sshd, daemons of a batch system, and zombies.
 //
 // With other kinds than Namespaces, it returns the processes that have the host's mark in their
-// environment, or an ancestor that has it. It does not find an orphan with a changed
+// environment, or that have an ancestor with the mark. It does not find an orphan with a changed
 // environment.
 func (f *Cluster) Processes(host string) ([]Process, error) {
 	h, err := f.Host(host)
@@ -57,7 +57,8 @@ func (f *Cluster) Processes(host string) ([]Process, error) {
 	return slices.DeleteFunc(all, func(p Process) bool { return !on(p) || isListener(p) || isBatchDaemon(p) }), nil
 }
 
-// isInitChild reports whether p is the sleep for which process 1 of a host waits (scripts/host.sh).
+// isInitChild reports whether p is the sleep command for which process 1 of a host waits
+// (scripts/host.sh). init is process 1.
 func isInitChild(p Process, init int) bool {
 	return p.Parent == init && slices.Equal(p.Args, []string{"sleep", "infinity"})
 }
@@ -67,8 +68,8 @@ func isListener(p Process) bool {
 	return len(p.Args) > 0 && strings.HasPrefix(p.Args[0], "sshd: ") && strings.Contains(p.Args[0], "[listener]")
 }
 
-// isBatchDaemon reports whether p is slurmd, sge_execd or a daemon of HTCondor. Processes that these start for a job
-// are not.
+// isBatchDaemon reports whether p is slurmd, sge_execd or a daemon of HTCondor. It is false for processes
+// that these start for a job.
 func isBatchDaemon(p Process) bool {
 	return len(p.Args) > 0 && (p.Args[0] == "slurmd" || p.Args[0] == sgePrograms+"sge_execd" || isCondorDaemon(p.Args[0]))
 }
@@ -134,7 +135,7 @@ func processes() ([]Process, error) {
 	return all, nil
 }
 
-// readProcess reads a process from /proc. It returns false for a process that has ended, also for a zombie.
+// readProcess reads a process from /proc. It returns false if the process has ended or is a zombie.
 func readProcess(pid int) (Process, bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
@@ -159,9 +160,9 @@ func readProcess(pid int) (Process, bool) {
 	return Process{PID: pid, Parent: parent, UID: int(st.Uid), Args: args}, true
 }
 
-// killStrays kills processes that do not end with the keeper, and waits for their end. With
-// kind Namespaces these are commands on the head, with other kinds processes that sessions
-// have left behind.
+// killStrays kills processes that do not end with the keeper, and waits for their end. With kind
+// Namespaces these are commands on the head. With other kinds they are processes that sessions have left
+// behind.
 func (f *Cluster) killStrays() error {
 	all, err := processes()
 	if err != nil {
@@ -193,8 +194,8 @@ func (f *Cluster) killStrays() error {
 	return waitGone(func(p Process) bool { return killed[p.PID] })
 }
 
-// waitGone waits until no running process satisfies killed, at most downTimeout. Zombies count
-// as ended.
+// waitGone waits, for downTimeout at most, until killed returns false for all running processes. Zombies
+// count as ended.
 func waitGone(killed func(Process) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()

@@ -11,28 +11,29 @@ import (
 )
 
 /*
-sgeDir is the state folder's sge, as the head and the hosts see it. A test cluster with Grid Engine also runs:
+sgeDir is where the head and the hosts see the directory sge of the cluster's state directory. A test
+cluster with Grid Engine also runs:
 
 	head   sge_qmaster; qsub, qstat and qdel are called here
 	n1..   sge_execd; a job's script and its tasks run here
 
-All files of Grid Engine are in sgeDir: the cell with its configuration and accounting, spool
-folders and logs. The machine's own cell is not used, and none of its services is started. Each
-host has four slots, whatever the machine has. In the parallel environment mpi a job can start
-tasks on its hosts, in the parallel environment loose it cannot.
+All files of Grid Engine are in sgeDir: the cell with its configuration and accounting, spool directories
+and logs. The machine's own cell is not used, and none of its services is started. Each host has four
+slots, however many CPUs the machine has. In the parallel environment mpi a job can start tasks on its
+hosts. In the parallel environment loose it cannot.
 */
 const sgeDir = "/var/lib/gridengine"
 
-// sgePrograms is the folder of Grid Engine's programs on Debian.
+// sgePrograms is the directory of Grid Engine's programs on Debian.
 const sgePrograms = "/usr/lib/gridengine/"
 
-// SGESlots is the number of Grid Engine's slots on each host.
+// SGESlots is the number of Grid Engine slots on each host.
 const SGESlots = 4
 
 //go:embed scripts/sge.sh
 var sgeScript string
 
-// NoSGE returns why this machine cannot run a test cluster with Grid Engine, or nil if root can.
+// NoSGE returns why this machine cannot run a test cluster with Grid Engine. It returns nil if root can.
 func NoSGE() error {
 	for _, name := range []string{"sge_qmaster", "sge_execd", "qsub", "spooldefaults.bin"} {
 		if _, err := os.Stat(sgePrograms + name); err != nil {
@@ -42,7 +43,7 @@ func NoSGE() error {
 	return nil
 }
 
-// sgeFiles returns the files of the state folder that Grid Engine needs.
+// sgeFiles returns the files in the state directory that Grid Engine needs.
 func (f *Cluster) sgeFiles() []file {
 	files := []file{
 		{"sge.sh", 0o600, sgeScript},
@@ -60,7 +61,8 @@ func (f *Cluster) sgeFiles() []file {
 	return files
 }
 
-// endColumns returns text without surrounding blanks and with one newline at its end, as Grid Engine requires.
+// endColumns returns text without blanks around it and with one newline at its end, as Grid Engine
+// requires.
 func endColumns(text string) string { return strings.TrimSpace(text) + "\n" }
 
 const sgeBootstrap = `
@@ -88,9 +90,9 @@ xprojects NONE
 usage_scaling NONE
 report_variables NONE`
 
-// sgeQueue is a queue_conf(5) without hosts and slots. Each host needs its own /tmp: otherwise hosts would
-// remove files of each other's tasks. There is no load threshold, because all hosts share the load of one
-// machine.
+// sgeQueue is a queue_conf(5) without hosts and slots. Each host needs its own /tmp, because hosts would
+// otherwise remove files of each other's tasks. There is no load threshold, because all hosts share the
+// load of one machine.
 const sgeQueue = `
 qname all.q
 seq_no 0
@@ -141,7 +143,7 @@ h_rss INFINITY
 s_vmem INFINITY
 h_vmem INFINITY`
 
-// upSGE starts the master and a daemon on each host, and waits until all hosts can take jobs.
+// upSGE starts the master and a daemon on each host, and waits until all hosts accept jobs.
 func (f *Cluster) upSGE(ctx context.Context) error {
 	if err := runWithOutput(f.Command(ctx, nil, "/bin/sh", f.path("sge.sh"))); err != nil {
 		return err
@@ -169,8 +171,8 @@ func (f *Cluster) upSGE(ctx context.Context) error {
 	})
 }
 
-// countUsableQueues counts the queue instances in the output of qstat -f that can take jobs: the host has
-// reported its load, and the column "states" is empty.
+// countUsableQueues returns how many queue instances in the output of qstat -f accept jobs: their host
+// has reported its load, and their column "states" is empty.
 func countUsableQueues(text string) (n int) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -181,8 +183,8 @@ func countUsableQueues(text string) (n int) {
 	return n
 }
 
-// StartExecd starts Grid Engine's daemon on a host. It can be called again after the daemon was killed. It
-// returns when the master knows the host.
+// StartExecd starts Grid Engine's daemon on a host. It may be called again after the daemon was killed.
+// It returns when the master knows the host.
 func (f *Cluster) StartExecd(ctx context.Context, host string) error {
 	return runWithOutput(f.On(ctx, host, "env", "SGE_ROOT="+sgeDir, "SGE_CELL=default", sgePrograms+"sge_execd"))
 }

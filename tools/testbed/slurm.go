@@ -12,14 +12,15 @@ import (
 )
 
 /*
-slurmDir is the state folder's slurm, as the head and the hosts see it. A test cluster with Slurm also runs:
+slurmDir is where the head and the hosts see the directory slurm of the cluster's state directory. A test
+cluster with Slurm also runs:
 
 	head   munged, slurmctld; sbatch, salloc and scancel are called here
 	n1..   slurmd; a job's script and its steps run here
 
-All files of Slurm are in slurmDir: the configuration, the key, the socket of the only munged,
-spool folders and logs. The machine's own /etc/slurm is not used, and none of its services is
-started. Each host has four CPUs for Slurm, whatever the machine has.
+All files of Slurm are in slurmDir: the configuration, the key, the socket of the only munged, spool
+directories and logs. The machine's own /etc/slurm is not used, and none of its services is started. Each
+host has four CPUs for Slurm, however many the machine has.
 */
 const slurmDir = "/etc/slurm"
 
@@ -30,7 +31,7 @@ const SlurmCPUs = 4
 // packages slurm-wlm and munge.
 var slurmPrograms = []string{"munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol"}
 
-// NoSlurm returns why this machine cannot run a test cluster with Slurm, or nil if root can.
+// NoSlurm returns why this machine cannot run a test cluster with Slurm. It returns nil if root can.
 func NoSlurm() error {
 	for _, name := range slurmPrograms {
 		if _, err := exec.LookPath(name); err != nil {
@@ -42,7 +43,7 @@ func NoSlurm() error {
 	return nil
 }
 
-// slurmFiles returns the files of the folder slurm of the state folder.
+// slurmFiles returns the files in the directory slurm of the state directory.
 func (f *Cluster) slurmFiles() []file {
 	return []file{
 		{"slurm/slurm.conf", 0o644, f.slurmConf()},
@@ -54,8 +55,8 @@ func (f *Cluster) slurmFiles() []file {
 	}
 }
 
-// slurmConf returns the slurm.conf(5). It uses neither control groups nor affinity: a host is no container. Slurm finds
-// the processes of a step by their parents.
+// slurmConf returns the slurm.conf(5). It uses neither control groups nor affinity, because a host is no
+// container. Slurm finds the processes of a step by their parents.
 func (f *Cluster) slurmConf() string {
 	lines := []string{
 		"ClusterName=field",
@@ -87,8 +88,8 @@ func (f *Cluster) slurmConf() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// upSlurm starts the daemons, and waits until all hosts can take jobs. Each daemon's start command returns when it is
-// ready.
+// upSlurm starts Slurm's daemons, and waits until all hosts accept jobs. The command that starts a daemon
+// returns when the daemon is ready.
 func (f *Cluster) upSlurm(ctx context.Context) error {
 	if err := runWithOutput(f.Command(ctx, nil, "munged", "--force", "--key-file="+slurmDir+"/munge.key", "--num-threads=2",
 		"--socket="+slurmDir+"/munge.socket", "--pid-file="+slurmDir+"/munged.pid",
@@ -109,12 +110,12 @@ func (f *Cluster) upSlurm(ctx context.Context) error {
 	})
 }
 
-// StartSlurmd starts slurmd on a host. It can be called again after slurmd was killed.
+// StartSlurmd starts slurmd on a host. It may be called again after slurmd was killed.
 func (f *Cluster) StartSlurmd(ctx context.Context, host string) error {
 	return runWithOutput(f.On(ctx, host, "slurmd", "-N", host, "-f", slurmDir+"/slurm.conf"))
 }
 
-// runWithOutput runs a command. Its error contains the command's output.
+// runWithOutput runs a command. If it fails, the error contains the command's output.
 func runWithOutput(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	if err != nil {

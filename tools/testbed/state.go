@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clusterOwner holds what belongs to the process that called Up.
+// A clusterOwner has those parts of a Cluster that only the process which called Up has.
 type clusterOwner struct {
 	keeper      *exec.Cmd      // see startKeeper; nil: none
 	keeperInput *os.File       // write end of the keeper's stdin: the keeper takes the cluster down when it is closed
@@ -28,8 +28,8 @@ type clusterOwner struct {
 // nameCounter makes the generated names of clusters unique within a process.
 var nameCounter atomic.Int64
 
-// stateRoot returns the folder of all state folders of this user. In /tmp its name is
-// predictable, so it must be checked by privateDir.
+// stateRoot returns the directory of this user's state directories. In /tmp its name is predictable, so
+// callers must check it with privateDir.
 func stateRoot() string {
 	if os.Geteuid() == 0 {
 		return "/run/remshell-field"
@@ -40,8 +40,8 @@ func stateRoot() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("remshell-field-%d", os.Geteuid()))
 }
 
-// createState creates the empty state folder of a new cluster. It removes the folder of a dead
-// cluster of the same name first, and returns an error if that cluster is up.
+// createState creates the empty state directory of a new cluster. If a cluster of the same name is up, it
+// returns an error. If that cluster is dead, it removes the old directory first.
 func createState(o Options, kind Kind) (*Cluster, error) {
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("t%d-%d", os.Getpid(), nameCounter.Add(1))
@@ -69,7 +69,7 @@ func createState(o Options, kind Kind) (*Cluster, error) {
 	return f, err
 }
 
-// privateDir creates dir if it does not exist. It returns an error unless dir is owned by this user and only this
+// privateDir creates dir if it does not exist. It returns an error unless this user owns dir and no other
 // user can write to it.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -85,7 +85,7 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// Repo returns the root of the repository: the closest folder with a go.mod, from the working directory upwards.
+// Repo returns the root of the repository: the working directory or its closest parent with a go.mod.
 func Repo() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -101,9 +101,8 @@ func Repo() (string, error) {
 	}
 }
 
-// isAlive reports whether the lock file of a state folder is locked, so that the cluster is up.
-// The kernel releases the lock when the last process that has it open ends, even if it is
-// killed.
+// isAlive reports whether a cluster is up: the lock file in its state directory is locked. The kernel
+// releases the lock when the last process that has the file open ends, even if it is killed.
 func isAlive(state string) bool {
 	file, err := os.Open(filepath.Join(state, "lock"))
 	if err != nil {
@@ -126,7 +125,7 @@ func (f *Cluster) lock() (*os.File, error) {
 	return file, nil
 }
 
-// path returns the path of a file in the state folder.
+// path returns the path of a file in the state directory.
 func (f *Cluster) path(parts ...string) string {
 	return filepath.Join(append([]string{f.State}, parts...)...)
 }
@@ -179,12 +178,12 @@ func RemoveDead() ([]string, error) {
 	return removed, err
 }
 
-// downTimeout is how long to wait for the end of killed processes. They take milliseconds,
-// unless a disk hangs.
+// downTimeout is how long to wait for the end of killed processes. They end within milliseconds, unless a
+// disk hangs.
 const downTimeout = 20 * time.Second
 
-// Down kills all processes of the cluster, those on the head included, and removes its files.
-// A second call does nothing.
+// Down kills all processes of the cluster, including those on the head, and removes its files. A second
+// call does nothing.
 func (f *Cluster) Down() error {
 	if f.State == "" {
 		return nil
@@ -203,8 +202,9 @@ func (f *Cluster) Down() error {
 	return err
 }
 
-// killGroup kills the keeper's process group and waits for its end. With kind Namespaces it
-// includes process 1 of the outer PID namespace, whose end kills all hosts. With kind Loopback it includes the sshds.
+// killGroup kills the keeper's process group and waits for its end. With kind Namespaces the group
+// includes process 1 of the outer PID namespace, whose end kills all hosts. With kind Loopback it
+// includes the sshds.
 func (f *Cluster) killGroup() error {
 	ended := pidfd(f.HeadPID)
 	if err := unix.Kill(-f.ProcessGroup, unix.SIGKILL); err != nil {
@@ -216,7 +216,8 @@ func (f *Cluster) killGroup() error {
 	}))
 }
 
-// stopOwned ends the servers and the keeper that this process has started. It does nothing for a Cluster from Open.
+// stopOwned ends the servers and the keeper that this process has started. For a Cluster from Open it
+// does nothing.
 func (f *Cluster) stopOwned() error {
 	if f.owner == nil {
 		return nil
@@ -246,9 +247,9 @@ func pidfd(pid int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd:"+strconv.Itoa(pid))
 }
 
-// waitPidfd waits until the process of a pidfd ends, at most limit; the process need not be a
-// child. Process 1 of a PID namespace ends after all others in it (pid_namespaces(7)). If file
-// is nil, waitPidfd returns at once.
+// waitPidfd waits until the process of a pidfd ends, for limit at most. The process need not be a child.
+// Process 1 of a PID namespace ends after all others in it (pid_namespaces(7)). If file is nil, waitPidfd
+// returns at once.
 func waitPidfd(file *os.File, limit time.Duration) error {
 	if file == nil {
 		return nil

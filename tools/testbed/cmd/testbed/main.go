@@ -68,7 +68,7 @@ func (c *upCmd) Run(o *options) error {
 	return printUsage(f, time.Since(start))
 }
 
-// serve brings the cluster up, prints "up", and takes the cluster down at SIGTERM or SIGINT.
+// serve creates the cluster, prints "up", and removes the cluster at SIGTERM or SIGINT.
 func serve(opts testbed.Options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -81,7 +81,8 @@ func serve(opts testbed.Options) error {
 	return f.Down()
 }
 
-// background starts this program again with --serve, in a session of its own, and waits until it prints "up".
+// background starts this program again with --serve, in its own session, and waits until that prints
+// "up".
 func (c *upCmd) background(o *options) (*testbed.Cluster, error) {
 	cmd := exec.Command("/proc/self/exe", append(os.Args[1:], "--serve", "--kind=in-process")...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -99,7 +100,7 @@ func (c *upCmd) background(o *options) (*testbed.Cluster, error) {
 	return testbed.Open(o.Name)
 }
 
-// printUsage prints the cluster's hosts and the commands to use them.
+// printUsage prints the cluster's hosts and the commands with which to use them.
 func printUsage(f *testbed.Cluster, took time.Duration) error {
 	self, name := "go run ./tools/testbed/cmd/testbed", ""
 	if exe, err := os.Executable(); err == nil && !strings.Contains(exe, "go-build") {
@@ -152,8 +153,8 @@ func (c *onCmd) Run(o *options) error {
 	return execCommand(f.On(context.Background(), c.Host, c.Command[0], c.Command[1:]...))
 }
 
-// execCommand replaces this process by the command, so that signals, terminal and exit status
-// are the command's own. It returns only on an error.
+// execCommand replaces this process with the command, so that signals, terminal and exit status are the
+// command's own. It returns only if that fails.
 func execCommand(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return cmd.Err
