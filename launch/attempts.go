@@ -49,12 +49,12 @@ type attemptLoop struct {
 	env          Env
 	signals      *reserve.SignalWatch
 	attempts     []job.Attempt        // attempts that are over
-	began        time.Time            // when the ranks of the first attempt were started, plus the time in which they stood still in all attempts
+	began        time.Time            // when the ranks of the first attempt were started, plus the time for which ranks were stopped in all attempts
 	stopsCounted time.Duration        // by when the last attempt ended, how long mpiexec had been stopped
 	lastNodeLost time.Time            // when the last attempt lost a node
 	stdinOffset  int64                // where standard input began, if it is a file
 	stdinRead    atomic.Bool          // something was read from standard input, if it is not a file
-	stdoutGone   atomic.Bool          // our standard output can no longer be written to
+	stdoutGone   atomic.Bool          // mpiexec's standard output can no longer be written to
 	pastAttempts int                  // attempts that were over before this mpiexec (--resume)
 	states       map[reflect.Type]any // of features, for all attempts
 }
@@ -152,7 +152,7 @@ func (l *attemptLoop) runAttempt(ctx context.Context, j *Job) (result job.Result
 
 // attemptEnded records how an attempt ended, and decides whether another follows.
 func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decision {
-	l.began = cmp.Or(j.jobStart, state.Began()).Add(state.StoodStill())
+	l.began = cmp.Or(j.jobStart, state.Began()).Add(state.StoppedTime())
 	l.stopsCounted = l.env.StopTimes.Total()
 	toldToEnd := state.WasToldToEnd()
 	a := job.Attempt{Number: len(l.attempts), Began: state.Began(), Ended: time.Now(), Kind: state.Cause.EndKind(), Reason: state.Cause.Reason(),
@@ -305,7 +305,7 @@ func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) 
 const lostNodesReportDelay = 3 * time.Second
 
 // waitForLostNodes waits until no process of the last attempt can still run on the nodes that this
-// attempt lost. Two attempts of one job must not write the same files (SV-3). It returns as soon as our
+// attempt lost. Two attempts of one job must not write the same files (SV-3). It returns as soon as
 // helpers have cleaned these nodes. At the latest it returns when helpers that were cut off have had the
 // time to end their ranks.
 func (l *attemptLoop) waitForLostNodes(ctx context.Context, lost []string, cutOff time.Time) error {

@@ -11,8 +11,8 @@ deadline passes then.
 	job's time 10:00      10:10         10:10      10:15
 */
 type clock struct {
-	stoppedAt time.Time     // since when it stands still; zero: it runs
-	stood     time.Duration // how long it stood still before that
+	stoppedAt time.Time     // when the clock was stopped; zero: it runs
+	stopped   time.Duration // how long it was stopped before that
 }
 
 // jobTime converts a time to the job's time.
@@ -20,11 +20,11 @@ func (c clock) jobTime(now time.Time) time.Time {
 	if !c.stoppedAt.IsZero() {
 		now = c.stoppedAt
 	}
-	return now.Add(-c.stood)
+	return now.Add(-c.stopped)
 }
 
 // moment returns when the job's clock will show jobTime, unless it is stopped again before.
-func (c clock) moment(jobTime time.Time) time.Time { return jobTime.Add(c.stood) }
+func (c clock) moment(jobTime time.Time) time.Time { return jobTime.Add(c.stopped) }
 
 // IsSuspended reports whether the ranks are stopped.
 func (s *State) IsSuspended() bool { return !s.clock.stoppedAt.IsZero() }
@@ -34,12 +34,12 @@ func (s *State) Suspend(now time.Time) { s.clock.stoppedAt = now }
 
 // Resume starts the job's clock again, because the ranks run again.
 func (s *State) Resume(now time.Time) {
-	s.clock.stood += now.Sub(s.clock.stoppedAt)
+	s.clock.stopped += now.Sub(s.clock.stoppedAt)
 	s.clock.stoppedAt = time.Time{}
 	if !s.deadlines.warn.IsZero() {
 		s.deadlines.warn = s.warnAt() // the batch system's end does not move
 	}
 }
 
-// StoodStill returns for how long the ranks have been stopped so far. A present stop does not count.
-func (s *State) StoodStill() time.Duration { return s.clock.stood }
+// StoppedTime returns for how long the ranks have been stopped so far. A present stop does not count.
+func (s *State) StoppedTime() time.Duration { return s.clock.stopped }
