@@ -17,7 +17,7 @@ type hardExit struct {
 	restoreTerminal atomic.Pointer[func()] // restores the user's terminal; nil: it was not changed
 }
 
-// Times of the hard exit.
+// These are the times that hardExit leaves for ending the ranks.
 const (
 	hardExitPatience  = 5 * time.Second        // from the second SIGTERM until the exit, for ending the ranks
 	hardExitFlushTime = 300 * time.Millisecond // from the message until the exit

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// How many bytes of a file, and of one of its lines, are read.
+// These are the largest sizes of a host file and of one of its lines, in bytes.
 const (
 	maxFile = 16 << 20
 	maxLine = 4 << 20
 )
 
-// The forms of files that are lists.
+// These are the forms of host files, as --rm-file names them.
 const (
 	FormNodes  = "nodes"  // a host on each line, for each of its tasks
 	FormCounts = "counts" // a host and how many tasks it has

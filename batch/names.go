@@ -10,7 +10,8 @@ import (
 	"remshell/usererr"
 )
 
-// Limits of what is read: a list comes from an environment, which anybody may have written.
+// These are the limits on host lists. A list comes from an environment variable, which anybody may have
+// set.
 const (
 	maxHosts  = 65536   // of an allocation
 	maxName   = 253     // characters of a host's name

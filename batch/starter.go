@@ -97,7 +97,7 @@ type Call struct {
 	Part      int      // the part of a heterogeneous job that the host belongs to; -1: none
 	Rank      int      // of the host's broker, under Flux
 	Help      string   // output of the program for Starter.Help
-	ExtraArgs []string // -launcher-args: behind our own arguments, so that they win
+	ExtraArgs []string // -launcher-args; they follow the arguments of System, so that they win
 }
 
 // commandLine returns the command line of a call: the program, the arguments ours, the user's arguments,

@@ -19,7 +19,7 @@ import (
 	"remshell/userfile"
 )
 
-// This file opens the user's files and detects those that somebody else could have written (TRUST-27). That matters
+// This file opens the user's files and detects those that another user could have written (TRUST-27). That matters
 // for files that name programs to run or set environments: the cluster file, the user's configuration, and host files
 // that do so. Write access of a group is allowed. Host names are only data, whoever writes them.
 

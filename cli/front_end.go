@@ -40,7 +40,7 @@ func FrontEndEnv(args, environ []string) []string {
 	if _, isSet := job.LookupEnv(environ, "MPIEXEC_LENIENT"); isSet {
 		return environ
 	}
-	return append(slices.Clone(environ), "MPIEXEC_LENIENT=1") // ranks get no MPIEXEC_* of ours
+	return append(slices.Clone(environ), "MPIEXEC_LENIENT=1") // ranks do not get MPIEXEC_* variables of mpiexec
 }
 
 // programName returns the name with which messages begin. For aprun it is mpiexec, because aprun's

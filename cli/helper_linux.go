@@ -150,7 +150,7 @@ func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	address, _ := netip.ParseAddr(starterAddress) // the zero value if there is none
 	token, err := dialback.ReadJoinToken(s.in)
 	if err != nil {
-		return nil, err // the step has ended, and nobody reads the output
+		return nil, err // the step has ended, and no process reads the output
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	listen := func() {

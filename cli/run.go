@@ -40,7 +40,7 @@ type invocation struct {
 	req            job.Request
 	warnings       []job.Note
 	env            launch.Env
-	ownErrorCode   int // exit code of our own failures
+	ownErrorCode   int // exit code of mpiexec's own failures
 	starter        request.Starter
 	starterPath    string        // path of the batch system's starter; empty: hosts are not reached by one
 	starterOptions func() string // returns the starter's help text

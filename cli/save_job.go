@@ -210,7 +210,7 @@ func (c *invocation) startSaving(ctx context.Context) (ended func(job.Result, er
 		if err != nil {
 			return nil, err
 		}
-		if c.saved != nil { // the file that the job was resumed from stays unchanged, and locked until we exit
+		if c.saved != nil { // the file from which the job was resumed stays unchanged, and locked until mpiexec exits
 			fresh = fresh.WithUnknownFields(c.saved.job)
 		}
 		other.resumedFrom, c.saved = c.saved, other

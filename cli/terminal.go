@@ -91,7 +91,7 @@ func lendTerminal(sys System, env *launch.Env) (restore func(), err error) {
 	}
 	if sys.TerminalLent != nil {
 		sys.TerminalLent(func() {
-			if (foregroundTerminal{file}).isForeground() { // else the kernel would stop us
+			if (foregroundTerminal{file}).isForeground() { // otherwise the kernel would stop mpiexec
 				term.Restore(fd, before)
 			}
 		})

@@ -26,7 +26,7 @@ import (
 // Severity is the level of a finding.
 type Severity int
 
-// The levels, in ascending order.
+// The levels of findings, from no problem to failure.
 const (
 	Fine Severity = iota
 	Note

@@ -72,11 +72,11 @@ type Hooks struct {
 	// Due: something has happened, or the time has come that the function returned last. It does what
 	// is due, and returns when it wants to be called at the latest; the zero time means never.
 	Due Hook[func(now time.Time) time.Time]
-	// Ending: the ranks are told to end. It may be called again, if they are told more strongly.
+	// Ending: the ranks are told to end. It is called again if they are then ended more forcibly.
 	Ending Hook[func()]
-	// InspectRanks: the user is to be told what each rank is doing, with stacks also where.
+	// InspectRanks: report to the user what each rank is doing. If stacks is set, report their stacks, too.
 	InspectRanks Hook[func(stacks bool)]
-	// Resumed: the ranks run again, after they have stood still for that long.
+	// Resumed: the ranks run again, after they were stopped for this time.
 	Resumed Hook[func(heldFor time.Duration)]
 	// Ended: nothing of the job runs any more, except perhaps on lost nodes. No message of a node will be handled.
 	Ended Hook[func()]
@@ -141,7 +141,8 @@ func (j *Job) callDue(now time.Time) (next time.Time) {
 	return next
 }
 
-// SettingOf returns a feature's setting for the job. has is false if the feature has none.
+// SettingOf returns the values of a feature's options for the job. has is false if the job has none of
+// type S.
 func SettingOf[S wire.Setting](j *Job) (s S, has bool) { return wire.SettingOf[S](j.Env.Settings) }
 
 // earlier returns the earlier of two times. The zero time means never.

@@ -45,7 +45,7 @@ func (j *Job) handleMessage(e node.NodeMessage) []supervise.Event {
 	if feature := j.featureHandlers[number]; feature != nil {
 		return feature(n, e.Message)
 	}
-	if m, is := e.Message.(*wire.ControlRequest); is { // nobody waits for an answer that no feature gives
+	if m, is := e.Message.(*wire.ControlRequest); is { // no feature would reply to it
 		n.Send(&wire.ControlReply{ID: m.ID, State: job.ReplyRefused, Text: "this mpiexec serves no requests"})
 		return nil
 	}

@@ -39,7 +39,7 @@ type Job struct {
 	Baseline     reserve.Baseline
 	UniverseSize int // processes that would fit; 0: unknown
 	State        *supervise.State
-	holds        hold.State // why the ranks stand still
+	holds        hold.State // why the ranks are stopped
 	fences       *fence.Coordinator
 	Groups       []*Group
 	GroupFirsts  []int       // by group, the number of its rank 0

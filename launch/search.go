@@ -60,7 +60,7 @@ func (j *Job) StartSearch(group string, row trace.Row, look func(context.Context
 	go func() {
 		defer close(s.done)
 		found := look(ctx, env)
-		if s.abandonFound = found.Abandon; ctx.Err() != nil { // nobody may use it any more
+		if s.abandonFound = found.Abandon; ctx.Err() != nil { // the search was cancelled, and its result must not be used
 			found.Abandon()
 		}
 		j.Post(func() []supervise.Event {

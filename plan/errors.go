@@ -47,7 +47,7 @@ func (e *Error) Reasons() []string {
 	return FoldReasons(e.Rejected)
 }
 
-// Codes of errors and notes.
+// These are the codes of errors and notes. Programs read them in JSON.
 const (
 	CodeNotEnough = "not-enough-cpus"
 	CodeNoNodes   = "no-candidates"

@@ -75,7 +75,8 @@ func (p *problem) judgeRegions() {
 	}
 }
 
-// flavorCheck and regionCheck reject nodes by their flavors and by the gate of their region.
+// flavorCheck rejects nodes whose flavors do not let them run ranks. regionCheck rejects nodes in a
+// region whose gate is closed to the job.
 var (
 	flavorCheck = nodeCheck{"flavor", func(s *candidate, w *requirement) string {
 		return reasonUnless(region.RunsRanks(s.Flavors), "it is not for applications (ap)")

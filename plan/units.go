@@ -30,7 +30,8 @@ func (s *candidate) applySlotRules(req job.Request) {
 // slotsAreThreads reports whether a slot is a hardware thread.
 func (s *candidate) slotsAreThreads() bool { return s.CountThreads || s.CountedHWThreads != 0 }
 
-// unitsInMapOrder returns all units in the order of a CPU map, including the reserved ones.
+// unitsInMapOrder returns all units (cores, or hardware threads if slots are threads) in the order of a
+// CPU map. It includes the reserved ones.
 func (s *candidate) unitsInMapOrder(cpuMap []int) []pin.Unit {
 	units := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), cpuMap)
 	if s.CountedHWThreads != 0 {
@@ -60,8 +61,9 @@ func (s *candidate) reservedUnits() pin.BusyUnits {
 	return last
 }
 
-// busyUnits returns the busy units. procs processes use the node, and located of these run on the known
-// CPUs cpus. Reserved units can be busy, too. If slots are threads, all threads of a busy core are busy.
+// busyUnits returns the busy units (cores, or hardware threads if slots are threads). procs processes use
+// the node, and located of these run on the known CPUs cpus. Reserved units can be busy, too. If slots
+// are threads, all threads of a busy core are busy.
 func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	cores := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), s.CPUMap)
 	busy := pin.FindBusyUnits(cores, cpus, procs)

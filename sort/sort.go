@@ -24,7 +24,7 @@ import (
 // A Mode is the name of a sort key in its canonical form.
 type Mode string
 
-// The keys that other packages use.
+// These are the sort keys that other packages use.
 const (
 	None Mode = "NONE" // the order of the list
 	Proc Mode = "PROC"

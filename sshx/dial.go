@@ -33,7 +33,7 @@ type Dialer struct {
 	// Recorded, if not nil, is called once for each known_hosts file, after the first key was added to
 	// it. file is its name for messages.
 	Recorded func(file string)
-	// Ask reads a passphrase from the user. If nil, there is nobody to ask. It is called for one key
+	// Ask reads a passphrase from the user. If it is nil, no user can be asked. It is called for one key
 	// at a time, and once for each key.
 	Ask func(prompt string) ([]byte, error)
 

@@ -16,7 +16,7 @@ import (
 type Command struct {
 	Self      HelperBinary
 	Template  []string      // -launcher-exec, split into words: a program, or words with %h
-	Args      []string      // -launcher-args, already split; they come before our own
+	Args      []string      // -launcher-args, already split; they come before the other arguments
 	LocalUser string        // user on this machine, for %u
 	Timeout   time.Duration // time limit for a login, which the program does not report; 0 means 10 s
 	Shell     time.Duration // time limit for each step after the login; 0 means 60 s

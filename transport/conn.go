@@ -62,7 +62,7 @@ import (
 	"time"
 )
 
-// Defaults (cli.md section 2).
+// These are the default time limits for the login and for each later step (cli.md section 2).
 const (
 	defaultTimeout = 10 * time.Second
 	defaultShell   = 60 * time.Second

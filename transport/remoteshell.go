@@ -135,7 +135,8 @@ func innermost(err error) error {
 	}
 }
 
-// Times for a program whose streams were closed: it may end by itself, then gets SIGTERM, then SIGKILL.
+// These are the times to wait after the streams of a program were closed. It may end by itself within
+// closeGrace. Then it gets SIGTERM, and after termGrace SIGKILL.
 const (
 	closeGrace = 100 * time.Millisecond
 	termGrace  = 300 * time.Millisecond

@@ -8,7 +8,7 @@ import "errors"
 type Error struct {
 	Text   string // what failed, where and why; without a final period
 	Remedy string // what the user can do; may be empty
-	Code   int    // exit code of mpiexec, 1 to 255; 0: that of our own failures
+	Code   int    // exit code of mpiexec, 1 to 255; 0: that of mpiexec's own failures
 }
 
 func (e *Error) Error() string { return e.Text }

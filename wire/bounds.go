@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// Limits of the values that the other end may send (TRUST-7). They are checked once, when a message is
-// read, so all code behind that can rely on them.
+// These are the limits on values in messages from the other end (TRUST-7). A value is checked once, when
+// the message is read, so later code can rely on the limits.
 const (
 	maxWord         = 256      // bytes of a name
 	maxStack        = 16 << 10 // bytes of a rank's stack
@@ -47,7 +47,7 @@ func (s Range) contains(n int64) bool { return s.Low <= n && n <= s.High }
 
 func (s Range) errorFor(n int64) error { return ValueError(fmt.Sprintf("%s %d", s.Name, n)) }
 
-// Ranges that several messages use.
+// These are the ranges of values that occur in several messages.
 var (
 	RankRange         = Range{"rank", 0, math.MaxInt32}
 	RankOrNone        = Range{"rank", -1, math.MaxInt32}
@@ -99,7 +99,7 @@ func (l Length) truncate(text string) string {
 	return text[:end] + dots
 }
 
-// Lengths of texts that programs read, which are never truncated, and of log lines for people.
+// These are the largest lengths of texts for programs, which are never truncated, and of log lines.
 var (
 	pathLength       = Length{"path", maxPath}
 	markLength       = Length{"word", 64}

@@ -230,7 +230,7 @@ func (c *Conn) Backlog() int {
 	return c.writing + totalLength(c.frames) + len(c.outBuf)
 }
 
-// Sizes of the write buffer, in bytes.
+// These are sizes of the write buffer, in bytes.
 const (
 	minBatch  = 128
 	flowBatch = 32 << 10 // a buffer of this size has carried output, and is kept when there is nothing to write

@@ -26,8 +26,8 @@ After ClaimsChanged, mpiexec requests the decision lock again. The helper of the
 long as the connection lasts and Pings arrive.
 */
 
-// A request that waits sends Ping every PingEvery. If none arrives for PingTimeout, its
-// place in the queue is lost.
+// A waiting mpiexec sends Ping to its queue host every PingEvery. If the helper there receives none for
+// PingTimeout, it removes the request from the queue.
 const (
 	PingEvery   = 5 * time.Second
 	PingTimeout = 15 * time.Second

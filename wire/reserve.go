@@ -66,7 +66,7 @@ type Survey struct {
 
 	IgnoredUsers []int // IDs of users whose claims do not count either (TRUST-18)
 
-	RM string // our batch job: claims outside of it are reported separately (RM-20)
+	RM string // the job's batch job: claims outside of it are reported separately (RM-20)
 
 	WantAttributes bool // Attributes are wanted (which-hosts.md 2.1)
 }

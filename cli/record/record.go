@@ -110,7 +110,7 @@ type Exit struct {
 	Code      int    `json:"code"`
 	Signal    int    `json:"signal,omitempty"`
 	Core      bool   `json:"core,omitempty"`
-	ToldToEnd bool   `json:"asked,omitempty"` // mpiexec had told it to end
+	ToldToEnd bool   `json:"asked,omitempty"` // it ended after mpiexec told it to
 	PMI       string `json:"pmi"`
 	Hint      string `json:"hint,omitempty"`
 	WaitUsage

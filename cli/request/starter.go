@@ -87,8 +87,9 @@ func (s Starter) Use(req *job.Request) {
 	}
 }
 
-// Times at the end of a batch system's job (RM-62). The batch system is asked for its own time between SIGTERM and
-// SIGKILL only if more than defaultKillGrace is requested. mpiexec needs killMargin of that time for its report.
+// These are times at the end of a batch job (RM-62). defaultKillGrace is the grace period up to which
+// mpiexec need not ask the batch system for its own. killMargin is the part of the batch system's time
+// between SIGTERM and SIGKILL that mpiexec needs for its report.
 const (
 	defaultKillGrace = 25 * time.Second
 	killMargin       = 3 * time.Second

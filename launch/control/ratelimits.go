@@ -17,8 +17,8 @@ type rateKey struct {
 	statusOnly bool // requests for the status, which change nothing
 }
 
-// A node may forward burst requests at once, and then one each interval, or one each statusInterval for
-// status requests.
+// A remote node may forward burst requests at once. After that it may forward one in each interval. For
+// status requests that interval is statusInterval.
 const (
 	burst          = 8
 	interval       = 10 * time.Second

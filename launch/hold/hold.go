@@ -33,7 +33,7 @@ type State struct {
 	ended     bool                   // End was called
 }
 
-// Actions.
+// The actions that Add, Remove and End return.
 type (
 	// TellNodes tells all nodes that a reason was added (On), or removed after HeldFor.
 	TellNodes struct {

@@ -72,8 +72,8 @@ func (v *Validator) TakeReply(m wire.Message) (wire.Message, error) {
 	return v.requestsSent.takeReply(m)
 }
 
-// SettingOf returns a feature's setting, as sent to the helper in Prepare. has is false if Prepare had
-// none.
+// SettingOf returns the values of a feature's options for the job, as sent to the helper in Prepare. has
+// is false if Prepare had none of type S.
 func SettingOf[S wire.Setting](v *Validator) (s S, has bool) { return wire.SettingOf[S](v.settings) }
 
 // admit applies the rule for the message's kind. It returns the message, nil to drop it, or a violation.

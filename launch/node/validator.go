@@ -56,7 +56,7 @@ type Validator struct {
 // A lateness decides whether a message that is not allowed any more is late or a violation.
 type lateness struct {
 	now       func() time.Time
-	tolerance time.Duration // how long a message that crossed one of ours may be under way
+	tolerance time.Duration // how late a message may be that crossed one of mpiexec's
 }
 
 // A nodeProgress records which steps of the job have happened on the node.

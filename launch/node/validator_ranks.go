@@ -226,7 +226,8 @@ func (v *Validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	return v.checkPMIxFence(m, id)
 }
 
-// Limits on the PMIx fences that a node may have open (TRUST-29).
+// These are the largest number of PMIx fences that a node may have open, and the largest total size of
+// their IDs (TRUST-29).
 const (
 	maxOpenFences     = 1 << 10
 	maxFenceNameBytes = 4 << 20 // bytes of their IDs

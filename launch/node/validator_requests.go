@@ -8,7 +8,7 @@ import "remshell/wire"
 // An openRequests counts the requests with one reply key that have no reply yet.
 type openRequests struct {
 	open      int
-	abandoned int // requests among them for whose reply nobody waits any more
+	abandoned int // requests among them for whose reply mpiexec no longer waits
 }
 
 // A requestTable has mpiexec's requests without a reply, by the key that a request and its reply share.

@@ -39,7 +39,8 @@ type headObserver struct {
 	patience time.Duration // longest extra time for a head that waits for a node set
 }
 
-// Times of overtaking. A head whose ranks fit is observed as often as it would try itself.
+// These constants decide when a request overtakes the head of the queue (headObserver). A head whose
+// ranks fit is observed every minLookInterval, which is as often as it would try to start.
 const (
 	maxFitTime      = time.Minute
 	minLooks        = 5

@@ -30,7 +30,7 @@ type hostMove struct {
 	next        time.Time       // when to count again
 }
 
-// Times of a move.
+// These are the times of a move to another queue host (hostMove).
 const (
 	moveStep     = 50 * time.Millisecond // delay for each position, so that requests arrive in order
 	maxMoveWait  = 15 * time.Second

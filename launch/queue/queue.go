@@ -83,7 +83,7 @@ type Helpers interface {
 	OthersOccupancy(ctx context.Context, uid int) ([]job.Node, error)
 }
 
-// An Env holds the services and settings of a Queue.
+// An Env has the services and settings that a Queue needs of its caller.
 type Env struct {
 	StopTimes *node.StopTimes
 	Log       zerolog.Logger

@@ -43,7 +43,8 @@ type position struct {
 	headObserver headObserver // observes head
 }
 
-// Times of waiting (placement.md 6.5, 6.7).
+// These are the times by which a waiting request reports its position, tries to start again and
+// reconnects (placement.md 6.5, 6.7).
 const (
 	reportAfter = 2 * time.Second
 	minRetry    = 100 * time.Millisecond // shortest time between attempts, however much changes

@@ -23,7 +23,7 @@ type ControlResult struct {
 	StillHasClaim bool // the job replied that it has ended, but still has a claim on Node
 }
 
-// Time limits for the final reply to a request.
+// These are the longest times to wait for a job's final reply to a control request.
 const (
 	statusTimeout     = 30 * time.Second // the helper itself gives up after 10 s
 	finalReplyTimeout = 10 * time.Minute

@@ -18,7 +18,7 @@ import (
 	"remshell/wire"
 )
 
-// An Env holds the services and settings of a reservation.
+// An Env has the services and settings that a reservation needs of its caller.
 type Env struct {
 	node.Connector // Connect, and the Dialer that it uses
 	RankOptions

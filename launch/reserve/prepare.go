@@ -105,7 +105,7 @@ func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 	}
 	m.Process.BaseEnv.Set = append(m.Process.BaseEnv.Set, memoryVariables(req, n.probe.Memory.Total, n.earlierRanks+len(np.Ranks))...)
 	m.Process.KernelLimits = kernelLimits(req.ResourceLimits)
-	if !n.def.Local { // here ranks inherit ours
+	if !n.def.Local { // on this machine ranks inherit mpiexec's
 		m.Process.SoftLimits = req.SoftLimits
 	}
 	if n.def.MaxProcs != nil {

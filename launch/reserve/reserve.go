@@ -115,7 +115,7 @@ type host struct {
 
 	sameMachine *host // first host that was proved to be the same machine; nil if none was
 	watched     bool  // it was asked to report changes of claims
-	jobHasAll   bool  // as of the last survey, the parent job holds everything that we could use
+	jobHasAll   bool  // as of the last survey, the parent job has claimed all CPUs that this job could use
 }
 
 func newReservation(req job.Request, env Env) *reservation {

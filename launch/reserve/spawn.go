@@ -231,7 +231,7 @@ func (r *reservation) disguisedLocalError() error {
 	return nil
 }
 
-// Limits on spawned ranks that share CPUs: maxShare ranks for each slot, or minShared ranks if that is
+// Spawned ranks may share CPUs up to maxShare ranks for each slot, or up to minShared ranks if that is
 // more (TRUST-12).
 const (
 	maxShare  = 16

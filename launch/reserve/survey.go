@@ -23,7 +23,7 @@ import (
 func (r *reservation) surveyNodes(ctx context.Context) error {
 	candidates := r.reachedHosts()
 	silent, err := r.surveyWithin(ctx, candidates, r.surveyTimeout())
-	if len(silent) > 0 && err == nil { // else the timeout may be ours, if mpiexec was stopped meanwhile
+	if len(silent) > 0 && err == nil { // otherwise the timeout may have passed only because mpiexec was stopped
 		silent, err = r.surveyWithin(ctx, silent, time.Second)
 	}
 	for _, n := range silent {

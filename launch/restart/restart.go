@@ -22,7 +22,7 @@ import (
 	"remshell/job"
 )
 
-// Times of SV-6.
+// These are the pauses between attempts, and the limits on attempts that fail fast (SV-6).
 const (
 	DefaultDelay  = 5 * time.Second  // first pause, unless the user sets another
 	maxPause      = 5 * time.Minute  // longest pause

@@ -52,7 +52,7 @@ const maxStderrTail = 512
 // Observers has functions that the printers call, on their own goroutines.
 type Observers struct {
 	OnOutput     func(rank int, stream string, data []byte) // receives the output of ranks, and no data at a rank's end; may be nil
-	OnStdoutGone func(err error)                            // called when our standard output cannot be written to
+	OnStdoutGone func(err error)                            // called when mpiexec's standard output cannot be written to
 	OnFileFailed func(err error)                            // called when a file for a rank's output cannot be written to
 }
 

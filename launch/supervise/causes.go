@@ -14,7 +14,7 @@ import (
 // causes.
 type Kind int
 
-// The kinds of causes.
+// The kinds of causes. Each has a row in causes, which describes it.
 const (
 	RankExited Kind = iota + 1
 	RankDied

@@ -7,7 +7,7 @@ import (
 	"remshell/limits"
 )
 
-// Events, beside Failure.
+// The events that Step handles, besides Failure.
 type (
 	// RankEnded reports that a rank has ended. Exit is the struct from the node's message and is kept, to
 	// save memory: a job may have 640,000 ranks.
@@ -62,7 +62,7 @@ type (
 	Tick struct{}
 )
 
-// Actions.
+// The actions that Step returns.
 type (
 	// SignalAllRanks sends a signal to the process groups of all ranks.
 	SignalAllRanks struct{ job.Signal }
@@ -82,7 +82,7 @@ type (
 	Finish struct{}
 )
 
-// An Event is a Failure or one of the event types above. An Action is one of the action types.
+// An Event is a Failure or one of the event types above. An Action is one of the action types above.
 type (
 	Event  any
 	Action any

@@ -15,7 +15,7 @@ type Policy struct {
 	StartBy      time.Time      // --start-timeout; zero: none
 	Warn         job.EndWarning // --warn
 	Margin       time.Duration  // --batch-option margin=; 0: none
-	Since        time.Time      // when the first attempt began, plus the time in which the job stood still since. Timeout counts from it; zero: now
+	Since        time.Time      // when the first attempt began, plus the time for which the job was stopped since then. Timeout counts from it; zero: now
 	EndPolicy    job.EndPolicy
 	SignalPolicy job.SignalPolicy
 	BatchJob     BatchJob // zero: there is none

@@ -9,7 +9,7 @@ import (
 // A Phase is a stage of a job, from running to being killed.
 type Phase int
 
-// The phases, in order. A job only advances.
+// The phases of a job, in order. A job never goes back to an earlier one.
 const (
 	Running     Phase = iota
 	Interrupted       // ^C, or SIGQUIT for stacks, was forwarded: the ranks may end by themselves
@@ -36,7 +36,7 @@ type State struct {
 	Cause         *Cause      // nil: no failure so far
 	causeAt       time.Time   // when the first cause was reported
 	causeReplaced bool        // Cause was replaced by a better one, and is not replaced again
-	laterEnd      *Cause      // a user or the batch system ended the job while it was already ending; nil: nobody did
+	laterEnd      *Cause      // a user or the batch system ended the job while it was already ending; nil: neither did
 	Exits         []*job.Exit // as reported; must not be modified
 	failedWith    []*job.Exit // ranks that failed within sameFailureTime of the cause
 	endedByUs     []*job.Exit // ranks that ended after mpiexec told them to

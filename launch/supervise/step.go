@@ -20,7 +20,7 @@ package supervise
 
 import "time"
 
-// Times of supervision.
+// These are the times for which supervision waits for processes, nodes or better causes.
 const (
 	linger               = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
 	lingerGrace          = 500 * time.Millisecond // between SIGTERM and SIGKILL for them

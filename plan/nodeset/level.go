@@ -24,7 +24,7 @@ type RequestParts struct {
 	List              []string
 }
 
-// The keys of modifiers in Level.Modifiers and Setting.Origins.
+// These are the keys of the modifiers of a node-set request, in Level.Modifiers and Setting.Origins.
 const (
 	KeyOptional  = "optional"
 	KeyTolerance = "tolerance"
@@ -123,7 +123,8 @@ type Setting struct {
 	RequestedDelay time.Duration     // the requested delay if it was above the limit; else 0
 }
 
-// The indices of byStrength, strongest first.
+// The sources of node-set requests, the strongest first. They are indices of the list that byStrength
+// returns.
 const (
 	flagLevel = iota
 	variableLevel

@@ -9,7 +9,7 @@ import (
 // A Policy says how many sets a job may use.
 type Policy string
 
-// The policies. An empty policy means no sets.
+// The numbers of node sets that a job may use. An empty policy means that node sets do not matter.
 const (
 	OneOf   Policy = "ONEOF"   // one set, the best by a priority
 	AnyOf   Policy = "ANYOF"   // all sets together

@@ -125,7 +125,7 @@ type Size struct {
 	Unknown bool // there may be more: the size of some node is not known
 }
 
-// A Verdict says whether a job may enter a region.
+// A Verdict says whether the gate of a region lets a job use the region's nodes.
 type Verdict struct {
 	ClosedReason string // why not; empty if it may
 	MayOpenLater bool   // it might be allowed if all sizes were known
@@ -180,8 +180,8 @@ func (d Domain) JudgeWithoutSizes(request GateRequest) []Verdict {
 	return d.JudgeGates(request, sizes)
 }
 
-// NeedsSize reports whether the size of a region matters. It does if a later gate opens only to jobs that
-// are larger than all regions before it.
+// NeedsSize reports whether the number of CPUs of a region must be known. It must if the gate of a later
+// region opens only to jobs that are larger than all regions before it.
 func (d Domain) NeedsSize(number int) bool {
 	return number >= 0 && slices.ContainsFunc(d.regions[number+1:], func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth

@@ -30,7 +30,7 @@ const CondorDir = "/usr/local/condor"
 // CondorJobs is a directory that CondorUser owns and that the head and all hosts see.
 const CondorJobs = CondorDir + "/jobs"
 
-// CondorUser is the user that runs HTCondor's daemons and jobs, CondorUID its user ID.
+// CondorUser is the user that runs HTCondor's daemons and jobs. CondorUID is its user ID.
 const (
 	CondorUser = "somebody"
 	CondorUID  = 64123

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// The scripts are copied to the state folder and run from there with sh, so that they do not
-// depend on temporary files of go run or go test.
+// These scripts are copied to the state directory and run from there with sh. So they do not depend on
+// temporary files of go run or go test.
 var (
 	//go:embed scripts/keeper.sh
 	keeperScript string

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Limits for pending connections, which have not sent a valid proof.
+// These are the limits on pending connections, which have not yet sent a valid proof.
 const (
 	maxPending       = 64               // in addition to two for each expected host, which may try two addresses; beyond that the oldest is closed
 	handshakeTimeout = 60 * time.Second // for the TLS handshake and the proof

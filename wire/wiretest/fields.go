@@ -106,7 +106,7 @@ func refusesTexts(t *testing.T, m wire.Message, where string, v reflect.Value) {
 		forged = append(append(forged, strings.Repeat("x", size)...), body[end:]...)
 		return wire.Decode(RowOf(m).New(), forged)
 	}
-	least, most := 0, 0 // a limit of so many bytes would have the text truncated as it was
+	least, most := 0, 0 // with a limit in this range the text would be truncated as it was
 	for limit := end - start; limit <= (end-start)*2; limit++ {
 		if limit-limit/64 == end-start {
 			least, most = cmp.Or(least, limit), limit
