@@ -285,8 +285,8 @@ func (c *invocation) onPlan(do func(job.Snapshot, job.Plan)) {
 	}
 }
 
-// nodesNotHeld returns the nodes of a plan that the starter has reached, but where no ancestor of the
-// ranks is a process of the batch system.
+// nodesNotHeld returns the nodes of a plan that the batch system's starter has reached and whose ranks it
+// does not control. There no ancestor of the ranks is a process of the batch system.
 func nodesNotHeld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
 	for _, n := range p.Nodes {
 		if n.Node < 0 || n.Node >= len(snap.Nodes) { // not probed

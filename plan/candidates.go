@@ -121,9 +121,9 @@ func (s *candidate) busyCPUsOfOthers() []int {
 	return slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(s.ShareableCPUs, cpu) })
 }
 
-// entriesOf returns the host entries as indices of candidates. A name that was joined to another name of
-// its machine counts only if the other has no entry: a spawn may use another name of a node than the job
-// does.
+// entriesOf returns the host entries as indices of candidates. Two names of one machine are one
+// candidate. Then the second name counts only if the first has no entry: a spawn may use another name of
+// a node than the job does.
 func entriesOf(req job.Request, at []int, joined []bool) []int {
 	var entries []int
 	if req.HostEntries == nil {

@@ -85,8 +85,8 @@ var (
 )
 
 // ProbeFilter returns a function that reports whether a node must be probed. A node must be probed if an
-// app of the job might use it, as far as is known without a connection, or if the width of a gate depends
-// on the node's size.
+// app of the job might use it, as far as is known without a connection. It must also be probed if the
+// width of a region's gate depends on the node's size.
 func ProbeFilter(req job.Request) func(def job.NodeDef) bool {
 	d := region.New(req.Regions, req.Domain)
 	verdicts := d.JudgeWithoutSizes(gateRequest(req))

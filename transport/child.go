@@ -44,8 +44,8 @@ func (c *LocalChild) Route(Host) (string, error) { return RouteLocal, nil }
 // RouteLocal is the text that Route returns for this machine.
 const RouteLocal = "this machine"
 
-// CheckLocalHelper returns an error if the user has given a path of mpiexec for this machine that is not
-// the same build as the running program. The helper here is the running program.
+// CheckLocalHelper checks the path of mpiexec that the user has given for this machine. It returns an
+// error if the file there is not the same build as the running program, which is the helper here.
 func CheckLocalHelper(host Host) error {
 	if host.Helper == "" {
 		return nil

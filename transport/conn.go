@@ -118,8 +118,9 @@ func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
 // Close closes the connection or ends the process. It returns within a second.
 func (c *Conn) Close() error { return c.link.Close() }
 
-// Source returns where the node has the binary from: shared, cache or sent. It is told if the user has
-// given the path, found if it was there and it is not known where, and child on this machine.
+// Source returns where the node has the binary from: shared, cache or sent. It returns told if the user
+// has given the path. It returns found if the binary was there in an unknown place. It returns child on
+// this machine.
 func (c *Conn) Source() string { return c.source }
 
 // Noise returns the text that the login shell printed before it ran the command.

@@ -22,8 +22,8 @@ import (
 	"remshell/nsswitch"
 )
 
-// An OtherUserError is returned if a name leads to a link or file that another user has created in a
-// directory to which every user may write.
+// An OtherUserError is returned if another user may control what a name leads to. It leads to a link or
+// file that another user has created in a directory such as /tmp, to which every user may write.
 type OtherUserError struct {
 	Path string // the link or file
 	Link bool

@@ -208,8 +208,8 @@ func (r *reservation) hostPolicy() *info.HostPolicy {
 	return g
 }
 
-// disguisedLocalError returns an error if a host that no option names is the launching machine under
-// another name, such as an SSH alias or an address.
+// disguisedLocalError returns an error if a spawn names the launching machine by another name, such as an
+// SSH alias or an address. A host that an option names is allowed.
 func (r *reservation) disguisedLocalError() error {
 	local := func(def job.NodeDef) bool { return def.Local }
 	if !r.req.SpawnHosts.Any || r.env.Localhost == nil || slices.ContainsFunc(r.req.Nodes, local) {

@@ -163,8 +163,8 @@ func (p *Printer) releaseOutput() {
 	p.wakeUp()
 }
 
-// queueHeld queues the output that was held back, if every holdOutput has had its release, or if the
-// printer is closed and no release was announced. p.mu must be held.
+// queueHeld queues the output that was held back, if every holdOutput has had its release. It also does
+// so if the printer is closed and no release was announced. p.mu must be held.
 func (p *Printer) queueHeld() {
 	if p.isAtEnd() {
 		p.holdCount = 0

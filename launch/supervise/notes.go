@@ -14,8 +14,9 @@ import (
 // It is also that of a shell that does not find a command. Neither has started the MPI program.
 const loaderFailed = 127
 
-// NotOurMPI returns a note if the program is an MPI program and no rank has connected to a PMI server of
-// mpiexec (REP-5, PMIX-6), or "". ranks is the number of ranks. program is the program of rank 0.
+// NotOurMPI returns a note if the program is an MPI program and no rank has connected to mpiexec's PMI
+// server (REP-5, PMIX-6). Otherwise it returns "". ranks is the number of ranks. program is the program
+// of rank 0.
 func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
 	if ranks < 2 || len(exits) == 0 {
 		return ""

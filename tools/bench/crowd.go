@@ -12,9 +12,8 @@ import (
 	"remshell/test/crowd"
 )
 
-// fakeHostsArg is the argument that makes this program run a complete launch on simulated hosts, from the
-// first connection to the end of the last rank. Its own argument is the number of hosts. Each host has 64
-// ranks.
+// fakeHostsArg is the argument that makes this program run a complete launch on simulated hosts. Its own
+// argument is the number of hosts. Each host has 64 ranks.
 const fakeHostsArg = "--fake-hosts"
 
 // launchFakeHosts runs a launch on words[0] simulated hosts. It returns the exit code.

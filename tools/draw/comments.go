@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// collectComments returns the doc comments of packages and declarations, each with the first line of what it describes.
+// collectComments returns the doc comments of packages and declarations. Each has the first line of its
+// declaration.
 func collectComments(repo fs.FS) (found []sample, err error) {
 	err = forEachSource(repo, func(s source) {
 		add := func(doc *ast.CommentGroup, declared ast.Node) {

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// minWords is the number of words from which a text in the source is a message. Shorter ones are parts of messages
-// that say nothing alone.
+// minWords is the number of words from which a text in the source counts as a message. Shorter texts are
+// parts of messages and mean nothing alone.
 const minWords = 3
 
 var (
 	twoLetters = regexp.MustCompile(`[A-Za-z][a-z']`)
 
-	// verb matches a verb of a format.
+	// verb matches a verb of a format, such as %s.
 	verb = regexp.MustCompile(`%[-+# 0]*(\*|\d+)?(\.\d+)?[a-zA-Z%]`)
 
 	// protocol matches texts that only programs read.
 	protocol = regexp.MustCompile(`^(cmd=|\s*[\[{<] *"|#!|\$|SSH-)|;rc=|\bstdio=|[<>]/?(svg|text|rect)|\b(awk|exec|trap) `)
 
-	// silent are functions whose texts nobody reads as a message.
+	// silent matches functions whose arguments are not messages to a user.
 	silent = regexp.MustCompile(`^(panic|regexp\.\w+|strings\.\w+|exec\.Command|unix\.\w+|os\.\w+|\w+\.AppendReply|\w+\.Format|slices\.\w+)$`)
 )
 
@@ -45,7 +45,8 @@ func collectMessages(repo fs.FS) (found []sample, err error) {
 	return append(found, helpEntries(page, string(text))...), nil
 }
 
-// visit adds the messages of a node. It returns false if those below the node are part of them, or are no messages.
+// visit adds the messages in a node. It returns false if the nodes below are parts of these messages, or
+// are no messages.
 func (s source) visit(n ast.Node, found *[]sample) bool {
 	add := func(text string) {
 		*found = append(*found, s.sampleAt(n.Pos(), strings.Trim(text, "\n")))
@@ -107,7 +108,8 @@ func (s source) visit(n ast.Node, found *[]sample) bool {
 	return true
 }
 
-// isMessageField reports whether a field of an error or finding holds text, or at least no function with more texts.
+// isMessageField reports whether a field of an error or finding, by its name, can be part of the message.
+// Other fields may have functions with further texts.
 func isMessageField(name string) bool {
 	switch name {
 	case "Text", "Remedy", "Hint", "Code", "Problem", "Detail", "Source", "Token", "Err", "Reason", "Host", "Step":
@@ -116,8 +118,8 @@ func isMessageField(name string) bool {
 	return false
 }
 
-// addJoined adds one message, a line for each of the values with words, if there are any and all of them can be
-// rendered. Otherwise it returns true: the values are visited one by one.
+// addJoined adds one message with a line for each of values that has words. It returns true, and adds
+// nothing, if none has words or one cannot be rendered. The caller then visits the values one by one.
 func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (descend bool) {
 	var lines []string
 	total := 0
@@ -162,8 +164,8 @@ func hasTexts(e ast.Expr) (has bool) {
 	return has
 }
 
-// render returns the text of an expression with {source} for what is only known at run time, and the number of
-// words that the source spells out.
+// render returns the text of an expression. {source} stands for a part that is only known at run time.
+// words counts the words of the other parts.
 func (s source) render(e ast.Expr) (text string, words int) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -191,7 +193,8 @@ func (s source) render(e ast.Expr) (text string, words int) {
 	return "{" + strings.Join(strings.Fields(s.between(e.Pos(), e.End())), " ") + "}", 0
 }
 
-// renderFormat renders a call with a format and its values, like that of fmt.Errorf. It reports false if the call has none.
+// renderFormat returns the text of a call with a format and its values, such as fmt.Errorf. formats is
+// false if the call has no format.
 func (s source) renderFormat(call *ast.CallExpr) (text string, words int, formats bool) {
 	for i, arg := range call.Args {
 		lit, isLit := arg.(*ast.BasicLit)
@@ -240,8 +243,8 @@ func unquote(lit *ast.BasicLit) string {
 	return text
 }
 
-// helpEntries returns the entries of a page of help: a line with the name of an option, then indented lines. If the
-// text is no such page, there are none.
+// helpEntries returns the entries of a page of help. An entry is a line with the name of an option,
+// followed by indented lines. It returns none for any other text.
 func helpEntries(name, text string) (found []sample) {
 	var entry []string
 	end := func() {

@@ -11,7 +11,7 @@ import (
 // sentenceEnd matches the end of a sentence; abbreviations such as "e.g." are not used in the documents.
 var sentenceEnd = regexp.MustCompile(`[.!?:]["')]*(\s|$)`)
 
-// minSentences is the number of sentences from which a paragraph or list is a passage.
+// minSentences is the number of sentences from which a paragraph or list counts as a passage.
 const minSentences = 3
 
 // collectPassages returns the passages of README.md and of doc/, except of generated files.
@@ -39,7 +39,8 @@ func collectPassages(repo fs.FS) (found []sample, err error) {
 	return found, err
 }
 
-// passagesOf returns the passages of a Markdown text. Headings, tables, code and indented drawings are not part of one.
+// passagesOf returns the passages of a Markdown text. Headings, tables, code and indented drawings do not
+// belong to passages.
 func passagesOf(name, text string) (found []sample) {
 	var block []string
 	first, fenced := 0, false

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A source is a Go file that is no test.
+// A source is a Go file of the repository. It is no test.
 type source struct {
 	name string
 	text []byte
@@ -17,7 +17,8 @@ type source struct {
 	file *ast.File
 }
 
-// forEachSource calls visit for every Go file of the repository but tests and what only tests use.
+// forEachSource calls visit for every Go file of the repository. It leaves out tests and packages that
+// only tests use.
 func forEachSource(repo fs.FS, visit func(source)) error {
 	return fs.WalkDir(repo, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -46,12 +47,12 @@ func forEachSource(repo fs.FS, visit func(source)) error {
 	})
 }
 
-// isForTests reports whether a package only helps tests of the package above it, as launch/launchtest does.
+// isForTests reports whether only tests of the package above use a package, such as launch/launchtest.
 func isForTests(dir string) bool {
 	return path.Base(dir) == path.Base(path.Dir(dir))+"test"
 }
 
-// sampleAt returns a sample whose place is a position in the file.
+// sampleAt returns a sample with the file and line of a position.
 func (s source) sampleAt(pos token.Pos, text string) sample {
 	return sample{s.fset.Position(pos).String(), text}
 }

@@ -78,9 +78,9 @@ func CheckLimits(t *testing.T, m wire.Message, unbounded ...string) {
 	})
 }
 
-// checkFrame checks that a message arrives as it was sent. It also checks that a frame is refused if it
-// ends early, if its body is shorter or longer than the message, or if its body is larger than the kind
-// allows.
+// checkFrame checks that a message arrives as it was sent. It also checks that three kinds of frames are
+// refused: a frame that ends early, a frame whose body is shorter or longer than the message, and a frame
+// whose body is larger than the kind allows.
 func checkFrame(t *testing.T, m wire.Message) {
 	t.Helper()
 	frame := wire.Encode(m)
