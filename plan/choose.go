@@ -176,7 +176,7 @@ func (c *nodeChooser) affinityOf() func(*job.Node) int {
 }
 
 // nodesHoldRanks reports whether the nodes in members alone can run this number of ranks. 0 means the
-// whole job. It runs the stages order and place on these nodes.
+// whole job. To find out, it places the ranks there.
 func (c *nodeChooser) nodesHoldRanks(members []int, ranks int) bool {
 	if len(members) == 0 {
 		return false

@@ -353,7 +353,7 @@ func (s *placement) placeCyclic(app, n int, quota []int) {
 	}
 }
 
-// regionEntries returns the range [from, to) of host entries of the current region.
+// regionEntries returns the range [from, to) of the host entries whose nodes are in the current region.
 func (s *placement) regionEntries() (from, to int) {
 	if s.sharesCPUs || isContiguous(s.req) {
 		return 0, len(s.entries)

@@ -10,7 +10,7 @@ import (
 // This file finds the region of each candidate, and whether the job may enter that region (which-hosts.md
 // 10).
 
-// A regionAccess is the region of a candidate, and whether the job may enter it.
+// A regionAccess is the region of a candidate, and whether the job may use it.
 type regionAccess struct {
 	regionNumber int    // its number in the domain; 0 for all nodes if there are no regions
 	regionName   string // empty if the node is in no region
@@ -18,9 +18,9 @@ type regionAccess struct {
 	mayOpenLater bool   // the job might enter if the sizes of all nodes were known
 }
 
-// gateRequest returns what gates of regions have to know about a job. CPUs of all apps are added up. An
-// app with several numbers of ranks (-soft) counts with the smallest. An app without a number does not
-// count.
+// gateRequest returns the properties of a job that decide which regions of the cluster it may use. CPUs
+// of all apps are added up. An app with several numbers of ranks (-soft) counts with the smallest. An app
+// without a number does not count.
 func gateRequest(req job.Request) region.GateRequest {
 	v := region.GateRequest{User: req.User, Class: req.Class}
 	for _, app := range req.Apps {
@@ -33,7 +33,7 @@ func gateRequest(req job.Request) region.GateRequest {
 	return v
 }
 
-// regionAccessOf returns the region of a node, and whether the region's gate lets the job enter.
+// regionAccessOf returns the region of a node, and whether the job may use it.
 func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) regionAccess {
 	number, name := d.RegionOf(n)
 	switch {
@@ -45,7 +45,7 @@ func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) 
 	return regionAccess{number, name, "it is in no region", false}
 }
 
-// judgeRegions decides for all candidates whether the job may enter their regions. The size of a region
+// judgeRegions decides for all candidates whether the job may use their regions. The size of a region
 // includes all its nodes, even those that are not in the host list.
 func (p *problem) judgeRegions() {
 	d := region.New(p.req.Regions, p.req.Domain)
@@ -76,7 +76,7 @@ func (p *problem) judgeRegions() {
 }
 
 // flavorCheck rejects nodes whose flavors do not let them run ranks. regionCheck rejects nodes in a
-// region whose gate is closed to the job.
+// region that the job may not use.
 var (
 	flavorCheck = nodeCheck{"flavor", func(s *candidate, w *requirement) string {
 		return reasonUnless(region.RunsRanks(s.Flavors), "it is not for applications (ap)")
@@ -86,7 +86,7 @@ var (
 
 // ProbeFilter returns a function that reports whether a node must be probed. A node must be probed if an
 // app of the job might use it, as far as is known without a connection. It must also be probed if the
-// width of a region's gate depends on the node's size.
+// size of the node decides whether the job may use a region.
 func ProbeFilter(req job.Request) func(def job.NodeDef) bool {
 	d := region.New(req.Regions, req.Domain)
 	verdicts := d.JudgeWithoutSizes(gateRequest(req))

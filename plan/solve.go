@@ -13,7 +13,7 @@ import (
 	"remshell/sort"
 )
 
-// A problem is a request with its candidates.
+// A problem is a request together with the nodes that it may use.
 type problem struct {
 	req           job.Request
 	candidates    []candidate
@@ -25,7 +25,7 @@ type problem struct {
 	closedRegions []job.Note    // the other regions of the domain
 }
 
-// A solution has the results of the stages that have succeeded.
+// A solution has the results of those stages of planning that have succeeded.
 type solution struct {
 	usable     [][]bool // by app and candidate
 	rejected   []job.Note
@@ -123,14 +123,14 @@ func (p problem) mayFitWhenIdle() bool {
 	return p.refuseTooFewNodes() == nil && (slices.ContainsFunc(p.entries, unseen) || p.hasSolution())
 }
 
-// mayBeInSet reports whether it is unknown to which sets a candidate belongs.
+// mayBeInSet reports whether it is unknown to which node sets a candidate belongs.
 func (p problem) mayBeInSet(c *candidate) bool {
 	set := &p.req.NodeSet
 	return set.Policy != "" && set.Kind.Probed && c.unreachable && !c.Attribute(set.Attribute).Known()
 }
 
-// fillOrder sorts host entries in the order in which their nodes are filled: by region, then by tier, then
-// by the sort key.
+// fillOrder sorts host entries in the order in which their nodes get ranks: by region, then by tier (the
+// preference after a restart), then by the sort key.
 func fillOrder(candidates []candidate, entries []int, mode sort.Mode) []int {
 	nodes := make([]job.Node, len(entries))
 	positions := make([]int, len(entries))

@@ -244,7 +244,7 @@ func (l *loginAttempt) signer(c authKey) ssh.Signer {
 	return &limitedSigner{s, unique(algos)}
 }
 
-// A loginSigner signs within the deadline of its connection.
+// A loginSigner is an ssh.Signer that gives up when the deadline of its connection has passed.
 type loginSigner struct {
 	authKey
 	attempt *loginAttempt

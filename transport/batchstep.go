@@ -63,7 +63,7 @@ func (o *OneStep) Route(host Host) (string, error) {
 	return "by one step, " + strings.Join(o.PerHost.System.Starter.Step.Argv([]batch.Call{call}), " "), nil
 }
 
-// A stepHost is one host of a step.
+// A stepHost is one host of a step, which is one call of the starter for several hosts.
 type stepHost struct {
 	index int // index in the set
 	host  Host
@@ -94,9 +94,10 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// groupHosts divides a set of hosts into steps. Hosts in the same part of the batch job share a step. A
-// host gets a call of its own if it would be alone in its step, or if its binary has another path or must
-// be sent. If a host does not belong to the job, groupHosts sends its Result.
+// groupHosts divides a set of hosts into steps, each of which is one call of the starter. Hosts in the
+// same part of the batch job share a step. A host gets a call of its own if it would be alone in its
+// step. It also does if its binary has another path or must be sent. If a host does not belong to the
+// job, groupHosts sends its Result.
 func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]stepHost, single []stepHost) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {
@@ -125,7 +126,7 @@ func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]ste
 	return kept, single
 }
 
-// A stepAttempt is one step while its helpers are being started.
+// A stepAttempt is one call of the starter for several hosts while their helpers are being started.
 type stepAttempt struct {
 	*OneStep
 	self      HelperBinary
@@ -324,8 +325,9 @@ func (s *stepAttempt) handleLine(l stepLine, listener *dialback.Listener) {
 	}
 }
 
-// timeoutHosts gives up hosts whose time limit has passed: those whose shell has not replied, or else
-// those whose helper has not connected.
+// timeoutHosts sends an error for each host whose time limit has passed. Before the join token is sent,
+// these are the hosts whose shell has not replied. After that, these are the hosts whose helper has not
+// connected.
 func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 	for host, m := range s.pending {
 		if !s.invited && s.shellsReady[host] {
@@ -428,8 +430,8 @@ func ownAddresses() (found []netip.Addr) {
 	return found
 }
 
-// A sharedStarter is the starter process of a step, with a count of its users. It is closed after the
-// last user. Its input then ends, and with it all helpers.
+// A sharedStarter is the starter process of several helpers, with a count of its users. It is closed
+// after the last user. Its input then ends, and with it all helpers.
 type sharedStarter struct {
 	program *localCommand
 	users   atomic.Int32
@@ -441,7 +443,7 @@ func (c *sharedStarter) release() {
 	}
 }
 
-// A stepLink is the connection of a helper, with the starter of its step.
+// A stepLink is the connection of a helper, together with the starter that has started the helper.
 type stepLink struct {
 	net.Conn
 	starter *sharedStarter

@@ -125,7 +125,7 @@ func (s *Setting) toleranceOf(item Item) Tolerance {
 	return s.Tolerance
 }
 
-// foldLabel returns a label in the form in which labels are compared.
+// foldLabel returns a label in the form for comparisons. If the kind ignores case, that is lower case.
 func (k Kind) foldLabel(label string) string {
 	if k.AnyCase {
 		return strings.ToLower(label)

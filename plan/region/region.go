@@ -1,12 +1,15 @@
 /*
-Package region decides which parts of a cluster a job may use (which-hosts.md 10).
+Package region decides which regions of a cluster a job may use (which-hosts.md 10). A region is a part of
+a cluster that the cluster file defines. A gate is a condition of a region for jobs, such as more than 32
+CPUs.
 
 	regions of the file       main: n0-n3     overflow: h0, h1     lab: x0
 	domain, in its order      main        ->  overflow             (not in it)
 	gates                     none            more than 32 CPUs
 
 A node belongs to the first region of the cluster file that matches it. The domain orders the regions, and
-so the nodes. A job may not use the nodes of a region whose gate is closed to it. All functions are pure.
+so the nodes. A job may not use the nodes of a region if it does not meet the condition of the gate. All
+functions are pure.
 */
 package region
 
@@ -19,15 +22,15 @@ import (
 	"remshell/text"
 )
 
-// OutsideDomain is the region number of a node that is in no region of the domain.
+// OutsideDomain is the region number of a node that belongs to no region in which jobs run.
 const OutsideDomain = -1
 
-// flavors has the flavors of nodes in the order of a signature: operating system, support (su),
-// applications (ap).
+// flavors has the flavors that a node may have: operating system (os), support (su), applications (ap).
+// They are in the order of a signature.
 var flavors = []string{"os", "su", "ap"}
 
-// Signature returns the flavors of a node in the order os, su, ap. A node without flavors has the
-// signature "ap".
+// Signature returns the flavors of a node as one text, in the order os, su, ap. For a node without
+// flavors it returns "ap".
 func Signature(of []string) string {
 	if of == nil {
 		return "ap"
@@ -35,11 +38,12 @@ func Signature(of []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(flavors), func(f string) bool { return !slices.Contains(of, f) }), " ")
 }
 
-// RunsRanks reports whether a node with these flavors may run ranks.
+// RunsRanks reports whether a node with these flavors may run ranks. It may if it has the flavor "ap", or
+// none.
 func RunsRanks(of []string) bool { return of == nil || slices.Contains(of, "ap") }
 
-// A Domain has the regions in which jobs run, in order. The zero value means that the cluster has no
-// regions.
+// A Domain has the regions of a cluster in which jobs run, in order. The zero value means that the
+// cluster has no regions.
 type Domain struct {
 	regions           []job.Region   // in the order of the domain
 	names             []string       // of all regions, in the order of the file
@@ -48,8 +52,8 @@ type Domain struct {
 	regionOfSignature map[string]int // index in the file, by signature
 }
 
-// New returns a domain. regions are in the order of the cluster file. names has the regions of the domain
-// in its order. If names is nil, all regions belong to it.
+// New returns a domain. regions has all regions in the order of the cluster file. names has those of the
+// domain in its order. If names is nil, the domain has all.
 func New(regions []job.Region, names []string) Domain {
 	d := Domain{numberOf: make(map[string]int), regionOfNode: make(map[string]int), regionOfSignature: make(map[string]int)}
 	for i, r := range regions {
@@ -83,8 +87,8 @@ func setFirst(numbers map[string]int, key string, number int) {
 // HasRegions reports whether the cluster has regions.
 func (d Domain) HasRegions() bool { return d.names != nil }
 
-// RegionOf returns the number of a node's region in the domain, or OutsideDomain, and its name. name is
-// empty if the node is in no region.
+// RegionOf returns the number of a node's region in the domain, or OutsideDomain, and the region's name.
+// name is empty if the node is in no region.
 func (d Domain) RegionOf(n *job.NodeDef) (number int, name string) {
 	first, found := d.regionOfSignature[Signature(n.Flavors)]
 	for _, name := range append([]string{n.Name}, n.Aliases...) {
@@ -112,7 +116,7 @@ func (d Domain) Names() []string {
 	return names
 }
 
-// A GateRequest has what gates have to know about a job.
+// A GateRequest has the properties of a job that gates check. A gate is a condition of a region for jobs.
 type GateRequest struct {
 	User  job.User
 	Class string // empty if it has none
@@ -125,13 +129,14 @@ type Size struct {
 	Unknown bool // there may be more: the size of some node is not known
 }
 
-// A Verdict says whether the gate of a region lets a job use the region's nodes.
+// A Verdict says whether a job may use the nodes of a region.
 type Verdict struct {
 	ClosedReason string // why not; empty if it may
 	MayOpenLater bool   // it might be allowed if all sizes were known
 }
 
-// JudgeGates returns the verdict for every region of the domain. sizes is in the order of the domain.
+// JudgeGates returns, for each region of the domain, whether a job may use it. sizes has the numbers of
+// CPUs, in the order of the domain.
 func (d Domain) JudgeGates(request GateRequest, sizes []Size) []Verdict {
 	verdicts := make([]Verdict, len(d.regions))
 	var before Size
@@ -143,7 +148,8 @@ func (d Domain) JudgeGates(request GateRequest, sizes []Size) []Verdict {
 	return verdicts
 }
 
-// judgeGate checks one gate. before is the total size of the regions before it.
+// judgeGate checks whether a job meets the condition (gate) of one region. before is the total size of
+// the regions before it.
 func judgeGate(r *job.Region, request GateRequest, before Size) Verdict {
 	g := r.Gate
 	switch {
@@ -170,8 +176,8 @@ func judgeGate(r *job.Region, request GateRequest, before Size) Verdict {
 	return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of more than %s; %s", r.Name, text.Count(width, "CPU"), has)}
 }
 
-// JudgeWithoutSizes returns the verdicts while no sizes are known. Gates with MayOpenLater may turn out
-// to be open.
+// JudgeWithoutSizes returns which regions a job may use while the sizes of regions are unknown. A Verdict
+// with MayOpenLater may change when they are known.
 func (d Domain) JudgeWithoutSizes(request GateRequest) []Verdict {
 	sizes := make([]Size, len(d.regions))
 	for i := range sizes {
@@ -180,8 +186,8 @@ func (d Domain) JudgeWithoutSizes(request GateRequest) []Verdict {
 	return d.JudgeGates(request, sizes)
 }
 
-// NeedsSize reports whether the number of CPUs of a region must be known. It must if the gate of a later
-// region opens only to jobs that are larger than all regions before it.
+// NeedsSize reports whether the number of CPUs of a region must be known. It must if a later region
+// allows only jobs that are larger than all regions before it.
 func (d Domain) NeedsSize(number int) bool {
 	return number >= 0 && slices.ContainsFunc(d.regions[number+1:], func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth

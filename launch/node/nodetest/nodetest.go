@@ -1,11 +1,13 @@
 /*
-Package nodetest checks what a helper may send, and when: the rules of messages, as node.Admit registers them.
+Package nodetest tests which messages a helper may send at which time, by the rules that node.Admit has
+registered.
 
 	nodetest.CheckStages(t, nodetest.StageVerdicts{Kind: "IPCCleaned",
 		//       connected greeted asked prepared running ending over left
 		Stages: "early     early   early early    ok      ok     ok   dropped", Again: "twice", Foreign: "foreign"})
 
-NewStage and Judge are for what such a row does not say: a message after others, or with other values.
+NewStage and Judge are for cases that such a row cannot express: a message after certain others, or with
+other values.
 */
 package nodetest
 
@@ -21,17 +23,18 @@ import (
 	"remshell/wire"
 )
 
-// Stages are the points of a job at which CheckStages checks messages. The node has one group, "g".
+// Stages are the points of a job at which CheckStages tests messages. The node has one group, "g".
 var Stages = []string{"connected", "greeted", "asked", "prepared", "running", "ending", "over", "left"}
 
-// Own and later are ranks of the node; Started was not received for later. Foreign is a rank of another node.
+// Own and Later are ranks of the node. The helper has not reported the start of Later. Foreign is a rank
+// of another node.
 const Own, Later, Foreign = 4, 5, 0
 
-// Tolerance is how long messages may be late for the validators of NewStage.
+// Tolerance is how late a message may be for a validator from NewStage.
 const Tolerance = 45 * time.Second
 
-// NewStage returns the validator of a node whose job is at a stage, with a clock of the test's own. The functions change
-// the Prepare that the helper gets.
+// NewStage returns the validator of a node whose job is at a stage, and the validator's clock, which the
+// test may change. The functions in change modify the Prepare that the helper gets.
 func NewStage(t *testing.T, stage string, change ...func(*wire.Prepare)) (*node.Validator, *time.Time) {
 	t.Helper()
 	clock := time.Unix(1e9, 0)
@@ -68,8 +71,9 @@ func NewStage(t *testing.T, stage string, change ...func(*wire.Prepare)) (*node.
 	return v, &clock
 }
 
-// Judge returns the validator's verdict on a message, as one word if it is a common one: "ok", "dropped", "early", "late",
-// "twice", "unasked", "foreign", "ended", "unended". For an invalid value it is what is said of the value; else the violation.
+// Judge returns what the validator decides about a message. Common results are one word: "ok", "dropped",
+// "early", "late", "twice", "unasked", "foreign", "ended", "unended". For an invalid value it is the text
+// about that value. Otherwise it is the violation.
 func Judge(v *node.Validator, m wire.Message) string {
 	admitted, err := v.CheckMessage(m)
 	switch {
@@ -108,8 +112,8 @@ func Judge(v *node.Validator, m wire.Message) string {
 	}
 }
 
-// A StageVerdicts has the verdicts on a kind of message (TRUST-4): at each stage; on its repetition, after it was let
-// through for the first time; and on one for a rank of another host.
+// A StageVerdicts has what the validator must decide about a kind of message (TRUST-4): at each stage,
+// when it is repeated after it was accepted, and for a rank of another host.
 type StageVerdicts struct {
 	Kind    string
 	Request wire.Message // the request that it replies to; nil if it is no reply
@@ -118,7 +122,8 @@ type StageVerdicts struct {
 	Foreign string       // empty: it names no rank
 }
 
-// CheckStages checks the verdicts on one kind of message, as actors.HelperMessages makes it.
+// CheckStages tests what the validator decides about one kind of message. actors.HelperMessages makes the
+// messages.
 func CheckStages(t *testing.T, row StageVerdicts) {
 	t.Helper()
 	wants := strings.Fields(row.Stages)
@@ -146,7 +151,7 @@ func CheckStages(t *testing.T, row StageVerdicts) {
 	}
 }
 
-// Maker returns the function that makes messages of a kind.
+// Maker returns a function that makes messages of this kind for a rank.
 func Maker(kind string) func(rank int) wire.Message {
 	for _, s := range actors.HelperMessages() {
 		if s.Kind == kind {

@@ -1,5 +1,5 @@
-// Package pattern makes line labels and file names from patterns with percent verbs, such as
-// out.%r. It is pure: the caller passes the rank and the time.
+// Package pattern makes labels of output lines, and names of output files, from patterns with percent
+// verbs such as out.%r. It performs no I/O: the caller passes the rank and the time.
 package pattern
 
 import (
@@ -22,7 +22,7 @@ import (
 // and %R include the group, "1:0", unless the pattern has %g.
 type Pattern []token
 
-// A token is literal text, or a verb if verb is not 0.
+// A token is a part of a Pattern: literal text, or, if verb is not 0, a percent verb.
 type token struct {
 	text string
 	verb byte
@@ -64,7 +64,7 @@ func parsePattern(text, verbs string) (p Pattern, err error) {
 	return p, nil
 }
 
-// HasVerb reports whether the pattern has one of the verbs, given as letters.
+// HasVerb reports whether the pattern has one of these percent verbs. verbs has their letters.
 func (p Pattern) HasVerb(verbs string) bool {
 	for _, x := range p {
 		if x.verb != 0 && strings.IndexByte(verbs, x.verb) >= 0 {
@@ -74,7 +74,7 @@ func (p Pattern) HasVerb(verbs string) bool {
 	return false
 }
 
-// A RankInfo has the values of a pattern's verbs for one output stream of a rank.
+// A RankInfo has the values of all percent verbs for one output stream of a rank.
 type RankInfo struct {
 	Number            int // rank's number in the job
 	Rank, Size, Group int // rank's number in its group, the group's size, and the group (0: command line)
@@ -86,13 +86,13 @@ type RankInfo struct {
 	Began             time.Time // start of the job
 }
 
-// DisplayName returns the rank's name for messages: "3", or "1:0" in a spawned group.
+// DisplayName returns the text that names the rank in messages: "3", or "1:0" in a spawned group.
 func (w RankInfo) DisplayName() string { return string(Pattern{{verb: 'r'}}.Append(nil, w, w.Began)) }
 
-// timeFormat is RFC 3339 with milliseconds.
+// timeFormat is the format of the verb %T: RFC 3339 with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// Append appends the label or name for a rank to out.
+// Append appends to out the label or file name for a rank.
 func (p Pattern) Append(out []byte, w RankInfo, now time.Time) []byte {
 	for _, x := range p {
 		switch x.verb {
@@ -127,8 +127,8 @@ func (p Pattern) Append(out []byte, w RankInfo, now time.Time) []byte {
 	return out
 }
 
-// group appends the group of a spawned rank, unless the pattern has %g. Otherwise ranks of two
-// groups would have the same name.
+// group appends the group of a spawned rank and a colon, unless the pattern has %g. Otherwise ranks of
+// two groups would have the same name.
 func (p Pattern) group(out []byte, w RankInfo) []byte {
 	if w.Group == 0 || p.HasVerb("g") {
 		return out
