@@ -239,7 +239,7 @@ func NotOurRank(rank int) error {
 
 func errEnded(rank int) error { return Violationf("it spoke of rank %d, which has ended", rank) }
 
-// TooEarly returns the violation of a message that came before its subject, such as a rank, was started.
+// TooEarly returns the violation of a message about something, such as a rank, that has not been started.
 func TooEarly(m wire.Message) error {
 	return Violationf("it sent %s before the start", wire.NameOf(m))
 }

@@ -95,8 +95,8 @@ func withoutMoves(attempts []job.Attempt) []job.Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.CountsAsFailure() })
 }
 
-// RestartsUsed returns how many restarts have happened, including the one that follows the last of
-// attempts.
+// RestartsUsed returns how many restarts have been used if the job restarts after the last of attempts.
+// That restart is included.
 func RestartsUsed(p job.RestartPolicy, attempts []job.Attempt) int {
 	return len(withoutMoves(attempts[min(p.PastAttempts, len(attempts)):]))
 }

@@ -30,10 +30,12 @@ const loadFile = "loadavg"
 // a partial line.
 const loadWidth = 60
 
-// The kernel's fixed-point one and decay factors for 5 seconds, for averages over 1, 5 and 15
-// minutes (include/linux/sched/loadavg.h).
+// fixedOne is the number 1 in the fixed-point format of the kernel's load averages
+// (include/linux/sched/loadavg.h).
 const fixedOne = 1 << 11
 
+// decays has the factors by which the kernel multiplies the averages over 1, 5 and 15 minutes every 5
+// seconds, in units of 1/fixedOne.
 var decays = [3]int{1884, 2014, 2037}
 
 // An averages has the load averages over 1, 5 and 15 minutes, in units of 1/fixedOne.
