@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// A BatchOption is the value of one --batch-option, or of all. The zero value sets nothing.
+// A BatchOption is the value of one --batch-option, or of all of them merged. The zero value sets
+// nothing.
 type BatchOption struct {
 	Text      string        // as given
 	WholeJob  bool          // scope=job: inside a step of Slurm, use the whole job
@@ -16,7 +17,7 @@ type BatchOption struct {
 	KillDelay time.Duration // kill-delay=TIME: the batch system's pause between SIGTERM and SIGKILL
 }
 
-// A batchKey is a key of --batch-option.
+// A batchKey is a key that --batch-option accepts, and the function that stores its value.
 type batchKey struct {
 	name, value string // value: the usual one, or a placeholder
 	set         func(b *BatchOption, value string) error
@@ -53,7 +54,7 @@ func batchTime(value string) (time.Duration, error) {
 	return d, err
 }
 
-// Choices returns the keys, each with its value or a placeholder.
+// Choices returns the keys, each with its value or with a placeholder for it.
 func (BatchOption) Choices() (words []string) {
 	for _, k := range batchKeys {
 		words = append(words, k.name+"="+k.value)
@@ -67,7 +68,7 @@ func (b *BatchOption) UnmarshalText(text []byte) error {
 	return b.set(b.Text)
 }
 
-// set sets the keys that text has.
+// set parses text and sets its keys.
 func (b *BatchOption) set(text string) error {
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -86,7 +87,7 @@ func (b *BatchOption) set(text string) error {
 	return nil
 }
 
-// BatchOption merges all --batch-option options: for each key the last one wins.
+// BatchOption merges all --batch-option options. For each key the last one counts.
 func (j JobOptions) BatchOption() (all BatchOption) {
 	for _, one := range j.Batch {
 		all.set(one.Text) // UnmarshalText has found no error in it
@@ -95,8 +96,8 @@ func (j JobOptions) BatchOption() (all BatchOption) {
 	return all
 }
 
-// BatchOption is that of the job. Outside of a batch job, variables and the configuration set nothing: a user's
-// profile is read there, too.
+// BatchOption returns the --batch-option of the job. Outside a batch job it leaves out variables and the
+// configuration, because a user's profile also sets these there.
 func (l Line) BatchOption(inBatchJob bool) BatchOption {
 	if g, given := l.Origin("batch-option"); given && g.precedence >= fromEnvironment && !inBatchJob {
 		return BatchOption{}
@@ -104,7 +105,8 @@ func (l Line) BatchOption(inBatchJob bool) BatchOption {
 	return l.Job.BatchOption()
 }
 
-// BatchOptionError adds to an error about a key of --batch-option the variable, or the line of a file, that set it.
+// BatchOptionError returns an error about a key of --batch-option. It names the variable, or the line of
+// a file, that has set the key.
 func (l Line) BatchOptionError(key string, err error) error {
 	from := ""
 	for _, g := range l.given {

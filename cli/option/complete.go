@@ -20,17 +20,17 @@ A shell runs mpiexec to complete a word. Our completion scripts only pass the wo
 --__complete is an option, not a word: another mpirun refuses it and does not start a program of that name.
 */
 
-// CompletionOption is the option with which completion scripts call mpiexec.
+// CompletionOption is the option with which shell completion scripts call mpiexec.
 const CompletionOption = "--__complete"
 
-// A Completion is what may replace the last word of a line.
+// A Completion has the texts that may replace the last word of a command line.
 type Completion struct {
 	Kind       CompletionKind
 	Start      int         // CompleteFiles, CompleteFolders: offset in the last word at which the name begins; CompleteArguments: index of the program
 	Candidates [][2]string // words, each with its help
 }
 
-// A CompletionKind says which candidates the shell adds itself.
+// A CompletionKind says what the shell adds to the candidates: for example names of files.
 type CompletionKind string
 
 const (
@@ -41,10 +41,10 @@ const (
 	CompleteArguments CompletionKind = "arguments" // those of the program at Start
 )
 
-// CompletionLists has functions that return the hosts and jobs known on this machine.
+// A CompletionLists has functions that return the hosts and the jobs that this machine knows.
 type CompletionLists struct{ Hosts, Jobs func() []string }
 
-// The completion scripts, which register the names of this program.
+// These are the completion scripts of the shells.
 var (
 	//go:embed texts/completion.bash
 	bashScript string
@@ -54,12 +54,12 @@ var (
 	fishScript string
 )
 
-// CompletionScript returns the completion script of a shell; empty for an unknown shell.
+// CompletionScript returns the completion script for a shell, or "" for an unknown shell.
 func CompletionScript(shell string) string {
 	return map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[shell]
 }
 
-// String returns the output for the completion script.
+// String returns the completion in the form in which the completion scripts read it.
 func (c Completion) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d\n", c.Kind, c.Start)
@@ -69,7 +69,8 @@ func (c Completion) String() string {
 	return b.String()
 }
 
-// Complete returns the candidates for the last of words. words are those of a command line up to the cursor.
+// Complete returns the texts that may replace the last of words, which are a command line up to the
+// cursor.
 func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
 	hosts, doctor, named := false, false, false // hosts: words that are no options are hosts; doctor: they are, unless named (an option names hosts or is about a program)
@@ -111,7 +112,8 @@ func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 	return Completion{Kind: CompleteProgram}
 }
 
-// indexColon returns the index of the next lone colon, or len(words).
+// indexColon returns the index of the first word ":" from from on. If there is none, it returns
+// len(words).
 func indexColon(words []string, from int) int {
 	if i := slices.Index(words[from:], ":"); i >= 0 {
 		return from + i
@@ -119,7 +121,8 @@ func indexColon(words []string, from int) int {
 	return len(words)
 }
 
-// countValueWords returns how many of the next words are values of the option.
+// countValueWords returns how many of the words in next are values of the option. attached says that a
+// value was attached to the option.
 func (m namedOption) countValueWords(attached bool, next []string) int {
 	switch {
 	case m.Name == "help" && !attached:
@@ -132,8 +135,8 @@ func (m namedOption) countValueWords(attached bool, next []string) int {
 	return 1
 }
 
-// optionsWithPrefix returns the options that begin with word, with the dashes that were typed. If word is only
-// dashes, it returns canonical spellings.
+// optionsWithPrefix returns the options that begin with word, with the dashes that the user has typed. If
+// word is only dashes, it returns canonical spellings.
 func (t *Table) optionsWithPrefix(word string) (candidates [][2]string) {
 	begin := strings.TrimLeft(word, "-")
 	dashes := word[:len(word)-len(begin)]
@@ -157,8 +160,9 @@ func (t *Table) optionsWithPrefix(word string) (candidates [][2]string) {
 	return candidates
 }
 
-// completeValue returns the candidates for an option's value. before is what precedes the value in the same word.
-// second is true for the second word of the value.
+// completeValue returns the candidates for an option's value. typed is what the user has typed of it.
+// before is the text before the value in the same word. second says that it is the second word of the
+// value.
 func (m namedOption) completeValue(before, typed string, second bool, lists CompletionLists) Completion {
 	words := m.choices()
 	if m.Form != "" {
@@ -182,8 +186,8 @@ func (m namedOption) completeValue(before, typed string, second bool, lists Comp
 	return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix(before, typed, words)}
 }
 
-// wordsWithPrefix returns the words that begin with the last item of the comma-separated list typed. Items that
-// the list has already are left out. before precedes the list in the same word.
+// wordsWithPrefix returns the words that begin with the last item of typed, a list with commas. It leaves
+// out items that the list already has. before is the text before the list in the same word.
 func wordsWithPrefix(before, typed string, words []string) (candidates [][2]string) {
 	used := strings.Split(typed, ",")
 	used, begin := used[:len(used)-1], used[len(used)-1]
@@ -203,8 +207,9 @@ func (o *Option) takesHosts() bool {
 	return slices.Contains([]reflect.Type{reflect.TypeFor[[]HostExpr](), reflect.TypeFor[HostNames](), reflect.TypeFor[SpawnHosts]()}, o.field.Type)
 }
 
-// choices returns the allowed words of the option's value, or their beginnings. Types list them in a method
-// Choices. For a choice such as "ppr:N:OBJECT" it returns the part before the first capital, "ppr:".
+// choices returns the words that the option's value may be, or their beginnings. A type of value lists
+// them in a method Choices. For a choice such as "ppr:N:OBJECT" it returns the part before the first
+// capital, "ppr:".
 func (o *Option) choices() (words []string) {
 	if o.Words != nil {
 		return o.Words

@@ -11,8 +11,8 @@ import (
 	"remshell/usererr"
 )
 
-// configPath returns the path of the user's configuration, and whether MPIEXEC_CONFIG named it. It is empty if
-// there is no home directory.
+// configPath returns the path of the user's configuration file. named says that MPIEXEC_CONFIG has named
+// it. The path is empty if there is no home directory.
 func configPath(environ []string) (file string, named bool) {
 	if file, _ := job.LookupEnv(environ, "MPIEXEC_CONFIG"); file != "" {
 		return file, true
@@ -26,8 +26,8 @@ func configPath(environ []string) (file string, named bool) {
 	return "", false
 }
 
-// readConfig reads the user's configuration: an option on each line, with or without dashes, "name value" or "name
-// = value".
+// readConfig reads the user's configuration file. It has an option on each line, with or without dashes:
+// "name value" or "name = value".
 func (b *defaultOptions) readConfig(from Sources) {
 	file, named := configPath(from.Environ)
 	if file == "" || from.Read == nil {
@@ -61,13 +61,14 @@ func (b *defaultOptions) readConfig(from Sources) {
 	}
 }
 
-// UntrustedError refuses a file that can run programs and that another user can write. why is the reason for
-// distrust, what the dangerous part of the file, and with the way to name a copy.
+// UntrustedError returns the error that a file which can run programs is not used, because another user
+// can write it. why is the reason. what is the dangerous part of the file. with is the option with which
+// to name a copy.
 func UntrustedError(why error, what, with string) error {
 	return &usererr.Error{Text: fmt.Sprintf("not started: %v, and %s could run any program as you", why, what), Remedy: usererr.Hint(why) + with}
 }
 
-// readConfigLine reads one line. where is its file and line number.
+// readConfigLine parses one line of the configuration file. where is the file and line number.
 func (b *defaultOptions) readConfigLine(where string, args []string) {
 	if !strings.HasPrefix(args[0], "-") {
 		args[0] = "--" + args[0]
@@ -103,9 +104,9 @@ func (b *defaultOptions) readConfigLine(where string, args []string) {
 	}
 }
 
-// withoutSwitchValue returns the words of a line such as "--display-map=yes" or "--display-map yes" without the yes. A
-// switch that is off is the opposite one ("--no-pin" for "--pin=no") or, if there is none, nil. Other words are
-// returned as they are.
+// withoutSwitchValue returns the words of a line such as "--display-map=yes" or "--display-map yes"
+// without the value. If the value turns the switch off, it returns the opposite option ("--no-pin" for
+// "--pin=no"), or nil if there is none. It returns other words unchanged.
 func (t *Table) withoutSwitchValue(args []string) []string {
 	name, value, attached := strings.Cut(args[0], "=")
 	if !attached && len(args) == 2 {

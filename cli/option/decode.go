@@ -18,7 +18,7 @@ import (
 // This file converts the text of a value into the type of its field. Each text goes through one of kong's
 // mappers once; the result is kept with the option (doc/adr/0002).
 
-// newMappers returns kong's mappers for all types of fields, with our own for numbers and strings.
+// newMappers returns kong's mappers for all types of fields, with different ones for numbers and strings.
 func newMappers() *kong.Registry {
 	return kong.NewRegistry().RegisterDefaults().
 		RegisterKind(reflect.Int, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
@@ -32,7 +32,7 @@ func newMappers() *kong.Registry {
 		}))
 }
 
-// decodeVerbatim passes the text to UnmarshalText byte for byte (ENV-7). kong's own mapper goes through JSON,
+// decodeVerbatim passes the text to UnmarshalText byte for byte (ENV-7). kong's own mapper uses JSON,
 // which replaces each byte that is not UTF-8 by U+FFFD.
 func decodeVerbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 	return target.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(ctx.Scan.Pop().String()))
@@ -46,8 +46,8 @@ func (t *Table) mapperFor(of reflect.Type) kong.Mapper {
 	return t.mappers.ForType(of)
 }
 
-// decode decodes a value of an option. The result has the type of the field or, if values accumulate, of one
-// element.
+// decode decodes a value of an option. The result has the type of the option's field. If the option
+// collects several values, it has the type of one element.
 func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	if o.Words != nil {
 		if !o.allowsWord(text) {
@@ -102,8 +102,8 @@ func (o *Option) allowsWord(text string) bool {
 	return slices.ContainsFunc(o.Words, func(word string) bool { return strings.EqualFold(word, text) })
 }
 
-// canonicalValue returns text in a form in which equal values compare equal: 010 is 10, and words are in the
-// table's case.
+// canonicalValue returns text in a form in which equal values are equal texts: 010 becomes 10, and words
+// are spelled as in the table.
 func (o *Option) canonicalValue(text string) string {
 	if n, err := strconv.Atoi(text); err == nil && o.field.Type.Kind() == reflect.Int {
 		return strconv.Itoa(n)
@@ -116,7 +116,7 @@ func (o *Option) canonicalValue(text string) string {
 	return text
 }
 
-// setFields stores the values of those options that the struct which target points to declares.
+// setFields stores the values of options in the fields that declare them. target points to a struct.
 func setFields(given []GivenOption, target any) {
 	into := reflect.ValueOf(target).Elem()
 	for _, g := range given {

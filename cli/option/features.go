@@ -8,14 +8,15 @@ import (
 // This file adds the options of features to the table of mpiexec. The package knows no feature: each registers a struct
 // with the tags of the table (options.go), whose fields are options of the whole job.
 
-// featureOptions are the structs that features have registered, with the longer help of their options.
+// featureOptions has the structs that features have registered, with the long help texts of their
+// options.
 var featureOptions []struct {
 	options reflect.Type
 	texts   string
 }
 
-// Register adds the fields of Options to the table of mpiexec. texts has their longer help, in the form of
-// texts/options.txt. It is called while the program is initialized.
+// Register adds the fields of Options to the table of mpiexec's options. texts has their long help texts,
+// in the form of texts/options.txt. Register is called while the program is initialized.
 func Register[Options any](texts string) {
 	featureOptions = append(featureOptions, struct {
 		options reflect.Type
@@ -23,13 +24,14 @@ func Register[Options any](texts string) {
 	}{reflect.TypeFor[Options](), texts})
 }
 
-// ValuesOf returns the values of a feature's options. Options is a struct that was registered.
+// ValuesOf returns the values of a feature's options. Options is the struct that the feature has
+// registered.
 func ValuesOf[Options any](l Line) (values Options) {
 	setFields(l.given, &values)
 	return values
 }
 
-// featureTexts returns the longer help of all options of features.
+// featureTexts returns the long help texts of all options of features.
 func featureTexts() (texts []string) {
 	for _, f := range featureOptions {
 		texts = append(texts, f.texts)

@@ -4,7 +4,8 @@ import (
 	"strings"
 )
 
-// A refusal is the message for an option of another launcher that we do not have (CLI-15, cli.md 3).
+// A refusal is the error message for an option of another launcher that mpiexec does not have (CLI-15,
+// cli.md 3).
 type refusal struct {
 	names      string // without dashes, separated by blanks
 	valueWords int    // number of value words that follow it; -1: differs between launchers
@@ -13,7 +14,7 @@ type refusal struct {
 	grade refusalGrade
 }
 
-// A refusalGrade is the severity of a refusal.
+// A refusalGrade says how serious a refusal is.
 type refusalGrade int
 
 const (
@@ -22,8 +23,8 @@ const (
 	gradeUnneeded                     // what it requests is so anyway: a note
 )
 
-// foreignOptions are the options that mpiexec refuses, in the order of the table in cli.md. A test checks that
-// their advice names only existing options.
+// foreignOptions are the options of other launchers that mpiexec refuses, in the order of the table in
+// cli.md. A test checks that their hints name only existing options.
 var foreignOptions = []refusal{
 	{"tune", 1, "sets parameters of Open MPI, or Intel MPI's library; here use -genv NAME VALUE", gradeError},
 	{"am", 1, "is Open MPI's option for files of library parameters; here use -genv NAME VALUE", gradeError},
@@ -107,7 +108,8 @@ var foreignOptions = []refusal{
 	{"disable-x", 0, "is Hydra's option for X11 forwarding, which mpiexec does not have", gradeLenient},
 }
 
-// adviceOf returns the advice of a refusal. An option of ours may have its name, with two dashes (the tag onedash).
+// adviceOf returns the hint of a refusal. mpiexec may have an option of the same name with two dashes
+// (the tag onedash).
 func (t *Table) adviceOf(r refusal) string {
 	for name := range strings.FieldsSeq(r.names) {
 		if m, ours := t.names[name]; ours {
@@ -117,7 +119,7 @@ func (t *Table) adviceOf(r refusal) string {
 	return r.advice
 }
 
-// refusalOf returns the refusal of an option, by its spelling with dashes.
+// refusalOf returns the refusal of an option. dashed is the option with its dashes.
 func (t *Table) refusalOf(dashed string) (refusal, bool) {
 	name := normalize(dashed)
 	if _, ours := t.names[name]; ours && strings.HasPrefix(dashed, "--") {
@@ -134,7 +136,7 @@ func (t *Table) refusalOf(dashed string) (refusal, bool) {
 	return refusal{}, false
 }
 
-// ShellQuote quotes a word, if needed, so that a shell reads it as one word.
+// ShellQuote returns a word, quoted if needed so that a shell reads it as one word.
 func ShellQuote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,@%+^-") == "" {
 		return word

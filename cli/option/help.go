@@ -11,7 +11,7 @@ import (
 	"remshell/usererr"
 )
 
-// helpColumn is the column at which explanations begin in help.
+// helpColumn is the column in which explanations begin in help.
 const helpColumn = 30
 
 // Usage returns the text of -help: one line for each option with a topic, under its heading.
@@ -31,7 +31,7 @@ func (t *Table) Usage() string {
 	return b.String()
 }
 
-// topicWords returns the words that -help TOPIC takes.
+// topicWords returns the words that -help accepts as TOPIC.
 func (t *Table) topicWords() []string {
 	var words []string
 	for _, topic := range t.topics {
@@ -41,8 +41,8 @@ func (t *Table) topicWords() []string {
 	return words
 }
 
-// HelpOn returns help on a topic, on all topics ("all"), on an option, or on options found by a word; empty: general
-// help.
+// HelpOn returns the help about a topic, about all topics ("all"), about an option, or about the options
+// that a word finds. If word is empty, it returns the general help.
 func (t *Table) HelpOn(word string) (string, error) {
 	if word == "" {
 		return t.Usage(), nil
@@ -74,7 +74,7 @@ func (t *Table) HelpOn(word string) (string, error) {
 	return b.String(), nil
 }
 
-// searchHelp lists the options with word in their names, texts or variables.
+// searchHelp returns a list of the options that have word in their names, texts or variables.
 func (t *Table) searchHelp(word string) (string, error) {
 	var b strings.Builder
 	nearest, best := []string(nil), min(2, len(word)/2)+1
@@ -106,7 +106,7 @@ func (t *Table) searchHelp(word string) (string, error) {
 	return "", &usererr.Error{Text: fmt.Sprintf("no option's help contains %q", word), Remedy: remedy}
 }
 
-// searchText returns all help text of the option but its variables.
+// searchText returns all help texts of the option, without its variables.
 func (o *Option) searchText() string {
 	words := append([]string{o.Dashed, o.Help(), o.LongHelp(), o.Arg}, o.mcaParameters...)
 	for _, s := range o.OtherSpellings {
@@ -115,7 +115,7 @@ func (o *Option) searchText() string {
 	return strings.Join(append(words, o.Words...), " ")
 }
 
-// helpLine returns the option's line of help: its canonical and one-letter spellings, and what it does.
+// helpLine returns the option's line in help: its canonical and one-letter spellings, and what it does.
 func (o *Option) helpLine() string {
 	names := []string{o.Dashed}
 	for _, s := range o.OtherSpellings {
@@ -130,7 +130,7 @@ func (o *Option) helpLine() string {
 	return fmt.Sprintf("  %-*s%s\n", helpColumn-2, left, o.Help())
 }
 
-// argumentText returns the value placeholder that follows the option's name in help.
+// argumentText returns the placeholder for the value that follows the option's name in help.
 func (o *Option) argumentText() string {
 	switch {
 	case o.Arg == "":
@@ -141,7 +141,7 @@ func (o *Option) argumentText() string {
 	return " " + o.Arg
 }
 
-// Explain returns the help on one option, given in any spelling, with or without dashes.
+// Explain returns the help about one option. name is any of its spellings, with or without dashes.
 func (t *Table) Explain(name string) (string, error) {
 	m, ok := t.findName(normalize(name))
 	if !ok {
@@ -180,7 +180,7 @@ func (t *Table) Explain(name string) (string, error) {
 	return b.String(), nil
 }
 
-// variables returns the variables that set the option, ours first.
+// variables returns the environment variables that set the option. Those of mpiexec come first.
 func (o *Option) variables() []string {
 	if o.foreignVariables == "-" {
 		return nil
@@ -197,8 +197,8 @@ func (o *Option) variables() []string {
 	return names
 }
 
-// ownVariable returns MPIEXEC_NAME for a long name of the option. It skips names for which ranks get a variable of
-// the same name, such as MPIEXEC_HOST. It returns "" if no name is left.
+// ownVariable returns MPIEXEC_NAME for a long name of the option. It skips names for which ranks get a
+// variable of the same name, such as MPIEXEC_HOST. If no name is left, it returns "".
 func ownVariable(o *Option) string {
 	for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.OtherSpellings...) {
 		name := "MPIEXEC_" + strings.ReplaceAll(strings.ToUpper(normalize(s.Dashed)), "-", "_")
@@ -209,7 +209,8 @@ func ownVariable(o *Option) string {
 	return ""
 }
 
-// spellings returns the alternative names of the option: plain ones, and those that fix or transform the value.
+// spellings returns the other names of the option. same are plain names. preset are those that also set
+// or change the value.
 func (o *Option) spellings() (same []string, preset []Spelling) {
 	for _, s := range o.OtherSpellings {
 		if s.Form != "" {
@@ -224,8 +225,8 @@ func (o *Option) spellings() (same []string, preset []Spelling) {
 	return same, preset
 }
 
-// settingText returns how to give the option a value. It is NAME=VALUE with the option or, for a switch, with its
-// variable.
+// settingText returns the text by which a user gives the option a value: NAME=VALUE with the option or,
+// for a switch, with its variable.
 func (o *Option) settingText(value string) string {
 	name := o.Dashed
 	if variable := ownVariable(o); o.valueForm == "none" && variable != "" && o.foreignVariables != "-" {
@@ -234,7 +235,7 @@ func (o *Option) settingText(value string) string {
 	return name + "=" + cmp.Or(value, `""`)
 }
 
-// scopeText describes the option's scope in words.
+// scopeText returns a text about the option's scope.
 func (o *Option) scopeText() string {
 	text := map[Scope]string{
 		PerApp:    "Applies to its own app context",
@@ -247,7 +248,7 @@ func (o *Option) scopeText() string {
 	return strings.TrimSuffix(wrapText(text+".", 78), "\n")
 }
 
-// wrapText breaks text into lines of at most width letters.
+// wrapText breaks text into lines with at most width letters.
 func wrapText(text string, width int) string {
 	var lines []string
 	line := ""
@@ -260,8 +261,8 @@ func wrapText(text string, width int) string {
 	return strings.Join(append(lines, line), "\n") + "\n"
 }
 
-// VersionText returns the output of -version (DIAG-11): name and version, then the PMI versions served. Scripts
-// recognize launchers by words in the first line.
+// VersionText returns the output of -version (DIAG-11): name and version, then the PMI versions that
+// ranks can use. Scripts recognize launchers by words in the first line.
 func VersionText(version string, pmi []string) string {
 	return fmt.Sprintf("mpiexec (Remshell) %s\nPMI versions served: %s\nCopyright the Remshell authors. License: Apache-2.0\n", version, strings.Join(pmi, ", "))
 }

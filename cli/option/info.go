@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// Info returns the output of --info: the value of each option with its origin (CLI-12), and the variables that are
-// read.
+// Info returns the output of --info: the value of each option and where it was set (CLI-12), and the
+// environment variables that are read.
 func (t *Table) Info(line Line, environ []string, version string) string {
 	var b strings.Builder
 	b.WriteString(version)
@@ -35,8 +35,8 @@ func (t *Table) Info(line Line, environ []string, version string) string {
 	return b.String()
 }
 
-// info returns the values of an option with their origins. If it was not given, it returns a variable that another
-// package reads, or the built-in value.
+// info returns the values of an option and where each was set. If the option was not given, it returns a
+// variable that another package reads, or the default.
 func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	if o.Name == "info" {
 		return nil
@@ -65,7 +65,7 @@ func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	return rows
 }
 
-// originText describes where an option was given.
+// originText returns a text about where an option was given.
 func (g GivenOption) originText(appCount int) string {
 	switch {
 	case g.source != "":
@@ -76,10 +76,10 @@ func (g GivenOption) originText(appCount int) string {
 	return "command line"
 }
 
-// secretNameParts occur in the names of variables whose values must not be shown (ENV-9).
+// secretNameParts are parts of names of variables whose values must not be printed (ENV-9).
 var secretNameParts = []string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"}
 
-// hideSecret returns the option's value for output, with secrets replaced by "...".
+// hideSecret returns the option's value for output. Secrets are replaced by "...".
 func hideSecret(g GivenOption) string {
 	name, _, assignment := strings.Cut(g.Value, "=")
 	if assignment && slices.ContainsFunc(secretNameParts, func(part string) bool { return strings.Contains(strings.ToUpper(name), part) }) {

@@ -13,7 +13,7 @@ import (
 // This file reduces all options for mapping and binding to --map-by, --rank-by and --bind-to. Modifiers of these
 // three that have an option of their own (:oversubscribe, :nolocal) set that option.
 
-// MergeLayout merges all options of the line for mapping and binding. An error is of type UsageErrors.
+// MergeLayout merges all options of the line about mapping and binding. The error is of type UsageErrors.
 func (l *Line) MergeLayout() error {
 	s := layoutMerger{line: l}
 	s.mergeAliases()
@@ -27,14 +27,14 @@ func (l *Line) MergeLayout() error {
 	return nil
 }
 
-// A layoutMerger merges the layout options of a line and collects conflicts.
+// A layoutMerger merges the mapping and binding options of a line and collects contradictions.
 type layoutMerger struct {
 	line *Line
 	errs []error
 }
 
-// setOption sets an option that is empty. If it has another value already, that is a conflict. by is the option
-// that asks for value.
+// setOption sets an option that has no value yet. If it has another value, that is a contradiction. by is
+// the option that asks for value.
 func (s *layoutMerger) setOption(field *string, value, option, by string) {
 	if *field != "" && *field != value {
 		s.addConflict(by, s.spellingOf(option))
@@ -47,7 +47,7 @@ func (s *layoutMerger) addConflict(a, b string) {
 	s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", a, b), Remedy: "use only one of them"})
 }
 
-// spellingOf returns a job option as it was given.
+// spellingOf returns a job option in the user's spelling.
 func (s *layoutMerger) spellingOf(option string) string {
 	if g, given := s.line.Origin(option); given {
 		return g.String()
@@ -55,7 +55,7 @@ func (s *layoutMerger) spellingOf(option string) string {
 	return "--" + option
 }
 
-// mergeAliases merges options of other launchers.
+// mergeAliases merges the options of other launchers that mean a mapping or binding.
 func (s *layoutMerger) mergeAliases() {
 	j := &s.line.Job
 	if order := map[string]string{"up": "slots", "down": "-slots"}[j.OrderNodes]; order != "" {
@@ -98,7 +98,7 @@ func (s *layoutMerger) mergeMapping() {
 	s.checkRankPlaces()
 }
 
-// checkRankPlaces reports policies that are given together with the exact place of each rank.
+// checkRankPlaces reports mapping options that are given together with a fixed placement of each rank.
 func (s *layoutMerger) checkRankPlaces() {
 	j := &s.line.Job
 	m := j.MapBy
@@ -146,7 +146,7 @@ func (s *layoutMerger) mergeBinding() {
 	}
 }
 
-// mergeWidth sets the CPUs of each rank from pe=N or from a number of cores to bind to.
+// mergeWidth sets the number of CPUs for each rank from pe=N, or from a number of cores to bind to.
 func (s *layoutMerger) mergeWidth() {
 	m, b := s.line.Job.MapBy, s.line.Job.BindTo
 	width, by := m.Width, s.spellingOf("map-by")
@@ -171,9 +171,9 @@ func (s *layoutMerger) mergeWidth() {
 	}
 }
 
-// checkGPUOptions reports an error if an option and a variable on the line both set the GPUs of ranks. One would
-// hide the other. A variable that is merely in the environment is no error: it limits all ranks, or is meant for
-// another host.
+// checkGPUOptions reports an error if an option and a variable that is given on the line both set the
+// GPUs of ranks, because one would hide the other. A variable in mpiexec's environment is no error: it
+// limits all ranks, or is meant for another host.
 func (s *layoutMerger) checkGPUOptions() {
 	for _, app := range s.line.Apps {
 		option, given := app.Origin("gpus-per-proc")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The parts of the manual page around the options.
+// These are the parts of the manual page around the options.
 var (
 	//go:embed texts/man.head
 	manHead string
@@ -16,7 +16,7 @@ var (
 	manTail string
 )
 
-// Man returns the manual page in troff, generated from the option table.
+// Man returns the manual page in troff. It is generated from the table of options.
 func (t *Table) Man(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH MPIEXEC 1 \"\" \"Remshell %s\" \"User commands\"\n", escapeRoff(version))

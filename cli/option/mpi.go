@@ -17,7 +17,7 @@ type Soft struct {
 	Members []int // descending, without duplicates; empty: not given
 }
 
-// maxMembers bounds the numbers that -soft may list.
+// maxMembers is how many numbers -soft may list.
 const maxMembers = 1 << 16
 
 func (s *Soft) UnmarshalText(text []byte) error {
@@ -41,8 +41,8 @@ func (s *Soft) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// softMembers returns the numbers of "a", "a:b" or "a:b:c" that are at least 1. The syntax is that of MPI-4.1,
-// 11.8.2: a, a+c, ... up to b; c may be negative.
+// softMembers returns those numbers of "a", "a:b" or "a:b:c" that are at least 1. "a:b:c" is a, a+c, ...
+// up to b, and c may be negative (MPI-4.1, 11.8.2).
 func softMembers(triplet string) ([]int, error) {
 	parts := strings.Split(triplet, ":")
 	numbers := make([]int, len(parts))
@@ -79,10 +79,10 @@ func softMembers(triplet string) ([]int, error) {
 	return members, nil
 }
 
-// Arch is an architecture as a Go GOARCH value.
+// Arch is an architecture, by its name in Go (GOARCH).
 type Arch string
 
-// archWords maps other names of architectures to GOARCH values.
+// archWords maps other names of architectures to names in Go (GOARCH).
 var archWords = map[string]string{
 	"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64", "i386": "386", "i486": "386", "i586": "386",
 	"i686": "386", "x86": "386", "armv6l": "arm", "armv7l": "arm", "armhf": "arm", "loongarch64": "loong64", "ppc64el": "ppc64le",
@@ -151,16 +151,16 @@ func (i *Iface) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PMIOffer is the value of --pmi, in the words of job.PMIOffer; empty: not given.
+// PMIOffer is the value of --pmi, in the words of job.PMIOffer. It is empty if --pmi is not given.
 type PMIOffer job.PMIOffer
 
 // pmiOffers are the allowed words, as --mpi=list prints them.
 var pmiOffers = []string{"auto", "pmi1", "pmi2", "pmix", "both", "none"}
 
-// srunPMIOffers maps srun's words to ours.
+// srunPMIOffers maps the words of srun's --mpi to those of --pmi.
 var srunPMIOffers = map[string]string{"pmi": "pmi1", "pmix_v3": "pmix", "pmix_v4": "pmix"}
 
-// Choices returns the allowed words.
+// Choices returns the words that --pmi accepts.
 func (PMIOffer) Choices() []string { return append(pmiOffers[:len(pmiOffers):len(pmiOffers)], "list") }
 
 func (o *PMIOffer) UnmarshalText(text []byte) error {
@@ -189,13 +189,14 @@ func (p *MCAParam) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Compat is the value of --env-compat. It lists launchers; ranks also get the variables of these launchers.
+// Compat is the value of --env-compat: names of launchers. Ranks also get the environment variables that
+// these launchers set.
 type Compat []string
 
-// compatLaunchers are the launchers whose variables we can set.
+// compatLaunchers are the launchers whose environment variables mpiexec can set.
 var compatLaunchers = slices.Concat([]string{"torch", "ompi"}, compatSystems(), []string{"mvapich"})
 
-// Choices returns the allowed words.
+// Choices returns the names of launchers that --env-compat accepts.
 func (Compat) Choices() []string { return compatLaunchers }
 
 func (c *Compat) UnmarshalText(text []byte) error {

@@ -78,13 +78,13 @@ func findRow(is func(jobWord) bool) *jobWord {
 	return nil
 }
 
-// usage returns the word with what must follow it: "signal SIG JOB".
+// usage returns the command with what must follow it: "signal SIG JOB".
 func (w *jobWord) usage() string { return strings.Join(append([]string{w.word}, w.args...), " ") }
 
-// value returns the value of the option of mpiexec for the words of a line, of which the first is w.
+// value returns the value of mpiexec's option for a command line. words[0] is the command.
 func (w *jobWord) value(words []string) string { return strings.Join(words[1:1+len(w.args)], "=") }
 
-// optionWord returns the option of mpiexec, with its value: --signal=USR1=17-a.
+// optionWord returns mpiexec's option with its value for a command line: --signal=USR1=17-a.
 func (w *jobWord) optionWord(words []string) string {
 	if w.args == nil {
 		return "--" + w.option
@@ -92,14 +92,14 @@ func (w *jobWord) optionWord(words []string) string {
 	return "--" + w.option + "=" + w.value(words)
 }
 
-// A JobQuery is what a line asks of jobs or hosts, instead of starting a job.
+// A JobQuery is what a command line asks about jobs or hosts. Such a line starts no job.
 type JobQuery struct {
 	Word   string // of mpijob; empty: the line asks nothing
 	Job    string // as the user types it; empty for words without a job
 	Signal int
 }
 
-// queryOf returns what the options of a line ask.
+// queryOf returns what the options of a line ask about jobs or hosts.
 func queryOf(given []GivenOption) (q JobQuery) {
 	for _, g := range given {
 		row := rowOfOption(g.Name)
@@ -117,8 +117,8 @@ func queryOf(given []GivenOption) (q JobQuery) {
 	return q
 }
 
-// Command returns a command for the user to type that asks about jobs: "mpijob end 17-a" if the line is one of mpijob,
-// else "mpiexec --end 17-a".
+// Command returns a command about jobs for the user to type. It is "mpijob end 17-a" if the line is one
+// of mpijob, and "mpiexec --end 17-a" otherwise.
 func (l Line) Command(word string, args ...string) string {
 	row := rowOfWord(word)
 	command := "mpiexec --" + row.option
@@ -128,7 +128,8 @@ func (l Line) Command(word string, args ...string) string {
 	return strings.Join(append([]string{command}, args...), " ")
 }
 
-// A JobTable is the table of mpijob. Its Table has the rows of mpiexec's table that the words of mpijob take.
+// A JobTable is the table of mpijob. Its Table has the rows of mpiexec's table that commands of mpijob
+// accept.
 type JobTable struct {
 	*Table
 	mpiexec *Table
@@ -175,7 +176,8 @@ func wordsTaking(option string) (words []string) {
 	return words
 }
 
-// Parse parses a command line of mpijob. It returns the line, and the command line of mpiexec that means the same.
+// Parse parses a command line of mpijob. It returns the line, and the command line of mpiexec that means
+// the same.
 func (t *JobTable) Parse(args []string, from Sources) (line Line, mpiexecArgs []string, err error) {
 	s := scanner{Table: t.Table, appWords: appWords{number: 1, position: 1, args: args}}
 	var words, options []string
@@ -217,8 +219,8 @@ func (t *JobTable) Parse(args []string, from Sources) (line Line, mpiexecArgs []
 	return line, mpiexecArgs, err
 }
 
-// readWord returns the row of the first word. It is nil, and s has the error, if a word is missing or the word takes
-// less than the line has.
+// readWord returns the row of the command, which is the first word. If the command is missing, unknown,
+// or followed by fewer words than it needs, it returns nil and records the error in s.
 func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
 	if len(words) == 0 {
 		s.addError("no command given", "mpijob help lists the commands")

@@ -32,7 +32,8 @@ func (t *JobTable) Usage() string {
 	return b.String()
 }
 
-// HelpOn returns help on a word, on all options ("options"), or on an option; empty: general help.
+// HelpOn returns the help about a command, about all options ("options"), or about one option. If about
+// is empty, it returns the general help.
 func (t *JobTable) HelpOn(about string) (string, error) {
 	row := rowOfWord(about)
 	var b strings.Builder
@@ -59,13 +60,15 @@ func (t *JobTable) HelpOn(about string) (string, error) {
 	return b.String(), nil
 }
 
-// optionPattern matches an option of mpiexec in its help, with the program's name if that precedes it.
+// optionPattern matches an option in mpiexec's help. If the program's name comes before the option, it
+// matches that, too.
 var optionPattern = regexp.MustCompile(`(mpiexec )?--[a-z-]+`)
 
-// callPattern matches the call of mpiexec with which help begins.
+// callPattern matches the command line of mpiexec with which a help text begins.
 var callPattern = regexp.MustCompile(`^mpiexec --[^:]*: `)
 
-// textOf returns the longer help of a word: that of the option of mpiexec, with words in place of the options.
+// textOf returns the long help text of a command. It is that of mpiexec's option, with the commands in
+// place of the options.
 func (t *JobTable) textOf(w *jobWord) string {
 	text := callPattern.ReplaceAllString(t.mpiexec.names[w.option].LongHelp(), "")
 	return optionPattern.ReplaceAllStringFunc(capitalize(text), func(found string) string {
@@ -96,7 +99,8 @@ func (t *JobTable) Man(version string) string {
 	return b.String()
 }
 
-// Complete returns the candidates for the last of words. words are those of a command line up to the cursor.
+// Complete returns the texts that may replace the last of words, which are a command line up to the
+// cursor.
 func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
 	var before []string // words that are no options

@@ -14,13 +14,14 @@ import (
 // variables OMPI_MCA_KEY and PRTE_MCA_KEY, or as --mca KEY VALUE and --prtemca KEY VALUE. Those of Intel MPI are the
 // variables I_MPI_PIN_*. A parameter without an equivalent is reported if it would change where or how ranks run.
 
-// errNoEquivalent is returned for a value that no option can express.
+// errNoEquivalent is returned for a value of Open MPI's parameters that no option can express.
 var errNoEquivalent = errors.New("no equivalent")
 
-// parameterPrefixes are the prefixes of variables with launcher parameters of Open MPI: ORTE's and PRRTE's.
+// parameterPrefixes are the prefixes of variables with parameters of Open MPI's launchers: ORTE and
+// PRRTE.
 var parameterPrefixes = []string{"OMPI_MCA_", "PRTE_MCA_"}
 
-// parameterKey returns the key of a variable that sets a parameter; empty: it sets none.
+// parameterKey returns the name of the parameter that a variable sets, or "" if it sets none.
 func parameterKey(variable string) string {
 	for _, prefix := range parameterPrefixes {
 		if key, is := strings.CutPrefix(variable, prefix); is {
@@ -30,7 +31,7 @@ func parameterKey(variable string) string {
 	return ""
 }
 
-// optionForParameter returns the option with the same meaning as a parameter.
+// optionForParameter returns the option with the same meaning as a parameter of Open MPI's launcher.
 func (t *Table) optionForParameter(key string) (namedOption, bool) {
 	for _, o := range t.options {
 		if slices.Contains(o.mcaParameters, key) {
@@ -44,7 +45,8 @@ func (t *Table) optionForParameter(key string) (namedOption, bool) {
 // launcherForComponent adds those of batch systems.
 var componentLaunchers = map[string]string{"rsh": "ssh", "ssh": "ssh", "isolated": "fork"}
 
-// parameterValue converts the value of a parameter to one of its option; empty: it sets nothing.
+// parameterValue converts the value of a parameter to a value of its option. It returns "" if it sets
+// nothing.
 func parameterValue(key, value string) (string, error) {
 	if word, is := parameterWords[key]; is {
 		if on, _ := parseSwitch(value); on {
@@ -82,14 +84,14 @@ func parameterValue(key, value string) (string, error) {
 	return value, nil
 }
 
-// parameterWords are the option values that boolean parameters mean when they are on.
+// parameterWords maps Open MPI's boolean parameters to the values that their options have if they are on.
 var parameterWords = map[string]string{
 	"rmaps_base_oversubscribe": "share", "rmaps_base_no_oversubscribe": "no", "orte_timestamp_output": "timestamp", "prte_timestamp_output": "timestamp", "orte_tag_output": "tag", "prte_tag_output": "tag",
 	"rmaps_base_display_map": "map", "ras_base_display_alloc": "allocation", "orte_enable_recovery": "yes", "prte_enable_recovery": "yes",
 }
 
-// affectsRanks reports whether a parameter without an equivalent would change where or how ranks run. Parameters
-// of Open MPI's daemons alone do not.
+// affectsRanks reports whether a parameter for which there is no option would change where or how ranks
+// run. Parameters about Open MPI's daemons do not.
 func affectsRanks(key string) bool {
 	hasOne := func(has func(s, part string) bool, parts ...string) bool {
 		return slices.ContainsFunc(parts, func(part string) bool { return has(key, part) })
@@ -103,9 +105,9 @@ func affectsRanks(key string) bool {
 	return key == "plm" || hasOne(strings.HasPrefix, "rmaps_", "ras_", "plm_", "hwloc_base_", "hwloc_default_")
 }
 
-// translateParameter translates an option --mca. A parameter of Open MPI's library stays as it is, one of its
-// launcher becomes the option with the same meaning. kept is false if nothing is left of it. note, if not empty,
-// is a warning. Other options are returned as they are.
+// translateParameter translates an option --mca. It returns a parameter of Open MPI's library unchanged,
+// and for one of its launcher the option with the same meaning. kept is false if nothing remains. note is
+// a warning, or empty. It returns other options unchanged.
 func (t *Table) translateParameter(g GivenOption) (as GivenOption, kept bool, note string) {
 	if g.Name != "mca" {
 		return g, true, ""
@@ -131,8 +133,8 @@ func (t *Table) translateParameter(g GivenOption) (as GivenOption, kept bool, no
 	return as, on, ""
 }
 
-// WithoutRemoteShell returns the job options for a batch system's launcher. It drops Open MPI's plm_rsh_agent and
-// plm_rsh_args, which are for ssh only.
+// WithoutRemoteShell returns the job options for a batch system's launcher. It leaves out Open MPI's
+// plm_rsh_agent and plm_rsh_args, which apply to ssh only.
 func (l Line) WithoutRemoteShell() JobOptions {
 	j := l.Job
 	ofShell := func(name string) bool {
@@ -148,18 +150,19 @@ func (l Line) WithoutRemoteShell() JobOptions {
 	return j
 }
 
-// noEquivalent returns the warning about parameters that another launcher would obey.
+// noEquivalent returns the warning about parameters that another launcher would obey and mpiexec ignores.
 func noEquivalent(assignments []string) string {
 	return "ignored: " + strings.Join(assignments, ", ") + " (mpiexec has no equivalent)"
 }
 
-// pinWords maps Intel MPI's pinning domains to our words.
+// pinWords maps Intel MPI's names of pinning domains to the words of mpiexec's option.
 var pinWords = map[string]string{
 	"core": "core", "sock": "socket", "socket": "socket", "numa": "numa", "node": "machine",
 	"cache": "l3cache", "cache1": "core", "cache2": "l2cache", "cache3": "l3cache",
 }
 
-// pinValue converts the value of a variable I_MPI_PIN* to one of its option; empty: it sets nothing.
+// pinValue converts the value of a variable I_MPI_PIN* to a value of its option. It returns "" if it sets
+// nothing.
 func pinValue(name, value string) (string, error) {
 	word := strings.ToLower(value)
 	switch name {

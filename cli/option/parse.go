@@ -11,7 +11,7 @@ import (
 	"remshell/usererr"
 )
 
-// A Line is a parsed command line, with the defaults from environment and configuration merged in.
+// A Line is a parsed command line. It includes defaults from the environment and the configuration.
 type Line struct {
 	Job  JobOptions
 	Apps []AppContext // at least one, unless Help or Version is set
@@ -29,8 +29,8 @@ type Line struct {
 	given    []GivenOption
 }
 
-// An AppContext is the part of the command line between two colons. It includes the options that it inherits from
-// the first app context and from defaults (CLI-13).
+// An AppContext is the part of the command line between two colons. It includes the options that it
+// inherits from the first app context and from defaults (CLI-13).
 type AppContext struct {
 	Number int // from 1, as on the line; app contexts with -n 0 are left out
 	AppOptions
@@ -41,11 +41,13 @@ type AppContext struct {
 	given []GivenOption
 }
 
-// Origin returns how a job option was given, by its canonical name ("timeout"); false: it was not given.
+// Origin returns how a job option was given. name is its canonical name ("timeout"). It returns false if
+// the option was not given.
 func (l Line) Origin(name string) (GivenOption, bool) { return originOf(l.given, name) }
 
-// Origin returns how an option of the app context was given, by its canonical name ("n"); false: it was not given.
-// The AppNumber of the result is that of another app context if the option is inherited.
+// Origin returns how an option of the app context was given. name is its canonical name ("n"). It returns
+// false if the option was not given. If the option is inherited, the AppNumber of the result is that of
+// another app context.
 func (s AppContext) Origin(name string) (GivenOption, bool) { return originOf(s.given, name) }
 
 func originOf(given []GivenOption, name string) (GivenOption, bool) {
@@ -57,7 +59,7 @@ func originOf(given []GivenOption, name string) (GivenOption, bool) {
 	return GivenOption{}, false
 }
 
-// WrittenFiles returns the job options that name files which are written, in the order of the line.
+// WrittenFiles returns the job options that name files to write, in the order of the line.
 func (l Line) WrittenFiles() (all []GivenOption) {
 	for _, g := range l.given {
 		if g.field.Tag.Get("writes") != "" {
@@ -67,7 +69,8 @@ func (l Line) WrittenFiles() (all []GivenOption) {
 	return all
 }
 
-// HostsFromApp returns the number of the app context that named the hosts of this one; 0: none did.
+// HostsFromApp returns the number of the app context from which this one has its hosts. It is 0 if none
+// has named hosts.
 func (s AppContext) HostsFromApp() int {
 	from := 0
 	for _, option := range []string{"host", "hostfile"} {
@@ -83,8 +86,9 @@ func (l Line) NamesHosts() bool {
 	return l.hasGiven(func(g GivenOption) bool { return g.rivalGroup == "hosts" && !(g.Name == "rmk" && g.Value == "auto") })
 }
 
-// NamesProgram reports whether the words behind --doctor are a program and its arguments, not hosts. They are if
-// an option names hosts or says how to run a program, or if a word has a slash. Words of mpijob are hosts.
+// NamesProgram reports whether the words after --doctor are a program and its arguments. Otherwise they
+// are hosts. They are a program if an option names hosts or says how to run a program, or if a word has a
+// slash. In a line of mpijob they are hosts.
 func (l Line) NamesProgram() bool {
 	first := l.Apps[0]
 	slash := func(word string) bool { return strings.Contains(word, "/") }
@@ -92,8 +96,8 @@ func (l Line) NamesProgram() bool {
 		slash(first.Program) || slices.ContainsFunc(first.Args, slash))
 }
 
-// Misplaced returns the error for an option without another one that it needs, or together with one that it
-// excludes; nil if there is none. starts says whether the line starts ranks.
+// Misplaced returns an error if an option is given without another one that it needs, or together with
+// one that it excludes. It returns nil if there is none. starts says whether the line starts ranks.
 func (l Line) Misplaced(starts bool) error {
 	all := l.given
 	for _, s := range l.Apps {
@@ -117,8 +121,9 @@ func (l Line) Misplaced(starts bool) error {
 	return nil
 }
 
-// excludes reports whether the tag excludes of g names other. An option that asks about jobs or hosts excludes only
-// what the command line itself has: a variable is for all lines.
+// excludes reports whether the tag "excludes" of option g names other. An option that asks about jobs or
+// hosts excludes only options of the command line itself, because variables are meant for all command
+// lines.
 func (g GivenOption) excludes(other GivenOption) bool {
 	if g.Option == other.Option || g.query != "" && !other.OnLine() {
 		return false
@@ -129,7 +134,7 @@ func (g GivenOption) excludes(other GivenOption) bool {
 	})
 }
 
-// contradicted returns the error for an option together with one that it excludes.
+// contradicted returns the error that option g excludes other.
 func (g GivenOption) contradicted(other GivenOption) error {
 	switch {
 	case g.query == "":
@@ -140,7 +145,7 @@ func (g GivenOption) contradicted(other GivenOption) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s cannot be used with %s", other.Spelled, g.Spelled), Remedy: "leave it out"}
 }
 
-// misplaced returns the error for an option that is given without any of needs.
+// misplaced returns the error that option g is given without any of needs.
 func (g GivenOption) misplaced(needs []string) error {
 	if needs[0] == "run" {
 		return &usererr.Error{Text: g.Spelled + " applies only to a run", Remedy: "leave it out"}
@@ -165,8 +170,9 @@ func (l Line) hasGiven(is func(GivenOption) bool) bool {
 	return slices.ContainsFunc(given, func(g GivenOption) bool { return g.precedence < fromEnvironment && is(g) })
 }
 
-// Parse parses a command line without the program's name, and merges variables and files from Sources (CLI-12). It
-// has no side effects but those of from.Read. An error is of type UsageErrors and holds up to ten errors.
+// Parse parses a command line without the program's name, and merges variables and files of Sources
+// (CLI-12). Its only side effects are those of from.Read. The error is of type UsageErrors and has ten
+// errors at most.
 func (t *Table) Parse(args []string, from Sources) (Line, error) {
 	parts, err := splitApps(args)
 	if err != nil {
@@ -182,7 +188,7 @@ func (t *Table) Parse(args []string, from Sources) (Line, error) {
 	return t.makeLine(t, apps, from)
 }
 
-// mpiexecLine makes a Line of the scanned app contexts and of the defaults from files and variables.
+// mpiexecLine makes a Line from the parsed app contexts and the defaults from files and variables.
 func mpiexecLine(t *Table, apps []scannedApp, from Sources) (Line, error) {
 	apps, unread := t.expandConfigFiles(apps, from.Read)
 	rest := t.readDefaults(apps, from)
@@ -202,7 +208,7 @@ func mpiexecLine(t *Table, apps []scannedApp, from Sources) (Line, error) {
 	return line, nil
 }
 
-// warnUnset returns a warning for each variable of -x that is not set in environ.
+// warnUnset returns a warning for each variable that -x names and that environ does not have.
 func warnUnset(apps []AppContext, environ []string) (warnings []string) {
 	for _, s := range apps {
 		for _, v := range s.X {
@@ -237,7 +243,7 @@ func (l *Line) setValues(apps []scannedApp, each [][]GivenOption) {
 	}
 }
 
-// locateHosts records the variable that named the hosts, so that messages about them can name it.
+// locateHosts records which variable named the hosts, for messages about them.
 func (s *AppContext) locateHosts() {
 	g, ok := s.Origin("host")
 	for i := range s.Host {
@@ -249,8 +255,9 @@ func (s *AppContext) locateHosts() {
 	}
 }
 
-// infoRequest finds requests for help, the version or the words of --pmi. They take precedence over all errors: a
-// user who asks for help may have made some.
+// infoRequest returns the Line for a request for help, the version or the words of --pmi. Such a request
+// takes precedence over all errors, because a user who asks for help may have made some. It returns false
+// if there is none.
 func infoRequest(apps []scannedApp) (Line, bool) {
 	var line Line
 	for _, s := range apps {
@@ -264,8 +271,8 @@ func infoRequest(apps []scannedApp) (Line, bool) {
 	return line, line.Help != nil || line.Version || line.ListPMI
 }
 
-// collectErrors returns the errors of all app contexts and of the defaults. If there are several app contexts,
-// each error names its own. With --lenient some errors become warnings of the line.
+// collectErrors returns the errors of all app contexts and of the defaults. If there are several app
+// contexts, each error names its own. With --lenient some errors become warnings of the line.
 func collectErrors(apps []scannedApp, rest defaultOptions) (all []error, line Line) {
 	line.Warnings = rest.warnings
 	lenient := isGiven(apps, rest, "lenient")
@@ -319,13 +326,13 @@ func drawsTopology(given []GivenOption) bool {
 	})
 }
 
-// isGiven reports whether the option name is given on the line or in the defaults.
+// isGiven reports whether an option is given on the line or in the defaults.
 func isGiven(apps []scannedApp, rest defaultOptions, name string) bool {
 	_, ok := originOf(rest.given, name)
 	return ok || slices.ContainsFunc(apps, func(s scannedApp) bool { _, ok := originOf(s.given, name); return ok })
 }
 
-// startsNothing reports whether the line has an option that is a query.
+// startsNothing reports whether the line has an option that only asks for something.
 func startsNothing(apps []scannedApp) bool {
 	return slices.ContainsFunc(apps, func(s scannedApp) bool {
 		return slices.ContainsFunc(s.given, func(g GivenOption) bool { return g.query != "" })
@@ -342,8 +349,9 @@ func noProgramError(appCount int, file string) *usererr.Error {
 	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }
 
-// inheritOptions applies CLI-13, CLI-8 and CLI-12. It returns the options of the job, and those of each app
-// context. The latter include options from the first app context, from global forms and from the defaults in rest.
+// inheritOptions applies CLI-13, CLI-8 and CLI-12. It returns the options of the job, and those of each
+// app context. The latter include options from the first app context, from global forms such as -genv,
+// and from the defaults in rest.
 func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, each [][]GivenOption, errs []error) {
 	addAll := func(into, given []GivenOption) []GivenOption {
 		for _, g := range given {
@@ -387,14 +395,15 @@ func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, e
 	return job, each, errs
 }
 
-// isHiddenBy reports whether an alternative of the option is given on a higher level.
+// isHiddenBy reports whether an alternative of option g is given on a higher level, such as the command
+// line, so that g does not count.
 func (g GivenOption) isHiddenBy(by []GivenOption) bool {
 	return slices.ContainsFunc(by, func(other GivenOption) bool {
 		return g.rivalGroup != "" && other.rivalGroup == g.rivalGroup && other.Option != g.Option && other.precedence < g.precedence
 	})
 }
 
-// splitByScope separates the options of the job from those of app contexts.
+// splitByScope returns the options of the job and those of app contexts.
 func splitByScope(given []GivenOption) (job, ofApp []GivenOption) {
 	for _, g := range given {
 		if g.Scope == PerJob {
@@ -406,8 +415,9 @@ func splitByScope(given []GivenOption) (job, ofApp []GivenOption) {
 	return job, ofApp
 }
 
-// addGiven adds an option to those given before, which are of the same or a higher level. An option that does not
-// accumulate may be repeated on one level only with the same value (CLI-8). A higher level overrides a lower one.
+// addGiven adds an option to given, which has options of the same or a higher level. An option that does
+// not collect values may be repeated on one level only with the same value (CLI-8). A higher level
+// overrides a lower one.
 func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 	for i, before := range given {
 		switch {
@@ -432,8 +442,8 @@ func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 	return append(given, g), nil
 }
 
-// checkRankCounts checks -n where the rule depends on the number of app contexts (CLI-7, PLACE-1). It skips app
-// contexts with other errors.
+// checkRankCounts checks -n by the rules that depend on the number of app contexts (CLI-7, PLACE-1). It
+// skips app contexts with other errors.
 func checkRankCounts(apps []scannedApp, each [][]GivenOption) []error {
 	var errs []error
 	skipped := 0

@@ -1,8 +1,8 @@
 package option
 
-// PrivateVariables are variables of this host, session or terminal that are not passed on. A rank keeps its own
-// node's values, if any (cli.md ENV-4). The PSI_* switches apply to this job, not to jobs that its ranks start
-// (placement.md 7.6).
+// PrivateVariables are environment variables about this host, session or terminal. They are not passed
+// on: a rank keeps its own node's values, if any (cli.md ENV-4). The PSI_* switches apply to this job and
+// not to jobs that its ranks start (placement.md 7.6).
 var PrivateVariables = []string{
 	"SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_VTNR",
 	"XDG_SEAT", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "MAIL", "LOGNAME",

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference returns doc/options.md, generated from the option table.
+// Reference returns the content of doc/options.md, generated from the table of options.
 func (t *Table) Reference() string {
 	var b strings.Builder
 	b.WriteString("# Options\n\n" +
@@ -70,7 +70,7 @@ func (o *Option) writeReference(b *strings.Builder) {
 	}
 }
 
-// escapeMarkdown escapes characters that Markdown would take for markup.
+// escapeMarkdown escapes the characters that Markdown would read as markup.
 func escapeMarkdown(text string) string {
 	return strings.NewReplacer("*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "|", `\|`).Replace(text)
 }

@@ -4,8 +4,8 @@ import (
 	"remshell/usererr"
 )
 
-// removedOptions maps removed options, and removed values of options as name=value, to what to use instead. An
-// entry stays for one release.
+// removedOptions maps removed options, and removed values of options as name=value, to texts about what
+// to use instead. An entry stays for one release.
 var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
 	"enforce-rm":        "use --limit hmem=SIZE, with the memory that the batch system granted on each host",
@@ -32,7 +32,8 @@ func RemovedError(option string) error {
 	return &usererr.Error{Text: "--" + option + " was removed", Remedy: instead}
 }
 
-// removedVariableError is RemovedError for a variable with a value. One that switches the option off has only to go.
+// removedVariableError is RemovedError for a variable. If its value switches the option off, the hint is
+// to remove the variable.
 func removedVariableError(option, value string) error {
 	err := RemovedError(option)
 	if on, known := parseSwitch(value); err != nil && known && !on {

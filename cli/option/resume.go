@@ -4,22 +4,24 @@ import "slices"
 
 // This file merges the command line of --resume FILE with the options saved in FILE.
 
-// TransportOptions are the canonical names of options that say how hosts are reached. job.Request does not contain
-// them, so a saved job keeps the options themselves.
+// TransportOptions are the canonical names of options about how to reach hosts. job.Request does not
+// contain them, so a saved job has the options themselves.
 var TransportOptions = []string{"launcher", "launcher-exec", "launcher-args", "ssh-config", "ssh-option", "ship-helper", "connect-timeout", "shell-timeout", "retries",
 	"fanout", "accept-new-host-keys", "no-autofork", "propagate", "localhost", "lenient"}
 
-// IsSaved reports whether a saved job keeps the option itself.
+// IsSaved reports whether a saved job (--save-job) has the option itself, because job.Request does not
+// contain it.
 func (o *Option) IsSaved() bool { return o.field.Tag.Get("resume") == "saved" }
 
-// MayChange reports whether the option's row allows it beside --resume. Package request lists others that are allowed.
+// MayChange reports whether the table allows the option beside --resume. Package request has a list of
+// others that are allowed.
 func (o *Option) MayChange() bool { return o.field.Tag.Get("resume") == "allowed" }
 
-// IsTransport reports whether the option says how hosts are reached.
+// IsTransport reports whether the option is about how to reach hosts.
 func (o *Option) IsTransport() bool { return slices.Contains(TransportOptions, o.Name) }
 
-// OptionWords returns the job options that are in effect, from any level, and for which is returns true. Parse accepts their
-// form.
+// OptionWords returns, as arguments for Parse, the job options in effect for which is returns true. They
+// may come from any level.
 func (l Line) OptionWords(is func(*Option) bool) (words []string) {
 	for _, g := range l.given {
 		switch {
@@ -33,8 +35,8 @@ func (l Line) OptionWords(is func(*Option) bool) (words []string) {
 	return words
 }
 
-// OptionsOnLine returns the options of the line and its -configfile, without those of variables and of the user's
-// configuration.
+// OptionsOnLine returns the options of the line and its -configfile. It leaves out those of variables and
+// of the user's configuration.
 func (l Line) OptionsOnLine() (all []GivenOption) {
 	for _, g := range l.given {
 		if g.precedence < fromEnvironment {
@@ -51,7 +53,7 @@ func (l Line) OptionsOnLine() (all []GivenOption) {
 	return all
 }
 
-// WithoutTopic returns the line without the job options under a heading of help.
+// WithoutTopic returns the line without the job options under one heading of the help.
 func (l Line) WithoutTopic(topic string) Line {
 	l.given = slices.DeleteFunc(slices.Clone(l.given), func(g GivenOption) bool { return slices.Contains(g.table.byTopic()[topic], g.Option) })
 	l.Job = JobOptions{}
@@ -59,8 +61,8 @@ func (l Line) WithoutTopic(topic string) Line {
 	return l
 }
 
-// WithSaved returns the line with the job options of saved that it does not give itself. Current variables and the
-// current user's configuration are ignored for both.
+// WithSaved returns the line with those job options of saved that it does not have itself. It ignores
+// current variables and the current user's configuration for both.
 func (l Line) WithSaved(saved Line) Line {
 	var merged []GivenOption
 	for _, g := range l.given {

@@ -46,7 +46,7 @@ func (g GivenOption) String() string {
 	return g.Spelled + " " + ShellQuote(cmp.Or(g.typed, g.Value))
 }
 
-// Variable returns the environment variable that gave the option; empty: none did.
+// Variable returns the environment variable that has given the option, or "".
 func (g GivenOption) Variable() string {
 	if g.precedence == fromEnvironment {
 		return g.source
@@ -54,14 +54,14 @@ func (g GivenOption) Variable() string {
 	return ""
 }
 
-// UsageErrors are the errors of a command line, ten at most (CLI-10). They unwrap to the single errors, among them
-// those of hostlist.
+// UsageErrors are the errors of a command line, ten at most (CLI-10). Unwrap returns the single errors,
+// which include those of hostlist.
 type UsageErrors []error
 
 func (e UsageErrors) Error() string   { return errors.Join(e...).Error() }
 func (e UsageErrors) Unwrap() []error { return e }
 
-// appWords holds the words of one app context.
+// An appWords has the words of one app context.
 type appWords struct {
 	number     int // from 1
 	position   int // index of the first word on the line, from 1
@@ -70,7 +70,7 @@ type appWords struct {
 	from       string // "F:3"; empty: the command line
 }
 
-// splitApps splits the line at lone colons, or at the word of -separator (CLI-5).
+// splitApps splits the line at words ":", or at the word that -separator names (CLI-5).
 func splitApps(args []string) ([]appWords, error) {
 	separator, offset := ":", 0
 	if len(args) > 0 {
@@ -97,7 +97,7 @@ func splitApps(args []string) ([]appWords, error) {
 	}
 }
 
-// A scannedApp is the result of scanning one app context.
+// A scannedApp has the options and the program of one app context, as they were read.
 type scannedApp struct {
 	given      []GivenOption
 	program    []string
@@ -111,7 +111,7 @@ type scannedApp struct {
 	from       string   // "F:3"; empty: the command line
 }
 
-// A HelpTopic is what help is requested about: an option or a heading; empty: general help.
+// A HelpTopic is an option or a heading about which help is requested. If it is empty, general help is.
 type HelpTopic struct{ Option string }
 
 // A scanner reads the options of one app context.
@@ -122,8 +122,8 @@ type scanner struct {
 	scannedApp
 }
 
-// scan reads the options of an app context up to the program (CLI-4). If the words are hosts, not a program,
-// options may also follow them.
+// scan reads the options of an app context up to the program (CLI-4). If the words after them are hosts
+// and no program, options may also follow the hosts.
 func (t *Table) scan(w appWords) scannedApp {
 	s := scanner{Table: t, appWords: w, scannedApp: scannedApp{from: w.from}}
 	s.scanOptions()
@@ -138,7 +138,7 @@ func (t *Table) scan(w appWords) scannedApp {
 	return s.scannedApp
 }
 
-// scanOptions reads options up to the first word that is none.
+// scanOptions reads options up to the first word that is no option.
 func (s *scanner) scanOptions() {
 	for s.pos < len(s.args) && strings.HasPrefix(s.args[s.pos], "-") {
 		if s.args[s.pos] == "--" {
@@ -149,8 +149,8 @@ func (s *scanner) scanOptions() {
 	}
 }
 
-// namesHostsOnly reports whether an option read so far makes the words that are no options hosts. It is false for
-// --doctor, whose words may be a program.
+// namesHostsOnly reports whether words that are no options are hosts, by the options read so far. It is
+// false for --doctor, after which they may be a program.
 func (s *scanner) namesHostsOnly() bool {
 	return slices.ContainsFunc(s.given, func(g GivenOption) bool {
 		return g.query == "hosts"
@@ -189,7 +189,7 @@ func (s *scanner) scanOption() {
 	}
 }
 
-// scanValue determines the value of an option: implied, attached, or the next word.
+// scanValue reads the value of an option. It is implied, attached to the option, or the next word.
 func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached bool) {
 	switch {
 	case attached && (m.Preset || m.valueForm == "none"):
@@ -218,7 +218,8 @@ func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached
 	s.scanPair(m, g)
 }
 
-// scanPair completes the value of an option that takes NAME VALUE, and keeps the option.
+// scanPair reads the rest of the value of an option with the two values NAME VALUE, and stores the
+// option.
 func (s *scanner) scanPair(m namedOption, g GivenOption) {
 	if g.valueForm == "pair" && !strings.Contains(g.Value, "=") {
 		if s.pos == len(s.args) {
@@ -239,8 +240,8 @@ func (s *scanner) scanPair(m namedOption, g GivenOption) {
 	s.keepOption(g)
 }
 
-// nextValue returns the next word as the value of an option. It refuses a word that is itself an option, unless
-// the option takes words of other programs.
+// nextValue returns the next word as the value of an option. It returns false if that word is an option,
+// unless the option's values are words of other programs.
 func (s *scanner) nextValue(m namedOption, name string) (string, bool) {
 	form := fmt.Sprintf("write %s %s", name, m.Arg)
 	if m.takesNumber() {
@@ -267,7 +268,7 @@ func (s *scanner) nextValue(m namedOption, name string) (string, bool) {
 	return word, true
 }
 
-// keepOption decodes an option's value and keeps the option.
+// keepOption decodes an option's value and stores the option.
 func (s *scanner) keepOption(g GivenOption) {
 	if g.Name == "pmi" && g.Value == "list" { // srun's request for the list of values
 		s.listPMI = true
@@ -301,8 +302,8 @@ func (s *scanner) addError(text, remedy string) {
 	s.errs = append(s.errs, &usererr.Error{Text: text, Remedy: remedy})
 }
 
-// scanHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A bare word behind it is its value if it
-// names an option or can be searched for.
+// scanHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A word after it is its value if
+// that names an option or can be searched for.
 func (s *scanner) scanHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")
@@ -317,8 +318,8 @@ func (s *scanner) scanHelp(value string, attached bool) {
 	s.help = &HelpTopic{value}
 }
 
-// refuseUnknown reports an unknown option (CLI-9), a removed one, or one of another launcher (CLI-15), and finds
-// the word at which to continue.
+// refuseUnknown records the error for an unknown option (CLI-9), a removed one, or one of another
+// launcher (CLI-15). It skips to the word at which to continue.
 func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	name := normalize(dashed)
 	values := -1
@@ -344,7 +345,8 @@ func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	}
 }
 
-// refuseRemoved reports a removed option, or value (name=value), and whether it is one.
+// refuseRemoved records the error for a removed option or value (name=value). It returns false if the
+// option is not a removed one.
 func (s *scanner) refuseRemoved(option string) bool {
 	err := RemovedError(option)
 	if err == nil {
@@ -355,7 +357,8 @@ func (s *scanner) refuseRemoved(option string) bool {
 	return true
 }
 
-// separateNumber returns an option with an attached number, such as srun's -n4, as two words; empty: it is none.
+// separateNumber returns an option with a number attached, such as srun's -n4, as two words. For any
+// other word it returns "".
 func (t *Table) separateNumber(dashed string) string {
 	name := strings.TrimRight(dashed, "0123456789")
 	m, known := t.findSpelling(name)
@@ -370,7 +373,7 @@ type lenientError struct{ err *usererr.Error }
 
 func (e lenientError) Error() string { return e.err.Error() }
 
-// refuseForeign reports an option of another launcher.
+// refuseForeign records the error for an option of another launcher.
 func (s *scanner) refuseForeign(dashed string, r refusal) {
 	text := dashed + " " + r.advice
 	switch r.grade {
@@ -383,8 +386,8 @@ func (s *scanner) refuseForeign(dashed string, r refusal) {
 	}
 }
 
-// suggest returns up to three known options at the smallest edit distance from name. The distance is 2 at most,
-// and less for short names.
+// suggest returns a text that names up to three known options with the smallest edit distance to name.
+// The distance is at most 2, and less for short names.
 func (t *Table) suggest(name string) string {
 	best := min(2, len(name)/2)
 	var found []string
@@ -413,27 +416,28 @@ func (t *Table) suggest(name string) string {
 	return fmt.Sprintf(" (did you mean %s?)", strings.Join(found, " or "))
 }
 
-// HasOption reports whether the table has an option with this spelling.
+// HasOption reports whether the table has an option. dashed is the option with its dashes.
 func (t *Table) HasOption(dashed string) bool {
 	_, has := t.findSpelling(dashed)
 	return has
 }
 
-// CountWords returns how many words of args the first option takes, itself included.
+// CountWords returns how many words of args belong to the first option, including the option itself.
 func (t *Table) CountWords(args []string) int {
 	s := scanner{Table: t, appWords: appWords{number: 1, position: 1, args: args}}
 	s.scanOption()
 	return s.pos
 }
 
-// schedulerKeys maps the keys behind -l in a scheduler's job scripts to options with the same meaning.
+// schedulerKeys maps keys after -l in a scheduler's job scripts to options with the same meaning.
 var schedulerKeys = [][2]string{
 	{"nodeset", "node-set"}, {"nodesetisoptional", "node-set-optional"}, {"nodesettolerance", "node-set-tolerance"},
 	{"nodesetprioritytype", "node-set-priority"}, {"nodesetplus", "node-set-plus"}, {"nodesetdelay", "node-set-delay"},
 }
 
-// scanSchedulerOption reads -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1). A -l by itself labels
-// lines. It is read as the scheduler's option only if the next word begins with nodeset and has a value.
+// scanSchedulerOption reads -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1). It returns false
+// for a -l that labels lines. -l is the scheduler's option only if the next word begins with nodeset and
+// has a value.
 func (s *scanner) scanSchedulerOption(name string) bool {
 	if name != "-l" || s.pos == len(s.args) || len(s.args[s.pos]) < len("nodeset") ||
 		!strings.EqualFold(s.args[s.pos][:len("nodeset")], "nodeset") || !strings.Contains(s.args[s.pos], "=") {
@@ -453,7 +457,7 @@ func (s *scanner) scanSchedulerOption(name string) bool {
 	return true
 }
 
-// schedulerPairs splits a=b,c,d=e into a=b,c and d=e: a piece without = belongs to the value before it.
+// schedulerPairs splits a=b,c,d=e into a=b,c and d=e. An item without = belongs to the value before it.
 func schedulerPairs(text string) (pairs [][2]string) {
 	for piece := range strings.SplitSeq(text, ",") {
 		name, value, named := strings.Cut(piece, "=")

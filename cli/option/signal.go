@@ -13,21 +13,21 @@ import (
 	"remshell/job"
 )
 
-// A JobSignal is the value of --signal: a signal, and the job to send it to.
+// A JobSignal is the value of --signal: a signal, and the job to which to send it.
 type JobSignal struct {
 	Number int // 0: not given
 	Job    string
 }
 
-// A SignalList is a list of signals, names or numbers, separated by commas. Set is true if it was given; with Set,
-// an empty list means "none".
+// A SignalList is a list of signals, names or numbers, separated by commas. Set says that it was given.
+// With Set, an empty list means "none".
 type SignalList struct {
 	Set     bool
 	Numbers []int
 }
 
-// An EndWarning is the value of --warn: a signal, and how long before the end of the job to send it. The zero
-// value means not given.
+// An EndWarning is the value of --warn: a signal, and how long before the end of the job to send it. The
+// zero value means not given.
 type EndWarning struct {
 	Number     int
 	TimeBefore time.Duration
@@ -41,12 +41,12 @@ func (JobSignal) Choices() []string {
 	return append(catchableSignals[:len(catchableSignals):len(catchableSignals)], "KILL", "STOP")
 }
 
-// Choices returns the signals that can be passed on, and "none".
+// Choices returns the signals that mpiexec can pass on, and "none".
 func (SignalList) Choices() []string {
 	return append(catchableSignals[:len(catchableSignals):len(catchableSignals)], "none")
 }
 
-// Choices returns the beginnings of values: each catchable signal with "@".
+// Choices returns the possible beginnings of a value: each signal that programs can handle, with "@".
 func (EndWarning) Choices() (words []string) {
 	for _, name := range catchableSignals {
 		words = append(words, name+"@")
@@ -57,11 +57,11 @@ func (EndWarning) Choices() (words []string) {
 // Choices returns the signals that can request a checkpoint.
 func (NodeSignal) Choices() []string { return catchableSignals }
 
-// SignalNumbers returns the number of a signal on this system by its full name, or 0 if there is none of that
-// name.
+// A SignalNumbers returns the number of a signal on this system. name is the signal's full name. It
+// returns 0 if there is no such signal.
 type SignalNumbers func(name string) int
 
-// registerMappers registers the mappers for values that name signals.
+// registerMappers registers the mappers for options whose values name signals.
 func (number SignalNumbers) registerMappers(into *kong.Registry) {
 	into.RegisterType(reflect.TypeFor[JobSignal](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		s, err := number.parseJobSignal(ctx.Scan.Pop().String())
@@ -130,7 +130,7 @@ func (number SignalNumbers) parseSignal(name string) (int, error) {
 	return n, nil
 }
 
-// A NodeSignal is a signal by its number on Linux, the system of all nodes; 0: not given.
+// A NodeSignal is a signal by its number on Linux, which all nodes run. 0 means not given.
 type NodeSignal job.Signal
 
 func (s *NodeSignal) UnmarshalText(text []byte) error {

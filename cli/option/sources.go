@@ -17,7 +17,8 @@ import (
 //	command line  >  -configfile  >  -gNAME of both  >  environment  >  configuration  >  built-in
 //	  scan.go          here           scan.go, here     variables.go    config.go         where it is used
 
-// A precedence is a level at which options are given. Smaller numbers take precedence.
+// A precedence is a level on which options are given, such as the command line or the environment.
+// Smaller numbers take precedence.
 type precedence int
 
 const (
@@ -29,14 +30,15 @@ const (
 	fromUserConfig
 )
 
-// Sources are the inputs besides the command line. With the zero value nothing else is read.
+// Sources are the inputs besides the command line: the environment and files. With the zero value nothing
+// else is read.
 type Sources struct {
 	Environ    []string
 	Read       func(name string) (string, error) // reads a whole file; returns fs.ErrNotExist if there is none; may be nil
 	CheckTrust func(name string) error           // error if the default configuration file may have been written by somebody else; nil: no check
 }
 
-// expandConfigFiles replaces an app context that names a -configfile by those of the file. Options beside
+// expandConfigFiles replaces an app context that has a -configfile by those in the file. Options beside
 // -configfile apply to the file's first line and take precedence over it.
 func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, error)) (all []scannedApp, errs []error) {
 	for _, s := range apps {
@@ -68,7 +70,8 @@ func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, 
 	return all, errs
 }
 
-// readConfigFile reads the file that g names. number is that of the file's first app context.
+// readConfigFile reads the file that option g names. number is the number of the file's first app
+// context.
 func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (string, error)) (apps []scannedApp, err error) {
 	if read == nil {
 		return nil, &usererr.Error{Text: g.Spelled + " cannot be read here"}
@@ -97,21 +100,21 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 	return apps, nil
 }
 
-// refuseOption adds an error if given is true: the option has no meaning in a file.
+// refuseOption records an error if given is true, because the option has no meaning in a file.
 func (s *scannedApp) refuseOption(option string, given bool) {
 	if given {
 		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file", Remedy: "give it on the command line"})
 	}
 }
 
-// A logicalLine is a line of a file together with its continuation lines.
+// A logicalLine is a line of a file with its continuation lines.
 type logicalLine struct {
 	number int // of its first line, from 1
 	words  []string
 }
 
-// logicalLines yields the non-empty lines of a file, split as a shell does, or the error of a line. Comments begin
-// with # at the start of a word.
+// logicalLines yields the lines of a file that are not empty, split into words as a shell does, or the
+// error of a line. A comment begins with # at the start of a word.
 func logicalLines(text string) func(yield func(logicalLine, error) bool) {
 	return func(yield func(logicalLine, error) bool) {
 		joined, first, number := "", 0, 0
@@ -144,7 +147,7 @@ func yieldLine(number int, text string, yield func(logicalLine, error) bool) boo
 	return yield(logicalLine{number, split}, err)
 }
 
-// withSource adds to err where it occurred; from is empty for the command line.
+// withSource returns err with the place where it occurred. from is empty for the command line.
 func withSource(from string, err error) error {
 	var syntax *hostlist.SyntaxError
 	harmless, ok := err.(lenientError)
@@ -163,7 +166,7 @@ func withSource(from string, err error) error {
 	return err
 }
 
-// sortByPrecedence sorts options from the highest level to the lowest, in place.
+// sortByPrecedence sorts options in place, from the highest level to the lowest.
 func sortByPrecedence(given []GivenOption) []GivenOption {
 	slices.SortStableFunc(given, func(a, b GivenOption) int { return cmp.Compare(a.precedence, b.precedence) })
 	return given

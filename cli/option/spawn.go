@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 )
 
-// A Universe is the value of -usize: the MPI_UNIVERSE_SIZE that programs get.
+// A Universe is the value of -usize: the MPI_UNIVERSE_SIZE for programs.
 type Universe struct {
 	Text string // as given, in capitals; empty: not given
 	Size int    // 0: programs get none; job.SystemSize: the slots of all hosts

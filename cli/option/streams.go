@@ -21,7 +21,7 @@ func (p *LabelPattern) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FilePattern is the value of -outfile-pattern and -errfile-pattern; ":append" may follow the name.
+// FilePattern is the value of -outfile-pattern and -errfile-pattern. ":append" may follow the name.
 type FilePattern struct {
 	Name   string // empty: not given
 	Append bool
@@ -82,7 +82,7 @@ func rankNumber(text string) (int, bool) {
 	return n, err == nil && n <= min(maxNumber, math.MaxInt) && strings.Trim(text, "0123456789") == ""
 }
 
-// StdinTo is the value of -stdin.
+// StdinTo is the value of -stdin: which ranks read standard input.
 type StdinTo struct {
 	Text  string      // as given; empty: not given
 	Ranks job.RankSet // ranks that read input; nil: rank 0, empty: none
@@ -145,7 +145,7 @@ func (j JobOptions) Outputs() (all Output) {
 	return all
 }
 
-// UnmarshalText parses words separated by commas. Qualifiers, each after a colon, may follow a word.
+// UnmarshalText parses words separated by commas. A word may have qualifiers, each after a colon.
 func (o *Output) UnmarshalText(text []byte) error {
 	*o = Output{Text: string(text)}
 	if o.Text == "" {

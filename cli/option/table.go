@@ -1,14 +1,14 @@
 /*
-Package option parses the command line. It has the table of options, the grammar, the types of
-values, and generates help, the manual page, completions and doc/options.md from the table.
+Package option parses the command line. It has the table of options, the grammar and the types of values.
+From the table it generates help, the manual page, completions and doc/options.md.
 
 	args --split--> app contexts --scan--> options as given, each decoded
 	                                                  |
 	-configfile, variables, user's configuration -----+--> inherit --> Line
 
-The package is pure: its only inputs are the arguments, Sources and the signal numbers. Callers use
-the Line and never look at the arguments. Each front end of the program (mpiexec, aprun) is a Table
-and a function that makes a Line.
+The package is pure: its only inputs are the arguments, Sources and the signal numbers. Callers use the
+Line and never read the arguments. Each front end of the program (mpiexec, mpijob) has a Table and a
+function that makes a Line.
 */
 package option
 
@@ -25,7 +25,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Scope is the part of a command line in which an option takes effect.
+// Scope says for which part of the command line an option counts: one app context or the whole job.
 type Scope int
 
 const (
@@ -34,7 +34,7 @@ const (
 	PerJob                 // J: the whole job, wherever it is given
 )
 
-// topicOf returns the heading of help whose first word is word, in any case.
+// topicOf returns the heading of the help whose first word is word. Case does not matter.
 func (t *Table) topicOf(word string) (topic string, ok bool) {
 	for _, topic := range t.topics {
 		if first, _, _ := strings.Cut(topic, " "); strings.EqualFold(first, word) {
@@ -44,8 +44,8 @@ func (t *Table) topicOf(word string) (topic string, ok bool) {
 	return "", false
 }
 
-// byTopic returns all options by heading. An option without a topic belongs to its tag "under" or, without one, to
-// the heading of the option before it.
+// byTopic returns all options by heading of the help. An option without a topic belongs to the heading in
+// its tag "under". Without that tag it belongs to the heading of the option before it.
 func (t *Table) byTopic() map[string][]*Option {
 	under := make(map[string][]*Option, len(t.topics))
 	topic := ""
@@ -57,8 +57,8 @@ func (t *Table) byTopic() map[string][]*Option {
 	return under
 }
 
-// concernsRun reports whether the option describes how a program runs. Options that only report something, name
-// the cluster, or say how hosts are reached do not.
+// concernsRun reports whether the option says how to run a program. It does not if it only reports
+// something, names the cluster, or says how to reach hosts.
 func (o *Option) concernsRun() bool {
 	if slices.Contains([]string{"cluster", "ledger", "exclude", "localhost", "rmk", "batch-option", "allow-outside", "separator"}, o.Name) {
 		return false
@@ -71,7 +71,7 @@ func (o *Option) concernsRun() bool {
 	return false
 }
 
-// An Option is one row of the table.
+// An Option is an option of the command line, one row of the table.
 type Option struct {
 	Name           string // canonical: no dashes, lower case unless it is one letter
 	Dashed         string // canonical, with dashes: "-host", "--fanout"
@@ -105,10 +105,10 @@ func (o *Option) Help() string     { return withRows(o.field.Tag.Get("help")) }
 func (o *Option) LongHelp() string { return withRows(o.table.texts()[o.Dashed]) }
 func (o *Option) Hint() string     { return o.field.Tag.Get("hint") }
 
-// Default returns the built-in value; empty: there is none.
+// Default returns the default value, or "" if there is none.
 func (o *Option) Default() string { return o.field.Tag.Get("default") }
 
-// A Spelling is an alternative name of an option.
+// A Spelling is another name of an option.
 type Spelling struct {
 	Dashed string
 	Preset bool   // the spelling fixes the value, so none may be given
@@ -116,7 +116,7 @@ type Spelling struct {
 	Form   string // template of the value, in which % is replaced by the given text; empty: the text itself
 }
 
-// argument returns the value placeholder that help prints behind the spelling.
+// argument returns the placeholder for the value that help prints after the spelling.
 func (s Spelling) argument() string {
 	if s.Form == "" {
 		return ""
@@ -124,7 +124,8 @@ func (s Spelling) argument() string {
 	return " " + s.placeholder()
 }
 
-// placeholder names the text that a spelling with a Form takes: N, a number of ranks, or another value.
+// placeholder returns the name of the text that a spelling with a Form needs: N for a number of ranks, or
+// another name.
 func (s Spelling) placeholder() string {
 	if s.takesNumber() {
 		return "N"
@@ -132,10 +133,11 @@ func (s Spelling) placeholder() string {
 	return "VALUE"
 }
 
-// takesNumber reports whether the spelling makes a mapping of a number of ranks: -npersocket.
+// takesNumber reports whether the value of the spelling is a number of ranks, from which a mapping is
+// made, as for -npersocket.
 func (s Spelling) takesNumber() bool { return strings.HasPrefix(s.Form, "ppr:%") }
 
-// checkText returns an error if the spelling takes a number, and text is none.
+// checkText returns an error if the spelling needs a number and text is none.
 func (s Spelling) checkText(text string) error {
 	if !s.takesNumber() {
 		return nil
@@ -149,7 +151,7 @@ func (s Spelling) checkText(text string) error {
 	return nil
 }
 
-// value returns the option's value for text given with this spelling.
+// value returns the option's value for the text that is given with this spelling.
 func (s Spelling) value(text string) string {
 	if s.Form == "" {
 		return text
@@ -157,8 +159,8 @@ func (s Spelling) value(text string) string {
 	return strings.Replace(s.Form, "%", text, 1)
 }
 
-// A Table is the set of options of one front end of the program, and the function that makes a Line of them. Code
-// that uses the Line does not depend on the front end.
+// A Table has the options of one front end of the program, and the function that makes a Line from them.
+// Code that uses the Line does not depend on the front end.
 type Table struct {
 	name     string   // of the front end, as the user types it
 	topics   []string // headings of help, in order; -help TOPIC takes their first words
@@ -171,14 +173,14 @@ type Table struct {
 	mappers *kong.Registry
 }
 
-// A namedOption is the entry of one normalized name in the table.
+// A namedOption is an option with the name by which it was found.
 type namedOption struct {
 	*Option
 	Spelling
 	global bool // the name is the global form: -gwdir
 }
 
-// newTable returns a table without options. texts and more hold their longer help, as parseParagraphs reads it.
+// newTable returns a table without options. texts and more have the long help texts for parseParagraphs.
 func newTable(name, texts string, more ...string) *Table {
 	return &Table{
 		name: name, mappers: newMappers(), options: make([]*Option, 0, 256), names: make(map[string]namedOption, 256),
@@ -188,15 +190,15 @@ func newTable(name, texts string, more ...string) *Table {
 	}
 }
 
-// addOptions adds one option for each field of the struct type of. Reflection takes some 60 µs for all of
-// mpiexec's, once per run.
+// addOptions adds an option for each field of a struct type. With reflection this takes some 60 µs for
+// all options of mpiexec, once per run.
 func (t *Table) addOptions(of reflect.Type, scope Scope) {
 	for i := range of.NumField() {
 		t.insertOption(len(t.options), optionOf(of, i, scope))
 	}
 }
 
-// insertOption adds an option to the table, with the index at among its options.
+// insertOption adds an option to the table. at is its index in the list of options.
 func (t *Table) insertOption(at int, o *Option) {
 	o.table = t
 	t.options = slices.Insert(t.options, at, o)
@@ -206,7 +208,7 @@ func (t *Table) insertOption(at int, o *Option) {
 	}
 }
 
-// parseParagraphs reads longer help: a name on a line of its own, then indented lines of text.
+// parseParagraphs parses long help texts: a name on a line of its own, then indented lines of text.
 func parseParagraphs(text string) map[string]string {
 	found := make(map[string]string)
 	name := ""
@@ -223,8 +225,8 @@ func parseParagraphs(text string) map[string]string {
 	return found
 }
 
-// rivals returns the other options of the same group of alternatives. One of them hides the others of lower
-// levels; on one level they may conflict.
+// rivals returns the other options in the same group of alternatives. An option hides its alternatives on
+// lower levels. On one level they may contradict each other.
 func (o *Option) rivals() (rivals []*Option) {
 	for _, other := range o.table.options {
 		if o.rivalGroup != "" && other.rivalGroup == o.rivalGroup && other != o {
@@ -234,7 +236,7 @@ func (o *Option) rivals() (rivals []*Option) {
 	return rivals
 }
 
-// optionOf returns the option that a field of a struct declares.
+// optionOf returns the option that a field of a struct declares. field is the index of the field.
 func optionOf(of reflect.Type, field int, scope Scope) *Option {
 	f := of.Field(field)
 	o := &Option{
@@ -291,8 +293,8 @@ func optionOf(of reflect.Type, field int, scope Scope) *Option {
 	return o
 }
 
-// tagPairs yields the key:"value" pairs of a tag in one pass. StructTag.Get would scan the whole help text for
-// each key that is missing. Our tags have no escapes; a test checks that.
+// tagPairs yields the key:"value" pairs of a struct tag in one pass. StructTag.Get would scan the whole
+// help text for each key that is missing. The tags have no escapes. A test checks that.
 func tagPairs(tag reflect.StructTag) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		rest := string(tag)
@@ -310,8 +312,8 @@ func tagPairs(tag reflect.StructTag) iter.Seq2[string, string] {
 	}
 }
 
-// normalize returns a spelling without leading dashes. Names of two letters and more are in lower case, with "-"
-// for "_" (CLI-3).
+// normalize returns a spelling without leading dashes. Names with two or more letters are in lower case,
+// with "-" for "_" (CLI-3).
 func normalize(dashed string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(dashed, "-"), "-")
 	if len(name) < 2 {
@@ -320,16 +322,16 @@ func normalize(dashed string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// findSpelling finds an option by a word with its dashes, such as "-np" or "--hostFile". Some options of other launchers
-// are not found with one dash; see the tag onedash.
+// findSpelling returns the option for a word with its dashes, such as "-np" or "--hostFile". It does not
+// find some options of other launchers with one dash (the tag onedash).
 func (t *Table) findSpelling(dashed string) (namedOption, bool) {
 	name := normalize(dashed)
 	m, ok := t.findName(name)
 	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || m.oneDashAdvice == "")
 }
 
-// findName finds a normalized name. A name that begins with g and is not in the table is the global form of an
-// option of an app context.
+// findName returns the option with a normalized name. A name that begins with g and is not in the table
+// is the global form of an option of an app context.
 func (t *Table) findName(name string) (m namedOption, ok bool) {
 	if m, ok = t.names[name]; ok {
 		return m, true

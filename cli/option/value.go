@@ -13,7 +13,7 @@ import (
 	"remshell/job"
 )
 
-// maxNumber bounds all counts. 16 million ranks are more than any machine runs.
+// maxNumber is the largest count in an option. 16 million ranks are more than any machine runs.
 const maxNumber = 1 << 24
 
 // parseNumber parses a decimal number of at most maxNumber (CLI-7).
@@ -36,7 +36,7 @@ func atLeast(least, n int) error {
 	return nil
 }
 
-// isZeroNumber reports whether value is the number zero, with any number of digits.
+// isZeroNumber reports whether value is the number zero, written with any number of digits.
 func isZeroNumber(value string) bool {
 	return value != "" && strings.Trim(value, "0") == ""
 }
@@ -114,7 +114,7 @@ func parseSeconds(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ShellWords is text split into words as a shell does.
+// ShellWords is a text that is split into words as a shell does.
 type ShellWords []string
 
 func (w *ShellWords) UnmarshalText(text []byte) error {
@@ -126,10 +126,10 @@ func (w *ShellWords) UnmarshalText(text []byte) error {
 	return err
 }
 
-// shellSplit splits text at blanks. Quotes and backslashes work as in sh; nothing is expanded.
+// shellSplit splits text at blanks. Quotes and backslashes work as in sh. It expands nothing.
 func shellSplit(text string) ([]string, error) { return splitWords(text, false) }
 
-// splitWords splits text like shellSplit. With comments, a # at the start of a word ends the text.
+// splitWords splits text like shellSplit. If comments is true, a # at the start of a word ends the text.
 func splitWords(text string, comments bool) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -212,10 +212,10 @@ func (e *EnvImport) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A DisplayList is the value of --display: words of displayWords.
+// A DisplayList is the value of --display: a list of displayWords.
 type DisplayList []string
 
-// Displays reports whether --display has one of words.
+// Displays reports whether --display has one of these words.
 func (j JobOptions) Displays(words ...string) bool {
 	return slices.ContainsFunc(slices.Concat(j.Display...), func(word string) bool { return slices.Contains(words, word) })
 }
@@ -233,7 +233,8 @@ func (p *DisplayList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// displayWords are the words of --display. Open MPI also has alloc for allocation, and bind for --report-bindings.
+// displayWords are the words that --display accepts. Open MPI also has alloc for allocation, and bind for
+// --report-bindings.
 var displayWords = []string{"map", "map-devel", "topo", "allocation", "alloc", "bind"}
 
 // A HostExpr is the value of one -host option.
@@ -268,7 +269,8 @@ func (o *SSHOption) UnmarshalText(text []byte) error {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// A GPUCount is a number of GPUs for each rank. As in job.RankNeeds, 0 means not given, and job.NoGPUs means none.
+// A GPUCount is a number of GPUs for each rank. As in job.RankNeeds, 0 means not given, and job.NoGPUs
+// means none.
 type GPUCount int
 
 func (c *GPUCount) UnmarshalText(text []byte) error {
@@ -326,7 +328,7 @@ func (RestartEnds) Choices() []string {
 	return words
 }
 
-// UnmarshalText parses a list. A number belongs to the word code: before it.
+// UnmarshalText parses a list. A number belongs to the word "code:" before it.
 func (r *RestartEnds) UnmarshalText(text []byte) error {
 	*r = RestartEnds{Text: string(text)}
 	numbers := false

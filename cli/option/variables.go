@@ -16,7 +16,7 @@ import (
 // This file reads options from the environment: each long option as MPIEXEC_NAME, and the variables of other
 // launchers in the table (cli.md section 3). Variables with the tag "read" are read by package psi and others.
 
-// defaultOptions are the options given by the environment and by the user's configuration.
+// A defaultOptions has the options that the environment and the user's configuration give.
 type defaultOptions struct {
 	given    []GivenOption
 	errs     []error
@@ -27,11 +27,11 @@ type defaultOptions struct {
 	unusedVariables []string        // variables of other launchers without an equivalent
 }
 
-// nonOptionVariables are our variables that set no option.
+// nonOptionVariables are variables of mpiexec that set no option.
 var nonOptionVariables = []string{"MPIEXEC_CONFIG", "MPIEXEC_ERROR_CODE", "MPIEXEC_TEST_MAIN"}
 
-// readDefaults reads the options of the environment and of the user's configuration that the app contexts do not
-// give.
+// readDefaults reads those options of the environment and of the user's configuration that the app
+// contexts do not have.
 func (t *Table) readDefaults(apps []scannedApp, from Sources) defaultOptions {
 	b := defaultOptions{Table: t}
 	if from.Environ == nil {
@@ -52,8 +52,8 @@ func (t *Table) readDefaults(apps []scannedApp, from Sources) defaultOptions {
 	return b
 }
 
-// decidedOptions returns the options that lower levels need not be read for: all app contexts give them or an
-// alternative.
+// decidedOptions returns the options for which no default matters, because all app contexts have them or
+// an alternative.
 func decidedOptions(apps []scannedApp) map[string]bool {
 	decided := make(map[string]bool)
 	for i, s := range apps {
@@ -72,8 +72,8 @@ func decidedOptions(apps []scannedApp) map[string]bool {
 	return decided
 }
 
-// reportUnusedVariables warns of variables of other launchers that have no equivalent option and would change
-// where or how ranks run.
+// reportUnusedVariables warns about variables of other launchers that would change where or how ranks run
+// and for which there is no option.
 func (b *defaultOptions) reportUnusedVariables(peers []variable) {
 	for _, v := range peers {
 		switch key := parameterKey(v.name); {
@@ -100,8 +100,8 @@ func (b *defaultOptions) reportUnusedVariables(peers []variable) {
 // A variable is an environment variable that may set an option.
 type variable struct{ name, value string }
 
-// variables returns our variables and those of other launchers, in the order of environ. Inside a rank, Open MPI's
-// parameters were set by its launcher and are left out.
+// variables returns the variables of mpiexec and those of other launchers, in the order of environ.
+// Inside a rank it leaves out Open MPI's parameters, because Open MPI's launcher has set them.
 func variables(environ []string) (own, peers []variable) {
 	var parameters []variable
 	inside := false
@@ -133,7 +133,7 @@ func variables(environ []string) (own, peers []variable) {
 	return own, peers
 }
 
-// noteReadElsewhere marks option as decided if one of the defined variables is read by another package.
+// noteReadElsewhere marks option as decided if another package reads one of the defined variables.
 func (b *defaultOptions) noteReadElsewhere(defined []variable, option string) {
 	for _, v := range defined {
 		if slices.Contains(b.names[option].readVariables, v.name) {
@@ -181,13 +181,13 @@ func (b *defaultOptions) readOwn(own []variable) {
 	}
 }
 
-// isForeign reports whether the option table lists name as a variable of another launcher.
+// isForeign reports whether the table lists name as a variable of another launcher.
 func (b *defaultOptions) isForeign(name string) bool {
 	return slices.ContainsFunc(b.options, func(o *Option) bool { return slices.Contains(strings.Fields(o.foreignVariables), name) })
 }
 
-// readForeign reads the variables of other launchers: for each option the first one that is set, or all if they
-// add up.
+// readForeign reads the variables of other launchers. For each option it uses the first variable that is
+// set, or all if the option collects values.
 func (b *defaultOptions) readForeign(peers []variable) {
 	for _, o := range b.options {
 		if o.foreignVariables == "" && o.mcaParameters == nil || o.foreignVariables == "-" || b.decided[o.Name] && !o.addsUp {
@@ -217,7 +217,7 @@ func (b *defaultOptions) readForeign(peers []variable) {
 	}
 }
 
-// foreignNames returns the variables of other launchers for the option, in order of precedence.
+// foreignNames returns the variables of other launchers that set the option, in order of precedence.
 func (o *Option) foreignNames() []string {
 	names := strings.Fields(o.foreignVariables)
 	for _, key := range o.mcaParameters {
@@ -228,7 +228,8 @@ func (o *Option) foreignNames() []string {
 	return names
 }
 
-// translateValue converts the value of another launcher's variable to one of the option; empty: it sets nothing.
+// translateValue converts the value of another launcher's variable to a value of the option. It returns
+// "" if it sets nothing.
 func translateValue(v variable) (string, error) {
 	if key := parameterKey(v.name); key != "" {
 		return parameterValue(key, v.value)
@@ -258,10 +259,11 @@ func translateValue(v variable) (string, error) {
 	return v.value, nil
 }
 
-// emptyValue marks a value that is empty on purpose.
+// emptyValue stands for a value that is empty on purpose.
 const emptyValue = "\x00"
 
-// takeVariable keeps the option that a variable sets, or records an error. An empty variable sets nothing.
+// takeVariable stores the option that a variable sets, or records an error. An empty variable sets
+// nothing.
 func (b *defaultOptions) takeVariable(m namedOption, v variable, text string) {
 	if text == "" {
 		return
@@ -298,7 +300,7 @@ func (b *defaultOptions) takeVariable(m namedOption, v variable, text string) {
 	b.keepOption(g)
 }
 
-// keepOption decodes an option's value and keeps the option.
+// keepOption decodes an option's value and stores the option.
 func (b *defaultOptions) keepOption(g GivenOption) {
 	g, kept, note := b.translateParameter(g)
 	if note != "" {
