@@ -136,7 +136,7 @@ func lookupCanonical(ctx context.Context, family, host string) (canonical string
 	return strings.TrimSuffix(canonical, "."), true, nil
 }
 
-// HomeOf implements Machine.
+// HomeOf returns the home directory of a user. It implements Machine.
 func (l *LocalMachine) HomeOf(ctx context.Context, name string) (string, error) {
 	if u, err := user.Lookup(name); err == nil {
 		return u.HomeDir, nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A letterRow describes one option of aprun.
+// A letterRow describes one option of aprun, such as -n, and how to translate it.
 type letterRow struct {
 	letters, arg string // arg is empty for a switch
 	long         string // the option of mpiexec, for help

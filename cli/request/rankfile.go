@@ -195,7 +195,8 @@ func rankNoun(spans string) string {
 	return "rank " + spans
 }
 
-// fixedPlacements returns the placements of n ranks.
+// fixedPlacements returns the placements of the first n ranks. list names the source of the candidates,
+// for errors.
 func (p rankPlacement) fixedPlacements(req *job.Request, n int, list string) ([]job.FixedPlacement, error) {
 	find := newNodeFinder(req)
 	placements := make([]job.FixedPlacement, n)

@@ -43,7 +43,7 @@ const (
 	Ended   State = "ended"
 )
 
-// A Job is a saved job.
+// A Job is the content of the file of a saved job.
 type Job struct {
 	Version          int          `json:"version"`
 	ID               job.ID       `json:"job"`

@@ -87,7 +87,7 @@ func programDirs(dirs ...string) (all []string) {
 	return all
 }
 
-// readKey applies one info key.
+// readKey stores the value of one info key of a spawn.
 func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Request, g *HostPolicy) (err error) {
 	switch p.Key {
 	case "host", "hosts", "add-host":

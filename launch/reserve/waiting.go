@@ -17,7 +17,7 @@ import (
 // A queueHelpers implements queue.Helpers for a reservation. Every queue.Host is a *host.
 type queueHelpers struct{ r *reservation }
 
-// newQueue returns the queue of a reservation.
+// newQueue returns the Queue by which a reservation waits.
 func (r *reservation) newQueue() *queue.Queue {
 	return queue.New(&r.req, queueHelpers{r}, queue.Env{StopTimes: r.env.StopTimes, Log: r.env.Log, Say: r.env.Report, SayOnce: r.reportOnce, ReplyTime: r.replyTimeout()})
 }

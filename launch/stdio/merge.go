@@ -123,7 +123,7 @@ func findEqualLine(from *mergedLine, text []byte) *mergedLine {
 	return nil
 }
 
-// writeFirst writes the first waiting line.
+// writeFirst writes the first of the waiting lines.
 func (c *lineMerger) writeFirst(out *writeBuffer) {
 	l := c.first
 	for _, rank := range l.ranks {

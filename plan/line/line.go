@@ -21,7 +21,7 @@ const (
 // Modes has the names of the modes, in the order in which messages list them.
 var Modes = []string{string(First), string(Best)}
 
-// A Requirement is what a job needs.
+// A Requirement is what a job needs of contiguous nodes.
 type Requirement struct {
 	Ranks int // 0 means as many as fit in a run
 	Shape int // ranks on each node but the last; 0 means as many as fit
