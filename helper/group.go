@@ -20,7 +20,8 @@ import (
 	"remshell/wire"
 )
 
-// A Group is the ranks of this node that share one MPI_COMM_WORLD: those of the command line, or of one spawn.
+// A Group has the ranks of this node that share one MPI_COMM_WORLD. They are ranks of the command line, or of one
+// spawn.
 type Group struct {
 	Prepare           *wire.Prepare
 	ranks             []*Rank

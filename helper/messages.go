@@ -102,7 +102,8 @@ func Handle[M wire.Message](s *Session, handle func(M)) {
 	s.featureHandlers[wire.NumberFor[M]()] = func(m wire.Message) { handle(m.(M)) }
 }
 
-// handleFrame passes a message to its owner.
+// handleFrame passes a message to the part of the helper that handles its type: the session, a feature, the claims
+// worker or the examiner.
 func (s *Session) handleFrame(m wire.Message) {
 	switch feature := s.featureHandlers[wire.NumberOf(m)]; {
 	case sessionHandlers.Owns(m):

@@ -1,6 +1,7 @@
 /*
-Package checkpoint is a feature: it asks a running job for checkpoints (survive.md 4), at times that the user has chosen and
-when somebody requests one (--checkpoint, --migrate). Package machine decides what to do, and this package does it.
+Package checkpoint is a feature: it asks a running job for checkpoints (survive.md 4). It does so at times that the
+user has chosen, and when a user requests one (--checkpoint, --migrate). Package machine decides what to do, and
+this package does it.
 
 	Request, Due --> checkpointer --events--> machine.State --actions--> ranks, command, file, user
 */
@@ -34,7 +35,7 @@ func attach(j *launch.Job) {
 	})
 }
 
-// A checkpointer takes the checkpoints of one attempt. Only the goroutine that owns the job uses it.
+// A checkpointer requests the checkpoints of one attempt. Only the goroutine that owns the job uses it.
 type checkpointer struct {
 	job     *launch.Job
 	post    func(do func()) // has do called by the goroutine of Run
@@ -118,8 +119,8 @@ func (c *checkpointer) update(now time.Time) time.Time {
 	return c.nextTime()
 }
 
-// nextTime returns when update has something to do next; the zero time means never. It is never
-// while the ranks are suspended.
+// nextTime returns when update must be called next. The zero time means never. While the ranks are suspended, it is
+// zero.
 func (c *checkpointer) nextTime() time.Time {
 	if c.job.State.IsSuspended() {
 		return time.Time{}
@@ -127,7 +128,7 @@ func (c *checkpointer) nextTime() time.Time {
 	return c.state.Next()
 }
 
-// commandEnded handles the end of a command. why says why it failed, if it did.
+// commandEnded handles the end of a checkpoint command. If the command failed, why says why. Otherwise why is empty.
 func (c *checkpointer) commandEnded(number int, why string) {
 	switch {
 	case number != c.command:
@@ -138,7 +139,7 @@ func (c *checkpointer) commandEnded(number int, why string) {
 	}
 }
 
-// handleEvent passes an event to the checkpoint's state and carries out the actions that follow.
+// handleEvent passes an event to the checkpoint's state and carries out the actions that the state returns.
 func (c *checkpointer) handleEvent(event machine.Event, now time.Time) {
 	for _, action := range c.state.Step(event, now) {
 		switch a := action.(type) {
@@ -187,7 +188,7 @@ func (c *checkpointer) startCheckpoint(now time.Time) {
 	}()
 }
 
-// stopCommand ends the command, if one runs.
+// stopCommand kills the checkpoint command, if one runs.
 func (c *checkpointer) stopCommand() {
 	if c.cancel != nil {
 		c.cancel()

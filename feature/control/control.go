@@ -1,6 +1,6 @@
 /*
-Package control is a feature: users end, suspend and resume a running job (--end, --suspend, --resume-job; survive.md 7).
-It receives all requests of users, and passes them to the feature that serves their verb.
+Package control is a feature: users end, suspend and resume a running job (--end, --suspend, --resume-job;
+survive.md 7). It receives all requests of users, and passes each to the feature that serves its verb.
 
 	helper --ControlRequest--> seen before? too many? --> launch.Job.Serve --> this feature, or another
 */
@@ -45,7 +45,7 @@ func attach(j *launch.Job) {
 	})
 }
 
-// maxSeen is how many request IDs are remembered, to recognize repeated requests.
+// maxSeen is the number of request IDs that are remembered, to recognize repeated requests.
 const maxSeen = 1024
 
 // handleRequest handles a request that a node forwards. Two helpers on one machine may forward the same request; the
@@ -73,8 +73,8 @@ func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []sup
 }
 
 // waitsForCheckpoint delays a request to suspend the job until the checkpoint in progress is over (survive.md SV-16).
-// Suspended ranks could not write it, and it would be reported as late. If the end of a checkpoint cannot be known,
-// waitsForCheckpoint returns false: it may be complete already.
+// Suspended ranks could not write the checkpoint, and it would be reported as late. If mpiexec cannot find out when a
+// checkpoint is complete, waitsForCheckpoint returns false, since the checkpoint may be complete already.
 func (c *controller) waitsForCheckpoint(r control.Request) bool {
 	if r.Verb != job.VerbSuspend || !c.job.Checkpoints.InProgress() {
 		return false
@@ -92,7 +92,7 @@ func (c *controller) suspendRanks(r control.Request, now time.Time) {
 	c.job.Reply(r, job.ReplyDone, "suspended")
 }
 
-// resumeRanks ends the suspension by a user. The ranks run if there is no other reason to hold them.
+// resumeRanks ends the suspension by a user. The ranks run if no other hold remains.
 func (c *controller) resumeRanks(r control.Request, now time.Time) {
 	suspended := c.job.HeldFor(job.HoldRequested, now)
 	c.job.Release(job.HoldRequested)

@@ -1,14 +1,13 @@
 /*
-Package migrate is a feature: it moves a running job to other nodes (--migrate), by ending its attempt, so that the next one
-runs elsewhere (survive.md SV-17). The target is found and claimed before anything is ended:
+Package migrate is a feature: it moves a running job to other nodes (--migrate). It ends the job's attempt, and the
+next attempt runs on the other nodes (survive.md SV-17). It finds and claims the target before it ends the attempt:
 
 	requested --> search --> claimed --> checkpoint --> ended --> next attempt
 	   |          | while      |          | --ckpt-required     no pause, no fence
 	   |          | ranks run  |          |
 	   '----------'------------'----------'--> refused: the job runs on unchanged
 
-During a move the job holds additional claims on its own nodes. A Start there would release them, so
-spawns wait.
+During a move the job holds additional claims on its own nodes. A Start there would release them, so spawns wait.
 */
 package migrate
 
@@ -29,7 +28,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "migrate", Attach: attach}) }
 
-// A mover moves one attempt of a job, at most once at a time.
+// A mover moves one attempt of a job. At most one move is in progress.
 type mover struct {
 	job  *launch.Job
 	move *move // nil: no move is requested
@@ -50,7 +49,7 @@ func attach(j *launch.Job) {
 	j.Hooks.NextClaims.Add(m.claimedCPUs)
 }
 
-// A move is a move that was requested.
+// A move is a requested move of the job.
 type move struct {
 	requestedBy control.Request
 	wanted      restart.Move
@@ -59,7 +58,7 @@ type move struct {
 	endsAttempt bool                // the attempt was ended for this move
 }
 
-// start handles a request to move the job by a user who has the permission.
+// start handles the request of an authorized user to move the job.
 func (m *mover) start(by control.Request) {
 	refuse := func(why string) { m.job.Reply(by, job.ReplyRefused, why) }
 	wanted, err := restart.ParseMove(by.Args)
@@ -177,8 +176,7 @@ func (m *mover) cancel(why string) {
 	m.job.Reply(current.requestedBy, job.ReplyRefused, why)
 }
 
-// abandon cancels a move that has not ended the attempt, when the attempt ends for another
-// reason.
+// abandon cancels a move when the attempt ends for another reason.
 func (m *mover) abandon() {
 	if current := m.move; current != nil && !current.endsAttempt {
 		m.cancel("the job ends")
@@ -198,7 +196,7 @@ func (m *mover) claimedCPUs() map[string]int {
 	return cpus
 }
 
-// record records in an attempt that is over where the job moves to, if it is moved.
+// record records in an ended attempt the nodes to which the job moves. It does nothing if the job is not moved.
 func (m *mover) record(a *job.Attempt) {
 	if m.move != nil && m.move.endsAttempt {
 		a.LeftNodes, a.NextNodes = m.move.leftNodes, m.move.target.Plan.Names()

@@ -20,7 +20,7 @@ func init() {
 	}})
 }
 
-// A nodeStates knows what the ranks of one session are doing. The session's goroutine owns it.
+// A nodeStates collects the states of the ranks of one session. The session's goroutine owns it.
 type nodeStates struct {
 	session *helper.Session
 	retired []job.RankState // the final states of ranks that the session has forgotten
@@ -62,7 +62,7 @@ func (n *nodeStates) all() []job.RankState {
 	return all
 }
 
-// stateOf returns the present state of a rank. tree has the processes of this node.
+// stateOf returns the present state of a rank. tree has all processes of this node.
 func stateOf(r *helper.Rank, tree proc.Tree) job.RankState {
 	state := job.RankState{Rank: r.Number, Phase: "starting", PMI: r.PMIState()}
 	if r.Exit != nil { // its PID may be another process's by now
@@ -81,7 +81,7 @@ func stateOf(r *helper.Rank, tree proc.Tree) job.RankState {
 	return state
 }
 
-// await returns what all returns, for the goroutine of the socket. It returns false if the session is over.
+// await returns the result of all, for the goroutine of the socket. It returns false if the session is over.
 func (n *nodeStates) await() (states []job.RankState, ok bool) {
 	answer := make(chan []job.RankState, 1)
 	n.session.Post(func() { answer <- n.all() })

@@ -1,6 +1,6 @@
 /*
-Package status is a feature: it reports what each rank is doing (DIAG-12), to users who ask with --status, and to the user
-of this mpiexec when supervision wants it (after a timeout, for example).
+Package status is a feature: it reports what each rank is doing (DIAG-12). It reports to users who ask with
+--status, and to the user of this mpiexec when supervision asks for it (after a timeout, for example).
 
 	--status, supervise.InspectRanks --> InspectRanks --> all nodes --> RankStates --> table or reply
 	                                                        |
@@ -10,7 +10,7 @@ of this mpiexec when supervision wants it (after a timeout, for example).
 
 	status.go           mpiexec's half
 	helper.go           the helper's half
-	package nodestate   the socket, those of other helpers, and stacks
+	package nodestate   the socket, the sockets of other helpers, and stacks
 */
 package status
 
@@ -51,7 +51,7 @@ func init() {
 	node.Admit(checkStates)
 }
 
-// checkStates checks a report of what ranks are doing. It may name each rank of the node once.
+// checkStates checks a report of what the ranks of a node are doing. It may name each rank once.
 func checkStates(v *node.Validator, m *RankStates) (wire.Message, error) {
 	seen := make(map[int]bool)
 	for _, r := range m.Ranks {

@@ -14,7 +14,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "status", Attach: attach}) }
 
-// states asks for the states of the ranks of one attempt.
+// states requests the states of the ranks of one attempt.
 type states struct {
 	job   *launch.Job
 	query *query // in progress; nil: none
@@ -46,8 +46,8 @@ func attach(j *launch.Job) {
 // statesTimeout is how long a node may take to reply.
 const statesTimeout = 2 * time.Second
 
-// inspect asks all nodes what their ranks are doing, for a requester, or for the user if that
-// is nil. The states are reported when all nodes have replied or the timeout has passed.
+// inspect asks all nodes what their ranks are doing. The result is for requester, or for the user of this mpiexec if
+// requester is nil. The states are reported when all nodes have replied or the timeout has passed.
 func (s *states) inspect(stacks bool, requester *control.Requester) {
 	running := s.query != nil
 	if !running {
@@ -106,7 +106,7 @@ func (s *states) report() {
 	}
 }
 
-// reply sends the states of the ranks to all who asked for them.
+// reply sends the states of the ranks to all requesters.
 func (s *states) reply() {
 	if len(s.query.requesters) == 0 {
 		return

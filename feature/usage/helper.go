@@ -47,7 +47,7 @@ func attachHelper(s *helper.Session) {
 	s.Hooks.OrphanReaped.Add(func(e lifecycle.ChildEnded, owner int) { u.tracker.NoteReaped(e.PID, owner, e.Exit.Usage.CPU()) })
 }
 
-// start begins to sample, if mpiexec or this node's limits want it, before the first ranks start.
+// start starts sampling before the first ranks start, if mpiexec or this node's limits require it.
 func (u *nodeSampler) start(*helper.Group) *rank.Error {
 	wanted, has := wire.SettingOf[*Sampling](u.session.Prepare.Settings)
 	if has && wanted.SmallRanks {
@@ -62,14 +62,14 @@ func (u *nodeSampler) start(*helper.Group) *rank.Error {
 	return nil
 }
 
-// A sample has all processes at one moment.
+// A sample has the data of all processes at one moment.
 type sample struct {
 	processes []sampler.Process
 	jobMem    int64 // bytes that count for the node's own memory limit; 0: there is no such limit
 }
 
-// sample samples all processes every so often until the session is over (RM-51). most is the memory in bytes that
-// this node allows a job; 0: no limit.
+// sample samples all processes at the interval every until the session is over (RM-51). most is the memory, in bytes,
+// that this node allows a job. 0 means no limit.
 func (u *nodeSampler) sample(every time.Duration, most int64) {
 	reader, shares := sampler.Reader{Helper: os.Getpid()}, sysvipc.MemoryFiles{}
 	defer reader.Close()
@@ -99,7 +99,7 @@ func (u *nodeSampler) jobMemory(reader *sampler.Reader, shares *sysvipc.MemoryFi
 	return reader.TotalMemory(of, shares.Size(pids), most)
 }
 
-// maxBacklog is how many bytes may wait to be sent before samples are dropped. A stopped mpiexec gets no samples.
+// maxBacklog is the number of unsent bytes above which samples are dropped. So a stopped mpiexec gets no samples.
 const maxBacklog = 256 << 10
 
 // report checks this node's limits, and sends mpiexec the usage of each rank.

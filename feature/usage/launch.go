@@ -11,7 +11,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "usage and limits", Attach: attach}) }
 
-// A jobUsage is what the nodes have reported while one attempt ran.
+// A jobUsage has the usage that the nodes have reported during one attempt.
 type jobUsage struct {
 	job        *launch.Job
 	limits     Limits
@@ -43,8 +43,7 @@ func attach(j *launch.Job) {
 	}
 }
 
-// addSample adds a node's sample of what its processes use. It returns the event that a limit is
-// exceeded, if one is.
+// addSample adds a node's usage sample. If a limit is exceeded, it returns the event for that.
 func (u *jobUsage) addSample(n *launch.Node, m *SampledUsage, now time.Time) []supervise.Event {
 	u.addRanks(m.Ranks)
 	u.totals.AddSample(n.Key, m.Host, now)
@@ -63,8 +62,8 @@ func (u *jobUsage) addRanks(ranks []job.RankUsageSample) {
 	}
 }
 
-// addToResult adds the usage of ranks, nodes and the job to the result. While ranks run, only seconds that
-// all nodes have reported count, and times of what has not ended count until now.
+// addToResult adds the usage of ranks, nodes and the job to the result. While ranks run, it uses only seconds that
+// all nodes have reported. Times of ranks that have not ended count until now.
 func (u *jobUsage) addToResult(r *job.Result) {
 	nodeOfRank := u.job.State.Nodes()
 	if u.ended {
@@ -84,9 +83,9 @@ func (u *jobUsage) addToResult(r *job.Result) {
 	}
 }
 
-// setUsage sets the usage in the result. It combines exact usage, reported at the ends of processes, and
-// samples taken while they ran (RM-51). CPU time is that of wait4(2), except on a host that was lost.
-// Memory is the sampled maximum, and at least the largest process.
+// setUsage sets the usage in the result. It combines exact usage, reported at the ends of processes, and samples
+// taken while they ran (RM-51). CPU time is the one from wait4(2), except on a host that was lost. Memory is the
+// sampled maximum, and at least the memory of the largest process.
 func (u *jobUsage) setUsage(r *job.Result, nodeOfRank []int, totals *Totals) {
 	all := job.JobUsage{Ranks: make([]job.UsageTotal, len(nodeOfRank)), Nodes: make([]job.UsageTotal, len(r.NodeTotals))}
 	for rank := range all.Ranks {
@@ -114,8 +113,8 @@ func (u *jobUsage) setUsage(r *job.Result, nodeOfRank []int, totals *Totals) {
 	r.Usage = all
 }
 
-// nodeTotal returns the usage of a node. If the node was lost, not all ends of ranks are known, and
-// samples may be higher.
+// nodeTotal returns the usage of a node. If the node was lost, the usage of some ranks was not reported, and samples
+// may be larger.
 func nodeTotal(totals *Totals, i int, total job.NodeTotal) job.UsageTotal {
 	var u job.UsageTotal
 	u.UsageSample, u.Sampled = totals.NodeMaximum(i)

@@ -32,8 +32,8 @@ import (
 	"remshell/wire"
 )
 
-// SampledUsage reports the current usage of all processes of the job on the node, and of the processes of
-// each rank that has or had any (RM-51).
+// SampledUsage reports the present usage of all processes of the job on the node, and of the processes of each rank
+// that has or had any (RM-51).
 type SampledUsage struct {
 	Host  job.UsageSample
 	Ranks []job.RankUsageSample
@@ -54,8 +54,8 @@ func sampleFields(c *wire.Codec, s *job.UsageSample) {
 	c.Num64(&s.VMem, wire.BytesRange)
 }
 
-// LimitExceeded reports that a rank used more than the node's administrator allows, and that the helper ends
-// its ranks therefore (RM-55). Rank -1 means all ranks on the node together, or for pmem all processes that belong to no rank.
+// LimitExceeded reports that a rank has used more than the node's administrator allows (RM-55). The helper then ends
+// its ranks. Rank -1 means all ranks on the node together, or for pmem all processes that belong to no rank.
 type LimitExceeded struct {
 	Rank  int
 	Limit job.KernelLimit
@@ -82,17 +82,17 @@ func init() {
 	node.AdmitIf(checkExceeded)
 }
 
-// received is what the rules remember of one connection.
+// received has the state by which the messages of one connection are checked.
 type received struct {
 	samples  node.RateLimit
 	exceeded int // LimitExceeded received
 }
 
-// maxSampleRate is how many samples of a node are let through each second.
+// maxSampleRate is the largest number of samples of a node that are accepted in one second.
 const maxSampleRate = 4
 
-// checkSampled checks a usage sample. It may name each started rank once, and samples may come only as
-// often as they are taken (RM-51).
+// checkSampled checks a usage sample. It may name each started rank once. Samples may come only as often as they were
+// requested (RM-51).
 func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err
@@ -116,8 +116,8 @@ func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 	return v.LimitRate(&node.StateOf[received](v).samples, maxSampleRate, m), nil
 }
 
-// checkExceeded checks the report that a limit was exceeded: the limit is one that a helper can measure,
-// and a rank is the node's own.
+// checkExceeded checks the report that a limit was exceeded. A helper must be able to measure the limit, and the rank
+// must be the node's own.
 func checkExceeded(v *node.Validator, m *LimitExceeded) error {
 	if err := v.CountEnd(m, &node.StateOf[received](v).exceeded); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 )
 
 /*
-A nodeLimits holds the limits that this node's administrator sets for jobs here. mpiexec cannot lift them (RM-55).
+A nodeLimits has the limits that this node's administrator sets for jobs here. mpiexec cannot raise them (RM-55).
 
 	/etc/remshell/limits.toml --applyTo--> KernelLimits: the kernel enforces them, as mpiexec's
 	                              |
@@ -60,14 +60,14 @@ func (l *nodeLimits) applyTo(m *wire.Prepare, read func() (limits.Map, error)) *
 	return nil
 }
 
-// start notes that ranks are started now.
+// start records that ranks are about to start.
 func (l *nodeLimits) start() {
 	if l.firstStart.IsZero() {
 		l.firstStart = time.Now()
 	}
 }
 
-// areSampled reports whether there are limits that need samples.
+// areSampled reports whether the node has limits that are checked by samples.
 func (l *nodeLimits) areSampled() bool { return len(l.sampled) > 0 }
 
 // firstExceeded returns the limit that is exceeded for the first time, or nil.

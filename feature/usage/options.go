@@ -7,8 +7,8 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature. Limits of a job are those of --limit, a class and the cluster file. The request has
-// them all, since the kernel enforces some of them, and the failure machine the wall time.
+// Options are the options of the feature. A job's limits come from --limit, a class and the cluster file. The request
+// has all of them, since the kernel enforces some of them, and package supervise the wall time.
 type Options struct {
 	Limit []LimitList `name:"--limit" after:"timeout" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"limits of the job: mem=2gb,walltime=1:30:00"`
 	Usage string      `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print resource usage per host at the end"`
@@ -20,7 +20,7 @@ type LimitList struct {
 	Bounds limits.Map
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler. It accepts NAME=VALUE, several separated by commas.
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts NAME=VALUE, or several of these separated by commas.
 func (l *LimitList) UnmarshalText(text []byte) (err error) {
 	l.Text = string(text)
 	l.Bounds, err = limits.Parse(l.Text)
@@ -49,7 +49,7 @@ const texts = `
   prints the four lines only.
 `
 
-// A Sampling asks the helpers for samples.
+// A Sampling asks the helpers to send usage samples.
 type Sampling struct {
 	Report     string // the form of the report at the end (--usage); empty: none. Helpers do not get it
 	Often      bool   // a sample every second, because there is a limit
@@ -80,8 +80,8 @@ func init() {
 	wire.RegisterSetting[Sampling](4, &Sampling{}, &Sampling{Often: true, SmallRanks: true})
 }
 
-// samplingFor returns what is sampled of a job, for a form of report, for a record of the run, and to enforce limits. It is
-// nil if nothing is: a plain job pays nothing (RM-51).
+// samplingFor returns what the helpers have to sample for a form of report, for a record of the run, and to enforce
+// limits. It returns nil if they need not sample, so that a plain job has no overhead (RM-51).
 func samplingFor(report string, recorded bool, most limits.Map) *Sampling {
 	measured, limited := report != "" || recorded, most.AnyMatching(limits.Resource.IsSampled)
 	if !measured && !limited {

@@ -12,7 +12,7 @@ import (
 	"remshell/launch/supervise"
 )
 
-// formatUsage returns the usage of a job in a form of --usage (RM-52). firsts has the job's number of
+// formatUsage returns the usage of a job in one of the forms of --usage (RM-52). firsts has the number in the job of
 // each group's rank 0.
 func formatUsage(form string, req job.Request, r job.Result, firsts []int) (report string) {
 	switch form {
@@ -75,7 +75,7 @@ func usageByRank(r job.Result, firsts []int) string {
 	return format.Columns(rows)
 }
 
-// peakText formats the most memory in use. Without samples only the largest process is known.
+// peakText formats the peak memory. Without samples only the largest process is known.
 func peakText(u job.UsageTotal, largest int64) string {
 	if u.Sampled || largest == 0 {
 		return memoryText(max(u.Mem, largest))
@@ -83,7 +83,7 @@ func peakText(u job.UsageTotal, largest int64) string {
 	return ">= " + memoryText(largest)
 }
 
-// memoryText formats a size. It is unknown for a process that ended before it was sampled.
+// memoryText formats a size. A process that ended before it was sampled has an unknown size.
 func memoryText(bytes int64) string {
 	if bytes == 0 {
 		return "-"
@@ -93,9 +93,9 @@ func memoryText(bytes int64) string {
 
 func secondsText(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// aprunText returns what aprun prints at the end (aprun.md 6): the failed exit codes and signals in
-// the order in which they came, and the usage of all ranks. Times are sums; memory is that of the
-// largest rank.
+// aprunText returns the lines that aprun prints at the end (aprun.md 6). They have the exit codes and signals of
+// failed ranks, in the order in which they ended, and the usage of all ranks. Times are sums. Memory is the largest
+// rank's.
 func aprunText(id job.ID, r job.Result) string {
 	var codes, signals []string
 	add := func(to *[]string, item string) {

@@ -7,16 +7,16 @@ import (
 )
 
 /*
-Totals sums the usage samples of nodes. Nodes take samples at the same moments as far as their
-clocks agree. Samples that arrive within one second count as taken at the same moment (RM-51).
+Totals sums the usage samples of nodes. Nodes take samples at the same moments, if their clocks agree. Samples that
+arrive within one second count as taken at the same moment (RM-51).
 
 	         a        b
 	1 s    100 MB   250 MB    the job: 350 MB
 	2 s    300 MB    40 MB             340 MB   maximum: 350 MB, and not 300 + 250
 
-A second is summed when the last node has reported, or when a sample of the next second arrives. A
-node that is late counts with its previous sample, unless that is too old. Seconds are by mpiexec's
-clock, so that a wrong clock of a node does no harm.
+A second is summed when the last node has reported, or when a sample of the next second arrives. A node that is late
+counts with its previous sample, unless that is too old. Seconds are by mpiexec's clock, so that a wrong clock of a
+node does no harm.
 */
 type Totals struct {
 	nodes         map[int]*nodeUsage
@@ -34,8 +34,7 @@ type nodeUsage struct {
 	over    bool // nothing of the job is left there
 }
 
-// staleAfter is for how many seconds a sample is valid: three times the longest sampling interval,
-// unless memory is counted in parts.
+// staleAfter is for how many seconds a sample is valid. It is three times the longest sampling interval.
 var staleAfter = 3 * int64(job.SampleInterval(false).Seconds())
 
 // AddSample adds a sample of a node's processes.
@@ -84,7 +83,7 @@ func (t *Totals) sumSecond() {
 	t.maximum.TakeMax(sum)
 }
 
-// NodeMaximum returns the maximum of a node. It reports false if the node has sent no sample.
+// NodeMaximum returns the maximum usage of a node. It returns false if the node has sent no sample.
 func (t *Totals) NodeMaximum(node int) (most job.UsageSample, sampled bool) {
 	n := t.nodes[node]
 	if n == nil {
@@ -99,8 +98,7 @@ func (t *Totals) CompleteSeconds() Totals {
 	return Totals{nodes: t.nodes, maximum: t.maximum, completeOnly: true}
 }
 
-// JobMaximum returns the maximum of the whole job at one moment. It reports false if no node has
-// sent a sample.
+// JobMaximum returns the maximum usage of the whole job at one moment. It returns false if no node has sent a sample.
 func (t *Totals) JobMaximum() (most job.UsageSample, sampled bool) {
 	if !t.completeOnly {
 		t.sumSecond()

@@ -61,7 +61,7 @@ func claimsCover(claims []job.Claim, cpus []int) bool {
 	return use.ExclusivelyHeld || idset.Set(use.BusyCPUs).HasAll(cpus)
 }
 
-// A conflictError says what this job wants and another job has claimed first.
+// A conflictError says which resource of this job another job has claimed first.
 type conflictError struct{ reason string }
 
 func (e *conflictError) Error() string { return e.reason }

@@ -257,7 +257,7 @@ const (
 	outputSent // its exit can be reported
 )
 
-// A stacks is how far the helper has come in gathering the stacks of the ranks.
+// stacks says how far the helper has come in gathering the stacks of the ranks.
 type stacks int
 
 const (

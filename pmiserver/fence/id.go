@@ -154,13 +154,13 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-// A part is the members of one group. Without ranges it is the whole group.
+// A part has the members of a fence in one group. Without ranges it means the whole group.
 type part struct {
 	group  string
 	ranges []rankRange
 }
 
-// A rankRange is the ranks from first to last, both included.
+// A rankRange means the ranks from first to last, both included.
 type rankRange struct{ first, last int }
 
 func (p part) hasRank(rank int) bool {

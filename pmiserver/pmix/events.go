@@ -33,7 +33,7 @@ const (
 	maxEventBacklog = 1 << 20  // bytes queued for a client above which it misses events
 )
 
-// A codeSet is the event codes that a client has registered.
+// A codeSet has the event codes that a client has registered.
 type codeSet struct {
 	mu    sync.Mutex
 	codes map[int32]bool

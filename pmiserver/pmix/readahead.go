@@ -60,8 +60,8 @@ func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	return readAhead{c.remoteReads.nextCount(g, rank-i, g.Size-len(g.Ranks)), key}
 }
 
-// appendReadAhead adds to the reply about a rank the data of the ranks after it that this node has, up to
-// maxReadAheadBytes.
+// appendReadAhead appends data of the ranks after rank to the reply about rank. It appends only data that this node
+// has, up to maxReadAheadBytes.
 func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhead) []byte {
 	for next := range g.nextRanks(rank, ahead.count) {
 		if g == c.group && next == c.rank.number {

@@ -48,7 +48,8 @@ func addLine(root fstest.MapFS, path, line string) {
 }
 
 // CapturedTopology returns the topology of a captured node. allowed lists the usable CPUs, in the kernel's notation.
-// If it is empty, the CPUs are usable that the node's processes could use; if these are unknown, all online CPUs.
+// If allowed is empty, the processes of the captured node determine the usable CPUs. If the capture does not have
+// these, all online CPUs are usable.
 func CapturedTopology(t testing.TB, folder, name, allowed string) pin.Topology {
 	t.Helper()
 	root := CapturedRoot(t, folder, name)

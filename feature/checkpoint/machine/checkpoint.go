@@ -19,10 +19,10 @@ import (
 	"remshell/text"
 )
 
-// A Phase is the state of an attempt's checkpoints.
+// A Phase is how far an attempt's checkpoint has come.
 type Phase int
 
-// The phases.
+// The phases of an attempt's checkpoint.
 const (
 	Idle       Phase = iota
 	InProgress       // a checkpoint was requested
@@ -30,17 +30,17 @@ const (
 	Over             // the attempt ends
 )
 
-// CheckInterval is how often the checkpoint's file is looked for (SV-14).
+// CheckInterval is the interval at which mpiexec checks whether the checkpoint's file exists (SV-14).
 const CheckInterval = time.Second
 
-// Events.
+// The events that Step handles.
 type (
-	// JobRunning says that all ranks run. End is when the job has to end; zero: unknown.
+	// JobRunning says that all ranks run. End is the time when the job must end. It is the zero time if that is
+	// unknown.
 	JobRunning struct{ End time.Time }
-	// Tick says that the time of State.Next has come.
+	// Tick says that the time returned by State.Next has come.
 	Tick struct{}
-	// CheckpointWanted is a request for a checkpoint. With StopAfter the job is to be stopped after
-	// it.
+	// CheckpointWanted is a request for a checkpoint. If StopAfter is true, the job is stopped after the checkpoint.
 	CheckpointWanted struct{ StopAfter bool }
 	// Written says that the checkpoint is complete: the command exited with 0, the file exists, or
 	// all ranks have exited.
@@ -53,14 +53,14 @@ type (
 	AttemptEnded struct{}
 )
 
-// Actions.
+// The actions that Step returns.
 type (
 	// RequestCheckpoint signals the ranks, or runs the command.
 	RequestCheckpoint struct{}
 	// CheckFile checks whether the checkpoint's file exists.
 	CheckFile struct{}
-	// ReportEvent reports an event in --json. State is asked, done, late or failed; After is the
-	// time since the request.
+	// ReportEvent reports an event in --json. State is asked, done, late or failed. After is the time since the
+	// request.
 	ReportEvent struct {
 		State string
 		After time.Duration
@@ -69,7 +69,7 @@ type (
 	ReportLine struct{ Text string }
 	// ReplyAll replies to all requesters. Err is empty, or says why there is no checkpoint.
 	ReplyAll struct{ Err string }
-	// StopJob stops the job, as a requester wanted.
+	// StopJob stops the job, as a requester has asked.
 	StopJob struct{}
 )
 
@@ -79,7 +79,7 @@ type (
 	Action any
 )
 
-// A State is the state of the checkpoints of one attempt. New makes one.
+// A State is the state of the checkpoints of one attempt. Use New to make one.
 type State struct {
 	Phase       Phase
 	RequestedAt time.Time // time of the last request; zero: there was none
@@ -91,7 +91,7 @@ type State struct {
 	timers        timers
 }
 
-// timers are the times at which Step wants a Tick; zero: never.
+// timers has the times at which Step needs a Tick. A zero time means never.
 type timers struct {
 	every     time.Time // --ckpt-every
 	before    time.Time // --ckpt-before
@@ -104,7 +104,7 @@ func (d *timers) all() []*time.Time { return []*time.Time{&d.every, &d.before, &
 // New returns the state of an attempt that has not begun.
 func New(p job.CheckpointPolicy) State { return State{policy: p} }
 
-// Next returns when Step wants a Tick; the zero time means never.
+// Next returns the time at which Step needs a Tick. The zero time means never.
 func (s *State) Next() (next time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
@@ -114,8 +114,8 @@ func (s *State) Next() (next time.Time) {
 	return next
 }
 
-// Shift moves all timers by a time in which the job was stopped. The timer of --ckpt-before follows
-// end, the new end of the job; zero: unknown.
+// Shift moves all timers by the time for which the job was stopped. The timer of --ckpt-before is set from end, the
+// new end of the job. end is the zero time if it is unknown.
 func (s *State) Shift(by time.Duration, end time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() {
@@ -130,8 +130,8 @@ func (s *State) Shift(by time.Duration, end time.Time) {
 	}
 }
 
-// WhyUnsupported returns why a job cannot write checkpoints on request, to follow the job's name
-// (T9). It returns "" if it can.
+// WhyUnsupported returns why a job cannot write checkpoints on request, or "" if it can. The text follows the job's
+// name (T9).
 func WhyUnsupported(p job.CheckpointPolicy) string {
 	if !p.CanRequest() {
 		return "cannot checkpoint: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd"
@@ -139,7 +139,7 @@ func WhyUnsupported(p job.CheckpointPolicy) string {
 	return ""
 }
 
-// Step handles one event, and returns the actions that follow.
+// Step handles one event, and returns the actions to perform.
 func (s *State) Step(event Event, now time.Time) []Action {
 	if s.Phase == Over {
 		if _, wanted := event.(CheckpointWanted); wanted {
@@ -170,7 +170,7 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	return nil
 }
 
-// startTimers sets the timers of a job that runs.
+// startTimers sets the timers when all ranks run.
 func (s *State) startTimers(now time.Time) {
 	if s.policy.Every > 0 {
 		s.timers.every = now.Add(s.policy.Every)
@@ -180,8 +180,8 @@ func (s *State) startTimers(now time.Time) {
 	}
 }
 
-// handleWanted handles a request. There is one checkpoint at a time, and all requests made
-// meanwhile share its result (SV-16).
+// handleWanted handles a request for a checkpoint. There is one checkpoint at a time. All requests made while it is
+// in progress share its result (SV-16).
 func (s *State) handleWanted(e CheckpointWanted, now time.Time) []Action {
 	if why := WhyUnsupported(s.policy); why != "" {
 		return []Action{ReplyAll{why}}
@@ -239,9 +239,8 @@ func (s *State) handleTick(now time.Time) (actions []Action) {
 	return actions
 }
 
-// handleTimeout handles a checkpoint that is not complete after the grace time. If completion
-// cannot be verified, that is no failure, unless the job may only be stopped after a complete
-// checkpoint.
+// handleTimeout handles a checkpoint that is not complete after the grace time. If mpiexec cannot verify that
+// checkpoints are complete, this is no failure, unless the job may only be stopped after a complete checkpoint.
 func (s *State) handleTimeout(now time.Time) []Action {
 	required := s.stopAfter && s.policy.Required
 	if !s.policy.CanVerify() && !required {
@@ -263,8 +262,8 @@ func (s *State) finish(state, why string, now time.Time) []Action {
 	return s.afterCheckpoint(append(actions, ReportEvent{state, now.Sub(s.RequestedAt)}), why)
 }
 
-// afterCheckpoint sends the replies after a checkpoint, however it ended (SV-15), and stops the job
-// if requested. With --ckpt-required it does so only after a complete one.
+// afterCheckpoint sends the replies after a checkpoint, however it ended (SV-15). It stops the job if a requester has
+// asked for that. With --ckpt-required it does so only after a complete checkpoint.
 func (s *State) afterCheckpoint(actions []Action, why string) []Action {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{why})
@@ -278,7 +277,7 @@ func (s *State) afterCheckpoint(actions []Action, why string) []Action {
 	return actions
 }
 
-// handleEnd handles the end of the attempt, which takes precedence over everything else.
+// handleEnd handles the end of the attempt, which takes precedence over all other events.
 func (s *State) handleEnd() (actions []Action) {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{"the job ended before"})

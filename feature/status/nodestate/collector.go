@@ -89,7 +89,7 @@ func (a *stateCollector) addState(s job.RankState) {
 	a.states = append(a.states, s.Truncated())
 }
 
-// isOverdue reports whether totalTimeout is over.
+// isOverdue reports whether totalTimeout has passed.
 func (a *stateCollector) isOverdue() bool { return !time.Now().Before(a.deadline) }
 
 // collectFromDir reads states from all helpers that have a socket in a directory. It opens the directory and each socket once and checks
@@ -112,7 +112,8 @@ func (a *stateCollector) collectFromDir(dir string) {
 	}
 }
 
-// collectFromSocket reads states from one socket. It removes a socket of our own user without a server.
+// collectFromSocket reads states from one socket. If no process serves a socket of our own user, it removes the
+// socket.
 func (a *stateCollector) collectFromSocket(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -37,11 +37,10 @@ type Socket struct {
 	states   func() (states []job.RankState, here bool)
 }
 
-// socketTimeout is how long one socket may take, at either end.
+// socketTimeout limits the communication on one connection, at either end.
 const socketTimeout = time.Second
 
-// socketDirs returns the directories that may have a user's sockets. The first one that can
-// be used is used.
+// socketDirs returns the directories that may have a user's sockets. The first usable one is used.
 func socketDirs(uid int) []string {
 	n := strconv.Itoa(uid)
 	return []string{"/run/user/" + n + "/remshell", "/tmp/remshell-" + n}
@@ -64,8 +63,8 @@ func socketName(id job.ID, helper string) string {
 	return fmt.Sprintf("%s.%d.%s", id, space.Ino, helper)
 }
 
-// Open opens the socket for a job. states returns the states of the ranks, and false if the session has
-// ended. Further calls do nothing.
+// Open opens the socket for a job. states returns the states of the ranks, or false if the session has ended. Further
+// calls do nothing.
 func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here bool)) {
 	if s.listener != nil || !isPlainID(id) {
 		return
@@ -96,8 +95,8 @@ func RemoveLeftSockets() {
 	}
 }
 
-// RemoveSocket removes the sockets of a job whose helper was killed. It does so even while the kernel is still about to close one, so
-// that it seems to have a server.
+// RemoveSocket removes the sockets of a job whose helper was killed. It removes them even while the kernel is still
+// closing them, when they seem to have a server.
 func RemoveSocket(id job.ID) {
 	if !isPlainID(id) {
 		return
@@ -140,7 +139,7 @@ func isPlainID(id job.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsAny(string(id), "/.*?[]\\\x00")
 }
 
-// serve answers one connection after the other.
+// serve answers connections, one after the other.
 func (s *Socket) serve(l *net.UnixListener) {
 	for {
 		conn, err := l.AcceptUnix()

@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package nodestate is the part of the feature that works on the processes of one node. A Socket serves the states of the ranks of one
-helper to other helpers, Collect reads them there, and Stacks reads the stacks of processes.
+Package nodestate is the part of the feature that works on the processes of one node. A Socket serves the states of
+one helper's ranks to other helpers. Collect reads states from the sockets. Stacks reads the stacks of processes.
 */
 package nodestate
 
@@ -41,8 +41,9 @@ const (
 	maxStacksBytes = 1 << 20  // for all ranks of a node
 )
 
-// Stacks returns the stacks of processes that do not catch SIGQUIT, within the given time in all. The text is empty for other processes and
-// for pid 0. onStart is called with the process ID of each debugger, which is a child process and not a rank.
+// Stacks returns the stacks of processes that do not catch SIGQUIT. time limits all of them together. The text is
+// empty for other processes and for pid 0. onStart is called with the process ID of each debugger, which is a child
+// process and not a rank.
 func Stacks(pids []int, time time.Duration, environ []string, onStart func(pid int)) []string {
 	ctx, done := context.WithTimeout(context.Background(), time)
 	defer done()
@@ -101,7 +102,8 @@ func stackOf(ctx context.Context, pid int, tools []debugger, onStart func(pid in
 	return "as the kernel tells (" + why + ")\n" + fromKernel
 }
 
-// stackOf runs a debugger until ctx ends. Its output is valid if there is a stack frame in it.
+// stackOf runs a debugger until ctx ends. It returns the debugger's output, or an error if the output has no stack
+// frame.
 func (d debugger) stackOf(ctx context.Context, pid int, onStart func(pid int)) (string, error) {
 	deadline, _ := ctx.Deadline()
 	if ctx.Err() != nil {
@@ -128,7 +130,7 @@ func (d debugger) stackOf(ctx context.Context, pid int, onStart func(pid int)) (
 
 var errNoTime = errors.New("no time")
 
-// start runs the debugger with a pipe for its output. It is no process of the job.
+// start runs the debugger with a pipe for its output. The debugger does not count as a process of the job.
 func (d debugger) start(pid int, onStart func(pid int)) (r *os.File, child int, err error) {
 	null, err := os.Open("/dev/null")
 	if err != nil {
@@ -175,7 +177,7 @@ func debuggerError(text string) string {
 	return lines[len(lines)-1]
 }
 
-// kernelStack returns what /proc says about where a process is.
+// kernelStack returns the data in /proc about where a process waits or runs.
 func kernelStack(pid int) string {
 	var b strings.Builder
 	for _, name := range []string{"wchan", "syscall", "stack"} {

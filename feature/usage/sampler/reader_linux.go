@@ -14,9 +14,10 @@ import (
 )
 
 /*
-A Reader reads /proc. In each pass it reads one file of each process that may be part of the job, which takes some
-5 µs. It reads each other process only once: a process that does not descend from the helper never will, so it is
-skipped as long as it lives. The inode of its folder, which comes with the listing, shows that it is the same process.
+A Reader reads /proc. In each pass it reads one file of each process that may be part of the job, which takes some 5
+µs. It reads each other process only once. A process that does not descend from the helper never will, so it is
+skipped as long as it lives. The inode of its directory, which comes with the listing, shows that it is the same
+process.
 
 	/proc --list--> pid, inode --.-- known to be unrelated: skipped
 	                             '-- others: read --> descends from the helper, or its parent is gone: returned
@@ -33,18 +34,19 @@ type Reader struct {
 	buf       [1024]byte // contents of stat, which is shorter
 }
 
-// A seenProcess is what is kept of a process from pass to pass.
+// A seenProcess has the data about a process that is kept from pass to pass.
 type seenProcess struct {
 	inode     uint64
 	unrelated bool // not a descendant of the helper
 	statFD    int  // its open stat file; 0: not open
 }
 
-// maxOpenFiles is how many stat files are kept open, which saves half of the time. A process may have only 1,024.
+// maxOpenFiles is how many stat files are kept open between passes, which saves half of the time. A process may have
+// only 1,024 open files.
 const maxOpenFiles = 256
 
-// Read reads all processes in the order of their PIDs. So a parent is mostly read before its child, and the CPU time
-// of a child that ends meanwhile is not counted twice.
+// Read reads all processes in the order of their PIDs. So it usually reads a parent before its child, and the CPU
+// time of a child that ends meanwhile is not counted twice.
 func (r *Reader) Read() []Process {
 	if r.dir == 0 {
 		fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -80,7 +82,7 @@ func (r *Reader) Read() []Process {
 	return all
 }
 
-// endPass makes this pass the previous one, and drops processes that are gone.
+// endPass makes this pass the previous one, and drops processes that have ended.
 func (r *Reader) endPass() {
 	for _, gone := range r.previous {
 		r.closeStat(&gone)
@@ -109,7 +111,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// listPIDs calls each for all processes, with the inodes of their folders.
+// listPIDs calls each for all processes, with the inodes of their directories in /proc.
 func (r *Reader) listPIDs(each func(pid int, inode uint64)) {
 	unix.Seek(r.dir, 0, unix.SEEK_SET)
 	for {
@@ -137,8 +139,8 @@ const (
 	direntName = 19
 )
 
-// isUnrelated reports whether a process is certainly not a descendant of the helper: all its ancestors are known. If a
-// parent is gone, the process may have become the helper's child by now.
+// isUnrelated reports whether a process is certainly not a descendant of the helper. All its ancestors must be known.
+// If a parent is gone, the process may have become the helper's child.
 func (r *Reader) isUnrelated(pid int) bool {
 	for range len(r.parents) + 1 { // reused PIDs could form a cycle
 		parent, read := r.parents[pid]
@@ -156,7 +158,7 @@ func (r *Reader) isUnrelated(pid int) bool {
 	return false
 }
 
-// readStat reads the stat file of a process. It is empty if the process is gone.
+// readStat reads the stat file of a process. The result is empty if the process is gone.
 func (r *Reader) readStat(pid int, s *seenProcess) []byte {
 	if s.statFD == 0 {
 		fd, err := unix.Openat(r.dir, strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -194,9 +196,9 @@ func (r *Reader) Descendants(all []Process) (below []Process) {
 	return below
 }
 
-// TotalMemory returns the memory of processes in bytes. Shared memory counts once. inFiles is the known size of memory
-// files, which may be mapped or not. If the total is at most most, shared memory may be counted more than once: an
-// exact count takes milliseconds for each GiB.
+// TotalMemory returns the memory of processes in bytes. Shared memory counts once. inFiles is the known size of
+// memory files, which may be mapped or not. If the total does not exceed most, shared memory may be counted more than
+// once, since an exact count takes milliseconds for each GiB.
 func (r *Reader) TotalMemory(of []Process, inFiles, most int64) int64 {
 	resident := inFiles
 	for _, p := range of {

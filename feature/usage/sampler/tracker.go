@@ -1,5 +1,5 @@
 /*
-Package sampler measures what the processes of each rank consume while they run.
+Package sampler measures the usage of each rank's processes while they run.
 
 	/proc --Reader.Read--> processes --Tracker.SumByRank--> a sample of each rank, and of the host
 	                                         |
@@ -18,18 +18,18 @@ import (
 	"remshell/job"
 )
 
-// NoRank is the rank of a process of the job that belongs to no rank.
+// NoRank stands for the processes of the job that belong to no rank.
 const NoRank = -1
 
-// A Process is the state of one process when it was read. CPU is its own time and that of the children that it has
-// waited for.
+// A Process is the state of one process when it was read. CPU is the CPU time of the process and of the children that
+// it has waited for.
 type Process struct {
 	PID, Parent, Group int
 	StartTicks         uint64 // start time in clock ticks since the boot
 	job.UsageSample
 }
 
-// Ownership is what a helper knows about which rank a process belongs to.
+// Ownership has the helper's data from which the rank of a process is found.
 type Ownership struct {
 	Helper          int                // PID of the helper; its descendants are counted, itself not
 	RankByPID       map[int]int        // the ranks' own processes
@@ -38,8 +38,8 @@ type Ownership struct {
 	RankFromEnviron func(pid int) int  // the rank in the environment of a process, or NoRank
 }
 
-// A Tracker remembers what one pass needs of the passes before (RM-51). The zero value is empty. A nil Tracker records
-// nothing: usage is not sampled.
+// A Tracker has the data that one pass needs from earlier passes (RM-51). The zero value is empty. A nil Tracker
+// records nothing, since usage is not sampled.
 type Tracker struct {
 	seen        map[int]lastSeen      // by PID
 	endedCPU    map[int]time.Duration // CPU time of ended processes, by rank
@@ -55,15 +55,16 @@ type lastSeen struct {
 	pass       int
 }
 
-// Owners that are not ranks: no descendant of the helper; the helper itself; being computed.
+// Owners that are not ranks. The process is no descendant of the helper, or is the helper itself, or its owner is
+// being computed.
 const (
 	notOfJob   = -2
 	isHelper   = -3
 	inProgress = -4
 )
 
-// SumByRank returns a sample of each rank that has or had processes, of the processes of no rank as NoRank, and of the
-// host.
+// SumByRank returns a sample of each rank that has or had processes, and a sample of the host. The sample of NoRank
+// has the processes that belong to no rank.
 func (b *Tracker) SumByRank(all []Process, e Ownership) (ranks map[int]job.UsageSample, host job.UsageSample) {
 	b.makeMaps()
 	b.pass++
@@ -97,8 +98,8 @@ func (b *Tracker) makeMaps() {
 	}
 }
 
-// addEnded adds the CPU time of processes that have ended. It forgets a process only in the pass after the next, since
-// the report of its end may come later than a pass.
+// addEnded adds the CPU time of processes that have ended. It drops a process only in the pass after the next, since
+// the report of its end may arrive after a pass.
 func (b *Tracker) addEnded(ranks map[int]job.UsageSample) {
 	for rank, spent := range b.endedCPU {
 		sum := ranks[rank]
@@ -148,7 +149,7 @@ func (b *Tracker) findOwner(pid int, at map[int]*Process, owners map[int]int, e 
 	return rank
 }
 
-// findOrphanOwner returns the rank of a process that no rank is an ancestor of.
+// findOrphanOwner returns the rank of a process that does not descend from a rank.
 func (b *Tracker) findOrphanOwner(p *Process, e *Ownership) int {
 	if rank, ours := e.RankByGroup[p.Group]; ours {
 		return rank
@@ -162,7 +163,8 @@ func (b *Tracker) findOrphanOwner(p *Process, e *Ownership) int {
 	return e.RankFromEnviron(p.PID)
 }
 
-// Owner returns the rank of a process when it was last read. It returns false if the process was never read.
+// Owner returns the rank that a process belonged to when it was last read. It returns false if the process was never
+// read.
 func (b *Tracker) Owner(pid int) (rank int, known bool) {
 	if b == nil {
 		return NoRank, false
@@ -181,18 +183,19 @@ func (b *Tracker) NoteReaped(pid, rank int, cpu time.Duration) {
 	b.reaped[pid] = true
 }
 
-// The times between two passes: while a job is young, and later.
+// The times between two passes, while a job is young and later.
 const (
 	firstPassAfter = 100 * time.Millisecond
 	youngInterval  = time.Second
 	youngFor       = 10 * time.Second
 )
 
-// costlyInterval is the sampling interval from which on a young job gets no extra passes: they would cost too much.
+// costlyInterval is the smallest sampling interval at which a young job gets no extra passes, since they would cost
+// too much.
 const costlyInterval = 10 * time.Second
 
-// NextPass returns when to sample next, at time now of a job that began at began. The hosts of a job sample at the
-// same time, as far as their clocks agree.
+// NextPass returns when to sample next. now is the present time, and began the begin of the job. The hosts of a job
+// sample at the same time, if their clocks agree.
 func NextPass(began, now time.Time, every time.Duration) time.Time {
 	if soon := began.Add(firstPassAfter); now.Before(soon) {
 		return soon

@@ -51,7 +51,7 @@ const (
 	maxTracedItems = 8  // elements of a list
 )
 
-// A traceLine is the words of a trace line.
+// A traceLine has the words of a trace line.
 type traceLine []string
 
 func (l *traceLine) word(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
