@@ -608,7 +608,7 @@ func (s *State) reportDrained() []any {
 	return []any{ReportDrained{}}
 }
 
-// beginEnding starts to end all processes, or shortens an ending that is under way. It never extends a deadline.
+// beginEnding starts to end all processes, or shortens an ending that has begun. It never extends a deadline.
 func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []any) {
 	if linger == 0 {
 		do = []any{StartEnding{}}

@@ -66,8 +66,8 @@ type memberState struct {
 }
 
 // Enter enters a rank into the fence with the blob that it has put. The rank must not be waiting already. The last
-// rank of the node starts the exchange. If there are other nodes, the exchange runs in a goroutine of pending. ctx
-// ends the exchange when this rank is gone.
+// rank of the node starts the exchange. If there are other nodes, the exchange runs in a goroutine, which pending
+// counts. The caller cancels ctx when this rank is gone, which ends the exchange.
 //
 // release is called to release the rank. Its argument givenUp reports that the fence was given up. If that happened
 // before Enter, Enter calls release(true) at once.

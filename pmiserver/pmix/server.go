@@ -252,8 +252,8 @@ func (s *Server) AddGroup(g Group) {
 	s.ranks += len(g.Ranks)
 }
 
-// RemoveGroup removes a group and its collectives. It is called when no rank of the group is left: on
-// this node, or anywhere for a group without local ranks.
+// RemoveGroup removes a group and its collectives. Call it when no rank of the group is left on this node. For a
+// group without local ranks, call it when the whole group has ended.
 func (s *Server) RemoveGroup(name string) {
 	s.mu.Lock()
 	removed := s.removeCollectives(name)
