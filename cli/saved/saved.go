@@ -33,7 +33,7 @@ const Version = 2
 // 10,000 nodes are far smaller.
 const MaxSize = 128 << 20
 
-// A State says whether a saved job runs, has stopped or has ended.
+// A State says whether a saved job has not started, runs or has ended.
 type State string
 
 // The states of a saved job.

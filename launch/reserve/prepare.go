@@ -158,8 +158,7 @@ func MayHaveNextAttempt(req job.Request) bool {
 }
 
 // ignoresOthers reports whether a claim may include CPUs that another job has claimed since the survey.
-// That is so only on this machine, and only if ranks share CPUs anyway or maxConflicts claims have
-// failed.
+// That is so only on this machine, if ranks share CPUs anyway, or in the last of maxConflicts tries.
 func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }
