@@ -152,7 +152,8 @@ func (w Inputs) file(variable, form string) (l list, err error) {
 	return l, linesError(missing, wrong)
 }
 
-// linesError returns an error for the two errors of Inputs.lines. For missing it is an unreadError.
+// linesError returns missing or wrong, the two errors of Inputs.lines, or nil if both are nil. It returns
+// missing as an unreadError.
 func linesError(missing, wrong error) error {
 	if missing != nil {
 		return newUnreadError(missing.Error())

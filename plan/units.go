@@ -40,8 +40,8 @@ func (s *candidate) unitsInMapOrder(cpuMap []int) []pin.Unit {
 	return units
 }
 
-// slotsInMapOrder returns the units that ranks may use in the order of a CPU map, which is the node's own
-// or the user's.
+// slotsInMapOrder returns the units (cores or hardware threads) that ranks may use, in the order of a CPU
+// map. The map is the node's own or the user's.
 func (s *candidate) slotsInMapOrder(cpuMap []int) []pin.Unit {
 	units := s.unitsInMapOrder(cpuMap)
 	if s.Reserve == 0 {
@@ -51,7 +51,8 @@ func (s *candidate) slotsInMapOrder(cpuMap []int) []pin.Unit {
 	return slices.DeleteFunc(slices.Clone(units), func(u pin.Unit) bool { return reserved[u.Number] })
 }
 
-// reservedUnits returns the units that no rank may use: the last ones in the node's own order.
+// reservedUnits returns the units (cores or hardware threads) that no rank may use: the last ones in the
+// node's own order.
 func (s *candidate) reservedUnits() pin.BusyUnits {
 	units := s.unitsInMapOrder(s.CPUMap)
 	last := make(pin.BusyUnits)

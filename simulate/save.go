@@ -64,7 +64,7 @@ func number[T scalarText | scalarOrBool](n int) *T {
 	return &w
 }
 
-// optionsOf returns the options in the file for a request.
+// optionsOf converts a request to the options of the state file.
 func optionsOf(req job.Request) options {
 	pin, bind, app := !req.NoPin, !req.NoMemBind, req.Apps[0]
 	o := options{
@@ -97,7 +97,8 @@ func joinNumbers(numbers []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
 }
 
-// nodeOf returns the node in the file, core by core. up says that the node was reached.
+// nodeOf converts a node to its form in the state file, which lists the cores one by one. up says that
+// the node was reached.
 func nodeOf(n job.Node, up bool) node {
 	jobs, exclusive, pins, binds, overbook := !n.NoJobs, !n.NoExclusive, !n.NoPin, !n.NoMemBind, "yes"
 	if n.NoOverbook {

@@ -164,7 +164,7 @@ func (t *translator) needsDefaultBinding() bool {
 	return !t.bindingGiven && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, isGiven)
 }
 
-// A segment is the state of translating one part of the line between ":".
+// A segment is the state of translating one part of the command line. Parts are separated by ":".
 type segment struct {
 	*translator
 	words   []string

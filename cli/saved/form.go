@@ -160,8 +160,8 @@ func readValue(into reflect.Value, decoded any, at string) error {
 	return readNumber(into, decoded, at)
 }
 
-// kindError returns nil if ok is true. Otherwise it returns the error that the value at a path must be
-// what.
+// kindError returns nil if ok is true. Otherwise it returns an error: the value at the path at is not of
+// the kind what.
 func kindError(ok bool, at, what string) error {
 	if ok {
 		return nil

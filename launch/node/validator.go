@@ -200,7 +200,7 @@ func (v *Validator) forNextAttempt() *Validator {
 	return next
 }
 
-// orViolation returns the message, or nil and the error if err is not nil.
+// orViolation returns m if err is nil, and otherwise nil and err.
 func orViolation(m wire.Message, err error) (wire.Message, error) {
 	if err != nil {
 		return nil, err

@@ -69,7 +69,7 @@ func (v *Validator) stopWaitingFor(request wire.Message) {
 	v.requestsSent.abandon(request)
 }
 
-// noteGroupPlanned records the node's part of a group, which Prepare has.
+// noteGroupPlanned records which ranks of a group are planned on the node, as m tells the helper.
 func (v *Validator) noteGroupPlanned(m *wire.Prepare) {
 	v.forgetGroup(m.Group.Name)
 	p := &LocalGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}

@@ -214,8 +214,8 @@ func (r *reservation) reachedHosts() (hosts []*host) {
 	return hosts
 }
 
-// cancelReason returns the signal or start timeout that ended ctx. To the start timeout it adds the hosts
-// in failed, which had not replied.
+// cancelReason returns why ctx was cancelled: by a signal, or by the start timeout. The error about the
+// start timeout also names the hosts in failed, which had not replied.
 func cancelReason(ctx context.Context, failed []job.Failure) error {
 	cause := context.Cause(ctx)
 	var late *usererr.Error

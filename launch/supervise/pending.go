@@ -35,7 +35,8 @@ func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
 	p.notFinalized.set(c, now.Add(c.rule().delay))
 }
 
-// dropSuspicions removes suspicions about ranks, because ranks that end from now on were told to.
+// dropSuspicions removes all suspicions about ranks. It is called when ranks are told to end. Later ends
+// of ranks are due to that.
 func (p *pending) dropSuspicions() { p.suspected, p.notFinalized = suspicion{}, suspicion{} }
 
 func (s *State) suspectedCounts(now time.Time) []Action {
