@@ -311,8 +311,8 @@ func srunTaskLine(stderr, host string) string {
 // overlaps reports whether this version of srun can start a step on CPUs that other steps use.
 func overlaps(help string) bool { return strings.Contains(help, "--overlap") }
 
-// srunChatter has parts of those lines of srun that follow from other lines, or are about srun's own
-// state.
+// srunChatter has parts of lines of srun that never say why it has ended. Such lines repeat others, or
+// are about srun's own state.
 var srunChatter = []string{
 	"lacks support for cpu binding", "Force Terminated", "forcing job termination", "got SIG", "Job step aborted", "Terminating StepId",
 	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",

@@ -21,9 +21,9 @@ import (
 // file names the nodes.
 func isContiguous(req job.Request) bool { return req.Contiguous != "" && req.FixedPlacements == nil }
 
-// makeContiguous changes the problem to that of a contiguous job. Such a job never overbooks, but the
-// option to overbook still makes it exclusive. Its nodes are ordered by position in the line, whatever
-// the sort key.
+// makeContiguous changes the problem to that of a job whose nodes must be contiguous. Ranks of such a job
+// never share CPUs, whatever options allow. It is exclusive if it has the option to overbook. Its nodes
+// are ordered by ID and not by the sort key.
 func (p *problem) makeContiguous() {
 	if isContiguous(p.req) {
 		p.req.Exclusive = isExclusive(p.req)

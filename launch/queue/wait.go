@@ -206,7 +206,7 @@ func (q *Queue) waitAndReceive(ctx context.Context, d time.Duration) error {
 // ClaimsChanged records that claims on a host have changed, so that another attempt is worthwhile.
 func (q *Queue) ClaimsChanged() { q.position.changed = true }
 
-// PositionReceived handles a QueuePosition of the queue host.
+// PositionReceived handles a message of the queue host about this request's position.
 func (q *Queue) PositionReceived(m *wire.QueuePosition) {
 	p := &q.position
 	p.evictedBy = cmp.Or(p.evictedBy, m.EvictedBy)
