@@ -7,7 +7,7 @@ Package column has the values that helpers report about running jobs, for --ps. 
 	format:   Title, Text --> the table of --ps;  Name --> its JSON
 
 To add a value, write a file like state.go with its row, add the row at the end of All, and describe it in
-doc/manual.md ("In these tables RANKS is ..."). Everything else, and the tests of the limits, are made from the row.
+doc/guide/sharing.md ("In these tables RANKS is ..."). Everything else, and the tests of the limits, are made from the row.
 Read gets the files of the node below Source.Root, and must not do any other input or output.
 
 A value is a number. So a hostile helper can send no text here, and no number larger than Max.

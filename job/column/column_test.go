@@ -16,7 +16,7 @@ import (
 // Each row of All is whole: its names are its own, its values can be combined in any order, its cells are short plain
 // text, and the guide describes what the table shows.
 func TestRows(t *testing.T) {
-	page, err := os.ReadFile("../../doc/guide/cluster.md")
+	page, err := os.ReadFile("../../doc/guide/sharing.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestRows(t *testing.T) {
 			}
 		}
 		if !strings.Contains(string(page), c.Title+" is ") || !strings.Contains(string(page), "`"+c.Name+"`") {
-			t.Errorf("doc/guide/cluster.md does not say what %s is, or not that it is `%s` in the JSON", c.Title, c.Name)
+			t.Errorf("doc/guide/sharing.md does not say what %s is, or not that it is `%s` in the JSON", c.Title, c.Name)
 		}
 	}
 }

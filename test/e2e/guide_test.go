@@ -26,10 +26,12 @@ import (
 //	sh               by TestGuide, in a shell; it must exit with 0
 //	sh exit=N        the same, with exit code N
 //	sh needs=PROG    only where there is such a program
+//	sh setup         as sh, but before the boxes of the page; only in testdata/guide
 //	sh newcomer      by TestNewcomer, as a user who has nothing yet
 //	sh ci            by TestCIJob, with a key in a variable; with needs=PROG, too
 //	sh job=SYSTEM    by TestSlurm, TestSGE or TestHTCondor, which submit it
 //	sh not run: WHY  by no test
+//	text, toml       by no test: a picture, or lines of a file
 //	yaml run         the commands of a workflow, with a docker command whose containers are hosts
 type guideBox struct {
 	page   string // ci for doc/guide/ci.md
@@ -38,7 +40,13 @@ type guideBox struct {
 	script string
 }
 
-func (b guideBox) String() string { return fmt.Sprintf("doc/guide/%s.md:%d", b.page, b.line) }
+// String returns the place of the box. The page of a box in testdata is a path.
+func (b guideBox) String() string {
+	if strings.Contains(b.page, "/") {
+		return fmt.Sprintf("%s:%d", b.page, b.line)
+	}
+	return fmt.Sprintf("doc/guide/%s.md:%d", b.page, b.line)
+}
 
 // guidePages returns the names of the pages of doc/guide, except README.
 func guidePages(t *testing.T) (pages []string) {
@@ -94,8 +102,10 @@ func (b guideBox) parseRun() (run bool, code int, err error) {
 	language, rest, _ := strings.Cut(b.words, " ")
 	key, value, _ := strings.Cut(rest, "=")
 	switch {
-	case language == "sh" && rest == "", language == "yaml" && rest == "run":
+	case language == "sh" && (rest == "" || rest == "setup"), language == "yaml" && rest == "run":
 		return true, 0, nil
+	case language == "text" || language == "toml": // shows something
+		return false, 0, nil
 	case language == "sh" && key == "exit":
 		code, err = strconv.Atoi(value)
 		return true, code, err
@@ -160,8 +170,8 @@ func guideFolder(t *testing.T) string {
 	return dir
 }
 
-// The commands on each page of the guide run on four fresh hosts. The commands of the page installing remove what the
-// others have left there.
+// The commands on each page of the guide run on four fresh hosts and print what the page quotes. The commands of the page
+// installing remove what the others have left there.
 func TestGuide(t *testing.T) {
 	requireNamespaces(t)
 	toRun := make(map[string][]guideBox)
@@ -179,6 +189,26 @@ func TestGuide(t *testing.T) {
 	if remove := toRun["installing"]; all < 40 || len(remove) != 1 {
 		t.Fatalf("%d boxes are run, and %d of them remove what is left on hosts", all, len(remove))
 	}
+	vary := make(map[string][]string)
+	for _, page := range guidePages(t) {
+		hidden, words := readHidden(t, page)
+		for _, x := range hidden {
+			run, _, err := x.parseRun()
+			if err != nil {
+				t.Errorf("%v: %v", x, err)
+			}
+			switch {
+			case x.words == "sh setup":
+				toRun[page] = append([]guideBox{x}, toRun[page]...)
+			case run:
+				toRun[page] = append(toRun[page], x)
+			}
+		}
+		vary[page] = words
+		if toRun[page] == nil {
+			checkQuotes(t, page, nil, nil) // there may be none
+		}
+	}
 	// Pages with much to run start first, so that none of them runs alone at the end.
 	size := func(page string) (n int) {
 		for _, x := range toRun[page] {
@@ -191,13 +221,15 @@ func TestGuide(t *testing.T) {
 		boxes := toRun[page]
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			testPage(t, boxes, toRun["installing"][0])
+			outputs := testPage(t, boxes, toRun["installing"][0])
+			checkQuotes(t, page, outputs, vary[page])
 		})
 	}
 }
 
-// testPage runs the boxes of a page, and then the one that removes what they leave on the hosts.
-func testPage(t *testing.T, boxes []guideBox, remove guideBox) {
+// testPage runs the boxes of a page, and then the one that removes what they leave on the hosts. It returns what each box
+// prints.
+func testPage(t *testing.T, boxes []guideBox, remove guideBox) (outputs []string) {
 	b := newTestCluster(t, testbed.Options{Hosts: 4})
 	dir := guideFolder(t)
 	for _, x := range append(boxes, remove) {
@@ -214,12 +246,13 @@ func testPage(t *testing.T, boxes []guideBox, remove guideBox) {
 			}
 		}
 		out, code := b.runScript(t, dir, x.script)
-		t.Logf("%v: %v", x, time.Since(began).Round(time.Millisecond))
+		outputs = append(outputs, out)
+		t.Logf("%v: %v\n%s", x, time.Since(began).Round(time.Millisecond), out)
 		if code != want {
-			t.Errorf("%v: exit %d, want %d\n%s\n%s", x, code, want, x.script, out)
+			t.Errorf("%v: exit %d, want %d\n%s", x, code, want, x.script)
 		}
 		if missing := notContinued(x.script, out); missing != "" {
-			t.Errorf("%v: %s\n%s\n%s", x, missing, x.script, out)
+			t.Errorf("%v: %s\n%s", x, missing, x.script)
 		}
 	}
 	for _, h := range b.Hosts {
@@ -227,6 +260,7 @@ func testPage(t *testing.T, boxes []guideBox, remove guideBox) {
 			t.Errorf("left on %s:\n%s", h.Name, left)
 		}
 	}
+	return outputs
 }
 
 // secondAttempts are jobs of the guide that are started again, and what their second attempts write, in this order.

@@ -146,31 +146,34 @@ func TestNewcomer(t *testing.T) {
 	if err := relink(mpiProgram(t, "hello"), filepath.Join(n.dir, "hello")); err != nil {
 		t.Fatal(err)
 	}
-	var first, cluster []guideBox
-	for _, x := range readBoxes(t, "laptop", "cluster") {
+	var first, cluster []guideBox // up to a job on two hosts, and up to one that has waited
+	for _, x := range readBoxes(t, "laptop", "hosts", "cluster", "sharing") {
 		switch {
-		case x.words == "sh newcomer" && first == nil:
+		case x.words != "sh newcomer" && (x.words != "sh" || x.page != "cluster" && x.page != "sharing"):
+		case x.page == "laptop" && first == nil, x.page == "hosts" && len(first) == 1:
 			first = append(first, x)
-		case x.words == "sh newcomer", x.words == "sh" && x.page == "cluster":
+		default:
 			cluster = append(cluster, x)
 		}
 	}
-	if len(first) == 0 || countCommands(first[0].script) != 2 || len(cluster) < 5 {
+	count := func(boxes []guideBox) (all int) {
+		for _, x := range boxes {
+			all += countCommands(x.script)
+		}
+		return all
+	}
+	if count(first) != 3 || len(cluster) < 8 { // unpack, a job on this machine, a job on two hosts
 		t.Fatalf("the guide has other boxes than it had: %v, %v", first, cluster)
 	}
 	r := n.runBoxes(t, first, version)
-	t.Logf("first run on two hosts: %d commands, %v", countCommands(first[0].script), r.took)
+	t.Logf("first run on two hosts: %d commands, %v", count(first), r.took)
 	for _, place := range []string{"[0] n1\n", "[1] n2\n"} {
 		if !strings.Contains(r.out, place) {
 			t.Errorf("no %s: %s%s", place, r.out, r.err)
 		}
 	}
 	r = n.runBoxes(t, cluster, version)
-	count := 0
-	for _, x := range cluster {
-		count += countCommands(x.script)
-	}
-	t.Logf("from hosts with a key to a job that has waited: %d commands, %v\n%s%s", count, r.took, r.out, r.err)
+	t.Logf("from hosts with a key to a job that has waited: %d commands, %v\n%s%s", count(cluster), r.took, r.out, r.err)
 	if said := firstOutOfOrder(r.out, "4 hosts: all fine", "rank 0 of 4", "sleep 8\n", "POSITION", "./hello\n", "rank 0 of 4"); said != "" {
 		t.Errorf("no %q at its place: %s", said, r.out)
 	}
