@@ -509,8 +509,8 @@ func (s *State) forkingEnded() (do []any) {
 	return append(do, LookForChildren{})
 }
 
-// checkRanksGone returns UpdateGuard when no rank runs any more. If processes that ranks left behind may stay, the
-// node counts as having no processes then.
+// checkRanksGone does nothing while a rank runs or is being forked. Otherwise it returns UpdateGuard. If leftover
+// processes may stay, it also sets Work to NoProcesses, so that the helper does not wait for them.
 func (s *State) checkRanksGone() (do []any) {
 	if s.RankMayLive() {
 		return nil

@@ -1,13 +1,14 @@
 /*
-Package pmidetect decides which PMI versions to offer to a program
-(pmix-wire.md 1): programs of Open MPI use PMIx, those of MPICH's family PMI.
+Package pmidetect decides which PMI versions to offer to a program (pmix-wire.md 1). Programs of Open MPI use PMIx,
+and programs of MPICH's family use PMI.
 
 	program --readObject--> needed libraries --followDependencies--> Finding --Decide--> Verdict
 	                        directories -------'
 
-It looks for a program's libraries in the directories named by the program, by the libraries and by LD_LIBRARY_PATH, and in
-the default ones. It runs nothing. All but Disk works on files as values. A program without an MPI
-library may load one later, or execute another program, as a shell does. It is offered both PMI and PMIx.
+It looks for a program's libraries in the directories named by the program, by the libraries and by LD_LIBRARY_PATH,
+and in the default ones. It runs no program. It reads files through the interface Files; Disk is the real file
+system. A program without an MPI library may load one later, or execute another program, as a shell does. It is
+offered both PMI and PMIx.
 */
 package pmidetect
 

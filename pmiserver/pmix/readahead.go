@@ -94,8 +94,8 @@ func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 	}
 }
 
-// committedPairs returns the data of any rank of the group that this node has, if it contains the key. Otherwise it
-// returns nil.
+// committedPairs returns the committed data of a rank, if this node has the data and it contains the key. Otherwise
+// it returns nil. The rank may be on any node.
 func (g *group) committedPairs(rank int, key string) []byte {
 	local := g.byRank[rank]
 	if local == nil {

@@ -1,7 +1,7 @@
 /*
 Package sshtest is an SSH server for tests and for machines without sshd, as net/http/httptest is for HTTP.
 
-	s, err := sshtest.New(sshtest.Options{Authorized: []ssh.PublicKey{pub}})
+	s, err := sshtest.New(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{pub}})
 	defer s.Close()
 	os.WriteFile(knownHosts, []byte(s.KnownHosts()), 0o600)
 	// connect to s.Addr()
