@@ -74,9 +74,9 @@ type AppOptions struct {
 	Wdir     string    `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory on the hosts"`
 	Env      []EnvVar  `name:"-env" repeat:"sum" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for this app context"`
 	X        []EnvVar  `name:"-x" repeat:"sum" arg:"NAME[=VALUE]" topic:"Environment" help:"set a variable, or pass one on from here"`
-	EnvList  EnvImport `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables to take from here; -envall, -envnone"`
-	UnsetEnv []string  `name:"--unset-env" repeat:"sum" arg:"NAME" topic:"" help:"take a variable away (PRE_* several)"`
-	Path     string    `name:"-path" arg:"DIR[:DIR]" topic:"" help:"look for the program there first, on the hosts"`
+	EnvList  EnvImport `name:"-envlist" also:"-exports -envall=* -envnone=" env:"PSI_EXPORTS" arg:"A,B,PRE_*" topic:"" help:"variables to pass on; also -envall, -envnone"`
+	UnsetEnv []string  `name:"--unset-env" repeat:"sum" arg:"NAME" topic:"" help:"unset a variable (PRE_*: several)"`
+	Path     string    `name:"-path" arg:"DIR[:DIR]" topic:"" help:"on the hosts, search for the program there first"`
 	Soft     Soft      `name:"-soft" excludes:"cluster-state" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"as many ranks of SPEC as fit"`
 	Arch     Arch      `name:"-arch" excludes:"cluster-state" arg:"NAME" topic:"" under:"Where ranks run" help:"hosts of this architecture only, such as amd64"`
 
@@ -101,24 +101,24 @@ type InheritedOptions struct {
 	NUMAList  string     `name:"--numa-list" arg:"LIST" topic:"" under:"Where ranks run" help:"only these NUMA nodes of each host: 0,2-3"`
 	StrictMem bool       `name:"--strict-mem" topic:"" under:"Where ranks run" help:"the CPUs and memory of a rank in one NUMA node"`
 	HWThreads string     `name:"--hw-threads" arg:"K" topic:"" under:"Where ranks run" help:"hardware threads of each core that are CPUs; 0: all"`
-	GPUs      GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"GPUs for each rank, its own; 0 hides them all" hint:"write how many GPUs a rank gets; kinds of them have no names here"`
+	GPUs      GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"GPUs for each rank alone; 0 hides all GPUs" hint:"write how many GPUs a rank gets; kinds of them have no names here"`
 }
 
 // JobOptions has the options of the whole job, whichever app context they are given in (scope J).
 type JobOptions struct {
 	Nodes       string    `name:"--nodes" read:"PSI_NODES PSI_HOSTS PSI_HOSTFILE PSI_PEFILE" rival:"hosts" arg:"LIST" topic:"Where ranks run" help:"nodes of the cluster file by ID: 0-3,7"`
-	Sort        string    `name:"--sort" read:"PSI_NODES_SORT" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"fill first by proc, load, none, or other keys"`
+	Sort        string    `name:"--sort" read:"PSI_NODES_SORT" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"order of hosts: proc, load, none, or other keys"`
 	OrderNodes  string    `name:"-order-nodes" arg:"UP|DOWN" words:"up,down" topic:"" help:"Hydra's: hosts with few, or many, slots first"`
 	Overbook    string    `name:"--overbook" mca:"rmaps_base_oversubscribe rmaps_base_no_oversubscribe" read:"PSI_OVERBOOK" default:"no" also:"--oversubscribe=share --overcommit=share --nooversubscribe=no --no-overbook=no" implied:"yes" words:"yes,no,share" topic:"Where ranks run" help:"allow more ranks than slots (--oversubscribe)"`
 	Exclusive   string    `name:"--exclusive" read:"PSI_EXCLUSIVE" default:"no" also:"--no-exclusive=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"idle nodes only, and no other job on them"`
 	Loop        string    `name:"--loop-nodes-first" read:"PSI_LOOP_NODES_FIRST" rival:"mapping" also:"-rr -bynode -loopnodesfirst -F --no-loop-nodes-first=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"consecutive ranks on different nodes (-rr)"`
-	Wait        QueueWait `name:"--wait" read:"PSI_WAIT" default:"no" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"Where ranks run" help:"queue for nodes that are busy; --wait=TIME at most"`
+	Wait        QueueWait `name:"--wait" read:"PSI_WAIT" default:"no" also:"--no-wait=no" arg:"TIME" takes:"attached" implied:"yes" topic:"Where ranks run" help:"wait in the queue; --wait=TIME: at most TIME"`
 	Ledger      string    `name:"--ledger" read:"MPIEXEC_LEDGER" arg:"DIR" topic:"" help:"directory for the claims of all jobs on a node"`
 	CPUMap      string    `name:"--cpu-map" read:"__PSI_CPUMAP" arg:"LIST" topic:"" help:"cores in the order of slots: 0-3,7-4"`
 	Pin         string    `name:"--pin" env:"I_MPI_PIN" read:"__PSI_NO_PINPROC" rival:"binding" default:"yes" also:"--no-pin=no" implied:"yes" words:"yes,no" topic:"Where ranks run" help:"bind each rank to its CPUs (default; --no-pin)"`
 	MemBind     string    `name:"--mem-bind" read:"__PSI_NO_BINDMEM __PSI_NO_MEMBIND" rival:"memory" default:"yes" also:"--no-mem-bind=no" implied:"yes" words:"yes,no" topic:"" help:"memory of its NUMA nodes only (--no-mem-bind)"`
-	HostsUnique string    `name:"--hosts-unique" read:"PSI_HOSTS_UNIQUE" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a host named again adds no slot"`
-	Slots       int       `name:"--default-slots" mca:"orte_set_default_slots prte_set_default_slots" arg:"N" topic:"" help:"slots of each host for which none were counted"`
+	HostsUnique string    `name:"--hosts-unique" read:"PSI_HOSTS_UNIQUE" also:"--no-hosts-unique=no" implied:"yes" words:"yes,no" topic:"" help:"a repeated host name adds no slots"`
+	Slots       int       `name:"--default-slots" mca:"orte_set_default_slots prte_set_default_slots" arg:"N" topic:"" help:"slots of hosts that have no slot count"`
 	RankFile    string    `name:"-rankfile" mca:"orte_rankfile prte_rankfile rmaps_rank_file_path" rival:"mapping" also:"-rf" arg:"FILE" topic:"" help:"file with the host and CPUs of each rank"`
 	RankMap     string    `name:"-rankmap" rival:"mapping" arg:"LIST" topic:"" help:"the node of each rank: 0,0,1,1 or (start,nodes,ranks)"`
 	Cluster     string    `name:"--cluster" read:"MPIEXEC_CLUSTER" arg:"FILE" topic:"Where ranks run" help:"cluster file: nodes and their attributes"`
@@ -132,15 +132,15 @@ type JobOptions struct {
 	NoLocal bool        `name:"-nolocal" mca:"rmaps_base_no_schedule_local" also:"-skip-launch-node" topic:"" help:"do not use the host that runs mpiexec"`
 
 	NodeSet      string `name:"--node-set" read:"PSI_NODESET" also:"--nodeset --no-node-set=none" arg:"SPEC" topic:"" under:"Where ranks run" help:"hosts that are alike: ONEOF:FEATURE, ONEOF:PROCSPEED"`
-	SetOptional  string `name:"--node-set-optional" read:"PSI_NODESET_OPTIONAL" arg:"YES" topic:"" under:"Where ranks run" help:"without such a set: any hosts, yes or no"`
+	SetOptional  string `name:"--node-set-optional" read:"PSI_NODESET_OPTIONAL" arg:"YES" topic:"" under:"Where ranks run" help:"use any hosts if no set is large enough: yes, no"`
 	SetTolerance string `name:"--node-set-tolerance" read:"PSI_NODESET_TOLERANCE" arg:"X" topic:"" under:"Where ranks run" help:"how much faster hosts of a set may be: 0.5, 50%"`
-	SetPriority  string `name:"--node-set-priority" read:"PSI_NODESET_PRIORITY" arg:"TYPE" topic:"" under:"Where ranks run" help:"which set of several: BESTFIT, MINLOSS or others"`
+	SetPriority  string `name:"--node-set-priority" read:"PSI_NODESET_PRIORITY" arg:"TYPE" topic:"" under:"Where ranks run" help:"how to choose among sets: BESTFIT, MINLOSS or others"`
 	SetPlus      string `name:"--node-set-plus" read:"PSI_NODESET_PLUS" arg:"LIST" topic:"" under:"Where ranks run" help:"if no set is free: SPANEVENLY, DELAY"`
 	SetDelay     string `name:"--node-set-delay" read:"PSI_NODESET_DELAY" arg:"T" topic:"" under:"Where ranks run" help:"how long to wait for a set: 90, 5m, 1:00:00"`
 	NodeAlloc    string `name:"--node-alloc" arg:"WORD" topic:"" under:"Where ranks run" help:"MAXBALANCE: hosts that differ least in speed"`
 	ShareHosts   string `name:"--share-hosts" also:"--no-share-hosts=no" implied:"yes" words:"yes,no" default:"yes" topic:"" under:"Where ranks run" help:"--no-share-hosts: each app context on hosts of its own"`
 	ReserveCPUs  string `name:"--reserve-cpus" arg:"C" topic:"" under:"Where ranks run" help:"the last C CPUs of each host stay free"`
-	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"as many ranks as have memory: 3G each; 3Ghs in huge pages"`
+	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"memory of each rank: 3G; 3Ghs: in huge pages"`
 	Contiguous   string `name:"--contiguous" takes:"attached" arg:"first|best" implied:"first" words:"first,best" topic:"" under:"Where ranks run" help:"hosts with neighbouring IDs"`
 
 	Plan         bool   `name:"--plan" asks:"yes" topic:"" help:"print where ranks would run, as JSON; start nothing"`
@@ -180,13 +180,13 @@ type JobOptions struct {
 	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"network whose addresses ranks use: ib0, 10.1.0.0/16"`
 
 	Export    Export    `name:"--export" rival:"environment" arg:"LIST" topic:"" under:"Environment" help:"srun's: ALL, NONE, A,B=V or ALL,A=V"`
-	Places    string    `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OpenMP's threads: cpu, each on its own; depth, on all"`
+	Places    string    `name:"--omp-places" arg:"WHAT" words:"cpu,depth" topic:"" under:"Environment" help:"OMP_PLACES of a bound rank: cpu, or depth"`
 	EnvCompat []Compat  `name:"--env-compat" arg:"LIST" topic:"Environment" help:"variables as of torch, ompi, {identities}, mvapich"`
 	GEnv      []EnvVar  `name:"-genv" repeat:"sum" also:"--pmixmca=PMIX_MCA_%" arg:"NAME VALUE" takes:"pair" topic:"Environment" help:"set a variable for all ranks; or NAME=VALUE"`
-	GEnvList  EnvImport `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to take from here (-genvall, -genvnone)"`
+	GEnvList  EnvImport `name:"-genvlist" rival:"environment" default:"*" env:"HYDRA_ENV" also:"-genvall=* -genvnone=" arg:"A,B,PRE_*" topic:"Environment" help:"variables to pass on; also -genvall, -genvnone"`
 
 	Label      string       `name:"-label" mca:"orte_tag_output prte_tag_output" read:"PSI_SOURCEPRINTF MPIEXEC_PREFIX_DEFAULT MPIEXEC_PREFIX_STDOUT MPIEXEC_PREFIX_STDERR" also:"-l -prepend-rank --label-io -sourceprintf --tag-output=tag" implied:"rank" words:"rank,tag" topic:"Output and input" help:"begin each line with the rank; files: --output"`
-	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with PATTERN, expanded"`
+	Pattern    LabelPattern `name:"-prepend-pattern" arg:"PATTERN" topic:"" help:"begin each line with PATTERN, such as %r:"`
 	OutFile    FilePattern  `name:"-outfile-pattern" also:"-outfile" arg:"PATTERN" topic:"" help:"standard output to files: out.%r"`
 	ErrFile    FilePattern  `name:"-errfile-pattern" also:"-errfile" arg:"PATTERN" topic:"" help:"standard error to files; see -outfile-pattern"`
 	OutputDir  string       `name:"--output-filename" mca:"orte_output_filename" arg:"DIR[:nocopy]" topic:"" help:"output also to DIR/1/rank.N/stdout and stderr"`
@@ -208,7 +208,7 @@ type JobOptions struct {
 	StartTimeout  Seconds    `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if not all ranks run by then"`
 	KillGrace     *Seconds   `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time between SIGTERM and SIGKILL (default 10)"`
 	KillOnBadExit string     `name:"--kill-on-bad-exit" mca:"orte_abort_on_non_zero_status prte_abort_on_non_zero_status" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"a rank that fails ends the job; -K0: it does not"`
-	KeepAll       string     `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=no --disable-recovery=no" implied:"yes" words:"yes,no" topic:"" under:"Life cycle" help:"keep other ranks when one fails, but for MPI_Abort"`
+	KeepAll       string     `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=no --disable-recovery=no" implied:"yes" words:"yes,no" topic:"" under:"Life cycle" help:"keep other ranks when one fails, except by MPI_Abort"`
 	ExitStatus    string     `name:"--exit-status" default:"first" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"our exit code: first (default), max, rank0, or"`
 	PrintCodes    bool       `name:"-print-all-exitcodes" topic:"" help:"print the exit codes of all ranks at the end"`
 	Children      bool       `name:"--leave-children" topic:"" help:"do not end processes that ranks leave behind"`
@@ -222,29 +222,29 @@ type JobOptions struct {
 	SaveJob      string       `name:"--save-job" writes:"yes" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"save the job to FILE, for --resume"`
 	Resume       string       `name:"--resume" asks:"job" excludes:"cluster-state" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"continue the job that --save-job wrote to FILE"`
 	Again        bool         `name:"--again" needs:"resume" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has succeeded"`
-	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that asks the ranks for a checkpoint"`
+	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that requests a checkpoint from the ranks"`
 	CkptCmd      string       `name:"--ckpt-cmd" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`
-	CkptEvery    Seconds      `name:"--ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint each TIME that the job runs"`
-	CkptBefore   Seconds      `name:"--ckpt-before" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint TIME before the job has to end"`
+	CkptEvery    Seconds      `name:"--ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint every TIME"`
+	CkptBefore   Seconds      `name:"--ckpt-before" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint TIME before the job must end"`
 	CkptDone     string       `name:"--ckpt-done" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"a checkpoint is complete when FILE is newer than its request"`
 	CkptGrace    Seconds      `name:"--ckpt-grace" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"longest time for a checkpoint"`
 	CkptRequired bool         `name:"--ckpt-required" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" topic:"" under:"Life cycle" help:"--migrate fails if its checkpoint fails"`
 	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec makes it"`
 	Spares       int          `name:"--spares" arg:"K" topic:"" under:"Life cycle" help:"claim K standby nodes, for a restart"`
-	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"start again with fewer ranks of the last app context, R at least"`
+	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"restart with fewer ranks in the last app context, at least R"`
 
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals to mpiexec that it passes on to ranks, or none"`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
-	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to take to the hosts: all, none"`
+	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to set on the hosts: all, none"`
 	ReportFile     string     `name:"--report" writes:"yes" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
-	ReportEvery    Seconds    `name:"--report-every" needs:"report" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`
+	ReportEvery    Seconds    `name:"--report-every" needs:"report" arg:"TIME" topic:"" help:"write it every TIME while the job runs, too"`
 
 	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), fork, exec, a batch system's starter" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    ShellWords  `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`
 	LauncherArgs    ShellWords  `name:"-launcher-args" mca:"plm_rsh_args plm_ssh_args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS HYDRA_LAUNCH_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"further arguments for that program"`
 	SSHConfig       string      `name:"--ssh-config" arg:"FILE" topic:"" help:"ssh_config to read instead of ~/.ssh/config; none: none"`
 	SSHOptions      []SSHOption `name:"--ssh-option" arg:"KEY=VALUE" topic:"" help:"an option of ssh_config for all hosts; may be repeated"`
-	ShipHelper      string      `name:"--ship-helper" default:"auto" arg:"WHEN" takes:"attached" implied:"always" words:"auto,always,never" topic:"" help:"send our program to the hosts: auto, always, never"`
+	ShipHelper      string      `name:"--ship-helper" default:"auto" arg:"WHEN" takes:"attached" implied:"always" words:"auto,always,never" topic:"" help:"copy mpiexec to the hosts: auto, always, never"`
 	PortRange       PortRange   `name:"--port-range" env:"MPICH_PORT_RANGE" arg:"LOW:HIGH" topic:"" help:"ports to open for helpers that call back (default any)"`
 	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"time to connect and log in to a host (default 10)"`
 	ShellTimeout    Seconds     `name:"--shell-timeout" default:"60" arg:"TIME" topic:"" help:"time for each step from the login on (default 60)"`

@@ -13,7 +13,7 @@ import (
 
 // Options are the options of the feature.
 type Options struct {
-	Stage      []string `name:"--stage" after:"exclude" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts, for this job; again for more"`
+	Stage      []string `name:"--stage" after:"exclude" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts for this job; may be repeated"`
 	StageFiles []string `name:"--preload-files" after:"stage" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
 	StageProg  bool     `name:"--stage-program" after:"preload-files" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"--stage for the program of each app context"`
 }

@@ -12,10 +12,10 @@ type Options struct {
 
 const texts = `
 --on-timeout
-  In both cases a table shows what each rank was doing. stacks first sends SIGQUIT, on which many
-  runtimes (Java, Go) print their stacks, and waits 2 s. For ranks that do not catch
-  SIGQUIT, such as those in C, it first prints the output of gdb or eu-stack of the host, or else of the kernel
-  (/proc/PID/wchan, syscall, stack), within 4 s for each host.
+  In both cases a table shows what each rank was doing. stacks first sends SIGQUIT, which makes many
+  runtimes (Java, Go) print their stacks, and waits 2 s. For ranks that do not catch SIGQUIT, such as those
+  in C, it first prints the output of gdb or eu-stack of the host, or else of the kernel (/proc/PID/wchan,
+  syscall, stack), within 4 s for each host.
 `
 
 func init() {
