@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"remshell/test/jsonschema"
 )
 
 // planOf runs mpiexec --plan on a cluster state, and returns the JSON object it prints, the exit code, and the
@@ -26,6 +28,9 @@ func planOf(t *testing.T, state []byte, args ...string) (object map[string]any, 
 	}
 	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
 		t.Fatalf("%v in %s", err, &out)
+	}
+	if err := jsonschema.Check("plan", out.Bytes()); err != nil {
+		t.Errorf("%s: %v", &out, err)
 	}
 	return object, code, out.String()
 }
