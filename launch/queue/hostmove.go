@@ -61,7 +61,7 @@ func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 }
 
 // moveTo enqueues the request at the new queue host, behind its elders only. It prints text with the new
-// position (T16).
+// position.
 func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) error {
 	p := &q.position
 	m := &hostMove{eldersAhead: p.ahead, eldersSeen: make(map[job.ID]bool), until: time.Now().Add(maxMoveWait)}

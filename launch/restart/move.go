@@ -69,8 +69,7 @@ func ParseMove(args []string) (m Move, err error) {
 	return m, nil
 }
 
-// WhyUnmovable returns why a job cannot be moved at all, or "". The text is printed after the job's name
-// (T9).
+// WhyUnmovable returns why a job cannot be moved at all, or "". The text is printed after the job's name.
 func WhyUnmovable(req job.Request) string {
 	switch {
 	case req.Restart.MaxRestarts == 0:

@@ -63,7 +63,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// Jobs that cannot be moved, each with the reason that the requester gets (T9).
+// Jobs that cannot be moved, each with the reason that the requester gets.
 func TestUnmovable(t *testing.T) {
 	saves := job.CheckpointPolicy{Command: "save"}
 	for _, test := range []struct {

@@ -131,7 +131,7 @@ func (s *State) Shift(by time.Duration, end time.Time) {
 }
 
 // WhyUnsupported returns why a job cannot write checkpoints on request, or "" if it can. The text follows the job's
-// name (T9).
+// name.
 func WhyUnsupported(p job.CheckpointPolicy) string {
 	if !p.CanRequest() {
 		return "cannot checkpoint: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd"
