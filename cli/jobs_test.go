@@ -12,7 +12,12 @@ import (
 
 // The remedy after a refused request depends on the request, the reason, and the front end.
 func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
-	ofMpijob, _, err := option.Mpijob(option.Mpiexec(signalNumber)).Parse([]string{"ps"}, option.Sources{})
+	table := option.Mpiexec(signalNumber)
+	ofMpijob, args, err := option.Mpijob(table).Parse([]string{"ps"}, option.Sources{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ofMpiexec, err := table.Parse(args, option.Sources{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +39,7 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 		{job.VerbMigrate, refused(restart.WhyUnmovable(job.Request{})), "start the job with --restart N, and with --ckpt-signal SIG or --ckpt-cmd CMD"},
 		{job.VerbCheckpoint, refused("cannot checkpoint: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd"), "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"},
 	} {
-		if got := controlRequestRemedy(option.Line{}, test.verb, test.asked, job.JobRef{Job: "j", User: "ann"}); got != test.want {
+		if got := controlRequestRemedy(ofMpiexec, test.verb, test.asked, job.JobRef{Job: "j", User: "ann"}); got != test.want {
 			t.Errorf("%s, %q: %q; want %q", test.verb, test.asked.Reply.Text, got, test.want)
 		}
 		want := strings.NewReplacer("mpiexec --resume-job", "mpijob resume", "mpiexec --", "mpijob ").Replace(test.want)

@@ -3,6 +3,7 @@ package option
 import (
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // This file adds the options of features to the table of mpiexec. The package knows no feature: each registers a struct
@@ -39,11 +40,35 @@ func featureTexts() (texts []string) {
 	return texts
 }
 
-// addFeatureOptions adds the options of a feature's struct, each behind the one that its tag "after" names.
-func (t *Table) addFeatureOptions(of reflect.Type) {
-	for i := range of.NumField() {
-		o := optionOf(of, i, PerJob)
-		at := slices.Index(t.options, t.names[o.field.Tag.Get("after")].Option) + 1
-		t.insertOption(at, o)
+// addFeatureOptions adds the options of all features, each behind the one that its tag "after" names. That one may be
+// another feature's, which is then added first.
+func (t *Table) addFeatureOptions() {
+	waiting := make(map[string]*Option)
+	var all []*Option
+	for _, f := range featureOptions {
+		for i := range f.options.NumField() {
+			o := optionOf(f.options, i, PerJob)
+			all, waiting[o.Name] = append(all, o), o
+		}
 	}
+	for _, o := range all {
+		if waiting[o.Name] != nil {
+			t.addFeatureOption(o, waiting)
+		}
+	}
+}
+
+// addFeatureOption adds an option of a feature, and before it the one of waiting that it stands behind.
+func (t *Table) addFeatureOption(o *Option, waiting map[string]*Option) {
+	delete(waiting, o.Name)
+	for name := range strings.FieldsSeq(o.field.Tag.Get("after")) {
+		if other := waiting[name]; other != nil {
+			t.addFeatureOption(other, waiting)
+		}
+		if before, known := t.names[name]; known {
+			t.insertOption(slices.Index(t.options, before.Option)+1, o)
+			return
+		}
+	}
+	panic(o.Dashed + ": there is no option that it stands behind")
 }

@@ -20,16 +20,14 @@ func TestOptionTable(t *testing.T) {
 			t.Errorf("texts/options.txt tells of %s, which is no option so written", name)
 		}
 	}
-	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "needs", "excludes", "asks", "onedash", "resume", "writes", "after", "default", "help", "hint"}
+	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "needs", "excludes", "asks", "onedash", "resume", "writes", "after", "default", "help", "hint", "word", "wordhelp", "wordtakes", "likewords"}
 	for _, o := range table.options {
 		for key, value := range tagPairs(o.field.Tag) {
 			if !slices.Contains(known, key) || value != o.field.Tag.Get(key) || strings.Contains(value, `\`) {
 				t.Errorf("%s: tag %s:%q", o.Dashed, key, value)
 			}
 		}
-		if before, known := table.names[o.field.Tag.Get("after")]; (o.declaredIn == reflect.TypeFor[JobOptions]() || o.Scope != PerJob) == known || known && before.Name != o.field.Tag.Get("after") {
-			t.Errorf("%s is of %v and stands behind %q", o.Dashed, o.declaredIn, o.field.Tag.Get("after"))
-		}
+		checkPlace(t, o)
 		if o.Help() == "" || strings.HasSuffix(o.Help(), ".") {
 			t.Errorf("%s: help is %q", o.Dashed, o.Help())
 		}
@@ -51,6 +49,25 @@ func TestOptionTable(t *testing.T) {
 		}
 		if _, err := table.decode(o, o.impliedValue); o.impliedValue != "" && err != nil {
 			t.Errorf("%s: implied value: %v", o.Dashed, err)
+		}
+	}
+}
+
+// checkPlace checks that an option of a feature names one behind which it stands even if all other features are removed, and
+// that no other option does.
+func checkPlace(t *testing.T, o *Option) {
+	after := strings.Fields(o.field.Tag.Get("after"))
+	ofCore := func(o *Option) bool { return o.declaredIn.PkgPath() == reflect.TypeFor[JobOptions]().PkgPath() }
+	if len(after) == 0 || ofCore(o) {
+		if len(after) > 0 || !ofCore(o) {
+			t.Errorf("%s is of %v and stands behind %q", o.Dashed, o.declaredIn, after)
+		}
+		return
+	}
+	for i, name := range after {
+		before, known := o.table.names[name]
+		if last := i == len(after)-1; known && before.Name != name || last && !(known && (ofCore(before.Option) || before.declaredIn == o.declaredIn)) {
+			t.Errorf("%s: it cannot stand behind %q", o.Dashed, name)
 		}
 	}
 }

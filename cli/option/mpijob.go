@@ -1,6 +1,7 @@
 package option
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,31 +15,33 @@ This file is the front end mpijob. Each of its words is an option of mpiexec tha
 
 	mpijob status --json 17-a n1  --Parse-->  mpiexec --status=17-a --json n1  -->  Line
 
-An option of mpijob is the row of mpiexec's table. mpijob knows only those that its words take.
+An option of mpijob is the row of mpiexec's table. mpijob knows only those that its words take. The row of a word is that of
+its option, too: see the tag word.
 */
 
-// A jobWord is a row of the table of mpijob.
+// A jobWord is a word of mpijob.
 type jobWord struct {
-	word   string
-	option string   // the option of mpiexec, by its canonical name
-	args   []string // words that must follow it: SIG, JOB
-	help   string
-	takes  []string // options beside jobCommonOptions and those for reaching hosts
+	word      string
+	option    string   // the option of mpiexec, by its canonical name
+	args      []string // words that must follow it: SIG, JOB
+	help      string
+	takes     []string // options beside jobCommonOptions and those for reaching hosts
+	likeWords []string // words of other programs that mean the same
 }
 
-var jobWords = []jobWord{
-	{"ps", "ps", nil, "list running jobs", []string{"json"}},
-	{"queue", "queue", nil, "list waiting requests, oldest first", []string{"json"}},
-	{"status", "status", []string{"JOB"}, "print the state of a job, and what its ranks do", []string{"json"}},
-	{"end", "end", []string{"JOB"}, "end a job, or take a request out of the queue", nil},
-	{"suspend", "suspend", []string{"JOB"}, "stop all ranks of a job", nil},
-	{"resume", "resume-job", []string{"JOB"}, "continue a suspended job", nil},
-	{"checkpoint", "checkpoint", []string{"JOB"}, "request a checkpoint from a job", nil},
-	{"migrate", "migrate", []string{"JOB"}, "move a job to other hosts, after a checkpoint", []string{"from", "to"}},
-	{"signal", "signal", []string{"SIG", "JOB"}, "send a signal to the ranks of a job", nil},
-	{"evict", "evict", []string{"JOB"}, "end the processes that hold a job's claims", nil},
-	{"doctor", "doctor", nil, "check hosts for problems", []string{"json"}},
+// jobWords returns the words of mpijob, in the order of the table.
+func (t *Table) jobWords() (words []jobWord) {
+	for _, o := range t.options {
+		if word := o.word(); word != "" {
+			tag := o.field.Tag.Get
+			words = append(words, jobWord{word, o.Name, strings.Fields(o.Arg), cmp.Or(tag("wordhelp"), o.Help()), strings.Fields(tag("wordtakes")), strings.Fields(tag("likewords"))})
+		}
+	}
+	return words
 }
+
+// word returns the word of mpijob that asks what the option asks, or "".
+func (o *Option) word() string { return o.field.Tag.Get("word") }
 
 // jobCommonOptions are the options that all words take, beside those for reaching hosts.
 var jobCommonOptions = []string{
@@ -46,34 +49,25 @@ var jobCommonOptions = []string{
 	"verbose", "color", "lenient", "help", "version", "man", "completion",
 }
 
-// foreignJobWords maps words of other launchers and batch systems, separated by blanks, to those of mpijob.
-var foreignJobWords = [][2]string{
-	{"kill", "mpijob end JOB ends a job; mpijob signal KILL JOB sends its ranks a signal"},
-	{"cancel terminate abort stop delete del rm scancel qdel", "mpijob end JOB ends a job"},
-	{"raise", "mpijob signal SIG JOB sends a signal"},
-	{"list ls jobs squeue qstat", "mpijob ps lists running jobs, mpijob queue those that wait"},
-	{"info show stat stats stacks", "mpijob status JOB prints the state of a job"},
-	{"hold pause freeze", "mpijob suspend JOB stops all ranks of a job"},
-	{"release cont continue unsuspend resume-job", "mpijob resume JOB continues a suspended job"},
-	{"ckpt", "mpijob checkpoint JOB requests a checkpoint"},
-	{"move", "mpijob migrate JOB moves a job to other hosts"},
-	{"check diagnose", "mpijob doctor checks hosts"},
-	{"run start exec launch submit alloc selftest", "to start jobs, see mpiexec --help"},
-}
+// startWords are words of other programs that start jobs, which mpijob does not.
+var startWords = []string{"run", "start", "exec", "launch", "submit", "alloc", "selftest"}
+
+// batchCommands are commands of batch systems, with the words of mpijob that mean the same.
+var batchCommands = map[string][]string{"squeue": {"ps", "queue"}, "qstat": {"ps", "queue"}, "scancel": {"end"}, "qdel": {"end"}}
 
 // rowOfWord returns the row of a word of mpijob, or nil.
-func rowOfWord(word string) *jobWord {
-	return findRow(func(w jobWord) bool { return w.word == word })
+func (t *JobTable) rowOfWord(word string) *jobWord {
+	return findRow(t.words, func(w jobWord) bool { return w.word == word })
 }
 
 // rowOfOption returns the row of an option of mpiexec by its canonical name, or nil.
-func rowOfOption(name string) *jobWord {
-	return findRow(func(w jobWord) bool { return w.option == name })
+func (t *JobTable) rowOfOption(name string) *jobWord {
+	return findRow(t.words, func(w jobWord) bool { return w.option == name })
 }
 
-func findRow(is func(jobWord) bool) *jobWord {
-	if i := slices.IndexFunc(jobWords, is); i >= 0 {
-		return &jobWords[i]
+func findRow(words []jobWord, is func(jobWord) bool) *jobWord {
+	if i := slices.IndexFunc(words, is); i >= 0 {
+		return &words[i]
 	}
 	return nil
 }
@@ -86,7 +80,7 @@ func (w *jobWord) value(words []string) string { return strings.Join(words[1:1+l
 
 // optionWord returns mpiexec's option with its value for a command line: --signal=USR1=17-a.
 func (w *jobWord) optionWord(words []string) string {
-	if w.args == nil {
+	if len(w.args) == 0 {
 		return "--" + w.option
 	}
 	return "--" + w.option + "=" + w.value(words)
@@ -102,11 +96,11 @@ type JobQuery struct {
 // queryOf returns what the options of a line ask about jobs or hosts.
 func queryOf(given []GivenOption) (q JobQuery) {
 	for _, g := range given {
-		row := rowOfOption(g.Name)
-		if row == nil {
+		word := g.word()
+		if word == "" {
 			continue
 		}
-		q.Word = row.word
+		q.Word = word
 		switch value := g.decoded.Interface().(type) {
 		case string:
 			q.Job = value
@@ -120,10 +114,9 @@ func queryOf(given []GivenOption) (q JobQuery) {
 // Command returns a command about jobs for the user to type. It is "mpijob end 17-a" if the line is one
 // of mpijob, and "mpiexec --end 17-a" otherwise.
 func (l Line) Command(word string, args ...string) string {
-	row := rowOfWord(word)
-	command := "mpiexec --" + row.option
-	if l.ofMpijob {
-		command = "mpijob " + word
+	command := "mpijob " + word
+	if row := findRow(l.table.jobWords(), func(w jobWord) bool { return w.word == word }); row != nil && !l.ofMpijob {
+		command = "mpiexec --" + row.option
 	}
 	return strings.Join(append([]string{command}, args...), " ")
 }
@@ -133,16 +126,17 @@ func (l Line) Command(word string, args ...string) string {
 type JobTable struct {
 	*Table
 	mpiexec *Table
+	words   []jobWord
 }
 
 // Mpijob returns the table of mpijob's options. mpiexec is the table of mpiexec.
 func Mpijob(mpiexec *Table) *JobTable {
-	t := &JobTable{&Table{name: "mpijob", names: make(map[string]namedOption), texts: mpiexec.texts, mappers: mpiexec.mappers}, mpiexec}
+	t := &JobTable{&Table{name: "mpijob", names: make(map[string]namedOption), texts: mpiexec.texts, mappers: mpiexec.mappers}, mpiexec, mpiexec.jobWords()}
 	// What is asked, the hosts that can be reached answer; no option has to say so.
 	reaching := slices.DeleteFunc(mpiexec.byTopic()["Reaching hosts"], func(o *Option) bool { return o.Name == "skip-unreachable" || o.Name == "min-nodes" })
 	for _, o := range mpiexec.options {
-		row := rowOfOption(o.Name)
-		taken := slices.Contains(jobCommonOptions, o.Name) || slices.Contains(reaching, o) || wordsTaking(o.Name) != nil
+		row := t.rowOfOption(o.Name)
+		taken := slices.Contains(jobCommonOptions, o.Name) || slices.Contains(reaching, o) || t.wordsTaking(o.Name) != nil
 		if row == nil && taken {
 			t.options = append(t.options, o)
 			t.names[o.Name] = mpiexec.names[o.Name]
@@ -167,8 +161,8 @@ func Mpijob(mpiexec *Table) *JobTable {
 }
 
 // wordsTaking returns the words that take an option which is not common to all words.
-func wordsTaking(option string) (words []string) {
-	for _, w := range jobWords {
+func (t *JobTable) wordsTaking(option string) (words []string) {
+	for _, w := range t.words {
 		if slices.Contains(w.takes, option) {
 			words = append(words, w.word)
 		}
@@ -226,9 +220,9 @@ func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
 		s.addError("no command given", "mpijob help lists the commands")
 		return nil
 	}
-	row := rowOfWord(words[0])
+	row := t.rowOfWord(words[0])
 	if row == nil {
-		s.errs = append(s.errs, unknownWordError(words[0]))
+		s.errs = append(s.errs, t.unknownWordError(words[0]))
 		return nil
 	}
 	if n := len(words) - 1; n < len(row.args) {
@@ -237,33 +231,38 @@ func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
 		return nil
 	}
 	for _, g := range s.given {
-		if takers := wordsTaking(g.Name); takers != nil && !slices.Contains(takers, row.word) {
-			s.addError(fmt.Sprintf("%s: %s does not apply here", row.word, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
+		if takers := t.wordsTaking(g.Name); takers != nil && !slices.Contains(takers, row.word) {
+			s.addError(fmt.Sprintf("%s: %s has no meaning here", row.word, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
 		}
 	}
 	// The value is decoded here, so that an error in it names the word and not the option of mpiexec.
-	if row.args != nil {
+	if len(row.args) > 0 {
 		s.keepOption(GivenOption{Option: t.mpiexec.names[row.option].Option, Spelled: row.word, Value: row.value(words)})
 	}
 	return row
 }
 
 // unknownWordError returns the error for a word that mpijob does not have.
-func unknownWordError(word string) error {
-	err := &usererr.Error{Text: "unknown command " + ShellQuote(word), Remedy: "mpijob help lists the commands"}
-	for _, f := range foreignJobWords {
-		if slices.Contains(strings.Fields(f[0]), word) {
-			err.Remedy = f[1]
-			return err
-		}
+func (t *JobTable) unknownWordError(word string) error {
+	err := &usererr.Error{Text: "unknown word " + ShellQuote(word), Remedy: "mpijob help lists the words"}
+	if slices.Contains(startWords, word) {
+		err.Remedy = "mpiexec starts jobs: mpiexec --help"
+		return err
 	}
+	var meant []string
 	nearest, best := "", min(2, len(word)/2)+1
-	for _, w := range jobWords {
+	for _, w := range t.words {
+		if slices.Contains(w.likeWords, word) || slices.Contains(batchCommands[word], w.word) {
+			meant = append(meant, fmt.Sprintf("mpijob %s: %s", w.usage(), w.help))
+		}
 		if d := text.EditDistance(word, w.word); d < best {
 			nearest, best = w.word, d
 		}
 	}
-	if nearest != "" {
+	switch {
+	case meant != nil:
+		err.Remedy = strings.Join(meant, "; ")
+	case nearest != "":
 		err.Text += fmt.Sprintf(" (did you mean %s?)", nearest)
 	}
 	return err

@@ -18,13 +18,13 @@ const (
 func (t *JobTable) Usage() string {
 	var b strings.Builder
 	b.WriteString("mpijob WORD [JOB] [options] [HOST...]\n\n")
-	for _, w := range jobWords {
+	for _, w := range t.words {
 		fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, w.usage(), w.help)
 	}
 	fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, "help [WORD]", "this text, or the text on a word or an option")
 	b.WriteString("\n" + wrapText(hostsText+" "+jobsText, 78) + "\n")
 	for _, o := range t.options {
-		if o.Topic() != "" && wordsTaking(o.Name) == nil {
+		if o.Topic() != "" && t.wordsTaking(o.Name) == nil {
 			b.WriteString(o.helpLine())
 		}
 	}
@@ -35,7 +35,7 @@ func (t *JobTable) Usage() string {
 // HelpOn returns the help about a command, about all options ("options"), or about one option. If about
 // is empty, it returns the general help.
 func (t *JobTable) HelpOn(about string) (string, error) {
-	row := rowOfWord(about)
+	row := t.rowOfWord(about)
 	var b strings.Builder
 	switch {
 	case about == "" || about == "help":
@@ -47,11 +47,11 @@ func (t *JobTable) HelpOn(about string) (string, error) {
 	case strings.HasPrefix(about, "-"):
 		return t.Explain(about)
 	case row == nil:
-		return "", unknownWordError(about)
+		return "", t.unknownWordError(about)
 	default:
 		fmt.Fprintf(&b, "mpijob %s [options] [HOST...]\n\n%s\n", row.usage(), wrapText(capitalize(row.help)+". "+t.textOf(row), 78))
 		for _, o := range t.options {
-			if slices.Contains(wordsTaking(o.Name), row.word) {
+			if slices.Contains(t.wordsTaking(o.Name), row.word) {
 				b.WriteString(o.helpLine())
 			}
 		}
@@ -73,7 +73,7 @@ func (t *JobTable) textOf(w *jobWord) string {
 	text := callPattern.ReplaceAllString(t.mpiexec.names[w.option].LongHelp(), "")
 	return optionPattern.ReplaceAllStringFunc(capitalize(text), func(found string) string {
 		name := strings.TrimPrefix(strings.TrimPrefix(found, "mpiexec "), "--")
-		if other := rowOfOption(name); other != nil {
+		if other := t.rowOfOption(name); other != nil {
 			return "mpijob " + other.word
 		}
 		return found
@@ -85,13 +85,13 @@ func (t *JobTable) Man(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH MPIJOB 1 \"\" \"Remshell %s\" \"User commands\"\n.nh\n.ad l\n.SH NAME\nmpijob \\- ask about jobs of mpiexec, and control them\n", escapeRoff(version))
 	b.WriteString(".SH SYNOPSIS\n.B mpijob\n.I WORD\n[\n.I JOB\n] [ options ] [\n.I HOST\n\\&... ]\n.br\n.B mpijob help\n[\n.I WORD\n]\n.SH DESCRIPTION\n" + escapeRoff(hostsText+" "+jobsText) + "\n.SH WORDS\n")
-	for _, w := range jobWords {
+	for _, w := range t.words {
 		fmt.Fprintf(&b, ".TP\n.B %s\n%s.\n%s\n", escapeRoff(w.usage()), escapeRoff(capitalize(w.help)), escapeRoff(t.textOf(&w)))
 	}
 	b.WriteString(".SH OPTIONS\n")
 	for _, o := range t.options {
 		o.writeMan(&b)
-		if words := wordsTaking(o.Name); words != nil {
+		if words := t.wordsTaking(o.Name); words != nil {
 			b.WriteString("Option of " + strings.Join(words, ", ") + ".\n")
 		}
 	}
@@ -122,7 +122,7 @@ func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 	word := words[last]
 	var row *jobWord
 	if before != nil {
-		row = rowOfWord(before[0])
+		row = t.rowOfWord(before[0])
 	}
 	name, value, attached := strings.Cut(word, "=")
 	m, known := t.findSpelling(name)
@@ -134,13 +134,13 @@ func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 		if row != nil {
 			found = slices.DeleteFunc(found, func(c [2]string) bool {
 				m, _ := t.findSpelling(c[0])
-				takers := wordsTaking(m.Name)
+				takers := t.wordsTaking(m.Name)
 				return takers != nil && !slices.Contains(takers, row.word)
 			})
 		}
 		return Completion{Kind: CompleteWords, Candidates: found}
 	case before == nil || before[0] == "help" && len(before) == 1:
-		return Completion{Kind: CompleteWords, Candidates: jobWordsWithPrefix(word)}
+		return Completion{Kind: CompleteWords, Candidates: t.wordsWithPrefix(word)}
 	case row != nil && len(before) <= len(row.args):
 		choices := lists.Jobs
 		if row.args[len(before)-1] == "SIG" {
@@ -153,9 +153,9 @@ func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 	return Completion{Kind: CompleteWords}
 }
 
-// jobWordsWithPrefix returns the words of mpijob that begin with prefix, each with its help.
-func jobWordsWithPrefix(prefix string) (candidates [][2]string) {
-	for _, w := range append(slices.Clone(jobWords), jobWord{word: "help", help: "help on a word"}) {
+// wordsWithPrefix returns the words of mpijob that begin with prefix, each with its help.
+func (t *JobTable) wordsWithPrefix(prefix string) (candidates [][2]string) {
+	for _, w := range append(slices.Clone(t.words), jobWord{word: "help", help: "help on a word"}) {
 		if strings.HasPrefix(w.word, prefix) {
 			candidates = append(candidates, [2]string{w.word, w.help})
 		}

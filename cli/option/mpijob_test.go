@@ -26,20 +26,20 @@ func TestMpijobLine(t *testing.T) {
 		{line: "evict last n1", want: "--evict=last n1"},
 		{line: "doctor n1 -- n2", want: "--doctor n1 n2"},
 		{line: "--man", want: "--man"},
-		{line: "-v", err: "no command given" + list},
-		{line: "stauts last", err: "unknown command stauts (did you mean status?)" + list},
-		{line: "x", err: "unknown command x" + list},
-		{line: "kill last", err: "unknown command kill; mpijob end JOB ends a job; mpijob signal KILL JOB sends its ranks a signal"},
-		{line: "end", err: "end: no job given; write mpijob end JOB; mpijob ps lists the jobs"},
-		{line: "signal", err: "signal: no signal given; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
-		{line: "signal USR1", err: "signal: no job given; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
-		{line: "signal FOO last", err: `signal: "FOO" is not a signal; use a name (TERM, USR1) or a number; `},
-		{line: "end last --to n1", err: "end: --to does not apply here; leave it out; it is an option of migrate"},
-		{line: "--end last", err: "--end is a command here: mpijob end JOB; "},
-		{line: "--ps", err: "--ps is a command here: mpijob ps; "},
-		{line: "ps --wait=5m", err: "--wait is an option of mpiexec, which starts jobs; leave it out; "},
-		{line: "ps -np 4", err: "-np is an option of mpiexec, which starts jobs; leave it out; "},
-		{line: "ps --min-nodes 4", err: "--min-nodes is an option of mpiexec, which starts jobs; leave it out; "},
+		{line: "-v", err: "no word is given" + list},
+		{line: "stauts last", err: "unknown word stauts (did you mean status?)" + list},
+		{line: "x", err: "unknown word x" + list},
+		{line: "kill last", err: "unknown word kill; mpijob end JOB: end a job, or take a request out of the queue; mpijob signal SIG JOB: send a signal to the ranks of a job"},
+		{line: "end", err: "end: no job is named; write mpijob end JOB; mpijob ps lists the jobs"},
+		{line: "signal", err: "signal: no signal is named; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
+		{line: "signal USR1", err: "signal: no job is named; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
+		{line: "signal FOO last", err: `signal: "FOO" is no signal; name one (TERM, USR1) or give its number; `},
+		{line: "end last --to n1", err: "end: --to has no meaning here; leave it out; it is an option of migrate"},
+		{line: "--end last", err: "--end is a word here: mpijob end JOB; "},
+		{line: "--ps", err: "--ps is a word here: mpijob ps; "},
+		{line: "ps --wait=5m", err: "--wait is an option of mpiexec, which starts jobs: leave it out; "},
+		{line: "ps -np 4", err: "-np is an option of mpiexec, which starts jobs: leave it out; "},
+		{line: "ps --min-nodes 4", err: "--min-nodes is an option of mpiexec, which starts jobs: leave it out; "},
 		{line: "ps -host", err: "-host needs a value; write -host LIST"},
 	} {
 		_, args, err := Mpijob(Mpiexec(linuxSignals)).Parse(strings.Fields(test.line), Sources{})
@@ -56,13 +56,13 @@ func TestMpijobLine(t *testing.T) {
 // Both spellings of a question ask the same.
 func TestMpijobAsksWhatMpiexecAsks(t *testing.T) {
 	table := Mpiexec(linuxSignals)
-	for _, w := range jobWords {
+	for _, w := range table.jobWords() {
 		line, args, err := Mpijob(table).Parse(append([]string{w.word}, []string{"USR1", "17-a"}[2-len(w.args):]...), Sources{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		same, err := table.Parse(args, Sources{})
-		if err != nil || same.Query != line.Query || same.Query.Word != w.word || (same.Query.Job == "17-a") != (w.args != nil) || (same.Query.Signal != 0) != (len(w.args) == 2) {
+		if err != nil || same.Query != line.Query || same.Query.Word != w.word || (same.Query.Job == "17-a") != (len(w.args) > 0) || (same.Query.Signal != 0) != (len(w.args) == 2) {
 			t.Errorf("%s: %+v and %+v, %v", w.word, line.Query, same.Query, err)
 		}
 		mine, theirs := "mpijob "+w.word+" 17-a n1", "mpiexec --"+w.option+" 17-a n1"
@@ -75,7 +75,7 @@ func TestMpijobAsksWhatMpiexecAsks(t *testing.T) {
 // The table of mpijob names options of mpiexec only, and each question of mpiexec but --selftest has a word.
 func TestMpijobTableNamesOptions(t *testing.T) {
 	table := Mpiexec(linuxSignals)
-	for _, w := range jobWords {
+	for _, w := range table.jobWords() {
 		for _, name := range append(slices.Concat(w.takes, jobCommonOptions), w.option) {
 			if m, known := table.names[name]; !known || m.Name != name {
 				t.Errorf("%s: there is no option %s", w.word, name)
@@ -83,25 +83,19 @@ func TestMpijobTableNamesOptions(t *testing.T) {
 		}
 	}
 	for _, o := range table.options {
-		word := rowOfOption(o.Name)
-		if asks := o.query == "hosts" && o.Name != "selftest" || o.Name == "doctor"; asks != (word != nil) {
-			t.Errorf("%s asks about jobs or hosts: %v; it has a word: %v", o.Dashed, asks, word != nil)
+		if asks := o.query == "hosts" && o.Name != "selftest" || o.Name == "doctor"; asks != (o.word() != "") {
+			t.Errorf("%s asks about jobs or hosts: %v; it has a word: %q", o.Dashed, asks, o.word())
 		}
 	}
 }
 
-// Words of other programs are none of mpijob, and lead to words that there are.
-func TestMpijobAdviceNamesWords(t *testing.T) {
-	for _, f := range foreignJobWords {
-		for word := range strings.FieldsSeq(f[0]) {
-			if rowOfWord(word) != nil {
+// Words of other programs are none of mpijob.
+func TestMpijobLikeWordsAreNone(t *testing.T) {
+	table := Mpijob(Mpiexec(linuxSignals))
+	for _, w := range table.words {
+		for _, word := range slices.Concat(w.likeWords, startWords) {
+			if table.rowOfWord(word) != nil {
 				t.Errorf("%s is a word of mpijob", word)
-			}
-		}
-		for _, advice := range strings.Split(f[1], "mpijob ")[1:] {
-			word, _, _ := strings.Cut(advice, " ")
-			if rowOfWord(word) == nil {
-				t.Errorf("%q names %s, which is no word", f[1], word)
 			}
 		}
 	}
@@ -145,7 +139,7 @@ func TestMpijobHelp(t *testing.T) {
 func TestMpijobMan(t *testing.T) {
 	table := Mpijob(Mpiexec(linuxSignals))
 	page := table.Man("1.2-test")
-	for _, w := range jobWords {
+	for _, w := range table.words {
 		if !strings.Contains(page, "\n.TP\n.B "+w.usage()+"\n") {
 			t.Errorf("the page has no %s", w.usage())
 		}

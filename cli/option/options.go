@@ -20,9 +20,7 @@ func Mpiexec(signals SignalNumbers) *Table {
 	t.addOptions(reflect.TypeFor[AppOptions](), PerApp)
 	t.addOptions(reflect.TypeFor[InheritedOptions](), Inherited)
 	t.addOptions(reflect.TypeFor[JobOptions](), PerJob)
-	for _, f := range featureOptions {
-		t.addFeatureOptions(f.options)
-	}
+	t.addFeatureOptions()
 	return t
 }
 
@@ -54,7 +52,8 @@ func Mpiexec(signals SignalNumbers) *Table {
 //	         program with a trace. The value says what ours does
 //	resume   "saved": a saved job keeps the option; "allowed": it may be given beside --resume
 //	writes   "yes": the value names a file that is written
-//	after    of an option of a feature: the option behind which it stands
+//	after    of an option of a feature: the option behind which it stands; of several names, the first that there is, so that
+//	         the last one is an option that no feature has
 //	asks     "yes": a query that starts nothing and needs no program; "hosts": the same, and words
 //	         that are no options are hosts; "job": the program is in a file
 //	needs    options of which at least one must be given too; "run": the line must start ranks
@@ -62,6 +61,10 @@ func Mpiexec(signals SignalNumbers) *Table {
 //	default  the built-in value, for help and --info
 //	help     one line of help
 //	hint     advice after a bad value
+//	word     word of mpijob that asks the same (mpijob.go); its values follow it as words
+//	wordhelp, wordtakes, likewords
+//	         of that word: its help, if another one; options that it takes beside those that all words take; words of other
+//	         programs that mean the same
 //
 // In words, help and texts/options.txt, a name in braces is replaced by words of the batch systems; see systems.go.
 
@@ -153,20 +156,20 @@ type JobOptions struct {
 	Display []DisplayList `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Reports and queries" help:"before the start: map, map-devel, topo, allocation"`
 
 	// What these ask is in Line.Query.
-	PS        bool      `name:"--ps" asks:"hosts" excludes:"asks wait" env:"-" topic:"Reports and queries" help:"list live jobs; --queue: those that wait"`
-	ShowQueue bool      `name:"--queue" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"list waiting requests, oldest first"`
-	Status    string    `name:"--status" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits"`
-	End       string    `name:"--end" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end a job, from any host"`
-	Suspend   string    `name:"--suspend" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job"`
-	ResumeJob string    `name:"--resume-job" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"continue a suspended job"`
-	CkptJob   string    `name:"--checkpoint" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job"`
-	Migrate   string    `name:"--migrate" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint"`
+	PS        bool      `name:"--ps" asks:"hosts" excludes:"asks wait" env:"-" topic:"Reports and queries" help:"list live jobs; --queue: those that wait" word:"ps" wordhelp:"list running jobs" wordtakes:"json" likewords:"list ls jobs"`
+	ShowQueue bool      `name:"--queue" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"list waiting requests, oldest first" word:"queue" wordtakes:"json" likewords:"list ls jobs"`
+	Status    string    `name:"--status" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits" word:"status" wordhelp:"print the state of a job, and what its ranks do" wordtakes:"json" likewords:"info show stat stats stacks"`
+	End       string    `name:"--end" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end a job, from any host" word:"end" wordhelp:"end a job, or take a request out of the queue" likewords:"kill cancel terminate abort stop delete del rm"`
+	Suspend   string    `name:"--suspend" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job" word:"suspend" likewords:"hold pause freeze"`
+	ResumeJob string    `name:"--resume-job" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"continue a suspended job" word:"resume" likewords:"release cont continue unsuspend resume-job"`
+	CkptJob   string    `name:"--checkpoint" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job" word:"checkpoint" likewords:"ckpt"`
+	Migrate   string    `name:"--migrate" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint" word:"migrate" wordtakes:"from to" likewords:"move"`
 	From      HostNames `name:"--from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job leaves for good"`
 	To        HostNames `name:"--to" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job may move to"`
-	Signal    JobSignal `name:"--signal" asks:"hosts" excludes:"asks wait" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs"`
-	Evict     string    `name:"--evict" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root"`
+	Signal    JobSignal `name:"--signal" asks:"hosts" excludes:"asks wait" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" word:"signal" wordhelp:"send a signal to the ranks of a job" likewords:"kill raise"`
+	Evict     string    `name:"--evict" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root" word:"evict" wordhelp:"end the processes that hold a job's claims"`
 
-	Doctor   bool `name:"--doctor" asks:"yes" excludes:"asks" env:"-" topic:"Reports and queries" help:"check hosts for problems; see also --selftest"`
+	Doctor   bool `name:"--doctor" asks:"yes" excludes:"asks" env:"-" topic:"Reports and queries" help:"check hosts for problems; see also --selftest" word:"doctor" wordhelp:"check hosts for problems" wordtakes:"json" likewords:"check diagnose"`
 	SelfTest bool `name:"--selftest" asks:"hosts" excludes:"asks json" env:"-" topic:"" help:"test hosts with built-in ranks: no MPI needed"`
 
 	Exclude      []HostExpr    `name:"-exclude" excludes:"cluster-state" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`

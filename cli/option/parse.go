@@ -25,7 +25,8 @@ type Line struct {
 
 	Query JobQuery // what the line asks of jobs or hosts; its zero value: it starts a job, or plans one
 
-	ofMpijob bool // it is a line of mpijob
+	table    *Table // of mpiexec
+	ofMpijob bool   // it is a line of mpijob
 	given    []GivenOption
 }
 
@@ -200,7 +201,7 @@ func mpiexecLine(t *Table, apps []scannedApp, from Sources) (Line, error) {
 	if len(errs) > 0 {
 		return Line{}, firstTen(errs)
 	}
-	line.given = job
+	line.table, line.given = t, job
 	line.setValues(apps, each)
 	if from.Environ != nil {
 		line.Warnings = append(line.Warnings, warnUnset(line.Apps, from.Environ)...)

@@ -39,6 +39,7 @@ func TestFrontEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	theirs.table = nil
 	for i := range theirs.Apps {
 		theirs.Apps[i].given = nil
 	}
