@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -27,7 +26,6 @@ type runRecorder struct {
 	invocation *invocation
 	began      time.Time
 	plan       json.RawMessage
-	interim    interimWriter
 }
 
 // startRecord prepares the record of a run (--report, accounting_file). The caller passes the result of
@@ -35,10 +33,9 @@ type runRecorder struct {
 func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	r := &runRecorder{invocation: c, began: time.Now()}
 	j := c.line.Job
-	every := j.ReportEvery.Duration()
 	if j.ReportFile != "" {
-		if err := userfile.CheckWritable(j.ReportFile, every > 0); err != nil {
-			return nil, &usererr.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(usererr.Hint(err), "give a file that can be written")}
+		if err := userfile.CheckWritable(j.ReportFile, c.features.ReplaceReport); err != nil {
+			return nil, &usererr.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(usererr.Hint(err), "name a file that can be written")}
 		}
 		c.onPlan(func(snap job.Snapshot, p job.Plan) {
 			var b bytes.Buffer
@@ -47,12 +44,7 @@ func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 			}
 		})
 	}
-	if every > 0 {
-		if info, err := os.Stat(j.ReportFile); err == nil && !info.Mode().IsRegular() {
-			return nil, &usererr.Error{Text: "--report-every: " + j.ReportFile + " is not a regular file", Remedy: "each report replaces the file; give a regular file, or leave out --report-every"}
-		}
-		c.env.InterimResult, c.env.InterimEvery = r.writeInterim, every
-	}
+	c.features.Record = r.recordSoFar
 	return r.writeFinal, nil
 }
 
@@ -62,21 +54,22 @@ func (r *runRecorder) addToRecord(run *record.Run, result job.Result) {
 	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.invocation.req.RM, r.invocation.req.Job, r.began, time.Since(r.began).Seconds(), r.plan
 }
 
-// writeInterim writes a record with the result so far. It does so in another goroutine.
-func (r *runRecorder) writeInterim(result job.Result) {
+// recordSoFar returns the record of the result so far.
+func (r *runRecorder) recordSoFar(result job.Result) record.Run {
 	run := record.NewInterim(result)
 	r.addToRecord(&run, result)
-	r.interim.startWrite(func() error { return userfile.Replace(r.invocation.line.Job.ReportFile, run.Write) })
+	return run
 }
 
 // writeFinal writes the record of a run that has ended.
 func (r *runRecorder) writeFinal(result job.Result, err error) {
-	c, failed := r.invocation, r.interim.awaitWrite()
+	c := r.invocation
 	run := record.NewRun(result, err, exitCode(result.Code, err, c.ownErrorCode))
 	r.addToRecord(&run, result)
+	var failed error
 	switch file := c.line.Job.ReportFile; {
 	case file == "":
-	case c.line.Job.ReportEvery > 0:
+	case c.features.ReplaceReport:
 		failed = userfile.Replace(file, run.Write)
 	default:
 		failed = userfile.Write(file, run.Write)
@@ -91,29 +84,6 @@ func (r *runRecorder) writeFinal(result job.Result, err error) {
 			}
 		}
 	}
-}
-
-// An interimWriter writes interim records in the background. It writes one at a time.
-type interimWriter struct {
-	writing sync.Mutex // held while writing
-	lastErr error      // error of the last write; guarded by writing
-}
-
-// startWrite calls write in another goroutine. It does nothing if the last write is still in progress.
-func (i *interimWriter) startWrite(write func() error) {
-	if i.writing.TryLock() {
-		go func() {
-			defer i.writing.Unlock()
-			i.lastErr = write()
-		}()
-	}
-}
-
-// awaitWrite waits for the end of the last write and returns its error.
-func (i *interimWriter) awaitWrite() error {
-	i.writing.Lock()
-	defer i.writing.Unlock()
-	return i.lastErr
 }
 
 // accountsLockTimeout is how long appendLine waits for the lock of the accounting file. Any user who can

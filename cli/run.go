@@ -301,15 +301,15 @@ func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	for _, number := range j.ForwardSignals.Numbers {
 		c.sys.CatchSignal(syscall.Signal(number))
 	}
-	if err := c.features.Launch(); err != nil {
-		return 0, err
-	}
 	setDisplays(c.line, c.req, &c.env)
 	c.printRemarks()
 	c.reportUnseenRanks()
 	c.reportUnattached()
 	writeRecord, err := c.startRecord()
 	if err != nil {
+		return 0, err
+	}
+	if err := c.features.Launch(); err != nil {
 		return 0, err
 	}
 	endEvents, err := c.startEvents()

@@ -92,8 +92,6 @@ type Env struct {
 	TerminalResized <-chan os.Signal   // receives a value when the size of our terminal changes
 	BatchState      func() batch.State // asks the batch system for the state of its job; nil: there is none
 	Observer        Observer           // nil: nothing is observed
-	InterimResult   func(job.Result)   // called every InterimEvery with the result so far; must not block or keep its argument
-	InterimEvery    time.Duration
 
 	CheckpointRunner CheckpointRunner // runs checkpoint commands on this machine; needed if the request has a checkpoint policy
 

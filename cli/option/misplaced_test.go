@@ -14,9 +14,8 @@ func TestMisplacedOption(t *testing.T) {
 		run  bool
 		want string
 	}{
-		{[]string{"--report-every", "1", "a"}, true, "--report-every requires --report; add --report FILE, or leave it out"},
-		{[]string{"--report-every", "1", "--report", "f", "a"}, true, ""},
-		{[]string{"--cluster-state", "f", "a"}, true, "--cluster-state requires --plan or --dry-run; add one of them, or leave it out"},
+		{[]string{"--again", "--dry-run", "a"}, true, "--again has a meaning only with --resume; add --resume FILE, or leave it out"},
+		{[]string{"--cluster-state", "f", "a"}, true, "--cluster-state has a meaning only with --plan or --dry-run; add one of them, or leave it out"},
 		{[]string{"--cluster-state", "f", "--dry-run"}, false, ""},
 		{[]string{"--cluster-state", "f", "--dry-run", "-gsoft", "1:2", "a"}, false, "-gsoft contradicts --cluster-state; use only one of them"},
 		{[]string{"--save-job", "f", "--dry-run"}, false, "--save-job applies only to a run; leave it out"},

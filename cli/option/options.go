@@ -240,7 +240,6 @@ type JobOptions struct {
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to set on the hosts: all, none"`
 	ReportFile     string     `name:"--report" writes:"yes" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
-	ReportEvery    Seconds    `name:"--report-every" needs:"report" arg:"TIME" topic:"" help:"write it every TIME while the job runs, too"`
 
 	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), fork, exec, a batch system's starter" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    ShellWords  `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program instead of ssh, or 'kubectl exec -i %h --'"`

@@ -23,7 +23,7 @@ var outputOptions = []string{"label", "prepend-pattern", "outfile-pattern", "err
 	"output-from", "ordered-output", "collapse"}
 
 // reportOptions are options for reports, and for how hosts are found and reached.
-var reportOptions = []string{"resume", "again", "save-job", "plan", "dry-run", "probe", "json", "report", "report-every", "verbose", "color", "progress",
+var reportOptions = []string{"resume", "again", "save-job", "plan", "dry-run", "probe", "json", "report", "verbose", "color", "progress",
 	"host", "hostfile", "nodes", "cluster", "rmk", "rm-file", "batch-option"}
 
 // CheckChanges returns an error if the line has something that is not allowed beside --resume (SV-21).

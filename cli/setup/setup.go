@@ -13,6 +13,7 @@ package setup
 
 import (
 	"remshell/cli/option"
+	"remshell/cli/record"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/limits"
@@ -27,6 +28,9 @@ type Run struct {
 	Env       *launch.Env         // of the launch
 	Request   *job.Request        // is made after Begin
 	Accounted bool                // the cluster has a file for the accounts of jobs
+
+	ReplaceReport bool                        // a feature sets it if a reader of --report's file is to see it whole at any time
+	Record        func(job.Result) record.Run // returns the record of the result so far, as --report has it; nil before OnLaunch
 
 	limits       limits.Map
 	limitOrigins limits.Origins

@@ -1,24 +1,56 @@
-// Package interim is a feature: it reports the result so far at regular intervals while a job runs (--report-every).
+/*
+Package interim is a feature: it writes the file of --report also while the job runs (--report-every), for jobs that may be
+killed together with mpiexec.
+
+	--report-every: Reports --> attach --> Due: the result so far --> writer --> FILE, replaced
+*/
 package interim
 
 import (
+	"sync"
 	"time"
 
 	"remshell/launch"
+	"remshell/userfile"
 )
 
 func init() { launch.Register(launch.Feature{Name: "interim results", Attach: attach}) }
 
 func attach(j *launch.Job) {
-	if j.Env.InterimResult == nil {
+	reports, wanted := launch.SettingOf[*Reports](j)
+	if !wanted {
 		return
 	}
-	next := time.Now().Add(j.Env.InterimEvery)
+	var w writer
+	next := time.Now().Add(reports.Every)
 	j.Hooks.Due.Add(func(now time.Time) time.Time {
 		if !now.Before(next) {
-			next = now.Add(j.Env.InterimEvery)
-			j.Env.InterimResult(j.ResultSoFar())
+			next = now.Add(reports.Every)
+			run := reports.Record(j.ResultSoFar())
+			w.start(func() { userfile.Replace(reports.File, run.Write) }) // what fails here fails at the end, too, and is reported then
 		}
 		return next
 	})
+	j.Hooks.Closing.Add(w.wait) // the report at the end is the last one
+}
+
+// A writer writes in the background, one at a time.
+type writer struct {
+	writing sync.Mutex // held while writing
+}
+
+// start calls write in another goroutine. It does nothing if the last write still runs.
+func (w *writer) start(write func()) {
+	if w.writing.TryLock() {
+		go func() {
+			defer w.writing.Unlock()
+			write()
+		}()
+	}
+}
+
+// wait waits for the last write.
+func (w *writer) wait() {
+	w.writing.Lock()
+	defer w.writing.Unlock()
 }

@@ -17,7 +17,7 @@ import (
 
 // Options are the options of the feature.
 type Options struct {
-	TraceFile    string `name:"--trace" onedash:"tells what took how long" after:"report-every" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write timings of all steps, for ui.perfetto.dev"`
+	TraceFile    string `name:"--trace" onedash:"tells what took how long" after:"report-every report" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write timings of all steps, for ui.perfetto.dev"`
 	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a picture of the timings"`
 }
 

@@ -1,0 +1,56 @@
+package interim
+
+import (
+	"os"
+	"time"
+
+	"remshell/cli/option"
+	"remshell/cli/record"
+	"remshell/cli/setup"
+	"remshell/job"
+	"remshell/usererr"
+	"remshell/wire"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`
+}
+
+const texts = `
+--report-every
+  For jobs that may be killed together with mpiexec: FILE is replaced by a new one each time. Until
+  the end its "end", "code" and "reason" are null.
+`
+
+// Reports says how often the report is written while the job runs.
+type Reports struct {
+	Every  time.Duration
+	File   string
+	Record func(job.Result) record.Run // returns the record of the result so far
+}
+
+// Fields implements wire.Setting. Helpers have no part in it.
+func (*Reports) Fields(*wire.Codec) {}
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(func(r *setup.Run) error {
+		if every := option.ValuesOf[Options](r.Line).ReportEvery.Duration(); every > 0 {
+			r.ReplaceReport = true
+			r.OnLaunch(func() error { return begin(r, every) })
+		}
+		return nil
+	})
+	wire.RegisterSetting[Reports](30, new(Reports))
+}
+
+// begin has the report written while the job runs. It returns an error if the file cannot be replaced.
+func begin(r *setup.Run, every time.Duration) error {
+	name := r.Line.Job.ReportFile
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return &usererr.Error{Text: "--report-every: " + name + " is no plain file", Remedy: "it is replaced by a new one each time; name a file, or leave --report-every out"}
+	}
+	r.Set(&Reports{every, name, r.Record})
+	return nil
+}
