@@ -116,6 +116,7 @@ func newReread(line option.Line, sys System, w request.Inputs, starter request.S
 		}
 		starter.Use(&req)
 		req.Job, req.SoftLimits, req.Streams, req.StagedFiles = first.Job, first.SoftLimits, first.Streams, first.StagedFiles
+		req.Checkpoint, req.GlobalEnv = first.Checkpoint, first.GlobalEnv
 		req.EndPolicy.ErrorCode, req.WantAttributes = first.EndPolicy.ErrorCode, req.WantAttributes || first.WantAttributes
 		for i := range req.Apps {
 			req.Apps[i].StagedFile = first.Apps[i].StagedFile

@@ -122,7 +122,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	if err := checkDistinctFiles(c.line.WrittenFiles()); err != nil {
 		return 0, err
 	}
-	c.features = setup.Run{Line: c.line, Dir: c.inputs.Local.Dir, Getenv: c.sys.getenv, Env: &c.env, Request: &c.req, Accounted: c.inputs.Cluster != nil && c.inputs.Cluster.AccountingFile != ""}
+	c.features = setup.Run{Line: c.line, Dir: c.inputs.Local.Dir, Environ: c.sys.Environ, Env: &c.env, Request: &c.req, Accounted: c.inputs.Cluster != nil && c.inputs.Cluster.AccountingFile != ""}
 	defer func() {
 		c.requestStep.End(err)
 		c.endFeatures(err)
@@ -131,6 +131,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 		return 0, err
 	}
 	c.inputs.Limits, c.inputs.LimitOrigins = c.features.Limits()
+	c.inputs.NeedsEnd = c.features.NeedsEnd
 	c.requestStep = c.env.Trace.Begin(trace.Row{}, trace.Request)
 	c.req, c.warnings, err = c.buildRequest()
 	if isPlanError(err) && (j.Plan || j.DryRun) {
@@ -314,9 +315,6 @@ func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	}
 	endEvents, err := c.startEvents()
 	if err != nil {
-		return 0, err
-	}
-	if err := c.prepareCheckpoints(); err != nil {
 		return 0, err
 	}
 	endSaving, err := c.startSaving(ctx)

@@ -31,7 +31,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"remshell/batch"
 	"remshell/job"
@@ -71,16 +70,6 @@ func (e Env) Events() Observer {
 	return e.Observer
 }
 
-// A CheckpointRunner runs checkpoint commands and looks for checkpoint files on this machine
-// (survive.md 4).
-type CheckpointRunner interface {
-	// Run runs the user's command with vars (NAME=VALUE) added to our environment, until it or ctx
-	// ends. It returns why the command failed, or "". It may be called from any goroutine.
-	Run(ctx context.Context, command string, vars []string) (why string)
-	// Written reports whether file was last changed at or after since, to the second.
-	Written(file string, since time.Time) bool
-}
-
 // An Env has the services that Run needs of its caller: streams, signals and callbacks.
 type Env struct {
 	reserve.Env                        // launch sets Inbox and Listener itself
@@ -92,8 +81,6 @@ type Env struct {
 	TerminalResized <-chan os.Signal   // receives a value when the size of our terminal changes
 	BatchState      func() batch.State // asks the batch system for the state of its job; nil: there is none
 	Observer        Observer           // nil: nothing is observed
-
-	CheckpointRunner CheckpointRunner // runs checkpoint commands on this machine; needed if the request has a checkpoint policy
 
 	// For a job that continues under another mpiexec, or may have to (survive.md 6):
 	PastAttempts  []job.Attempt                             // attempts that are over

@@ -197,8 +197,8 @@ func TestHelpSearches(t *testing.T) {
 			t.Errorf("-help %s: %v\n%s", word, err, text)
 		}
 	}
-	_, err := table.HelpOn("checkpiont")
-	if want := "no option's help contains \"checkpiont\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help checkpoint") {
+	_, err := table.HelpOn("envrionment")
+	if want := "no option's help has \"envrionment\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help environment") {
 		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 	if _, err := table.HelpOn("qqqqqqqqq"); usererr.Hint(err) != "mpiexec -help all lists the options" {

@@ -19,7 +19,6 @@ func TestMpijobLine(t *testing.T) {
 		{line: "end --connect-timeout 3 last", want: "--end=last --connect-timeout 3"},
 		{line: "suspend last", want: "--suspend=last"},
 		{line: "resume last", want: "--resume-job=last"},
-		{line: "checkpoint last", want: "--checkpoint=last"},
 		{line: "migrate last --from n1 --to n2,n3", want: "--migrate=last --from n1 --to n2,n3"},
 		{line: "signal USR1 last n1", want: "--signal=USR1=last n1"},
 		{line: "evict last n1 --json=f", err: "evict: --json does not apply here; leave it out; it is an option of ps, queue, status, doctor"},
@@ -104,7 +103,11 @@ func TestMpijobLikeWordsAreNone(t *testing.T) {
 // Help fits a terminal of 80 columns, and calls questions by their words.
 func TestMpijobHelp(t *testing.T) {
 	table := Mpijob(Mpiexec(linuxSignals))
-	for _, about := range []string{"", "help", "options", "ps", "queue", "status", "end", "suspend", "resume", "checkpoint", "migrate", "signal", "evict", "doctor"} {
+	abouts := []string{"", "help", "options"}
+	for _, w := range table.words {
+		abouts = append(abouts, w.word)
+	}
+	for _, about := range abouts {
 		text, err := table.HelpOn(about)
 		if err != nil {
 			t.Fatal(err)
@@ -119,10 +122,9 @@ func TestMpijobHelp(t *testing.T) {
 		}
 	}
 	for about, want := range map[string]string{
-		"resume":     "After mpijob suspend. To continue a saved job: mpiexec --resume FILE.",
-		"suspend":    "Its ranks and their children stop,",
-		"checkpoint": "from a job that was started with --ckpt-signal,",
-		"-host":      "-host LIST   hosts:",
+		"resume":  "After mpijob suspend. To continue a saved job: mpiexec --resume FILE.",
+		"suspend": "Its ranks and their children stop,",
+		"-host":   "-host LIST   hosts:",
 	} {
 		if text, err := table.HelpOn(about); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 			t.Errorf("%s: %v, %s; want %s", about, err, text, want)

@@ -162,7 +162,6 @@ type JobOptions struct {
 	End       string    `name:"--end" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end a job, from any host" word:"end" wordhelp:"end a job, or take a request out of the queue" likewords:"kill cancel terminate abort stop delete del rm"`
 	Suspend   string    `name:"--suspend" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job" word:"suspend" likewords:"hold pause freeze"`
 	ResumeJob string    `name:"--resume-job" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"continue a suspended job" word:"resume" likewords:"release cont continue unsuspend resume-job"`
-	CkptJob   string    `name:"--checkpoint" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job" word:"checkpoint" likewords:"ckpt"`
 	Migrate   string    `name:"--migrate" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint" word:"migrate" wordtakes:"from to" likewords:"move"`
 	From      HostNames `name:"--from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job leaves for good"`
 	To        HostNames `name:"--to" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job may move to"`
@@ -225,14 +224,6 @@ type JobOptions struct {
 	SaveJob      string       `name:"--save-job" writes:"yes" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"save the job to FILE, for --resume"`
 	Resume       string       `name:"--resume" asks:"job" excludes:"cluster-state" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"continue the job that --save-job wrote to FILE"`
 	Again        bool         `name:"--again" needs:"resume" env:"-" topic:"" under:"Life cycle" help:"for --resume: also if the job has succeeded"`
-	CkptSignal   NodeSignal   `name:"--ckpt-signal" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that requests a checkpoint from the ranks"`
-	CkptCmd      string       `name:"--ckpt-cmd" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`
-	CkptEvery    Seconds      `name:"--ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint every TIME"`
-	CkptBefore   Seconds      `name:"--ckpt-before" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint TIME before the job must end"`
-	CkptDone     string       `name:"--ckpt-done" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"a checkpoint is complete when FILE is newer than its request"`
-	CkptGrace    Seconds      `name:"--ckpt-grace" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"longest time for a checkpoint"`
-	CkptRequired bool         `name:"--ckpt-required" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" topic:"" under:"Life cycle" help:"--migrate fails if its checkpoint fails"`
-	CkptDir      string       `name:"--ckpt-dir" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec makes it"`
 	Spares       int          `name:"--spares" arg:"K" topic:"" under:"Life cycle" help:"claim K standby nodes, for a restart"`
 	MinRanks     int          `name:"--min-ranks" arg:"R" topic:"" under:"Life cycle" help:"restart with fewer ranks in the last app context, at least R"`
 

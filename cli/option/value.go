@@ -62,7 +62,7 @@ func (w *QueueWait) UnmarshalText(text []byte) (err error) {
 func (w QueueWait) String() string { return w.Text }
 
 // Seconds is a length of time, written as seconds (90, 0.5), with units
-// (1h30m), or as hours, minutes and seconds (01:30:00).
+// (1h30m, 5min), or as hours, minutes and seconds (01:30:00).
 type Seconds time.Duration
 
 func (s Seconds) Duration() time.Duration { return time.Duration(s) }
@@ -91,6 +91,7 @@ func (s *Seconds) UnmarshalText(text []byte) error {
 func parseSeconds(text string) (time.Duration, error) {
 	const most = 10 * 365 * 24 * time.Hour
 	bad := fmt.Errorf("%q is not a time such as 90, 1h30m or 01:30:00", text)
+	text = strings.NewReplacer("mins", "?", "min", "m").Replace(text) // 5mins is neither 5m nor 5ms
 	if strings.Trim(text, "0123456789.:hmsu") != "" {
 		return 0, bad
 	}

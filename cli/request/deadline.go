@@ -16,7 +16,7 @@ func (w Inputs) setDeadline(req *job.Request, line option.Line) error {
 	j := line.Job
 	req.TimeLimits.Warn = job.EndWarning{Signal: j.Warn.Number, Before: j.Warn.TimeBefore}
 	req.TimeLimits.Margin = line.BatchOption(req.RM != nil).Margin
-	if req.TimeLimits.Warn.Signal == 0 && req.TimeLimits.Margin == 0 && req.Checkpoint.BeforeEnd == 0 {
+	if req.TimeLimits.Warn.Signal == 0 && req.TimeLimits.Margin == 0 && w.NeedsEnd == "" {
 		return nil
 	}
 	if req.RM != nil && req.RM.End.IsZero() && w.RunTool != nil {
@@ -32,7 +32,7 @@ func (w Inputs) setDeadline(req *job.Request, line option.Line) error {
 	case req.TimeLimits.Margin > 0 && !ends:
 		return line.BatchOptionError("margin", &usererr.Error{Text: fmt.Sprintf("--batch-option margin=: the end of %s is not known", batch.JobName(req.RM.Name, req.RM.Job)), Remedy: "use -timeout"})
 	case !ends && !limited && req.TimeLimits.Run == 0 && req.TimeLimits.Warn.Signal == 0:
-		return &usererr.Error{Text: "--ckpt-before: the end of this job is not known", Remedy: "use -timeout"}
+		return &usererr.Error{Text: w.NeedsEnd + ": when this job ends is not known", Remedy: "use -timeout"}
 	case !ends && !limited && req.TimeLimits.Run == 0:
 		return &usererr.Error{Text: "--warn: the end of this job is not known", Remedy: "use -timeout"}
 	}

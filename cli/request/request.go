@@ -91,7 +91,6 @@ func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 	if req.Restart, err = restartRequest(j, req.TimeLimits.Grace); err != nil {
 		return req, err
 	}
-	req.Checkpoint = w.checkpointRequest(j)
 	if req.ResourceLimits, req.LimitOrigins, err = w.jobLimits(j); err != nil {
 		return req, err
 	}
@@ -99,7 +98,6 @@ func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 		return req, err
 	}
 	req.BaseEnv, req.GlobalEnv, err = baseEnv(w.Environ, j)
-	req.GlobalEnv = append(req.GlobalEnv, checkpointVariables(req.Checkpoint)...)
 	return req, err
 }
 

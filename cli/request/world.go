@@ -47,6 +47,7 @@ type Inputs struct {
 	LimitOrigins limits.Origins // where each was set
 
 	Allocation *batch.Allocation // hosts given by a batch system, if they are used; see UseAllocation
+	NeedsEnd   string            // option of a feature that acts before the end of the job, which has to be known then; empty: none
 }
 
 // lookupEnv returns a variable of the environment. defined says whether it is set. It may be set and

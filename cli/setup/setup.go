@@ -23,12 +23,13 @@ import (
 // A Run is what features may use and change of one run of mpiexec with hosts.
 type Run struct {
 	Line      option.Line
-	Dir       string              // the working directory
-	Getenv    func(string) string // looks up a variable of mpiexec's environment
-	Env       *launch.Env         // of the launch
-	Request   *job.Request        // is made after Begin
-	Accounted bool                // the cluster has a file for the accounts of jobs
+	Dir       string       // the working directory
+	Environ   []string     // mpiexec's environment
+	Env       *launch.Env  // of the launch
+	Request   *job.Request // is made after Begin
+	Accounted bool         // the cluster has a file for the accounts of jobs
 
+	NeedsEnd      string                      // option of a feature that acts before the end of the job, which has to be known then; empty: none
 	ReplaceReport bool                        // a feature sets it if a reader of --report's file is to see it whole at any time
 	Record        func(job.Result) record.Run // returns the record of the result so far, as --report has it; nil before OnLaunch
 

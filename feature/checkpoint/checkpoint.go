@@ -38,6 +38,7 @@ func attach(j *launch.Job) {
 // A checkpointer requests the checkpoints of one attempt. Only the goroutine that owns the job uses it.
 type checkpointer struct {
 	job     *launch.Job
+	runner  runner
 	post    func(do func()) // has do called by the goroutine of Run
 	state   machine.State
 	began   bool
@@ -54,7 +55,11 @@ func newCheckpointer(j *launch.Job) *checkpointer {
 			return nil
 		})
 	}
-	return &checkpointer{job: j, post: post, state: machine.New(j.Request.Checkpoint)}
+	runner := localRunner{out: j.Env.Err}
+	if commands, given := launch.SettingOf[*Commands](j); given {
+		runner.environ = commands.Environ
+	}
+	return &checkpointer{job: j, runner: runner, post: post, state: machine.New(j.Request.Checkpoint)}
 }
 
 // Request implements launch.Checkpoints.
@@ -146,7 +151,7 @@ func (c *checkpointer) handleEvent(event machine.Event, now time.Time) {
 		case machine.RequestCheckpoint:
 			c.startCheckpoint(now)
 		case machine.CheckFile:
-			if c.job.Env.CheckpointRunner.Written(c.job.Request.Checkpoint.DoneFile, c.state.RequestedAt) {
+			if c.runner.isWritten(c.job.Request.Checkpoint.DoneFile, c.state.RequestedAt) {
 				c.handleEvent(machine.Written{}, now)
 			}
 		case machine.ReportEvent:
@@ -180,7 +185,7 @@ func (c *checkpointer) startCheckpoint(now time.Time) {
 	c.command, c.cancel = c.command+1, cancel
 	number, vars := c.command, []string{"MPIEXEC_JOBID=" + string(j.Request.Job), "MPIEXEC_CKPT_DIR=" + policy.Dir, "MPIEXEC_ATTEMPT=" + strconv.Itoa(j.Request.Attempt)}
 	go func() {
-		why := j.Env.CheckpointRunner.Run(ctx, policy.Command, vars)
+		why := c.runner.run(ctx, policy.Command, vars)
 		if why != "" {
 			why = fmt.Sprintf("--ckpt-cmd %s", why)
 		}

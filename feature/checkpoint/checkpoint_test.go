@@ -14,14 +14,14 @@ import (
 	"remshell/launch/supervise"
 )
 
-// A slowCommand is a CheckpointRunner whose command ends when the test says how, or when its
+// A slowCommand is a runner whose command ends when the test says how, or when its
 // context ends.
 type slowCommand struct {
 	began chan string // receives each command line
 	ends  chan string // why the command fails
 }
 
-func (c slowCommand) Run(ctx context.Context, command string, vars []string) string {
+func (c slowCommand) run(ctx context.Context, command string, vars []string) string {
 	c.began <- command + " " + strings.Join(vars, " ")
 	select {
 	case why := <-c.ends:
@@ -31,7 +31,7 @@ func (c slowCommand) Run(ctx context.Context, command string, vars []string) str
 	}
 }
 
-func (c slowCommand) Written(string, time.Time) bool { return false }
+func (c slowCommand) isWritten(string, time.Time) bool { return false }
 
 // asking returns the checkpointer of a job of one rank that can write checkpoints on request, and the functions that it
 // has posted.
@@ -39,8 +39,9 @@ func asking(t *testing.T) (c *checkpointer, world slowCommand, said *[]string, p
 	said, posted = new([]string), make(chan func(), 9)
 	world = slowCommand{make(chan string, 9), make(chan string)}
 	state := supervise.NewState(job.Plan{Size: 1, Nodes: []job.NodePlan{{Name: "n1", Ranks: []job.RankPlan{{}}}}}, supervise.Policy{}, time.Now())
-	c = newCheckpointer(&launch.Job{Env: launch.Env{CheckpointRunner: world, Env: reserve.Env{Report: func(text string) { *said = append(*said, text) }}}, State: &state,
+	c = newCheckpointer(&launch.Job{Env: launch.Env{Env: reserve.Env{Report: func(text string) { *said = append(*said, text) }}}, State: &state,
 		Request: job.Request{Job: "j", Attempt: 2, Checkpoint: job.CheckpointPolicy{Command: "save", Dir: "/d", Grace: time.Hour}}})
+	c.runner = world
 	c.post = func(do func()) { posted <- do }
 	t.Cleanup(c.stopCommand)
 	state.Step(supervise.RankStarted{Rank: 0}, time.Now())

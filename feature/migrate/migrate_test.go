@@ -1,7 +1,6 @@
 package migrate_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -14,12 +13,13 @@ import (
 
 	"github.com/rs/zerolog"
 
-	_ "remshell/feature" // a move needs requests of users, and checkpoints
+	_ "remshell/feature" // a move needs requests of users
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/node"
 	"remshell/launch/reserve"
 	"remshell/launch/stdio"
+	"remshell/launch/supervise"
 	"remshell/test/actors"
 	"remshell/trace"
 	"remshell/wire"
@@ -32,7 +32,7 @@ type removal struct {
 	args   []string // of the request
 	on     string   // when trouble comes: "claim", "checkpoint", "look", "unanswered look" or "end"
 	strike func(s *removal, c *wire.Conn, group string)
-	fails  string // why the checkpoint fails
+	fails  string // why the checkpoint fails; empty: it does not
 
 	signals chan os.Signal // signals to mpiexec
 	times   *trace.Recorder
@@ -125,22 +125,74 @@ func (s *removal) play(c *wire.Conn, node string, m wire.Message) bool {
 	return false
 }
 
-// Run implements CheckpointRunner. It takes a second, in which trouble may come.
-func (s *removal) Run(ctx context.Context, _ string, _ []string) string {
-	s.mu.Lock()
-	s.note("saves")
-	if s.on == "checkpoint" {
-		s.strike(s, nil, "")
-	}
-	s.mu.Unlock()
-	select {
-	case <-time.After(time.Second):
-	case <-ctx.Done():
-	}
-	return s.fails
+// checkpoints is launch.Checkpoints of a removal: a checkpoint takes a second, in which trouble may come.
+type checkpoints struct {
+	*removal
+	job        *launch.Job
+	inProgress bool
+	replies    []func(why string)
+	stop       func()
 }
 
-func (s *removal) Written(string, time.Time) bool { return false }
+func init() {
+	launch.Register(launch.Feature{Name: "checkpoints of a test", Attach: func(j *launch.Job) {
+		c := &checkpoints{removal: j.Env.Dialer.(*removal), job: j}
+		j.Checkpoints = c
+		j.Hooks.Due.Add(func(time.Time) time.Time {
+			if j.State.Phase != supervise.Running {
+				c.finish("the job ended before", nil)
+			}
+			return time.Time{}
+		})
+	}})
+}
+
+func (c *checkpoints) InProgress() bool { return c.inProgress }
+func (c *checkpoints) CancelStop()      {}
+
+func (c *checkpoints) Request(answer func(why string), _ func()) {
+	c.replies = append(c.replies, answer)
+}
+
+func (c *checkpoints) RequestAndStop(stop func(), stays func(why string)) {
+	c.inProgress, c.replies = true, append(c.replies, func(why string) {
+		if c.stop == nil {
+			stays(why)
+		}
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note("saves")
+	if c.on == "checkpoint" {
+		c.strike(c.removal, nil, "")
+	}
+	time.AfterFunc(time.Second, func() {
+		c.job.Post(func() []supervise.Event {
+			if c.inProgress && c.fails != "" {
+				c.job.Env.Report(c.fails)
+			}
+			if c.fails != "" && c.job.Request.Checkpoint.Required {
+				stop = nil
+			}
+			c.finish(c.fails, stop)
+			return nil
+		})
+	})
+}
+
+// finish ends the checkpoint in progress. why says why there is none; stop, if not nil, ends the attempt.
+func (c *checkpoints) finish(why string, stop func()) {
+	if !c.inProgress {
+		return
+	}
+	c.inProgress, c.stop = false, stop
+	for _, answer := range c.replies {
+		answer(why)
+	}
+	if c.replies = nil; stop != nil {
+		stop()
+	}
+}
 
 // run runs the job, and returns its exit code and the lines for the user.
 func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said string) {
@@ -157,7 +209,7 @@ func (s *removal) run(t *testing.T, change func(*job.Request)) (code int, said s
 	defer close(s.signals)
 	var text strings.Builder
 	errs := stdio.Stderr(&text)
-	env := launch.Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs, CheckpointRunner: s}
+	env := launch.Env{Out: stdio.Stdout(&strings.Builder{}), Err: errs}
 	env.Env = reserve.Env{Connector: node.Connector{Dialer: s, GreetTimeout: 10 * time.Second, Log: zerolog.Nop(), Trace: s.times},
 		RankOptions: reserve.RankOptions{Umask: -1}, Signals: s.signals, Report: func(line string) { fmt.Fprintln(errs, line) }, Suspend: func() {}}
 	result, err := launch.Run(t.Context(), req, env)
@@ -191,9 +243,9 @@ func TestMoves(t *testing.T) {
 	}{
 		{"it goes", &removal{args: []string{"from=n1"}}, nil, 0,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
-		{"its checkpoint fails", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, nil, 0,
+		{"its checkpoint fails", &removal{args: []string{"from=n1"}, fails: "--ckpt-cmd failed with exit code 2"}, nil, 0,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "--ckpt-cmd failed with exit code 2"},
-		{"its checkpoint fails, and is required", &removal{args: []string{"from=n1"}, fails: "failed with exit code 2"}, func(req *job.Request) { req.Checkpoint.Required = true }, 0,
+		{"its checkpoint fails, and is required", &removal{args: []string{"from=n1"}, fails: "--ckpt-cmd failed with exit code 2"}, func(req *job.Request) { req.Checkpoint.Required = true }, 0,
 			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: --ckpt-cmd failed with exit code 2", "--ckpt-cmd failed with exit code 2"},
 		{"others are faster", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
 			c.Send(&wire.ClaimConflict{Group: group, Reason: "CPU 0 was taken"})

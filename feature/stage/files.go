@@ -45,7 +45,8 @@ func (h *fileSet) hashAll() {
 // files, joined. It fails if a program is among the files and is not executable.
 func (h *fileSet) openGiven(r *setup.Run) error {
 	var faults []error
-	for _, name := range fileNames(r.Line, r.Dir, cmp.Or(r.Getenv("PATH"), job.DefaultPath)) {
+	path, _ := job.LookupEnv(r.Environ, "PATH")
+	for _, name := range fileNames(r.Line, r.Dir, cmp.Or(path, job.DefaultPath)) {
 		if err := h.addFile(name, r.Dir); err != nil {
 			faults = append(faults, err)
 		}

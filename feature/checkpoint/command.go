@@ -1,0 +1,56 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"time"
+
+	"remshell/subprocess"
+	"remshell/userfile"
+)
+
+// A runner runs checkpoint commands and looks for checkpoint files (survive.md 4).
+type runner interface {
+	// run runs the user's command with vars (NAME=VALUE) added to its environment, until it or ctx ends. It returns why the
+	// command failed, or "". It may be called from any goroutine.
+	run(ctx context.Context, command string, vars []string) (why string)
+	// isWritten reports whether file was last changed at or after since, to the second.
+	isWritten(file string, since time.Time) bool
+}
+
+// A localRunner is a runner on this machine.
+type localRunner struct {
+	environ []string
+	out     io.Writer // receives the command's output and errors
+}
+
+// run implements runner. The command runs with /bin/sh in a process group of its own.
+func (w localRunner) run(ctx context.Context, command string, vars []string) (why string) {
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	cmd.Env = slices.Concat(w.environ, vars)
+	cmd.Stdout, cmd.Stderr = w.out, w.out
+	err := subprocess.Run(cmd, subprocess.GroupAttr())
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &exit) && exit.Exited():
+		return fmt.Sprintf("failed with exit code %d", exit.ExitCode())
+	}
+	return fmt.Sprintf("failed: %v", err)
+}
+
+// isWritten implements runner. It is false for a file of another user in a directory such as /tmp.
+func (w localRunner) isWritten(file string, since time.Time) bool {
+	path, err := userfile.ResolveForWriting(file)
+	if err != nil {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && !info.ModTime().Truncate(time.Second).Before(since.Truncate(time.Second))
+}

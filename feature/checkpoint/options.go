@@ -1,0 +1,151 @@
+package checkpoint
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"remshell/cli/option"
+	"remshell/cli/setup"
+	"remshell/job"
+	"remshell/usererr"
+	"remshell/userfile"
+	"remshell/wire"
+)
+
+// Options are the options of the feature. What --checkpoint asks is in option.Line.Query.
+type Options struct {
+	Checkpoint string `name:"--checkpoint" after:"resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job" word:"checkpoint" likewords:"ckpt"`
+
+	Signal    option.NodeSignal `name:"--ckpt-signal" after:"again" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that asks the ranks for a checkpoint"`
+	Command   string            `name:"--ckpt-cmd" after:"ckpt-signal" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`
+	Every     option.Seconds    `name:"--ckpt-every" after:"ckpt-cmd" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint each TIME that the job runs"`
+	BeforeEnd option.Seconds    `name:"--ckpt-before" after:"ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint TIME before the job has to end"`
+	DoneFile  string            `name:"--ckpt-done" after:"ckpt-before" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"a checkpoint is complete when FILE is newer than its request"`
+	Grace     option.Seconds    `name:"--ckpt-grace" after:"ckpt-done" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"longest time for a checkpoint"`
+	Required  bool              `name:"--ckpt-required" after:"ckpt-grace" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" topic:"" under:"Life cycle" help:"--migrate fails if its checkpoint fails"`
+	Dir       string            `name:"--ckpt-dir" after:"ckpt-required" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec makes it"`
+}
+
+const texts = `
+--checkpoint
+  mpiexec --checkpoint JOB [HOSTS]: requests a checkpoint as --ckpt-every does, from a job that was started with --ckpt-signal,
+  --ckpt-cmd or similar. It exits when the checkpoint is written, if the job can report that (--ckpt-cmd, --ckpt-done).
+
+--ckpt-required
+  If the checkpoint before a move is late or fails, the move is refused and the job continues. Without this option it moves with the previous
+  checkpoint. With --ckpt-signal alone, a checkpoint counts as written only if all ranks exit with 0 or 85.
+
+--ckpt-signal
+  Sent to the process groups of the ranks, or to the ranks alone with --signal-leader-only. It kills a program
+  that does not handle it, so it is sent only at given times or on a user's command. Ranks find it in
+  MPIEXEC_CKPT_SIGNAL.
+
+--ckpt-cmd
+  MPIEXEC_JOBID, MPIEXEC_CKPT_DIR and MPIEXEC_ATTEMPT are in its environment. The checkpoint is complete when
+  it exits with 0.
+
+--ckpt-every
+  Not while the job is stopped, nor while the previous checkpoint is incomplete.
+
+--ckpt-before
+  The end by -timeout, by --limit walltime or by the batch system, whichever comes first. An attempt
+  that begins after that time gets no request. A rank that exits with 85 does not count as failed until all ranks
+  have exited; with --restart-on code:85 the job then starts again.
+
+--ckpt-done
+  FILE, on this machine, is checked each second. Without it and without --ckpt-cmd mpiexec cannot know when a checkpoint is complete.
+
+--ckpt-dir
+  Ranks find it in MPIEXEC_CKPT_DIR.
+`
+
+// Commands says how commands for checkpoints are run. A job without a command has none.
+type Commands struct {
+	Environ []string // mpiexec's environment
+}
+
+// Fields implements wire.Setting. Helpers have no part in it.
+func (*Commands) Fields(*wire.Codec) {}
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(func(r *setup.Run) error {
+		policy := policyOf(option.ValuesOf[Options](r.Line), r.Dir)
+		if policy.BeforeEnd > 0 {
+			r.NeedsEnd = "--ckpt-before"
+		}
+		r.OnRequest(func() error {
+			if r.Line.Job.Resume == "" { // a saved job has its policy in the request
+				r.Request.Checkpoint = policy
+				r.Request.GlobalEnv = append(r.Request.GlobalEnv, rankVariables(policy)...)
+			}
+			return nil
+		})
+		r.OnLaunch(func() error {
+			if r.Request.Checkpoint.Command != "" {
+				r.Set(&Commands{r.Environ})
+			}
+			return prepareFiles(r.Request.Checkpoint)
+		})
+		return nil
+	})
+	wire.RegisterSetting[Commands](31, new(Commands))
+}
+
+// policyOf returns the checkpoint policy of the options (survive.md 2, 4). dir is the working directory.
+func policyOf(o Options, dir string) job.CheckpointPolicy {
+	c := job.CheckpointPolicy{Signal: job.Signal(o.Signal), Command: o.Command, Every: o.Every.Duration(), BeforeEnd: o.BeforeEnd.Duration(),
+		DoneFile: absolutePath(o.DoneFile, dir), Grace: job.DefaultCheckpointGrace, Dir: absolutePath(o.Dir, dir), Required: o.Required}
+	if o.Grace > 0 {
+		c.Grace = o.Grace.Duration()
+	}
+	timed := c.Every > 0 || c.BeforeEnd > 0
+	switch {
+	case !c.CanRequest() && timed: // only then a default: it kills programs that do not handle it (SV-13)
+		c.Signal = job.SIGUSR1
+	case !c.CanRequest() && c.Dir == "":
+		return job.CheckpointPolicy{}
+	}
+	return c
+}
+
+// absolutePath returns name relative to dir as an absolute path; an empty name stays empty.
+func absolutePath(name, dir string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(dir, name)
+}
+
+// rankVariables returns the variables that tell ranks about checkpoints (SV-10).
+func rankVariables(c job.CheckpointPolicy) (vars []string) {
+	if c.Dir != "" {
+		vars = append(vars, "MPIEXEC_CKPT_DIR="+c.Dir)
+	}
+	if c.Signal != 0 {
+		name := strings.TrimPrefix(c.Signal.String(), "SIG") // as for kill and trap
+		vars = append(vars, "MPIEXEC_CKPT_SIGNAL="+strings.TrimPrefix(name, "signal "))
+	}
+	return vars
+}
+
+// prepareFiles creates the directory of --ckpt-dir on this machine if it is missing. It rejects a --ckpt-done file that
+// isWritten would not accept.
+func prepareFiles(c job.CheckpointPolicy) error {
+	if _, err := userfile.ResolveForWriting(c.DoneFile); err != nil {
+		return &usererr.Error{Text: fmt.Sprintf("--ckpt-done: %v", err), Remedy: usererr.Hint(err)}
+	}
+	if c.Dir == "" {
+		return nil
+	}
+	dir, err := userfile.Resolve(c.Dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o777)
+	}
+	if err != nil {
+		return &usererr.Error{Text: fmt.Sprintf("--ckpt-dir: %v", err), Remedy: usererr.Hint(err)}
+	}
+	return nil
+}
