@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"remshell/cli/option"
+	"remshell/cli/setup"
 	"remshell/format"
 	"remshell/job"
 	"remshell/launch/reserve"
-	"remshell/launch/restart"
 	"remshell/usererr"
 )
 
@@ -55,7 +55,8 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 			return 0, &usererr.Error{Text: err.Error(), Remedy: c.line.Command("ps") + " lists jobs and users"}
 		}
 	}
-	switch verb := controlVerbs[q.Word]; {
+	control, isRequest := setup.JobRequestOf(q.Word)
+	switch {
 	case q.Word == "signal":
 		err := c.signalJob(ctx, req, ref, q.Signal)
 		if err == nil {
@@ -64,12 +65,8 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 		return job.ExitOK, err
 	case q.Word == "evict":
 		return job.ExitOK, c.evictJob(ctx, req, ref)
-	case verb != "":
-		ctl := job.ControlRequest{Verb: verb}
-		if ctl.Args, err = (restart.Move{From: c.line.Job.From, To: c.line.Job.To}).Args(); err != nil {
-			return 0, &usererr.Error{Text: err.Error(), Remedy: "give fewer hosts, or move the job in two steps"}
-		}
-		return job.ExitOK, c.sendControlRequest(ctx, req, ref, ctl)
+	case isRequest:
+		return job.ExitOK, c.sendControlRequest(ctx, req, ref, control)
 	}
 	pages, err := c.readLedgers(ctx, req, &ref)
 	if err != nil {
@@ -112,14 +109,13 @@ func (c *invocation) readLedgers(ctx context.Context, req job.Request, ref *job.
 	return pages, err
 }
 
-// controlVerbs maps options to the control requests that they send.
-var controlVerbs = map[string]job.Verb{
-	"end": job.VerbEnd, "suspend": job.VerbSuspend, "resume": job.VerbResume, "checkpoint": job.VerbCheckpoint, "migrate": job.VerbMigrate,
-}
-
 // sendControlRequest sends a control request to a job (survive.md 7). It returns an error if the request is not
 // carried out.
-func (c *invocation) sendControlRequest(ctx context.Context, req job.Request, ref job.JobRef, request job.ControlRequest) error {
+func (c *invocation) sendControlRequest(ctx context.Context, req job.Request, ref job.JobRef, control setup.JobRequest) error {
+	request, err := control.Request(c.line)
+	if err != nil {
+		return err
+	}
 	asked, err := reserve.Control(ctx, req, c.env.Env, ref, request)
 	switch {
 	case err != nil:
@@ -127,7 +123,7 @@ func (c *invocation) sendControlRequest(ctx context.Context, req job.Request, re
 	case asked.Node == "":
 		return noJobError(c.line, ref)
 	case asked.Reply.State != job.ReplyDone:
-		return &usererr.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Reply.Text), Remedy: controlRequestRemedy(c.line, request.Verb, asked, job.JobRef{Job: asked.Job, User: ref.User})}
+		return &usererr.Error{Text: fmt.Sprintf("%s: %s", asked.Node, asked.Reply.Text), Remedy: controlRequestRemedy(c.line, control.Needs, asked, job.JobRef{Job: asked.Job, User: ref.User})}
 	}
 	if asked.Reply.Text != "" {
 		c.env.Report(fmt.Sprintf("job %s: %s", asked.Job, asked.Reply.Text))
@@ -145,8 +141,9 @@ func noJobError(line option.Line, ref job.JobRef) error {
 	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s waiting requests; give a host of the job as an argument", line.Command("ps"), line.Command("queue"))}
 }
 
-// controlRequestRemedy returns what the user can do after a job has refused a control request, or "".
-func controlRequestRemedy(line option.Line, verb job.Verb, asked reserve.ControlResult, ref job.JobRef) string {
+// controlRequestRemedy returns what the user can do after a job has refused a control request, or "". needs is the
+// advice if the job lacks options that the request needs.
+func controlRequestRemedy(line option.Line, needs string, asked reserve.ControlResult, ref job.JobRef) string {
 	text := asked.Reply.Text
 	switch {
 	case strings.HasPrefix(text, job.SuspendedText):
@@ -160,13 +157,9 @@ func controlRequestRemedy(line option.Line, verb job.Verb, asked reserve.Control
 	case strings.HasPrefix(text, job.LauncherStoppedText):
 		return "continue it with fg in its shell, or kill its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
 	case text == job.StartingText:
-		return "try again in a moment"
-	case !strings.Contains(text, job.StartedWithoutText):
-		return ""
-	case verb == job.VerbMigrate:
-		return "start the job with --restart N, and with --ckpt-signal SIG or --ckpt-cmd CMD"
-	case verb == job.VerbCheckpoint:
-		return "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"
+		return "ask again in a moment"
+	case strings.Contains(text, job.StartedWithoutText):
+		return needs
 	}
 	return ""
 }

@@ -7,7 +7,6 @@ import (
 	"remshell/cli/option"
 	"remshell/job"
 	"remshell/launch/reserve"
-	"remshell/launch/restart"
 )
 
 // The remedy after a refused request depends on the request, the reason, and the front end.
@@ -25,26 +24,24 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 		return reserve.ControlResult{Node: "n1", Reply: job.ControlReply{State: job.ReplyRefused, Text: text}}
 	}
 	for _, test := range []struct {
-		verb  job.Verb
 		asked reserve.ControlResult
 		want  string
 	}{
-		{job.VerbMigrate, refused("its ranks do not all run yet"), "try again in a moment"},
-		{job.VerbCheckpoint, refused("suspended: its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann lets it go on"},
-		{job.VerbSuspend, refused("no answer from job j for 10s"), "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill its ranks there: mpiexec --signal KILL j@ann n1"},
-		{job.VerbEnd, refused("its mpiexec is stopped (^Z, or a batch system)"), "continue it with fg in its shell, or kill its ranks there: mpiexec --signal KILL j@ann n1"},
-		{job.VerbSuspend, refused("not allowed: job j is of ann"), "only root and the administrators of n1 may do this"},
-		{job.VerbEnd, reserve.ControlResult{Node: "n1", StillHasClaim: true, Reply: job.ControlReply{Text: "job j says that it has ended, but it still has CPUs there"}}, "as root, or as its user: mpiexec --evict j@ann n1"},
-		{job.VerbSuspend, refused("already suspended"), ""},
-		{job.VerbMigrate, refused(restart.WhyUnmovable(job.Request{})), "start the job with --restart N, and with --ckpt-signal SIG or --ckpt-cmd CMD"},
-		{job.VerbCheckpoint, refused("cannot checkpoint: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd"), "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"},
+		{refused("its ranks do not all run yet"), "ask again in a moment"},
+		{refused("suspended: its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann lets it go on"},
+		{refused("no answer from job j for 10s"), "it is being started, or its mpiexec is stopped or hangs; ask again later, or end its ranks there: mpiexec --signal KILL j@ann n1"},
+		{refused("its mpiexec is stopped (^Z, or a batch system)"), "fg in its shell lets it go on; or end its ranks there: mpiexec --signal KILL j@ann n1"},
+		{refused("not allowed: job j is of ann"), "root and the administrators of n1 may"},
+		{reserve.ControlResult{Node: "n1", StillHasClaim: true, Reply: job.ControlReply{Text: "job j says that it has ended, but it still has CPUs there"}}, "as root, or as its user: mpiexec --evict j@ann n1"},
+		{refused("already suspended"), ""},
+		{refused("cannot be moved: " + job.StartedWithoutText + "--restart"), "start the job with --it"},
 	} {
-		if got := controlRequestRemedy(ofMpiexec, test.verb, test.asked, job.JobRef{Job: "j", User: "ann"}); got != test.want {
-			t.Errorf("%s, %q: %q; want %q", test.verb, test.asked.Reply.Text, got, test.want)
+		if got := controlRequestRemedy(ofMpiexec, "start the job with --it", test.asked, job.JobRef{Job: "j", User: "ann"}); got != test.want {
+			t.Errorf("%q: %q; want %q", test.asked.Reply.Text, got, test.want)
 		}
 		want := strings.NewReplacer("mpiexec --resume-job", "mpijob resume", "mpiexec --", "mpijob ").Replace(test.want)
-		if got := controlRequestRemedy(ofMpijob, test.verb, test.asked, job.JobRef{Job: "j", User: "ann"}); got != want {
-			t.Errorf("mpijob: %s, %q: %q; want %q", test.verb, test.asked.Reply.Text, got, want)
+		if got := controlRequestRemedy(ofMpijob, "start the job with --it", test.asked, job.JobRef{Job: "j", User: "ann"}); got != want {
+			t.Errorf("mpijob: %q: %q; want %q", test.asked.Reply.Text, got, want)
 		}
 	}
 }

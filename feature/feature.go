@@ -5,6 +5,8 @@ line here and its folder.
 
 	option.Register                        its options and their help
 	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
+	setup.RegisterJobRequest               what its word of mpijob requests of a running job
+	control.Register                       when a job refuses such a request
 	launch.Register, helper.Register       its halves in mpiexec and in each helper
 	reserve.Register                       what it does on nodes before ranks start there
 	wire.Register, wire.RegisterSetting    its messages, and the settings that go to helpers

@@ -115,6 +115,7 @@ func (s NodeRankState) Truncated() NodeRankState {
 const (
 	LauncherStoppedText = "its mpiexec is stopped"
 	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
+	CannotSaveText      = SuspendedText + "its ranks cannot write a checkpoint"
 	NotAllowedText      = "not allowed: "
 	NoAnswerText        = "no answer from job "
 	StartedWithoutText  = "it was started without " // options that a request needs

@@ -40,7 +40,7 @@ func TestCompletionInAnInteractiveBash(t *testing.T) {
 		{"mpirun --bind-to hw\t", "mpirun --bind-to hwthread "},
 		{"mpiexec --map-by=nu\t", "mpiexec --map-by=numa "},
 		{"mpiexec --map-by pp\t2", "mpiexec --map-by ppr:2"},
-		{"mpiexec --end 1\t", "mpiexec --end 17-a "},
+		{"mpiexec --evict 1\t", "mpiexec --evict 17-a "},
 		{"mpiexec -host n1,loc\t", "mpiexec -host n1,localhost "},
 		{"mpiexec --acc\t", "mpiexec --accept-new-host-keys "},
 		{"bin/mpiexec --acc\t", "bin/mpiexec --accept-new-host-keys "}, // as make leaves it

@@ -16,10 +16,7 @@ func TestMpijobLine(t *testing.T) {
 		{line: "ps n1 --json n2", want: "--ps --json n1 n2"},
 		{line: "-q queue -host n1", want: "--queue -q -host n1"},
 		{line: "status 17-a@ann n1", want: "--status=17-a@ann n1"},
-		{line: "end --connect-timeout 3 last", want: "--end=last --connect-timeout 3"},
-		{line: "suspend last", want: "--suspend=last"},
-		{line: "resume last", want: "--resume-job=last"},
-		{line: "migrate last --from n1 --to n2,n3", want: "--migrate=last --from n1 --to n2,n3"},
+		{line: "evict --connect-timeout 3 last", want: "--evict=last --connect-timeout 3"},
 		{line: "signal USR1 last n1", want: "--signal=USR1=last n1"},
 		{line: "evict last n1 --json=f", err: "evict: --json does not apply here; leave it out; it is an option of ps, queue, status, doctor"},
 		{line: "evict last n1", want: "--evict=last n1"},
@@ -28,13 +25,14 @@ func TestMpijobLine(t *testing.T) {
 		{line: "-v", err: "no word is given" + list},
 		{line: "stauts last", err: "unknown word stauts (did you mean status?)" + list},
 		{line: "x", err: "unknown word x" + list},
-		{line: "kill last", err: "unknown word kill; mpijob end JOB: end a job, or take a request out of the queue; mpijob signal SIG JOB: send a signal to the ranks of a job"},
-		{line: "end", err: "end: no job is named; write mpijob end JOB; mpijob ps lists the jobs"},
+		{line: "jobs", err: "unknown word jobs; mpijob ps: list running jobs; mpijob queue: list waiting requests, oldest first"},
+		{line: "squeue", err: "unknown word squeue; mpijob ps: list running jobs; mpijob queue: list waiting requests, oldest first"},
+		{line: "submit a", err: "unknown word submit; mpiexec starts jobs: mpiexec --help"},
+		{line: "evict", err: "evict: no job is named; write mpijob evict JOB; mpijob ps lists the jobs"},
 		{line: "signal", err: "signal: no signal is named; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
 		{line: "signal USR1", err: "signal: no job is named; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
 		{line: "signal FOO last", err: `signal: "FOO" is no signal; name one (TERM, USR1) or give its number; `},
-		{line: "end last --to n1", err: "end: --to has no meaning here; leave it out; it is an option of migrate"},
-		{line: "--end last", err: "--end is a word here: mpijob end JOB; "},
+		{line: "--evict last", err: "--evict is a word here: mpijob evict JOB; "},
 		{line: "--ps", err: "--ps is a word here: mpijob ps; "},
 		{line: "ps --wait=5m", err: "--wait is an option of mpiexec, which starts jobs: leave it out; "},
 		{line: "ps -np 4", err: "-np is an option of mpiexec, which starts jobs: leave it out; "},
@@ -117,14 +115,13 @@ func TestMpijobHelp(t *testing.T) {
 				t.Errorf("%s: %d columns: %s", about, len(line), line)
 			}
 		}
-		if about != "options" && (strings.Contains(text, "mpiexec --end") || strings.Contains(text, "--resume-job")) {
+		if about != "options" && strings.Contains(text, "mpiexec --evict") {
 			t.Errorf("%s: %s", about, text)
 		}
 	}
 	for about, want := range map[string]string{
-		"resume":  "After mpijob suspend. To continue a saved job: mpiexec --resume FILE.",
-		"suspend": "Its ranks and their children stop,",
-		"-host":   "-host LIST   hosts:",
+		"evict": "For claims that no job uses, which mpijob ps marks,",
+		"-host": "-host LIST   hosts:",
 	} {
 		if text, err := table.HelpOn(about); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 			t.Errorf("%s: %v, %s; want %s", about, err, text, want)
@@ -162,22 +159,20 @@ func TestMpijobMan(t *testing.T) {
 func TestMpijobCompletion(t *testing.T) {
 	lists := CompletionLists{Hosts: func() []string { return []string{"n1", "n2"} }, Jobs: func() []string { return []string{"17-a", "last"} }}
 	for _, test := range []struct{ line, has, not string }{
-		{"s", "status suspend signal", "ps"},
-		{"", "ps queue doctor help", "n1 --json"},
-		{"help s", "status", "ps"},
-		{"-q e", "end evict", ""},
-		{"end ", "17-a last", "n1 end"},
-		{"end 17-a ", "n1 n2", "17-a"},
-		{"--connect-timeout 3 end ", "17-a", "end"},
+		{"s", "signal", "ps"},
+		{"", "ps queue evict doctor help", "n1 --json"},
+		{"help s", "signal", "ps"},
+		{"-q e", "evict", ""},
+		{"evict ", "17-a last", "n1 evict"},
+		{"evict 17-a ", "n1 n2", "17-a"},
+		{"--connect-timeout 3 evict ", "17-a", "evict"},
 		{"signal US", "USR1", "17-a"},
 		{"signal USR1 ", "17-a", "USR1 n1"},
 		{"signal USR1 17-a ", "n1", "17-a"},
 		{"ps ", "n1 n2", "17-a"},
 		{"ps n1 --j", "--json", ""},
-		{"end last --j", "", "--json"},
-		{"migrate last --fr", "--from", ""},
-		{"migrate last --from n", "n1 n2", ""},
-		{"ps -", "-host -hostfile", "-n --wdir --ps --end"},
+		{"evict last --j", "", "--json"},
+		{"ps -", "-host -hostfile", "-n --wdir --ps --evict"},
 		{"ps --color ", "always", "n1"},
 		{"ps --color=al", "--color=always", ""},
 		{"frobnicate ", "", "n1 ps"},

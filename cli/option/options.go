@@ -159,12 +159,6 @@ type JobOptions struct {
 	PS        bool      `name:"--ps" asks:"hosts" excludes:"asks wait" env:"-" topic:"Reports and queries" help:"list live jobs; --queue: those that wait" word:"ps" wordhelp:"list running jobs" wordtakes:"json" likewords:"list ls jobs"`
 	ShowQueue bool      `name:"--queue" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"list waiting requests, oldest first" word:"queue" wordtakes:"json" likewords:"list ls jobs"`
 	Status    string    `name:"--status" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits" word:"status" wordhelp:"print the state of a job, and what its ranks do" wordtakes:"json" likewords:"info show stat stats stacks"`
-	End       string    `name:"--end" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end a job, from any host" word:"end" wordhelp:"end a job, or take a request out of the queue" likewords:"kill cancel terminate abort stop delete del rm"`
-	Suspend   string    `name:"--suspend" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job" word:"suspend" likewords:"hold pause freeze"`
-	ResumeJob string    `name:"--resume-job" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"continue a suspended job" word:"resume" likewords:"release cont continue unsuspend resume-job"`
-	Migrate   string    `name:"--migrate" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint" word:"migrate" wordtakes:"from to" likewords:"move"`
-	From      HostNames `name:"--from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job leaves for good"`
-	To        HostNames `name:"--to" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job may move to"`
 	Signal    JobSignal `name:"--signal" asks:"hosts" excludes:"asks wait" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" word:"signal" wordhelp:"send a signal to the ranks of a job" likewords:"kill raise"`
 	Evict     string    `name:"--evict" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root" word:"evict" wordhelp:"end the processes that hold a job's claims"`
 

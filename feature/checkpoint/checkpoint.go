@@ -21,7 +21,10 @@ import (
 	"remshell/wire"
 )
 
-func init() { launch.Register(launch.Feature{Name: "checkpoint", Attach: attach}) }
+func init() {
+	launch.Register(launch.Feature{Name: "checkpoint", Attach: attach})
+	control.Register(job.VerbCheckpoint, control.Terms{Suspended: job.CannotSaveText})
+}
 
 func attach(j *launch.Job) {
 	c := newCheckpointer(j)

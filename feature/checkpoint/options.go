@@ -71,6 +71,7 @@ func (*Commands) Fields(*wire.Codec) {}
 
 func init() {
 	option.Register[Options](texts)
+	setup.RegisterJobRequest("checkpoint", setup.JobRequest{Verb: job.VerbCheckpoint, Needs: "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"})
 	setup.Register(func(r *setup.Run) error {
 		policy := policyOf(option.ValuesOf[Options](r.Line), r.Dir)
 		if policy.BeforeEnd > 0 {

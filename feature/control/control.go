@@ -7,6 +7,7 @@ survive.md 7). It receives all requests of users, and passes each to the feature
 package control
 
 import (
+	"fmt"
 	"time"
 
 	"remshell/job"
@@ -16,7 +17,12 @@ import (
 	"remshell/wire"
 )
 
-func init() { launch.Register(launch.Feature{Name: "control", Attach: attach}) }
+func init() {
+	launch.Register(launch.Feature{Name: "control", Attach: attach})
+	control.Register(job.VerbEnd, control.Terms{WhileEnding: true})
+	control.Register(job.VerbSuspend, control.Terms{Suspended: "already suspended"})
+	control.Register(job.VerbResume, control.Terms{NotSuspended: "not suspended"})
+}
 
 // A controller receives the requests to one attempt of a job.
 type controller struct {
@@ -88,7 +94,7 @@ func (c *controller) waitsForCheckpoint(r control.Request) bool {
 // suspendRanks suspends all ranks at a user's request.
 func (c *controller) suspendRanks(r control.Request, now time.Time) {
 	c.job.Hold(job.HoldRequested)
-	c.job.Env.Report(r.SuspendText(now.Sub(c.job.State.Began()), c.job.Plan.Job, c.job.Nodes[r.Node].Name()))
+	c.job.Env.Report(suspendText(r, now.Sub(c.job.State.Began()), c.job.Plan.Job, c.job.Nodes[r.Node].Name()))
 	c.job.Reply(r, job.ReplyDone, "suspended")
 }
 
@@ -98,4 +104,10 @@ func (c *controller) resumeRanks(r control.Request, now time.Time) {
 	c.job.Release(job.HoldRequested)
 	c.job.Env.Report("goes on after " + job.FormatClock(suspended))
 	c.job.Reply(r, job.ReplyDone, "goes on")
+}
+
+// suspendText returns the line which says that a request suspends the job. ran is how long the job had run. node is a node
+// through which the user can resume it.
+func suspendText(r control.Request, ran time.Duration, id job.ID, node string) string {
+	return r.WithNode(fmt.Sprintf("suspended by %s (--suspend) after %s; to go on: mpiexec --resume-job %s %s", r.DescribeUser(), job.FormatClock(ran), id, node))
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"testing"
+	"time"
 
 	"remshell/job"
 	"remshell/launch"
@@ -37,5 +38,14 @@ func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {
 		if waits != test.waits || waits != (len(checkpoints.waiting) == 1) {
 			t.Errorf("%s, known %v: waits %v, %d ask", test.verb, test.known, waits, len(checkpoints.waiting))
 		}
+	}
+}
+
+// The line about a suspension names the user, and how to resume the job.
+func TestSuspensionNamesTheUser(t *testing.T) {
+	by := control.Request{User: "bob", Role: job.RoleAdministrator, SayingNode: "n3"}
+	const want = "n3 says: suspended by bob (administrator) (--suspend) after 00:01:40; to go on: mpiexec --resume-job j-4711 a"
+	if got := suspendText(by, 100*time.Second, "j-4711", "a"); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -26,7 +26,10 @@ import (
 	"remshell/launch/supervise"
 )
 
-func init() { launch.Register(launch.Feature{Name: "migrate", Attach: attach}) }
+func init() {
+	launch.Register(launch.Feature{Name: "migrate", Attach: attach})
+	control.Register(job.VerbMigrate, control.Terms{Suspended: job.CannotSaveText})
+}
 
 // A mover moves one attempt of a job. At most one move is in progress.
 type mover struct {
@@ -122,7 +125,7 @@ func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error
 	current.target = target
 	m.job.Standby = append(slices.Clone(m.job.Standby), target.NewNodes...)
 	text := fmt.Sprintf("moving to %s: checkpoint asked for", current.target.NodesText())
-	m.job.Env.Report(current.requestedBy.MovingText(text))
+	m.job.Env.Report(movingText(current.requestedBy, text))
 	m.job.Reply(current.requestedBy, job.ReplyAccepted, text)
 	m.job.Checkpoints.RequestAndStop(m.endForMove, m.cancel)
 }
@@ -135,7 +138,7 @@ func (m *mover) endForMove() {
 		m.cancel("cannot be moved: lost contact with " + lost)
 		return
 	}
-	m.job.Step(supervise.MoveReady{Text: current.requestedBy.MovedText(current.target.NodesText())})
+	m.job.Step(supervise.MoveReady{Text: movedText(current.requestedBy, current.target.NodesText())})
 	if current.endsAttempt = m.job.State.IsMoved(); !current.endsAttempt {
 		m.cancel("the job has ended by itself")
 		return

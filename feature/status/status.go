@@ -12,7 +12,10 @@ import (
 	"remshell/wire"
 )
 
-func init() { launch.Register(launch.Feature{Name: "status", Attach: attach}) }
+func init() {
+	launch.Register(launch.Feature{Name: "status", Attach: attach})
+	control.Register(job.VerbStatus, control.Terms{WhileEnding: true})
+}
 
 // states requests the states of the ranks of one attempt.
 type states struct {

@@ -2,9 +2,9 @@
 Package control decides about the requests of users to a running job: --status, --suspend, --end and
 others (survive.md 7 and 8). A helper has checked the user's permission before.
 
-	ControlRequest --> RateLimits.TooSoon --> WhyRefused --> package launch carries it out
+	ControlRequest --> RateLimits.TooSoon --> WhyRefused --> a feature carries it out
 	                        |                     |
-	                        '---- refused <-------'
+	                        '---- refused <-------'-- Terms, which the feature has registered
 
 It performs no I/O and reads no clock.
 */
@@ -12,7 +12,6 @@ package control
 
 import (
 	"fmt"
-	"time"
 
 	"remshell/job"
 )
@@ -33,46 +32,44 @@ type Request struct {
 	Role       job.Role
 }
 
-// WhyRefused returns why a request is refused, or "" if it is carried out. running says that the job is
-// not ending. suspended says that a user has suspended it. Further conditions of a checkpoint or a move
-// are checked elsewhere.
-func WhyRefused(verb job.Verb, running, suspended bool) string {
-	if verb == job.VerbStatus || verb == job.VerbEnd {
-		return ""
-	}
-	if !running {
-		return "the job ends"
-	}
-	switch verb {
-	case job.VerbSuspend:
-		if suspended {
-			return "already suspended"
-		}
-	case job.VerbResume:
-		if !suspended {
-			return "not suspended"
-		}
-	case job.VerbCheckpoint, job.VerbMigrate:
-		if suspended {
-			return job.SuspendedText + "its ranks cannot write a checkpoint"
-		}
-	default:
-		return fmt.Sprintf("this mpiexec does not know what %q is", verb)
-	}
-	return ""
+// Terms say when a job refuses requests with a verb. The feature that carries them out registers them.
+type Terms struct {
+	WhileEnding  bool   // the job carries them out also while it ends
+	Suspended    string // why a job that a user has suspended refuses; empty: it does not
+	NotSuspended string // why any other job refuses; empty: it does not
 }
 
-// describeUser returns the requester's name, marked as administrator if the job is another user's.
-func (r Request) describeUser() string {
+var termsOf = make(map[job.Verb]Terms)
+
+// Register adds the terms of a verb. It is called while the program is initialized.
+func Register(verb job.Verb, terms Terms) { termsOf[verb] = terms }
+
+// WhyRefused returns why a request is refused, or "" if it is carried out. running says that the job is
+// not ending. suspended says that a user has suspended it. The feature may have further conditions.
+func WhyRefused(verb job.Verb, running, suspended bool) string {
+	terms, known := termsOf[verb]
+	switch {
+	case !running && !terms.WhileEnding:
+		return "the job ends"
+	case !known:
+		return fmt.Sprintf("this mpiexec does not know what %q is", verb)
+	case suspended:
+		return terms.Suspended
+	}
+	return terms.NotSuspended
+}
+
+// DescribeUser returns the requester's name, marked as administrator if the job is another user's.
+func (r Request) DescribeUser() string {
 	if r.Role == job.RoleAdministrator {
 		return r.User + " (administrator)"
 	}
 	return r.User
 }
 
-// withNode returns text, which describes a request to users. If the requester is on a remote node, it
+// WithNode returns text, which describes a request to users. If the requester is on a remote node, it
 // adds the node's name: only that node has checked who the requester is.
-func (r Request) withNode(text string) string {
+func (r Request) WithNode(text string) string {
 	if r.SayingNode == "" {
 		return text
 	}
@@ -80,20 +77,4 @@ func (r Request) withNode(text string) string {
 }
 
 // EndText returns the line which says that this request ends the job.
-func (r Request) EndText() string { return r.withNode("ended by " + r.describeUser() + " with --end") }
-
-// MovedText returns the line which says that this request moves the job. to is a folded host list.
-func (r Request) MovedText(to string) string {
-	return r.withNode(fmt.Sprintf("moved to %s by %s with --migrate", to, r.describeUser()))
-}
-
-// MovingText returns the line which says that this request does what, a step of a move.
-func (r Request) MovingText(what string) string {
-	return r.withNode(fmt.Sprintf("%s (%s, --migrate)", what, r.describeUser()))
-}
-
-// SuspendText returns the line which says that this request suspends the job. ran is how long the job had
-// run. node is a node through which the user can resume it.
-func (r Request) SuspendText(ran time.Duration, id job.ID, node string) string {
-	return r.withNode(fmt.Sprintf("suspended by %s (--suspend) after %s; to go on: mpiexec --resume-job %s %s", r.describeUser(), job.FormatClock(ran), id, node))
-}
+func (r Request) EndText() string { return r.WithNode("ended by " + r.DescribeUser() + " with --end") }

@@ -1,114 +1,41 @@
 package control
 
 import (
-	"fmt"
-	"os"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"remshell/job"
-	"remshell/launch/hold"
-	"remshell/launch/supervise"
 )
 
-// A standing is how a job is when a request arrives.
-type standing struct {
-	failure supervise.State
-	holds   hold.State
-}
-
-// at returns the job of the table in one of its states.
-func at(state string) *standing {
-	now := time.Unix(1_000_000, 0)
-	s := &standing{failure: supervise.NewState(job.Plan{Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}, {Rank: 1}}}}}, supervise.Policy{Grace: time.Minute}, now)}
-	switch state {
-	case "held":
-		s.holds.Add(job.HoldRequested, now)
-	case "ending":
-		s.end(supervise.Failure{Kind: supervise.EndedByRequest}, now)
-	}
-	return s
-}
-
-// end passes an event to the job, as package launch does, and returns what the table says of it.
-func (s *standing) end(event supervise.Event, now time.Time) string {
-	s.failure.Step(event, now)
-	if s.failure.Phase == supervise.Running {
-		return "running"
-	}
-	if len(s.holds.End(now)) > 0 {
-		return "continued, over"
-	}
-	return "over"
-}
-
-// request returns what the table says of a request.
-func (s *standing) request(verb job.Verb) string {
-	why := WhyRefused(verb, s.failure.Phase == supervise.Running, s.holds.Has(job.HoldRequested))
-	if why, _, _ = strings.Cut(why, ":"); why != "" {
-		return "refused: " + why
-	}
-	return map[job.Verb]string{job.VerbSuspend: "held", job.VerbResume: "running", job.VerbCheckpoint: "asked for", job.VerbMigrate: "a place is looked for"}[verb]
-}
-
-// A request has the outcome that the table of survive.md 8 says.
-func TestTableOfAsks(t *testing.T) {
-	now := time.Unix(1_000_100, 0)
-	ends := []supervise.Event{supervise.Failure{Kind: supervise.EndedByRequest}, supervise.RankEnded{Exit: &job.Exit{Rank: 1, Code: 3}},
-		supervise.NodeLost{Why: "gone"}, supervise.Signaled{Signal: job.SIGINT}, supervise.Signaled{Signal: job.SIGTERM}}
-	var table strings.Builder
-	table.WriteString("| state | suspend | resume-job | checkpoint | migrate | end, failure, ^C |\n|---|---|---|---|---|---|\n")
-	for _, state := range []string{"running", "held", "ending"} {
-		fmt.Fprintf(&table, "| %s |", state)
-		for _, verb := range []job.Verb{job.VerbSuspend, job.VerbResume, job.VerbCheckpoint, job.VerbMigrate} {
-			fmt.Fprintf(&table, " %s |", at(state).request(verb))
+// The terms that a feature registers decide. A verb without terms is unknown, and every other request is refused when the job
+// ends.
+func TestTermsDecide(t *testing.T) {
+	const verb job.Verb = "sing"
+	Register(verb, Terms{Suspended: "its ranks cannot sing", NotSuspended: "they sing already"})
+	Register("listen", Terms{WhileEnding: true})
+	for _, test := range []struct {
+		verb               job.Verb
+		running, suspended bool
+		want               string
+	}{
+		{verb, true, true, "its ranks cannot sing"},
+		{verb, true, false, "they sing already"},
+		{verb, false, true, "the job ends"},
+		{"listen", true, false, ""},
+		{"listen", false, true, ""},
+		{"dance", true, false, `this mpiexec does not know what "dance" is`},
+		{"dance", false, false, "the job ends"},
+	} {
+		if got := WhyRefused(test.verb, test.running, test.suspended); got != test.want {
+			t.Errorf("%s, running %v, suspended %v: %q, want %q", test.verb, test.running, test.suspended, got, test.want)
 		}
-		var words []string
-		for _, event := range ends {
-			words = append(words, at(state).end(event, now))
-		}
-		fmt.Fprintf(&table, " %s |\n", strings.Join(slices.Compact(words), ", or "))
-	}
-	page, err := os.ReadFile("../../doc/spec/survive.md")
-	if err != nil || !strings.Contains(string(page), table.String()) {
-		t.Errorf("%v; survive.md 8 is not what follows:\n%s", err, &table)
-	}
-}
-
-// --status and --end are never refused, and after ^C all others are (SV-31).
-func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
-	s := at("running")
-	s.end(supervise.Signaled{Signal: job.SIGINT}, time.Unix(1_000_000, 0))
-	for _, verb := range []job.Verb{job.VerbSuspend, job.VerbCheckpoint, job.VerbMigrate, job.VerbResume, "dance"} {
-		if got := s.request(verb); got != "refused: the job ends" {
-			t.Errorf("%s: %s", verb, got)
-		}
-	}
-	for _, verb := range []job.Verb{job.VerbStatus, job.VerbEnd} {
-		if why := WhyRefused(verb, false, true); why != "" {
-			t.Errorf("%s: refused: %s", verb, why)
-		}
-	}
-	if why := WhyRefused("dance", true, false); why != `this mpiexec does not know what "dance" is` {
-		t.Error(why)
 	}
 }
 
 // A requester that only a remote node vouches for is reported with that node.
 func TestWhoSaysWhoAsks(t *testing.T) {
-	for says, prefix := range map[string]string{"": "", "n3": "n3 says: "} {
-		by := Request{User: "bob", Role: job.RoleAdministrator, SayingNode: says}
-		for want, got := range map[string]string{
-			"ended by bob (administrator) with --end":                                                              by.EndText(),
-			"moved to n4 by bob (administrator) with --migrate":                                                    by.MovedText("n4"),
-			"moving to n4: checkpoint asked for (bob (administrator), --migrate)":                                  by.MovingText("moving to n4: checkpoint asked for"),
-			"suspended by bob (administrator) (--suspend) after 00:01:40; to go on: mpiexec --resume-job j-4711 a": by.SuspendText(100*time.Second, "j-4711", "a"),
-		} {
-			if got != prefix+want {
-				t.Errorf("%s, want %s%s", got, prefix, want)
-			}
+	for says, want := range map[string]string{"": "ended by bob (administrator) with --end", "n3": "n3 says: ended by bob (administrator) with --end"} {
+		if got := (Request{User: "bob", Role: job.RoleAdministrator, SayingNode: says}).EndText(); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

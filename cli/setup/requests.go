@@ -1,0 +1,33 @@
+package setup
+
+import (
+	"remshell/cli/option"
+	"remshell/job"
+)
+
+// A JobRequest is what a word of mpijob, and the option of mpiexec that means the same, requests of a running job.
+type JobRequest struct {
+	Verb  job.Verb
+	Args  func(option.Line) ([]string, error) // returns the arguments of the request; nil: it has none
+	Needs string                              // advice if the job was started without options that the request needs
+}
+
+var jobRequests = make(map[string]JobRequest)
+
+// RegisterJobRequest adds the request of a word of mpijob. It is called while the program is initialized.
+func RegisterJobRequest(word string, r JobRequest) { jobRequests[word] = r }
+
+// JobRequestOf returns the request of a word of mpijob; is is false if the word requests nothing of a job.
+func JobRequestOf(word string) (r JobRequest, is bool) {
+	r, is = jobRequests[word]
+	return r, is
+}
+
+// Request returns the request that a command line makes.
+func (r JobRequest) Request(line option.Line) (request job.ControlRequest, err error) {
+	request.Verb = r.Verb
+	if r.Args != nil {
+		request.Args, err = r.Args(line)
+	}
+	return request, err
+}
