@@ -15,8 +15,8 @@ line here and its folder.
 
 launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go have the points at which a feature takes part. A
 message or a setting takes any number that is free. If a number is taken, the program reports it at its start. After
-a new option, "go test ./cli/option -run TestReference -update" writes doc/options.md. Package cleanipc is a feature
-with all parts; bindings is a small one.
+a new option, "go test ./cli/option -run TestReference -update" writes doc/options.md. The
+guide's tables (doc/guide) name options, too. Package cleanipc is a feature with all parts; bindings is a small one.
 
 The tests of a feature are in its folder. launch/launchtest runs jobs there, with real helpers and ranks.
 launch/node/nodetest checks when a helper may send its messages, and wire/wiretest checks a frame. The tests of this

@@ -90,7 +90,6 @@ var foreignOptions = []refusal{
 	{"silent-abort", 0, "is Intel MPI's option for its messages when a rank aborts; here -q prints only errors", gradeLenient},
 	{"hostos", 1, "is Intel MPI's option for the system of hosts; here it is Linux", gradeUnneeded},
 	{"disable-hostname-propagation", 0, "is Hydra's option for the host name that ranks get; here set MPIR_CVAR_CH3_INTERFACE_HOSTNAME with -env", gradeError},
-	{"ckpt-tool", 1, "is refused: processes of several hosts cannot be saved from outside; let the program write checkpoints: --ckpt-signal", gradeError},
 	{"cc", 1, "is aprun's option for binding; here: --bind-to", gradeError},
 	{"ckpoint ckpoint-interval ckpoint-prefix ckpoint-num ckpointlib ckpoint-preserve", -1, "is an old option of Hydra for checkpoints; Hydra itself no longer has them", gradeError},
 	{"gdb tv xterm valgrind gtool gtoolfile", -1, "starts a tool in other launchers; here write the tool in front of the program: mpiexec -n 4 valgrind ./a.out, or -n 1 gdb ./a : -n 3 ./a", gradeError},
@@ -142,4 +141,10 @@ func ShellQuote(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// RegisterForeign adds an option of other launchers that a feature refuses. valueWords is the number of words of its value.
+// advice follows the option in the message. RegisterForeign is called while the program is initialized.
+func RegisterForeign(name string, valueWords int, advice string) {
+	foreignOptions = append(foreignOptions, refusal{name, valueWords, advice, gradeError})
 }

@@ -18,9 +18,12 @@ var removedOptions = map[string]string{
 	"rm-scope":          "instead of job use --batch-option scope=job; leave out step, which is the default",
 	"status-signal":     "use mpiexec --status JOB",
 	"usage-file":        "use --usage=lines, which prints the lines on standard error, or --report FILE",
-	"suspend=free":      "use --suspend, which keeps the CPUs, or --migrate, which frees hosts",
 	"preemptible":       "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
+
+// RegisterRemoved adds an option, or a value of one as name=value, that a feature no longer has. It is called while the
+// program is initialized.
+func RegisterRemoved(option, instead string) { removedOptions[option] = instead }
 
 // RemovedError returns the error for a removed option, or for a removed value (name=value). It returns nil for all
 // others.

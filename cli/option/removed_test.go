@@ -44,7 +44,7 @@ func TestRemovedOptionSaysWhatToUse(t *testing.T) {
 
 // A removed option is the only error of a line without a program, and so is a wrong value of a query.
 func TestARemovedOptionIsTheOnlyErrorWithoutAProgram(t *testing.T) {
-	for _, args := range [][]string{{"--usage-file"}, {"--rm-scope"}, {"--display-map=full"}, {"--suspend=free"}, {"--completion", "foo"}} {
+	for _, args := range [][]string{{"--usage-file"}, {"--rm-scope"}, {"--display-map=full"}, {"--completion", "foo"}} {
 		var all UsageErrors
 		if _, err := Mpiexec(linuxSignals).Parse(args, Sources{}); !errors.As(err, &all) || len(all) != 1 || strings.Contains(err.Error(), "no program") {
 			t.Errorf("%q: %v", args, err)

@@ -71,6 +71,7 @@ func (*Commands) Fields(*wire.Codec) {}
 
 func init() {
 	option.Register[Options](texts)
+	option.RegisterForeign("ckpt-tool", 1, "is refused: processes of several hosts cannot be saved from outside; let the program write checkpoints: --ckpt-signal")
 	setup.RegisterJobRequest("checkpoint", setup.JobRequest{Verb: job.VerbCheckpoint, Needs: "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"})
 	setup.Register(func(r *setup.Run) error {
 		policy := policyOf(option.ValuesOf[Options](r.Line), r.Dir)

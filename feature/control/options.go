@@ -31,6 +31,7 @@ const texts = `
 
 func init() {
 	option.Register[Options](texts)
+	option.RegisterRemoved("suspend=free", "use --suspend, which keeps the CPUs, or --migrate, which frees hosts")
 	setup.RegisterJobRequest("end", setup.JobRequest{Verb: job.VerbEnd})
 	setup.RegisterJobRequest("suspend", setup.JobRequest{Verb: job.VerbSuspend})
 	setup.RegisterJobRequest("resume", setup.JobRequest{Verb: job.VerbResume})

@@ -38,3 +38,13 @@ func TestWordsOfMpijob(t *testing.T) {
 		}
 	}
 }
+
+// --suspend=free is gone. A line with it has no other error.
+func TestSuspendFreeIsGone(t *testing.T) {
+	for _, args := range [][]string{{"--suspend=free"}, {"--suspend=free", "last"}, {"--suspend", "free", "last"}} {
+		_, err := option.Mpiexec(func(string) int { return 1 }).Parse(args, option.Sources{})
+		if want := "--suspend=free was removed"; err == nil || err.Error() != want {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
