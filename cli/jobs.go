@@ -157,7 +157,7 @@ func controlRequestRemedy(line option.Line, needs string, asked reserve.ControlR
 	case strings.HasPrefix(text, job.LauncherStoppedText):
 		return "continue it with fg in its shell, or kill its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
 	case text == job.StartingText:
-		return "ask again in a moment"
+		return "try again in a moment"
 	case strings.Contains(text, job.StartedWithoutText):
 		return needs
 	}

@@ -198,7 +198,7 @@ func TestHelpSearches(t *testing.T) {
 		}
 	}
 	_, err := table.HelpOn("envrionment")
-	if want := "no option's help has \"envrionment\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help environment") {
+	if want := "no option's help contains \"envrionment\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help environment") {
 		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 	if _, err := table.HelpOn("qqqqqqqqq"); usererr.Hint(err) != "mpiexec -help all lists the options" {

@@ -14,8 +14,8 @@ func TestMisplacedOption(t *testing.T) {
 		run  bool
 		want string
 	}{
-		{[]string{"--again", "--dry-run", "a"}, true, "--again has a meaning only with --resume; add --resume FILE, or leave it out"},
-		{[]string{"--cluster-state", "f", "a"}, true, "--cluster-state has a meaning only with --plan or --dry-run; add one of them, or leave it out"},
+		{[]string{"--again", "--dry-run", "a"}, true, "--again requires --resume; add --resume FILE, or leave it out"},
+		{[]string{"--cluster-state", "f", "a"}, true, "--cluster-state requires --plan or --dry-run; add one of them, or leave it out"},
 		{[]string{"--cluster-state", "f", "--dry-run"}, false, ""},
 		{[]string{"--cluster-state", "f", "--dry-run", "-gsoft", "1:2", "a"}, false, "-gsoft contradicts --cluster-state; use only one of them"},
 		{[]string{"--save-job", "f", "--dry-run"}, false, "--save-job applies only to a run; leave it out"},
@@ -24,11 +24,11 @@ func TestMisplacedOption(t *testing.T) {
 		{[]string{"--no-probe", "a"}, true, "--no-probe requires --dry-run; add --dry-run, or leave it out"},
 		{[]string{"--save-cluster-state", "f", "--dry-run", "--no-probe", "a"}, false, "--save-cluster-state contradicts --no-probe; use only one of them"},
 		{[]string{"--save-cluster-state", "f", "--dry-run", "--probe", "a"}, false, ""},
-		{[]string{"--save-cluster-state", "f", "--dry-run", "--cluster-state", "g", "a"}, false, "--save-cluster-state contradicts --cluster-state; keep one"},
-		{[]string{"--resume", "f", "--dry-run", "--cluster-state", "g"}, false, "--cluster-state has no meaning beside --resume; leave it out"},
-		{[]string{"--evict", "last", "--queue"}, false, "--evict and --queue cannot be asked together; ask one at a time"},
-		{[]string{"--ps", "--dry-run"}, false, "--ps and --dry-run cannot be asked together; ask one at a time"},
-		{[]string{"--plan", "--doctor", "a"}, false, "--doctor and --plan cannot be asked together; ask one at a time"},
+		{[]string{"--save-cluster-state", "f", "--dry-run", "--cluster-state", "g", "a"}, false, "--save-cluster-state contradicts --cluster-state; use only one of them"},
+		{[]string{"--resume", "f", "--dry-run", "--cluster-state", "g"}, false, "--cluster-state cannot be used with --resume; leave it out"},
+		{[]string{"--evict", "last", "--queue"}, false, "--evict and --queue cannot be used together; use one at a time"},
+		{[]string{"--ps", "--dry-run"}, false, "--ps and --dry-run cannot be used together; use one at a time"},
+		{[]string{"--plan", "--doctor", "a"}, false, "--doctor and --plan cannot be used together; use one at a time"},
 		{[]string{"--plan", "--dry-run", "a"}, false, ""},
 		{[]string{"--selftest", "--json"}, true, "--json cannot be used with --selftest; leave it out"},
 		{[]string{"--ps", "--json"}, false, ""},

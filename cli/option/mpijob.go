@@ -232,7 +232,7 @@ func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
 	}
 	for _, g := range s.given {
 		if takers := t.wordsTaking(g.Name); takers != nil && !slices.Contains(takers, row.word) {
-			s.addError(fmt.Sprintf("%s: %s has no meaning here", row.word, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
+			s.addError(fmt.Sprintf("%s: %s does not apply here", row.word, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
 		}
 	}
 	// The value is decoded here, so that an error in it names the word and not the option of mpiexec.
@@ -244,9 +244,9 @@ func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
 
 // unknownWordError returns the error for a word that mpijob does not have.
 func (t *JobTable) unknownWordError(word string) error {
-	err := &usererr.Error{Text: "unknown word " + ShellQuote(word), Remedy: "mpijob help lists the words"}
+	err := &usererr.Error{Text: "unknown command " + ShellQuote(word), Remedy: "mpijob help lists the commands"}
 	if slices.Contains(startWords, word) {
-		err.Remedy = "mpiexec starts jobs: mpiexec --help"
+		err.Remedy = "to start jobs, see mpiexec --help"
 		return err
 	}
 	var meant []string

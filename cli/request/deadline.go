@@ -32,7 +32,7 @@ func (w Inputs) setDeadline(req *job.Request, line option.Line) error {
 	case req.TimeLimits.Margin > 0 && !ends:
 		return line.BatchOptionError("margin", &usererr.Error{Text: fmt.Sprintf("--batch-option margin=: the end of %s is not known", batch.JobName(req.RM.Name, req.RM.Job)), Remedy: "use -timeout"})
 	case !ends && !limited && req.TimeLimits.Run == 0 && req.TimeLimits.Warn.Signal == 0:
-		return &usererr.Error{Text: w.NeedsEnd + ": when this job ends is not known", Remedy: "use -timeout"}
+		return &usererr.Error{Text: w.NeedsEnd + ": the end of this job is not known", Remedy: "use -timeout"}
 	case !ends && !limited && req.TimeLimits.Run == 0:
 		return &usererr.Error{Text: "--warn: the end of this job is not known", Remedy: "use -timeout"}
 	}

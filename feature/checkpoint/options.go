@@ -18,10 +18,10 @@ import (
 type Options struct {
 	Checkpoint string `name:"--checkpoint" after:"resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job" word:"checkpoint" likewords:"ckpt"`
 
-	Signal    option.NodeSignal `name:"--ckpt-signal" after:"again" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that asks the ranks for a checkpoint"`
+	Signal    option.NodeSignal `name:"--ckpt-signal" after:"again" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that requests a checkpoint from the ranks"`
 	Command   string            `name:"--ckpt-cmd" after:"ckpt-signal" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`
-	Every     option.Seconds    `name:"--ckpt-every" after:"ckpt-cmd" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint each TIME that the job runs"`
-	BeforeEnd option.Seconds    `name:"--ckpt-before" after:"ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"ask for a checkpoint TIME before the job has to end"`
+	Every     option.Seconds    `name:"--ckpt-every" after:"ckpt-cmd" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint every TIME"`
+	BeforeEnd option.Seconds    `name:"--ckpt-before" after:"ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint TIME before the job must end"`
 	DoneFile  string            `name:"--ckpt-done" after:"ckpt-before" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"a checkpoint is complete when FILE is newer than its request"`
 	Grace     option.Seconds    `name:"--ckpt-grace" after:"ckpt-done" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"longest time for a checkpoint"`
 	Required  bool              `name:"--ckpt-required" after:"ckpt-grace" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" topic:"" under:"Life cycle" help:"--migrate fails if its checkpoint fails"`
@@ -55,7 +55,8 @@ const texts = `
   have exited; with --restart-on code:85 the job then starts again.
 
 --ckpt-done
-  FILE, on this machine, is checked each second. Without it and without --ckpt-cmd mpiexec cannot know when a checkpoint is complete.
+  FILE, on this machine, is checked each second. Without --ckpt-done and --ckpt-cmd, mpiexec cannot know
+  when a checkpoint is complete.
 
 --ckpt-dir
   Ranks find it in MPIEXEC_CKPT_DIR.

@@ -14,7 +14,7 @@ import (
 
 // Options are the options of the feature.
 type Options struct {
-	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"write it also while the job runs, each TIME"`
+	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"write it every TIME while the job runs, too"`
 }
 
 const texts = `
@@ -49,7 +49,7 @@ func init() {
 func begin(r *setup.Run, every time.Duration) error {
 	name := r.Line.Job.ReportFile
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return &usererr.Error{Text: "--report-every: " + name + " is no plain file", Remedy: "it is replaced by a new one each time; name a file, or leave --report-every out"}
+		return &usererr.Error{Text: "--report-every: " + name + " is not a regular file", Remedy: "each report replaces the file; give a regular file, or leave out --report-every"}
 	}
 	r.Set(&Reports{every, name, r.Record})
 	return nil

@@ -40,7 +40,7 @@ func moveArgs(line option.Line) ([]string, error) {
 	o := option.ValuesOf[Options](line)
 	args, err := restart.Move{From: o.From, To: o.To}.Args()
 	if err != nil {
-		err = &usererr.Error{Text: err.Error(), Remedy: "name fewer hosts, or move the job twice"}
+		err = &usererr.Error{Text: err.Error(), Remedy: "give fewer hosts, or move the job in two steps"}
 	}
 	return args, err
 }
