@@ -151,7 +151,7 @@ func (n Requirement) shapedWindow(capacities []int, from, to int) (w Window, ok 
 	if rest > 0 {
 		end++
 	}
-	behind := end == to+1 && to < len(capacities) && capacities[to] >= rest
+	behind := rest > 0 && end == to+1 && to < len(capacities) && capacities[to] >= rest
 	if end > to && !behind {
 		return w, false
 	}
