@@ -25,8 +25,8 @@ func TestChoosingExamples(t *testing.T) {
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
-	if len(all.Examples) != 222 {
-		t.Errorf("%d examples; there are 222", len(all.Examples))
+	if len(all.Examples) != 229 {
+		t.Errorf("%d examples; there are 229", len(all.Examples))
 	}
 	for _, e := range all.Examples {
 		printed, code, _ := planOf(t, e.State)

@@ -134,17 +134,26 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	if c.sets.Ranks > 0 {
 		ranks = text.Count(c.sets.Ranks, "rank")
 	}
-	failed := &Error{Code: CodeNoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, c.describeLargestSet("at most %s")), WantedRanks: c.sets.Ranks, FreeRanks: c.largestSetCapacity()}
+	shortage, free := c.describeShortage("at most %s")
+	failed := &Error{Code: CodeNoSet, Text: fmt.Sprintf("%s holds %s now%s", what, ranks, shortage), WantedRanks: c.sets.Ranks, FreeRanks: free}
 	if delayed {
 		failed.Code, failed.DelayLeft = CodeDelayed, set.Delay-c.waited
-		failed.Text = fmt.Sprintf("%s; it waits for one, for %s more", failed.Text, failed.DelayLeft)
+		awaited := "one"
+		if set.Plus.Delay && set.Policy != nodeset.AnyOf {
+			best, members := c.bestSetWhenIdle()
+			shortage, failed.FreeRanks = c.describeShortageOf(best, members, "%s")
+			failed.Text = fmt.Sprintf("the best %s:%s set does not hold %s now%s", set.Policy, set.Attribute, ranks, shortage)
+			awaited = "it"
+		}
+		failed.Text = fmt.Sprintf("%s; the job waits for %s, for %s more", failed.Text, awaited, failed.DelayLeft)
 		return failed
 	}
 	idle := &nodeChooser{problem: c.problem.withIdleNodes(), usable: c.usable}
 	idle.usable, _ = selectCandidates(idle.req, idle.candidates, idle.problem.entries)
 	idle.entries = slices.Clone(idle.problem.entries)
 	idle.collectNodes()
-	failed.permanentText = fmt.Sprintf("%s can ever hold %s%s", what, ranks, idle.describeLargestSet("at most %s when idle"))
+	shortage, _ = idle.describeShortage("at most %s when idle")
+	failed.permanentText = fmt.Sprintf("%s can ever hold %s%s", what, ranks, shortage)
 	failed.Remedy = waitHint
 	if set.Policy != nodeset.AnyOf && len(c.req.Apps) == 1 && !set.Plus.SpanEvenly {
 		failed.Remedy += "--node-set-plus SPANEVENLY spreads, "
@@ -153,29 +162,41 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	return failed
 }
 
-// largestSetCapacity returns the largest capacity of a node set, in ranks.
-func (c *nodeChooser) largestSetCapacity() (capacity int) {
-	for i := range c.sets.Sets {
-		capacity = max(capacity, c.sets.Sets[i].Capacity)
-	}
-	return capacity
-}
-
-// describeLargestSet returns a text about the set with the largest capacity. format is for the text of
-// that capacity, such as "at most %s".
-func (c *nodeChooser) describeLargestSet(format string) string {
+// describeShortage returns a text that says why no set can run the job, and how many ranks fit. It
+// describes the set with the largest capacity, or the union of all sets for ANYOF. capacity is the format
+// of a number of ranks, such as "at most %s".
+func (c *nodeChooser) describeShortage(capacity string) (shortage string, free int) {
 	if len(c.sets.Sets) == 0 {
-		return " (no node is in one)"
+		return " (no node is in one)", 0
 	}
-	most := &c.sets.Sets[0]
+	if c.req.NodeSet.Policy == nodeset.AnyOf {
+		return c.describeShortageOf(c.sets.UnionName(), c.sets.UnionMembers(), capacity)
+	}
+	largest := &c.sets.Sets[0]
 	for i := range c.sets.Sets {
-		if s := &c.sets.Sets[i]; s.Capacity > most.Capacity {
-			most = s
+		if s := &c.sets.Sets[i]; s.Capacity > largest.Capacity {
+			largest = s
 		}
 	}
-	var names []string
-	for _, k := range most.Members {
-		names = append(names, c.candidates[c.nodes[k]].Name)
+	return c.describeShortageOf("largest: "+largest.Name, largest.Members, capacity)
+}
+
+// describeShortageOf returns a text that says why the nodes in members cannot run the job, and how many
+// ranks fit there. The reason is their capacity if it is too small, and else that of the refusal: the
+// nodes may be scattered, or have no room for the shape.
+func (c *nodeChooser) describeShortageOf(name string, members []int, capacity string) (shortage string, free int) {
+	if len(members) == 0 {
+		return fmt.Sprintf(" (%s, of which no node is free)", name), 0
 	}
-	return fmt.Sprintf(" (largest: %s, "+format+" on %s)", most.Name, text.Count(most.Capacity, "rank"), hostlist.FoldBrief(names))
+	var names []string
+	for _, k := range members {
+		names = append(names, c.candidates[c.nodes[k]].Name)
+		free += c.sets.Nodes[k].Capacity
+	}
+	if c.sets.Ranks == 0 || free >= c.sets.Ranks {
+		if failed := c.tryGroups(new(solution), []placementGroup{c.newGroup("", members, 0)}, true); failed != nil {
+			return fmt.Sprintf(" (%s: %s)", name, failed.Text), failed.FreeRanks
+		}
+	}
+	return fmt.Sprintf(" (%s, "+capacity+" on %s)", name, text.Count(free, "rank"), hostlist.FoldBrief(names)), free
 }

@@ -219,11 +219,11 @@ func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 		}
 		return []placementGroup{c.newGroup(c.sets.UnionName(), c.balanceBySpeed(members, c.sets.Ranks), 0)}
 	case waiting && s.Plus.Delay:
-		set, members := c.sets.ChooseNamed(c.bestSetWhenIdle())
-		if set < 0 {
+		name, members := c.bestSetWhenIdle()
+		if members = c.sets.UsableMembers(members); members == nil {
 			return nil
 		}
-		return []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.balanceBySpeed(members, c.sets.Ranks), 0)}
+		return []placementGroup{c.newGroup(name, c.balanceBySpeed(members, c.sets.Ranks), 0)}
 	}
 	set, members := c.sets.ChooseOne()
 	if set < 0 {
@@ -240,7 +240,7 @@ func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	case nodeset.AnyOf:
 		choices = append(choices, []placementGroup{c.newGroup(c.sets.UnionName(), c.sets.UnionMembers(), 0)})
 	default:
-		for _, set := range c.sets.BySize() {
+		for _, set := range c.sets.OrderForSharing() {
 			choices = append(choices, []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.sets.Sets[set].Members, 0)})
 		}
 	}
@@ -269,12 +269,25 @@ func (c *nodeChooser) waitsForSet() bool {
 	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// bestSetWhenIdle returns the name of the set that would be chosen on an idle cluster, or "".
-func (c *nodeChooser) bestSetWhenIdle() string {
-	if groups := c.whenIdle().chooseBySet(false); groups != nil {
-		return groups[0].nodeSet
+// bestSetWhenIdle returns the set that would be chosen on an idle cluster: its name, and those of its
+// members that are candidates now. If a set of now has the same members, the name is that of this set. A
+// job that no set can run on an idle cluster has no such set, and members is nil.
+func (c *nodeChooser) bestSetWhenIdle() (name string, members []int) {
+	idle := c.whenIdle()
+	set, _ := idle.sets.ChooseOne()
+	if set < 0 {
+		return "", nil
 	}
-	return ""
+	now := make(map[int]int, len(c.nodes)) // index into c.nodes by candidate
+	for k, i := range c.nodes {
+		now[i] = k
+	}
+	for _, k := range idle.sets.Sets[set].Members {
+		if k, is := now[idle.nodes[k]]; is {
+			members = append(members, k)
+		}
+	}
+	return c.sets.NameOf(members, idle.sets.Sets[set].Name), members
 }
 
 // whenIdle returns the chooser as it would be if no job used the reachable nodes.

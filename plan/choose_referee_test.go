@@ -77,12 +77,7 @@ func (c refCase) expected() string {
 	if c.policy != "" {
 		chosen := c.chosenSet(sets, c.np)
 		if waiting && c.best && c.policy != "ANYOF" {
-			chosen = nil
-			for _, s := range sets {
-				if s.name == c.chosenSet(c.sets(idle), c.np).name && freeCPUsOf(s.nodes) >= c.np {
-					chosen = c.narrowByPriority(&s)
-				}
-			}
+			chosen = c.bestWhenIdle(sets, idle, able)
 		}
 		if chosen != nil {
 			return c.fill(chosen.name, c.balance(chosen.nodes, c.np), c.np)
@@ -102,6 +97,27 @@ func (c refCase) expected() string {
 		return c.fill("", c.balance(able, c.np), c.np)
 	}
 	return CodeNoSet
+}
+
+// bestWhenIdle returns those members of the best set of the idle nodes that are able now; nil if they do
+// not fit. It has the name of the first set of now with the same members, if there is one.
+func (c refCase) bestWhenIdle(sets []refSet, idle, able []refNode) *refSet {
+	best := c.chosenSet(c.sets(idle), c.np).name
+	for _, s := range c.sets(idle) {
+		if s.name != best {
+			continue
+		}
+		s.nodes = filterNodes(able, func(n refNode) bool { return slices.Contains(ids(s.nodes), n.id) })
+		for _, other := range slices.Backward(sets) {
+			if slices.Equal(ids(other.nodes), ids(s.nodes)) {
+				s.name = other.name
+			}
+		}
+		if freeCPUsOf(s.nodes) >= c.np {
+			return c.narrowByPriority(&s)
+		}
+	}
+	return nil
 }
 
 // sets returns the sets of some nodes.
@@ -134,7 +150,7 @@ func (c refCase) sets(nodes []refNode) (sets []refSet) {
 		}
 	}
 	for _, name := range names {
-		if s := filterNodes(nodes, func(n refNode) bool { return slices.Contains(n.features, name) && !n.global }); len(s) > 0 {
+		if s := filterNodes(nodes, func(n refNode) bool { return slices.Contains(n.features, name) }); len(s) > 0 {
 			sets = append(sets, refSet{name: name, nodes: filterNodes(nodes, func(n refNode) bool { return slices.Contains(n.features, name) || n.global })})
 		}
 	}
@@ -413,7 +429,7 @@ func random(r *rand.Rand) refCase {
 		c.delay, c.waited = 60, r.IntN(3)*30
 	}
 	for id := range 1 + r.IntN(9) {
-		n := refNode{id: id, cpus: 1 + r.IntN(6), speed: r.IntN(6) * 500, affinity: r.IntN(3) - 1, global: r.IntN(12) == 0}
+		n := refNode{id: id, cpus: 1 + r.IntN(6), speed: r.IntN(6) * 500, affinity: r.IntN(3) - 1, global: r.IntN(6) == 0}
 		if n.procs = 0; r.IntN(2) == 0 {
 			n.procs = r.IntN(n.cpus + 1)
 		}

@@ -66,20 +66,31 @@ func (c *Chooser) ChooseOne() (set int, members []int) {
 	if set < 0 {
 		return -1, nil
 	}
-	return set, c.narrowByPriority(set)
+	return set, c.narrowByPriority(c.Sets[set].Members)
 }
 
-// ChooseNamed returns the set with this name, as ChooseOne does. set is -1 if there is none, or if it
-// does not fit.
-func (c *Chooser) ChooseNamed(name string) (set int, members []int) {
-	set = slices.IndexFunc(c.Sets, func(s Set) bool { return s.Name == name })
+// UsableMembers returns those of members, the nodes of one set, that the job may use. It returns nil if
+// they cannot run the job.
+func (c *Chooser) UsableMembers(members []int) []int {
 	switch {
-	case set < 0 || !c.SetFits(set):
-		return -1, nil
+	case !c.HoldsRanks(members, c.Ranks):
+		return nil
 	case c.Policy == FirstOf:
-		return set, c.Sets[set].Members
+		return members
 	}
-	return set, c.narrowByPriority(set)
+	return c.narrowByPriority(members)
+}
+
+// NameOf returns the name of the first set with exactly these members, in any order. If there is none, it
+// returns name.
+func (c *Chooser) NameOf(members []int, name string) string {
+	members = slices.Sorted(slices.Values(members))
+	for _, set := range c.Sets {
+		if slices.Equal(slices.Sorted(slices.Values(set.Members)), members) {
+			return set.Name
+		}
+	}
+	return name
 }
 
 // HoldsRanks reports whether some nodes can run a number of ranks.
@@ -125,9 +136,13 @@ func (c *Chooser) indices() []int {
 	return all
 }
 
-// BySize returns the sets in descending order of their numbers of CPUs, then by index. If CPUs are
-// shared, the largest set has the lowest load.
-func (c *Chooser) BySize() []int {
+// OrderForSharing returns the sets in the order in which the policy tries them if ranks share CPUs:
+// FIRSTOF by index, ONEOF by descending number of CPUs and then by index. In the set with the most CPUs
+// the fewest ranks share one.
+func (c *Chooser) OrderForSharing() []int {
+	if c.Policy == FirstOf {
+		return c.indices()
+	}
 	cpus := make([]int, len(c.Sets))
 	for i, set := range c.Sets {
 		for _, k := range set.Members {
@@ -139,17 +154,16 @@ func (c *Chooser) BySize() []int {
 	return order
 }
 
-// narrowByPriority returns those members of the chosen set that its priority keeps. AFFINITY removes
-// avoided nodes. MINLOSS removes nodes that are faster than needed. If the others cannot run the job, it
-// returns all members.
-func (c *Chooser) narrowByPriority(set int) []int {
-	members := c.Sets[set].Members
+// narrowByPriority returns those of members, the nodes of the chosen set, that its priority keeps.
+// AFFINITY removes avoided nodes. MINLOSS removes nodes that are faster than needed. If the others cannot
+// run the job, it returns all members.
+func (c *Chooser) narrowByPriority(members []int) []int {
 	remains := func(Node) bool { return true }
 	switch c.Priority {
 	case ByAffinity:
 		remains = func(n Node) bool { return n.Affinity >= 0 }
 	case MinLoss:
-		if l := c.speedLossOf(set); l.speedsKnown {
+		if l := c.speedLossOf(members); l.speedsKnown {
 			remains = func(n Node) bool { return n.Speed > 0 && n.Speed <= l.last }
 		}
 	default:

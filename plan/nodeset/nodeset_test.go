@@ -131,6 +131,32 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// The ends of an ANYOF range are unused only if no node is in the range. Values between them, and those of
+// other policies, are unused if no node has them.
+func TestUnusedValues(t *testing.T) {
+	for _, test := range []struct{ request, numbers, want string }{
+		{"ANYOF:PROCSPEED:450,500,650", "400 500 600 700", ""},
+		{"ANYOF:PROCSPEED:650,500,450", "400 600 700", "500"},
+		{"ANYOF:PROCSPEED:450,650", "400 700", "450 650"},
+		{"ANYOF:PROCSPEED:450", "400", "450"},
+		{"ANYOF:PROCSPEED:450-500,650", "600", ""},
+		{"ONEOF:PROCSPEED:450,500,650", "400 500 600", "450 650"},
+	} {
+		s, err := resolve(Levels{Flags: spec(test.request)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var nodes []Node
+		for _, word := range strings.Fields(test.numbers) {
+			number, _ := ParseNumber(word)
+			nodes = append(nodes, Node{Value: Value{Number: number}})
+		}
+		if got := strings.Join(UnusedValues(s, nodes), " "); got != test.want {
+			t.Errorf("%s of %s: %q; want %q", test.request, test.numbers, got, test.want)
+		}
+	}
+}
+
 func TestPatterns(t *testing.T) {
 	for _, test := range []struct {
 		pattern, label string

@@ -37,7 +37,7 @@ func (c *Chooser) rate(set int) setRating {
 	case BestResource:
 		r.second, r.capacity = -int64(c.slowestSpeed(set)), capacity
 	case MinLoss:
-		l := c.speedLossOf(set)
+		l := c.speedLossOf(c.Sets[set].Members)
 		r.first, r.second, r.capacity = l.total, -int64(l.first), capacity
 		if !l.speedsKnown {
 			r.first = maxUint128
@@ -95,17 +95,16 @@ type speedLoss struct {
 	first, last Number  // slowest and fastest speed of the nodes used
 }
 
-// speedLossOf computes the loss of a set. It fills members with capacity by ascending speed until all
-// ranks are placed.
-func (c *Chooser) speedLossOf(set int) (l speedLoss) {
-	members := c.Sets[set].Members
+// speedLossOf computes the loss of a set with these members. It fills members with capacity by ascending
+// speed until all ranks are placed.
+func (c *Chooser) speedLossOf(members []int) (l speedLoss) {
 	if c.Attribute != ProcSpeed {
 		members = slices.Clone(members)
 		slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(c.Nodes[a].Speed, c.Nodes[b].Speed) })
 	}
 	left := c.Ranks
 	if left == 0 {
-		left = c.Sets[set].Capacity
+		left = c.capacityOf(members)
 	}
 	if len(members) > 0 && c.Nodes[members[0]].Speed == 0 {
 		return speedLoss{}

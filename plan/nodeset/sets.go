@@ -11,7 +11,7 @@ import (
 // A Node has what this package has to know about a candidate.
 type Node struct {
 	Value    Value // of the requested attribute
-	Global   bool  // member of every set of FEATURE that has another member
+	Global   bool  // member of every set of FEATURE
 	Capacity int   // most ranks of the job without shared CPUs
 	Size     int   // its CPUs, busy or not (S in placement.md)
 	Speed    Number
@@ -26,7 +26,7 @@ type Set struct {
 }
 
 // BuildSets returns the sets of a setting in the order of their indices. Of sets with equal members it
-// returns only the first. It returns no set whose members are all GLOBAL.
+// returns only the first.
 func BuildSets(s Setting, nodes []Node) []Set {
 	if s.Kind.Numeric {
 		return numberSets(s, nodes)
@@ -104,10 +104,7 @@ func numberSets(s Setting, nodes []Node) []Set {
 			add(l.setOf(v.String(), v, v, s.Tolerance))
 		}
 	case s.Policy == AnyOf:
-		whole := s.List[0]
-		for _, item := range s.List {
-			whole.First, whole.Last = min(whole.First, item.First), max(whole.Last, item.Last)
-		}
+		whole := s.wholeRange()
 		add(l.setOf(whole.canonicalText(), whole.First, whole.Last, s.Tolerance))
 	default:
 		for _, item := range s.List {
@@ -115,6 +112,15 @@ func numberSets(s Setting, nodes []Node) []Set {
 		}
 	}
 	return sets
+}
+
+// wholeRange returns the range from the smallest to the largest number of the list, which is not empty.
+func (s *Setting) wholeRange() Item {
+	whole := s.List[0]
+	for _, item := range s.List {
+		whole.First, whole.Last = min(whole.First, item.First), max(whole.Last, item.Last)
+	}
+	return whole
 }
 
 // toleranceOf returns the tolerance for an item. A range has none.
@@ -141,7 +147,6 @@ func labelSets(s Setting, nodes []Node) []Set {
 	for i := range nodes {
 		if s.Attribute == Feature && nodes[i].Global {
 			global = append(global, i)
-			continue
 		}
 		for _, label := range nodes[i].Value.Labels {
 			key := s.Kind.foldLabel(label)
@@ -162,7 +167,7 @@ func labelSets(s Setting, nodes []Node) []Set {
 		}
 		set := Set{Name: name, Members: of}
 		if len(global) > 0 {
-			set.Members = slices.Sorted(slices.Values(slices.Concat(of, global)))
+			set.Members = slices.Compact(slices.Sorted(slices.Values(slices.Concat(of, global))))
 		}
 		for _, i := range set.Members {
 			set.Capacity += nodes[i].Capacity
@@ -228,30 +233,29 @@ func matches(pattern, label string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// UnusedValues returns the values of the list that no node has, in their order. It skips patterns. GLOBAL
-// nodes count as having no value.
+// UnusedValues returns the values of the list that no node has, in their order. It skips patterns. The
+// values of a list of numbers for ANYOF are one range. Its two ends are used if a node is in the range.
 func UnusedValues(s Setting, nodes []Node) []string {
 	if s.List == nil {
 		return nil
 	}
 	labels := make(map[string]bool)
 	for i := range nodes {
-		if s.Attribute == Feature && nodes[i].Global {
-			continue
-		}
 		for _, label := range nodes[i].Value.Labels {
 			labels[s.Kind.foldLabel(label)] = true
 		}
 	}
 	var l numberLine
+	var whole Item
 	if s.Kind.Numeric {
-		l = newNumberLine(nodes)
+		l, whole = newNumberLine(nodes), s.wholeRange()
 	}
+	inRange := s.Policy == AnyOf && s.Kind.Numeric && len(l.setOf("", whole.First, whole.Last, s.Tolerance).Members) > 0
 	var unused []string
 	for _, item := range s.List {
 		used := item.isPattern() || labels[s.Kind.foldLabel(item.Label)]
 		if s.Kind.Numeric {
-			used = len(l.setOf("", item.First, item.Last, s.toleranceOf(item)).Members) > 0
+			used = inRange && (item.First == whole.First || item.Last == whole.Last) || len(l.setOf("", item.First, item.Last, s.toleranceOf(item)).Members) > 0
 		}
 		if !used && !slices.Contains(unused, item.canonicalText()) {
 			unused = append(unused, item.canonicalText())

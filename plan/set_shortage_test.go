@@ -1,0 +1,61 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/plan/nodeset"
+)
+
+// The error if no node set can run the job says what the set lacks, also if it is not capacity.
+func TestSetShortage(t *testing.T) {
+	app := func(n, threads, shape int) job.App {
+		return job.App{N: n, RankNeeds: job.RankNeeds{CPUsPerRank: threads, ExactPerNode: shape}}
+	}
+	const delayed = "PRIORITY BESTFIT PLUS DELAY DELAY 1m"
+	for _, test := range []struct {
+		name, cluster, features, busy, set string
+		contiguous                         job.Contiguity
+		apps                               []job.App
+		want                               string
+	}{
+		{"too small", "a:2 b:2 c:4", "z z -", "", "ONEOF:FEATURE:z", "", []job.App{app(5, 1, 0)},
+			"no ONEOF:FEATURE set can ever hold 5 ranks (largest: z, at most 4 ranks when idle on a,b)"},
+		{"scattered", "a:2 b:2 c:2", "z - z", "", "ONEOF:FEATURE:z", "first", []job.App{app(3, 1, 0)},
+			"no ONEOF:FEATURE set can ever hold 3 ranks (largest: z: no contiguous nodes can run 3 ranks (longest: 2 on a; 4 free in all))"},
+		{"scattered now", "a:2 b:2 c:2", "z z z", "b:2", "ONEOF:FEATURE:z", "first", []job.App{app(3, 1, 0)},
+			"no contiguous nodes can run 3 ranks (longest: 2 on a; 4 free in all)"},
+		{"no room for the shape", "a:3 b:3 c:4", "z z -", "", "ONEOF:FEATURE:z", "", []job.App{app(4, 1, 4)},
+			"no ONEOF:FEATURE set can ever hold 4 ranks (largest: z: 4 ranks in a shape of 4: 0 placed, 4 left over on 2 nodes (a,b))"},
+		{"several apps", "a:3 b:3 c:4 d:4", "z z - -", "", "ONEOF:FEATURE:z", "", []job.App{app(2, 2, 0), app(4, 1, 0)},
+			"no ONEOF:FEATURE set can ever hold 6 ranks (largest: z: 4 ranks do not fit: there are free slots for 2 on 2 nodes (a,b))"},
+		{"the union", "a:2 b:2 c:2", "x - y", "", "ANYOF:FEATURE:x,y", "first", []job.App{app(3, 1, 0)},
+			"no ANYOF:FEATURE set can ever hold 3 ranks (x+y: no contiguous nodes can run 3 ranks (longest: 2 on a; 4 free in all))"},
+		{"the best when idle", "a:4 b:2", "x y", "b:1", "ONEOF:FEATURE:x,y " + delayed, "", []job.App{app(2, 1, 0)},
+			"the best ONEOF:FEATURE set does not hold 2 ranks now (y, 1 rank on b); the job waits for it, for 1m0s more"},
+		{"the best when idle, of which none is free", "a:4 b:2", "x y", "b:2", "ONEOF:FEATURE:x,y " + delayed, "", []job.App{app(2, 1, 0)},
+			"the best ONEOF:FEATURE set does not hold 2 ranks now (y, of which no node is free); the job waits for it, for 1m0s more"},
+	} {
+		request, rest, _ := strings.Cut(test.set, " ")
+		level := nodeset.Level{Spec: &request, Source: "--node-set", Modifiers: make(map[string]string)}
+		for words := strings.Fields(rest); len(words) > 1; words = words[2:] {
+			level.Modifiers[strings.ToLower(words[0])] = words[1]
+		}
+		kinds, _ := nodeset.KindsOf(0, nil)
+		set, err := nodeset.Levels{Flags: level, MaxDelay: time.Hour}.Resolve(kinds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap := withBusyNodes(cluster(test.cluster), test.busy)
+		for i, feature := range strings.Fields(test.features) {
+			snap.Nodes[i].Features = []string{feature}
+		}
+		req := contiguousRequest(test.contiguous, test.apps...)
+		req.NodeSet = set
+		if _, err := Make(requestFor(req, snap)); err == nil || err.Error() != test.want {
+			t.Errorf("%s:\n got %v\nwant %s", test.name, err, test.want)
+		}
+	}
+}
