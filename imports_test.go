@@ -93,7 +93,7 @@ var allowedImports = map[string][]string{
 	"cli/record":                 {"hostlist", "job", "limits"},
 	"cli/saved":                  {"cli/option", "usererr", "job", "launch/restart"},
 	"cli/aprun":                  {"usererr"},
-	"cli/setup":                  {"cli/option", "cli/record", "job", "launch", "limits", "wire"},
+	"cli/setup":                  {"cli/option", "cli/record", "format", "job", "launch", "launch/reserve", "limits", "wire"},
 	"feature":                    {},
 	"cli":                        {"batch", "feature", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "cli/setup", "config", "doctor", "usererr", "helper", "helper/diagnose", "helper/reaper", "helper/pmidetect", "helper/probe", "helper/rank", "hostlist", "job", "launch", "launch/node", "launch/reserve", "launch/restart", "launch/stdio", "limits", "nsswitch", "plan", "pmiserver", "psi", "transport", "transport/dialback", "selftest", "format", "sshx", "subprocess", "text", "trace", "userfile", "simulate"},
 	"selftest":                   {"pmiserver/client", "text"},

@@ -18,7 +18,7 @@ import (
 )
 
 // This file implements the words of mpijob that are about jobs, and the options of mpiexec that mean the same: ps, queue,
-// status, end and the others. Each reads the ledgers of the hosts.
+// and those of features, such as status and end. Each reads the ledgers of the hosts.
 
 // programAsHosts returns the line with the words in the place of the program as hosts, as in mpiexec --ps
 // n1 n2. They take precedence over hosts in variables and in the user's configuration.
@@ -68,7 +68,11 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	case isRequest:
 		return job.ExitOK, c.sendControlRequest(ctx, req, ref, control)
 	}
-	pages, err := c.readLedgers(ctx, req, &ref)
+	listing, ofFeature := setup.ListingOf(q.Word)
+	if !ofFeature {
+		listing = coreListings[q.Word]
+	}
+	pages, err := listing.Read(ctx, req, env.Env, &ref)
 	if err != nil {
 		return 0, err
 	}
@@ -82,31 +86,30 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	if unread > 0 && unread == len(pages) { // nothing is known, so "no jobs" would be wrong
 		return 0, reportedError{errors.New("no ledger could be read")}
 	}
-	text, err := formatJobs(format.NewLedger(pages, time.Now()), c.line, ref)
-	if err == nil {
-		_, err = io.WriteString(c.sys.Out, text)
+	all := format.NewLedger(pages, time.Now())
+	text, found := listing.Format(all, ref)
+	if !found {
+		return 0, noJobError(c.line, ref)
 	}
+	if c.line.Job.JSON != "" {
+		text = all.FormatJSON(ref)
+	}
+	_, err = io.WriteString(c.sys.Out, text)
 	if err == nil {
 		flushPrinter(env.Err)
 	}
 	return job.ExitOK, err
 }
 
-// readLedgers reads the ledgers. If ref names a job of which this user may ask, the listing has the state
-// of each of its ranks (SV-27). If the job refuses, readLedgers reports that, and the listing has only
-// what the ledgers contain.
-func (c *invocation) readLedgers(ctx context.Context, req job.Request, ref *job.JobRef) ([]job.LedgerListing, error) {
-	if ref.Job == "" {
-		return reserve.Ledgers(ctx, req, c.env.Env)
-	}
-	pages, asked, err := reserve.Status(ctx, req, c.env.Env, *ref)
-	if err == nil && asked.Job != "" {
-		ref.Job = asked.Job
-	}
-	if err == nil && asked.Reply.Text != "" {
-		c.env.Report(fmt.Sprintf("%s: %s", asked.Node, asked.Reply.Text))
-	}
-	return pages, err
+// coreListings are the listings of the words that no feature has.
+var coreListings = map[string]setup.Listing{
+	"ps":    {Read: readLedgers, Format: func(l format.Ledger, _ job.JobRef) (string, bool) { return l.FormatJobs(), true }},
+	"queue": {Read: readLedgers, Format: func(l format.Ledger, _ job.JobRef) (string, bool) { return l.FormatQueue(), true }},
+}
+
+// readLedgers reads the ledgers of the hosts.
+func readLedgers(ctx context.Context, req job.Request, env reserve.Env, _ *job.JobRef) ([]job.LedgerListing, error) {
+	return reserve.Ledgers(ctx, req, env)
 }
 
 // sendControlRequest sends a control request to a job (survive.md 7). It returns an error if the request is not
@@ -162,22 +165,6 @@ func controlRequestRemedy(line option.Line, needs string, asked reserve.ControlR
 		return needs
 	}
 	return ""
-}
-
-// formatJobs returns the ledgers as text, in the form that the options select.
-func formatJobs(l format.Ledger, line option.Line, ref job.JobRef) (string, error) {
-	status, found := l.FormatStatus(ref)
-	switch {
-	case line.Query.Word == "status" && !found:
-		return "", noJobError(line, ref)
-	case line.Job.JSON != "":
-		return l.FormatJSON(ref), nil
-	case line.Query.Word == "status":
-		return status, nil
-	case line.Query.Word == "queue":
-		return l.FormatQueue(), nil
-	}
-	return l.FormatJobs(), nil
 }
 
 // signalJob sends a signal to all ranks of a job. It returns an error if no rank received it.

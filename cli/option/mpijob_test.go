@@ -11,19 +11,20 @@ import (
 // A line of mpijob means the same as one of mpiexec, or has one error that names the word.
 func TestMpijobLine(t *testing.T) {
 	const list = "; mpijob help lists the commands"
+	takers := strings.Join(Mpijob(Mpiexec(linuxSignals)).wordsTaking("json"), ", ") // words of features, too
 	for _, test := range []struct{ line, want, err string }{
 		{line: "ps", want: "--ps"},
 		{line: "ps n1 --json n2", want: "--ps --json n1 n2"},
 		{line: "-q queue -host n1", want: "--queue -q -host n1"},
-		{line: "status 17-a@ann n1", want: "--status=17-a@ann n1"},
+		{line: "evict 17-a@ann n1", want: "--evict=17-a@ann n1"},
 		{line: "evict --connect-timeout 3 last", want: "--evict=last --connect-timeout 3"},
 		{line: "signal USR1 last n1", want: "--signal=USR1=last n1"},
-		{line: "evict last n1 --json=f", err: "evict: --json does not apply here; leave it out; it is an option of ps, queue, status, doctor"},
+		{line: "evict last n1 --json=f", err: "evict: --json does not apply here; leave it out; it is an option of " + takers},
 		{line: "evict last n1", want: "--evict=last n1"},
 		{line: "doctor n1 -- n2", want: "--doctor n1 n2"},
 		{line: "--man", want: "--man"},
 		{line: "-v", err: "no command given" + list},
-		{line: "stauts last", err: "unknown command stauts (did you mean status?)" + list},
+		{line: "sginal last", err: "unknown command sginal (did you mean signal?)" + list},
 		{line: "x", err: "unknown command x" + list},
 		{line: "jobs", err: "unknown command jobs; mpijob ps: list running jobs; mpijob queue: list waiting requests, oldest first"},
 		{line: "squeue", err: "unknown command squeue; mpijob ps: list running jobs; mpijob queue: list waiting requests, oldest first"},
@@ -127,7 +128,7 @@ func TestMpijobHelp(t *testing.T) {
 			t.Errorf("%s: %v, %s; want %s", about, err, text, want)
 		}
 	}
-	for about, want := range map[string]string{"stauts": "unknown command stauts (did you mean status?)", "-ppn": "-ppn is an option of mpiexec, which starts jobs; leave it out"} {
+	for about, want := range map[string]string{"sginal": "unknown command sginal (did you mean signal?)", "-ppn": "-ppn is an option of mpiexec, which starts jobs; leave it out"} {
 		if _, err := table.HelpOn(about); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", about, err, want)
 		}

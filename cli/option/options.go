@@ -158,7 +158,6 @@ type JobOptions struct {
 	// What these ask is in Line.Query.
 	PS        bool      `name:"--ps" asks:"hosts" excludes:"asks wait" env:"-" topic:"Reports and queries" help:"list live jobs; --queue: those that wait" word:"ps" wordhelp:"list running jobs" wordtakes:"json" likewords:"list ls jobs"`
 	ShowQueue bool      `name:"--queue" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"list waiting requests, oldest first" word:"queue" wordtakes:"json" likewords:"list ls jobs"`
-	Status    string    `name:"--status" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits" word:"status" wordhelp:"print the state of a job, and what its ranks do" wordtakes:"json" likewords:"info show stat stats stacks"`
 	Signal    JobSignal `name:"--signal" asks:"hosts" excludes:"asks wait" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" word:"signal" wordhelp:"send a signal to the ranks of a job" likewords:"kill raise"`
 	Evict     string    `name:"--evict" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root" word:"evict" wordhelp:"end the processes that hold a job's claims"`
 

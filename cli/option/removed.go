@@ -8,7 +8,6 @@ import (
 // to use instead. An entry stays for one release.
 var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
-	"enforce-rm":        "use --limit hmem=SIZE, with the memory that the batch system granted on each host",
 	"launcher-fallback": "use --batch-option fallback=ssh",
 	"mem-metric":        "leave it out: memory is always the resident set size",
 	"no-mpi-hints":      "choose Open MPI's network yourself, such as with --mca pml ucx; then mpiexec does not choose one",
@@ -16,8 +15,6 @@ var removedOptions = map[string]string{
 	"rm-lsf-rankfile":   "use -hostfile $LSB_DJOB_RANKFILE",
 	"rm-margin":         "use --batch-option margin=TIME",
 	"rm-scope":          "instead of job use --batch-option scope=job; leave out step, which is the default",
-	"status-signal":     "use mpiexec --status JOB",
-	"usage-file":        "use --usage=lines, which prints the lines on standard error, or --report FILE",
 	"preemptible":       "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
 

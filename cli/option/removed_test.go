@@ -44,7 +44,7 @@ func TestRemovedOptionSaysWhatToUse(t *testing.T) {
 
 // A removed option is the only error of a line without a program, and so is a wrong value of a query.
 func TestARemovedOptionIsTheOnlyErrorWithoutAProgram(t *testing.T) {
-	for _, args := range [][]string{{"--usage-file"}, {"--rm-scope"}, {"--display-map=full"}, {"--completion", "foo"}} {
+	for _, args := range [][]string{{"--rm-kill-delay"}, {"--rm-scope"}, {"--display-map=full"}, {"--completion", "foo"}} {
 		var all UsageErrors
 		if _, err := Mpiexec(linuxSignals).Parse(args, Sources{}); !errors.As(err, &all) || len(all) != 1 || strings.Contains(err.Error(), "no program") {
 			t.Errorf("%q: %v", args, err)
@@ -76,7 +76,7 @@ func TestAdviceOnARemovedOptionFitsItsValue(t *testing.T) {
 func TestHelpOnARemovedOrForeignOptionWithoutDashes(t *testing.T) {
 	for word, want := range map[string]string{
 		"rm-scope":       "--rm-scope was removed",
-		"usage_file":     "--usage-file was removed",
+		"rm_kill_delay":  "--rm-kill-delay was removed",
 		"nproc-per-node": "-nproc-per-node is torchrun's option for ranks on each host; here: -ppn N, with --env-compat torch",
 	} {
 		if _, err := Mpiexec(linuxSignals).HelpOn(word); err == nil || err.Error() != want {

@@ -72,3 +72,12 @@ func TestLimitsOfTheLine(t *testing.T) {
 		}
 	}
 }
+
+// Options that this feature no longer has are refused with what to use instead.
+func TestRemovedOptions(t *testing.T) {
+	for args, want := range map[string]string{"--usage-file f a": "--usage-file was removed", "--enforce-rm a": "--enforce-rm was removed"} {
+		if _, err := option.Mpiexec(func(string) int { return 1 }).Parse(strings.Fields(args), option.Sources{}); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", args, err, want)
+		}
+	}
+}

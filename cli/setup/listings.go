@@ -1,0 +1,30 @@
+package setup
+
+import (
+	"context"
+
+	"remshell/format"
+	"remshell/job"
+	"remshell/launch/reserve"
+)
+
+// A Listing is how a word of mpijob that prints what the ledgers say about jobs is answered.
+type Listing struct {
+	// Read reads the ledgers of the hosts. ref is the job that the user has named, or zero; Read may complete it.
+	Read func(ctx context.Context, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error)
+	// Format returns the text for people. It returns false if there is no such job.
+	Format func(format.Ledger, job.JobRef) (text string, found bool)
+}
+
+// listings are the listings of features, by the words of mpijob.
+var listings = make(map[string]Listing)
+
+// RegisterListing has a word of mpijob answered by l. The word is that of an option of the same feature. It is called while the
+// program is initialized.
+func RegisterListing(word string, l Listing) { listings[word] = l }
+
+// ListingOf returns the listing of a word; is is false if no feature has registered one.
+func ListingOf(word string) (l Listing, is bool) {
+	l, is = listings[word]
+	return l, is
+}
