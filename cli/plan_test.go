@@ -52,8 +52,8 @@ func TestPlacementExamples(t *testing.T) {
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
-	if len(all.Examples) != 104 {
-		t.Errorf("%d examples; there are 104", len(all.Examples))
+	if len(all.Examples) != 111 {
+		t.Errorf("%d examples; there are 111", len(all.Examples))
 	}
 	for _, e := range all.Examples {
 		got, code, _ := planOf(t, e.State)

@@ -232,14 +232,23 @@ func (s *refState) less(a, b *refNode) int {
 		}
 		return h
 	}
-	switch {
-	case key(a) != key(b) && key(a) < key(b), key(a) == key(b) && len(a.units()) > len(b.units()),
-		key(a) == key(b) && len(a.units()) == len(b.units()) && a.ID < b.ID:
-		return -1
-	case a.ID == b.ID:
-		return 0
+	tieLoad := func(n *refNode) int {
+		switch {
+		case s.sort != "PROC" || n.Procs == 0:
+			return 0
+		case n.Load == nil:
+			return math.MaxInt
+		}
+		return int(math.Floor(n.Load[0] + 0.5)) // loads of this file have at most two decimals
 	}
-	return 1
+	for _, pair := range [][2]int{{key(a), key(b)}, {tieLoad(a), tieLoad(b)}, {len(b.units()), len(a.units())}, {a.ID, b.ID}} {
+		if pair[0] < pair[1] {
+			return -1
+		} else if pair[0] > pair[1] {
+			return 1
+		}
+	}
+	return 0
 }
 
 // shares implements 5.4 in fractions.

@@ -45,6 +45,7 @@ type sortKey struct {
 type keyValue struct {
 	value int64
 	name  string // compared if values are equal; empty for most keys
+	load  int64  // compared then: a whole number; 0 for all keys but PROC
 }
 
 // unknownValue is the value of a node for which nothing could be measured. Such nodes come last (4.3).
@@ -53,7 +54,7 @@ const unknownValue = math.MaxInt64
 // sortKeys has all keys, in the order in which messages list them.
 var sortKeys = []sortKey{
 	{mode: Proc, words: []string{"PROC"}, format: formatInt,
-		read: func(n *job.Node) keyValue { return keyValue{value: int64(n.Ranks)} }},
+		read: func(n *job.Node) keyValue { return keyValue{value: int64(n.Ranks), load: wholeLoad(n)} }},
 	{mode: "LOAD_1", words: []string{"LOAD", "LOAD1", "LOAD_1"}, format: formatHundredths, read: readLoad(0)},
 	{mode: "LOAD_5", words: []string{"LOAD5", "LOAD_5"}, format: formatHundredths, read: readLoad(1)},
 	{mode: "LOAD_15", words: []string{"LOAD15", "LOAD_15"}, format: formatHundredths, read: readLoad(2)},
@@ -86,6 +87,20 @@ func procsAndLoad(n *job.Node) keyValue {
 		sum.value += 100 * int64(n.Ranks)
 	}
 	return sum
+}
+
+// wholeLoad returns the load of the last minute as a whole number, rounded half up. Small differences
+// between nodes, which change from one moment to the next, then do not count (4.3). It is 0 for a node
+// without processes, so that a job on idle nodes gets the same ones each time.
+func wholeLoad(n *job.Node) int64 {
+	load := readLoad(0)(n).value
+	switch {
+	case n.Ranks == 0:
+		return 0
+	case load == unknownValue:
+		return unknownValue
+	}
+	return (load + 50) / 100
 }
 
 func formatInt(rating int64) string { return strconv.FormatInt(rating, 10) }
@@ -132,7 +147,8 @@ func Parse(text string, flag bool) (Mode, error) {
 }
 
 // OrderEntries returns host entries, which are indices into nodes, in fill order. They are ordered by
-// key, then larger nodes first, then by ID, then as in the list (4.2). It does not change its arguments.
+// key, then with PROC by whole load, then larger nodes first, then by ID, then as in the list (4.2). It
+// does not change its arguments.
 func OrderEntries(nodes []job.Node, entries []int, by Mode) []int {
 	sorted := slices.Clone(entries)
 	read := by.sortKey().read
@@ -160,7 +176,7 @@ func (a *entryKey) compare(b *entryKey) int {
 	if a.name != b.name {
 		return hostlist.Compare(a.name, b.name)
 	}
-	return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id))
+	return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id))
 }
 
 // MeasuredValue returns the value of a node that a key measures, for people: its load or its number of

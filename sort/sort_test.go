@@ -74,6 +74,36 @@ func TestOrderEntries(t *testing.T) {
 	}
 }
 
+// Of nodes with equal numbers of processes those with less load come first, in whole numbers. Nodes
+// without processes are equal, whatever their load.
+func TestLoadBreaksTies(t *testing.T) {
+	for _, test := range []struct{ about, cluster, want string }{
+		{"less load first", "a:4/1/3.00 b:4/1/1.00 c:4/1/2.00", "b c a"},
+		{"whole numbers", "a:4/1/1.49 b:4/1/0.50 c:4/1/1.50", "a b c"},
+		{"load before size", "a:8/1/2.00 b:4/1/1.00", "b a"},
+		{"size of equal loads", "a:4/1/1.20 b:8/1/0.80", "b a"},
+		{"processes before load", "a:4/2/0.00 b:4/1/9.00", "b a"},
+		{"an unknown load last", "a:4/1/? b:4/1/90.00", "b a"},
+		{"no processes", "a:4/0/9.00 b:4/0/0.00", "a b"},
+		{"no processes, and size", "a:4/0/0.00 b:8/0/?", "b a"},
+	} {
+		all := parseNodes(test.cluster)
+		var names []string
+		for _, i := range OrderEntries(all, []int{0, 1, 2}[:len(all)], Proc) {
+			names = append(names, all[i].Name)
+		}
+		if got := strings.Join(names, " "); got != test.want {
+			t.Errorf("%s: %s; want %s", test.about, got, test.want)
+		}
+	}
+	all := parseNodes("a:4/1/3/2/2 b:4/1/1/2/2")
+	for _, by := range []Mode{"LOAD_5", "SLOTS", "NAME", None} {
+		if got := fmt.Sprint(OrderEntries(all, []int{0, 1}, by)); got != "[0 1]" {
+			t.Errorf("%s: %s; load breaks ties of PROC only", by, got)
+		}
+	}
+}
+
 // Names are compared naturally (n2 before n10), and a load is compared as its text says (4.3).
 func TestKeys(t *testing.T) {
 	all := parseNodes("n10:1 n9:1 n1:1")
