@@ -1,7 +1,6 @@
 /*
-Package feature lists the features of mpiexec. Each has a folder of its own, with its messages and (except for a
-few, adr 15) its options and their texts. It registers itself where it takes part. To remove a feature, remove its
-line here and its folder.
+Package feature lists the features of mpiexec. Each has a folder of its own, with its messages, its options and
+their texts. It registers itself where it takes part. To remove a feature, remove its line here and its folder.
 
 	option.Register                        its options and their help
 	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
