@@ -32,7 +32,7 @@ func TestClusterPlaces(t *testing.T) {
 		{"the flag before all", "this", "mine", "/home/eve", []string{site, user, "mine", "this"}, "this"},
 		{"the flag's is missing", "this", "mine", "/home/eve", []string{site, user, "mine"}, "--cluster: this: file does not exist"},
 		{"the variable's is missing", "", "mine", "/home/eve", []string{site, user}, "MPIEXEC_CLUSTER: mine: file does not exist"},
-		{"the user's is broken", "", "", "/home/bad", []string{site}, "/home/bad/.config/remshell/cluster.toml: no node; write [[node]] and name = \"NAME\""},
+		{"the user's is broken", "", "", "/home/bad", []string{site}, "/home/bad/.config/remshell/cluster.toml: no node is defined; write [[node]] and name = \"NAME\""},
 	}
 	for _, test := range tests {
 		read := func(name string) (string, error) {

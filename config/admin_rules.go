@@ -56,14 +56,14 @@ func LoadLimits(name, text string) (limits.Map, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		if _, is := entries[name].(map[string]any); is {
-			r.addFault(l.lineInTable(name, ""), "[%s]: this file has no tables; write NAME = VALUE without it", name)
+			r.addFault(l.lineInTable(name, ""), "[%s]: this file has no tables; write NAME = VALUE without a table", name)
 			delete(entries, name)
 		}
 	}
 	bounds := r.readLimits("", entries)
 	for _, what := range bounds.Names() {
 		if !what.IsHostLimit() {
-			r.addFault(l.lineInTable("", string(what)), "%s: is of a job, of which this node knows a part; use hmem, hvmem or pcput", what)
+			r.addFault(l.lineInTable("", string(what)), "%s: limits a whole job, but a node knows only its part of it; use hmem, hvmem or pcput", what)
 		}
 	}
 	return bounds, errors.Join(r.errs...)
@@ -126,5 +126,5 @@ func (r *AdminRules) MaxProcsReason(ranks int) string {
 	if r == nil || r.MaxProcs == nil || ranks <= *r.MaxProcs {
 		return ""
 	}
-	return fmt.Sprintf("may run %s at a time (%s)", text.Count(*r.MaxProcs, "process"), r.File)
+	return fmt.Sprintf("may run at most %s at a time (%s)", text.Count(*r.MaxProcs, "process"), r.File)
 }

@@ -44,7 +44,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	r, _ := LoadAdminRules("f", "maxproc = 4", nobody)
-	if r.SmallerMaxProcs(-1) != 4 || r.SmallerMaxProcs(3) != 3 || r.SmallerMaxProcs(9) != 4 || r.MaxProcsReason(4) != "" || r.MaxProcsReason(5) != "may run 4 processes at a time (f)" {
+	if r.SmallerMaxProcs(-1) != 4 || r.SmallerMaxProcs(3) != 3 || r.SmallerMaxProcs(9) != 4 || r.MaxProcsReason(4) != "" || r.MaxProcsReason(5) != "may run at most 4 processes at a time (f)" {
 		t.Errorf("%+v", r)
 	}
 	var none *AdminRules
@@ -82,11 +82,11 @@ func TestLoadLimits(t *testing.T) {
 		t.Errorf("%v, %v", b, err)
 	}
 	for text, want := range map[string]string{
-		"\nmem = \"1gb\"":         "f:2: mem: is of a job, of which this node knows a part; use hmem, hvmem or pcput",
+		"\nmem = \"1gb\"":         "f:2: mem: limits a whole job, but a node knows only its part of it; use hmem, hvmem or pcput",
 		"hmem = \"1xb\"":          `f:1: hmem: "1xb" is not a size`,
 		"# x\nmemory = 3":         `f:2: unknown limit "memory"`,
-		"hmem = [3]":              "f:1: hmem: a list is neither a text nor a number",
-		"# x\n[limits]\nhmem = 3": "f:2: [limits]: this file has no tables; write NAME = VALUE without it",
+		"hmem = [3]":              "f:1: hmem: a list is neither a string nor a number",
+		"# x\n[limits]\nhmem = 3": "f:2: [limits]: this file has no tables; write NAME = VALUE without a table",
 		"hmem = ":                 "f:1: ",
 	} {
 		if _, err := LoadLimits("f", text); err == nil || !strings.Contains(err.Error(), want) {

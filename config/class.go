@@ -61,12 +61,12 @@ func (r *reader) readClasses(value any) {
 			table := fmt.Sprintf("class[%d]", i)
 			name := r.readClassName(table, entry)
 			if _, twice := r.cluster.Classes[name]; twice {
-				r.addFault(r.lines.lineInTable(table, "name"), "the class %s is there twice", name)
+				r.addFault(r.lines.lineInTable(table, "name"), "the class %s is defined twice", name)
 			}
 			r.readClass(name, table, entry)
 		}
 	default:
-		r.addFault(r.lines.global["class"], "class: %s is no table; write [class.NAME], with its keys in the lines below", valueText(value))
+		r.addFault(r.lines.global["class"], "class: %s is not a table; write [class.NAME], with its keys in the lines below", valueText(value))
 	}
 }
 
@@ -86,7 +86,7 @@ func (r *reader) readClassName(table string, entry any) string {
 func (r *reader) readClass(name, table string, entry any) {
 	keys, ok := entry.(map[string]any)
 	if !ok {
-		r.addFault(r.lines.lineInTable("class", name), "class %s: %s is no table; write [class.%s], with its keys in the lines below", name, valueText(entry), name)
+		r.addFault(r.lines.lineInTable("class", name), "class %s: %s is not a table; write [class.%s], with its keys in the lines below", name, valueText(entry), name)
 		return
 	}
 	c := Class{name: name, Limits: make(limits.Map)}
@@ -104,7 +104,7 @@ func (r *reader) readClassKey(c *Class, table, key string, value any) {
 	case "limits":
 		keys, ok := value.(map[string]any)
 		if !ok {
-			r.addFault(line, "limits: %s is no table; write { mem = \"2gb\" }", valueText(value))
+			r.addFault(line, "limits: %s is not a table; write { mem = \"2gb\" }", valueText(value))
 		}
 		c.Limits = limits.Minimum(c.Limits, r.readLimits(table+".limits", keys))
 	case "maxtime":
@@ -112,22 +112,22 @@ func (r *reader) readClassKey(c *Class, table, key string, value any) {
 	case "sort":
 		word, _ := value.(string)
 		if c.Sort = strings.TrimSpace(word); !isSortKey(c.Sort) {
-			r.addFault(line, "sort: %s is no order; allowed: %s", valueText(value), strings.Join(sort.KeyWords(false), ", "))
+			r.addFault(line, "sort: %s is not an order; allowed: %s", valueText(value), strings.Join(sort.KeyWords(false), ", "))
 		}
 	case "users", "groups":
 		if c.name == "default" {
-			r.addFault(line, "%s: the class default holds for all jobs without a class; who may run any says %s of [[node]]", key, key)
+			r.addFault(line, "%s: the class default applies to all jobs without a class; to restrict nodes use %s of [[node]]", key, key)
 			return
 		}
 		r.readClassMembers(c, key, line, value)
 	case "nodeset", "default":
 		if c.name == "default" {
-			r.addFault(line, "%s: the class default is for the limits of jobs without a class; their node sets are those of [nodeset]", key)
+			r.addFault(line, "%s: the class default cannot set node sets; set those of jobs without a class in [nodeset]", key)
 			return
 		}
 		r.noteClassSets(c.name, table, key, line, value)
 	default:
-		r.addFault(line, "unknown key %q in a class; there are: %s", key, strings.Join(classKeys, ", "))
+		r.addFault(line, "unknown key %q in a class; allowed: %s", key, strings.Join(classKeys, ", "))
 	}
 }
 

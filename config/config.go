@@ -210,10 +210,10 @@ func plainTypeError(text string) string {
 		key = near
 	}
 	if key == "queueHost" && kind == "array" {
-		return "queueHost: names one host; a list of hosts is queueHosts = [\"A\", \"B\"]"
+		return "queueHost: takes one host; for several write queueHosts = [\"A\", \"B\"]"
 	}
 	wanted := map[string]string{
-		"string": "a text in quotes", "[]string": "a list of texts, [\"A\", \"B\"]", "*int": "a whole number", "int": "a whole number",
+		"string": "a string in quotes", "[]string": "a list of strings, [\"A\", \"B\"]", "*int": "a whole number", "int": "a whole number",
 		"[]int": "a list of whole numbers", "[]config.nodeEntry": "a table, [[node]], with its keys in the lines below",
 		"map[string]interface {}": "a table, [" + key + "], with its keys in the lines below",
 	}[typ]
@@ -227,9 +227,9 @@ func plainTypeError(text string) string {
 // file the key belongs.
 func (r *reader) unknownKeyText(line int, path []string) {
 	key := path[len(path)-1]
-	known, others, place := globalKeys, nodeKeys, "it belongs below a [[node]]"
+	known, others, place := globalKeys, nodeKeys, "it is allowed only below a [[node]]"
 	if len(path) > 1 {
-		known, others, place = nodeKeys, globalKeys, "it belongs above the first [[node]]"
+		known, others, place = nodeKeys, globalKeys, "it is allowed only above the first [[node]]"
 	}
 	if r.keys != nil {
 		known, others = r.keys, nil
@@ -258,7 +258,7 @@ func (r *reader) readDefaults(f *clusterFile) {
 	r.cluster.Limits = r.readLimits("limits", f.Limits)
 	r.readClasses(f.Class)
 	if r.cluster.AccountingFile = f.Accounts; f.Accounts != "" && !strings.HasPrefix(f.Accounts, "/") {
-		r.addFault(r.lines.global["accounting_file"], "accounting_file: %q is no absolute path", f.Accounts)
+		r.addFault(r.lines.global["accounting_file"], "accounting_file: %q is not an absolute path", f.Accounts)
 	}
 	r.cluster.Administrators = f.Administrators
 	for _, name := range f.Administrators { // only for its warnings; each node looks names up itself
@@ -266,7 +266,7 @@ func (r *reader) readDefaults(f *clusterFile) {
 	}
 	r.cluster.QueueRequired = required && f.QueueRequired != nil
 	if f.Ledger != "" && !strings.HasPrefix(f.Ledger, "/") {
-		r.addFault(r.lines.global["ledger"], "ledger: %q is no absolute path", f.Ledger)
+		r.addFault(r.lines.global["ledger"], "ledger: %q is not an absolute path", f.Ledger)
 	}
 	if f.PSINodesSort != "" {
 		if _, err := sort.Parse(r.cluster.Sort, false); err != nil {
@@ -274,7 +274,7 @@ func (r *reader) readDefaults(f *clusterFile) {
 		}
 	}
 	if len(f.Node) == 0 {
-		r.addFault(0, "no node; write [[node]] and name = \"NAME\"")
+		r.addFault(0, "no node is defined; write [[node]] and name = \"NAME\"")
 	}
 }
 
@@ -286,7 +286,7 @@ func (r *reader) readLimits(table string, entries map[string]any) limits.Map {
 		switch value.(type) {
 		case string, int64:
 		default:
-			r.addFault(r.lines.lineInTable(table, name), "%s: %s is neither a text nor a number", name, valueText(value))
+			r.addFault(r.lines.lineInTable(table, name), "%s: %s is neither a string nor a number", name, valueText(value))
 			continue
 		}
 		most, err := limits.Value(limits.Resource(text), fmt.Sprint(value))

@@ -88,7 +88,7 @@ func TestFaults(t *testing.T) {
 		{"no nodes", "", "f: no node"},
 		{"no name", "# x\n[[node]]\nid = 3\n", "f:2: a node needs a name"},
 		{"same ID", "[[node]]\nname = \"a\"\nid = 1\n[[node]]\nname = \"b\"\nid = 1\n", "f:6: node b has the ID 1, which is that of a"},
-		{"same name", "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\naliases = [\"A\"]\n", "f:5: the name A is there twice"},
+		{"same name", "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\naliases = [\"A\"]\n", "f:5: the name A is defined twice"},
 		{"bad range", "[[node]]\nname = \"a[3-1]\"\n", "f:2: name: "},
 		{"uneven", "[[node]]\nname = \"a[1-3]\"\naddress = \"10.0.0.[1-2]\"\n", "f:3: address: 10.0.0.[1-2] stands for 2, but the entry has 3 nodes"},
 		{"sort", "PSINodesSort = \"CPU\"\n[[node]]\nname = \"a\"\n", `f:1: PSINodesSort: unknown sort criterion "CPU"; allowed: PROC, LOAD,`},
@@ -101,11 +101,11 @@ func TestFaults(t *testing.T) {
 		{"user", "[[node]]\nname = \"a\"\nusers = [[\"bob\"]]\n", `f:3: users: a list is neither a name nor a number`},
 		{"map", "[[node]]\nname = \"a\"\nCPUmap = [65536]\n", "f:3: CPUmap: there is no core 65536"},
 		{"both names", "[[node]]\nname = \"a\"\nuser = [1]\nusers = [1]\n", "mean the same; use only one of them"},
-		{"a global key in a node", "[[node]]\nname = \"a\"\nPSINodesSort = \"LOAD\"\n", `f:3: unknown key "PSINodesSort" (it belongs above the first [[node]])`},
-		{"a key of a node above all", "maxproc = 3\n[[node]]\nname = \"a\"\n", `f:1: unknown key "maxproc" (it belongs below a [[node]])`},
+		{"a global key in a node", "[[node]]\nname = \"a\"\nPSINodesSort = \"LOAD\"\n", `f:3: unknown key "PSINodesSort" (it is allowed only above the first [[node]])`},
+		{"a key of a node above all", "maxproc = 3\n[[node]]\nname = \"a\"\n", `f:1: unknown key "maxproc" (it is allowed only below a [[node]])`},
 		{"wrong table", "[[nodes]]\nname = \"a\"\n", `f:1: unknown key "nodes" (did you mean "node"?)`},
-		{"a list of queue hosts", "queueHost = [\"n1\", \"n2\"]\n", `f:1: queueHost: names one host; a list of hosts is queueHosts = ["A", "B"]`},
-		{"a text for a list", "[[node]]\nname = \"a\"\nfeatures = \"ib\"\n", `f:3: features: cannot be a TOML string; write a list of texts`},
+		{"a list of queue hosts", "queueHost = [\"n1\", \"n2\"]\n", `f:1: queueHost: takes one host; for several write queueHosts = ["A", "B"]`},
+		{"a text for a list", "[[node]]\nname = \"a\"\nfeatures = \"ib\"\n", `f:3: features: cannot be a TOML string; write a list of strings`},
 		{"a text for a number", "[[node]]\nname = \"a\"\nid = \"1\"\n", `f:3: id: cannot be a TOML string; write a whole number`},
 		{"texts for numbers", "[[node]]\nname = \"a\"\nCPUmap = [\"1\"]\n", `f:3: CPUmap: cannot be a TOML string; write a whole number`},
 		{"a number for a table", "node = 3\n", `f:1: node: cannot be a TOML integer; write a table, [[node]],`},
@@ -147,15 +147,15 @@ groups = ["chem", "physics"]
 	if got := fmt.Sprint(a.Users == nil, a.Users, b.Users, b.Groups, c.Classes["long"].Users); got != "false [] [7 2000] [300] [2000]" {
 		t.Errorf("%s", got)
 	}
-	want := "[f:2: administrators: nobody is called \"bert\", so the name matches nobody f:4: users: nobody is called \"bob\", so the name matches nobody f:11: groups: nobody is called \"physics\", so the name matches nobody]"
+	want := "[f:2: administrators: nobody is called \"bert\", so the name is ignored f:4: users: nobody is called \"bob\", so the name is ignored f:11: groups: nobody is called \"physics\", so the name is ignored]"
 	if got := fmt.Sprint(c.Warnings); got != want {
 		t.Errorf("warnings %s, want %s", got, want)
 	}
 	r, err := LoadAdminRules("f", "# x\nusers = [\"bob\"]\n", nobody)
-	if err != nil || fmt.Sprint(r.Warnings) != "[f:2: users: nobody is called \"bob\", so the name matches nobody]" {
+	if err != nil || fmt.Sprint(r.Warnings) != "[f:2: users: nobody is called \"bob\", so the name is ignored]" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if why := r.ForbidReason(5, nil); why != "is reserved for other users (f:2: users: nobody is called \"bob\", so the name matches nobody)" || r.ForbidReason(0, nil) != "" {
+	if why := r.ForbidReason(5, nil); why != "is reserved for other users (f:2: users: nobody is called \"bob\", so the name is ignored)" || r.ForbidReason(0, nil) != "" {
 		t.Errorf("why: %q", why)
 	}
 }

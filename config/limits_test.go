@@ -20,9 +20,9 @@ func TestLimits(t *testing.T) {
 	for text, want := range map[string]string{
 		"[limits]\nmem = \"2xb\"\n":         `f:2: mem: "2xb" is not a size`,
 		"[limits]\n\nmemory = 1\n":          `f:3: unknown limit "memory"`,
-		"[limits]\nmem = 1.5\n":             "f:2: mem: 1.5 is neither a text nor a number",
+		"[limits]\nmem = 1.5\n":             "f:2: mem: 1.5 is neither a string nor a number",
 		"[limits]\nmem = -1\n":              `f:2: mem: "-1" is not a size`,
-		"[class.a.limits]\n\nvmem = true\n": "f:3: vmem: true is neither a text nor a number",
+		"[class.a.limits]\n\nvmem = true\n": "f:3: vmem: true is neither a string nor a number",
 		"limits = 3\n":                      "limits: cannot be a TOML integer",
 	} {
 		if _, err := Load("f", text+"[[node]]\nname = \"a\"", nobody); err == nil || !strings.Contains(err.Error(), want) {
@@ -48,18 +48,18 @@ func TestClasses(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"accounting_file = \"a\"\n": `f:1: accounting_file: "a" is no absolute path`,
-		"class = 3\n":               "f:1: class: 3 is no table; write [class.NAME]",
-		"[class]\na = 3\n":          "f:2: class a: 3 is no table; write [class.a]",
+		"accounting_file = \"a\"\n": `f:1: accounting_file: "a" is not an absolute path`,
+		"class = 3\n":               "f:1: class: 3 is not a table; write [class.NAME]",
+		"[class]\na = 3\n":          "f:2: class a: 3 is not a table; write [class.a]",
 		"[[class]]\nmaxtime = 3\n":  "f:1: a class needs a name",
-		"[[class]]\nname = \"a\"\n\n[[class]]\nname = \"a\"\n":    "f:5: the class a is there twice",
-		"[class.a]\nsort = \"CPU\"\n":                             `f:2: sort: "CPU" is no order; allowed: PROC, LOAD,`,
+		"[[class]]\nname = \"a\"\n\n[[class]]\nname = \"a\"\n":    "f:5: the class a is defined twice",
+		"[class.a]\nsort = \"CPU\"\n":                             `f:2: sort: "CPU" is not an order; allowed: PROC, LOAD,`,
 		"[class.a]\nmaxtime = \"x\"\n":                            `f:2: maxtime: "x" is not a time`,
-		"[class.a]\nlimits = 3\n":                                 "f:2: limits: 3 is no table",
-		"[class.default]\nusers = [\"root\"]\n":                   `f:2: users: the class default holds for all jobs without a class; who may run any says users of [[node]]`,
-		"[[class]]\nname = \"default\"\ngroups = [\"root\"]\n":    `f:3: groups: the class default holds for all jobs without a class; who may run any says groups of [[node]]`,
+		"[class.a]\nlimits = 3\n":                                 "f:2: limits: 3 is not a table",
+		"[class.default]\nusers = [\"root\"]\n":                   `f:2: users: the class default applies to all jobs without a class; to restrict nodes use users of [[node]]`,
+		"[[class]]\nname = \"default\"\ngroups = [\"root\"]\n":    `f:3: groups: the class default applies to all jobs without a class; to restrict nodes use groups of [[node]]`,
 		"[class.a]\nusers = [{}]\n":                               `f:2: users: a table is neither a name nor a number`,
-		"[class.a]\ncolour = 3\n":                                 `f:2: unknown key "colour" in a class; there are: name, limits, sort, maxtime, users, groups`,
+		"[class.a]\ncolour = 3\n":                                 `f:2: unknown key "colour" in a class; allowed: name, limits, sort, maxtime, users, groups`,
 		"[[class]]\nname = \"a\"\n[class.limits]\n\nmemory = 3\n": `f:5: unknown limit "memory"`,
 	} {
 		if _, err := Load("f", text+"[[node]]\nname = \"a\"", nobody); err == nil || !strings.Contains(err.Error(), want) {

@@ -98,7 +98,7 @@ func (r *reader) addNode(i int, def job.NodeDef) {
 			if k > 0 {
 				key = "aliases"
 			}
-			r.addFault(r.lines.lineInNode(i, key), "the name %s is there twice", name)
+			r.addFault(r.lines.lineInNode(i, key), "the name %s is defined twice", name)
 		}
 		r.byName[strings.ToLower(name)] = true
 	}

@@ -58,7 +58,7 @@ func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	rules.NodeSetDefaults = t.takeSetLevel(kinds, false)
 	if text, given := t.takeScalar("maxDelay"); given {
 		if _, ok := nodeset.ParseTime(text); !ok {
-			t.addFault("maxDelay", "%q is no time; allowed: SECONDS, 90s, 5m, 1h30m, [[DD:]HH:]MM:SS", text)
+			t.addFault("maxDelay", "%q is not a time; allowed: SECONDS, 90s, 5m, 1h30m, [[DD:]HH:]MM:SS", text)
 		}
 		rules.MaxDelay = &text
 	}
@@ -97,11 +97,11 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	policy, attribute, list := t.takeText("policy"), t.takeText("attribute"), t.takeWords("list", nodeset.SplitList)
 	switch {
 	case policy != "" && attribute == "":
-		t.addFault("attribute", "is missing beside policy; allowed: %s", strings.Join(kinds.Names(), ", "))
+		t.addFault("attribute", "is missing, but policy needs it; allowed: %s", strings.Join(kinds.Names(), ", "))
 	case policy != "":
 		l.Parts = &nodeset.RequestParts{Policy: policy, Attribute: attribute, List: list}
 	case attribute != "" || list != nil:
-		t.addFault("policy", "is missing beside attribute or list; allowed: ONEOF, ANYOF, FIRSTOF")
+		t.addFault("policy", "is missing, but attribute and list need it; allowed: ONEOF, ANYOF, FIRSTOF")
 	}
 	for _, key := range nodeset.Keys {
 		if key == nodeset.KeyPlus {
@@ -190,7 +190,7 @@ func (r *reader) attributeKinds() nodeset.Kinds {
 	kinds, _ := nodeset.KindsOf(len(r.cluster.Nodes), func(i int) nodeset.Attributes { return r.cluster.Nodes[i].Attributes })
 	for _, name := range slices.Sorted(maps.Keys(numbers)) {
 		if text, both := texts[name]; both {
-			r.addFault(r.lines.lineInNode(r.entries[numbers[name]], "attributes"), "attributes: %s is a number on %s, and text on %s; it has to be the same everywhere", name, numbers[name], text)
+			r.addFault(r.lines.lineInNode(r.entries[numbers[name]], "attributes"), "attributes: %s is a number on %s but a string on %s; it must have one type everywhere", name, numbers[name], text)
 		}
 	}
 	return kinds

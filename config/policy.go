@@ -126,7 +126,7 @@ func (r *reader) readMembers(line int, key string, value any, find func(string) 
 		case errors.As(err, new(*memberError)):
 			r.addFault(line, "%s: %v", key, err)
 		default:
-			r.addWarning(line, "%s: %v, so the name matches nobody", key, err)
+			r.addWarning(line, "%s: %v, so the name is ignored", key, err)
 		}
 	}
 	slices.Sort(members)

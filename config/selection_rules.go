@@ -118,7 +118,7 @@ var affinityKeys = []string{"nodes", "feature", "users", "groups", "classes", "v
 func (r *reader) readAffinity(t *keyTable) job.Affinity {
 	a := job.Affinity{Nodes: t.takeNodes("nodes"), Feature: t.takeText("feature"), Access: t.takeAccess("users", "groups"), Classes: t.takeClasses("classes")}
 	if (a.Nodes == nil) == (a.Feature == "") {
-		t.addFault("nodes", "write either nodes or feature, and one of them")
+		t.addFault("nodes", "write exactly one of nodes and feature")
 	}
 	values := map[string]int{"negative": -1, "none": 0, "positive": 1}
 	word := t.takeText("value")
@@ -138,12 +138,12 @@ func (r *reader) readRegion(t *keyTable) job.Region {
 	region := job.Region{Name: t.takeText("name"), Nodes: t.takeNodes("nodes"), Signature: t.takeSignature(),
 		Gate: job.Gate{Access: t.takeAccess("gateUsers", "gateGroups"), Classes: t.takeClasses("gateClasses")}}
 	if region.Name == "" {
-		t.addFault("name", "a region needs one")
+		t.addFault("name", "a region needs a name")
 	} else if slices.ContainsFunc(r.cluster.Rules.Regions, func(other job.Region) bool { return other.Name == region.Name }) {
-		t.addFault("name", "the region %s is there twice", region.Name)
+		t.addFault("name", "the region %s is defined twice", region.Name)
 	}
 	if (region.Nodes == nil) == (region.Signature == "") {
-		t.addFault("signature", "write either signature or nodes, and one of them")
+		t.addFault("signature", "write exactly one of signature and nodes")
 	}
 	if text, given := t.takeScalar("gateWidth"); given {
 		width, err := strconv.Atoi(text)
@@ -174,7 +174,7 @@ var flavorWords = []string{"os", "su", "ap"}
 func (r *reader) readFlavor(line int, key, word string) string {
 	word = strings.ToLower(word)
 	if !slices.Contains(flavorWords, word) {
-		r.addFault(line, "%s: %q is no flavor; allowed: ap, os, su", key, word)
+		r.addFault(line, "%s: %q is not a flavor; allowed: ap, os, su", key, word)
 	}
 	return word
 }
@@ -237,13 +237,13 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 			if n, ok := nodeset.ParseQuantity(name, text); ok && n > 0 {
 				p.Attributes[name] = nodeset.Value{Number: n}
 			} else {
-				t.addFault(key, "%q is not a number of %s above 0", text, map[string]string{"procspeed": "MHz", "memory": "MB, nor a text such as \"64G\""}[key])
+				t.addFault(key, "%q is not a number of %s above 0", text, map[string]string{"procspeed": "MHz", "memory": "MB, nor a string such as \"64G\""}[key])
 			}
 		}
 	}
 	for _, word := range t.takeWords("networks", singleton) {
 		if word = strings.ToLower(word); !nodeset.IsLabel(strings.TrimPrefix(word, "-")) {
-			t.addFault("networks", "%q is no label: letters, digits, _ . + - only, and - before one that is taken away", word)
+			t.addFault("networks", "%q is not a label: only letters, digits, _ . + -; a - in front removes the label", word)
 		}
 		p.Networks = append(p.Networks, word)
 	}
@@ -309,7 +309,7 @@ func (r *reader) readOwnAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 			labels := t.takeWords(key, singleton)
 			for _, label := range labels {
 				if !nodeset.IsLabel(label) {
-					t.addFault("attributes."+key, "%q is no label: letters, digits, _ . + - only", label)
+					t.addFault("attributes."+key, "%q is not a label: only letters, digits, _ . + -", label)
 				}
 			}
 			p.Attributes[name] = nodeset.Value{Labels: labels}

@@ -22,7 +22,7 @@ type keyTable struct {
 func (r *reader) openTable(name string, value any, write string) *keyTable {
 	keys, ok := value.(map[string]any)
 	if !ok {
-		r.addFault(r.lineOf(name, ""), "%s: %s is no table; write %s, with its keys in the lines below", name, valueText(value), write)
+		r.addFault(r.lineOf(name, ""), "%s: %s is not a table; write %s, with its keys in the lines below", name, valueText(value), write)
 		return nil
 	}
 	t := &keyTable{r: r, name: name, keys: make(map[string]any), spelling: make(map[string]string)}
@@ -100,7 +100,7 @@ func (t *keyTable) takeText(key string) string {
 		}
 		t.addFault(key, "is empty")
 	default:
-		t.addFault(key, "%s is no text in quotes", valueText(value))
+		t.addFault(key, "%s is not a string in quotes", valueText(value))
 	}
 	return ""
 }
@@ -113,7 +113,7 @@ func (t *keyTable) takeScalar(key string) (text string, ok bool) {
 		return "", false
 	}
 	if text, ok = scalarText(value); !ok {
-		t.addFault(key, "is neither a text nor a number")
+		t.addFault(key, "is neither a string nor a number")
 	}
 	return text, ok
 }
@@ -150,7 +150,7 @@ func (t *keyTable) takeWords(key string, split func(string) []string) (words []s
 		words = append(words, word)
 	}
 	if !ok {
-		t.addFault(key, "%s is no list of texts, [\"A\", \"B\"]", valueText(value))
+		t.addFault(key, "%s is not a list of strings, [\"A\", \"B\"]", valueText(value))
 	}
 	return words
 }

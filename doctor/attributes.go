@@ -13,7 +13,7 @@ import (
 // (which-hosts.md 15). Node sets use the cluster file, so wrong values there put ranks on wrong nodes.
 func checkAttributes(c job.HostDiagnosis) (found []Finding) {
 	warn := func(key, configured, measured string) {
-		found = append(found, newFinding(c, Warning, "label", fmt.Sprintf("the cluster file says %s %s, the node tells %s", key, configured, measured), "see which is right: mpiexec --display topo; correct "+key+" in the cluster file"))
+		found = append(found, newFinding(c, Warning, "label", fmt.Sprintf("the cluster file sets %s to %s, but the node reports %s", key, configured, measured), "compare with mpiexec --display topo, and correct "+key+" in the cluster file"))
 	}
 	if speed := wholeNumber(c.ClusterPolicy.Attributes[nodeset.ProcSpeed]); speed > 0 && c.Diagnosis.Attributes.SpeedQuality == job.SpeedNominal && differsMuch(speed, c.Diagnosis.Attributes.Speed) {
 		warn("procspeed", fmt.Sprint(speed), fmt.Sprint(c.Diagnosis.Attributes.Speed))

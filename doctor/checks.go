@@ -43,9 +43,9 @@ func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	r := c.Diagnosis.Rules
 	switch {
 	case r.FileFault:
-		found = append(found, newFinding(c, Failure, "node-file", r.Forbidden, "correct that file; it is root's: ask the administrator of the host"))
+		found = append(found, newFinding(c, Failure, "node-file", r.Forbidden, "ask the administrator of the host to correct that file, which belongs to root"))
 	case r.Forbidden != "" && !c.ClusterPolicy.NoJobs:
-		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "ask the administrator of the host, or leave it out"))
+		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "ask the administrator of the host, or do not use this host"))
 	}
 	for _, text := range r.Warnings {
 		found = append(found, newFinding(c, Warning, "node-file", text, "correct the name, or use the numeric ID"))
@@ -99,8 +99,8 @@ func checkClaimed(c job.HostDiagnosis) []Finding {
 	if more := len(c.Ledger.Claims) - 1; more > 0 {
 		owner += fmt.Sprintf(" and %d more", more)
 	}
-	return []Finding{newFinding(c, Warning, "claimed", "other jobs use all of it: "+owner,
-		"wait for it with --wait, or list its jobs: mpiexec --ps "+c.Node)}
+	return []Finding{newFinding(c, Warning, "claimed", "other jobs use all of its CPUs: "+owner,
+		"wait with --wait, or list its jobs: mpiexec --ps "+c.Node)}
 }
 
 // checkMPILibrary reports known bugs of the program's MPI library. several says that there are several
@@ -124,7 +124,7 @@ func checkLogin(c job.HostDiagnosis) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "slow-login", fmt.Sprintf("the login takes longer than %v", maxLoginTime),
-		"see where it waits: ssh -v "+c.Node+" true; often UseDNS in its sshd_config, or a slow home or user database")}
+		"to see where it waits: ssh -v "+c.Node+" true; often the cause is UseDNS in its sshd_config, or a slow home or user database")}
 }
 
 func checkShell(c job.HostDiagnosis) []Finding {
@@ -132,7 +132,7 @@ func checkShell(c job.HostDiagnosis) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "slow-shell", fmt.Sprintf("the login shell takes longer than %v to run a command", maxShellTime),
-		"see what its start-up file does there (~/.bashrc, ~/.cshrc, config.fish, ~/.zshenv): time ssh "+c.Node+" true")}
+		"check its start-up file there (~/.bashrc, ~/.cshrc, config.fish, ~/.zshenv): time ssh "+c.Node+" true")}
 }
 
 func checkLoginOutput(c job.HostDiagnosis) []Finding {
@@ -143,8 +143,8 @@ func checkLoginOutput(c job.HostDiagnosis) []Finding {
 	if len(line) > 60 {
 		line = strings.ToValidUTF8(line[:60], "") + "..."
 	}
-	return []Finding{newFinding(c, Warning, "login-noise", fmt.Sprintf("the login shell prints text (%q); mpiexec drops it, scp and rsync fail", line),
-		"print only in interactive shells: in its ~/.bashrc put it behind  case $- in *i*) ... ;; esac")}
+	return []Finding{newFinding(c, Warning, "login-noise", fmt.Sprintf("the login shell prints text (%q); mpiexec ignores it, but scp and rsync fail", line),
+		"print only in interactive shells: in its ~/.bashrc put the output inside: case $- in *i*) ... ;; esac")}
 }
 
 // checkClock compares the host's clock with that of this machine. It allows for the time that the request
@@ -159,7 +159,7 @@ func checkClock(c job.HostDiagnosis) []Finding {
 		direction = "behind"
 	}
 	return []Finding{newFinding(c, Warning, "clock", fmt.Sprintf("its clock is %v %s ours", max(c.Skew, -c.Skew).Round(time.Second), direction),
-		"set it, and keep it by NTP: timedatectl set-ntp true")}
+		"set the clock, and synchronize it by NTP: timedatectl set-ntp true")}
 }
 
 // checkDirAndProgram checks the working directory and the program of the job.
@@ -169,7 +169,7 @@ func checkDirAndProgram(c job.HostDiagnosis) (found []Finding) {
 			continue
 		}
 		if d.Remedy == "" {
-			d.Remedy = "copy it there, share its file system, or name it by its full path"
+			d.Remedy = "copy it there, share its file system, or give its full path"
 		}
 		found = append(found, newFinding(c, Failure, d.Code, d.Text, d.Remedy))
 	}
@@ -226,15 +226,15 @@ func inUlimitUnit(flag string, soft int64) int64 {
 func checkCgroup(c job.HostDiagnosis) (found []Finding) {
 	g := c.Diagnosis.Cgroup
 	if g.Processes >= 0 && g.Processes < minProcs {
-		found = append(found, newFinding(c, Warning, "cgroup", fmt.Sprintf("its control group allows %d processes only (pids.max)", g.Processes),
+		found = append(found, newFinding(c, Warning, "cgroup", fmt.Sprintf("its control group allows %d processes (pids.max)", g.Processes),
 			"raise TasksMax of the user's slice, or --pids-limit of the container"))
 	}
 	if quota := c.Probe.CPUQuota; quota > 0 && quota < len(c.Probe.Topology.Cores) {
-		found = append(found, newFinding(c, Warning, "cpu-quota", fmt.Sprintf("its control group may use %d of %d cores at a time (cpu.max); so many slots count", quota, len(c.Probe.Topology.Cores)),
+		found = append(found, newFinding(c, Warning, "cpu-quota", fmt.Sprintf("its control group may use %d of %d cores at a time (cpu.max); mpiexec counts that many slots", quota, len(c.Probe.Topology.Cores)),
 			"raise CPUQuota of the user's slice, or --cpus of the container"))
 	}
 	if g.Memory >= 0 && g.Memory < minCgroupMemory {
-		found = append(found, newFinding(c, Warning, "cgroup", fmt.Sprintf("its control group allows %s of memory only (memory.max)", text.FormatBytes(g.Memory)),
+		found = append(found, newFinding(c, Warning, "cgroup", fmt.Sprintf("its control group allows %s of memory (memory.max)", text.FormatBytes(g.Memory)),
 			"raise MemoryMax of the user's slice, or --memory of the container"))
 	}
 	return found
@@ -247,11 +247,11 @@ func checkDevShm(c job.HostDiagnosis) []Finding {
 	remedy := "make it larger: mount -o remount,size=50% /dev/shm, or --shm-size for a container"
 	switch {
 	case s.Err != "":
-		return []Finding{newFinding(c, Failure, "dev-shm", "/dev/shm: "+s.Err, "mount a tmpfs there: ranks of one node communicate through it")}
+		return []Finding{newFinding(c, Failure, "dev-shm", "/dev/shm: "+s.Err, "mount a tmpfs there: ranks on one node communicate through it")}
 	case s.Total <= minDevShm:
-		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s in all; ranks of one node communicate through it", text.FormatBytes(s.Total)), remedy)}
+		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has only %s in total; ranks on one node communicate through it", text.FormatBytes(s.Total)), remedy)}
 	case s.Free < max(need, minDevShm):
-		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s left", text.FormatBytes(s.Free)), "remove what dead programs left there: ls -l /dev/shm; or "+remedy)}
+		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s left", text.FormatBytes(s.Free)), "remove files of ended programs there (ls -l /dev/shm), or "+remedy)}
 	}
 	return nil
 }
@@ -265,7 +265,7 @@ func checkDisks(c job.HostDiagnosis) (found []Finding) {
 	}
 	for _, s := range c.Diagnosis.TempDirs {
 		if s.NoExec {
-			found = append(found, newFinding(c, Note, "noexec", fmt.Sprintf("no program can be run from %s (it is mounted noexec)", s.Path), "keep programs elsewhere; --stage finds a place"))
+			found = append(found, newFinding(c, Note, "noexec", fmt.Sprintf("no program can run from %s (it is mounted noexec)", s.Path), "store programs elsewhere; --stage chooses a folder that works"))
 		}
 	}
 	return found
@@ -281,18 +281,18 @@ func checkCPUMask(c job.HostDiagnosis) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "cpu-mask", fmt.Sprintf("a login may use %d of %d CPUs", usable, c.Diagnosis.Online),
-		"see what narrows it: taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd")}
+		"check taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd, may restrict it")}
 }
 
 // checkSSHServer checks sshd's limits on concurrent logins and on sessions in one connection.
 func checkSSHServer(c job.HostDiagnosis) (found []Finding) {
 	e := c.Diagnosis
 	if e.MaxStartups > 0 && e.MaxStartups < minMaxStartups {
-		found = append(found, newFinding(c, Warning, "max-startups", fmt.Sprintf("its sshd drops logins when %d are under way (MaxStartups)", e.MaxStartups),
+		found = append(found, newFinding(c, Warning, "max-startups", fmt.Sprintf("its sshd drops logins while %d others are in progress (MaxStartups)", e.MaxStartups),
 			fmt.Sprintf("raise MaxStartups in its sshd_config to %d or more", minMaxStartups)))
 	}
 	if e.MaxSessions > 0 && e.MaxSessions < minMaxSessions {
-		found = append(found, newFinding(c, Warning, "max-sessions", fmt.Sprintf("its sshd allows %d session in a connection (MaxSessions)", e.MaxSessions),
+		found = append(found, newFinding(c, Warning, "max-sessions", fmt.Sprintf("its sshd allows %d session per connection (MaxSessions)", e.MaxSessions),
 			"raise MaxSessions in its sshd_config, if you share connections (ControlMaster)"))
 	}
 	return found
@@ -301,31 +301,31 @@ func checkSSHServer(c job.HostDiagnosis) (found []Finding) {
 func checkLedger(c job.HostDiagnosis) []Finding {
 	switch {
 	case c.Ledger.Err != "":
-		return []Finding{newFinding(c, Warning, "ledger", "not kept apart from other jobs: "+c.Ledger.Err,
-			"make the directory sticky, writable for all and root's, or name another: --ledger DIR")}
+		return []Finding{newFinding(c, Warning, "ledger", "CPUs are not protected from other jobs: "+c.Ledger.Err,
+			"let root own the directory with mode 1777, or use another: --ledger DIR")}
 	case c.Diagnosis.Ledger.Err != "":
-		return []Finding{newFinding(c, Warning, "ledger", fmt.Sprintf("not kept apart from other jobs: claims in %s: %s", c.Diagnosis.Ledger.Path, c.Diagnosis.Ledger.Err),
-			"let all users make files in that directory, or name another: --ledger DIR")}
+		return []Finding{newFinding(c, Warning, "ledger", fmt.Sprintf("CPUs are not protected from other jobs: claims in %s: %s", c.Diagnosis.Ledger.Path, c.Diagnosis.Ledger.Err),
+			"let all users create files in that directory, or use another: --ledger DIR")}
 	case c.Ledger.Notice != "":
-		return []Finding{newFinding(c, Warning, "ledger", c.Ledger.Notice, "remove that, or ask its user to: until then other jobs may use the CPUs of his")}
+		return []Finding{newFinding(c, Warning, "ledger", c.Ledger.Notice, "remove it, or ask its user to; until then other jobs may use the CPUs of that user's jobs")}
 	}
 	return nil
 }
 
 // checkHostName checks the host's own name and address, by which other hosts may have to reach it.
 func checkHostName(c job.HostDiagnosis) []Finding {
-	remedy := "give its name its address on the network, in its /etc/hosts"
+	remedy := "in its /etc/hosts, set the address of its name to its network address"
 	if c.Diagnosis.Address != "" && !isLoopback(c.Diagnosis.Address) {
-		remedy = fmt.Sprintf("give it in its /etc/hosts: %s %s", c.Diagnosis.Address, c.Probe.Hostname)
+		remedy = fmt.Sprintf("add to its /etc/hosts: %s %s", c.Diagnosis.Address, c.Probe.Hostname)
 	}
 	switch {
 	case isLoopback(c.Diagnosis.Address) && !c.Local:
 		return []Finding{newFinding(c, Warning, "loopback", "the name leads to the loopback address "+c.Diagnosis.Address+" here, which other hosts do not reach",
-			"give it its address on the network, in /etc/hosts or as HostName in the configuration of ssh")}
+			"set its network address in /etc/hosts, or as HostName in the ssh configuration")}
 	case c.Diagnosis.OwnNameErr != "":
-		return []Finding{newFinding(c, Warning, "own-name", "its own name leads nowhere there: "+c.Diagnosis.OwnNameErr, remedy)}
+		return []Finding{newFinding(c, Warning, "own-name", "its own name does not resolve there: "+c.Diagnosis.OwnNameErr, remedy)}
 	case len(c.Diagnosis.OwnAddresses) > 0 && !slices.ContainsFunc(c.Diagnosis.OwnAddresses, func(a string) bool { return !isLoopback(a) }):
-		return []Finding{newFinding(c, Warning, "own-name", fmt.Sprintf("its own name leads to %s there; some MPI libraries tell that to their peers", c.Diagnosis.OwnAddresses[0]), remedy)}
+		return []Finding{newFinding(c, Warning, "own-name", fmt.Sprintf("its own name resolves to %s there; some MPI libraries pass that address to their peers", c.Diagnosis.OwnAddresses[0]), remedy)}
 	}
 	return nil
 }

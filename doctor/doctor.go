@@ -115,19 +115,19 @@ func (r Report) WithRefusal(err error) Report {
 
 // remedies has remedies for failures without one, by the error codes of packages transport and sshx.
 var remedies = map[string]string{
-	"unknown-name": "check the spelling, or give it a HostName in the configuration of ssh, or a line in /etc/hosts",
-	"unreachable":  "is it switched on? see ping and ip route, and whether a firewall drops what goes to its ssh port",
-	"refused":      "start sshd there, or give its port in the configuration of ssh: Port N",
+	"unknown-name": "check the spelling, or give it a HostName in the ssh configuration, or a line in /etc/hosts",
+	"unreachable":  "check that it is switched on (ping, ip route) and that no firewall drops packets to its ssh port",
+	"refused":      "start sshd there, or set its port in the ssh configuration: Port N",
 	"busy":         "raise MaxStartups in its sshd_config, or lower --fanout",
-	"mismatch":     "see what its sshd offers: ssh -vv HOST true; update the older side",
-	"session":      "see what its login shell does: ssh HOST /bin/sh -c true",
-	"lost":         "try again with -vv; its sshd writes to the system log why it ends connections",
+	"mismatch":     "to see what its sshd offers: ssh -vv HOST true; update the older side",
+	"session":      "to see what its login shell does: ssh HOST /bin/sh -c true",
+	"lost":         "try again with -vv; its sshd logs to the system log why it ends connections",
 	"config":       "correct that line, or use -launcher-exec ssh",
-	"missing":      "install it there, or name it by its full path",
+	"missing":      "install it there, or give its full path",
 }
 
 // defaultRemedy is the remedy for all other failures.
-const defaultRemedy = "run it with -vv to see the last step"
+const defaultRemedy = "run with -vv to see the last step"
 
 // newFinding returns a finding of one host.
 func newFinding(c job.HostDiagnosis, level Severity, code, text, remedy string) Finding {

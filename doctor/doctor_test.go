@@ -47,15 +47,15 @@ var cases = []struct {
 	{"no remedy of its own", func(c *job.HostDiagnosis) { c.Failure = job.Defect{Code: "refused", Text: "connect: refused"} }, "failure refused: connect: refused", "start sshd"},
 	{"slow login", func(c *job.HostDiagnosis) { c.Login = 4 * time.Second }, "warning slow-login: the login takes longer than 3s", "UseDNS"},
 	{"slow shell", func(c *job.HostDiagnosis) { c.Shell = 12 * time.Second }, "warning slow-shell: the login shell takes longer than 3s to run a command", "ssh b true"},
-	{"noise", func(c *job.HostDiagnosis) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec drops it, scp and rsync fail`, "$-"},
-	{"long noise", func(c *job.HostDiagnosis) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec drops it, scp and rsync fail`, ""},
+	{"noise", func(c *job.HostDiagnosis) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec ignores it, but scp and rsync fail`, "$-"},
+	{"long noise", func(c *job.HostDiagnosis) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec ignores it, but scp and rsync fail`, ""},
 	{"a typo in node.toml", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules = job.AdminRules{Forbidden: "runs no jobs, since what its administrator allows is not clear: /etc/remshell/node.toml:1: bad", FileFault: true}
 	}, "failure node-file: runs no jobs, since what its administrator allows is not clear: /etc/remshell/node.toml:1: bad", "ask the administrator"},
 	{"a typo where the cluster file runs no jobs", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.NoJobs, c.Diagnosis.Rules = true, job.AdminRules{Forbidden: "runs no jobs, bad", FileFault: true}
-	}, "failure node-file: runs no jobs, bad", "root's"},
-	{"reserved for others", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Forbidden = "is reserved for other users (f)" }, "failure barred: is reserved for other users (f)", "leave it out"},
+	}, "failure node-file: runs no jobs, bad", "belongs to root"},
+	{"reserved for others", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Forbidden = "is reserved for other users (f)" }, "failure barred: is reserved for other users (f)", "do not use this host"},
 	{"a front end", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "runs no jobs (f)", true
 	}, "", ""},
@@ -68,19 +68,19 @@ var cases = []struct {
 	}, "warning home: none", "mount it"},
 	{"all is claimed", func(c *job.HostDiagnosis) {
 		c.Ledger.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1}}}}, {Job: "j2", UID: 7, Ranks: []job.ClaimedRank{{CPUs: []int{6}}, {CPUs: []int{3, 7}}}}}
-	}, "warning claimed: other jobs use all of it: job j1 of ann and 1 more", "--ps b"},
+	}, "warning claimed: other jobs use all of its CPUs: job j1 of ann and 1 more", "--ps b"},
 	{"half is claimed", func(c *job.HostDiagnosis) {
 		c.Ledger.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1, 4, 5, 2}}}}}
 	}, "", ""},
 	{"claimed for one job alone", func(c *job.HostDiagnosis) {
 		c.Ledger.Claims = []job.Claim{{Job: "j1", UID: 7, Exclusive: true}}
-	}, "warning claimed: other jobs use all of it: job j1 of uid 7", "--wait"},
-	{"claims cannot be made", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Err = "read-only file system" }, "warning ledger: not kept apart from other jobs: claims in /var/tmp: read-only file system", "--ledger"},
+	}, "warning claimed: other jobs use all of its CPUs: job j1 of uid 7", "--wait"},
+	{"claims cannot be made", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Err = "read-only file system" }, "warning ledger: CPUs are not protected from other jobs: claims in /var/tmp: read-only file system", "--ledger"},
 	{"no room for claims", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Free = 1 << 20 }, "warning disk-full: /var/tmp has 1 MiB left", "room"},
 	{"an MPI that hangs across hosts", func(c *job.HostDiagnosis) {
 		c.Diagnosis.MPILibrary = job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
 	},
-		"warning mpich-finalize: the program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize hangs at times, since one rank waits for another that has ended its part" +
+		"warning mpich-finalize: the program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another that has already left it" +
 			"note mpich-spawn: the program is linked with MPICH 4.0 to 4.2 with UCX (Debian 12 and 13); if it calls MPI_Comm_spawn or MPI_Open_port, that fails", "another MPI"},
 	{"clock ahead", func(c *job.HostDiagnosis) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: its clock is 1m30s ahead of ours", "NTP"},
 	{"clock behind", func(c *job.HostDiagnosis) { c.Skew = -5 * time.Second }, "warning clock: its clock is 5s behind ours", "NTP"},
@@ -99,47 +99,47 @@ var cases = []struct {
 	{"a speed of another machine", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(3000)}}
 		c.Diagnosis.Attributes = job.Attributes{Speed: 2000, SpeedQuality: job.SpeedNominal}
-	}, "warning label: the cluster file says procspeed 3000, the node tells 2000", "--display topo"},
+	}, "warning label: the cluster file sets procspeed to 3000, but the node reports 2000", "--display topo"},
 	{"a speed that was measured proves nothing", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(3000)}}
 		c.Diagnosis.Attributes = job.Attributes{Speed: 2000, SpeedQuality: job.SpeedMeasured}
 	}, "", ""},
 	{"memory of another machine", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.Memory: {Number: nodeset.FromInt(131072)}}
-	}, "warning label: the cluster file says memory 131072, the node tells 65536", "correct memory"},
+	}, "warning label: the cluster file sets memory to 131072, but the node reports 65536", "correct memory"},
 	{"about as much memory", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.Memory: {Number: nodeset.FromInt(64000)}}
 	}, "", ""},
 	{"a network that is not there to be taken away", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.Networks, c.Diagnosis.Attributes.Networks = []string{"via", "-ib"}, []string{"ethernet"}
-	}, "warning label: the cluster file says networks -ib, the node tells ethernet", "networks"},
-	{"pids", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Processes = 100 }, "warning cgroup: its control group allows 100 processes only (pids.max)", "TasksMax"},
-	{"quota", func(c *job.HostDiagnosis) { c.Probe.CPUQuota = 1 }, "warning cpu-quota: its control group may use 1 of 4 cores at a time (cpu.max); so many slots count", "--cpus"},
-	{"memory", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Memory = 300 << 20 }, "warning cgroup: its control group allows 300 MiB of memory only (memory.max)", "MemoryMax"},
-	{"shm of a container", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Total, c.Diagnosis.DevShm.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has 64 MiB in all; ranks of one node communicate through it", "--shm-size"},
+	}, "warning label: the cluster file sets networks to -ib, but the node reports ethernet", "networks"},
+	{"pids", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Processes = 100 }, "warning cgroup: its control group allows 100 processes (pids.max)", "TasksMax"},
+	{"quota", func(c *job.HostDiagnosis) { c.Probe.CPUQuota = 1 }, "warning cpu-quota: its control group may use 1 of 4 cores at a time (cpu.max); mpiexec counts that many slots", "--cpus"},
+	{"memory", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Memory = 300 << 20 }, "warning cgroup: its control group allows 300 MiB of memory (memory.max)", "MemoryMax"},
+	{"shm of a container", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Total, c.Diagnosis.DevShm.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has only 64 MiB in total; ranks on one node communicate through it", "--shm-size"},
 	{"shm full", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Free = 1 << 20 }, "warning dev-shm: /dev/shm has 1 MiB left", "ls -l /dev/shm"},
 	{"no shm", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm = job.FileSystem{Err: "not there"} }, "failure dev-shm: /dev/shm: not there", "mount"},
 	{"full disk", func(c *job.HostDiagnosis) { c.Diagnosis.TempDirs[0].Free = 0 }, "warning disk-full: /tmp has 0 bytes left", "room"},
 	{"mask", func(c *job.HostDiagnosis) { c.Diagnosis.Online = 64 }, "warning cpu-mask: a login may use 8 of 64 CPUs", "taskset"},
-	{"MaxStartups", func(c *job.HostDiagnosis) { c.Diagnosis.MaxStartups = 1 }, "warning max-startups: its sshd drops logins when 1 are under way (MaxStartups)", "raise MaxStartups"},
-	{"MaxSessions", func(c *job.HostDiagnosis) { c.Diagnosis.MaxSessions = 1 }, "warning max-sessions: its sshd allows 1 session in a connection (MaxSessions)", "ControlMaster"},
-	{"ledger", func(c *job.HostDiagnosis) { c.Ledger.Err = "not sticky" }, "warning ledger: not kept apart from other jobs: not sticky", "--ledger"},
+	{"MaxStartups", func(c *job.HostDiagnosis) { c.Diagnosis.MaxStartups = 1 }, "warning max-startups: its sshd drops logins while 1 others are in progress (MaxStartups)", "raise MaxStartups"},
+	{"MaxSessions", func(c *job.HostDiagnosis) { c.Diagnosis.MaxSessions = 1 }, "warning max-sessions: its sshd allows 1 session per connection (MaxSessions)", "ControlMaster"},
+	{"ledger", func(c *job.HostDiagnosis) { c.Ledger.Err = "not sticky" }, "warning ledger: CPUs are not protected from other jobs: not sticky", "--ledger"},
 	{"a user's ledger is full", func(c *job.HostDiagnosis) { c.Ledger.Notice = "not all jobs are listed: too much" }, "warning ledger: not all jobs are listed: too much", "ask its user"},
-	{"own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "::1"} }, "warning own-name: its own name leads to 127.0.1.1 there; some MPI libraries tell that to their peers", "10.0.0.1 b"},
+	{"own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "::1"} }, "warning own-name: its own name resolves to 127.0.1.1 there; some MPI libraries pass that address to their peers", "10.0.0.1 b"},
 	{"own name, among others", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "10.0.0.1"} }, "", ""},
-	{"no own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses, c.Diagnosis.OwnNameErr = nil, "nowhere" }, "warning own-name: its own name leads nowhere there: nowhere", "10.0.0.1 b"},
+	{"no own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses, c.Diagnosis.OwnNameErr = nil, "nowhere" }, "warning own-name: its own name does not resolve there: nowhere", "10.0.0.1 b"},
 	{"own name, reached at the loopback", func(c *job.HostDiagnosis) {
 		c.Local, c.Diagnosis.Address, c.Diagnosis.OwnAddresses = true, "127.0.0.1", []string{"127.0.1.1"}
 	},
-		"warning own-name: its own name leads to 127.0.1.1 there; some MPI libraries tell that to their peers", "give its name its address on the network"},
+		"warning own-name: its own name resolves to 127.0.1.1 there; some MPI libraries pass that address to their peers", "set the address of its name to its network address"},
 	{"reached at the loopback", func(c *job.HostDiagnosis) { c.Diagnosis.Address = "127.0.1.1" }, "warning loopback: the name leads to the loopback address 127.0.1.1 here, which other hosts do not reach", "HostName"},
-	{"MTU", func(c *job.HostDiagnosis) { c.Diagnosis.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, that of most hosts 1500", "ip link set eth0 mtu 1500"},
+	{"MTU", func(c *job.HostDiagnosis) { c.Diagnosis.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, but on most hosts it is 1500", "ip link set eth0 mtu 1500"},
 	{"no route", func(c *job.HostDiagnosis) {
 		c.PeerProbes = []job.PeerProbe{{Peer: "a", Stage: "connect", Err: "no"}, {Peer: "c", Stage: "connect", Err: "no"}}
 	}, "failure no-route: cannot reach a,c on a high port: no", "firewalls"},
 	{"swallowed", func(c *job.HostDiagnosis) {
 		c.PeerProbes = []job.PeerProbe{{Peer: "a", Stage: "large", Err: "no"}, {Peer: "c", Stage: "", Err: ""}}
-	}, "failure mtu: small packets to a arrive, full ones do not: no", "mtu 1500"},
+	}, "failure mtu: small packets to a arrive, but packets of full size do not: no", "mtu 1500"},
 }
 
 func TestDiagnose(t *testing.T) {
@@ -246,10 +246,10 @@ const wholeReport = `n[1-3]  4 cores with 8 threads, 64 GiB of memory, 32 GiB in
 n4      cannot be used
 
 failure  n4: connect: refused
-         start sshd there, or give its port in the configuration of ssh: Port N
+         start sshd there, or set its port in the ssh configuration: Port N
 
 warning  n[1-2]: a login may use 8 of 64 CPUs
-         see what narrows it: taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd
+         check taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd, may restrict it
 
 4 hosts, 3 reached: 1 failure, 1 warning
 `
@@ -305,7 +305,7 @@ func TestNextIsACommandForPrograms(t *testing.T) {
 	fine := Diagnose([]job.HostDiagnosis{healthy("a")}, nil)
 	fine.Next = "mpiexec -host a true"
 	failed := fine.WithRefusal(errors.New("no room"))
-	for text, r := range map[string]Report{"\nNext: mpiexec -host a true\n": fine, "\nWhen that is mended, ask again: mpiexec -host a true\n": failed} {
+	for text, r := range map[string]Report{"\nNext: mpiexec -host a true\n": fine, "\nAfter correcting that, check again: mpiexec -host a true\n": failed} {
 		if !strings.HasSuffix(r.Text(0), text) || !strings.Contains(r.JSON(), `"next":"mpiexec -host a true"`) {
 			t.Errorf("no %q in\n%s%s", text, r.Text(0), r.JSON())
 		}

@@ -44,12 +44,12 @@ func compareProbes(a, b job.PeerProbe) int {
 // unreachedFinding returns the finding for a host that cannot connect to others. why has the reason.
 func unreachedFinding(c job.HostDiagnosis, why job.PeerProbe, others []string) Finding {
 	if why.Stage == "large" {
-		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, full ones do not: %s", foldHosts(others), why.Err),
-			fmt.Sprintf("the MTU of %s (%d) is more than the network between them carries: ip link set %s mtu 1500",
+		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, but packets of full size do not: %s", foldHosts(others), why.Err),
+			fmt.Sprintf("the MTU of %s (%d) is larger than the network between them allows: ip link set %s mtu 1500",
 				c.Diagnosis.Interface, c.Diagnosis.MTU, c.Diagnosis.Interface))
 	}
 	return newFinding(c, Failure, "no-route", fmt.Sprintf("cannot reach %s on a high port: %s", foldHosts(others), why.Err),
-		"ranks connect to one another so: open ports 1024 to 65535 between the hosts in their firewalls (nft list ruleset), and look at ip route")
+		"ranks connect to high ports: open ports 1024 to 65535 between the hosts in their firewalls (nft list ruleset), and check ip route")
 }
 
 // compareMTUs compares the MTUs of the interfaces by which hosts reach each other. It reports hosts whose
@@ -70,7 +70,7 @@ func compareMTUs(hosts []job.HostDiagnosis) (found []Finding) {
 	}
 	for _, c := range hosts {
 		if hasComparableMTU(c) && c.Diagnosis.MTU != usual {
-			found = append(found, newFinding(c, Warning, "mtu", fmt.Sprintf("the MTU of %s is %d, that of most hosts %d", c.Diagnosis.Interface, c.Diagnosis.MTU, usual),
+			found = append(found, newFinding(c, Warning, "mtu", fmt.Sprintf("the MTU of %s is %d, but on most hosts it is %d", c.Diagnosis.Interface, c.Diagnosis.MTU, usual),
 				fmt.Sprintf("make them equal: ip link set %s mtu %d", c.Diagnosis.Interface, usual)))
 		}
 	}

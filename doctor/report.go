@@ -51,7 +51,7 @@ func (r Report) Text(width int) string {
 	switch {
 	case r.Next == "":
 	case r.WorstLevel() == Failure:
-		b.WriteString("When that is mended, ask again: " + r.Next + "\n")
+		b.WriteString("After correcting that, check again: " + r.Next + "\n")
 	default:
 		b.WriteString("Next: " + r.Next + "\n")
 	}

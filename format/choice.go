@@ -114,7 +114,7 @@ func formatSets(c *job.NodeChoice) string {
 		lines += fmt.Sprintf("  and %s\n", text.Count(others, "other set"))
 	}
 	if c.NodeSet.WithoutSet {
-		lines += "  none of them: the set is optional\n"
+		lines += "  no set is used: it is optional\n"
 	}
 	return lines
 }

@@ -129,7 +129,7 @@ func formatApps(v JobView) string {
 		on += ", sharing CPUs"
 	}
 	if v.Plan.Exclusive {
-		on += ", nobody else on the nodes"
+		on += ", no other job on the nodes"
 	}
 	var lines textTable
 	for i, app := range v.Request.Apps {
@@ -142,7 +142,7 @@ func formatApps(v JobView) string {
 			need += " by " + app.CPUsPerRankOrigin
 		}
 		if app.AllCPUs {
-			need = "all free CPUs in even parts"
+			need = "all free CPUs in equal parts"
 		}
 		if app.GPUs > 0 {
 			need += ", " + text.Count(app.GPUs, "GPU") + " each"
@@ -190,7 +190,7 @@ func formatVariables(v JobView) string {
 	var b strings.Builder
 	own, copied := ownAssignments(slices.Concat(v.Request.BaseEnv.Set, v.Request.GlobalEnv), v.Environ)
 	if copied > 0 {
-		fmt.Fprintf(&b, "%d taken from this environment\n", copied)
+		fmt.Fprintf(&b, "%d passed on from this environment\n", copied)
 	}
 	addEnv := func(prefix string, env job.Env, own []string) {
 		for _, assignment := range own {
@@ -209,7 +209,7 @@ func formatVariables(v JobView) string {
 		}
 		own, copied := ownAssignments(slices.Concat(app.Env.Set, app.DefaultEnv), v.Environ)
 		if copied > 0 {
-			fmt.Fprintf(&b, "%s%d taken from this environment\n", prefix, copied)
+			fmt.Fprintf(&b, "%s%d passed on from this environment\n", prefix, copied)
 		}
 		addEnv(prefix, app.Env, own)
 	}

@@ -470,7 +470,7 @@ func formatGPUAddresses(gpus []string) string {
 func (j *liveJob) extraText() string {
 	text := ""
 	if j.Exclusive {
-		text += ", nobody else on its nodes"
+		text += ", no other job on its nodes"
 	}
 	if j.Class != "" {
 		text += ", class " + EscapeField(j.Class)

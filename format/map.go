@@ -138,7 +138,7 @@ func formatRemoteMemory(mems, near []int) string {
 	case slices.Equal(mems, near):
 		return ""
 	case mems == nil:
-		return "memory from anywhere"
+		return "memory from any NUMA node"
 	}
 	return "memory of NUMA " + foldNumbers(mems)
 }

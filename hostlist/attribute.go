@@ -77,7 +77,7 @@ type attr struct {
 // applyTo applies the attribute to a host.
 func (a attr) applyTo(m *hostExpr, set func(attr, *hostExpr) error) error {
 	if m.Exclude {
-		return a.errorAt(a.from, a.to, "an excluded host takes no attributes")
+		return a.errorAt(a.from, a.to, "an excluded host cannot have attributes")
 	}
 	return set(a, m)
 }
@@ -114,7 +114,7 @@ func (a attr) setAlias(m *hostExpr) error {
 func (a attr) setPath(m *hostExpr) error {
 	first := m.Attrs[a.key] == ""
 	if first && (a.value[0] != '/' || strings.ContainsFunc(a.value, func(r rune) bool { return r < ' ' })) {
-		return a.errorAt(a.from, a.to, "%q is not a path from the root, like /opt/remshell/bin/mpiexec", a.value)
+		return a.errorAt(a.from, a.to, "%q is not an absolute path such as /opt/remshell/bin/mpiexec", a.value)
 	}
 	return a.setChecked(m)
 }

@@ -126,7 +126,7 @@ func (c *cursor) expandRange(from, to int, low, high string, step int) ([]string
 	case err1 != nil || err2 != nil:
 		return nil, c.errorAt(from, to, "the numbers of %q are too large", word)
 	case last < first:
-		return nil, c.errorAt(from, to, "the range %q runs backwards", word)
+		return nil, c.errorAt(from, to, "the range %q is descending", word)
 	case (last-first)/int64(step) >= maxEntry:
 		return nil, c.errorAt(from, to, "the range %q has more than %d numbers", word, maxEntry)
 	}

@@ -122,7 +122,7 @@ func ExpandUpTo(most int, expr string) ([]string, error) {
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		if e.Slots != 0 || e.User != "" || e.Exclude {
-			return nil, e.errorAt("only names may stand here")
+			return nil, e.errorAt("only host names are allowed here")
 		}
 		names[i] = e.Host
 	}

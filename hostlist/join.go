@@ -18,7 +18,7 @@ func Join(entries []Entry) ([]Entry, error) {
 	excluded := excludedHosts(entries)
 	for _, e := range entries {
 		if e.IsRelative() {
-			errs.addError(e.errorAt("%q counts the nodes of a batch allocation, and there is none here", e.Host))
+			errs.addError(e.errorAt("%q refers to a node of a batch allocation, but there is no allocation here", e.Host))
 			continue
 		}
 		if e.Exclude || excluded[nameKey(e.Host)] || excluded[nameKey(e.Label())] {
@@ -104,9 +104,9 @@ func (h *joinedHost) addMention(e Entry) error {
 	counted, hadCount := e.Slots != 0, h.firstMention.Slots != 0
 	switch {
 	case counted && !hadCount:
-		return e.errorAt("host %q has a slot count here and none %s; use one way", e.Label(), seenFrom(h.firstMention, e))
+		return e.errorAt("host %q has a slot count here but none %s; give it in all places or in none", e.Label(), seenFrom(h.firstMention, e))
 	case hadCount && !counted:
-		return e.errorAt("host %q has no slot count here and one %s; use one way", e.Label(), seenFrom(h.firstMention, e))
+		return e.errorAt("host %q has no slot count here but one %s; give it in all places or in none", e.Label(), seenFrom(h.firstMention, e))
 	case counted:
 		h.Slots += e.Slots
 	default:
@@ -166,7 +166,7 @@ func (h *joinedHost) setOnce(e Entry, what string, have *string, value string) e
 }
 
 func (h *joinedHost) conflictError(e Entry, what, newValue, oldValue string) error {
-	return e.errorAt("host %q has %s=%s here and %s=%s %s; with alias= they would be two nodes",
+	return e.errorAt("host %q has %s=%s here and %s=%s %s; with alias= they could be two nodes",
 		e.Label(), what, newValue, what, oldValue, seenFrom(h.firstMention, e))
 }
 

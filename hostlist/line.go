@@ -126,7 +126,7 @@ func (c *cursor) readHostExpr(from, to int) (hostExpr, error) {
 		}
 	}
 	if m.Exclude && (m.Slots != 0 || m.User != "") {
-		return m, c.errorAt(m.from, m.to, "an excluded host takes neither slots nor a user")
+		return m, c.errorAt(m.from, m.to, "an excluded host cannot have slots or a user")
 	}
 	return m, nil
 }

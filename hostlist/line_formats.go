@@ -59,7 +59,7 @@ func (p *parser) parseHosts(c cursor) {
 			p.addError(c.errorAt(from, c.pos, "%q comes after attributes; hosts come first", word))
 			return
 		case words > 0 && c.isList && !comma:
-			p.addError(c.errorAt(from, c.pos, "hosts are separated by commas here"))
+			p.addError(c.errorAt(from, c.pos, "separate hosts by commas here"))
 			return
 		}
 		words++
@@ -94,7 +94,7 @@ func (p *parser) addMention(c *cursor, from int, hosts []hostExpr) (_ []hostExpr
 // refuseAttribute records the error that no attribute is allowed here.
 func (p *parser) refuseAttribute(c *cursor, from int) {
 	if c.isList {
-		p.addError(c.errorAt(from, c.pos, "attributes belong in a host file; here only HOST:SLOTS:USER:ADDRESS"))
+		p.addError(c.errorAt(from, c.pos, "attributes are allowed only in a host file; here write HOST:SLOTS:USER:ADDRESS"))
 		return
 	}
 	p.addError(c.errorAt(from, c.pos-1, "a host name must come before attributes"))
@@ -168,7 +168,7 @@ func (p *parser) setSlots(c *cursor, from int, count string, hosts []hostExpr) {
 			p.addError(c.errorAt(from, c.pos, "the slot count is given twice"))
 			return
 		case m.Exclude:
-			p.addError(c.errorAt(from, c.pos, "an excluded host takes no slots"))
+			p.addError(c.errorAt(from, c.pos, "an excluded host cannot have slots"))
 			return
 		}
 		hosts[i].Slots = slots
@@ -200,7 +200,7 @@ func (p *parser) parseDirective(c cursor) {
 	}
 	to := c.pos
 	if c.skipBlanks(); !c.atEnd() {
-		p.addError(c.errorAt(c.pos, len(c.text), "one file name may follow !include; quote it if it has blanks"))
+		p.addError(c.errorAt(c.pos, len(c.text), "only one file name may follow !include; put it in quotes if it has blanks"))
 		return
 	}
 	c.pos = from

@@ -123,7 +123,7 @@ func (r *rankReader) readRanks(c *cursor, l *RankLine) error {
 		}
 	}
 	if l.Last < l.First {
-		return c.errorAt(from, c.pos, "the range %q runs backwards", word)
+		return c.errorAt(from, c.pos, "the range %q is descending", word)
 	}
 	for rank := l.First; rank <= l.Last; rank++ {
 		if line, twice := r.lineOfRank[rank]; twice {
@@ -236,7 +236,7 @@ func ParseRankMap(origin, text string) ([]NodeIndex, error) {
 			return all, nil
 		}
 		if text[c.pos] != ',' {
-			return nil, c.errorAt(c.pos, c.pos+1, "a comma should be between the items")
+			return nil, c.errorAt(c.pos, c.pos+1, "a comma is missing between the items")
 		}
 		c.pos++
 	}

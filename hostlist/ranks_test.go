@@ -75,13 +75,13 @@ func TestRankMaps(t *testing.T) {
 		"0,":                        "3: \"\" is not the number of a node, nor a block (start,nodes,ranks)",
 		"0,x":                       "3: \"x\" is not the number of a node, nor a block (start,nodes,ranks)",
 		"0,(1,2)":                   "3: \"(1,2)\" is not a block (start,nodes,ranks)",
-		"(0,1,1)0":                  "8: a comma should be between the items",
+		"(0,1,1)0":                  "8: a comma is missing between the items",
 		"(0,0,1)":                   "1: the block (0,0,1) has no ranks",
 		"(0,1048576,1048576)":       "1: \"(0,1048576,1048576)\" is not the number of a node, nor a block (start,nodes,ranks)",
 		"(0,1048575,1048575)":       "1: more than 1048576 ranks in all",
 		"(0,1,1048575),0,0":         "17: more than 1048576 ranks in all",
 		"(vector,(0,2,1),(0,2,1)":   "17: \"(0,2,1\" is not a block (start,nodes,ranks)",
-		"(vector,(0,2,1)),(0,2,1))": "16: a comma should be between the items",
+		"(vector,(0,2,1)),(0,2,1))": "16: a comma is missing between the items",
 	} {
 		nodes, err := ParseRankMap("-rankmap", text)
 		var got []string

@@ -25,7 +25,7 @@ func (e Entry) IsRelative() bool { return strings.HasPrefix(e.Host, "+") }
 func (c *cursor) readRelativeName(m *hostExpr, from, to int) (int, error) {
 	word := strings.ToLower(c.text[from:to])
 	if !c.allowsRelative {
-		return 0, c.errorAt(from, to, "%q counts the nodes of a batch allocation, and there is none here", c.text[from:to])
+		return 0, c.errorAt(from, to, "%q refers to a node of a batch allocation, but there is no allocation here", c.text[from:to])
 	}
 	end := to
 	if i := strings.IndexByte(word, ':'); i >= 0 && word[:i] != "+e" { // slots, user and address follow
@@ -91,9 +91,9 @@ func (e Entry) resolveRelative(allocation []Entry, used map[string]bool) ([]Entr
 	n := len(allocation)
 	switch {
 	case n == 0:
-		return nil, e.errorAt("%q counts the nodes of a batch allocation, and there is none here", e.Host)
+		return nil, e.errorAt("%q refers to a node of a batch allocation, but there is no allocation here", e.Host)
 	case index >= n:
-		return nil, e.errorAt("%q is none of the %d nodes of the allocation, which count from 0", e.Host, n)
+		return nil, e.errorAt("%q is not in the allocation, which has %d nodes, counted from 0", e.Host, n)
 	case index >= 0:
 		return allocation[index : index+1], nil
 	}

@@ -27,7 +27,7 @@ func TestResolve(t *testing.T) {
 		"^+n0":                   "n1:2 n2:2 n3:2 n4:2 ^n1:0",
 		"+e:3,^+n1":              "n1:2 n2:2 n3:2 ^n2:0",
 		"other,+n2":              "other:0 n3:2",
-		"+n4":                    `-host:1: "+n4" is none of the 4 nodes of the allocation, which count from 0`,
+		"+n4":                    `-host:1: "+n4" is not in the allocation, which has 4 nodes, counted from 0`,
 		"n9,+e:5":                `-host:4: "+e:5": 4 of the 4 nodes of the allocation are empty`,
 		"+e,+e":                  `-host:4: "+e": 0 of the 4 nodes of the allocation are empty`,
 		"+n":                     `-host:1: "+n" is neither +n and a number nor +e`,
@@ -78,7 +78,7 @@ func TestRelativeNamesAreNoHosts(t *testing.T) {
 		"outside an allocation": errOf(hostlist.Resolve(entries, nil)),
 		"elsewhere":             errOf(hostlist.Parse("PSI_HOSTS", "+n0")),
 	} {
-		if err == nil || !strings.Contains(err.Error(), `"+n0" counts the nodes of a batch allocation, and there is none here`) {
+		if err == nil || !strings.Contains(err.Error(), `"+n0" refers to a node of a batch allocation, but there is no allocation here`) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

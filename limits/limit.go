@@ -183,7 +183,7 @@ func Parse(list string) (Map, error) {
 		name, text, ok := strings.Cut(item, "=")
 		name = strings.ToLower(strings.TrimSpace(name))
 		if !ok {
-			return nil, fmt.Errorf("%q is not NAME=VALUE, as mem=2gb", item)
+			return nil, fmt.Errorf("%q is not NAME=VALUE, such as mem=2gb", item)
 		}
 		value, err := Value(Resource(name), text)
 		if err != nil {
@@ -200,7 +200,7 @@ func Value(name Resource, text string) (value int64, err error) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	switch {
 	case p.unit == 0:
-		return 0, fmt.Errorf("unknown limit %q; there are: %s", string(name), allNames())
+		return 0, fmt.Errorf("unknown limit %q; allowed: %s", string(name), allNames())
 	case text == "unlimited" && p.mayBeUnlimited:
 		return Unlimited, nil
 	}
@@ -208,10 +208,10 @@ func Value(name Resource, text string) (value int64, err error) {
 	switch p.unit {
 	case sizeUnit:
 		value, ok = parseBytes(text)
-		expected = "a size, as 512mb, 2g or 1048576"
+		expected = "a size such as 512mb, 2g or 1048576"
 	case timeUnit:
 		value, ok = parseTime(text)
-		expected = "a time, as 90, 30m or 1:30:00"
+		expected = "a time such as 90, 30m or 1:30:00"
 	case countUnit:
 		value, err = strconv.ParseInt(text, 10, 64)
 		ok, expected = err == nil && value >= 0 && value <= maxValue && text[0] != '+', "a number"

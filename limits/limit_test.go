@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"memory=1":                `unknown limit "memory"; there are: core, cput, file, `,
+		"memory=1":                `unknown limit "memory"; allowed: core, cput, file, `,
 		"mem=30xb":                `mem: "30xb" is not a size`,
 		"mem":                     `"mem" is not NAME=VALUE`,
 		"":                        `"" is not NAME=VALUE`,

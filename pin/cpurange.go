@@ -94,9 +94,9 @@ func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
 	case item == "":
 		return p, "a CPU is missing"
 	case !ok:
-		return p, fmt.Sprintf("%q is not a CPU: write 0-3, 1:0-2 for cores of a package, p4 for the kernel's number, or *", item)
+		return p, fmt.Sprintf("%q is not a CPU: write 0-3, 1:0-2 for cores of a package, p4 for CPU 4 of the kernel, or *", item)
 	case p.Last < p.First:
-		return p, fmt.Sprintf("the range %q runs backwards", numbers)
+		return p, fmt.Sprintf("the range %q is descending", numbers)
 	}
 	return p, ""
 }

@@ -46,11 +46,11 @@ var mappingPolicies = []mappingPolicy{
 	{word: "ppr", value: ":N:OBJECT", read: (*Mapping).readPerResource,
 		help: "ppr:N:OBJECT puts N ranks on each object, one object after the other."},
 	{word: "seq", read: (*Mapping).readFile,
-		help: "seq[:file=FILE] takes a host for each rank from the host file."},
+		help: "seq[:file=FILE] takes the host of each rank from the host file."},
 	{word: "rankfile", value: ":file=FILE", read: (*Mapping).readFile,
 		help: "rankfile:file=FILE is -rankfile FILE."},
 	{word: "pe-list", value: "=LIST", read: (*Mapping).readPEList,
-		help: "pe-list=LIST[:ordered] uses these cores alone, all for each rank or one each."},
+		help: "pe-list=LIST[:ordered] uses only these cores: all of them for each rank, or (:ordered) one for each."},
 }
 
 // inOrder is the turn function of policies that give nodes their turns in the same order in each round.
@@ -205,7 +205,7 @@ func (m *Mapping) readPerResource(rest string) error {
 		return errors.New("ppr: ranks are counted for each node, socket, numa, l3cache, l2cache, core or hwthread")
 	}
 	if m.Count > 0 {
-		return fmt.Errorf("ppr: a count behind %s has no meaning", m.Level)
+		return fmt.Errorf("ppr: %s cannot have a count", m.Level)
 	}
 	m.PerObject = n
 	return nil
@@ -230,7 +230,7 @@ func (m *Mapping) readQualifiers(value, rest string) error {
 	if len(parts) > 0 {
 		if n, ok := parseCount(parts[0]); ok {
 			if m.Count = n; m.Level == BySlot {
-				return errors.New("a count behind slot has no meaning; for CPUs of each rank write slot:pe=N")
+				return errors.New("slot cannot have a count; for several CPUs per rank write slot:pe=N")
 			}
 			parts = parts[1:]
 		}

@@ -119,11 +119,11 @@ func (p problem) mixedSpeedNotes(usable [][]bool) []job.Note {
 			origins = append(origins, string(quality)+" on "+hostlist.FoldBrief(of))
 		}
 	}
-	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("speeds were found in different ways, and do not compare well: %s; procspeed in the cluster file settles it", strings.Join(origins, ", "))}}
+	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("CPU speeds come from different sources and are hard to compare: %s; to set them: procspeed in the cluster file", strings.Join(origins, ", "))}}
 }
 
 // waitHint is the first part of the hint in a refusal that is not permanent.
-const waitHint = "--wait waits, "
+const waitHint = "to wait: --wait; "
 
 // refuseSets returns the error if all candidates together can run the job and no node set can. delayed
 // says that the job waits for a set.
@@ -156,9 +156,9 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	failed.permanentText = fmt.Sprintf("%s can ever hold %s%s", what, ranks, shortage)
 	failed.Remedy = waitHint
 	if set.Policy != nodeset.AnyOf && len(c.req.Apps) == 1 && !set.Plus.SpanEvenly {
-		failed.Remedy += "--node-set-plus SPANEVENLY spreads, "
+		failed.Remedy += "to use several sets: --node-set-plus SPANEVENLY; "
 	}
-	failed.Remedy += "--node-set-optional yes leaves the sets"
+	failed.Remedy += "to use hosts outside of a set: --node-set-optional yes"
 	return failed
 }
 

@@ -114,16 +114,16 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, need line.Req
 	for _, i := range nodes[w.From:w.To] {
 		names = append(names, c.candidates[i].Name)
 	}
-	longest := "no rank fits on any node of the line"
+	longest := "no node has room for a rank"
 	if most > 0 {
-		longest = fmt.Sprintf("longest: %d on %s; %d free in all", most, hostlist.FoldBrief(names), sum(capacities))
+		longest = fmt.Sprintf("at most %d fit, on %s; all nodes together have room for %d", most, hostlist.FoldBrief(names), sum(capacities))
 	}
-	failed := &Error{Code: CodeNotContiguous, WantedRanks: need.Ranks, FreeRanks: most, Remedy: "without --contiguous they fit",
+	failed := &Error{Code: CodeNotContiguous, WantedRanks: need.Ranks, FreeRanks: most, Remedy: "leave out --contiguous: then they fit",
 		Text: fmt.Sprintf("no contiguous nodes can run %s (%s)", text.Count(need.Ranks, "rank"), longest)}
 	if jobs, movable := c.blockingJobs(nodes); jobs != "" {
 		failed.Text += "; in the way: " + jobs
 		if movable != "" {
-			failed.Remedy += fmt.Sprintf("; its user or an administrator can move a job: mpiexec --migrate %s", movable)
+			failed.Remedy += fmt.Sprintf("; or let its user or an administrator move job %s: mpiexec --migrate %[1]s", movable)
 		}
 	}
 	return failed

@@ -60,10 +60,10 @@ func (s *placement) evenPartNotes(plans []job.NodePlan) (notes []job.Note) {
 		if least < most {
 			number = fmt.Sprintf("%d to %s", least, number)
 		}
-		notes = append(notes, job.Note{Code: "even-parts", Text: fmt.Sprintf("each rank has %s, its part of its host; for fewer: --tpp N", number)})
+		notes = append(notes, job.Note{Code: "even-parts", Text: fmt.Sprintf("each rank gets %s, an equal part of its host; to get fewer: --tpp N", number)})
 	}
 	if seen {
-		notes = append(notes, job.Note{Code: "all-gpus", Text: "each rank sees all GPUs of its host; for one of its own: -gpus-per-proc 1"})
+		notes = append(notes, job.Note{Code: "all-gpus", Text: "each rank sees all GPUs of its host; to give each rank its own: -gpus-per-proc 1"})
 	}
 	return notes
 }

@@ -29,7 +29,7 @@ var gpuCheck = nodeCheck{"no-gpu", func(s *candidate, w *requirement) string {
 	case w.gpusPerRank <= has:
 		return ""
 	case has > 0:
-		return fmt.Sprintf("it has %s, a process needs %d", text.Count(has, "GPU"), w.gpusPerRank)
+		return fmt.Sprintf("it has %s, but each rank needs %d", text.Count(has, "GPU"), w.gpusPerRank)
 	case s.WithheldGPUs > 0:
 		return fmt.Sprintf("none of its %s may be used", text.Count(s.WithheldGPUs, "GPU"))
 	}
@@ -43,7 +43,7 @@ var freeGPUCheck = nodeCheck{"gpus-taken", func(s *candidate, w *requirement) st
 	}
 	text := fmt.Sprintf("%d of %s free", len(s.gpus), text.Count(len(gpu.OfBestVendor(s.GPUs)), "GPU"))
 	if w.gpusPerRank > 1 {
-		text += fmt.Sprintf(", a process needs %d", w.gpusPerRank)
+		text += fmt.Sprintf(", but each rank needs %d", w.gpusPerRank)
 	}
 	return text
 }}
@@ -80,11 +80,11 @@ func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 	}
 	text := fmt.Sprintf("%s by %s: there %s %s for %s on %s (%s)", s.describeExcess(a, n), gpuOption(a.app.GPUs), verb,
 		text.Count(free, "free GPU"), text.Count(capacity, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
-	remedy := "start fewer ranks or name more hosts"
+	remedy := "start fewer ranks, or add hosts"
 	if taken > 0 {
 		text += fmt.Sprintf("; %d in use", taken)
 	} else {
-		remedy += "; without the option ranks share what they see"
+		remedy += "; without the option all ranks share the GPUs"
 	}
 	return &Error{Code: CodeNoGPU, Text: text, Remedy: remedy, WantedRanks: n, FreeRanks: capacity}
 }
@@ -109,10 +109,10 @@ func (s *placement) refuseNoGPUs(app job.App) *Error {
 	if names == nil {
 		return nil
 	}
-	remedy := "name hosts with GPUs"
+	remedy := "use hosts with GPUs"
 	if why == "it has no GPU" {
 		why = "no GPU there"
-		remedy += ", or leave the option out"
+		remedy += ", or leave out the option"
 	}
 	return &Error{Code: CodeNoGPU, Text: fmt.Sprintf("%s: %s: %s", hostlist.FoldBrief(names), gpuOption(app.GPUs), why), Remedy: remedy, textNamesRejected: true}
 }

@@ -125,7 +125,7 @@ func TestGPUsNearCPUsThatWereWrittenDown(t *testing.T) {
 		t.Errorf("rank file: %s, %v", cpusAndGPUs(p), err)
 	}
 	req.Apps = appsWithGPUs(2, 3)
-	if _, err := Make(req, snap); err == nil || !strings.Contains(err.Error(), "rank 1 is one too many on n1: -gpus-per-proc 3 allows 1 there") {
+	if _, err := Make(req, snap); err == nil || !strings.Contains(err.Error(), "rank 1 does not fit on n1: -gpus-per-proc 3 allows 1 there") {
 		t.Errorf("rank file and too few: %v", err)
 	}
 }
@@ -143,29 +143,29 @@ func TestTooFewGPUs(t *testing.T) {
 		permanent bool
 	}{
 		{"none anywhere", nodesWithGPUs("n1:8 n2:8"), job.Request{Apps: appsWithGPUs(2, 1)},
-			"n[1-2]: -gpus-per-proc 1: no GPU there", "name hosts with GPUs, or leave the option out", true},
+			"n[1-2]: -gpus-per-proc 1: no GPU there", "use hosts with GPUs, or leave out the option", true},
 		{"none on the list", nodesWithGPUs("n1:8+00 n2:8"), unlisted,
-			"n2: -gpus-per-proc 1: no GPU there", "name hosts with GPUs, or leave the option out", true},
+			"n2: -gpus-per-proc 1: no GPU there", "use hosts with GPUs, or leave out the option", true},
 		{"none that may be used", barred, job.Request{Apps: appsWithGPUs(2, 1)},
-			"n[1-2]: -gpus-per-proc 1: none of its 2 GPUs may be used", "name hosts with GPUs", true},
+			"n[1-2]: -gpus-per-proc 1: none of its 2 GPUs may be used", "use hosts with GPUs", true},
 		{"fewer than a rank needs", nodesWithGPUs("n1:8+00"), job.Request{Apps: appsWithGPUs(1, 4)},
-			"n1: -gpus-per-proc 4: it has 2 GPUs, a process needs 4", "name hosts with GPUs", true},
+			"n1: -gpus-per-proc 4: it has 2 GPUs, but each rank needs 4", "use hosts with GPUs", true},
 		{"too many ranks", nodesWithGPUs("n1:8+00 n2:8+000"), job.Request{Apps: appsWithGPUs(5, 2)},
 			"5 ranks do not fit by -gpus-per-proc 2: there are 5 free GPUs for 2 ranks on 2 nodes (n[1-2])",
-			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
+			"start fewer ranks, or add hosts; without the option all ranks share the GPUs", true},
 		{"--overbook does not help", nodesWithGPUs("n1:8+0"), job.Request{Apps: appsWithGPUs(2, 1), Placement: job.Placement{Overbook: true}},
 			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1)",
-			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
+			"start fewer ranks, or add hosts; without the option all ranks share the GPUs", true},
 		{"a try-out neither", nodesWithGPUs("n1:8+0"), job.Request{Apps: appsWithGPUs(2, 1), LocalOnly: true},
 			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1)",
-			"start fewer ranks or name more hosts; without the option ranks share what they see", true},
+			"start fewer ranks, or add hosts; without the option all ranks share the GPUs", true},
 		{"others have some", nodesWithGPUs("n1:8+0000-012"), job.Request{Apps: appsWithGPUs(2, 1)},
 			"2 ranks do not fit by -gpus-per-proc 1: there is 1 free GPU for 1 rank on 1 node (n1); 3 in use",
-			"start fewer ranks or name more hosts; waiting could help: --wait", false},
+			"start fewer ranks, or add hosts; or wait for other jobs to end: --wait", false},
 		{"others have all", nodesWithGPUs("n1:8+00-01"), job.Request{Apps: appsWithGPUs(1, 1)},
-			"no host can take this job now", "name other hosts, or ask less of them; waiting could help: --wait", false},
+			"no host can take this job now", "use other hosts, or drop some requirements; or wait for other jobs to end: --wait", false},
 		{"CPUs are what is short", few, job.Request{Apps: appsWithGPUs(4, 1)},
-			"4 ranks do not fit: there are free slots for 2 on 1 node (n1)", "start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe", true},
+			"4 ranks do not fit: there are free slots for 2 on 1 node (n1)", "start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe", true},
 	} {
 		_, err := Make(requestFor(test.req, test.snap))
 		var failed *Error

@@ -85,7 +85,7 @@ func missingForLayout(n *candidate, w *requirement) string {
 		return ""
 	}
 	if n.NoMemBind && l.Mem.Mode != pin.NoMemory && l.Mem.Text != "" {
-		return "its bindMem is no"
+		return "it does not bind memory (bindMem = no)"
 	}
 	slots := n.slotsInMapOrder(n.CPUMap)
 	if err := n.Topology.CheckLayout(slots, busyForLayout(n, l, w.ignoreOtherJobs), l, n.slotsAreThreads()); err != nil {
@@ -227,7 +227,7 @@ func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Erro
 	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s allows %d on %s (%s)",
 		n, a.describeThreads(), by, a.freeCapacity(), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	if m.PerObject > 0 {
-		failed.Remedy = fmt.Sprintf("lower -n to %d or raise the %d of ppr, or share CPUs with --oversubscribe", a.freeCapacity(), m.PerObject)
+		failed.Remedy = fmt.Sprintf("lower -n to %d or raise the count %d in ppr, or share CPUs with --oversubscribe", a.freeCapacity(), m.PerObject)
 	}
 	return failed
 }
@@ -241,7 +241,7 @@ func (s *placement) bindMappedRanks(i int, ranks []job.RankPlan) *Error {
 	}
 	binder := pin.NewBinder(n.Topology, l.slots[i], pin.FreeSlots(l.slots[i], busyForLayout(n, layout, s.ignoresOtherJobs())), layout, n.slotsAreThreads())
 	if layout.Bind.PutsRanksOnSameCPU(len(ranks)) && !s.userAllowsSharing() {
-		return &Error{Code: CodeNotEnough, Permanent: true, Remedy: "name a set for each rank of a node, or share CPUs with --oversubscribe",
+		return &Error{Code: CodeNotEnough, Permanent: true, Remedy: "give a CPU set for each rank of a node, or share CPUs with --oversubscribe",
 			Text: fmt.Sprintf("%s gives the %d ranks on %s the same CPUs", bindingSource(n, l.Layout), len(ranks), n.Name)}
 	}
 	for k := range ranks {

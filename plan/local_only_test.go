@@ -37,7 +37,7 @@ func TestLocalOnly(t *testing.T) {
 		text          string // end of the notice, or part of the error
 	}{
 		{"more ranks than CPUs", "a:2", nil, 3, 1, none, "0 1 0", "3 ranks share 2 CPUs. To silence this: --oversubscribe"},
-		{"each wants more than there is", "a:2", nil, 2, 4, none, "0-1 0-1", "2 ranks share 2 CPUs; each wants 4. To silence this: --oversubscribe"},
+		{"each wants more than there is", "a:2", nil, 2, 4, none, "0-1 0-1", "2 ranks share 2 CPUs; each needs 4. To silence this: --oversubscribe"},
 		{"two jobs", "a:2", []int{0, 1}, 2, 1, none, "- -", all},
 		{"two jobs, one CPU is free", "a:2", []int{0}, 2, 1, none, "1 1", rest},
 		{"what is free is enough", "a:2", []int{0}, 1, 1, none, "1", ""},
@@ -47,9 +47,9 @@ func TestLocalOnly(t *testing.T) {
 		{"counted, one CPU is free", "a:2/2", []int{0}, 2, 1, none, "1 1", rest},
 		{"more than was counted", "a:2/2", nil, 3, 1, none, CodeNotEnough, "there are free slots for 2 on 1 node (a)"},
 		{"more than was counted, two jobs", "a:2/2", []int{0, 1}, 3, 1, none, CodeNotEnough, "there are free slots for 0 on 1 node (a)"},
-		{"overbooked", "a:2", nil, 3, 1, over, "0 1 0", "3 ranks share the 2 CPUs of this machine; overbooking keeps no other job away here"},
-		{"overbooked, two jobs", "a:2", []int{0, 1}, 3, 1, over, "- - -", all + "; overbooking keeps no other job away here"},
-		{"overbooked beyond what was counted", "a:2/2", []int{0}, 3, 1, over, "1 1 1", rest + "; overbooking keeps no other job away here"},
+		{"overbooked", "a:2", nil, 3, 1, over, "0 1 0", "3 ranks share the 2 CPUs of this machine; overbooking does not keep other jobs away here"},
+		{"overbooked, two jobs", "a:2", []int{0, 1}, 3, 1, over, "- - -", all + "; overbooking does not keep other jobs away here"},
+		{"overbooked beyond what was counted", "a:2/2", []int{0}, 3, 1, over, "1 1 1", rest + "; overbooking does not keep other jobs away here"},
 		{"forbidden", "a:2", nil, 3, 1, forbid, CodeNotEnough, "3 ranks do not fit"},
 		{"forbidden, two jobs", "a:2", []int{0, 1}, 1, 1, forbid, CodeNoNodes, "no host can take this job now"},
 		{"waits for all", "a:2", []int{0, 1}, 1, 1, wait, CodeNoNodes, "no host can take this job now"},
@@ -108,7 +108,7 @@ func TestRankFileLocalOnly(t *testing.T) {
 		want       string
 	}{
 		{"another job's", []job.FixedPlacement{at(0), at(1)}, "0 1"},
-		{"the same twice", []job.FixedPlacement{at(1), at(1)}, "ranks 0 and 1 are both to have CPU 1 of a"},
+		{"the same twice", []job.FixedPlacement{at(1), at(1)}, "ranks 0 and 1 both have CPU 1 of a in their placement"},
 		{"no CPU was said", []job.FixedPlacement{{}, {}}, "1 1"},
 	} {
 		snap := cluster("a:2")

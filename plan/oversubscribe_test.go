@@ -13,7 +13,7 @@ import (
 
 // Without -n each host that the user named gets ranks, or the job is refused, also if a host is busy.
 func TestNamedHostsAllRun(t *testing.T) {
-	refusal := "without -n each named host gets ranks; b can take none now"
+	refusal := "without -n every host must take a rank, but there is no room on b now"
 	for name, test := range map[string]struct {
 		app    job.App
 		change func(*job.Request)
@@ -112,7 +112,7 @@ func TestNamedHostsAreLeftOutOnRequestOnly(t *testing.T) {
 		switch errors.As(err, &failed); {
 		case test.runs && (err != nil || placedCPUs(p) != "a0 a1"):
 			t.Errorf("%s: %v: %s", name, err, placedCPUs(p))
-		case !test.runs && (failed == nil || !strings.Contains(failed.Text, "; b can take none") || len(failed.Rejected) != 1):
+		case !test.runs && (failed == nil || !strings.Contains(failed.Text, ", but there is no room on b") || len(failed.Rejected) != 1):
 			t.Errorf("%s: runs on %q: %+v", name, placedCPUs(p), failed)
 		}
 	}

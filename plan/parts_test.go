@@ -84,7 +84,7 @@ func TestUnreached(t *testing.T) {
 	snap.Nodes = snap.Nodes[2:]
 	snap.Failed = []job.Failure{{Node: "b", Err: errors.New("connection refused")}}
 	p, err := Make(req, snap)
-	want := "[{runjobs-off a runJobs is no 0} {unreachable b connection refused 1}]"
+	want := "[{runjobs-off a it runs no jobs (runJobs = no) 0} {unreachable b connection refused 1}]"
 	if got := fmt.Sprint(p.Rejected); err != nil || got != want || nodesByRank(p) != "c c" || p.Nodes[0].Node != 0 {
 		t.Errorf("%s, rejected %s, %v; want c c, %s", nodesByRank(p), got, err, want)
 	}
@@ -139,7 +139,7 @@ func TestRefusalWithOtherJobs(t *testing.T) {
 	snap.Nodes[0].BusyCPUs, snap.Nodes[0].Ranks, snap.Nodes[0].BoundRanks = []int{0}, 1, 1
 	_, err := Make(requestFor(job.Request{Apps: []job.App{{N: 2}}}, snap))
 	var failed *Error
-	if want := "start fewer ranks or name more hosts; waiting could help: --wait"; !errors.As(err, &failed) || failed.Remedy != want {
+	if want := "start fewer ranks, or add hosts; or wait for other jobs to end: --wait"; !errors.As(err, &failed) || failed.Remedy != want {
 		t.Errorf("%v, %q; want %q", err, failed.Remedy, want)
 	}
 }

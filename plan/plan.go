@@ -129,10 +129,10 @@ func (s *placement) sharedCPUsNote() job.Note {
 	notice := fmt.Sprintf("%s the %s of this machine%s", n, text.Count(cpus, "CPU"), why)
 	switch left := cpus - len(node.busy); {
 	case len(s.candidates) > 1:
-		notice = fmt.Sprintf("%s the CPUs of this machine, which plays %d nodes", n, len(s.candidates))
+		notice = fmt.Sprintf("%s the CPUs of this machine, which is used as %d nodes", n, len(s.candidates))
 	case len(node.busy) == 0 && !s.req.Overbook:
 		if each := s.maxThreads; each > 1 {
-			why = fmt.Sprintf("%s; each wants %d", why, each)
+			why = fmt.Sprintf("%s; each needs %d", why, each)
 		}
 		notice = fmt.Sprintf("%s %s%s. To silence this: --oversubscribe", n, text.Count(cpus, "CPU"), why)
 	case len(node.busy) == 0:
@@ -144,7 +144,7 @@ func (s *placement) sharedCPUsNote() job.Note {
 		notice = fmt.Sprintf("%s %d of %s%s; other jobs use the rest", n, left, text.Count(cpus, "CPU"), why)
 	}
 	if s.req.Overbook {
-		notice += "; overbooking keeps no other job away here"
+		notice += "; overbooking does not keep other jobs away here"
 	}
 	return job.Note{Code: CodeOverbook, Text: notice}
 }

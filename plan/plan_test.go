@@ -101,7 +101,7 @@ func TestMake(t *testing.T) {
 		{"apps that name one machine each in its way", "a:2/1=m b:2/2=m",
 			job.Request{Apps: []job.App{{N: 1, Hosts: []string{"a"}}, {N: 2, Hosts: []string{"b"}}}}, "a a a", ""},
 		{"an app whose hosts were not reached", "a:2", job.Request{Apps: []job.App{{N: 1, Hosts: []string{"a"}},
-			{N: 2, Argv: []string{"./sim"}, Hosts: []string{"b", "c"}}}}, "error no-candidates", "./sim: it is to run on b,c only"},
+			{N: 2, Argv: []string{"./sim"}, Hosts: []string{"b", "c"}}}}, "error no-candidates", "can take ./sim, which may run only on b,c"},
 		{"their slots add up", "a:2/1=m b:2/2=m", job.Request{Apps: apps(3)}, "a a a", ""},
 		{"by load", "a:2 b:2", job.Request{Apps: apps(2), Placement: job.Placement{Sort: "LOAD"}}, "a a", ""},
 		{"unknown order", "a:2", job.Request{Apps: apps(1), Placement: job.Placement{Sort: "COLOUR"}}, "error bad-sort", "unknown sort criterion"},
@@ -180,17 +180,17 @@ func TestRefusalsNameTheCause(t *testing.T) {
 		want   string
 	}{
 		{"a limit below the free slots", func(r *job.Request) {},
-			"7 ranks do not fit: there are free slots for 6 on 2 nodes (a,b), where maxproc of the cluster file allows 2 on b; start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
+			"7 ranks do not fit: there are free slots for 6 on 2 nodes (a,b), where maxproc of the cluster file allows 2 on b; start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
 		{"overbooking against a limit", func(r *job.Request) { r.Overbook, r.Nodes = true, r.Nodes[1:] },
-			"7 ranks do not fit: maxproc of the cluster file allows 2 on 1 node (b); raise the limit or name more hosts"},
+			"7 ranks do not fit: maxproc of the cluster file allows 2 on 1 node (b); raise the limit, or add hosts"},
 		{"overbooking forbidden", func(r *job.Request) { r.NoOversubscribe, r.Nodes = true, r.Nodes[:1] },
-			"7 ranks do not fit: there are free slots for 4 on 1 node (a); start fewer ranks, name more hosts, give slots (HOST:N), or take --oversubscribe in place of --nooversubscribe"},
+			"7 ranks do not fit: there are free slots for 4 on 1 node (a); start fewer ranks, add hosts, give slots (HOST:N), or use --oversubscribe instead of --nooversubscribe"},
 		{"slots that were written down", func(r *job.Request) { r.Nodes = r.Nodes[:1]; r.Nodes[0].Slots = 3 },
-			"7 ranks do not fit: there are free slots for 3 on 1 node (a); start fewer ranks, name more hosts, write more slots down (HOST:N), or share CPUs with --oversubscribe"},
+			"7 ranks do not fit: there are free slots for 3 on 1 node (a); start fewer ranks, add hosts, give more slots (HOST:N), or share CPUs with --oversubscribe"},
 		{"the second of two apps", func(r *job.Request) {
 			r.Apps = append([]job.App{{N: 1, Argv: []string{"x"}}}, job.App{N: 1, Argv: []string{"./y"}, RankNeeds: job.RankNeeds{CPUsPerRank: 4, CPUsPerRankOrigin: "--tpp"}})
 			r.Nodes = r.Nodes[:1]
-		}, "1 rank (./y) of 4 CPUs each (--tpp) does not fit: there are free slots for 0 on 1 node (a); start fewer ranks, name more hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
+		}, "1 rank (./y) of 4 CPUs each (--tpp) does not fit: there are free slots for 0 on 1 node (a); start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
 	}
 	for _, test := range tests {
 		req := nodes()

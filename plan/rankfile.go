@@ -51,15 +51,15 @@ func (s *placement) placeFixedRank(rank, a int, usable, among []bool) *Error {
 	width := max(1, app.CPUsPerRank)
 	switch limit, by := s.rankLimit(i, app); {
 	case !among[i]:
-		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d runs another program than %s is for: that is to run on %s only", rank, n.Name, hostlist.FoldBrief(app.Hosts))
+		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d cannot run on %s: its program may use only %s", rank, n.Name, hostlist.FoldBrief(app.Hosts))
 	case !usable[i]:
 		w := requirementOf(s.req, app)
 		code, detail := dropReason(n, &w)
 		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d cannot run on %s: %s", rank, n.Name, reasonText(code, detail))
 	case limit <= 0:
-		return refuseFixedPlacement(fixed, CodeLimits, "rank %d is one too many on %s: %s allows %d there", rank, n.Name, by, s.ranksOn[i])
+		return refuseFixedPlacement(fixed, CodeLimits, "rank %d does not fit on %s: %s allows %d there", rank, n.Name, by, s.ranksOn[i])
 	case app.PerNode > 0 && s.fixedRanksOn[[2]int{a, i}] >= app.PerNode:
-		return refuseFixedPlacement(fixed, CodeLimits, "rank %d is one too many on %s: -ppn allows %d there", rank, n.Name, app.PerNode)
+		return refuseFixedPlacement(fixed, CodeLimits, "rank %d does not fit on %s: -ppn allows %d there", rank, n.Name, app.PerNode)
 	case fixed.Picks != nil:
 		width = 1
 		if err := s.takeFixedCPUs(rank, i); err != nil {
@@ -67,7 +67,7 @@ func (s *placement) placeFixedRank(rank, a int, usable, among []bool) *Error {
 		}
 	}
 	if crowded := s.freeSlots[i] < width; crowded && (fixed.Picks == nil || n.Slots > 0) && !s.mayUseSlotOfOtherJob(i, width) {
-		if err := s.allowSharing(fixed, n, fmt.Sprintf("rank %d finds no free slot on %s, which has %d", rank, n.Name, n.free)); err != nil {
+		if err := s.allowSharing(fixed, n, fmt.Sprintf("rank %d finds no free slot on %s (free slots: %d)", rank, n.Name, n.free)); err != nil {
 			return err
 		}
 	}
@@ -83,9 +83,9 @@ func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, what s
 	allowed := s.req.Overbook || s.req.ShareOwnCPUs || s.req.LocalOnly && fixed.Picks == nil && n.Slots == 0
 	if n.NoOverbook || s.req.NoOversubscribe || !allowed {
 		e := refuseFixedPlacement(fixed, CodeNotEnough, "%s", what)
-		e.Remedy = "give it another place, or share CPUs with --oversubscribe"
+		e.Remedy = "place it elsewhere, or share CPUs with --oversubscribe"
 		if n.NoOverbook {
-			e.Remedy = "give it another place; this node may not be overbooked"
+			e.Remedy = "place it elsewhere; this node does not allow overbooking"
 		}
 		return e
 	}
@@ -111,7 +111,7 @@ func (s *placement) takeFixedCPUs(rank, i int) *Error {
 			return refuseFixedPlacement(fixed, CodeNotEnough, "rank %d: CPU %d of %s is in use by another job", rank, cpu, n.Name)
 		}
 		if other, taken := owners.rankOfCPU[cpu]; taken {
-			if err := s.allowSharing(fixed, n, fmt.Sprintf("ranks %d and %d are both to have CPU %d of %s", other, rank, cpu, n.Name)); err != nil {
+			if err := s.allowSharing(fixed, n, fmt.Sprintf("ranks %d and %d both have CPU %d of %s in their placement", other, rank, cpu, n.Name)); err != nil {
 				return err
 			}
 		}

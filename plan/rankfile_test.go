@@ -43,17 +43,17 @@ func TestFixed(t *testing.T) {
 		{"nodes alone", "a:2 b:2", "b a b", job.Placement{}, nil, "b:0 a:0 b:1"},
 		{"several programs", "a:4 b:2", "a/3 b/0 b/1", job.Placement{}, []job.App{{N: 1}, {N: 2}}, "a:3 b:0 b:1"},
 		{"the others run elsewhere", "a:4 b:2", "a/3 b/0", job.Placement{}, []job.App{{N: 1}, {N: 1, Hosts: []string{"a"}}},
-			"ranks:2:1: rank 1 runs another program than b is for: that is to run on a only"},
+			"ranks:2:1: rank 1 cannot run on b: its program may use only a"},
 		{"wide ones", "a:4", "a a", job.Placement{}, []job.App{{N: 2, RankNeeds: job.RankNeeds{CPUsPerRank: 2}}}, "a:0,1 a:2,3"},
 		{"too wide", "a:4", "a a", job.Placement{}, []job.App{{N: 2, RankNeeds: job.RankNeeds{CPUsPerRank: 3}}},
-			"ranks:2:1: rank 1 finds no free slot on a, which has 4"},
+			"ranks:2:1: rank 1 finds no free slot on a (free slots: 4)"},
 		{"a CPU that is not there", "a:4 b:2", "a/0 b/2", job.Placement{}, nil, "ranks:2:1: rank 1: b has no slot 2: it has 0-1"},
-		{"the same CPU", "a:4", "a/0-1 a/1", job.Placement{}, nil, "ranks:2:1: ranks 0 and 1 are both to have CPU 1 of a"},
+		{"the same CPU", "a:4", "a/0-1 a/1", job.Placement{}, nil, "ranks:2:1: ranks 0 and 1 both have CPU 1 of a in their placement"},
 		{"the same CPU, and it is welcome", "a:4", "a/0-1 a/1", over, nil, "a:0,1 a:1"},
-		{"a full node", "a:1 b:1", "a a", job.Placement{}, nil, "ranks:2:1: rank 1 finds no free slot on a, which has 1"},
+		{"a full node", "a:1 b:1", "a a", job.Placement{}, nil, "ranks:2:1: rank 1 finds no free slot on a (free slots: 1)"},
 		{"a full node, and it is welcome", "a:1 b:1", "a a", over, nil, "a:0 a:0"},
 		{"a limit", "a:4 b:4", "a/0 b/0 a/1", job.Placement{}, []job.App{{N: 3, RankNeeds: job.RankNeeds{PerNode: 1}}},
-			"ranks:3:1: rank 2 is one too many on a: -ppn allows 1 there"},
+			"ranks:3:1: rank 2 does not fit on a: -ppn allows 1 there"},
 		{"without a place", "a:4", "a/0", job.Placement{}, []job.App{{N: 2}}, "the rank file does not place rank 1"},
 	}
 	for _, test := range tests {
@@ -104,7 +104,7 @@ func TestFixedUnavailable(t *testing.T) {
 		snap.Nodes[2].ExclusivelyHeld = true
 		_, err := Make(req, snap)
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "\n  1 | "+placement) || failed.Hint() != "waiting could help: --wait" {
+		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "\n  1 | "+placement) || failed.Hint() != "wait for other jobs to end: --wait" {
 			t.Errorf("%s: %v; want %s", placement, err, want)
 		}
 	}

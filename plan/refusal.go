@@ -34,8 +34,8 @@ func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, hopeless f
 		failed.QueuePosition = snap.Ahead + 1
 	} else if strings.Contains(failed.Remedy, "--wait") {
 		return failed
-	} else if failed.Remedy += "; waiting could help: --wait"; failed.Remedy[0] == ';' {
-		failed.Remedy = "waiting could help: --wait"
+	} else if failed.Remedy += "; or wait for other jobs to end: --wait"; failed.Remedy[0] == ';' {
+		failed.Remedy = "wait for other jobs to end: --wait"
 	}
 	return failed
 }
@@ -50,7 +50,7 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	s := &p.candidates[0]
 	idle := ""
 	if s.Idle {
-		idle = ", no process of it runs"
+		idle = ", but no process of that job runs"
 	}
 	failed.textNamesRejected = true
 	failed.Text = fmt.Sprintf("%s: all %s are in use by jobs of %s (since %s%s)", s.Name, text.Count(s.SlotCount(), "CPU"),
@@ -59,9 +59,9 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	case s.TopUser != p.req.User.Name:
 		failed.Remedy = fmt.Sprintf("ask %s or an administrator (mpiexec --evict %s %s)", s.TopUser, s.TopJob, s.Name)
 	case s.Idle:
-		failed.Remedy = fmt.Sprintf("end what holds them: mpiexec --evict %s %s", s.TopJob, s.Name)
+		failed.Remedy = fmt.Sprintf("remove the claims of that job: mpiexec --evict %s %s", s.TopJob, s.Name)
 	default:
-		failed.Remedy = fmt.Sprintf("end a job of yours: mpiexec --end %s %s", s.TopJob, s.Name)
+		failed.Remedy = fmt.Sprintf("end one of your jobs: mpiexec --end %s %s", s.TopJob, s.Name)
 	}
 	if !p.req.Wait {
 		failed.Remedy += ", or wait with --wait"
@@ -81,32 +81,32 @@ func (p problem) refuseTooFewNodes() *Error {
 	if up >= p.req.MinNodes {
 		return nil
 	}
-	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("%s can be reached, and --min-nodes wants %d", text.Count(up, "node"), p.req.MinNodes),
+	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("%s can be reached, but --min-nodes requires %d", text.Count(up, "node"), p.req.MinNodes),
 		Remedy: "make the other nodes reachable, or lower --min-nodes"}
 }
 
 // refuseNoNode returns the error that no node can run an app. alone says that the job has no other app.
 func refuseNoNode(app job.App, alone bool) *Error {
 	if app.Hosts == nil || alone {
-		return &Error{Code: CodeNoNodes, Text: "no host can take this job now", Remedy: "name other hosts, or ask less of them"}
+		return &Error{Code: CodeNoNodes, Text: "no host can take this job now", Remedy: "use other hosts, or drop some requirements"}
 	}
-	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("no node is left for %s: it is to run on %s only",
-		programName(app), hostlist.FoldBrief(app.Hosts)), Remedy: "name other hosts for it"}
+	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("no host can take %s, which may run only on %s",
+		programName(app), hostlist.FoldBrief(app.Hosts)), Remedy: "give other hosts for it"}
 }
 
 // refuseSharedNodes returns the error if --no-share-hosts leaves an app no node, because earlier apps use
 // all nodes that it may use.
 func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
-	failed := &Error{Code: CodeNoNodes, Remedy: "name more hosts, or let app contexts share them: --share-hosts"}
+	failed := &Error{Code: CodeNoNodes, Remedy: "add hosts, or let app contexts share them: --share-hosts"}
 	if there := len(usable.candidates); apps > there {
 		verb := "are"
 		if there == 1 {
 			verb = "is"
 		}
-		failed.Text = fmt.Sprintf("--no-share-hosts: %d app contexts need %d hosts, there %s %d", apps, apps, verb, there)
+		failed.Text = fmt.Sprintf("--no-share-hosts: %d app contexts need %d hosts, but there %s %d", apps, apps, verb, there)
 		return failed
 	}
-	failed.Text = fmt.Sprintf("--no-share-hosts: other app contexts have all hosts that %s may use: %s",
+	failed.Text = fmt.Sprintf("--no-share-hosts: other app contexts use all hosts that are allowed for %s: %s",
 		programName(usable.app), hostlist.FoldBrief(usable.names))
 	return failed
 }
@@ -117,7 +117,7 @@ func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	capacity, where := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.slots >= n*max(1, a.app.CPUsPerRank) {
 		return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("%s: -ppn %d allows %d on %s",
-			s.describeExcess(a, n), most, capacity, where), Remedy: "raise -ppn or name more hosts", WantedRanks: n, FreeRanks: capacity}
+			s.describeExcess(a, n), most, capacity, where), Remedy: "raise -ppn, or add hosts", WantedRanks: n, FreeRanks: capacity}
 	}
 	text := fmt.Sprintf("%s: there are free slots for %d on %s", s.describeExcess(a, n), capacity, where)
 	causes := s.describeLimits(a)
@@ -127,7 +127,7 @@ func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	text += s.describeConfinements(a.candidates)
 	slots, share := "give slots (HOST:N)", "share CPUs with --oversubscribe"
 	if slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots > 0 }) {
-		slots = "write more slots down (HOST:N)"
+		slots = "give more slots (HOST:N)"
 	}
 	switch {
 	case isContiguous(s.req):
@@ -135,14 +135,14 @@ func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	case s.req.NoOversubscribe && s.req.LocalOnly:
 		share = "leave out --nooversubscribe"
 	case s.req.NoOversubscribe:
-		share = "take --oversubscribe in place of --nooversubscribe"
+		share = "use --oversubscribe instead of --nooversubscribe"
 	}
-	remedy := "start fewer ranks, name more hosts, " + slots + ", or " + share
+	remedy := "start fewer ranks, add hosts, " + slots + ", or " + share
 	switch {
 	case causes != "" && sum(s.rankBounds(a, n)) < n:
-		remedy = "start fewer ranks, name more hosts, or raise the limit" // sharing CPUs does not lift a limit
+		remedy = "start fewer ranks, add hosts, or raise the limit" // sharing CPUs does not lift a limit
 	case slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Ranks > 0 }):
-		remedy = "start fewer ranks or name more hosts" // other jobs use the CPUs
+		remedy = "start fewer ranks, or add hosts" // other jobs use the CPUs
 	}
 	return &Error{Code: CodeNotEnough, Text: text, WantedRanks: n, FreeRanks: capacity, Remedy: remedy}
 }
@@ -152,7 +152,7 @@ func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	least := a.app.Soft[len(a.app.Soft)-1]
 	failed := s.refuseTooFewSlots(a, least)
 	if len(a.app.Soft) > 1 {
-		failed.Text = fmt.Sprintf("-soft allows %s, and already %s", listNumbers(a.app.Soft), failed.Text)
+		failed.Text = fmt.Sprintf("even the smallest number of -soft %s is too large: %s", listNumbers(a.app.Soft), failed.Text)
 	}
 	return failed
 }
@@ -233,7 +233,7 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, most int) *Error {
 		verb = "allow"
 	}
 	return &Error{Code: CodeLimits, Text: fmt.Sprintf("%s: %s %s %d on %s (%s)", s.describeExcess(a, n), strings.Join(by, " and "),
-		verb, most, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit or name more hosts", WantedRanks: n, FreeRanks: most}
+		verb, most, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit, or add hosts", WantedRanks: n, FreeRanks: most}
 }
 
 // describeConfinement returns the text about why ranks cannot use some cores of a node: mpiexec may run

@@ -18,7 +18,7 @@ func TestTooFewNodesThatAreInUse(t *testing.T) {
 	req := job.Request{Nodes: []job.NodeDef{def}, Apps: []job.App{{N: 1}}}
 	for least, want := range map[int]string{
 		0: "a: all 1 CPU are in use by jobs of eve",
-		2: "1 node can be reached, and --min-nodes wants 2",
+		2: "1 node can be reached, but --min-nodes requires 2",
 	} {
 		req.MinNodes = least
 		if _, err := Make(req, job.Snapshot{Nodes: []job.Node{n}}); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -55,7 +55,7 @@ func TestNobodyWaitsForASetThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if strings.Contains(failed.Remedy, "--wait") == test.permanent || !strings.Contains(failed.Remedy, "--node-set-plus SPANEVENLY spreads, --node-set-optional yes") {
+		if strings.Contains(failed.Remedy, "--wait") == test.permanent || !strings.Contains(failed.Remedy, "to use several sets: --node-set-plus SPANEVENLY; to use hosts outside of a set: --node-set-optional yes") {
 			t.Errorf("%s: %s; %s", name, failed.Text, failed.Remedy)
 		}
 	}
@@ -97,8 +97,8 @@ func TestWhomToAskForCPUsInUse(t *testing.T) {
 	}{
 		{"eve", false, "ask eve or an administrator (mpiexec --evict j1 a), or wait with --wait"},
 		{"eve", true, "ask eve or an administrator (mpiexec --evict j1 a), or wait with --wait"},
-		{"ann", false, "end a job of yours: mpiexec --end j1 a, or wait with --wait"},
-		{"ann", true, "end what holds them: mpiexec --evict j1 a, or wait with --wait"},
+		{"ann", false, "end one of your jobs: mpiexec --end j1 a, or wait with --wait"},
+		{"ann", true, "remove the claims of that job: mpiexec --evict j1 a, or wait with --wait"},
 	} {
 		n.Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{0}, TopUser: test.who, TopJob: "j1", Idle: test.idle}
 		_, err := Make(req, job.Snapshot{Nodes: []job.Node{n}})
@@ -119,15 +119,15 @@ func TestNoSharedHostsLeft(t *testing.T) {
 		apps    []job.App
 		want    string
 	}{
-		{"n1:4", []job.App{app(1, "a"), app(1, "b")}, "--no-share-hosts: 2 app contexts need 2 hosts, there is 1"},
-		{"n1:4 n2:4", []job.App{app(1, "a"), app(1, "b"), app(1, "c")}, "--no-share-hosts: 3 app contexts need 3 hosts, there are 2"},
-		{"n1:4 n2:4", []job.App{app(1, "a", "n1", "n2"), app(1, "b", "n1", "n2"), app(1, "c", "n1", "n2")}, "--no-share-hosts: 3 app contexts need 3 hosts, there are 2"},
-		{"n1:2 n2:2", []job.App{app(4, "a"), app(1, "b")}, "--no-share-hosts: other app contexts have all hosts that b may use: n[1-2]"},
+		{"n1:4", []job.App{app(1, "a"), app(1, "b")}, "--no-share-hosts: 2 app contexts need 2 hosts, but there is 1"},
+		{"n1:4 n2:4", []job.App{app(1, "a"), app(1, "b"), app(1, "c")}, "--no-share-hosts: 3 app contexts need 3 hosts, but there are 2"},
+		{"n1:4 n2:4", []job.App{app(1, "a", "n1", "n2"), app(1, "b", "n1", "n2"), app(1, "c", "n1", "n2")}, "--no-share-hosts: 3 app contexts need 3 hosts, but there are 2"},
+		{"n1:2 n2:2", []job.App{app(4, "a"), app(1, "b")}, "--no-share-hosts: other app contexts use all hosts that are allowed for b: n[1-2]"},
 	} {
 		req, snap := requestFor(job.Request{Apps: test.apps, Placement: job.Placement{NoSharedHosts: true}}, cluster(test.cluster))
 		_, err := Make(req, snap)
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Text != test.want || !strings.HasPrefix(failed.Remedy, "name more hosts, or let app contexts share them: --share-hosts") {
+		if !errors.As(err, &failed) || failed.Text != test.want || !strings.HasPrefix(failed.Remedy, "add hosts, or let app contexts share them: --share-hosts") {
 			t.Errorf("%s: %v; want %s", test.cluster, err, test.want)
 		}
 	}

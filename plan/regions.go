@@ -40,9 +40,9 @@ func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) 
 	case number != region.OutsideDomain:
 		return regionAccess{number, name, verdicts[number].ClosedReason, verdicts[number].MayOpenLater}
 	case name != "":
-		return regionAccess{number, name, name + ": it is not of the domain", false}
+		return regionAccess{number, name, name + ": not in this domain", false}
 	}
-	return regionAccess{number, name, "it is in no region", false}
+	return regionAccess{number, name, "not in any region", false}
 }
 
 // judgeRegions decides for all candidates whether the job may use their regions. The size of a region

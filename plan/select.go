@@ -49,7 +49,7 @@ var staticChecks = []nodeCheck{
 	{"out", func(s *candidate, w *requirement) string { return s.ExcludedWhy }},
 	{"administrator", func(s *candidate, w *requirement) string { return s.ClosedWhy }},
 	{"runjobs-off", func(s *candidate, w *requirement) string {
-		return reasonUnless(!s.NoJobs, "runJobs is no")
+		return reasonUnless(!s.NoJobs, "it runs no jobs (runJobs = no)")
 	}},
 	{"user", func(s *candidate, w *requirement) string {
 		mine := s.Users == nil || w.user.UID == 0 || slices.Contains(s.Users, w.user.UID)
@@ -68,7 +68,7 @@ var staticChecks = []nodeCheck{
 		return ""
 	}},
 	{"exclusive-denied", func(s *candidate, w *requirement) string {
-		return reasonUnless(!w.exclusive || !s.NoExclusive, "it may not be used exclusively")
+		return reasonUnless(!w.exclusive || !s.NoExclusive, "it does not allow exclusive use")
 	}},
 	flavorCheck,
 	{"class", func(s *candidate, w *requirement) string {
@@ -115,7 +115,7 @@ var probeChecks = []nodeCheck{
 		if s.free >= w.threads || w.ignoreOtherJobs || w.localOnly && s.Slots == 0 && w.threads > s.SlotCount() {
 			return ""
 		}
-		detail := fmt.Sprintf("%d of %s free, a process needs %d", s.free, text.Count(s.SlotCount(), "CPU"), w.threads)
+		detail := fmt.Sprintf("%d of %s free, but each rank needs %d", s.free, text.Count(s.SlotCount(), "CPU"), w.threads)
 		if w.threadsSource != "" {
 			detail += " by " + w.threadsSource
 		}

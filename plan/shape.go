@@ -117,7 +117,7 @@ func (a *eligibleNodes) refuseShape(code string, f shapePlacement, n int) *Error
 	for _, ranks := range f.ranks {
 		placed += ranks
 	}
-	return &Error{Code: code, WantedRanks: n, FreeRanks: placed, Remedy: "start fewer ranks, name more hosts, or leave out --shape",
-		Text: fmt.Sprintf("%s in a shape of %d: %d placed, %d left over on %s (%s)", text.Count(n, "rank"), a.app.ExactPerNode,
+	return &Error{Code: code, WantedRanks: n, FreeRanks: placed, Remedy: "start fewer ranks, add hosts, or leave out --shape",
+		Text: fmt.Sprintf("%s cannot be placed with exactly %d on each host: %d fit, %d are left over on %s (%s)", text.Count(n, "rank"), a.app.ExactPerNode,
 			placed, f.unplaced, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))}
 }

@@ -48,7 +48,7 @@ func TestAppsInShapes(t *testing.T) {
 func TestRefuseShape(t *testing.T) {
 	req := job.Request{Apps: []job.App{{N: 12, RankNeeds: job.RankNeeds{ExactPerNode: 4}}}}
 	_, err := Make(requestFor(req, cluster("n0:8 n1:3 n2:8")))
-	const want = "12 ranks in a shape of 4: 8 placed, 4 left over on 3 nodes (n[0-2])"
+	const want = "12 ranks cannot be placed with exactly 4 on each host: 8 fit, 4 are left over on 3 nodes (n[0-2])"
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Code != CodeNotEnough || failed.Text != want || failed.FreeRanks != 8 {
 		t.Errorf("%v; want %s", err, want)
@@ -155,7 +155,7 @@ func TestHugePagesBoundTheRanks(t *testing.T) {
 		{"enough", pages(2<<20, 8, 8), job.HugePagesRequired, "n0 n0 n0 n0"},
 		{"two pages for each", pages(2<<20, 8, 7), job.HugePagesRequired, "n0 n0 n0 n1"},
 		{"a page for each", pages(1<<30, 3, 2), job.HugePagesRequired, "n0 n0 n1 n1"},
-		{"one page, and two are needed", pages(2<<20, 8, 1), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory 1 huge page of 2048 kB free, a process needs 2"},
+		{"one page, and two are needed", pages(2<<20, 8, 1), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory 1 huge page of 2048 kB free, but each rank needs 2"},
 		{"none", pages(2<<20, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory 0 huge pages of 2048 kB free"},
 		{"no such kernel", pages(0, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory its kernel has no huge pages"},
 	} {

@@ -68,11 +68,11 @@ func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 		return nil // no host at all is another error
 	}
 	which := hostlist.FoldBrief(names)
-	remedy := "say how many ranks (-n), or leave out " + which
+	remedy := "give the number of ranks (-n), or leave out " + which
 	if !p.req.ShareOwnCPUs && !p.req.NoOversubscribe && p.withSharedCPUs().hasSolution() {
 		remedy += "; or share CPUs (--oversubscribe)"
 	}
-	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("without -n each named host gets ranks; %s can take none now", which), Remedy: remedy}
+	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("without -n every host must take a rank, but there is no room on %s now", which), Remedy: remedy}
 }
 
 // withSharedCPUs returns the problem with --oversubscribe. Ranks may then share CPUs with each other, and

@@ -110,11 +110,11 @@ var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string 
 	case !w.numa.IsSet() || len(s.Topology.Cores) == 0:
 		return ""
 	case w.numa.StrictMemory && s.NoMemBind:
-		return "its bindMem is no"
+		return "it does not bind memory (bindMem = no)"
 	case s.numaCapacity(w.numa, w.threads) > 0:
 		return ""
 	}
-	return fmt.Sprintf("%s leaves no %s together that are free", w.numa.Option(), text.Count(w.threads, "CPU"))
+	return fmt.Sprintf("%s leaves no group of %s free", w.numa.Option(), text.Count(w.threads, "CPU"))
 }}
 
 // numaCapacity returns how many ranks with this many slots fit inside NUMA nodes of a candidate.
@@ -133,13 +133,13 @@ var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string 
 	case w.memoryPerRank == 0:
 		return ""
 	case s.Memory.Available > 0 && s.Memory.Available < w.memoryPerRank:
-		return fmt.Sprintf("%d MB available, a process needs %d by --mem-per-rank", s.Memory.Available>>20, w.memoryPerRank>>20)
+		return fmt.Sprintf("%d MB available, but each rank needs %d by --mem-per-rank", s.Memory.Available>>20, w.memoryPerRank>>20)
 	case !w.hugePages || !huge.Probed || huge.Capacity(w.memoryPerRank) > 0:
 		return ""
 	case huge.Size == 0:
-		return "its kernel has no huge pages, which a process needs by --mem-per-rank"
+		return "its kernel has no huge pages, which each rank needs by --mem-per-rank"
 	}
-	return fmt.Sprintf("%s of %d kB free, a process needs %d by --mem-per-rank", text.Count(int(huge.Free), "huge page"), huge.Size>>10, huge.PagesFor(w.memoryPerRank))
+	return fmt.Sprintf("%s of %d kB free, but each rank needs %d by --mem-per-rank", text.Count(int(huge.Free), "huge page"), huge.Size>>10, huge.PagesFor(w.memoryPerRank))
 }}
 
 // newPool returns the free slots of a candidate in the order of the layout. If ranks stay inside NUMA

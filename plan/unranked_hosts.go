@@ -40,5 +40,5 @@ func (s *placement) unrankedHostsNote() (note job.Note, any bool) {
 	if each := (len(s.assigned) + hosts - 1) / hosts; each <= least {
 		remedy = fmt.Sprintf("-ppn %d or %s", each, remedy)
 	}
-	return job.Note{Code: "unranked", Text: fmt.Sprintf("%s got no rank; to spread: %s", hostlist.FoldBrief(names), remedy)}, true
+	return job.Note{Code: "unranked", Text: fmt.Sprintf("%s got no rank; to use all hosts: %s", hostlist.FoldBrief(names), remedy)}, true
 }

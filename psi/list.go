@@ -45,7 +45,7 @@ func (c *Settings) readNodeList(in Input) error {
 
 // emptyError returns the error for a list, or a cluster file, without nodes.
 func (l *nodeList) emptyError() error {
-	err := &Error{Code: "empty-list", Source: l.source, Token: l.value, Problem: "no node is named by", Allowed: []string{"at least one node"}}
+	err := &Error{Code: "empty-list", Source: l.source, Token: l.value, Problem: "no node in", Allowed: []string{"at least one node"}}
 	if l.source == "" {
 		err.Problem = "the configuration has no node"
 	}
@@ -159,7 +159,7 @@ func (l *nodeList) allowedIDs() []string {
 	}
 	slices.Sort(ids)
 	if len(ids) == 0 {
-		return []string{"IDs of a cluster file, and there is none (doc/cluster.toml shows one)"}
+		return []string{"IDs of a cluster file, but there is none; see doc/cluster.toml for an example"}
 	}
 	return []string{"ID", "FIRST-LAST with FIRST <= LAST", "configured IDs: " + idset.Text(ids)}
 }
@@ -182,7 +182,7 @@ func (l *nodeList) addHost(name string, times int) error {
 	i, known := l.byName[lowerASCII(name)]
 	if !known && l.noConfig {
 		if !hostlist.IsName(name) {
-			return &Error{Code: "unknown-host", Source: l.source, Token: name, Problem: "cannot be a host name", Allowed: []string{"names and addresses alone"}}
+			return &Error{Code: "unknown-host", Source: l.source, Token: name, Problem: "cannot be a host name", Allowed: []string{"only names and addresses"}}
 		}
 		i, known = len(l.nodes), true
 		l.byName[lowerASCII(name)] = i

@@ -63,7 +63,7 @@ func flagOrVariable(in Input, flag string, value *string, variable string) (sour
 func (c *Settings) readNodeSets(in Input) error {
 	kinds, mixed := nodeset.KindsOf(len(in.Nodes), func(i int) nodeset.Attributes { return in.Nodes[i].Attributes })
 	if mixed != "" {
-		return &Error{Code: "bad-node-set", Problem: "attribute " + mixed + " is text on some nodes, and a number on others"}
+		return &Error{Code: "bad-node-set", Problem: "attribute " + mixed + " is a string on some nodes and a number on others"}
 	}
 	levels := nodeset.Levels{
 		Cluster:  withSourceNames(in.Rules.NodeSetDefaults, "nodeset", func(key string) string { return "nodeset." + key }),
@@ -97,10 +97,10 @@ func (c *Settings) readNodeSets(in Input) error {
 		return &Error{Code: "bad-node-set", Source: c.NodeSet.Source, Token: c.NodeSet.Request.String(), Problem: "each rank has a fixed node, so no set is chosen", Allowed: []string{"none"}}
 	}
 	if c.NodeSet.RequestedDelay > 0 {
-		c.addWarning("delay-cut", "a delay of %s is cut to %s, the longest that the cluster file allows", c.NodeSet.RequestedDelay, c.NodeSet.Delay)
+		c.addWarning("delay-cut", "a delay of %s is reduced to %s, the maximum of the cluster file", c.NodeSet.RequestedDelay, c.NodeSet.Delay)
 	}
 	if c.NodeSet.Policy == nodeset.AnyOf && c.NodeSet.Plus.SpanEvenly {
-		c.addWarning("span-ignored", "SPANEVENLY has no effect with ANYOF, which mixes sets as it is")
+		c.addWarning("span-ignored", "SPANEVENLY has no effect with ANYOF, which already mixes sets")
 	}
 	return err
 }

@@ -57,11 +57,11 @@ func (c *Settings) readToggles(in Input) {
 	for _, t := range toggles {
 		value, defined := in.Env(t.variable)
 		if defined && t.flag(&in.Flags) == nil && meansNo(value) {
-			c.addWarning("value-ignored", "%s=%q switches it on, since it is defined; unset it", t.variable, value)
+			c.addWarning("value-ignored", "%s=%q switches it on, because any value does; to switch it off, unset it", t.variable, value)
 		}
 	}
 	if f := in.Flags.Exclusive; f != nil && !*f && c.Overbook {
-		c.addWarning("overbook-implies-exclusive", "--no-exclusive has no effect: overbooking wants the nodes for itself")
+		c.addWarning("overbook-implies-exclusive", "--no-exclusive has no effect: overbooking requires exclusive nodes")
 	}
 	for _, name := range unsupported {
 		if _, defined := in.Env(name); defined {

@@ -90,7 +90,7 @@ type selectionOptions struct {
 // readSelection reads the options and rules for choosing nodes, and how long the job has waited.
 func (s *State) readSelection(f *stateFile) error {
 	if !(f.Waited >= 0) || f.Waited > nodeset.MaxTime.Seconds() {
-		return stateError("waited is no time")
+		return stateError("waited is not a time")
 	}
 	s.Waited = time.Duration(math.Ceil(f.Waited * float64(time.Second)))
 	s.Flags.SelectionFlags = f.Options.selectionOptions.flags()
@@ -243,11 +243,11 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 			}
 			attributes[upper] = nodeset.Value{Number: n}
 		default:
-			return nil, fmt.Errorf("attributes: %s is neither a number nor a text nor a list of texts", name)
+			return nil, fmt.Errorf("attributes: %s is not a number, a string or a list of strings", name)
 		}
 		for _, label := range attributes[nodeset.CanonicalName(name)].Labels {
 			if !nodeset.IsLabel(label) {
-				return nil, fmt.Errorf("attributes: %s: %q is no label: letters, digits, _ . + - only", name, label)
+				return nil, fmt.Errorf("attributes: %s: %q is not a label: only letters, digits, _ . + -", name, label)
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err err
 func (s *State) checkAttributeKinds() error {
 	_, mixed := nodeset.KindsOf(len(s.Nodes), func(i int) nodeset.Attributes { return s.Nodes[i].Attributes })
 	if mixed != "" {
-		return stateError("attribute " + mixed + " is text on some nodes, and a number on others")
+		return stateError("attribute " + mixed + " is a string on some nodes and a number on others")
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
 		}
 		for _, cpu := range c.CPUs {
 			if cpu < 0 || cpu > maxCPUs || seen[cpu] {
-				return t, fmt.Errorf("CPU %d cannot be, or is twice in the list of cores", cpu)
+				return t, fmt.Errorf("CPU %d is invalid, or listed twice in the cores", cpu)
 			}
 			seen[cpu] = true
 		}

@@ -267,7 +267,7 @@ func TestNodeFile(t *testing.T) {
 		{"no limits", "", clean, 9, "", -1},
 		{"no jobs", `runJobs = "no"`, clean, 1, "runs no jobs (FILE)", -1},
 		{"room", "maxproc = 2", clean, 2, "", 2},
-		{"no room", "maxproc = 2", clean, 3, "may run 2 processes at a time (FILE)", 2},
+		{"no room", "maxproc = 2", clean, 3, "may run at most 2 processes at a time (FILE)", 2},
 		{"a fault", "\nmaxproc = \"x\"", clean, 1, `FILE:2: maxproc: "x" is neither a number nor "any"`, -1},
 		{"another's file", "", func(_ *testing.T, file string) error { return os.Chown(file, 5, 5) }, 1, "FILE: belongs to uid 5, must be root's", -1},
 		{"open to others", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o666) }, 1, "FILE: mode 0666: others than root may write to it", -1},

@@ -110,7 +110,7 @@ func TestNoVariableTwice(t *testing.T) {
 	for _, assignment := range env {
 		name, _, _ := strings.Cut(assignment, "=")
 		if seen[name] {
-			t.Errorf("%s is there twice: %q", name, env)
+			t.Errorf("%s is defined twice: %q", name, env)
 		}
 		seen[name] = true
 	}

@@ -57,7 +57,7 @@ func TestPMIxVariables(t *testing.T) {
 	}
 	slices.Sort(names)
 	if len(slices.Compact(slices.Clone(names))) != len(names) {
-		t.Errorf("a variable is there twice: %q", names)
+		t.Errorf("a variable is defined twice: %q", names)
 	}
 	for _, name := range names { // PMIX-10
 		if job.MatchesPattern([]string{"PMI_*", "MPIR_CVAR_PMI_VERSION", "OMPI_MCA_orte_launch", "OMPI_MCA_orte_ess_*", "OMPI_MCA_ess_base_*",

@@ -71,7 +71,7 @@ func TestEveryKindHasARow(t *testing.T) {
 	rows := make(map[string]bool)
 	for _, row := range table {
 		if rows[row.Kind] || wire.NameOf(nodetest.Maker(row.Kind)(0)) != row.Kind {
-			t.Errorf("row %s is there twice, or makes something else", row.Kind)
+			t.Errorf("row %s is defined twice, or makes something else", row.Kind)
 		}
 		rows[row.Kind] = true
 	}

@@ -115,5 +115,5 @@ func (r *reservation) checkSeparation() error {
 }
 
 func separationError(where, why string) string {
-	return fmt.Sprintf("%s: not kept apart from other jobs: %s", where, why)
+	return fmt.Sprintf("%s: CPUs are not protected from other jobs: %s", where, why)
 }

@@ -160,7 +160,7 @@ func judgeGate(r *job.Region, request GateRequest, before Size) Verdict {
 	case g.Width == nil:
 		return Verdict{}
 	case *g.Width == job.AutoWidth && before.Unknown:
-		return Verdict{ClosedReason: r.Name + ": for jobs that the regions before it cannot hold, and the size of a node there is not known", MayOpenLater: true}
+		return Verdict{ClosedReason: r.Name + ": for jobs that do not fit into the regions before it, and the size of a node there is not known", MayOpenLater: true}
 	}
 	width := *g.Width
 	if width == job.AutoWidth {
@@ -169,9 +169,9 @@ func judgeGate(r *job.Region, request GateRequest, before Size) Verdict {
 	if request.CPUs > width {
 		return Verdict{}
 	}
-	has := fmt.Sprintf("this one has %d", request.CPUs)
+	has := fmt.Sprintf("this job has %d", request.CPUs)
 	if request.CPUs == 0 {
-		has = "of this one the number of ranks was not said"
+		has = "this job has no number of ranks"
 	}
 	return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of more than %s; %s", r.Name, text.Count(width, "CPU"), has)}
 }

@@ -89,7 +89,7 @@ reserve = 1
 	other := b.startHolding(t, with(1, "--nodes", "1")...)
 	other.awaitCPUs(t)
 	refused := b.runMpiexec(t, with(2*cpus, "hostname")...)
-	if want := fmt.Sprintf("n3: region overflow: for jobs of more than %d CPUs; this one has %d", 2*cpus, 2*cpus); refused.code != 125 || !strings.Contains(refused.err, want) {
+	if want := fmt.Sprintf("n3: region overflow: for jobs of more than %d CPUs; this job has %d", 2*cpus, 2*cpus); refused.code != 125 || !strings.Contains(refused.err, want) {
 		t.Errorf("beside another job: exit %d, %s; want %s", refused.code, refused.err, want)
 	}
 	waiting := b.startMpiexec(t, mpiexecCall{args: with(2*cpus, "--wait", "hostname")})
@@ -141,7 +141,7 @@ func TestNeighbouringHosts(t *testing.T) {
 		t.Errorf("no neighbours: %s", got)
 	}
 	r := b.runMpiexec(t, with(2*cpus+1, "--contiguous", "hostname")...)
-	if want := fmt.Sprintf("no contiguous nodes can run %d ranks (longest: %d on n[3-4]; %d free in all)", 2*cpus+1, 2*cpus, 3*cpus); r.code != 125 || !strings.Contains(r.err, want) {
+	if want := fmt.Sprintf("no contiguous nodes can run %d ranks (at most %d fit, on n[3-4]; all nodes together have room for %d)", 2*cpus+1, 2*cpus, 3*cpus); r.code != 125 || !strings.Contains(r.err, want) {
 		t.Errorf("too many: exit %d, %s; want %s", r.code, r.err, want)
 	}
 	if want := " of root on n2 (can be moved)"; !strings.Contains(r.err, want) || !strings.Contains(r.err, "mpiexec --migrate ") {
@@ -182,7 +182,7 @@ mount --bind /run/meminfo /proc/meminfo`
 		}
 	}
 	r := b.runMpiexec(t, append(strings.Fields("-host n1:4,n2:4 -n 3 --mem-per-rank 3hs"), said...)...)
-	if r.code == 0 || r.out != "" || !strings.Contains(r.err, "in huge pages, allows 2 on n2") || !strings.Contains(r.err, "n1: 1 huge page of 2048 kB free, a process needs 2") {
+	if r.code == 0 || r.out != "" || !strings.Contains(r.err, "in huge pages, allows 2 on n2") || !strings.Contains(r.err, "n1: 1 huge page of 2048 kB free, but each rank needs 2") {
 		t.Errorf("three ranks of two pages: exit %d, %s%s", r.code, r.out, r.err)
 	}
 }
@@ -207,8 +207,8 @@ func TestRoomOnAHost(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ args, want string }{
-		{"--mem-per-rank 900000G -n 1", " available, a process needs "},
-		{"--numa-list 60000 -n 1", "leaves no 1 CPU together"},
+		{"--mem-per-rank 900000G -n 1", " available, but each rank needs "},
+		{"--numa-list 60000 -n 1", "leaves no group of 1 CPU free"},
 		{"--per-numa 1 --map-by numa -n 1", "one of both"},
 		{"--shape 3 -ppn 2 -n 3", "at most --ppn, 2"},
 	} {

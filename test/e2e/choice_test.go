@@ -128,9 +128,9 @@ func TestBrokenClusterFilesContactNobody(t *testing.T) {
 	}
 	for _, test := range []struct{ text, want string }{
 		{"procspeed = \"fast\"\n", ":4: procspeed: "},
-		{"flavors = [\"xx\"]\n", ":4: flavors: \"xx\" is no flavor; allowed: ap, os, su"},
+		{"flavors = [\"xx\"]\n", ":4: flavors: \"xx\" is not a flavor; allowed: ap, os, su"},
 		{"classes = [\"amd\"]\n", ":4: classes: there is no class \"amd\"; write [[class]] with name = \"amd\""},
-		{"attributes = { rack = \"r 1\" }\n", ":4: attributes.rack: \"r 1\" is no label: letters, digits, _ . + - only"},
+		{"attributes = { rack = \"r 1\" }\n", ":4: attributes.rack: \"r 1\" is not a label: only letters, digits, _ . + -"},
 		{"reserve = -1\n", ":4: reserve: "},
 		{"procsped = 2000\n", ":4: unknown key \"procsped\" (did you mean \"procspeed\"?)"},
 		{"[nodeset]\npolicy = \"SOMEOF\"\nattribute = \"FEATURE\"\n", ":5: policy: \"SOMEOF\": unknown policy; allowed: ONEOF, ANYOF, FIRSTOF"},

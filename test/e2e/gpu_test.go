@@ -46,7 +46,7 @@ func TestGPUs(t *testing.T) {
 		b.addGPUs(t, host, "")
 	}
 	none := b.runMpiexec(t, "-host", "n[1-3]", "-n", "2", "-gpus-per-proc", "1", "true")
-	if want := "mpiexec: n[1-3]: -gpus-per-proc 1: no GPU there\n  hint: name hosts with GPUs, or leave the option out\n"; none.code != 125 || none.err != want {
+	if want := "mpiexec: n[1-3]: -gpus-per-proc 1: no GPU there\n  hint: use hosts with GPUs, or leave out the option\n"; none.code != 125 || none.err != want {
 		t.Errorf("no GPUs: exit %d\n%s", none.code, none.err)
 	}
 	b.addGPUs(t, "n1", "nvidia", "1b", "43", "9d", "c3")
@@ -71,7 +71,7 @@ func TestGPUs(t *testing.T) {
 0 n1 cuda=9,FASTEST_FIRST rocr= hip=9 ze=`, 0},
 		{"-host n1:8 -n 5 -g 1", `
 mpiexec: 5 ranks do not fit by -gpus-per-proc 1: there are 4 free GPUs for 4 ranks on 1 node (n1)
-  hint: start fewer ranks or name more hosts; without the option ranks share what they see`, 125},
+  hint: start fewer ranks, or add hosts; without the option all ranks share the GPUs`, 125},
 		{"-host n1 -n 1 -g 1 -env CUDA_VISIBLE_DEVICES 2", `
 mpiexec: -g 1 contradicts -env CUDA_VISIBLE_DEVICES
   hint: use only one of them`, 125},
@@ -96,7 +96,7 @@ func TestGPUsOfSeveralJobs(t *testing.T) {
 	if want := "0 n1 cuda=2,PCI_BUS_ID rocr= hip= ze=\n"; other.code != 0 || other.out != want {
 		t.Errorf("beside another job: exit %d\n%s%s", other.code, other.out, other.err)
 	}
-	const shortage = "there is 1 free GPU for 1 rank on 1 node (n1); 2 in use\n  hint: start fewer ranks or name more hosts; waiting could help: --wait\n"
+	const shortage = "there is 1 free GPU for 1 rank on 1 node (n1); 2 in use\n  hint: start fewer ranks, or add hosts; or wait for other jobs to end: --wait\n"
 	many := b.runMpiexec(t, "-host", "n1:8", "-n", "2", "-g", "1", "true")
 	if many.code != 125 || !strings.HasSuffix(many.err, shortage) {
 		t.Errorf("too many beside another job: exit %d\n%s", many.code, many.err)

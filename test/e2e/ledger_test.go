@@ -108,7 +108,7 @@ func TestEvict(t *testing.T) {
 	mine.awaitCPUs(t)
 	id := b.readListing(t, "localhost").Jobs[0].Job
 	r := b.runMpiexec(t, "-host", "localhost", "-n", "1", "--nooversubscribe", "true")
-	if want := "are in use by jobs of root (since "; r.code != 125 || !strings.Contains(r.err, want) || !strings.Contains(r.err, "end a job of yours: mpiexec --end "+id+" localhost, or wait with --wait") {
+	if want := "are in use by jobs of root (since "; r.code != 125 || !strings.Contains(r.err, want) || !strings.Contains(r.err, "end one of your jobs: mpiexec --end "+id+" localhost, or wait with --wait") {
 		t.Errorf("exit %d, %q; want %q", r.code, r.err, want)
 	}
 	his := b.startMpiexec(t, mpiexecCall{args: []string{"--evict", id, "localhost"}, env: []string{"HOME=/", "USER=somebody"}, uid: 12345}).wait(t)
@@ -153,7 +153,7 @@ func TestOwnLedgerIsNoted(t *testing.T) {
 		t.Errorf("%q, %q", ps.out, ps.err)
 	}
 	if r := b.runMpiexec(t, "--ledger", own, "--exclusive", "-host", "localhost", "-n", "1", "true"); r.code != 125 ||
-		!strings.Contains(r.err, "localhost: not kept apart from other jobs: claims in "+own+": belongs to uid 12345, must be root's") {
+		!strings.Contains(r.err, "localhost: CPUs are not protected from other jobs: claims in "+own+": belongs to uid 12345, must be root's") {
 		t.Errorf("a foreign owner: exit %d, %q", r.code, r.err)
 	}
 	if r := b.runMpiexec(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out, "claims in "+site+",") && !strings.Contains(r.out, "claims in "+site+"\n") {

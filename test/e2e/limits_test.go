@@ -134,7 +134,7 @@ func TestLimitsOfANode(t *testing.T) {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	says("mem = 4096\n")
-	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "/etc/remshell/limits.toml:1: mem: is of a job") {
+	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "/etc/remshell/limits.toml:1: mem: limits a whole job") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	says("")

@@ -48,7 +48,7 @@ func TestABusyNamedHostIsNotLeftOut(t *testing.T) {
 	busy := b.startHolding(t, "-host", "n2", "-n", fmt.Sprint(runtime.NumCPU()))
 	busy.awaitCPUs(t)
 	line := []string{"-host", "n1,n2", "-ppn", "1", "sh", "-c", "echo runs"}
-	if r := b.runMpiexec(t, line...); r.code != 125 || !strings.Contains(r.err, "ranks; n2 can take none now") {
+	if r := b.runMpiexec(t, line...); r.code != 125 || !strings.Contains(r.err, "but there is no room on n2 now") {
 		t.Errorf("a busy host: exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	if r := b.runMpiexec(t, append([]string{"--skip-unreachable"}, line...)...); r.code != 0 || strings.Count(r.out, "runs") != 1 {
@@ -62,7 +62,7 @@ func TestABusyNamedHostIsNotLeftOut(t *testing.T) {
 	if err := os.WriteFile(cluster, []byte("[[node]]\nname = \"n1\"\n[[node]]\nname = \"n2\"\nrunJobs = \"no\"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r := b.runMpiexec(t, append([]string{"--cluster", cluster}, line...)...); r.code != 125 || !strings.Contains(r.err, "ranks; n2 can take none") || !strings.Contains(r.err, "runJobs is no") {
+	if r := b.runMpiexec(t, append([]string{"--cluster", cluster}, line...)...); r.code != 125 || !strings.Contains(r.err, "but there is no room on n2") || !strings.Contains(r.err, "it runs no jobs (runJobs = no)") {
 		t.Errorf("a host that runs no jobs: exit %d, %q, %q", r.code, r.out, r.err)
 	}
 }
