@@ -31,6 +31,9 @@ exec setpriv "--reuid=$user" "--regid=$user" --clear-groups env -i HOME="$top/ho
 	PATH="$top/clone/bin:$goroot/bin:/usr/bin:/bin" GOMODCACHE="$top/mod" GOCACHE="$top/cache" GOPROXY=off GOTOOLCHAIN=local \
 	timeout -k 10 400 /bin/sh -ec "$script"`
 
+// newcomerID is his user ID, and group ID.
+const newcomerID = "2002"
+
 // What the README shows runs as an ordinary user, in an ordinary clone, on a machine where
 // nothing was prepared for him.
 func TestReadmeAsAnOrdinaryUser(t *testing.T) {
@@ -47,7 +50,7 @@ func TestReadmeAsAnOrdinaryUser(t *testing.T) {
 	cloneRepo(t, filepath.Join(top, "clone"))
 	script := "umask 022\n" + readmeScript(t)
 	args := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "/bin/sh", "-ec", asNewUser, "sh",
-		"2002", top, goEnv(t, "GOMODCACHE"), goEnv(t, "GOCACHE"), goEnv(t, "GOROOT"), script}
+		newcomerID, top, goEnv(t, "GOMODCACHE"), goEnv(t, "GOCACHE"), goEnv(t, "GOROOT"), script}
 	ctx, stop := context.WithTimeout(t.Context(), 4*longTimeout)
 	defer stop()
 	cmd := exec.CommandContext(ctx, "unshare", args...)
@@ -57,9 +60,12 @@ func TestReadmeAsAnOrdinaryUser(t *testing.T) {
 		t.Fatalf("%v\n%s\nsays\n%s", err, script, said.String())
 	}
 	want := []string{"== make\n", "== bin/mpiexec -n 4 -l hostname\n", "[3] ", "order     n[1-2], as listed", "== make demo\n", "three hosts", "[5] ", "rank 1 on n2 exited with code 3", "demo done",
-		"== mpiexec --help", "== done\n"}
+		"== mpiexec --help", "== mpijob help", "== done\n"}
 	if word := firstOutOfOrder(said.String(), want...); word != "" {
 		t.Errorf("no %q at its place:\n%s", word, said.String())
+	}
+	if left, _ := filepath.Glob("/tmp/remshell-*-" + newcomerID); left != nil {
+		t.Errorf("left: %v", left)
 	}
 	mpicc, _ := exec.LookPath("mpicc.mpich")
 	if without := strings.Contains(said.String(), "no MPICH here"); without != (mpicc == "") {
@@ -139,7 +145,7 @@ func readmeScript(t *testing.T) string {
 			do(command)
 		}
 	}
-	for _, span := range regexp.MustCompile("`(mpiexec --?[a-z][^`A-Z]*)`").FindAllStringSubmatch(string(text), -1) {
+	for _, span := range regexp.MustCompile("`(mpiexec --?[a-z][^`A-Z]*|mpijob [a-z]+)`").FindAllStringSubmatch(string(text), -1) {
 		command, _, _ := strings.Cut(span[1], "|")
 		do(strings.TrimSpace(command) + " >/dev/null")
 	}

@@ -54,12 +54,15 @@ func createState(o Options, kind Kind) (*Cluster, error) {
 		return nil, err
 	}
 	root := stateRoot()
-	if err := privateDir(root); err != nil {
-		return nil, fmt.Errorf("testbed: %w", err)
-	}
 	f := &Cluster{Name: o.Name, Kind: kind, Repo: repo, State: filepath.Join(root, o.Name), owner: &clusterOwner{}}
 	f.Home = f.path("home")
-	err = os.Mkdir(f.State, 0o700)
+	err = fs.ErrNotExist
+	for errors.Is(err, fs.ErrNotExist) { // again if the Down of another cluster removes root in between
+		if err := privateDir(root); err != nil {
+			return nil, fmt.Errorf("testbed: %w", err)
+		}
+		err = os.Mkdir(f.State, 0o700)
+	}
 	if errors.Is(err, fs.ErrExist) {
 		if isAlive(f.State) {
 			return nil, fmt.Errorf("test cluster %s: is up already; take it down first", o.Name)
@@ -175,6 +178,7 @@ func RemoveDead() ([]string, error) {
 		err = errors.Join(err, f.killStrays(), os.RemoveAll(state))
 		removed = append(removed, e.Name())
 	}
+	os.Remove(stateRoot()) // fails if it has other clusters
 	return removed, err
 }
 
@@ -198,6 +202,7 @@ func (f *Cluster) Down() error {
 	if err != nil {
 		err = fmt.Errorf("test cluster %s: down: %w", f.Name, err)
 	}
+	os.Remove(filepath.Dir(f.State)) // fails if it has other clusters
 	f.State = ""
 	return err
 }
