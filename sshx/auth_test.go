@@ -202,7 +202,7 @@ func TestAgentGone(t *testing.T) {
 	p := newTestHome(t)
 	target := p.target(p.server(sshtest.Options{RefuseAll: true}).Addr())
 	target.Agent = p.home + "/no-socket"
-	p.want(p.refusal(target), KindLogin, "no such file or directory", "is the agent running?")
+	p.want(p.refusal(target), KindLogin, "no such file or directory", "ssh-copy-id ")
 }
 
 func TestCandidateOrder(t *testing.T) {

@@ -94,7 +94,7 @@ func (e *DialError) Hint() string {
 	case KindUnknownKey:
 		return "check the key with: ssh " + e.Host + " true, or record unknown keys with --accept-new-host-keys"
 	case KindLogin:
-		return "install a key on the host; is the agent running? try: ssh -v " + e.Host + " true"
+		return "copy your key there: ssh-copy-id " + e.Host + "; is the agent running? try: ssh -v " + e.Host + " true"
 	case KindTooMany:
 		return "set IdentitiesOnly yes and one IdentityFile for this host in " + cmp.Or(e.config, "~/.ssh/config")
 	case KindBusy:

@@ -40,7 +40,7 @@ var messageRules = []messageRule{
 	{"too many authentication failures", 0, KindTooMany, "login", "the server lost patience with the keys offered",
 		"set IdentitiesOnly yes and one IdentityFile for this host in ~/.ssh/config", ""},
 	{"permission denied (", 0, KindLogin, "login", "login refused",
-		"install a key on the host; is the agent running? try: ssh -v HOST true", ""},
+		"copy your key there: ssh-copy-id HOST; is the agent running? try: ssh -v HOST true", ""},
 	{"banner exchange: connection timed out|timed out during banner exchange", 0, KindNoRoute, "connect", "the server does not answer", "", ""},
 	{"connection refused", 255, KindRefused, "connect", "connection refused: no ssh server on that port", "", ""},
 	{"no route to host|connection timed out|operation timed out|network is unreachable|host is down", 0, KindNoRoute, "connect", "cannot reach", "", ""},
