@@ -16,6 +16,7 @@ bin/mpiexec:
 	@mkdir -p bin build
 	go build $(FLAGS) -o build/mpiexec .
 	@cmp -s build/mpiexec $@ || { cp build/mpiexec $@.new && mv $@.new $@; }
+	@ln -sf mpiexec bin/mpijob
 
 # mpiexec, its other names mpijob and aprun, manual pages and completions, below DESTDIR/PREFIX. mpirun is left alone: another MPI may have it.
 PREFIX  ?= /usr/local

@@ -197,6 +197,9 @@ func TestHelpSearches(t *testing.T) {
 			t.Errorf("-help %s: %v\n%s", word, err, text)
 		}
 	}
+	if text, err := table.HelpOn("mpijob"); err != nil || !strings.Contains(text, "  --ps ") { // it is no option, and yet what a user looks for
+		t.Errorf("-help mpijob: %v\n%s", err, text)
+	}
 	_, err := table.HelpOn("envrionment")
 	if want := "no option's help contains \"envrionment\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help environment") {
 		t.Errorf("%v; %s", err, usererr.Hint(err))

@@ -156,7 +156,7 @@ type JobOptions struct {
 	Display []DisplayList `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Reports and queries" help:"before the start: map, map-devel, topo, allocation"`
 
 	// What these ask is in Line.Query.
-	PS        bool      `name:"--ps" asks:"hosts" excludes:"asks wait" env:"-" topic:"Reports and queries" help:"list live jobs; --queue: those that wait" word:"ps" wordhelp:"list running jobs" wordtakes:"json" likewords:"list ls jobs"`
+	PS        bool      `name:"--ps" asks:"hosts" excludes:"asks wait" env:"-" topic:"Reports and queries" help:"list live jobs; mpijob ends and suspends them" word:"ps" wordhelp:"list running jobs" wordtakes:"json" likewords:"list ls jobs"`
 	ShowQueue bool      `name:"--queue" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"list waiting requests, oldest first" word:"queue" wordtakes:"json" likewords:"list ls jobs"`
 	Signal    JobSignal `name:"--signal" asks:"hosts" excludes:"asks wait" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" word:"signal" wordhelp:"send a signal to the ranks of a job" likewords:"kill raise"`
 	Evict     string    `name:"--evict" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root" word:"evict" wordhelp:"end the processes that hold a job's claims"`

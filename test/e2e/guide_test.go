@@ -151,7 +151,7 @@ shift 2
 exec ssh "$@"
 `
 
-// guideFolder creates the folder in which the commands of a page run, with hello.c and the commands mpiexec and docker.
+// guideFolder creates the folder in which the commands of a page run, with hello.c and the commands mpiexec, mpijob and docker.
 // The hosts see it under the same path.
 func guideFolder(t *testing.T) string {
 	t.Helper()
@@ -162,7 +162,7 @@ func guideFolder(t *testing.T) string {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	bin := filepath.Join(dir, ".bin")
 	err = errors.Join(os.Chmod(dir, 0o755), os.Symlink(filepath.Join(repoRoot, "testdata/mpi/hello.c"), filepath.Join(dir, "hello.c")),
-		os.Mkdir(bin, 0o755), os.Symlink(binary, filepath.Join(bin, "mpiexec")),
+		os.Mkdir(bin, 0o755), os.Symlink(binary, filepath.Join(bin, "mpiexec")), os.Symlink(binary, filepath.Join(bin, "mpijob")),
 		os.WriteFile(filepath.Join(bin, "docker"), []byte(fakeDocker), 0o755))
 	if err != nil {
 		t.Fatal(err)
