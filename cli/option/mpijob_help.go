@@ -71,13 +71,17 @@ var callPattern = regexp.MustCompile(`^mpiexec --[^:]*: `)
 // place of the options.
 func (t *JobTable) textOf(w *jobWord) string {
 	text := callPattern.ReplaceAllString(t.mpiexec.names[w.option].LongHelp(), "")
-	return optionPattern.ReplaceAllStringFunc(capitalize(text), func(found string) string {
+	text = optionPattern.ReplaceAllStringFunc(text, func(found string) string {
 		name := strings.TrimPrefix(strings.TrimPrefix(found, "mpiexec "), "--")
 		if other := t.rowOfOption(name); other != nil {
 			return "mpijob " + other.word
 		}
 		return found
 	})
+	if strings.HasPrefix(text, "mpijob ") { // a command, not a word
+		return text
+	}
+	return capitalize(text)
 }
 
 // Man returns the manual page in troff.
