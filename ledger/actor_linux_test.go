@@ -188,7 +188,7 @@ func (s *stage) play(what string, args []string) any {
 		l, err := s.b.newUnnamed()
 		if err == nil {
 			name := kindLock + randomName()
-			err = l.writeAndShow(name, append(fileStart(name), '}'))
+			err = l.writeAndPublish(name, append(fileStart(name), '}'))
 		}
 		return outcome(err)
 	case "userdir": // answers its path

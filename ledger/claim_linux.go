@@ -105,12 +105,12 @@ type HeldClaim struct {
 	file  *ownFile
 }
 
-// tieWait applies if two claims in conflict were shown at the same time. It is how long the one that stays waits for
+// tieWait applies if two claims in conflict were published at the same time. It is how long the one that stays waits for
 // the other one to be withdrawn.
 const tieWait = 100 * time.Millisecond
 
 // TakeClaim claims a part of this node. It calls fits to check whether the claim is compatible with the claims of
-// others. It does so before it shows the claim, and again afterwards if new claims have come meanwhile, since others
+// others. It does so before it publishes the claim, and again afterwards if new claims have come meanwhile, since others
 // respect only a claim that they can see. If fits returns an error, TakeClaim withdraws the claim and returns that
 // error. It returns *UnusableError if the ledger cannot be used.
 func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) error) (*HeldClaim, error) {
@@ -126,7 +126,7 @@ func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) err
 	if err := fits(others); err != nil {
 		return nil, err
 	}
-	s, err := d.showClaim(c)
+	s, err := d.publishClaim(c)
 	if err != nil {
 		return nil, err
 	}
@@ -141,9 +141,9 @@ func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) err
 func (l *reader) withNotes() *reader { l.noteRead = true; return l }
 
 // recheckClaims looks for claims under paths that are not in seen. A file gets its name only when its text is
-// complete, so the files in seen need not be read again. If claims in conflict were shown at the same time, each job
+// complete, so the files in seen need not be read again. If claims in conflict were published at the same time, each job
 // sees the other's, and only the first claim by name stays. That job waits for the others to be withdrawn. A claim
-// that was shown before ours is not withdrawn.
+// that was published before ours is not withdrawn.
 func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, seen map[string]bool, mine string, fits func(OtherClaims) error) error {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -164,8 +164,8 @@ func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, seen map[st
 	}
 }
 
-// showClaim writes a claim to a file with a random name, so that no user can block the name.
-func (d *Dir) showClaim(c Claim) (*ownFile, error) {
+// publishClaim writes a claim to a file with a random name, so that no user can block the name.
+func (d *Dir) publishClaim(c Claim) (*ownFile, error) {
 	name := fmt.Sprintf("%s%s-%s", kindClaim, randomName(), c.Job)
 	text, err := encode(claimText{name, c})
 	if err != nil {
@@ -175,15 +175,15 @@ func (d *Dir) showClaim(c Claim) (*ownFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.writeAndShow(name, text)
+	return s, s.writeAndPublish(name, text)
 }
 
-// SetIdle replaces the claim by one with the given idle reason. It shows the new claim before it removes the old one,
+// SetIdle replaces the claim by one with the given idle reason. It publishes the new claim before it removes the old one,
 // so the CPUs are never free for others. It always returns a held claim; if there is an error, that is the old one.
 func (h *HeldClaim) SetIdle(why job.IdleReason) (*HeldClaim, error) {
 	c := h.claim
 	c.IdleReason = why
-	s, err := h.file.d.showClaim(c)
+	s, err := h.file.d.publishClaim(c)
 	if err != nil {
 		return h, err
 	}

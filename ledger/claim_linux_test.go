@@ -211,8 +211,8 @@ func TestOtherNames(t *testing.T) {
 	wantClaims(t, b, "j1")
 }
 
-// The next claim removes what a crash left before it was shown. What may yet be
-// shown, and what belongs to nobody of ours, stays.
+// The next claim removes what a crash left before it was published. What may yet be
+// published, and what belongs to nobody of ours, stays.
 func TestOldLeftovers(t *testing.T) {
 	b := open(t, shared(t))
 	dir, own, err := b.openOwnDir()

@@ -64,7 +64,7 @@ func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	}
 	s, err := d.newUnnamed()
 	if err == nil {
-		err = s.writeAndShow(name, text)
+		err = s.writeAndPublish(name, text)
 	}
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (d *Dir) PostReply(id string, a job.ControlReply) (*PostedFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.show(name); err != nil {
+	if err := s.publish(name); err != nil {
 		s.remove()
 		return nil, err
 	}

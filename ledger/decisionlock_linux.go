@@ -12,15 +12,15 @@ import (
 A DecisionLock is held while a request decides where its ranks go, so that no two requests decide at the same time.
 It is not a file lock but an entry of our own, because only we can lock that (TRUST-17):
 
-	show our entry, then look for entries of others
-	     shown before ours       wait until it is gone
-	     shown in the same tick  the second by name shows its entry again, and looks again; the
-	                             first waits for that or for the other's end, because the other
-	                             may have taken the lock before ours was shown
-	     shown after             its owner waits for us
+	publish our entry, then look for entries of others
+	     published before ours       we wait until it is gone
+	     published in the same tick  the second by name publishes its entry again, and looks again; the
+	                                 first waits for that or for the other's end, because the other
+	                                 may have taken the lock before ours was published
+	     published after ours        its owner waits for us
 
-The kernel sets the time of showing: it is the last change of the inode, which no user can set back. A request waits
-for each user no longer than HolderWait, however many entries that user shows. A user who did not release the lock
+The kernel sets the time of publication: it is the last change of the inode, which no user can set back. A request waits
+for each user no longer than HolderWait, however many entries that user publishes. A user who did not release the lock
 in time is recorded in our user directory. For a while, requests do not wait for that user again. So no user can
 delay every start by that time.
 */
@@ -28,7 +28,7 @@ type DecisionLock struct {
 	// Warning is a *LockTimeoutError if we go on without the lock.
 	Warning error
 
-	lockFile *ownFile // nil: the lock could not be shown
+	lockFile *ownFile // nil: the lock could not be published
 }
 
 // LockDecision takes the decision lock. It waits until no other request has it, but no longer than
@@ -37,7 +37,7 @@ func (d *Dir) LockDecision(ctx context.Context) (*DecisionLock, error) {
 	name := kindLock + randomName()
 	s, err := d.newUnnamed()
 	if err == nil {
-		err = s.writeAndShow(name, append(fileStart(name), '}'))
+		err = s.writeAndPublish(name, append(fileStart(name), '}'))
 	}
 	if err != nil {
 		return &DecisionLock{Warning: &LockTimeoutError{"", err}}, ctx.Err()
@@ -64,32 +64,32 @@ func (g *DecisionLock) Unlock() {
 	}
 }
 
-// errSameTime is returned when another request has shown its entry again in the same clock tick in which ours was
-// shown.
-var errSameTime = errors.New("shown at the same time")
+// errSameTime is returned when another request has published its entry again in the same clock tick in which ours was
+// published.
+var errSameTime = errors.New("published at the same time")
 
-// locksBefore returns the other requests' entries that were shown before s, the oldest first. mine is the time at
-// which s, our own entry, was shown.
+// locksBefore returns the other requests' entries that were published before s, the oldest first. mine is the time at
+// which s, our own entry, was published.
 func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine int64, err error) {
 	for {
-		if mine, err = s.shownAt(); err != nil {
+		if mine, err = s.publishedAt(); err != nil {
 			return nil, 0, err
 		}
-		second := false // another entry was shown in the same tick, and is first by name
+		second := false // another entry was published in the same tick, and is first by name
 		ahead = ahead[:0]
 		l := d.newReader(nil)
 		err = l.readKind(kindLock, func(other entry) {
-			if other.file != s.file && other.shownAt <= mine {
-				second = second || other.shownAt == mine && other.path() < s.path()
+			if other.file != s.file && other.publishedAt <= mine {
+				second = second || other.publishedAt == mine && other.path() < s.path()
 				ahead = append(ahead, other)
 			}
 		})
 		l.removeStale(time.Now())
 		if err != nil || !second {
-			slices.SortFunc(ahead, func(x, y entry) int { return cmp.Compare(x.shownAt, y.shownAt) })
+			slices.SortFunc(ahead, func(x, y entry) int { return cmp.Compare(x.publishedAt, y.publishedAt) })
 			return ahead, mine, ctx.Err() // if the directory cannot be read, do not wait
 		}
-		if err := cmp.Or(sleep(ctx, time.Millisecond), s.showAgain()); err != nil {
+		if err := cmp.Or(sleep(ctx, time.Millisecond), s.publishAgain()); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -126,15 +126,15 @@ func (d *Dir) waitForLocks(ctx context.Context, ahead []entry, mine int64) (warn
 	return warning, nil
 }
 
-// waitForLock waits until the entry s is gone, or is shown again. In the second case its holder has looked for
+// waitForLock waits until the entry s is gone, or is published again. In the second case its holder has looked for
 // entries again and has seen ours.
 func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, until time.Time) (gone bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		now, lives := d.recheck(s)
-		if !lives || now.shownAt > mine {
+		if !lives || now.publishedAt > mine {
 			return true, nil
 		}
-		if now.shownAt == mine && s.shownAt < mine {
+		if now.publishedAt == mine && s.publishedAt < mine {
 			return false, errSameTime
 		}
 		left := time.Until(until)

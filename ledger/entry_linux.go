@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ages at which leftover files are removed: files of a process that died before it showed them, and entries of other
+// Ages at which leftover files are removed: files of a process that died before it published them, and entries of other
 // boots or machines. The holder of a file touches it every touchEvery.
 const (
 	staleNewAge     = time.Minute
@@ -28,11 +28,11 @@ func inodeOf(st *unix.Stat_t) inode { return inode{uint64(st.Dev), uint64(st.Ino
 // An entry is the file of a claim, a ticket, a decision lock, a request or a reply, as found in a user directory.
 type entry struct {
 	userDir
-	base      string // its name in the user directory
-	file      inode
-	createdAt int64 // Unix time in ns, 0: unknown; needed because inode numbers are reused
-	shownAt   int64 // Unix time in ns of the last change of the inode: when it was shown
-	text      []byte
+	base        string // its name in the user directory
+	file        inode
+	createdAt   int64 // Unix time in ns, 0: unknown; needed because inode numbers are reused
+	publishedAt int64 // Unix time in ns of the last change of the inode: when it was published
+	text        []byte
 }
 
 // path returns the path of the entry within the ledger directory.
@@ -188,7 +188,7 @@ func (d *Dir) readEntry(dir int, of userDir, name string, let *userLimits) (entr
 		return entry{}, err
 	}
 	defer unix.Close(fd)
-	s := entry{userDir: of, base: name, file: inodeOf(&st), shownAt: st.Ctim.Nano()}
+	s := entry{userDir: of, base: name, file: inodeOf(&st), publishedAt: st.Ctim.Nano()}
 	if let != nil && !let.countUser(of.uid, userLoad{bytes: st.Size}) {
 		return s, errUserLimit
 	}
@@ -276,7 +276,7 @@ func (d *Dir) recheck(s entry) (now entry, alive bool) {
 	}
 	defer unix.Close(fd)
 	live, err := isLocked(fd)
-	now = entry{userDir: s.userDir, base: s.base, file: inodeOf(&st), createdAt: createdAt(fd), shownAt: st.Ctim.Nano()}
+	now = entry{userDir: s.userDir, base: s.base, file: inodeOf(&st), createdAt: createdAt(fd), publishedAt: st.Ctim.Nano()}
 	return now, live && err == nil && s.sameFile(now)
 }
 
@@ -300,13 +300,13 @@ func (l *reader) removeStale(now time.Time) {
 	}
 	for _, name := range l.ownNames {
 		if strings.HasPrefix(name, kindNew) {
-			l.removeUnshown(name, now.Add(-staleNewAge))
+			l.removeUnpublished(name, now.Add(-staleNewAge))
 		}
 	}
 }
 
-// removeUnshown removes a file of ours that was never shown and was last changed before the given time.
-func (l *reader) removeUnshown(name string, before time.Time) {
+// removeUnpublished removes a file of ours that was never published and was last changed before the given time.
+func (l *reader) removeUnpublished(name string, before time.Time) {
 	dir, s, err := l.d.openOwnDir()
 	if err != nil {
 		return

@@ -62,7 +62,7 @@ func (s *stage) fill() error {
 		for rank := range s.b.maxForeignRanks() {
 			c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank})
 		}
-		big, err := s.b.showClaim(c)
+		big, err := s.b.publishClaim(c)
 		if err != nil {
 			return err
 		}

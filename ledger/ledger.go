@@ -4,24 +4,24 @@ no daemon, only files in a directory that all users share, and locks on them.
 
 	job A (helper)        directory of all, sticky, mode 1777           job B (helper)
 	  |                                                                      |
-	  | TakeClaim: write, lock, show > remshell-HASH-1000/claim-A  0644      |
+	  | TakeClaim: write, lock, publish > remshell-HASH-1000/claim-A  0644   |
 	  |        its user's directory, 0755   claim-A is locked, so it counts <- reads
 	  |                                                                      |
-	  | Enqueue: write, lock, show > remshell-HASH-1000/ticket-7              |
-	  |        remshell-HASH-1001/ticket-8 <----------- show, lock, write :Enqueue
+	  | Enqueue: write, lock, publish > remshell-HASH-1000/ticket-7           |
+	  |        remshell-HASH-1001/ticket-8 <-------- publish, lock, write :Enqueue
 	  | Leave, or death of A ------> (lock gone)                             |
 	  |                              inotify -------------> WaitForTurn returns
 
-To show an entry is to give its file the name by which other processes find it. An entry counts while its file is
+To publish an entry is to give its file the name by which other processes find it. An entry counts while its file is
 locked. The kernel drops the lock when the holder of the file dies, however it dies. Only the owner of a file can
 lock it in this way, since the lock needs a descriptor opened for writing. An entry of another user is believed only
 about that user's own job. Each user has a directory for its entries, so that no user can fill the directory of
 another (TRUST-14).
 
-Two jobs do not take the same CPUs, because each first shows its claim and then looks for claims of others. Of two
+Two jobs do not take the same CPUs, because each first publishes its claim and then looks for claims of others. Of two
 claims in conflict, at least one job sees the other's and withdraws its own. The decision lock only makes such
 conflicts rare and the order fair. No user can keep it forever, because it is an entry like all others. Each request
-shows its own entry, and waits for a limited time for the entries shown before (TRUST-17).
+publishes its own entry, and waits for a limited time for the entries published before (TRUST-17).
 
 The package knows nothing about networks, helpers and plans, and keeps nothing of a job that has ended. On systems
 other than Linux it has the types, but no Dir.

@@ -17,7 +17,7 @@ import (
 //
 //	O_TMPFILE, or new-RANDOM   mode 0600: no other user can open or lock it
 //	write, lock, mode 0644
-//	show: link to its name     fails if the name exists
+//	publish: link to its name  fails if the name exists
 type ownFile struct {
 	d       *Dir
 	dir     int // file descriptor of the user directory
@@ -107,8 +107,8 @@ func (s *ownFile) lock() error {
 	return nil
 }
 
-// show gives the file its name, by which others find it. It returns unix.EEXIST if the name exists.
-func (s *ownFile) show(name string) error {
+// publish gives the file its name, by which others find it. It returns unix.EEXIST if the name exists.
+func (s *ownFile) publish(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.link(name)
@@ -193,14 +193,15 @@ func (s *ownFile) remove() error {
 	return err
 }
 
-// writeAndShow writes, locks and shows the file. If that fails, it removes the file.
-func (s *ownFile) writeAndShow(name string, text []byte) error {
+// writeAndPublish writes and locks the file, and then publishes it: gives it the name under which other users find
+// it. If a step fails, it removes the file.
+func (s *ownFile) writeAndPublish(name string, text []byte) error {
 	err := s.write(text)
 	if err == nil {
 		err = s.lock()
 	}
 	if err == nil {
-		err = s.show(name)
+		err = s.publish(name)
 	}
 	if err != nil {
 		s.remove()
@@ -208,15 +209,15 @@ func (s *ownFile) writeAndShow(name string, text []byte) error {
 	return err
 }
 
-// shownAt returns when the file got its name, in ns of Unix time by the kernel's clock.
-func (s *ownFile) shownAt() (int64, error) {
+// publishedAt returns when the file got its name, in ns of Unix time by the kernel's clock.
+func (s *ownFile) publishedAt() (int64, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(s.fd, &st)
 	return st.Ctim.Nano(), err
 }
 
-// showAgain makes the present time the time at which the file was shown.
-func (s *ownFile) showAgain() error { return unix.Fchmod(s.fd, 0o644) }
+// publishAgain makes now the time that publishedAt returns. It does so by a chmod that changes nothing else.
+func (s *ownFile) publishAgain() error { return unix.Fchmod(s.fd, 0o644) }
 
 // path returns the path of the file within the ledger directory.
 func (s *ownFile) path() string { return s.userDir.name + "/" + s.name }

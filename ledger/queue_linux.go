@@ -94,7 +94,7 @@ func (d *Dir) Enqueue(t Ticket) (*QueuePlace, error) {
 	l.removeStale(time.Now())
 	t.Number = nextTicketNumber(alive)
 	for try := 1; ; try++ {
-		s, err := d.showTicket(t)
+		s, err := d.publishTicket(t)
 		if err != nil {
 			return nil, err
 		}
@@ -125,8 +125,8 @@ func nextTicketNumber(alive []queuedTicket) int64 {
 	return nextNumber(present[0], present)
 }
 
-// showTicket writes a ticket to a file and shows it under its number.
-func (d *Dir) showTicket(t Ticket) (*ownFile, error) {
+// publishTicket writes a ticket to a file and publishes it under its number.
+func (d *Dir) publishTicket(t Ticket) (*ownFile, error) {
 	name := ticketName(t.Number, randomName())
 	text, err := encode(ticketText{name, t})
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *Dir) showTicket(t Ticket) (*ownFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.writeAndShow(name, text)
+	return s, s.writeAndPublish(name, text)
 }
 
 // ticketsBefore returns the tickets with lower numbers. New tickets get higher numbers than ours, so this list can

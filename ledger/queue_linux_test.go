@@ -197,7 +197,7 @@ func TestFarNumbers(t *testing.T) {
 	b := open(t, shared(t))
 	far := ticketOf("far")
 	far.Number = maxNumber
-	s, err := b.showTicket(far)
+	s, err := b.publishTicket(far)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestLateTicketWithLowNumber(t *testing.T) {
 	a.Leave()
 	late := ticketOf("late")
 	late.Number = 1
-	s, err := b.showTicket(late)
+	s, err := b.publishTicket(late)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ const (
 	kindLock    = "gate-" // decision lock
 	kindRequest = "ask-"  // control request to a job (SV-24)
 	kindReply   = "answer-"
-	kindNew     = "new-" // file that is not shown yet
+	kindNew     = "new-" // file that is not published yet
 	anyLedger   = "remshell-"
 )
 

@@ -100,7 +100,7 @@ func (d *Dir) writeNotes(change func(*rememberedUsers)) {
 	}
 	defer s.remove()
 	name := kindNew + randomName()
-	if s.write(text) == nil && s.show(name) == nil && unix.Renameat(s.dir, name, s.dir, notesFile) == nil {
+	if s.write(text) == nil && s.publish(name) == nil && unix.Renameat(s.dir, name, s.dir, notesFile) == nil {
 		s.name = ""
 	}
 }

@@ -24,9 +24,9 @@ const (
 	lookPauseFactor = 4
 )
 
-// maxWatchedPerUser limits the claims of one user that are watched by inotify, which has a limit per user
-// (fs.inotify.max_user_watches). The end of other claims is noticed when their names are removed, or at the next
-// scan.
+// maxWatchedPerUser is the largest number of claims of one user that inotify watches. The kernel limits the number of
+// watches (fs.inotify.max_user_watches). If a user has more claims, the watcher notices the end of the unwatched ones
+// when their names are removed, or at the next scan.
 const maxWatchedPerUser = 256
 
 // fileEvents occur when the holder of a file ends: its only descriptor for writing is closed, or the file's last name
