@@ -101,7 +101,7 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	return job.ExitOK, err
 }
 
-// coreListings are the listings of the words that no feature has.
+// coreListings are the listings of the subcommands of mpijob that belong to no feature.
 var coreListings = map[string]setup.Listing{
 	"ps":    {Read: readLedgers, Format: func(l format.Ledger, _ job.JobRef) (string, bool) { return l.FormatJobs(), true }},
 	"queue": {Read: readLedgers, Format: func(l format.Ledger, _ job.JobRef) (string, bool) { return l.FormatQueue(), true }},

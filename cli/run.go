@@ -193,7 +193,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 }
 
 // endFeatures calls the features at the end of the run. It prints their errors with a new printer,
-// because that of the run is closed by then.
+// because the printer of the run is closed by then.
 func (c *invocation) endFeatures(err error) {
 	for _, failed := range c.features.End(err) {
 		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(failed)

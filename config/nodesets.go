@@ -21,7 +21,8 @@ var schedulerSetKeys = map[string]string{
 	"nodesettolerance": "tolerance", "nodesetprioritytype": "priority", "nodesetplus": "plus", "nodesetdelay": "delay",
 }
 
-// readClusterSets reads the default node-set request of the cluster, under our names and the scheduler's.
+// readClusterSets reads the default node-set request of the cluster, under our names for its keys and
+// under Moab's.
 func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	value := f.NodeSet
 	if value == nil {

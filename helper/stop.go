@@ -40,7 +40,7 @@ type stopCounter struct{ stopCount int }
 type stopCheckDue struct{ count int }
 
 // stopRanks stops all ranks and the processes that they have started. After stopTimeout, reportNotStopped reports
-// those that still run.
+// the processes that still run.
 func (s *Session) stopRanks() {
 	s.stopCount++
 	due := stopCheckDue{s.stopCount}

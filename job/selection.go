@@ -195,7 +195,7 @@ func (c *NodeChoice) SetName() string {
 }
 
 // Attribute returns the node's value of an attribute. name is in upper case. A value in the cluster file overrides
-// the probe's.
+// the value that the node's helper has read.
 func (n *Node) Attribute(name string) nodeset.Value {
 	given, has := n.Attributes[name]
 	switch name {

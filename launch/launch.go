@@ -98,8 +98,8 @@ func (e Env) PrintFailure(lines ...string) {
 	}
 }
 
-// Run runs a job to its end. If it returns an error, no ranks run: none was started, or those of
-// the last attempt have ended and could not be started again. Failures of attempts that ran are
+// Run runs a job to its end. If it returns an error, no ranks run: no rank was started, or the ranks of
+// the last attempt have ended and no other attempt could be started. Failures of attempts that ran are
 // already reported.
 func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)

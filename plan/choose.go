@@ -269,9 +269,9 @@ func (c *nodeChooser) waitsForSet() bool {
 	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// bestSetWhenIdle returns the set that would be chosen on an idle cluster: its name, and those of its
-// members that are candidates now. If a set of now has the same members, the name is that of this set. A
-// job that no set can run on an idle cluster has no such set, and members is nil.
+// bestSetWhenIdle returns the set that would be chosen on an idle cluster: its name, and its members
+// that are candidates now. If a present set has the same members, name is the name of the present set.
+// If no set can run the job on an idle cluster, members is nil.
 func (c *nodeChooser) bestSetWhenIdle() (name string, members []int) {
 	idle := c.whenIdle()
 	set, _ := idle.sets.ChooseOne()

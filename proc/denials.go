@@ -136,8 +136,8 @@ type cgroup struct {
 	path string // of the group below top; empty: no such controller
 }
 
-// ownCgroup finds our control group for a controller. A controller is in a hierarchy of version 1, or else in that of
-// version 2.
+// ownCgroup finds our control group for a controller. A controller is in a hierarchy of version 1, or else in the
+// hierarchy of version 2.
 func ownCgroup(root fs.FS, controller string) cgroup {
 	own := cgroup{root: root, top: "sys/fs/cgroup"}
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")

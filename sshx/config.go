@@ -272,8 +272,8 @@ func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (conf
 	return b, nil
 }
 
-// lineOfHost returns the line number of a Host block, which the library does not keep. It is that of the
-// first Host line with these words.
+// lineOfHost returns the line number of the first Host line with these words. It is needed because the
+// library does not keep the line numbers of Host blocks.
 func lineOfHost(lines []string, words []string) int {
 	for i, line := range lines {
 		keyword, rest := splitKeyword(line)

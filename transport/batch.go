@@ -57,7 +57,7 @@ func (s *ByStarter) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	})
 }
 
-// Route returns the command line of the starter.
+// Route returns "by" and the command line with which the starter starts the helper on a host.
 func (s *ByStarter) Route(host Host) (string, error) {
 	argv, err := s.argv(host)
 	return "by " + strings.Join(argv, " "), err

@@ -19,7 +19,7 @@ An option of mpijob is the row of mpiexec's table. mpijob knows only those that 
 its option, too: see the tag word.
 */
 
-// A jobWord is a word of mpijob.
+// A jobWord is a subcommand of mpijob, such as "end". The documents call it a word.
 type jobWord struct {
 	word      string
 	option    string   // the option of mpiexec, by its canonical name
@@ -29,7 +29,7 @@ type jobWord struct {
 	likeWords []string // words of other programs that mean the same
 }
 
-// jobWords returns the words of mpijob, in the order of the table.
+// jobWords returns the subcommands of mpijob, in the order of the table.
 func (t *Table) jobWords() (words []jobWord) {
 	for _, o := range t.options {
 		if word := o.word(); word != "" {
@@ -40,22 +40,24 @@ func (t *Table) jobWords() (words []jobWord) {
 	return words
 }
 
-// word returns the word of mpijob that asks what the option asks, or "".
+// word returns the subcommand of mpijob that means the same as the option, or "" if mpijob has no such
+// subcommand.
 func (o *Option) word() string { return o.field.Tag.Get("word") }
 
-// jobCommonOptions are the options that all words take, beside those for reaching hosts.
+// jobCommonOptions are the options that all subcommands of mpijob take, besides the options for reaching
+// hosts.
 var jobCommonOptions = []string{
 	"host", "hostfile", "nodes", "exclude", "cluster", "ledger", "rmk", "rm-file", "batch-option", "simulate-nodes", "localhost",
 	"verbose", "color", "lenient", "help", "version", "man", "completion",
 }
 
-// startWords are words of other programs that start jobs, which mpijob does not.
+// startWords are subcommands with which other programs start jobs. mpijob starts no jobs.
 var startWords = []string{"run", "start", "exec", "launch", "submit", "alloc", "selftest"}
 
-// batchCommands are commands of batch systems, with the words of mpijob that mean the same.
+// batchCommands are commands of batch systems, with the subcommands of mpijob that mean the same.
 var batchCommands = map[string][]string{"squeue": {"ps", "queue"}, "qstat": {"ps", "queue"}, "scancel": {"end"}, "qdel": {"end"}}
 
-// rowOfWord returns the row of a word of mpijob, or nil.
+// rowOfWord returns the row of a subcommand of mpijob, or nil if mpijob has no such subcommand.
 func (t *JobTable) rowOfWord(word string) *jobWord {
 	return findRow(t.words, func(w jobWord) bool { return w.word == word })
 }
@@ -160,7 +162,8 @@ func Mpijob(mpiexec *Table) *JobTable {
 	return t
 }
 
-// wordsTaking returns the words that take an option which is not common to all words.
+// wordsTaking returns the subcommands of mpijob (such as "end") that accept the option besides the options
+// that all subcommands accept.
 func (t *JobTable) wordsTaking(option string) (words []string) {
 	for _, w := range t.words {
 		if slices.Contains(w.takes, option) {
@@ -242,7 +245,7 @@ func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
 	return row
 }
 
-// unknownWordError returns the error for a word that mpijob does not have.
+// unknownWordError returns the error for a subcommand that mpijob does not have.
 func (t *JobTable) unknownWordError(word string) error {
 	err := &usererr.Error{Text: "unknown command " + ShellQuote(word), Remedy: "mpijob help lists the commands"}
 	if slices.Contains(startWords, word) {

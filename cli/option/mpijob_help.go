@@ -67,8 +67,8 @@ var optionPattern = regexp.MustCompile(`(mpiexec )?--[a-z-]+`)
 // callPattern matches the command line of mpiexec with which a help text begins.
 var callPattern = regexp.MustCompile(`^mpiexec --[^:]*: `)
 
-// textOf returns the long help text of a command. It is that of mpiexec's option, with the commands in
-// place of the options.
+// textOf returns the long help text of a command. It is the text of mpiexec's option, with the commands
+// in place of the options.
 func (t *JobTable) textOf(w *jobWord) string {
 	text := callPattern.ReplaceAllString(t.mpiexec.names[w.option].LongHelp(), "")
 	text = optionPattern.ReplaceAllStringFunc(text, func(found string) string {

@@ -47,8 +47,8 @@ type AppContext struct {
 func (l Line) Origin(name string) (GivenOption, bool) { return originOf(l.given, name) }
 
 // Origin returns how an option of the app context was given. name is its canonical name ("n"). It returns
-// false if the option was not given. If the option is inherited, the AppNumber of the result is that of
-// another app context.
+// false if the option was not given. If the option is inherited, the result has the AppNumber of another
+// app context.
 func (s AppContext) Origin(name string) (GivenOption, bool) { return originOf(s.given, name) }
 
 func originOf(given []GivenOption, name string) (GivenOption, bool) {

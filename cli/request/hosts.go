@@ -34,8 +34,9 @@ What becomes of a host then, with the names that it has on the way for "node02" 
 	node.Node        Connector.receiveHello: Hello, NodeInfo
 */
 
-// appHosts returns the hosts of an app context: those of the list, of the file, or of the file as far as
-// the list names them (HOST-9). If unique is true, only the first entry of each host counts (HOST-4).
+// appHosts returns the hosts of an app context: the hosts of the list, of the file, or, if both are
+// given, the hosts of the file that the list names (HOST-9). If unique is true, only the first entry of
+// each host counts (HOST-4).
 func (w Inputs) appHosts(s option.AppContext, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
 	join := hostlist.Join
 	if unique {

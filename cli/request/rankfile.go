@@ -64,7 +64,7 @@ func newRankPlacement(line option.Line, open func(string) (io.ReadCloser, error)
 }
 
 // sequenceHosts returns the hosts of --map-by seq in order, with repetitions, and the option that names
-// them. They are those of its own file, or else of -hostfile, or else of -host.
+// them. The hosts come from its own file (seq:file=), or else from -hostfile, or else from -host.
 func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
 	first := line.Apps[0]
 	file := cmp.Or(line.Job.MapBy.File, first.HostFile)

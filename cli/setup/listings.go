@@ -19,8 +19,8 @@ type Listing struct {
 // listings are the listings of features, by the words of mpijob.
 var listings = make(map[string]Listing)
 
-// RegisterListing has a word of mpijob answered by l. The word is that of an option of the same feature. It is called while the
-// program is initialized.
+// RegisterListing makes l answer a subcommand of mpijob. word is the subcommand of an option of the same feature. It is
+// called while the program is initialized.
 func RegisterListing(word string, l Listing) { listings[word] = l }
 
 // ListingOf returns the listing of a word; is is false if no feature has registered one.

@@ -53,7 +53,7 @@ func (u *jobUsage) addSample(n *launch.Node, m *SampledUsage, now time.Time) []s
 	return nil
 }
 
-// addRanks keeps the maximum of each sampled value of ranks.
+// addRanks adds the samples of ranks. Of each sampled value of a rank, u keeps the maximum.
 func (u *jobUsage) addRanks(ranks []job.RankUsageSample) {
 	for _, r := range ranks {
 		most := u.maxSamples[r.Rank]

@@ -18,10 +18,11 @@ import (
 /*
 A nodeLimits has the limits that this node's administrator sets for jobs here. mpiexec cannot raise them (RM-55).
 
-	/etc/remshell/limits.toml --applyTo--> KernelLimits: the kernel enforces them, as mpiexec's
+	/etc/remshell/limits.toml --applyTo--> KernelLimits: the kernel enforces these, like the kernel
+	                              |        limits that mpiexec sends
 	                              |
-	                              '------> sampled: checked with each usage sample; a job that
-	                                       exceeds one is reported (LimitExceeded) and ended
+	                              '------> sampled: the helper checks these with each usage sample. If
+	                                       one is exceeded, it reports LimitExceeded and ends its ranks
 */
 type nodeLimits struct {
 	sampled    limits.Map // limits that the helper checks itself

@@ -54,8 +54,8 @@ const (
 	kHz      = 3
 )
 
-// fileMHz returns the speed in a CPU's file, rounded half up to MHz. It returns 0 if the file does not exist or has
-// no speed.
+// fileMHz reads a speed from the file name of a CPU. places is the unit of the file: wholeMHz or kHz. A speed in kHz
+// is rounded to the nearest MHz. fileMHz returns 0 if the file does not exist or has no speed.
 func fileMHz(root fs.FS, cpu int, name string, places int) int {
 	n, ok := parseDecimal(strings.TrimSpace(ReadLine(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/%s", cpu, name))), 0)
 	if !ok {

@@ -85,8 +85,8 @@ func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) err
 	return context.Cause(ctx)
 }
 
-// recount counts the elders of a request that has moved: those that wait at its queue host, and those that
-// have not arrived yet.
+// recount counts the requests that are ahead of a request that has moved to another queue host: the ones
+// that wait there, and the ones that have not arrived there yet.
 func (q *Queue) recount(ctx context.Context) error {
 	p := &q.position
 	tickets, err := q.ticketsOf(ctx, q.host)

@@ -96,7 +96,7 @@ const otherHostsWait = 3 * time.Second
 var errNoReply = fmt.Errorf("no answer %v after others", otherHostsWait)
 
 // connectAll connects to all nodes at once and records the result of each by name. It starts to read the
-// connections of those that are reached. If there are several queue hosts, it waits at most
+// connections of the nodes that it reaches. If there are several queue hosts, it waits at most
 // otherHostsWait for one that does not reply.
 func (r *reservation) connectAll(ctx context.Context, candidates, queueHosts []job.NodeDef) {
 	defer r.pauseStartLimit()() // each host has its own time limit for each step
@@ -229,8 +229,8 @@ func cancelReason(ctx context.Context, failed []job.Failure) error {
 	return &usererr.Error{Text: late.Text + ": no answer yet from " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
 }
 
-// connectTo connects at once to those of some hosts that are not connected, and removes lost hosts. After
-// the first new connection it waits at most otherHostsWait (SV-36).
+// connectTo connects at once to all of hosts that are not connected, and removes lost hosts. After the
+// first new connection it waits at most otherHostsWait (SV-36).
 func (r *reservation) connectTo(ctx context.Context, hosts []job.NodeDef) {
 	r.keepHosts(func(h *host) bool { return h.lost == nil })
 	var wanted []job.NodeDef

@@ -199,9 +199,10 @@ func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing,
 	return result, err
 }
 
-// pageToAsk returns the index of the ledger listing of the node to which a request is sent. It is the
-// first with a claim of the job for ranks. If there is none, it is that of a standby node, which cannot
-// forward requests, and hasRanks is false. It is -1 if no node has a claim.
+// pageToAsk returns the index of the ledger listing of the node to which a request is sent. It prefers
+// the first node on which the job has a claim for ranks. If there is no such node, it returns the index
+// of a standby node and hasRanks is false, since a standby node cannot forward requests. If no node has
+// a claim of the job, it returns -1.
 func pageToAsk(pages []job.LedgerListing, t jobTarget) (i int, hasRanks bool) {
 	for _, hasRanks := range []bool{true, false} {
 		for i, p := range pages {

@@ -119,8 +119,8 @@ func RestartNumber(p job.RestartPolicy, attempts []job.Attempt) string {
 	return fmt.Sprintf("%d of %d", RestartsUsed(p, attempts), p.MaxRestarts)
 }
 
-// NextRequest returns the request of the attempt that follows attempts. If there are none, it is that of
-// the first attempt. Later attempts skip unreachable nodes.
+// NextRequest returns the request of the attempt that follows attempts. If attempts is empty, it returns
+// the request of the first attempt. Later attempts skip unreachable nodes.
 func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	req := first
 	if !first.Restart.AllowsSeveral() {

@@ -95,7 +95,7 @@ func newRouting(s job.Streams, wanted job.Output, ranks GroupRanks, stream strin
 	return r, r.addRanks(ranks, shown)
 }
 
-// addRanks sets the sinks of further ranks. shown are those of them whose output goes to the terminal.
+// addRanks sets the sinks of further ranks. shown has the ranks whose output goes to the terminal.
 func (r *outputRouting) addRanks(ranks GroupRanks, shown []int) error {
 	if r.routes == nil {
 		r.routes = make(map[int][]*sink, ranks.Size)

@@ -63,9 +63,9 @@ var plain = map[string]Number{"": oneUnit}
 // Kinds has the kinds of a cluster's attributes, by name in upper case.
 type Kinds map[string]Kind
 
-// KindsOf returns the kinds of all attributes: those that every cluster has, and those that only this
-// cluster's nodes have. local returns the attributes of node i. An attribute must be text on all nodes or
-// a number on all nodes. mixed is the first attribute that is not, or "".
+// KindsOf returns the kinds of all attributes: of the built-in ones, and of those that only this cluster's
+// nodes have. local returns the attributes of node i. An attribute must be text on all nodes or a number on
+// all nodes. mixed is the name of the first attribute that violates this, or "".
 func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string) {
 	kinds = maps.Clone(Kinds(builtIn))
 	for i := range nodes {
@@ -84,7 +84,8 @@ func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string
 	return kinds, mixed
 }
 
-// Names returns the names of the attributes. Those that every cluster has come first.
+// Names returns the names of the attributes. First come the attributes that every cluster has, then the others. Both
+// parts are sorted.
 func (k Kinds) Names() []string {
 	names := slices.Sorted(maps.Keys(builtIn))
 	for _, name := range slices.Sorted(maps.Keys(k)) {

@@ -69,8 +69,8 @@ func (c *Chooser) ChooseOne() (set int, members []int) {
 	return set, c.narrowByPriority(c.Sets[set].Members)
 }
 
-// UsableMembers returns those of members, the nodes of one set, that the job may use. It returns nil if
-// they cannot run the job.
+// UsableMembers returns the nodes that the job may use. members are the nodes of one set. It returns nil
+// if they cannot run the job.
 func (c *Chooser) UsableMembers(members []int) []int {
 	switch {
 	case !c.HoldsRanks(members, c.Ranks):
@@ -154,9 +154,9 @@ func (c *Chooser) OrderForSharing() []int {
 	return order
 }
 
-// narrowByPriority returns those of members, the nodes of the chosen set, that its priority keeps.
-// AFFINITY removes avoided nodes. MINLOSS removes nodes that are faster than needed. If the others cannot
-// run the job, it returns all members.
+// narrowByPriority returns the nodes that the priority type of the request keeps. members are the nodes
+// of the chosen set. AFFINITY removes avoided nodes. MINLOSS removes nodes that are faster than needed.
+// If the others cannot run the job, it returns all members.
 func (c *Chooser) narrowByPriority(members []int) []int {
 	remains := func(Node) bool { return true }
 	switch c.Priority {

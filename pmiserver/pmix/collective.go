@@ -396,8 +396,8 @@ type byteRange struct {
 	bytes []byte
 }
 
-// newBytes returns the bytes of p after the first known ones. It returns nil if there are none, or if
-// bytes are missing in between.
+// newBytes returns the bytes of p from byte offset known on. known is the number of bytes of the rank's
+// data that this node has already. It returns nil if p has no further bytes, or starts after known.
 func (p byteRange) newBytes(known int) []byte {
 	if p.from > known || p.from+len(p.bytes) <= known {
 		return nil

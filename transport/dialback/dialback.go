@@ -1,23 +1,24 @@
 /*
-Package dialback lets helpers connect to their mpiexec. A batch system's starter may start all helpers in
-one step, with one input that is copied to all and with merged outputs (RM-37). Then the helpers need
-connections of their own. Helpers also use this package if a starter serves one host, but is not fit to
-carry all data of a job (RM-36).
+Package dialback lets helpers connect to their mpiexec. A starter is the program with which a batch system
+starts helpers, such as srun. It may start all helpers in one step, with one input that is copied to all and with merged outputs (RM-37). Then the helpers need
+connections of their own. Helpers also use this package with a starter that serves one host at a time, if
+it cannot carry all data of a job (RM-36).
 
 	mpiexec                                        helper, one on each host
 	   | JoinToken, by the starter's input --------->   the same for all
-	   | <------------------------------- TCP, TLS 1.3   only with the certificate of the JoinToken
-	   | <---------------------------------- its proof   host, and a MAC over this very connection, made
-	   |                                                 with the token
-	   | accepted, or why not ---------------------->
-	   | <======================================>        the helper's own stream
+	   | <------------------------------- TCP, TLS 1.3   the helper accepts only the certificate of the JoinToken
+	   | <-------------------------------------- proof   the host's name, and a MAC of name and connection,
+	   |                                                 keyed with the token
+	   | accepted, or the reason for refusal -------->
+	   | <=========================================>     from now on: the messages of this helper
 
 A Listener is mpiexec's side. It has one port, which is open until no helper is expected any more. A
 connection is pending until its helper has sent a valid proof. Pending connections are limited in number
 and time, and cannot keep a helper from connecting. DialBack is the helper's side.
 
-A helper that cannot connect reports that on the stream on which the JoinToken came. Then it ends. If it
-shares that stream with no other helper (JoinToken.Streams), it uses the stream instead.
+A helper that cannot connect reports that on the starter's stream, by which it got the JoinToken. If the
+stream is the helper's alone (JoinToken.Streams), the helper then uses it for all messages. Otherwise the
+helper ends.
 
 Neither the token nor the private key is ever on a command line, in a file or in an environment. Only
 somebody who can read the step's input can read the token. Arguments and environment of ranks are sent the
