@@ -288,7 +288,7 @@ func checkCPUMask(c job.HostDiagnosis) []Finding {
 func checkSSHServer(c job.HostDiagnosis) (found []Finding) {
 	e := c.Diagnosis
 	if e.MaxStartups > 0 && e.MaxStartups < minMaxStartups {
-		found = append(found, newFinding(c, Warning, "max-startups", fmt.Sprintf("its sshd drops logins while %d others are in progress (MaxStartups)", e.MaxStartups),
+		found = append(found, newFinding(c, Warning, "max-startups", fmt.Sprintf("its sshd drops logins beyond %d at a time (MaxStartups)", e.MaxStartups),
 			fmt.Sprintf("raise MaxStartups in its sshd_config to %d or more", minMaxStartups)))
 	}
 	if e.MaxSessions > 0 && e.MaxSessions < minMaxSessions {

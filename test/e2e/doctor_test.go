@@ -34,7 +34,7 @@ type doctorCase struct {
 var doctorCases = []doctorCase{
 	{name: "unknown key", code: "unknown-key", level: "failure", text: "unknown", remedy: "--accept-new-host-keys",
 		build: func(t *testing.T, b *testCluster) { b.editKnownHosts(t, b.knownAs(t, "n1"), "") }},
-	{name: "refused login", code: "login", level: "failure", text: "login refused for user nobody-here", remedy: "install a key on the host",
+	{name: "refused login", code: "login", level: "failure", text: "login refused for user nobody-here", remedy: "copy your key there",
 		build: func(t *testing.T, b *testCluster) { b.sshConfig(t, "Host n1\n\tUser nobody-here\n") }},
 	{name: "closed port", code: "refused", level: "failure", text: "no ssh server on port 9", remedy: "start sshd",
 		build: func(t *testing.T, b *testCluster) { b.sshConfig(t, "Host n1\n\tPort 9\n") }},
@@ -110,7 +110,7 @@ var doctorCases = []doctorCase{
 			b.runOn(t, "n1", "nft", fmt.Sprintf("add table inet d; add chain inet d i { type filter hook input priority 0; }; "+
 				"add rule inet d i ip saddr %s tcp flags syn / syn,ack drop", b.Hosts[1].Addr))
 		}},
-	{name: "name leads to loopback", code: "own-name", level: "warning", text: "its own name leads to 127.0.1.1", remedy: "/etc/hosts: 10.88.0.1 n1",
+	{name: "name leads to loopback", code: "own-name", level: "warning", text: "its own name resolves to 127.0.1.1", remedy: "/etc/hosts: 10.88.0.1 n1",
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-ec", "sed 's/^10.88.0.1 /127.0.1.1 /' /etc/hosts >/run/hosts; mount --bind /run/hosts /etc/hosts")
 		}},
@@ -118,7 +118,7 @@ var doctorCases = []doctorCase{
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-c", "taskset -pc $(taskset -pc $$ | sed 's/.*[: ]\\([0-9]*\\)[-,].*/\\1/') $(cat /run/field/sshd.pid)")
 		}},
-	{name: "one login at a time", code: "max-startups", level: "warning", text: "when 1 are under way (MaxStartups)", remedy: "raise MaxStartups",
+	{name: "one login at a time", code: "max-startups", level: "warning", text: "beyond 1 at a time (MaxStartups)", remedy: "raise MaxStartups",
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-ec", "sed -i '1i MaxStartups 1' /run/field/sshd_config; kill -HUP $(cat /run/field/sshd.pid)")
 			if !poll(goneTimeout, func() bool {

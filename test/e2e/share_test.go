@@ -427,7 +427,7 @@ func TestJobsAreListedAndSignalled(t *testing.T) {
 	for args, want := range map[string]string{
 		"--signal USR1 nojob n1": "there is no job nojob",
 		"--status nojob n1":      "there is no job nojob",
-		"--signal FOO " + id:     `"FOO" is no signal`,
+		"--signal FOO " + id:     `"FOO" is not a signal`,
 	} {
 		if r := b.runMpiexec(t, strings.Fields(args)...); r.code != 125 || !strings.Contains(r.err, want) {
 			t.Errorf("%s: exit %d, %q", args, r.code, r.err)
