@@ -115,7 +115,8 @@ func newReread(line option.Line, sys System, w request.Inputs, starter request.S
 			return first, false, err
 		}
 		starter.Use(&req)
-		req.Job, req.SoftLimits, req.Streams, req.StagedFiles = first.Job, first.SoftLimits, first.Streams, first.StagedFiles
+		req.Job, req.SoftLimits, req.Priority = first.Job, first.SoftLimits, first.Priority
+		req.Streams, req.StagedFiles = first.Streams, first.StagedFiles
 		req.Checkpoint, req.GlobalEnv = first.Checkpoint, first.GlobalEnv
 		req.EndPolicy.ErrorCode, req.WantAttributes = first.EndPolicy.ErrorCode, req.WantAttributes || first.WantAttributes
 		for i := range req.Apps {

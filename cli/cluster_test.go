@@ -95,6 +95,9 @@ func TestARequestThatIsReadAgain(t *testing.T) {
 	if err != nil || !changed {
 		t.Fatalf("changed %v, %v", changed, err)
 	}
+	if !again.Priority.Known || again.Priority != c.req.Priority {
+		t.Errorf("priority %+v, want %+v", again.Priority, c.req.Priority)
+	}
 	if again.EndPolicy.ErrorCode != 77 || len(again.SoftLimits) == 0 || !reflect.DeepEqual(again.SoftLimits, c.req.SoftLimits) {
 		t.Errorf("code %d, %d soft limits; want 77 and %d", again.EndPolicy.ErrorCode, len(again.SoftLimits), len(c.req.SoftLimits))
 	}

@@ -135,6 +135,9 @@ func softLimits() (limits []job.SoftLimit) {
 	return limits
 }
 
+// ownPriority returns the priority with which this process was started.
+func ownPriority() job.Priority { return job.Priority(rank.OwnPriority()) }
+
 // openFileLimit returns the soft limit of open files with which this process was started. -1 means
 // unlimited. Go raises the limit before main (package syscall, rlimit.go) and restores it only in
 // children. So a child process reads it.

@@ -53,3 +53,6 @@ func keepNewlines(int) {}
 
 // softLimits returns nil: this system numbers its limits differently from Linux.
 func softLimits() []job.SoftLimit { return nil }
+
+// ownPriority returns the zero value: ranks on hosts keep the priority of their helper.
+func ownPriority() job.Priority { return job.Priority{} }

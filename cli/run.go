@@ -276,7 +276,7 @@ func (c *invocation) needsHelperProcess() bool {
 	return needsHelperProcess(c.req, runtime.NumCPU(), hasTerminal(), func(app job.App) job.PMIOffer { return detectPMI(app, c.sys.Environ) })
 }
 
-// completeRequest adds soft limits and error code to the request. It adds to env the functions that find
+// completeRequest adds soft limits, priority and error code to the request. It adds to env the functions that find
 // hosts for spawned ranks and that read the cluster file again.
 func (c *invocation) completeRequest() {
 	j := c.line.Job
@@ -286,7 +286,7 @@ func (c *invocation) completeRequest() {
 		return probe.Identity
 	}
 	if j.Propagate != "none" && slices.ContainsFunc(c.req.Nodes, func(n job.NodeDef) bool { return !n.Local }) {
-		c.req.SoftLimits = softLimits()
+		c.req.SoftLimits, c.req.Priority = softLimits(), ownPriority()
 	}
 	c.req.EndPolicy.ErrorCode = c.ownErrorCode
 	if c.line.Job.Resume == "" {

@@ -4,6 +4,7 @@ package helper
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -93,7 +94,7 @@ func (s *Session) forkGroup(a lifecycle.Fork) {
 		}
 	}
 	batch := forkBatch{ranks: g.ranks, binder: s.newBinder(g), soft: rank.WithoutBounded(s.Prepare.Process.SoftLimits, s.Prepare.Process.KernelLimits), failed: refused}
-	batch.limits = batch.soft.ForFork(s.sys.Guard != nil)
+	batch.limits, batch.priority = batch.soft.ForFork(s.sys.Guard != nil), rank.Priority(s.Prepare.Process.Priority)
 	go func() {
 		s.forkThread.Do(func() { s.forkAll(batch) })
 		s.PostEvent(lifecycle.ForkingEnded{})
@@ -140,17 +141,19 @@ func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
 
 // A forkBatch holds what the fork thread needs to start the ranks of a group.
 type forkBatch struct {
-	ranks  []*Rank
-	binder *rank.Binder
-	soft   rank.SoftLimits
-	limits []rank.ForkLimit
-	failed *rank.Error // why no rank of the group can start; nil: they can
+	ranks    []*Rank
+	binder   *rank.Binder
+	soft     rank.SoftLimits
+	limits   []rank.ForkLimit
+	priority rank.Priority
+	failed   *rank.Error // why no rank of the group can start; nil: they can
 }
 
 // forkAll starts the ranks of a batch on the fork thread. Before each rank it checks whether the job or the group is
 // being ended.
 func (s *Session) forkAll(b forkBatch) {
 	defer b.binder.Restore()
+	defer s.setPriority(b.priority)()
 	for _, r := range b.ranks {
 		if s.stopForking.Load() {
 			return
@@ -173,6 +176,23 @@ func (s *Session) forkAll(b forkBatch) {
 		}
 		s.PostEvent(forkedEvent{r, born, at, failed})
 	}
+}
+
+// setPriority gives the fork thread a priority for the ranks that it forks next. The returned function restores the
+// process. The first time, it reports what this node does not allow. It must run on the fork thread.
+func (s *Session) setPriority(p rank.Priority) (restore func()) {
+	restore, denied, important := p.SetForForks()
+	if len(denied) == 0 || s.priorityReported {
+		return restore
+	}
+	s.priorityReported = true
+	text := "priority of ranks: " + strings.Join(denied, "; ")
+	if important {
+		s.log.warn("%s", text)
+	} else {
+		s.log.inform("%s", text)
+	}
+	return restore
 }
 
 // newBinder returns the Binder for the ranks of a group.

@@ -63,14 +63,15 @@ type Session struct {
 
 // A forkState is the state of forking ranks and waiting for them.
 type forkState struct {
-	forkThread   rank.ForkThread
-	leadSessions bool              // each rank leads a session
-	stopForking  *atomic.Bool      // the fork thread starts no further rank
-	jobEnding    chan struct{}     // closed when the job is being ended
-	moreChildren chan struct{}     // wakes reapLoop: there may be children again
-	guard        guard             // of a helper inside mpiexec, while processes of the job live
-	guardTimer   *time.Timer       // fires guardCheckDue; nil: never set
-	heldClaim    *ledger.HeldClaim // the claim that the guard keeps; nil: none
+	forkThread       rank.ForkThread
+	leadSessions     bool              // each rank leads a session
+	stopForking      *atomic.Bool      // the fork thread starts no further rank
+	priorityReported bool              // setPriority has reported; only the fork thread uses it
+	jobEnding        chan struct{}     // closed when the job is being ended
+	moreChildren     chan struct{}     // wakes reapLoop: there may be children again
+	guard            guard             // of a helper inside mpiexec, while processes of the job live
+	guardTimer       *time.Timer       // fires guardCheckDue; nil: never set
+	heldClaim        *ledger.HeldClaim // the claim that the guard keeps; nil: none
 }
 
 // A pmiServices connects the PMI servers of this node with mpiexec and with the ranks.

@@ -78,6 +78,7 @@ type Request struct {
 	EndPolicy       EndPolicy
 	SignalPolicy    SignalPolicy
 	SoftLimits      []SoftLimit // resource limits set for ranks on other hosts (ENV-8)
+	Priority        Priority    // priority set for ranks on other hosts (ENV-8)
 	SpawnHosts      SpawnHosts
 	RM              *RM          // the batch job that granted the hosts; nil: none
 	StagedFiles     []StagedFile // files to copy to the nodes (--stage); names are unique

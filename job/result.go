@@ -137,6 +137,15 @@ type SoftLimit struct {
 	Soft     int64
 }
 
+// A Priority says how the kernel treats a process beside others. If Known is false, the other fields are 0 and mean
+// nothing.
+type Priority struct {
+	Known    bool
+	Nice     int // niceness, from -20 to 19; a higher value leaves more CPU time to others
+	IO       int // I/O priority as in ioprio_set(2): class and level; 0: it follows from Nice
+	OOMScore int // OOM score adjustment, from -1000 to 1000; a higher value is killed earlier when memory runs out
+}
+
 // A KernelLimit is a limit that the kernel enforces on each process of a rank. Max is in bytes, in ns, or a count. If
 // Max is limits.Unlimited, the existing limit is removed.
 type KernelLimit struct {

@@ -112,6 +112,13 @@ func (c *Codec) softLimit(l *job.SoftLimit) {
 	c.Num64(&l.Soft, limitOrNone)
 }
 
+func (c *Codec) priority(p *job.Priority) {
+	c.Bool(&p.Known)
+	c.Num(&p.Nice, Range{"niceness", -20, 19})
+	c.Num(&p.IO, Range{"I/O priority", 0, 1<<16 - 1})
+	c.Num(&p.OOMScore, Range{"OOM score adjustment", -1000, 1000})
+}
+
 func (c *Codec) kernelLimit(b *job.KernelLimit) {
 	c.Word((*string)(&b.Resource), "limit")
 	c.Num64(&b.Max, Range{"limit", 0, maxBound})

@@ -104,6 +104,7 @@ type Process struct {
 	Compat             []string          // other launchers whose variables it gets too, see job.Request
 	Umask              int               // umask of mpiexec; negative: keep the node's
 	SoftLimits         []job.SoftLimit   // set as far as the node's hard limits allow
+	Priority           job.Priority      // set as far as the node allows; not Known: the helper's
 	KernelLimits       []job.KernelLimit // set before the program runs
 	OMPPlaces          job.OMPPlaces     // where OpenMP threads of bound ranks run; empty: not set
 	BindingRequired    bool              // a binding to CPUs was requested: a rank that cannot be bound does not start
@@ -115,6 +116,7 @@ func (p *Process) fields(c *Codec) {
 	c.Texts(&p.Compat, Length{"names", 64}, nameLength)
 	c.Num(&p.Umask, Range{"umask", -1, 0o777})
 	List(c, &p.SoftLimits, Length{"limits", 64}, (*Codec).softLimit)
+	c.priority(&p.Priority)
 	List(c, &p.KernelLimits, Length{"limits", 64}, (*Codec).kernelLimit)
 	c.Word((*string)(&p.OMPPlaces), "places")
 	c.Bool(&p.BindingRequired)

@@ -222,7 +222,7 @@ type JobOptions struct {
 
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals to mpiexec that it passes on to ranks, or none"`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"signals go to ranks, not to their process groups"`
-	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft resource limits to set on the hosts: all, none"`
+	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"soft limits and priority to set on the hosts: all, none"`
 	ReportFile     string     `name:"--report" writes:"yes" arg:"FILE" topic:"" help:"write plan, connects, starts, exits and usage to FILE"`
 
 	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"ssh (ours), fork, exec, a batch system's starter" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`

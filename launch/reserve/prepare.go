@@ -106,7 +106,7 @@ func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 	m.Process.BaseEnv.Set = append(m.Process.BaseEnv.Set, memoryVariables(req, n.probe.Memory.Total, n.earlierRanks+len(np.Ranks))...)
 	m.Process.KernelLimits = kernelLimits(req.ResourceLimits)
 	if !n.def.Local { // on this machine ranks inherit mpiexec's
-		m.Process.SoftLimits = req.SoftLimits
+		m.Process.SoftLimits, m.Process.Priority = req.SoftLimits, req.Priority
 	}
 	if n.def.MaxProcs != nil {
 		m.Claim.MaxProcs = *n.def.MaxProcs

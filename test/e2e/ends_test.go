@@ -35,6 +35,65 @@ func TestLimitsAreTakenAlong(t *testing.T) {
 	}
 }
 
+// ENV-8: ranks on hosts get mpiexec's niceness, I/O priority and OOM score adjustment, as ranks beside it do.
+func TestPriorityIsTakenAlong(t *testing.T) {
+	t.Parallel()
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	for _, tool := range []string{"nice", "ionice"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	const ranks = `echo "$(nice) $(ionice -p $$) $(cat /proc/self/oom_score_adj)"`
+	own := ownNice(t) // of the test and of the hosts
+	taken := fmt.Sprint(own+7, " best-effort: prio 6 300")
+	for option, want := range map[string]string{"": taken, "--propagate none": fmt.Sprint(own, " none: prio 0 0")} {
+		out, errs, code := b.runOnHead(t, "sh", "-c", `echo 300 >/proc/self/oom_score_adj; exec nice -n 7 ionice -c 2 -n 6 "$0" `+option+` -l -host localhost:1,n1:1 -n 2 sh -c '`+ranks+`'`, binary)
+		if code != 0 || errs != "" || !strings.Contains(out, "[0] "+taken+"\n") || !strings.Contains(out, "[1] "+want+"\n") {
+			t.Errorf("%s: exit %d, %q, %q, want %s", option, code, out, errs, want)
+		}
+	}
+}
+
+// ENV-8: a host raises no priority that the account may not raise there. What mpiexec has because of its user is a warning.
+func TestPriorityIsNotRaised(t *testing.T) {
+	t.Parallel()
+	b := newTestCluster(t, testbed.Options{Hosts: 1})
+	b.requireNamespaces(t)
+	const denies = "ssh %h setpriv --bounding-set=-sys_nice,-sys_resource --inh-caps=-sys_nice,-sys_resource nice -n 5 %c"
+	for _, tool := range []string{"nice", "setpriv"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	own := ownNice(t)
+	for _, test := range []struct {
+		name       string
+		here, want int
+		warning    string
+	}{
+		{"nothing is allowed", -5, own + 5, fmt.Sprintf("niceness: -5 wanted, %d allowed", own+5)},
+		{"the usual one", 0, own + 5, ""},
+		{"less", own + 9, own + 9, ""},
+	} {
+		out, errs, code := b.runOnHead(t, "nice", "-n", fmt.Sprint(test.here-own), binary, "-launcher-exec", denies, "-host", "n1:2", "-n", "2", "nice")
+		warned := strings.Count(errs, "priority of ranks: ")
+		if code != 0 || out != strings.Repeat(fmt.Sprintln(test.want), 2) || (warned == 1) != (test.warning != "") || !strings.Contains(errs, test.warning) {
+			t.Errorf("%s: exit %d, %q, %q, want %d %q", test.name, code, out, errs, test.want, test.warning)
+		}
+	}
+}
+
+// ownNice returns the niceness of the test, which is also that of the hosts. It skips the test if too little is left.
+func ownNice(t *testing.T) int {
+	t.Helper()
+	raw, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0) // the system call returns 20 - niceness
+	if err != nil || 20-raw > 10 {
+		t.Skip("the test has niceness ", 20-raw, ", ", err)
+	}
+	return 20 - raw
+}
+
 // SIG-6: signals go to the process group of a rank, or to it alone.
 func TestSignalsGoToTheGroupOrTheLeader(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,123 @@
+//go:build linux
+
+package rank
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+)
+
+// Priority is mpiexec's priority (ENV-8). The fork thread takes it on, so that ranks have it from their first
+// instruction. The kernel keeps the rights of the node: a helper that may not raise a priority keeps its own.
+type Priority job.Priority
+
+// OwnPriority returns the priority of the calling thread. Known is false if the niceness cannot be read.
+func OwnPriority() Priority {
+	raw, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // the system call returns 20 - niceness
+	if err != nil {
+		return Priority{}
+	}
+	p := Priority{Known: true, Nice: 20 - raw, IO: ownIOPriority()}
+	if p.IO == bestEffort<<ioClassShift|(p.Nice+20)/5 { // some kernels return the default that follows from the niceness
+		p.IO = 0
+	}
+	text, _ := os.ReadFile(oomFile)
+	p.OOMScore, _ = strconv.Atoi(string(bytes.TrimSpace(text)))
+	return p
+}
+
+// oomFile holds the OOM score adjustment of this process (proc(5)).
+const oomFile = "/proc/self/oom_score_adj"
+
+// Parts of an I/O priority (ioprio_set(2)).
+const (
+	ioWhoProcess = 1 // IOPRIO_WHO_PROCESS; with the ID 0: the calling thread
+	ioClassShift = 13
+	realTime     = 1
+	bestEffort   = 2
+)
+
+// ownIOPriority returns the I/O priority of the calling thread, or 0 if it has none of its own.
+func ownIOPriority() int {
+	value, _, errno := unix.Syscall(unix.SYS_IOPRIO_GET, ioWhoProcess, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(value)
+}
+
+// SetForForks gives the calling thread the priority, as far as this node allows it, and its process the OOM score
+// adjustment. restore sets the process back. The thread must fork nothing but ranks: it keeps niceness and I/O priority,
+// since an ordinary user may not raise a priority again. If p.Known is false, nothing changes.
+//
+// denied has a text for each value that the node does not allow. important is true if one of them is a higher priority
+// than processes usually have: then the user has asked for it.
+func (p Priority) SetForForks() (restore func(), denied []string, important bool) {
+	own := OwnPriority()
+	if !p.Known || !own.Known {
+		return func() {}, nil, false
+	}
+	refuse := func(what, wanted, got string, raised bool) {
+		denied = append(denied, fmt.Sprintf("%s: %s wanted, %s allowed", what, wanted, got))
+		important = important || raised
+	}
+	if got := setNice(p.Nice, own.Nice); got != p.Nice {
+		refuse("niceness", strconv.Itoa(p.Nice), strconv.Itoa(got), p.Nice < 0)
+	}
+	if p.IO != own.IO {
+		if _, _, errno := unix.Syscall(unix.SYS_IOPRIO_SET, ioWhoProcess, 0, uintptr(p.IO)); errno != 0 {
+			refuse("I/O priority", ioText(p.IO), ioText(own.IO), p.IO>>ioClassShift == realTime)
+		}
+	}
+	if p.OOMScore == own.OOMScore {
+		return func() {}, denied, important
+	}
+	if err := writeOOMScore(p.OOMScore); err != nil {
+		refuse("OOM score adjustment", strconv.Itoa(p.OOMScore), strconv.Itoa(own.OOMScore), p.OOMScore < 0)
+		return func() {}, denied, important
+	}
+	return func() { writeOOMScore(own.OOMScore) }, denied, important
+}
+
+// setNice gives the calling thread a niceness, or the nearest one that the node allows (RLIMIT_NICE). It returns the
+// niceness that the thread then has. own is the one that it has now.
+func setNice(wanted, own int) int {
+	if wanted == own || unix.Setpriority(unix.PRIO_PROCESS, 0, wanted) == nil {
+		return wanted
+	}
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NICE, &limit) != nil {
+		return own
+	}
+	if nearest := max(wanted, lowestNice(limit.Cur)); nearest < own && unix.Setpriority(unix.PRIO_PROCESS, 0, nearest) == nil {
+		return nearest
+	}
+	return own
+}
+
+// lowestNice returns the lowest niceness that an ordinary user may set below a soft RLIMIT_NICE.
+func lowestNice(limit uint64) int { return 20 - int(min(limit, 40)) }
+
+func writeOOMScore(score int) error { return os.WriteFile(oomFile, []byte(strconv.Itoa(score)), 0) }
+
+// ioText returns an I/O priority as ionice(1) shows it.
+func ioText(value int) string {
+	class, level := value>>ioClassShift, value&(1<<ioClassShift-1)
+	switch class {
+	case 0:
+		return "none"
+	case 3:
+		return "idle"
+	}
+	names := []string{realTime: "realtime", bestEffort: "best-effort"}
+	if class < len(names) {
+		return fmt.Sprintf("%s %d", names[class], level)
+	}
+	return strconv.Itoa(value)
+}
