@@ -37,6 +37,7 @@ import (
 	_ "remshell/feature/migrate"     // --migrate
 	_ "remshell/feature/names"       // names that ranks publish
 	_ "remshell/feature/ranktrace"   // --trace, --trace-svg
+	_ "remshell/feature/scratch"     // --scratch, --keep-scratch
 	_ "remshell/feature/spawn"       // MPI_Comm_spawn
 	_ "remshell/feature/stage"       // --stage
 	_ "remshell/feature/status"      // --status, --on-timeout, states of ranks after a timeout

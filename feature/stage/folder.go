@@ -104,7 +104,7 @@ func makeFolderIn(root, name string, files []job.StagedFile) (*folder, error) {
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return nil, err
 	}
-	if err := checkReplaceable(above); err != nil {
+	if err := owndir.CheckReplaceable(above); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(root, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
@@ -127,26 +127,6 @@ func makeFolderIn(root, name string, files []job.StagedFile) (*folder, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// checkReplaceable returns an error if another user could replace a folder (TRUST-27).
-func checkReplaceable(dir string) error {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return err
-	}
-	for up := dir; ; up = filepath.Dir(up) {
-		info, err := os.Lstat(up)
-		if err != nil {
-			return err
-		}
-		if info.Mode()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
-			return fmt.Errorf("everybody may change %s", up)
-		}
-		if up == "/" {
-			return nil
-		}
-	}
 }
 
 // checkFileSystem checks that a file system has space for the files and allows programs to run.

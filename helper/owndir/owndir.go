@@ -8,7 +8,9 @@ package owndir
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -67,6 +69,26 @@ func Check(is *unix.Stat_t, uid int, denied uint32) error {
 		return ErrWritable
 	}
 	return nil
+}
+
+// CheckReplaceable returns an error if any user could replace a folder in dir (TRUST-27).
+func CheckReplaceable(dir string) error {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return err
+	}
+	for up := dir; ; up = filepath.Dir(up) {
+		info, err := os.Lstat(up)
+		if err != nil {
+			return err
+		}
+		if info.Mode()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
+			return fmt.Errorf("everybody may change %s", up)
+		}
+		if up == "/" {
+			return nil
+		}
+	}
 }
 
 // ListNames returns the names in a directory, in no order.

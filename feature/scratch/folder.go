@@ -1,0 +1,232 @@
+//go:build linux
+
+package scratch
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/helper/owndir"
+	"remshell/job"
+)
+
+/*
+A folder is the folder of one job on one node. Its record says where it is, since DIR is known to nobody else:
+
+	DIR/remshell-1000.RANDOM/       the folder; mode 0700
+	/tmp/remshell-1000/             only this user may write
+	  scratch/                      0700
+	    HOST.RANDOM                 the record, locked as long as the helper lives: job, path, device and inode
+
+If nobody holds the lock of a record of this host, the folder is left over. A folder that is to stay has no record.
+*/
+type folder struct {
+	path    string
+	parent  int      // the directory that holds it (O_PATH)
+	id      identity // of the folder
+	records *os.Root // nil: no record
+	record  *os.File
+}
+
+// An identity identifies a file, whatever its name.
+type identity struct{ dev, ino uint64 }
+
+func identityOf(is *unix.Stat_t) identity { return identity{uint64(is.Dev), is.Ino} }
+
+// recordRoots returns the directories that may hold the directory of records. They depend on no variable, so that a
+// reaper, a guard and later helpers find them.
+func recordRoots() (roots []string) {
+	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
+		roots = append(roots, fmt.Sprintf("%s/remshell-%d", dir, os.Geteuid()))
+	}
+	return roots
+}
+
+func newFolderName() string {
+	return fmt.Sprintf("remshell-%d.%s", os.Geteuid(), strings.ToLower(rand.Text()[:12]))
+}
+
+// hostPrefix begins the names of records of this host. Another host may not see their locks.
+func hostPrefix() string {
+	name, _ := os.Hostname()
+	return hex.EncodeToString([]byte(name)) + "."
+}
+
+// makeFolder makes a folder, and first its record, unless the folder is to stay. The path must not exist.
+func makeFolder(roots []string, path string, of job.ID, keep bool) (f *folder, err error) {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	if err := owndir.CheckReplaceable(dir); err != nil {
+		return nil, err
+	}
+	f = &folder{path: path, parent: -1}
+	defer func() {
+		if err != nil {
+			f.forget()
+		}
+	}()
+	if f.parent, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0); err != nil {
+		return f, err
+	}
+	resolved := filepath.Join(dir, filepath.Base(path))
+	if !keep {
+		if err := f.makeRecord(roots); err != nil {
+			return f, fmt.Errorf("it cannot be recorded in %s: %w", strings.Join(roots, ", "), err)
+		}
+		if err := f.writeRecord(of, resolved); err != nil {
+			return f, err
+		}
+	}
+	if err := unix.Mkdirat(f.parent, filepath.Base(path), 0o700); err != nil {
+		return f, err
+	}
+	fd, err := unix.Openat(f.parent, filepath.Base(path), openFlags, 0)
+	if err != nil {
+		return f, err
+	}
+	defer unix.Close(fd)
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return f, err
+	}
+	if int(is.Uid) != os.Geteuid() {
+		return f, owndir.ErrNotOwned
+	}
+	if err := unix.Fchmod(fd, 0o700); err != nil { // the umask may have removed bits
+		return f, err
+	}
+	f.id = identityOf(&is)
+	if !keep {
+		err = f.writeRecord(of, resolved)
+	}
+	return f, err
+}
+
+// makeRecord makes the record in the first root that takes it, and locks it.
+func (f *folder) makeRecord(roots []string) (err error) {
+	for _, root := range roots {
+		if err = f.makeRecordIn(root); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func (f *folder) makeRecordIn(root string) error {
+	os.Mkdir(root, 0o700) // OpenIn reports what is wrong with it
+	own, err := owndir.Open(root)
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	own.Mkdir("scratch", 0o700)
+	records, err := owndir.OpenIn(own, "scratch")
+	if err != nil {
+		return err
+	}
+	record, err := records.OpenFile(hostPrefix()+strings.ToLower(rand.Text()[:12]), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		records.Close()
+		return err
+	}
+	f.records, f.record = records, record
+	return unix.Flock(int(record.Fd()), unix.LOCK_EX|unix.LOCK_NB) // fails if another helper took it for a left-over one
+}
+
+// writeRecord writes the record. Without an identity, the folder is not made yet.
+func (f *folder) writeRecord(of job.ID, path string) error {
+	_, err := f.record.WriteAt(fmt.Appendf(nil, "%s\n%q\n%d %d\n", of, path, f.id.dev, f.id.ino), 0)
+	return err
+}
+
+// forget removes the record, so that the folder stays, and closes what is open.
+func (f *folder) forget() {
+	if f.record != nil {
+		f.records.Remove(filepath.Base(f.record.Name()))
+		f.record.Close()
+		f.records.Close()
+		f.record, f.records = nil, nil
+	}
+	if f.parent >= 0 {
+		unix.Close(f.parent)
+		f.parent = -1
+	}
+}
+
+// remove removes the folder with its contents, and its record.
+func (f *folder) remove() error {
+	defer f.forget()
+	return removeTree(f.parent, filepath.Base(f.path), f.id)
+}
+
+// lockTimeout is how long the guard of a killed mpiexec waits for the lock of that job's record: the kernel may release
+// it after the pipe to the guard.
+const lockTimeout = 2 * time.Second
+
+// removeLeftFolders removes the folders that killed helpers of this host have left. killed is the job whose helper is
+// known to be killed, or "".
+func removeLeftFolders(roots []string, killed job.ID) {
+	for _, root := range roots {
+		above, err := owndir.Open(root)
+		if err != nil {
+			continue
+		}
+		if records, err := owndir.OpenIn(above, "scratch"); err == nil {
+			names, _ := owndir.ListNames(records)
+			for _, name := range names {
+				if strings.HasPrefix(name, hostPrefix()) {
+					removeLeftFolder(records, name, killed)
+				}
+			}
+			records.Close()
+		}
+		above.Close()
+	}
+}
+
+// removeLeftFolder removes the folder of a record, if nobody holds the lock of the record.
+func removeLeftFolder(records *os.Root, name string, killed job.ID) {
+	record, err := records.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return
+	}
+	defer record.Close()
+	deadline := time.Now().Add(lockTimeout)
+	for unix.Flock(int(record.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		if of, _, _ := readRecord(record); killed == "" || of != killed || time.Now().After(deadline) {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	_, path, id := readRecord(record)
+	if path != "" && id != (identity{}) {
+		parent, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err == nil {
+			removeTree(parent, filepath.Base(path), id)
+			unix.Close(parent)
+		}
+	} else if path != "" {
+		unix.Rmdir(path) // the helper was killed while it made the folder
+	}
+	records.Remove(name)
+}
+
+// readRecord reads a record. It returns zero values for what it cannot read.
+func readRecord(record *os.File) (of job.ID, path string, id identity) {
+	content, _ := io.ReadAll(io.NewSectionReader(record, 0, 16<<10))
+	fmt.Sscanf(string(content), "%s\n%q\n%d %d\n", &of, &path, &id.dev, &id.ino)
+	if !filepath.IsAbs(path) {
+		return of, "", identity{}
+	}
+	return of, path, id
+}

@@ -1,0 +1,27 @@
+package scratch
+
+import (
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// ScratchLeft reports that the folder of a node stays at the end. Why is the reason, or empty if the user wants it to stay.
+type ScratchLeft struct{ Path, Why string }
+
+// Fields implements wire.Message.
+func (m *ScratchLeft) Fields(c *wire.Codec) {
+	c.Text(&m.Path, pathLength)
+	c.Sentence(&m.Why, "reason")
+}
+
+// received counts the reports of one connection.
+type received struct{ reports int }
+
+func init() {
+	wire.Register[ScratchLeft](101, wire.Row{Sender: wire.Helper, Phase: wire.Ending, MaxBody: 16 << 10, Example: func(int) wire.Message {
+		return &ScratchLeft{Path: "/tmp/f", Why: "w"}
+	}})
+	node.AdmitIf(func(v *node.Validator, m *ScratchLeft) error {
+		return v.CountEnd(m, &node.StateOf[received](v).reports)
+	})
+}

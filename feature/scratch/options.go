@@ -1,0 +1,62 @@
+package scratch
+
+import (
+	"path/filepath"
+
+	"remshell/cli/option"
+	"remshell/cli/setup"
+	"remshell/usererr"
+	"remshell/wire"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	Scratch     string `name:"--scratch" after:"stage-program exclude" resume:"saved" takes:"attached" arg:"DIR" implied:"TMPDIR" topic:"" under:"Environment" help:"a folder of the job on each host, as TMPDIR of ranks"`
+	KeepScratch bool   `name:"--keep-scratch" after:"scratch" resume:"saved" needs:"scratch" topic:"" under:"Environment" help:"do not remove the folders of --scratch"`
+}
+
+const texts = `
+--scratch
+  Below DIR of each host, or below its TMPDIR or /tmp. Only you may enter it. Ranks have its path as TMPDIR and
+  MPIEXEC_SCRATCH. mpiexec removes it with all its contents when the ranks of the host have ended, also if they or
+  mpiexec are killed. It follows no links, and leaves file systems that are mounted below. With
+  --leave-children it stays.
+--keep-scratch
+  mpiexec prints their paths at the end. You have to remove them.
+`
+
+// hostDefault is the value of --scratch for the TMPDIR of each host, or /tmp.
+const hostDefault = "TMPDIR"
+
+// A Folder asks the helpers for a folder. Dir is the directory in which they make it; empty: TMPDIR of the host, or /tmp.
+type Folder struct {
+	Dir  string
+	Keep bool // do not remove it
+}
+
+// Fields implements wire.Setting.
+func (f *Folder) Fields(c *wire.Codec) {
+	c.Text(&f.Dir, pathLength)
+	c.Bool(&f.Keep)
+}
+
+var pathLength = wire.Length{Name: "path", Max: 4 << 10}
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(func(r *setup.Run) error {
+		o := option.ValuesOf[Options](r.Line)
+		if o.Scratch == "" {
+			return nil
+		}
+		f := &Folder{Keep: o.KeepScratch}
+		if o.Scratch != hostDefault {
+			if f.Dir = filepath.Clean(o.Scratch); !filepath.IsAbs(f.Dir) {
+				return &usererr.Error{Text: "--scratch " + o.Scratch + ": is not an absolute path", Remedy: "name a folder of the hosts: --scratch=/var/tmp"}
+			}
+		}
+		r.Set(f)
+		return nil
+	})
+	wire.RegisterSetting[Folder](21, &Folder{Dir: "/scratch", Keep: true})
+}

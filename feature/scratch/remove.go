@@ -1,0 +1,179 @@
+//go:build linux
+
+package scratch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// openFlags open a directory to read it. Links and other files are errors.
+const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+
+// Limits of the removal of a folder.
+const (
+	maxFailed  = 1000 // entries of one directory that cannot be removed
+	maxRepeats = 5    // times that a directory which gets new entries is emptied
+)
+
+// Errors for directories that are not entered.
+var (
+	errReplaced = errors.New("another folder is in its place")
+	errMoved    = errors.New("it was moved meanwhile")
+	errMounted  = errors.New("another file system is mounted there")
+)
+
+// A level is a directory on the way from the folder to the directory that is being emptied.
+type level struct {
+	name    string // in the level above
+	id      identity
+	failed  map[string]bool // entries that stay
+	repeats int
+}
+
+// removeTree removes a directory with its contents. It does nothing if the directory is not there, and fails if another
+// one has its name. It follows no links and enters no other file system. Two or three descriptors are open, however deep
+// the tree is: the way up is "..", if that is the directory of the way down.
+func removeTree(parent int, name string, id identity) error {
+	cur, is, err := enter(parent, name, id.dev)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { unix.Close(cur) }()
+	if identityOf(&is) != id {
+		return errReplaced
+	}
+	var first error // the first entry that could not be removed
+	levels := []level{{name: name, id: id}}
+	fail := func(name string, err error) {
+		at := &levels[len(levels)-1]
+		if at.failed == nil {
+			at.failed = make(map[string]bool)
+		}
+		at.failed[name] = true
+		if first == nil {
+			path := ""
+			for _, l := range levels[max(1, len(levels)-8):] {
+				path = filepath.Join(path, l.name)
+			}
+			first = fmt.Errorf("%s: %w", filepath.Join(path, name), err)
+		}
+	}
+	for {
+		at := &levels[len(levels)-1]
+		if child, found := emptyDir(cur, at.failed, fail); found {
+			fd, is, err := enter(cur, child, id.dev)
+			if err != nil {
+				fail(child, err)
+				continue
+			}
+			unix.Close(cur)
+			cur = fd
+			levels = append(levels, level{name: child, id: identityOf(&is)})
+			continue
+		}
+		up := parent
+		if len(levels) > 1 {
+			if up, err = openAbove(cur, levels[len(levels)-2].id); err != nil {
+				return err
+			}
+		}
+		err := unix.Unlinkat(up, at.name, unix.AT_REMOVEDIR)
+		if err == unix.ENOTEMPTY && len(at.failed) == 0 && at.repeats < maxRepeats {
+			if at.repeats++; up != parent {
+				unix.Close(up)
+			}
+			continue
+		}
+		if len(levels) == 1 {
+			if first == nil && err != unix.ENOENT {
+				first = err
+			}
+			return first
+		}
+		gone := at.name
+		unix.Close(cur)
+		cur, levels = up, levels[:len(levels)-1]
+		if err != nil && err != unix.ENOENT {
+			fail(gone, err)
+		}
+	}
+}
+
+// enter opens a directory to empty it. It gives this user access to a directory of this user that has none. is has its
+// attributes.
+func enter(above int, name string, dev uint64) (fd int, is unix.Stat_t, err error) {
+	path, err := unix.Openat(above, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, is, err
+	}
+	defer unix.Close(path)
+	if err := unix.Fstat(path, &is); err != nil {
+		return -1, is, err
+	}
+	var more unix.Statx_t
+	if uint64(is.Dev) != dev || unix.Statx(path, "", unix.AT_EMPTY_PATH, 0, &more) == nil && more.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return -1, is, errMounted
+	}
+	if int(is.Uid) == os.Geteuid() && is.Mode&0o700 != 0o700 {
+		if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(path), 0o700); err != nil {
+			return -1, is, err
+		}
+	}
+	fd, err = unix.Openat(path, ".", openFlags, 0)
+	return fd, is, err
+}
+
+// openAbove opens the directory above another one, if it is the expected one.
+func openAbove(dir int, want identity) (int, error) {
+	fd, err := unix.Openat(dir, "..", openFlags, 0)
+	if err != nil {
+		return -1, err
+	}
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil || identityOf(&is) != want {
+		unix.Close(fd)
+		return -1, errMoved
+	}
+	return fd, nil
+}
+
+// emptyDir removes files and empty directories from a directory, except those that have failed. If a directory is not
+// empty, it returns its name. It calls fail for each entry that cannot be removed.
+func emptyDir(dir int, failed map[string]bool, fail func(name string, err error)) (child string, found bool) {
+	unix.Seek(dir, 0, 0)
+	count := len(failed)
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := unix.ReadDirent(dir, buf)
+		if err != nil || n <= 0 {
+			return "", false
+		}
+		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
+		for _, name := range names {
+			if failed[name] {
+				continue
+			}
+			err := unix.Unlinkat(dir, name, 0)
+			if err == unix.EISDIR {
+				if err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR); err == unix.ENOTEMPTY || err == unix.EEXIST {
+					return name, true
+				}
+			}
+			if err != nil && err != unix.ENOENT {
+				if fail(name, err); count == maxFailed {
+					return "", false
+				}
+				count++
+			}
+		}
+	}
+}
