@@ -86,7 +86,7 @@ func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 
 // nextCommand returns the command line that the report advises to run next.
 func (c *invocation) nextCommand(failed bool) string {
-	if c.sys.frontEnd == "mpijob" { // all its words are hosts
+	if c.sys.isMpijob() { // all its words are hosts
 		options := withoutDoctor(c.args)
 		if failed {
 			return quoteCommand("mpijob doctor", options)

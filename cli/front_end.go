@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -16,11 +17,13 @@ package carries out.
 	mpiexec, mpirun -------------------------.
 	aprun    --translateAprun--> arguments --+--> Table.Parse --> Line
 	mpijob   --JobTable.Parse--> arguments --'
+	   ^
+	   '-- apstat, apkill, psiadmin, psmgr (apstat.go)
 */
 
 // frontEnds are the names under which mpiexec has another command line. "--NAME" as the first argument of
 // mpiexec means the same.
-var frontEnds = []string{"aprun", "mpijob"}
+var frontEnds = append([]string{"aprun", "mpijob"}, slices.Sorted(maps.Keys(statusFrontEnds))...)
 
 // FrontEndArgs returns mpiexec's arguments for a command line. args[0] is the program's name. If that is
 // the name of a front end, it becomes the first argument, as an option.
@@ -46,11 +49,14 @@ func FrontEndEnv(args, environ []string) []string {
 // programName returns the name with which messages begin. For aprun it is mpiexec, because aprun's
 // options are translated to those of mpiexec.
 func (s System) programName() string {
-	if s.frontEnd == "mpijob" {
+	if s.isMpijob() {
 		return s.frontEnd
 	}
 	return "mpiexec"
 }
+
+// isMpijob reports whether the command line is one of mpijob, or translated to one.
+func (s System) isMpijob() bool { return s.frontEnd == "mpijob" || statusFrontEnds[s.frontEnd] != nil }
 
 // splitFrontEnd returns the front end that the first argument names, as FrontEndArgs has written it, and
 // the other arguments.

@@ -95,7 +95,13 @@ func runCommandLine(ctx context.Context, args []string, sys System, ours int) (c
 		return job.ExitOK, runSingleton(ctx, port, sys, ours)
 	}
 	table := option.Mpiexec(signalNumber)
-	if sys.frontEnd == "mpijob" {
+	if statusFrontEnds[sys.frontEnd] != nil {
+		var done bool
+		if args, done, err = translateStatus(args, option.Mpijob(table), sys); done || err != nil {
+			return job.ExitOK, err
+		}
+	}
+	if sys.isMpijob() {
 		return runMpijob(ctx, args, option.Mpijob(table), sys, ours)
 	}
 	if sys.frontEnd == "aprun" {

@@ -83,7 +83,7 @@ func (number SignalNumbers) registerMappers(into *kong.Registry) {
 func (number SignalNumbers) parseJobSignal(text string) (s JobSignal, err error) {
 	name, id, _ := strings.Cut(text, "=")
 	s.Job = id
-	if s.Number, err = number.parseSignal(name); err == nil && id == "" {
+	if s.Number, err = number.ParseSignal(name); err == nil && id == "" {
 		err = errors.New("no job given; mpiexec --ps lists jobs")
 	}
 	return s, err
@@ -95,7 +95,7 @@ func (number SignalNumbers) parseSignalList(text string) (SignalList, error) {
 		return l, nil
 	}
 	for name := range strings.SplitSeq(text, ",") {
-		n, err := number.parseSignal(name)
+		n, err := number.ParseSignal(name)
 		if err != nil {
 			return l, err
 		}
@@ -112,14 +112,14 @@ func (number SignalNumbers) parseEndWarning(text string) (w EndWarning, err erro
 	if !given {
 		return w, fmt.Errorf("%q is not SIGNAL@TIME, such as USR1@60", text)
 	}
-	if w.Number, err = number.parseSignal(name); err == nil {
+	if w.Number, err = number.ParseSignal(name); err == nil {
 		w.TimeBefore, err = parseSeconds(before)
 	}
 	return w, err
 }
 
-// parseSignal parses a signal: USR1, SIGTERM or 10.
-func (number SignalNumbers) parseSignal(name string) (int, error) {
+// ParseSignal parses a signal: USR1, SIGTERM or 10. It returns an error if this system has no such signal.
+func (number SignalNumbers) ParseSignal(name string) (int, error) {
 	n, err := strconv.Atoi(name)
 	if err != nil {
 		n = number("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))

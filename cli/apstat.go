@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"remshell/cli/option"
+	"remshell/usererr"
+)
+
+/*
+This file has the names under which mpiexec answers commands of other launchers about jobs:
+
+	apstat -a n1        --translateApstat-->  mpijob ps n1
+	apkill -TERM 17-a   --translateApkill-->  mpijob signal TERM 17-a
+	psiadmin, psmgr     one line that says what to use
+
+make install does not link these names. Cray's own apstat and apkill may be installed beside them, and only those know
+the jobs of ALPS. A user who wants the names makes the links.
+*/
+
+// statusFrontEnds maps the names of such commands to their translation to arguments of mpijob. If
+// arguments ask for help, the translation returns the text instead.
+var statusFrontEnds = map[string]func(args []string, table *option.JobTable) (words []string, help string, err error){
+	"apstat": translateApstat,
+	"apkill": translateApkill,
+	"psiadmin": func([]string, *option.JobTable) ([]string, string, error) {
+		return nil, "", &usererr.Error{Text: "there are no daemons to administer", Remedy: "mpijob ps lists jobs (list proc), mpijob end JOB ends one, mpijob doctor HOST checks hosts; node.toml and cluster.toml restrict them"}
+	},
+	"psmgr": func([]string, *option.JobTable) ([]string, string, error) {
+		return nil, "", &usererr.Error{Text: "there are no process managers to run on hosts", Remedy: "mpijob ps lists jobs, mpijob end JOB ends one, mpijob doctor HOST checks hosts"}
+	},
+}
+
+const apstatHelp = `apstat [-a | -n | -p | -A JOB] [-v] [options] [HOST...]
+
+  -a      list running jobs: mpijob ps, also without a letter
+  -n      check hosts: mpijob doctor
+  -p      list waiting requests: mpijob queue
+  -A JOB  print the state of a job, and what its ranks do: mpijob status JOB
+  -v      more messages
+
+Options and hosts are those of mpijob. mpijob help lists them.
+`
+
+const apkillHelp = `apkill [-SIG] JOB [options] [HOST...]
+
+Without -SIG: mpijob end JOB. With it: mpijob signal SIG JOB. JOB SIG is accepted, too.
+Options and hosts are those of mpijob. mpijob help lists them.
+`
+
+// apstatWords maps letters of apstat to words of mpijob.
+var apstatWords = map[rune]string{'a': "ps", 'n': "doctor", 'p': "queue", 'A': "status"}
+
+// translateApstat translates the arguments of Cray's apstat.
+func translateApstat(args []string, table *option.JobTable) (words []string, help string, err error) {
+	word, letter, id := "", 'a', ""
+	var rest []string
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--help" || arg == "-h" {
+			return nil, apstatHelp, nil
+		}
+		if !strings.HasPrefix(arg, "-") || strings.HasPrefix(arg, "--") || isOptionOf(table, arg) && len(arg) > 2 {
+			rest = append(rest, arg)
+			continue
+		}
+		for _, l := range arg[1:] {
+			next := apstatWords[l]
+			switch {
+			case l == 'v':
+				rest = append(rest, "-v")
+				continue
+			case next == "":
+				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c has no meaning here", l), Remedy: "-a lists jobs, -n checks hosts, -p lists waiting requests, -A JOB prints the state of a job"}
+			case l == 'A' && id != "":
+				return nil, "", &usererr.Error{Text: "-A names one job", Remedy: "run apstat once for each"}
+			case word != "" && word != next:
+				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c and -%c cannot be used together", letter, l), Remedy: "run apstat once for each"}
+			}
+			word, letter = next, l
+		}
+		if word == "status" && id == "" {
+			if i++; i == len(args) {
+				return nil, "", &usererr.Error{Text: "-A: no job given", Remedy: "apstat -a lists the jobs"}
+			}
+			id = args[i]
+		}
+	}
+	switch word {
+	case "":
+		word = "ps"
+	case "status":
+		rest = slices.Insert(rest, 0, id)
+	}
+	return slices.Insert(rest, 0, word), "", nil
+}
+
+// translateApkill translates the arguments of Cray's apkill.
+func translateApkill(args []string, table *option.JobTable) (words []string, help string, err error) {
+	signal := ""
+	var rest []string
+	for _, arg := range args {
+		name := strings.TrimPrefix(strings.TrimPrefix(strings.ToUpper(arg), "-"), "SIG")
+		_, err := option.SignalNumbers(signalNumber).ParseSignal(name)
+		isSignal := err == nil
+		switch {
+		case arg == "--help" || arg == "-h":
+			return nil, apkillHelp, nil
+		case isSignal && signal == "" && (strings.HasPrefix(arg, "-") || len(rest) == 1 && !strings.HasPrefix(rest[0], "-")):
+			signal = name
+		case strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && !isOptionOf(table, arg):
+			return nil, "", &usererr.Error{Text: fmt.Sprintf("%s is not a signal", option.ShellQuote(arg)), Remedy: "use a name (-TERM, -USR1) or a number (-9)"}
+		default:
+			rest = append(rest, arg)
+		}
+	}
+	if signal != "" {
+		return slices.Insert(rest, 0, "signal", signal), "", nil
+	}
+	return slices.Insert(rest, 0, "end"), "", nil
+}
+
+// isOptionOf reports whether a word is an option of the table, also with "=VALUE".
+func isOptionOf(table *option.JobTable, word string) bool {
+	name, _, _ := strings.Cut(word, "=")
+	return table.HasOption(name)
+}
+
+// translateStatus translates the arguments of a front end of statusFrontEnds to those of mpijob. If they ask for
+// help, it prints that and sets done.
+func translateStatus(args []string, table *option.JobTable, sys System) (words []string, done bool, err error) {
+	words, help, err := statusFrontEnds[sys.frontEnd](args, table)
+	if help != "" {
+		_, err = io.WriteString(sys.Out, help)
+	}
+	return words, help != "", err
+}
