@@ -186,6 +186,10 @@ func (r *reader) syntaxError(err error) error {
 		}
 	case errors.As(err, &wrong):
 		line, _ := wrong.Position()
+		if isParaStation(r.name, r.text) {
+			r.addFault(0, ParaStationText)
+			break
+		}
 		if name, is := schedulerClass(r.text, line); is {
 			r.addFault(line, "CLASSCFG: write [[class]] with name = %q", name)
 			break

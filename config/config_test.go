@@ -210,6 +210,29 @@ func TestLenient(t *testing.T) {
 	}
 }
 
+// A parastation.conf is answered with the keys to write, by its name or its content.
+func TestParaStationConfiguration(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		is         bool
+	}{
+		{"/etc/parastation.conf", "# comment\nDEADInterval\n", true},
+		{"f", "# of psid\n\nInstallDir /opt/parastation\nNodes {\n  n1 0\n}\n", true},
+		{"f", "HWType { ethernet }\nNrOfNodes 2\n", true},
+		{"f", "nodes = {\n", false},
+		{"f", "name n1\n", false},
+		{"f", "", false},
+	} {
+		_, err := Load(test.name, test.text, nobody)
+		if got := err != nil && err.Error() == test.name+": "+ParaStationText; got != test.is {
+			t.Errorf("%s, %q: %v", test.name, test.text, err)
+		}
+	}
+	if _, err := Load("/etc/parastation.conf", "[[node]]\nname = \"a\"\n", nobody); err != nil {
+		t.Errorf("a cluster file with that name: %v", err)
+	}
+}
+
 // For any text Load returns a cluster or an error.
 func FuzzLoad(f *testing.F) {
 	f.Add("[[node]]\nname = \"node[1-10]\"\nid = 3\nusers = [\"alice\"]\n")

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"remshell/gpu"
 	"remshell/plan/nodeset"
 )
 
@@ -66,6 +67,12 @@ func (n *Node) probedAttribute(name string) nodeset.Value {
 		return labelValue(UnameMachine(n.Arch))
 	}
 	return nodeset.Value{}
+}
+
+// HasProbedFeature reports whether the probe found a network with this label, or a GPU of this vendor. The cluster
+// file's additions to the networks and removals count.
+func (n *Node) HasProbedFeature(feature string) bool {
+	return slices.Contains(n.allNetworks(), feature) || slices.ContainsFunc(n.GPUs, func(g gpu.GPU) bool { return string(g.Vendor) == feature })
 }
 
 // allNetworks returns the networks that the probe found, with the cluster file's additions and removals applied,

@@ -190,12 +190,17 @@ type RankNeeds struct {
 	CPUsPerRankOrigin string   // the option or variable that set CPUsPerRank; empty: none
 	AllCPUs           bool     // the ranks on a node divide all its free CPUs evenly, with at least CPUsPerRank for each
 	Features          []string // features that every node must have
+	ProbedFeatures    []string // those of ProbedFeatures that the probe of every node must have found
 	Arch              string   // architecture that every node must have, as in GOARCH; empty: any
 	GPUs              int      // GPUs per rank; 0: not requested, NoGPUs: hide all GPUs from ranks
 	ExactPerNode      int      // exact number of ranks on every node that is used; 0: not requested
 	NUMA              pin.Confinement
 	HWThreads         int // hardware threads per core that count as CPUs; 0: a core is one CPU, AllThreads: every thread is
 }
+
+// ProbedFeatures are the features that probes find. They count for --nodetype if the cluster file and the host file give
+// them to no node.
+var ProbedFeatures = []string{"ethernet", "infiniband", "omnipath", "roce", "slingshot", "nvidia", "amd", "intel"}
 
 // NoGPUs, as the value of RankNeeds.GPUs, hides the node's GPUs from the ranks.
 const NoGPUs = -1

@@ -88,19 +88,20 @@ func TestNamedHostsAreLeftOutOnRequestOnly(t *testing.T) {
 		change func(*job.Request, *job.Node)
 		runs   bool
 	}{
-		"--exclude":     {func(_ *job.Request, n *job.Node) { n.ExcludedWhy = "excluded" }, true},
-		"--nodetype":    {func(r *job.Request, _ *job.Node) { r.Apps[0].Features = []string{"fast"} }, true},
-		"administrator": {func(_ *job.Request, n *job.Node) { n.NodePolicy.ClosedWhy = "closed" }, false},
-		"runJobs":       {func(_ *job.Request, n *job.Node) { n.NoJobs = true }, false},
-		"users":         {func(_ *job.Request, n *job.Node) { n.Users = []int{7} }, false},
-		"groups":        {func(_ *job.Request, n *job.Node) { n.Groups = []int{7} }, false},
-		"class":         {func(_ *job.Request, n *job.Node) { n.Classes = []string{"night"} }, false},
-		"exclusive":     {func(r *job.Request, n *job.Node) { r.Exclusive, n.NoExclusive = true, true }, false},
-		"--arch":        {func(r *job.Request, n *job.Node) { r.Apps[0].Arch, n.Arch = "arm64", "amd64" }, false},
-		"layout":        {func(r *job.Request, n *job.Node) { r.Layout.Mem.Text, n.NoMemBind = "local", true }, false},
-		"GPUs":          {func(r *job.Request, _ *job.Node) { r.Apps[0].GPUs = 1 }, false},
-		"memory":        {func(r *job.Request, n *job.Node) { r.Memory, n.Memory.Available = 8, 4 }, false},
-		"maxproc":       {func(_ *job.Request, n *job.Node) { n.MaxProcs = &none }, false},
+		"--exclude":                   {func(_ *job.Request, n *job.Node) { n.ExcludedWhy = "excluded" }, true},
+		"--nodetype":                  {func(r *job.Request, _ *job.Node) { r.Apps[0].Features = []string{"fast"} }, true},
+		"--nodetype, found by probes": {func(r *job.Request, _ *job.Node) { r.Apps[0].ProbedFeatures = []string{"nvidia"} }, true},
+		"administrator":               {func(_ *job.Request, n *job.Node) { n.NodePolicy.ClosedWhy = "closed" }, false},
+		"runJobs":                     {func(_ *job.Request, n *job.Node) { n.NoJobs = true }, false},
+		"users":                       {func(_ *job.Request, n *job.Node) { n.Users = []int{7} }, false},
+		"groups":                      {func(_ *job.Request, n *job.Node) { n.Groups = []int{7} }, false},
+		"class":                       {func(_ *job.Request, n *job.Node) { n.Classes = []string{"night"} }, false},
+		"exclusive":                   {func(r *job.Request, n *job.Node) { r.Exclusive, n.NoExclusive = true, true }, false},
+		"--arch":                      {func(r *job.Request, n *job.Node) { r.Apps[0].Arch, n.Arch = "arm64", "amd64" }, false},
+		"layout":                      {func(r *job.Request, n *job.Node) { r.Layout.Mem.Text, n.NoMemBind = "local", true }, false},
+		"GPUs":                        {func(r *job.Request, _ *job.Node) { r.Apps[0].GPUs = 1 }, false},
+		"memory":                      {func(r *job.Request, n *job.Node) { r.Memory, n.Memory.Available = 8, 4 }, false},
+		"maxproc":                     {func(_ *job.Request, n *job.Node) { n.MaxProcs = &none }, false},
 	} {
 		snap := cluster("a:2 b:2")
 		snap.Nodes[0].Features, snap.Nodes[0].GPUs = []string{"fast"}, []gpu.GPU{{Vendor: gpu.NVIDIA, Address: "1"}, {Vendor: gpu.NVIDIA, Address: "2"}}

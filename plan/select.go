@@ -14,6 +14,7 @@ import (
 type requirement struct {
 	user            job.User
 	features        []string
+	probedFeatures  []string
 	arch            string
 	threads         int
 	threadsSource   string // the flag or variable that set threads
@@ -34,7 +35,7 @@ func requirementOf(req job.Request, app job.App) requirement {
 		app.CPUsPerRank = 1 // the rank file names the CPUs
 	}
 	localOnly := req.LocalOnly && !req.NoOversubscribe
-	return requirement{req.User, app.Features, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), localOnly, localOnly && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve}
+	return requirement{req.User, app.Features, app.ProbedFeatures, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), localOnly, localOnly && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve}
 }
 
 // A nodeCheck is a reason to reject a node. Its function returns the text for people, or "" if the node
@@ -83,6 +84,14 @@ var probeChecks = []nodeCheck{
 	{"architecture", func(s *candidate, w *requirement) string {
 		same := w.arch == "" || s.Arch == "" || s.Arch == w.arch
 		return reasonUnless(same, "its architecture is "+s.Arch)
+	}},
+	{"hardware", func(s *candidate, w *requirement) string {
+		for _, f := range w.probedFeatures {
+			if !s.HasProbedFeature(f) {
+				return "it has no " + f
+			}
+		}
+		return ""
 	}},
 	gpuCheck,
 	{"exclusive-by-other", func(s *candidate, w *requirement) string {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"remshell/job"
 )
 
 // readRankNeeds reads the resources of a node that each rank needs: CPUs, ranks per node, features.
@@ -55,7 +57,8 @@ func (c *Settings) readThreads(in Input) error {
 	return nil
 }
 
-// readFeatures reads the features that each node must have. A feature that no node of the cluster has is an error.
+// readFeatures reads the features that each node must have. A feature that the files give to no node is one that probes
+// find, or an error.
 func (c *Settings) readFeatures(in Input) error {
 	source, value := "--nodetype", ""
 	if in.Flags.Features != nil {
@@ -78,12 +81,19 @@ func (c *Settings) readFeatures(in Input) error {
 		}
 	}
 	for _, w := range wanted {
-		if !known[w] {
+		switch {
+		case known[w]:
+			c.Features = append(c.Features, w)
+		case slices.Contains(job.ProbedFeatures, w):
+			c.ProbedFeatures = append(c.ProbedFeatures, w)
+		default:
+			for _, probed := range job.ProbedFeatures {
+				known[probed] = true
+			}
 			return &Error{Code: "unknown-hwtype", Source: source, Token: w, Problem: "no node has the feature",
 				Allowed: slices.Sorted(maps.Keys(known))}
 		}
 	}
-	c.Features = wanted
 	return nil
 }
 

@@ -88,7 +88,7 @@ func optionsOf(req job.Request) options {
 			entries = append(entries, n.ID)
 		}
 	}
-	nodes, types, cpuMap := joinNumbers(entries), strings.Join(app.Features, ","), joinNumbers(req.CPUMap)
+	nodes, types, cpuMap := joinNumbers(entries), strings.Join(slices.Concat(app.Features, app.ProbedFeatures), ","), joinNumbers(req.CPUMap)
 	o.Sort, o.Nodes, o.Nodetype, o.Map = &sort, &nodes, &types, &cpuMap
 	return o
 }

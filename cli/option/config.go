@@ -51,6 +51,10 @@ func (b *defaultOptions) readConfig(from Sources) {
 			return
 		}
 	}
+	if path.Base(file) == "parastation.conf" {
+		b.errs = append(b.errs, &usererr.Error{Text: file + ": is a parastation.conf; its nodes belong into a cluster file, and this file has options of mpiexec", Remedy: "mpiexec --cluster " + file + " says which keys a cluster file has in their place"})
+		return
+	}
 	for line, err := range logicalLines(text) {
 		where := fmt.Sprintf("%s:%d", file, line.number)
 		if err != nil {

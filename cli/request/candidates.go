@@ -47,6 +47,9 @@ func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlis
 	if err := w.setShares(req, in, line, choice); err != nil {
 		return choice.Warnings, err
 	}
+	if slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.ProbedFeatures != nil }) {
+		req.WantAttributes = true
+	}
 	switch {
 	case line.Job.Simulate > 0:
 		req.LocalOnly = true

@@ -50,6 +50,12 @@ func TestNodeSetsFollowTheNetworks(t *testing.T) {
 	if got := b.setOf(t, cluster, wired...); got != "n2 on ethernet, n3 on ethernet" {
 		t.Errorf("that of n1 is down: %s", got)
 	}
+	if r := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1,n2,n3", "-n", "1", "sh", "-c", "echo $MPIEXEC_HOST"}, env: []string{"PSI_HW_TYPE=ethernet"}}).wait(t); r.out != "n2\n" {
+		t.Errorf("PSI_HW_TYPE=ethernet: exit %d, on %q: %s", r.code, r.out, r.err)
+	}
+	if r := b.runMpiexec(t, "-hosts", "n1,n2,n3", "-n", "1", "--nodetype", "infiniband", "true"); r.code != 125 || !strings.Contains(r.err, "n[1-3]: it has no infiniband\n") {
+		t.Errorf("--nodetype infiniband: exit %d: %s", r.code, r.err)
+	}
 	b.runOn(t, "n3", "ip", "link", "set", "wire", "down")
 	b.checkRefused(t, mpiexecCall{args: append(append([]string{"--cluster", cluster}, wired...), "true")}, 125, "no ONEOF:NETWORK set can ever hold 2 ranks", "(largest: ethernet, at most 1 rank when idle on n2)")
 	b.runOn(t, "n1", "ip", "link", "set", "wire", "up")

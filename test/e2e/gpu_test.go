@@ -69,6 +69,8 @@ func TestGPUs(t *testing.T) {
 0 n1 cuda=-1,FASTEST_FIRST rocr=-1 hip= ze=-1`, 0},
 		{"-host n1 -n 1", `
 0 n1 cuda=9,FASTEST_FIRST rocr= hip=9 ze=`, 0},
+		{"-host n1,n2,n3 --nodetype amd -n 1", `
+0 n2 cuda=9,FASTEST_FIRST rocr= hip=9 ze=`, 0},
 		{"-host n1:8 -n 5 -g 1", `
 mpiexec: 5 ranks do not fit by -gpus-per-proc 1: there are 4 free GPUs for 4 ranks on 1 node (n1)
   hint: start fewer ranks, or add hosts; without the option all ranks share the GPUs`, 125},

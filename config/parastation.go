@@ -1,0 +1,29 @@
+package config
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// ParaStationText says what to write in place of ParaStation's configuration file.
+const ParaStationText = "is a parastation.conf; in a cluster file write for each node [[node]] with name and id, and hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap as there; PSINodesSort stands above them"
+
+// paraStationWords are the words with which lines of a parastation.conf begin.
+var paraStationWords = []string{"installdir", "coredir", "hwtype", "hardware", "nodes", "node", "nrofnodes", "masternode", "environment", "env", "psinodessort", "startupscript", "selecttime", "deadinterval", "statustimeout", "rlimit", "runjobs", "loglevel", "logdestination"}
+
+// isParaStation reports whether a file that is not TOML is a parastation.conf, by its name or by its first line that is
+// neither empty nor a comment.
+func isParaStation(name, text string) bool {
+	if path.Base(name) == "parastation.conf" {
+		return true
+	}
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		return len(words) > 1 && !strings.Contains(line, "=") && slices.Contains(paraStationWords, strings.ToLower(words[0]))
+	}
+	return false
+}
