@@ -117,7 +117,7 @@ func Read(system string, w Inputs, wish Options) (Allocation, error) {
 	a, err := s.Hosts(w, wish)
 	var why unreadError
 	if errors.As(err, &why) {
-		err = &usererr.Error{Text: fmt.Sprintf("inside %s, but its hosts cannot be read: %s", JobName(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, remedyNameHosts)}
+		err = &usererr.Error{Text: fmt.Sprintf("inside %s, but mpiexec cannot read its hosts: %s", JobName(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, remedyNameHosts)}
 	}
 	if err != nil && usererr.Hint(err) == "" { // what the list says is wrong
 		err = &usererr.Error{Text: err.Error(), Remedy: remedyNameHosts}
@@ -144,8 +144,8 @@ func (s *System) refuseCopies(w Inputs) error {
 		return nil
 	}
 	return &usererr.Error{
-		Text:   fmt.Sprintf("started %s by the batch system (%s?), and each would start the whole job", times, by),
-		Remedy: "start it once, or let each use its own host with -rmk none",
+		Text:   fmt.Sprintf("the batch system started mpiexec %s (%s?), and each instance would start the whole job", times, by),
+		Remedy: "start mpiexec once, or let each instance use only its own host with -rmk none",
 	}
 }
 

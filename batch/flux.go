@@ -48,7 +48,7 @@ var flux = System{
 		Argv:    fluxExec,
 		Fanout:  16, StartTimeout: 30 * time.Second,
 		EndGrace: 700 * time.Millisecond, EndsAtSIGTERM: true,
-		DefaultRemedy: "does flux exec -r RANK true work here? or use -launcher ssh",
+		DefaultRemedy: "check that flux exec -r RANK true works here, or use -launcher ssh",
 		ErrorLine:     func(stderr string) string { return lastOf(stderr, nil, []string{"flux-exec: ", "Error: "}) },
 	},
 
@@ -68,7 +68,7 @@ func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 		args, source = []string{"job", "info", id, "R"}, "flux job info"
 	}
 	if w.Run == nil {
-		return Allocation{}, newUnreadError("no program is run here")
+		return Allocation{}, newUnreadError("no program may be run in this mode")
 	}
 	text, err := w.Run("flux", args...)
 	if err != nil {
@@ -98,10 +98,10 @@ type resources struct {
 func fluxResources(text string) (a Allocation, err error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return a, fmt.Errorf("not what flux writes: %w", err)
+		return a, fmt.Errorf("not the JSON of flux: %w", err)
 	}
 	if r.Version != 1 {
-		return a, fmt.Errorf("version %d is not known, 1 is", r.Version)
+		return a, fmt.Errorf("version %d is not supported; mpiexec reads version 1", r.Version)
 	}
 	var names []string
 	for _, folded := range r.Execution.Nodes {

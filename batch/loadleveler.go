@@ -31,7 +31,7 @@ func loadLevelerHosts(w Inputs, _ Options) (Allocation, error) {
 		}
 	}
 	if a.Hosts = l.all(); err == nil && len(a.Hosts) == 0 {
-		err = newUnreadError(source + " names no host")
+		err = newUnreadError(source + " contains no host")
 	}
 	a.Warnings = w.countWarnings("LOADL_TOTAL_TASKS", source, a.Tasks())
 	return a, err

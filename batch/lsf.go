@@ -36,7 +36,7 @@ var lsf = System{
 		Argv:    blaunch,
 		Fanout:  16, StartTimeout: 30 * time.Second,
 		EndGrace: 700 * time.Millisecond, EndsAtSIGTERM: true,
-		DefaultRemedy: "does blaunch HOST true work here? or use -launcher ssh",
+		DefaultRemedy: "check that blaunch HOST true works here, or use -launcher ssh",
 		ErrorLine:     func(stderr string) string { return lastOf(stderr, nil, []string{"blaunch: "}) },
 	},
 	OpenMPI: "lsf",
@@ -53,7 +53,7 @@ func lsfHosts(w Inputs, wish Options) (Allocation, error) {
 		return a, err
 	}
 	if len(a.Hosts) == 0 {
-		return a, newUnreadError(source + " names no host")
+		return a, newUnreadError(source + " contains no host")
 	}
 	a.Warnings = w.countWarnings("LSB_DJOB_NUMPROC", source, a.Tasks())
 	return a, nil

@@ -59,12 +59,12 @@ var slurm = System{
 			{Text: "unable to contact", Busy: true, Remedy: "lower --fanout"},
 			{Text: "didn't accept task", Busy: true, Remedy: "lower --fanout"},
 		},
-		DefaultRemedy: "does srun -N1 -n1 -w HOST true work here? or use -launcher ssh",
+		DefaultRemedy: "check that srun -N1 -n1 -w HOST true works here, or use -launcher ssh",
 		ExplainSilence: func(help string) (why, remedy string) {
 			if overlaps(help) {
 				return "", ""
 			}
-			return "srun waits for resources: this srun has no --overlap", "leave CPUs free, or use -launcher ssh"
+			return "srun waits for free CPUs, because this version has no --overlap", "leave CPUs free, or use -launcher ssh"
 		},
 		ErrorLine: srunLine,
 	},
@@ -147,7 +147,7 @@ func (w Inputs) slurmGPUs(a *Allocation) {
 	switch list := w.value(variable); {
 	case list == "" || here < 0:
 	case !numbered(list):
-		a.Warnings = append(a.Warnings, fmt.Sprintf("warning: %s is %s, which is no list of GPUs; it is left aside", variable, quoted(list)))
+		a.Warnings = append(a.Warnings, fmt.Sprintf("warning: %s is %s, which is not a list of GPUs; it is ignored", variable, quoted(list)))
 	default:
 		a.Hosts[here].GPUs = list
 	}
@@ -185,7 +185,7 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 // nil, it returns those of all groups.
 func slurmGroups(w Inputs, which []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
-		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: %d groups are too many", groups)}
+		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: too many groups (%d)", groups)}
 	}
 	var hosts list
 	all.Source = groupNames(w, 0).hosts
@@ -238,7 +238,7 @@ func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	}
 	hosts, err := expandHostlist(w.value(names.hosts))
 	if err == nil && len(hosts) == 0 {
-		return a, newUnreadError(names.hosts + " names no host")
+		return a, newUnreadError(names.hosts + " contains no host")
 	}
 	if err != nil {
 		return a, listError(names.hosts, err)

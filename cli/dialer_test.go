@@ -93,7 +93,7 @@ func TestUnknownKeywordOfSSH(t *testing.T) {
 	}
 	p.writeFile("config", "Host other\nPrt 3\n")
 	said, code := p.runMpiexec("--retries", "1", "-n", "1", "-host", "n1", "true")
-	if want := "config:2: Prt: there is no such keyword (did you mean Port?)\n  hint: correct it: ssh stops there, too"; code != 125 || !strings.Contains(said, want) {
+	if want := "config:2: Prt: there is no such keyword (did you mean Port?)\n  hint: correct it: ssh refuses that line, too"; code != 125 || !strings.Contains(said, want) {
 		t.Errorf("exit %d: %s, want %q", code, said, want)
 	}
 }
@@ -115,8 +115,8 @@ func TestSSHOption(t *testing.T) {
 		"Port=none":        `--ssh-option:1: Port: "none" is not a number`,
 		"Colour=blue":      "--ssh-option:1: Colour: the built-in client does not know it\n  hint: use -launcher-exec ssh",
 		"Prt=7":            "--ssh-option:1: Prt: there is no such keyword (did you mean Port?)",
-		"Include=~/.other": "--ssh-option:1: Include: only for a file",
-		"Host=n1":          "--ssh-option:1: Host and Match are only for a file",
+		"Include=~/.other": "--ssh-option:1: Include: works only in a file",
+		"Host=n1":          "--ssh-option:1: Host and Match work only in a file",
 		"Port":             "not KEY=VALUE",
 		"-oPort=1":         "not KEY=VALUE",
 	} {

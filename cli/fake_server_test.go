@@ -210,7 +210,7 @@ var hostileServers = []struct {
 			Reason         uint32
 			Text, Language string
 		}{2, hostileText, ""})...))
-	}, `the server refuses: it says "\x1b]0;mine`},
+	}, `the server refused the connection: "\x1b]0;mine`},
 	{"a flood before the key", func(_ *fakeServer, c net.Conn) {
 		exchangeVersions(c, "SSH-2.0-x")
 		junk := append([]byte{2}, ssh.Marshal(struct{ Text string }{strings.Repeat(hostileText, 500)})...)
@@ -220,7 +220,7 @@ var hostileServers = []struct {
 	{"banner", func(p *fakeServer, c net.Conn) { p.acceptLogin(c, false, nil) }, `login refused`},
 	{"refusal of a channel", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, hostileText) })
-	}, `the server opens no session: \x1b]0;mine`},
+	}, `the server refuses to open a session: \x1b]0;mine`},
 	{"exit signal", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) {
 			ch.SendRequest("exit-signal", false, ssh.Marshal(struct {

@@ -32,34 +32,34 @@ var slowServers = []struct {
 	says  string // what mpiexec says
 }{
 	{"before the identification", func(_ *fakeServer, c net.Conn) { writeSlowly(c, "wait\r\n") },
-		"n1: handshake: the key exchange was not finished in 2 s"},
+		"n1: handshake: the key exchange did not finish in 2 s"},
 	{"in the key exchange", func(_ *fakeServer, c net.Conn) {
 		exchangeVersions(c, "SSH-2.0-x")
 		writeSlowly(c, "\x00\x00\x00\x0c\x0a\x02aaaaaaaaaa")
 	},
-		"n1: handshake: the key exchange was not finished in 2 s"},
+		"n1: handshake: the key exchange did not finish in 2 s"},
 	{"instead of an answer to exec", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, func(nc ssh.NewChannel) {
 			if ch, _, err := nc.Accept(); err == nil {
 				writeSlowly(ch, "x")
 			}
 		})
-	}, "n1: session: the server starts no session in 5 s"},
+	}, "n1: session: the server did not start a session within 5 s"},
 	{"output of the login shell", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) { writeSlowly(ch, "loading conda ") }))
-	}, `n1: shell: the login shell did not run /bin/sh in 5 s; it printed "l`},
+	}, `n1: shell: the login shell did not run /bin/sh within 5 s; it printed "l`},
 	{"errors of the login shell", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) { writeSlowly(ch.Stderr(), "loading conda ") }))
-	}, `n1: shell: the login shell did not run /bin/sh in 5 s; it printed "l`},
+	}, `n1: shell: the login shell did not run /bin/sh within 5 s; it printed "l`},
 	{"lines of the delivery", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) { writeSlowly(ch, "\x1eremshell shell\n") }))
-	}, "n1: deliver: /bin/sh did not find in 5 s whether our program is there"},
+	}, "n1: deliver: /bin/sh did not report within 5 s whether mpiexec is there"},
 	{"while the program is sent", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) {
 			io.WriteString(ch, "\x1eremshell need /tmp\n")
 			writeSlowly(ch, "x")
 		}))
-	}, "n1: deliver: it takes our program at less than 10 KB/s"},
+	}, "n1: deliver: the copy of mpiexec arrives at less than 10 KB/s"},
 	{"greeting of the helper", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) {
 			io.WriteString(ch, "\x1eremshell run cache\n")

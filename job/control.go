@@ -117,9 +117,9 @@ const (
 	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
 	CannotSaveText      = SuspendedText + "its ranks cannot write a checkpoint"
 	NotAllowedText      = "not allowed: "
-	NoAnswerText        = "no answer from job "
+	NoAnswerText        = "no reply from job "
 	StartedWithoutText  = "it was started without " // options that a request needs
-	StartingText        = "its ranks do not all run yet"
+	StartingText        = "not all of its ranks run yet"
 )
 
 // A Hold is a reason to keep a job's ranks stopped. They run only while there is none (survive.md SV-28).

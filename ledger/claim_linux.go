@@ -197,7 +197,7 @@ func (h *HeldClaim) IdleReason() job.IdleReason { return h.claim.IdleReason }
 // Release gives up the claim. It may be called more than once.
 func (h *HeldClaim) Release() error {
 	if err := h.file.remove(); err != nil {
-		return fmt.Errorf("release of a claim in %s: %w", h.file.d.path, err)
+		return fmt.Errorf("cannot release a claim in %s: %w", h.file.d.path, err)
 	}
 	return nil
 }

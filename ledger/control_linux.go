@@ -310,7 +310,7 @@ func decodeRequest(name string, owner int, text []byte) (a job.ControlRequest, r
 	}
 	random, is := strings.CutPrefix(name, requestNamePrefix(t.Job))
 	if !is {
-		return a, "", fmt.Errorf("is of job %.60q", t.Job)
+		return a, "", fmt.Errorf("belongs to job %.60q", t.Job)
 	}
 	t.User = truncate(t.User)
 	return t.ControlRequest, random, checkRandom(random)

@@ -112,9 +112,9 @@ func makeDir(dir string) error {
 func checkDir(owner, me int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != me:
-		return fmt.Errorf("belongs to uid %d, must be root's", owner)
+		return fmt.Errorf("belongs to uid %d, must belong to root", owner)
 	case mode&0o022 != 0 && mode&unix.S_ISVTX == 0:
-		return fmt.Errorf("mode %04o: others may write and it is not sticky, must be 1777", mode&0o7777)
+		return fmt.Errorf("mode %04o: other users may write to it, and it is not sticky; it must be 1777", mode&0o7777)
 	}
 	return nil
 }

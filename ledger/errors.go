@@ -20,7 +20,7 @@ func (e *UnusableError) Unwrap() error { return e.Err }
 
 // Hint says what an administrator can do to make the ledger usable.
 func (e *UnusableError) Hint() string {
-	return "needs a local directory of root's with mode 1777; name one in the cluster file"
+	return "needs a local directory that belongs to root and has mode 1777; set ledger in the cluster file"
 }
 
 // A LimitError is returned when some entries were not read, because there are too many (TRUST-13, TRUST-14). The
@@ -33,9 +33,9 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	if e.User == "" {
-		return fmt.Sprintf("%s has %s; an administrator can remove what is too much", e.Dir, e.Many)
+		return fmt.Sprintf("%s has %s; an administrator can remove the excess", e.Dir, e.Many)
 	}
-	return fmt.Sprintf("%s has too much of %s (%s); an administrator can remove it", e.Dir, theUser(e.User), e.Many)
+	return fmt.Sprintf("%s has too many files of %s (%s); an administrator can remove them", e.Dir, theUser(e.User), e.Many)
 }
 
 // A LockTimeoutError says that the request goes on without the decision lock, because it waited too long. It is a
@@ -59,7 +59,7 @@ func (e *LockTimeoutError) Unwrap() error { return e.Err }
 // Hint says what the user can do about a decision lock that another process keeps.
 func (e *LockTimeoutError) Hint() string {
 	if e.User != "" {
-		return "end that process, or ask its user to"
+		return "end that process, or ask its user to do so"
 	}
 	return "ask an administrator"
 }

@@ -35,9 +35,9 @@ type OwnerError struct{ User string }
 
 func (e *OwnerError) Error() string {
 	if e.User == "root" {
-		return "only root may"
+		return "only root may do this"
 	}
-	return fmt.Sprintf("only root or %s may", e.User)
+	return fmt.Sprintf("only root or %s may do this", e.User)
 }
 
 // Evict ends the processes that hold the claims and tickets of a job, and removes these entries. Root may evict

@@ -128,14 +128,14 @@ func TestFlood(t *testing.T) {
 	for try := range 2 {
 		o, err := b.ReadOthers(nil)
 		var limit *LimitError
-		if !errors.As(err, &limit) || limit.Error() != dir+" has too much of user evil (more than 10,000 files); an administrator can remove it" {
+		if !errors.As(err, &limit) || limit.Error() != dir+" has too many files of user evil (more than 10,000 files); an administrator can remove them" {
 			t.Errorf("try %d: %v", try, err)
 		}
 		if o.OtherUsersClaims != 2 {
 			t.Errorf("try %d: %d jobs, want those of two others", try, o.OtherUsersClaims)
 		}
 	}
-	if got := evil.ask("take", "more", "5"); !strings.Contains(got, "too much") {
+	if got := evil.ask("take", "more", "5"); !strings.Contains(got, "too many") {
 		t.Errorf("the flooder is told %q", got)
 	}
 	if got := evil.ask("unflood", filepath.Join(userDir, kindClaim)); got != "ok" {
@@ -154,7 +154,7 @@ func TestFloodAmongHiddenProcesses(t *testing.T) {
 	b := open(t, dir)
 	evil.want("ok", "flood", filepath.Join(dir, b.prefix+"junk-"), 20_000)
 	other.want("ok", "hide")
-	want := fmt.Sprintf("%s has too much of uid %d (more than 10,", dir, stranger)
+	want := fmt.Sprintf("%s has too many files of uid %d (more than 10,", dir, stranger)
 	if got := other.ask("claims"); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q...", got, want)
 	}

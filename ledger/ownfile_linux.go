@@ -45,7 +45,7 @@ func (d *Dir) newUnnamed() (*ownFile, error) {
 	var st unix.Stat_t
 	err = unix.Fstat(s.fd, &st)
 	if err == nil && int(st.Uid) != os.Geteuid() {
-		err = fmt.Errorf("the file system takes uid %d for uid %d", os.Geteuid(), st.Uid)
+		err = fmt.Errorf("the file system maps uid %d to uid %d", os.Geteuid(), st.Uid)
 	}
 	s.file = inodeOf(&st)
 	if err != nil {

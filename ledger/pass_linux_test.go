@@ -102,7 +102,7 @@ func TestEvict(t *testing.T) {
 	holder.want("ok", "take", "j", "1")
 	holder.want("1", "enqueue", "j")
 	other.want("ok", "take", "k", "2")
-	if got := other.ask("evict", "j", stranger); got != fmt.Sprintf("only root or uid %d may", stranger) {
+	if got := other.ask("evict", "j", stranger); got != fmt.Sprintf("only root or uid %d may do this", stranger) {
 		t.Errorf("another user: %q", got)
 	}
 	wantClaims(t, b, "j", "k")

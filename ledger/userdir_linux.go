@@ -178,7 +178,7 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 			return -1, s, &UnusableError{d.path, err}
 		}
 	}
-	return -1, s, &UnusableError{d.path, errors.New("our directory in it comes and goes")}
+	return -1, s, &UnusableError{d.path, errors.New("our directory in it is removed again and again")}
 }
 
 // makeOwnDir creates a directory of ours with mode 0755, whatever the umask.
@@ -196,7 +196,7 @@ func (d *Dir) makeOwnDir(name string) error {
 		return err
 	}
 	if int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("the file system takes uid %d for uid %d", os.Geteuid(), st.Uid)
+		return fmt.Errorf("the file system maps uid %d to uid %d", os.Geteuid(), st.Uid)
 	}
 	return unix.Fchmod(fd, 0o755)
 }

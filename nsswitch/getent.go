@@ -29,7 +29,7 @@ func Getent(ctx context.Context, limit time.Duration, database string, keys ...s
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer of getent in %v", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("getent gave no answer within %v", limit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{database}, keys...)...)
 	var out limitedOutput
@@ -52,7 +52,7 @@ type limitedOutput struct {
 	cut bool // there was more output
 }
 
-var errAnswerTooLong = fmt.Errorf("getent answers with more than %d KiB", maxAnswer>>10)
+var errAnswerTooLong = fmt.Errorf("the answer of getent is larger than %d KiB", maxAnswer>>10)
 
 func (c *limitedOutput) Write(p []byte) (int, error) {
 	kept := p[:min(len(p), maxAnswer-c.Len())]
@@ -92,7 +92,7 @@ func IDFinders(limit time.Duration) (userID, groupID func(name string) (int, err
 	left := limit
 	lookUp := func(kind, database, name string) (int, error) {
 		if strings.HasPrefix(name, "-") { // getent would take it for an option
-			return 0, fmt.Errorf("no %s %q is known here", kind, name)
+			return 0, fmt.Errorf("no %s %q exists here", kind, name)
 		}
 		began := time.Now()
 		answer, err := Getent(context.Background(), left, database, name)
@@ -105,7 +105,7 @@ func IDFinders(limit time.Duration) (userID, groupID func(name string) (int, err
 		if err != nil && !errors.Is(err, exec.ErrNotFound) {
 			return 0, fmt.Errorf("the %s %q cannot be looked up here (%w)", kind, name, err)
 		}
-		return 0, fmt.Errorf("no %s %q is known here", kind, name)
+		return 0, fmt.Errorf("no %s %q exists here", kind, name)
 	}
 	userID = func(name string) (int, error) {
 		if u, err := user.Lookup(name); err == nil {

@@ -39,9 +39,9 @@ func TestFinders(t *testing.T) {
 		{group, "root", "0 <nil>"},
 		{user, "ann", "70001 <nil>"},
 		{group, "chem", "70002 <nil>"},
-		{user, "chem", `0 no user "chem" is known here`},
-		{group, "nobody here", `0 no group "nobody here" is known here`},
-		{user, "--help", `0 no user "--help" is known here`},
+		{user, "chem", `0 no user "chem" exists here`},
+		{group, "nobody here", `0 no group "nobody here" exists here`},
+		{user, "--help", `0 no user "--help" exists here`},
 	} {
 		id, err := test.find(test.name)
 		if got := fmt.Sprint(id, err); got != test.want {
@@ -49,7 +49,7 @@ func TestFinders(t *testing.T) {
 		}
 	}
 	t.Setenv("PATH", t.TempDir()) // no getent
-	if _, err := user("ann"); err == nil || err.Error() != `no user "ann" is known here` {
+	if _, err := user("ann"); err == nil || err.Error() != `no user "ann" exists here` {
 		t.Error(err)
 	}
 }
@@ -62,7 +62,7 @@ func TestFindersOfADirectoryThatHangs(t *testing.T) {
 	for range 1000 {
 		_, err := user("ann")
 		_, err2 := group("chem")
-		if err == nil || err2 == nil || !strings.Contains(err.Error(), `the user "ann" cannot be looked up here (no answer of getent in `) {
+		if err == nil || err2 == nil || !strings.Contains(err.Error(), `the user "ann" cannot be looked up here (getent gave no answer within `) {
 			t.Fatal(err, err2)
 		}
 	}

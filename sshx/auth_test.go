@@ -24,7 +24,7 @@ func TestEncryptedKeyWithoutTerminal(t *testing.T) {
 	key := p.lockedKey("locked")
 	target := p.target(p.server(sshtest.Options{AuthorizedKeys: []ssh.PublicKey{key}}).Addr())
 	target.Identities = []string{p.home + "/.ssh/id_locked"}
-	p.want(p.refusal(target), KindLogin, "~/.ssh/id_locked is encrypted and there is no terminal", "ssh-add ~/.ssh/id_locked")
+	p.want(p.refusal(target), KindLogin, "~/.ssh/id_locked is encrypted, and there is no terminal", "ssh-add ~/.ssh/id_locked")
 }
 
 func TestPassphraseIsAskedForOnce(t *testing.T) {
@@ -220,7 +220,7 @@ func TestCandidateOrder(t *testing.T) {
 	expired := &ssh.Certificate{Key: pubs[1], CertType: ssh.UserCert, KeyId: "old", ValidPrincipals: []string{"alice"}, ValidBefore: 1}
 	check(t, expired.SignCert(bytes.NewReader(make([]byte, 64)), ca))
 	unreadable := file(4)
-	unreadable.err = errors.New("no private key in it")
+	unreadable.err = errors.New("it contains no private key")
 	certified := file(2)
 	certified.cert = cert
 	tests := []struct {

@@ -17,7 +17,7 @@ func (s *hostScope) canonical() (name string, again bool, err error) {
 		again = true
 	case "", "no", "false":
 	default:
-		return "", false, s.first["canonicalizehostname"].fail("%q is none of yes no always", when)
+		return "", false, s.first["canonicalizehostname"].fail("%q is not yes, no or always", when)
 	}
 	a, isAddress := parseAddress(name)
 	other := map[string]bool{"inet": !a.Is4(), "inet6": a.Is4()}[s.family()]
@@ -65,7 +65,7 @@ func (s *hostScope) lookupInDomains(name string) (string, error) {
 	}
 	local := strings.ToLower(s.firstWord("canonicalizefallbacklocal"))
 	if full != nil && (local == "no" || local == "false") {
-		return "", s.first["canonicalizefallbacklocal"].fail("the host has no address in CanonicalDomains, and is not to be looked up as it stands")
+		return "", s.first["canonicalizefallbacklocal"].fail("the host has no address in CanonicalDomains, and CanonicalizeFallbackLocal is no")
 	}
 	if isNone(s.firstWord("canonicalizepermittedcnames")) {
 		return name, nil
@@ -130,7 +130,7 @@ func (s *hostScope) followCNAME(name, target string) (string, error) {
 		case isNone(rule):
 			continue
 		case !ok || to == "":
-			return "", set.fail("%q is no pair of patterns with a colon between them", rule)
+			return "", set.fail("%q is not two patterns with a colon between them", rule)
 		}
 		if matchHost(from, name) && matchList(strings.ToLower(to), target) {
 			return target, nil

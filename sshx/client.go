@@ -88,7 +88,7 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 			if !ok {
 				chans = nil
 			} else {
-				ch.Reject(ssh.Prohibited, "no channels from the server")
+				ch.Reject(ssh.Prohibited, "the server may not open channels")
 			}
 		case <-timer.C:
 			now := time.Now() // timer.C may hold the planned time, not the current one
@@ -112,7 +112,7 @@ func (c *Client) checkAlive(pending chan struct{}) (next time.Duration) {
 	interval, quiet := c.target.AliveInterval, c.transport.silentFor()
 	switch n := int(quiet / interval); {
 	case n > c.target.AliveCountMax:
-		c.setError(c.lost("no sign of life for %s", formatDuration(quiet.Round(time.Second))))
+		c.setError(c.lost("no data received for %s", formatDuration(quiet.Round(time.Second))))
 		// conn.Close would wait for a blocked write.
 		c.transport.Close()
 	case n > 0:
@@ -168,7 +168,7 @@ func (c *Client) start(command string) (*Session, error) {
 	if err != nil {
 		var open *ssh.OpenChannelError
 		if errors.As(err, &open) {
-			return nil, newDialError(c.target, "session", KindSession, "the server opens no session: %s", open.Message).
+			return nil, newDialError(c.target, "session", KindSession, "the server refuses to open a session: %s", open.Message).
 				withCause(err).withHint("MaxSessions in its sshd_config may be too low")
 		}
 		return nil, c.connectionError(err)
@@ -183,7 +183,7 @@ func (c *Client) start(command string) (*Session, error) {
 		return nil, c.connectionError(err)
 	}
 	return nil, newDialError(c.target, "session", KindSession, "the server runs no command").
-		withHint("is it limited to sftp, or by a forced command?")
+		withHint("the account may be limited to sftp or by a forced command")
 }
 
 // connectionError returns the error of a step that failed because the connection broke.

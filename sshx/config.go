@@ -100,12 +100,12 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 		return nil, err
 	}
 	for _, b := range file.blocks[1:] {
-		return nil, b.fail("Host and Match are only for a file")
+		return nil, b.fail("Host and Match work only in a file")
 	}
 	for _, s := range file.blocks[0].settings {
 		switch key := strings.ToLower(s.keyword); {
 		case key == "include":
-			return nil, s.fail("only for a file")
+			return nil, s.fail("works only in a file")
 		case s.unknown && s.misspelt() != nil:
 			return nil, s.misspelt()
 		case !slices.Contains(supportedKeywords, key) && !slices.Contains(ignoredKeywords, key):
@@ -174,10 +174,10 @@ func (r configReader) checkOwner(f *os.File) error {
 	}
 	switch wrong := (&ConfigError{File: f.Name()}); {
 	case otherOwner:
-		wrong.Why = "it belongs to another user, who could run programs as you by it"
-		return wrong.withHint("have it belong to you or to root")
+		wrong.Why = "it belongs to another user, who could use it to run programs as you"
+		return wrong.withHint("change its owner to you or root")
 	case info.Mode().Perm()&writable != 0:
-		wrong.Why = "others can write it, and so run programs as you"
+		wrong.Why = "other users can write to it, and could use it to run programs as you"
 		return wrong.withHint("run: chmod go-w %s", f.Name())
 	}
 	return nil

@@ -256,7 +256,7 @@ func (d *Dialer) openTransport(b *deadline.Deadline, t Target, jump *jumpHost, a
 // Otherwise the error says that the caller has cancelled.
 func (d *Dialer) timeout(ctx context.Context, t Target, step, why string) *DialError {
 	if end := context.Cause(ctx); ctx.Err() != nil && !errors.Is(end, errDeadline) {
-		return newDialError(t, step, KindCanceled, "given up: %v", end).withCause(end)
+		return newDialError(t, step, KindCanceled, "cancelled: %v", end).withCause(end)
 	}
 	return newDialError(t, step, KindNoRoute, "%s in %s", why, formatDuration(d.timeoutOf(t))).withCause(errDeadline)
 }

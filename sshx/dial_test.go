@@ -136,24 +136,24 @@ func TestFailures(t *testing.T) {
 		{"login refused", sshtest.Options{RefuseAll: true}, true, nil,
 			KindLogin, "n1: login: login refused for user alice; tried ~/.ssh/id_ed25519", "ssh -v n1 true"},
 		{"no key", sshtest.Options{}, true, func(t *Target) { t.Identities = []string{} },
-			KindLogin, "login refused for user alice; no key to try", "agent"},
+			KindLogin, "login refused for user alice; there is no key to try", "agent"},
 		{"key file missing", sshtest.Options{}, true, func(t *Target) { t.Identities = []string{t.Home + "/nokey"} },
 			KindLogin, "no key to try; ~/nokey: file does not exist", ""},
 		{"banner explains", sshtest.Options{RefuseAll: true, Banner: "down for\nmaintenance\n"}, true, nil,
 			KindLogin, "(maintenance)", ""},
 		{"key exchange", sshtest.Options{Config: func(c *ssh.ServerConfig) { c.KeyExchanges = []string{"ecdh-sha2-nistp256"} }}, true,
 			func(t *Target) { t.Kex = []string{"curve25519-sha256"} },
-			KindMismatch, `no key exchange in common: accepted are curve25519-sha256,curve25519-sha256@libssh.org; it says "ecdh-sha2-nistp256" (not authenticated)`, "KexAlgorithms +ecdh-sha2-nistp256"},
+			KindMismatch, `no key exchange in common: the client accepts curve25519-sha256,curve25519-sha256@libssh.org; the server offers "ecdh-sha2-nistp256" (not authenticated)`, "KexAlgorithms +ecdh-sha2-nistp256"},
 		{"always dropped", sshtest.Options{DropFirst: 1000}, true, nil,
 			KindClosed, "the server closed the connection before the login, 2 attempts", "MaxStartups"},
 		{"always dropped with a word", sshtest.Options{DropFirst: 1000, DropText: "Not allowed at this time\r\n"}, true, nil,
 			KindBusy, "the server takes no connections from here for some time (PerSourcePenalties), 2 attempts", "wait"},
 		{"too many logins", sshtest.Options{DropFirst: 1000, DropText: "Exceeded MaxStartups\r\n"}, true, nil,
-			KindBusy, "the server is busy: too many connections are not logged in (MaxStartups), 2 attempts", "raise MaxStartups"},
+			KindBusy, "the server is busy: too many logins at once (MaxStartups), 2 attempts", "raise MaxStartups"},
 		{"not ssh", sshtest.Options{DropFirst: 1000, DropText: "HTTP/1.1 400 Bad Request\r\n\r\n"}, true, nil,
-			KindMismatch, `not an ssh server: it says "HTTP/1.1 400 Bad Request" (not authenticated)`, ""},
+			KindMismatch, `not an ssh server; it answered "HTTP/1.1 400 Bad Request" (not authenticated)`, ""},
 		{"no shell", sshtest.Options{NoSession: true}, true, nil,
-			KindSession, "n1: session: the server opens no session", "MaxSessions"},
+			KindSession, "n1: session: the server refuses to open a session", "MaxSessions"},
 		{"wrong host key of the same type", sshtest.Options{HostKeys: []ssh.Signer{other}}, false, nil,
 			KindChangedKey, "the host key has changed", "ssh-keygen -R '["},
 		{"wrong host key, another file", sshtest.Options{HostKeys: []ssh.Signer{other}}, false, func(t *Target) {
@@ -264,7 +264,7 @@ func TestUnreachable(t *testing.T) {
 			}
 			target := p.target("127.0.0.1:22")
 			target.Alias, target.HostName, target.ConnectTimeout = "nodee", "nodee.example", 100*time.Millisecond
-			p.want(p.refusal(target), KindName, "nodee: resolve: names cannot be looked up: "+c.want, "/etc/resolv.conf")
+			p.want(p.refusal(target), KindName, "nodee: resolve: cannot look up host names: "+c.want, "/etc/resolv.conf")
 		}
 	})
 	t.Run("black hole", func(t *testing.T) {

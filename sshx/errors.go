@@ -96,13 +96,13 @@ func (e *DialError) Hint() string {
 	case KindLogin:
 		return "copy your key there: ssh-copy-id " + e.Host + "; is the agent running? try: ssh -v " + e.Host + " true"
 	case KindTooMany:
-		return "set IdentitiesOnly yes and one IdentityFile for this host in " + cmp.Or(e.config, "~/.ssh/config")
+		return "set IdentitiesOnly yes and a single IdentityFile for this host in " + cmp.Or(e.config, "~/.ssh/config")
 	case KindBusy:
 		return "lower --fanout, or raise MaxStartups in the server's sshd_config"
 	case KindClosed:
-		return "the log of its sshd says why; if many log in at once, lower --fanout, or raise MaxStartups in its sshd_config"
+		return "the log of its sshd may say why; if many log in at once, lower --fanout, or raise MaxStartups in its sshd_config"
 	case KindHostCert:
-		return "ask who runs the host"
+		return "ask the administrator of the host"
 	case KindRevokedKey:
 		return "ask its administrator"
 	}

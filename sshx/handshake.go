@@ -114,7 +114,7 @@ func (s *connSetup) explain(err error) *DialError {
 	case s.b.Context().Err() != nil:
 		return s.timeoutError()
 	case errors.As(err, &algos):
-		return newDialError(s.t, "handshake", KindMismatch, "%s: accepted are %s; it says %s", algorithmName(algos.What),
+		return newDialError(s.t, "handshake", KindMismatch, "%s: the client accepts %s; the server offers %s", algorithmName(algos.What),
 			strings.Join(realAlgos(algos.SupportedAlgorithms), ","), quoteUntrusted(strings.Join(realAlgos(algos.RequestedAlgorithms), ","))).
 			withCause(err).withHint("%s", adviceFor(algos, s.t.configName()))
 	case strings.Contains(strings.ToLower(text), "too many authentication"): // the server's limit on failures, or the library's limit of 64 attempts
@@ -122,7 +122,7 @@ func (s *connSetup) explain(err error) *DialError {
 	case errors.Is(err, errNoMoreKeys):
 		return s.loginError(err)
 	case errors.Is(err, errTooMuchUntrusted):
-		return newDialError(s.t, s.step, KindMismatch, "it sends more than %d KiB before its key is known", maxUntrusted>>10).withCause(err)
+		return newDialError(s.t, s.step, KindMismatch, "it sent more than %d KiB before sending its host key", maxUntrusted>>10).withCause(err)
 	case isBroken(err) || strings.Contains(text, disconnected):
 		return s.brokenError(err)
 	case s.step == "handshake" && !strings.HasPrefix(s.conn.peerGreeting(), "SSH-"):
@@ -184,15 +184,15 @@ func isBroken(err error) bool {
 }
 
 func (s *connSetup) timeoutError() *DialError {
-	why := "the server accepts connections but does not speak"
+	why := "the server accepted the connection but sent nothing"
 	switch {
 	case s.step == "login":
-		why = "the login was not finished"
+		why = "the login did not finish"
 	case s.conn.peerGreeting() != "":
-		why = "the key exchange was not finished"
+		why = "the key exchange did not finish"
 	}
 	return s.d.timeout(s.b.Context(), s.t, s.step, why).withDetails("%s", s.t.addr()).
-		withHint("see how far it comes: ssh -v %s true; the host may be overloaded, or wait for PAM or a user database", s.t.Alias)
+		withHint("to see how far it gets: ssh -v %s true; the host may be overloaded, or may wait for PAM or a user database", s.t.Alias)
 }
 
 // brokenError returns the error for a connection that the server has ended. A server with too many
@@ -216,7 +216,7 @@ func (s *connSetup) brokenError(err error) *DialError {
 		}
 		return newDialError(s.t, "login", KindLogin, "%s%s", why, s.triedKeys()).withDetails("%s", s.banner.Line()).withCause(err)
 	case word != "":
-		return newDialError(s.t, s.step, KindMismatch, "the server refuses: it says %s", quoteUntrusted(word)).withCause(err)
+		return newDialError(s.t, s.step, KindMismatch, "the server refused the connection: %s", quoteUntrusted(word)).withCause(err)
 	}
 	return closedError(greeting, s.t, s.step).withDetails("%s", s.t.addr()).withCause(err)
 }
@@ -229,19 +229,19 @@ func closedError(greeting string, t Target, step string) *DialError {
 		return newDialError(t, step, KindClosed, "the server closed the connection before the login")
 	case strings.HasPrefix(greeting, "SSH-"):
 		return newDialError(t, step, KindClosed, "the server closed the connection during the key exchange").
-			withHint("the log of its sshd says why; has it a host key that its HostKeyAlgorithms allow?")
+			withHint("see the log of its sshd; it may have no host key that its HostKeyAlgorithms allow")
 	case strings.Contains(greeting, "MaxStartups"):
-		return newDialError(t, step, KindBusy, "the server is busy: too many connections are not logged in (MaxStartups)")
+		return newDialError(t, step, KindBusy, "the server is busy: too many logins at once (MaxStartups)")
 	case strings.Contains(greeting, "Not allowed at this time"):
 		return newDialError(t, step, KindBusy, "the server takes no connections from here for some time (PerSourcePenalties)").
-			withHint("wait a minute; how long it takes stands in PerSourcePenalties of its sshd_config")
+			withHint("wait a minute; PerSourcePenalties in its sshd_config sets the time")
 	}
 	return noServerError(greeting, t)
 }
 
 func noServerError(greeting string, t Target) *DialError {
 	greeting, _, _ = strings.Cut(greeting, "\n")
-	return newDialError(t, "handshake", KindMismatch, "not an ssh server: it says %s", quoteUntrusted(strings.TrimSpace(greeting)))
+	return newDialError(t, "handshake", KindMismatch, "not an ssh server; it answered %s", quoteUntrusted(strings.TrimSpace(greeting)))
 }
 
 // quoteUntrusted quotes text from a peer whose host key was not accepted. Such a peer may be anybody
@@ -260,9 +260,9 @@ func (s *connSetup) loginError(err error) *DialError {
 	offers := strings.Join(s.login.methods, ", ")
 	switch {
 	case s.login.partialSuccess:
-		why = "the server wants more than a key: " + offers
+		why = "after the key, the server also requires " + offers
 	case !strings.Contains(offers, "publickey"):
-		why += ": the server takes no keys, only " + offers
+		why += ": the server does not accept keys, only " + offers
 	}
 	e := newDialError(s.t, "login", KindLogin, "%s%s", why, s.triedKeys()).withCause(errors.Join(s.login.failed, err))
 	if text := s.banner.Line(); text != "" {
@@ -280,7 +280,7 @@ func (s *connSetup) triedKeys() string {
 	if s.login == nil {
 		return ""
 	}
-	text := "; no key to try"
+	text := "; there is no key to try"
 	if len(s.login.tried) > 0 {
 		text = "; tried " + strings.Join(s.login.tried, ", ")
 	}

@@ -88,7 +88,7 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 
 // errNoPrincipals is returned for a certificate that names no host and so is valid for any. OpenSSH
 // before version 10.3 accepts it.
-var errNoPrincipals = errors.New("it names no host")
+var errNoPrincipals = errors.New("it contains no host name")
 
 // checkHostCert checks type, name, time and signature of a host certificate. A name in the certificate
 // may be a wildcard, which the library does not support.
@@ -212,7 +212,7 @@ func (h *hostKeyChecker) checkSignature(key ssh.PublicKey) error {
 	if !ok || slices.Contains(h.t.CAAlgorithms, cert.Signature.Format) {
 		return nil
 	}
-	return newDialError(h.t, "host key", KindHostCert, "the host's certificate is signed with %s, which CASignatureAlgorithms does not name", cert.Signature.Format).
+	return newDialError(h.t, "host key", KindHostCert, "the host's certificate is signed with %s, which CASignatureAlgorithms does not allow", cert.Signature.Format).
 		withDetails("authority %s", ssh.FingerprintSHA256(cert.SignatureKey))
 }
 
@@ -224,7 +224,7 @@ func isLoopback(a net.Addr) bool {
 func (l *knownLine) location() string { return fmt.Sprintf("%s:%d", l.file, l.line) }
 
 func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
-	where := "no file to look in"
+	where := "no known_hosts file is configured"
 	if len(h.t.UserKnownHosts) > 0 {
 		where = "not in " + shortenHome(h.t.Tilde, h.t.UserKnownHosts[0])
 	}
@@ -237,18 +237,18 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 		e := newDialError(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
 			withDetails("%s of %s, another one at %s", shown, h.t.knownName(), where)
 		if h.answer.file != nil && v.line.file == h.answer.file.path {
-			return e.withHint("ask who keeps the keys that KnownHostsCommand prints (%s)", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin))
+			return e.withHint("ask who maintains the keys that KnownHostsCommand prints (%s)", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin))
 		}
 		e.command = h.forgetCommand(v.line)
-		return e.withHint("if you know why, forget the old key with: %s", e.command)
+		return e.withHint("if the change is expected, remove the old key: %s", e.command)
 	case KindRevokedKey:
 		return h.revokedError(where)
 	}
 	if v.err != nil {
-		e := newDialError(h.t, "host key", KindHostCert, "the host's certificate is not valid, and its key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
+		e := newDialError(h.t, "host key", KindHostCert, "the host certificate is not valid, and the host key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
 			withDetails("authority at %s", where).withCause(v.err)
 		if errors.Is(v.err, errNoPrincipals) {
-			e.withHint("have it signed with the host's names (ssh-keygen -h -n NAMES), or record its key with --accept-new-host-keys")
+			e.withHint("sign it with the names of the host (ssh-keygen -h -n NAMES), or record its key with --accept-new-host-keys")
 		}
 		return e
 	}
@@ -315,7 +315,7 @@ func (h *hostKeyChecker) checkRevokedFile(path string, key ssh.PublicKey) error 
 		switch _, err := base64.StdEncoding.DecodeString(l.key); {
 		case l.typ == "" || l.typ[0] == '#':
 		case err != nil || l.key == "":
-			return unusable(fmt.Errorf("line %d is no key", n))
+			return unusable(fmt.Errorf("line %d is not a key", n))
 		case l.hasKey(plainKey(key)), signedBy(key, &l):
 			return h.revokedError(l.location())
 		}

@@ -30,7 +30,7 @@ func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 	}
 	words, ok := splitWords(set.text, false)
 	if !ok || strings.Contains(set.text, laterToken) {
-		r.fail(set, "unbalanced quote, or a NUL")
+		r.fail(set, "an unbalanced quote, or a NUL byte")
 		return c
 	}
 	known := r.tokensFor(r.t)
@@ -91,7 +91,7 @@ func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error
 	var out boundedOutput
 	err := runCommand(h.clock.Context(), h.d.commandTimeout(), &out, words...)
 	if err == nil && out.truncated {
-		err = fmt.Errorf("it prints more than %d KiB", captureMax>>10)
+		err = fmt.Errorf("it printed more than %d KiB", captureMax>>10)
 	}
 	if err != nil {
 		return h.commandFailed(words, err)
@@ -119,7 +119,7 @@ func (h *hostKeyChecker) commandFailed(words []string, err error) error {
 		return h.d.timeout(ctx, h.t, "host key", "")
 	}
 	e := newDialError(h.t, "host key", KindConfig, "KnownHostsCommand of %s failed: %v", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin), err).withCause(err).
-		withHint("run it by hand: %s; to do without it: --ssh-option KnownHostsCommand=none", quoted(words))
+		withHint("run it by hand: %s; to disable it: --ssh-option KnownHostsCommand=none", quoted(words))
 	var exit *ExitError
 	if errors.As(err, &exit) {
 		e.withDetails("%s", exit.Message)

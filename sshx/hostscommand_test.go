@@ -49,7 +49,7 @@ var hostsTrials = []hostsTrial{
 
 	{name: "fails", value: `KEYS "a b"`, script: "echo >&2 sssd is not running; exit 3", known: "NAME KEY", want: KindConfig,
 		says: "host key: KnownHostsCommand of ~/.ssh/config:1 failed: exit code 3 (sssd is not running)",
-		hint: "run it by hand: KEYS 'a b'; to do without it: --ssh-option KnownHostsCommand=none"},
+		hint: "run it by hand: KEYS 'a b'; to disable it: --ssh-option KnownHostsCommand=none"},
 	{name: "fails only with the key", value: "KEYS %I", script: `test "$1" = ORDER`, known: "NAME KEY", want: KindConfig, says: "failed: exit code 1"},
 	{name: "is killed", value: "KEYS", script: "kill -9 $$", known: "NAME KEY", want: KindConfig, says: "killed by signal KILL"},
 	{name: "cannot be started", value: "DIR/lines", known: "NAME KEY", want: KindConfig, says: "DIR/lines cannot be started: permission denied"},
@@ -59,7 +59,7 @@ var hostsTrials = []hostsTrial{
 	{name: "no absolute path", value: "keys %H", known: "NAME KEY"},
 	{name: "no absolute path, and is needed", value: "keys %H", want: KindUnknownKey, says: "was not run: keys is not an absolute path"},
 	{name: "is asked for a while", value: "KEYS", script: "sleep 1000", known: "NAME KEY", want: KindConfig, says: "no answer in 2 s", alone: true},
-	{name: "says too much", value: "KEYS", script: "head -c 2000000 /dev/zero", known: "NAME KEY", want: KindConfig, says: "it prints more than 1024 KiB", alone: true},
+	{name: "says too much", value: "KEYS", script: "head -c 2000000 /dev/zero", known: "NAME KEY", want: KindConfig, says: "it printed more than 1024 KiB", alone: true},
 }
 
 // Each row runs against a real server, with sshx and with ssh.

@@ -44,7 +44,7 @@ type keyFile struct {
 type lockedKeyError struct{ path string }
 
 func (e *lockedKeyError) Error() string {
-	return fmt.Sprintf("%s is encrypted and there is no terminal to ask on", e.path)
+	return fmt.Sprintf("%s is encrypted, and there is no terminal to ask for the passphrase", e.path)
 }
 
 func (e *lockedKeyError) Hint() string { return "run: ssh-add " + e.path }
@@ -71,7 +71,7 @@ func loadKey(path string) *keyFile {
 		if k.pub = parsePublic(data); k.pub == nil {
 			k.pub = readPublic(path + ".pub")
 		}
-		k.err = fmt.Errorf("no private key in it")
+		k.err = fmt.Errorf("it contains no private key")
 	}
 	if cert, ok := readPublic(path + "-cert.pub").(*ssh.Certificate); ok {
 		k.cert = cert

@@ -2,7 +2,7 @@ package sshx
 
 import "testing"
 
-// Include ~USER/FILE is read from the home of a user that only nsswitch knows. If nobody knows the
+// Include ~USER/FILE is read from the home directory of a user that only nsswitch knows. If nobody knows the
 // user, the file is ignored, as in ssh.
 func TestIncludeOfAnotherUser(t *testing.T) {
 	p := newTestHome(t)

@@ -137,7 +137,7 @@ func (h *jumpHost) open(ctx context.Context, d *Dialer, t Target) (net.Conn, *Di
 				o.ch.Close()
 			}
 		}()
-		return nil, d.timeout(ctx, t, "connect", h.target.Alias+" has not reached it").withDetails("%s", t.addr())
+		return nil, d.timeout(ctx, t, "connect", h.target.Alias+" could not connect to it").withDetails("%s", t.addr())
 	}
 	if o.err != nil {
 		return nil, h.explainError(t, o.err)

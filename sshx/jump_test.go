@@ -251,7 +251,7 @@ func TestProxyCommand(t *testing.T) {
 		{"not found", "/nonexistent/proxy", KindNoRoute, "ProxyCommand failed: "},
 		{"killed", "sh -c 'kill -9 $$'", KindNoRoute, "ProxyCommand failed: signal: killed"},
 		{"ends in silence", "true", KindClosed, "the server closed the connection before the login"},
-		{"never speaks, and does not end", "sh -c 'trap \"\" TERM; exec sleep 1000'", KindNoRoute, "does not speak in 300 ms"},
+		{"never speaks, and does not end", "sh -c 'trap \"\" TERM; exec sleep 1000'", KindNoRoute, "sent nothing in 300 ms"},
 		{"bad token", "nc %Z", KindConfig, "unknown token %Z"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

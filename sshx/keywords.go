@@ -84,7 +84,7 @@ func (set setting) misspelt() error {
 	if keyword == "" {
 		return nil
 	}
-	return set.fail("there is no such keyword (did you mean %s?)", keyword).withHint("correct it: ssh stops there, too")
+	return set.fail("there is no such keyword (did you mean %s?)", keyword).withHint("correct it: ssh refuses that line, too")
 }
 
 // ignores reports whether IgnoreUnknown, in the lines read so far, names a keyword.

@@ -108,8 +108,8 @@ func notFoundError(t Target, err error, late bool) *DialError {
 		// The library's text may contain ports of the connection, which differ between hosts.
 		why = strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
 	}
-	e := newDialError(t, "resolve", KindName, "names cannot be looked up: %s", why).withCause(err).
-		withHint("see /etc/resolv.conf; a host with an address as HostName in %s needs no name server", t.configName())
+	e := newDialError(t, "resolve", KindName, "cannot look up host names: %s", why).withCause(err).
+		withHint("see /etc/resolv.conf; or set HostName for the host to an address in %s", t.configName())
 	if dns != nil && dns.Server != "" {
 		e.Details = "name server " + dns.Server
 	}

@@ -278,14 +278,14 @@ func TestOpenSSHWithoutAcceptedHostKey(t *testing.T) {
 	p := newTestHome(t)
 	p.d.Retries = 1
 	none := p.sshd([]string{"rsa"}, "HostKeyAlgorithms ssh-ed25519")
-	p.want(p.refusal(p.real(none)), KindClosed, "n1: handshake: the server closed the connection during the key exchange", "has it a host key that its HostKeyAlgorithms allow?")
+	p.want(p.refusal(p.real(none)), KindClosed, "n1: handshake: the server closed the connection during the key exchange", "it may have no host key that its HostKeyAlgorithms allow")
 
 	old := p.sshd([]string{"rsa"}, "HostKeyAlgorithms ssh-rsa")
 	p.write(".ssh/known_hosts", old.known(t, "rsa"))
 	p.d = &Dialer{}
 	e := p.refusal(p.real(old))
-	p.want(e, KindMismatch, "n1: handshake: the server has no host key of an accepted type: accepted are rsa-sha2-512,", "")
-	if !strings.Contains(e.Why, `; it says "ssh-rsa" (not authenticated)`) {
+	p.want(e, KindMismatch, "n1: handshake: the server has no host key of an accepted type: the client accepts rsa-sha2-512,", "")
+	if !strings.Contains(e.Why, `; the server offers "ssh-rsa" (not authenticated)`) {
 		t.Error(e)
 	}
 	advice := e.Hint()[strings.LastIndex(e.Hint(), ": ")+2:]
@@ -484,7 +484,7 @@ func TestOpenSSHSessionLimits(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatalf("second session: %v", err)
 	}
-	p.want(e, KindSession, "the server opens no session", "MaxSessions")
+	p.want(e, KindSession, "the server refuses to open a session", "MaxSessions")
 	var b bytes.Buffer
 	fmt.Fprint(ses, "x")
 	ses.CloseWrite()

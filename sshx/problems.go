@@ -21,7 +21,7 @@ type FileProblem struct{ Text, Remedy string }
 func FindFileProblems(ctx context.Context, me User) (problems []FileProblem) {
 	add := func(text, remedy string) { problems = append(problems, FileProblem{text, remedy}) }
 	dir := filepath.Join(me.Home, ".ssh")
-	for _, file := range []struct{ name, then string }{{"config", "it counts as empty"}, {"known_hosts", "no host of it is known"}} {
+	for _, file := range []struct{ name, then string }{{"config", "it is treated as empty"}, {"known_hosts", "its host keys are not used"}} {
 		path := filepath.Join(dir, file.name)
 		if err := checkReadable(path); err != nil {
 			add(fmt.Sprintf("%s cannot be read (%v), so %s", path, innermost(err), file.then), "see its owner and mode: ls -l "+path)

@@ -34,7 +34,7 @@ func (c *Config) Resolve(ctx context.Context, alias string, me User, machine Mac
 		return t, nil
 	case ctx.Err() != nil:
 		end := context.Cause(ctx)
-		return Target{}, newDialError(Target{Alias: alias}, "config", KindCanceled, "given up: %v", end).withCause(end)
+		return Target{}, newDialError(Target{Alias: alias}, "config", KindCanceled, "cancelled: %v", end).withCause(end)
 	}
 	return Target{}, configFailure(alias, err)
 }
@@ -126,11 +126,11 @@ func (r *resolver) refuseUnsupported() {
 		r.unsupported(set, "not supported by the built-in client")
 	}
 	if set, ok := r.first["pubkeyauthentication"]; ok && strings.EqualFold(r.firstWord("pubkeyauthentication"), "no") {
-		r.unsupported(set, "the built-in client logs in with keys only, and they are switched off")
+		r.unsupported(set, "the built-in client logs in only with keys, and PubkeyAuthentication is no")
 	}
 	if set, ok := r.first["preferredauthentications"]; ok {
 		if methods := strings.Split(r.firstWord("preferredauthentications"), ","); !slices.Contains(methods, "publickey") {
-			r.unsupported(set, "the built-in client logs in with publickey only, which is not in the list")
+			r.unsupported(set, "the built-in client supports only publickey, which is not in the list")
 		}
 	}
 }
@@ -212,7 +212,7 @@ func (r *resolver) algorithmList(key string, defaults, more []string) []string {
 	}
 	list := chooseAlgos(r.firstWord(key), defaults, slices.Concat(defaults, more))
 	if len(list) == 0 {
-		r.unsupported(set, "the built-in client knows none of these; it knows %s", strings.Join(defaults, ","))
+		r.unsupported(set, "the built-in client supports none of these; it supports %s", strings.Join(defaults, ","))
 	}
 	return list
 }
@@ -247,7 +247,7 @@ func (r *resolver) proxy(c *Config) {
 			return // "Host *" gives the jump host itself as its jump host
 		}
 		if slices.Contains(r.seen, spec.host) || len(r.seen) > maxJumps {
-			r.fail(set, "jump hosts in a circle: %s", strings.Join(append(r.seen, spec.host), " > "))
+			r.fail(set, "jump hosts form a loop: %s", strings.Join(append(r.seen, spec.host), " > "))
 			return
 		}
 		hop, err := c.resolve(hostScope{ctx: r.ctx, machine: r.machine, me: r.me}, spec, r.seen)
@@ -275,7 +275,7 @@ func parseJump(text string) (jumpSpec, error) {
 	}
 	h.host = strings.Trim(h.host, "[]")
 	if h.host == "" {
-		return h, fmt.Errorf("%q names no host", text)
+		return h, fmt.Errorf("%q contains no host", text)
 	}
 	return h, nil
 }
@@ -315,7 +315,7 @@ func (r *resolver) choice(key, def string, others ...string) string {
 	}
 	word := strings.ToLower(r.firstWord(key))
 	if word != def && !slices.Contains(others, word) {
-		r.fail(set, "%q is none of %s", r.firstWord(key), strings.Join(append([]string{def}, others...), " "))
+		r.fail(set, "%q is not one of %s", r.firstWord(key), strings.Join(append([]string{def}, others...), " "))
 	}
 	return word
 }
@@ -398,7 +398,7 @@ func (r *resolver) homeOf(set setting, user string) string {
 	}
 	home, err := r.machine.HomeOf(r.ctx, user)
 	if err != nil {
-		r.fail(set, "the home of %s is not known: %v", user, err)
+		r.fail(set, "the home directory of %s is not known: %v", user, err)
 	}
 	return home
 }
@@ -476,7 +476,7 @@ func expandTokens(text string, getenv func(name string) string, value func(byte)
 			b.WriteByte(text[0])
 			text = text[1:]
 		case len(text) == 1:
-			return "", errors.New("it ends in a single %")
+			return "", errors.New("it ends with a single %")
 		case text[1] == '%':
 			b.WriteByte('%')
 			text = text[2:]

@@ -45,7 +45,7 @@ Host *.all
 		{"behind-proxy", "proxied:22(nc %h %p)"},
 		{"n.all", "gate.all:22"},
 		{"gate.all", ""},
-		{"x", "error: .ssh/config:12: ProxyJump: jump hosts in a circle: x > y > x"},
+		{"x", "error: .ssh/config:12: ProxyJump: jump hosts form a loop: x > y > x"},
 	}
 	for _, tt := range tests {
 		target, err := c.Resolve(context.Background(), tt.alias, p.me(), nowhere)
@@ -160,7 +160,7 @@ Host fine
 		{"exec", `:11: Match exec: "signal": killed by signal KILL`, "run it by hand: signal"},
 		{"net", ":13: Match localnetwork is not supported", "-launcher-exec ssh"},
 		{"port", `:16: Port: "http" is not a number from 1 to 65535`, ""},
-		{"kex", ":18: KexAlgorithms: the built-in client knows none of these", "-launcher-exec ssh"},
+		{"kex", ":18: KexAlgorithms: the built-in client supports none of these", "-launcher-exec ssh"},
 		{"odd", `:19: unknown criterion "moonphase"`, ""},
 		{"fine", "", ""},
 	}

@@ -40,7 +40,7 @@ func (e *ExitError) Error() string {
 }
 
 // ErrNoStatus is returned when the server closes the session without an exit status.
-var ErrNoStatus = errors.New("the server did not say how the command ended")
+var ErrNoStatus = errors.New("the server did not report how the command ended")
 
 // stderrBuffer is the size in bytes of the buffer for reading stderr. Each session has one until its end,
 // and stderr is nearly always empty. io.Copy would take 32 KiB.

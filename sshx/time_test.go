@@ -92,7 +92,7 @@ func TestKeepAlive(t *testing.T) {
 				switch err := c.Err(); {
 				case tt.lost == 0 && err != nil:
 					t.Error(err)
-				case tt.lost > 0 && (!errors.As(err, &e) || e.Kind != KindLost || !strings.Contains(e.Error(), "no sign of life for 80 s")):
+				case tt.lost > 0 && (!errors.As(err, &e) || e.Kind != KindLost || !strings.Contains(e.Error(), "no data received for 80 s")):
 					t.Errorf("Err: %v", err)
 				}
 				if n := s.Stats().Alive; tt.lost == 0 && (n < 80 || n > 180) {
@@ -126,9 +126,9 @@ func TestDeadlineOfEachStep(t *testing.T) {
 		opts sshtest.Options
 		want string
 	}{
-		{sshtest.Options{SilentFrom: sshtest.BeforeVersion}, "n1: handshake: the server accepts connections but does not speak in 10 s (127.0.0.1:22)"},
-		{sshtest.Options{SilentFrom: sshtest.AfterVersion}, "n1: handshake: the key exchange was not finished in 10 s (127.0.0.1:22)"},
-		{sshtest.Options{LoginDelay: time.Minute, AuthorizedKeys: keys}, "n1: login: the login was not finished in 10 s (127.0.0.1:22)"},
+		{sshtest.Options{SilentFrom: sshtest.BeforeVersion}, "n1: handshake: the server accepted the connection but sent nothing in 10 s (127.0.0.1:22)"},
+		{sshtest.Options{SilentFrom: sshtest.AfterVersion}, "n1: handshake: the key exchange did not finish in 10 s (127.0.0.1:22)"},
+		{sshtest.Options{LoginDelay: time.Minute, AuthorizedKeys: keys}, "n1: login: the login did not finish in 10 s (127.0.0.1:22)"},
 	} {
 		bubble(t, p, tt.opts, func(t *testing.T, d *Dialer, target Target, _ *sshtest.Server) {
 			start := time.Now()

@@ -45,7 +45,7 @@ var trials = []trial{
 	{"key in RevokedHostKeys, localhost", "", "", "KEY", "NoHostAuthenticationForLocalhost yes", KindRevokedKey, "(~/revoked:1)"},
 	{"authority in RevokedHostKeys, localhost", goodCert, "@cert-authority * CA", "CA", "NoHostAuthenticationForLocalhost yes", KindRevokedKey, "(~/revoked:1)"},
 	{"no RevokedHostKeys", "", "NAME KEY", "", "RevokedHostKeys ~/none", KindConfig, "RevokedHostKeys ~/none: no such file"},
-	{"RevokedHostKeys of junk", "", "NAME KEY", "what?", "", KindConfig, "RevokedHostKeys ~/revoked: line 1 is no key"},
+	{"RevokedHostKeys of junk", "", "NAME KEY", "what?", "", KindConfig, "RevokedHostKeys ~/revoked: line 1 is not a key"},
 	{"control: localhost", "", "", "RSA", "NoHostAuthenticationForLocalhost yes", "", ""},
 
 	{"expired", "-s CA -h -n 127.0.0.1 -V -2d:-1d", "@cert-authority * CA", "", "", KindHostCert, "has expired"},
@@ -54,7 +54,7 @@ var trials = []trial{
 	{"not yet valid, key known", "-s CA -h -n 127.0.0.1 -V +1d:+2d", "@cert-authority * CA\nHASHED KEY", "", "", "", ""},
 	{"wrong principal", "-s CA -h -n 127.0.0.2", "@cert-authority * CA", "", "", KindHostCert, "principal"},
 	{"wrong principal, another key known", "-s CA -h -n 127.0.0.2", "@cert-authority * CA\nNAME RSA", "", "", KindChangedKey, "has changed"},
-	{"without principals", "-s CA -h", "@cert-authority * CA", "", "", KindHostCert, "names no host"},
+	{"without principals", "-s CA -h", "@cert-authority * CA", "", "", KindHostCert, "contains no host name"},
 	{"without principals, key known", "-s CA -h", "@cert-authority * CA\nNAME KEY", "", "", "", ""},
 	{"without principals, the key is recorded", "-s CA -h", "@cert-authority * CA", "", "StrictHostKeyChecking accept-new", "", ""},
 	{"a user's certificate", "-s CA -n 127.0.0.1", "@cert-authority * CA", "", "", KindHostCert, "a user's certificate"},
@@ -64,7 +64,7 @@ var trials = []trial{
 	{"authority of other hosts", goodCert, "@cert-authority *.example.org CA", "", "", KindUnknownKey, "unknown"},
 	{"authority of other hosts, key known", goodCert, "@cert-authority *.example.org CA\nNAME KEY", "", "", "", ""},
 
-	{"signed by SHA-1", "-s OLD -t ssh-rsa -h -n 127.0.0.1", "@cert-authority * OLD", "", "", KindHostCert, "signed with ssh-rsa, which CASignatureAlgorithms does not name"},
+	{"signed by SHA-1", "-s OLD -t ssh-rsa -h -n 127.0.0.1", "@cert-authority * OLD", "", "", KindHostCert, "signed with ssh-rsa, which CASignatureAlgorithms does not allow"},
 	{"signed by SHA-1, key known", "-s OLD -t ssh-rsa -h -n 127.0.0.1", "@cert-authority * OLD\nNAME KEY", "", "", KindHostCert, "signed with ssh-rsa"},
 	{"signed by SHA-1, which is named", "-s OLD -t ssh-rsa -h -n 127.0.0.1", "@cert-authority * OLD", "", "CASignatureAlgorithms +ssh-rsa", "", ""},
 	{"control: the same authority by SHA-2", "-s OLD -t rsa-sha2-512 -h -n 127.0.0.1", "@cert-authority * OLD", "", "", "", ""},
@@ -133,7 +133,7 @@ func (trial trial) run(p *testHome, s *sshd) {
 		return
 	}
 	hint := ""
-	if trial.says == "names no host" {
+	if trial.says == "contains no host name" {
 		hint = "ssh-keygen -h -n NAMES"
 	}
 	p.want(p.refusal(target), trial.want, trial.says, hint)

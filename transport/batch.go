@@ -188,7 +188,7 @@ func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	}
 	listener, err := dialback.Open(names, s.Ports, c.pending.report)
 	if err != nil {
-		s.Warn(fmt.Sprintf("warning: helpers cannot call this host (%v): their streams go through %s", err, s.System.Starter.Program))
+		s.Warn(fmt.Sprintf("warning: helpers cannot connect to this host (%v): their data goes through %s", err, s.System.Starter.Program))
 		return c
 	}
 	for _, name := range names {
@@ -197,7 +197,7 @@ func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	token := listener.JoinToken(ownAddresses())
 	token.Streams = true
 	c.listener, c.joinToken = listener, token.Text()
-	s.Log.Info().Msgf("listening on port %d until %s have called", listener.Port(), strings.Join(names, ","))
+	s.Log.Info().Msgf("listening on port %d until the helpers of %s have connected", listener.Port(), strings.Join(names, ","))
 	go c.deliverStreams(maps.Clone(c.streams))
 	return c
 }
@@ -247,9 +247,9 @@ type dialBack struct {
 // line for the others.
 func (b *dialBack) cannotDialBack(why string) {
 	s := b.owner.starter
-	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its streams go through %s", b.host, b.owner.listener.Port(), why, s.System.Starter.Program)
+	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its data goes through %s", b.host, b.owner.listener.Port(), why, s.System.Starter.Program)
 	if b.owner.toldUnable.CompareAndSwap(false, true) {
-		s.Warn("warning: " + text + "; --port-range LOW:HIGH names ports that are open, -launcher " + s.System.StreamsWord() + " opens none")
+		s.Warn("warning: " + text + "; give open ports with --port-range LOW:HIGH, or use no port with -launcher " + s.System.StreamsWord())
 		return
 	}
 	s.Log.Info().Msg(text)
@@ -259,7 +259,7 @@ func (b *dialBack) cannotDialBack(why string) {
 // could connect before it has arrived (RM-36).
 func (b *dialBack) sendsProgram(size int64) {
 	s := b.owner.starter
-	s.Log.Info().Msgf("%s has no copy of the program: %d MB go through %s, once, since a shell cannot call; a path that all hosts share saves that",
+	s.Log.Info().Msgf("%s has no copy of mpiexec: sending %d MB through %s; to avoid this, install mpiexec on a path that all hosts share",
 		b.host, (size+1<<20-1)>>20, s.System.Starter.Program)
 }
 

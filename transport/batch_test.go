@@ -66,7 +66,7 @@ func TestByStarterRefused(t *testing.T) {
 	for stderr, want := range map[string]string{
 		"srun: error: Unable to create step for job 1: Requested node configuration is not available": "srun: Unable to create step for job 1: Requested node configuration is not available",
 		"srun: error: n2: task 0: Killed\nsrun: Force Terminated StepId=1.6":                          "srun: n2: task 0: Killed",
-		"srun: cluster configuration lacks support for cpu binding":                                   "srun: it ended with exit code 1 and without a word",
+		"srun: cluster configuration lacks support for cpu binding":                                   "srun: it ended with exit code 1 and printed no message",
 	} {
 		s := testStarter(t, "echo '"+stderr+"' >&2; exit 1\n")
 		_, err := dial(t, s, "n1")
@@ -94,7 +94,7 @@ func TestByStarterSilent(t *testing.T) {
 	s.StarterHelp, s.Timeout, s.Shell = func() string { return "" }, 100*time.Millisecond, 100*time.Millisecond
 	_, err := dial(t, s, "n1")
 	var e *Error
-	if !errors.As(err, &e) || e.Why != "srun waits for resources: this srun has no --overlap" {
+	if !errors.As(err, &e) || e.Why != "srun waits for free CPUs, because this version has no --overlap" {
 		t.Error(err)
 	}
 }
@@ -147,7 +147,7 @@ func TestDialBack(t *testing.T) {
 	if called != 2 {
 		t.Errorf("%d have called, want 2", called)
 	}
-	if want := "go through qrsh, once, since a shell cannot call"; !strings.Contains(log.String(), want) {
+	if want := "MB through qrsh; to avoid this"; !strings.Contains(log.String(), want) {
 		t.Errorf("no line says that the program was sent:\n%s\nwant %q", log.String(), want)
 	}
 }
@@ -164,7 +164,7 @@ func TestDialBackImpossible(t *testing.T) {
 		hello(t, r.Stream, s.Self.Build)
 		echoes(t, r.Stream)
 	}
-	if len(warnings) != 1 || !regexp.MustCompile(`^warning: n[12] cannot connect to this host on port \d+ \(connection refused\): its streams go through qrsh; --port-range LOW:HIGH names ports that are open, -launcher sge-streams opens none$`).MatchString(warnings[0]) {
+	if len(warnings) != 1 || !regexp.MustCompile(`^warning: n[12] cannot connect to this host on port \d+ \(connection refused\): its data goes through qrsh; give open ports with --port-range LOW:HIGH, or use no port with -launcher sge-streams$`).MatchString(warnings[0]) {
 		t.Errorf("warnings: %q", warnings)
 	}
 	taken := must(net.Listen("tcp", ":0"))
@@ -175,7 +175,7 @@ func TestDialBackImpossible(t *testing.T) {
 		check(t, r.Err)
 		hello(t, r.Stream, s.Self.Build)
 	}
-	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], fmt.Sprintf("warning: helpers cannot call this host (no port from %d to %d is free: ", port, port)) {
+	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], fmt.Sprintf("warning: helpers cannot connect to this host (no port from %d to %d is free: ", port, port)) {
 		t.Errorf("warnings: %q", warnings)
 	}
 }

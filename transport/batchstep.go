@@ -203,7 +203,7 @@ func (s *stepAttempt) failPending(why func(stepHost) error) {
 
 func (s *stepAttempt) failContext(err error) {
 	s.failPending(func(m stepHost) error {
-		return hostError(m, "connect", KindCanceled, fmt.Sprintf("given up: %v", err), "").withCause(err)
+		return hostError(m, "connect", KindCanceled, fmt.Sprintf("cancelled: %v", err), "").withCause(err)
 	})
 }
 
@@ -254,7 +254,7 @@ func (s *stepAttempt) startStarter(hosts []string) (*localCommand, error) {
 // awaitHelpers handles replies of shells and connections of helpers, until no host is without a result.
 // If the batch system is busy, it returns that.
 func (s *stepAttempt) awaitHelpers(ctx context.Context, listener *dialback.Listener, shared *sharedStarter) (busy *Verdict) {
-	s.PerHost.Log.Info().Msgf("listening on port %d until %s have called", listener.Port(), strings.Join(slices.Sorted(maps.Keys(s.pending)), ","))
+	s.PerHost.Log.Info().Msgf("listening on port %d until the helpers of %s have connected", listener.Port(), strings.Join(slices.Sorted(maps.Keys(s.pending)), ","))
 	lines, stop := make(chan stepLine), make(chan struct{})
 	defer close(stop)
 	go readStepOutput(shared.program, lines, stop)
@@ -333,9 +333,9 @@ func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 		if !s.invited && s.shellsReady[host] {
 			continue
 		}
-		e := hostError(m, "connect", KindNoRoute, "cannot reach: no answer in "+formatSeconds(s.timeouts.shell), "")
+		e := hostError(m, "connect", KindNoRoute, "no answer within "+formatSeconds(s.timeouts.shell), "")
 		if s.invited {
-			e = hostError(m, "helper", KindNoRoute, fmt.Sprintf("it did not call this host on port %d within %s", listener.Port(), formatSeconds(s.timeouts.others)), "use -launcher "+s.perHostOption())
+			e = hostError(m, "helper", KindNoRoute, fmt.Sprintf("it did not connect to this host on port %d within %s", listener.Port(), formatSeconds(s.timeouts.others)), "use -launcher "+s.perHostOption())
 		}
 		s.dropHost(host)
 		listener.StopExpecting(host)
@@ -370,7 +370,7 @@ func (s *refusals) report(from netip.Addr, why string) {
 	case n <= maxToldRefusals:
 		s.warn(fmt.Sprintf("warning: refused a connection from %s: %s", from, why))
 	case n == maxToldRefusals+1:
-		s.warn("warning: refused more connections, which are not told of")
+		s.warn("warning: refused more connections; they are not reported")
 	}
 }
 

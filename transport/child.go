@@ -69,7 +69,7 @@ func (c *LocalChild) dial(ctx context.Context, host Host) (io.ReadWriteCloser, e
 		return nil, &Error{Host: host.Name, Step: "start", Kind: KindOther, Why: fmt.Sprintf("the helper cannot be started here: %v", err), Err: err}
 	}
 	if err := context.Cause(ctx); err != nil {
-		return nil, &Error{Host: host.Name, Step: "start", Kind: KindCanceled, Why: fmt.Sprintf("given up: %v", err), Err: err}
+		return nil, &Error{Host: host.Name, Step: "start", Kind: KindCanceled, Why: fmt.Sprintf("cancelled: %v", err), Err: err}
 	}
 	if err := becomeSubreaper(); err != nil {
 		return fail(err)

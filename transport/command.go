@@ -54,7 +54,7 @@ func (c *Command) dial(ctx context.Context, host Host) (io.ReadWriteCloser, erro
 	if isSSH(c.Template) { // ssh itself gives up a host that it cannot reach
 		times.suspect = "ssh or the login shell"
 	}
-	p := shellProgram{self: c.Self, times: times, retries: c.Retries, pacer: c.Pacer, log: c.Log, missingHint: "install it, or name another program with -launcher-exec",
+	p := shellProgram{self: c.Self, times: times, retries: c.Retries, pacer: c.Pacer, log: c.Log, missingHint: "install it, or give another program with -launcher-exec",
 		stop: func(p *localCommand, _ bool) { endGroup(p) }, interpret: defaultStderrReader}
 	return p.dial(ctx, host, argv)
 }

@@ -108,7 +108,7 @@ func TestCommandFailures(t *testing.T) {
 		{"template", "rsh %u", KindConfig, "%u: not known"},
 		{"no shell there", program(t, "echo sh: not found >&2; exit 127"), KindMissing, "not found: sh: not found"},
 		{"says why", program(t, "echo Error: pod n1 is asleep >&2; exit 1"), KindOther, "Error: pod n1 is asleep"},
-		{"silent", program(t, "sleep 1000"), KindNoRoute, "cannot reach: no answer in 0.6 s"},
+		{"silent", program(t, "sleep 1000"), KindNoRoute, "no answer within 0.6 s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: strings.Fields(c.template), Timeout: 10 * time.Second}
@@ -120,7 +120,7 @@ func TestCommandFailures(t *testing.T) {
 			if !errors.As(err, &e) || e.Kind != c.kind || !strings.Contains(e.Why, c.why) || e.Host != "n1" {
 				t.Errorf("error %v, want one of kind %s with %q", err, c.kind, c.why)
 			}
-			if c.name == "not in PATH" && e.Hint() != "install it, or name another program with -launcher-exec" {
+			if c.name == "not in PATH" && e.Hint() != "install it, or give another program with -launcher-exec" {
 				t.Errorf("hint %q", e.Hint())
 			}
 		})

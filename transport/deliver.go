@@ -29,7 +29,7 @@ const (
 )
 
 // errTooMuchText is returned if a host sends too much text before the first line of the protocol.
-var errTooMuchText = errors.New("too much text before /bin/sh answered; the login shell prints it")
+var errTooMuchText = errors.New("the login shell printed too much text before /bin/sh answered")
 
 // errStepTimeout is the cause of a context that ends because a step took too long.
 var errStepTimeout = errors.New("no answer in time")
@@ -120,7 +120,7 @@ func (d *delivery) converse() error {
 		case verb == "shell":
 		case verb == "need":
 			if needs++; needs > maxDirs {
-				return d.newError("deliver", KindOther, "the node asks for the program again and again")
+				return d.newError("deliver", KindOther, "the node requests the program repeatedly")
 			}
 			d.sending, d.transferTime = true, 0
 			d.beginTimedStep("delivery")
@@ -163,7 +163,7 @@ func (d *delivery) retryOtherMachine(line string) (again bool, err error) {
 		var none *noBinaryError
 		if errors.As(err, &none) {
 			e.Why += fmt.Sprintf(", and there is no %s", none.files[0])
-			e.Remedy = "install the archive that has it, or put mpiexec for such nodes there"
+			e.Remedy = "install the archive that has it, or put an mpiexec for such nodes there"
 		} else if d.self.Path != "" {
 			e.Why += ": " + err.Error()
 		}
@@ -233,14 +233,14 @@ func (d *delivery) sendProgram() error {
 	}
 	program, err := d.self.Open()
 	if err != nil {
-		return d.newError("deliver", KindOther, "read own program: %v", err)
+		return d.newError("deliver", KindOther, "read my own executable: %v", err)
 	}
 	defer program.Close()
 	chunk := make([]byte, 64<<10)
 	for left := d.self.Size; left > 0; {
 		n, err := io.ReadFull(program, chunk[:min(int64(len(chunk)), left)])
 		if err != nil {
-			return d.newError("deliver", KindOther, "read own program: %v", err)
+			return d.newError("deliver", KindOther, "read my own executable: %v", err)
 		}
 		n, err = d.link.Write(chunk[:n])
 		left -= int64(n)
@@ -324,29 +324,29 @@ func (d *delivery) failLineError(line string) error {
 	switch {
 	case code == "machine":
 		goos, goarch := d.self.targetSystem()
-		e := d.newError("deliver", KindMachine, "the node is %s, this mpiexec is for %s %s", text, goos, goarch)
-		e.Remedy = "start from a host of the same kind"
+		e := d.newError("deliver", KindMachine, "the node is %s, but this mpiexec is for %s %s", text, goos, goarch)
+		e.Remedy = "start the job from a host of the same kind"
 		return e
 	case code == "told":
 		e := d.newError("deliver", KindMissing, "%s: %s", d.self.nodePath, text)
-		e.Remedy = "correct the path, or take it out of the host file: mpiexec sends itself"
+		e.Remedy = "correct the path, or remove it from the host file; then mpiexec copies itself"
 		return e
 	case code == "never":
-		e := d.newError("deliver", KindMissing, "mpiexec is not on the node, and nothing is sent (--ship-helper never)")
-		e.Remedy = "send it with --ship-helper, or name its path there with path= in a host file"
+		e := d.newError("deliver", KindMissing, "mpiexec is not on the node, and mpiexec does not copy it (--ship-helper never)")
+		e.Remedy = "copy it with --ship-helper auto, or give its path on the node with path= in a host file"
 		return e
 	case code == "space":
 		kib, _ := strconv.Atoi(text)
-		e := d.newError("start", KindOther, "address space is limited to %d MB, the helper needs %d MB", kib>>10, minAddressSpace>>10)
-		e.Remedy = "raise ulimit -v there, or ask the batch system for more (" + batch.MemoryOptions() + ")"
+		e := d.newError("start", KindOther, "address space is limited to %d MB, but the helper needs %d MB", kib>>10, minAddressSpace>>10)
+		e.Remedy = "raise ulimit -v there, or request more memory from the batch system (" + batch.MemoryOptions() + ")"
 		return e
 	case code == "store" && strings.Contains(text, "noexec"):
-		e := d.newError("deliver", KindNoexec, "no folder of the node lets a program be executed: %s", text)
-		e.Remedy = "set XDG_CACHE_HOME there to one that does, or install mpiexec under the same path"
+		e := d.newError("deliver", KindNoexec, "no folder of the node allows programs to run: %s", text)
+		e.Remedy = "set XDG_CACHE_HOME there to a folder that does, or install mpiexec under the same path as here"
 		return e
 	case code == "store":
-		e := d.newError("deliver", KindStore, "no folder of the node takes the program: %s", text)
-		e.Remedy = "make room there, or install mpiexec under the same path"
+		e := d.newError("deliver", KindStore, "mpiexec could not be stored in any folder of the node: %s", text)
+		e.Remedy = "free disk space there, or install mpiexec under the same path as here"
 		return e
 	}
 	return d.newError("deliver", KindOther, "%s", line)
@@ -370,11 +370,11 @@ func (d *delivery) linkError(err error) error {
 		if v := d.link.verdict(end.exit); v.Kind == KindNoexec || v.Kind == KindMissing {
 			e.Kind, e.Why, e.Remedy = v.Kind, v.Why, v.Hint
 			if v.Kind == KindMissing {
-				e.Remedy = "send it anew with --ship-helper, or name its path there with path= in a host file"
+				e.Remedy = "copy it again with --ship-helper always, or give its path on the node with path= in a host file"
 			}
 		} else if d.source == "cache" {
 			// A file that was damaged after its delivery would fail at every start.
-			e.Remedy = "if it does so again, its copy there may be damaged: send it anew with --ship-helper"
+			e.Remedy = "if this repeats, the copy on the node may be damaged: copy it again with --ship-helper always"
 		}
 		return e.withCause(err)
 	}
@@ -397,24 +397,24 @@ func (d *delivery) contextError(cause error, stderr string) *Error {
 	}
 	switch {
 	case !errors.Is(cause, errStepTimeout) && !errors.Is(cause, context.DeadlineExceeded):
-		return late("connect", KindCanceled, "", "given up: %v", cause)
+		return late("connect", KindCanceled, "", "cancelled: %v", cause)
 	case d.source != "":
 		return late("helper", KindNoRoute, "", "the helper did not answer in %s", formatSeconds(d.timeouts.others))
 	case d.transferTime > 0:
-		return late("deliver", KindNoRoute, "does a file system hang there? try: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
-			"our program was sent, and /bin/sh did not run it in %s", formatSeconds(d.transferTime))
+		return late("deliver", KindNoRoute, "check whether a file system hangs there: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
+			"mpiexec was copied, but /bin/sh did not start it within %s", formatSeconds(d.transferTime))
 	case d.sending:
-		return late("deliver", KindNoRoute, "install mpiexec there, and name its path with path= in a host file; or raise --shell-timeout",
-			"it takes our program at less than %d KB/s", deadline.MinRate/1000)
+		return late("deliver", KindNoRoute, "install mpiexec there and give its path with path= in a host file, or raise --shell-timeout",
+			"the copy of mpiexec arrives at less than %d KB/s", deadline.MinRate/1000)
 	case d.shellAnswered:
-		return late("deliver", KindNoRoute, "does a file system hang there? try: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
-			"/bin/sh did not find in %s whether our program is there", formatSeconds(d.timeouts.others))
+		return late("deliver", KindNoRoute, "check whether a file system hangs there: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
+			"/bin/sh did not report within %s whether mpiexec is there", formatSeconds(d.timeouts.others))
 	case d.timeouts.suspect == "" && len(d.noise) == 0:
-		return late("connect", KindNoRoute, "", "cannot reach: no answer in %s", formatSeconds(d.timeouts.shell))
+		return late("connect", KindNoRoute, "", "no answer within %s", formatSeconds(d.timeouts.shell))
 	}
 	// The login shell hangs in a start-up file, or the file runs another program for ever.
 	e := late("shell", KindShell, fmt.Sprintf("see what %s does there: ssh %s true; or raise --shell-timeout", StartupFile(d.self.loginShell), d.host),
-		"%s did not run /bin/sh in %s; it printed ", cmp.Or(d.timeouts.suspect, "the login shell"), formatSeconds(d.timeouts.shell))
+		"%s did not run /bin/sh within %s; it printed ", cmp.Or(d.timeouts.suspect, "the login shell"), formatSeconds(d.timeouts.shell))
 	switch noise := lastLine(string(d.noise)); {
 	case noise != "":
 		e.Why += strconv.Quote(noise)

@@ -117,7 +117,7 @@ func TestAddressSpace(t *testing.T) {
 		refused := func(what string, s HelperBinary) {
 			_, err := limited("409600").dial(t, s)
 			var e *Error
-			if !errors.As(err, &e) || e.Error() != "n1: start: address space is limited to 400 MB, the helper needs 900 MB" || e.Remedy == "" {
+			if !errors.As(err, &e) || e.Error() != "n1: start: address space is limited to 400 MB, but the helper needs 900 MB" || e.Remedy == "" {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -647,7 +647,7 @@ func TestOtherMachine(t *testing.T) {
 		t.Fatalf("%s %s %v", verb, text, err)
 	}
 	e := d.failLineError(text).(*Error)
-	if e.Kind != KindMachine || !strings.Contains(e.Why, "the node is Linux x86_64, this mpiexec is for linux") {
+	if e.Kind != KindMachine || !strings.Contains(e.Why, "the node is Linux x86_64, but this mpiexec is for linux") {
 		t.Errorf("%s: %v", e.Kind, e)
 	}
 }
@@ -673,7 +673,7 @@ func TestDamagedProgramInCache(t *testing.T) {
 	_, err := n.dial(t, s)
 	var e *Error
 	if !errors.As(err, &e) || !strings.Contains(e.Why, "the helper ended at once") ||
-		e.Hint() != "if it does so again, its copy there may be damaged: send it anew with --ship-helper" {
+		e.Hint() != "if this repeats, the copy on the node may be damaged: copy it again with --ship-helper always" {
 		t.Errorf("error %v", err)
 	}
 	n.reach(t, s.WithDelivery("always"), "sent").Close()
@@ -689,14 +689,14 @@ func TestSilence(t *testing.T) {
 		kind         Kind
 		why, remedy  string
 	}{
-		{"silent", "exec sleep 1000", KindNoRoute, "n1: connect: cannot reach: no answer in 0.5 s", ""},
-		{"noise only", "echo Please wait; exec sleep 1000", KindShell, `n1: shell: the login shell did not run /bin/sh in 0.5 s; it printed "Please wait"`, "~/.cshrc (of csh)"},
-		{"drips in the shell", "printf 'Loading '; " + drip, KindShell, `n1: shell: the login shell did not run /bin/sh in 0.5 s; it printed "Loading xx`, "--shell-timeout"},
-		{"drips lines that are ours", `while printf '\036remshell shell\n'; do sleep 0.05; done`, KindNoRoute, "n1: deliver: /bin/sh did not find in 0.5 s whether our program is there", "ssh n1 ls"},
-		{"deaf after need", `printf '\036remshell need /x\n'; exec sleep 1000`, KindNoRoute, "n1: deliver: it takes our program at less than 10 KB/s", "path="},
-		{"drips after need", `printf '\036remshell need /x\n'; ` + drip, KindNoRoute, "n1: deliver: it takes our program at less than 10 KB/s", "path="},
-		{"needs it for ever", `while printf '\036remshell need /x\n'; do head -c 100000000 >/dev/null; done`, KindNoRoute, "n1: deliver: our program was sent, and /bin/sh did not run it in 0.501 s", "--shell-timeout"},
-		{"silent once it has the program", `printf '\036remshell need /x\n'; head -c 1048576 >/dev/null; exec sleep 1000`, KindNoRoute, "n1: deliver: our program was sent, and /bin/sh did not run it in ", "ssh n1 ls"},
+		{"silent", "exec sleep 1000", KindNoRoute, "n1: connect: no answer within 0.5 s", ""},
+		{"noise only", "echo Please wait; exec sleep 1000", KindShell, `n1: shell: the login shell did not run /bin/sh within 0.5 s; it printed "Please wait"`, "~/.cshrc (of csh)"},
+		{"drips in the shell", "printf 'Loading '; " + drip, KindShell, `n1: shell: the login shell did not run /bin/sh within 0.5 s; it printed "Loading xx`, "--shell-timeout"},
+		{"drips lines that are ours", `while printf '\036remshell shell\n'; do sleep 0.05; done`, KindNoRoute, "n1: deliver: /bin/sh did not report within 0.5 s whether mpiexec is there", "ssh n1 ls"},
+		{"deaf after need", `printf '\036remshell need /x\n'; exec sleep 1000`, KindNoRoute, "n1: deliver: the copy of mpiexec arrives at less than 10 KB/s", "path="},
+		{"drips after need", `printf '\036remshell need /x\n'; ` + drip, KindNoRoute, "n1: deliver: the copy of mpiexec arrives at less than 10 KB/s", "path="},
+		{"needs it for ever", `while printf '\036remshell need /x\n'; do head -c 100000000 >/dev/null; done`, KindNoRoute, "n1: deliver: mpiexec was copied, but /bin/sh did not start it within 0.501 s", "--shell-timeout"},
+		{"silent once it has the program", `printf '\036remshell need /x\n'; head -c 1048576 >/dev/null; exec sleep 1000`, KindNoRoute, "n1: deliver: mpiexec was copied, but /bin/sh did not start it within ", "ssh n1 ls"},
 		{"helper silent", `printf '\036remshell run cache\n'; exec sleep 1000`, KindNoRoute, "n1: helper: the helper did not answer in 0.5 s", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -53,7 +53,7 @@ func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.Re
 		pass, err := r.pacer.Acquire(ctx, sshx.UnknownServer)
 		entered(err)
 		if err != nil {
-			return nil, &Error{Host: host.Name, Step: "connect", Kind: KindCanceled, Why: fmt.Sprintf("given up: %v", err), Err: err}
+			return nil, &Error{Host: host.Name, Step: "connect", Kind: KindCanceled, Why: fmt.Sprintf("cancelled: %v", err), Err: err}
 		}
 		conn, err := r.attempt(ctx, host, argv)
 		var e *Error

@@ -112,7 +112,7 @@ func startShell(ctx context.Context, client *sshx.Client, timeout time.Duration)
 		return session, err
 	}
 	return nil, &Error{Host: client.Target().Alias, Step: "session", Kind: KindShell,
-		Why: fmt.Sprintf("the server starts no session in %s", formatSeconds(timeout)), Remedy: "does PAM there, or a file system, hang? see the system log of its sshd", Err: errStepTimeout}
+		Why: fmt.Sprintf("the server did not start a session within %s", formatSeconds(timeout)), Remedy: "PAM or a file system may hang there; see the system log of its sshd", Err: errStepTimeout}
 }
 
 // An sshLink is an SSH session with its connection. The connection has no other session.

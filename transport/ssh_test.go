@@ -169,7 +169,7 @@ func TestSSHStuck(t *testing.T) {
 	begin := time.Now()
 	_, err := dial(t, &SSH{Self: s.Self, Dialer: dialer, Shell: time.Second, Resolve: s.Resolve}, "n1")
 	var e *Error
-	if !errors.As(err, &e) || e.Kind != KindNoRoute || !strings.Contains(e.Why, "it takes our program at less than 10 KB/s") {
+	if !errors.As(err, &e) || e.Kind != KindNoRoute || !strings.Contains(e.Why, "the copy of mpiexec arrives at less than 10 KB/s") {
 		t.Errorf("error %v, want one of kind %s", err, KindNoRoute)
 	}
 	if took := time.Since(begin); took > 5*time.Minute {
@@ -208,7 +208,7 @@ func TestSSHThatGivesNoSession(t *testing.T) {
 	s := newSite(t, sshtest.Options{NoSession: true})
 	_, err := dial(t, s, "n1")
 	var r interface{ Reason() string }
-	if !errors.As(err, &r) || !strings.Contains(r.Reason(), "the server opens no session") || strings.Contains(r.Reason(), "n1") {
+	if !errors.As(err, &r) || !strings.Contains(r.Reason(), "the server refuses to open a session") || strings.Contains(r.Reason(), "n1") {
 		t.Errorf("error %v, want one whose reason does not name the host", err)
 	}
 }

@@ -34,7 +34,7 @@ func (e *OtherUserError) Error() string {
 	if e.Link {
 		return fmt.Sprintf("%s is a symbolic link that belongs to %s, and is not followed", e.Path, nsswitch.UserText(e.UID))
 	}
-	return fmt.Sprintf("%s belongs to %s, and is not written", e.Path, nsswitch.UserText(e.UID))
+	return fmt.Sprintf("%s belongs to %s, so mpiexec does not write to it", e.Path, nsswitch.UserText(e.UID))
 }
 
 // Hint returns what the user can do.

@@ -269,7 +269,7 @@ func TestNodeFile(t *testing.T) {
 		{"room", "maxproc = 2", clean, 2, "", 2},
 		{"no room", "maxproc = 2", clean, 3, "may run at most 2 processes at a time (FILE)", 2},
 		{"a fault", "\nmaxproc = \"x\"", clean, 1, `FILE:2: maxproc: "x" is neither a number nor "any"`, -1},
-		{"another's file", "", func(_ *testing.T, file string) error { return os.Chown(file, 5, 5) }, 1, "FILE: belongs to uid 5, must be root's", -1},
+		{"another's file", "", func(_ *testing.T, file string) error { return os.Chown(file, 5, 5) }, 1, "FILE: belongs to uid 5, must belong to root", -1},
 		{"open to others", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o666) }, 1, "FILE: mode 0666: others than root may write to it", -1},
 		{"open to a group", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o664) }, 1, "FILE: mode 0664: others than root may write to it", -1},
 		{"a pipe", "", func(_ *testing.T, file string) error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o644)) }, 1, "FILE: is not a regular file", -1},

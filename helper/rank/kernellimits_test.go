@@ -61,7 +61,7 @@ func TestWithoutBounded(t *testing.T) {
 	}
 }
 
-// Each kernel limit of package limits is known here.
+// Each kernel limit of package limits exists here.
 func TestEveryLimitOfTheKernelIsKnown(t *testing.T) {
 	for _, what := range limits.All() {
 		if _, known := rlimitResources[what]; known != what.IsKernelLimit() {

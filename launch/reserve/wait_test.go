@@ -433,7 +433,7 @@ func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 
 // An entry without effect in nodes' administrator files is one warning, and jobs run.
 func TestOneWarningAboutTheFilesOfNodes(t *testing.T) {
-	const unknown = `/etc/remshell/node.toml:3: users: no user "alice" is known here, so the name is ignored`
+	const unknown = `/etc/remshell/node.toml:3: users: no user "alice" exists here, so the name is ignored`
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeCluster(func(c *wire.Conn, node string, m wire.Message) bool {
 			if _, is := m.(*wire.Survey); is && node != "b" {

@@ -234,7 +234,7 @@ func TestStartupFileInTheWay(t *testing.T) {
 			return b.startMpiexec(t, mpiexecCall{args: append([]string{"--shell-timeout", "20"}, args...), env: []string{"SHELL=/bin/bash"}})
 		}
 		start, doctor := late(args...), late("--doctor", "n1", "n2")
-		says := "n1: shell: the login shell did not run /bin/sh in 20 s; it printed " + test.printed
+		says := "n1: shell: the login shell did not run /bin/sh within 20 s; it printed " + test.printed
 		if r := start.wait(t); r.code != 125 || !strings.HasPrefix(r.err, "mpiexec: "+says) || !strings.Contains(r.err, "\n  hint: "+advice) || r.took > 20*time.Second+goneTimeout {
 			t.Errorf("exit %d after %v: %q, want %q", r.code, r.took, r.err, says)
 		}
@@ -250,7 +250,7 @@ func TestStartupFileInTheWay(t *testing.T) {
 	}
 	if len(transports()) > 1 { // ssh itself does not tell that it has logged in
 		r := b.startMpiexec(t, mpiexecCall{args: append([]string{"-launcher-exec", "ssh", "--connect-timeout", "20", "--shell-timeout", "5"}, args...)}).wait(t)
-		if want := "mpiexec: n1: shell: ssh or the login shell did not run /bin/sh in 25 s; it printed "; r.code != 125 || !strings.HasPrefix(r.err, want) {
+		if want := "mpiexec: n1: shell: ssh or the login shell did not run /bin/sh within 25 s; it printed "; r.code != 125 || !strings.HasPrefix(r.err, want) {
 			t.Errorf("exit %d: %q, want %q", r.code, r.err, want)
 		}
 	}
@@ -279,7 +279,7 @@ func TestHalfDelivered(t *testing.T) {
 	b := newTestCluster(t, testbed.Options{Hosts: 2, SSHConfig: limitConnection(60)})
 	b.requireNamespaces(t)
 	args := []string{"-hosts", hostsWithSlots(b, 1), "--shell-timeout", "20", "-n", "2", "true"}
-	b.checkRefused(t, mpiexecCall{args: args}, 125, "n1: ", "it takes our program at less than 10 KB/s")
+	b.checkRefused(t, mpiexecCall{args: args}, 125, "n1: ", "the copy of mpiexec arrives at less than 10 KB/s")
 	b.awaitClean(t, goneTimeout)
 	for _, kill := range []string{"-KILL", "-TERM"} {
 		j := b.startMpiexec(t, mpiexecCall{args: args})
@@ -369,7 +369,7 @@ func TestAddressSpace(t *testing.T) {
 	limited := func(kib string) result {
 		return b.runMpiexec(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "-launcher-exec", "ssh %h ulimit -v "+kib+"; exec %c", "sh", "-c", "ulimit -v")
 	}
-	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: address space is limited to 400 MB, the helper needs 900 MB\n  hint: raise ulimit -v there") {
+	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: address space is limited to 400 MB, but the helper needs 900 MB\n  hint: raise ulimit -v there") {
 		t.Errorf("400 MB: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	for _, enough := range []string{"921600", "1228800"} {

@@ -47,7 +47,7 @@ var doctorCases = []doctorCase{
 		}},
 	{name: "slow login shell", code: "slow-shell", level: "warning", text: "the login shell takes longer than 3s to run a command", remedy: "time ssh n1 true",
 		build: func(t *testing.T, b *testCluster) { b.addStartupFile(t, "n1", "sleep 4\n") }},
-	{name: "login shell that does not come", code: "shell", level: "failure", text: "the login shell did not run /bin/sh in 20 s", remedy: "~/.bashrc",
+	{name: "login shell that does not come", code: "shell", level: "failure", text: "the login shell did not run /bin/sh within 20 s", remedy: "~/.bashrc",
 		args: []string{"--shell-timeout", "20", "n1", "n2"},
 		build: func(t *testing.T, b *testCluster) {
 			b.addStartupFile(t, "n1", "while sleep 1; do echo waiting; done\n")
@@ -88,7 +88,7 @@ var doctorCases = []doctorCase{
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "limits.toml", "[limits]\nwalltime = 2\n") }},
 	{name: "no job may run", code: "barred", level: "failure", text: "runs no jobs (/etc/remshell/node.toml)", remedy: "do not use this host",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "runJobs = \"no\"\n") }},
-	{name: "a user whom nobody knows", code: "node-file", level: "warning", text: `/etc/remshell/node.toml:1: users: no user "nobody-here" is known here, so the name is ignored`, remedy: "use the numeric ID",
+	{name: "a user whom nobody knows", code: "node-file", level: "warning", text: `/etc/remshell/node.toml:1: users: no user "nobody-here" exists here, so the name is ignored`, remedy: "use the numeric ID",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "users = [\"nobody-here\"]\n") }},
 	{name: "no room to make claims", code: "ledger", level: "warning", text: "claims in /var/tmp: read-only file system", remedy: "--ledger",
 		build: func(t *testing.T, b *testCluster) { b.runOn(t, "n1", "mount", "-o", "remount,ro", "/var/tmp") }},

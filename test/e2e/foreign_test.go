@@ -77,7 +77,7 @@ func TestWritingWhereOthersHaveLinks(t *testing.T) {
 		if err := os.WriteFile(file, []byte("theirs"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		run(" belongs to uid 12345, and is not written")
+		run(" belongs to uid 12345, so mpiexec does not write to it")
 		for name, want := range map[string]string{victim: "kept", file: "theirs"} {
 			if text, err := os.ReadFile(name); string(text) != want {
 				t.Errorf("%s: %s is now %q, %v", what, name, text, err)

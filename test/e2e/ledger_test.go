@@ -94,7 +94,7 @@ func TestNodeFile(t *testing.T) {
 	want(125, "/etc/remshell/node.toml:1: ", "-host", "n1", "-n", "1")
 	says("")
 	on("chown 12345 /etc/remshell/node.toml", "")
-	want(125, "belongs to uid 12345, must be root's", "-host", "n1", "-n", "1")
+	want(125, "belongs to uid 12345, must belong to root", "-host", "n1", "-n", "1")
 }
 
 // Root ends who holds what nobody uses: a claim without a rank is told as idle, the refusal
@@ -112,7 +112,7 @@ func TestEvict(t *testing.T) {
 		t.Errorf("exit %d, %q; want %q", r.code, r.err, want)
 	}
 	his := b.startMpiexec(t, mpiexecCall{args: []string{"--evict", id, "localhost"}, env: []string{"HOME=/", "USER=somebody"}, uid: 12345}).wait(t)
-	if his.code != 125 || !strings.Contains(his.err, "localhost: only root may") {
+	if his.code != 125 || !strings.Contains(his.err, "localhost: only root may do this") {
 		t.Errorf("exit %d, %q", his.code, his.err)
 	}
 	if r := b.runMpiexec(t, "--evict", id, "localhost"); r.code != 0 || !strings.Contains(r.err, "the claim of job "+id+", of root, is removed; ended process ") {
@@ -153,7 +153,7 @@ func TestOwnLedgerIsNoted(t *testing.T) {
 		t.Errorf("%q, %q", ps.out, ps.err)
 	}
 	if r := b.runMpiexec(t, "--ledger", own, "--exclusive", "-host", "localhost", "-n", "1", "true"); r.code != 125 ||
-		!strings.Contains(r.err, "localhost: CPUs are not protected from other jobs: claims in "+own+": belongs to uid 12345, must be root's") {
+		!strings.Contains(r.err, "localhost: CPUs are not protected from other jobs: claims in "+own+": belongs to uid 12345, must belong to root") {
 		t.Errorf("a foreign owner: exit %d, %q", r.code, r.err)
 	}
 	if r := b.runMpiexec(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out, "claims in "+site+",") && !strings.Contains(r.out, "claims in "+site+"\n") {

@@ -139,7 +139,7 @@ func TestLimitsOfANode(t *testing.T) {
 	}
 	says("")
 	on("chown 12345 /etc/remshell/limits.toml", "")
-	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "belongs to uid 12345, must be root's") {
+	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "belongs to uid 12345, must belong to root") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 }

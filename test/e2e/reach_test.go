@@ -225,7 +225,7 @@ func TestNameServerOutage(t *testing.T) {
 			}
 			for _, way := range transports() {
 				r := b.runMpiexec(t, append(way, "--connect-timeout", "20", "-hosts", "lost[01-64]:1", "-n", "1", "true")...)
-				want := "mpiexec: lost[01-64]: resolve: names cannot be looked up"
+				want := "mpiexec: lost[01-64]: resolve: cannot look up host names"
 				if way == nil {
 					want += ": " + outage.says
 				}

@@ -172,7 +172,7 @@ func sgeUnable(t *testing.T, s *sgeCluster) {
 		defer s.runOn(t, h, "nft", "delete", "table", "ip", "back")
 	}
 	out := s.submitScript(t, "$MPIEXEC --port-range 20112:20112 hostname; echo =$?=\n$MPIEXEC -launcher sge-streams -v hostname; echo =$?=", "-pe", "mpi", "4").wait(t)
-	for text, want := range map[string]int{"=0=": 2, "cannot connect to this host on port 20112 (": 1, ": connection refused): its streams go through qrsh; ": 1, "listening": 0, "warning": 1} {
+	for text, want := range map[string]int{"=0=": 2, "cannot connect to this host on port 20112 (": 1, ": connection refused): its data goes through qrsh; ": 1, "listening": 0, "warning": 1} {
 		if n := strings.Count(out, text); n != want {
 			t.Errorf("%q stands there %d times, want %d:\n%s", text, n, want, out)
 		}

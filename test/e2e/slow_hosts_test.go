@@ -20,14 +20,14 @@ var slowHosts = []struct {
 }{
 	{"SSH banner", func(t *testing.T, l *lyingHelpers, drip string) string {
 		return l.serveSlowly(t, drip, "", "please wait\r\n")
-	}, "n2: handshake: the key exchange was not finished in 20 s"},
+	}, "n2: handshake: the key exchange did not finish in 20 s"},
 	{"key exchange", func(t *testing.T, l *lyingHelpers, drip string) string {
 		return l.serveSlowly(t, drip, "SSH-2.0-drip\r\n", "\x00\x00\x00\x0c\x0a\x02aaaaaaaaaa")
-	}, "n2: handshake: the key exchange was not finished in 20 s"},
+	}, "n2: handshake: the key exchange did not finish in 20 s"},
 	{"output of the login shell", func(t *testing.T, l *lyingHelpers, _ string) string {
 		l.addStartupFile(t, "n2", "while printf x; do sleep 1; done\n")
 		return "n2"
-	}, `n2: shell: the login shell did not run /bin/sh in 20 s; it printed "x`},
+	}, `n2: shell: the login shell did not run /bin/sh within 20 s; it printed "x`},
 	{"frames of the helper", func(t *testing.T, l *lyingHelpers, drip string) string {
 		script := filepath.Join(l.dir, "helper")
 		text := fmt.Sprintf(": %s%q \"$@\" | %q\n", l.build, l.program, drip)

@@ -15,7 +15,7 @@ import (
 const maxRounds = 3
 
 // errNotMpiexec is returned if a program other than mpiexec replies at an address.
-var errNotMpiexec = errors.New("somebody else answers there")
+var errNotMpiexec = errors.New("another program answers there")
 
 // A Refusal is returned if mpiexec refuses the helper. Why is mpiexec's reason.
 type Refusal struct{ Why string }

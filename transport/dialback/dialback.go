@@ -64,7 +64,7 @@ func (t JoinToken) Text() string {
 // tokenEnd has the last line of a token for each value of Streams.
 var tokenEnd = map[bool]string{false: "end", true: "streams"}
 
-var errJoinToken = errors.New("what came is no invitation of mpiexec's")
+var errJoinToken = errors.New("the data received is not a join token of mpiexec")
 
 // ReadJoinToken reads a token. It may consume some bytes after the token. It reads no more lines than a
 // token may have.

@@ -98,11 +98,11 @@ func TestOtherConnectionsAreRefused(t *testing.T) {
 		do   func() error
 		why  string
 	}{
-		{"no TLS", junk("GET / HTTP/1.1\r\n\r\n"), "it does not speak as our helpers do"},
+		{"no TLS", junk("GET / HTTP/1.1\r\n\r\n"), "it does not use the protocol of our helpers"},
 		{"a wrong token", call(wrong, "n1"), "wrong token"},
-		{"a host of others", call(i, "n9"), `"n9" was not invited`},
-		{"a name that is none", call(i, "n1\n\x1b[31m"), `"n1\n\x1b[31m" was not invited`},
-		{"TLS and junk", func() error { return sendByTLS(i, []byte(strings.Repeat("x", 100))) }, "it does not speak as our helpers do"},
+		{"a host of others", call(i, "n9"), `host "n9" was not expected`},
+		{"a name that is none", call(i, "n1\n\x1b[31m"), `host "n1\n\x1b[31m" was not expected`},
+		{"TLS and junk", func() error { return sendByTLS(i, []byte(strings.Repeat("x", 100))) }, "it does not use the protocol of our helpers"},
 		{"a proof for another connection", func() error { return sendByTLS(i, proof{"n1", computeMAC(i.Token, make([]byte, 32), "n1")}.bytes()) }, "wrong token"},
 	} {
 		var refusal *Refusal
@@ -123,7 +123,7 @@ func TestOtherConnectionsAreRefused(t *testing.T) {
 	defer conn.Close()
 	echoed(t, conn, <-d.Connections())
 	err = call(i, "n1")()
-	if why := <-refused; why != "n1 has called already, or is waited for no more" || err == nil {
+	if why := <-refused; why != "n1 has connected already, or is no longer expected" || err == nil {
 		t.Errorf("n1 connected twice: %q, %v", why, err)
 	}
 	d.Close()
@@ -192,7 +192,7 @@ func TestHelperChecksTheCertificate(t *testing.T) {
 	}
 	defer conn.Close()
 	echoed(t, conn, <-d.Connections())
-	if why := <-refusedByOther; why != "it does not speak as our helpers do" {
+	if why := <-refusedByOther; why != "it does not use the protocol of our helpers" {
 		t.Errorf("the other server received more: %s", why)
 	}
 }

@@ -262,9 +262,9 @@ func (d *Listener) checkExpected(host string) (why string) {
 	_, known := d.expected[host]
 	switch {
 	case !known:
-		return fmt.Sprintf("%q was not invited", host)
+		return fmt.Sprintf("host %q was not expected", host)
 	case !d.markDone(host):
-		return host + " has called already, or is waited for no more"
+		return host + " has connected already, or is no longer expected"
 	}
 	return ""
 }
@@ -280,5 +280,5 @@ func noProofReason(err error) string {
 			return leftBeforeProof
 		}
 	}
-	return "it does not speak as our helpers do"
+	return "it does not use the protocol of our helpers"
 }
