@@ -53,3 +53,11 @@ func TestVersionOfABuild(t *testing.T) {
 		}
 	}
 }
+
+// CHANGELOG has a section with a date for the release that VERSION names, and it is the newest.
+func TestChangelogOfTheRelease(t *testing.T) {
+	released := regexp.MustCompile(`(?m)^## (\S+) \(\d{4}-\d{2}-\d{2}\)$`).FindStringSubmatch(readText(t, "CHANGELOG.md"))
+	if number := strings.TrimSpace(readText(t, "VERSION")); released == nil || released[1] != number {
+		t.Errorf("VERSION is %s, and the newest section of CHANGELOG.md %q", number, released)
+	}
+}
