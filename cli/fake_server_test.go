@@ -190,7 +190,7 @@ var hostileServers = []struct {
 	serve func(*fakeServer, net.Conn)
 	says  string // a part of what mpiexec prints
 }{
-	{"identification of no server", func(_ *fakeServer, c net.Conn) { io.WriteString(c, hostileText+"\r\n") }, `it says "\x1b]0;mine`},
+	{"identification of no server", func(_ *fakeServer, c net.Conn) { io.WriteString(c, hostileText+"\r\n") }, `it answered "\x1b]0;mine`},
 	{"lines before the identification", func(_ *fakeServer, c net.Conn) {
 		for range 20 {
 			io.WriteString(c, hostileText+"\r\n")
@@ -216,7 +216,7 @@ var hostileServers = []struct {
 		junk := append([]byte{2}, ssh.Marshal(struct{ Text string }{strings.Repeat(hostileText, 500)})...)
 		for writePacket(c, junk) == nil {
 		}
-	}, "more than 64 KiB before its key is known"},
+	}, "more than 64 KiB before sending its host key"},
 	{"banner", func(p *fakeServer, c net.Conn) { p.acceptLogin(c, false, nil) }, `login refused`},
 	{"refusal of a channel", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, hostileText) })

@@ -178,7 +178,7 @@ var conversations = []struct {
 			ask := func(verb job.Verb) (asked reserve.ControlResult, err error) {
 				for range 20 { // a slow machine may not reply within 10 s
 					asked, err = reserve.Control(s.Context(), r.Req, r.Env().Env, job.JobRef{Job: job.NewestJob}, job.ControlRequest{Verb: verb})
-					if !strings.HasPrefix(asked.Reply.Text, "no answer") {
+					if !strings.HasPrefix(asked.Reply.Text, job.NoAnswerText) {
 						break
 					}
 				}

@@ -31,7 +31,7 @@ func TestAsks(t *testing.T) {
 	id := b.readListing(t, "localhost").Jobs[0].Job
 	patient := func(ask func() result) (r result) { // a job of a slow machine has not answered in 10 s yet
 		for range 20 {
-			if r = ask(); !strings.Contains(r.err, "no answer from job") {
+			if r = ask(); !strings.Contains(r.err, "no reply from job") {
 				break
 			}
 		}

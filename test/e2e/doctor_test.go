@@ -56,7 +56,7 @@ var doctorCases = []doctorCase{
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-c", "echo 'echo Welcome to n1' >>/root/.bashrc")
 		}},
-	{name: "nothing can be executed", code: "noexec", level: "failure", text: "no folder of the node lets a program be executed", remedy: "XDG_CACHE_HOME",
+	{name: "nothing can be executed", code: "noexec", level: "failure", text: "no folder of the node allows programs to run", remedy: "XDG_CACHE_HOME",
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-ec", "for d in /root /tmp /dev/shm; do mount -o remount,noexec $d; done")
 		}},
@@ -250,7 +250,7 @@ func TestKnownFaultOfMPICH(t *testing.T) {
 	program := mpiProgram(t, "misc.mpich4")
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	b.requireNamespaces(t)
-	const fault = "is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize hangs at times"
+	const fault = "is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs"
 	r := b.runMpiexec(t, "--doctor", "-host", "n1,n2", program, "late", "1")
 	if r.code != 1 || !strings.Contains(r.out, "\nwarning  n[1-2]: the program "+fault) || !strings.HasSuffix(r.out, "\nNext: mpiexec -host n1,n2 "+program+" late 1\n") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)

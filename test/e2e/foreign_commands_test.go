@@ -65,7 +65,7 @@ func TestJobsAreNamedByLastAndByTheFront(t *testing.T) {
 	say := func(option, name string) (r result) {
 		args := append(strings.Fields(option), name, "n1")
 		for range 20 { // a job of a slow machine has not answered in 10 s yet
-			if r = b.runMpiexec(t, args...); !strings.Contains(r.err, "no answer from job") {
+			if r = b.runMpiexec(t, args...); !strings.Contains(r.err, "no reply from job") {
 				break
 			}
 		}

@@ -65,7 +65,7 @@ func TestMigrate(t *testing.T) {
 	id := b.readListing(t, "n1").Jobs[0].Job
 	move := func(args ...string) (res result) {
 		for range 20 { // a job of a slow machine may not have answered in time
-			if res = b.runMpiexec(t, append(append([]string{"--migrate", id}, args...), "n1")...); !strings.Contains(res.err, "no answer from job") {
+			if res = b.runMpiexec(t, append(append([]string{"--migrate", id}, args...), "n1")...); !strings.Contains(res.err, "no reply from job") {
 				break
 			}
 		}
@@ -101,7 +101,7 @@ func TestMigrate(t *testing.T) {
 	if res := b.sendControlRequest(t, "--resume-job", id, "n1"); res.code != 0 {
 		t.Errorf("let go on: exit %d\n%s", res.code, res.err)
 	}
-	if res := b.runMpiexec(t, "--migrate", id, "--from", "n2", "n1"); !strings.Contains(res.err, "no answer from job") && // else it is done all the same
+	if res := b.runMpiexec(t, "--migrate", id, "--from", "n2", "n1"); !strings.Contains(res.err, "no reply from job") && // else it is done all the same
 		(res.code != 0 || !strings.Contains(res.err, "job "+id+": it moves to n[1,3]")) {
 		t.Errorf("exit %d\n%s", res.code, res.err)
 	}

@@ -262,7 +262,7 @@ func TestAcceptNewHostKeys(t *testing.T) {
 	b.checkRefused(t, mpiexecCall{args: args}, 125, "n1: ", "changed")
 	// In a container HOME may be another folder. ssh-keygen takes the account's file, as we do.
 	r := b.checkRefused(t, mpiexecCall{args: args, env: []string{"HOME=" + t.TempDir()}}, 125, testbed.HomeDir()+"/.ssh/known_hosts:1", "ssh-keygen -R n1")
-	_, advice, _ := strings.Cut(r.err, "forget the old key with: ")
+	_, advice, _ := strings.Cut(r.err, "remove the old key: ")
 	advice, _, _ = strings.Cut(advice, "\n")
 	b.runOn(t, testbed.Head, "env", "HOME="+t.TempDir(), "sh", "-ec", advice)
 	if r := b.runMpiexec(t, args...); r.code != 0 {

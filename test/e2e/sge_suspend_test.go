@@ -135,7 +135,7 @@ func sgeLinkCut(t *testing.T, s *sgeCluster) {
 // The helpers of other hosts call mpiexec: it listens on a port until they have, and nobody sees a secret (RM-36).
 func sgeCalled(t *testing.T, s *sgeCluster) {
 	j, near, far := s.startHeld(t, "called", "-v")
-	port := regexp.MustCompile(`listening on port (\d+) until ` + far + ` have called`).FindStringSubmatch(j.text())
+	port := regexp.MustCompile(`listening on port (\d+) until the helpers of ` + far + ` have connected`).FindStringSubmatch(j.text())
 	if port == nil {
 		t.Fatalf("it is not told that a port was open for %s:\n%s", far, j.text())
 	}

@@ -139,7 +139,7 @@ func TestFreeIPAFails(t *testing.T) {
 	r = b.checkRefused(t, job, 125, `n[1-2]: config: /etc/ssh/ssh_config.d/1.conf:1: Match exec: "sleep 1000": no answer in 10 s`, "run it by hand: sleep 1000")
 	t.Log(r.err)
 	b.runOn(t, testbed.Head, "chmod", "666", "/etc/ssh/ssh_config.d/1.conf")
-	r = b.checkRefused(t, job, 125, "n[1-2]: ", "/etc/ssh/ssh_config.d/1.conf: others can write it", "run: chmod go-w /etc/ssh/ssh_config.d/1.conf")
+	r = b.checkRefused(t, job, 125, "n[1-2]: ", "/etc/ssh/ssh_config.d/1.conf: other users can write to it", "run: chmod go-w /etc/ssh/ssh_config.d/1.conf")
 	t.Log(r.err)
 }
 
