@@ -165,7 +165,7 @@ func TestOneUserCannotHideJobsOfOthers(t *testing.T) {
 		}
 	}
 	listed := d.request(&wire.ListLedger{Ledger: d.dir, Job: id}).(*wire.LedgerListed)
-	if len(listed.Claims) != 1 || listed.Err != "" || !strings.Contains(listed.Notice, fmt.Sprintf("not all jobs are listed: %s has too much of uid %d", d.dir, otherUID)) {
+	if len(listed.Claims) != 1 || listed.Err != "" || !strings.Contains(listed.Notice, fmt.Sprintf("not all jobs are listed: %s has too many files of uid %d", d.dir, otherUID)) {
 		t.Errorf("%d claims, error %q, notice %q", len(listed.Claims), listed.Err, listed.Notice)
 	}
 	alerted := d.request(&wire.SignalJob{Ledger: d.dir, Job: id, Signal: int(unix.SIGCONT)}).(*wire.JobSignaled)

@@ -79,7 +79,7 @@ func readRootFile(file string) (*string, error) {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return nil, fmt.Errorf("%s: is not a regular file", file)
 	case st.Uid != 0:
-		return nil, fmt.Errorf("%s: belongs to uid %d, must be root's", file, st.Uid)
+		return nil, fmt.Errorf("%s: belongs to uid %d, must belong to root", file, st.Uid)
 	case st.Mode&0o022 != 0:
 		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", file, st.Mode&0o7777)
 	}
