@@ -145,7 +145,7 @@ func TestFullDisks(t *testing.T) {
 	}
 	b.runOn(t, "n1", "sh", "-c", "rm -r /dev/shm/remshell-0; mount -t tmpfs -o size=1m field /dev/shm")
 	b.checkRefused(t, mpiexecCall{args: []string{"-hosts", hostsWithSlots(b, 1), "-n", "2", "true"}}, 125,
-		"n1: ", "no room", "/root/.cache/remshell", "\n  hint: make room")
+		"n1: ", "no room", "/root/.cache/remshell", "\n  hint: free disk space there")
 }
 
 // What somebody else has put where we look is never run, nor is a link followed.

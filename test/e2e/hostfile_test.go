@@ -98,7 +98,7 @@ func TestPathOfTheHelper(t *testing.T) {
 	args := []string{"-f", hosts, "-n", "2", "true"}
 	b.checkRefused(t, mpiexecCall{args: args}, 125, "n2: deliver: "+path+": there is no such file", hosts+":2")
 	put("n2", []byte("#!/bin/sh\ntouch /tmp/trapped\n"))
-	b.checkRefused(t, mpiexecCall{args: args}, 125, "n2: deliver: "+path+": it is not the same build as this mpiexec", "take it out of the host file")
+	b.checkRefused(t, mpiexecCall{args: args}, 125, "n2: deliver: "+path+": it is not the same build as this mpiexec", "remove it from the host file")
 	if _, err := os.Stat(b.Root("n2") + "/tmp/trapped"); err == nil {
 		t.Error("the other program was run")
 	}

@@ -111,7 +111,7 @@ var unreachableCases = []unreachableCase{
 	{name: "server that says nothing", build: func(t *testing.T, b *testCluster) {
 		b.requireNamespaces(t)
 		b.signalSSHD(t, "n1", syscall.SIGSTOP)
-	}, says: []string{"does not speak in 6 s"}, agent: []string{"answer"}, waits: true},
+	}, says: []string{"sent nothing in 6 s"}, agent: []string{"answer"}, waits: true},
 	{name: "unknown key", build: func(t *testing.T, b *testCluster) {
 		b.editKnownHosts(t, b.knownAs(t, "n1"), "")
 	}, says: []string{"host key", "unknown", "\n  hint: check the key", "--accept-new-host-keys"},
@@ -122,12 +122,12 @@ var unreachableCases = []unreachableCase{
 	{name: "no key", build: func(t *testing.T, b *testCluster) {
 		b.requireNamespaces(t)
 		b.sshConfig(t, "Host n1\n\tIdentityFile /no/such/key\n\tIdentitiesOnly yes\n")
-	}, says: []string{"login refused", "no key", "install a key"}, agent: []string{"login refused", "install a key"}},
+	}, says: []string{"login refused", "no key", "copy your key there"}, agent: []string{"login refused", "copy your key there"}},
 	{name: "login refused", build: func(t *testing.T, b *testCluster) {
 		b.requireOpenSSH(t)
 		b.sshConfig(t, "Host n1\n\tUser nobody-here\n")
 	}, says: []string{"login refused for user nobody-here", "id_ed25519", "ssh -v n1 true"},
-		agent: []string{"login refused", "install a key"}},
+		agent: []string{"login refused", "copy your key there"}},
 }
 
 // signalSSHD sends a signal to a host's listening sshd.
