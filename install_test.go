@@ -25,7 +25,7 @@ func TestInstall(t *testing.T) {
 	}
 	for _, test := range []struct{ program, args, want string }{
 		{"mpiexec", "--help", "mpiexec [options] program"},
-		{"mpijob", "help", "mpijob WORD [JOB] [options] [HOST...]"},
+		{"mpijob", "help", "mpijob COMMAND [JOB] [options] [HOST...]"},
 		{"aprun", "--help", "aprun [options] program"},
 	} {
 		out, err := exec.Command(filepath.Join(dir, "bin", test.program), test.args).CombinedOutput()

@@ -20,7 +20,7 @@ import (
 var mayName = map[string]string{
 	"cli/option/foreign_options.go": "tells users of srun what its options are here; srun stands for a launcher there, as aprun and mpirun do",
 	"cli/option/options.go":         "--cpu-bind and --export are options of srun, which we take over",
-	"cli/option/mpijob.go":          "tells users of squeue, scancel and qstat which word of mpijob they want",
+	"cli/option/mpijob.go":          "tells users of squeue, scancel and qstat which command of mpijob they want",
 	"cli/option/mpi.go":             "reads the words of srun's --mpi and --export, likewise",
 	"cli/option/removed.go":         "tells who gives --rm-lsf-rankfile, which is gone, what to use in its place",
 	"cli/run.go":                    "tells users of srun that -N counts ranks here",

@@ -51,8 +51,8 @@ Without -SIG: mpijob end JOB. With it: mpijob signal SIG JOB. JOB SIG is accepte
 Options and hosts are those of mpijob. mpijob help lists them.
 `
 
-// apstatWords maps letters of apstat to words of mpijob.
-var apstatWords = map[rune]string{'a': "ps", 'n': "doctor", 'p': "queue", 'A': "status"}
+// apstatCommands maps letters of apstat to commands of mpijob.
+var apstatCommands = map[rune]string{'a': "ps", 'n': "doctor", 'p': "queue", 'A': "status"}
 
 // translateApstat translates the arguments of Cray's apstat.
 func translateApstat(args []string, table *option.JobTable) (words []string, help string, err error) {
@@ -68,7 +68,7 @@ func translateApstat(args []string, table *option.JobTable) (words []string, hel
 			continue
 		}
 		for _, l := range arg[1:] {
-			next := apstatWords[l]
+			next := apstatCommands[l]
 			switch {
 			case l == 'v':
 				rest = append(rest, "-v")

@@ -17,7 +17,7 @@ import (
 	"remshell/usererr"
 )
 
-// This file implements the words of mpijob that are about jobs, and the options of mpiexec that mean the same: ps, queue,
+// This file implements the commands of mpijob that are about jobs, and the options of mpiexec that mean the same: ps, queue,
 // and those of features, such as status and end. Each reads the ledgers of the hosts.
 
 // programAsHosts returns the line with the words in the place of the program as hosts, as in mpiexec --ps
@@ -25,7 +25,7 @@ import (
 func programAsHosts(line option.Line) (option.Line, error) {
 	app := &line.Apps[0]
 	if len(line.Apps) > 1 {
-		return line, &usererr.Error{Text: line.Command(line.Query.Word) + " starts no program, so : does not apply here", Remedy: "give only hosts"}
+		return line, &usererr.Error{Text: line.Command(line.Query.Command) + " starts no program, so : does not apply here", Remedy: "give only hosts"}
 	}
 	if app.Program != "" && !line.NamesHosts() {
 		app.Host, app.HostFile = nil, ""
@@ -50,27 +50,27 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	q, req, env := c.line.Query, c.req, c.env
 	req.SkipUnreachable, req.Queue.Required = true, false // print those that can be read
 	var ref job.JobRef
-	if q.Word != "ps" && q.Word != "queue" {
+	if q.Command != "ps" && q.Command != "queue" {
 		if ref, err = job.ParseRef(q.Job); err != nil {
 			return 0, &usererr.Error{Text: err.Error(), Remedy: c.line.Command("ps") + " lists jobs and users"}
 		}
 	}
-	control, isRequest := setup.JobRequestOf(q.Word)
+	control, isRequest := setup.JobRequestOf(q.Command)
 	switch {
-	case q.Word == "signal":
+	case q.Command == "signal":
 		err := c.signalJob(ctx, req, ref, q.Signal)
 		if err == nil {
 			flushPrinter(env.Err)
 		}
 		return job.ExitOK, err
-	case q.Word == "evict":
+	case q.Command == "evict":
 		return job.ExitOK, c.evictJob(ctx, req, ref)
 	case isRequest:
 		return job.ExitOK, c.sendControlRequest(ctx, req, ref, control)
 	}
-	listing, ofFeature := setup.ListingOf(q.Word)
+	listing, ofFeature := setup.ListingOf(q.Command)
 	if !ofFeature {
-		listing = coreListings[q.Word]
+		listing = coreListings[q.Command]
 	}
 	pages, err := listing.Read(ctx, req, env.Env, &ref)
 	if err != nil {

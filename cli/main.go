@@ -228,7 +228,7 @@ func isOnLine(line option.Line, name string) bool {
 // startsRanks reports whether the command line starts ranks. A line that only asks for something does
 // not.
 func startsRanks(line option.Line) bool {
-	return line.Query.Word == "" && !line.Job.Plan && !line.Job.DryRun
+	return line.Query.Command == "" && !line.Job.Plan && !line.Job.DryRun
 }
 
 // The first arguments with which mpiexec starts itself on a node. They are checked before options are parsed. No

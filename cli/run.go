@@ -147,7 +147,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	if err := c.findStarter(); err != nil {
 		return 0, err
 	}
-	if c.starterPath == "" && c.line.Query.Word == "" {
+	if c.starterPath == "" && c.line.Query.Command == "" {
 		if err := c.inputs.CheckOutside(c.req, j); err != nil {
 			return 0, err
 		}
@@ -178,9 +178,9 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	}
 	c.req.WantAttributes = c.req.WantAttributes || j.SaveState != "" || wantedDisplays(j).topo
 	switch {
-	case c.line.Query.Word == "doctor":
+	case c.line.Query.Command == "doctor":
 		return c.runDoctor(ctx)
-	case c.line.Query.Word != "":
+	case c.line.Query.Command != "":
 		return c.answerJobQuery(ctx)
 	case j.DryRun && j.Probe == "no" && !j.Plan:
 		return job.ExitOK, c.planOffline()
@@ -233,9 +233,9 @@ func (c *invocation) locateHosts() (note string, err error) {
 		return "", err
 	}
 	switch {
-	case c.line.Query.Word == "doctor":
+	case c.line.Query.Command == "doctor":
 		c.line, err = doctorHosts(c.line)
-	case c.line.Query.Word != "":
+	case c.line.Query.Command != "":
 		c.line, err = programAsHosts(c.line)
 	}
 	if err != nil {

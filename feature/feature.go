@@ -4,7 +4,7 @@ their texts. It registers itself where it takes part. To remove a feature, remov
 
 	option.Register                        its options and their help
 	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
-	setup.RegisterJobRequest               what its word of mpijob requests of a running job
+	setup.RegisterJobRequest               what its command of mpijob requests of a running job
 	control.Register                       when a job refuses such a request
 	launch.Register, helper.Register       its halves in mpiexec and in each helper
 	reserve.Register                       what it does on nodes before ranks start there

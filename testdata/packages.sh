@@ -48,7 +48,7 @@ look() {
 	in_root update-alternatives --set mpirun /usr/bin/mpirun.remshell >/dev/null
 	in_root mpiexec -version | head -1 | grep -q '^mpiexec' || fail "$1: mpiexec is not ours"
 	[ "$(in_root mpirun -n 2 echo hello)" = "$(printf 'hello\nhello')" ] || fail "$1: mpirun"
-	in_root mpijob help | head -1 | grep -q '^mpijob WORD' || fail "$1: mpijob"
+	in_root mpijob help | head -1 | grep -q '^mpijob COMMAND' || fail "$1: mpijob"
 	for page in mpiexec mpijob; do
 		in_root test -s "/usr/share/man/man1/$page.1.gz" || fail "$1: no manual page of $page"
 	done

@@ -20,7 +20,7 @@ func TestOptionTable(t *testing.T) {
 			t.Errorf("texts/options.txt tells of %s, which is no option so written", name)
 		}
 	}
-	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "needs", "excludes", "asks", "onedash", "resume", "writes", "after", "default", "help", "hint", "word", "wordhelp", "wordtakes", "likewords"}
+	known := []string{"name", "also", "arg", "takes", "implied", "words", "least", "zero", "repeat", "topic", "under", "env", "mca", "read", "rival", "needs", "excludes", "asks", "onedash", "resume", "writes", "after", "default", "help", "hint", "command", "commandhelp", "commandtakes", "likecommands"}
 	for _, o := range table.options {
 		for key, value := range tagPairs(o.field.Tag) {
 			if !slices.Contains(known, key) || value != o.field.Tag.Get(key) || strings.Contains(value, `\`) {

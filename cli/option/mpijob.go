@@ -11,38 +11,38 @@ import (
 )
 
 /*
-This file is the front end mpijob. Each of its words is an option of mpiexec that asks about jobs and hosts:
+This file is the front end mpijob. Each of its commands is an option of mpiexec that asks about jobs and hosts:
 
 	mpijob status --json 17-a n1  --Parse-->  mpiexec --status=17-a --json n1  -->  Line
 
-An option of mpijob is the row of mpiexec's table. mpijob knows only those that its words take. The row of a word is that of
-its option, too: see the tag word.
+The options of mpijob are rows of mpiexec's table. mpijob knows only the options that its commands accept. The tag
+command of an option makes it a command.
 */
 
-// A jobWord is a subcommand of mpijob, such as "end". The documents call it a word.
-type jobWord struct {
-	word      string
-	option    string   // the option of mpiexec, by its canonical name
-	args      []string // words that must follow it: SIG, JOB
-	help      string
-	takes     []string // options beside jobCommonOptions and those for reaching hosts
-	likeWords []string // words of other programs that mean the same
+// A jobCommand is a subcommand of mpijob, such as "end".
+type jobCommand struct {
+	command      string
+	option       string   // the option of mpiexec, by its canonical name
+	args         []string // words that must follow it: SIG, JOB
+	help         string
+	takes        []string // options beside jobCommonOptions and those for reaching hosts
+	likeCommands []string // commands of other programs that mean the same
 }
 
-// jobWords returns the subcommands of mpijob, in the order of the table.
-func (t *Table) jobWords() (words []jobWord) {
+// jobCommands returns the subcommands of mpijob, in the order of the table.
+func (t *Table) jobCommands() (commands []jobCommand) {
 	for _, o := range t.options {
-		if word := o.word(); word != "" {
+		if command := o.command(); command != "" {
 			tag := o.field.Tag.Get
-			words = append(words, jobWord{word, o.Name, strings.Fields(o.Arg), cmp.Or(tag("wordhelp"), o.Help()), strings.Fields(tag("wordtakes")), strings.Fields(tag("likewords"))})
+			commands = append(commands, jobCommand{command, o.Name, strings.Fields(o.Arg), cmp.Or(tag("commandhelp"), o.Help()), strings.Fields(tag("commandtakes")), strings.Fields(tag("likecommands"))})
 		}
 	}
-	return words
+	return commands
 }
 
-// word returns the subcommand of mpijob that means the same as the option, or "" if mpijob has no such
+// command returns the subcommand of mpijob that means the same as the option, or "" if mpijob has no such
 // subcommand.
-func (o *Option) word() string { return o.field.Tag.Get("word") }
+func (o *Option) command() string { return o.field.Tag.Get("command") }
 
 // jobCommonOptions are the options that all subcommands of mpijob take, besides the options for reaching
 // hosts.
@@ -57,52 +57,52 @@ var startWords = []string{"run", "start", "exec", "launch", "submit", "alloc", "
 // batchCommands are commands of batch systems, with the subcommands of mpijob that mean the same.
 var batchCommands = map[string][]string{"squeue": {"ps", "queue"}, "qstat": {"ps", "queue"}, "scancel": {"end"}, "qdel": {"end"}}
 
-// rowOfWord returns the row of a subcommand of mpijob, or nil if mpijob has no such subcommand.
-func (t *JobTable) rowOfWord(word string) *jobWord {
-	return findRow(t.words, func(w jobWord) bool { return w.word == word })
+// rowOfCommand returns the row of a subcommand of mpijob, or nil if mpijob has no such subcommand.
+func (t *JobTable) rowOfCommand(command string) *jobCommand {
+	return findRow(t.commands, func(c jobCommand) bool { return c.command == command })
 }
 
 // rowOfOption returns the row of an option of mpiexec by its canonical name, or nil.
-func (t *JobTable) rowOfOption(name string) *jobWord {
-	return findRow(t.words, func(w jobWord) bool { return w.option == name })
+func (t *JobTable) rowOfOption(name string) *jobCommand {
+	return findRow(t.commands, func(c jobCommand) bool { return c.option == name })
 }
 
-func findRow(words []jobWord, is func(jobWord) bool) *jobWord {
-	if i := slices.IndexFunc(words, is); i >= 0 {
-		return &words[i]
+func findRow(commands []jobCommand, is func(jobCommand) bool) *jobCommand {
+	if i := slices.IndexFunc(commands, is); i >= 0 {
+		return &commands[i]
 	}
 	return nil
 }
 
 // usage returns the command with what must follow it: "signal SIG JOB".
-func (w *jobWord) usage() string { return strings.Join(append([]string{w.word}, w.args...), " ") }
+func (c *jobCommand) usage() string { return strings.Join(append([]string{c.command}, c.args...), " ") }
 
 // value returns the value of mpiexec's option for a command line. words[0] is the command.
-func (w *jobWord) value(words []string) string { return strings.Join(words[1:1+len(w.args)], "=") }
+func (c *jobCommand) value(words []string) string { return strings.Join(words[1:1+len(c.args)], "=") }
 
 // optionWord returns mpiexec's option with its value for a command line: --signal=USR1=17-a.
-func (w *jobWord) optionWord(words []string) string {
-	if len(w.args) == 0 {
-		return "--" + w.option
+func (c *jobCommand) optionWord(words []string) string {
+	if len(c.args) == 0 {
+		return "--" + c.option
 	}
-	return "--" + w.option + "=" + w.value(words)
+	return "--" + c.option + "=" + c.value(words)
 }
 
 // A JobQuery is what a command line asks about jobs or hosts. Such a line starts no job.
 type JobQuery struct {
-	Word   string // of mpijob; empty: the line asks nothing
-	Job    string // as the user types it; empty for words without a job
-	Signal int
+	Command string // of mpijob; empty if the line asks nothing
+	Job     string // as the user types it; empty for commands without a job
+	Signal  int
 }
 
 // queryOf returns what the options of a line ask about jobs or hosts.
 func queryOf(given []GivenOption) (q JobQuery) {
 	for _, g := range given {
-		word := g.word()
-		if word == "" {
+		command := g.command()
+		if command == "" {
 			continue
 		}
-		q.Word = word
+		q.Command = command
 		switch value := g.decoded.Interface().(type) {
 		case string:
 			q.Job = value
@@ -115,9 +115,9 @@ func queryOf(given []GivenOption) (q JobQuery) {
 
 // Command returns a command about jobs for the user to type. It is "mpijob end 17-a" if the line is one
 // of mpijob, and "mpiexec --end 17-a" otherwise.
-func (l Line) Command(word string, args ...string) string {
-	command := "mpijob " + word
-	if row := findRow(l.table.jobWords(), func(w jobWord) bool { return w.word == word }); row != nil && !l.ofMpijob {
+func (l Line) Command(name string, args ...string) string {
+	command := "mpijob " + name
+	if row := findRow(l.table.jobCommands(), func(c jobCommand) bool { return c.command == name }); row != nil && !l.ofMpijob {
 		command = "mpiexec --" + row.option
 	}
 	return strings.Join(append([]string{command}, args...), " ")
@@ -127,18 +127,18 @@ func (l Line) Command(word string, args ...string) string {
 // accept.
 type JobTable struct {
 	*Table
-	mpiexec *Table
-	words   []jobWord
+	mpiexec  *Table
+	commands []jobCommand
 }
 
 // Mpijob returns the table of mpijob's options. mpiexec is the table of mpiexec.
 func Mpijob(mpiexec *Table) *JobTable {
-	t := &JobTable{&Table{name: "mpijob", names: make(map[string]namedOption), texts: mpiexec.texts, mappers: mpiexec.mappers}, mpiexec, mpiexec.jobWords()}
+	t := &JobTable{&Table{name: "mpijob", names: make(map[string]namedOption), texts: mpiexec.texts, mappers: mpiexec.mappers}, mpiexec, mpiexec.jobCommands()}
 	// What is asked, the hosts that can be reached answer; no option has to say so.
 	reaching := slices.DeleteFunc(mpiexec.byTopic()["Reaching hosts"], func(o *Option) bool { return o.Name == "skip-unreachable" || o.Name == "min-nodes" })
 	for _, o := range mpiexec.options {
 		row := t.rowOfOption(o.Name)
-		taken := slices.Contains(jobCommonOptions, o.Name) || slices.Contains(reaching, o) || t.wordsTaking(o.Name) != nil
+		taken := slices.Contains(jobCommonOptions, o.Name) || slices.Contains(reaching, o) || t.commandsTaking(o.Name) != nil
 		if row == nil && taken {
 			t.options = append(t.options, o)
 			t.names[o.Name] = mpiexec.names[o.Name]
@@ -162,15 +162,15 @@ func Mpijob(mpiexec *Table) *JobTable {
 	return t
 }
 
-// wordsTaking returns the subcommands of mpijob (such as "end") that accept the option besides the options
+// commandsTaking returns the subcommands of mpijob (such as "end") that accept the option besides the options
 // that all subcommands accept.
-func (t *JobTable) wordsTaking(option string) (words []string) {
-	for _, w := range t.words {
-		if slices.Contains(w.takes, option) {
-			words = append(words, w.word)
+func (t *JobTable) commandsTaking(option string) (commands []string) {
+	for _, c := range t.commands {
+		if slices.Contains(c.takes, option) {
+			commands = append(commands, c.command)
 		}
 	}
-	return words
+	return commands
 }
 
 // Parse parses a command line of mpijob. It returns the line, and the command line of mpiexec that means
@@ -204,7 +204,7 @@ func (t *JobTable) Parse(args []string, from Sources) (line Line, mpiexecArgs []
 	mpiexecArgs = slices.DeleteFunc(options, func(word string) bool { return word == "--" })
 	asksItself := slices.ContainsFunc(s.given, func(g GivenOption) bool { return g.Name == "man" || g.Name == "completion" })
 	if len(s.errs) == 0 && !asksItself {
-		if row := t.readWord(&s, words); row != nil {
+		if row := t.readCommand(&s, words); row != nil {
 			mpiexecArgs = slices.Concat([]string{row.optionWord(words)}, mpiexecArgs, words[1+len(row.args):])
 		}
 	}
@@ -216,37 +216,37 @@ func (t *JobTable) Parse(args []string, from Sources) (line Line, mpiexecArgs []
 	return line, mpiexecArgs, err
 }
 
-// readWord returns the row of the command, which is the first word. If the command is missing, unknown,
+// readCommand returns the row of the command, which is the first word. If the command is missing, unknown,
 // or followed by fewer words than it needs, it returns nil and records the error in s.
-func (t *JobTable) readWord(s *scanner, words []string) *jobWord {
+func (t *JobTable) readCommand(s *scanner, words []string) *jobCommand {
 	if len(words) == 0 {
 		s.addError("no command given", "mpijob help lists the commands")
 		return nil
 	}
-	row := t.rowOfWord(words[0])
+	row := t.rowOfCommand(words[0])
 	if row == nil {
-		s.errs = append(s.errs, t.unknownWordError(words[0]))
+		s.errs = append(s.errs, t.unknownCommandError(words[0]))
 		return nil
 	}
 	if n := len(words) - 1; n < len(row.args) {
 		missing := map[string]string{"JOB": "job", "SIG": "signal"}[row.args[n]]
-		s.addError(fmt.Sprintf("%s: no %s given", row.word, missing), "write mpijob "+row.usage()+"; mpijob ps lists the jobs")
+		s.addError(fmt.Sprintf("%s: no %s given", row.command, missing), "write mpijob "+row.usage()+"; mpijob ps lists the jobs")
 		return nil
 	}
 	for _, g := range s.given {
-		if takers := t.wordsTaking(g.Name); takers != nil && !slices.Contains(takers, row.word) {
-			s.addError(fmt.Sprintf("%s: %s does not apply here", row.word, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
+		if takers := t.commandsTaking(g.Name); takers != nil && !slices.Contains(takers, row.command) {
+			s.addError(fmt.Sprintf("%s: %s does not apply here", row.command, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
 		}
 	}
-	// The value is decoded here, so that an error in it names the word and not the option of mpiexec.
+	// The value is decoded here, so that an error in it names the command and not the option of mpiexec.
 	if len(row.args) > 0 {
-		s.keepOption(GivenOption{Option: t.mpiexec.names[row.option].Option, Spelled: row.word, Value: row.value(words)})
+		s.keepOption(GivenOption{Option: t.mpiexec.names[row.option].Option, Spelled: row.command, Value: row.value(words)})
 	}
 	return row
 }
 
-// unknownWordError returns the error for a subcommand that mpijob does not have.
-func (t *JobTable) unknownWordError(word string) error {
+// unknownCommandError returns the error for a subcommand that mpijob does not have.
+func (t *JobTable) unknownCommandError(word string) error {
 	err := &usererr.Error{Text: "unknown command " + ShellQuote(word), Remedy: "mpijob help lists the commands"}
 	if slices.Contains(startWords, word) {
 		err.Remedy = "to start jobs, see mpiexec --help"
@@ -254,12 +254,12 @@ func (t *JobTable) unknownWordError(word string) error {
 	}
 	var meant []string
 	nearest, best := "", min(2, len(word)/2)+1
-	for _, w := range t.words {
-		if slices.Contains(w.likeWords, word) || slices.Contains(batchCommands[word], w.word) {
-			meant = append(meant, fmt.Sprintf("mpijob %s: %s", w.usage(), w.help))
+	for _, c := range t.commands {
+		if slices.Contains(c.likeCommands, word) || slices.Contains(batchCommands[word], c.command) {
+			meant = append(meant, fmt.Sprintf("mpijob %s: %s", c.usage(), c.help))
 		}
-		if d := text.EditDistance(word, w.word); d < best {
-			nearest, best = w.word, d
+		if d := text.EditDistance(word, c.command); d < best {
+			nearest, best = c.command, d
 		}
 	}
 	switch {

@@ -17,14 +17,14 @@ const (
 // Usage returns the text of mpijob help.
 func (t *JobTable) Usage() string {
 	var b strings.Builder
-	b.WriteString("mpijob WORD [JOB] [options] [HOST...]\n\n")
-	for _, w := range t.words {
-		fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, w.usage(), w.help)
+	b.WriteString("mpijob COMMAND [JOB] [options] [HOST...]\n\n")
+	for _, c := range t.commands {
+		fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, c.usage(), c.help)
 	}
-	fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, "help [WORD]", "this text, or the text on a word or an option")
+	fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, "help [COMMAND]", "this text, or the text on a command or an option")
 	b.WriteString("\n" + wrapText(hostsText+" "+jobsText, 78) + "\n")
 	for _, o := range t.options {
-		if o.Topic() != "" && t.wordsTaking(o.Name) == nil {
+		if o.Topic() != "" && t.commandsTaking(o.Name) == nil {
 			b.WriteString(o.helpLine())
 		}
 	}
@@ -35,7 +35,7 @@ func (t *JobTable) Usage() string {
 // HelpOn returns the help about a command, about all options ("options"), or about one option. If about
 // is empty, it returns the general help.
 func (t *JobTable) HelpOn(about string) (string, error) {
-	row := t.rowOfWord(about)
+	row := t.rowOfCommand(about)
 	var b strings.Builder
 	switch {
 	case about == "" || about == "help":
@@ -47,15 +47,15 @@ func (t *JobTable) HelpOn(about string) (string, error) {
 	case strings.HasPrefix(about, "-"):
 		return t.Explain(about)
 	case row == nil:
-		return "", t.unknownWordError(about)
+		return "", t.unknownCommandError(about)
 	default:
 		fmt.Fprintf(&b, "mpijob %s [options] [HOST...]\n\n%s\n", row.usage(), wrapText(capitalize(row.help)+". "+t.textOf(row), 78))
 		for _, o := range t.options {
-			if slices.Contains(t.wordsTaking(o.Name), row.word) {
+			if slices.Contains(t.commandsTaking(o.Name), row.command) {
 				b.WriteString(o.helpLine())
 			}
 		}
-		b.WriteString("mpijob help lists the options that all words take.\n")
+		b.WriteString("mpijob help lists the options that all commands take.\n")
 	}
 	return b.String(), nil
 }
@@ -69,16 +69,16 @@ var callPattern = regexp.MustCompile(`^mpiexec --[^:]*: `)
 
 // textOf returns the long help text of a command. It is the text of mpiexec's option, with the commands
 // in place of the options.
-func (t *JobTable) textOf(w *jobWord) string {
-	text := callPattern.ReplaceAllString(t.mpiexec.names[w.option].LongHelp(), "")
+func (t *JobTable) textOf(c *jobCommand) string {
+	text := callPattern.ReplaceAllString(t.mpiexec.names[c.option].LongHelp(), "")
 	text = optionPattern.ReplaceAllStringFunc(text, func(found string) string {
 		name := strings.TrimPrefix(strings.TrimPrefix(found, "mpiexec "), "--")
 		if other := t.rowOfOption(name); other != nil {
-			return "mpijob " + other.word
+			return "mpijob " + other.command
 		}
 		return found
 	})
-	if strings.HasPrefix(text, "mpijob ") { // a command, not a word
+	if strings.HasPrefix(text, "mpijob ") {
 		return text
 	}
 	return capitalize(text)
@@ -88,15 +88,15 @@ func (t *JobTable) textOf(w *jobWord) string {
 func (t *JobTable) Man(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH MPIJOB 1 \"\" \"Remshell %s\" \"User commands\"\n.nh\n.ad l\n.SH NAME\nmpijob \\- ask about jobs of mpiexec, and control them\n", escapeRoff(version))
-	b.WriteString(".SH SYNOPSIS\n.B mpijob\n.I WORD\n[\n.I JOB\n] [ options ] [\n.I HOST\n\\&... ]\n.br\n.B mpijob help\n[\n.I WORD\n]\n.SH DESCRIPTION\n" + escapeRoff(hostsText+" "+jobsText) + "\n.SH WORDS\n")
-	for _, w := range t.words {
-		fmt.Fprintf(&b, ".TP\n.B %s\n%s.\n%s\n", escapeRoff(w.usage()), escapeRoff(capitalize(w.help)), escapeRoff(t.textOf(&w)))
+	b.WriteString(".SH SYNOPSIS\n.B mpijob\n.I COMMAND\n[\n.I JOB\n] [ options ] [\n.I HOST\n\\&... ]\n.br\n.B mpijob help\n[\n.I COMMAND\n]\n.SH DESCRIPTION\n" + escapeRoff(hostsText+" "+jobsText) + "\n.SH COMMANDS\n")
+	for _, c := range t.commands {
+		fmt.Fprintf(&b, ".TP\n.B %s\n%s.\n%s\n", escapeRoff(c.usage()), escapeRoff(capitalize(c.help)), escapeRoff(t.textOf(&c)))
 	}
 	b.WriteString(".SH OPTIONS\n")
 	for _, o := range t.options {
 		o.writeMan(&b)
-		if words := t.wordsTaking(o.Name); words != nil {
-			b.WriteString("Option of " + strings.Join(words, ", ") + ".\n")
+		if commands := t.commandsTaking(o.Name); commands != nil {
+			b.WriteString("Option of " + strings.Join(commands, ", ") + ".\n")
 		}
 	}
 	b.WriteString(".SH EXIT STATUS\n0 if the request was carried out, 125 if not.\n.B doctor\nexits with 1 after warnings.\n.SH SEE ALSO\n.BR mpiexec (1)\n")
@@ -107,7 +107,7 @@ func (t *JobTable) Man(version string) string {
 // cursor.
 func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
-	var before []string // words that are no options
+	var before []string // the words that are no options
 	for i := 0; i < last; i++ {
 		name, _, attached := strings.Cut(words[i], "=")
 		m, known := t.findSpelling(name)
@@ -124,9 +124,9 @@ func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 		}
 	}
 	word := words[last]
-	var row *jobWord
+	var row *jobCommand
 	if before != nil {
-		row = t.rowOfWord(before[0])
+		row = t.rowOfCommand(before[0])
 	}
 	name, value, attached := strings.Cut(word, "=")
 	m, known := t.findSpelling(name)
@@ -138,13 +138,13 @@ func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 		if row != nil {
 			found = slices.DeleteFunc(found, func(c [2]string) bool {
 				m, _ := t.findSpelling(c[0])
-				takers := t.wordsTaking(m.Name)
-				return takers != nil && !slices.Contains(takers, row.word)
+				takers := t.commandsTaking(m.Name)
+				return takers != nil && !slices.Contains(takers, row.command)
 			})
 		}
 		return Completion{Kind: CompleteWords, Candidates: found}
 	case before == nil || before[0] == "help" && len(before) == 1:
-		return Completion{Kind: CompleteWords, Candidates: t.wordsWithPrefix(word)}
+		return Completion{Kind: CompleteWords, Candidates: t.commandsWithPrefix(word)}
 	case row != nil && len(before) <= len(row.args):
 		choices := lists.Jobs
 		if row.args[len(before)-1] == "SIG" {
@@ -157,11 +157,11 @@ func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 	return Completion{Kind: CompleteWords}
 }
 
-// wordsWithPrefix returns the words of mpijob that begin with prefix, each with its help.
-func (t *JobTable) wordsWithPrefix(prefix string) (candidates [][2]string) {
-	for _, w := range append(slices.Clone(t.words), jobWord{word: "help", help: "help on a word"}) {
-		if strings.HasPrefix(w.word, prefix) {
-			candidates = append(candidates, [2]string{w.word, w.help})
+// commandsWithPrefix returns the commands of mpijob that begin with prefix, each with its help.
+func (t *JobTable) commandsWithPrefix(prefix string) (candidates [][2]string) {
+	for _, c := range append(slices.Clone(t.commands), jobCommand{command: "help", help: "help on a command"}) {
+		if strings.HasPrefix(c.command, prefix) {
+			candidates = append(candidates, [2]string{c.command, c.help})
 		}
 	}
 	return candidates

@@ -11,7 +11,7 @@ import (
 // A line of mpijob means the same as one of mpiexec, or has one error that names the word.
 func TestMpijobLine(t *testing.T) {
 	const list = "; mpijob help lists the commands"
-	takers := strings.Join(Mpijob(Mpiexec(linuxSignals)).wordsTaking("json"), ", ") // words of features, too
+	takers := strings.Join(Mpijob(Mpiexec(linuxSignals)).commandsTaking("json"), ", ") // words of features, too
 	for _, test := range []struct{ line, want, err string }{
 		{line: "ps", want: "--ps"},
 		{line: "ps n1 --json n2", want: "--ps --json n1 n2"},
@@ -54,18 +54,18 @@ func TestMpijobLine(t *testing.T) {
 // Both spellings of a question ask the same.
 func TestMpijobAsksWhatMpiexecAsks(t *testing.T) {
 	table := Mpiexec(linuxSignals)
-	for _, w := range table.jobWords() {
-		line, args, err := Mpijob(table).Parse(append([]string{w.word}, []string{"USR1", "17-a"}[2-len(w.args):]...), Sources{})
+	for _, w := range table.jobCommands() {
+		line, args, err := Mpijob(table).Parse(append([]string{w.command}, []string{"USR1", "17-a"}[2-len(w.args):]...), Sources{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		same, err := table.Parse(args, Sources{})
-		if err != nil || same.Query != line.Query || same.Query.Word != w.word || (same.Query.Job == "17-a") != (len(w.args) > 0) || (same.Query.Signal != 0) != (len(w.args) == 2) {
-			t.Errorf("%s: %+v and %+v, %v", w.word, line.Query, same.Query, err)
+		if err != nil || same.Query != line.Query || same.Query.Command != w.command || (same.Query.Job == "17-a") != (len(w.args) > 0) || (same.Query.Signal != 0) != (len(w.args) == 2) {
+			t.Errorf("%s: %+v and %+v, %v", w.command, line.Query, same.Query, err)
 		}
-		mine, theirs := "mpijob "+w.word+" 17-a n1", "mpiexec --"+w.option+" 17-a n1"
-		if line.Command(w.word, "17-a", "n1") != mine || same.Command(w.word, "17-a", "n1") != theirs {
-			t.Errorf("%s: %s, %s", w.word, line.Command(w.word, "17-a", "n1"), same.Command(w.word, "17-a", "n1"))
+		mine, theirs := "mpijob "+w.command+" 17-a n1", "mpiexec --"+w.option+" 17-a n1"
+		if line.Command(w.command, "17-a", "n1") != mine || same.Command(w.command, "17-a", "n1") != theirs {
+			t.Errorf("%s: %s, %s", w.command, line.Command(w.command, "17-a", "n1"), same.Command(w.command, "17-a", "n1"))
 		}
 	}
 }
@@ -73,16 +73,16 @@ func TestMpijobAsksWhatMpiexecAsks(t *testing.T) {
 // The table of mpijob names options of mpiexec only, and each question of mpiexec but --selftest has a word.
 func TestMpijobTableNamesOptions(t *testing.T) {
 	table := Mpiexec(linuxSignals)
-	for _, w := range table.jobWords() {
+	for _, w := range table.jobCommands() {
 		for _, name := range append(slices.Concat(w.takes, jobCommonOptions), w.option) {
 			if m, known := table.names[name]; !known || m.Name != name {
-				t.Errorf("%s: there is no option %s", w.word, name)
+				t.Errorf("%s: there is no option %s", w.command, name)
 			}
 		}
 	}
 	for _, o := range table.options {
-		if asks := o.query == "hosts" && o.Name != "selftest" || o.Name == "doctor"; asks != (o.word() != "") {
-			t.Errorf("%s asks about jobs or hosts: %v; it has a word: %q", o.Dashed, asks, o.word())
+		if asks := o.query == "hosts" && o.Name != "selftest" || o.Name == "doctor"; asks != (o.command() != "") {
+			t.Errorf("%s asks about jobs or hosts: %v; it has a word: %q", o.Dashed, asks, o.command())
 		}
 	}
 }
@@ -90,10 +90,10 @@ func TestMpijobTableNamesOptions(t *testing.T) {
 // Words of other programs are none of mpijob.
 func TestMpijobLikeWordsAreNone(t *testing.T) {
 	table := Mpijob(Mpiexec(linuxSignals))
-	for _, w := range table.words {
-		for _, word := range slices.Concat(w.likeWords, startWords) {
-			if table.rowOfWord(word) != nil {
-				t.Errorf("%s is a word of mpijob", word)
+	for _, w := range table.commands {
+		for _, word := range slices.Concat(w.likeCommands, startWords) {
+			if table.rowOfCommand(word) != nil {
+				t.Errorf("%s is a command of mpijob", word)
 			}
 		}
 	}
@@ -103,8 +103,8 @@ func TestMpijobLikeWordsAreNone(t *testing.T) {
 func TestMpijobHelp(t *testing.T) {
 	table := Mpijob(Mpiexec(linuxSignals))
 	abouts := []string{"", "help", "options"}
-	for _, w := range table.words {
-		abouts = append(abouts, w.word)
+	for _, w := range table.commands {
+		abouts = append(abouts, w.command)
 	}
 	for _, about := range abouts {
 		text, err := table.HelpOn(about)
@@ -139,7 +139,7 @@ func TestMpijobHelp(t *testing.T) {
 func TestMpijobMan(t *testing.T) {
 	table := Mpijob(Mpiexec(linuxSignals))
 	page := table.Man("1.2-test")
-	for _, w := range table.words {
+	for _, w := range table.commands {
 		if !strings.Contains(page, "\n.TP\n.B "+w.usage()+"\n") {
 			t.Errorf("the page has no %s", w.usage())
 		}

@@ -61,10 +61,10 @@ func Mpiexec(signals SignalNumbers) *Table {
 //	default  the built-in value, for help and --info
 //	help     one line of help
 //	hint     advice after a bad value
-//	word     word of mpijob that asks the same (mpijob.go); its values follow it as words
-//	wordhelp, wordtakes, likewords
-//	         of that word: its help, if another one; options that it takes beside those that all words take; words of other
-//	         programs that mean the same
+//	command  command of mpijob that asks the same (mpijob.go); its values follow it as words
+//	commandhelp, commandtakes, likecommands
+//	         of that command: its help, if it differs; options that it takes besides those that all commands take; commands
+//	         of other programs that mean the same
 //
 // In words, help and texts/options.txt, a name in braces is replaced by words of the batch systems; see systems.go.
 
@@ -156,12 +156,12 @@ type JobOptions struct {
 	Display []DisplayList `name:"--display" mca:"rmaps_base_display_map ras_base_display_alloc" also:"--display-map=map --display-devel-map=map-devel -print-rank-map=map --display-topo=topo --display-allocation=allocation" arg:"LIST" repeat:"sum" topic:"Reports and queries" help:"before the start: map, map-devel, topo, allocation"`
 
 	// What these ask is in Line.Query.
-	PS        bool      `name:"--ps" asks:"hosts" excludes:"asks wait" env:"-" topic:"Reports and queries" help:"list live jobs; mpijob ends and suspends them" word:"ps" wordhelp:"list running jobs" wordtakes:"json" likewords:"list ls jobs"`
-	ShowQueue bool      `name:"--queue" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"list waiting requests, oldest first" word:"queue" wordtakes:"json" likewords:"list ls jobs"`
-	Signal    JobSignal `name:"--signal" asks:"hosts" excludes:"asks wait" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" word:"signal" wordhelp:"send a signal to the ranks of a job" likewords:"kill raise"`
-	Evict     string    `name:"--evict" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root" word:"evict" wordhelp:"end the processes that hold a job's claims"`
+	PS        bool      `name:"--ps" asks:"hosts" excludes:"asks wait" env:"-" topic:"Reports and queries" help:"list live jobs; mpijob ends and suspends them" command:"ps" commandhelp:"list running jobs" commandtakes:"json" likecommands:"list ls jobs"`
+	ShowQueue bool      `name:"--queue" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"list waiting requests, oldest first" command:"queue" commandtakes:"json" likecommands:"list ls jobs"`
+	Signal    JobSignal `name:"--signal" asks:"hosts" excludes:"asks wait" env:"-" arg:"SIG JOB" takes:"pair" topic:"" help:"send a signal to the ranks of one of your jobs" command:"signal" commandhelp:"send a signal to the ranks of a job" likecommands:"kill raise"`
+	Evict     string    `name:"--evict" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end the processes that hold a job's claims, as root" command:"evict" commandhelp:"end the processes that hold a job's claims"`
 
-	Doctor   bool `name:"--doctor" asks:"yes" excludes:"asks" env:"-" topic:"Reports and queries" help:"check hosts for problems; see also --selftest" word:"doctor" wordhelp:"check hosts for problems" wordtakes:"json" likewords:"check diagnose"`
+	Doctor   bool `name:"--doctor" asks:"yes" excludes:"asks" env:"-" topic:"Reports and queries" help:"check hosts for problems; see also --selftest" command:"doctor" commandhelp:"check hosts for problems" commandtakes:"json" likecommands:"check diagnose"`
 	SelfTest bool `name:"--selftest" asks:"hosts" excludes:"asks json" env:"-" topic:"" help:"test hosts with built-in ranks: no MPI needed"`
 
 	Exclude      []HostExpr    `name:"-exclude" excludes:"cluster-state" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`

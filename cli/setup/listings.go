@@ -8,7 +8,7 @@ import (
 	"remshell/launch/reserve"
 )
 
-// A Listing is how a word of mpijob that prints what the ledgers say about jobs is answered.
+// A Listing is how mpijob answers a command that prints what the ledgers say about jobs.
 type Listing struct {
 	// Read reads the ledgers of the hosts. ref is the job that the user has named, or zero; Read may complete it.
 	Read func(ctx context.Context, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error)
@@ -16,7 +16,7 @@ type Listing struct {
 	Format func(format.Ledger, job.JobRef) (text string, found bool)
 }
 
-// listings are the listings of features, by the words of mpijob.
+// listings are the listings of features, by the commands of mpijob.
 var listings = make(map[string]Listing)
 
 // RegisterListing makes l answer a subcommand of mpijob. word is the subcommand of an option of the same feature. It is

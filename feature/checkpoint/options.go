@@ -16,7 +16,7 @@ import (
 
 // Options are the options of the feature. What --checkpoint asks is in option.Line.Query.
 type Options struct {
-	Checkpoint string `name:"--checkpoint" after:"resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job" word:"checkpoint" likewords:"ckpt"`
+	Checkpoint string `name:"--checkpoint" after:"resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job" command:"checkpoint" likecommands:"ckpt"`
 
 	Signal    option.NodeSignal `name:"--ckpt-signal" after:"again" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that requests a checkpoint from the ranks"`
 	Command   string            `name:"--ckpt-cmd" after:"ckpt-signal" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`

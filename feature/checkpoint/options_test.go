@@ -52,7 +52,7 @@ func TestVariablesOfRanks(t *testing.T) {
 func TestWordOfMpijob(t *testing.T) {
 	table := option.Mpijob(option.Mpiexec(signals))
 	line, args, err := table.Parse([]string{"checkpoint", "17-a", "n1"}, option.Sources{})
-	if want := []string{"--checkpoint=17-a", "n1"}; err != nil || !slices.Equal(args, want) || line.Query != (option.JobQuery{Word: "checkpoint", Job: "17-a"}) {
+	if want := []string{"--checkpoint=17-a", "n1"}; err != nil || !slices.Equal(args, want) || line.Query != (option.JobQuery{Command: "checkpoint", Job: "17-a"}) {
 		t.Errorf("%q, %+v, %v", args, line.Query, err)
 	}
 	if text, err := table.HelpOn("checkpoint"); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), "from a job that was started with --ckpt-signal,") {

@@ -8,9 +8,9 @@ import (
 
 // Options are the options of the feature. What they ask is in option.Line.Query.
 type Options struct {
-	End     string `name:"--end" after:"status queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end a job, from any host" word:"end" wordhelp:"end a job, or take a request out of the queue" likewords:"kill cancel terminate abort stop delete del rm"`
-	Suspend string `name:"--suspend" after:"end" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job" word:"suspend" likewords:"hold pause freeze"`
-	Resume  string `name:"--resume-job" after:"suspend" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"continue a suspended job" word:"resume" likewords:"release cont continue unsuspend resume-job"`
+	End     string `name:"--end" after:"status queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end a job, from any host" command:"end" commandhelp:"end a job, or take a request out of the queue" likecommands:"kill cancel terminate abort stop delete del rm"`
+	Suspend string `name:"--suspend" after:"end" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job" command:"suspend" likecommands:"hold pause freeze"`
+	Resume  string `name:"--resume-job" after:"suspend" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"continue a suspended job" command:"resume" likecommands:"release cont continue unsuspend resume-job"`
 }
 
 const texts = `

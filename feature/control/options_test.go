@@ -8,7 +8,7 @@ import (
 	"remshell/usererr"
 )
 
-// The words of mpijob are the options of mpiexec, and words of other programs lead to them.
+// The commands of mpijob are options of mpiexec, and commands of other programs lead to them.
 func TestWordsOfMpijob(t *testing.T) {
 	table := option.Mpijob(option.Mpiexec(func(string) int { return 1 }))
 	for _, test := range []struct{ line, args, hint string }{

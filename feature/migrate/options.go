@@ -10,7 +10,7 @@ import (
 
 // Options are the options of the feature. The job is in option.Line.Query.
 type Options struct {
-	Migrate string           `name:"--migrate" after:"checkpoint resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint" word:"migrate" wordtakes:"from to" likewords:"move"`
+	Migrate string           `name:"--migrate" after:"checkpoint resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint" command:"migrate" commandtakes:"from to" likecommands:"move"`
 	From    option.HostNames `name:"--from" after:"migrate" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job leaves for good"`
 	To      option.HostNames `name:"--to" after:"from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job may move to"`
 }

@@ -7,7 +7,7 @@ import (
 
 // Options are the options of the feature. What --status asks is in option.Line.Query.
 type Options struct {
-	Status    string `name:"--status" after:"queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits" word:"status" wordhelp:"print the state of a job, and what its ranks do" wordtakes:"json" likewords:"info show stat stats stacks"`
+	Status    string `name:"--status" after:"queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits" command:"status" commandhelp:"print the state of a job, and what its ranks do" commandtakes:"json" likecommands:"info show stat stats stacks"`
 	OnTimeout string `name:"--on-timeout" after:"print-all-exitcodes" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" under:"Life cycle" help:"at -timeout: kill, or first print stacks"`
 }
 

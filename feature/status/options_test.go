@@ -43,12 +43,12 @@ func TestStatus(t *testing.T) {
 		if err != nil {
 			got, _, _ = strings.Cut(fmt.Sprint(err), "\n")
 		}
-		if got != want || err == nil && line.Query.Word != "status" {
-			t.Errorf("%s: %q asks %q, want %q", args, line.Query.Word, got, want)
+		if got != want || err == nil && line.Query.Command != "status" {
+			t.Errorf("%s: %q asks %q, want %q", args, line.Query.Command, got, want)
 		}
 	}
 	line, args, err := option.Mpijob(table).Parse([]string{"status", "17-a@ann", "n1"}, option.Sources{})
-	if got := strings.Join(args, " "); err != nil || got != "--status=17-a@ann n1" || line.Query.Word != "status" {
+	if got := strings.Join(args, " "); err != nil || got != "--status=17-a@ann n1" || line.Query.Command != "status" {
 		t.Errorf("%s, %v", got, err)
 	}
 }
