@@ -8,21 +8,20 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
-	"runtime"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-)
 
-// dir returns the folder of the schemas.
-func dir() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "../../doc/json")
-}
+	"remshell/tools/testbed"
+)
 
 // Check returns an error unless every line of data is a JSON value that the schema with a name, such as "plan", allows.
 // A text of several lines may also be a single value. It returns an error if data has no value.
 func Check(name string, data []byte) error {
-	schema, err := jsonschema.NewCompiler().Compile(filepath.Join(dir(), name+".schema.json"))
+	repo, err := testbed.Repo()
+	if err != nil {
+		return err
+	}
+	schema, err := jsonschema.NewCompiler().Compile(filepath.Join(repo, "doc/json", name+".schema.json"))
 	if err != nil {
 		return err
 	}

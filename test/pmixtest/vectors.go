@@ -7,10 +7,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+
+	"remshell/tools/testbed"
 )
 
 // Vectors are the recorded messages of PMIx (pmix-wire.md, Vectors).
@@ -65,8 +66,11 @@ func (b *Bytes) UnmarshalText(text []byte) (err error) {
 // Read returns the recorded messages. It ends the test if they cannot be read.
 func Read(t testing.TB) (v Vectors) {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../testdata/pmix/vectors.json"))
+	repo, err := testbed.Repo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(repo, "testdata/pmix/vectors.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
