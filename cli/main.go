@@ -207,7 +207,7 @@ func checkQueries(line option.Line) error {
 	case file && j.NoLocal: // by --map-by, too
 		return &usererr.Error{Text: "-nolocal cannot be used with --cluster-state: the file does not say which node runs mpiexec", Remedy: "leave it out"}
 	case file && manyApps, j.SaveState != "" && manyApps:
-		return &usererr.Error{Text: "--save-cluster-state supports only one app context", Remedy: "run mpiexec once for each app context"}
+		return &usererr.Error{Text: "a cluster state supports only one app context", Remedy: "run mpiexec once for each app context"}
 	case j.JSON != "" && j.Plan && !j.DryRun:
 		return &usererr.Error{Text: "--json is not needed with --plan, which always writes JSON", Remedy: "leave it out"}
 	case j.Outputs().JSON && (j.JSON == "" || !startsRanks(line)):
