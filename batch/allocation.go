@@ -193,8 +193,8 @@ func (e unreadError) Error() string { return e.text }
 
 func newUnreadError(text string) error { return unreadError{text: text} }
 
-// first returns the first of some variables that is set and not empty. If there is none, it returns the
-// first name and "".
+// first returns the name and value of the first variable in names that is set and not empty. If there is
+// none, it returns the first name and "".
 func (w Inputs) first(names ...string) (name, value string) {
 	for _, name := range names {
 		if value := w.value(name); value != "" {

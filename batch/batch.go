@@ -132,8 +132,8 @@ func JobName(system, job string) string {
 	return Title(system) + " job " + job
 }
 
-// ByProduct returns the system with word among its Products, and the product as its makers spell it. s is
-// nil if there is none. Case does not matter.
+// ByProduct returns the batch system that has word among its Products, and the product's name as its makers
+// spell it. It returns nil if there is none. Case does not matter.
 func ByProduct(word string) (s *System, product string) {
 	for _, s := range Systems {
 		for _, product := range s.Products {

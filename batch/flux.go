@@ -57,8 +57,8 @@ var flux = System{
 	OfRank:    []string{"FLUX_TASK_*", "FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH"},
 }
 
-// fluxHosts asks Flux for the resources of the job in which mpiexec runs. If it runs in none, it asks for
-// those of the instance.
+// fluxHosts asks Flux for the hosts and cores of the job in which mpiexec runs. If mpiexec runs in no job,
+// it asks for all hosts of the Flux instance.
 func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 	args, source := []string{"resource", "R"}, "flux resource R"
 	if id := w.value("FLUX_JOB_ID"); id != "" {
@@ -81,7 +81,8 @@ func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, nil
 }
 
-// A resources is the part of Flux's R, version 1 (RFC 20), that mpiexec needs.
+// A resources is the part of R that mpiexec needs. R is the description of a Flux job's resources (RFC 20,
+// version 1).
 type resources struct {
 	Version   int `json:"version"`
 	Execution struct {
@@ -94,7 +95,8 @@ type resources struct {
 	} `json:"execution"`
 }
 
-// fluxResources parses R. The k-th broker rank runs on the k-th host, and each core is a task.
+// fluxResources parses R, the description of a Flux job's resources. The k-th broker rank runs on the k-th
+// host, and each core is a task.
 func fluxResources(text string) (a Allocation, err error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {

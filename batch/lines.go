@@ -30,8 +30,8 @@ type list struct {
 	gpus  pieces         // and of GPUs
 }
 
-// A pieces collects texts about each host, by index. They are joined once at the end, so that a long file
-// takes linear time and memory.
+// A pieces holds texts about hosts, by the index of the host. They are joined once at the end, so that a
+// long file takes linear time and memory.
 type pieces map[int][]string
 
 // add adds a text about host i, unless it is empty.
@@ -45,7 +45,7 @@ func (p *pieces) add(i int, piece string) {
 	(*p)[i] = append((*p)[i], piece)
 }
 
-// behind returns first with the later pieces of host i appended.
+// behind returns first with the texts about host i appended.
 func (p pieces) behind(first string, i int) string {
 	if len(p[i]) == 0 {
 		return first
@@ -107,9 +107,9 @@ func (l *list) words(words []string) error {
 // errEmpty is returned for a file without hosts.
 var errEmpty = errors.New("is empty")
 
-// lines reads a file and calls take with the words of each line that is not empty. Lines end in LF or
-// CRLF. missing is an error of the file: it cannot be read, is too large or is empty. wrong is the first
-// error of take, with the number of the line.
+// lines reads a file and calls take with the words of each line that is not empty. Lines end in LF or CRLF.
+// It returns two errors. missing says that the file cannot be read, is too large or is empty. wrong is the
+// first error of take, with the number of the line.
 func (w Inputs) lines(source, name string, take func(number int, words []string) error) (missing, wrong error) {
 	file, err := w.Open(name)
 	if err != nil {
@@ -170,7 +170,8 @@ func opening(name string, err error) error {
 	return fmt.Errorf("open %s: %w", name, err)
 }
 
-// form returns the function that parses a line of a file in this form.
+// form returns the function that parses a line of a file. form is one of the forms of host files, such as
+// "pe".
 func (l *list) form(form string) func(number int, words []string) error {
 	switch form {
 	case FormCounts:

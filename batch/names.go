@@ -95,8 +95,8 @@ func items(text string) []string {
 	})
 }
 
-// expand expands one item. It returns an error if there are more than most names. The first bracket
-// varies slowest.
+// expand expands one item of a folded host list, such as n[1-3]. It returns an error if the item stands for
+// more than most names. The first bracket varies slowest.
 func expand(item string, most int) ([]string, error) {
 	names := []string{""}
 	for rest := item; rest != ""; {
@@ -136,8 +136,8 @@ func expand(item string, most int) ([]string, error) {
 	return names, nil
 }
 
-// ranges expands the text between brackets, "0-2,05". Numbers have as many digits as the first of their
-// range.
+// ranges expands the text between brackets, such as "0-2,05". Numbers get as many digits as the first
+// number of their range. It returns an error if there are more than most numbers.
 func ranges(text string, most int) (all []string, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, width, ok := span(part)

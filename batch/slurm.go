@@ -86,7 +86,7 @@ func slurmNumber(w Inputs) string {
 // (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
 const firstReservedStep = 4294967280
 
-// inStep reports whether srun has started this mpiexec (RM-11).
+// inStep reports whether mpiexec runs in a Slurm step, as a program that srun has started (RM-11).
 func inStep(w Inputs) bool {
 	id, ok := number(w.value("SLURM_STEP_ID"))
 	return ok && id < firstReservedStep
@@ -181,8 +181,8 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 	return w.readSlurmHosts(names)
 }
 
-// slurmGroups returns the hosts of the groups in which, in order, of a heterogeneous job. If which is
-// nil, it returns those of all groups.
+// slurmGroups returns the hosts of a heterogeneous Slurm job. which has the numbers of the groups to
+// return, in order. If which is nil, it returns the hosts of all groups.
 func slurmGroups(w Inputs, which []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: too many groups (%d)", groups)}
@@ -226,8 +226,8 @@ func groupNames(w Inputs, group int) slurmNames {
 	return slurmNames{"SLURM_JOB_NODELIST" + end, "SLURM_TASKS_PER_NODE" + end, "SLURM_JOB_CPUS_PER_NODE" + end, "SLURM_CPUS_PER_TASK" + end}
 }
 
-// readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each. If Slurm
-// gives no number of tasks, a host has one for each Width of its CPUs.
+// readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each. If Slurm gives
+// no number of tasks, it divides the CPUs of a host by the CPUs of one task.
 func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	a.Source, a.Width = names.hosts, 1
 	if n := w.count(names.width); n > 0 && n <= maxCount {

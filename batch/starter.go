@@ -11,9 +11,9 @@ import (
 // (RM-31).
 const Shell = "/bin/sh"
 
-// A Starter is a batch system's program that starts Shell on a host of the job (rm-integration.md 3). The
-// batch system then accounts for all descendants of Shell, including the ranks, and ends them with the
-// job.
+// A Starter is a batch system's program, such as srun, that starts Shell on a host of the job
+// (rm-integration.md 3). The batch system then accounts for all descendants of Shell, including the ranks,
+// and ends them with the job.
 type Starter struct {
 	Program string // looked for in Folder, then in the PATH; another word of -launcher
 	Folder  string // variable by which the batch system tells its job where its own programs are; empty: none
@@ -57,21 +57,23 @@ const MaxStep = 2048
 // needs none.
 const StepFrom = 17
 
-// Suffixes of a system's name in words of -launcher: SYSTEM-one is one call for all hosts, SYSTEM-each a call for each
-// host. With SYSTEM-streams helpers do not dial back.
+// These are suffixes of a batch system's name in values of -launcher. SYSTEM-one starts all hosts with one
+// call, SYSTEM-each makes a call for each host. With SYSTEM-streams helpers use the streams of the call and
+// do not connect to mpiexec themselves.
 const (
 	oneSuffix     = "-one"
 	eachSuffix    = "-each"
 	streamsSuffix = "-streams"
 )
 
-// HelpersDialBack reports whether the starter's helpers dial back to mpiexec. word is the value of
-// -launcher.
+// HelpersDialBack reports whether helpers that this system starts connect to mpiexec themselves, instead of
+// using the streams of the system's program. word is the value of -launcher.
 func (s *System) HelpersDialBack(word string) bool {
 	return s.Starter.DialsBack && word != s.StreamsWord()
 }
 
-// StreamsWord returns the value of -launcher with which helpers do not dial back.
+// StreamsWord returns the value of -launcher with which helpers use the streams of the system's program and
+// do not connect to mpiexec themselves.
 func (s *System) StreamsWord() string { return s.Name + streamsSuffix }
 
 // EachWord returns the value of -launcher with which each host has a call of its own.

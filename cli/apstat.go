@@ -21,8 +21,9 @@ make install does not link these names. Cray's own apstat and apkill may be inst
 the jobs of ALPS. A user who wants the names makes the links.
 */
 
-// statusFrontEnds maps the names of such commands to their translation to arguments of mpijob. If
-// arguments ask for help, the translation returns the text instead.
+// statusFrontEnds maps the names apstat, apkill, psiadmin and psmgr to functions that translate their
+// arguments to those of mpijob. If the arguments ask for help, the function returns the text of the help
+// instead.
 var statusFrontEnds = map[string]func(args []string, table *option.JobTable) (words []string, help string, err error){
 	"apstat": translateApstat,
 	"apkill": translateApkill,

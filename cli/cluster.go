@@ -62,8 +62,8 @@ func readCluster(j option.JobOptions, sys System) (*config.Cluster, error) {
 	return findCluster(j, sys.getenv, request.ReadTexts(files.open), files.checkTrust)
 }
 
-// directoryTime is how long all look-ups of users and groups in a directory service may take together:
-// those that a file names, and the user's own account.
+// directoryTime limits how long all look-ups of users and groups in a directory service may take together:
+// users and groups that a file names, and the user's own account.
 const directoryTime = 5 * time.Second
 
 // userIDs returns functions that look up users and groups of this machine. They are used while one file

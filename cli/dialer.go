@@ -149,8 +149,8 @@ func remoteShellProgram(j option.JobOptions, starter bool) ([]string, error) {
 	return nil, nil
 }
 
-// programArgs returns the arguments to put first when program reaches hosts: those of -launcher-args, and
-// for ssh those of --ssh-config and --ssh-option.
+// programArgs returns the arguments to put before all others when program reaches hosts. They are the
+// values of -launcher-args and, for ssh, also of --ssh-config and --ssh-option.
 func programArgs(j option.JobOptions, program []string) ([]string, error) {
 	args := j.LauncherArgs[:len(j.LauncherArgs):len(j.LauncherArgs)]
 	if len(program) == 0 {

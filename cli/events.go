@@ -139,7 +139,8 @@ type eventHeader struct {
 
 func newEventHeader(event string) eventHeader { return eventHeader{eventVersion, time.Now(), event} }
 
-// Connected writes how connecting to a host ended. eventWriter implements launch.Observer.
+// Connected writes the event that a connection to a host was made or has failed. eventWriter implements
+// launch.Observer.
 func (j *eventWriter) Connected(c job.ConnectResult) {
 	j.enqueue(struct {
 		eventHeader
@@ -147,7 +148,7 @@ func (j *eventWriter) Connected(c job.ConnectResult) {
 	}{newEventHeader("connect"), record.NewConnect(c)})
 }
 
-// Started writes that a rank was started.
+// Started writes the event that a rank was started.
 func (j *eventWriter) Started(s job.RankStart) {
 	j.enqueue(struct {
 		eventHeader
@@ -181,8 +182,8 @@ func (j *eventWriter) Output(rank int, stream string, data []byte) {
 	j.writeQueue()
 }
 
-// Exited writes how a rank ended. If the ranks' output is written, too, the event comes after the end of
-// that output.
+// Exited writes the event that a rank has ended. If the ranks' output is written, too, the event comes
+// after the end of that output.
 func (j *eventWriter) Exited(node string, e job.Exit) {
 	event := struct {
 		eventHeader
@@ -211,7 +212,7 @@ func (j *eventWriter) AttemptEvent(event job.AttemptEvent) {
 	}{newEventHeader(event.Event), event.State, event.Attempt, event.Reason, event.Lost, event.Nodes, event.Size, event.Seconds, event.GiveUpReason})
 }
 
-// LeftoverFreed writes that shared memory which a rank had left behind was freed.
+// LeftoverFreed writes the event that shared memory which a rank had left behind was freed.
 func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	j.enqueue(struct {
 		eventHeader
@@ -219,7 +220,8 @@ func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	}{newEventHeader("cleaned"), record.NewLeftover(r)})
 }
 
-// Controlled writes that a user has sent a request to the job, such as --suspend (survive.md SV-26).
+// Controlled writes the event that a user has sent a request to the job, such as --suspend (survive.md
+// SV-26).
 func (j *eventWriter) Controlled(h job.ControlEvent) {
 	j.enqueue(struct {
 		eventHeader
@@ -271,9 +273,9 @@ func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
 	}{newEventHeader("plan"), id, plan})
 }
 
-// startEvents starts to write the run's events if --json is given. The caller passes the result of the
-// run to ended. ended returns a reportedError if events for standard output are lost. If events go to
-// standard output, newPrinters sends the ranks' output to standard error.
+// startEvents starts to write the events of the run if --json is given. The caller passes the result of the
+// run to the returned function ended. That function returns a reportedError if events for standard output
+// are lost. If events go to standard output, newPrinters sends the ranks' output to standard error.
 func (c *invocation) startEvents() (ended func(job.Result, error) error, err error) {
 	name, w := c.line.Job.JSON, c.sys.Out
 	if name == "" {

@@ -21,8 +21,8 @@ package carries out.
 	   '-- apstat, apkill, psiadmin, psmgr (apstat.go)
 */
 
-// frontEnds are the names under which mpiexec has another command line. "--NAME" as the first argument of
-// mpiexec means the same.
+// frontEnds has the names under which mpiexec has another command line. If a name is the first argument of
+// mpiexec, with dashes ("--NAME"), it has the same effect.
 var frontEnds = append([]string{"aprun", "mpijob"}, slices.Sorted(maps.Keys(statusFrontEnds))...)
 
 // FrontEndArgs returns mpiexec's arguments for a command line. args[0] is the program's name. If that is

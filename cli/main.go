@@ -76,7 +76,7 @@ func (s System) awaitReady() {
 	}
 }
 
-// Main runs the program and returns its exit code.
+// Main runs the program with the given arguments and returns its exit code.
 func Main(ctx context.Context, args []string, sys System) int {
 	sys.frontEnd, args = splitFrontEnd(args)
 	code := job.ExitOK
@@ -240,8 +240,8 @@ const (
 	guardArg       = "--helper-guard" // the guard, which ends the ranks if mpiexec is killed
 )
 
-// IsHelper reports whether arg, as the first argument, makes this process run HelperMain: as a helper,
-// reaper, guard, relay or rank of --selftest.
+// IsHelper reports whether arg, the first argument, is one that mpiexec uses to start itself on a node.
+// Then the process runs HelperMain: as a helper, reaper, guard, relay or rank of --selftest.
 func IsHelper(arg string) bool {
 	return arg == reaperStartArg || arg == reaperArg || arg == helperArg || arg == guardArg || arg == relayArg || arg == selfTestArg
 }

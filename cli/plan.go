@@ -181,7 +181,7 @@ func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.
 	return err
 }
 
-// A displays says which displays are printed before a job starts (--display; DIAG-2, DIAG-4).
+// A displays says which tables and lists to print before a job starts (--display; DIAG-2, DIAG-4).
 type displays struct{ topo, hosts, byNode, byRank, choice bool }
 
 // wantedDisplays returns the displays that the options ask for.
@@ -194,7 +194,7 @@ func wantedDisplays(j option.JobOptions) displays {
 	}
 }
 
-// formatProbed returns the text of those displays that need only the probes of the hosts.
+// formatProbed returns the text of the displays that need only the probes of the hosts, and no plan.
 func (p displays) formatProbed(v format.JobView) (text string) {
 	if p.hosts {
 		text += "hosts:\n" + format.Hosts(v)
@@ -205,7 +205,7 @@ func (p displays) formatProbed(v format.JobView) (text string) {
 	return text
 }
 
-// formatPlanned returns the text of those displays that need the plan.
+// formatPlanned returns the text of the displays that need the plan.
 func (p displays) formatPlanned(v format.JobView) (text string) {
 	if p.choice {
 		text += format.NodeChoice(v)
@@ -222,8 +222,8 @@ func (p displays) formatPlanned(v format.JobView) (text string) {
 	return text
 }
 
-// formatAll returns the text of all displays. If the view has an error, it leaves out those that need the
-// plan.
+// formatAll returns the text of all displays. If the view has an error, it leaves out the displays that
+// need the plan.
 func (p displays) formatAll(v format.JobView) string {
 	if v.Err != nil {
 		return p.formatProbed(v)

@@ -120,9 +120,9 @@ func isReaderGone(err error) bool {
 	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && failed.Err == syscall.EPIPE
 }
 
-// exitCode returns the exit code of mpiexec, for the shell, --report and --json (TRUST-33). code is that
-// of the ranks or of a query. It counts only if err is nil. ours is the code of mpiexec's own failures. 0
-// means 125.
+// exitCode returns the exit code of mpiexec, for the shell, --report and --json (TRUST-33). code is the
+// exit code of the ranks, or of a request such as --ps. It counts only if err is nil. ours is the code of
+// mpiexec's own failures. 0 means 125.
 func exitCode(code int, err error, ours int) int {
 	var cancelled *reserve.SignalError
 	switch {

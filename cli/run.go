@@ -51,8 +51,8 @@ type invocation struct {
 	requestStep    trace.Step // the trace's step until the job is launched
 }
 
-// runWithHosts carries out a command line that needs hosts. Errors are printed in order with mpiexec's
-// other lines and those of the ranks.
+// runWithHosts carries out a command line that needs hosts. It prints errors in order with mpiexec's other
+// lines and with the output of the ranks.
 func runWithHosts(ctx context.Context, args []string, line option.Line, sys System, ours int) (code int, err error) {
 	out, errs := newPrinters(line, sys)
 	code, err = recoverPanic(line.Job, errs, func() (int, error) {
@@ -100,7 +100,8 @@ func recoverPanic(j option.JobOptions, errs io.Writer, do func() (int, error)) (
 	return do()
 }
 
-// answer finds the hosts, builds the request, prepares starter, features and dialer, and carries out the action.
+// answer carries out the action of the command line. Before that it finds the hosts, builds the request,
+// and prepares features and the connections to hosts.
 func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code int, err error) {
 	if c.line.Job.Resume != "" {
 		if err := c.readSavedJob(); err != nil {
@@ -213,7 +214,8 @@ func (c *invocation) isLikelyLocal() bool {
 	return startsRanks(c.line) && c.line.Job.Resume == "" && c.sys.Dialer == nil && c.inputs.Cluster == nil && !slices.ContainsFunc(c.line.Apps, elsewhere)
 }
 
-// buildRequest returns the request of the command line. With --resume it is that of the saved job.
+// buildRequest returns the request of the command line. With --resume it is the request of the saved job,
+// with the changes of the command line.
 func (c *invocation) buildRequest() (job.Request, []job.Note, error) {
 	if c.line.Job.Resume != "" {
 		req, notes, err := c.resumedRequest()
@@ -387,8 +389,8 @@ func needsHelperProcess(req job.Request, cpus int, terminal bool, detect func(jo
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return detect(app) != job.PMIOfferPMI1 })
 }
 
-// detectPMI returns which PMI a program on this machine may use: that of --pmi, or else that of its
-// libraries. It is PMIOfferBoth if the program is not found.
+// detectPMI returns which PMI a program on this machine may use. It is the value of --pmi, or else follows
+// from the libraries that the program is linked with. It is PMIOfferBoth if the program is not found.
 func detectPMI(app job.App, environ []string) job.PMIOffer {
 	if app.PMIOffer != "" && app.PMIOffer != job.PMIOfferAuto {
 		return app.PMIOffer

@@ -124,7 +124,7 @@ func readSavedJob(name string) (saved.Job, error) {
 	return saved.Decode(name, text)
 }
 
-// checkPrivate returns an error unless info is that of a regular file of this user that no other user can
+// checkPrivate returns an error unless info describes a regular file of this user that no other user can
 // read, write or replace.
 func checkPrivate(name string, info os.FileInfo) error {
 	stat, known := info.Sys().(*syscall.Stat_t)

@@ -49,9 +49,9 @@ func runSelfTest(ctx context.Context, args []string, table *option.Table, sys Sy
 	return job.ExitOK, err
 }
 
-// forwardSignals passes signals from ours on to the job until over is closed. When linked says that all
-// ranks have reached each other, it sends SIGUSR1, and the ranks go on. If they have not, it sends
-// SIGUSR2, and the ranks end.
+// forwardSignals passes signals from ours on to the job until over is closed. linked reports whether all
+// ranks have connected to each other. If it is true, forwardSignals sends SIGUSR1, and the ranks go on.
+// Otherwise it sends SIGUSR2, and the ranks end.
 func forwardSignals(ours <-chan os.Signal, linked <-chan bool, to chan<- os.Signal, over <-chan struct{}) {
 	for {
 		var s os.Signal

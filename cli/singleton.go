@@ -29,7 +29,8 @@ listens on a port, and the PMI server:
 The job ends when the program ends. When the job ends, the program's connection is closed.
 */
 
-// relayArg is the first argument of the process that is the relay of a singleton.
+// relayArg is the first argument of the relay. The relay is a rank that passes PMI messages between the PMI
+// server and a singleton, an MPI process that was started without mpiexec.
 const relayArg = "--helper-relay"
 
 // singletonPort returns the port in the arguments with which a singleton, an MPI process without mpiexec,
@@ -42,8 +43,8 @@ func singletonPort(args []string) (port string, isCall bool) {
 	return args[i+1], true
 }
 
-// runSingleton runs the job of a singleton. If the job fails, it reports that to the singleton, which
-// would otherwise wait for ever.
+// runSingleton runs the job of a singleton, an MPI process that was started without mpiexec and now calls
+// it. If the job fails, runSingleton reports that to the singleton, which would otherwise wait for ever.
 func runSingleton(ctx context.Context, port string, sys System, ours int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {
@@ -58,8 +59,9 @@ func runSingleton(ctx context.Context, port string, sys System, ours int) error 
 	return reportedError{err}
 }
 
-// singletonLine returns the command line of the singleton's job. Options from variables and the user's
-// file apply, but the rank is always on this machine.
+// singletonLine returns the command line of the job for a singleton, an MPI process that was started
+// without mpiexec. Options from variables and the user's file apply, but the rank is always on this
+// machine.
 func singletonLine(port string, sys System) (option.Line, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -74,8 +76,8 @@ func singletonLine(port string, sys System) (option.Line, error) {
 	return line, err
 }
 
-// relayPMI runs the relay. It connects to the singleton and passes PMI messages between the singleton and
-// the PMI server.
+// relayPMI runs the relay. It connects to the singleton, an MPI process that was started without mpiexec,
+// and passes PMI messages between the singleton and the PMI server.
 func relayPMI(args []string) error {
 	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
 	if err != nil {

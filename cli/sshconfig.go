@@ -95,8 +95,8 @@ func sshUser(sys System, account nsswitch.Account) sshx.User {
 }
 
 // newAccountLookup returns a function that looks up the account of this process's user in /etc/passwd, or
-// else, once, with all sources of nsswitch.conf. The account is empty if it is not found. The error is
-// that of the context.
+// else, once, with all sources of nsswitch.conf. The account is empty if it is not found. The error is the
+// error of the context.
 func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context) (nsswitch.Account, error) {
 	inFile := sync.OnceValue(func() nsswitch.Account { return accountInFile(sys) })
 	return func(ctx context.Context) (nsswitch.Account, error) {

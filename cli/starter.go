@@ -27,7 +27,8 @@ import (
 // ranks and can end them; by ssh, only for those on this machine. Package batch knows the starters and their
 // arguments.
 
-// findStarter sets the batch system's starter, if this job's hosts are reached by one.
+// findStarter sets the batch system's program that starts helpers on hosts, if this job's hosts are reached
+// by one.
 func (c *invocation) findStarter() error {
 	s, err := c.inputs.FindStarter(c.line.WithoutRemoteShell())
 	if err != nil || s.System == nil {
@@ -180,12 +181,12 @@ func (c *invocation) starterTransport(self transport.HelperBinary) transport.Tra
 // batchToolTimeout is how long a program of the batch system, such as squeue, may run (RM-4).
 const batchToolTimeout = 10 * time.Second
 
-// maxBatchToolOutput is how much output of such a program is read, in bytes.
+// maxBatchToolOutput is how much output of a batch system's program, such as squeue, is read, in bytes.
 const maxBatchToolOutput = 16 << 20
 
-// batchToolTries is how often such a program is run again after a signal has killed it. A batch system
-// that ends its job signals all processes of the job's script, including an squeue that mpiexec has just
-// started.
+// batchToolTries is how often a batch system's program is run again after a signal has killed it. A batch
+// system that ends its job signals all processes of the job's script, including an squeue that mpiexec has
+// just started.
 const batchToolTries = 3
 
 // runBatchProgram runs a program of the batch system without input, and returns its output.
@@ -256,10 +257,10 @@ func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	return job.ExitOK, nil
 }
 
-// reportUnseenRanks reports ranks for which the batch system does not account: those started neither by
-// its starter nor in its job's script. With -v it reports how many hosts are reached otherwise (RM-30).
-// It always warns about hosts where the starter was used and the ranks still have no ancestor that
-// belongs to the batch system (RM-45).
+// reportUnseenRanks reports ranks for which the batch system does not account: it started them neither by
+// its own program nor in its job's script. With -v it reports how many hosts are reached otherwise (RM-30).
+// It always warns about hosts where the starter was used and the ranks still have no ancestor that belongs
+// to the batch system (RM-45).
 func (c *invocation) reportUnseenRanks() {
 	rm := c.req.RM
 	if rm == nil || rm.Job == "" {

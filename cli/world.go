@@ -47,7 +47,8 @@ func findLocalhost(sys System) request.Localhost {
 	return local
 }
 
-// withName returns local with name, that of -localhost, as its first name. An empty name changes nothing.
+// withName returns local with name, the value of -localhost, as its first name. An empty name changes
+// nothing.
 func withName(name string, local request.Localhost) request.Localhost {
 	if name != "" {
 		local.Names = append([]string{name}, local.Names...)

@@ -113,7 +113,8 @@ func (r *AdminRules) forbidSource() string {
 	return r.Warnings[0].Error()
 }
 
-// SmallerMaxProcs returns the smaller of the file's limit of ranks and other. A negative value means no limit.
+// SmallerMaxProcs returns the smaller of two limits on the number of ranks: the limit in the file, and
+// other. A negative value means no limit.
 func (r *AdminRules) SmallerMaxProcs(other int) int {
 	if r == nil || r.MaxProcs == nil || other >= 0 && other < *r.MaxProcs {
 		return other

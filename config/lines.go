@@ -82,7 +82,8 @@ func (c *lineCount) lineAt(offset int) int {
 	return c.lines + 1
 }
 
-// lineInNode returns the line of a key in the i-th node, or else the line of the node. It is 0 if unknown.
+// lineInNode returns the line of a key in the i-th [[node]] entry. If the key is not there, it returns the
+// line of the entry. It is 0 if unknown.
 func (l keyLines) lineInNode(i int, key string) int {
 	if i >= len(l.nodes) {
 		return 0
@@ -90,7 +91,8 @@ func (l keyLines) lineInNode(i int, key string) int {
 	return cmp.Or(l.nodes[i][strings.ToLower(key)], l.nodes[i][""])
 }
 
-// lineInTable returns the line of a key in a table, or else the line of the table. It is 0 if unknown.
+// lineInTable returns the line of a key in a table. If the key is not there, it returns the line of the
+// table. It is 0 if unknown.
 func (l keyLines) lineInTable(table, key string) int {
 	lines := l.tables[strings.ToLower(table)]
 	return cmp.Or(lines[strings.ToLower(key)], lines[""])

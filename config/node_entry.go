@@ -34,7 +34,7 @@ type nodeEntry struct {
 	ProcSpeed, Memory, Networks, Classes, Attributes, Global, Flavors, Reserve any
 }
 
-// The keys that messages suggest for unknown ones.
+// These are the keys that messages suggest for unknown keys.
 var (
 	globalKeys = []string{"PSINodesSort", "queueHost", "queueHosts", "queueRequired", "ledger", "accounting_file", "administrators", "limits", "class", "node", "nodeset", "nodeAlloc", "domain", "affinity", "region", "NODESETPOLICY", "NODESETATTRIBUTE", "NODESETLIST", "NODESETISOPTIONAL",
 		"NODESETTOLERANCE", "NODESETPRIORITYTYPE", "NODESETPLUS", "NODESETDELAY", "NODEALLOCATIONPOLICY"}

@@ -12,10 +12,12 @@ import (
 // This file reads the default node-set requests: of the cluster in [nodeset], also under the scheduler's names, and of
 // classes (which-hosts.md 3.2, 3.3).
 
-// nodeSetKeys are the keys of [nodeset]. The settings of a class may have all but the last two.
+// nodeSetKeys are the keys of the table [nodeset]. The settings of a class may have all of them but the
+// last two.
 var nodeSetKeys = []string{"policy", "attribute", "list", "optional", "tolerance", "priority", "plus", "delay", "maxDelay", "perJob"}
 
-// schedulerSetKeys are the Moab scheduler's names for some of these keys, at the top level of the file.
+// schedulerSetKeys maps the Moab scheduler's names, at the top level of the file, to some of the
+// nodeSetKeys.
 var schedulerSetKeys = map[string]string{
 	"nodesetpolicy": "policy", "nodesetattribute": "attribute", "nodesetlist": "list", "nodesetisoptional": "optional",
 	"nodesettolerance": "tolerance", "nodesetprioritytype": "priority", "nodesetplus": "plus", "nodesetdelay": "delay",

@@ -15,7 +15,8 @@ import (
 	"remshell/text"
 )
 
-// Thresholds of warnings. They are above what MPICH and Open MPI need on a node of ordinary size.
+// These are thresholds of warnings. They are above the values that MPICH and Open MPI need on a node of
+// ordinary size.
 const (
 	maxLoginTime    = 3 * time.Second
 	maxShellTime    = 3 * time.Second
@@ -147,8 +148,8 @@ func checkLoginOutput(c job.HostDiagnosis) []Finding {
 		"print only in interactive shells: in its ~/.bashrc put the output inside: case $- in *i*) ... ;; esac")}
 }
 
-// checkClock compares the host's clock with that of this machine. It allows for the time that the request
-// and its reply took.
+// checkClock compares the host's clock with the clock of this machine. It allows for the time that the
+// request and its reply took.
 func checkClock(c job.HostDiagnosis) []Finding {
 	off := max(c.Skew, -c.Skew) - c.SkewError
 	if off < maxClockSkew {

@@ -26,7 +26,7 @@ import (
 // Severity is the level of a finding.
 type Severity int
 
-// The levels of findings, from no problem to failure.
+// These are the levels of findings, from no problem to failure.
 const (
 	Fine Severity = iota
 	Note
@@ -113,7 +113,8 @@ func (r Report) WithRefusal(err error) Report {
 	return r
 }
 
-// remedies has remedies for failures without one, by the error codes of packages transport and sshx.
+// remedies has the advice to the user for failures that have none of their own, by the error codes of
+// packages transport and sshx.
 var remedies = map[string]string{
 	"unknown-name": "check the spelling, or give it a HostName in the ssh configuration, or a line in /etc/hosts",
 	"unreachable":  "check that it is switched on (ping, ip route) and that no firewall drops packets to its ssh port",

@@ -77,7 +77,8 @@ func compareMTUs(hosts []job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// hasComparableMTU reports whether the MTU of the host's interface should be that of other hosts.
+// hasComparableMTU reports whether the host's network interface should have the same MTU as the interfaces
+// of other hosts.
 func hasComparableMTU(c job.HostDiagnosis) bool {
 	return c.Diagnosis.MTU > 0 && !isLoopback(c.Diagnosis.Address)
 }

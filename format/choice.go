@@ -55,7 +55,8 @@ func NodeChoice(v JobView) string {
 	return b.String()
 }
 
-// formatRegions returns the regions that the job may use, and why it may not use the others of the domain.
+// formatRegions returns the regions (parts of the cluster) that the job may use, and why it may not use the
+// other regions for applications.
 func formatRegions(c *job.NodeChoice) string {
 	texts := slices.Clone(c.Regions)
 	if len(texts) == 0 {
@@ -119,7 +120,7 @@ func formatSets(c *job.NodeChoice) string {
 	return lines
 }
 
-// formatChosenNodes lists the nodes that were chosen, and the usable nodes that were not.
+// formatChosenNodes lists the nodes that were chosen, and the usable nodes that were not chosen.
 func formatChosenNodes(v JobView) string {
 	var used, others []string
 	chosen := make(map[string]bool, len(v.Plan.FillOrder))

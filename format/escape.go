@@ -12,7 +12,7 @@ import (
 	"remshell/text"
 )
 
-// Limits on the printed length of text from other hosts or users, in bytes (TRUST-28).
+// These are limits on the printed length of text from other hosts or users, in bytes (TRUST-28).
 const (
 	maxField    = 256
 	maxSentence = 4 << 10

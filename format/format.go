@@ -24,7 +24,7 @@ import (
 	"remshell/text"
 )
 
-// A JobView has all that is shown about a job before it starts.
+// A JobView has everything that mpiexec can print about a job before it starts.
 type JobView struct {
 	Request  job.Request
 	Snapshot job.Snapshot

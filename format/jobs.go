@@ -238,8 +238,9 @@ func (j *liveJob) reportedCells() (cells []string) {
 	return cells
 }
 
-// setExtent takes the extent of a job from its oldest claim, which does not belong to spawned ranks. Claims of
-// standby nodes do not count, since they have another shape.
+// setExtent takes the layout of a job from its oldest claim, because later claims may be claims of spawned
+// ranks. Claims of standby nodes (held in reserve for a restart) do not count, since they have another
+// layout.
 func (j *liveJob) setExtent(c job.Claim) {
 	if c.IdleReason != job.IdleStandby && (j.extentSince.IsZero() || c.Since.Before(j.extentSince)) {
 		j.extentSince, j.jobExtent = c.Since, jobExtent{c.CPUsPerRank, c.ExactPerNode, c.NodeSet}
@@ -298,8 +299,9 @@ func (j *liveJob) launcherText() string {
 	return fmt.Sprintf("%s:%d", EscapeField(j.LauncherHost), j.LauncherPID)
 }
 
-// idleText returns a note that the job is suspended, that its claims are idle (TRUST-16) and why (survive.md SV-2),
-// or which standby nodes it has. It is empty if none of these applies.
+// idleText returns a note about a job's claims. It says that the job is suspended, that its claims are idle
+// (TRUST-16) and why (survive.md SV-2), or which standby nodes it has. It is empty if none of these
+// applies.
 func (j *liveJob) idleText() string {
 	switch {
 	case j.Stopped:
@@ -315,7 +317,7 @@ func (j *liveJob) idleText() string {
 	return ""
 }
 
-// standbyNodes returns the job's standby nodes.
+// standbyNodes returns the job's standby nodes, which it holds in reserve for a restart.
 func (j *liveJob) standbyNodes() (names []string) {
 	for _, n := range j.Nodes {
 		if n.Standby {

@@ -23,7 +23,8 @@ import (
 // A Vendor is the vendor of a GPU. It determines the runtime, and so the environment variables.
 type Vendor string
 
-// The vendors. If a node has equally many GPUs of two vendors, the GPUs of the first one are used.
+// These are the vendors of GPUs. If a node has equally many GPUs of two vendors, the GPUs of the first one
+// are used.
 const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"

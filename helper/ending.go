@@ -18,8 +18,8 @@ const (
 	// (IO-10).
 	outputTimeout = 2 * time.Second
 
-	// slowReaderAfter is how long the pipes may stay open after the last process before mpiexec is told that only
-	// output is still pending.
+	// slowReaderAfter is how long the pipes of ranks may stay open after the last process has ended. Then
+	// the helper reports to mpiexec that only output is still pending.
 	slowReaderAfter = time.Second
 )
 
@@ -105,10 +105,10 @@ func (s *Session) awaitPipesClosed(round int) {
 	}()
 }
 
-// reportDrained tells mpiexec that no process and no output of the job is left on this node. First it releases the
-// claim, so that the next job finds the CPUs free, or keeps it for the next attempt. A group that is being prepared
-// delays the report: mpiexec starts the group once it is prepared, and must not receive afterwards that nothing is
-// left.
+// reportDrained reports to mpiexec that no process and no output of the job is left on this node. First it
+// releases the claim, so that the next job finds the CPUs free, or keeps it for the next attempt. A group
+// that is being prepared delays the report: mpiexec starts the group once it is prepared, and must not
+// receive afterwards that nothing is left.
 func (s *Session) reportDrained() {
 	drained := &wire.Drained{Orphans: s.orphans.ofJob(s.byRank)}
 	var finish []func()

@@ -153,7 +153,8 @@ func (s *Session) cancelGroup(g *Group) {
 	g.pmi.Freeze()
 }
 
-// errGroupCanceled is reported for a rank that was not started because another rank of its group failed to start.
+// errGroupCanceled is reported for a rank that was not started because another rank of its group could not
+// be started.
 var errGroupCanceled = rank.InternalError("another one of its group could not be started", "")
 
 // newPMI returns the PMI server for a group's ranks on this node.

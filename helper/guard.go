@@ -43,8 +43,8 @@ type guard struct {
 	pipe int // write end; it is closed when mpiexec dies, which wakes the guard
 }
 
-// guardDelay is how long the first rank may run without a guard. A mpiexec that is killed in this time may leave
-// processes behind. Without the delay, one rank of /bin/true takes a twentieth longer (adr 7).
+// guardDelay is how long the first rank may run without a guard. An mpiexec that is killed in this time may
+// leave processes behind. Without the delay, one rank of /bin/true takes a twentieth longer (doc/adr/0007).
 const guardDelay = 2 * time.Millisecond
 
 // guardRecheck is how often updateGuard checks whether processes that ranks left behind still exist.
@@ -53,8 +53,8 @@ const guardRecheck = 100 * time.Millisecond
 // guardName is the guard's name in ps. It differs from mpiexec's name, so that pkill mpiexec does not kill the guard.
 const guardName = "remshell"
 
-// startGuard starts a guard, in a session of its own if ranks lead sessions. The guard keeps the claim held as long as
-// it lives; held may be nil.
+// startGuard starts a guard, the process that ends the job if mpiexec is killed. If ranks lead sessions,
+// the guard does, too. As long as the guard lives, it keeps held, the job's claim; held may be nil.
 func (s *Session) startGuard(held *ledger.HeldClaim) (guard, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -163,7 +163,7 @@ func (s *Session) ensureGuard() {
 	s.guard.sendRanks(s.runningRanks()...)
 }
 
-// A rankRecord tells the guard that a rank runs, or when it ended. The guard reads the bytes of the record from its
+// A rankRecord says that a rank runs, or when it ended. The guard reads the bytes of the record from its
 // pipe.
 type rankRecord struct {
 	PID   uint32

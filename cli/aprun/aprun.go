@@ -285,8 +285,8 @@ func addOnce(job []string, words ...string) []string {
 	return append(job, words...)
 }
 
-// translateBinding translates -cc. Its meaning depends on -d of the segment. If the segment has none,
-// that of the first segment counts.
+// translateBinding translates aprun's option -cc to --bind-to. Its meaning depends on the number of CPUs
+// for each rank (-d). If the segment has no -d, the one of the first segment counts.
 func (s *segment) translateBinding() error {
 	if s.translator.segments == nil {
 		s.translator.depth = s.depth

@@ -41,8 +41,8 @@ func (s *Soft) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// softMembers returns those numbers of "a", "a:b" or "a:b:c" that are at least 1. "a:b:c" is a, a+c, ...
-// up to b, and c may be negative (MPI-4.1, 11.8.2).
+// softMembers returns the numbers of at least 1 that "a", "a:b" or "a:b:c" stands for. "a:b:c" is a, a+c,
+// ... up to b, and c may be negative (MPI-4.1, 11.8.2).
 func softMembers(triplet string) ([]int, error) {
 	parts := strings.Split(triplet, ":")
 	numbers := make([]int, len(parts))
@@ -157,7 +157,7 @@ type PMIOffer job.PMIOffer
 // pmiOffers are the allowed words, as --mpi=list prints them.
 var pmiOffers = []string{"auto", "pmi1", "pmi2", "pmix", "both", "none"}
 
-// srunPMIOffers maps the words of srun's --mpi to those of --pmi.
+// srunPMIOffers maps values of srun's --mpi to values of --pmi.
 var srunPMIOffers = map[string]string{"pmi": "pmi1", "pmix_v3": "pmix", "pmix_v4": "pmix"}
 
 // Choices returns the words that --pmi accepts.

@@ -88,14 +88,15 @@ func (c *jobCommand) optionWord(words []string) string {
 	return "--" + c.option + "=" + c.value(words)
 }
 
-// A JobQuery is what a command line asks about jobs or hosts. Such a line starts no job.
+// A JobQuery is a request about jobs or hosts on a command line, such as --ps or --end. Such a line starts
+// no job.
 type JobQuery struct {
 	Command string // of mpijob; empty if the line asks nothing
 	Job     string // as the user types it; empty for commands without a job
 	Signal  int
 }
 
-// queryOf returns what the options of a line ask about jobs or hosts.
+// queryOf returns the request about jobs or hosts that the options of a line make.
 func queryOf(given []GivenOption) (q JobQuery) {
 	for _, g := range given {
 		command := g.command()

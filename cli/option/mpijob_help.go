@@ -64,7 +64,7 @@ func (t *JobTable) HelpOn(about string) (string, error) {
 // matches that, too.
 var optionPattern = regexp.MustCompile(`(mpiexec )?--[a-z-]+`)
 
-// callPattern matches the command line of mpiexec with which a help text begins.
+// callPattern matches a command line of mpiexec at the beginning of a help text.
 var callPattern = regexp.MustCompile(`^mpiexec --[^:]*: `)
 
 // textOf returns the long help text of a command. It is the text of mpiexec's option, with the commands

@@ -396,8 +396,8 @@ func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, e
 	return job, each, errs
 }
 
-// isHiddenBy reports whether an alternative of option g is given on a higher level, such as the command
-// line, so that g does not count.
+// isHiddenBy reports whether option g has no effect because another option with the same purpose is given
+// on a higher level, such as the command line.
 func (g GivenOption) isHiddenBy(by []GivenOption) bool {
 	return slices.ContainsFunc(by, func(other GivenOption) bool {
 		return g.rivalGroup != "" && other.rivalGroup == g.rivalGroup && other.Option != g.Option && other.precedence < g.precedence

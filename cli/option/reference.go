@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference returns the content of doc/options.md, generated from the table of options.
+// Reference returns the content of doc/options.md, which is generated from the table of options.
 func (t *Table) Reference() string {
 	var b strings.Builder
 	b.WriteString("# Options\n\n" +

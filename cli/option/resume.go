@@ -35,8 +35,8 @@ func (l Line) OptionWords(is func(*Option) bool) (words []string) {
 	return words
 }
 
-// OptionsOnLine returns the options of the line and its -configfile. It leaves out those of variables and
-// of the user's configuration.
+// OptionsOnLine returns the options of the line and its -configfile, but not options that variables or the
+// user's configuration set.
 func (l Line) OptionsOnLine() (all []GivenOption) {
 	for _, g := range l.given {
 		if g.precedence < fromEnvironment {

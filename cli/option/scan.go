@@ -55,7 +55,7 @@ func (g GivenOption) Variable() string {
 }
 
 // UsageErrors are the errors of a command line, ten at most (CLI-10). Unwrap returns the single errors,
-// which include those of hostlist.
+// including the errors that package hostlist has found.
 type UsageErrors []error
 
 func (e UsageErrors) Error() string   { return errors.Join(e...).Error() }
@@ -111,7 +111,8 @@ type scannedApp struct {
 	from       string   // "F:3"; empty: the command line
 }
 
-// A HelpTopic is an option or a heading about which help is requested. If it is empty, general help is.
+// A HelpTopic is an option or a heading about which the user requests help. If it is empty, the user
+// requests the general help.
 type HelpTopic struct{ Option string }
 
 // A scanner reads the options of one app context.
@@ -149,8 +150,8 @@ func (s *scanner) scanOptions() {
 	}
 }
 
-// namesHostsOnly reports whether words that are no options are hosts, by the options read so far. It is
-// false for --doctor, after which they may be a program.
+// namesHostsOnly reports whether the options read so far make words that are no options hosts. For --doctor
+// it returns false, because these words may be a program.
 func (s *scanner) namesHostsOnly() bool {
 	return slices.ContainsFunc(s.given, func(g GivenOption) bool {
 		return g.query == "hosts"
@@ -189,7 +190,8 @@ func (s *scanner) scanOption() {
 	}
 }
 
-// scanValue reads the value of an option. It is implied, attached to the option, or the next word.
+// scanValue reads the value of an option. The value may be implied by the option's name, attached to the
+// option, or the next word.
 func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached bool) {
 	switch {
 	case attached && (m.Preset || m.valueForm == "none"):

@@ -54,7 +54,7 @@ func (EndWarning) Choices() (words []string) {
 	return words
 }
 
-// Choices returns the signals that can request a checkpoint.
+// Choices returns the names of signals that can request a checkpoint.
 func (NodeSignal) Choices() []string { return catchableSignals }
 
 // A SignalNumbers returns the number of a signal on this system. name is the signal's full name. It

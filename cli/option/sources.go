@@ -38,8 +38,8 @@ type Sources struct {
 	CheckTrust func(name string) error           // error if the default configuration file may have been written by somebody else; nil: no check
 }
 
-// expandConfigFiles replaces an app context that has a -configfile by those in the file. Options beside
-// -configfile apply to the file's first line and take precedence over it.
+// expandConfigFiles replaces an app context that has a -configfile by the app contexts in the file. Options
+// beside -configfile apply to the file's first line and take precedence over it.
 func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, error)) (all []scannedApp, errs []error) {
 	for _, s := range apps {
 		i := slices.IndexFunc(s.given, func(g GivenOption) bool { return g.Name == "configfile" })

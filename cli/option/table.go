@@ -190,8 +190,8 @@ func newTable(name, texts string, more ...string) *Table {
 	}
 }
 
-// addOptions adds an option for each field of a struct type. With reflection this takes some 60 µs for
-// all options of mpiexec, once per run.
+// addOptions adds an option for each field of a struct type. It uses reflection, which takes some 60 µs for
+// all options of mpiexec, once in a run.
 func (t *Table) addOptions(of reflect.Type, scope Scope) {
 	for i := range of.NumField() {
 		t.insertOption(len(t.options), optionOf(of, i, scope))

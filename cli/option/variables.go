@@ -30,8 +30,8 @@ type defaultOptions struct {
 // nonOptionVariables are variables of mpiexec that set no option.
 var nonOptionVariables = []string{"MPIEXEC_CONFIG", "MPIEXEC_ERROR_CODE", "MPIEXEC_TEST_MAIN"}
 
-// readDefaults reads those options of the environment and of the user's configuration that the app
-// contexts do not have.
+// readDefaults reads options from the environment and from the user's configuration. It skips options that
+// the app contexts have themselves.
 func (t *Table) readDefaults(apps []scannedApp, from Sources) defaultOptions {
 	b := defaultOptions{Table: t}
 	if from.Environ == nil {
@@ -100,7 +100,7 @@ func (b *defaultOptions) reportUnusedVariables(peers []variable) {
 // A variable is an environment variable that may set an option.
 type variable struct{ name, value string }
 
-// variables returns the variables of mpiexec and those of other launchers, in the order of environ.
+// variables returns mpiexec's own variables and the variables of other launchers, in the order of environ.
 // Inside a rank it leaves out Open MPI's parameters, because Open MPI's launcher has set them.
 func variables(environ []string) (own, peers []variable) {
 	var parameters []variable
@@ -133,7 +133,7 @@ func variables(environ []string) (own, peers []variable) {
 	return own, peers
 }
 
-// noteReadElsewhere marks option as decided if another package reads one of the defined variables.
+// noteReadElsewhere makes lower levels ignore option if another package reads one of the defined variables.
 func (b *defaultOptions) noteReadElsewhere(defined []variable, option string) {
 	for _, v := range defined {
 		if slices.Contains(b.names[option].readVariables, v.name) {

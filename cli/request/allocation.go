@@ -22,7 +22,8 @@ import (
 //
 //	options, arguments, PSI_*  >  allocation  >  variables  >  this machine
 
-// allocInputs returns what package batch needs to find an allocation.
+// allocInputs returns the inputs with which package batch finds an allocation, the hosts that a batch
+// system has granted.
 func (w Inputs) allocInputs() batch.Inputs {
 	return batch.Inputs{Env: w.lookupEnv, Open: w.OpenFile, Run: w.RunTool}
 }
@@ -79,8 +80,8 @@ func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (
 	return w.withTaskWidth(line), note, nil
 }
 
-// wantedBatchSystem returns the batch system whose hosts the job is to use, or "". named says that
-// options name hosts relative to the allocation.
+// wantedBatchSystem returns the name of the batch system whose hosts the job is to use, or "". named says
+// that options name hosts by their number in the allocation.
 func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 	rmk := line.Job.RMK
 	switch {

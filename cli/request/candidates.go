@@ -107,7 +107,7 @@ func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	return true
 }
 
-// simulatedNodes returns this number of nodes, all of which run on this machine (HOST-8).
+// simulatedNodes returns count nodes, all of which run on this machine (HOST-8).
 func simulatedNodes(count int) (nodes []job.NodeDef) {
 	for i := range count {
 		nodes = append(nodes, job.NodeDef{ID: i, Name: "sim" + strconv.Itoa(i), Host: "localhost", Local: true, SeparateNode: true, Origin: "--simulate-nodes"})
@@ -115,8 +115,8 @@ func simulatedNodes(count int) (nodes []job.NodeDef) {
 	return nodes
 }
 
-// psiInput returns the input of package psi for a line. listed says that hosts are named by other means
-// than package psi reads.
+// psiInput returns the input of package psi, which reads ParaStation's placement variables, for a line.
+// listed says that other options or variables name the hosts.
 func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
 		NoConfig: w.Cluster == nil, HostsNamed: listed, Flags: psiFlags(line.Job, line.Apps[0]),
@@ -138,7 +138,8 @@ func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 	return in
 }
 
-// setShares sets what the ranks of each app context need on a node (5.7).
+// setShares sets how many CPUs, GPUs and how much memory the ranks of each app context need on a node
+// (5.7).
 func (w Inputs) setShares(req *job.Request, in psi.Input, line option.Line, choice psi.Settings) error {
 	for i := range req.Apps {
 		app := &req.Apps[i]
@@ -173,8 +174,8 @@ func (w Inputs) nodesByName() map[string]int {
 	return index
 }
 
-// applyNodeConfig applies the cluster file's settings to a host of a list: its policy, and how to reach
-// it. An address in the list overrides that of the cluster file.
+// applyNodeConfig applies the cluster file's settings to a host of a list: its policy, and how to reach it.
+// If the list gives an address, it overrides the address in the cluster file.
 func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork bool) {
 	features := def.Features
 	def.NodePolicy = configured.NodePolicy

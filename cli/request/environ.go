@@ -110,8 +110,8 @@ func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, erro
 	return env, nil
 }
 
-// assignVars adds the variables of an option to env. A variable without a value gets that in environ.
-// name is the option's name, for errors.
+// assignVars adds the variables of an option to env. If the option gives no value, a variable gets its
+// value in environ. name is the option's name, for errors.
 func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVar) error {
 	for _, v := range vars {
 		if !v.Inherited {

@@ -46,7 +46,8 @@ func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 	return snap
 }
 
-// sizeUnknownError returns the error that the plan depends on the size of hosts that were not probed.
+// sizeUnknownError returns the error that the plan depends on the number of CPUs of hosts that were not
+// probed.
 func sizeUnknownError(hosts []string) *plan.Error {
 	has := "has"
 	if len(hosts) > 1 {
@@ -112,7 +113,7 @@ func neededFact(req job.Request, by string) string {
 }
 
 // candidatesThatMatter returns the candidates that were not probed and whose CPUs or GPUs decide where
-// ranks run. by is the option because of which they do.
+// ranks run. by is the option that makes these CPUs or GPUs matter.
 func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })

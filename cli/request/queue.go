@@ -10,8 +10,9 @@ import (
 	"remshell/job"
 )
 
-// queueRequest returns where the job finds the claims and tickets of other jobs. If a candidate is a node
-// of the cluster file, the queue is that of the cluster.
+// queueRequest returns where the job finds the claims and tickets of other jobs: the CPUs that they use and
+// their places in the queue. If a candidate is a node of the cluster file, the job uses the queue of the
+// cluster.
 func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	ledger, _ := w.lookupEnv("MPIEXEC_LEDGER")
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")

@@ -123,7 +123,7 @@ func (p rankPlacement) countRanks() int {
 	return n
 }
 
-// namedHosts returns the hosts of a rank file, without duplicates, or those of --map-by seq.
+// namedHosts returns the hosts that a rank file or --map-by seq names, without duplicates.
 func (p rankPlacement) namedHosts() ([]hostlist.Entry, error) {
 	if p.sequence != nil {
 		return hostlist.Join(p.sequence)

@@ -101,7 +101,8 @@ func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 	return req, err
 }
 
-// reattachTimeout is longer than a helper without a connection lets its ranks run (doc/adr/0004).
+// reattachTimeout is how long a restart waits for a lost node. It is longer than a helper without a
+// connection lets its ranks run (doc/adr/0004).
 const reattachTimeout = 50 * time.Second
 
 // restartRequest returns the restart policy that the options set (survive.md 2). grace is the time
@@ -132,8 +133,9 @@ func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy
 	return r, nil
 }
 
-// namedHosts returns the hosts of the app contexts, or else those of the allocation, or else those of
-// fixed. list names their source.
+// namedHosts returns the hosts that the app contexts name. If they name none, it returns the hosts of the
+// allocation, or else the hosts in fixed, the placement of each rank. list names the option or file that
+// they come from.
 func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlacement) (named []hostlist.Entry, list string, err error) {
 	list = "-host and -hostfile"
 	named, err = w.addApps(req, line)
@@ -147,8 +149,8 @@ func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlaceme
 	return named, list, err
 }
 
-// jobLimits returns the limits of a job and their origins. Of those that features add, cluster file and class the
-// smallest limit counts (RM-55).
+// jobLimits returns the limits of a job and where each was set. Features, the cluster file and the class of
+// the job can each set limits. The smallest one counts (RM-55).
 func (w Inputs) jobLimits(j option.JobOptions) (limits.Map, limits.Origins, error) {
 	bounds, origins := make(limits.Map), make(limits.Origins)
 	maps.Copy(bounds, w.Limits)

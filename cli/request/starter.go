@@ -65,7 +65,7 @@ func (w Inputs) BatchJob() (system *batch.System, number string) {
 	return batch.Inside(w.allocInputs())
 }
 
-// Use makes a request reach its hosts with the starter. It does nothing for the zero Starter.
+// Use makes a request reach its hosts by the batch system's program. It does nothing for the zero Starter.
 func (s Starter) Use(req *job.Request) {
 	if s.System == nil {
 		return
@@ -96,10 +96,10 @@ const (
 )
 
 // LimitGrace limits the time between SIGTERM and SIGKILL to what the batch system allows before it kills
-// ranks and mpiexec. That is userDelay (--batch-option kill-delay=), or else what the batch system
-// reports, or else its documented default. A userDelay of 0 means not given. LimitGrace asks the batch
-// system, with run, only if the request has a long grace period. It returns the limit, or 0 if there is
-// none.
+// ranks and mpiexec. The batch system's time is userDelay (--batch-option kill-delay=), or else the time
+// that it reports, or else its documented default. A userDelay of 0 means not given. LimitGrace asks the
+// batch system, with run, only if the request has a long grace period. It returns the limit, or 0 if there
+// is none.
 func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.Duration, error) {
 	wait := userDelay
 	switch {
@@ -154,8 +154,8 @@ func (s Starter) FindHost(host string) (call batch.Call, held bool) {
 	return call, held
 }
 
-// findAllocated finds a host in an allocation by name. If only one of two names has a domain, the domain
-// is ignored.
+// findAllocated finds a host in an allocation by name. If only one of two names has a domain, it compares
+// them without the domain.
 func findAllocated(given *batch.Allocation, host string) (batch.Host, bool) {
 	i := slices.IndexFunc(given.Hosts, func(have batch.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")

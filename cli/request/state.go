@@ -62,8 +62,8 @@ func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 	return simulate.Decide(req, s.Snapshot(), warnings)
 }
 
-// hostsOfState returns the hosts of the app context, or else those of fixed. source names where they come
-// from. The error is a *psi.Error.
+// hostsOfState returns the hosts of the app context. If it names none, it returns the hosts in fixed, the
+// placement of each rank. source names where they come from. The error is a *psi.Error.
 func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.Input) (named []hostlist.Entry, source string, err error) {
 	named, err = w.appHosts(s, openTexts(in.Open), psi.HostsUnique(in))
 	if err != nil {
@@ -115,8 +115,8 @@ func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) er
 	return nil
 }
 
-// setStateLayout sets the layout of a request to that of the command line, or else that of the state
-// file.
+// setStateLayout sets the layout (mapping, ranking, binding) of a request. It uses the command line's
+// layout, or else the layout in the state file.
 func setStateLayout(req *job.Request, s *simulate.State, line option.Line) {
 	j := line.Job
 	layout := pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo}

@@ -13,8 +13,8 @@ import (
 	"remshell/usererr"
 )
 
-// labelPatterns are the patterns for the words of -label, as Hydra and Open MPI have them. In Open MPI's
-// pattern, all ranks of a command line belong to job 1.
+// labelPatterns are the patterns for the words of -label, as in Hydra and Open MPI. In Open MPI's pattern,
+// all ranks of a command line belong to job 1.
 var labelPatterns = map[string]string{
 	"rank": "[%r] ", "tag": "[1,%r]<%s>:", "tag-detailed": "[1,%r][%h:%P]<%s>:",
 }

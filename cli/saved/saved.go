@@ -93,8 +93,8 @@ func New(req job.Request, past []job.Attempt) Job {
 	return j.withHistory(past, -1)
 }
 
-// WithUnknownFields returns the job with those fields of older that this version of the program does not
-// know.
+// WithUnknownFields returns the job with the fields of older that this version of the program does not
+// know. So a newer version finds them again.
 func (j Job) WithUnknownFields(older Job) Job {
 	j.unknownFields = older.unknownFields
 	return j

@@ -8,7 +8,8 @@ import (
 	"remshell/launch/reserve"
 )
 
-// A Listing is how mpijob answers a command that prints what the ledgers say about jobs.
+// A Listing is the function behind a command of mpijob that prints what the ledgers contain about jobs,
+// such as "ps".
 type Listing struct {
 	// Read reads the ledgers of the hosts. ref is the job that the user has named, or zero; Read may complete it.
 	Read func(ctx context.Context, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error)
@@ -16,14 +17,14 @@ type Listing struct {
 	Format func(format.Ledger, job.JobRef) (text string, found bool)
 }
 
-// listings are the listings of features, by the commands of mpijob.
+// listings maps commands of mpijob to the listings that features have registered.
 var listings = make(map[string]Listing)
 
-// RegisterListing makes l answer a subcommand of mpijob. word is the subcommand of an option of the same feature. It is
-// called while the program is initialized.
+// RegisterListing makes l carry out a command of mpijob. word is the subcommand of an option of the same
+// feature. It is called while the program is initialized.
 func RegisterListing(word string, l Listing) { listings[word] = l }
 
-// ListingOf returns the listing of a word; is is false if no feature has registered one.
+// ListingOf returns the listing of a command of mpijob. is is false if no feature has registered one.
 func ListingOf(word string) (l Listing, is bool) {
 	l, is = listings[word]
 	return l, is

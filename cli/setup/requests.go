@@ -5,7 +5,8 @@ import (
 	"remshell/job"
 )
 
-// A JobRequest is what a command of mpijob, and the option of mpiexec that means the same, requests of a running job.
+// A JobRequest is a request to a running job that a command of mpijob, such as "suspend", and the
+// mpiexec option of the same meaning make.
 type JobRequest struct {
 	Verb  job.Verb
 	Args  func(option.Line) ([]string, error) // returns the arguments of the request; nil: it has none
@@ -14,10 +15,12 @@ type JobRequest struct {
 
 var jobRequests = make(map[string]JobRequest)
 
-// RegisterJobRequest adds the request of a command of mpijob. It is called while the program is initialized.
+// RegisterJobRequest adds the request that a command of mpijob makes. It is called while the program is
+// initialized.
 func RegisterJobRequest(word string, r JobRequest) { jobRequests[word] = r }
 
-// JobRequestOf returns the request of a command of mpijob; is is false if the command requests nothing of a job.
+// JobRequestOf returns the request that a command of mpijob makes to a running job. is is false if the
+// command makes none.
 func JobRequestOf(word string) (r JobRequest, is bool) {
 	r, is = jobRequests[word]
 	return r, is

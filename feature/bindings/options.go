@@ -6,7 +6,7 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --report-bindings.
 type Options struct {
 	ReportBindings bool `name:"--report-bindings" after:"save-cluster-state" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Reports and queries" help:"print the CPUs of each rank, read from the kernel"`
 }

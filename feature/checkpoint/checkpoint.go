@@ -91,7 +91,7 @@ func (c *checkpointer) InProgress() bool {
 	return c.state.Phase == machine.InProgress && c.job.Request.Checkpoint.CanVerify()
 }
 
-// serve starts a checkpoint for a user, and replies with the outcome.
+// serve starts a checkpoint that a user has requested, and replies with the outcome.
 func (c *checkpointer) serve(to control.Request) {
 	c.job.Reply(to, job.ReplyAccepted, "asked for a checkpoint")
 	c.Request(func(text string) {

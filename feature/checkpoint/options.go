@@ -14,7 +14,8 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature. What --checkpoint asks is in option.Line.Query.
+// Options are the command-line options of this feature, about checkpoints. The job that --checkpoint names
+// is in option.Line.Query.
 type Options struct {
 	Checkpoint string `name:"--checkpoint" after:"resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job" command:"checkpoint" likecommands:"ckpt"`
 
@@ -62,12 +63,13 @@ const texts = `
   Ranks find it in MPIEXEC_CKPT_DIR.
 `
 
-// Commands says how commands for checkpoints are run. A job without a command has none.
+// Commands says how to run the commands that write checkpoints. A job without such a command has no
+// Commands.
 type Commands struct {
 	Environ []string // mpiexec's environment
 }
 
-// Fields implements wire.Setting. Helpers have no part in it.
+// Fields implements wire.Setting. It sends nothing, because helpers have no part in checkpoints.
 func (*Commands) Fields(*wire.Codec) {}
 
 func init() {

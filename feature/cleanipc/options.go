@@ -6,7 +6,7 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --clean-ipc.
 type Options struct {
 	CleanIPC string `name:"--clean-ipc" after:"keep-session" resume:"saved" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free shared memory of ranks: failed, always, no"`
 }
@@ -21,7 +21,7 @@ const texts = `
 // A Policy says when shared memory is freed. Without a Policy it is freed after ranks have failed.
 type Policy struct{ When string }
 
-// The values of When.
+// These are the values of When.
 const (
 	always = "always"
 	never  = "no"

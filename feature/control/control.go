@@ -78,9 +78,10 @@ func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []sup
 	return c.job.Serve(r)
 }
 
-// waitsForCheckpoint delays a request to suspend the job until the checkpoint in progress is over (survive.md SV-16).
-// Suspended ranks could not write the checkpoint, and it would be reported as late. If mpiexec cannot find out when a
-// checkpoint is complete, waitsForCheckpoint returns false, since the checkpoint may be complete already.
+// waitsForCheckpoint lets a request to suspend the job wait until the checkpoint in progress is over. It
+// returns true if the request has to wait (survive.md SV-16). Suspended ranks could not write the
+// checkpoint, and it would be reported as late. If mpiexec cannot find out when a checkpoint is complete,
+// waitsForCheckpoint returns false, since the checkpoint may be complete already.
 func (c *controller) waitsForCheckpoint(r control.Request) bool {
 	if r.Verb != job.VerbSuspend || !c.job.Checkpoints.InProgress() {
 		return false

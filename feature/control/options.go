@@ -6,7 +6,8 @@ import (
 	"remshell/job"
 )
 
-// Options are the options of the feature. What they ask is in option.Line.Query.
+// Options are the command-line options of this feature. The job that --end, --suspend or --resume-job names
+// is in option.Line.Query.
 type Options struct {
 	End     string `name:"--end" after:"status queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"end a job, from any host" command:"end" commandhelp:"end a job, or take a request out of the queue" likecommands:"kill cancel terminate abort stop delete del rm"`
 	Suspend string `name:"--suspend" after:"end" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"stop all ranks of a job" command:"suspend" likecommands:"hold pause freeze"`

@@ -17,7 +17,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "fetches", Attach: attachHelper}) }
 
-// attachHelper sends Fetches of this node's ranks to mpiexec, and answers Fetches of ranks on other nodes.
+// attachHelper sends Fetches (requests for data of another rank) of this node's ranks to mpiexec, and
+// replies to Fetches of ranks on other nodes.
 func attachHelper(s *helper.Session) {
 	f := newFetcher(s.Send, s.Flush)
 	helper.Handle(s, func(m *Fetched) { f.Deliver(m.ID, m) })
@@ -32,8 +33,8 @@ func attachHelper(s *helper.Session) {
 	s.Providers.Fetcher = f
 }
 
-// A fetcher sends and answers Fetches. It sends them for ranks here that need data of ranks on other nodes, and
-// answers those of other nodes. Its methods do not block. It implements pmix.Fetcher.
+// A fetcher sends Fetches for ranks on this node that need data of ranks on other nodes. It also replies to
+// Fetches of ranks on other nodes. Its methods do not block. It implements pmix.Fetcher.
 type fetcher struct {
 	*rpc.Pipeline[*Fetched]
 	send  func(wire.Message) error

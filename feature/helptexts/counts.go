@@ -27,7 +27,7 @@ const (
 	maxTopics   = 1 << 10         // remembered topics; texts of further topics are all printed
 )
 
-// countText counts a text, and reports whether another rank has already shown it.
+// countText counts a help text, and reports whether another rank has already printed it.
 func (r *aggregator) countText(of topic, now time.Time) bool {
 	if _, known := r.repeated[of]; known {
 		r.repeated[of]++

@@ -31,7 +31,8 @@ func attachHelper(s *helper.Session) {
 	}
 }
 
-// noAggregation is the environment entry with which users of Open MPI's launcher have each rank's help texts printed.
+// noAggregation is the variable that users of Open MPI's launcher set to print the help texts of every
+// rank, even if they are equal.
 const noAggregation = "OMPI_MCA_orte_base_help_aggregate=0"
 
 // requests asks mpiexec whether any rank of the job has already printed a text.

@@ -9,7 +9,8 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "help texts", Attach: attach}) }
 
-// attach counts the help texts of the job, and tells each helper that asks whether a text was printed before.
+// attach counts the help texts of the job. When a helper asks whether a text was printed before, it
+// replies.
 func attach(j *launch.Job) {
 	var texts aggregator
 	report := func(lines []string) {

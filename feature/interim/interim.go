@@ -34,7 +34,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Closing.Add(w.wait) // the report at the end is the last one
 }
 
-// A writer writes in the background, one at a time.
+// A writer writes a file in another goroutine. Only one write runs at a time.
 type writer struct {
 	writing sync.Mutex // held while writing
 }

@@ -12,7 +12,7 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --report-every.
 type Options struct {
 	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"write it every TIME while the job runs, too"`
 }
@@ -30,7 +30,7 @@ type Reports struct {
 	Record func(job.Result) record.Run // returns the record of the result so far
 }
 
-// Fields implements wire.Setting. Helpers have no part in it.
+// Fields implements wire.Setting. It sends nothing, because helpers have no part in the report.
 func (*Reports) Fields(*wire.Codec) {}
 
 func init() {
@@ -45,7 +45,8 @@ func init() {
 	wire.RegisterSetting[Reports](30, new(Reports))
 }
 
-// begin has the report written while the job runs. It returns an error if the file cannot be replaced.
+// begin makes mpiexec write the report while the job runs, each time after every. It returns an error if
+// the file cannot be replaced.
 func begin(r *setup.Run, every time.Duration) error {
 	name := r.Line.Job.ReportFile
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {

@@ -163,7 +163,7 @@ func (m *mover) lostNode(target *reserve.MoveTarget) string {
 	return ""
 }
 
-// cancel cancels the move and tells the requester why. The job runs on unchanged.
+// cancel cancels the move and sends the reason to the user who requested it. The job runs on unchanged.
 func (m *mover) cancel(why string) {
 	current := m.move
 	m.move, m.job.StartsBarred = nil, false

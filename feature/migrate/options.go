@@ -8,7 +8,8 @@ import (
 	"remshell/usererr"
 )
 
-// Options are the options of the feature. The job is in option.Line.Query.
+// Options are the command-line options of this feature. The job that --migrate names is in
+// option.Line.Query.
 type Options struct {
 	Migrate string           `name:"--migrate" after:"checkpoint resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint" command:"migrate" commandtakes:"from to" likecommands:"move"`
 	From    option.HostNames `name:"--from" after:"migrate" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job leaves for good"`

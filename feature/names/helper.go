@@ -42,8 +42,8 @@ func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, er
 	return *named, nil
 }
 
-// republish publishes a name again that a lookup has removed from the table, if the rank that looked it up is gone
-// (PMIX-41). It does not wait.
+// republish puts a published name back into the table. A lookup has removed it, but the rank that looked it
+// up has ended (PMIX-41). It does not wait.
 func (q *requests) republish(service string, m *NameReply) {
 	if m.OK && m.FirstReadOnly {
 		go q.ask(context.Background(), &NameRequest{Op: Publish, Service: service, Port: m.Port, Value: m.Value, FirstReadOnly: true})

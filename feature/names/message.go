@@ -19,7 +19,7 @@ import (
 // An Operation is an operation on the table of published names.
 type Operation int
 
-// The operations on the table of published names.
+// These are the operations on the table of published names.
 const (
 	Publish Operation = iota + 1
 	Lookup
@@ -27,7 +27,7 @@ const (
 	LookupWait // as Lookup; if the name is not published, NamePublished follows when it is
 )
 
-// Limits of names, ports and values.
+// These are the limits of names, ports and values.
 var (
 	nameLength  = wire.Length{Name: "name", Max: 4 << 10}
 	valueLength = wire.Length{Name: "value", Max: 64 << 10}

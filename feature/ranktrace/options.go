@@ -15,7 +15,7 @@ import (
 	"remshell/userfile"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --trace and --trace-svg.
 type Options struct {
 	TraceFile    string `name:"--trace" onedash:"tells what took how long" after:"report-every report" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write timings of all steps, for ui.perfetto.dev"`
 	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a picture of the timings"`

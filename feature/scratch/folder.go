@@ -221,7 +221,7 @@ func removeLeftFolder(records *os.Root, name string, killed job.ID) {
 	records.Remove(name)
 }
 
-// readRecord reads a record. It returns zero values for what it cannot read.
+// readRecord reads a record. If it cannot read a value, it returns the zero value.
 func readRecord(record *os.File) (of job.ID, path string, id identity) {
 	content, _ := io.ReadAll(io.NewSectionReader(record, 0, 16<<10))
 	fmt.Sscanf(string(content), "%s\n%q\n%d %d\n", &of, &path, &id.dev, &id.ino)

@@ -32,7 +32,8 @@ type nodeFolder struct {
 	why    string     // why it could not be removed
 }
 
-// attachHelper makes the folder before ranks start, and removes it when no process of the job is left.
+// attachHelper makes the folder of --scratch before ranks start, and removes it when no process of the job
+// is left.
 func attachHelper(s *helper.Session) {
 	n := &nodeFolder{session: s}
 	s.Hooks.GroupPrepares.Add(n.choose)
@@ -75,7 +76,8 @@ func parentDir(wanted string, environ []string) string {
 	return "/tmp"
 }
 
-// make makes the folder, if there is none. A helper inside mpiexec starts its guard first.
+// make makes the folder for temporary files, if there is none. A helper inside mpiexec first starts its
+// guard, the process that removes the folder if mpiexec is killed.
 func (n *nodeFolder) make() *rank.Error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

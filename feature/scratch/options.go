@@ -9,7 +9,7 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --scratch.
 type Options struct {
 	Scratch     string `name:"--scratch" after:"stage-program exclude" resume:"saved" takes:"attached" arg:"DIR" implied:"TMPDIR" topic:"" under:"Environment" help:"a folder of the job on each host, as TMPDIR of ranks"`
 	KeepScratch bool   `name:"--keep-scratch" after:"scratch" resume:"saved" needs:"scratch" topic:"" under:"Environment" help:"do not remove the folders of --scratch"`
@@ -28,7 +28,8 @@ const texts = `
 // hostDefault is the value of --scratch for the TMPDIR of each host, or /tmp.
 const hostDefault = "TMPDIR"
 
-// A Folder asks the helpers for a folder. Dir is the directory in which they make it; empty: TMPDIR of the host, or /tmp.
+// A Folder asks the helpers to make a folder for temporary files. Dir is the directory in which they make
+// it. If Dir is empty, it is the TMPDIR of the host, or /tmp.
 type Folder struct {
 	Dir  string
 	Keep bool // do not remove it

@@ -15,13 +15,13 @@ import (
 // openFlags open a directory to read it. Links and other files are errors.
 const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// Limits of the removal of a folder.
+// These are the limits of the removal of a folder.
 const (
 	maxFailed  = 1000 // entries of one directory that cannot be removed
 	maxRepeats = 5    // times that a directory which gets new entries is emptied
 )
 
-// Errors for directories that are not entered.
+// These are the errors for directories that are not entered.
 var (
 	errReplaced = errors.New("another folder is in its place")
 	errMoved    = errors.New("it was moved meanwhile")
@@ -36,9 +36,10 @@ type level struct {
 	repeats int
 }
 
-// removeTree removes a directory with its contents. It does nothing if the directory is not there, and fails if another
-// one has its name. It follows no links and enters no other file system. Two or three descriptors are open, however deep
-// the tree is: the way up is "..", if that is the directory of the way down.
+// removeTree removes a directory with its contents. It does nothing if the directory is not there, and
+// fails if another one has its name. It follows no links and enters no other file system. Only two or three
+// descriptors are open, however deep the tree is. To go up it opens "..", and checks that this is the
+// directory from which it came.
 func removeTree(parent int, name string, id identity) error {
 	cur, is, err := enter(parent, name, id.dev)
 	if err == unix.ENOENT {

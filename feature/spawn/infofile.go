@@ -133,7 +133,8 @@ func readHosts(file, dir string) (string, error) {
 	return strings.Join(hosts, ","), nil
 }
 
-// readPlainFile reads a small regular file. It opens no other kind: a pipe would block, a device may act.
+// readPlainFile reads a small regular file. It opens no other kind of file, because opening a pipe could
+// block and opening a device could have an effect.
 func readPlainFile(name, dir string) ([]byte, error) {
 	path := name
 	if !filepath.IsAbs(path) {

@@ -82,7 +82,7 @@ type request struct {
 	name     string        // name of the new group; empty until its search starts
 }
 
-// Limits of spawn requests (TRUST-12).
+// These are the limits of spawn requests (TRUST-12).
 const (
 	maxWaitingSpawns    = 64  // spawns that may wait
 	maxReportedRefusals = 100 // refusals reported to the user
@@ -213,7 +213,8 @@ func (s *spawner) use(r *request, p place, err error, gone map[*node.Node]bool) 
 	return []supervise.Event{grown}
 }
 
-// addNodes returns the nodes of a spawn. It adds to the job the nodes that are new there, and lists them in grown.
+// addNodes returns the nodes on which a spawn's ranks start. If a node is new, it adds the node to the job
+// and to grown.
 func (s *spawner) addNodes(r *request, p place, grown *supervise.GroupSpawned) (nodes []*launch.Node) {
 	for _, n := range p.Nodes {
 		m := s.job.FindNode(n.Node)
@@ -227,7 +228,7 @@ func (s *spawner) addNodes(r *request, p place, grown *supervise.GroupSpawned) (
 	return nodes
 }
 
-// addHost adds a host to the job's candidates if it is new, and tells the user.
+// addHost adds a host to the job's candidates if it is new, and reports that to the user.
 func (s *spawner) addHost(r *request, def job.NodeDef) {
 	j := s.job
 	if slices.ContainsFunc(j.Request.Nodes, def.IsSameNode) {
@@ -237,8 +238,9 @@ func (s *spawner) addHost(r *request, def job.NodeDef) {
 	j.Env.Report(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, j.State.RankOnNode(r.rank), j.Request.SpawnHosts.Option))
 }
 
-// reportSharing tells the user, once, that spawned ranks share CPUs. They share with other ranks of the job. If the
-// job runs on this machine alone without a slot count, they share with all processes there.
+// reportSharing reports to the user, once, that spawned ranks share CPUs. They share CPUs with other ranks
+// of the job. If the job runs on this machine alone without a slot count, they share CPUs with all
+// processes there.
 func (s *spawner) reportSharing(r *request, p place) {
 	shared := "the job"
 	switch {
@@ -253,7 +255,7 @@ func (s *spawner) reportSharing(r *request, p place) {
 	s.job.Env.Report(s.job.State.RankOnNode(r.rank) + " spawns ranks that find no free CPU; they share those of " + shared + " (--nooversubscribe refuses that)")
 }
 
-// reply tells the rank that requested a group that all ranks of the group run.
+// reply reports to the rank that requested a group that all ranks of the group run.
 func (s *spawner) reply(g *launch.Group) {
 	r := s.starting[g]
 	if r == nil {
@@ -264,8 +266,8 @@ func (s *spawner) reply(g *launch.Group) {
 	r.fromNode.Send(&Spawned{ID: r.message.ID, Group: g.Name, Codes: spawnCodes(r.message.Request, g.Apps)})
 }
 
-// refuse tells the rank why no rank was started. It also tells the user, since MPI does not pass the reason to the
-// program.
+// refuse reports to the rank why no rank was started. It also reports that to the user, since MPI does not
+// pass the reason to the program.
 func (s *spawner) refuse(r *request, err error) {
 	if err != launch.ErrJobEnding {
 		s.report(r, err)
@@ -274,8 +276,8 @@ func (s *spawner) refuse(r *request, err error) {
 	r.fromNode.Send(&Spawned{ID: r.message.ID, Err: usererr.Reason(err), Full: reserve.LacksCapacity(err)})
 }
 
-// report tells the user, even with --quiet, that a spawn was refused. It limits the number of reports, because a node may
-// send any number of requests.
+// report reports to the user, even with --quiet, that a spawn was refused. It limits the number of reports,
+// because a node may send any number of requests.
 func (s *spawner) report(r *request, err error) {
 	on := s.job.State.RankOnNode(r.rank)
 	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", on, r.message.Request, err)}, hintLines(err)...)

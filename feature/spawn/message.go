@@ -8,7 +8,7 @@ import (
 	"remshell/wire"
 )
 
-// Limits of a spawn request. maxBody limits all of its texts together.
+// These are the limits of a spawn request. maxBody limits all of its texts together.
 const (
 	maxBody  = 256 << 10
 	maxPairs = 1 << 12 // in one list

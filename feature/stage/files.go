@@ -20,8 +20,8 @@ import (
 	"remshell/usererr"
 )
 
-// A fileSet holds the files that a job stages. They are open, so the file that is sent is the one that was checked,
-// even if another file gets its name.
+// A fileSet has the files that a job stages (sends to the nodes). They are open, so the file that is sent
+// is the one that was checked, even if another file gets its name.
 type fileSet struct {
 	staged   []job.StagedFile
 	contents []Content

@@ -19,7 +19,7 @@ func init() {
 		RemoveLeftFiles: func(environ []string, _ job.ID) { removeLeftFolders(stagingRoots(environ)) }})
 }
 
-// A staging has the staged files of this node. A nil staging has none.
+// A staging has the files that mpiexec has sent to this node for the job (--stage). A nil staging has none.
 type staging struct {
 	session  *helper.Session
 	files    []job.StagedFile
@@ -73,7 +73,7 @@ func beginStaging(s *helper.Session, m *StageFiles) *staging {
 	return t
 }
 
-// reportResult tells mpiexec that all files are staged, or why they are not.
+// reportResult reports to mpiexec that all files are staged, or why they are not.
 func (t *staging) reportResult(f *folder, failed *rank.Error) {
 	if failed != nil {
 		t.session.Send(&StageResult{Code: failed.Code, Reason: failed.Reason, Hint: failed.Hint})
@@ -83,8 +83,9 @@ func (t *staging) reportResult(f *folder, failed *rank.Error) {
 	t.session.Send(&StageResult{})
 }
 
-// showTo makes the staged files available to the ranks of a group that are about to start. A helper inside mpiexec makes
-// links to them, which its guard removes if mpiexec is killed.
+// showTo makes the staged files available to the ranks of a group that are about to start. A helper inside
+// mpiexec makes links to the files. Its guard, a process beside mpiexec, removes the links if mpiexec is
+// killed.
 func (t *staging) showTo(g *helper.Group) *rank.Error {
 	if t == nil {
 		return nil

@@ -69,9 +69,9 @@ func stageFiles(p *reserve.Preparation) (err error) {
 	return err
 }
 
-// announceFiles tells the helpers on this machine that all files are in place. For the other nodes, it starts to
-// compute the checksums. The time that this takes depends on the size of the files, and does not count for the time
-// limit.
+// announceFiles reports to the helpers on this machine that all files are in place. For the other nodes, it
+// starts to compute the checksums. The time that this takes depends on the size of the files, and does not
+// count for the time limit.
 func (s *transfer) announceFiles() {
 	var remote []*node.Node
 	for _, n := range s.Nodes {

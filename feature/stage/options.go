@@ -11,7 +11,7 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --stage.
 type Options struct {
 	Stage      []string `name:"--stage" after:"exclude" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts for this job; may be repeated"`
 	StageFiles []string `name:"--preload-files" after:"stage" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
@@ -35,7 +35,8 @@ type Content interface {
 	Checksum() (string, error) // its SHA-256
 }
 
-// Fields implements wire.Setting. It sends nothing with Prepare: the files go to the nodes in messages of their own.
+// Fields implements wire.Setting. It sends nothing with Prepare: mpiexec sends the files to the nodes in
+// messages of their own.
 func (*Contents) Fields(*wire.Codec) {}
 
 func init() {

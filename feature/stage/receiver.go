@@ -53,7 +53,8 @@ type receiver struct {
 	hash     hash.Hash
 }
 
-// maxPieces returns how many chunks may be queued: as many as the window holds, and a smaller last one for each file.
+// maxPieces returns how many chunks of files may be queued: as many as mpiexec may send ahead, and a
+// smaller last chunk for each file.
 func maxPieces(files int) int { return window/chunkSize + files + 1 }
 
 func newReceiver(m *StageFiles, roots []string, send func(wire.Message) error, ready func(*folder, *rank.Error)) *receiver {

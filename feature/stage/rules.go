@@ -5,7 +5,8 @@ import (
 	"remshell/launch/node"
 )
 
-// A progress is how far the staging of files to a node has come. It is the zero value if nothing is staged.
+// A progress says how far the staging of files to a node has come. It is the zero value if nothing is
+// staged.
 type progress struct {
 	announced bool // StageFiles was sent
 	files     int  // how many there are

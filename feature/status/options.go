@@ -5,7 +5,8 @@ import (
 	"remshell/cli/setup"
 )
 
-// Options are the options of the feature. What --status asks is in option.Line.Query.
+// Options are the command-line options of this feature. The job that --status names is in
+// option.Line.Query.
 type Options struct {
 	Status    string `name:"--status" after:"queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"print the state of a job that runs or waits" command:"status" commandhelp:"print the state of a job, and what its ranks do" commandtakes:"json" likecommands:"info show stat stats stacks"`
 	OnTimeout string `name:"--on-timeout" after:"print-all-exitcodes" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" under:"Life cycle" help:"at -timeout: kill, or first print stacks"`

@@ -14,8 +14,9 @@ func init() {
 	setup.RegisterListing("status", setup.Listing{Read: readStates, Format: format.Ledger.FormatStatus})
 }
 
-// readStates reads the ledgers. If the job obeys this user, the listings say what each of its ranks is doing (SV-27). If the
-// job refuses, that is reported, and the listings have only what the ledgers say. It completes ref.
+// readStates reads the ledgers of hosts for --status. If this user may control the job, the listings say
+// what each of its ranks is doing (SV-27). If the job refuses the request, readStates reports that, and the
+// listings have only the contents of the ledgers. It completes ref.
 func readStates(ctx context.Context, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error) {
 	pages, asked, err := reserve.Status(ctx, req, env, *ref)
 	if err == nil && asked.Job != "" {

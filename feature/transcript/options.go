@@ -10,7 +10,7 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --pmi-trace.
 type Options struct {
 	PMITrace string `name:"--pmi-trace" after:"pmi-port" arg:"FILE" topic:"" under:"Reports and queries" help:"write the PMI messages of all ranks to FILE"`
 }
@@ -20,7 +20,7 @@ const texts = `
   In the format of the project's own tests, testdata/pmi.
 `
 
-// A Request asks the helpers to send the lines, which mpiexec writes to File.
+// A Request asks the helpers to send the lines of the transcript. mpiexec writes them to File.
 type Request struct{ File io.Writer }
 
 // Fields implements wire.Setting. It sends nothing: helpers need only know that there is a Request.

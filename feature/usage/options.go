@@ -7,8 +7,9 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature. A job's limits come from --limit, a class and the cluster file. The request
-// has all of them, since the kernel enforces some of them, and package supervise the wall time.
+// Options are the command-line options of this feature: --usage and --limit. A job's limits come from
+// --limit, a class and the cluster file. The request has all of them, because the kernel enforces some of
+// them, and package supervise the wall time.
 type Options struct {
 	Limit []LimitList `name:"--limit" after:"timeout" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"limits of the job: mem=2gb,walltime=1:30:00"`
 	Usage string      `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print resource usage per host at the end"`

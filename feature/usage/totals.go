@@ -83,7 +83,8 @@ func (t *Totals) sumSecond() {
 	t.maximum.TakeMax(sum)
 }
 
-// NodeMaximum returns the maximum usage of a node. It returns false if the node has sent no sample.
+// NodeMaximum returns the largest usage of a node in all its samples. It returns false if the node has sent
+// no sample.
 func (t *Totals) NodeMaximum(node int) (most job.UsageSample, sampled bool) {
 	n := t.nodes[node]
 	if n == nil {

@@ -19,9 +19,10 @@ import (
 
 // This file takes and releases claims for the groups of the job on this node.
 
-// splitEnclosingJobs separates the claims of enclosing jobs from all others. A job encloses another if one of its
-// ranks has started the other's mpiexec, which may use the CPUs of that rank. inside is the ID of the enclosing job.
-// It comes from our environment, which can be forged. Therefore jobs of other users never count as enclosing.
+// splitEnclosingJobs separates the claims of enclosing jobs from all other claims. A job encloses another
+// one if one of its ranks has started the other's mpiexec, which may use the CPUs of that rank. inside is
+// the ID of the enclosing job. It comes from our environment, which can be forged. Therefore jobs of other
+// users never count as enclosing.
 func splitEnclosingJobs(claims []job.Claim, inside job.ID, uid int) (outer, others []job.Claim) {
 	enclosing := make(map[job.ID]bool)
 	for id := inside; id != "" && !enclosing[id]; {
@@ -61,7 +62,7 @@ func claimsCover(claims []job.Claim, cpus []int) bool {
 	return use.ExclusivelyHeld || idset.Set(use.BusyCPUs).HasAll(cpus)
 }
 
-// A conflictError says which resource of this job another job has claimed first.
+// A conflictError says which CPUs, GPUs or other resource of this job another job has claimed first.
 type conflictError struct{ reason string }
 
 func (e *conflictError) Error() string { return e.reason }
@@ -119,11 +120,11 @@ func (w *Worker) Drain(keep bool, tidy, done func()) {
 	})
 }
 
-// takeClaim writes the claim of one group into the ledger. Each group has a claim of its own, so that its CPUs are
-// free when it ends. A claim is never rewritten, since others may be reading it.
+// takeClaim writes the claim of one group into the ledger. Each group has a claim of its own, so that its
+// CPUs are free when it ends. A claim is never rewritten, since others may be reading it.
 //
-// conflict is set if another job claimed the same before. If the ledger cannot be used, the job goes on without a
-// claim, and notice says why.
+// conflict is set if another job claimed the same CPUs or GPUs before. If the ledger cannot be used, the
+// job goes on without a claim, and notice says why.
 func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice string) {
 	w.releaseClaim(m.Group.Name)
 	dir, err := w.openLedger(m.Claim.Ledger)

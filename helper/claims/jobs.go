@@ -97,7 +97,8 @@ func (w *Worker) evictJob(m *wire.Evict) {
 // killTimeout is how long to wait for killed processes to die. A process that waits for a device dies later.
 const killTimeout = 5 * time.Second
 
-// killJobProcesses kills the processes that a job's helper left behind, and reports whether none is left.
+// killJobProcesses kills the processes that a job's helper has left behind. It reports whether no such
+// process is left.
 func killJobProcesses(ctx context.Context, id job.ID) bool {
 	mark := "MPIEXEC_JOBID=" + string(id)
 	for end := time.Now().Add(killTimeout); ; {
@@ -112,7 +113,8 @@ func killJobProcesses(ctx context.Context, id job.ID) bool {
 	}
 }
 
-// Limits of the reply to an eviction: the entries that it lists, and the processes that it lists for each.
+// These are the limits of the reply to an eviction: the entries that it lists, and the processes that it
+// lists for each.
 const (
 	maxEvictions = 1000
 	maxPIDs      = 16

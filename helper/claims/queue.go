@@ -16,13 +16,14 @@ import (
 
 // This file keeps the job's place in the queue, and the decision lock.
 
-// decisionLockTimeout is how long one request may hold the decision lock. That is longer than nodes may take to
-// reply, and shorter than others wait for the lock. So an mpiexec that is stopped while it has the lock does not keep
-// all others waiting. Claims are safe without the lock.
+// decisionLockTimeout is how long one request may hold the decision lock. This time is longer than nodes
+// may take to reply, and shorter than the time for which other requests wait for the lock. So an mpiexec
+// that is stopped while it has the lock does not keep all others waiting. Claims are safe without the lock.
 const decisionLockTimeout = 20 * time.Second
 
-// takeDecisionLock waits for the decision lock and sends the length of the queue. A job that runs only on this node needs
-// no lock: its claim is safe without (TRUST-17).
+// takeDecisionLock waits for the decision lock, under which one request at a time is planned. Then it sends
+// the length of the queue. A job that runs only on this node needs no lock: its claim is safe without
+// (TRUST-17).
 func (w *Worker) takeDecisionLock(m *wire.LockDecision) {
 	answer := &wire.DecisionLocked{}
 	dir, err := w.openLedger(m.Ledger)
@@ -119,7 +120,7 @@ func (w *Worker) reportPosition() {
 	}
 }
 
-// passUser overtakes another user's request in the queue, and sends the new position.
+// passUser lets our request pass another user's requests in the queue, and sends the new position.
 func (w *Worker) passUser(m *wire.Overtake) {
 	if w.queuePlace == nil {
 		w.send(&wire.QueuePosition{Err: "there is no place in the queue any more"})
@@ -152,8 +153,9 @@ func (w *Worker) expirePlace() {
 // lock. The evicting process kills the helper after 3 s.
 const evictedTimeout = time.Second
 
-// EvictedBy calls give with the name of the user who evicts our job, or with "" if no user does. If the job waits in the queue,
-// mpiexec is first sent the loss of its place. If id is empty, the job is the one that waits.
+// EvictedBy calls give with the name of the user who evicts our job, or with "" if no user does. If the job
+// waits in the queue, it first reports to mpiexec that its place is lost. If id is empty, the job is the
+// one that waits.
 func (w *Worker) EvictedBy(id job.ID, give func(user string)) {
 	found := make(chan string, 1)
 	w.runTask(func() {

@@ -39,7 +39,7 @@ type pendingRequest struct {
 	reply *ledger.PostedFile // nil: none yet
 }
 
-// Times for requests to a running job.
+// These are times for requests to a running job.
 const (
 	replyPoll         = 50 * time.Millisecond // between two reads for a reply
 	firstReplyTimeout = 10 * time.Second      // until the first reply
@@ -47,7 +47,7 @@ const (
 	replySeenTimeout  = 5 * time.Second       // at the end of the session, for requesters who have not read the final reply
 )
 
-// The largest sizes of a reply that are read, in bytes.
+// These are the largest sizes of a reply that are read, in bytes.
 const (
 	maxReplyBytes  = 64 << 10
 	maxStatusBytes = 4 << 20

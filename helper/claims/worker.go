@@ -88,7 +88,7 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, carried Ca
 	return w
 }
 
-// owned has the handlers of messages about the ledger.
+// owned has the functions that handle messages about the ledger.
 var owned = func() (o wire.Owner[*Worker]) {
 	wire.Handle(&o, (*Worker).takeDecisionLock)
 	wire.Handle(&o, func(w *Worker, _ *wire.UnlockDecision) { w.releaseDecisionLock() })
@@ -219,8 +219,8 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	w.send(answer)
 }
 
-// otherClaims returns a summary of all claims except those for which without returns true. name is the ledger's
-// directory.
+// otherClaims returns a summary of the claims in the ledger, leaving out each claim for which without
+// returns true. name is the ledger's directory.
 func (w *Worker) otherClaims(name string, without func(job.Claim) bool) (ledger.OtherClaims, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {

@@ -64,7 +64,7 @@ func New(node Node, send func(wire.Message) error) *Examiner {
 	return e
 }
 
-// owned has the handlers of the messages of --doctor.
+// owned has the functions that handle the messages of --doctor.
 var owned = func() (o wire.Owner[*Examiner]) {
 	wire.Handle(&o, func(e *Examiner, m *wire.Diagnose) {
 		e.tasks.Go(func() { e.send(&wire.Diagnosed{Diagnosis: e.node.examine(e.ctx, m)}) })

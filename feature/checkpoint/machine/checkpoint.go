@@ -19,10 +19,10 @@ import (
 	"remshell/text"
 )
 
-// A Phase is how far an attempt's checkpoint has come.
+// A Phase says how far the checkpoint of an attempt (one run of all ranks) has come.
 type Phase int
 
-// The phases of an attempt's checkpoint.
+// These are the phases of an attempt's checkpoint.
 const (
 	Idle       Phase = iota
 	InProgress       // a checkpoint was requested
@@ -33,7 +33,7 @@ const (
 // CheckInterval is the interval at which mpiexec checks whether the checkpoint's file exists (SV-14).
 const CheckInterval = time.Second
 
-// The events that Step handles.
+// These are the events that Step handles.
 type (
 	// JobRunning says that all ranks run. End is the time when the job must end. It is the zero time if that is
 	// unknown.
@@ -53,7 +53,7 @@ type (
 	AttemptEnded struct{}
 )
 
-// The actions that Step returns.
+// These are the actions that Step returns.
 type (
 	// RequestCheckpoint signals the ranks, or runs the command.
 	RequestCheckpoint struct{}
@@ -79,7 +79,8 @@ type (
 	Action any
 )
 
-// A State is the state of the checkpoints of one attempt. Use New to make one.
+// A State is the state of the checkpoints of one attempt (one run of all ranks of a job). Use New to make
+// one.
 type State struct {
 	Phase       Phase
 	RequestedAt time.Time // time of the last request; zero: there was none

@@ -133,7 +133,8 @@ func (r *Reader) listPIDs(each func(pid int, inode uint64)) {
 	}
 }
 
-// Offsets of the size and the name in an entry of getdents64(2), which begins with the inode.
+// These are the offsets of the size and the name in an entry of getdents64(2). The entry begins with the
+// inode.
 const (
 	direntSize = 16
 	direntName = 19

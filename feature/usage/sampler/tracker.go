@@ -55,8 +55,8 @@ type lastSeen struct {
 	pass       int
 }
 
-// Owners that are not ranks. The process is no descendant of the helper, or is the helper itself, or its owner is
-// being computed.
+// These stand for owners that are not ranks: the process is no descendant of the helper, is the helper
+// itself, or its owner is being computed.
 const (
 	notOfJob   = -2
 	isHelper   = -3
@@ -183,7 +183,7 @@ func (b *Tracker) NoteReaped(pid, rank int, cpu time.Duration) {
 	b.reaped[pid] = true
 }
 
-// The times between two passes, while a job is young and later.
+// These are the times between two passes, while a job is young and later.
 const (
 	firstPassAfter = 100 * time.Millisecond
 	youngInterval  = time.Second
