@@ -11,7 +11,7 @@ const repeatWindow = 250 * time.Millisecond
 
 /*
 An endSignals recognizes repetitions of SIGTERM and SIGHUP. A second signal ends the ranks without a grace
-period (SIG-3). But many senders send two and mean one. timeout(1) signals its child and then its own
+period (rule SIG-3). But many senders send two and mean one. timeout(1) signals its child and then its own
 process group. When a terminal is closed, the shell signals its jobs, and then the kernel the foreground.
 systemd ends a session with SIGTERM and SIGHUP.
 */

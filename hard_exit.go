@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A hardExit ends mpiexec if other goroutines hang (TRUST-34). It counts SIGINT, SIGTERM and SIGHUP
+// A hardExit ends mpiexec if other goroutines hang (rule TRUST-34). It counts SIGINT, SIGTERM and SIGHUP
 // itself, and exits if mpiexec still runs after the last one. It takes no lock and waits for no other
 // goroutine, so nothing that hangs can block it.
 type hardExit struct {

@@ -93,7 +93,7 @@ func (a Allocation) CPUs() (n int) {
 // Known reports whether name is a valid value of -rmk: a batch system, or "file".
 func Known(name string) bool { return Named(name) != nil || name == fileSystem }
 
-// remedyNameHosts is the hint if the host list of a batch system cannot be used (RM-3).
+// remedyNameHosts is the hint if the host list of a batch system cannot be used (rule RM-3).
 const remedyNameHosts = "name hosts with -host, or run here with -rmk none"
 
 // Read returns the allocation that a batch system, or a file, describes. Known(system) must be true.
@@ -133,8 +133,8 @@ func Read(system string, w Inputs, wish Options) (Allocation, error) {
 	return a, nil
 }
 
-// refuseCopies returns an error if the batch system has started several copies of mpiexec. Each would
-// start the whole job (RM-10).
+// refuseCopies returns an error if the batch system has started several copies of mpiexec. Each would start
+// the whole job (rule RM-10).
 func (s *System) refuseCopies(w Inputs) error {
 	if s.Copies == nil {
 		return nil
@@ -156,7 +156,7 @@ func noGroups(source string) error {
 }
 
 // otherSystem returns the name of another batch system in whose job mpiexec runs and that lists other
-// hosts, or "" (RM-3).
+// hosts, or "" (rule RM-3).
 func (s *System) otherSystem(w Inputs, a Allocation) string {
 	if s.Nested {
 		return ""
@@ -183,7 +183,7 @@ func sameHosts(a, b []Host) bool {
 	return slices.Equal(names(a), names(b))
 }
 
-// An unreadError says why mpiexec cannot read the hosts of the batch job in which it runs (RM-3).
+// An unreadError says why mpiexec cannot read the hosts of the batch job in which it runs (rule RM-3).
 type unreadError struct {
 	text   string
 	remedy string // empty: remedyNameHosts

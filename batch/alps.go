@@ -3,7 +3,7 @@ package batch
 import "remshell/usererr"
 
 // alps is Cray's ALPS. It lists no hosts. It runs inside another batch system, whose row in Systems comes
-// first and lists them (RM-1).
+// first and lists them (rule RM-1).
 var alps = System{
 	Name: "alps", Title: "ALPS",
 

@@ -25,7 +25,7 @@ import (
 	"time"
 )
 
-// Systems has the batch systems. If one may run inside another, the inner one comes first (RM-1).
+// Systems has the batch systems. If one may run inside another, the inner one comes first (rule RM-1).
 var Systems = []*System{&flux, &slurm, &lsf, &gridEngine, &cobalt, &pbs, &loadLeveler, &condor, &alps}
 
 // A System is a batch system, one row of Systems. A field may be empty if its comment says so.
@@ -55,7 +55,7 @@ type System struct {
 	KillDelay time.Duration                       // between telling a job to end and killing it, by its manual (RM-62); 0: unknown
 	KillWait  func(run Run) time.Duration         // queries KillDelay; 0: no answer. nil: no program reports it
 
-	// How helpers are started on the hosts of the job (RM-30).
+	// How helpers are started on the hosts of the job (rule RM-30).
 
 	Starter *Starter // its own program for that; nil: hosts are reached by ssh
 	Attach  *Attach  // how a shell started by ssh joins the job; nil: it cannot

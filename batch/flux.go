@@ -159,7 +159,7 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 }
 
 // fluxExec returns the command line that starts Shell on a host, which it names by the rank of its broker
-// (RM-30).
+// (rule RM-30).
 func fluxExec(c Call) []string {
 	return slices.Concat([]string{c.Program, "exec", "-r", strconv.Itoa(c.Rank)}, c.ExtraArgs, []string{Shell})
 }

@@ -21,10 +21,10 @@ import (
 //	 |  '================================================ TLS ======================================================='
 //	 '- helper --- ranks                               here: below the sge_shepherd of the script
 //
-// The helpers dial back to mpiexec (package dialback). If one cannot, qrsh carries its streams unchanged.
-// A qrsh that is sent more than 64 KiB before the first output of its shell hangs forever and ignores
-// signals to end. After that output, it passes any number of bytes in both directions. So only the
-// delivery script is sent before (RM-36).
+// The helpers dial back to mpiexec (package dialback). If one cannot, qrsh carries its streams unchanged. A
+// qrsh that is sent more than 64 KiB before the first output of its shell hangs forever and ignores signals
+// to end. After that output, it passes any number of bytes in both directions. So only the delivery script
+// is sent before (rule RM-36).
 //
 // Grid Engine does not report that it ends a job. It kills all processes by SIGKILL, including mpiexec.
 // It also ends a job because a task of it was killed. Then the killed task is the cause.
@@ -106,8 +106,8 @@ func (l *list) peLine(line int, words []string) error {
 	return nil
 }
 
-// qrsh returns the command line that starts a task of this Grid Engine job on a host (RM-30). The host is
-// spelled as in PE_HOSTFILE.
+// qrsh returns the command line that starts a task of this Grid Engine job on a host (rule RM-30). The host
+// is spelled as in PE_HOSTFILE.
 func qrsh(c Call) []string {
 	return slices.Concat([]string{c.Program, "-inherit"}, c.ExtraArgs, []string{c.Host, Shell})
 }

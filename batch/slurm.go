@@ -86,14 +86,14 @@ func slurmNumber(w Inputs) string {
 // (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
 const firstReservedStep = 4294967280
 
-// inStep reports whether mpiexec runs in a Slurm step, as a program that srun has started (RM-11).
+// inStep reports whether mpiexec runs in a Slurm step, as a program that srun has started (rule RM-11).
 func inStep(w Inputs) bool {
 	id, ok := number(w.value("SLURM_STEP_ID"))
 	return ok && id < firstReservedStep
 }
 
 // terminal reports whether srun --pty has started this mpiexec. Only one task of such a step has input
-// (RM-12).
+// (rule RM-12).
 func terminal(w Inputs) bool {
 	return w.set("SLURM_PTY_PORT") && w.value("SLURM_PROCID") == "0" && inStep(w)
 }
@@ -269,7 +269,7 @@ func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 }
 
 // srun returns the command line that starts a step on one host. It has the options of Slurm 22.05, except
-// those that an older srun does not know (RM-30, RM-32).
+// those that an older srun does not know (rules RM-30, RM-32).
 func srun(c Call) []string {
 	return c.step([]string{"-N1", "-n1", "-w", c.Host}, "-u")
 }

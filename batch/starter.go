@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Shell is the program that a Starter starts on a host. It reads the delivery script from its input
-// (RM-31).
+// Shell is the program that a Starter starts on a host. It reads the delivery script from its input (rule
+// RM-31).
 const Shell = "/bin/sh"
 
 // A Starter is a batch system's program, such as srun, that starts Shell on a host of the job

@@ -14,7 +14,7 @@ import (
 	"remshell/transport"
 )
 
-// An attacher makes the shells that ssh starts on nodes join their sessions to a batch job (RM-30). It
+// An attacher makes the shells that ssh starts on nodes join their sessions to a batch job (rule RM-30). It
 // records the nodes on which that failed, with the reasons.
 type attacher struct {
 	system *batch.System // System.Attach is not nil

@@ -179,8 +179,8 @@ func hasTerminal() bool {
 	return true
 }
 
-// passphrasePrompt returns a function that reads a passphrase from the controlling terminal. It returns
-// nil if there is no terminal (SSH-2).
+// passphrasePrompt returns a function that reads a passphrase from the controlling terminal. It returns nil
+// if there is no terminal (rule SSH-2).
 func passphrasePrompt() func(prompt string) ([]byte, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"remshell/userfile"
 )
 
-// This file implements --doctor: it diagnoses the hosts and prints a remedy for each problem (DIAG-5).
+// This file implements --doctor: it diagnoses the hosts and prints a remedy for each problem (rule DIAG-5).
 
 // doctorHosts returns the line with the words after --doctor as hosts, unless they name a program.
 // --doctor can also be added to a command line that fails.

@@ -19,7 +19,7 @@ import (
 )
 
 /*
-An eventWriter writes the events of a run as they happen (--json, DIAG-7), one JSON object on each line:
+An eventWriter writes the events of a run as they happen (--json, rule DIAG-7), one JSON object on each line:
 
 	{"v":1,"time":"...","event":"start","rank":0,"node":"n1","pid":4711,"seconds":0.01}
 

@@ -19,9 +19,10 @@ import (
 	"remshell/userfile"
 )
 
-// This file opens the user's files and detects those that another user could have written (TRUST-27). That matters
-// for files that name programs to run or set environments: the cluster file, the user's configuration, and host files
-// that do so. Write access of a group is allowed. Host names are only data, whoever writes them.
+// This file opens the user's files and detects those that another user could have written (rule TRUST-27).
+// That matters for files that name programs to run or set environments: the cluster file, the user's
+// configuration, and host files that do so. Write access of a group is allowed. Host names are only data,
+// whoever writes them.
 
 // maxLinks is how many symbolic links are followed in one name. The kernel has the same limit.
 const maxLinks = 40

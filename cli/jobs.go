@@ -190,8 +190,8 @@ func (c *invocation) signalJob(ctx context.Context, req job.Request, ref job.Job
 	return errors.Join(errs...)
 }
 
-// evictJob ends the processes that hold a job's claims and tickets, and reports what was done on each
-// node (TRUST-19).
+// evictJob ends the processes that hold a job's claims and tickets, and reports what was done on each node
+// (rule TRUST-19).
 func (c *invocation) evictJob(ctx context.Context, req job.Request, ref job.JobRef) error {
 	results, err := reserve.Evict(ctx, req, c.env.Env, ref)
 	if err != nil {

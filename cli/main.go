@@ -34,7 +34,7 @@ import (
 // Version is the version of the program, as tools/version.sh prints it. The Makefile sets it.
 var Version = "development"
 
-// pmiVersions has the PMI versions that ranks can use (PMIX-66).
+// pmiVersions has the PMI versions that ranks can use (rule PMIX-66).
 var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0", "pmix 3.0-7.0 (server)"}
 
 // HandledSignals are the signals that mpiexec handles (cli.md SIG-1 to SIG-5).

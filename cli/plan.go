@@ -85,8 +85,8 @@ func (c *invocation) drawTopology(ctx context.Context) error {
 	return err
 }
 
-// routeOf returns a function that describes how d connects to a node (DIAG-1). The text is empty if d is
-// no transport.Transport.
+// routeOf returns a function that describes how d connects to a node (rule DIAG-1). The text is empty if d
+// is no transport.Transport.
 func routeOf(d node.HelperDialer) func(job.NodeDef) string {
 	transp, ok := d.(transport.Transport)
 	return func(def job.NodeDef) string {
@@ -121,8 +121,8 @@ func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) str
 	return v
 }
 
-// pmiOffers returns, for each app context, a line about which PMI its ranks may use (PMIX-6). It examines
-// the program on this machine. On other hosts their helpers will do that.
+// pmiOffers returns, for each app context, a line about which PMI its ranks may use (rule PMIX-6). It
+// examines the program on this machine. On other hosts their helpers will do that.
 func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 	for i, app := range o.Request.Apps {
 		var elsewhere []string
@@ -181,7 +181,7 @@ func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.
 	return err
 }
 
-// A displays says which tables and lists to print before a job starts (--display; DIAG-2, DIAG-4).
+// A displays says which tables and lists to print before a job starts (--display; rules DIAG-2, DIAG-4).
 type displays struct{ topo, hosts, byNode, byRank, choice bool }
 
 // wantedDisplays returns the displays that the options ask for.

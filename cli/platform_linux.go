@@ -106,9 +106,8 @@ func keepNewlines(fd int) {
 	}
 }
 
-// propagatedLimits are the resource limits that ranks on other hosts get from mpiexec (ENV-8).
-// RLIMIT_NPROC is left out: it counts the user's processes on that host, about which mpiexec knows
-// nothing.
+// propagatedLimits are the resource limits that ranks on other hosts get from mpiexec (rule ENV-8).
+// RLIMIT_NPROC is left out: it counts the user's processes on that host, about which mpiexec knows nothing.
 var propagatedLimits = []int{unix.RLIMIT_AS, unix.RLIMIT_CORE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_FSIZE,
 	unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE, unix.RLIMIT_STACK}
 

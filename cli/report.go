@@ -30,7 +30,7 @@ func (e reportedError) Unwrap() error { return e.error }
 
 // printError prints one message for each error that err joins. It prints nothing if err is nil, is a
 // reportedError, or means that the reader of standard output has closed it. It prints a list of errors
-// completely. The function that makes the list limits it (CLI-10: ten).
+// completely. The function that makes the list limits it (rule CLI-10: ten).
 func (s messagePrinter) printError(err error) {
 	if _, known := err.(reportedError); known || err == nil || isReaderGone(err) {
 		return
@@ -40,9 +40,9 @@ func (s messagePrinter) printError(err error) {
 	}
 }
 
-// errorMessage returns the message for an error: its text, the first list of reasons in its chain, and
-// the first hint. It keeps line breaks only if the text quotes a line of a file. It escapes all others,
-// because a host may have put them into the text (TRUST-28).
+// errorMessage returns the message for an error: its text, the first list of reasons in its chain, and the
+// first hint. It keeps line breaks only if the text quotes a line of a file. It escapes all others, because
+// a host may have put them into the text (rule TRUST-28).
 func errorMessage(err error) message {
 	m := message{messageKind: failureMessage, text: strings.TrimPrefix(err.Error(), "mpiexec: ")}
 	if showsSource(err) {
@@ -114,15 +114,15 @@ func newLogger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 }
 
 // isReaderGone reports whether err means that the reader of mpiexec's standard output has closed it
-// (EPIPE). This is not reported to the user (IO-12).
+// (EPIPE). This is not reported to the user (rule IO-12).
 func isReaderGone(err error) bool {
 	var failed *fs.PathError
 	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && failed.Err == syscall.EPIPE
 }
 
-// exitCode returns the exit code of mpiexec, for the shell, --report and --json (TRUST-33). code is the
-// exit code of the ranks, or of a request such as --ps. It counts only if err is nil. ours is the code of
-// mpiexec's own failures. 0 means 125.
+// exitCode returns the exit code of mpiexec, for the shell, --report and --json (rule TRUST-33). code is
+// the exit code of the ranks, or of a request such as --ps. It counts only if err is nil. ours is the code
+// of mpiexec's own failures. 0 means 125.
 func exitCode(code int, err error, ours int) int {
 	var cancelled *reserve.SignalError
 	switch {

@@ -88,7 +88,7 @@ func (e *panicError) Error() string { return fmt.Sprintf("internal error: %v", e
 func (e *panicError) Hint() string { return "please report this bug, with the output of -v" }
 
 // recoverPanic calls do and returns a panic as an error. It logs the stack. By then deferred calls have
-// restored the terminal and closed the connections, so that the helpers end the ranks (TRUST-35).
+// restored the terminal and closed the connections, so that the helpers end the ranks (rule TRUST-35).
 func recoverPanic(j option.JobOptions, errs io.Writer, do func() (int, error)) (code int, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -436,7 +436,7 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 	return env
 }
 
-// linkTimeout is how long a connection may be silent before its node counts as lost (SIG-7).
+// linkTimeout is how long a connection may be silent before its node counts as lost (rule SIG-7).
 const linkTimeout = 45 * time.Second
 
 // connectTimeout returns how long connecting and logging in to one host may take.

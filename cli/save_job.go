@@ -28,7 +28,7 @@ This file saves a job so that another mpiexec can resume it (--save-job, --resum
 	FILE.lock   locked by the mpiexec that writes FILE, as long as it runs; contains its process ID and host
 	FILE        replaced before the job is planned, with each attempt, and at the end
 
-FILE says which programs are started (TRUST-27). So only its owner may read, write or replace FILE and FILE.lock.
+FILE says which programs are started (rule TRUST-27). So only its owner may read, write or replace FILE and FILE.lock.
 */
 
 // A savedJobFile is the file of a saved job. If it is locked, no other mpiexec writes it.
@@ -199,7 +199,7 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 }
 
 // startSaving writes the job to its file at once and at each attempt. The caller passes the result of the
-// run to ended, which writes the file a last time (SV-19).
+// run to ended, which writes the file a last time (rule SV-19).
 func (c *invocation) startSaving(ctx context.Context) (ended func(job.Result, error), err error) {
 	if c.saved == nil && c.line.Job.SaveJob == "" {
 		return func(job.Result, error) {}, nil

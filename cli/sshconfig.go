@@ -16,9 +16,9 @@ import (
 	"remshell/usererr"
 )
 
-// newSSHResolver returns a function that looks a host up in the user's ssh_config. Options take
-// precedence (CLI-12). It reads the files once, at the first call. It calls warn once for each line with
-// an unknown keyword.
+// newSSHResolver returns a function that looks a host up in the user's ssh_config. Options take precedence
+// (rule CLI-12). It reads the files once, at the first call. It calls warn once for each line with an
+// unknown keyword.
 func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, warn func(text string)) func(ctx context.Context, alias string) (sshx.Target, error) {
 	account := newAccountLookup(sys, local)
 	var once sync.Once

@@ -178,7 +178,7 @@ func (c *invocation) starterTransport(self transport.HelperBinary) transport.Tra
 	return &transport.OneStep{PerHost: perHost}
 }
 
-// batchToolTimeout is how long a program of the batch system, such as squeue, may run (RM-4).
+// batchToolTimeout is how long a program of the batch system, such as squeue, may run (rule RM-4).
 const batchToolTimeout = 10 * time.Second
 
 // maxBatchToolOutput is how much output of a batch system's program, such as squeue, is read, in bytes.
@@ -245,8 +245,8 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// waitBesideLauncher waits until a signal arrives. A batch system may start several copies of mpiexec.
-// All but the one that starts the job only keep their slots (RM-10, HTCondor's parallel universe).
+// waitBesideLauncher waits until a signal arrives. A batch system may start several copies of mpiexec. All
+// but the one that starts the job only keep their slots (rule RM-10, HTCondor's parallel universe).
 func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	if startsRanks(c.line) {
 		select {
@@ -258,9 +258,9 @@ func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 }
 
 // reportUnseenRanks reports ranks for which the batch system does not account: it started them neither by
-// its own program nor in its job's script. With -v it reports how many hosts are reached otherwise (RM-30).
-// It always warns about hosts where the starter was used and the ranks still have no ancestor that belongs
-// to the batch system (RM-45).
+// its own program nor in its job's script. With -v it reports how many hosts are reached otherwise (rule
+// RM-30). It always warns about hosts where the starter was used and the ranks still have no ancestor that
+// belongs to the batch system (rule RM-45).
 func (c *invocation) reportUnseenRanks() {
 	rm := c.req.RM
 	if rm == nil || rm.Job == "" {

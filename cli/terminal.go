@@ -25,8 +25,8 @@ import (
 const foregroundPoll = 200 * time.Millisecond
 
 // newForegroundReader returns a reader that reads a terminal only while mpiexec is in its foreground. In
-// the background the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &` would never end (IO-5).
-// If in is no terminal, it returns in.
+// the background the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &` would never end (rule
+// IO-5). If in is no terminal, it returns in.
 //
 // A read must not block either: after ^Z and bg the kernel would restart it in the background. So the
 // reader polls for input first, and then reads.
@@ -111,8 +111,8 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// useColor reports whether to print in colour (DIAG-8). NO_COLOR takes precedence over everything. A dumb
-// terminal gets colour only with --color always or CLICOLOR_FORCE.
+// useColor reports whether to print in colour (rule DIAG-8). NO_COLOR takes precedence over everything. A
+// dumb terminal gets colour only with --color always or CLICOLOR_FORCE.
 func useColor(when string, getenv func(string) string, terminal bool) bool {
 	switch {
 	case when == "never", getenv("NO_COLOR") != "":
@@ -130,7 +130,7 @@ func colorLabels(s *job.Streams, line option.Line, sys System) {
 }
 
 // showProgress makes the start show its progress in one line that is rewritten, if standard error is a
-// terminal (DIAG-6).
+// terminal (rule DIAG-6).
 func showProgress(line option.Line, sys System, env *launch.Env) {
 	if !isTerminal(sys.Err) || sys.getenv("TERM") == "dumb" || line.Job.Verbosity != 0 {
 		return
@@ -151,7 +151,7 @@ func showProgress(line option.Line, sys System, env *launch.Env) {
 }
 
 // rankInput returns the standard input for ranks, or nil if they get none. If standard input was used as
-// the host file or rank file, they get none (IO-6).
+// the host file or rank file, they get none (rule IO-6).
 func rankInput(line option.Line, s job.Streams, stdin io.Reader) (io.Reader, error) {
 	taken := line.Job.RankFile == "-"
 	for _, app := range line.Apps {

@@ -43,8 +43,8 @@ var nodeFileKeys = []string{"runJobs", "users", "user", "groups", "group", "maxp
 // job's own limits. Like NodeFile it must belong to root.
 const LimitsFile = "/etc/remshell/limits.toml"
 
-// LoadLimits parses the text of a LimitsFile: NAME = value, as in [limits] of a cluster file (RM-55). The returned
-// error joins one *Error for each fault.
+// LoadLimits parses the text of a LimitsFile: NAME = value, as in [limits] of a cluster file (rule RM-55).
+// The returned error joins one *Error for each fault.
 func LoadLimits(name, text string) (limits.Map, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	l := scanKeyLines(text)

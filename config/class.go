@@ -11,7 +11,8 @@ import (
 	"remshell/sort"
 )
 
-// A Class is a class of jobs, selected by --class: who may use it, and the settings of its jobs (RM-55).
+// A Class is a class of jobs, selected by --class: who may use it, and the settings of its jobs (rule
+// RM-55).
 type Class struct {
 	name            string
 	Limits          limits.Map    // includes maxtime as walltime

@@ -49,8 +49,8 @@ type Cluster struct {
 	Warnings []error // an *Error for each setting without effect
 }
 
-// ClusterFile is the cluster file for all users. Its list of administrators counts only on the node on which the file
-// is (SV-25).
+// ClusterFile is the cluster file for all users. Its list of administrators counts only on the node on
+// which the file is (rule SV-25).
 const ClusterFile = "/etc/remshell/cluster.toml"
 
 // IDs has functions that look up users and groups. A name for which a function returns an error matches no user.

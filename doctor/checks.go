@@ -178,7 +178,7 @@ func checkDirAndProgram(c job.HostDiagnosis) (found []Finding) {
 }
 
 // checkLimits checks the resource limits of a login. Ranks on this machine inherit them. On other hosts
-// ranks get this machine's soft limits, as far as the hard limits there allow (ENV-8).
+// ranks get this machine's soft limits, as far as the hard limits there allow (rule ENV-8).
 func checkLimits(c job.HostDiagnosis) (found []Finding) {
 	least := map[string]int64{"n": minFiles, "u": minProcs, "s": minStack}
 	for _, l := range c.Diagnosis.Limits {
@@ -272,7 +272,7 @@ func checkDisks(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkCPUMask checks the CPU mask or cpuset of the login, which limits all ranks (PLACE-5).
+// checkCPUMask checks the CPU mask or cpuset of the login, which limits all ranks (rule PLACE-5).
 func checkCPUMask(c job.HostDiagnosis) []Finding {
 	usable := 0
 	for _, core := range c.Probe.Topology.Cores {

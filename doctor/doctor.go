@@ -1,6 +1,6 @@
 /*
 Package doctor finds problems in the diagnoses of hosts: what would prevent a job there, and how to fix it
-(DIAG-5).
+(rule DIAG-5).
 
 	job.HostDiagnosis per host --Diagnose--> Report: findings, equal ones once, with all their hosts
 	                                            |--> Text, JSON, ExitCode

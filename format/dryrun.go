@@ -33,8 +33,9 @@ var JobVariables = []string{
 	"MPIEXEC_ATTEMPT", "MPIEXEC_RESTARTS_LEFT", "MPIEXEC_RESTART_REASON", "MPIEXEC_PREVIOUS_SIZE", "MPIEXEC_LOST_NODES",
 }
 
-// DryRun explains a plan (DIAG-1): the candidates, the rejected ones with the reasons, the order and its sort key,
-// the CPUs of each rank, and the variables of the ranks. Without a plan it says why there is none.
+// DryRun explains a plan (rule DIAG-1): the candidates, the rejected ones with the reasons, the order and
+// its sort key, the CPUs of each rank, and the variables of the ranks. Without a plan it says why there is
+// none.
 func DryRun(v JobView) string {
 	var s paragraphs
 	for _, w := range v.Warnings {
@@ -286,7 +287,7 @@ func quoteAssignment(assignment string) string {
 	return assignment
 }
 
-// isSecretName reports whether the name of a variable suggests that its value is secret (ENV-9).
+// isSecretName reports whether the name of a variable suggests that its value is secret (rule ENV-9).
 func isSecretName(name string) bool {
 	name = strings.ToUpper(name)
 	return slices.ContainsFunc([]string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"},

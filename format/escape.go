@@ -12,17 +12,17 @@ import (
 	"remshell/text"
 )
 
-// These are limits on the printed length of text from other hosts or users, in bytes (TRUST-28).
+// These are limits on the printed length of text from other hosts or users, in bytes (rule TRUST-28).
 const (
 	maxField    = 256
 	maxSentence = 4 << 10
 	cutMark     = "..."
 )
 
-// EscapeSentence makes a sentence safe to print that may contain text from other hosts or users (TRUST-28). The
-// result is one line of at most 4 KiB without terminal controls or invisible characters. All text for the user passes
-// through EscapeSentence before it is printed. JSON has the text itself, and output of ranks is not changed. Applying
-// it twice has no further effect.
+// EscapeSentence makes a sentence safe to print that may contain text from other hosts or users (rule
+// TRUST-28). The result is one line of at most 4 KiB without terminal controls or invisible characters. All
+// text for the user passes through EscapeSentence before it is printed. JSON has the text itself, and
+// output of ranks is not changed. Applying it twice has no further effect.
 func EscapeSentence(sentence string) string { return escape(sentence, maxSentence) }
 
 // EscapeField does the same as EscapeSentence for a name or another field, but cuts it after 256 bytes.

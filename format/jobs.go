@@ -300,7 +300,7 @@ func (j *liveJob) launcherText() string {
 }
 
 // idleText returns a note about a job's claims. It says that the job is suspended, that its claims are idle
-// (TRUST-16) and why (survive.md SV-2), or which standby nodes it has. It is empty if none of these
+// (rule TRUST-16) and why (survive.md SV-2), or which standby nodes it has. It is empty if none of these
 // applies.
 func (j *liveJob) idleText() string {
 	switch {

@@ -11,7 +11,7 @@ import (
 	"remshell/text"
 )
 
-// Map returns the ranks of each node, node by node in filling order (DIAG-2):
+// Map returns the ranks of each node, node by node in filling order (rule DIAG-2):
 //
 //	node01  16 cores  ranks 0-7   solver
 //	node02  16 cores  ranks 8-15  solver

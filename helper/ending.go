@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// outputTimeout is how long mpiexec may take to accept the rest of a rank's output after the rank has ended
-	// (IO-10).
+	// outputTimeout is how long mpiexec may take to accept the rest of a rank's output after the rank has
+	// ended (rule IO-10).
 	outputTimeout = 2 * time.Second
 
 	// slowReaderAfter is how long the pipes of ranks may stay open after the last process has ended. Then
@@ -148,11 +148,12 @@ const duplicateSignalTime = 5 * time.Second
 // endNotOrdered is posted when mpiexec has had time to order the end of the ranks after HelperSignaled.
 type endNotOrdered struct{ grace time.Duration }
 
-// handleOwnSignal handles a signal to the process of this helper. (A signal that mpiexec passes on to the ranks comes
-// as wire.Signal, and passSignal sends it to them.) A terminating signal is meant for the ranks, and the sender may
-// have sent it to them, too. The helper reports the signal, and mpiexec orders the end. If mpiexec does not, the
-// helper ends the ranks after half of their grace, so that mpiexec still receives their output and usage (RM-60).
-// Without ranks, or after the reaper was killed, the job ends as if mpiexec were gone.
+// handleOwnSignal handles a signal to the process of this helper. (A signal that mpiexec passes on to the
+// ranks comes as wire.Signal, and passSignal sends it to them.) A terminating signal is meant for the
+// ranks, and the sender may have sent it to them, too. The helper reports the signal, and mpiexec orders
+// the end. If mpiexec does not, the helper ends the ranks after half of their grace, so that mpiexec still
+// receives their output and usage (rule RM-60). Without ranks, or after the reaper was killed, the job ends
+// as if mpiexec were gone.
 func (s *Session) handleOwnSignal(sig os.Signal) {
 	number, _ := sig.(unix.Signal)
 	ours := s.Prepare != nil && len(s.byRank) > 0 && os.Getppid() == s.reaperPID

@@ -60,7 +60,8 @@ type System struct {
 	// Guard is set for a helper inside mpiexec, which has no reaper above it. It holds the command-line arguments that
 	// start this program as the helper's guard.
 	Guard []string
-	// Limits reads the most that this node's administrator lets a job use (RM-55). If nil, config.LimitsFile is read.
+	// Limits reads the most that this node's administrator lets a job use (rule RM-55). If nil,
+	// config.LimitsFile is read.
 	Limits func() (limits.Map, error)
 	// AwaitProbe waits for a probe of this machine that is already under way. If nil, Serve makes its own.
 	AwaitProbe func() (job.Probe, error)
@@ -155,7 +156,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	if err := proc.BecomeSubreaper(); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
 	}
-	// The parent may have left descriptors open. No rank may inherit them (IO-15).
+	// The parent may have left descriptors open. No rank may inherit them (rule IO-15).
 	unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	host, _ := os.Hostname()
 	c := wire.NewConn(conn, wire.Helper)

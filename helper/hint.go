@@ -17,8 +17,8 @@ import (
 	"remshell/proc"
 )
 
-// exitHint returns the reason why a rank ended, such as a lack of memory, if this node has evidence of it (REP-3).
-// Otherwise it is empty.
+// exitHint returns the reason why a rank ended, such as a lack of memory, if this node has evidence of it
+// (rule REP-3). Otherwise it is empty.
 func (s *Session) exitHint(exit *job.Exit) string {
 	killer := killedBy(exit)
 	switch {

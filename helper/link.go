@@ -82,8 +82,8 @@ func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
 	return w
 }
 
-// sendHeartbeats sends a Ping regularly as long as the session lasts. If a batch system's launcher carries the stream,
-// nothing else shows mpiexec that the stream is dead (RM-40).
+// sendHeartbeats sends a Ping regularly as long as the session lasts. If a batch system's launcher carries
+// the stream, nothing else shows mpiexec that the stream is dead (rule RM-40).
 func (s *Session) sendHeartbeats() {
 	tick := time.NewTicker(wire.HeartbeatEvery)
 	defer tick.Stop()

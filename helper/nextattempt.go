@@ -66,7 +66,7 @@ func (s *Session) startLinkWatch(of *wire.Supervision) {
 	}
 }
 
-// A standbyClaimedEvent is the result of a claim for a standby node, which gets no ranks (SV-7).
+// A standbyClaimedEvent is the result of a claim for a standby node, which gets no ranks (rule SV-7).
 type standbyClaimedEvent struct{ claimedEvent }
 
 // reportStandby tells mpiexec whether this node could be claimed as a standby node. A standby node prepares nothing

@@ -20,8 +20,8 @@ type pmiOffer struct {
 	env []string // environment of the app context, with the PMI variables; nil: not composed yet
 }
 
-// detectPMI chooses the PMI versions that the app context of a rank gets (PMIX-2). The rank's program must have been
-// found.
+// detectPMI chooses the PMI versions that the app context of a rank gets (rule PMIX-2). The rank's program
+// must have been found.
 func (s *Session) detectPMI(g *Group, r *Rank) *rank.Error {
 	if g.pmiOffers[r.Plan.App] != nil {
 		return nil
@@ -132,8 +132,8 @@ func (s *Session) ranksPerCPU(g *Group) int {
 	return (len(all) + have - 1) / have
 }
 
-// builtForLibrary returns the PMI or PMIx library that a rank's program is linked with, or "". It is called for a
-// rank 0 that has used no PMI server (REP-5, PMIX-6).
+// builtForLibrary returns the PMI or PMIx library that a rank's program is linked with, or "". It is called
+// for a rank 0 that has used no PMI server (rules REP-5, PMIX-6).
 func (s *Session) builtForLibrary(r *Rank) (library string) {
 	v := r.group.pmiOffers[r.Plan.App].Verdict
 	if v.Library == "" {
@@ -142,8 +142,8 @@ func (s *Session) builtForLibrary(r *Rank) (library string) {
 	return v.Library
 }
 
-// checkSpawnedLibrary refuses to spawn a program that cannot communicate with the rank that spawns it, since the two
-// are built with different MPI libraries (PMIX-43). It returns nil if they fit.
+// checkSpawnedLibrary refuses to spawn a program that cannot communicate with the rank that spawns it,
+// since the two are built with different MPI libraries (rule PMIX-43). It returns nil if they fit.
 func checkSpawnedLibrary(g *Group, r *Rank, v pmidetect.Verdict) *rank.Error {
 	m := g.Prepare.Group
 	parent := ""

@@ -122,8 +122,9 @@ func (s *Session) reportPMIEnd(r *Rank, err error) {
 	}
 }
 
-// sendAboutRank sends mpiexec a message about a rank, after Started and before Exited. It returns false, and sends nothing,
-// if the rank never ran or its exit was reported. Processes that the rank left behind cannot speak for it (TRUST-4).
+// sendAboutRank sends mpiexec a message about a rank, after Started and before Exited. It returns false,
+// and sends nothing, if the rank never ran or its exit was reported. Processes that the rank left behind
+// cannot speak for it (rule TRUST-4).
 func (s *Session) sendAboutRank(r *Rank, m wire.Message) bool {
 	if !s.AwaitStarted(r) {
 		return false
@@ -142,9 +143,9 @@ const (
 	protocolPMIx
 )
 
-// reportFenceWait tells mpiexec that a rank waits in a fence of its whole group (PMIX-4). It reports this once for
-// each group and protocol. A rank that has also used the other protocol is not reported: it is a wrapper that runs
-// one program after the other.
+// reportFenceWait tells mpiexec that a rank waits in a fence of its whole group (rule PMIX-4). It reports
+// this once for each group and protocol. A rank that has also used the other protocol is not reported: it
+// is a wrapper that runs one program after the other.
 func (s *Session) reportFenceWait(r *Rank, by int) {
 	if !r.initedBy[protocolPMIx-by].Load() && r.group.fenceWaitReported[by].CompareAndSwap(false, true) {
 		s.sendAboutRank(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(by)})

@@ -31,8 +31,8 @@ import (
 	"remshell/wire"
 )
 
-// A pmixService is the PMIx server of this node and its files. It exists only while a rank here is offered PMIx
-// (PMIX-15).
+// A pmixService is the PMIx server of this node and its files. It exists only while a rank here is offered
+// PMIx (rule PMIX-15).
 type pmixService struct {
 	server    pmix.Server
 	uri       string // at which ranks find the server
@@ -68,8 +68,8 @@ func (s *Session) startPMIxServer(g *Group) error {
 	return nil
 }
 
-// removePMIx removes a group that is over from the PMIx server, and its files. The server ends with the last group
-// that uses it (PMIX-17); prepared groups count, too.
+// removePMIx removes a group that is over from the PMIx server, and its files. The server ends with the
+// last group that uses it (rule PMIX-17); prepared groups count, too.
 func (s *Session) removePMIx(g *Group) {
 	if s.pmix == nil {
 		return
@@ -115,7 +115,8 @@ func (l *pmixService) close(log logger) {
 	l.keptDirs.addDir(left)
 }
 
-// A keptSessionDirs lists session directories that are not removed and are not yet reported to mpiexec (PMIX-56).
+// A keptSessionDirs lists session directories that are not removed and are not yet reported to mpiexec
+// (rule PMIX-56).
 type keptSessionDirs struct {
 	mu   sync.Mutex
 	dirs []string
@@ -161,7 +162,7 @@ func (l *pmixService) removeGroupFiles(g *Group, log logger) {
 	}
 }
 
-// namespaceOf returns the PMIx namespace of a group. It contains the secret of the job (PMIX-19).
+// namespaceOf returns the PMIx namespace of a group. It contains the secret of the job (rule PMIX-19).
 func namespaceOf(m *wire.Prepare) string { return groupNamespace(m, m.Group.Name) }
 
 // groupNamespace returns the PMIx namespace of any group of the job that m belongs to. The group's number follows the
@@ -262,8 +263,9 @@ func (s *Session) pmixEvents(g *Group) pmix.Events {
 	return events
 }
 
-// connOwner returns the uid of the process at the other end of a loopback connection. It asks the kernel by netlink,
-// or else reads /proc/net/tcp (PMIX-18). If no process has the socket, the error is pmix.ErrNoOwner.
+// connOwner returns the uid of the process at the other end of a loopback connection. It asks the kernel by
+// netlink, or else reads /proc/net/tcp (rule PMIX-18). If no process has the socket, the error is
+// pmix.ErrNoOwner.
 func connOwner(root fs.FS, conn net.Conn) (uid uint32, err error) {
 	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
 	if err != nil {
@@ -291,7 +293,8 @@ func connOwner(root fs.FS, conn net.Conn) (uid uint32, err error) {
 	return uint32(n), nil
 }
 
-// remoteGroups finds the groups of the job that have no ranks on this node. It asks mpiexec for them (PMIX-45).
+// remoteGroups finds the groups of the job that have no ranks on this node. It asks mpiexec for them (rule
+// PMIX-45).
 type remoteGroups struct {
 	requests *rpc.Requests
 	prepare  *wire.Prepare // of any group of the job

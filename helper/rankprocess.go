@@ -93,9 +93,9 @@ func (r *Rank) discardOutput() {
 	}
 }
 
-// awaitOutput calls done when the rank's remaining output is sent and its PMI requests are answered (IO-10). An
-// unanswered abort would look like a crash. The reader may take as long as it likes. But if the rank failed, or once
-// hurry closes, the limit is outputTimeout.
+// awaitOutput calls done when the rank's remaining output is sent and its PMI requests are answered (rule
+// IO-10). An unanswered abort would look like a crash. The reader may take as long as it likes. But if the
+// rank failed, or once hurry closes, the limit is outputTimeout.
 func (r *Rank) awaitOutput(hurry <-chan struct{}, done func()) {
 	r.stdout.RankExited()
 	r.stderr.RankExited()

@@ -45,9 +45,10 @@ func (g *Group) openRendezvous() (refused *rank.Error) {
 	return nil
 }
 
-// reservePort reserves a free port on host, for a rank that listens there later. The socket is bound but never
-// listens, so no other process gets the port meanwhile (TRUST-26). If host is no address of this node (others may know
-// the node by it), the port is reserved on all addresses. The caller closes the file to free the port.
+// reservePort reserves a free port on host, for a rank that listens there later. The socket is bound but
+// never listens, so no other process gets the port meanwhile (rule TRUST-26). If host is no address of this
+// node (others may know the node by it), the port is reserved on all addresses. The caller closes the file
+// to free the port.
 func reservePort(host string) (*os.File, int, error) {
 	family, own, all := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{}), unix.Sockaddr(&unix.SockaddrInet4{})
 	if at, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(host, "0")); err == nil {

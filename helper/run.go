@@ -385,7 +385,8 @@ func (s *Session) barrierFault(r *Rank) (barrier int, fault string) {
 	return r.barrier, fault
 }
 
-// passSignal sends a user's signal to a rank's process group, or only to the rank if ProcessOnly is set (SIG-6).
+// passSignal sends a user's signal to a rank's process group, or only to the rank if ProcessOnly is set
+// (rule SIG-6).
 func (s *Session) passSignal(r *Rank, number unix.Signal) {
 	r.noteBarrier()
 	target := -r.Child.PID

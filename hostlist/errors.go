@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// A SyntaxError is an error at a place in a host list or host file. It is printed in the form of HOST-12:
+// A SyntaxError is an error at a place in a host list or host file. It is printed in the form of rule
+// HOST-12:
 //
 //	cluster.hosts:7:9: unknown key "slotz" (did you mean "slots"?)
 //	  7 | node07  slotz=4

@@ -16,7 +16,7 @@ const maxName = 255
 //
 //	node[01-16,20]-[a,b]    groups of numbers, ranges with steps, words
 //
-// The first group varies slowest. Ranges keep leading zeros (HOST-1).
+// The first group varies slowest. Ranges keep leading zeros (rule HOST-1).
 func (c *cursor) expand(from, to int) ([]string, error) {
 	if to == from {
 		return nil, c.errorAt(from, to, "the host name is missing")

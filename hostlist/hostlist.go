@@ -31,7 +31,7 @@ import (
 )
 
 // Limits of the input. They bound the memory that a typing error or a hostile file can take. maxEntry is
-// the rule of HOST-1.
+// the rule of rule HOST-1.
 const (
 	maxEntry    = 65536    // names in one entry
 	maxNames    = 1 << 20  // names in a list or file, with all its includes
@@ -92,9 +92,9 @@ func parse(c cursor, most int) ([]Entry, error) {
 }
 
 // ReadFile reads a host file and its includes. It calls open for each file. Names of included files are
-// relative to the including file. It returns the errors of all files together, ten at most (HOST-12). A
-// file without hosts is an error (HOST-7). If check is not nil, it is called for each attribute that is
-// stored in Attrs.
+// relative to the including file. It returns the errors of all files together, ten at most (rule HOST-12).
+// A file without hosts is an error (rule HOST-7). If check is not nil, it is called for each attribute that
+// is stored in Attrs.
 func ReadFile(name string, open func(name string) (io.ReadCloser, error), check AttrCheck) ([]Entry, error) {
 	p := &parser{open: open, checkAttr: check, formats: lineFormats(), maxNames: maxNames}
 	text, err := p.readFile(name)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Join merges all entries of a host into one and drops excluded hosts (HOST-4 to HOST-6). The hosts stay
-// in the order of their first entries. Slot counts are added up. A host with one entry without a count
+// Join merges all entries of a host into one and drops excluded hosts (rules HOST-4 to HOST-6). The hosts
+// stay in the order of their first entries. Slot counts are added up. A host with one entry without a count
 // keeps Slots 0. A host with several entries without counts gets one slot for each. Entries with and
 // without a count for one host are an error, and so are attributes that contradict each other.
 func Join(entries []Entry) ([]Entry, error) {
@@ -184,7 +184,7 @@ func seenFrom(e, from Entry) string {
 
 // Filter returns those of hosts that list names, in the order of list. hosts come from a file and are
 // joined. A slot count, user or address in list wins. If list has only exclusions, the other hosts remain
-// in their order. A name that is not among the hosts is an error (HOST-9).
+// in their order. A name that is not among the hosts is an error (rule HOST-9).
 func Filter(hosts, list []Entry) ([]Entry, error) {
 	if !hasHost(list) {
 		return Join(slices.Concat(hosts, list))

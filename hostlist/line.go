@@ -131,8 +131,8 @@ func (c *cursor) readHostExpr(from, to int) (hostExpr, error) {
 	return m, nil
 }
 
-// readName parses the host name expression and returns its end: to, or the position of a colon. A bare
-// word that is an IPv6 address is read completely, with its colons (HOST-2).
+// readName parses the host name expression and returns its end: to, or the position of a colon. A bare word
+// that is an IPv6 address is read completely, with its colons (rule HOST-2).
 func (c *cursor) readName(m *hostExpr, from, to int) (int, error) {
 	word := c.text[from:to]
 	switch {

@@ -26,5 +26,6 @@ func (c CheckpointPolicy) CanRequest() bool { return c.Signal != 0 || c.Command 
 // checkpoints.
 func (c CheckpointPolicy) CanVerify() bool { return c.Command != "" || c.DoneFile != "" }
 
-// ExitCheckpointed is the exit code of a rank that has written a checkpoint and asks for a restart (SV-1).
+// ExitCheckpointed is the exit code of a rank that has written a checkpoint and asks for a restart (rule
+// SV-1).
 const ExitCheckpointed = 85

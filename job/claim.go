@@ -129,7 +129,7 @@ type Ticket struct {
 	Since        time.Time `json:"since"`
 	Summary      string    `json:"summary"`
 
-	// What the job needs, so that other jobs can check whether it fits (TRUST-18).
+	// What the job needs, so that other jobs can check whether it fits (rule TRUST-18).
 	CPUs      int    `json:"cpus,omitempty"` // per rank; 0: one
 	Exclusive bool   `json:"exclusive,omitempty"`
 	PerNode   int    `json:"pernode,omitempty"` // most ranks per node; 0: no limit

@@ -2,8 +2,8 @@ package job
 
 import "time"
 
-// A HostDiagnosis has the results of examining one host from three sides (DIAG-5): from the launching machine, by the
-// host's own helper, and by the helpers of the other hosts.
+// A HostDiagnosis has the results of examining one host from three sides (rule DIAG-5): from the launching
+// machine, by the host's own helper, and by the helpers of the other hosts.
 type HostDiagnosis struct {
 	Node          string     // the host's name in the user's host list
 	Local         bool       // the host is the launching machine

@@ -13,8 +13,8 @@ const (
 // Status returns the exit code by which a shell reports a process killed by s: 128 + s.
 func (s Signal) Status() int { return 128 + int(s) }
 
-// StartFailureCode returns the exit code for a rank that could not be started (EXIT-5). It is code, if that is
-// ExitCannotRun or ExitNotFound. For any other code that a host reports it is ExitInternal.
+// StartFailureCode returns the exit code for a rank that could not be started (rule EXIT-5). It is code, if
+// that is ExitCannotRun or ExitNotFound. For any other code that a host reports it is ExitInternal.
 func StartFailureCode(code int) int {
 	if code == ExitCannotRun || code == ExitNotFound {
 		return code
@@ -22,8 +22,9 @@ func StartFailureCode(code int) int {
 	return ExitInternal
 }
 
-// ClampExitCode returns the exit code of mpiexec. It is 0 if and only if success is true. If a failure's code is not
-// in 1..255, it is InternalErrorCode(ours): only a faulty helper reports such a code (TRUST-33).
+// ClampExitCode returns the exit code of mpiexec. It is 0 if and only if success is true. If a failure's
+// code is not in 1..255, it is InternalErrorCode(ours): only a faulty helper reports such a code (rule
+// TRUST-33).
 func ClampExitCode(code int, success bool, ours int) int {
 	switch {
 	case success:

@@ -88,7 +88,7 @@ type Request struct {
 	Checkpoint      CheckpointPolicy
 }
 
-// SpawnHosts says on which hosts ranks may spawn processes (TRUST-9). The zero value allows the
+// SpawnHosts says on which hosts ranks may spawn processes (rule TRUST-9). The zero value allows the
 // candidates of the job.
 type SpawnHosts struct {
 	None   bool      // spawning is not allowed
@@ -232,8 +232,8 @@ type SignalPolicy struct {
 	ProcessOnly bool  // forward to the rank's process only, not to its process group
 }
 
-// An EndWarning is a signal that all ranks get some time before the job must end (RM-58). Signal has its number on
-// this machine. The zero value means no warning.
+// An EndWarning is a signal that all ranks get some time before the job must end (rule RM-58). Signal has
+// its number on this machine. The zero value means no warning.
 type EndWarning struct {
 	Signal int
 	Before time.Duration

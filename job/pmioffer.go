@@ -1,6 +1,6 @@
 package job
 
-// A PMIOffer says by which PMI versions a rank can connect to its helper (PMIX-1).
+// A PMIOffer says by which PMI versions a rank can connect to its helper (rule PMIX-1).
 type PMIOffer string
 
 // The offers. The zero value is equivalent to PMIOfferAuto.

@@ -26,7 +26,7 @@ func (r RestartPolicy) AllowsSeveral() bool { return r.MaxRestarts > 0 || r.Save
 // UnlimitedRestarts, as the value of MaxRestarts, stands for any number of restarts.
 const UnlimitedRestarts = math.MaxInt
 
-// An EndKind is the way in which an attempt ended. It decides whether the job is restarted (SV-1).
+// An EndKind is the way in which an attempt ended. It decides whether the job is restarted (rule SV-1).
 type EndKind string
 
 // The kinds that --restart can name. An attempt that ends in any other way, such as by ^C, is not restarted.
@@ -41,8 +41,8 @@ const (
 // EndByResume is the reason of an attempt that --resume has started, however the last attempt ended.
 const EndByResume EndKind = "resume"
 
-// EndByMove is the end of an attempt whose ranks are moved on request (SV-17). Another attempt always follows,
-// whatever RestartPolicy says, and does not count as a restart.
+// EndByMove is the end of an attempt whose ranks are moved on request (rule SV-17). Another attempt always
+// follows, whatever RestartPolicy says, and does not count as a restart.
 const EndByMove EndKind = "move"
 
 // CountsAsFailure reports whether RestartPolicy counts an attempt that ended in this way. An attempt whose ranks were
@@ -72,12 +72,13 @@ type Attempt struct {
 	StandbyNodes []string // standby nodes that were claimed in addition and can be reached
 	Exit         int
 
-	// Only for an attempt that was moved (SV-17):
+	// Only for an attempt that was moved (rule SV-17):
 	LeftNodes []string // nodes that later attempts do not use
 	NextNodes []string // nodes of the next attempt in plan order; nil: unknown or not available
 }
 
-// An AttemptEvent is an event about a job's attempts or checkpoints. --json reports it as it happens (SV-12, events).
+// An AttemptEvent is an event about a job's attempts or checkpoints. --json reports it as it happens (rule
+// SV-12, events).
 type AttemptEvent struct {
 	Event        string // "attempt", "fence", "pause", "giveup" or "checkpoint"
 	State        string // state of a checkpoint: asked, done, late, failed

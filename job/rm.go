@@ -8,7 +8,7 @@ import (
 	"remshell/batch"
 )
 
-// An RM is an allocation of a batch system (resource manager), which granted the job's hosts (RM-5).
+// An RM is an allocation of a batch system (resource manager), which granted the job's hosts (rule RM-5).
 type RM struct {
 	Name, Job   string    // Name is the batch system, Job the job's ID in it; empty: none
 	Step        string    // the step that granted the hosts; empty: the whole batch job

@@ -38,8 +38,8 @@ type RankUsageSample struct {
 	UsageSample
 }
 
-// SampleInterval returns the interval between two samples of usage. It is shorter if a limit depends on the samples
-// (RM-51).
+// SampleInterval returns the interval between two samples of usage. It is shorter if a limit depends on the
+// samples (rule RM-51).
 func SampleInterval(limited bool) time.Duration {
 	if limited {
 		return time.Second
@@ -47,8 +47,9 @@ func SampleInterval(limited bool) time.Duration {
 	return 5 * time.Second
 }
 
-// UsageTotal is the total usage of a rank, a host or a job (RM-51). Mem and VMem are the peak of all its processes
-// together, in bytes. If Sampled is false, Mem is the peak of the largest single process, and VMem is unknown.
+// UsageTotal is the total usage of a rank, a host or a job (rule RM-51). Mem and VMem are the peak of all
+// its processes together, in bytes. If Sampled is false, Mem is the peak of the largest single process, and
+// VMem is unknown.
 type UsageTotal struct {
 	UsageSample
 	Wall    time.Duration

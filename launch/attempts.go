@@ -211,8 +211,8 @@ func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
 	return r
 }
 
-// reserveNodes reserves nodes for the next attempt. If a restart does not find enough, reserveNodes
-// tries again for up to restart.SearchTime (SV-5).
+// reserveNodes reserves nodes for the next attempt. If a restart does not find enough, reserveNodes tries
+// again for up to restart.SearchTime (rule SV-5).
 func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reservation, error) {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
@@ -304,10 +304,10 @@ func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) 
 // lostNodesReportDelay is how long waitForLostNodes waits before it reports to the user that it waits.
 const lostNodesReportDelay = 3 * time.Second
 
-// waitForLostNodes waits until no process of the last attempt can still run on the nodes that this
-// attempt lost. Two attempts of one job must not write the same files (SV-3). It returns as soon as
-// helpers have cleaned these nodes. At the latest it returns when helpers that were cut off have had the
-// time to end their ranks.
+// waitForLostNodes waits until no process of the last attempt can still run on the nodes that this attempt
+// lost. Two attempts of one job must not write the same files (rule SV-3). It returns as soon as helpers
+// have cleaned these nodes. At the latest it returns when helpers that were cut off have had the time to
+// end their ranks.
 func (l *attemptLoop) waitForLostNodes(ctx context.Context, lost []string, cutOff time.Time) error {
 	if len(lost) == 0 {
 		return nil
@@ -353,8 +353,8 @@ func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []s
 }
 
 // jobStart returns the time from which the job's time limit counts. This is the start of the first
-// attempt's ranks, plus the time for which the ranks or mpiexec were stopped (SIG-5). It is zero before
-// the first attempt ends.
+// attempt's ranks, plus the time for which the ranks or mpiexec were stopped (rule SIG-5). It is zero
+// before the first attempt ends.
 func (l *attemptLoop) jobStart() time.Time {
 	if l.began.IsZero() {
 		return time.Time{}
@@ -362,8 +362,8 @@ func (l *attemptLoop) jobStart() time.Time {
 	return l.began.Add(l.env.StopTimes.Total() - l.stopsCounted)
 }
 
-// withinJobTime returns a context that ends when the job's time limit (SV-11) is over. The limit includes
-// the time between attempts.
+// withinJobTime returns a context that ends when the job's time limit (rule SV-11) is over. The limit
+// includes the time between attempts.
 func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := l.request.TimeLimits.Run
 	if limit == 0 || l.began.IsZero() {
@@ -388,7 +388,7 @@ func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttem
 
 func (l *attemptLoop) report(news job.AttemptEvent) { l.env.Events().AttemptEvent(news) }
 
-// attemptInput returns the standard input of an attempt (SV-9). If it is a file, each attempt reads it
+// attemptInput returns the standard input of an attempt (rule SV-9). If it is a file, each attempt reads it
 // from its start. If it is a pipe or terminal, later attempts than the first read end of file.
 func (l *attemptLoop) attemptInput() io.Reader {
 	if l.env.In == nil || l.request.Restart.MaxRestarts == 0 && l.pastAttempts == 0 {

@@ -150,8 +150,8 @@ func (j *Job) handleFence(n *Node, m *wire.Fence) []supervise.Event {
 	return nil
 }
 
-// giveUpFence ends a fence with an error on all its nodes, because a rank's timeout for it has passed
-// (PMIX-31).
+// giveUpFence ends a fence with an error on all its nodes, because a rank's timeout for it has passed (rule
+// PMIX-31).
 func (j *Job) giveUpFence(n *Node, id fence.ID, joined bool) {
 	waiting, err := j.fences.GiveUp(n.Key, id, joined)
 	if err != nil { // one of its groups is over

@@ -54,8 +54,8 @@ func (j *Job) reportSuspension(a hold.TellNodes) {
 	j.Env.Events().AttemptEvent(event)
 }
 
-// stopFlushTimeout is how long a stop (SIGTSTP) waits until queued messages are sent to the hosts
-// (TRUST-34).
+// stopFlushTimeout is how long a stop (SIGTSTP) waits until queued messages are sent to the hosts (rule
+// TRUST-34).
 const stopFlushTimeout = time.Second
 
 // flushNodes waits until all queued messages are sent, at most for timeout.
@@ -75,7 +75,7 @@ func (j *Job) flushNodes(timeout time.Duration) {
 	}
 }
 
-// suspendJob stops the whole job until the user continues it (SIG-5).
+// suspendJob stops the whole job until the user continues it (rule SIG-5).
 func (j *Job) suspendJob() {
 	j.Hold(job.HoldLauncherStopped)
 	j.flushNodes(stopFlushTimeout)

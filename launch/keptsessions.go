@@ -9,8 +9,8 @@ import (
 // maxKeptShown is how many session directories are listed at the end; --report lists all.
 const maxKeptShown = 12
 
-// formatKeptSessions returns report lines about session directories of Open MPI that were not removed
-// (PMIX-56).
+// formatKeptSessions returns report lines about session directories of Open MPI that were not removed (rule
+// PMIX-56).
 func formatKeptSessions(hosts []job.NodeTotal) (lines []string) {
 	more := 0
 	for _, h := range hosts {

@@ -16,7 +16,7 @@ type waitingRank struct {
 }
 
 // noteWaitingRank records that a rank waits in a PMI barrier or PMIx fence for all of its group. If some
-// ranks wait by PMI and others by PMIx, it returns an event: neither can ever complete (PMIX-4).
+// ranks wait by PMI and others by PMIx, it returns an event: neither can ever complete (rule PMIX-4).
 func (j *Job) noteWaitingRank(n *Node, m *wire.PMIReport) []supervise.Event {
 	g, _ := j.GroupOf(m.Rank)
 	by := m.Event - wire.PMIWaits

@@ -90,7 +90,7 @@ func newJob(env Env) *Job {
 	return f
 }
 
-// newPMIxToken returns the secret by which PMIx servers recognize the ranks of a job (PMIX-19).
+// newPMIxToken returns the secret by which PMIx servers recognize the ranks of a job (rule PMIX-19).
 func newPMIxToken() string {
 	var secret [8]byte
 	rand.Read(secret[:]) // never fails

@@ -172,7 +172,7 @@ func (j *Job) RankPlan(rank int) (*Node, job.RankPlan, job.App) {
 	return nil, job.RankPlan{}, job.App{}
 }
 
-// exitHint returns a likely reason why a rank ended, or "" (REP-3).
+// exitHint returns a likely reason why a rank ended, or "" (rule REP-3).
 func (j *Job) exitHint(exit *job.Exit, n *Node, stderr string) string {
 	switch {
 	case exit.Hint != "":

@@ -10,7 +10,7 @@ import (
 )
 
 /*
-A host that was reached through a batch system may disappear without closing its connection (RM-40):
+A host that was reached through a batch system may disappear without closing its connection (rule RM-40):
 
 	helper --Ping, each 10 s--> mpiexec      node.Node.LastHeard
 	                            mpiexec -- state of the job? --> batch system

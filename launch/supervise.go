@@ -112,8 +112,8 @@ func cancelSignal(ctx context.Context) job.Signal {
 	return job.SIGTERM
 }
 
-// drainTimeout is how long writing the rest of the output may take when a job was ended from
-// outside (IO-10).
+// drainTimeout is how long writing the rest of the output may take when a job was ended from outside (rule
+// IO-10).
 const drainTimeout = 2 * time.Second
 
 // reportCause reports the cause of the job's end to the user. It returns false if there is none.
@@ -260,9 +260,9 @@ func (j *Job) translate(event any) []supervise.Event {
 	return []supervise.Event{event}
 }
 
-// Step passes an event to package supervise and carries out the actions that it returns. Before ranks
-// that are stopped are told to end, they are continued: a stopped process would not receive the signal
-// (SV-31).
+// Step passes an event to package supervise and carries out the actions that it returns. Before ranks that
+// are stopped are told to end, they are continued: a stopped process would not receive the signal (rule
+// SV-31).
 func (j *Job) Step(event supervise.Event) {
 	now := time.Now()
 	actions := j.State.Step(event, now)

@@ -15,7 +15,8 @@ import (
 	"remshell/job"
 )
 
-// The largest numbers of claims in a listing, of all users together and of each user (TRUST-4: LedgerListed).
+// The largest numbers of claims in a listing, of all users together and of each user (rule TRUST-4:
+// LedgerListed).
 const (
 	maxListedTotal   = 4096
 	maxListedPerUser = 1000

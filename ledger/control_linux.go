@@ -192,9 +192,9 @@ func (d *Dir) readReplyFrom(s userDir, name string, most int) (a job.ControlRepl
 // StillWaits reports whether the requester still waits for a reply to its request.
 func (d *Dir) StillWaits(a FoundRequest) bool { return d.isAlive(a.entry) }
 
-// Limits for reading requests (SV-25). At most maxRequestsPerUser requests of a user are read, and one of them is
-// handled in each requestInterval. All requests together are read at most once per minRequestInterval, however many
-// come and go.
+// Limits for reading requests (rule SV-25). At most maxRequestsPerUser requests of a user are read, and one
+// of them is handled in each requestInterval. All requests together are read at most once per
+// minRequestInterval, however many come and go.
 const (
 	maxRequestsPerUser = 16
 	requestInterval    = time.Second

@@ -10,7 +10,7 @@ import (
 
 /*
 A DecisionLock is held while a request decides where its ranks go, so that no two requests decide at the same time.
-It is not a file lock but an entry of our own, because only we can lock that (TRUST-17):
+It is not a file lock but an entry of our own, because only we can lock that (rule TRUST-17):
 
 	publish our entry, then look for entries of others
 	     published before ours       we wait until it is gone

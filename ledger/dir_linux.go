@@ -20,7 +20,7 @@ type Dir struct {
 	// one user who holds it. An honest user holds it for one round of probes.
 	LockWait, HolderWait time.Duration
 
-	// ReadTime is how long reading the entries of all users may take (TRUST-13).
+	// ReadTime is how long reading the entries of all users may take (rule TRUST-13).
 	ReadTime time.Duration
 
 	path   string
@@ -107,8 +107,8 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o777|fs.ModeSticky)
 }
 
-// checkDir returns an error for a directory in which another user could remove our files. Its owner can, and without
-// the sticky bit every user who may write to it can (TRUST-20).
+// checkDir returns an error for a directory in which another user could remove our files. Its owner can,
+// and without the sticky bit every user who may write to it can (rule TRUST-20).
 func checkDir(owner, me int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != me:

@@ -46,7 +46,7 @@ var (
 	errForeign  = errors.New("not an entry of a ledger")
 )
 
-// A reader reads the entries of all users once. It keeps the limits of TRUST-13 to TRUST-15.
+// A reader reads the entries of all users once. It keeps the limits of rules TRUST-13 to TRUST-15.
 type reader struct {
 	d           *Dir
 	deadline    time.Time
@@ -214,8 +214,8 @@ func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	return min(maxText, maxClaimSize(d.maxForeignRanks()))
 }
 
-// maxForeignRanks returns the largest number of ranks in a claim of another user. TRUST-12 allows no more ranks to
-// start on this node.
+// maxForeignRanks returns the largest number of ranks in a claim of another user. Rule TRUST-12 allows no
+// more ranks to start on this node.
 func (d *Dir) maxForeignRanks() int { return 16*d.cpus() + 4096 }
 
 // readText reads the text of the entry's file. It fails unless the text begins with the name of the file.

@@ -23,8 +23,8 @@ func (e *UnusableError) Hint() string {
 	return "needs a local directory that belongs to root and has mode 1777; set ledger in the cluster file"
 }
 
-// A LimitError is returned when some entries were not read, because there are too many (TRUST-13, TRUST-14). The
-// entries that were read are valid.
+// A LimitError is returned when some entries were not read, because there are too many (rules TRUST-13,
+// TRUST-14). The entries that were read are valid.
 type LimitError struct {
 	Dir  string
 	User string // the user with too many entries; empty: not a single user

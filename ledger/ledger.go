@@ -16,12 +16,12 @@ To publish an entry is to give its file the name by which other processes find i
 locked. The kernel drops the lock when the holder of the file dies, however it dies. Only the owner of a file can
 lock it in this way, since the lock needs a descriptor opened for writing. An entry of another user is believed only
 about that user's own job. Each user has a directory for its entries, so that no user can fill the directory of
-another (TRUST-14).
+another (rule TRUST-14).
 
 Two jobs do not take the same CPUs, because each first publishes its claim and then looks for claims of others. Of two
 claims in conflict, at least one job sees the other's and withdraws its own. The decision lock only makes such
 conflicts rare and the order fair. No user can keep it forever, because it is an entry like all others. Each request
-publishes its own entry, and waits for a limited time for the entries published before (TRUST-17).
+publishes its own entry, and waits for a limited time for the entries published before (rule TRUST-17).
 
 The package knows nothing about networks, helpers and plans, and keeps nothing of a job that has ended. On systems
 other than Linux it has the types, but no Dir.
@@ -47,9 +47,9 @@ type (
 	Ticket = job.Ticket
 )
 
-// OtherClaims summarizes claims of other jobs on a node. Claims of our own user are listed one by one, since this job
-// may run inside one of these jobs. Claims of all other users are only added up, so that their number
-// takes no memory (TRUST-15).
+// OtherClaims summarizes claims of other jobs on a node. Claims of our own user are listed one by one,
+// since this job may run inside one of these jobs. Claims of all other users are only added up, so that
+// their number takes no memory (rule TRUST-15).
 type OtherClaims struct {
 	Mine             []Claim // oldest first
 	OtherUsers       job.Occupancy

@@ -26,8 +26,8 @@ func (d *Dir) Tickets() ([]Ticket, error) {
 	return tickets, cmp.Or(err, l.readError)
 }
 
-// CountWaiting returns the number of tickets ahead of a request without a ticket, and the first of these tickets. It
-// leaves out tickets that our user has overtaken lately (TRUST-18).
+// CountWaiting returns the number of tickets ahead of a request without a ticket, and the first of these
+// tickets. It leaves out tickets that our user has overtaken lately (rule TRUST-18).
 func (d *Dir) CountWaiting() (n int, head Ticket, err error) {
 	all, err := d.newReader(nil).readTickets()
 	if all = d.withoutOvertaken(all); len(all) > 0 {
@@ -182,8 +182,9 @@ func (p *QueuePlace) Head() (Ticket, bool) {
 	return p.ahead[0].Ticket, true
 }
 
-// Overtake moves this place ahead of the tickets that a user has in the queue now. For rememberTime it also moves our
-// user's other requests ahead of them. If number is not 0, only the ticket with this number is overtaken (TRUST-18).
+// Overtake moves this place ahead of the tickets that a user has in the queue now. For rememberTime it also
+// moves our user's other requests ahead of them. If number is not 0, only the ticket with this number is
+// overtaken (rule TRUST-18).
 func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

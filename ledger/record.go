@@ -14,8 +14,8 @@ import (
 	"remshell/job"
 )
 
-// Limits of the files and bytes of one user (TRUST-14), of the users, and of the names that are read from the ledger
-// directory before user directories are looked up by name.
+// Limits of the files and bytes of one user (rule TRUST-14), of the users, and of the names that are read
+// from the ledger directory before user directories are looked up by name.
 const (
 	maxFiles  = 10_000
 	maxBytes  = 16 << 20
@@ -61,7 +61,8 @@ func ticketName(number int64, random string) string {
 	return fmt.Sprintf("%s%020d-%s", kindTicket, number, random)
 }
 
-// maxClaimSize returns the largest size, in bytes, of a claim with the given number of ranks (TRUST-15).
+// maxClaimSize returns the largest size, in bytes, of a claim with the given number of ranks (rule
+// TRUST-15).
 func maxClaimSize(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
 
 // claimText, ticketText and the other types are the texts of the files. Each file begins with its own name, and does
@@ -238,8 +239,8 @@ func checkTicket(t Ticket) error {
 	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.ExactPerNode), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.MaxSetDelay), checkTime(t.Since), checkTime(t.SetDelayEnd))
 }
 
-// checkPlausible returns an error for an impossible claim of another user (TRUST-15). A claim is impossible if a node
-// with the given number of CPUs cannot have it, or if it names a CPU or GPU twice.
+// checkPlausible returns an error for an impossible claim of another user (rule TRUST-15). A claim is
+// impossible if a node with the given number of CPUs cannot have it, or if it names a CPU or GPU twice.
 func checkPlausible(c Claim, size, cpus, ranks int) error {
 	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
 		return fmt.Errorf("%d ranks in %d bytes", n, size)
@@ -296,7 +297,7 @@ func checkTime(t time.Time) error {
 }
 
 // truncate limits the length of a text of another user, and makes it valid UTF-8. Control characters stay:
-// format.EscapeSentence escapes them when the text is printed (TRUST-28).
+// format.EscapeSentence escapes them when the text is printed (rule TRUST-28).
 func truncate(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine]

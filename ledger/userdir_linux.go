@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A userDir is the directory of one user's entries: remshell-HASH-UID. If another user has taken that name, a dot and
-// a random part follow. It is valid only if it belongs to that user, has mode 0755 and is not a symbolic link
-// (TRUST-14).
+// A userDir is the directory of one user's entries: remshell-HASH-UID. If another user has taken that name,
+// a dot and a random part follow. It is valid only if it belongs to that user, has mode 0755 and is not a
+// symbolic link (rule TRUST-14).
 type userDir struct {
 	name string
 	uid  int

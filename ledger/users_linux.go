@@ -68,8 +68,8 @@ func fieldAt(fields []string, i int) string {
 	return ""
 }
 
-// noUser stands for all uids without a user account. Together they have the
-// limits of one user, since each owner of subordinate IDs has 65,536 of them (TRUST-14).
+// noUser stands for all uids without a user account. Together they have the limits of one user, since each
+// owner of subordinate IDs has 65,536 of them (rule TRUST-14).
 const noUser = -1
 
 // userOf returns the user whose limits apply to a uid: the uid itself, or noUser.

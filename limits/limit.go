@@ -22,7 +22,7 @@ import (
 // A Resource is the name of a limit.
 type Resource string
 
-// The names of limits (RM-55).
+// The names of limits (rule RM-55).
 const (
 	WallTime Resource = "walltime" // of the job
 	CPUTime  Resource = "cput"     // of the job, like Mem and VMem
@@ -149,7 +149,7 @@ func (b Map) Numbers() map[Resource]any {
 	return numbers
 }
 
-// Minimum returns the smallest value of each limit (RM-55).
+// Minimum returns the smallest value of each limit (rule RM-55).
 func Minimum(maps ...Map) Map {
 	strictest := make(Map)
 	for _, bounds := range maps {
@@ -316,7 +316,8 @@ type Excess struct {
 	From          string // the option or file that set the limit; empty: unknown
 }
 
-// BatchLine returns the text as batch systems print it (RM-56). Sizes are in bytes, and times in seconds, rounded up.
+// BatchLine returns the text as batch systems print it (rule RM-56). Sizes are in bytes, and times in
+// seconds, rounded up.
 func (e Excess) BatchLine() string {
 	used, allowed := e.Used, e.Allowed
 	if propertiesOf[e.Name].unit == timeUnit {

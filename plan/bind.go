@@ -25,7 +25,7 @@ func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *E
 	return notes, nil
 }
 
-// confineUnboundRanks keeps unbound ranks on the CPUs whose numbers a batch system has granted (RM-6).
+// confineUnboundRanks keeps unbound ranks on the CPUs whose numbers a batch system has granted (rule RM-6).
 // Otherwise they could run on every CPU that their helper may use.
 func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
 	if !n.Confined {
@@ -77,7 +77,7 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 
 // avoidClaimedCPUs adds to busy the CPUs that jobs outside this batch job have claimed, if enough CPUs
 // remain for demand slots. Otherwise it returns busy unchanged and the node's ranks stay unbound, since
-// they share CPUs with those jobs (RM-20).
+// they share CPUs with those jobs (rule RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {

@@ -28,7 +28,7 @@ type candidate struct {
 }
 
 // joinNames makes the candidates from the request and the results of the probes. Two names of one machine
-// become one candidate, with a note (HOST-8).
+// become one candidate, with a note (rule HOST-8).
 func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 	seen := make(map[string]int, len(snap.Nodes)) // index into snap.Nodes by name
 	for i, n := range snap.Nodes {
@@ -94,8 +94,8 @@ func (s *candidate) applyNodeRules(own job.NodePolicy) {
 	}
 }
 
-// addName adds another name of the same machine. The candidate keeps its first name. Slots and limits
-// that the user wrote for both are added up (HOST-8).
+// addName adds another name of the same machine. The candidate keeps its first name. Slots and limits that
+// the user wrote for both are added up (rule HOST-8).
 func (s *candidate) addName(other candidate) {
 	s.Slots += other.Slots
 	s.MaxSlots += other.MaxSlots

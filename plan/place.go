@@ -204,7 +204,7 @@ func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
 }
 
 // followsTaskGrant reports whether the ranks of an app run where the batch system has placed its tasks.
-// They do if the batch system has counted tasks and the user gave no number of ranks (RM-6).
+// They do if the batch system has counted tasks and the user gave no number of ranks (rule RM-6).
 func (s *placement) followsTaskGrant(app job.App) bool {
 	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.PerObject == 0 &&
 		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })
@@ -274,9 +274,9 @@ func (s *placement) ranksInSlots(i, slots, threads int) int {
 // freeCapacity returns how many ranks fit without sharing CPUs (U in 5.1).
 func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
-// rankCount returns the number of ranks of an app. If the user gave no number (PLACE-1), each node gets
-// as many ranks as its limit says or has free slots. It is 0 if the user gave several numbers (-soft) and
-// all are too large.
+// rankCount returns the number of ranks of an app. If the user gave no number (rule PLACE-1), each node
+// gets as many ranks as its limit says or has free slots. It is 0 if the user gave several numbers (-soft)
+// and all are too large.
 func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N

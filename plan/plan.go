@@ -110,8 +110,8 @@ func sortModeOf(req job.Request) (sort.Mode, error) {
 // machine does not exclude other jobs.
 func isExclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.LocalOnly }
 
-// sharedCPUsNote returns the warning that ranks share CPUs on this machine, and with which jobs
-// (PLACE-4).
+// sharedCPUsNote returns the warning that ranks share CPUs on this machine, and with which jobs (rule
+// PLACE-4).
 func (s *placement) sharedCPUsNote() job.Note {
 	node, ranks := s.candidates[0], len(s.assigned)
 	n := text.Count(ranks, "rank") + " share"

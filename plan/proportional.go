@@ -38,8 +38,8 @@ func (s *placement) userAllowsSharing() bool {
 }
 
 // mayShareCPUs reports whether n ranks that do not fit may share CPUs. They may if the user asked for it.
-// On this machine alone they also may if only other jobs are in the way, or if no slots were written
-// (PLACE-4).
+// On this machine alone they also may if only other jobs are in the way, or if no slots were written (rule
+// PLACE-4).
 func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	if s.mustNotShare {
 		return false

@@ -40,8 +40,8 @@ func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, hopeless f
 	return failed
 }
 
-// refuseClaimedHost returns another error than failed if other jobs have claimed all CPUs of the only
-// host. That error names the user to ask (TRUST-16).
+// refuseClaimedHost returns another error than failed if other jobs have claimed all CPUs of the only host.
+// That error names the user to ask (rule TRUST-16).
 func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	if failed == nil || failed.Code != CodeNoNodes || p.refuseTooFewNodes() != nil || len(p.candidates) != 1 || p.candidates[0].TopUser == "" ||
 		len(rejected) != 1 || rejected[0].Code != "cpus-full" {
@@ -111,8 +111,8 @@ func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 	return failed
 }
 
-// refuseTooFewSlots returns the error that there are too few slots (PLACE-4). It states the capacity and
-// what to do.
+// refuseTooFewSlots returns the error that there are too few slots (rule PLACE-4). It states the capacity
+// and what to do.
 func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	capacity, where := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.slots >= n*max(1, a.app.CPUsPerRank) {

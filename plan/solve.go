@@ -53,7 +53,7 @@ func (p problem) solve() (solution, *Error) {
 var excludedCodes = []string{"out", "hardware"}
 
 // refuseUnusedHost returns an error if a job without -n cannot use one of the hosts that the user named
-// (PLACE-1). Otherwise the job would silently run on the other hosts.
+// (rule PLACE-1). Otherwise the job would silently run on the other hosts.
 func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 	if !p.req.AllHosts || p.req.SkipUnreachable || len(p.req.Apps) > 1 || p.req.Apps[0].N > 0 || p.req.Apps[0].Soft != nil || p.req.FixedPlacements != nil {
 		return nil

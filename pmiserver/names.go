@@ -15,7 +15,7 @@ type Names interface {
 	Unpublish(ctx context.Context, service string) (removed bool, err error)
 }
 
-// Limits of a NameTable (TRUST-24): the number of names, and the bytes of one entry with its name.
+// Limits of a NameTable (rule TRUST-24): the number of names, and the bytes of one entry with its name.
 const (
 	maxNames     = 1024
 	maxNameBytes = 4 << 10

@@ -15,10 +15,10 @@ import (
 // ErrNoSocket is returned by SocketOwner if no process has such a socket open.
 var ErrNoSocket = errors.New("no process has such a socket open")
 
-// SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine. socket is its
-// own address, peer that of the other end. The call needs no privilege and takes some 20 µs, however many sockets
-// there are (PMIX-18). If the process has closed the socket, the error is ErrNoSocket. Any other error means that the
-// kernel does not answer such requests here.
+// SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine.
+// socket is its own address, peer that of the other end. The call needs no privilege and takes some 20 µs,
+// however many sockets there are (rule PMIX-18). If the process has closed the socket, the error is
+// ErrNoSocket. Any other error means that the kernel does not answer such requests here.
 func SocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	uid, err = askSocketOwner(socket, peer)
 	if errors.Is(err, ErrNoSocket) { // the kernel may be about to add it to its table

@@ -194,7 +194,7 @@ func (p *jsonWriter) writeError(code, message string, permanent bool) {
 	p.writeText(", \"permanent\": ").writeBool(permanent)
 }
 
-// writeRM writes to which batch system the hosts belong (RM-5), if to any.
+// writeRM writes to which batch system the hosts belong (rule RM-5), if to any.
 func (p *jsonWriter) writeRM(of *job.RM) {
 	if text, err := json.Marshal(of); of != nil && err == nil {
 		p.writeText("  \"rm\": ").writeText(string(text)).writeText(",\n")

@@ -158,7 +158,7 @@ func (r configReader) read(name string, depth int) (*configFile, error) {
 
 // checkOwner returns an error for a file that other users can write, as readconf.c does. They could run
 // commands as the user. ssh does not check the system's main file. Here a group may be able to write that
-// file, but not all users (TRUST-27).
+// file, but not all users (rule TRUST-27).
 func (r configReader) checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -244,8 +244,8 @@ func noServerError(greeting string, t Target) *DialError {
 	return newDialError(t, "handshake", KindMismatch, "not an ssh server; it answered %s", quoteUntrusted(strings.TrimSpace(greeting)))
 }
 
-// quoteUntrusted quotes text from a peer whose host key was not accepted. Such a peer may be anybody
-// (TRUST-22), so the quoted text says that it is not authenticated.
+// quoteUntrusted quotes text from a peer whose host key was not accepted. Such a peer may be anybody (rule
+// TRUST-22), so the quoted text says that it is not authenticated.
 func quoteUntrusted(text string) string {
 	const most = 256
 	if len(text) > most {

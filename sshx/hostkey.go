@@ -170,8 +170,8 @@ func (h *hostKeyChecker) algorithms() ([]string, error) {
 	return orderHostKeyAlgos(algos, k.hasType, k.hasMarker(markerAuthority)), nil
 }
 
-// checkHostKey decides whether to accept the server's key. It is an ssh.HostKeyCallback. It refuses
-// revoked keys even if StrictHostKeyChecking is no (TRUST-21).
+// checkHostKey decides whether to accept the server's key. It is an ssh.HostKeyCallback. It refuses revoked
+// keys even if StrictHostKeyChecking is no (rule TRUST-21).
 func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicKey) error {
 	for _, path := range h.t.RevokedKeys {
 		if err := h.checkRevokedFile(path, key); err != nil {

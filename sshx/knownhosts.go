@@ -180,7 +180,7 @@ func (f *knownFile) hashedLines(name string) []*knownLine {
 }
 
 // findRevocation returns the line that revokes a key, or the authority that signed it, for one of these
-// names. It returns nil if there is none (TRUST-21).
+// names. It returns nil if there is none (rule TRUST-21).
 func findRevocation(files []*knownFile, names []string, key ssh.PublicKey) *knownLine {
 	keys := []ssh.PublicKey{plainKey(key)}
 	if cert, ok := key.(*ssh.Certificate); ok {

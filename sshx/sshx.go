@@ -201,7 +201,7 @@ func (t Target) withDefaults() Target {
 	return t
 }
 
-// applyModernDefaults sets the algorithm lists that the user did not set. None needs SHA-1 (TRUST-21).
+// applyModernDefaults sets the algorithm lists that the user did not set. None needs SHA-1 (rule TRUST-21).
 func (t *Target) applyModernDefaults() {
 	for list, defaults := range map[*[]string]func() []string{
 		&t.Kex: defaultKex, &t.MACs: defaultMACs, &t.PubkeyAlgorithms: defaultPubkeyAlgos, &t.CAAlgorithms: defaultCAAlgos,
@@ -219,7 +219,7 @@ func (t Target) Silence() time.Duration {
 }
 
 // checkNames returns an error if a name would be dangerous in a ProxyCommand or as a token's value,
-// whatever its source (TRUST-23).
+// whatever its source (rule TRUST-23).
 func (t Target) checkNames() error {
 	for _, name := range []string{t.Alias, t.HostName, t.User} {
 		if err := checkName(name); err != nil {

@@ -150,7 +150,7 @@ func NotInJob(host, system, number string) error {
 }
 
 // A dialBacks has the helpers of a set of hosts that are to connect to mpiexec. A starter call of its own
-// starts each (RM-36):
+// starts each (rule RM-36):
 //
 //	mpiexec                                    helper
 //	   | <---------------- run WHERE            over the starter's streams, as usual
@@ -255,8 +255,8 @@ func (b *dialBack) cannotDialBack(why string) {
 	s.Log.Info().Msg(text)
 }
 
-// sendsProgram logs that the binary is sent over the starter's streams. The host has no program that
-// could connect before it has arrived (RM-36).
+// sendsProgram logs that the binary is sent over the starter's streams. The host has no program that could
+// connect before it has arrived (rule RM-36).
 func (b *dialBack) sendsProgram(size int64) {
 	s := b.owner.starter
 	s.Log.Info().Msgf("%s has no copy of mpiexec: sending %d MB through %s; to avoid this, install mpiexec on a path that all hosts share",

@@ -70,7 +70,7 @@ func (s HelperBinary) dialBackArgs() string {
 	return ""
 }
 
-// minAddressSpace is the least address space, in KiB, with which a helper starts (RM-57). Go's runtime
+// minAddressSpace is the least address space, in KiB, with which a helper starts (rule RM-57). Go's runtime
 // reserves 1.2 GB for tables of all possible memory, or less if that is not available, and uses little of
 // it. In tests it never started with 720 MB, mostly with 760 MB, and always with 800 MB.
 const minAddressSpace = 900 << 10

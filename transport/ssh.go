@@ -30,7 +30,7 @@ func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result {
 }
 
 // Route returns address, port, user and jump hosts. It leaves out the address if that is the host's name,
-// so that equal routes have equal texts (DIAG-1).
+// so that equal routes have equal texts (rule DIAG-1).
 func (s *SSH) Route(host Host) (string, error) {
 	t, err := s.target(context.Background(), host)
 	if err != nil {
@@ -58,9 +58,9 @@ func routeText(t sshx.Target) string {
 	return text
 }
 
-// target looks a host up in the user's SSH configuration, by the name that the user wrote (SSH-1). The
-// host list overrides the configuration. If the host list has no login settings, the login of an SSH
-// server of this job (SSHLogin) overrides it.
+// target looks a host up in the user's SSH configuration, by the name that the user wrote (rule SSH-1). The
+// host list overrides the configuration. If the host list has no login settings, the login of an SSH server
+// of this job (SSHLogin) overrides it.
 func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	t, err := s.Resolve(ctx, host.alias())
 	if err != nil {

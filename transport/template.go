@@ -14,7 +14,7 @@ import (
 const shell = "/bin/sh"
 
 /*
-ShellCommand returns the command that runs a shell on a host (cli.md section 2, SSH-4, rm-integration.md
+ShellCommand returns the command that runs a shell on a host (cli.md section 2, rule SSH-4, rm-integration.md
 section 3).
 
 	PROG WORDS...            PROG ARGS... WORDS... [ssh's options] HOST /bin/sh

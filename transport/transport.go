@@ -48,8 +48,8 @@ func DialEach(ctx context.Context, hosts []Host, dial func(context.Context, Host
 	return results
 }
 
-// A PanicError is the error of a panic in a goroutine for one host. It is a bug of this program. Only
-// that host fails (TRUST-35).
+// A PanicError is the error of a panic in a goroutine for one host. It is a bug of this program. Only that
+// host fails (rule TRUST-35).
 type PanicError struct {
 	Value any    // argument of panic
 	Stack []byte // for the log

@@ -75,8 +75,8 @@ func Replace(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// Umask returns the umask of this process, which ranks also get (ENV-8). The kernel returns it only when
-// it is set, so Umask sets it and restores it.
+// Umask returns the umask of this process, which ranks also get (rule ENV-8). The kernel returns it only
+// when it is set, so Umask sets it and restores it.
 func Umask() int {
 	mask := syscall.Umask(0o077) // a file created meanwhile is private
 	syscall.Umask(mask)

@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// These are the limits on values in messages from the other end (TRUST-7). A value is checked once, when
-// the message is read, so later code can rely on the limits.
+// These are the limits on values in messages from the other end (rule TRUST-7). A value is checked once,
+// when the message is read, so later code can rely on the limits.
 const (
 	maxWord         = 256      // bytes of a name
 	maxStack        = 16 << 10 // bytes of a rank's stack

@@ -18,9 +18,9 @@ type ValueError string
 
 func (i ValueError) Error() string { return string(i) }
 
-// A Codec either writes the fields of a message to buf or reads them from it (Reading), in order. One
-// list of fields for each message serves both directions, so they cannot disagree. Each field has a valid
-// range. A writer truncates texts for people to it, and a reader refuses values outside it (TRUST-7).
+// A Codec either writes the fields of a message to buf or reads them from it (Reading), in order. One list
+// of fields for each message serves both directions, so they cannot disagree. Each field has a valid range.
+// A writer truncates texts for people to it, and a reader refuses values outside it (rule TRUST-7).
 type Codec struct {
 	buf     []byte
 	Reading bool
@@ -200,7 +200,7 @@ func (c *Codec) Time(p *time.Time, name string) {
 }
 
 // List reads or writes a list. It calls each for every element. When reading, it allocates memory only as
-// elements arrive (TRUST-30).
+// elements arrive (rule TRUST-30).
 func List[T any](c *Codec, p *[]T, most Length, each func(*Codec, *T)) {
 	n := c.count(len(*p))
 	if !c.Reading {

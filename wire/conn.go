@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Magic is the first thing that a helper sends. Its first byte does not occur in text, so that mpiexec
-// can tell it from the output of a login shell (IO-14).
+// Magic is the first thing that a helper sends. Its first byte does not occur in text, so that mpiexec can
+// tell it from the output of a login shell (rule IO-14).
 const Magic = "\x00remshell helper\x00\xff\n"
 
 // maxNoise is how many bytes a login shell may print before Magic.
@@ -303,7 +303,7 @@ func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 // readStep is how many bytes are allocated for a body before any of it has arrived.
 const readStep = 64 << 10
 
-// readGrowing reads size bytes. Its memory is at most twice the bytes that have arrived (TRUST-31).
+// readGrowing reads size bytes. Its memory is at most twice the bytes that have arrived (rule TRUST-31).
 func readGrowing(r io.Reader, size int) ([]byte, error) {
 	buf := make([]byte, min(size, readStep))
 	for n := 0; ; {

@@ -80,7 +80,7 @@ func deflate(b []byte) []byte {
 }
 
 // Inflate restores Blobs from Deflated, if that is set. Its memory is at most twice the bytes that were
-// inflated, whatever Size says (TRUST-30).
+// inflated, whatever Size says (rule TRUST-30).
 func (m *Fenced) Inflate() error {
 	if len(m.Deflated) == 0 {
 		return nil

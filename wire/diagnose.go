@@ -7,7 +7,7 @@ import (
 )
 
 /*
-Messages of --doctor (DIAG-5). Every helper first examines its own machine. Then all helpers
+Messages of --doctor (rule DIAG-5). Every helper first examines its own machine. Then all helpers
 open a port, and each connects to those of the others. Only this shows whether the ranks of
 an MPI program can reach each other.
 

@@ -36,8 +36,8 @@ func (m *ListLedger) Fields(c *Codec) {
 }
 
 // LedgerListed is the reply to ListLedger. If Err is set, the ledger cannot be read. If Notice is set,
-// entries of some users were left out. Path is the ledger directory and the number that this node's
-// entries have in it (TRUST-20). UID is the user of the helper.
+// entries of some users were left out. Path is the ledger directory and the number that this node's entries
+// have in it (rule TRUST-20). UID is the user of the helper.
 type LedgerListed struct {
 	Path    string
 	UID     int
@@ -88,8 +88,8 @@ func (m *JobSignaled) Fields(c *Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// Evict ends the processes that hold the claims and tickets of a job of user UID, and removes these
-// (TRUST-19). If Processes is set, the job belongs to the helper's own user, and all processes with the
+// Evict ends the processes that hold the claims and tickets of a job of user UID, and removes these (rule
+// TRUST-19). If Processes is set, the job belongs to the helper's own user, and all processes with the
 // job's mark are ended, too (survive.md SV-3).
 type Evict struct {
 	AnsweredBy[*Evicted]

@@ -100,7 +100,7 @@ func (m *QueuePosition) Fields(c *Codec) {
 }
 
 // Overtake moves the request ahead of all requests that a user has in the queue now, or of one ticket of
-// that user (TRUST-18). The reply is QueuePosition.
+// that user (rule TRUST-18). The reply is QueuePosition.
 type Overtake struct {
 	AnsweredBy[*QueuePosition]
 

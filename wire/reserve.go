@@ -23,8 +23,8 @@ Messages that collect the data for a plan, and reserve what it uses. Prepare is 
 */
 
 // WriteMark asks the helper to write a mark, a random text, into the directory of shared memory. Only a
-// helper in the same namespaces of the same machine can read it. This proves that two nodes are one
-// machine without trusting what either reports (TRUST-6).
+// helper in the same namespaces of the same machine can read it. This proves that two nodes are one machine
+// without trusting what either reports (rule TRUST-6).
 type WriteMark struct {
 	AnsweredBy[*MarkWritten]
 

@@ -178,8 +178,8 @@ func (m *EndJob) Fields(c *Codec) {
 	c.Duration(&m.Grace, "grace")
 }
 
-// HelperSignaled reports that the helper received SIGTERM or a similar signal that mpiexec has not sent.
-// A batch system, systemd or a person may have. The ranks may have received it, too (RM-60). Why names
+// HelperSignaled reports that the helper received SIGTERM or a similar signal that mpiexec has not sent. A
+// batch system, systemd or a person may have. The ranks may have received it, too (rule RM-60). Why names
 // the sender, if known. The helper continues to run.
 type HelperSignaled struct {
 	Signal int

@@ -39,8 +39,8 @@ const (
 	Always                      // after Greeting
 )
 
-// A Kind is a kind of message, which is a row of the table (TRUST-4). It has a name, a sender, a phase,
-// the largest size of a body in bytes, and a function that returns an empty message.
+// A Kind is a kind of message, which is a row of the table (rule TRUST-4). It has a name, a sender, a
+// phase, the largest size of a body in bytes, and a function that returns an empty message.
 type Kind struct {
 	Name    string
 	Sender  Side
@@ -209,8 +209,8 @@ func Kinds() []Kind {
 // NameOf returns the name of a message's kind.
 func NameOf(m Message) string { return kindOf(m).Name }
 
-// A Violation is the error for a message that violates the protocol (TRUST-2). The connection ends at the
-// first one.
+// A Violation is the error for a message that violates the protocol (rule TRUST-2). The connection ends at
+// the first one.
 type Violation string
 
 func (v Violation) Error() string { return string(v) }
@@ -219,8 +219,8 @@ func unknownKind(kind byte) Violation {
 	return Violation(fmt.Sprintf("not a message: kind %d", kind))
 }
 
-// checkHeader returns the kind of a frame, or an error if side self may not receive it. It is called
-// before the body is read (TRUST-31).
+// checkHeader returns the kind of a frame, or an error if side self may not receive it. It is called before
+// the body is read (rule TRUST-31).
 func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
 	k := kindByNumber(kind)
 	switch {

@@ -32,7 +32,7 @@ func newMappers() *kong.Registry {
 		}))
 }
 
-// decodeVerbatim passes the text to UnmarshalText byte for byte (ENV-7). kong's own mapper uses JSON,
+// decodeVerbatim passes the text to UnmarshalText byte for byte (rule ENV-7). kong's own mapper uses JSON,
 // which replaces each byte that is not UTF-8 by U+FFFD.
 func decodeVerbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 	return target.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(ctx.Scan.Pop().String()))

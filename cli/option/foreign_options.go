@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// A refusal is the error message for an option of another launcher that mpiexec does not have (CLI-15,
+// A refusal is the error message for an option of another launcher that mpiexec does not have (rule CLI-15,
 // cli.md 3).
 type refusal struct {
 	names      string // without dashes, separated by blanks

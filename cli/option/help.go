@@ -261,7 +261,7 @@ func wrapText(text string, width int) string {
 	return strings.Join(append(lines, line), "\n") + "\n"
 }
 
-// VersionText returns the output of -version (DIAG-11): name and version, then the PMI versions that
+// VersionText returns the output of -version (rule DIAG-11): name and version, then the PMI versions that
 // ranks can use. Scripts recognize launchers by words in the first line.
 func VersionText(version string, pmi []string) string {
 	return fmt.Sprintf("mpiexec (Remshell) %s\nPMI versions served: %s\nCopyright the Remshell authors. License: Apache-2.0\n", version, strings.Join(pmi, ", "))

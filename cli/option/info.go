@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 )
 
-// Info returns the output of --info: the value of each option and where it was set (CLI-12), and the
+// Info returns the output of --info: the value of each option and where it was set (rule CLI-12), and the
 // environment variables that are read.
 func (t *Table) Info(line Line, environ []string, version string) string {
 	var b strings.Builder
@@ -76,7 +76,7 @@ func (g GivenOption) originText(appCount int) string {
 	return "command line"
 }
 
-// secretNameParts are parts of names of variables whose values must not be printed (ENV-9).
+// secretNameParts are parts of names of variables whose values must not be printed (rule ENV-9).
 var secretNameParts = []string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"}
 
 // hideSecret returns the option's value for output. Secrets are replaced by "...".

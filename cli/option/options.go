@@ -24,10 +24,11 @@ func Mpiexec(signals SignalNumbers) *Table {
 	return t
 }
 
-// The three structs below are the option table, to which features add theirs (features.go). Parser, help, manual page and completions are
-// generated from it and from texts/options.txt, which has the longer help of each option. The struct
-// that holds an option is its scope (CLI-13). The zero value of a field means that the option was not
-// given. Defaults are not filled in here, because environment and configuration are read first (CLI-12).
+// The three structs below are the option table, to which features add theirs (features.go). Parser, help,
+// manual page and completions are generated from it and from texts/options.txt, which has the longer help
+// of each option. The struct that holds an option is its scope (rule CLI-13). The zero value of a field
+// means that the option was not given. Defaults are not filled in here, because environment and
+// configuration are read first (rule CLI-12).
 //
 // Tags:
 //
@@ -68,8 +69,8 @@ func Mpiexec(signals SignalNumbers) *Table {
 //
 // In words, help and texts/options.txt, a name in braces is replaced by words of the batch systems; see systems.go.
 
-// Each option NAME of the first two structs has a global form -gNAME. It sets the default of all app contexts:
-// -gwdir, -gn, -gmca (CLI-13).
+// Each option NAME of the first two structs has a global form -gNAME. It sets the default of all app
+// contexts: -gwdir, -gn, -gmca (rule CLI-13).
 
 // AppOptions has the options of one app context (scope S).
 type AppOptions struct {

@@ -31,7 +31,7 @@ type Line struct {
 }
 
 // An AppContext is the part of the command line between two colons. It includes the options that it
-// inherits from the first app context and from defaults (CLI-13).
+// inherits from the first app context and from defaults (rule CLI-13).
 type AppContext struct {
 	Number int // from 1, as on the line; app contexts with -n 0 are left out
 	AppOptions
@@ -171,8 +171,8 @@ func (l Line) hasGiven(is func(GivenOption) bool) bool {
 	return slices.ContainsFunc(given, func(g GivenOption) bool { return g.precedence < fromEnvironment && is(g) })
 }
 
-// Parse parses a command line without the program's name, and merges variables and files of Sources
-// (CLI-12). Its only side effects are those of from.Read. The error is of type UsageErrors and has ten
+// Parse parses a command line without the program's name, and merges variables and files of Sources (rule
+// CLI-12). Its only side effects are those of from.Read. The error is of type UsageErrors and has ten
 // errors at most.
 func (t *Table) Parse(args []string, from Sources) (Line, error) {
 	parts, err := splitApps(args)
@@ -350,8 +350,8 @@ func noProgramError(appCount int, file string) *usererr.Error {
 	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }
 
-// inheritOptions applies CLI-13, CLI-8 and CLI-12. It returns the options of the job, and those of each
-// app context. The latter include options from the first app context, from global forms such as -genv,
+// inheritOptions applies rules CLI-13, CLI-8 and CLI-12. It returns the options of the job, and those of
+// each app context. The latter include options from the first app context, from global forms such as -genv,
 // and from the defaults in rest.
 func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, each [][]GivenOption, errs []error) {
 	addAll := func(into, given []GivenOption) []GivenOption {
@@ -417,7 +417,7 @@ func splitByScope(given []GivenOption) (job, ofApp []GivenOption) {
 }
 
 // addGiven adds an option to given, which has options of the same or a higher level. An option that does
-// not collect values may be repeated on one level only with the same value (CLI-8). A higher level
+// not collect values may be repeated on one level only with the same value (rule CLI-8). A higher level
 // overrides a lower one.
 func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 	for i, before := range given {
@@ -443,8 +443,8 @@ func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 	return append(given, g), nil
 }
 
-// checkRankCounts checks -n by the rules that depend on the number of app contexts (CLI-7, PLACE-1). It
-// skips app contexts with other errors.
+// checkRankCounts checks -n by the rules that depend on the number of app contexts (rules CLI-7, PLACE-1).
+// It skips app contexts with other errors.
 func checkRankCounts(apps []scannedApp, each [][]GivenOption) []error {
 	var errs []error
 	skipped := 0

@@ -54,8 +54,8 @@ func (g GivenOption) Variable() string {
 	return ""
 }
 
-// UsageErrors are the errors of a command line, ten at most (CLI-10). Unwrap returns the single errors,
-// including the errors that package hostlist has found.
+// UsageErrors are the errors of a command line, ten at most (rule CLI-10). Unwrap returns the single
+// errors, including the errors that package hostlist has found.
 type UsageErrors []error
 
 func (e UsageErrors) Error() string   { return errors.Join(e...).Error() }
@@ -70,7 +70,7 @@ type appWords struct {
 	from       string // "F:3"; empty: the command line
 }
 
-// splitApps splits the line at words ":", or at the word that -separator names (CLI-5).
+// splitApps splits the line at words ":", or at the word that -separator names (rule CLI-5).
 func splitApps(args []string) ([]appWords, error) {
 	separator, offset := ":", 0
 	if len(args) > 0 {
@@ -123,8 +123,8 @@ type scanner struct {
 	scannedApp
 }
 
-// scan reads the options of an app context up to the program (CLI-4). If the words after them are hosts
-// and no program, options may also follow the hosts.
+// scan reads the options of an app context up to the program (rule CLI-4). If the words after them are
+// hosts and no program, options may also follow the hosts.
 func (t *Table) scan(w appWords) scannedApp {
 	s := scanner{Table: t, appWords: w, scannedApp: scannedApp{from: w.from}}
 	s.scanOptions()
@@ -304,8 +304,8 @@ func (s *scanner) addError(text, remedy string) {
 	s.errs = append(s.errs, &usererr.Error{Text: text, Remedy: remedy})
 }
 
-// scanHelp reads "-help", "-help -OPTION" and "-help=OPTION" (DIAG-10). A word after it is its value if
-// that names an option or can be searched for.
+// scanHelp reads "-help", "-help -OPTION" and "-help=OPTION" (rule DIAG-10). A word after it is its value
+// if that names an option or can be searched for.
 func (s *scanner) scanHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")
@@ -320,8 +320,8 @@ func (s *scanner) scanHelp(value string, attached bool) {
 	s.help = &HelpTopic{value}
 }
 
-// refuseUnknown records the error for an unknown option (CLI-9), a removed one, or one of another
-// launcher (CLI-15). It skips to the word at which to continue.
+// refuseUnknown records the error for an unknown option (rule CLI-9), a removed one, or one of another
+// launcher (rule CLI-15). It skips to the word at which to continue.
 func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	name := normalize(dashed)
 	values := -1

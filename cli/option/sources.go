@@ -11,8 +11,8 @@ import (
 	"remshell/usererr"
 )
 
-// This file merges the levels at which options can be given (CLI-12). A higher level hides the same option of
-// lower levels; assignments of variables add up.
+// This file merges the levels at which options can be given (rule CLI-12). A higher level hides the same
+// option of lower levels; assignments of variables add up.
 //
 //	command line  >  -configfile  >  -gNAME of both  >  environment  >  configuration  >  built-in
 //	  scan.go          here           scan.go, here     variables.go    config.go         where it is used

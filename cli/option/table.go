@@ -313,7 +313,7 @@ func tagPairs(tag reflect.StructTag) iter.Seq2[string, string] {
 }
 
 // normalize returns a spelling without leading dashes. Names with two or more letters are in lower case,
-// with "-" for "_" (CLI-3).
+// with "-" for "_" (rule CLI-3).
 func normalize(dashed string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(dashed, "-"), "-")
 	if len(name) < 2 {

@@ -16,7 +16,7 @@ import (
 // maxNumber is the largest count in an option. 16 million ranks are more than any machine runs.
 const maxNumber = 1 << 24
 
-// parseNumber parses a decimal number of at most maxNumber (CLI-7).
+// parseNumber parses a decimal number of at most maxNumber (rule CLI-7).
 func parseNumber(text string) (int, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {

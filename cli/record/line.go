@@ -9,8 +9,8 @@ import (
 )
 
 // An AccountingRecord is the record of a job in the accounting file of a cluster, one line of JSON
-// (accounting_file, RM-53). It leaves out the arguments of programs, since more users may read the file
-// than may see the processes.
+// (accounting_file, rule RM-53). It leaves out the arguments of programs, since more users may read the
+// file than may see the processes.
 type AccountingRecord struct {
 	Version  int        `json:"version"`
 	Job      job.ID     `json:"job"`

@@ -40,7 +40,7 @@ type Run struct {
 	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the other fields describe the last attempt
 }
 
-// A Leftover is shared memory that a rank has left behind because it did not end well (PD-17). Why is
+// A Leftover is shared memory that a rank has left behind because it did not end well (rule PD-17). Why is
 // always "left".
 type Leftover struct {
 	Node  string `json:"node"`
@@ -143,7 +143,7 @@ func usageOf(u job.Usage) WaitUsage {
 	return WaitUsage{u.Wall.Seconds(), u.User.Seconds(), u.System.Seconds(), u.MaxRSS}
 }
 
-// An AccountedUsage is resource usage from the kernel's accounting (RM-53). Unknown values are null.
+// An AccountedUsage is resource usage from the kernel's accounting (rule RM-53). Unknown values are null.
 type AccountedUsage struct {
 	CPU  float64 `json:"cput"`
 	Mem  *int64  `json:"mem"`

@@ -17,8 +17,8 @@ import (
 	"remshell/usererr"
 )
 
-// This file lets a job inside an allocation of a batch system use the hosts of the allocation (HOST-10). Hosts
-// come from the first of these that has some:
+// This file lets a job inside an allocation of a batch system use the hosts of the allocation (rule
+// HOST-10). Hosts come from the first of these that has some:
 //
 //	options, arguments, PSI_*  >  allocation  >  variables  >  this machine
 
@@ -30,7 +30,7 @@ func (w Inputs) allocInputs() batch.Inputs {
 
 // UseAllocation selects the hosts of the batch system's allocation if the user names none, and stores the
 // allocation for Make. note describes the choice. It may be empty. An mpiexec inside a rank ignores the
-// allocation, which belongs to the outer job (RM-2).
+// allocation, which belongs to the outer job (rule RM-2).
 func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, err error) {
 	w.Allocation = nil
 	wish, err := allocationRequest(line, nil)
@@ -273,7 +273,7 @@ func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	}
 }
 
-// setGrants stores the granted CPUs and GPUs in each candidate from an allocation (RM-6).
+// setGrants stores the granted CPUs and GPUs in each candidate from an allocation (rule RM-6).
 func (w Inputs) setGrants(nodes []job.NodeDef) {
 	if w.Allocation == nil {
 		return
@@ -328,7 +328,7 @@ func (w Inputs) allocationNotes() (notes []job.Note) {
 	return notes
 }
 
-// AllocationText returns the line about an allocation that -v prints (RM-5).
+// AllocationText returns the line about an allocation that -v prints (rule RM-5).
 func AllocationText(rm job.RM, g *batch.Allocation) string {
 	var t strings.Builder
 	t.WriteString("rm: " + batch.JobName(rm.Name, rm.Job))

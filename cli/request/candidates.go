@@ -107,7 +107,7 @@ func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	return true
 }
 
-// simulatedNodes returns count nodes, all of which run on this machine (HOST-8).
+// simulatedNodes returns count nodes, all of which run on this machine (rule HOST-8).
 func simulatedNodes(count int) (nodes []job.NodeDef) {
 	for i := range count {
 		nodes = append(nodes, job.NodeDef{ID: i, Name: "sim" + strconv.Itoa(i), Host: "localhost", Local: true, SeparateNode: true, Origin: "--simulate-nodes"})

@@ -12,7 +12,7 @@ import (
 )
 
 // isLocalVariable returns a function that reports whether a variable must not be passed to ranks. Such
-// variables are private, or another launcher has set them for this mpiexec as its rank (ENV-2).
+// variables are private, or another launcher has set them for this mpiexec as its rank (rule ENV-2).
 func isLocalVariable(environ []string) func(assignment string) bool {
 	outer := job.OuterFilter(environ)
 	return func(assignment string) bool {
@@ -50,9 +50,9 @@ func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string
 // loginVariables are the private variables that each login on a node sets.
 var loginVariables = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST"}
 
-// HelperEnv returns the environment of a helper on this machine. The helper is a child of mpiexec. But
-// its ranks must not get more variables than those on other hosts, where a login sets the environment
-// (ENV-6). TMPDIR is passed separately, as on other hosts (ENV-5).
+// HelperEnv returns the environment of a helper on this machine. The helper is a child of mpiexec. But its
+// ranks must not get more variables than those on other hosts, where a login sets the environment (rule
+// ENV-6). TMPDIR is passed separately, as on other hosts (rule ENV-5).
 func HelperEnv(environ []string) []string {
 	private := isLocalVariable(environ)
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
@@ -75,8 +75,8 @@ func appEnv(environ []string, s option.AppContext) (job.Env, error) {
 	return env, err
 }
 
-// mcaAssignments returns assignments of the environment variables in which Open MPI reads these
-// parameters (PMIX-14).
+// mcaAssignments returns assignments of the environment variables in which Open MPI reads these parameters
+// (rule PMIX-14).
 func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string) {
 	for _, p := range list {
 		assignments = append(assignments, prefix+p.Name+"="+p.Value)
@@ -84,9 +84,9 @@ func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string
 	return assignments
 }
 
-// importEnv returns the variables of environ to pass on. all is the default if list is not given. A
-// private variable is passed on if the list names it. An empty list makes the environment minimal: it has
-// neither mpiexec's variables nor the node's (ENV-3).
+// importEnv returns the variables of environ to pass on. all is the default if list is not given. A private
+// variable is passed on if the list names it. An empty list makes the environment minimal: it has neither
+// mpiexec's variables nor the node's (rule ENV-3).
 func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, error) {
 	if !list.Given && !all {
 		return job.Env{}, nil

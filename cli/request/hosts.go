@@ -34,9 +34,9 @@ What becomes of a host then, with the names that it has on the way for "node02" 
 	node.Node        Connector.receiveHello: Hello, NodeInfo
 */
 
-// appHosts returns the hosts of an app context: the hosts of the list, of the file, or, if both are
-// given, the hosts of the file that the list names (HOST-9). If unique is true, only the first entry of
-// each host counts (HOST-4).
+// appHosts returns the hosts of an app context: the hosts of the list, of the file, or, if both are given,
+// the hosts of the file that the list names (rule HOST-9). If unique is true, only the first entry of each
+// host counts (rule HOST-4).
 func (w Inputs) appHosts(s option.AppContext, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
 	join := hostlist.Join
 	if unique {
@@ -73,8 +73,8 @@ func (w Inputs) appHosts(s option.AppContext, open func(string) (io.ReadCloser, 
 	return hostlist.Filter(file, list)
 }
 
-// checkTrustedEntries returns an error for entries of a host file that set programs or variables if
-// another user can write the file (TRUST-27).
+// checkTrustedEntries returns an error for entries of a host file that set programs or variables if another
+// user can write the file (rule TRUST-27).
 func (w Inputs) checkTrustedEntries(entries []hostlist.Entry) error {
 	trusted := make(map[string]bool) // trusted files
 	for _, e := range entries {
@@ -177,8 +177,8 @@ func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job
 	return nodes, nil
 }
 
-// mergeEntry merges the entry of another app context for the same host into e. Slots are added up
-// (HOST-4).
+// mergeEntry merges the entry of another app context for the same host into e. Slots are added up (rule
+// HOST-4).
 func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	if (e.Slots == 0) != (other.Slots == 0) {
 		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one app context but not in another", e.Label()), Remedy: "give it in both, or in none"}

@@ -16,9 +16,9 @@ import (
 	"remshell/sort"
 )
 
-// This file plans without contacting hosts (DIAG-1: --dry-run --no-probe). It uses what files and options say, and
-// probes this machine. A host without slots has an unknown size; the plan is printed only if the size does not
-// matter.
+// This file plans without contacting hosts (rule DIAG-1: --dry-run --no-probe). It uses what files and
+// options say, and probes this machine. A host without slots has an unknown size; the plan is printed only
+// if the size does not matter.
 
 // PlanOffline plans without connecting to hosts. local probes this machine. It is called only if this
 // machine is a candidate.

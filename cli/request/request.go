@@ -150,7 +150,7 @@ func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlaceme
 }
 
 // jobLimits returns the limits of a job and where each was set. Features, the cluster file and the class of
-// the job can each set limits. The smallest one counts (RM-55).
+// the job can each set limits. The smallest one counts (rule RM-55).
 func (w Inputs) jobLimits(j option.JobOptions) (limits.Map, limits.Origins, error) {
 	bounds, origins := make(limits.Map), make(limits.Origins)
 	maps.Copy(bounds, w.Limits)

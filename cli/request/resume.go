@@ -26,7 +26,7 @@ var outputOptions = []string{"label", "prepend-pattern", "outfile-pattern", "err
 var reportOptions = []string{"resume", "again", "save-job", "plan", "dry-run", "probe", "json", "report", "verbose", "color", "progress",
 	"host", "hostfile", "nodes", "cluster", "rmk", "rm-file", "batch-option"}
 
-// CheckChanges returns an error if the line has something that is not allowed beside --resume (SV-21).
+// CheckChanges returns an error if the line has something that is not allowed beside --resume (rule SV-21).
 func CheckChanges(line option.Line, saved job.Request) error {
 	if len(line.Apps) > 1 || line.Apps[0].Program != "" {
 		return &usererr.Error{Text: "--resume takes the program from the saved job", Remedy: "leave it out; --restart-args WORDS adds arguments"}

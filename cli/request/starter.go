@@ -13,7 +13,7 @@ import (
 	"remshell/usererr"
 )
 
-// A Starter is a batch system that starts helpers on the nodes of its job (RM-30).
+// A Starter is a batch system that starts helpers on the nodes of its job (rule RM-30).
 type Starter struct {
 	System     *batch.System // nil: hosts are reached by ssh or by the user's launcher
 	Job        string        // the batch system's ID of the job
@@ -24,8 +24,8 @@ type Starter struct {
 }
 
 // FindStarter returns the starter of the batch system in whose job mpiexec runs. The zero Starter means
-// that there is none, or that the user wants another launcher. A starter that was never tried is used
-// only on request. An mpiexec inside a rank gets none (RM-2).
+// that there is none, or that the user wants another launcher. A starter that was never tried is used only
+// on request. An mpiexec inside a rank gets none (rule RM-2).
 func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	asked := batch.ByLauncher(j.Launcher)
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
@@ -87,7 +87,7 @@ func (s Starter) Use(req *job.Request) {
 	}
 }
 
-// These are times at the end of a batch job (RM-62). defaultKillGrace is the grace period up to which
+// These are times at the end of a batch job (rule RM-62). defaultKillGrace is the grace period up to which
 // mpiexec need not ask the batch system for its own. killMargin is the part of the batch system's time
 // between SIGTERM and SIGKILL that mpiexec needs for its report.
 const (
@@ -183,7 +183,7 @@ func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login
 
 // sshAllocation returns the hosts on which SSH servers were started for the batch job, even if the user
 // names only some of them. It returns nil if there are none or if they cannot be read. Inside a rank it
-// does not look for them (RM-2).
+// does not look for them (rule RM-2).
 func (w Inputs) sshAllocation(rmk string) *batch.Allocation {
 	given := w.Allocation
 	if given == nil {

@@ -78,8 +78,8 @@ func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.In
 	return named, fixed.option, nil
 }
 
-// restrictToNamed makes the hosts of -host and -hostfile the only candidates, in their order and with
-// their slots. The slots of two names of one node are added up (HOST-8).
+// restrictToNamed makes the hosts of -host and -hostfile the only candidates, in their order and with their
+// slots. The slots of two names of one node are added up (rule HOST-8).
 func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) error {
 	index := make(map[string]int)
 	var names []string

@@ -87,7 +87,7 @@ type Localhost struct {
 	DirErr error // why Dir cannot be used: removed, or no permission; else nil
 }
 
-// Matches reports whether host is a name or address of this machine (HOST-8).
+// Matches reports whether host is a name or address of this machine (rule HOST-8).
 func (l Localhost) Matches(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().IsLoopback() || slices.Contains(l.Addrs(), addr.Unmap())

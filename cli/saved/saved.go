@@ -69,7 +69,7 @@ type Job struct {
 	unknownFields    map[string]json.RawMessage
 }
 
-// An Attempt is an attempt that has ended (SV-12).
+// An Attempt is an attempt that has ended (rule SV-12).
 type Attempt struct {
 	Number       int         `json:"attempt"` // same fields as job.Attempt
 	Began        time.Time   `json:"began"`

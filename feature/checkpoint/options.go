@@ -124,7 +124,7 @@ func absolutePath(name, dir string) string {
 	return filepath.Join(dir, name)
 }
 
-// rankVariables returns the variables that tell ranks about checkpoints (SV-10).
+// rankVariables returns the variables that tell ranks about checkpoints (rule SV-10).
 func rankVariables(c job.CheckpointPolicy) (vars []string) {
 	if c.Dir != "" {
 		vars = append(vars, "MPIEXEC_CKPT_DIR="+c.Dir)

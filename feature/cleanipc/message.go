@@ -1,5 +1,5 @@
 /*
-Package cleanipc is a feature: it frees shared memory that ranks have left behind (--clean-ipc; PD-17). The helper
+Package cleanipc is a feature: it frees shared memory that ranks have left behind (--clean-ipc; rule PD-17). The helper
 tracks the processes of the job and the files that they hold (package sysvipc), and frees what is left when no process of
 the job is left.
 
@@ -19,8 +19,9 @@ import (
 	"remshell/wire"
 )
 
-// IPCCleaned reports the shared memory that failed ranks have left behind. Semaphores is the number of semaphore sets
-// that the user's processes created on the node while the job ran. They are not removed (PD-18).
+// IPCCleaned reports the shared memory that failed ranks have left behind. Semaphores is the number of
+// semaphore sets that the user's processes created on the node while the job ran. They are not removed
+// (rule PD-18).
 type IPCCleaned struct {
 	Leftovers  []job.Leftover
 	Semaphores int
@@ -29,7 +30,8 @@ type IPCCleaned struct {
 // maxLeftovers is the largest number of pieces of shared memory that a node reports.
 const maxLeftovers = 4096
 
-// Fields implements wire.Message. It does not send the Node of a Leftover, which is the node that sends the message.
+// Fields implements wire.Message: it lists the fields that are sent. It does not send the Node of a
+// Leftover, which is the node that sends the message.
 func (m *IPCCleaned) Fields(c *wire.Codec) {
 	wire.List(c, &m.Leftovers, wire.Length{Name: "leftovers", Max: maxLeftovers}, func(c *wire.Codec, r *job.Leftover) {
 		c.Word(&r.Kind, "kind")

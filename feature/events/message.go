@@ -28,7 +28,7 @@ type Notify struct {
 	Infos []byte
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Notify) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Word(&m.Group, "group")
@@ -41,10 +41,11 @@ func (m *Notify) Fields(c *wire.Codec) {
 // Notified answers Notify when mpiexec has forwarded the event.
 type Notified struct{ ID int }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Notified) Fields(c *wire.Codec) { c.Num(&m.ID, wire.RequestIDRange) }
 
-// maxUnanswered is how many events of its ranks a node may have unanswered (TRUST-4). The helper queues further ones.
+// maxUnanswered is how many events of its ranks a node may have unanswered (rule TRUST-4). The helper
+// queues further ones.
 const maxUnanswered = 64
 
 // openEvents are the events of one connection that have no reply yet.

@@ -25,7 +25,7 @@ type FailedRanks struct {
 	Ranks []int // in the group, in the order in which they ended
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *FailedRanks) Fields(c *wire.Codec) {
 	c.Word(&m.Group, "group")
 	c.Nums(&m.Ranks, wire.Length{Name: "ranks", Max: 1 << 24}, wire.RankRange)

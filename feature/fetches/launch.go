@@ -26,7 +26,7 @@ type pendingFetch struct {
 	id    int // the asker's request ID
 }
 
-// These are the limits of gets of data on another node (PMIX-63).
+// These are the limits of gets of data on another node (rule PMIX-63).
 const (
 	maxFetches = 1 << 20  // pending requests of the job
 	maxBacklog = 64 << 20 // bytes queued for a node

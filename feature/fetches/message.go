@@ -1,5 +1,5 @@
 /*
-Package fetches is a feature: a rank gets data that a rank on another node has committed (PMIX-62). It serves each
+Package fetches is a feature: a rank gets data that a rank on another node has committed (rule PMIX-62). It serves each
 PMIx_Get of data that no fence has exchanged. mpiexec forwards the requests and the replies to the ranks' nodes, and
 keeps no data.
 
@@ -18,8 +18,9 @@ import (
 // maxData is the largest number of bytes that a rank may commit for other ranks.
 const maxData = 16 << 20
 
-// Fetch requests all data that a rank has committed, as soon as the data includes Key. The sender chooses ID, and the
-// reply repeats it. Timeout is the longest time to wait, in seconds. 0 means the default of PMIX-33.
+// Fetch requests all data that a rank has committed, as soon as the data includes Key. The sender chooses
+// ID, and the reply repeats it. Timeout is the longest time to wait, in seconds. 0 means the default of
+// rule PMIX-33.
 type Fetch struct {
 	ID      int
 	Group   string
@@ -28,7 +29,7 @@ type Fetch struct {
 	Timeout int
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Fetch) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Word(&m.Group, "group")
@@ -46,7 +47,7 @@ type Fetched struct {
 	Err   string
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Fetched) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Bool(&m.Found)
@@ -54,8 +55,8 @@ func (m *Fetched) Fields(c *wire.Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// maxUnanswered is how many Fetches of its ranks a node may have unanswered (PMIX-63). The helper queues further
-// ones.
+// maxUnanswered is how many Fetches of its ranks a node may have unanswered (rule PMIX-63). The helper
+// queues further ones.
 const maxUnanswered = 1 << 12
 
 // openFetches are the Fetches that involve one helper.
@@ -105,8 +106,8 @@ func checkFetch(v *node.Validator, m *Fetch) (wire.Message, error) {
 	return open.Count(v.UnlessDrained(v.UnlessEnding(m)))
 }
 
-// checkFetched checks a reply with the data of one of the node's ranks. Each request has one reply. A helper replies only to
-// requests, which are about its own ranks (TRUST-3).
+// checkFetched checks a reply with the data of one of the node's ranks. Each request has one reply. A
+// helper replies only to requests, which are about its own ranks (rule TRUST-3).
 func checkFetched(v *node.Validator, m *Fetched) error {
 	open := node.StateOf[openFetches](v)
 	if !open.forOthers[m.ID] {

@@ -15,7 +15,7 @@ type topic struct{ File, Name string }
 
 /*
 An aggregator counts the help texts of ranks' MPI libraries. The first rank prints a text. Later the aggregator
-reports how many other ranks had the same text (PMIX-48). The zero value is ready for use.
+reports how many other ranks had the same text (rule PMIX-48). The zero value is ready for use.
 */
 type aggregator struct {
 	repeated map[topic]int // by topic, ranks with the same text that are not reported yet

@@ -1,6 +1,6 @@
 /*
 Package helptexts is a feature: it prints the help texts of ranks' MPI libraries, which they send by PMIx_Log. Each text is
-printed once for all ranks of the job, and mpiexec counts the repetitions (PMIX-48).
+printed once for all ranks of the job, and mpiexec counts the repetitions (rule PMIX-48).
 
 	rank --PMIx_Log--> its helper --ShowHelp------> mpiexec: was this text printed before?
 	                      |       <--ShowHelpReply--   | yes: count it
@@ -25,7 +25,7 @@ type ShowHelp struct {
 	File, Topic string
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *ShowHelp) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Num(&m.Rank, wire.RankRange)
@@ -39,13 +39,14 @@ type ShowHelpReply struct {
 	AlreadyShown bool
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *ShowHelpReply) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Bool(&m.AlreadyShown)
 }
 
-// maxUnanswered is how many of its ShowHelps a node may have unanswered (TRUST-4). The helper queues further ones.
+// maxUnanswered is how many of its ShowHelps a node may have unanswered (rule TRUST-4). The helper queues
+// further ones.
 const maxUnanswered = 64
 
 // openTexts are the ShowHelps of one connection that have no reply yet.

@@ -43,15 +43,15 @@ func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, er
 }
 
 // republish puts a published name back into the table. A lookup has removed it, but the rank that looked it
-// up has ended (PMIX-41). It does not wait.
+// up has ended (rule PMIX-41). It does not wait.
 func (q *requests) republish(service string, m *NameReply) {
 	if m.OK && m.FirstReadOnly {
 		go q.ask(context.Background(), &NameRequest{Op: Publish, Service: service, Port: m.Port, Value: m.Value, FirstReadOnly: true})
 	}
 }
 
-// await looks up a name, and waits until it is published (PMIX-40). If another rank takes the name first, it waits
-// again. It registers with waits before each lookup, so that it misses no publication.
+// await looks up a name, and waits until it is published (rule PMIX-40). If another rank takes the name
+// first, it waits again. It registers with waits before each lookup, so that it misses no publication.
 func (q *requests) await(ctx context.Context, service string) (NameReply, error) {
 	for {
 		w := q.waits.joinName(service)

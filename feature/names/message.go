@@ -1,13 +1,13 @@
 /*
 Package names is a feature: it keeps the names that ranks publish for MPI_Comm_connect and look up. Ranks use PMI
-(MPI_Publish_name) or PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (PMIX-39).
+(MPI_Publish_name) or PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (rule PMIX-39).
 
 	rank --> its PMI server --NameRequest--> mpiexec: publish, look up, remove
 	                        <--NameReply----
 	                        <--NamePublished-- a name is published that a rank of the node waits for; its helper
 	                                           looks it up again (PMIX-40)
 
-NameRequest shares its IDs, and the limit of unanswered requests, with other requests of ranks (TRUST-4).
+NameRequest shares its IDs, and the limit of unanswered requests, with other requests of ranks (rule TRUST-4).
 */
 package names
 
@@ -46,7 +46,7 @@ type NameRequest struct {
 	FirstReadOnly bool
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *NameRequest) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Num((*int)(&m.Op), wire.Range{Name: "operation", Low: int64(Publish), High: int64(LookupWait)})
@@ -66,7 +66,7 @@ type NameReply struct {
 	FirstReadOnly bool
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *NameReply) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Bool(&m.OK)
@@ -79,7 +79,7 @@ func (m *NameReply) Fields(c *wire.Codec) {
 // NamePublished reports that a name is published that the node looked up with LookupWait. Another rank may take it first.
 type NamePublished struct{ Service string }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *NamePublished) Fields(c *wire.Codec) { c.Text(&m.Service, nameLength) }
 
 func init() {

@@ -21,13 +21,13 @@ type table struct {
 	waitCounts   map[*launch.Node]int             // by node: how many names it waits for
 }
 
-// maxNameWaits limits the names that a node may wait for (TRUST-4).
+// maxNameWaits limits the names that a node may wait for (rule TRUST-4).
 const maxNameWaits = 1 << 16
 
 var errNameWaits = errors.New("too many names are waited for")
 
-// handleRequest answers a node's request about a name. If the request publishes the name, it notifies all nodes that
-// wait for the name (PMIX-40).
+// handleRequest answers a node's request about a name. If the request publishes the name, it notifies all
+// nodes that wait for the name (rule PMIX-40).
 func (a *table) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event {
 	answer, nodes := a.reply(n, m)
 	n.Send(answer)

@@ -8,7 +8,7 @@ import (
 // ScratchLeft reports that the folder of a node stays at the end. Why is the reason, or empty if the user wants it to stay.
 type ScratchLeft struct{ Path, Why string }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *ScratchLeft) Fields(c *wire.Codec) {
 	c.Text(&m.Path, pathLength)
 	c.Sentence(&m.Why, "reason")

@@ -94,7 +94,7 @@ func isTooLarge(m *Spawn) bool {
 	return longest > maxPairs || wire.TooLarge(m)
 }
 
-// parentPort is the variable by which a spawned rank of Open MPI finds its parent (PMIX-42).
+// parentPort is the variable by which a spawned rank of Open MPI finds its parent (rule PMIX-42).
 const parentPort = "OMPI_PARENT_PORT"
 
 // childEnv returns the variables of env that a rank's children get. Open MPI sends all variables of the rank. The

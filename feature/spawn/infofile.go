@@ -20,9 +20,9 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// This file reads the files that the info keys "file" and "hostfile" of a spawn name (TRUST-11). It does so on the
-// node, with the rights and in the directory of the rank that asks: mpiexec opens no file that a rank has named.
-// mpiexec gets other keys instead:
+// This file reads the files that the info keys "file" and "hostfile" of a spawn name (rule TRUST-11). It
+// does so on the node, with the rights and in the directory of the rank that asks: mpiexec opens no file
+// that a rank has named. mpiexec gets other keys instead:
 //
 //	file=F      host = n2           --> host=n2, and the other keys of F that mean something
 //	hostfile=F  n2 slots=4          --> hosts=n2:4
@@ -68,8 +68,8 @@ func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 	return append(all, direct...), nil
 }
 
-// parseInfoFile returns the keys of an info file that choose hosts and numbers of ranks. A key that chooses a program
-// or a user is refused: the file comes from a rank (TRUST-27).
+// parseInfoFile returns the keys of an info file that choose hosts and numbers of ranks. A key that chooses
+// a program or a user is refused: the file comes from a rank (rule TRUST-27).
 func parseInfoFile(text []byte) (read []spawn.Pair, err error) {
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(line, "=")

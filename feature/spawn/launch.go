@@ -20,7 +20,7 @@ mpiexec searches nodes for one spawn at a time (launch.Job.StartSearch), with a 
 knows the job's nodes, and supervision forwards their replies to it. It does not take the decision lock
 of the queue: a running job does not wait behind others, and claims are exclusive without the lock.
 
-TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.
+rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.
 */
 package spawn
 
@@ -82,7 +82,7 @@ type request struct {
 	name     string        // name of the new group; empty until its search starts
 }
 
-// These are the limits of spawn requests (TRUST-12).
+// These are the limits of spawn requests (rule TRUST-12).
 const (
 	maxWaitingSpawns    = 64  // spawns that may wait
 	maxReportedRefusals = 100 // refusals reported to the user

@@ -26,7 +26,7 @@ type Spawn struct {
 	Fault   string
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Spawn) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Word(&m.Request.Group, "group")
@@ -62,7 +62,7 @@ type Spawned struct {
 	Full  bool
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Spawned) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Word(&m.Group, "group")

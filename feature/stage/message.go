@@ -20,7 +20,7 @@ type StageFiles struct {
 	InPlace bool
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *StageFiles) Fields(c *wire.Codec) {
 	wire.List(c, &m.Files, wire.Length{Name: "files", Max: job.MaxStagedFiles}, func(c *wire.Codec, p *job.StagedFile) {
 		c.Text(&p.Name, wire.Length{Name: "name", Max: 255})
@@ -35,7 +35,7 @@ func (m *StageFiles) Fields(c *wire.Codec) {
 // MissingFiles answers StageFiles with the indices of the files that the node does not have, ascending.
 type MissingFiles struct{ Files []int }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *MissingFiles) Fields(c *wire.Codec) {
 	c.Nums(&m.Files, wire.Length{Name: "files", Max: job.MaxStagedFiles}, fileRange)
 }
@@ -48,7 +48,7 @@ type FileChunk struct {
 	Bytes []byte
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *FileChunk) Fields(c *wire.Codec) {
 	c.Num(&m.File, fileRange)
 	c.Num(&m.Size, wire.Range{Name: "bytes", Low: 0, High: chunkSize})
@@ -58,7 +58,7 @@ func (m *FileChunk) Fields(c *wire.Codec) {
 // FileCredit allows mpiexec to send Bytes more bytes.
 type FileCredit struct{ Bytes int }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *FileCredit) Fields(c *wire.Codec) {
 	c.Num(&m.Bytes, wire.Range{Name: "bytes", Low: 0, High: window})
 }
@@ -70,7 +70,7 @@ type StageResult struct {
 	Reason, Hint string
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *StageResult) Fields(c *wire.Codec) {
 	c.Num(&m.Code, wire.Range{Name: "code", Low: 0, High: 255})
 	c.Sentence(&m.Reason, "reason")

@@ -1,5 +1,5 @@
 /*
-Package status is a feature: it reports what each rank is doing (DIAG-12). It reports to users who ask with
+Package status is a feature: it reports what each rank is doing (rule DIAG-12). It reports to users who ask with
 --status, and to the user of this mpiexec when supervision asks for it (after a timeout, for example).
 
 	--status, supervise.InspectRanks --> InspectRanks --> all nodes --> RankStates --> table or reply
@@ -30,13 +30,13 @@ type InspectRanks struct {
 	Stacks bool
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *InspectRanks) Fields(c *wire.Codec) { c.Bool(&m.Stacks) }
 
 // RankStates answers InspectRanks.
 type RankStates struct{ Ranks []job.RankState }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *RankStates) Fields(c *wire.Codec) {
 	wire.List(c, &m.Ranks, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, (*wire.Codec).RankState)
 }

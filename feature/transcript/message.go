@@ -15,7 +15,7 @@ type PMITrace struct {
 	Line string
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *PMITrace) Fields(c *wire.Codec) {
 	c.Num(&m.Rank, wire.RankRange)
 	c.HumanText(&m.Line, wire.Length{Name: "line", Max: maxLine})

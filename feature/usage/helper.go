@@ -68,8 +68,8 @@ type sample struct {
 	jobMem    int64 // bytes that count for the node's own memory limit; 0: there is no such limit
 }
 
-// sample samples all processes at the interval every until the session is over (RM-51). most is the memory, in bytes,
-// that this node allows a job. 0 means no limit.
+// sample samples all processes at the interval every until the session is over (rule RM-51). most is the
+// memory, in bytes, that this node allows a job. 0 means no limit.
 func (u *nodeSampler) sample(every time.Duration, most int64) {
 	reader, shares := sampler.Reader{Helper: os.Getpid()}, sysvipc.MemoryFiles{}
 	defer reader.Close()

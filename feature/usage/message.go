@@ -1,6 +1,6 @@
 /*
 Package usage is a feature: it measures what the processes of a job use while they run, and ends a job that
-uses more than is allowed (RM-51 to RM-56). The exact usage that wait4(2) reports of processes that have ended
+uses more than is allowed (rules RM-51 to RM-56). The exact usage that wait4(2) reports of processes that have ended
 comes with Exited and Drained; it is not part of the feature.
 
 	--usage, --report, --limit: Sampling --Prepare--> helper
@@ -32,14 +32,14 @@ import (
 	"remshell/wire"
 )
 
-// SampledUsage reports the present usage of all processes of the job on the node, and of the processes of each rank
-// that has or had any (RM-51).
+// SampledUsage reports the present usage of all processes of the job on the node, and of the processes of
+// each rank that has or had any (rule RM-51).
 type SampledUsage struct {
 	Host  job.UsageSample
 	Ranks []job.RankUsageSample
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *SampledUsage) Fields(c *wire.Codec) {
 	sampleFields(c, &m.Host)
 	wire.List(c, &m.Ranks, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, func(c *wire.Codec, s *job.RankUsageSample) {
@@ -54,15 +54,16 @@ func sampleFields(c *wire.Codec, s *job.UsageSample) {
 	c.Num64(&s.VMem, wire.BytesRange)
 }
 
-// LimitExceeded reports that a rank has used more than the node's administrator allows (RM-55). The helper then ends
-// its ranks. Rank -1 means all ranks on the node together, or for pmem all processes that belong to no rank.
+// LimitExceeded reports that a rank has used more than the node's administrator allows (rule RM-55). The
+// helper then ends its ranks. Rank -1 means all ranks on the node together, or for pmem all processes that
+// belong to no rank.
 type LimitExceeded struct {
 	Rank  int
 	Limit job.KernelLimit
 	Used  int64 // bytes or ns
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *LimitExceeded) Fields(c *wire.Codec) {
 	c.Num(&m.Rank, wire.RankOrNone)
 	c.Word((*string)(&m.Limit.Resource), "limit")
@@ -91,8 +92,8 @@ type received struct {
 // maxSampleRate is the largest number of samples of a node that are accepted in one second.
 const maxSampleRate = 4
 
-// checkSampled checks a usage sample. It may name each started rank once. Samples may come only as often as they were
-// requested (RM-51).
+// checkSampled checks a usage sample. It may name each started rank once. Samples may come only as often as
+// they were requested (rule RM-51).
 func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 )
 
 /*
-A nodeLimits has the limits that this node's administrator sets for jobs here. mpiexec cannot raise them (RM-55).
+A nodeLimits has the limits that this node's administrator sets for jobs here. mpiexec cannot raise them (rule RM-55).
 
 	/etc/remshell/limits.toml --applyTo--> KernelLimits: the kernel enforces these, like the kernel
 	                              |        limits that mpiexec sends

@@ -83,8 +83,8 @@ func init() {
 	wire.RegisterSetting[Sampling](4, &Sampling{}, &Sampling{Often: true, SmallRanks: true})
 }
 
-// samplingFor returns what the helpers have to sample for a form of report, for a record of the run, and to enforce
-// limits. It returns nil if they need not sample, so that a plain job has no overhead (RM-51).
+// samplingFor returns what the helpers have to sample for a form of report, for a record of the run, and to
+// enforce limits. It returns nil if they need not sample, so that a plain job has no overhead (rule RM-51).
 func samplingFor(report string, recorded bool, most limits.Map) *Sampling {
 	measured, limited := report != "" || recorded, most.AnyMatching(limits.Resource.IsSampled)
 	if !measured && !limited {

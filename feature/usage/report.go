@@ -12,8 +12,8 @@ import (
 	"remshell/launch/supervise"
 )
 
-// formatUsage returns the usage of a job in one of the forms of --usage (RM-52). firsts has the number in the job of
-// each group's rank 0.
+// formatUsage returns the usage of a job in one of the forms of --usage (rule RM-52). firsts has the number
+// in the job of each group's rank 0.
 func formatUsage(form string, req job.Request, r job.Result, firsts []int) (report string) {
 	switch form {
 	case "application":

@@ -8,7 +8,7 @@ import (
 
 /*
 Totals sums the usage samples of nodes. Nodes take samples at the same moments, if their clocks agree. Samples that
-arrive within one second count as taken at the same moment (RM-51).
+arrive within one second count as taken at the same moment (rule RM-51).
 
 	         a        b
 	1 s    100 MB   250 MB    the job: 350 MB

@@ -42,7 +42,7 @@ func splitEnclosingJobs(claims []job.Claim, inside job.ID, uid int) (outer, othe
 	return outer, others
 }
 
-// splitByBatchJob separates our own user's claims of the batch job rm from all others (RM-20).
+// splitByBatchJob separates our own user's claims of the batch job rm from all others (rule RM-20).
 func splitByBatchJob(all ledger.OtherClaims, rm string) (same, outside ledger.OtherClaims) {
 	outside = all
 	outside.Mine = nil
@@ -156,8 +156,8 @@ func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice str
 	return nil, notice
 }
 
-// noteInClusterLedger records in the cluster file's ledger that a job claims CPUs in another ledger. Without the
-// record, readers of the cluster's ledger would take this node for idle (TRUST-20).
+// noteInClusterLedger records in the cluster file's ledger that a job claims CPUs in another ledger.
+// Without the record, readers of the cluster's ledger would take this node for idle (rule TRUST-20).
 func (w *Worker) noteInClusterLedger(group string, t wire.Claim) {
 	if t.ClusterLedger == "" || t.Entry.UID == 0 {
 		return

@@ -170,9 +170,9 @@ func (w *Worker) signalJob(m *wire.SignalJob) {
 // endSignals are the signals by which users ask a process to end.
 var endSignals = []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT}
 
-// signalRanks finds the ranks of a job by their environment, and signals the process group of each (SIG-6). It
-// returns how many it has signaled. Processes of other users with the same environment do not count. Ranks of a job
-// of root may have changed their user.
+// signalRanks finds the ranks of a job by their environment, and signals the process group of each (rule
+// SIG-6). It returns how many it has signaled. Processes of other users with the same environment do not
+// count. Ranks of a job of root may have changed their user.
 func signalRanks(of job.Key, number unix.Signal) (ranks int, err error) {
 	if !maySignal(of) {
 		return 0, fmt.Errorf("job %s belongs to another user (uid %d)", of.Job, of.UID)

@@ -22,8 +22,8 @@ import (
 const decisionLockTimeout = 20 * time.Second
 
 // takeDecisionLock waits for the decision lock, under which one request at a time is planned. Then it sends
-// the length of the queue. A job that runs only on this node needs no lock: its claim is safe without
-// (TRUST-17).
+// the length of the queue. A job that runs only on this node needs no lock: its claim is safe without (rule
+// TRUST-17).
 func (w *Worker) takeDecisionLock(m *wire.LockDecision) {
 	answer := &wire.DecisionLocked{}
 	dir, err := w.openLedger(m.Ledger)

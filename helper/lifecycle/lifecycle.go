@@ -551,8 +551,9 @@ func (s *State) wasTerminated(at time.Time) bool {
 	return s.ending >= Terminating && !at.Before(s.terminatedAt)
 }
 
-// rankOutputSent reports the exit of a rank. It reports failures in the order of their ends. A rank that fails
-// because another did may have less output to send, but must not look like the first to fail (EXIT-2).
+// rankOutputSent reports the exit of a rank. It reports failures in the order of their ends. A rank that
+// fails because another did may have less output to send, but must not look like the first to fail (rule
+// EXIT-2).
 func (s *State) rankOutputSent(i int) (do []any) {
 	r := s.ranks[i]
 	r.phase = outputSent

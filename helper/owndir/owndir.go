@@ -71,7 +71,7 @@ func Check(is *unix.Stat_t, uid int, denied uint32) error {
 	return nil
 }
 
-// CheckReplaceable returns an error if any user could replace a folder in dir (TRUST-27).
+// CheckReplaceable returns an error if any user could replace a folder in dir (rule TRUST-27).
 func CheckReplaceable(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -39,7 +39,7 @@ func (f Finding) decidingPMIx() *Library {
 	return nil
 }
 
-// Decide returns the PMI versions to offer, by the table of PMIX-2.
+// Decide returns the PMI versions to offer, by the table of rule PMIX-2.
 func Decide(f Finding) job.PMIOffer {
 	switch {
 	case f.Kind == Static && f.HasPMIxVariable && !f.HasPMIVariable:

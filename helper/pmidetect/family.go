@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A family is a group of MPI and PMI libraries that use the same PMI version (PMIX-3).
+// A family is a group of MPI and PMI libraries that use the same PMI version (rule PMIX-3).
 type family int
 
 const (

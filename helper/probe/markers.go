@@ -12,7 +12,7 @@ import (
 
 /*
 MarkerFiles are the marker files of a session. They prove whether two nodes are one machine, without trusting either
-helper (TRUST-6). A helper creates an empty file whose name contains a random mark from mpiexec, and the other
+helper (rule TRUST-6). A helper creates an empty file whose name contains a random mark from mpiexec, and the other
 helper has to find it:
 
 	n1: /dev/shm/remshell-TAG-MARK1      n2 reports MARK1 and MARK2: so it sees the files of n1

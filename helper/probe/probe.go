@@ -26,9 +26,9 @@ import (
 	"remshell/pin"
 )
 
-// Node describes the hardware of this machine as a plan needs it, from /proc and /sys. root is "/". Only the CPUs in
-// this process's affinity mask and cpuset count (PLACE-5). In the same way, the variables in environ, the helper's
-// own environment, limit the GPUs.
+// Node describes the hardware of this machine as a plan needs it, from /proc and /sys. root is "/". Only
+// the CPUs in this process's affinity mask and cpuset count (rule PLACE-5). In the same way, the variables
+// in environ, the helper's own environment, limit the GPUs.
 func Node(root fs.FS, environ []string) (job.Probe, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -65,8 +65,9 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 	}, nil
 }
 
-// batchDaemonAbove returns the name of the nearest process that belongs to a batch system, among pid and its
-// ancestors (RM-45). It returns "" if there is none. It does not search if environ has no variable of a batch system.
+// batchDaemonAbove returns the name of the nearest process that belongs to a batch system, among pid and
+// its ancestors (rule RM-45). It returns "" if there is none. It does not search if environ has no variable
+// of a batch system.
 func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
 	if !batch.MayHold(batch.Inputs{Env: job.Variables(environ)}) {
 		return ""
@@ -90,7 +91,8 @@ func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
 	return ""
 }
 
-// hasFabric reports whether the node has a network that MPI uses without IP, such as InfiniBand (PMIX-13).
+// hasFabric reports whether the node has a network that MPI uses without IP, such as InfiniBand (rule
+// PMIX-13).
 func hasFabric(root fs.FS) bool {
 	return slices.ContainsFunc([]string{"infiniband", "cxi", "hsn"}, func(class string) bool {
 		entries, _ := fs.ReadDir(root, "sys/class/"+class)
@@ -160,9 +162,10 @@ func statusLine(root fs.FS, name string) (string, error) {
 	return "", fmt.Errorf("no %s in /proc/self/status", strings.TrimSuffix(name, ":"))
 }
 
-// Identity returns a text that is equal for two helpers if and only if their ranks share one machine (HOST-8). That
-// means one boot of one kernel, the same PID namespace, the same System V objects and the same /dev/shm. Containers
-// on one machine differ in these and must not count as one node, because shared memory between them would not work.
+// Identity returns a text that is equal for two helpers if and only if their ranks share one machine (rule
+// HOST-8). That means one boot of one kernel, the same PID namespace, the same System V objects and the
+// same /dev/shm. Containers on one machine differ in these and must not count as one node, because shared
+// memory between them would not work.
 func Identity(root fs.FS) string {
 	parts := []string{ReadLine(root, "proc/sys/kernel/random/boot_id")}
 	for _, space := range []string{"pid", "ipc"} {

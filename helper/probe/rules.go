@@ -36,8 +36,8 @@ func ReadLimits(file string) (limits.Map, error) {
 	return config.LoadLimits(file, *text)
 }
 
-// ReadAdministrators reads from this node's cluster file the users who may control jobs of others (SV-25). The file
-// must belong to root. Users who are unknown on this node are left out.
+// ReadAdministrators reads from this node's cluster file the users who may control jobs of others (rule
+// SV-25). The file must belong to root. Users who are unknown on this node are left out.
 func ReadAdministrators(file string) (uids []int, err error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {

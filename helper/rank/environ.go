@@ -11,7 +11,8 @@ import (
 	"remshell/job"
 )
 
-// bareVariables are the only variables of the node's environment that a rank gets with -genvnone (ENV-3).
+// bareVariables are the only variables of the node's environment that a rank gets with -genvnone (rule
+// ENV-3).
 var bareVariables = []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "LANG"}
 
 // An envBuilder builds an environment. It keeps names in the order in which they were first set.
@@ -109,8 +110,8 @@ func WithDefaultPath(environ []string) []string {
 	return append(slices.Clip(environ), "PATH="+job.DefaultPath)
 }
 
-// WithExistingDirs removes those directories from an environment's settings that do not exist on this node (ENV-5).
-// It calls log for each.
+// WithExistingDirs removes those directories from an environment's settings that do not exist on this node
+// (rule ENV-5). It calls log for each.
 func WithExistingDirs(env job.Env, log func(text string)) job.Env {
 	env.DirVars = slices.DeleteFunc(slices.Clone(env.DirVars), func(assignment string) bool {
 		name, dir, _ := strings.Cut(assignment, "=")

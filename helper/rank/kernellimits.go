@@ -16,7 +16,7 @@ import (
 )
 
 /*
-KernelLimits are limits that the kernel enforces in each process of a rank (RM-55). A program has them before its
+KernelLimits are limits that the kernel enforces in each process of a rank (rule RM-55). A program has them before its
 first instruction. The helper cannot have them itself, not even while it forks. So the rank is traced during its
 exec:
 

@@ -13,9 +13,9 @@ import (
 	"remshell/limits"
 )
 
-// SoftLimits are mpiexec's soft resource limits (ENV-8). The helper sets those that do not hurt it for itself, so that
-// ranks inherit them. It sets the others only while it forks a rank, so that the rank has them from its first
-// instruction. Hard limits are always the node's.
+// SoftLimits are mpiexec's soft resource limits (rule ENV-8). The helper sets those that do not hurt it for
+// itself, so that ranks inherit them. It sets the others only while it forks a rank, so that the rank has
+// them from its first instruction. Hard limits are always the node's.
 type SoftLimits []job.SoftLimit
 
 // isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. The limits of stack

@@ -54,8 +54,8 @@ func SearchPath(environ []string) string {
 	return job.DefaultPath
 }
 
-// FindProgram returns the path of a program. A name with a slash is relative to dir. Any other name is searched for
-// in the directories first (-path), then in path (PATH), then in last (ARG-2).
+// FindProgram returns the path of a program. A name with a slash is relative to dir. Any other name is
+// searched for in the directories first (-path), then in path (PATH), then in last (rule ARG-2).
 func FindProgram(program, dir string, first []string, path string, last ...string) (string, *Error) {
 	if strings.Contains(program, "/") {
 		file := program

@@ -35,8 +35,8 @@ func (p *PMIx) Oversubscribed() bool { return p.RanksPerCPU > 1 }
 // TimerSlack returns the timer slack of the group's ranks.
 func (p *PMIx) TimerSlack() time.Duration { return TimerSlackFor(p.RanksPerCPU) }
 
-// AppEnv returns an app context's environment with the PMI settings that its ranks share. The user's own settings
-// override them, except those that would break PMI (PMIX-7).
+// AppEnv returns an app context's environment with the PMI settings that its ranks share. The user's own
+// settings override them, except those that would break PMI (rule PMIX-7).
 func (id Identity) AppEnv(app, argv []string, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(app))}
 	for _, assignment := range app {
@@ -135,7 +135,7 @@ func (p *PMIx) setHints(v *envBuilder) {
 	}
 }
 
-// networkVariables are the variables with which users choose the network that Open MPI uses (PMIX-13).
+// networkVariables are the variables with which users choose the network that Open MPI uses (rule PMIX-13).
 var networkVariables = []string{"OMPI_MCA_pml", "OMPI_MCA_mtl", "OMPI_MCA_btl", "UCX_*", "FI_*"}
 
 // transportKey returns the key by which Open MPI's transports identify a job: two numbers of 64 bits. It is the same

@@ -13,8 +13,9 @@ import (
 	"remshell/job"
 )
 
-// Priority is mpiexec's priority (ENV-8). The fork thread takes it on, so that ranks have it from their first
-// instruction. The kernel keeps the rights of the node: a helper that may not raise a priority keeps its own.
+// Priority is mpiexec's priority (rule ENV-8). The fork thread takes it on, so that ranks have it from
+// their first instruction. The kernel keeps the rights of the node: a helper that may not raise a priority
+// keeps its own.
 type Priority job.Priority
 
 // OwnPriority returns the priority of the calling thread. Known is false if the niceness cannot be read.

@@ -118,9 +118,9 @@ func (c *Command) openStreams() (Pipes, error) {
 	return openWith(func(p *Pipes) error { return p.openTerminal(c.Stdin, c.WindowSize) })
 }
 
-// forkExec forks and executes on the calling thread. files are the descriptors for stdin, stdout, stderr and PMI. The
-// process leads a session or a process group of its own (SIG-6), and gets DeathSignal when this thread ends. os/exec
-// would open a pidfd and start goroutines for each process.
+// forkExec forks and executes on the calling thread. files are the descriptors for stdin, stdout, stderr
+// and PMI. The process leads a session or a process group of its own (rule SIG-6), and gets DeathSignal
+// when this thread ends. os/exec would open a pidfd and start goroutines for each process.
 func (c *Command) forkExec(env []string, files [4]int) (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Sys: &syscall.SysProcAttr{
 		Setpgid:   !c.LeadSession && !c.Terminal,

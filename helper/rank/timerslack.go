@@ -15,10 +15,11 @@ const (
 	maxSlack     = 10 * time.Millisecond
 )
 
-// TimerSlackFor returns the timer slack for ranks when perCPU of them share a CPU. 0 means the kernel's default. An
-// Open MPI rank that waits for a fence in MPI_Init sleeps for 100 µs, polls, and sleeps again. If many such ranks share
-// a CPU, their polls keep it from the ranks that they wait for. The slack grows with perCPU, so that a CPU with many
-// ranks wakes them about as rarely as a CPU with one rank (PMIX-70).
+// TimerSlackFor returns the timer slack for ranks when perCPU of them share a CPU. 0 means the kernel's
+// default. An Open MPI rank that waits for a fence in MPI_Init sleeps for 100 µs, polls, and sleeps again.
+// If many such ranks share a CPU, their polls keep it from the ranks that they wait for. The slack grows
+// with perCPU, so that a CPU with many ranks wakes them about as rarely as a CPU with one rank (rule
+// PMIX-70).
 func TimerSlackFor(perCPU int) time.Duration {
 	if perCPU <= 1 {
 		return 0

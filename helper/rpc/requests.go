@@ -17,7 +17,8 @@ func NewRequests(send func(wire.Message) error) *Requests {
 	return &Requests{Pipeline[wire.Message]{maxInFlight: maxRequests, send: send}}
 }
 
-// maxRequests is how many requests of a node mpiexec handles at once (TRUST-4). The helper queues further ones.
+// maxRequests is how many requests of a node mpiexec handles at once (rule TRUST-4). The helper queues
+// further ones.
 const maxRequests = 64
 
 // errWrongReply is returned if mpiexec sends a reply of the wrong type.

@@ -17,7 +17,7 @@ import (
 
 /*
 The reaper of a helper removes what the helper leaves if it is killed with SIGKILL. So does its guard, or the next
-helper of the user that makes such a directory (PMIX-55). All they need is in the directory itself:
+helper of the user that makes such a directory (rule PMIX-55). All they need is in the directory itself:
 
 	rs-UID-RANDOM/.lock      locked as long as the helper lives; contains the name of its host, since locks
 	                         of other hosts may not be seen here

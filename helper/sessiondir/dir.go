@@ -21,8 +21,8 @@ import (
 	"remshell/job"
 )
 
-// A Dir is the session directory of a job on this node, where Open MPI keeps its files (PMIX-51). Its name is chosen
-// before it is created, since ranks get the name when they start.
+// A Dir is the session directory of a job on this node, where Open MPI keeps its files (rule PMIX-51). Its
+// name is chosen before it is created, since ranks get the name when they start.
 type Dir struct {
 	Path string
 	Keep bool // do not remove the directory (PMIX-56)

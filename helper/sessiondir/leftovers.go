@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Leftovers are files that ranks leave if they do not end regularly, such as shared memory segments. Ranks register
-// them when they create them (PMIX-53).
+// Leftovers are files that ranks leave if they do not end regularly, such as shared memory segments. Ranks
+// register them when they create them (rule PMIX-53).
 type Leftovers struct {
 	mu     sync.Mutex       // guards byRank
 	byRank map[int][]string // the files that each rank has registered
@@ -94,8 +94,8 @@ func (l *Leftovers) Remove(ranks []int) (errs []error) {
 	return errs
 }
 
-// removeOwn removes a regular file of this user. It follows no links, since other users may write in the directory
-// (PMIX-54).
+// removeOwn removes a regular file of this user. It follows no links, since other users may write in the
+// directory (rule PMIX-54).
 func removeOwn(path string) error {
 	dir, err := openDirNoLinks(filepath.Dir(path))
 	if err != nil {

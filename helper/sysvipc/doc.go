@@ -11,6 +11,6 @@ until the next boot.
 	                                     Tracker.leftSegments, leftFiles (pure)
 
 It removes only what a process of the job is known to have created or held, and only if no process
-holds it any more. It never goes by a pattern of names (PD-20).
+holds it any more. It never goes by a pattern of names (rule PD-20).
 */
 package sysvipc

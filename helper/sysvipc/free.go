@@ -16,7 +16,7 @@ import (
 	"remshell/job"
 )
 
-// FreeTimeout is the longest time for removing leftovers (PD-17).
+// FreeTimeout is the longest time for removing leftovers (rule PD-17).
 const FreeTimeout = time.Second
 
 // MaxFreed is the most leftovers that are removed at the end of a job.

@@ -17,7 +17,7 @@ import (
 // ShmDir is the directory of POSIX shared memory (shm_overview(7)).
 const ShmDir = "/dev/shm"
 
-// ScanTimeout is the longest time for a scan of the job's processes (PD-21).
+// ScanTimeout is the longest time for a scan of the job's processes (rule PD-21).
 const ScanTimeout = 200 * time.Millisecond
 
 // scanPause is the shortest time between two scans: the end of a job, which needs a scan, often follows its first

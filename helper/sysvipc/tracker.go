@@ -112,8 +112,8 @@ func (b *Tracker) HasWork() bool {
 	return b.freeAll && len(b.failedRanks) > 0
 }
 
-// isToFree reports whether objects that a rank has left are to be removed (PD-16). If the rank is unknown, its
-// objects are removed only if every rank's objects are.
+// isToFree reports whether objects that a rank has left are to be removed (rule PD-16). If the rank is
+// unknown, its objects are removed only if every rank's objects are.
 func (b *Tracker) isToFree(rank int) bool {
 	if b.freeAll {
 		return true
@@ -138,8 +138,8 @@ type sysvSegment struct {
 	changed       int64 // last change, in seconds since 1970
 }
 
-// leftSegments returns the segments that dead processes of the job created and that no process uses (PD-18). The
-// times of segments are in whole seconds, so a difference of one second is accepted.
+// leftSegments returns the segments that dead processes of the job created and that no process uses (rule
+// PD-18). The times of segments are in whole seconds, so a difference of one second is accepted.
 func (b *Tracker) leftSegments(all []sysvSegment, uid int) (left []leftObject[sysvSegment]) {
 	for _, s := range all {
 		if s.cuid != uid || s.attached != 0 {
@@ -178,9 +178,9 @@ func (b *Tracker) isCandidate(f file, uid int) bool {
 	return f.plain && f.uid == uid && !f.createdAt.IsZero() && !f.createdAt.Before(b.jobStart)
 }
 
-// leftFiles returns two kinds of files (PD-19). Processes of the job held the first during a scan. The second have
-// the PID of a rank in their name, and were created while that rank ran. It does not check whether a process still
-// holds them.
+// leftFiles returns two kinds of files (rule PD-19). Processes of the job held the first during a scan. The
+// second have the PID of a rank in their name, and were created while that rank ran. It does not check
+// whether a process still holds them.
 func (b *Tracker) leftFiles(all []file, uid int) (left []leftObject[file]) {
 	if b.incomplete {
 		return nil

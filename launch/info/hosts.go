@@ -14,7 +14,7 @@ import (
 // to none of them. Local is set for the launching machine.
 type FindHosts func(list string) ([]job.NodeDef, error)
 
-// A HostPolicy says on which hosts a job may spawn ranks (TRUST-9).
+// A HostPolicy says on which hosts a job may spawn ranks (rule TRUST-9).
 type HostPolicy struct {
 	FindHosts  FindHosts // nil: ranks cannot name hosts
 	Allowed    job.SpawnHosts
@@ -128,8 +128,8 @@ func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	return &ForbiddenError{fmt.Sprintf("wants to spawn on %s, which the job does not have; not done (--spawn-hosts %s allows it)", list, allow)}
 }
 
-// A ForbiddenError says that TRUST-9 or TRUST-10 forbids a spawn. Text is printed after the name of the
-// rank.
+// A ForbiddenError says that rules TRUST-9 or TRUST-10 forbids a spawn. Text is printed after the name of
+// the rank.
 type ForbiddenError struct{ Text string }
 
 func (e *ForbiddenError) Error() string { return e.Text }

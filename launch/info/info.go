@@ -1,6 +1,6 @@
 /*
 Package info converts a spawn request of a rank (MPI_Comm_spawn) to a job.Request. It handles info
-keys (MPI-4.1, 11.8.4), the number of ranks (TRUST-11, TRUST-12), and allowed hosts (TRUST-9).
+keys (MPI-4.1, 11.8.4), the number of ranks (rules TRUST-11, TRUST-12), and allowed hosts (rule TRUST-9).
 
 	spawn.Request --MakeRequest--> job.Request, and Constraints: info keys without a field in it
 	                     |
@@ -19,7 +19,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// MaxRanks is the largest number of ranks in one spawn (TRUST-12).
+// MaxRanks is the largest number of ranks in one spawn (rule TRUST-12).
 const MaxRanks = 1 << 20
 
 // An infoValues has those info keys of one spawned command for which a job.Request has no field.

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxSoftCounts is the largest number of rank counts in one info key "soft" (TRUST-11).
+// maxSoftCounts is the largest number of rank counts in one info key "soft" (rule TRUST-11).
 const maxSoftCounts = 1 << 16
 
 // parseSoft parses the info key "soft": numbers of ranks as A, A:B or A:B:STEP, separated by commas

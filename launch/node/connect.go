@@ -78,7 +78,8 @@ func (c *Connector) beginConnectSteps(defs []job.NodeDef) []trace.Step {
 }
 
 // ConnectOne connects to one node. Connect uses it to try again if a connection failed while mpiexec was
-// stopped. Timeouts ran on meanwhile, on both sides, so that failure says nothing about the node (SIG-5).
+// stopped. Timeouts ran on meanwhile, on both sides, so that failure says nothing about the node (rule
+// SIG-5).
 func (c *Connector) ConnectOne(ctx context.Context, def job.NodeDef) (*Node, error) {
 	one := <-c.Connect(ctx, []job.NodeDef{def})
 	return one.Node, one.Err

@@ -95,7 +95,7 @@ func (n *Node) recv() (wire.Message, error) {
 	return n.validator.CheckMessage(m)
 }
 
-// disconnect closes the connection to a node at once (TRUST-2). The helper then reads end of file and
+// disconnect closes the connection to a node at once (rule TRUST-2). The helper then reads end of file and
 // ends its ranks.
 func (l Listener) disconnect(n *Node, why error) {
 	l.Inbox.Put(Disconnected{n, why})

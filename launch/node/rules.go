@@ -8,7 +8,7 @@ import (
 )
 
 /*
-A rule says when a message of one kind is allowed (TRUST-4). The connection has already checked the sender
+A rule says when a message of one kind is allowed (rule TRUST-4). The connection has already checked the sender
 and the size of the message, and the decoder its values.
 
 	mpiexec --- Send ---> rules[kind].sent ---------> helper   records what the helper may send because of it

@@ -8,9 +8,9 @@ import (
 	"remshell/deadline"
 )
 
-// StopTimes records when mpiexec was stopped (^Z). Deadlines of a start do not count that time (SIG-5).
-// When a stopped process continues, all its timers fire at once. So code with a deadline asks StopTimes
-// first. A nil *StopTimes records no stops.
+// StopTimes records when mpiexec was stopped (^Z). Deadlines of a start do not count that time (rule
+// SIG-5). When a stopped process continues, all its timers fire at once. So code with a deadline asks
+// StopTimes first. A nil *StopTimes records no stops.
 type StopTimes struct {
 	mu    sync.Mutex // held while mpiexec is stopped
 	total time.Duration

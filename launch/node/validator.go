@@ -18,7 +18,7 @@ import (
 )
 
 /*
-A Validator checks each message of one helper (TRUST-1). It sees the messages of both sides, and so knows
+A Validator checks each message of one helper (rule TRUST-1). It sees the messages of both sides, and so knows
 what the helper may send now:
 
 	mpiexec --- NoteSent ---> validator ---------------> helper   requests, ranks, credit, Start, EndJob
@@ -26,7 +26,7 @@ what the helper may send now:
 
 It does no I/O, and reads only its own clock. Other code need not check these messages again: ranks belong
 to the node and are in range, replies were requested, and output has credit. A message that is late
-because it crossed one of mpiexec's is dropped silently (TRUST-5).
+because it crossed one of mpiexec's is dropped silently (rule TRUST-5).
 
 One goroutine calls CheckMessage. Any goroutine may call NoteSent. Output may be millions of lines, so it
 is checked without a lock: the table of ranks is replaced, never changed, and credit is atomic.
@@ -220,7 +220,7 @@ func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 	return v.checkLate(m, v.progress.byeSent)
 }
 
-// The violations of TRUST-2.
+// The violations of rule TRUST-2.
 
 // Violationf returns a violation. The text is printed after the helper's name: "it sent ...".
 func Violationf(format string, args ...any) error {
@@ -339,7 +339,7 @@ func (v *Validator) checkGreeting(m wire.Message) error {
 }
 
 // checkPrepared checks the reply that a group is ready on the node. It also checks torch's rendezvous
-// address in it (TRUST-3).
+// address in it (rule TRUST-3).
 func (v *Validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
 	reply, err := v.requestsSent.takeReply(m)
 	p := v.groups[m.Group]

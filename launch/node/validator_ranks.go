@@ -10,7 +10,7 @@ import (
 	"remshell/wire"
 )
 
-// This file checks messages about ranks: a host may send them only about its own (TRUST-3).
+// This file checks messages about ranks: a host may send them only about its own (rule TRUST-3).
 
 // FindRank returns the record of a rank by its number in the job. It returns nil if the rank is not on
 // the node.
@@ -227,7 +227,7 @@ func (v *Validator) checkFence(m *wire.Fence) (wire.Message, error) {
 }
 
 // These are the largest number of PMIx fences that a node may have open, and the largest total size of
-// their IDs (TRUST-29).
+// their IDs (rule TRUST-29).
 const (
 	maxOpenFences     = 1 << 10
 	maxFenceNameBytes = 4 << 20 // bytes of their IDs

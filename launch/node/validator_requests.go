@@ -3,7 +3,7 @@ package node
 import "remshell/wire"
 
 // This file tracks requests: those of mpiexec to the helper, and those of the helper's ranks to mpiexec
-// (TRUST-4).
+// (rule TRUST-4).
 
 // An openRequests counts the requests with one reply key that have no reply yet.
 type openRequests struct {

@@ -13,7 +13,7 @@ import (
 
 // ChooseHost sets the queue host: the first host of the cluster file's list that was reached. If the
 // cluster file has no list, it is the first node. Tickets at other hosts of the list count, too: they are
-// one queue (SV-37).
+// one queue (rule SV-37).
 func (q *Queue) ChooseHost() error {
 	queueHosts, old := q.req.Queue.QueueHosts(), q.host
 	if q.host, q.otherHosts = nil, nil; q.isBatchManaged() {
@@ -57,7 +57,7 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 }
 
 // isBatchManaged reports whether mpiexec runs inside a batch job. The batch system has then chosen the
-// hosts, so there is no queue. A request waits only for other launches in the same batch job (RM-20).
+// hosts, so there is no queue. A request waits only for other launches in the same batch job (rule RM-20).
 func (q *Queue) isBatchManaged() bool { return q.req.RM.ID() != "" }
 
 // continueWithout goes on without a queue, as the administrator allows (queueRequired = false).
@@ -147,7 +147,7 @@ func (q *Queue) tickets(ctx context.Context, n Host, limit time.Duration) (ticke
 }
 
 // needsNoLock reports whether the request uses only this machine and does not wait. Then it needs no
-// decision lock (TRUST-17).
+// decision lock (rule TRUST-17).
 func (q *Queue) needsNoLock() bool {
 	return q.helpers.OnlyThisMachine() && !q.req.Wait && q.req.NodeSet.Delay == 0 && q.req.Queue.Host == nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 /*
-A headObserver watches the head of the queue while its own request waits behind it (TRUST-18). A head
+A headObserver watches the head of the queue while its own request waits behind it (rule TRUST-18). A head
 whose ranks do not fit is never overtaken. If its ranks have fitted for a minute and it has not started,
 it does not want to start: an honest request starts within 12 seconds. A request could also block the
 queue by asking for more than can ever fit. Its ticket shows that.
@@ -173,7 +173,8 @@ func ticketNodes(t job.Ticket) map[string]bool {
 	return named
 }
 
-// describeRequest writes into a ticket what the request needs (TRUST-18). Other requests read it there.
+// describeRequest writes into a ticket what the request needs (rule TRUST-18). Other requests read it
+// there.
 func (q *Queue) describeRequest(t *job.Ticket) {
 	perNode := 0
 	for _, app := range q.req.Apps {

@@ -96,7 +96,7 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 }
 
 // checkSeparation returns an error if the job or a node's administrator requires exclusive nodes and the
-// node's ledger cannot ensure that (TRUST-13). Other jobs get a warning instead.
+// node's ledger cannot ensure that (rule TRUST-13). Other jobs get a warning instead.
 func (r *reservation) checkSeparation() error {
 	if !r.req.Exclusive && !r.req.Queue.Strict {
 		return nil

@@ -63,7 +63,7 @@ func (c *connections) findHost(def job.NodeDef) *host {
 func (c *connections) hasHost(def job.NodeDef) bool { return c.findHost(def) != nil }
 
 // connectCandidates connects to all candidates and queue hosts at once. If a candidate cannot be reached,
-// the job fails, since its user named it. With --skip-unreachable the job goes on without it (SSH-6).
+// the job fails, since its user named it. With --skip-unreachable the job goes on without it (rule SSH-6).
 func (r *reservation) connectCandidates(ctx context.Context) error {
 	var wanted []job.NodeDef
 	canBeUsed := plan.ProbeFilter(r.req)
@@ -230,7 +230,7 @@ func cancelReason(ctx context.Context, failed []job.Failure) error {
 }
 
 // connectTo connects at once to all of hosts that are not connected, and removes lost hosts. After the
-// first new connection it waits at most otherHostsWait (SV-36).
+// first new connection it waits at most otherHostsWait (rule SV-36).
 func (r *reservation) connectTo(ctx context.Context, hosts []job.NodeDef) {
 	r.keepHosts(func(h *host) bool { return h.lost == nil })
 	var wanted []job.NodeDef

@@ -32,7 +32,7 @@ const (
 
 // replyTimeoutFor returns how long to wait for a job's final reply to a request. The job needs time to
 // write a checkpoint, to move, to be suspended after a checkpoint, or to end. The user's helper ensures
-// that a first reply comes soon (SV-26).
+// that a first reply comes soon (rule SV-26).
 func replyTimeoutFor(verb job.Verb) time.Duration {
 	switch verb {
 	case job.VerbCheckpoint, job.VerbMigrate, job.VerbEnd, job.VerbSuspend:

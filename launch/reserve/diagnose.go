@@ -19,7 +19,7 @@ import (
 	"remshell/wire"
 )
 
-// Diagnose examines all hosts of a request for --doctor (DIAG-5), and the network between them. The
+// Diagnose examines all hosts of a request for --doctor (rule DIAG-5), and the network between them. The
 // result includes hosts that cannot be reached. If the request has a program, refused is the error that a
 // start would have now. refused is nil if a needed host cannot be used.
 func Diagnose(ctx context.Context, req job.Request, env Env) (diagnoses []job.HostDiagnosis, refused, err error) {

@@ -14,7 +14,7 @@ import (
 )
 
 // This file confines the job to the CPUs and GPUs that the batch system's host list grants it on a node.
-// Nothing else does so for a helper that ssh has started: it may use the whole node (RM-6).
+// Nothing else does so for a helper that ssh has started: it may use the whole node (rule RM-6).
 //
 //	probe --confineProbe--> granted CPUs and GPUs --> snapshot --> plan.Make
 

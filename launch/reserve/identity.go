@@ -17,7 +17,7 @@ import (
 
 /*
 Two candidates count as one machine only if both prove it: a host could take the ranks of another by
-reporting its identity (TRUST-6). Each of several candidates with one identity gets a random mark. It writes
+reporting its identity (rule TRUST-6). Each of several candidates with one identity gets a random mark. It writes
 the mark where only processes of the same machine and name spaces can see it, and has to read the marks of
 the others.
 

@@ -15,7 +15,7 @@ const progressEvery = 250 * time.Millisecond
 // nameSlowAfter is how long a host may take to connect before the progress line names it.
 const nameSlowAfter = 5 * time.Second
 
-// A startProgress makes the progress line of a start (DIAG-6): connecting 41/64 · slow: n17,n33 (8 s).
+// A startProgress makes the progress line of a start (rule DIAG-6): connecting 41/64 · slow: n17,n33 (8 s).
 type startProgress struct {
 	began time.Time
 	hosts []job.NodeDef

@@ -123,7 +123,7 @@ type EvictResult struct {
 	Err       string // why nothing was done
 }
 
-// Evict ends the processes that hold a job's claims and tickets, on all candidates (TRUST-19).
+// Evict ends the processes that hold a job's claims and tickets, on all candidates (rule TRUST-19).
 func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]EvictResult, error) {
 	var results []EvictResult
 	unread, err := callJobNodes(ctx, req, env, ref, true, evictTimeout,

@@ -13,8 +13,8 @@ import (
 	"remshell/wire"
 )
 
-// A host that does not reply affects no other host (TRUST-36): each request has its own time limit, and
-// a host that exceeds it is given up, with an error about that host alone.
+// A host that does not reply affects no other host (rule TRUST-36): each request has its own time limit,
+// and a host that exceeds it is given up, with an error about that host alone.
 
 // queryTimeout is how long a host may take to reply to a query that changes nothing.
 const queryTimeout = 5 * time.Second

@@ -365,7 +365,7 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	return p, r.checkSeparation()
 }
 
-// makePlan calls plan.Make, and returns early when ctx ends (TRUST-8). plan.Make then completes in the
+// makePlan calls plan.Make, and returns early when ctx ends (rule TRUST-8). plan.Make then completes in the
 // background. It has no side effects.
 func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan, error) {
 	type outcome struct {

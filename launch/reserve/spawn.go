@@ -231,8 +231,8 @@ func (r *reservation) disguisedLocalError() error {
 	return nil
 }
 
-// Spawned ranks may share CPUs up to maxShare ranks for each slot, or up to minShared ranks if that is
-// more (TRUST-12).
+// Spawned ranks may share CPUs up to maxShare ranks for each slot, or up to minShared ranks if that is more
+// (rule TRUST-12).
 const (
 	maxShare  = 16
 	minShared = 4096

@@ -14,7 +14,7 @@ func universeSize(req job.Request, b Baseline) int {
 	return req.Universe
 }
 
-// totalSlots returns the universe size (PMIX-71): the slots of all hosts on which the job's ranks,
+// totalSlots returns the universe size (rule PMIX-71): the slots of all hosts on which the job's ranks,
 // including spawned ones, may run. Use by other jobs does not reduce it. nodes are the nodes that were
 // reached.
 func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {

@@ -10,8 +10,8 @@ import (
 	"remshell/job"
 )
 
-// This file decides whether a job may be moved (SV-17), and makes the request for its new nodes
-// while it runs.
+// This file decides whether a job may be moved (rule SV-17), and makes the request for its new nodes while
+// it runs.
 
 // A Move has the names of the hosts that a job is to leave, and of those it may move to. If both are
 // empty, the job is planned again on the CPUs that are free now.

@@ -22,7 +22,7 @@ import (
 	"remshell/job"
 )
 
-// These are the pauses between attempts, and the limits on attempts that fail fast (SV-6).
+// These are the pauses between attempts, and the limits on attempts that fail fast (rule SV-6).
 const (
 	DefaultDelay  = 5 * time.Second  // first pause, unless the user sets another
 	maxPause      = 5 * time.Minute  // longest pause
@@ -31,10 +31,10 @@ const (
 	maxShortInRow = 5                // after this many such attempts in a row the job is not restarted
 )
 
-// KeepTime is how long a job keeps its nodes and claims for the next attempt (SV-2).
+// KeepTime is how long a job keeps its nodes and claims for the next attempt (rule SV-2).
 const KeepTime = 10 * time.Minute
 
-// SearchTime is how long a restart looks for free nodes before it gives up (SV-5).
+// SearchTime is how long a restart looks for free nodes before it gives up (rule SV-5).
 const SearchTime = 10 * time.Minute
 
 // A Decision says whether a job is started again after its last attempt.
@@ -138,9 +138,9 @@ func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	return req
 }
 
-// nextCandidates orders the candidates by preference (SV-4). Nodes that had ranks and were not lost come
-// first. Then come standby nodes, then unused nodes by the sort key. Nodes that were lost once come last.
-// After a move, only nodes of the move are candidates.
+// nextCandidates orders the candidates by preference (rule SV-4). Nodes that had ranks and were not lost
+// come first. Then come standby nodes, then unused nodes by the sort key. Nodes that were lost once come
+// last. After a move, only nodes of the move are candidates.
 func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	last := attempts[len(attempts)-1]
 	failures := make(map[string]int)
@@ -179,7 +179,7 @@ func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 }
 
 // nextApps returns the app contexts of an attempt after the first, with the arguments that the user has
-// added for restarts. The last app context may have fewer ranks (SV-5).
+// added for restarts. The last app context may have fewer ranks (rule SV-5).
 func nextApps(first job.Request) []job.App {
 	apps := slices.Clone(first.Apps)
 	for i := range apps {
@@ -207,7 +207,7 @@ func restartCount(launcher string) string {
 	return ""
 }
 
-// attemptVariables returns the environment variables that tell ranks which attempt runs (SV-10).
+// attemptVariables returns the environment variables that tell ranks which attempt runs (rule SV-10).
 func attemptVariables(first job.Request, attempts []job.Attempt) []string {
 	number := strconv.Itoa(len(attempts))
 	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + RestartsLeft(first.Restart, attempts)}

@@ -10,7 +10,7 @@ import (
 )
 
 // A stdinFeeder reads mpiexec's standard input and sends it to some ranks. It never reads more than the
-// slowest of them has credit for. The rest stays in the input (IO-2, IO-4).
+// slowest of them has credit for. The rest stays in the input (rules IO-2, IO-4).
 type stdinFeeder struct {
 	in io.Reader
 
@@ -199,8 +199,8 @@ func (f *stdinFeeder) addCredit(rank, n int) {
 	})
 }
 
-// dropReader removes a rank that has closed its stdin or has ended. Bytes that were sent to it and that
-// it has not read are lost. That is no error (IO-3).
+// dropReader removes a rank that has closed its stdin or has ended. Bytes that were sent to it and that it
+// has not read are lost. That is no error (rule IO-3).
 func (f *stdinFeeder) dropReader(rank int) {
 	f.changeLocked(func() {
 		f.readers = slices.DeleteFunc(f.readers, func(r StdinReader) bool { return r.Rank == rank })

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxUnfinished is the largest part of an unfinished line that is held back, in bytes (IO-8).
+	// maxUnfinished is the largest part of an unfinished line that is held back, in bytes (rule IO-8).
 	maxUnfinished = 64 << 10
 
-	// unfinishedDelay is how long an unfinished line is held back. It is short so that prompts appear
-	// (IO-8).
+	// unfinishedDelay is how long an unfinished line is held back. It is short so that prompts appear (rule
+	// IO-8).
 	unfinishedDelay = 50 * time.Millisecond
 )
 
-// A lineAssembler merges the output of many ranks without mixing their lines (IO-8, IO-9). It does no
+// A lineAssembler merges the output of many ranks without mixing their lines (rules IO-8, IO-9). It does no
 // I/O: it appends the bytes to write to a writeBuffer.
 //
 // Without labels, bytes are unchanged. With labels, each line gets a label, and a last line without

@@ -280,8 +280,8 @@ func (p *Printer) handleItem(x queueItem) {
 }
 
 // maxMixed is how many bytes of a rank's output are merged before a sink is written to. Labels can make
-// short lines ten times as long, so merging all of a rank's credit at once would need much memory
-// (IO-11).
+// short lines ten times as long, so merging all of a rank's credit at once would need much memory (rule
+// IO-11).
 const maxMixed = 64 << 10
 
 // addOutput passes output of a rank to its sinks.

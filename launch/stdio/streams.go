@@ -63,7 +63,7 @@ func New(in io.Reader, out, err *Printer) *Streams {
 }
 
 // Open opens the files for the ranks' output, and sets where output goes. Call it before any process is
-// started (IO-13). The error is a *usererr.Error.
+// started (rule IO-13). The error is a *usererr.Error.
 func (s *Streams) Open(wanted job.Streams, ranks GroupRanks, observers Observers) error {
 	if err := rankOptionError(wanted, ranks.Size); err != nil {
 		return err

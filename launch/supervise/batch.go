@@ -8,7 +8,7 @@ import (
 )
 
 // batchGrace is how long after a cause the batch system may still replace it as the cause. A batch system
-// ends hosts, helpers and ranks at once, but mpiexec learns of them one after the other (RM-61).
+// ends hosts, helpers and ranks at once, but mpiexec learns of them one after the other (rule RM-61).
 const batchGrace = 5 * time.Second
 
 // helperSignaled handles the event that a helper received a signal that ends it, such as SIGTERM. If all

@@ -96,7 +96,7 @@ type causeRule struct {
 causes has a row for each way in which a job ends abnormally. A new cause needs a row here, an example in
 TestCauses, and its line in doc/supervision.md, which that test writes.
 
-The first cause in time counts (EXIT-2), unless it may be a consequence of a later one (yieldsTo).
+The first cause in time counts (rule EXIT-2), unless it may be a consequence of a later one (yieldsTo).
 */
 var causes = [...]causeRule{
 	RankExited: {name: "a rank ends with a code", reason: "exit", endKind: job.EndByExitCode, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true,
@@ -129,7 +129,7 @@ var causes = [...]causeRule{
 func (k Kind) CountsAfterRanks() bool { return causes[k].afterRanks }
 
 // Reason returns the cause as one word for reports. If c is nil, the job ended well and it returns "ok"
-// (RM-53).
+// (rule RM-53).
 func (c *Cause) Reason() string {
 	if c == nil {
 		return "ok"
@@ -137,8 +137,8 @@ func (c *Cause) Reason() string {
 	return c.rule().reason
 }
 
-// EndKind returns the kind of end for the restart rules (SV-1). It returns "" if c is nil, or if the job
-// never restarts after such a cause.
+// EndKind returns the kind of end for the restart rules (rule SV-1). It returns "" if c is nil, or if the
+// job never restarts after such a cause.
 func (c *Cause) EndKind() job.EndKind {
 	if c == nil {
 		return ""
@@ -204,8 +204,8 @@ func fixedCode(code int) func(*State, Failure) int { return func(*State, Failure
 
 func reportedCode(_ *State, e Failure) int { return e.Code }
 
-// abortCode returns the exit code of MPI_Abort. If other ranks were still running, code 0 becomes 1: a
-// rank cannot make a job successful by ending others before they are done (TRUST-33).
+// abortCode returns the exit code of MPI_Abort. If other ranks were still running, code 0 becomes 1: a rank
+// cannot make a job successful by ending others before they are done (rule TRUST-33).
 func abortCode(s *State, e Failure) int {
 	if e.Code == 0 && s.othersRun(e.Rank) {
 		return 1
@@ -239,7 +239,7 @@ func notFinalizedText(s *State, e Failure) string {
 	return s.RankOnNode(e.Rank) + " ended without calling MPI_Finalize, and the others go on"
 }
 
-// lostNodeText returns the text about a lost node. It names the ranks that were lost with it (REP-6).
+// lostNodeText returns the text about a lost node. It names the ranks that were lost with it (rule REP-6).
 func lostNodeText(s *State, e Failure) string {
 	text := "lost contact with " + s.nodes[e.Node].name
 	if e.Text != "" {

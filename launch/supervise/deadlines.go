@@ -83,8 +83,8 @@ func (s *State) stacksTaken(now time.Time) []Action {
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their
-// stacks if the user wants that (DIAG-12). An earlier cause remains the cause: ^C, or a rank that failed
+// handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their stacks
+// if the user wants that (rule DIAG-12). An earlier cause remains the cause: ^C, or a rank that failed
 // while the others went on. In the second case it also reports the timeout.
 func (s *State) handleTimeout(now time.Time) []Action {
 	s.deadlines.run = time.Time{}
@@ -135,7 +135,8 @@ func (s *State) End() time.Time {
 	return ends
 }
 
-// warnAt returns when to send the ranks the warning signal before End (RM-58). The zero time means never.
+// warnAt returns when to send the ranks the warning signal before End (rule RM-58). The zero time means
+// never.
 func (s *State) warnAt() time.Time {
 	ends := s.End()
 	if s.policy.Warn.Signal == 0 || ends.IsZero() {

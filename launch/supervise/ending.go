@@ -42,7 +42,7 @@ func (s *State) checkFinished(now time.Time) []Action {
 }
 
 // giveUpNodes ends supervision although nodes still have processes of the job. Nodes on which only output
-// is left may take longer, unless the job is being ended (IO-10).
+// is left may take longer, unless the job is being ended (rule IO-10).
 func (s *State) giveUpNodes(time.Time) []Action {
 	var names []string
 	for _, n := range s.nodes {

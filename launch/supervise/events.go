@@ -71,7 +71,7 @@ type (
 	// InspectRanks reports to the user the state of each rank. If Stacks is set, it also reports their
 	// stacks.
 	InspectRanks struct{ Stacks bool }
-	// BatchLine prints a line in exactly the format of a batch system (RM-56).
+	// BatchLine prints a line in exactly the format of a batch system (rule RM-56).
 	BatchLine struct{ Text string }
 	// ReportLine prints a line for the user.
 	ReportLine struct{ Text string }

@@ -2,7 +2,7 @@ package supervise
 
 import "remshell/job"
 
-// ExitCode returns mpiexec's exit code (EXIT-2, EXIT-3).
+// ExitCode returns mpiexec's exit code (rules EXIT-2, EXIT-3).
 func (s *State) ExitCode() int {
 	if s.Cause == nil {
 		return job.ExitOK

@@ -49,7 +49,7 @@ func (s *State) handleExit(exit *job.Exit, now time.Time) []Action {
 }
 
 // noteCheckpointed reports whether a rank exited because it has written the requested checkpoint, to be
-// started again. If so, the other ranks have until checkpointUntil to do the same (SV-14).
+// started again. If so, the other ranks have until checkpointUntil to do the same (rule SV-14).
 func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || now.After(s.pending.checkpointUntil) {
 		return false
@@ -65,7 +65,7 @@ func failedByItself(exit *job.Exit) bool {
 }
 
 // failedWithCause records a rank that failed by itself within sameFailureTime of the cause. It reports
-// false for other ranks (REP-2).
+// false for other ranks (rule REP-2).
 func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	if s.Cause == nil || s.Cause.Rank < 0 || exit.ToldToEnd || exit.Status() == 0 || now.Sub(s.causeAt) > sameFailureTime {
 		return false
@@ -74,7 +74,8 @@ func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// sameFailureTime is how long after the first failure another rank's failure is listed with it (REP-2).
+// sameFailureTime is how long after the first failure another rank's failure is listed with it (rule
+// REP-2).
 const sameFailureTime = 100 * time.Millisecond
 
 // handleRankFailure handles a rank that failed by itself.

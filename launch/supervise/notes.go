@@ -15,8 +15,8 @@ import (
 const loaderFailed = 127
 
 // NotOurMPI returns a note if the program is an MPI program and no rank has connected to mpiexec's PMI
-// server (REP-5, PMIX-6). Otherwise it returns "". ranks is the number of ranks. program is the program
-// of rank 0.
+// server (rules REP-5, PMIX-6). Otherwise it returns "". ranks is the number of ranks. program is the
+// program of rank 0.
 func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
 	if ranks < 2 || len(exits) == 0 {
 		return ""

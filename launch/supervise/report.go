@@ -133,7 +133,7 @@ func (s *State) Exit(rank int) *job.Exit {
 	return nil
 }
 
-// alsoFailed returns the text about the ranks that failed within sameFailureTime of the first (REP-2).
+// alsoFailed returns the text about the ranks that failed within sameFailureTime of the first (rule REP-2).
 func (s *State) alsoFailed() string {
 	byEnd := make(map[string][]int)
 	var order []string

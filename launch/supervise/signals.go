@@ -9,9 +9,9 @@ import (
 	"remshell/text"
 )
 
-// forwarded are the signals that mpiexec forwards to ranks by default (SIG-4). Batch systems send SIGXCPU
-// when the job's time is almost over. SIGURG is forwarded only if the user names it, because Go's runtime
-// sends it to mpiexec itself.
+// forwarded are the signals that mpiexec forwards to ranks by default (rule SIG-4). Batch systems send
+// SIGXCPU when the job's time is almost over. SIGURG is forwarded only if the user names it, because Go's
+// runtime sends it to mpiexec itself.
 var forwarded = []int{int(job.SIGQUIT), int(job.SIGUSR1), int(job.SIGUSR2), int(job.SIGALRM),
 	int(job.SIGCONT), int(job.SIGWINCH), int(job.SIGXCPU)}
 
@@ -22,7 +22,7 @@ func (r Policy) forwardedSignals() []int {
 	return r.SignalPolicy.Forward
 }
 
-// handleSignal handles a signal that mpiexec received (SIG-1 to SIG-5).
+// handleSignal handles a signal that mpiexec received (rules SIG-1 to SIG-5).
 func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 	switch number {
 	case job.SIGINT:

@@ -9,9 +9,9 @@ import (
 	"remshell/batch"
 )
 
-// These are the times after which a silent node is checked and given up (RM-40). After a node was silent
-// for askBatchAfter, mpiexec asks the batch system for the state of its job. If the job runs, mpiexec
-// asks again after maxSilence of silence, and then the node is lost.
+// These are the times after which a silent node is checked and given up (rule RM-40). After a node was
+// silent for askBatchAfter, mpiexec asks the batch system for the state of its job. If the job runs,
+// mpiexec asks again after maxSilence of silence, and then the node is lost.
 const (
 	SilenceCheckEvery = 5 * time.Second // between two checks
 	askBatchAfter     = 30 * time.Second

@@ -44,7 +44,7 @@ their outcomes as new events.
 	   | ^C                                        ^  \                ^ third ^C:
 	   '------> Interrupted -- second ^C ----------'   '-> Killing ----' at once
 
-The exit code is that of the first failure in time (EXIT-2). Ranks that end after mpiexec told them
+The exit code is that of the first failure in time (rule EXIT-2). Ranks that end after mpiexec told them
 to do not count.
 */
 func (s *State) Step(event Event, now time.Time) []Action {

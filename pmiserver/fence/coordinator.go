@@ -56,8 +56,8 @@ type fence struct {
 // into one message to it.
 const maxFenceBytes = 1<<30 - 1<<24
 
-// maxOpenBytes limits the memory of all fences that are not complete, blobs and bookkeeping together, in bytes. Nodes
-// may open any number of fences (TRUST-29).
+// maxOpenBytes limits the memory of all fences that are not complete, blobs and bookkeeping together, in
+// bytes. Nodes may open any number of fences (rule TRUST-29).
 const maxOpenBytes = 1 << 30
 
 // Completed is the result of a fence that all nodes have joined.
@@ -139,7 +139,7 @@ func (c *Coordinator) Join(node int, id ID, blob []byte) (*Completed, error) {
 }
 
 // completeFence returns the result of a fence that all nodes have joined. For Construct it appends the
-// number of the new group as one more blob (PMIX-46).
+// number of the new group as one more blob (rule PMIX-46).
 func (c *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	done := &Completed{Nodes: f.nodes}
 	if f.bytes > 0 {

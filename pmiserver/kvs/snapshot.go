@@ -130,9 +130,9 @@ func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 	return l, nil
 }
 
-// initialSlots returns the initial number of slots for a number of pairs with a total size. It assumes pairs as long
-// as those of real programs. Shorter pairs may all have the same key; if they do not, growSlots adds slots
-// (TRUST-30).
+// initialSlots returns the initial number of slots for a number of pairs with a total size. It assumes
+// pairs as long as those of real programs. Shorter pairs may all have the same key; if they do not,
+// growSlots adds slots (rule TRUST-30).
 func initialSlots(pairs, bytes int) int {
 	const usual = 8 // minimum size of a pair in real programs, in bytes
 	size := 1

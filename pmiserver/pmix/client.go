@@ -12,7 +12,7 @@ import (
 )
 
 // A client is a connection that has authenticated as a rank of this node, or as a child process of one
-// (PMIX-21). All fields but out and eventCodes belong to the goroutine that runs run.
+// (rule PMIX-21). All fields but out and eventCodes belong to the goroutine that runs run.
 type client struct {
 	server *Server
 	group  *group
@@ -34,7 +34,7 @@ func (c *client) proc() bfrops.Proc {
 	return bfrops.Proc{Namespace: c.group.Namespace, Rank: bfrops.Rank(c.rank.number)}
 }
 
-// isEnding reports whether the client must no longer wait for other processes (PMIX-64).
+// isEnding reports whether the client must no longer wait for other processes (rule PMIX-64).
 func (c *client) isEnding() bool { return c.group.isEnding() }
 
 // A requestInfo is the part of a request that its reply needs.

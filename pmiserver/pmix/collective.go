@@ -333,8 +333,8 @@ func (m *collective) releaseParticipant(i int, givenUp bool) {
 	}
 }
 
-// replyCompleted tells a client that all processes have entered. After a connect it also sends the job info of the
-// other groups, which may require a request to mpiexec (PMIX-45).
+// replyCompleted tells a client that all processes have entered. After a connect it also sends the job info
+// of the other groups, which may require a request to mpiexec (rule PMIX-45).
 func (m *collective) replyCompleted(done fenceCall) {
 	switch m.local.Kind.WithoutTag() {
 	case fence.Connect:
@@ -373,7 +373,7 @@ appendRecord appends the data that a rank contributes to a fence that collects d
 	record = uvarint(group) uvarint(rank) uvarint(from) uvarint(len bytes) bytes
 
 group is the index of the rank's group in the set. bytes are the data that the rank has committed for
-other nodes, from byte offset from on (PMIX-59).
+other nodes, from byte offset from on (rule PMIX-59).
 */
 func (m *collective) appendRecord(blob []byte, x *participant) []byte {
 	from, bytes := x.group.takeForFence(x.rank, m.set.isWhole())

@@ -109,7 +109,7 @@ func (g *group) addClient(c *client) bool {
 	return true
 }
 
-// isEnding reports whether ranks of the group must no longer wait for other processes (PMIX-64).
+// isEnding reports whether ranks of the group must no longer wait for other processes (rule PMIX-64).
 func (g *group) isEnding() bool { return g.server.ending.Load() || g.ending.Load() }
 
 func (g *group) removeClient(c *client) {
@@ -150,7 +150,7 @@ func (g *group) setState(r *localRank, to State) {
 	}
 }
 
-// maxNotes limits the notes that are reported about one rank (TRUST-24).
+// maxNotes limits the notes that are reported about one rank (rule TRUST-24).
 const maxNotes = 100
 
 func (g *group) reportNote(rank int, text string) {
@@ -167,7 +167,7 @@ func (g *group) reportNote(rank int, text string) {
 }
 
 // rankExited records that the process of a rank has ended, and finishes the Gets that wait for its keys
-// (PMIX-34).
+// (rule PMIX-34).
 func (g *group) rankExited(number int) {
 	g.mu.Lock()
 	r := g.byRank[number]
@@ -181,8 +181,8 @@ func (g *group) rankExited(number int) {
 	finishAll(waiting, message.NotFound)
 }
 
-// commitPairs stores the data that a rank commits, as encoded (PMIX-28), and finishes the Gets that wait
-// for it.
+// commitPairs stores the data that a rank commits, as encoded (rule PMIX-28), and finishes the Gets that
+// wait for it.
 func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.Status {
 	more, keys := 0, make([][]string, len(parts))
 	for i, p := range parts {
@@ -270,7 +270,7 @@ func (g *group) fencePairs(rank int) []byte {
 	return nil
 }
 
-// loadJobInfo returns the job info of the group. The first call requests it from mpiexec (PMIX-50).
+// loadJobInfo returns the job info of the group. The first call requests it from mpiexec (rule PMIX-50).
 func (g *group) loadJobInfo(ctx context.Context) (view *jobinfo.View, info []byte, err error) {
 	g.jobInfoMu.Lock()
 	defer g.jobInfoMu.Unlock()

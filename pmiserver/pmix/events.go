@@ -10,7 +10,7 @@ import (
 )
 
 // An Event is a PMIx event that a rank sends. A target receives it if the target has registered its code
-// (pmix-wire.md 6.7). The server itself sends no events (PMIX-38).
+// (pmix-wire.md 6.7). The server itself sends no events (rule PMIX-38).
 type Event struct {
 	Group   string
 	Rank    int

@@ -8,7 +8,7 @@ import (
 )
 
 // A FetchRequest asks another node for all data that one of its ranks has committed for other nodes. The
-// reply comes when the data contains the key (PMIX-62).
+// reply comes when the data contains the key (rule PMIX-62).
 type FetchRequest struct {
 	Group   string
 	Rank    int

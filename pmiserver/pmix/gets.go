@@ -101,7 +101,7 @@ func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahe
 }
 
 // defaultGetTimeout is how long a Get waits for a key after its rank has first committed, if the client
-// sets no timeout (PMIX-33).
+// sets no timeout (rule PMIX-33).
 const defaultGetTimeout = 2 * time.Second
 
 // A getTimeout is the longest time that a Get waits. 0 means defaultGetTimeout after the first commit of
@@ -115,8 +115,8 @@ func getTimeoutOf(o message.Options) getTimeout {
 	return getTimeout(o.Timeout())
 }
 
-// awaitCommit answers a Get with the data of a rank of this node, or makes it wait for a commit
-// (PMIX-33).
+// awaitCommit answers a Get with the data of a rank of this node, or makes it wait for a commit (rule
+// PMIX-33).
 func (g *group) awaitCommit(of *localRank, w *pendingGet, timeout getTimeout) {
 	g.mu.Lock()
 	set, status := of.pairsFor(w), message.Success
@@ -184,8 +184,8 @@ func (g *group) cancelGet(list *getQueue, w *pendingGet) bool {
 	return list.removeGet(w)
 }
 
-// finish stops the timer of a Get and answers it. If s is Success, the answer has all data of the rank (PMIX-35),
-// otherwise none.
+// finish stops the timer of a Get and answers it. If s is Success, the answer has all data of the rank
+// (rule PMIX-35), otherwise none.
 func (w *pendingGet) finish(data []byte, s message.Status) {
 	if w.timer != nil {
 		w.timer.Stop()

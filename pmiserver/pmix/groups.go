@@ -86,7 +86,7 @@ func (m *collective) decodeContextID(all [][]byte) (show func(), err error) {
 	return func() { m.contextID = int(number) }, nil
 }
 
-// maxContextID is the largest context ID of a PMIx group (PMIX-46).
+// maxContextID is the largest context ID of a PMIx group (rule PMIX-46).
 const maxContextID = 1<<31 - 1
 
 // replyGroup replies to a construct with the members of the group, and its context ID if the client

@@ -16,7 +16,7 @@ type Name struct {
 	Once  bool   // the first look-up removes it
 }
 
-// Names is the job's table of published names, which mpiexec stores (PMIX-39). Its methods may block
+// Names is the job's table of published names, which mpiexec stores (rule PMIX-39). Its methods may block
 // until mpiexec replies.
 type Names interface {
 	Publish(ctx context.Context, service string, n Name) (added bool, err error)
@@ -25,7 +25,7 @@ type Names interface {
 	Unpublish(ctx context.Context, service string) error
 }
 
-// Limits of names (pmix-wire.md 11; TRUST-24).
+// Limits of names (pmix-wire.md 11; rule TRUST-24).
 const (
 	maxNameRequests = 1 << 10 // names in requests of one rank that have no reply yet
 	maxNameBytes    = 4 << 10 // bytes of a name and its value
@@ -94,8 +94,8 @@ func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	})
 }
 
-// handleLookup replies with published values. If the client waits, the reply comes when as many of the names as it
-// requires are published (PMIX-40).
+// handleLookup replies with published values. If the client waits, the reply comes when as many of the
+// names as it requires are published (rule PMIX-40).
 func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		least, waits := r.Options.Wait()
@@ -160,8 +160,8 @@ func (c *client) findNames(ctx context.Context, keys []string, least int, waits 
 	return nil, message.NotFound
 }
 
-// republish publishes names again that a look-up has removed from the table, if the client cannot receive them
-// (PMIX-41).
+// republish publishes names again that a look-up has removed from the table, if the client cannot receive
+// them (rule PMIX-41).
 func (c *client) republish(keys []string, names []*Name) {
 	for i, n := range names {
 		if n != nil && n.Once {

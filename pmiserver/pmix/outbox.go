@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// maxQueued limits the bytes that are queued for the clients of one rank, if they do not read (PMIX-24).
+// maxQueued limits the bytes that are queued for the clients of one rank, if they do not read (rule
+// PMIX-24).
 const maxQueued = 64 << 20
 
 // errOverrun is returned when more than maxQueued bytes would be queued for the clients of a rank.

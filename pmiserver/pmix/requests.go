@@ -138,7 +138,7 @@ func (c *client) handleJobControl(r *message.JobControl) message.Status {
 	return message.Success
 }
 
-// printLog prints the texts of a library's messages (PMIX-48). Messages to the system log are not
+// printLog prints the texts of a library's messages (rule PMIX-48). Messages to the system log are not
 // supported.
 func (c *client) printLog(r *message.Log) message.Status {
 	if c.group.Print == nil {

@@ -20,7 +20,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Limits of connections and stored data (PMIX-20, pmix-wire.md 11).
+// Limits of connections and stored data (rule PMIX-20, pmix-wire.md 11).
 const (
 	handshakeTimeout     = 5 * time.Second // from accept until the handshake is complete
 	extraPending         = 64              // connections without a handshake, beside one for each local rank
@@ -88,7 +88,7 @@ type Server struct {
 
 	// SocketOwner returns the user ID of the process at the other end of a connection, as the kernel knows
 	// it. It returns ErrNoOwner if there is no such process. After any other error the namespace alone
-	// authenticates the client (PMIX-18).
+	// authenticates the client (rule PMIX-18).
 	SocketOwner func(conn net.Conn) (uid uint32, err error)
 
 	Links
@@ -164,8 +164,8 @@ type collectiveState struct {
 // ErrNoOwner is returned by SocketOwner when no process has the other end of a connection.
 var ErrNoOwner = errors.New("no process has the other end")
 
-// Listen opens the server's port, on the loopback only, and accepts clients until Close. It returns the
-// URI by which clients find the port (PMIX-15).
+// Listen opens the server's port, on the loopback only, and accepts clients until Close. It returns the URI
+// by which clients find the port (rule PMIX-15).
 func (s *Server) Listen() (uri string, err error) {
 	var tcp net.ListenConfig
 	tcp.SetMultipathTCP(false) // Go would try it first; the loopback has one path
@@ -217,8 +217,8 @@ func (s *Server) runTask(run func()) (started bool) {
 // RefusedConns returns the number of connections that did not authenticate.
 func (s *Server) RefusedConns() int { return int(s.refusedConns.Load()) }
 
-// Freeze makes all waits for other processes end with an error, because the job is ending. Later
-// requests are still answered, so that ranks can exit (PMIX-64).
+// Freeze makes all waits for other processes end with an error, because the job is ending. Later requests
+// are still answered, so that ranks can exit (rule PMIX-64).
 func (s *Server) Freeze() {
 	s.ending.Store(true)
 	s.cancelWaits()
@@ -280,8 +280,8 @@ func (s *Server) RemoveGroup(name string) {
 	}
 }
 
-// RankExited records that the process of a rank has ended. Other ranks no longer wait for its data or for its part in
-// a fence (PMIX-32, PMIX-34).
+// RankExited records that the process of a rank has ended. Other ranks no longer wait for its data or for
+// its part in a fence (rules PMIX-32, PMIX-34).
 func (s *Server) RankExited(group string, rank int) {
 	g := s.groupByName(group)
 	if g == nil {
@@ -304,8 +304,8 @@ func (s *Server) groupByName(group string) *group {
 	return nil
 }
 
-// groupByNamespace returns the group of a namespace, or nil. Its comparison takes constant time, so that
-// a client cannot guess a namespace byte by byte (PMIX-19).
+// groupByNamespace returns the group of a namespace, or nil. Its comparison takes constant time, so that a
+// client cannot guess a namespace byte by byte (rule PMIX-19).
 func (s *Server) groupByNamespace(namespace string) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -431,7 +431,8 @@ type pendingConn struct {
 	number int // order of acceptance, because goroutines start in any order
 }
 
-// pendingConns are the connections whose handshake is not complete, in the order of acceptance (PMIX-20).
+// pendingConns are the connections whose handshake is not complete, in the order of acceptance (rule
+// PMIX-20).
 type pendingConns []pendingConn
 
 // addPending adds a pending connection. The returned function removes it. If there are too many, addPending closes

@@ -14,7 +14,7 @@ const (
 	maxPrograms = 1 << 12 // programs in one spawn
 )
 
-// handleSpawn starts programs as a new group, and replies when all its ranks run (PMIX-42).
+// handleSpawn starts programs as a new group, and replies when all its ranks run (rule PMIX-42).
 func (c *client) handleSpawn(q requestInfo, r *message.Spawn) {
 	request, status := spawnRequest(r)
 	switch {
@@ -39,7 +39,7 @@ func (c *client) handleSpawn(q requestInfo, r *message.Spawn) {
 	})
 }
 
-// replySpawned replies to a Spawn with the namespace of the new group or an error (PMIX-44).
+// replySpawned replies to a Spawn with the namespace of the new group or an error (rule PMIX-44).
 func (c *client) replySpawned(q requestInfo, group string, err error) {
 	switch {
 	case errors.Is(err, spawn.ErrNoSlots):

@@ -2,7 +2,7 @@ package pmix
 
 import "remshell/pmiserver/pmix/message"
 
-// traceRequest passes a request to Trace, if that is not nil (PMIX-25).
+// traceRequest passes a request to Trace, if that is not nil (rule PMIX-25).
 func (c *client) traceRequest(r message.Request) {
 	if c.group.Trace != nil {
 		c.group.Trace(c.rank.number, "< "+message.Trace(r))

@@ -14,8 +14,8 @@ type WaitingRank struct {
 	Rank  int
 }
 
-// WaitingRanks describes what each waiting rank of this node waits for (PMIX-65). If a rank waits for several events,
-// it describes one of them. Ranks that do not wait are left out.
+// WaitingRanks describes what each waiting rank of this node waits for (rule PMIX-65). If a rank waits for
+// several events, it describes one of them. Ranks that do not wait are left out.
 func (s *Server) WaitingRanks() map[WaitingRank]string {
 	s.mu.Lock()
 	groups, collectives := slices.Clone(s.groups), slices.Collect(maps.Values(s.collectives))

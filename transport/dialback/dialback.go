@@ -1,8 +1,8 @@
 /*
 Package dialback lets helpers connect to their mpiexec. A starter is the program with which a batch system
-starts helpers, such as srun. It may start all helpers in one step, with one input that is copied to all and with merged outputs (RM-37). Then the helpers need
+starts helpers, such as srun. It may start all helpers in one step, with one input that is copied to all and with merged outputs (rule RM-37). Then the helpers need
 connections of their own. Helpers also use this package with a starter that serves one host at a time, if
-it cannot carry all data of a job (RM-36).
+it cannot carry all data of a job (rule RM-36).
 
 	mpiexec                                        helper, one on each host
 	   | JoinToken, by the starter's input --------->   the same for all

@@ -28,7 +28,7 @@ const (
 )
 
 // keepAlive makes the kernel notice within 45 s that the other machine is gone, as after a loss of power
-// (SIG-7). It does not notice a stopped process, because that machine's kernel still replies.
+// (rule SIG-7). It does not notice a stopped process, because that machine's kernel still replies.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
 
 // Ports is the range of ports from which a Listener chooses one. The zero value allows any port.

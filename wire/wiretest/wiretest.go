@@ -111,8 +111,8 @@ func checkFrame(t *testing.T, m wire.Message) {
 	}
 }
 
-// CheckMemory checks that no frame of a helper's message costs mpiexec more than 4 MiB in addition to the frame's size
-// (TRUST-29 to 31).
+// CheckMemory checks that no frame of a helper's message costs mpiexec more than 4 MiB in addition to the
+// frame's size (rule TRUST-29 to 31).
 func CheckMemory(t *testing.T, m wire.Message) {
 	t.Helper()
 	for _, frame := range HostileFrames(m, 1<<30) {

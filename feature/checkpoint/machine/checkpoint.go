@@ -30,7 +30,7 @@ const (
 	Over             // the attempt ends
 )
 
-// CheckInterval is the interval at which mpiexec checks whether the checkpoint's file exists (SV-14).
+// CheckInterval is the interval at which mpiexec checks whether the checkpoint's file exists (rule SV-14).
 const CheckInterval = time.Second
 
 // These are the events that Step handles.
@@ -181,8 +181,8 @@ func (s *State) startTimers(now time.Time) {
 	}
 }
 
-// handleWanted handles a request for a checkpoint. There is one checkpoint at a time. All requests made while it is
-// in progress share its result (SV-16).
+// handleWanted handles a request for a checkpoint. There is one checkpoint at a time. All requests made
+// while it is in progress share its result (rule SV-16).
 func (s *State) handleWanted(e CheckpointWanted, now time.Time) []Action {
 	if why := WhyUnsupported(s.policy); why != "" {
 		return []Action{ReplyAll{why}}
@@ -263,8 +263,8 @@ func (s *State) finish(state, why string, now time.Time) []Action {
 	return s.afterCheckpoint(append(actions, ReportEvent{state, now.Sub(s.RequestedAt)}), why)
 }
 
-// afterCheckpoint sends the replies after a checkpoint, however it ended (SV-15). It stops the job if a requester has
-// asked for that. With --ckpt-required it does so only after a complete checkpoint.
+// afterCheckpoint sends the replies after a checkpoint, however it ended (rule SV-15). It stops the job if
+// a requester has asked for that. With --ckpt-required it does so only after a complete checkpoint.
 func (s *State) afterCheckpoint(actions []Action, why string) []Action {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{why})

@@ -38,8 +38,8 @@ type Ownership struct {
 	RankFromEnviron func(pid int) int  // the rank in the environment of a process, or NoRank
 }
 
-// A Tracker has the data that one pass needs from earlier passes (RM-51). The zero value is empty. A nil Tracker
-// records nothing, since usage is not sampled.
+// A Tracker has the data that one pass needs from earlier passes (rule RM-51). The zero value is empty. A
+// nil Tracker records nothing, since usage is not sampled.
 type Tracker struct {
 	seen        map[int]lastSeen      // by PID
 	endedCPU    map[int]time.Duration // CPU time of ended processes, by rank

@@ -112,7 +112,7 @@ func Judge(v *node.Validator, m wire.Message) string {
 	}
 }
 
-// A StageVerdicts has what the validator must decide about a kind of message (TRUST-4): at each stage,
+// A StageVerdicts has what the validator must decide about a kind of message (rule TRUST-4): at each stage,
 // when it is repeated after it was accepted, and for a rank of another host.
 type StageVerdicts struct {
 	Kind    string

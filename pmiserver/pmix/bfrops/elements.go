@@ -14,7 +14,7 @@ var (
 )
 
 // An elementReader decodes elements from the rest of a message. After the first error it returns zero
-// values. It never trusts a length that is larger than the rest of the message (PMIX-26).
+// values. It never trusts a length that is larger than the rest of the message (rule PMIX-26).
 type elementReader struct {
 	rest          []byte
 	depth         int    // nesting depth of values and arrays

@@ -77,8 +77,8 @@ func (p *pairs) putValue(key string, value bfrops.Value) { *p = bfrops.AppendPai
 func (p *pairs) putText(key, text string)                { p.putValue(key, bfrops.TextOf(text)) }
 func (p *pairs) putNumber(key string, n int)             { p.putValue(key, bfrops.Uint32Of(uint32(n))) }
 
-// Job returns the job info that a rank gets at init. It has data of the job, and of all nodes and ranks. In a large
-// group it has only the nodes and ranks of this node (PMIX-49).
+// Job returns the job info that a rank gets at init. It has data of the job, and of all nodes and ranks. In
+// a large group it has only the nodes and ranks of this node (rule PMIX-49).
 func (v *View) Job() []byte {
 	var p pairs
 	v.putGeneral(&p)

@@ -50,7 +50,7 @@ func AppendQueryResult(dst []byte, infos []bfrops.Info) []byte {
 }
 
 // AppendGroup appends the reply to a GroupConstruct, in the form that clients of a major version read.
-// context is the context ID of the group, or 0 if the client wants none (PMIX-46).
+// context is the context ID of the group, or 0 if the client wants none (rule PMIX-46).
 func AppendGroup(dst []byte, major int, members []bfrops.Proc, context int) []byte {
 	dst = AppendStatus(dst, Success)
 	if major >= 5 {

@@ -142,7 +142,7 @@ func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	return Success, ""
 }
 
-// Major returns the major version of the client's library, or 0 if it names none (PMIX-46).
+// Major returns the major version of the client's library, or 0 if it names none (rule PMIX-46).
 func (h *Handshake) Major() int {
 	major := 0
 	for _, c := range strings.TrimPrefix(h.Version, "v") {

@@ -12,8 +12,8 @@ type LogText struct {
 // MaxLogText is the largest number of bytes of a text that are printed.
 const MaxLogText = 64 << 10
 
-// A Topic identifies a help text by its file and its name in the file. The same text from many ranks is printed once.
-// A text without a file has no topic (PMIX-48).
+// A Topic identifies a help text by its file and its name in the file. The same text from many ranks is
+// printed once. A text without a file has no topic (rule PMIX-48).
 type Topic struct{ File, Name string }
 
 // Texts returns the texts to print. all is false if the request asks for anything else, such as the

@@ -36,7 +36,7 @@ func (o Options) Immediate() bool { return o.flag("pmix.immediate") }
 func (o Options) ContextID() bool { return o.flag("pmix.grp.actxid") }
 
 // Timeout returns how long the client waits, or 0 without a limit. It is encoded in whole seconds, as a
-// number of any type (PMIX-27).
+// number of any type (rule PMIX-27).
 func (o Options) Timeout() time.Duration {
 	v, _ := o.Find("pmix.timeout")
 	seconds, ok := v.Number()
@@ -46,7 +46,7 @@ func (o Options) Timeout() time.Duration {
 	return time.Duration(min(seconds, math.MaxInt32)) * time.Second
 }
 
-// Wait reports whether a Lookup waits, and for how many of its keys. 0 keys means all (PMIX-40).
+// Wait reports whether a Lookup waits, and for how many of its keys. 0 keys means all (rule PMIX-40).
 func (o Options) Wait() (keys int, waits bool) {
 	v, found := o.Find("pmix.wait")
 	if !found || v.Type == bfrops.Bool || v.Type == bfrops.Undefined {
@@ -85,7 +85,7 @@ func (o Options) Range() Range {
 type Persistence uint8
 
 // FirstRead removes a name after the first look-up that finds it. With any other persistence the name is
-// kept until the job ends (PMIX-41).
+// kept until the job ends (rule PMIX-41).
 const FirstRead Persistence = 1
 
 // Persistence returns how long the names of a Publish are kept.

@@ -69,7 +69,7 @@ func (c *Commit) trace(l *traceLine) {
 	}
 }
 
-// keysOf returns the keys of encoded pairs. If the pairs are malformed, it makes r fail (PMIX-28).
+// keysOf returns the keys of encoded pairs. If the pairs are malformed, it makes r fail (rule PMIX-28).
 func keysOf(r *bfrops.Reader, pairs []byte) (keys []string) {
 	inner := bfrops.NewReader(pairs)
 	for inner.More() {

@@ -11,7 +11,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Trace formats a request for people, on one line (PMIX-25):
+// Trace formats a request for people, on one line (rule PMIX-25):
 //
 //	FENCE [rs-..@1:*] collect
 //	COMMIT remote btl.tcp.4.1=0x0a0000010000... (60 bytes)
