@@ -66,7 +66,8 @@ type leftJob struct {
 	ranks map[int]proc.StartTicks // by PID: when they ended; 0: they ran when mpiexec died
 }
 
-// signalUntil signals the processes of the job again and again, until there are none or the deadline has passed.
+// signalUntil signals the processes of the job again and again, until there are none or the time limit has
+// passed.
 func (l *leftJob) signalUntil(deadline time.Time, sig syscall.Signal) {
 	for pause := firstPause; time.Now().Before(deadline) && l.signalProcesses(sig) > 0; pause = min(2*pause, longestPause) {
 		time.Sleep(pause)
@@ -85,10 +86,10 @@ func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 	return n
 }
 
-// jobProcesses returns those processes of all that belong to the job. A process belongs to it if marked reports true,
-// or if it is in the session or process group of a rank. A rank's PID identifies the job only as long as a process
-// has it as session or group. After that it is forgotten, since the kernel may reuse it. If a rank ended while
-// mpiexec lived, only processes that started before its end count.
+// jobProcesses returns the processes in all that belong to the job. A process belongs to it if marked
+// reports true, or if it is in the session or process group of a rank. A rank's PID identifies the job only
+// as long as a process has it as session or group. After that it is forgotten, since the kernel may reuse
+// it. If a rank ended while mpiexec lived, only processes that started before its end count.
 func (l *leftJob) jobProcesses(all []proc.Info, marked func(pid int) bool) (chosen []proc.Info) {
 	taken := make(map[int]proc.StartTicks)
 	for _, p := range all {

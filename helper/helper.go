@@ -50,7 +50,7 @@ import (
 	"remshell/wire"
 )
 
-// A System is what a helper knows about the machine and the process it runs in.
+// A System has the data that a helper needs about the machine and about the process it runs in.
 type System struct {
 	Build   string   // identifies this binary
 	Release string   // version shown to people
@@ -142,8 +142,8 @@ func commonCPUs(ranks []job.RankPlan, usable []int) []int {
 	return all
 }
 
-// ErrLeaveProcesses is returned by Serve if processes that ranks left behind may stay. A helper with a reaper then
-// exits with LeaveProcessesCode, so that the reaper does not end them.
+// ErrLeaveProcesses is returned by Serve if processes that ranks left behind may stay (--leave-children). A
+// helper with a reaper then exits with LeaveProcessesCode, so that the reaper does not end them.
 var ErrLeaveProcesses = errors.New("what ranks left behind may stay")
 
 // LeaveProcessesCode is the helper's exit code for ErrLeaveProcesses. No other end of a helper has it.

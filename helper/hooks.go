@@ -225,7 +225,7 @@ func (s *Session) Post(do func()) { s.PostEvent(postedEvent(do)) }
 // Done returns a channel that is closed when the session is over.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// System returns what the helper knows about the machine and the process it runs in.
+// System returns the data about the machine and about the process that the helper runs in.
 func (s *Session) System() System { return s.sys }
 
 // Backlog returns how many bytes wait to be sent to mpiexec.

@@ -51,9 +51,9 @@ func LinkOf(conn net.Conn) Link {
 
 func (l Link) isKnown() bool { return l.Local.IsValid() && l.Remote.IsValid() }
 
-// watchLink watches the connection to mpiexec as long as the session lasts. silence is how long the connection may be
-// dead before it posts linkDeadEvent. watchLink returns nil if there is no TCP connection to watch, or silence is not
-// positive.
+// watchLink watches the connection to mpiexec as long as the session lasts. silence is how long the
+// connection may be dead before watchLink posts linkDeadEvent. It returns nil if there is no TCP connection
+// to watch, or silence is not positive.
 func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
 	link := sys.Link
 	if !link.isKnown() {

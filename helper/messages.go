@@ -13,7 +13,7 @@ import (
 	"remshell/wire"
 )
 
-// sessionHandlers has a row for each message of mpiexec that the session itself handles. Features (Handle), the
+// sessionHandlers has a row for each message of mpiexec that the session itself handles. Features, the
 // claims worker and the examiner have rows of their own. Each message has one owner.
 var sessionHandlers = func() (o wire.Owner[*Session]) {
 	// Groups of ranks, from their preparation to their end.

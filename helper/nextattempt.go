@@ -28,11 +28,12 @@ connection and the claims outlive a session.
 */
 type claimsCarriedEvent struct{ claims.CarriedClaims }
 
-// errNextAttempt fails all requests of an attempt that ends. A session also returns it if mpiexec begins another
-// attempt while ranks still run here.
+// errNextAttempt is the error of all requests of an attempt (one run of all ranks) that ends. A session
+// also returns it if mpiexec begins another attempt while ranks still run here.
 var errNextAttempt = errors.New("mpiexec begins another attempt")
 
-// endAttempt takes over the claims of the session and ends it.
+// endAttempt takes over the claims of the session, so that the next attempt of the job has them, and ends
+// the session.
 func (s *Session) endAttempt(e claimsCarriedEvent) {
 	s.endErr, s.carriedClaims = errNextAttempt, e.CarriedClaims
 	if s.stepLifecycle(lifecycle.EndAttempt{}); s.Lifecycle.HasNextAttempt() {
@@ -66,11 +67,12 @@ func (s *Session) startLinkWatch(of *wire.Supervision) {
 	}
 }
 
-// A standbyClaimedEvent is the result of a claim for a standby node, which gets no ranks (rule SV-7).
+// A standbyClaimedEvent is the result of a claim for a standby node, which the job holds in reserve and
+// which gets no ranks (rule SV-7).
 type standbyClaimedEvent struct{ claimedEvent }
 
-// reportStandby tells mpiexec whether this node could be claimed as a standby node. A standby node prepares nothing
-// else.
+// reportStandby reports to mpiexec whether the CPUs of this node could be claimed for a standby node. A
+// standby node prepares nothing else.
 func (s *Session) reportStandby(e standbyClaimedEvent) {
 	if e.Forbidden != "" || e.Conflict != "" {
 		s.reportRefused(e.claimedEvent)

@@ -104,7 +104,8 @@ func (s *Session) servePMI(r *Rank, conn *pmiConn) {
 	s.reportPMIEnd(r, r.group.pmi.Serve(context.Background(), r.Plan.Rank, conn))
 }
 
-// reportPMIEnd tells mpiexec that a rank's PMI connection has failed. If err is nil, it only traces the end.
+// reportPMIEnd reports to mpiexec that a rank's PMI connection has failed. If err is nil, it only traces
+// the end.
 func (s *Session) reportPMIEnd(r *Rank, err error) {
 	report, word := wire.PMIReport{Rank: r.Number}, "CLOSED"
 	var junk *pmiserver.ProtocolError
@@ -124,7 +125,7 @@ func (s *Session) reportPMIEnd(r *Rank, err error) {
 
 // sendAboutRank sends mpiexec a message about a rank, after Started and before Exited. It returns false,
 // and sends nothing, if the rank never ran or its exit was reported. Processes that the rank left behind
-// cannot speak for it (rule TRUST-4).
+// cannot send messages for it (rule TRUST-4).
 func (s *Session) sendAboutRank(r *Rank, m wire.Message) bool {
 	if !s.AwaitStarted(r) {
 		return false
@@ -137,15 +138,15 @@ func (s *Session) sendAboutRank(r *Rank, m wire.Message) bool {
 	return !r.exitReported
 }
 
-// The protocols by which a rank speaks to its PMI server.
+// These are the protocols that a rank uses to its PMI server.
 const (
 	protocolPMI = iota
 	protocolPMIx
 )
 
-// reportFenceWait tells mpiexec that a rank waits in a fence of its whole group (rule PMIX-4). It reports
-// this once for each group and protocol. A rank that has also used the other protocol is not reported: it
-// is a wrapper that runs one program after the other.
+// reportFenceWait reports to mpiexec that a rank waits in a fence of its whole group (rule PMIX-4). It
+// reports this once for each group and protocol. If a rank has also used the other protocol, it is not
+// reported: it is a script that runs one program after the other.
 func (s *Session) reportFenceWait(r *Rank, by int) {
 	if !r.initedBy[protocolPMIx-by].Load() && r.group.fenceWaitReported[by].CompareAndSwap(false, true) {
 		s.sendAboutRank(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(by)})

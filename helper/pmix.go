@@ -137,8 +137,8 @@ func (s *keptSessionDirs) takeDirs() (dirs []string) {
 	return dirs
 }
 
-// registerFiles records files that a rank has asked to have removed at its end. The reaper gets them, too, in case
-// the helper is killed. It returns the files that it refuses.
+// registerFiles records files that a rank has asked to have removed at its end. They are also recorded for
+// the reaper, which removes them if the helper is killed. It returns the files that it refuses.
 func (l *pmixService) registerFiles(rank int, files []string, log logger) (refused []string) {
 	refused = l.leftFiles.AddFiles(rank, files)
 	kept := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return slices.Contains(refused, file) })

@@ -44,7 +44,7 @@ type Rank struct {
 	exitReported bool          // Exited was sent, or is not wanted
 }
 
-// attachStreams starts the goroutines that serve the helper's ends of the rank's pipes.
+// attachStreams starts the goroutines that read and write the helper's ends of the rank's pipes.
 func (r *Rank) attachStreams(window int, pool *pipe.SizePool, send func(wire.Message) error) {
 	p := &r.Child.Pipes
 	if r.stdin != nil {
@@ -72,7 +72,8 @@ func (r *Rank) attachStreams(window int, pool *pipe.SizePool, send func(wire.Mes
 // alive reports whether the rank was started and not yet reaped.
 func (r *Rank) alive() bool { return r.Child.PID != 0 && r.Exit == nil }
 
-// noteExit records how the rank ended. The usage is of the rank and of the children it waited for.
+// noteExit records how the rank ended. The usage is the usage of the rank and of the children that it
+// waited for.
 func (r *Rank) noteExit(exit job.Exit, now time.Time) {
 	exit.Rank, exit.Usage.Wall = r.Number, now.Sub(r.started)
 	if exit.Usage.MaxRSS <= r.Child.MemoryFloor {
@@ -94,8 +95,8 @@ func (r *Rank) discardOutput() {
 }
 
 // awaitOutput calls done when the rank's remaining output is sent and its PMI requests are answered (rule
-// IO-10). An unanswered abort would look like a crash. The reader may take as long as it likes. But if the
-// rank failed, or once hurry closes, the limit is outputTimeout.
+// IO-10). An unanswered abort would look like a crash. There is no time limit, unless the rank failed or
+// hurry is closed. Then the limit is outputTimeout.
 func (r *Rank) awaitOutput(hurry <-chan struct{}, done func()) {
 	r.stdout.RankExited()
 	r.stderr.RankExited()

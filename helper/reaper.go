@@ -19,8 +19,8 @@ import (
 	"remshell/proc"
 )
 
-// reaperGrace is the time between SIGTERM and SIGKILL when a reaper ends the processes of a killed helper. After
-// reaperTimeout it gives up. Both are short, since the job is lost.
+// reaperGrace is the time between SIGTERM and SIGKILL when a reaper ends the processes of a killed helper.
+// After reaperTimeout the reaper gives up. Both are short, since the job is lost.
 const (
 	reaperGrace   = time.Second
 	reaperTimeout = 10 * time.Second

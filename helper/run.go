@@ -18,7 +18,8 @@ import (
 	"remshell/wire"
 )
 
-// reportRefused tells mpiexec why a group was not prepared: its CPUs are taken, or this node refuses the job.
+// reportRefused reports to mpiexec why a group was not prepared: another job uses its CPUs, or this node
+// refuses the job.
 func (s *Session) reportRefused(e claimedEvent) {
 	if e.Conflict != "" {
 		s.conn.Send(&wire.ClaimConflict{Group: e.m.Group.Name, Reason: e.Conflict})
@@ -27,8 +28,8 @@ func (s *Session) reportRefused(e claimedEvent) {
 	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this node " + e.Forbidden, Hint: "ask its administrator, or name other hosts"})
 }
 
-// prepareGroup checks working directories, programs and environments of a group before any rank starts. It answers
-// Prepared or Refused.
+// prepareGroup checks working directories, programs and environments of a group before any rank starts. It
+// replies to mpiexec with Prepared or Refused.
 func (s *Session) prepareGroup(a lifecycle.PrepareGroup) {
 	e := a.Payload.(claimedEvent)
 	if s.heldClaim == nil {
@@ -80,7 +81,7 @@ func (s *Session) beginJob(m *wire.Prepare) {
 	}
 }
 
-// forkGroup starts the ranks of a group, in order, on the fork thread. It does not wait for them.
+// forkGroup makes the fork thread start the ranks of a group, in order. It does not wait for them.
 func (s *Session) forkGroup(a lifecycle.Fork) {
 	g := s.groups[a.Group]
 	g.rendezvous = a.Rendezvous
@@ -139,7 +140,7 @@ func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
 	return refused
 }
 
-// A forkBatch holds what the fork thread needs to start the ranks of a group.
+// A forkBatch has the data that the fork thread needs to start the ranks of a group.
 type forkBatch struct {
 	ranks    []*Rank
 	binder   *rank.Binder
@@ -258,7 +259,7 @@ func (s *Session) handleForked(e forkedEvent) {
 	s.stepLifecycle(lifecycle.Forked{Rank: r.lifecycleIndex, PID: e.PID, At: e.at})
 }
 
-// reportStarted tells mpiexec that a rank runs, and attaches its streams.
+// reportStarted reports to mpiexec that a rank runs, and attaches its streams.
 func (s *Session) reportStarted(r *Rank) {
 	s.orphans.rankByGroup[r.Child.PID] = r.Number
 	s.reportToGuard(rankRecord{PID: uint32(r.Child.PID)})

@@ -23,8 +23,8 @@ import (
 	"remshell/wire"
 )
 
-// A Session is the state of one helper during one attempt. The goroutine of run owns all fields; other goroutines
-// send it events. Its field Lifecycle decides what to do.
+// A Session is the state of one helper during one attempt (one run of all ranks of the job). The goroutine
+// of run owns all fields; other goroutines send it events. Its field Lifecycle decides what to do.
 type Session struct {
 	conn   *wire.Conn
 	sys    System
@@ -94,7 +94,7 @@ type services struct {
 	pipeSizes       *pipe.SizePool    // bounds the enlarged pipes of ranks that write much
 }
 
-// Events that the session's goroutines send to run. Package lifecycle has further ones.
+// These are events that the session's goroutines send to run. Package lifecycle has further events.
 type (
 	frameEvent       struct{ m wire.Message }
 	inputEndedEvent  struct{ err error }

@@ -31,8 +31,8 @@ const stopRounds = 3
 // stopTimeout is how long after SIGSTOP the helper checks that all processes have stopped (survive.md SV-28).
 const stopTimeout = time.Second
 
-// A stopCounter counts how often the ranks were stopped or continued. A check that was planned for an earlier stop is
-// thereby recognized.
+// A stopCounter counts how often the ranks were stopped or continued. So a check that was planned for an
+// earlier stop can be recognized.
 type stopCounter struct{ stopCount int }
 
 // stopCheckDue is posted stopTimeout after a stop. If count differs from the session's, the ranks were stopped or

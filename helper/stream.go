@@ -227,8 +227,8 @@ func (s *stdinWriter) addPiece(piece *wire.Data) {
 	s.pieceAdded.Signal()
 }
 
-// run writes the queued pieces to file until the stream ends. If the rank stops reading, run tells mpiexec and
-// returns.
+// run writes the queued pieces to file until the stream ends. If the rank stops reading, run reports that
+// to mpiexec and returns.
 func (s *stdinWriter) run(file *os.File) {
 	defer close(s.done)
 	defer file.Close()

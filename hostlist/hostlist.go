@@ -30,8 +30,8 @@ import (
 	"strings"
 )
 
-// Limits of the input. They bound the memory that a typing error or a hostile file can take. maxEntry is
-// the rule of rule HOST-1.
+// These are limits of the input. They bound the memory that a typing error or a hostile file can cause to
+// be used. maxEntry is the limit in rule HOST-1.
 const (
 	maxEntry    = 65536    // names in one entry
 	maxNames    = 1 << 20  // names in a list or file, with all its includes

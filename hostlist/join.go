@@ -60,8 +60,8 @@ func Unique(entries []Entry) []Entry {
 	return first
 }
 
-// MergeEntries merges two entries of one host from two lists. The slots are those of e. It returns an
-// error if the entries contradict each other.
+// MergeEntries merges two entries of one host from two lists. The result has the slots of e. MergeEntries
+// returns an error if the entries contradict each other.
 func MergeEntries(e, other Entry) (Entry, error) {
 	h := joinedHost{Entry: e, firstMention: e}
 	err := h.mergeFields(other)
@@ -182,9 +182,9 @@ func seenFrom(e, from Entry) string {
 	return fmt.Sprintf("at line %d", e.Line)
 }
 
-// Filter returns those of hosts that list names, in the order of list. hosts come from a file and are
-// joined. A slot count, user or address in list wins. If list has only exclusions, the other hosts remain
-// in their order. A name that is not among the hosts is an error (rule HOST-9).
+// Filter returns the members of hosts that list names, in the order of list. hosts come from a file and are
+// joined. A slot count, user or address in list takes precedence. If list has only exclusions, the other
+// hosts remain in their order. A name that is not among the hosts is an error (rule HOST-9).
 func Filter(hosts, list []Entry) ([]Entry, error) {
 	if !hasHost(list) {
 		return Join(slices.Concat(hosts, list))
@@ -213,8 +213,8 @@ func Filter(hosts, list []Entry) ([]Entry, error) {
 	return all, errs.asError()
 }
 
-// withListEntry returns the host h with slots, user and address of w, the entry in the list, where w has
-// them.
+// withListEntry returns the host h with the slots, user and address of w, the entry in the list. If w lacks
+// one of these, it keeps the one of h.
 func withListEntry(h, w Entry) Entry {
 	if w.Slots != 0 {
 		h.Slots = w.Slots

@@ -54,8 +54,7 @@ func parseRelativeName(name string) (index, count int, ok bool) {
 }
 
 // Resolve replaces the relative entries of a list by hosts of an allocation. Slots, user and address of a
-// relative entry replace those of the host. "+e" means hosts that neither this list nor earlier lists
-// name.
+// relative entry replace the host's own. "+e" means hosts that neither this list nor earlier lists name.
 func Resolve(list, allocation []Entry, earlier ...Entry) ([]Entry, error) {
 	var errs errorList
 	used := make(map[string]bool)

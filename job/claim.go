@@ -30,8 +30,8 @@ type Occupancy struct {
 	Movable bool // TopJob can be moved, as its claim says
 }
 
-// Union returns the occupancy by the jobs of u and v together. Its Top fields are taken from the one with the larger
-// use.
+// Union returns the occupancy by the jobs of u and v together. Its Top fields are the fields of u or v,
+// whichever has the larger use.
 func (u Occupancy) Union(v Occupancy) Occupancy {
 	top := u
 	if len(v.BusyCPUs) > len(u.BusyCPUs) || u.TopUser == "" {
@@ -41,7 +41,8 @@ func (u Occupancy) Union(v Occupancy) Occupancy {
 		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), top.TopUser, top.TopUID, top.TopJob, top.TopPID, top.Since, top.Idle, top.Movable}
 }
 
-// sharedCPUs returns the CPUs that u or v uses with --oversubscribe and that neither uses without it.
+// sharedCPUs returns CPUs that may have ranks of several jobs. u or v uses them with --oversubscribe, and
+// neither uses them without it.
 func sharedCPUs(u, v Occupancy) (shared []int) {
 	alone := func(u Occupancy, cpu int) bool {
 		return idset.Set(u.BusyCPUs).Has(cpu) && !idset.Set(u.SharedCPUs).Has(cpu)
@@ -89,10 +90,10 @@ type Claim struct {
 	IdleReason IdleReason `json:"idle,omitempty"` // why no rank is running on purpose; empty: ranks should be running
 }
 
-// An IdleReason is why a job keeps a claim while it runs no ranks there (survive.md SV-2).
+// An IdleReason says why a job keeps a claim on a node on which it runs no ranks (survive.md SV-2).
 type IdleReason string
 
-// The idle reasons. Any other text in a ledger counts as no reason.
+// These are the idle reasons. Any other text in a ledger counts as no reason.
 const (
 	IdleRestarting IdleReason = "restarting" // in the pause between two attempts
 	IdleStandby    IdleReason = "spare"      // standby node for a later attempt (SV-7)

@@ -11,7 +11,7 @@ import (
 // A Verb is an operation that can be requested of a running job (survive.md SV-24).
 type Verb string
 
-// The operations.
+// These are the operations that can be requested.
 const (
 	VerbStatus Verb = "status" // report what each rank is doing
 	VerbEnd    Verb = "end"
@@ -75,7 +75,7 @@ type ControlRequest struct {
 // A ReplyState says how far a job has come with a ControlRequest.
 type ReplyState string
 
-// The states of a reply. ReplyDone and ReplyRefused are final.
+// These are the states of a reply. ReplyDone and ReplyRefused are final.
 const (
 	ReplyAccepted ReplyState = "taken" // the job is working on it
 	ReplyDone     ReplyState = "done"
@@ -111,7 +111,7 @@ func (s NodeRankState) Truncated() NodeRankState {
 	return NodeRankState{truncate(s.Node), s.RankState.Truncated()}
 }
 
-// Texts that replies begin with. The requester's mpiexec recognizes them and prints advice.
+// These are texts with which replies begin. The requester's mpiexec recognizes them and prints advice.
 const (
 	LauncherStoppedText = "its mpiexec is stopped"
 	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
@@ -125,7 +125,7 @@ const (
 // A Hold is a reason to keep a job's ranks stopped. They run only while there is none (survive.md SV-28).
 type Hold string
 
-// The reasons to keep ranks stopped.
+// These are the reasons to keep ranks stopped.
 const (
 	HoldRequested       Hold = "suspend" // a user requested it (VerbSuspend)
 	HoldLauncherStopped Hold = "stopped" // mpiexec itself is stopped, by ^Z or by a batch system
@@ -137,7 +137,7 @@ func (h Hold) IsKnown() bool { return h == HoldRequested || h == HoldLauncherSto
 // A Role says why a job accepts a user's request.
 type Role string
 
-// The roles, in the order in which Authorize tries them.
+// These are the roles, in the order in which Authorize tries them.
 const (
 	RoleOwner         Role = "owner"
 	RoleRoot          Role = "root"

@@ -27,7 +27,8 @@ type HostDiagnosis struct {
 // that no fault was found.
 type Defect struct{ Code, Text, Remedy string }
 
-// A NodeDiagnosis is what a helper finds out for --doctor about its machine and login, in addition to a Probe.
+// A NodeDiagnosis has the results of a helper's tests of its machine and login for --doctor, in addition to
+// a Probe.
 type NodeDiagnosis struct {
 	Clock        time.Time // the node's clock when the examination began
 	Address      string    // address by which other nodes reach this one; empty: unknown

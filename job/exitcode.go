@@ -1,6 +1,6 @@
 package job
 
-// Exit codes of mpiexec itself (cli.md EXIT-5). They are the ones that env(1), timeout(1) and shells use.
+// These are exit codes of mpiexec itself (cli.md EXIT-5). env(1), timeout(1) and shells use the same codes.
 const (
 	ExitOK        = 0
 	ExitTimeout   = 124 // the time of -timeout was over
@@ -35,8 +35,8 @@ func ClampExitCode(code int, success bool, ours int) int {
 	return code
 }
 
-// InternalErrorCode returns the exit code for mpiexec's own failures. That is ours, which MPIEXEC_ERROR_CODE has set,
-// or 125 if ours is 0.
+// InternalErrorCode returns the exit code for mpiexec's own failures. It is ours, the value of
+// MPIEXEC_ERROR_CODE, or 125 if ours is 0.
 func InternalErrorCode(ours int) int {
 	if ours == 0 {
 		return ExitInternal

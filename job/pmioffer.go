@@ -3,7 +3,7 @@ package job
 // A PMIOffer says by which PMI versions a rank can connect to its helper (rule PMIX-1).
 type PMIOffer string
 
-// The offers. The zero value is equivalent to PMIOfferAuto.
+// These are the offers. The zero value is equivalent to PMIOfferAuto.
 const (
 	PMIOfferAuto PMIOffer = "auto" // the helper decides by the libraries that the program is linked with
 	PMIOfferPMI1 PMIOffer = "pmi1" // PMI-1 by the PMI socket

@@ -29,7 +29,8 @@ const UnlimitedRestarts = math.MaxInt
 // An EndKind is the way in which an attempt ended. It decides whether the job is restarted (rule SV-1).
 type EndKind string
 
-// The kinds that --restart can name. An attempt that ends in any other way, such as by ^C, is not restarted.
+// These are the kinds that --restart-on can name. An attempt that ends in any other way, such as by ^C, is
+// not restarted.
 const (
 	EndByNodeLoss     EndKind = "node"   // a node was lost
 	EndBySignal       EndKind = "signal" // a rank died

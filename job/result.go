@@ -11,10 +11,10 @@ import (
 
 // This file has the types for how a job and its ranks ended.
 
-// Usage is the resource usage of a rank, its children that were waited for, and its orphans, if their rank is known.
-// MaxRSS is the largest resident set of any one of these processes, in bytes. The kernel includes what a process had
-// before its exec, so MaxRSS is never below the helper's resident set. InBlocks and OutBlocks are blocks of 512 bytes
-// read from and written to disks (getrusage(2)).
+// Usage is the resource usage of a rank, its children that were waited for, and its orphans, if their rank
+// is known. MaxRSS is the largest resident set of any one of these processes, in bytes. The kernel includes
+// the memory that a process had before its exec, so MaxRSS is never below the helper's resident set.
+// InBlocks and OutBlocks are blocks of 512 bytes read from and written to disks (getrusage(2)).
 type Usage struct {
 	Wall, User, System  time.Duration
 	MaxRSS              int64
@@ -61,10 +61,10 @@ type Exit struct {
 	LibraryFault    string // a known fault of its MPI library that can make it wait forever (package mpifault); empty: none
 }
 
-// A PMIState is how far a rank came in its PMI session.
+// A PMIState says how far a rank came in its PMI session.
 type PMIState int8
 
-// The PMI states of a rank.
+// These are the PMI states of a rank.
 const (
 	PMIUnused    PMIState = iota // it never initialized PMI
 	PMIOpen                      // it initialized PMI and has not finalized it
@@ -165,7 +165,7 @@ func (e Exit) Status() int {
 // without finalizing PMI.
 func (e Exit) Failed() bool { return e.Status() != 0 || e.PMI == PMIOpen || e.PMI == PMIAborted }
 
-// Kinds of a Leftover, as in pmi-drafts.md 3.
+// These are the kinds of a Leftover, as in pmi-drafts.md 3.
 const (
 	LeftoverSysVShm  = "sysvshm"  // a segment of System V
 	LeftoverPosixShm = "posixshm" // a file in /dev/shm

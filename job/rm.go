@@ -19,7 +19,7 @@ type RM struct {
 	Integration Integration
 }
 
-// An Integration says which ranks the batch system knows.
+// An Integration says for which ranks the batch system accounts: all, or only those that it has started.
 type Integration string
 
 const (
@@ -46,8 +46,8 @@ func (r RM) MarshalJSON() ([]byte, error) {
 	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Integration})
 }
 
-// ControlsHelpers reports whether the batch system started the helpers on all nodes, so that its operations on
-// them also reach the ranks. It is false for nil.
+// ControlsHelpers reports whether the batch system started the helpers on all nodes, so that its signals
+// and limits also reach the ranks. It is false for nil.
 func (r *RM) ControlsHelpers() bool {
 	return r != nil && r.Integration == TightIntegration && r.Starter != "fork"
 }

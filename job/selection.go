@@ -29,8 +29,8 @@ type NodeSelection struct {
 // A Contiguity says how a run of neighboring nodes is chosen. If it is empty, nodes need not be neighbors.
 type Contiguity string
 
-// ContiguousFirst takes the first run of nodes that fits the job. ContiguousBest takes the run that leaves fewest
-// nodes unused.
+// ContiguousFirst means the first run of neighboring nodes that fits the job. ContiguousBest means the run
+// that leaves fewest nodes unused.
 const (
 	ContiguousFirst Contiguity = "first"
 	ContiguousBest  Contiguity = "best"
@@ -39,7 +39,7 @@ const (
 // A HugePageRequest says whether ranks use huge pages (aprun.md 4). If it is empty, nothing was requested.
 type HugePageRequest string
 
-// The requests for huge pages. Ranks find the value in MPIEXEC_HUGEPAGES.
+// These are the requests for huge pages. Ranks find the value in MPIEXEC_HUGEPAGES.
 const (
 	HugePagesPreferred HugePageRequest = "want" // use them where available; has no effect on the choice of nodes
 	HugePagesRequired  HugePageRequest = "need" // required for all memory of the ranks
@@ -98,7 +98,7 @@ type SelectionRules struct {
 	NodeAlloc         string   // MAXBALANCE, DEFAULT; empty: not set
 }
 
-// Access says which users may use a resource. The zero value admits every user.
+// Access says which users may use a resource, such as a class of jobs. The zero value admits every user.
 type Access struct {
 	Users, Groups []int // nil: any; empty: only root
 }
@@ -127,7 +127,7 @@ type Affinity struct {
 	Value   int      // -1: such jobs should avoid the nodes, 0: neutral, 1: such jobs are preferred there
 }
 
-// A Region is a part of the cluster with a gate that decides which jobs may enter.
+// A Region is a part of the cluster with a gate, which decides which jobs may use its nodes.
 type Region struct {
 	Name      string
 	Nodes     []string // names, in any case; nil: those with Signature
@@ -135,7 +135,7 @@ type Region struct {
 	Gate      Gate
 }
 
-// A Gate says which jobs may enter a region. The zero value admits all.
+// A Gate decides which jobs may use the nodes of a region. The zero value admits all.
 type Gate struct {
 	Width *int // a job must need more CPUs than this; nil: no rule, AutoWidth: the CPUs of all earlier regions
 	Access

@@ -7,8 +7,8 @@ import (
 	"remshell/pin"
 )
 
-// UsableCPUs says how many of a node's CPUs ranks may use, and what withholds the others. A CPU is a core, or a
-// hardware thread on nodes where hardware threads count as CPUs.
+// UsableCPUs says how many of a node's CPUs ranks may use, and which settings withhold the others. A CPU is
+// a core, or a hardware thread on nodes where hardware threads count as CPUs.
 type UsableCPUs struct {
 	Usable, Total int
 	Unit          string   // "core" or "hardware thread"

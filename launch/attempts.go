@@ -211,8 +211,8 @@ func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
 	return r
 }
 
-// reserveNodes reserves nodes for the next attempt. If a restart does not find enough, reserveNodes tries
-// again for up to restart.SearchTime (rule SV-5).
+// reserveNodes reserves nodes for the next attempt (one run of all ranks). If a restart does not find
+// enough nodes, reserveNodes tries again for up to restart.SearchTime (rule SV-5).
 func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reservation, error) {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
@@ -383,7 +383,8 @@ func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isFirstHere reports whether this mpiexec has run no attempt yet. Attempts before --resume do not count.
+// isFirstHere reports whether this mpiexec has run no attempt (one run of all ranks) yet. Attempts before
+// --resume do not count.
 func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttempts }
 
 func (l *attemptLoop) report(news job.AttemptEvent) { l.env.Events().AttemptEvent(news) }

@@ -160,7 +160,7 @@ func (j *Job) giveUpFence(n *Node, id fence.ID, joined bool) {
 	j.sendFenceGivenUp(id, waiting)
 }
 
-// sendFenceGivenUp tells nodes that a fence has ended with an error.
+// sendFenceGivenUp sends to nodes that a fence has ended with an error.
 func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
 	frame := wire.Encode(&wire.Fenced{ID: id.String(), GivenUp: true})
 	for _, i := range nodes {
@@ -259,9 +259,9 @@ func (j *Job) forgetGroup(g *Group) {
 	j.Groups = slices.DeleteFunc(j.Groups, func(x *Group) bool { return x == g })
 }
 
-// rankStarted handles the report that a rank has started or could not be started. If one rank of a
-// spawned group could not be started, its other ranks are ended: the rank that spawned them could not use
-// a part.
+// rankStarted handles the report that a rank has started or could not be started. If one rank of a spawned
+// group could not be started, its other ranks are ended, because the rank that spawned them could not use
+// only a part of them.
 func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 	g, _ := j.GroupOf(m.Rank)
 	if g == nil {
@@ -299,8 +299,8 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 	return events
 }
 
-// rankMapOf returns on which node each rank of a group runs. It notes nodes that have no rank of the
-// group, so that sendGroupEnded can tell them to stop waiting for it.
+// rankMapOf returns on which node each rank of a group runs. It records nodes that have no rank of the
+// group, so that sendGroupEnded can report to them that the group has ended.
 func (j *Job) rankMapOf(n *Node, m *wire.RankMapRequest) *wire.RankMap {
 	answer := &wire.RankMap{ID: m.ID, Group: m.Group}
 	g := j.GroupNamed(m.Group)

@@ -112,8 +112,8 @@ func Handle[M wire.Message](j *Job, handle func(*Node, M) []supervise.Event) {
 	j.featureHandlers[wire.NumberFor[M]()] = func(n *Node, m wire.Message) []supervise.Event { return handle(n, m.(M)) }
 }
 
-// ForAllAttempts returns the job's T, which a feature uses to keep state from one attempt to the next.
-// The first call makes a zero T.
+// ForAllAttempts returns the job's value of type T, in which a feature keeps state from one attempt to the
+// next. The first call makes a zero T.
 func ForAllAttempts[T any](j *Job) *T {
 	key := reflect.TypeFor[T]()
 	state, has := j.allAttempts[key].(*T)

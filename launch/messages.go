@@ -114,7 +114,7 @@ func (j *Job) pmiReported(n *Node, m *wire.PMIReport) []supervise.Event {
 	return []supervise.Event{supervise.Failure{Kind: pmiCauses[m.Event], Rank: m.Rank, Code: m.Code, Text: m.Text}}
 }
 
-// pmiCauses maps the events in PMIReport messages to the causes for which the job ends.
+// pmiCauses maps the events in PMIReport messages to causes, the reasons for which the job ends.
 var pmiCauses = map[wire.PMIEvent]supervise.Kind{
 	wire.PMIAborted:       supervise.MPIAbort,
 	wire.PMIBarrierBroken: supervise.PMIBarrierBroken,

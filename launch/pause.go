@@ -35,7 +35,7 @@ func (g *attemptPause) reply(n *node.Node, m *wire.ControlRequest) *wire.Control
 	return &wire.ControlReply{ID: m.ID, State: job.ReplyRefused, Text: fmt.Sprintf("no rank of it runs: attempt %d is to begin; ask then", g.nextAttempt)}
 }
 
-// replyDuringPause answers a request if the job is between two attempts, and reports whether it is.
+// replyDuringPause replies to a request if the job is between two attempts, and reports whether it is.
 func (j *Job) replyDuringPause(n *node.Node, m *wire.ControlRequest) bool {
 	g := j.pause.Load()
 	if g == nil {

@@ -54,8 +54,8 @@ func (j *Job) Reply(to control.Request, state job.ReplyState, text string) {
 	j.Env.Events().Controlled(job.ControlEvent{Node: n.Name(), Verb: to.Verb, User: to.User, State: state})
 }
 
-// Checkpoints is the interface by which other features use the checkpoint feature. Only the goroutine of
-// Run may call it.
+// Checkpoints is the interface through which other features use the checkpoint feature. Only the goroutine
+// of Run may call it.
 type Checkpoints interface {
 	// Request starts a checkpoint, or joins the one in progress. It calls answer with "" when the checkpoint is written, or
 	// with the reason why there is none. If stop is not nil, it is called afterwards to stop the job, whether or not there

@@ -350,9 +350,9 @@ func noProgramError(appCount int, file string) *usererr.Error {
 	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }
 
-// inheritOptions applies rules CLI-13, CLI-8 and CLI-12. It returns the options of the job, and those of
-// each app context. The latter include options from the first app context, from global forms such as -genv,
-// and from the defaults in rest.
+// inheritOptions applies rules CLI-13, rules CLI-8 and CLI-12. It returns the options of the job, and those
+// of each app context. The latter include options from the first app context, from global forms such as
+// -genv, and from the defaults in rest.
 func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, each [][]GivenOption, errs []error) {
 	addAll := func(into, given []GivenOption) []GivenOption {
 		for _, g := range given {

@@ -28,7 +28,7 @@ import (
 // Work is the phase of the ranks that were started on this node.
 type Work int
 
-// The phases of Work.
+// These are the phases of Work.
 const (
 	Idle        Work = iota // no rank was started
 	Busy                    // there are processes, or there may be
@@ -41,7 +41,7 @@ const (
 // between the search for processes and the signal.
 type Ending int
 
-// The phases of Ending.
+// These are the phases of Ending.
 const (
 	NotEnding   Ending = iota
 	Lingering          // until the deadline, processes that ranks left behind may end by themselves
@@ -52,14 +52,14 @@ const (
 // Connection is the state of the connection to mpiexec.
 type Connection int
 
-// The states of Connection.
+// These are the states of Connection.
 const (
 	Connected    Connection = iota
 	Disconnected            // mpiexec has sent Bye or is gone
 	NextAttempt             // mpiexec begins another attempt, which gets a State of its own
 )
 
-// The pauses between two SIGKILLs to the processes of a job.
+// These are the pauses between two SIGKILLs to the processes of a job.
 const (
 	killInterval     = 20 * time.Millisecond
 	slowKillInterval = 500 * time.Millisecond // after the first second: remaining processes sleep in the kernel, and looking is slow
@@ -71,21 +71,22 @@ type Rules struct {
 	LeaveProcesses bool          // processes that ranks leave behind may stay
 }
 
-// Events. Ranks are numbered from 0 in the order in which they are started on this node.
+// These are the events. Ranks are numbered from 0 in the order in which they are started on this node.
 type (
-	// Prepare announces a group. Its resources are not claimed yet.
+	// Prepare is the event that mpiexec announces a group. Its CPUs are not claimed yet.
 	Prepare struct {
 		Group   string
 		Payload any // passed through to the actions
 	}
-	// Claimed is the result of a group's claim. The node's administrator may also have refused it.
+	// Claimed is the result of claiming the CPUs of a group. The node's administrator may also have refused
+	// it.
 	Claimed struct {
 		Group   string
 		Rules   Rules
 		Refused bool
 		Payload any // passed through to the actions
 	}
-	// Ready says that a group is prepared and can start.
+	// Ready is the event that a group is prepared and can start.
 	Ready struct {
 		Group string
 		Ranks int
@@ -99,12 +100,12 @@ type (
 	}
 	// KillGroup kills the ranks of a group, since one of them could not be started.
 	KillGroup struct{ Group string }
-	// Forked says that a rank runs.
+	// Forked is the event that a rank runs.
 	Forked struct {
 		Rank, PID int
 		At        time.Time // just before the fork
 	}
-	// NotForked says that a rank could not be started.
+	// NotForked is the event that a rank could not be started.
 	NotForked struct{ Rank int }
 	// ForkingEnded says that all ranks of a group were forked or have failed to start.
 	ForkingEnded struct{}
@@ -131,32 +132,33 @@ type (
 		Why job.Hold
 		On  bool
 	}
-	// RequestStacks asks for the stacks of the ranks.
+	// RequestStacks is the event that a user requests the stacks of the ranks.
 	RequestStacks struct{}
 	// StacksReported says that the stacks were sent.
 	StacksReported struct{}
-	// End ends all processes that are left after Linger, or shortens an ending that is under way.
+	// End is an order to end all processes that are left after Linger. It can also shorten an ending that
+	// is under way.
 	End struct{ Linger, Grace time.Duration }
-	// TimerFired says that the time of the last SetTimer has passed.
+	// TimerFired is the event that the time of the last SetTimer has passed.
 	TimerFired struct{}
-	// Bye is mpiexec's regular end of the connection.
+	// Bye is the event that mpiexec closes the connection regularly.
 	Bye struct{}
-	// EndAttempt ends an attempt. Another one follows.
+	// EndAttempt is the event that an attempt (one run of all ranks) ends and another one follows.
 	EndAttempt struct{}
-	// MpiexecLost says that the connection to mpiexec is lost.
+	// MpiexecLost is the event that the connection to mpiexec is lost.
 	MpiexecLost struct{}
 )
 
-// Actions.
+// These are the actions.
 type (
-	// Claim claims what a group needs.
+	// Claim is an action: claim the CPUs, GPUs and memory that a group needs.
 	Claim struct{ Prepare }
 	// PrepareGroup prepares a group. First is true for the job's first accepted Prepare.
 	PrepareGroup struct {
 		Claimed
 		First bool
 	}
-	// ReportRefused tells mpiexec why a group is refused.
+	// ReportRefused reports to mpiexec why a group is refused.
 	ReportRefused struct{ Claimed }
 	// ForgetGroup drops a group that was not started.
 	ForgetGroup struct{ Group string }
@@ -171,7 +173,7 @@ type (
 	Reap struct{}
 	// LookForChildren makes the reap loop wait for children again, since there may be new ones.
 	LookForChildren struct{}
-	// ReportStarted tells mpiexec that a rank runs, and attaches its streams.
+	// ReportStarted reports to mpiexec that a rank runs, and attaches its streams.
 	ReportStarted struct{ Rank int }
 	// DiscardOutput drops all further output of the ranks and of processes that they left behind.
 	DiscardOutput struct{}
@@ -222,9 +224,9 @@ type (
 	UpdateGuard struct{}
 	// AwaitPipesClosed waits until all pipes are closed, and then posts PipesClosed with this Round.
 	AwaitPipesClosed struct{ Round int }
-	// ReportEmptied tells mpiexec that no process is left, but that output is still to be sent.
+	// ReportEmptied reports to mpiexec that no process is left, but that output is still to be sent.
 	ReportEmptied struct{}
-	// ReportDrained tells mpiexec that nothing of the job is left on this node.
+	// ReportDrained reports to mpiexec that nothing of the job is left on this node.
 	ReportDrained struct{}
 	// GatherStacks collects the states and stacks of the ranks.
 	GatherStacks struct{}
@@ -247,7 +249,7 @@ type rank struct {
 	failed bool // it ended with a status other than 0
 }
 
-// A phase is how far a rank has come, from planned to outputSent.
+// A phase says how far a rank has come, from planned to outputSent.
 type phase int
 
 const (
@@ -551,9 +553,9 @@ func (s *State) wasTerminated(at time.Time) bool {
 	return s.ending >= Terminating && !at.Before(s.terminatedAt)
 }
 
-// rankOutputSent reports the exit of a rank. It reports failures in the order of their ends. A rank that
-// fails because another did may have less output to send, but must not look like the first to fail (rule
-// EXIT-2).
+// rankOutputSent reports the exit of a rank to mpiexec. It reports failures in the order in which ranks
+// ended. If a rank fails because another one did, it may have less output to send, but it must not look
+// like the first one to fail (rule EXIT-2).
 func (s *State) rankOutputSent(i int) (do []any) {
 	r := s.ranks[i]
 	r.phase = outputSent

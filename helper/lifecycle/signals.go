@@ -38,7 +38,7 @@ func (s *State) changeHolds(do func()) []any {
 	return []any{ContinueAll{}}
 }
 
-// Signal numbers that are the same on all machines on which a helper runs.
+// These are signal numbers that are the same on all machines on which a helper runs.
 const (
 	sigquit = 3
 	sigcont = 18

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errors that Check, Open and OpenIn return for a directory that cannot be trusted.
+// These are the errors that Check, Open and OpenIn return for a directory that cannot be trusted.
 var (
 	ErrNotOwned = errors.New("belongs to somebody else")
 	ErrWritable = errors.New("others may write there")

@@ -5,7 +5,7 @@ import "remshell/job"
 // A Kind is a kind of program file.
 type Kind int
 
-// The kinds of program files.
+// These are the kinds of program files.
 const (
 	Other      Kind = iota // neither ELF nor script
 	Script                 // begins with #!; its interpreter is not examined

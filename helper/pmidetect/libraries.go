@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Limits of the files and paths that are tried for one program (rule PMIX-2). Beyond them, the result so
-// far decides.
+// These are limits of the files and paths that are tried for one program (rule PMIX-2). When a limit is
+// reached, the result so far decides.
 const (
 	maxFiles      = 512
 	maxPathsTried = 1 << 16 // paths

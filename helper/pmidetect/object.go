@@ -20,7 +20,7 @@ type object struct {
 	rpath, runpath string
 }
 
-// Limits of the size of one object. An object that exceeds one counts as damaged.
+// These are limits of the size of one object. An object that exceeds one counts as damaged.
 const (
 	maxHeaderBytes  = 64 << 10 // bytes
 	maxDynamicBytes = 64 << 10 // bytes
@@ -171,7 +171,7 @@ func readName(f io.ReaderAt, table, at uint64) (string, error) {
 // isDynamic reports whether the object is dynamically linked.
 func (o *object) isDynamic() bool { return o.hasInterpreter || len(o.needed) > 0 }
 
-// Limits of the search for words in an object.
+// These are limits of the search for words in an object.
 const (
 	maxSearchedBytes = 64 << 20 // bytes
 	searchStep       = 256 << 10

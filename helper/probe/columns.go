@@ -122,9 +122,10 @@ func (l *processScan) takeProcesses(of claimProcess) (pids []int) {
 	return pids
 }
 
-// descendantsState returns the state of the ranks below pid. A reaper or guard runs the same program as pid, and is
-// not a rank. A guard that mpiexec has started from /proc/self/exe has the name "exe". A process of that name counts
-// as a rank only if there is no other rank.
+// descendantsState returns whether the ranks below process pid run, are stopped or have ended. A reaper or
+// guard runs the same program as pid, and is not a rank. A guard that mpiexec has started from
+// /proc/self/exe has the name "exe". A process of that name counts as a rank only if there is no other
+// rank.
 func (l *processScan) descendantsState(pid int) column.RanksState {
 	seen, ours, unsure := column.NoRanks, l.commandName(pid), false
 	for below := slices.Clone(l.tree[pid]); len(below) > 0; below = below[1:] {

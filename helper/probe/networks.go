@@ -20,7 +20,7 @@ The networks of a node, for NETWORK and NETSPEED of which-hosts.md 2.1, are read
 Only networks that are up count.
 */
 
-// Types of network links, from linux/if_arp.h.
+// These are types of network links, from linux/if_arp.h.
 const (
 	etherType      = "1"
 	infinibandType = "32"

@@ -48,7 +48,8 @@ func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, by j
 	return 0, ""
 }
 
-// The units in a CPU's files. Each is the number of decimal places between the number in the file and MHz.
+// These are the units in a CPU's files. Each is the number of decimal places between the number in the file
+// and MHz.
 const (
 	wholeMHz = 0
 	kHz      = 3

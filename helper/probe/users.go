@@ -12,8 +12,8 @@ import (
 	"remshell/nsswitch"
 )
 
-// Limits for lookups in a directory service. Another user may make as many uids appear as it has subordinate IDs, and the
-// service may hang.
+// These are limits for lookups in a directory service. Another user may make as many uids appear as it has
+// subordinate IDs, and the service may hang.
 const (
 	maxUsers          = 64
 	userLookupTimeout = time.Second

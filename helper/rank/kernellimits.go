@@ -65,7 +65,7 @@ func IsStricter(b job.KernelLimit) bool {
 	return known && (unix.Getrlimit(resource, &own) != nil || rlimitOf(b).Max < own.Max)
 }
 
-// WithoutBounded returns soft without the limits of resources that bounds limits, too.
+// WithoutBounded returns the limits in soft, except limits of resources that bounds limits, too.
 func WithoutBounded(soft []job.SoftLimit, bounds []job.KernelLimit) SoftLimits {
 	return slices.DeleteFunc(slices.Clone(soft), func(l job.SoftLimit) bool {
 		return slices.ContainsFunc(bounds, func(b job.KernelLimit) bool { return rlimitResources[b.Resource] == l.Resource })

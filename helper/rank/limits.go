@@ -13,9 +13,9 @@ import (
 	"remshell/limits"
 )
 
-// SoftLimits are mpiexec's soft resource limits (rule ENV-8). The helper sets those that do not hurt it for
-// itself, so that ranks inherit them. It sets the others only while it forks a rank, so that the rank has
-// them from its first instruction. Hard limits are always the node's.
+// SoftLimits are mpiexec's soft resource limits (rule ENV-8). If a limit does not hurt the helper, the
+// helper sets it for itself, so that ranks inherit it. It sets the other limits only while it forks a rank,
+// so that they apply from the rank's first instruction. Hard limits are always the node's.
 type SoftLimits []job.SoftLimit
 
 // isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. The limits of stack
@@ -57,9 +57,9 @@ type ForkLimit struct {
 	own, rank unix.Rlimit
 }
 
-// ForFork returns the limits to set during a fork: those that differ from the helper's own and that it can bear.
-// inside is true if the helper is inside mpiexec. Then the limit of open files is left out, since Go gives children
-// the value that the process had at its start.
+// ForFork returns the limits to set during a fork. These are limits that differ from the helper's own and
+// with which the helper can work. inside is true if the helper is inside mpiexec. Then the limit of open
+// files is left out, since Go gives children the value that the process had at its start.
 func (l SoftLimits) ForFork(inside bool) (list []ForkLimit) {
 	for _, limit := range l {
 		var own unix.Rlimit

@@ -42,7 +42,7 @@ type readState struct {
 // ErrDrained is returned by ReadOnce when the rank has exited and all its output is read.
 var ErrDrained = errors.New("nothing to read and the rank gone")
 
-// RankExited tells the reader that its rank was reaped.
+// RankExited makes the reader read only the rest of the output, because its rank was reaped.
 func (r *PipeReader) RankExited() {
 	r.mu.Lock()
 	r.rankEnd = r.readBytes

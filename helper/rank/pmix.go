@@ -29,7 +29,7 @@ type PMIx struct {
 	NoFabric      bool   // Open MPI shall not look for a fast network (PMIX-13)
 }
 
-// Oversubscribed reports whether the node has fewer CPUs for the job than ranks of it.
+// Oversubscribed reports whether the job has more ranks on the node than CPUs.
 func (p *PMIx) Oversubscribed() bool { return p.RanksPerCPU > 1 }
 
 // TimerSlack returns the timer slack of the group's ranks.

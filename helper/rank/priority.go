@@ -36,7 +36,7 @@ func OwnPriority() Priority {
 // oomFile holds the OOM score adjustment of this process (proc(5)).
 const oomFile = "/proc/self/oom_score_adj"
 
-// Parts of an I/O priority (ioprio_set(2)).
+// These are the parts of an I/O priority (ioprio_set(2)).
 const (
 	ioWhoProcess = 1 // IOPRIO_WHO_PROCESS; with the ID 0: the calling thread
 	ioClassShift = 13

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndOfInput is what a terminal takes as the end of input. The first byte ends a line that was begun, the second is
-// the end of file (termios(3), VEOF).
+// EndOfInput is the text that a terminal accepts as the end of input. The first byte ends a line that was
+// begun, the second is the end of file (termios(3), VEOF).
 const EndOfInput = "\x04\x04"
 
 // openTerminal opens a pseudo-terminal for a rank. The rank's three standard streams are its slave end; the helper

@@ -58,7 +58,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variables that only the assembly code of entry writes, before Go's runtime starts.
+// These variables are written only by the assembly code of entry, before Go's runtime starts.
 var (
 	part   int32 // a Role
 	status uint32
@@ -96,10 +96,11 @@ func NotedCounts() (Counts, bool) {
 	return *shared, shared.valid == 1
 }
 
-// A Role is what this process is, as the entry has decided before Go's runtime started.
+// A Role says which kind of process this is: reaper, guard or another. The assembly code of entry has
+// decided it before Go's runtime started.
 type Role int32
 
-// The roles of a process.
+// These are the roles of a process.
 const (
 	RoleNone   Role = iota // the entry has forked nothing, whatever the arguments say
 	RoleHelper             // a helper whose parent is its reaper

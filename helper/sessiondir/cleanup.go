@@ -31,7 +31,7 @@ const (
 	keepName    = ".stays"
 )
 
-// Limits of one cleanup of leftover session directories.
+// These are limits of one cleanup of leftover session directories.
 const (
 	maxNamesRead    = 10_000  // names read of a directory
 	maxRemovedDirs  = 64      // directories removed

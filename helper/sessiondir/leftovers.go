@@ -20,7 +20,7 @@ type Leftovers struct {
 	byRank map[int][]string // the files that each rank has registered
 }
 
-// Limits of the files that a rank may register (pmix-wire.md 11).
+// These are limits of the files that a rank may register (pmix-wire.md 11).
 const (
 	maxFilesOfRank = 256
 	maxLeftPath    = 4 << 10 // bytes
@@ -29,8 +29,8 @@ const (
 // leftoverDirs are the directories in which ranks may register files. The session directory is removed as a whole.
 var leftoverDirs = []string{"/dev/shm/", "/tmp/"}
 
-// AddFiles registers files of a rank for removal. It returns the files that it refuses: those in other directories,
-// and those above the limit.
+// AddFiles registers files of a rank for removal. It refuses files in other directories and files above the
+// limit, and returns them.
 func (l *Leftovers) AddFiles(rank int, files []string) (refused []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

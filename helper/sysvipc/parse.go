@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Limits of what the parsers read, in bytes. Any process of the machine can choose names in these tables of the
-// kernel. The parsers skip lines that do not have the kernel's format.
+// These are limits of the sizes that the parsers read, in bytes. Any process of the machine can choose
+// names in these tables of the kernel. The parsers skip lines that do not have the kernel's format.
 const (
 	maxTable = 8 << 20 // of /proc/sysvipc: 32,768 segments
 	maxMaps  = 16 << 20

@@ -120,7 +120,7 @@ func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Sta
 	}
 }
 
-// listFiles returns the files in a directory. At the deadline it returns those that it has read so far.
+// listFiles returns the files in a directory. At the deadline it returns the files that it has read so far.
 func listFiles(folder string, deadline time.Time) (files []file) {
 	dir, err := os.Open(folder)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // NoRank is the rank of a process whose rank is unknown.
 const NoRank = -1
 
-// Limits of a Tracker's records, since a job may start processes for days.
+// These are limits of a Tracker's records, since a job may start processes for days.
 const (
 	maxProcesses = 1 << 16 // processes
 	maxHeldFiles = 1 << 12 // files
@@ -27,7 +27,7 @@ type Process struct {
 	Leader  bool      // it is the rank itself, not a descendant
 }
 
-// A lifetime is a process of the job with the time at which it was last known to run.
+// A lifetime is a process of the job, and the time at which it was last known to run.
 type lifetime struct {
 	Process
 	lastSeen time.Time
@@ -173,7 +173,8 @@ type file struct {
 	memoryBytes int64 // memory that it takes, in bytes
 }
 
-// isCandidate reports whether a file can belong to the job: a regular file of our user, created while the job ran.
+// isCandidate reports whether a file can be a file of the job: a regular file of our user, created while
+// the job ran.
 func (b *Tracker) isCandidate(f file, uid int) bool {
 	return f.plain && f.uid == uid && !f.createdAt.IsZero() && !f.createdAt.Before(b.jobStart)
 }

@@ -57,7 +57,7 @@ type Source struct {
 // A RanksState is the state of all ranks of a claim together.
 type RanksState int
 
-// The states of a claim's ranks.
+// These are the states of a claim's ranks.
 const (
 	NoRanks      RanksState = iota // the claim's process has none, or is not its user's
 	RanksRunning                   // at least one runs

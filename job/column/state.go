@@ -7,7 +7,7 @@ import "time"
 // "idle".
 var State = Column{Name: "state", Max: Idle, Read: readState, Combine: func(a, b int64) int64 { return min(a, b) }}
 
-// The values of State.
+// These are the values of State.
 const (
 	Running   = iota // a rank runs, or may run
 	Suspended        // there are ranks, and all of them are stopped

@@ -18,7 +18,7 @@ type rateKey struct {
 }
 
 // A remote node may forward burst requests at once. After that it may forward one in each interval. For
-// status requests that interval is statusInterval.
+// status requests the interval is statusInterval.
 const (
 	burst          = 8
 	interval       = 10 * time.Second

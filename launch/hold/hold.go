@@ -33,17 +33,18 @@ type State struct {
 	ended     bool                   // End was called
 }
 
-// The actions that Add, Remove and End return.
+// These are the actions that Add, Remove and End return.
 type (
-	// TellNodes tells all nodes that a reason was added (On), or removed after HeldFor.
+	// TellNodes is an action: report to all nodes that a reason to stop ranks was added (On), or was
+	// removed after HeldFor.
 	TellNodes struct {
 		Why     job.Hold
 		On      bool
 		HeldFor time.Duration
 	}
-	// Suspend reports that the ranks are stopped from now on.
+	// Suspend is an action: report that the ranks are stopped from now on.
 	Suspend struct{}
-	// Resume reports that the ranks run again, after they were stopped for HeldFor.
+	// Resume is an action: report that the ranks run again, after they were stopped for HeldFor.
 	Resume struct{ HeldFor time.Duration }
 )
 

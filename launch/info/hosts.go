@@ -22,7 +22,7 @@ type HostPolicy struct {
 	Candidates []job.NodeDef // candidates of the job
 }
 
-// A KnownHost is a host of the job, with the host name that the machine itself reports.
+// A KnownHost is a host of the job, with the host name that its machine reports.
 type KnownHost struct {
 	Def      job.NodeDef
 	Hostname string

@@ -22,7 +22,7 @@ import (
 // MaxRanks is the largest number of ranks in one spawn (rule TRUST-12).
 const MaxRanks = 1 << 20
 
-// An infoValues has those info keys of one spawned command for which a job.Request has no field.
+// An infoValues has the info keys of one spawned command for which a job.Request has no field.
 type infoValues struct {
 	hosts  []string // node names; nil: all
 	arch   string   // as in GOARCH; empty: any
@@ -75,9 +75,9 @@ func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy
 	return req, constraints, nil
 }
 
-// programDirs returns the directories in which a program without a slash is searched after PATH. These
-// are the program's working directory, as for mpirun, and that of the spawning rank. Open MPI's library
-// does not pass on the info key "path".
+// programDirs returns the directories in which a program without a slash is searched after PATH. These are
+// the program's working directory, as for mpirun, and the working directory of the spawning rank. Open
+// MPI's library does not pass on the info key "path".
 func programDirs(dirs ...string) (all []string) {
 	for _, dir := range dirs {
 		if filepath.IsAbs(dir) && !slices.Contains(all, dir) { // only the node can resolve a path that begins with a home directory
@@ -134,8 +134,7 @@ func archName(name string) string {
 	return name
 }
 
-// RestrictArch restricts the app contexts of a spawn to nodes of the architecture that they
-// require.
+// RestrictArch restricts the app contexts of a spawn to nodes of the CPU architecture that they require.
 func (w Constraints) RestrictArch(req *job.Request, snap job.Snapshot) {
 	for i, v := range w {
 		if v.arch == "" {
@@ -151,8 +150,8 @@ func (w Constraints) RestrictArch(req *job.Request, snap job.Snapshot) {
 }
 
 // LowerCounts lowers the number of ranks of one app context to the next lower number that its key "soft"
-// allows. It takes the largest app context that has one. With a single app context, the new number is at
-// most room. It returns false if no app context allows fewer ranks.
+// allows. It chooses the largest app context that has such a key. With a single app context, the new number
+// is at most room. It returns false if no app context allows fewer ranks.
 func (w Constraints) LowerCounts(apps []job.App, room int) bool {
 	if len(apps) > 1 {
 		room = MaxRanks // it is not known which app context does not fit

@@ -42,8 +42,8 @@ type ConnectResult struct {
 	Took  time.Duration // since Connect was called
 }
 
-// Connect connects to a set of nodes with one call of the dialer. It sends a ConnectResult for each node
-// as soon as its result is known. Then it closes the channel. It never waits for the receiver.
+// Connect connects to a set of nodes with one call of the dialer. It sends a ConnectResult for each node as
+// soon as its result is known. Then it closes the channel. It never waits for the receiver.
 func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan ConnectResult {
 	connected := make(chan ConnectResult, len(defs))
 	began, slept := time.Now(), c.StopTimes.Total()

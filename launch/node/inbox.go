@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An Inbox is a queue of events from many goroutines to one. Put never blocks, so that goroutines that
-// read connections can call it.
+// An Inbox is a queue of events that many goroutines fill and one goroutine empties. Put never blocks, so
+// that goroutines that read connections can call it.
 type Inbox struct {
 	mu     sync.Mutex // guards events
 	events []any

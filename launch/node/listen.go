@@ -103,8 +103,8 @@ func (l Listener) disconnect(n *Node, why error) {
 	n.conn.Abandon()
 }
 
-// deliverPostponed starts a timer for messages that exceeded their rate limit. After one second it
-// delivers those that no newer message has replaced.
+// deliverPostponed starts a timer for messages that exceeded their rate limit. After one second it delivers
+// the messages that no newer message has replaced.
 func (l Listener) deliverPostponed(n *Node) {
 	if !n.validator.keepForLater() {
 		return

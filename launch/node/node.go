@@ -114,7 +114,7 @@ func (n *Node) Sent() int64 {
 	return 0
 }
 
-// Login returns how long the SSH login took. It is 0 if unknown.
+// Login returns how long the SSH login took. It is 0 if that is unknown.
 func (n *Node) Login() time.Duration {
 	if s, ok := n.stream.(interface{ Login() time.Duration }); ok {
 		return s.Login()
@@ -155,8 +155,8 @@ func (n *Node) LocalIP() net.IP {
 	return nil
 }
 
-// withReason returns the stream's own reason for its end. If it has none, it returns an error that
-// describes err.
+// withReason returns the error with which the connection ended, if its stream knows one. Otherwise it
+// returns an error that describes err.
 func (n *Node) withReason(err error) error {
 	if s, ok := n.stream.(interface{ Why() string }); ok {
 		if reason := s.Why(); reason != "" {

@@ -51,8 +51,8 @@ func OnSend[M wire.Message](note func(*Validator, M)) {
 	r.sent = append(r.sent, func(v *Validator, m wire.Message) { note(v, m.(M)) })
 }
 
-// StateOf returns the connection's T, in which a feature keeps state for its rules. The first call makes
-// a zero T. The caller holds the validator's lock.
+// StateOf returns the connection's value of type T, in which a feature keeps state for its rules. The first
+// call makes a zero T. The caller holds the validator's lock.
 func StateOf[T any](v *Validator) *T {
 	key := reflect.TypeFor[T]()
 	state, has := v.featureStates[key].(*T)
@@ -66,8 +66,9 @@ func StateOf[T any](v *Validator) *T {
 	return state
 }
 
-// TakeReply closes the request that m replies to. It returns m, or nil if nobody waits for it any more; the error for a reply
-// that was not requested is a violation. The rule of a reply that has more to check calls it.
+// TakeReply closes the request that m replies to. It returns m, or nil if mpiexec does not wait for the
+// reply any more. The error for a reply that was not requested is a violation. A rule calls it if it has
+// more to check about a reply.
 func (v *Validator) TakeReply(m wire.Message) (wire.Message, error) {
 	return v.requestsSent.takeReply(m)
 }

@@ -57,7 +57,7 @@ func (n *Node) endReading(why error) {
 	}
 }
 
-// waitForTurn waits until the previous attempt's Node has been read to its end.
+// waitForTurn waits until all messages for the previous attempt's Node have been read.
 func (n *Node) waitForTurn() error {
 	if n.ready == nil {
 		return nil

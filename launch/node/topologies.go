@@ -15,8 +15,8 @@ type Topologies struct {
 	known []pin.Topology
 }
 
-// maxTopologies is how many different topologies are kept. It bounds the time of a search. A cluster has
-// as many as it has types of nodes.
+// maxTopologies is how many different topologies are kept. It bounds the time of a search. A cluster has as
+// many topologies as types of nodes.
 const maxTopologies = 16
 
 // intern returns the kept topology that is equal to found. If there is none, it keeps and returns found.

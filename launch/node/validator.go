@@ -53,7 +53,8 @@ type Validator struct {
 	settings       []wire.Setting       // of features, which the helper got
 }
 
-// A lateness decides whether a message that is not allowed any more is late or a violation.
+// A lateness decides whether a message that is not allowed any more is only late, or a violation of the
+// protocol.
 type lateness struct {
 	now       func() time.Time
 	tolerance time.Duration // how late a message may be that crossed one of mpiexec's
@@ -71,7 +72,7 @@ type nodeProgress struct {
 	byeSent        time.Time // when Bye or NextAttempt was sent; zero if neither was
 }
 
-// A LocalGroup is the part of a group of ranks that runs on the node.
+// A LocalGroup is the part of a group of ranks that runs on this node.
 type LocalGroup struct {
 	first           int  // number of the group's rank 0 in the job
 	size            int  // ranks of the group, on all nodes
@@ -209,8 +210,8 @@ func orViolation(m wire.Message, err error) (wire.Message, error) {
 }
 
 // unlessByeSent returns violation, or nil if it may be due to Bye. After Bye the validator no longer
-// records what is sent, so m may look wrong without being so. Then only a message that comes too late is
-// an error.
+// records sent messages, so it may take a correct m for a wrong one. Then only a message that comes too
+// late is an error.
 func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -227,7 +228,7 @@ func Violationf(format string, args ...any) error {
 	return wire.Violation(fmt.Sprintf(format, args...))
 }
 
-// ErrNotAsked is the violation of a reply without a request.
+// ErrNotAsked is the violation of a helper that sends a reply without a request.
 var ErrNotAsked = wire.Violation("it answered what was not asked")
 
 var errTooMuch = wire.Violation("it sent more output than it may")

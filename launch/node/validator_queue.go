@@ -6,7 +6,7 @@ import (
 	"remshell/wire"
 )
 
-// A queueState is what the validator knows about messages that the queue host may send without a request.
+// A queueState is the validator's record of the messages that the queue host may send without a request.
 type queueState struct {
 	waiting       bool      // the request is in the queue
 	dequeued      time.Time // when Dequeue was sent; zero if it was not

@@ -198,8 +198,8 @@ func (v *Validator) checkAlive(m wire.Message, rank int) error {
 	return nil
 }
 
-// checkPMI checks a report of the node's PMI server. It is about one rank. If a barrier can never
-// complete, it is about several.
+// checkPMI checks a report of the node's PMI server. It is about one rank. If a barrier can never complete,
+// it is about several.
 func (v *Validator) checkPMI(m *wire.PMIReport) error {
 	switch {
 	case m.Event < wire.PMIAborted || m.Event > wire.PMIxWaits:
@@ -303,8 +303,8 @@ func (p *LocalGroup) openFenceCount(n int) int {
 	return max(2, n-first+1)
 }
 
-// UnlessEnding returns m, or nil if mpiexec has told the helper to end the job: m crossed that message.
-// If m comes too late for that, it is a violation.
+// UnlessEnding returns m. If mpiexec has sent the helper the order to end the job, it returns nil, because
+// m was sent before the helper received the order. If m comes too late for that, it is a violation.
 func (v *Validator) UnlessEnding(m wire.Message) (wire.Message, error) {
 	if v.progress.endSent.IsZero() {
 		return m, nil
@@ -328,8 +328,8 @@ func (v *Validator) CheckRankRequest(m wire.Message, id int) (wire.Message, erro
 // reply is sent.
 func (v *Validator) CountRankReply() { v.requests.CountReply() }
 
-// checkDrained checks the report that no process and no output of the job is left on the node. All
-// started ranks must have exited. A rank need not have run if mpiexec has ended the job or the group.
+// checkDrained checks the report that no process and no output of the job is left on the node. All started
+// ranks must have exited. If mpiexec has ended the job or the group, ranks need not have run.
 func (v *Validator) checkDrained(m *wire.Drained) error {
 	if err := v.CountEnd(m, &v.progress.drained); err != nil {
 		return err

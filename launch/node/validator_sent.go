@@ -69,7 +69,7 @@ func (v *Validator) stopWaitingFor(request wire.Message) {
 	v.requestsSent.abandon(request)
 }
 
-// noteGroupPlanned records which ranks of a group are planned on the node, as m tells the helper.
+// noteGroupPlanned records which ranks of a group m plans on the node.
 func (v *Validator) noteGroupPlanned(m *wire.Prepare) {
 	v.forgetGroup(m.Group.Name)
 	p := &LocalGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}
@@ -139,14 +139,14 @@ func (v *Validator) noteGroupStarted(group string) {
 	}
 }
 
-// noteGroupKilled records that the ranks of a group are told to end.
+// noteGroupKilled records that mpiexec has ordered the ranks of a group to end.
 func (v *Validator) noteGroupKilled(m *wire.KillGroup) {
 	if p := v.groups[m.Group]; p != nil {
 		p.phase = killSent
 	}
 }
 
-// noteEndSent records that the helper is told to end the job.
+// noteEndSent records that mpiexec has ordered the helper to end the job.
 func (v *Validator) noteEndSent(*wire.EndJob) {
 	if v.progress.endSent.IsZero() {
 		v.progress.endSent = v.now()

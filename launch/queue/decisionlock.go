@@ -60,7 +60,7 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 // hosts, so there is no queue. A request waits only for other launches in the same batch job (rule RM-20).
 func (q *Queue) isBatchManaged() bool { return q.req.RM.ID() != "" }
 
-// continueWithout goes on without a queue, as the administrator allows (queueRequired = false).
+// continueWithout lets the job go on without a queue, as the administrator allows (queueRequired = false).
 func (q *Queue) continueWithout(name, why string) {
 	q.host, q.ahead = nil, 0
 	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s): starting without regard to the queue", name, why))
@@ -169,8 +169,8 @@ func (q *Queue) Count(ctx context.Context, limit time.Duration) (int, error) {
 	return len(tickets), err
 }
 
-// EnqueueFailed enqueues the request if failed, the error of an attempt, is one that waiting may mend.
-// Otherwise it returns failed. The caller still holds the decision lock.
+// EnqueueFailed enqueues the request if waiting may help. failed is the error of an attempt to start. If
+// waiting cannot help, EnqueueFailed returns failed. The caller still holds the decision lock.
 func (q *Queue) EnqueueFailed(ctx context.Context, failed error) error {
 	e, _ := failed.(*plan.Error)
 	if e == nil || e.QueuePosition == 0 || q.position.hasTicket {
@@ -211,7 +211,7 @@ func (q *Queue) enqueueLast(ctx context.Context, failed *plan.Error) error {
 	return q.noteElders(ctx)
 }
 
-// enqueue takes a ticket at the queue host.
+// enqueue makes a ticket at the queue host, which gives the request its place in the queue.
 func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	t := job.Ticket{Job: q.req.Job, UID: q.req.User.UID, User: q.req.User.Name, LauncherHost: q.req.Queue.LauncherHost,
 		Since: time.Now(), Summary: q.req.Command()}

@@ -39,8 +39,8 @@ type headObserver struct {
 	patience time.Duration // longest extra time for a head that waits for a node set
 }
 
-// These constants decide when a request overtakes the head of the queue (headObserver). A head whose
-// ranks fit is observed every minLookInterval, which is as often as it would try to start.
+// These constants decide when a request passes the head (first request) of the queue (headObserver). A head
+// whose ranks fit is observed every minLookInterval, which is as often as it would try to start.
 const (
 	maxFitTime      = time.Minute
 	minLooks        = 5
@@ -49,7 +49,7 @@ const (
 	maxLookInterval = 5 * time.Minute // the interval doubles up to this, as long as the ranks do not fit
 )
 
-// A headDecision says whether to overtake the head of the queue.
+// A headDecision says whether this request may pass the head, the first request of the queue.
 type headDecision int
 
 const (
@@ -66,7 +66,8 @@ type observation struct {
 	tooFewSeen bool // too few of its nodes were observed to decide
 }
 
-// withHead returns the observer for a head. If it is the same head as before, that is w itself.
+// withHead returns the observer for a head, the first request of the queue. If it is the same head as
+// before, the result is w itself.
 func (w headObserver) withHead(head job.Ticket, now time.Time) headObserver {
 	if w.head.Number == head.Number && w.head.UID == head.UID && w.head.Job == head.Job {
 		return w
@@ -106,7 +107,7 @@ func (w headObserver) setPatience() time.Duration {
 }
 
 // observeHead checks whether the ranks of a ticket fit on the nodes that it names, or on all given nodes if
-// it names none. nodes must not include what the ticket's own user uses.
+// it names none. nodes must not count CPUs that the ticket's own user uses.
 func observeHead(t job.Ticket, nodes []job.Node) observation {
 	named := ticketNodes(t)
 	freeRanks, maxRanks, seen := 0, 0, 0

@@ -85,8 +85,8 @@ func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) err
 	return context.Cause(ctx)
 }
 
-// recount counts the requests that are ahead of a request that has moved to another queue host: the ones
-// that wait there, and the ones that have not arrived there yet.
+// recount counts the requests that are ahead of a request that has moved to another queue host. Some of
+// them wait there, and some have not arrived there yet.
 func (q *Queue) recount(ctx context.Context) error {
 	p := &q.position
 	tickets, err := q.ticketsOf(ctx, q.host)

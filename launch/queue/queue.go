@@ -149,10 +149,10 @@ func (q *Queue) TakeNotice() (host, text string) {
 // Finish ends the use of the queue, after success and failure alike.
 func (q *Queue) Finish() { close(q.finished) }
 
-// Standing returns what this attempt has to know of its place in the queue. ahead is the number of
-// requests ahead of it, as the queue host reported it with the decision lock (wire.DecisionLocked). before
-// is the number of these that want nodes which this attempt may use. alone is the time since the first
-// attempt that had no request before it, or 0 if there was no such attempt.
+// Standing returns data about the request's place in the queue that an attempt to start needs. ahead is the
+// number of requests before it, as the queue host reported it with the decision lock (wire.DecisionLocked).
+// before is the number of these that want nodes which this attempt may use. alone is the time since the
+// first attempt that had no request before it, or 0 if there was no such attempt.
 func (q *Queue) Standing(ahead int) (before int, alone time.Duration) {
 	if q.avoidedNodes != "" { // the requests ahead want none of the other nodes
 		ahead = 0

@@ -171,7 +171,8 @@ func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 	}
 }
 
-// waitReason returns a short text why the request waits. until is when a wait for a better node set ends.
+// waitReason returns a short text that says why the request waits. until is when a wait for a better node
+// set ends.
 func waitReason(failed *plan.Error, until time.Time) string {
 	fit := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
 	switch code := failed.Code; {

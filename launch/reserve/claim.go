@@ -13,7 +13,8 @@ import (
 	"remshell/wire"
 )
 
-// A claimConflict is the error that another job has claimed CPUs of a node after the survey.
+// A claimConflict is the error that another job has claimed CPUs of a node after mpiexec asked which were
+// free.
 type claimConflict struct{ node, reason string }
 
 // claimNodes sends Prepare to all nodes of a plan and waits until each has claimed its part. If one
@@ -42,7 +43,7 @@ func (r *reservation) setPlan(p job.Plan) {
 	}
 }
 
-// cancelClaims tells the nodes of the plan to release their claims.
+// cancelClaims orders the nodes of the plan to release their claims.
 func (r *reservation) cancelClaims() {
 	for _, n := range r.planHosts {
 		n.Send(&wire.CancelPrepare{Group: r.groupName()})

@@ -202,8 +202,8 @@ func (r *reservation) unreachedError(failed []job.Failure) error {
 		Remedy: "start on the others: --skip-unreachable"}
 }
 
-// reachedHosts returns the hosts that were reached and may run ranks, including those lost since then. A
-// queue host that is no candidate may not run ranks.
+// reachedHosts returns the hosts that were reached and may run ranks, even if they were lost since then. If
+// a queue host is no candidate, it may not run ranks.
 func (r *reservation) reachedHosts() (hosts []*host) {
 	named := r.req.ListedNodes()
 	for _, n := range r.hosts {
