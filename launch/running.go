@@ -108,7 +108,7 @@ func (j *Job) AddNode(n reserve.Node) *Node {
 // FindNode returns the node of the job that has this connection, or nil.
 func (j *Job) FindNode(n *node.Node) *Node { return j.members[n] }
 
-// AddConnections adds to the job's result how connecting to each host went.
+// AddConnections adds to the job's result whether connecting to each host succeeded or failed.
 func (j *Job) AddConnections(results []job.ConnectResult) {
 	j.connections = append(j.connections, results...)
 }

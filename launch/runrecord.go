@@ -76,7 +76,8 @@ func (a *runRecord) ranksReleased(ranks int) {
 	a.ranksStarted = time.Now()
 }
 
-// totals returns the usage of each node, and exits with the usage of the ranks' orphans added.
+// totals returns the usage of each node. It also returns exits with the usage of the ranks' orphans
+// (processes that outlive them) added.
 func (a *runRecord) totals(p RankNodes, exits []*job.Exit) (all []*job.Exit, hosts []job.NodeTotal) {
 	all = a.addOrphans(exits)
 	byRank := make([]*job.Exit, len(p.NodeOfRank))
@@ -132,7 +133,7 @@ func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 	return all
 }
 
-// rankProfile returns what the report says about a rank besides its exit.
+// rankProfile returns the data that the report shows about a rank besides its exit.
 func (j *Job) rankProfile(state *supervise.State, rank int) supervise.RankProfile {
 	var p supervise.RankProfile
 	unbound := false

@@ -260,9 +260,8 @@ func (j *Job) translate(event any) []supervise.Event {
 	return []supervise.Event{event}
 }
 
-// Step passes an event to package supervise and carries out the actions that it returns. Before ranks that
-// are stopped are told to end, they are continued: a stopped process would not receive the signal (rule
-// SV-31).
+// Step passes an event to package supervise and carries out the actions that it returns. Before mpiexec
+// ends stopped ranks, it continues them: a stopped process would not receive the signal (rule SV-31).
 func (j *Job) Step(event supervise.Event) {
 	now := time.Now()
 	actions := j.State.Step(event, now)

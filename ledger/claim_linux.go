@@ -15,8 +15,8 @@ import (
 	"remshell/job"
 )
 
-// The largest numbers of claims in a listing, of all users together and of each user (rule TRUST-4:
-// LedgerListed).
+// These are the largest numbers of claims in a listing, of all users together and of each user (rule
+// TRUST-4: LedgerListed).
 const (
 	maxListedTotal   = 4096
 	maxListedPerUser = 1000
@@ -90,7 +90,7 @@ func (l *reader) readOthers(without func(Claim) bool) (o OtherClaims, count int,
 	return o, count, err
 }
 
-// union returns the summary of the claims in o and p.
+// union returns the summary of all claims that are summarized in o and p.
 func (o OtherClaims) union(p OtherClaims) OtherClaims {
 	mine := slices.Concat(o.Mine, p.Mine)
 	slices.SortStableFunc(mine, compareAge)
@@ -106,8 +106,8 @@ type HeldClaim struct {
 	file  *ownFile
 }
 
-// tieWait applies if two claims in conflict were published at the same time. It is how long the one that stays waits for
-// the other one to be withdrawn.
+// tieWait is how long a job waits for another one to withdraw its claim. It applies if two claims in
+// conflict were published at the same time.
 const tieWait = 100 * time.Millisecond
 
 // TakeClaim claims a part of this node. It calls fits to check whether the claim is compatible with the claims of

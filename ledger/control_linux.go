@@ -72,8 +72,8 @@ func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	return &PostedFile{replyID(a, number), s}, nil
 }
 
-// replyID returns the ID that names the reply to a request. A requester of an older version sends no owner, and
-// expects a reply that is named by the random part alone.
+// replyID returns the ID that names the reply to a request. A requester of an older version sends no owner,
+// and expects a reply whose ID is the random part alone.
 func replyID(a job.ControlRequest, random string) string {
 	if a.Owner == job.AnyOwner {
 		return random
@@ -192,8 +192,8 @@ func (d *Dir) readReplyFrom(s userDir, name string, most int) (a job.ControlRepl
 // StillWaits reports whether the requester still waits for a reply to its request.
 func (d *Dir) StillWaits(a FoundRequest) bool { return d.isAlive(a.entry) }
 
-// Limits for reading requests (rule SV-25). At most maxRequestsPerUser requests of a user are read, and one
-// of them is handled in each requestInterval. All requests together are read at most once per
+// These are limits for reading requests (rule SV-25). At most maxRequestsPerUser requests of a user are
+// read, and one of them is handled in each requestInterval. All requests together are read at most once per
 // minRequestInterval, however many come and go.
 const (
 	maxRequestsPerUser = 16

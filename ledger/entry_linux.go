@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ages at which leftover files are removed: files of a process that died before it published them, and entries of other
-// boots or machines. The holder of a file touches it every touchEvery.
+// These are ages at which leftover files are removed: files of a process that died before it published
+// them, and entries of other boots or machines. The holder of a file touches it every touchEvery.
 const (
 	staleNewAge     = time.Minute
 	staleForeignAge = 30 * 24 * time.Hour // as systemd-tmpfiles for /var/tmp

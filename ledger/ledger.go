@@ -41,7 +41,8 @@ import (
 // such a directory, and the owner of a sticky directory can remove the files of others.
 const Default = "/var/tmp"
 
-// Claim and Ticket are the contents of claim and ticket files.
+// Claim is the content of a file that records which CPUs a job uses. Ticket is the content of a file that
+// records a job's place in the queue.
 type (
 	Claim  = job.Claim
 	Ticket = job.Ticket
@@ -60,8 +61,8 @@ type OtherClaims struct {
 // Occupancy returns the sum of all claims in o.
 func (o OtherClaims) Occupancy() job.Occupancy { return OccupancyOf(o.Mine, nil).Union(o.OtherUsers) }
 
-// OccupancyOf adds up claims, without those for which the function without returns true. If it is nil, all claims
-// count.
+// OccupancyOf adds up claims, leaving out each claim for which the function without returns true. If
+// without is nil, all claims count.
 func OccupancyOf(claims []Claim, without func(Claim) bool) job.Occupancy {
 	var t claimSum
 	for _, c := range claims {

@@ -14,8 +14,8 @@ import (
 	"remshell/job"
 )
 
-// Limits of the files and bytes of one user (rule TRUST-14), of the users, and of the names that are read
-// from the ledger directory before user directories are looked up by name.
+// These are limits of the files and bytes of one user (rule TRUST-14), of the users, and of the names that
+// are read from the ledger directory before user directories are looked up by name.
 const (
 	maxFiles  = 10_000
 	maxBytes  = 16 << 20
@@ -23,7 +23,7 @@ const (
 	maxListed = 10_000
 )
 
-// Limits of values in an entry. A claim of 100,000 ranks takes some 3 MiB.
+// These are limits of values in an entry. A claim of 100,000 ranks takes some 3 MiB.
 const (
 	maxText         = 4 << 20   // bytes of a file
 	maxGPUs         = 256       // of a claim, and of a node
@@ -38,7 +38,7 @@ const (
 	maxFirstTicket  = 1e15      // largest number at the head of an honest queue
 )
 
-// The kinds of entries. Each is the prefix of a file name.
+// These are the kinds of entries. Each is the prefix of a file name.
 const (
 	kindClaim   = "claim-"
 	kindTicket  = "ticket-"

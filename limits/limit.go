@@ -22,7 +22,7 @@ import (
 // A Resource is the name of a limit.
 type Resource string
 
-// The names of limits (rule RM-55).
+// These are the names of limits (rule RM-55).
 const (
 	WallTime Resource = "walltime" // of the job
 	CPUTime  Resource = "cput"     // of the job, like Mem and VMem
@@ -165,8 +165,8 @@ func Minimum(maps ...Map) Map {
 // Origins says which option or file has set each limit.
 type Origins map[Resource]string
 
-// Tighten changes limits: it takes each limit of more that is missing in limits or smaller there. It records from as
-// the origin of these.
+// Tighten adds each limit in more to limits if it is missing there or smaller in more. It records from as
+// the origin of these limits.
 func Tighten(limits Map, origins Origins, more Map, from string) {
 	for name, value := range more {
 		if other, known := limits[name]; !known || value < other {

@@ -28,7 +28,7 @@ type Fault struct {
 // A When is the condition under which a fault affects a program. It is a clause for messages.
 type When string
 
-// The conditions under which faults affect a program.
+// These are the conditions under which faults affect a program.
 const (
 	AcrossHosts When = "its ranks are on several hosts"
 	Spawning    When = "it calls MPI_Comm_spawn or MPI_Open_port"

@@ -2,7 +2,8 @@ package pin
 
 import "slices"
 
-// A BusyUnits is the set of units that other jobs use, by unit number.
+// A BusyUnits is the set of units (cores, or hardware threads if these count) that other jobs use, by unit
+// number.
 type BusyUnits map[int]bool
 
 // FindBusyUnits returns the busy units of a node. A unit is busy if cpus contains one of its CPUs. procs is the

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A Confinement keeps each rank of an app context inside one NUMA node (which-hosts.md 9.2): all slots of the rank
-// are in it. The zero value does not confine ranks.
+// A Confinement keeps each rank of an app context inside one NUMA node (which-hosts.md 9.2): all slots of
+// the rank are in that node. The zero value does not confine ranks.
 type Confinement struct {
 	PerNUMA      int   // most ranks in each NUMA node; 0 means no limit
 	FirstNodes   int   // use only this many NUMA nodes, with the lowest numbers; 0 means all

@@ -70,8 +70,8 @@ func (t Topology) DrawCores(cpus []int) string {
 	return b.String()
 }
 
-// coresWithCPU returns the numbers of those cores that have at least one of the CPUs, as text such as "0-3". It
-// returns "." if there are none.
+// coresWithCPU returns the numbers of the cores in cores that have at least one of the CPUs, as text such
+// as "0-3". It returns "." if there are none.
 func (t Topology) coresWithCPU(cores, cpus []int) string {
 	mine := slices.DeleteFunc(slices.Clone(cores), func(c int) bool { return coverageOf(t.Cores[c], cpus) == coversNone })
 	if len(mine) == 0 {

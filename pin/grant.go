@@ -18,7 +18,7 @@ type CPUGrant struct {
 // GrantNumbering says what the numbers in a batch system's list of CPUs mean.
 type GrantNumbering int
 
-// The numberings that batch systems use.
+// These are the numberings that batch systems use.
 const (
 	CPUNumbers  GrantNumbering = iota // the kernel's numbers of CPUs: "0-3,8" (LSF)
 	CoreNumbers                       // cores, counted as hwloc counts them: "0-3" (Flux)

@@ -11,7 +11,7 @@ import (
 // A Level is a kind of hardware object in a node, from large to small.
 type Level int
 
-// The levels. A slot is what one rank needs, and not a hardware object.
+// These are the levels. A slot is room for one rank, and not a hardware object.
 const (
 	BySlot Level = iota
 	ByNode

@@ -53,7 +53,7 @@ var mappingPolicies = []mappingPolicy{
 		help: "pe-list=LIST[:ordered] uses only these cores: all of them for each rank, or (:ordered) one for each."},
 }
 
-// inOrder is the turn function of policies that give nodes their turns in the same order in each round.
+// inOrder is the turn function of policies that serve the nodes in the same order in each round.
 func inOrder(_, turn, _ int) int { return turn }
 
 // A Mapping says to which objects ranks are assigned in turn (--map-by):

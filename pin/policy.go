@@ -87,7 +87,7 @@ type Memory struct {
 // A MemMode is a memory policy. If it is empty, memory comes only from the rank's NUMA nodes.
 type MemMode string
 
-// The memory policies other than the empty one.
+// These are the memory policies other than the empty one.
 const (
 	NoMemory   MemMode = "none"       // unchanged: the policy of the helper
 	Local      MemMode = "local"      // from the NUMA node of the thread that first uses it
@@ -99,7 +99,7 @@ func (Memory) Choices() []string {
 	return []string{"none", "local", "firsttouch", "interleave", "bind:LIST"}
 }
 
-// UnmarshalText parses the value of -membind. It takes Hydra's firsttouch for local.
+// UnmarshalText parses the value of -membind. It accepts Hydra's word firsttouch for local.
 func (m *Memory) UnmarshalText(text []byte) error {
 	value := string(text)
 	*m = Memory{Text: value}

@@ -260,8 +260,8 @@ func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([
 // CountObjects returns the number of objects into which the pool's slots are grouped.
 func (p *Pool) CountObjects() int { return len(p.objects) }
 
-// Capacity returns how many more ranks of a width the pool can take. If objects have a limit of ranks (ppr), rounds
-// multiplies it.
+// Capacity returns how many more ranks of a width fit in the pool. If objects have a limit of ranks (ppr),
+// rounds multiplies it.
 func (p *Pool) Capacity(width, rounds int) int {
 	if p.mayCrossNUMA() {
 		return p.freeSlots() / width

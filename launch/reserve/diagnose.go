@@ -52,7 +52,7 @@ func Diagnose(ctx context.Context, req job.Request, env Env) (diagnoses []job.Ho
 	return diagnoses, refused, nil
 }
 
-// refusal makes the plan that a start would make now. It returns the error if there is no such plan.
+// refusal makes the plan that a start would make now. If there is no such plan, it returns the error.
 func (c *diagnosis) refusal(ctx context.Context) error {
 	if len(c.connectFailures()) > 0 && !c.req.SkipUnreachable || len(c.reachedHosts()) == 0 {
 		return nil // the hosts' own failures say why

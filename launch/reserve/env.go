@@ -43,7 +43,7 @@ type Env struct {
 	ProgressAfter time.Duration
 }
 
-// RankOptions are settings of ranks that neither the request nor the plan has.
+// RankOptions are settings for ranks that are neither in the request nor in the plan.
 type RankOptions struct {
 	HasInput     bool                    // mpiexec has a stdin that ranks can read
 	Umask        int                     // umask of the ranks; if negative, that of each node

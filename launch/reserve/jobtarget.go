@@ -19,8 +19,8 @@ type jobTarget struct {
 	uids []int // user of the job's claims on each page; -1 if the page has none
 }
 
-// uidOn returns the uid of the job's claims in a node's ledger listing. It is -1 if the listing has none,
-// or was added after the job was found.
+// uidOn returns the uid of the job's claims in a node's ledger listing. It is -1 if the listing has no
+// claim of the job, or was added after the job was found.
 func (t jobTarget) uidOn(page int) int {
 	if page >= len(t.uids) {
 		return -1
@@ -87,10 +87,10 @@ func ownEntries(all []ledgerEntry) []ledgerEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !e.ours })
 }
 
-// resolveName returns the job ID for a name. A name is an ID, an unambiguous prefix of an ID, or
-// NewestJob for the user's job that began last. If ref names no user, the user's own jobs come first. If
-// none matches, other users' jobs count, but not for NewestJob. The ID is empty if there is no newest
-// job. It is the name itself if nothing matches. The error is an *ambiguousError.
+// resolveName returns the job ID for a name. A name is an ID, an unambiguous prefix of an ID, or NewestJob
+// for the user's job that began last. If ref names no user, the user's own jobs come first. If none
+// matches, other users' jobs count, but not for NewestJob. The ID is empty if there is no newest job. If no
+// job matches, the result is the name itself. The error is an *ambiguousError.
 func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) {
 	all := ledgerEntries(pages, ref, true)
 	first := all
@@ -130,8 +130,8 @@ func jobsNamed(among []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 	return jobs
 }
 
-// newestJob returns the ID of the job that began last, or "" if there is none. The first entry of a job
-// tells when it began; later entries come from spawns.
+// newestJob returns the ID of the job that began last, or "" if there is none. The first entry of a job has
+// the time at which the job began; later entries come from spawns.
 func newestJob(among []ledgerEntry) (last job.ID) {
 	began := make(map[job.ID]time.Time)
 	for _, e := range among {

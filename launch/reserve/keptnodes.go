@@ -21,8 +21,8 @@ type KeptNode struct {
 	ClaimedCPUs int // number of CPUs that its helper claims for the job
 }
 
-// takeOverKept adds the nodes of the previous attempt. It closes a node that is no candidate, because a
-// spawn had added it.
+// takeOverKept adds the nodes of the previous attempt. If a node is no candidate, because a spawn had added
+// it, its connection is closed.
 func (r *reservation) takeOverKept(kept []KeptNode) {
 	byName := make(map[string]KeptNode, len(kept))
 	for _, k := range kept {
@@ -40,8 +40,8 @@ func (r *reservation) takeOverKept(kept []KeptNode) {
 	}
 }
 
-// CloseNewNodes closes all nodes except those that the previous attempt had already and that are still
-// connected. It returns these.
+// CloseNewNodes closes the connections to all nodes, except nodes that the previous attempt had already and
+// that are still connected. It returns the nodes that stay connected.
 func (r *Reservation) CloseNewNodes() (left []KeptNode) {
 	others := slices.Clone(r.r.hosts)
 	r.r.hosts = slices.DeleteFunc(others, func(n *host) bool {
@@ -66,9 +66,9 @@ func (r *reservation) releaseEarlier() {
 	}
 }
 
-// tryBypass lets an attempt bypass waiting requests if it uses only what the previous attempt claims. No
-// waiting request could have had these CPUs, and some may wait for this very job. refused is the error to
-// return otherwise.
+// tryBypass lets an attempt (one run of all ranks) start before waiting requests if it uses only CPUs and
+// nodes that the previous attempt still claims. No waiting request could have had these CPUs, and some may
+// wait for this very job. refused is the error to return otherwise.
 func (r *reservation) tryBypass(ctx context.Context, p job.Plan, refused error) (job.Plan, error) {
 	var failed *plan.Error
 	if !errors.As(refused, &failed) || failed.Code != plan.CodeQueueBusy {

@@ -2,7 +2,7 @@ package reserve
 
 import "remshell/wire"
 
-// owned has, by number, the kinds of helpers' messages that only reservations handle. Features add theirs
+// owned has, by number, the kinds of messages that only reservations handle. Features add their own kinds
 // with Own.
 var owned = func() (set [256]bool) {
 	for _, number := range []byte{

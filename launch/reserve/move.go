@@ -125,7 +125,7 @@ func noTargetReason(err error) error {
 	return errors.New(strings.Join(append([]string{"cannot be moved: " + failed.Text}, plan.FoldReasons(failed.Rejected)...), "; "))
 }
 
-// claimTarget tells the nodes of the plan to claim what the job does not hold there yet.
+// claimTarget orders the nodes of the plan to claim the CPUs that the job does not have there yet.
 func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	r := g.r
 	had := make(map[string]job.NodePlan, len(m.CurrentPlan.Nodes))

@@ -42,7 +42,7 @@ func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	return set
 }
 
-// A Baseline is what is decided when a job starts and then also holds for its spawns.
+// A Baseline has the decisions that are made when a job starts and that also hold for its spawns.
 type Baseline struct {
 	Slots  int  // slots of all hosts on which ranks of the job may run
 	Fabric bool // a host of the first group has a fast network or a GPU; groups that connect must have chosen the same network
@@ -195,7 +195,7 @@ func (r *reservation) localAddress(nodes []*host) string {
 	return ""
 }
 
-// kernelLimits returns those limits that the kernel can enforce for each process (setrlimit).
+// kernelLimits returns the limits in all that the kernel can enforce for each process (setrlimit).
 func kernelLimits(all limits.Map) (kernel []job.KernelLimit) {
 	for _, name := range all.Names() {
 		if name.IsKernelLimit() {

@@ -13,8 +13,8 @@ import (
 	"remshell/wire"
 )
 
-// Survey connects to the candidates as Reserve does, returns what their helpers report, and disconnects.
-// Options that only show something use it.
+// Survey connects to the candidates as Reserve does, returns the reports of their helpers, and disconnects.
+// It serves options that only print something and start no ranks.
 func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
 	_, err = Rehearse(ctx, req, env, func(seen job.Snapshot) job.Plan { snap = seen; return job.Plan{} })
 	return snap, err

@@ -136,8 +136,8 @@ func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nod
 	return nil, nil
 }
 
-// openRequests has the trace step of each request that has no reply yet. Some kinds of requests have no
-// trace step.
+// openRequests has the open trace step of each request that has no reply yet. Some kinds of requests have
+// no trace step.
 type openRequests map[*host]trace.Step
 
 func (a openRequests) beginStep(r *trace.Recorder, n *host, request wire.Message) {

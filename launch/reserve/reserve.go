@@ -94,7 +94,7 @@ type reservation struct {
 	claimsConflicted bool // other jobs won maxConflicts conflicts
 }
 
-// A host is a connected node, with what one reservation knows about it.
+// A host is a connected node, with the data that one reservation has about it.
 type host struct {
 	*node.Node
 	def              job.NodeDef // may change while the request waits

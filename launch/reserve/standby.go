@@ -25,13 +25,14 @@ with fewer.
 // standbyGroup is the group name in claims on standby nodes. No group of ranks has this name.
 const standbyGroup = "spare"
 
-// A standbyNode is a standby node with what it has claimed.
+// A standbyNode is a standby node (held in reserve for a restart), and its claim.
 type standbyNode struct {
 	*host
 	plan job.NodePlan
 }
 
-// claimStandby claims as many of the requested standby nodes as are free.
+// claimStandby claims as many of the requested standby nodes as are free. The job holds these in reserve
+// for a restart.
 func (r *reservation) claimStandby(ctx context.Context) error {
 	r.standby = nil
 	req, wants := restart.StandbyRequest(r.req, r.plan)

@@ -18,8 +18,8 @@ import (
 	"remshell/wire"
 )
 
-// surveyNodes asks all nodes what other jobs use there, and makes the snapshot for the plan. A node that
-// does not reply is lost.
+// surveyNodes asks all nodes which CPUs and GPUs other jobs use there, and makes the snapshot for the plan.
+// If a node does not reply, it counts as lost.
 func (r *reservation) surveyNodes(ctx context.Context) error {
 	candidates := r.reachedHosts()
 	silent, err := r.surveyWithin(ctx, candidates, r.surveyTimeout())
@@ -46,8 +46,8 @@ func (r *reservation) surveyNodes(ctx context.Context) error {
 	return err
 }
 
-// surveyWithin asks nodes what other jobs use there. It returns the nodes that have not replied within
-// limit.
+// surveyWithin asks nodes which CPUs and GPUs other jobs use there. It returns the nodes that have not
+// replied within limit.
 func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit time.Duration) (silent []*host, err error) {
 	request := func(n *host) *wire.Survey {
 		m := &wire.Survey{Ledger: r.req.Queue.LedgerDir, OwnJob: r.req.Job, IgnoredUsers: r.ignoredUsers, RM: r.req.RM.ID(), WantAttributes: r.req.WantAttributes}
@@ -152,7 +152,7 @@ func lostBeforeStart(why error) error {
 	return fmt.Errorf("lost contact before the start (%s)", usererr.Reason(why))
 }
 
-// takeSnapshot makes the snapshot for the plan from what the nodes have reported.
+// takeSnapshot makes the snapshot for the plan from the reports of the nodes.
 func (r *reservation) takeSnapshot() {
 	r.snap.Nodes, r.snapHosts = nil, nil
 	avoided := r.queue.AvoidedNodes() // left to the head of the queue

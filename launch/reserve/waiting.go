@@ -140,13 +140,13 @@ func (r *reservation) receiveEvents(ctx context.Context, until time.Time) {
 	}
 }
 
-// Delays between attempts to connect to an unreachable host (placement.md 6.7).
+// These are delays between attempts to connect to an unreachable host (placement.md 6.7).
 const (
 	minRetry = 5 * time.Second // the first delay; it doubles
 	maxRetry = time.Minute
 )
 
-// A retry is when to connect again to an unreachable candidate while the request waits.
+// A retry has the time at which to connect again to an unreachable candidate while the request waits.
 type retry struct {
 	at    time.Time // of the next attempt
 	delay time.Duration

@@ -13,14 +13,14 @@ import (
 // This file decides whether a job may be moved (rule SV-17), and makes the request for its new nodes while
 // it runs.
 
-// A Move has the names of the hosts that a job is to leave, and of those it may move to. If both are
-// empty, the job is planned again on the CPUs that are free now.
+// A Move has the names of the hosts that a job is to leave, and of the hosts that it may move to. If both
+// are empty, the job is planned again on the CPUs that are free now.
 type Move struct {
 	From []string // excluded for the job from now on
 	To   []string // the only candidates; empty: all
 }
 
-// Prefixes of the arguments of a move: "from=n1", "to=n[3-4],n7". Each may be given once.
+// These are prefixes of the arguments of a move: "from=n1", "to=n[3-4],n7". Each may be given once.
 const (
 	fromArg = "from="
 	toArg   = "to="
@@ -82,9 +82,9 @@ func WhyUnmovable(req job.Request) string {
 	return ""
 }
 
-// RequestAfterMove returns the request for the next attempt of a job that moves, and the nodes that the
-// job leaves. now is the running attempt. why is why the job cannot be moved in this way. It is empty if
-// it can.
+// RequestAfterMove returns the request for the next attempt of a job that moves, and the nodes that the job
+// leaves. now is the running attempt. why says why the job cannot be moved in this way. It is empty if it
+// can be.
 func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, left []string, why string) {
 	from, why := findNamed(first.Nodes, m.From)
 	to, unknown := findNamed(first.Nodes, m.To)

@@ -131,8 +131,8 @@ func (f *stdinFeeder) hasReaders() bool {
 	return !f.closed && len(f.readers) > 0
 }
 
-// waitForCredit waits until the ranks have credit for least bytes, and returns how many bytes may be
-// read. At most most bytes are under way to each rank. It returns 0 if no rank reads any more.
+// waitForCredit waits until the ranks have credit for least bytes, and returns how many bytes may be read.
+// At most most bytes may be under way to each rank. It returns 0 if no rank reads any more.
 func (f *stdinFeeder) waitForCredit(most, least int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,9 +27,9 @@ const (
 //	rank 1   a   c              [0] b
 //	                            [0-1] c
 //
-// A new line joins an equal waiting line, if that comes after the last line of its rank. Otherwise it is
-// inserted directly after that last line, so the lines of each rank stay in order. A line is written when
-// no other rank can join it, or mergeDelay after the last one joined.
+// A new line joins an equal waiting line, if the waiting line comes after the last line of its rank.
+// Otherwise it is inserted directly after that last line, so the lines of each rank stay in order. A line
+// is written when no other rank can join it, or mergeDelay after the last one joined.
 type lineMerger struct {
 	first        *mergedLine         // waiting lines, as a linked list
 	lastLine     map[int]*mergedLine // by running rank, its last line if that waits; nil: it is written

@@ -99,9 +99,8 @@ func (p *Printer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Close tells the printer to write everything that is queued and then to end. It does not wait for that.
-// Output that is held back is written when it is released. If no release was announced, it is written at
-// once.
+// Close makes the printer write everything that is queued and then end. It does not wait for that. Output
+// that is held back is written when it is released. If no release was announced, it is written at once.
 func (p *Printer) Close() {
 	p.mu.Lock()
 	p.closed = true

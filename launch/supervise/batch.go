@@ -87,27 +87,29 @@ func (s *State) ShouldAskBatch() bool {
 	return signaled || s.Cause.Kind == NodeConnectionLost || s.Cause.Kind == RankDied
 }
 
-// BlameBatch makes the batch system the cause. The caller knows from it that its job is over.
+// BlameBatch makes the batch system the cause of the job's end. The caller has learned from the batch
+// system that the batch job is over.
 func (s *State) BlameBatch() {
 	c := s.causeOf(Failure{Kind: BatchEndsJob})
 	s.Cause = &c
 }
 
-// blameBatch makes the batch system the cause if it may explain the present cause and that is younger
-// than batchGrace.
+// blameBatch makes the batch system the cause of the job's end. It does so only if the batch system may
+// explain the present cause and that is younger than batchGrace.
 func (s *State) blameBatch(now time.Time) {
 	if s.suspectsBatch() && now.Sub(s.causeAt) <= batchGrace {
 		s.BlameBatch()
 	}
 }
 
-// suspectsBatch reports whether mpiexec runs in a batch job whose end may explain the cause.
+// suspectsBatch reports whether mpiexec runs in a batch job whose end may explain the cause of the job's
+// end.
 func (s *State) suspectsBatch() bool {
 	return s.policy.BatchJob != (BatchJob{}) && s.Cause != nil && s.mayBeBatch()
 }
 
-// mayBeBatch reports whether the cause may be due to a batch system that ends the hosts, helpers and
-// ranks of its job.
+// mayBeBatch reports whether the cause of the job's end may be that a batch system ends the hosts, helpers
+// and ranks of its job.
 func (s *State) mayBeBatch() bool {
 	rule := s.Cause.rule()
 	return rule.mayBeBatch != nil && rule.mayBeBatch(*s.Cause)

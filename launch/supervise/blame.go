@@ -32,7 +32,7 @@ func (s *State) tolerateCause(c Cause) []Action {
 	return []Action{ReportLine{"note: " + c.Text}}
 }
 
-// endWithCause makes c the cause, if there is none yet, and ends the job.
+// endWithCause makes c the cause of the job's end, if there is none yet, and ends the job.
 func (s *State) endWithCause(c Cause, now time.Time) []Action {
 	if s.Phase == Lingering && !c.Kind.CountsAfterRanks() {
 		return s.checkFinished(now) // the job ends already, and ended well
@@ -41,7 +41,7 @@ func (s *State) endWithCause(c Cause, now time.Time) []Action {
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// setCause makes c the cause, if there is none yet.
+// setCause makes c the cause of the job's end, if there is none yet.
 func (s *State) setCause(c Cause, now time.Time) {
 	if s.Cause != nil {
 		if s.laterEnd == nil && slices.Contains(fromOutside, c.Kind) {
@@ -64,7 +64,7 @@ func (s *State) WasToldToEnd() bool {
 	return s.laterEnd != nil
 }
 
-// replaceDoubtful makes c the cause if the present cause may be a consequence of c.
+// replaceDoubtful makes c the cause of the job's end if the present cause may be a consequence of c.
 func (s *State) replaceDoubtful(c Cause, now time.Time) {
 	doubt := causeGrace
 	if c.Kind == NodeConnectionLost {
@@ -75,5 +75,5 @@ func (s *State) replaceDoubtful(c Cause, now time.Time) {
 	}
 }
 
-// replaceCause makes c the cause instead of the present one.
+// replaceCause makes c the cause of the job's end instead of the present one.
 func (s *State) replaceCause(c Cause) { s.Cause, s.causeReplaced = &c, true }

@@ -14,7 +14,7 @@ import (
 // causes.
 type Kind int
 
-// The kinds of causes. Each has a row in causes, which describes it.
+// These are the kinds of causes. Each has a row in causes, which describes it.
 const (
 	RankExited Kind = iota + 1
 	RankDied
@@ -39,7 +39,7 @@ const (
 	EndedByMove
 )
 
-// A Failure is the event that something happened which may end the job. Its Kind determines which other
+// A Failure is an event that may end the job, such as the crash of a rank. Its Kind determines which other
 // fields are set.
 type Failure struct {
 	Kind  Kind

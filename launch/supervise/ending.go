@@ -8,8 +8,8 @@ import (
 	"remshell/hostlist"
 )
 
-// endRanks tells all nodes to end their ranks. It does nothing if they were already told to, at least as
-// forcibly and as soon.
+// endRanks orders all nodes to end their ranks. It does nothing if they already have an order to end them
+// at least as forcibly and as soon.
 func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Action {
 	by := now.Add(grace)
 	if s.Phase > phase || s.Phase == phase && !by.Before(s.killAt) {

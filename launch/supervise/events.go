@@ -7,7 +7,7 @@ import (
 	"remshell/limits"
 )
 
-// The events that Step handles, besides Failure.
+// These are the events that Step handles, besides Failure.
 type (
 	// RankEnded reports that a rank has ended. Exit is the struct from the node's message and is kept, to
 	// save memory: a job may have 640,000 ranks.
@@ -42,8 +42,8 @@ type (
 		Signal job.Signal
 		Why    string // empty: the node does not know
 	}
-	// NodeProcessesGone reports that no process of the job is left on a node, but output that was not yet
-	// read.
+	// NodeProcessesGone reports that no process of the job is left on a node. Output of these processes may
+	// still have to be read.
 	NodeProcessesGone struct{ Node int }
 	// NodeDrained reports that no process and no output of the job is left on a node.
 	NodeDrained struct{ Node int }
@@ -62,7 +62,7 @@ type (
 	Tick struct{}
 )
 
-// The actions that Step returns.
+// These are the actions that Step returns.
 type (
 	// SignalAllRanks sends a signal to the process groups of all ranks.
 	SignalAllRanks struct{ job.Signal }

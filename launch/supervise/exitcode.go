@@ -14,8 +14,8 @@ func (s *State) ExitCode() int {
 	return job.ClampExitCode(code, success, s.policy.EndPolicy.ErrorCode)
 }
 
-// rawCode returns the exit code of the cause. With --exit-status it is the code which that option selects
-// from the ranks' codes. success reports whether the job ended well.
+// rawCode returns the exit code of the cause. With --exit-status it returns the code that this option
+// selects from the ranks' codes. success reports whether the job ended well.
 func (s *State) rawCode() (code int, success bool) {
 	code = s.Cause.Code
 	if s.Cause.Rank >= 0 {
@@ -55,5 +55,5 @@ func (s *State) codeOfRank0() (code int, success bool) {
 	return e.Status(), e.Status() == 0
 }
 
-// stoppedByUs reports whether a rank ended because mpiexec told it to.
+// stoppedByUs reports whether a rank ended because mpiexec ordered it to end.
 func (s *State) stoppedByUs(e *job.Exit) bool { return e.ToldToEnd && e.Rank != s.Cause.Rank }

@@ -58,8 +58,8 @@ func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// failedByItself reports whether a rank that ended while the job was ending may be the cause. That is so
-// if it crashed or exited with a code. A rank that aborted followed another one.
+// failedByItself reports whether a rank that ended while the job was ending may be the cause. That is so if
+// it crashed or exited with a code. If a rank aborted, it did so because of another one.
 func failedByItself(exit *job.Exit) bool {
 	return !exit.ToldToEnd && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
 }

@@ -10,8 +10,8 @@ import (
 
 // This file has notes about a job that is over, beside the report of its cause.
 
-// loaderFailed is the exit code of the dynamic loader of glibc and musl if a shared library is missing.
-// It is also that of a shell that does not find a command. Neither has started the MPI program.
+// loaderFailed is the exit code of the dynamic loader of glibc and musl if a shared library is missing. A
+// shell that does not find a command has the same exit code. Neither has started the MPI program.
 const loaderFailed = 127
 
 // NotOurMPI returns a note if the program is an MPI program and no rank has connected to mpiexec's PMI

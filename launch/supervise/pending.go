@@ -13,21 +13,22 @@ type pending struct {
 	checkpointUntil time.Time // until then ranks may exit with ExitCheckpointed
 }
 
-// A suspicion is a possible cause, and when it becomes the cause. The zero value is none.
+// A suspicion is a possible cause of the job's end, and the time at which it becomes the cause. The zero
+// value is none.
 type suspicion struct {
 	cause *Cause
 	due   time.Time
 }
 
-// set sets the suspicion, if there is none: the first counts.
+// set sets the suspicion, if there is none yet: the first one counts.
 func (s *suspicion) set(c Cause, due time.Time) {
 	if s.cause == nil {
 		*s = suspicion{&c, due}
 	}
 }
 
-// leftEarly records that a rank has exited with 0 without MPI_Finalize. That explains why it lost its PMI
-// connection.
+// leftEarly records that a rank has exited with 0 without MPI_Finalize. That explains why the PMI
+// connection of the rank ended.
 func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
 	if p.suspected.cause != nil && p.suspected.cause.Rank == rank {
 		p.suspected = suspicion{}
@@ -51,8 +52,8 @@ func (s *State) checkpointedCounts(now time.Time) []Action {
 	return s.pendingCounts(s.pending.checkpointed, now)
 }
 
-// pendingCounts ends the job because a suspicion is due. If a rank has written a checkpoint and exited,
-// the suspicion is ignored: it is a consequence of that.
+// pendingCounts ends the job because a suspicion is due. If a rank has written a checkpoint and exited, the
+// suspicion is ignored, because it is a consequence of that exit.
 func (s *State) pendingCounts(due suspicion, now time.Time) []Action {
 	if s.pending.checkpointed.cause != nil {
 		due = s.pending.checkpointed

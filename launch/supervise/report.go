@@ -13,7 +13,7 @@ import (
 	"remshell/text"
 )
 
-// A RankProfile has what the report says about a rank besides its exit.
+// A RankProfile has the data that the report shows about a rank besides its exit.
 type RankProfile struct {
 	Program        string // with its arguments, shortened
 	PID            int    // 0: it never ran

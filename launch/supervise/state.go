@@ -9,7 +9,7 @@ import (
 // A Phase is a stage of a job, from running to being killed.
 type Phase int
 
-// The phases of a job, in order. A job never goes back to an earlier one.
+// These are the phases of a job, in order. A job never goes back to an earlier one.
 const (
 	Running     Phase = iota
 	Interrupted       // ^C, or SIGQUIT for stacks, was forwarded: the ranks may end by themselves
@@ -18,8 +18,8 @@ const (
 	Killing           // ranks are being killed by SIGKILL
 )
 
-// A State is all that supervision knows about a job. Use NewState: the zero value is not usable. Its
-// times are by the job's clock, except began.
+// A State is the state of supervision of a job. Use NewState: the zero value is not usable. Its times are
+// by the job's clock, except began.
 type State struct {
 	rankTable
 	clock  clock
