@@ -45,7 +45,7 @@ var UnknownLocation = CoreLocation{NUMA: -1, Package: -1, L3: -1, L2: -1}
 // is unknown.
 type CoreKind string
 
-// The kinds of cores of a hybrid processor.
+// These are the kinds of cores of a hybrid processor.
 const (
 	Performance CoreKind = "performance"
 	Efficiency  CoreKind = "efficiency"

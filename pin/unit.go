@@ -45,8 +45,8 @@ func unitsOfThreads(threads, k int) int {
 	return min(threads, k)
 }
 
-// ThreadUnits makes units of the first k threads of each core, core by core in the order of cores (which-hosts.md
-// 9.4). If k is negative, it takes all threads. The unit numbers are the CPU numbers.
+// ThreadUnits makes units of the first k threads of each core, core by core in the order of cores
+// (which-hosts.md 9.4). If k is negative, all threads become units. The unit numbers are the CPU numbers.
 func ThreadUnits(cores []Unit, k int) []Unit {
 	threads := make([]Unit, 0, len(cores)*max(1, k))
 	for _, core := range cores {

@@ -101,8 +101,9 @@ func (n *candidate) claimedNote() job.Note {
 			n.Name, units, max(n.Slots, units), n.OutsideOccupancy.TopJob, n.OutsideOccupancy.TopUser)}
 }
 
-// cpuMapFor returns the CPU map of a node. It is the user's if that applies there (7.3), and the node's
-// own otherwise. Then note says why the user's does not apply.
+// cpuMapFor returns the CPU map of a node, the order in which ranks get its CPUs. It returns the user's map
+// if that applies there (7.3). Otherwise it returns the node's own map, and note says why the user's does
+// not apply.
 func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.CPUMap) == 0 {
 		return n.CPUMap, note
@@ -214,7 +215,7 @@ func (s *placement) slotDemand(ranks []job.RankPlan) int {
 }
 
 // A portionSet stores each distinct RankResources of a plan once. A plan with a million ranks on equal
-// nodes then needs only as many as one node.
+// nodes then stores no more of them than a plan for one node.
 type portionSet map[portionKey][]*job.RankResources
 
 // A portionKey is a hash key of a RankResources. Different resources may have the same key.

@@ -182,8 +182,8 @@ func (c *nodeChooser) describeShortage(capacity string) (shortage string, free i
 }
 
 // describeShortageOf returns a text that says why the nodes in members cannot run the job, and how many
-// ranks fit there. The reason is their capacity if it is too small, and else that of the refusal: the
-// nodes may be scattered, or have no room for the shape.
+// ranks fit there. If their capacity is large enough, another reason applies: the nodes may be scattered,
+// or have no room for the shape.
 func (c *nodeChooser) describeShortageOf(name string, members []int, capacity string) (shortage string, free int) {
 	if len(members) == 0 {
 		return fmt.Sprintf(" (%s, of which no node is free)", name), 0

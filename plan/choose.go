@@ -74,7 +74,8 @@ func (c *nodeChooser) useAllNodes(found *solution) *Error {
 	return c.tryGroups(found, groups, false)
 }
 
-// restrictsNodes reports whether the request asks for a node set or for balanced speeds.
+// restrictsNodes reports whether the request restricts the nodes: to a node set, or to nodes with similar
+// speeds.
 func (p problem) restrictsNodes() bool {
 	return p.req.FixedPlacements == nil && (p.req.NodeSet.Policy != "" || p.req.Balance)
 }

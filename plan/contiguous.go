@@ -21,9 +21,9 @@ import (
 // file names the nodes.
 func isContiguous(req job.Request) bool { return req.Contiguous != "" && req.FixedPlacements == nil }
 
-// makeContiguous changes the problem to that of a job whose nodes must be contiguous. Ranks of such a job
-// never share CPUs, whatever options allow. It is exclusive if it has the option to overbook. Its nodes
-// are ordered by ID and not by the sort key.
+// makeContiguous changes the problem for a job that needs contiguous nodes (neighbors). Ranks of such a job
+// never share CPUs, whatever options allow. It is exclusive if it has the option to overbook. Its nodes are
+// ordered by ID and not by the sort key.
 func (p *problem) makeContiguous() {
 	if isContiguous(p.req) {
 		p.req.Exclusive = isExclusive(p.req)
@@ -33,7 +33,7 @@ func (p *problem) makeContiguous() {
 }
 
 // lineCandidates returns the candidates of the line by ascending ID, even if they are not free or not in
-// the host list. The line has the nodes for applications in those regions that the job may enter.
+// the host list. The line has the nodes for applications in all regions that the job may use.
 func (p *problem) lineCandidates() []int {
 	var nodes []int
 	for i := range p.candidates {
@@ -88,8 +88,8 @@ func rankCounts(req job.Request, l placementGroup) []int {
 }
 
 // lineCapacities returns the capacity of each node of the line, in ranks. It is 0 for nodes outside the
-// group. Of several apps the one with the largest capacity counts. Placing the ranks later checks whether
-// all apps fit.
+// group. If the job has several apps, the one with the largest capacity counts. Placing the ranks later
+// checks whether all apps fit.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)
 	byCandidate := make([]int, len(c.candidates))

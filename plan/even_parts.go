@@ -35,8 +35,8 @@ func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin
 	return widths
 }
 
-// evenPartNotes returns the notes about nodes whose ranks divide them evenly: how many CPUs each rank
-// has, and that ranks share GPUs.
+// evenPartNotes returns notes about nodes whose ranks divide the CPUs evenly. They say how many CPUs each
+// rank has, and that ranks share GPUs.
 func (s *placement) evenPartNotes(plans []job.NodePlan) (notes []job.Note) {
 	least, most, more, seen := 0, 0, false, false
 	for _, p := range plans {

@@ -166,7 +166,7 @@ func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin
 	}
 }
 
-// slotsNear returns the slots near any of the GPUs. Those near the first GPU come first.
+// slotsNear returns the slots near any of the GPUs. Slots near the first GPU come first.
 func slotsNear(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
 	var seen []int
 	for _, g := range gpus {

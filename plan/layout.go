@@ -28,8 +28,8 @@ type layoutState struct {
 	confinedToNUMA bool            // ranks of some app must stay inside a NUMA node
 }
 
-// layoutFor returns the layout for a candidate. The binding in its host entry, if any, replaces that of
-// the job.
+// layoutFor returns the layout (mapping, ranking, binding) for a candidate. If its host entry has a
+// binding, that replaces the binding of the job.
 func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	if n.Bind != nil {
 		l.Bind = *n.Bind
@@ -199,8 +199,8 @@ func (s *placement) sortRanks(first int) []rankOrder {
 	return ranks
 }
 
-// objectOf returns the number of the object that contains a rank. If --rank-by names a level, it is the
-// object of that level. Otherwise it is the object to which the rank was mapped.
+// objectOf returns the number of the hardware object, such as a socket, that contains a rank. If --rank-by
+// names a level, it is the object of that level. Otherwise it is the object to which the rank was mapped.
 func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	if l.Rank.Order != "object" || len(t.Slots) == 0 {
 		return t.Object

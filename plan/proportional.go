@@ -133,8 +133,8 @@ func apportion(n int, sizes, bounds []int) []int {
 	}
 }
 
-// apportionRemainder gives each node in open the integer part of its share, and one more to those with
-// the largest remainders.
+// apportionRemainder gives each node in open the integer part of its share. Nodes with the largest
+// remainders get one more.
 func apportionRemainder(need, total int, open, sizes, shares []int) {
 	left := need
 	for _, i := range open {

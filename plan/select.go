@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// A requirement is what one app of the job needs on every node.
+// A requirement has the resources that one app of the job needs on every node.
 type requirement struct {
 	user            job.User
 	features        []string

@@ -25,7 +25,7 @@ type problem struct {
 	closedRegions []job.Note    // the other regions of the domain
 }
 
-// A solution has the results of those stages of planning that have succeeded.
+// A solution has the results of the stages of planning that have succeeded.
 type solution struct {
 	usable     [][]bool // by app and candidate
 	rejected   []job.Note
@@ -129,8 +129,8 @@ func (p problem) mayBeInSet(c *candidate) bool {
 	return set.Policy != "" && set.Kind.Probed && c.unreachable && !c.Attribute(set.Attribute).Known()
 }
 
-// fillOrder sorts host entries in the order in which their nodes get ranks: by region, then by tier (the
-// preference after a restart), then by the sort key.
+// fillOrder sorts host entries in the order in which their nodes get ranks: by region, then by the
+// preference after a restart (tier), then by the sort key.
 func fillOrder(candidates []candidate, entries []int, mode sort.Mode) []int {
 	nodes := make([]job.Node, len(entries))
 	positions := make([]int, len(entries))

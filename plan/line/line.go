@@ -12,7 +12,7 @@ package line
 // A Mode says which run is chosen if several can run a job.
 type Mode string
 
-// The ways to choose among several runs.
+// These are the ways to choose among several runs.
 const (
 	First Mode = "first" // the run with the lowest position
 	Best  Mode = "best"  // the run with the smallest window; of equal ones the one with the fewest unused nodes

@@ -18,7 +18,7 @@ func (v Value) Known() bool { return len(v.Labels) > 0 || v.Number > 0 }
 // Attributes maps names of attributes, in upper case, to values.
 type Attributes map[string]Value
 
-// The attributes that every cluster has.
+// These are the attributes that every cluster has.
 const (
 	Feature   = "FEATURE"
 	ProcSpeed = "PROCSPEED"
@@ -33,7 +33,7 @@ const (
 	GPUModel  = "GPUMODEL"
 )
 
-// A Kind says how values of an attribute are written and compared.
+// A Kind says how values of an attribute of nodes are written and compared.
 type Kind struct {
 	Numeric bool
 	AnyCase bool              // labels are compared without regard to case
@@ -63,9 +63,9 @@ var plain = map[string]Number{"": oneUnit}
 // Kinds has the kinds of a cluster's attributes, by name in upper case.
 type Kinds map[string]Kind
 
-// KindsOf returns the kinds of all attributes: of the built-in ones, and of those that only this cluster's
-// nodes have. local returns the attributes of node i. An attribute must be text on all nodes or a number on
-// all nodes. mixed is the name of the first attribute that violates this, or "".
+// KindsOf returns the kinds of all attributes: the built-in ones, and attributes that only nodes of this
+// cluster have. local returns the attributes of node i. An attribute must be text on all nodes or a number
+// on all nodes. mixed is the name of the first attribute that violates this, or "".
 func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string) {
 	kinds = maps.Clone(Kinds(builtIn))
 	for i := range nodes {

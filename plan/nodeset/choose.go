@@ -44,7 +44,7 @@ func (c *Chooser) capacityOf(members []int) (capacity int) {
 	return capacity
 }
 
-// ChooseOne returns the set that the policy ONEOF or FIRSTOF chooses, and those of its members that the
+// ChooseOne returns the set that the policy ONEOF or FIRSTOF chooses, and the members of the set that the
 // job may use. set is -1 if none fits.
 func (c *Chooser) ChooseOne() (set int, members []int) {
 	if c.Policy == FirstOf || c.Priority == FirstFit {

@@ -123,8 +123,8 @@ type Setting struct {
 	RequestedDelay time.Duration     // the requested delay if it was above the limit; else 0
 }
 
-// The sources of node-set requests, the strongest first. They are indices of the list that byStrength
-// returns.
+// These are the sources of node-set requests, the strongest first. They are indices of the list that
+// byStrength returns.
 const (
 	flagLevel = iota
 	variableLevel

@@ -9,7 +9,7 @@ import (
 // A Priority says which set is chosen if several fit.
 type Priority string
 
-// The ways to choose a node set if several can run the job.
+// These are the ways to choose a node set if several can run the job.
 const (
 	FirstFit     Priority = "FIRSTFIT"     // the first in the list
 	BestFit      Priority = "BESTFIT"      // the smallest capacity

@@ -9,7 +9,8 @@ import (
 // A Policy says how many sets a job may use.
 type Policy string
 
-// The numbers of node sets that a job may use. An empty policy means that node sets do not matter.
+// These are the numbers of node sets that a job may use. An empty policy means that node sets do not
+// matter.
 const (
 	OneOf   Policy = "ONEOF"   // one set, the best by a priority
 	AnyOf   Policy = "ANYOF"   // all sets together

@@ -92,8 +92,8 @@ type levelValue[T any] struct {
 	source, text string
 }
 
-// levelValues parses the values that the sources of node-set requests have for one modifier, the
-// strongest source first. It checks all values, except those of variables if a flag has one.
+// levelValues parses the values that the sources of node-set requests have for one modifier, the strongest
+// source first. It checks all values. But if a flag gives a value, it ignores the values of variables.
 func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]levelValue[T], error) {
 	var all []levelValue[T]
 	for i, level := range l.byStrength() {

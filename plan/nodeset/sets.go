@@ -8,7 +8,7 @@ import (
 	"remshell/hostlist"
 )
 
-// A Node has what this package has to know about a candidate.
+// A Node has the data that this package needs about a candidate.
 type Node struct {
 	Value    Value // of the requested attribute
 	Global   bool  // member of every set of FEATURE

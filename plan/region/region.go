@@ -52,8 +52,8 @@ type Domain struct {
 	regionOfSignature map[string]int // index in the file, by signature
 }
 
-// New returns a domain. regions has all regions in the order of the cluster file. names has those of the
-// domain in its order. If names is nil, the domain has all.
+// New returns a domain, the regions in which jobs run. regions has all regions in the order of the cluster
+// file. names has the regions of the domain in its order. If names is nil, the domain has all regions.
 func New(regions []job.Region, names []string) Domain {
 	d := Domain{numberOf: make(map[string]int), regionOfNode: make(map[string]int), regionOfSignature: make(map[string]int)}
 	for i, r := range regions {

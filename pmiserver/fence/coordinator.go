@@ -52,8 +52,8 @@ type fence struct {
 	givenUp     bool // given up, and kept until all nodes know
 }
 
-// maxFenceBytes limits the bytes exchanged in one fence. A group may store as many bytes on a node, and as many fit
-// into one message to it.
+// maxFenceBytes limits the bytes exchanged in one fence. A group may store the same number of bytes on a
+// node, and the same number fits into one message to a node.
 const maxFenceBytes = 1<<30 - 1<<24
 
 // maxOpenBytes limits the memory of all fences that are not complete, blobs and bookkeeping together, in
