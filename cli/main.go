@@ -231,8 +231,8 @@ func startsRanks(line option.Line) bool {
 	return line.Query.Command == "" && !line.Job.Plan && !line.Job.DryRun
 }
 
-// The first arguments with which mpiexec starts itself on a node. They are checked before options are parsed. No
-// user's command line begins with them: they are not in the table of options.
+// These are the first arguments with which mpiexec starts itself on a node. They are checked before options
+// are parsed. No user's command line begins with them: they are not in the table of options.
 const (
 	reaperStartArg = "--helper"       // on another host: the helper and its reaper (package helper/reaper)
 	reaperArg      = "--reaper"       // the reaper

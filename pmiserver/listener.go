@@ -57,7 +57,7 @@ type expectedRank struct {
 // expiredID marks an ID that is no longer valid. Using it does not count as a guess.
 var expiredID expectedRank
 
-// Limits of a connection that has not sent its ID yet (pmi-wire.md 6.4).
+// These are the limits of a connection that has not sent its ID yet (pmi-wire.md 6.4).
 const (
 	maxGreetingBytes = 4 << 10 // bytes
 	greetingTimeout  = 30 * time.Second

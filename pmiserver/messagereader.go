@@ -8,7 +8,7 @@ import (
 // maxLine is the maximum length of a line, in bytes (pmi-wire.md 6.4).
 const maxLine = 64 << 10
 
-// Errors in the stream of a client.
+// These are the errors in the stream of a client.
 var (
 	errNoCommand  = errors.New("not a PMI command")
 	errLength     = errors.New("not the length of a PMI-2 message")

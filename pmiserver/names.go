@@ -15,13 +15,14 @@ type Names interface {
 	Unpublish(ctx context.Context, service string) (removed bool, err error)
 }
 
-// Limits of a NameTable (rule TRUST-24): the number of names, and the bytes of one entry with its name.
+// These are the limits of a NameTable (rule TRUST-24): the number of names, and the bytes of one entry with
+// its name.
 const (
 	maxNames     = 1024
 	maxNameBytes = 4 << 10
 )
 
-// Errors of a NameTable.
+// These are the errors of a NameTable.
 var (
 	errNamesFull = errors.New("name table full")
 	errLongName  = errors.New("name too long")

@@ -23,9 +23,10 @@ rank, which is only a relay: it connects to that port, sends the first line, and
 	  | response_to_init --> | ------------------------------------------> |
 */
 
-// RelaySingleton copies bytes between a singleton and a rank's connection to its server. It returns
-// when either end closes, and closes both. group must not begin with "singinit-". A singleton with an
-// unknown PMI version is refused and goes on without a server; that is no error.
+// RelaySingleton copies bytes between a singleton, an MPI process started without mpiexec, and a rank's
+// connection to its PMI server. It returns when either end closes, and closes both. group must not begin
+// with "singinit-". A singleton with an unknown PMI version is refused and goes on without a server; that
+// is no error.
 func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 	defer client.Close()
 	defer server.Close()
@@ -84,8 +85,9 @@ func readSingletonInit(conn io.ReadWriter) (version int, rest []byte, err error)
 	}
 }
 
-// answerSingletonInit tells the singleton whether it has a server. stdio=no leaves the singleton's output as it is:
-// stdio=yes would oblige mpiexec to open three more connections.
+// answerSingletonInit replies to a singleton (an MPI process started without mpiexec) whether it has a
+// server. stdio=no leaves the singleton's output as it is: stdio=yes would oblige mpiexec to open three
+// more connections.
 func answerSingletonInit(conn io.Writer, ok, group string) error {
 	_, err := io.WriteString(conn, "cmd=singinit_info versionok="+ok+" stdio=no kvsname="+group+"\n")
 	return err
@@ -94,8 +96,8 @@ func answerSingletonInit(conn io.Writer, ok, group string) error {
 // refusalTimeout limits the wait for a refused process to close its connection.
 const refusalTimeout = time.Second
 
-// RefuseSingleton tells a singleton that there is no server for it, and closes conn. No known client hangs or crashes
-// over this form of refusal (pmi-wire.md 1.4).
+// RefuseSingleton replies to a singleton (an MPI process started without mpiexec) that there is no server
+// for it, and closes conn. No known client hangs or crashes over this form of refusal (pmi-wire.md 1.4).
 func RefuseSingleton(conn io.ReadWriteCloser) {
 	defer conn.Close()
 	timeout := time.AfterFunc(refusalTimeout, func() { conn.Close() })

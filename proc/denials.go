@@ -112,8 +112,8 @@ func counterValue(text, word string) int {
 	return -1
 }
 
-// CgroupLimits returns how much memory, in bytes, and how many processes and threads our control group and those above
-// it allow. -1 means no limit.
+// CgroupLimits returns how much memory, in bytes, and how many processes and threads our control group and
+// the groups above it allow. -1 means no limit.
 func CgroupLimits(root fs.FS) (memory, processes int64) {
 	return ownCgroup(root, "memory").smallestLimit("memory.max", "memory.limit_in_bytes"), ownCgroup(root, "pids").smallestLimit("pids.max", "pids.max")
 }

@@ -72,8 +72,8 @@ func (t Tree) CPU(pid int) (sum time.Duration) {
 	return sum
 }
 
-// ActiveChild returns the process that works for pid. If pid is a shell that waits for its only child, that is the
-// child. Otherwise it is pid.
+// ActiveChild returns the process that works for pid. If pid is a shell that waits for its only child, it
+// is that child. Otherwise it is pid itself.
 func (t Tree) ActiveChild(pid int) int {
 	for WaitChannel(pid) == "do_wait" && len(t[pid]) == 1 {
 		pid = t[pid][0].PID

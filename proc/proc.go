@@ -134,9 +134,9 @@ func hasVariable(pid int, assignment string) bool {
 	return set && value == want
 }
 
-// Limits for reading a process's environment. The kernel lets a program start with 6 MiB of arguments and environment
-// (MAX_ARG_STRLEN and _STK_LIM in fs/exec.c). But a process may later declare a larger environment (PR_SET_MM_MAP in
-// prctl(2)): as large as its memory.
+// These are the limits for reading a process's environment. The kernel lets a program start with 6 MiB of
+// arguments and environment (MAX_ARG_STRLEN and _STK_LIM in fs/exec.c). But a process may later declare a
+// larger environment (PR_SET_MM_MAP in prctl(2)): as large as its memory.
 const (
 	maxEnviron  = 6 << 20
 	maxVariable = 4 << 10 // bytes of the variable that is searched for

@@ -16,9 +16,9 @@ import (
 var ErrNoSocket = errors.New("no process has such a socket open")
 
 // SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine.
-// socket is its own address, peer that of the other end. The call needs no privilege and takes some 20 µs,
-// however many sockets there are (rule PMIX-18). If the process has closed the socket, the error is
-// ErrNoSocket. Any other error means that the kernel does not answer such requests here.
+// socket is the address of its own end, peer the address of the other end. The call needs no privilege and
+// takes some 20 µs, however many sockets there are (rule PMIX-18). If the process has closed the socket,
+// the error is ErrNoSocket. Any other error means that the kernel does not answer such requests here.
 func SocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	uid, err = askSocketOwner(socket, peer)
 	if errors.Is(err, ErrNoSocket) { // the kernel may be about to add it to its table
@@ -53,7 +53,7 @@ func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	return diagAnswer(answer[:n])
 }
 
-// Layout of sock_diag(7): a netlink header, followed by a request or a reply.
+// These are the parts of a message of sock_diag(7): a netlink header, followed by a request or a reply.
 const (
 	diagKind        = 20 // SOCK_DIAG_BY_FAMILY
 	diagHeader      = 16

@@ -44,8 +44,9 @@ const (
 	largeSize   = 64 << 10         // bytes, more than fit into one packet of any network
 )
 
-// Run runs a rank of the self-test. pmi is its connection to the PMI server, and out its standard output. When
-// SIGUSR1 comes from signals, the rank passes the token. When SIGUSR2 comes, it exits.
+// Run runs a rank of the self-test. pmi is its connection to the PMI server, in its standard input, and out
+// its standard output. When SIGUSR1 comes from signals, the rank passes the token. When SIGUSR2 comes, it
+// exits.
 func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Writer, signals <-chan os.Signal) error {
 	r := ringRank{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
 	var err error

@@ -11,7 +11,7 @@ import (
 	"remshell/text"
 )
 
-// A Step is how far a rank of the self-test has come.
+// A Step says how far a rank of the self-test has come.
 type Step string
 
 const (
@@ -38,7 +38,7 @@ const reportPrefix = "mpiexec-selftest "
 // Input is the text that rank 0 must read from its standard input.
 const Input = "selftest"
 
-// Limits of the ranks' output that is kept.
+// These are the limits of the ranks' output that is kept.
 const (
 	maxReportBytes = 4 << 10 // of a line
 	maxRanks       = 1 << 20 // of which reports are kept

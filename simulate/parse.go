@@ -224,7 +224,7 @@ func (s *State) readFixedPlacements(placements []fixedPlacement) error {
 	return nil
 }
 
-// readOptions reads the options of the job, except those of the node choice (readSelection).
+// readOptions reads the options of the job, except the options for choosing nodes (readSelection).
 func (s *State) readOptions(f *stateFile) {
 	o := f.Options
 	s.Flags = psi.Flags{

@@ -12,7 +12,7 @@ import (
 
 // This file writes the options that choose nodes, and the needs of ranks on their nodes.
 
-// appOptions sets the options that describe what the ranks of an app need of a node.
+// appOptions sets the options that describe which resources of a node the ranks of an app need.
 func appOptions(s job.RankNeeds, o *selectionOptions) {
 	o.Shape, o.PerNUMA, o.NUMANodes = numberUnlessZero(s.ExactPerNode), numberUnlessZero(s.NUMA.PerNUMA), numberUnlessZero(s.NUMA.FirstNodes)
 	if s.NUMA.NUMANodes != nil {

@@ -52,7 +52,7 @@ func (s *State) NodeDefs() []job.NodeDef {
 }
 
 // PSIInput returns the input of psi.Read. If the state has an environment or files, these replace env and
-// open. flags and np are from the command line. They override those of the state.
+// open. flags and np are from the command line. They override the flags and the number in the state.
 func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, bool), open func(string) (string, error)) psi.Input {
 	in := psi.Input{NP: cmp.Or(np, s.NP), Nodes: s.NodeDefs(), Sort: s.Sort, Env: env, Open: open, Flags: mergeFlags(flags, s.Flags),
 		Rules: s.Rules, User: s.User, RanksPlaced: s.FixedPlacements != nil}
@@ -77,7 +77,7 @@ func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, b
 	return in
 }
 
-// mergeFlags returns the flags of a, and those of b that a does not have.
+// mergeFlags returns the flags of a, and the flags of b that a does not have.
 func mergeFlags(a, b psi.Flags) psi.Flags {
 	return psi.Flags{
 		Nodes: cmp.Or(a.Nodes, b.Nodes), Sort: cmp.Or(a.Sort, b.Sort), Features: cmp.Or(a.Features, b.Features),

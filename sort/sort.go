@@ -91,7 +91,7 @@ func procsAndLoad(n *job.Node) keyValue {
 
 // wholeLoad returns the load of the last minute as a whole number, rounded half up. Small differences
 // between nodes, which change from one moment to the next, then do not count (4.3). It is 0 for a node
-// without processes, so that a job on idle nodes gets the same ones each time.
+// without processes, so that a job gets the same idle nodes each time.
 func wholeLoad(n *job.Node) int64 {
 	load := readLoad(0)(n).value
 	switch {
@@ -112,7 +112,7 @@ func formatHundredths(rating int64) string {
 	return fmt.Sprintf("%.2f", float64(rating)/100)
 }
 
-// sortKey returns the row of a key in sortKeys. For an unknown Mode it returns that of None.
+// sortKey returns the row of a key in sortKeys. For an unknown Mode it returns the row of None.
 func (m Mode) sortKey() (row sortKey) {
 	for _, c := range sortKeys {
 		if c.mode == m {
@@ -122,8 +122,8 @@ func (m Mode) sortKey() (row sortKey) {
 	return row
 }
 
-// KeyWords returns the names of keys. If flag is true, these are the names for --sort. Otherwise they are
-// those for a variable or the cluster file (4.1), which accept fewer.
+// KeyWords returns the names of sort keys. If flag is true, these are the names that --sort accepts.
+// Otherwise they are the names that a variable or the cluster file accepts (4.1), which are fewer.
 func KeyWords(flag bool) []string {
 	var words []string
 	for _, c := range sortKeys {

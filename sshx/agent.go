@@ -68,9 +68,9 @@ func (a *keyAgent) disconnect() {
 	}
 }
 
-// An agentConn records that the connection has failed, because the library's errors do not tell that from
-// a refusal. It has no Close method, so the library sends requests one at a time and starts no goroutine
-// that reads for ever.
+// An agentConn records that the connection has failed, because the library returns the same errors for a
+// failed connection and for a refusal. It has no Close method, so the library sends requests one at a time
+// and starts no goroutine that reads for ever.
 type agentConn struct {
 	conn net.Conn
 	err  error

@@ -21,8 +21,8 @@ func defaultHostKeyAlgos() []string {
 	}
 }
 
-// The defaults for key exchange, MACs, and signatures of the user and of authorities: all of the
-// library's without SHA-1.
+// These are the default algorithms for key exchange, MACs, and signatures of the user and of authorities:
+// all algorithms of the library without SHA-1.
 func defaultKex() []string         { return withoutSHA1(ssh.SupportedAlgorithms().KeyExchanges) }
 func defaultMACs() []string        { return withoutSHA1(ssh.SupportedAlgorithms().MACs) }
 func defaultPubkeyAlgos() []string { return withCertAlgos(defaultCAAlgos()) }
@@ -107,9 +107,9 @@ func keyType(algo string) string {
 	return base
 }
 
-// orderHostKeyAlgos puts those algorithms first for which a key of the host is known (OpenSSH
-// sshconnect2.c, order_hostkeyalgs). Otherwise a host that is known by its ed25519 key and also has an
-// rsa key would count as changed.
+// orderHostKeyAlgos puts the algorithms first for which a key of the host is known (OpenSSH sshconnect2.c,
+// order_hostkeyalgs). Otherwise a host that is known by its ed25519 key and also has an rsa key would count
+// as changed.
 func orderHostKeyAlgos(algos []string, known func(keyType string) bool, authority bool) []string {
 	var first, last []string
 	for _, a := range algos {

@@ -115,8 +115,8 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 	return &Config{files: append([]*configFile{file}, c.files...), final: c.final, userFile: c.userFile}, nil
 }
 
-// supportedKeywords are the keywords of ssh_config that Resolve uses. ignoredKeywords are those that it
-// may ignore: they ask for what this package always does, or for what it never does.
+// supportedKeywords are the keywords of ssh_config that Resolve uses. ignoredKeywords are keywords that it
+// may ignore. They ask for something that this package always does, or never does.
 var (
 	supportedKeywords = strings.Fields(`addressfamily bindaddress canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
 		canonicalizepermittedcnames casignaturealgorithms certificatefile ciphers connectionattempts

@@ -64,8 +64,8 @@ const (
 	defaultRetries = 4
 )
 
-// errDeadline is the cause of a context whose time limit has passed. It tells that from a context that
-// the caller has cancelled.
+// errDeadline is the cause of a context whose time limit has passed. So such a context can be distinguished
+// from one that the caller has cancelled.
 var errDeadline = errors.New("no answer in time")
 
 // Dial connects to a host and logs in. It waits for the Pacer, and tries again if the server is busy. It
@@ -188,8 +188,8 @@ func (d *Dialer) usePacer() *Pacer {
 }
 
 // outcomeOf returns what an attempt says about the server for which the Pacer counted it. direct is false
-// if that is a jump host or proxy command, which many hosts share. Then one host's failure says nothing
-// about the others.
+// if the server is a jump host or proxy command, which many hosts share. Then one host's failure says
+// nothing about the others.
 func outcomeOf(err *DialError, direct bool) Outcome {
 	switch {
 	case err == nil:

@@ -2,8 +2,8 @@ package trace
 
 import "strings"
 
-// The steps of a run. sshx and transport, which do not import this package, use the same names for the steps of connecting
-// to a host. Their tests check these with IsKnownStep.
+// These are the steps of a run. sshx and transport, which do not import this package, use the same names
+// for the steps of connecting to a host. Their tests check these with IsKnownStep.
 const (
 	Request = "request" // mpiexec reads arguments, files and variables
 

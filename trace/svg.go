@@ -42,7 +42,7 @@ func SVG(w io.Writer, t Trace) error {
 // maxHosts is the greatest number of hosts in a picture.
 const maxHosts = 40
 
-// Sizes of the parts of a picture, in SVG units.
+// These are the sizes of the parts of a picture, in SVG units.
 const (
 	width       = 1000.0
 	left        = 120.0 // x of the beginning of the run

@@ -11,8 +11,8 @@ import (
 	"remshell/proc"
 )
 
-// Times of ending the orphans of a killed helper: SIGTERM first, SIGKILL after orphanGrace. The reaper does
-// the same on other nodes.
+// These are the times of ending the orphans of a killed helper: SIGTERM first, SIGKILL after orphanGrace.
+// The reaper does the same on other nodes.
 const (
 	orphanGrace   = time.Second
 	orphanTimeout = 10 * time.Second

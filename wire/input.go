@@ -6,8 +6,9 @@ import (
 	"io"
 )
 
-// Sizes of the read buffer, in bytes. Most connections of a large job carry few messages and keep the
-// smallest. A connection that carries output grows to the largest, by a factor of inputGrowth at a time.
+// These are the sizes of the read buffer, in bytes. Most connections of a large job carry few messages and
+// keep the smallest. A connection that carries output grows to the largest, by a factor of inputGrowth at a
+// time.
 const (
 	minInputBuffer = 1 << 10
 	maxInputBuffer = 64 << 10

@@ -19,7 +19,7 @@ the number of its open PMIx fences and requests.
 // later.
 type PMIEvent int
 
-// The kinds of events that a PMI server reports about a rank.
+// These are the kinds of events that a PMI server reports about a rank.
 const (
 	PMIAborted       PMIEvent = iota + 1 // the rank requested an abort of the job
 	PMIBarrierBroken                     // a barrier can never complete

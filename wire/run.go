@@ -43,7 +43,7 @@ const Window = 64 << 10
 // A Stream is one of the three standard streams of a rank.
 type Stream int
 
-// The standard streams of a rank. Their numbers are those of their file descriptors.
+// These are the standard streams of a rank. Their numbers are those of their file descriptors.
 const (
 	Stdin Stream = iota
 	Stdout

@@ -9,7 +9,7 @@ import (
 // A Side is one end of a Conn.
 type Side int
 
-// The sides of a connection: mpiexec, a helper, or either of them.
+// These are the sides of a connection: mpiexec, a helper, or either of them.
 const (
 	Launcher Side = iota + 1
 	Helper
@@ -26,7 +26,8 @@ func (s Side) String() string {
 // A Phase is a part of a session. It decides which messages are allowed.
 type Phase int
 
-// The phases of a session, in order. A spawn goes from Reserving to Running again while other ranks run.
+// These are the phases of a session, in order. A spawn goes from Reserving to Running again while other
+// ranks run.
 const (
 	Greeting   Phase = iota + 1 // before all other phases
 	Queueing                    // before a plan, and between two plans

@@ -36,7 +36,7 @@ const MaxSize = 128 << 20
 // A State says whether a saved job has not started, runs or has ended.
 type State string
 
-// The states of a saved job.
+// These are the states of a saved job.
 const (
 	Stopped State = "stopped" // it had not started: it was waiting, or hosts were missing
 	Running State = "running" // it runs, or its mpiexec was killed while it ran

@@ -35,7 +35,7 @@ type ID struct {
 // The fences of each kind are numbered separately.
 type Kind string
 
-// The kinds of fences.
+// These are the kinds of fences.
 const (
 	Barrier    Kind = ""           // the barrier of PMI-1 and PMI-2
 	PMIxFence  Kind = "fence"      // PMIx_Fence; the kinds below are of PMIx too
@@ -45,7 +45,8 @@ const (
 	Destruct   Kind = "destruct"   // PMIx_Group_destruct
 )
 
-// kinds are the kinds that an ID may name without a tag. taggedKinds are those that need a tag.
+// kinds are the kinds of fences that an ID may name without a tag. taggedKinds are the kinds that need a
+// tag.
 var (
 	kinds       = []Kind{PMIxFence, Connect, Disconnect}
 	taggedKinds = []Kind{Construct, Destruct}

@@ -65,12 +65,13 @@ type memberState struct {
 	missed  int                // fences that were given up before it entered them
 }
 
-// Enter enters a rank into the fence with the blob that it has put. The rank must not be waiting already. The last
-// rank of the node starts the exchange. If there are other nodes, the exchange runs in a goroutine, which pending
-// counts. The caller cancels ctx when this rank is gone, which ends the exchange.
+// Enter enters a rank into the fence with the blob that it has put. The rank must not be waiting already.
+// The last rank of the node starts the exchange. If there are other nodes, the exchange runs in a
+// goroutine, which pending counts. The caller cancels ctx when this rank has ended, which ends the
+// exchange.
 //
-// release is called to release the rank. Its argument givenUp reports that the fence was given up. If that happened
-// before Enter, Enter calls release(true) at once.
+// release is called to release the rank. Its argument givenUp reports that the fence was given up. If that
+// happened before Enter, Enter calls release(true) at once.
 func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, puts []byte, release func(givenUp bool)) {
 	l.mu.Lock()
 	e := l.member(rank)

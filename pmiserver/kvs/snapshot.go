@@ -107,7 +107,7 @@ type pairRef uint64
 
 func (p pairRef) pairIn(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
 
-// newLayer indexes blobs. Of equal keys the last pair counts.
+// newLayer indexes blobs. If a key occurs several times, the last pair counts.
 func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 	l := layer{blobs: blobs}
 	pairs := 0
@@ -131,7 +131,7 @@ func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 }
 
 // initialSlots returns the initial number of slots for a number of pairs with a total size. It assumes
-// pairs as long as those of real programs. Shorter pairs may all have the same key; if they do not,
+// pairs of the length that real programs use. Shorter pairs may all have the same key; if they do not,
 // growSlots adds slots (rule TRUST-30).
 func initialSlots(pairs, bytes int) int {
 	const usual = 8 // minimum size of a pair in real programs, in bytes

@@ -20,7 +20,7 @@ package kvs
 
 import "sync/atomic"
 
-// Limits of keys, values and the store, in bytes (pmi-wire.md 5 and 6.4).
+// These are the limits of keys, values and the store, in bytes (pmi-wire.md 5 and 6.4).
 const (
 	MaxKey   = 255
 	MaxValue = 16 << 10
@@ -38,7 +38,7 @@ type Store struct {
 	pending  atomic.Int64             // bytes put on this node and not yet exchanged
 }
 
-// New returns a store that starts with the pairs of a blob. Of equal keys the later pair counts.
+// New returns a store that starts with the pairs of a blob. If a key occurs twice, the later pair counts.
 func New(blob []byte) *Store {
 	s := new(Store)
 	s.snapshot.Store(newSnapshot(blob))

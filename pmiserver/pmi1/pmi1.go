@@ -116,7 +116,7 @@ func (c *Conversation) initack() {
 	c.AppendReply("\ncmd=set debug=0\n")
 }
 
-// Replies to an init of a PMI version other than PMI-1.
+// These are the replies to an init of a PMI version other than PMI-1.
 const (
 	switchReply       = "cmd=response_to_init rc=0 pmi_version=2 pmi_subversion=0\n"
 	wrongVersionReply = "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"

@@ -11,7 +11,7 @@ import (
 	"remshell/pmiserver/pmiversion"
 )
 
-// Result codes of pmi-wire.md 4.8. Clients only test for 0.
+// These are the result codes of pmi-wire.md 4.8. Clients only test for 0.
 const (
 	rcInit     = 1
 	rcArgument = 3

@@ -43,7 +43,8 @@ type requestInfo struct {
 	command string // for traces, such as FENCE
 }
 
-// errJunk is wrapped by the errors about a client that sends messages that cannot be decoded.
+// errJunk is the error of a client that sends messages which cannot be decoded, or does not read its
+// replies. Other errors wrap it.
 var errJunk = errors.New("talks junk on PMIx")
 
 func isJunk(err error) bool { return errors.Is(err, errJunk) }

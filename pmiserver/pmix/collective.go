@@ -70,7 +70,8 @@ type fenceCall struct {
 	timeout        time.Duration // how long the client waits in the fence; 0: without a limit (PMIX-31)
 }
 
-// maxFenceCalls limits the fences of one set that a rank has called and that have not completed.
+// maxFenceCalls limits how many fences of one set of processes a rank may have called that have not
+// completed.
 const maxFenceCalls = 1 << 10
 
 // groupSize returns the name and size of the group of a namespace. It is the find function of newProcSet.
@@ -333,8 +334,8 @@ func (m *collective) releaseParticipant(i int, givenUp bool) {
 	}
 }
 
-// replyCompleted tells a client that all processes have entered. After a connect it also sends the job info
-// of the other groups, which may require a request to mpiexec (rule PMIX-45).
+// replyCompleted reports to a client that all processes have entered. After a connect it also sends the job
+// info of the other groups, which may require a request to mpiexec (rule PMIX-45).
 func (m *collective) replyCompleted(done fenceCall) {
 	switch m.local.Kind.WithoutTag() {
 	case fence.Connect:

@@ -25,7 +25,7 @@ type Notifier interface {
 	Notify(e Event, done func(s message.Status))
 }
 
-// Limits of events (pmix-wire.md 11).
+// These are the limits of events (pmix-wire.md 11).
 const (
 	maxCodes        = 1 << 10  // codes that a rank may register
 	maxNotices      = 1 << 10  // events of a rank that mpiexec has not confirmed

@@ -35,13 +35,15 @@ func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 // they destruct it.
 const lastMajorWithoutMembers = 4
 
-// Limits of the PMIx groups that are remembered for a rank. Above them the client has to name the members itself.
+// These are the limits of the PMIx groups that are remembered for a rank. Above them the client has to name
+// the members itself.
 const (
 	maxMadeGroups = 1 << 10
 	maxMembers    = 1 << 16 // members of all groups together
 )
 
-// rememberGroup stores the members of a PMIx group for a client whose library does not name them again.
+// rememberGroup stores the members of a PMIx group for a client whose library does not send them when it
+// destructs the group.
 func (r *localRank) rememberGroup(c *client, made *message.GroupConstruct) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()

@@ -25,7 +25,7 @@ type Names interface {
 	Unpublish(ctx context.Context, service string) error
 }
 
-// Limits of names (pmix-wire.md 11; rule TRUST-24).
+// These are the limits of names (pmix-wire.md 11; rule TRUST-24).
 const (
 	maxNameRequests = 1 << 10 // names in requests of one rank that have no reply yet
 	maxNameBytes    = 4 << 10 // bytes of a name and its value

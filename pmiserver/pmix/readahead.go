@@ -8,7 +8,7 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// Limits of the further ranks' data that a reply to a Get carries (rule PMIX-69).
+// These are the limits of the further ranks' data that a reply to a Get carries (rule PMIX-69).
 const (
 	maxReadAhead      = 256       // ranks
 	maxReadAheadBytes = 128 << 10 // size of the whole reply

@@ -20,7 +20,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Limits of connections and stored data (rule PMIX-20, pmix-wire.md 11).
+// These are the limits of connections and stored data (rule PMIX-20, pmix-wire.md 11).
 const (
 	handshakeTimeout     = 5 * time.Second // from accept until the handshake is complete
 	extraPending         = 64              // connections without a handshake, beside one for each local rank
@@ -73,7 +73,7 @@ type Events struct {
 // A State is the phase of a rank's use of PMIx.
 type State int
 
-// The states, in their order (pmix-wire.md 10).
+// These are the states, in their order (pmix-wire.md 10).
 const (
 	Absent    State = iota // has never connected
 	Connected              // has not requested its job info

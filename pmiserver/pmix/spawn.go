@@ -8,7 +8,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Limits of spawn requests (pmix-wire.md 11).
+// These are the limits of spawn requests (pmix-wire.md 11).
 const (
 	maxSpawns   = 16      // spawns of a rank that have no reply yet
 	maxPrograms = 1 << 12 // programs in one spawn

@@ -116,8 +116,8 @@ type Result struct {
 	Err   error
 }
 
-// ErrorCodes returns the codes as clients expect them, and the number of codes that are not 0. If no
-// code is, list is nil. Clients require one code for each process.
+// ErrorCodes returns the codes as clients expect them, and the number of codes that are not 0. If all codes
+// are 0, list is nil. Clients require one code for each process.
 func (o Result) ErrorCodes() (list []byte, n int) {
 	for _, code := range o.Codes {
 		if code != 0 {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A Recorder records the messages of a job's servers as a case for ReadCases. Its methods may be
-// called from any goroutine.
+// A Recorder records the messages between ranks and PMI servers of a job as a case for ReadCases. Its
+// methods may be called from any goroutine.
 type Recorder struct {
 	mu    sync.Mutex
 	ranks map[rankID]*rankRecord

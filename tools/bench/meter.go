@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The arguments that make this program a meter of the command that follows. With meterOutputArg it also prints the
-// command's standard output, which must fit into a pipe.
+// These are the arguments that make this program a meter of the command that follows. With meterOutputArg
+// it also prints the command's standard output, which must fit into a pipe.
 const (
 	meterArg       = "--meter"
 	meterOutputArg = "--meter-keepOutput"

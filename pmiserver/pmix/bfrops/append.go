@@ -7,39 +7,39 @@ var order = binary.BigEndian
 // appendPack appends the header of a pack of n elements.
 func appendPack(dst []byte, n int) []byte { return order.AppendUint32(dst, uint32(n)) }
 
-// AppendByte appends a pack of one byte: COMMAND, SCOPE, DATA_RANGE, BOOL.
+// AppendByte appends one byte, encoded as a PMIx pack: COMMAND, SCOPE, DATA_RANGE, BOOL.
 func AppendByte(dst []byte, b uint8) []byte { return append(appendPack(dst, 1), b) }
 
 // AppendUint32 appends a pack of one UINT32, STATUS or PROC_RANK.
 func AppendUint32(dst []byte, n uint32) []byte { return order.AppendUint32(appendPack(dst, 1), n) }
 
-// AppendTime appends a pack of one TIME.
+// AppendTime appends one TIME, encoded as a PMIx pack.
 func AppendTime(dst []byte, seconds int64) []byte {
 	return order.AppendUint64(appendPack(dst, 1), uint64(seconds))
 }
 
-// AppendSize appends a pack of one SIZE.
+// AppendSize appends one SIZE, encoded as a PMIx pack.
 func AppendSize(dst []byte, n int) []byte { return appendSize(appendPack(dst, 1), n) }
 
-// AppendText appends a pack of one STRING.
+// AppendText appends one STRING, encoded as a PMIx pack.
 func AppendText(dst []byte, text string) []byte { return appendText(appendPack(dst, 1), text) }
 
-// AppendPair appends a pack of one KVAL.
+// AppendPair appends one KVAL, encoded as a PMIx pack.
 func AppendPair(dst []byte, key string, value Value) []byte {
 	return appendValue(appendText(appendPack(dst, 1), key), value)
 }
 
-// AppendBlob appends a pack of one BYTE_OBJECT that joins the parts.
+// AppendBlob appends one BYTE_OBJECT that joins the parts, encoded as a PMIx pack.
 func AppendBlob(dst []byte, parts ...[]byte) []byte {
 	return appendJoined(appendPack(dst, 1), parts...)
 }
 
-// AppendBuffer appends a pack of one BUFFER of type NonDescribed.
+// AppendBuffer appends one BUFFER of type NonDescribed, encoded as a PMIx pack.
 func AppendBuffer(dst []byte, b []byte) []byte {
 	return appendJoined(append(appendPack(dst, 1), NonDescribed), b)
 }
 
-// AppendProc appends a pack of one PROC.
+// AppendProc appends one PROC, encoded as a PMIx pack.
 func AppendProc(dst []byte, p Proc) []byte { return appendProc(appendPack(dst, 1), p) }
 
 // appendList appends a SIZE. Unless the list is empty, it also appends a pack of all elements: n+X of pmix-wire.md 6.

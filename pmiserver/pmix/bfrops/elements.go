@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// Errors about a message. The Reader wraps them with the details.
+// These are the errors about a message. The Reader wraps them with the details.
 var (
 	ErrMalformed = errors.New("malformed")     // the message does not follow the encoding
 	ErrBound     = errors.New("out of bounds") // the message exceeds a limit of pmix-wire.md 11

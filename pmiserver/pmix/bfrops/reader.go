@@ -13,7 +13,7 @@ func (r *Reader) Err() error { return r.err }
 // More reports whether bytes are left and there was no error.
 func (r *Reader) More() bool { return r.err == nil && len(r.rest) > 0 }
 
-// readOne reads a pack of one element.
+// readOne reads one element, encoded as a PMIx pack.
 func readOne[T any](r *Reader, element func(*elementReader) T) T {
 	r.beginPack(1)
 	return element(&r.elementReader)
@@ -47,43 +47,43 @@ func readList[T any](r *Reader, most, smallest int, element func(*elementReader)
 	return all
 }
 
-// Byte reads a pack of one byte: COMMAND, SCOPE, DATA_RANGE, BOOL.
+// Byte reads one byte, encoded as a PMIx pack: COMMAND, SCOPE, DATA_RANGE, BOOL.
 func (r *Reader) Byte() uint8 { return readOne(r, (*elementReader).uint8) }
 
 // Uint32 reads a pack of one UINT32.
 func (r *Reader) Uint32() uint32 { return readOne(r, (*elementReader).uint32) }
 
-// Status reads a pack of one STATUS.
+// Status reads one STATUS, encoded as a PMIx pack.
 func (r *Reader) Status() int32 { return int32(readOne(r, (*elementReader).uint32)) }
 
-// Rank reads a pack of one PROC_RANK.
+// Rank reads one PROC_RANK, encoded as a PMIx pack.
 func (r *Reader) Rank() Rank { return Rank(readOne(r, (*elementReader).uint32)) }
 
 // Time reads a pack of one TIME, in seconds since 1970.
 func (r *Reader) Time() int64 { return int64(readOne(r, (*elementReader).uint64)) }
 
-// Size reads a pack of one SIZE.
+// Size reads one SIZE, encoded as a PMIx pack.
 func (r *Reader) Size() uint64 { return readOne(r, (*elementReader).size) }
 
-// Text reads a pack of one STRING.
+// Text reads one STRING, encoded as a PMIx pack.
 func (r *Reader) Text() string { return readOne(r, (*elementReader).text) }
 
-// Key reads a pack of one STRING that is a key or the ID of a PMIx group.
+// Key reads one STRING that is a key or the ID of a PMIx group, encoded as a PMIx pack.
 func (r *Reader) Key() string { return readOne(r, (*elementReader).key) }
 
-// Namespace reads a pack of one STRING that is a namespace.
+// Namespace reads one STRING that is a namespace, encoded as a PMIx pack.
 func (r *Reader) Namespace() string { return readOne(r, (*elementReader).namespace) }
 
-// Proc reads a pack of one PROC.
+// Proc reads one PROC, encoded as a PMIx pack.
 func (r *Reader) Proc() Proc { return readOne(r, (*elementReader).proc) }
 
-// Pair reads a pack of one KVAL.
+// Pair reads one KVAL, encoded as a PMIx pack.
 func (r *Reader) Pair() Pair { return readOne(r, (*elementReader).pair) }
 
-// Blob reads a pack of one BYTE_OBJECT.
+// Blob reads one BYTE_OBJECT, encoded as a PMIx pack.
 func (r *Reader) Blob() []byte { return readOne(r, (*elementReader).byteObject) }
 
-// Buffer reads a pack of one BUFFER.
+// Buffer reads one BUFFER, encoded as a PMIx pack.
 func (r *Reader) Buffer() []byte { return readOne(r, (*elementReader).buffer) }
 
 // Procs reads a list of PROC.

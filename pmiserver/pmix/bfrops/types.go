@@ -3,7 +3,7 @@ package bfrops
 // A Type is the type of an element (pmix-wire.md 5).
 type Type uint16
 
-// The types of bfrops v3, the third version of PMIx's encoding.
+// These are the types of bfrops v3, the third version of PMIx's encoding.
 const (
 	Undefined        Type = 0 // a value without content
 	Bool             Type = 1
@@ -87,7 +87,7 @@ func elementSizeOf(t Type) (elementSize, bool) {
 // A Rank is the number of a process in its namespace, or one of the constants below.
 type Rank uint32
 
-// Special ranks.
+// These are special ranks.
 const (
 	Wildcard   Rank = 0xfffffffe // all ranks of the namespace
 	NoRank     Rank = 0xffffffff // undefined
@@ -121,7 +121,7 @@ type Datum struct {
 	Pair
 }
 
-// Limits of a message (pmix-wire.md 11).
+// These are the limits of a message (pmix-wire.md 11).
 const (
 	MaxNamespace = 255    // bytes
 	MaxKey       = 511    // bytes; also of the ID of a PMIx group

@@ -10,7 +10,8 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Errors about the first bytes of a connection. The server closes such a connection without a reply.
+// These are the errors about the first bytes of a connection. The server closes such a connection without a
+// reply.
 var (
 	ErrNotPMIx = errors.New("not a PMIx client of this machine")
 	Err32Bit   = errors.New("32-bit PMIx client: not served") // PMIX-22

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Sizes of messages, in bytes (pmix-wire.md 4 and 11).
+// These are the sizes of messages, in bytes (pmix-wire.md 4 and 11).
 const (
 	HeaderSize   = 16
 	MaxHandshake = 131_072

@@ -6,14 +6,14 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Req requests the job info of the client's own group (pmix-wire.md 6.1).
+// Req is the request for the job info of the client's own group: its ranks and nodes (pmix-wire.md 6.1).
 type Req struct{}
 
 func (*Req) read(*bfrops.Reader) {}
 
 func (*Req) trace(*traceLine) {}
 
-// Abort ends the job (pmix-wire.md 6.6).
+// Abort is the request that ends the job (pmix-wire.md 6.6).
 type Abort struct {
 	Code    int32
 	Message string // "N/A" or empty: no message
@@ -31,7 +31,8 @@ func (a *Abort) trace(l *traceLine) {
 	l.procs(a.Procs)
 }
 
-// Commit publishes the data that the client has put since its last commit (pmix-wire.md 6.2).
+// Commit is the request that publishes the data that the client has put since its last commit (pmix-wire.md
+// 6.2).
 type Commit struct {
 	Parts []CommitPart // empty if nothing was put
 }
@@ -46,7 +47,7 @@ type CommitPart struct {
 // A Scope says which ranks may read data that was put.
 type Scope uint8
 
-// The scopes of a Commit. A client sends data for all ranks in both scopes.
+// These are the scopes of a Commit. A client sends data for all ranks in both scopes.
 const (
 	ScopeLocal  Scope = 1 // ranks of the same node
 	ScopeRemote Scope = 2 // ranks of other nodes
@@ -81,8 +82,8 @@ func keysOf(r *bfrops.Reader, pairs []byte) (keys []string) {
 	return keys
 }
 
-// Fence waits for all processes of a set. With Collect it also exchanges the data that they have
-// committed (pmix-wire.md 6.3).
+// Fence is the request that waits for all processes of a set. With Collect it also exchanges the data that
+// they have committed (pmix-wire.md 6.3).
 type Fence struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Collect, Timeout
@@ -101,7 +102,7 @@ func nonEmptyProcs(r *bfrops.Reader) []bfrops.Proc {
 	return procs
 }
 
-// Get requests data that a rank has committed, or job info about it (pmix-wire.md 6.4).
+// Get is the request for data that a rank has committed, or for job info about it (pmix-wire.md 6.4).
 type Get struct {
 	Namespace string
 	Rank      bfrops.Rank
@@ -123,14 +124,14 @@ func (g *Get) trace(l *traceLine) {
 	l.options(g.Options)
 }
 
-// Finalize ends the client's use of PMIx (pmix-wire.md 6.5).
+// Finalize is the request that ends the client's use of PMIx (pmix-wire.md 6.5).
 type Finalize struct{}
 
 func (*Finalize) read(*bfrops.Reader) {}
 
 func (*Finalize) trace(*traceLine) {}
 
-// Publish publishes values under names, for other ranks to look up (pmix-wire.md 6.8).
+// Publish is the request that publishes values under names, for other ranks to look up (pmix-wire.md 6.8).
 type Publish struct {
 	UID   uint32
 	Infos Options // options ("pmix." keys) and the data (all other keys)
@@ -140,7 +141,7 @@ func (p *Publish) read(r *bfrops.Reader) { p.UID, p.Infos = r.Uint32(), r.Infos(
 
 func (p *Publish) trace(l *traceLine) { l.options(p.Infos) }
 
-// Lookup requests published values (pmix-wire.md 6.8).
+// Lookup is the request for published values (pmix-wire.md 6.8).
 type Lookup struct {
 	UID     uint32
 	Keys    []string
@@ -151,7 +152,7 @@ func (l *Lookup) read(r *bfrops.Reader) { l.UID, l.Keys, l.Options = r.Uint32(),
 
 func (l *Lookup) trace(line *traceLine) { line.keys(l.Keys); line.options(l.Options) }
 
-// Unpublish removes published names (pmix-wire.md 6.8).
+// Unpublish is the request that removes published names (pmix-wire.md 6.8).
 type Unpublish struct {
 	UID     uint32
 	Keys    []string
@@ -164,7 +165,7 @@ func (u *Unpublish) read(r *bfrops.Reader) {
 
 func (u *Unpublish) trace(l *traceLine) { l.keys(u.Keys); l.options(u.Options) }
 
-// Spawn starts programs as a new group (pmix-wire.md 6.9).
+// Spawn is the request that starts programs as a new group (pmix-wire.md 6.9).
 type Spawn struct {
 	Options  Options
 	Programs []bfrops.Program // at least 1
@@ -179,8 +180,8 @@ func (s *Spawn) trace(l *traceLine) {
 	l.options(s.Options)
 }
 
-// Connect waits for all processes of a set. From then on they know each other's job info, and an abort
-// of one group ends all (pmix-wire.md 6.10).
+// Connect is the request that waits for all processes of a set. From then on they know each other's job
+// info, and an abort of one group ends all (pmix-wire.md 6.10).
 type Connect struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Timeout
@@ -200,7 +201,7 @@ func (d *Disconnect) read(r *bfrops.Reader) { d.Procs, d.Options = nonEmptyProcs
 
 func (d *Disconnect) trace(l *traceLine) { l.procs(d.Procs); l.options(d.Options) }
 
-// Notify sends an event to other ranks (pmix-wire.md 6.7).
+// Notify is the request that sends an event to other ranks (pmix-wire.md 6.7).
 type Notify struct {
 	Event Status
 	Range Range
@@ -223,8 +224,8 @@ func (n *Notify) trace(l *traceLine) {
 	l.options(n.Infos)
 }
 
-// RegEvents registers the event codes that the client wants to receive. Without codes it registers a
-// default handler, for events that no other handler takes (pmix-wire.md 6.7).
+// RegEvents is the request that registers the event codes that the client wants to receive. Without codes
+// it registers a default handler, for events that no other handler takes (pmix-wire.md 6.7).
 type RegEvents struct {
 	Codes   []int32
 	Options Options
@@ -251,7 +252,7 @@ func (e *DeregEvents) read(r *bfrops.Reader) {
 
 func (e *DeregEvents) trace(l *traceLine) { l.events(e.Codes) }
 
-// Query asks about the job or the system (pmix-wire.md 6.13).
+// Query is the request for information about the job or the system (pmix-wire.md 6.13).
 type Query struct {
 	Questions []bfrops.Question
 }
@@ -265,7 +266,7 @@ func (q *Query) trace(l *traceLine) {
 	}
 }
 
-// Log asks to print texts (pmix-wire.md 6.12).
+// Log is the request to print texts (pmix-wire.md 6.12).
 type Log struct {
 	Time       int64 // seconds since 1970, mostly 0
 	Data       Options

@@ -5,7 +5,7 @@ import "strconv"
 // A Status is the result of a request. The numbers are the same in all supported clients.
 type Status int32
 
-// The statuses that the server sends in replies (pmix-wire.md 6).
+// These are the statuses that the server sends in replies (pmix-wire.md 6).
 const (
 	Success           Status = 0
 	Failed            Status = -1
