@@ -143,7 +143,7 @@ func algorithmName(what string) string {
 	return "no " + what + " in common"
 }
 
-// realAlgos returns the names without those that announce extensions and are no algorithms (RFC 8308).
+// realAlgos returns the names of algorithms. It leaves out names that only announce extensions (RFC 8308).
 func realAlgos(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.HasPrefix(name, "ext-info-") || strings.HasPrefix(name, "kex-strict-")

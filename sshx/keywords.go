@@ -11,7 +11,7 @@ import (
 const KeywordsOf = "10.5"
 
 // keywords are the keywords of OpenSSH up to KeywordsOf, including ignored and unsupported ones
-// (readconf.c, keywords), and those that Debian, Red Hat and Apple add.
+// (readconf.c, keywords), and the keywords that Debian, Red Hat and Apple add.
 var keywords = strings.Fields(`
 	AddKeysToAgent AddressFamily AFSTokenPassing BatchMode BindAddress BindInterface CanonicalDomains CanonicalizeFallbackLocal CanonicalizeHostname
 	CanonicalizeMaxDots CanonicalizePermittedCNAMEs CASignatureAlgorithms CertificateFile ChallengeResponseAuthentication ChannelTimeout CheckHostIP

@@ -154,7 +154,7 @@ func (l *LocalMachine) HomeOf(ctx context.Context, name string) (string, error) 
 	return home, err
 }
 
-// Account returns the account with a user ID. It is empty if there is none. The error is that of ctx.
+// Account returns the account with a user ID. It is empty if there is none. The only error is ctx's error.
 func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, error) {
 	text, _, _ := l.lookUpOnce(ctx, l.slots, "account "+strconv.Itoa(uid), func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, "passwd", strconv.Itoa(uid))

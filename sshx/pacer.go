@@ -37,7 +37,7 @@ const (
 // servers, so its limit is Fanout until a connection is dropped.
 const UnknownServer = ""
 
-// An Outcome is what setting up a connection has shown about the server.
+// An Outcome is the result of setting up a connection, as far as it says something about the server.
 type Outcome int
 
 const (
@@ -87,8 +87,9 @@ type Permit struct {
 // accept. A dropped connection then may be due to the number of connections, and not to this attempt.
 func (w *Permit) IsCrowded() bool { return w.limit > w.p.perServer() }
 
-// Acquire waits for a permit to set up a connection to a server, named by any string. The error is that
-// of ctx, or the error with which another connection has found that the server is dead.
+// Acquire waits for a permit to set up a connection to a server, named by any string. It returns the error
+// of ctx if ctx ends. If another connection has found that the server is dead, it returns the error of that
+// connection.
 func (p *Pacer) Acquire(ctx context.Context, server string) (*Permit, error) {
 	w := &Permit{p: p, ready: make(chan struct{})}
 	p.mu.Lock()

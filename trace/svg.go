@@ -87,7 +87,8 @@ func (o hostTracks) sortWeight() int {
 	return 0
 }
 
-// shownTime returns the time that the picture shows: the whole run, or at most 1.5 times the start of the job.
+// shownTime returns the time that the picture shows: the whole run, or at most 1.5 times the time that the
+// job took to start.
 func shownTime(t Trace) time.Duration {
 	var started time.Duration
 	for _, s := range t.Spans {
@@ -201,8 +202,8 @@ func (d *svgWriter) writeRow(r svgRow) {
 	}
 }
 
-// writeBar draws a step. Its name is inside the bar; the reason of a failure is to the right of it. free is the x
-// coordinate up to which there is free space.
+// writeBar draws a step. Its name is inside the bar; the reason for a failure is to the right of the bar.
+// free is the x coordinate up to which there is free space.
 func (d *svgWriter) writeBar(r svgRow, s Span, leaf bool, free float64) {
 	if s.Began >= d.shownTime {
 		return

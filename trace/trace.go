@@ -77,7 +77,7 @@ func (r *Recorder) Begin(row Row, step string) Step {
 	return r.add(Span{Row: row, Step: step, Began: r.now().Sub(r.began), Open: true})
 }
 
-// Add records a step that began at a time and ends now.
+// Add records a step that began at the time began and ends now.
 func (r *Recorder) Add(row Row, step string, began time.Time) {
 	if r != nil {
 		r.add(Span{Row: row, Step: step, Began: max(0, began.Sub(r.began)), Ended: r.now().Sub(r.began)})
@@ -129,7 +129,7 @@ func reasonOf(err error, host string) string {
 	return truncate(err.Error())
 }
 
-// Note attaches a note to the step. It replaces an earlier one.
+// Note attaches a note to the step. It replaces an earlier note.
 func (s Step) Note(text string) {
 	if s.recorder == nil {
 		return

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A hostTracks has the lanes of a host, or of mpiexec.
+// A hostTracks has the lanes of a host, or of mpiexec. Lanes are the lines of a trace viewer that show its
+// steps.
 type hostTracks struct {
 	name   string // empty: mpiexec
 	tracks []lane
@@ -71,7 +72,7 @@ func assignLanes(row Row, spans []Span) (tracks []lane) {
 	return tracks
 }
 
-// dropEnded removes from a stack of end times those that are not after at.
+// dropEnded removes from a stack of end times all that are not after at.
 func dropEnded(ends []time.Duration, at time.Duration) []time.Duration {
 	for len(ends) > 0 && ends[len(ends)-1] <= at {
 		ends = ends[:len(ends)-1]

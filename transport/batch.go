@@ -23,8 +23,8 @@ import (
 )
 
 // A ByStarter starts helpers on the hosts of a batch job with the batch system's starter program (srun,
-// qrsh, ...). It calls the starter once for each host. Package batch has the starters and their options.
-// The fields must not change after the first Dial.
+// qrsh, ...). It calls the starter once for each host. Package batch describes the starters and their
+// options. The fields must not change after the first Dial.
 type ByStarter struct {
 	Self        HelperBinary
 	System      *batch.System                  // the batch system; it has a Starter
@@ -149,8 +149,8 @@ func NotInJob(host, system, number string) error {
 		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
 }
 
-// A dialBacks has the helpers of a set of hosts that are to connect to mpiexec. A starter call of its own
-// starts each (rule RM-36):
+// A dialBacks lists the helpers of a set of hosts that are to connect to mpiexec by TCP. Each helper is
+// started by its own call of the starter (rule RM-36):
 //
 //	mpiexec                                    helper
 //	   | <---------------- run WHERE            over the starter's streams, as usual
@@ -214,7 +214,8 @@ func (c *dialBacks) deliverStreams(to map[string]chan net.Conn) {
 	}
 }
 
-// hostDone records that one host has its Result. After the last one it closes the port.
+// hostDone records that one host has its Result. After the last host it closes the port to which helpers
+// connect.
 func (c *dialBacks) hostDone() {
 	if c.remaining.Add(-1) == 0 && c.listener != nil {
 		c.listener.Close()
@@ -222,8 +223,8 @@ func (c *dialBacks) hostDone() {
 	}
 }
 
-// dialBackOf returns the dialBack of a host. It is nil if the host's helper does not connect to mpiexec,
-// and after the first call.
+// dialBackOf returns the dialBack of a host at its first call. It returns nil at later calls, and if the
+// host's helper does not connect to mpiexec.
 func (c *dialBacks) dialBackOf(host string) *dialBack {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,8 +44,8 @@ type OneStep struct {
 
 var _ Transport = (*OneStep)(nil)
 
-// Minimum time limits for all hosts of a step: until each shell has replied, and then until each helper has
-// connected.
+// These are the smallest time limits for all hosts of a batch step: until each shell has replied, and then
+// until each helper has connected.
 const (
 	minStepTime     = time.Minute
 	stepTimePerHost = 100 * time.Millisecond // added for each host
@@ -54,7 +54,7 @@ const (
 // maxToldRefusals is how many refused connections are reported for one port.
 const maxToldRefusals = 8
 
-// Route returns the command line of the starter, as for this host alone.
+// Route returns the command line of the starter, as it would be for this host alone.
 func (o *OneStep) Route(host Host) (string, error) {
 	call, err := o.PerHost.starterCall(host)
 	if err != nil {
@@ -94,10 +94,10 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// groupHosts divides a set of hosts into steps, each of which is one call of the starter. Hosts in the
-// same part of the batch job share a step. A host gets a call of its own if it would be alone in its
-// step. It also does if its binary has another path or must be sent. If a host does not belong to the
-// job, groupHosts sends its Result.
+// groupHosts divides a set of hosts into steps, each of which is one call of the starter. Hosts in the same
+// part of the batch job share a step. A host gets a call of its own if it would be alone in its step. It
+// also gets one if its binary has another path or must be sent. If a host does not belong to the job,
+// groupHosts sends its Result.
 func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]stepHost, single []stepHost) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {
@@ -207,8 +207,8 @@ func (s *stepAttempt) failContext(err error) {
 	})
 }
 
-// attempt calls the starter once. When it returns nil, each host has a Result or is to get a call of its
-// own. Otherwise the batch system is busy.
+// attempt calls the starter once. When it returns nil, each host has a Result or will get its own call of
+// the starter. Otherwise the batch system is busy.
 func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	hosts := slices.Sorted(maps.Keys(s.pending))
 	refused := refusals{warn: s.PerHost.Warn}
@@ -251,8 +251,8 @@ func (s *stepAttempt) startStarter(hosts []string) (*localCommand, error) {
 	return p, nil
 }
 
-// awaitHelpers handles replies of shells and connections of helpers, until no host is without a result.
-// If the batch system is busy, it returns that.
+// awaitHelpers handles replies of shells and connections of helpers, until each host has a result. If the
+// batch system is busy, it returns the starter's Verdict.
 func (s *stepAttempt) awaitHelpers(ctx context.Context, listener *dialback.Listener, shared *sharedStarter) (busy *Verdict) {
 	s.PerHost.Log.Info().Msgf("listening on port %d until the helpers of %s have connected", listener.Port(), strings.Join(slices.Sorted(maps.Keys(s.pending)), ","))
 	lines, stop := make(chan stepLine), make(chan struct{})
@@ -344,7 +344,7 @@ func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 }
 
 // starterEnded handles the end of the starter before all helpers have connected. If the batch system is
-// busy, it returns that.
+// busy, it returns the starter's Verdict.
 func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 	v := p.verdict(p.ended(programEndTime).exit)
 	if v.Kind == KindBusy && s.reached.Load() == 0 {
@@ -469,7 +469,7 @@ func (l *stepLink) verdict(exit int) Verdict { return l.starter.program.verdict(
 func (l *stepLink) localAddr() net.Addr      { return l.LocalAddr() }
 func (l *stepLink) silence() time.Duration   { return 0 }
 
-// lookInterval is how often ended reads the starter's stderr for a line about the helper.
+// lookInterval is how often the method ended reads the starter's stderr, to find a line about the helper.
 const lookInterval = 10 * time.Millisecond
 
 // ended waits until the step ends, or until the starter prints a line about the end of this helper.

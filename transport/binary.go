@@ -59,14 +59,14 @@ func (w StepTracer) forHost(host string) sshx.StepTracer {
 	return func(step string) func(error) { return w(host, step) }
 }
 
-// WithTracer returns a copy whose connections report their steps to w.
+// WithTracer returns a copy of s whose connections report their steps to w.
 func (s HelperBinary) WithTracer(w StepTracer) HelperBinary {
 	s.tracer = w
 	return s
 }
 
-// WithLoginShell returns a copy with the user's login shell on this machine. It is probably the same on
-// the hosts.
+// WithLoginShell returns a copy of s with the user's login shell on this machine. The login shell on the
+// hosts is probably the same.
 func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	s.loginShell = shell
 	return s
@@ -79,8 +79,8 @@ type stepVariables struct {
 	starterAddress string // variable with the address of the starter's machine; it may be unset
 }
 
-// ForStep returns a copy for the hosts of a batch step. It is never sent there: a host without the binary
-// reports that. host and near are the names of the variables in stepVariables.
+// ForStep returns a copy of s for the hosts of a batch step. The binary is never sent there: a host without
+// it reports an error. host and near are the names of the variables in stepVariables.
 func (s HelperBinary) ForStep(host, near string) HelperBinary {
 	s.delivery, s.stepNames = "never", &stepVariables{host, near}
 	return s
@@ -92,7 +92,7 @@ type invitedHelper struct {
 	starter *localCommand
 }
 
-// WithDelivery returns a copy with a setting for when the binary is sent to a node: always, never, or
+// WithDelivery returns a copy of s with a setting for when the binary is sent to a node: always, never, or
 // auto. With auto, it is sent to nodes that do not have it.
 func (s HelperBinary) WithDelivery(when string) HelperBinary {
 	s.delivery = when
@@ -107,9 +107,9 @@ type attach struct {
 	apart func(host, why string) // called for each node where that failed
 }
 
-// Attaching returns a copy that joins the session on each node to a batch job before the helper starts.
-// If that fails on a node, apart is called, from any goroutine, with the reason: missing, failed, or
-// another text from the node.
+// Attaching returns a copy of s that joins the session on each node to a batch job before the helper
+// starts. If that fails on a node, apart is called, from any goroutine, with the reason: missing, failed,
+// or another text from the node.
 func (s HelperBinary) Attaching(by *batch.Attach, job string, apart func(host, why string)) HelperBinary {
 	s.attach = &attach{by, job, apart}
 	return s
@@ -124,8 +124,8 @@ func (a *attach) fill() []string {
 		"@PROCESSFLAG@", quote(a.ProcessFlag), "@VARIABLE@", a.Variable}
 }
 
-// AtPath returns a copy with the path of mpiexec on a node that the user has given. An empty path means
-// that there is none.
+// AtPath returns a copy of s with the path of mpiexec on a node that the user has given. An empty path
+// means that there is none.
 func (s HelperBinary) AtPath(path string) HelperBinary {
 	s.nodePath = path
 	return s
@@ -201,9 +201,9 @@ func readBinary(path, file string) (HelperBinary, error) {
 	return s, nil
 }
 
-// fileIdentity returns inode number, size and modification time in nanoseconds of a file. Two files that
-// differ, on any hosts, do not agree in all three. For a time without a fraction it returns "none": it
-// may have been set for all files of an image, whose inode numbers may then repeat, too.
+// fileIdentity returns the inode number, the size and the modification time (in nanoseconds) of a file. Two
+// files that differ, on any hosts, do not agree in all three. For a time without a fraction it returns
+// "none": it may have been set for all files of an image, whose inode numbers may then repeat, too.
 func fileIdentity(info os.FileInfo) string {
 	about, ok := info.Sys().(*syscall.Stat_t)
 	if when := info.ModTime().UTC(); ok && when.Nanosecond() != 0 {

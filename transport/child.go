@@ -27,7 +27,7 @@ type LocalChild struct {
 }
 
 // closePatience is how long Close waits for a helper that was told to end. A helper that needs longer
-// goes on without mpiexec.
+// continues without mpiexec.
 const closePatience = 500 * time.Millisecond
 
 var _ Transport = (*LocalChild)(nil)

@@ -24,8 +24,8 @@ func becomeSubreaper() error { return proc.BecomeSubreaper() }
 // runningProgram returns a path of this program that stays valid after its file was replaced.
 func runningProgram() (string, error) { return "/proc/self/exe", nil }
 
-// watchOutOfMemory returns a function that reports whether the kernel has killed processes for lack of
-// memory since then. The text is empty if it has not.
+// watchOutOfMemory returns a function that says whether the kernel has killed processes for lack of memory
+// since the call of watchOutOfMemory. If the kernel has killed none, the function returns an empty text.
 func watchOutOfMemory() (outOfMemory func() string) {
 	root := os.DirFS("/")
 	before := make(chan proc.Denials, 1)

@@ -75,7 +75,7 @@ func loginTimeout(given time.Duration) time.Duration { return cmp.Or(max(given, 
 // less.
 func shellTimeout(given time.Duration) time.Duration { return cmp.Or(max(given, 0), defaultShell) }
 
-// A helperLink is the stdin and stdout of a process that a transport has started.
+// A helperLink is the connection to the stdin and stdout of a process that a transport has started.
 type helperLink interface {
 	io.ReadWriteCloser
 	// ended waits for the process to end, at most for limit, and returns how it ended.
@@ -148,7 +148,7 @@ func (c *Conn) Stderr() string { return c.link.stderr() }
 func (c *Conn) LocalAddr() net.Addr { return c.link.localAddr() }
 
 // Silence returns how long the link may be silent before it counts as lost. It is 0 if another program,
-// such as ssh, decides that.
+// such as ssh, decides when the link is lost.
 func (c *Conn) Silence() time.Duration { return c.link.silence() }
 
 // whyTimeout is how long Why waits for an exit code after the stream has ended. The reaper of a killed

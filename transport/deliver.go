@@ -23,8 +23,8 @@ const (
 	maxLine    = 8 << 10
 	maxDirs    = 4 // number of directories that are tried (script.go)
 
-	// maxInFlight is how many bytes of the binary may still be under way when all were written. An SSH
-	// channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have buffers.
+	// maxInFlight is how many bytes of the binary may not have arrived yet when all bytes were written. An
+	// SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have buffers.
 	maxInFlight = 4 << 20
 )
 
@@ -44,8 +44,8 @@ type stepTimeouts struct {
 	suspect string
 }
 
-// programTimeouts returns the time limits for a program, such as ssh, that logs in and does not report
-// when it has.
+// programTimeouts returns the time limits for a program, such as ssh, that logs in and does not report the
+// end of the login.
 func programTimeouts(login, shell time.Duration) stepTimeouts {
 	return stepTimeouts{shell: loginTimeout(login) + shellTimeout(shell), others: shellTimeout(shell)}
 }
@@ -96,7 +96,7 @@ func (d *delivery) beginTimedStep(name string) {
 	d.beginStep(name)
 }
 
-// beginStep begins a trace step. It ends the one before with success.
+// beginStep begins a trace step. It ends the earlier step, as a success.
 func (d *delivery) beginStep(name string) {
 	if d.endStep != nil {
 		d.endStep(nil)

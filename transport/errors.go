@@ -1,6 +1,6 @@
 package transport
 
-// A Kind is the kind of an error, for programs. A kind that package sshx also has is the same text there.
+// A Kind is the kind of an error, for programs. If package sshx has the same kind, it uses the same text.
 type Kind string
 
 const (
@@ -56,7 +56,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Reason returns the message without the host's name.
 func (e *Error) Reason() string { return e.Step + ": " + e.Why }
 
-// Detail returns the part that differs between hosts with the same failure.
+// Detail returns the part of the message that differs between hosts with the same failure.
 func (e *Error) Detail() string { return e.Details }
 
 // Hint returns what the user can do. It may be empty.

@@ -102,8 +102,8 @@ func (p *localCommand) waitFor(limit time.Duration) bool {
 	}
 }
 
-// ended returns how the program ended. If it was told to end, there is no text: ssh then exits with 255
-// and "Killed by signal 15.", which explains nothing.
+// ended returns how the program ended. If this process has ended it, there is no text: ssh then exits with
+// 255 and "Killed by signal 15.", which explains nothing.
 func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.waitFor(limit) {
 		return linkEnd{exit: -1}
@@ -115,8 +115,8 @@ func (p *localCommand) ended(limit time.Duration) linkEnd {
 	return end
 }
 
-// signalGroup sends a signal to the program's process group, and records that the program was told to
-// end.
+// signalGroup sends a signal to the program's process group, and records that this process has ended the
+// program.
 func (p *localCommand) signalGroup(sig syscall.Signal) {
 	p.signaled.Store(true)
 	syscall.Kill(-p.cmd.Process.Pid, sig)

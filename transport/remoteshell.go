@@ -76,7 +76,7 @@ func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.Re
 }
 
 // outcomeOf returns what the pacer has to know about an attempt: whether a server behind the program is
-// busy. Other failures are those of one host.
+// busy. Other failures concern only one host.
 func outcomeOf(err error, busy bool) sshx.Outcome {
 	switch {
 	case err == nil:

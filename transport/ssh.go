@@ -115,7 +115,7 @@ func startShell(ctx context.Context, client *sshx.Client, timeout time.Duration)
 		Why: fmt.Sprintf("the server did not start a session within %s", formatSeconds(timeout)), Remedy: "PAM or a file system may hang there; see the system log of its sshd", Err: errStepTimeout}
 }
 
-// An sshLink is an SSH session with its connection. The connection has no other session.
+// An sshLink is an SSH session with its connection. There is no other session on the connection.
 type sshLink struct {
 	*sshx.Session
 	client *sshx.Client
@@ -171,8 +171,8 @@ func (l *sshLink) ended(limit time.Duration) linkEnd {
 	}
 }
 
-// connectionLost returns the linkEnd for a broken connection. If there is an error text of the system, it
-// has that: "ssh: connection reset by peer".
+// connectionLost returns the linkEnd for a broken connection. If the operating system has given an error
+// text, the linkEnd contains it: "ssh: connection reset by peer".
 func connectionLost(err error) linkEnd {
 	why := "the connection broke"
 	var e *sshx.DialError

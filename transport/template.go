@@ -55,8 +55,8 @@ func ShellCommand(template, args []string, host Host, me string, timeout time.Du
 // isSSH reports whether the program is ssh(1).
 func isSSH(template []string) bool { return filepath.Base(template[0]) == "ssh" }
 
-// sshOptions returns ssh options for no X11, no terminal, no prompts, and a connect timeout. It leaves
-// out user and port if the template has tokens, because the template then sets these itself.
+// sshOptions returns ssh options for no X11, no terminal, no prompts, and a connect timeout. It leaves out
+// user and port if the template has tokens, because such a template contains user and port itself.
 func sshOptions(host Host, templated bool, timeout time.Duration) []string {
 	seconds := max(1, int(timeout.Round(time.Second)/time.Second))
 	options := []string{"-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=" + strconv.Itoa(seconds)}

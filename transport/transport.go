@@ -192,8 +192,8 @@ func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transpor
 	return f.decided, nil
 }
 
-// warrantsFallback reports whether err may be a failure of the transport itself. It is not if the host
-// does not belong to the job, or the dial was cancelled.
+// warrantsFallback reports whether err may be a failure of the transport itself. It returns false if the
+// host does not belong to the job, or if connecting was cancelled.
 func warrantsFallback(err error) bool {
 	var e *Error
 	return err != nil && (!errors.As(err, &e) || e.Kind != KindConfig && e.Kind != KindCanceled)
@@ -227,7 +227,8 @@ type LocalOverride struct {
 	IsLocal func(Host) bool
 }
 
-// Dial calls IsLocal for each host and passes the hosts on.
+// Dial calls IsLocal for each host, marks those hosts as this machine, and passes all hosts to the wrapped
+// transport.
 func (h LocalOverride) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	hosts = slices.Clone(hosts)
 	for i := range hosts {

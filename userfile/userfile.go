@@ -113,7 +113,8 @@ func ResolveForWriting(name string) (string, error) {
 	return path, checkCreator(path, info)
 }
 
-// checkCreator returns an error if another user has created the file, so that it must not be written.
+// checkCreator returns an error if another user has created the file, because this program then must not
+// write to it.
 func checkCreator(path string, info os.FileInfo) error {
 	if !info.IsDir() && madeByOtherUser(filepath.Dir(path), info) {
 		return &OtherUserError{Path: path, UID: Owner(info)}

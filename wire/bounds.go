@@ -74,8 +74,7 @@ var (
 	terminalSizeRange = Range{"size of a terminal", 0, math.MaxUint16}
 )
 
-// A Length has the largest size of a text in bytes, or of a list in elements, and its name for error
-// messages.
+// A Length has a name for error messages and a largest size: of a text in bytes, or of a list in elements.
 type Length struct {
 	Name string
 	Max  int

@@ -75,8 +75,8 @@ func (c *Conn) Successor() *Conn {
 	return &Conn{connState: c.connState}
 }
 
-// Send encodes m and queues it for the writer. Its error is that of an earlier write, so the last
-// messages before a failure may be lost without an error. If m is a Data from NewData, Send releases it.
+// Send encodes m and queues it for the writer. Its error comes from an earlier write, so the last messages
+// before a failure may be lost without an error. If m is a Data from NewData, Send releases it.
 func (c *Conn) Send(m Message) error {
 	if c.inProcess != nil {
 		return c.sendInProcess(func() error { return c.inProcess.post(m) })
@@ -340,8 +340,8 @@ func (c *Conn) SendHello(h *Hello) error {
 	return c.Send(h)
 }
 
-// ReceiveHello waits for a helper's Hello. It also returns the text that the login shell printed before
-// it. The error is a *HelloError.
+// ReceiveHello waits for a helper's Hello. It also returns the text that the login shell printed before the
+// Hello. The error is a *HelloError.
 func (c *Conn) ReceiveHello() (*Hello, []byte, error) {
 	noise, err := c.skipNoise()
 	if err != nil {

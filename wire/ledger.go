@@ -59,7 +59,7 @@ func (m *LedgerListed) Fields(c *Codec) {
 }
 
 // SignalJob requests a signal to the ranks that a job of user UID has on the node. The helper checks
-// whether the sender may.
+// whether the sender may send it.
 type SignalJob struct {
 	AnsweredBy[*JobSignaled]
 
@@ -88,9 +88,9 @@ func (m *JobSignaled) Fields(c *Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// Evict ends the processes that hold the claims and tickets of a job of user UID, and removes these (rule
-// TRUST-19). If Processes is set, the job belongs to the helper's own user, and all processes with the
-// job's mark are ended, too (survive.md SV-3).
+// Evict ends the processes that hold the claims and tickets of a job of user UID, and removes the claims
+// and tickets (rule TRUST-19). If Processes is set, the job belongs to the helper's own user, and all
+// processes with the job's mark are ended, too (survive.md SV-3).
 type Evict struct {
 	AnsweredBy[*Evicted]
 

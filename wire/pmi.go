@@ -84,8 +84,8 @@ func (m *Fenced) Fields(c *Codec) {
 }
 
 // RankMapRequest asks on which nodes the ranks of a group run. A helper sends it once for each group if
-// PMIx clients need that, and for each request of an old client. The helper chooses ID, and the reply has
-// the same ID.
+// PMIx clients need the map, and again for each request of a client with an old version of PMIx. The helper
+// chooses ID, and the reply has the same ID.
 type RankMapRequest struct {
 	AnsweredBy[*RankMap]
 

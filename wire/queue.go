@@ -52,7 +52,7 @@ func (m *LockDecision) Fields(c *Codec) {
 }
 
 // DecisionLocked grants the decision lock. Ahead is the number of requests that are in the queue before
-// this one. If Notice is set, the lock could not be taken, and others may plan at the same time.
+// this one. If Notice is set, the lock could not be taken, and other jobs may plan at the same time.
 type DecisionLocked struct {
 	Ahead  int
 	Notice string

@@ -36,7 +36,8 @@ func (m *WriteMark) Fields(c *Codec) {
 	c.Text(&m.Mark, markLength)
 }
 
-// MarkWritten is the reply to WriteMark. Err is why the mark could not be written. It is empty if it was.
+// MarkWritten is the reply to WriteMark. Err is why the mark could not be written, or empty if it was
+// written.
 type MarkWritten struct{ Err string }
 
 func (m *MarkWritten) Fields(c *Codec) { c.Sentence(&m.Err, "error") }
@@ -55,8 +56,8 @@ type MarksRead struct{ Marks []string }
 
 func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"words", MaxMarks}, markLength) }
 
-// Survey requests the claims of running jobs on the node. Claims of OwnJob do not count, nor do those of
-// ParentJob and of the jobs in which it runs.
+// Survey requests the claims of running jobs on the node. Claims of OwnJob do not count. Claims of
+// ParentJob, and of the jobs in which ParentJob runs, do not count either.
 type Survey struct {
 	AnsweredBy[*Surveyed]
 

@@ -37,7 +37,7 @@ credit separately. Empty Data means the end of a stream or, against
 the stream's direction, that nobody reads the stream any more.
 */
 
-// Window is how many bytes of one stream may be under way without Credit.
+// Window is how many bytes of one stream may be sent before the receiver allows more with Credit.
 const Window = 64 << 10
 
 // A Stream is one of the three standard streams of a rank.

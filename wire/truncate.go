@@ -56,9 +56,9 @@ func measureEntry[T any](p *T, each func(*Codec, *T), uid int) ledgerEntry {
 	return ledgerEntry{uid, len(out.buf), in.claimedRanks, in.claimedCPUs}
 }
 
-// fairShare reports which entries fit into left bytes, and which users have entries that do not. For each
-// entry it adds up the entries of the same user up to this one. Entries with the smallest sum come first,
-// so no user can displace others with many or large entries.
+// fairShare reports which entries fit into left bytes, and which users have entries that do not fit. For
+// each entry it adds up the entries of the same user up to this one. Entries with the smallest sum come
+// first, so no user can displace others with many or large entries.
 func fairShare(all []ledgerEntry, left int) (fits []bool, cut []int) {
 	fits = make([]bool, len(all))
 	sum, before := make(map[int]int), make([]int, len(all)) // by user, by entry

@@ -15,8 +15,8 @@ import (
 	"remshell/tools/testbed"
 )
 
-// MPI programs that testdata/programs.sh compiles: hello with MPICH 3.4.1, which communicates over TCP, openHello with
-// Open MPI.
+// These are MPI programs that testdata/programs.sh compiles: hello with MPICH 3.4.1, which communicates
+// over TCP, and openHello with Open MPI.
 const (
 	hello     = "build/programs/hello"
 	openHello = "build/programs/hello.openmpi"
@@ -44,8 +44,8 @@ type roundLimits struct {
 }
 
 // A figure is a value that is measured in each run, such as its wall time. Goal is the largest allowed
-// median. If the case has a peer, it is that of the ratio to the peer's value. Otherwise it is that of
-// the value itself.
+// median. If the case has a peer, which is a program to compare with, Goal limits the ratio to the peer's
+// value. Otherwise it limits the value itself.
 type figure struct {
 	unit string
 	of   func(sample) float64

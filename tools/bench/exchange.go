@@ -11,8 +11,8 @@ import (
 	"remshell/text"
 )
 
-// Programs in which every rank gets a key of every other rank, as MPI_Init does by PMI-1 (exchange, testdata/pmi1) and
-// by PMIx (modex, testdata/pmix).
+// In these programs every rank gets a key of every other rank, as MPI_Init does by PMI-1 (exchange,
+// testdata/pmi1) and by PMIx (modex, testdata/pmix).
 const (
 	exchange = "build/programs/exchange"
 	modex    = "build/programs/modex"

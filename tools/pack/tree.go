@@ -154,7 +154,7 @@ func installed(kind string, t target, programs map[target][]byte, texts, generat
 }
 
 // completion returns the path of a completion in a package. It is not in the shells' directories:
-// update-alternatives links it there while mpiexec is that of this package.
+// update-alternatives links it there while the command mpiexec belongs to this package.
 func completion(name string) string {
 	return "usr/share/remshell/" + strings.ReplaceAll(name, "/", ".")
 }

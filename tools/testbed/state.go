@@ -88,7 +88,8 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// Repo returns the root of the repository: the working directory or its closest parent with a go.mod.
+// Repo returns the root of the repository: the working directory, or its closest parent directory that
+// contains a go.mod.
 func Repo() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -17,7 +17,7 @@ const maxRounds = 3
 // errNotMpiexec is returned if a program other than mpiexec replies at an address.
 var errNotMpiexec = errors.New("another program answers there")
 
-// A Refusal is returned if mpiexec refuses the helper. Why is mpiexec's reason.
+// A Refusal is the error if mpiexec refuses the connection of a helper. Why is mpiexec's reason.
 type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Why }
@@ -82,8 +82,8 @@ func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.
 	return nil, last
 }
 
-// orderAddresses returns addresses with near first, and without duplicates of it. near leads to the
-// starter's machine.
+// orderAddresses returns addresses with near first and only once. near is the address of the starter's
+// machine.
 func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPort {
 	if !near.IsValid() || len(addresses) == 0 {
 		return addresses

@@ -205,7 +205,7 @@ func (d *Listener) addPending(conn net.Conn) bool {
 }
 
 // removePending removes a pending connection. It returns false if addPending has closed it as the oldest:
-// that is not reported as a refusal.
+// such a connection is not reported as refused.
 func (d *Listener) removePending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

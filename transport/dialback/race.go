@@ -75,8 +75,8 @@ type timeouts struct {
 	pause           time.Duration // pause between two rounds
 }
 
-// defaultTimeouts are the timeouts of helpers. 250 ms is from RFC 8305. A round ends before mpiexec gives
-// up a helper that has not connected.
+// defaultTimeouts are the timeouts of helpers. 250 ms is from RFC 8305. With them, a round of attempts ends
+// before mpiexec stops waiting for the helper.
 var defaultTimeouts = timeouts{nextAddress: 250 * time.Millisecond, nextAfterAccept: time.Second, accept: 3 * time.Second, round: 45 * time.Second, pause: time.Second}
 
 // errNoAnswer is the error for an address that was given up because nothing replied there.
