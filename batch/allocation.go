@@ -46,7 +46,7 @@ type Allocation struct {
 	Idle         bool     // another copy of mpiexec starts the job, and this one only waits (RM-10, HTCondor)
 }
 
-// A Host is a host of an allocation.
+// A Host is a host that the batch system has given to the job.
 type Host struct {
 	Name        string
 	Tasks       int                // 0: unknown

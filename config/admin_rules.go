@@ -28,7 +28,7 @@ type AdminRules struct {
 	Warnings []error // an *Error for each setting without effect
 }
 
-// A nodeFile is a NodeFile as decoded from TOML.
+// A nodeFile has the contents of a NodeFile as they were decoded from TOML.
 type nodeFile struct {
 	RunJobs       any
 	Users, User   any

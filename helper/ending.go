@@ -106,9 +106,9 @@ func (s *Session) awaitPipesClosed(round int) {
 }
 
 // reportDrained reports to mpiexec that no process and no output of the job is left on this node. First it
-// releases the claim, so that the next job finds the CPUs free, or keeps it for the next attempt. A group
-// that is being prepared delays the report: mpiexec starts the group once it is prepared, and must not
-// receive afterwards that nothing is left.
+// releases the claim, so that the next job finds the CPUs free, or keeps it for the next attempt (one run
+// of all ranks). A group that is being prepared delays the report: mpiexec starts the group once it is
+// prepared, and must not receive afterwards that nothing is left.
 func (s *Session) reportDrained() {
 	drained := &wire.Drained{Orphans: s.orphans.ofJob(s.byRank)}
 	var finish []func()

@@ -32,8 +32,8 @@ type claimsCarriedEvent struct{ claims.CarriedClaims }
 // also returns it if mpiexec begins another attempt while ranks still run here.
 var errNextAttempt = errors.New("mpiexec begins another attempt")
 
-// endAttempt takes over the claims of the session, so that the next attempt of the job has them, and ends
-// the session.
+// endAttempt takes over the claims of the session, so that the next attempt of the job (one run of all
+// ranks) has them, and ends the session.
 func (s *Session) endAttempt(e claimsCarriedEvent) {
 	s.endErr, s.carriedClaims = errNextAttempt, e.CarriedClaims
 	if s.stepLifecycle(lifecycle.EndAttempt{}); s.Lifecycle.HasNextAttempt() {
@@ -41,7 +41,7 @@ func (s *Session) endAttempt(e claimsCarriedEvent) {
 	}
 }
 
-// nextAttempt returns the session of the next attempt, on the same connection.
+// nextAttempt returns the session of the next attempt (one run of all ranks), on the same connection.
 func (s *Session) nextAttempt() *Session {
 	next := newSession(s.conn.Successor(), s.sys, s.carriedClaims)
 	next.cpus, next.topology = s.cpus, s.topology

@@ -88,7 +88,7 @@ func (l *attemptLoop) run(ctx context.Context) (job.Result, error) {
 	}
 }
 
-// newAttempt returns the Job of the next attempt.
+// newAttempt returns the Job of the next attempt (one run of all ranks).
 func (l *attemptLoop) newAttempt() *Job {
 	env := l.env
 	env.In = l.attemptInput()
@@ -150,7 +150,7 @@ func (l *attemptLoop) runAttempt(ctx context.Context, j *Job) (result job.Result
 	return j.report(ctx, next.Restarts), next, nil
 }
 
-// attemptEnded records how an attempt ended, and decides whether another follows.
+// attemptEnded records how an attempt (one run of all ranks) ended, and decides whether another follows.
 func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decision {
 	l.began = cmp.Or(j.jobStart, state.Began()).Add(state.StoppedTime())
 	l.stopsCounted = l.env.StopTimes.Total()
@@ -193,8 +193,8 @@ func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decis
 	return next
 }
 
-// restartAfter describes the next attempt, for the report. The last attempt has lost the nodes in lost.
-// If the next attempt may use some of them again, the description names them.
+// restartAfter describes the next attempt (one run of all ranks), for the report. The last attempt has lost
+// the nodes in lost. If the next attempt may use some of them again, the description names them.
 func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
 	r := &supervise.NextAttempt{Number: restart.RestartNumber(l.request.Restart, l.attempts)}
 	usable := make(map[string]bool)
@@ -254,8 +254,8 @@ func lacksRoom(err error) bool {
 	return errors.As(err, &noPlan) || errors.As(err, &noHosts)
 }
 
-// reportAttempt reports to the user on which nodes an attempt runs. For the first attempt it reports
-// nothing.
+// reportAttempt reports to the user on which nodes an attempt (one run of all ranks) runs. For the first
+// attempt it reports nothing.
 func (l *attemptLoop) reportAttempt(p job.Plan) {
 	if len(l.attempts) == 0 {
 		return
@@ -304,10 +304,10 @@ func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) 
 // lostNodesReportDelay is how long waitForLostNodes waits before it reports to the user that it waits.
 const lostNodesReportDelay = 3 * time.Second
 
-// waitForLostNodes waits until no process of the last attempt can still run on the nodes that this attempt
-// lost. Two attempts of one job must not write the same files (rule SV-3). It returns as soon as helpers
-// have cleaned these nodes. At the latest it returns when helpers that were cut off have had the time to
-// end their ranks.
+// waitForLostNodes waits until no process of the last attempt (one run of all ranks) can still run on the
+// nodes that this attempt lost. Two attempts of one job must not write the same files (rule SV-3). It
+// returns as soon as helpers have cleaned these nodes. At the latest it returns when helpers that were cut
+// off have had the time to end their ranks.
 func (l *attemptLoop) waitForLostNodes(ctx context.Context, lost []string, cutOff time.Time) error {
 	if len(lost) == 0 {
 		return nil
@@ -389,8 +389,9 @@ func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttem
 
 func (l *attemptLoop) report(news job.AttemptEvent) { l.env.Events().AttemptEvent(news) }
 
-// attemptInput returns the standard input of an attempt (rule SV-9). If it is a file, each attempt reads it
-// from its start. If it is a pipe or terminal, later attempts than the first read end of file.
+// attemptInput returns the standard input of an attempt (one run of all ranks; rule SV-9). If it is a
+// file, each attempt reads it from its start. If it is a pipe or terminal, later attempts than the first
+// read end of file.
 func (l *attemptLoop) attemptInput() io.Reader {
 	if l.env.In == nil || l.request.Restart.MaxRestarts == 0 && l.pastAttempts == 0 {
 		return l.env.In

@@ -153,7 +153,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// callClosing calls the functions of Hooks.Closing at the end of an attempt.
+// callClosing calls the functions of Hooks.Closing at the end of an attempt (one run of all ranks).
 func (j *Job) callClosing() {
 	for _, closing := range j.Hooks.Closing {
 		closing()

@@ -98,9 +98,9 @@ func (e Env) PrintFailure(lines ...string) {
 	}
 }
 
-// Run runs a job to its end. If it returns an error, no ranks run: no rank was started, or the ranks of
-// the last attempt have ended and no other attempt could be started. Failures of attempts that ran are
-// already reported.
+// Run runs a job to its end. If it returns an error, no ranks run: no rank was started, or the ranks of the
+// last attempt (one run of all ranks) have ended and no other attempt could be started. Failures of
+// attempts that ran are already reported.
 func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

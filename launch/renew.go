@@ -19,8 +19,8 @@ Nodes pass from one attempt of a job to the next, with their connections, helper
 	                              '--> after restart.KeepTime: releaseKept
 */
 
-// endConversations ends the connections of an attempt that is over. If again is true, the nodes that
-// still work are kept for the next attempt. All other helpers receive Bye.
+// endConversations ends the connections of an attempt that is over. If again is true, the nodes that still
+// work are kept for the next attempt (one run of all ranks). All other helpers receive Bye.
 func (j *Job) endConversations(again bool) {
 	cpus := make(map[*Node]int, len(j.Nodes)) // of the ranks of the command line
 	for i, n := range j.Groups[0].Nodes {
@@ -84,7 +84,8 @@ func (j *Job) waitForHelpers() {
 	}
 }
 
-// takeOverNodes takes over nodes of the previous attempt and starts to read their connections.
+// takeOverNodes takes over nodes of the previous attempt (one run of all ranks) and starts to read their
+// connections.
 func (j *Job) takeOverNodes(kept []reserve.KeptNode) {
 	j.keptNodes = kept
 	for _, k := range kept {

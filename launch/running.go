@@ -24,8 +24,8 @@ import (
 	"remshell/wire"
 )
 
-// A Job is one attempt of a job, with its nodes and groups of ranks. The goroutine of Run owns it.
-// Features read its exported fields. They may set a field only if its comment says so.
+// A Job is one attempt of a job (one run of all ranks), with its nodes and groups of ranks. The goroutine
+// of Run owns it. Features read its exported fields. They may set a field only if its comment says so.
 type Job struct {
 	Env     Env
 	events  *node.Inbox
@@ -70,7 +70,7 @@ type Job struct {
 	lastNodeLost     time.Time                                          // when the last lost node was lost; zero: none was
 }
 
-// A Node is a node of the job, with the state that this attempt keeps about it.
+// A Node is a node of the job, with the state that this attempt (one run of all ranks) keeps about it.
 type Node struct {
 	reserve.Node
 	Key        int   // its index in Job.Nodes, by which supervision and fences know it

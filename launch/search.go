@@ -111,8 +111,8 @@ func (j *Job) cancelSearch() {
 	}
 }
 
-// endSearch stops the search at the end of an attempt and waits for it one second at most. A name lookup
-// or a plan may take longer. Then the search's goroutine releases later what it finds.
+// endSearch stops the search at the end of an attempt (one run of all ranks) and waits for it one second at
+// most. A name lookup or a plan may take longer. Then the search's goroutine releases later what it finds.
 func (j *Job) endSearch() {
 	j.cancelSearch()
 	if j.search == nil {

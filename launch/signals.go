@@ -46,8 +46,8 @@ func signalHere(onNodes job.Signal) syscall.Signal {
 	return syscall.Signal(onNodes)
 }
 
-// pendingSignals returns the signals that arrived after an attempt was over and that supervision did not
-// handle.
+// pendingSignals returns the signals that arrived after an attempt (one run of all ranks) was over and that
+// supervision did not handle.
 func (j *Job) pendingSignals() (left []syscall.Signal) {
 	for _, event := range j.events.Take(context.Background(), time.Now()) {
 		if s, is := event.(supervise.Signaled); is {

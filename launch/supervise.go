@@ -67,8 +67,9 @@ func (j *Job) askBatchSystem() {
 	}
 }
 
-// report reports the end of an attempt and returns its result. It reports the cause, waits for the rest
-// of the output, and then prints notes and tables. If again is true, another attempt follows.
+// report reports the end of an attempt (one run of all ranks) and returns its result. It reports the cause,
+// waits for the rest of the output, and then prints notes and tables. If again is true, another attempt
+// follows.
 func (j *Job) report(ctx context.Context, again bool) job.Result {
 	unread := j.Streams.SeekStdinBack()
 	reported := j.reportCause(j.State)

@@ -8,8 +8,8 @@ import (
 	"remshell/trace"
 )
 
-// traceStep begins the trace step of an attempt. If the job can have only one attempt, it is the job's
-// step.
+// traceStep begins the trace step of an attempt (one run of all ranks). If the job can have only one
+// attempt, it is the job's step.
 func (l *attemptLoop) traceStep() trace.Step {
 	if !l.request.Restart.AllowsSeveral() {
 		return l.env.Trace.Begin(trace.Row{}, trace.Job)
@@ -17,8 +17,8 @@ func (l *attemptLoop) traceStep() trace.Step {
 	return l.env.Trace.Begin(trace.Row{}, fmt.Sprintf("%s %d", trace.Attempt, len(l.attempts)))
 }
 
-// endTraceStep ends the trace step of an attempt. If the attempt failed, the step has the cause. A move
-// is no failure.
+// endTraceStep ends the trace step of an attempt (one run of all ranks). If the attempt failed, the step
+// has the cause. A move is no failure.
 func endTraceStep(step trace.Step, j *Job, err error) {
 	if err == nil && j.State != nil && j.State.Cause != nil {
 		if err = errors.New(j.State.Cause.Text); j.State.IsMoved() {

@@ -55,7 +55,7 @@ func (d *Dir) newUnnamed() (*ownFile, error) {
 	return s, nil
 }
 
-// create creates the file, without a name if the file system supports that.
+// create creates the file. The file has no name yet if the file system supports that (O_TMPFILE).
 func (s *ownFile) create() (err error) {
 	if !s.d.testWithout.tmpfile {
 		s.fd, err = openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)

@@ -233,8 +233,8 @@ func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	return []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.balanceBySpeed(members, c.sets.Ranks), 0)}
 }
 
-// chooseBySetSharingCPUs returns the choices of the policy with shared CPUs, in the order in which to try
-// them.
+// chooseBySetSharingCPUs returns the node sets that the job may use if its ranks share CPUs, in the order in
+// which to try them. The job's policy for node sets decides.
 func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	switch c.req.NodeSet.Policy {
 	case "":

@@ -221,7 +221,8 @@ type NextAttempt struct {
 
 func (m *NextAttempt) Fields(*Codec) {}
 
-// AttemptReady is the reply to NextAttempt. All messages after these two belong to the next attempt.
+// AttemptReady is the reply to NextAttempt. All messages after these two belong to the next attempt (one
+// run of all ranks).
 type AttemptReady struct{}
 
 func (m *AttemptReady) Fields(*Codec) {}

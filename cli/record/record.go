@@ -61,7 +61,7 @@ func NewLeftover(r job.Leftover) Leftover {
 	return record
 }
 
-// An Attempt is one attempt of a job (survive.md SV-12).
+// An Attempt describes one run of all ranks of a job that may be restarted (survive.md SV-12).
 type Attempt struct {
 	Attempt int       `json:"attempt"`
 	Began   time.Time `json:"began"`

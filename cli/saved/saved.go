@@ -69,7 +69,7 @@ type Job struct {
 	unknownFields    map[string]json.RawMessage
 }
 
-// An Attempt is an attempt that has ended (rule SV-12).
+// An Attempt describes an ended attempt: one run of all ranks of the job (rule SV-12).
 type Attempt struct {
 	Number       int         `json:"attempt"` // same fields as job.Attempt
 	Began        time.Time   `json:"began"`
@@ -87,7 +87,8 @@ type Attempt struct {
 	NextNodes    []string    `json:"next_nodes"`
 }
 
-// New returns a saved job that has not started. past has the attempts of earlier mpiexecs.
+// New returns a saved job that has not started. past has the attempts (one run of all ranks) of earlier
+// mpiexecs.
 func New(req job.Request, past []job.Attempt) Job {
 	j := Job{Version: Version, ID: req.Job, State: Stopped, Request: &req, User: req.User.Name}
 	return j.withHistory(past, -1)

@@ -38,7 +38,8 @@ func attach(j *launch.Job) {
 	})
 }
 
-// A checkpointer requests the checkpoints of one attempt. Only the goroutine that owns the job uses it.
+// A checkpointer requests the checkpoints of one attempt (one run of all ranks). Only the goroutine that
+// owns the job uses it.
 type checkpointer struct {
 	job     *launch.Job
 	runner  runner

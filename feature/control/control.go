@@ -24,7 +24,7 @@ func init() {
 	control.Register(job.VerbResume, control.Terms{NotSuspended: "not suspended"})
 }
 
-// A controller receives the requests to one attempt of a job.
+// A controller receives the requests to one attempt of a job (one run of all ranks).
 type controller struct {
 	job    *launch.Job
 	seen   map[string]bool     // IDs of requests that were received

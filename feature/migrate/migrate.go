@@ -31,7 +31,7 @@ func init() {
 	control.Register(job.VerbMigrate, control.Terms{Suspended: job.CannotSaveText})
 }
 
-// A mover moves one attempt of a job. At most one move is in progress.
+// A mover moves one attempt of a job (one run of all ranks). At most one move is in progress.
 type mover struct {
 	job  *launch.Job
 	move *move // nil: no move is requested
@@ -130,7 +130,7 @@ func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error
 	m.job.Checkpoints.RequestAndStop(m.endForMove, m.cancel)
 }
 
-// endForMove ends the attempt, unless a node of the target was lost meanwhile.
+// endForMove ends the attempt (one run of all ranks), unless a node of the target was lost meanwhile.
 func (m *mover) endForMove() {
 	current := m.move
 	if lost := m.lostNode(current.target); lost != "" {
@@ -179,7 +179,7 @@ func (m *mover) cancel(why string) {
 	m.job.Reply(current.requestedBy, job.ReplyRefused, why)
 }
 
-// abandon cancels a move when the attempt ends for another reason.
+// abandon cancels a move when the attempt (one run of all ranks) ends for another reason.
 func (m *mover) abandon() {
 	if current := m.move; current != nil && !current.endsAttempt {
 		m.cancel("the job ends")
@@ -199,7 +199,8 @@ func (m *mover) claimedCPUs() map[string]int {
 	return cpus
 }
 
-// record records in an ended attempt the nodes to which the job moves. It does nothing if the job is not moved.
+// record records in an ended attempt (one run of all ranks) the nodes to which the job moves. It does
+// nothing if the job is not moved.
 func (m *mover) record(a *job.Attempt) {
 	if m.move != nil && m.move.endsAttempt {
 		a.LeftNodes, a.NextNodes = m.move.leftNodes, m.move.target.Plan.Names()

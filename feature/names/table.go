@@ -13,8 +13,8 @@ func init() { launch.Register(launch.Feature{Name: "names", Attach: attach}) }
 
 func attach(j *launch.Job) { launch.Handle(j, new(table).handleRequest) }
 
-// A table has the names that ranks have published, and the nodes that wait for a name. It exists as long as the
-// attempt.
+// A table has the names that ranks have published, and the nodes that wait for a name. It exists as long as
+// the attempt (one run of all ranks).
 type table struct {
 	published    pmiserver.NameTable
 	waitingNodes map[string]map[*launch.Node]bool // by name: the nodes that wait for it

@@ -30,7 +30,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "trace of ranks", Attach: attach}) }
 
-// A jobTrace records the steps of one attempt.
+// A jobTrace records the steps of one attempt (one run of all ranks).
 type jobTrace struct {
 	job       *launch.Job
 	rec       *trace.Recorder

@@ -17,7 +17,7 @@ func init() {
 	control.Register(job.VerbStatus, control.Terms{WhileEnding: true})
 }
 
-// states requests the states of the ranks of one attempt.
+// states requests the states of the ranks of one attempt (one run of all ranks).
 type states struct {
 	job   *launch.Job
 	query *query // in progress; nil: none

@@ -23,7 +23,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "transcript", Attach: attach}) }
 
-// A recorder keeps the transcript of one attempt.
+// A recorder keeps the transcript of one attempt (one run of all ranks).
 type recorder struct {
 	job  *launch.Job
 	file io.Writer

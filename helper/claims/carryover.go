@@ -52,7 +52,8 @@ func (w *Worker) CarryOver(give func(CarriedClaims)) {
 	})
 }
 
-// ReleaseCarried gives up all idle claims, both of earlier attempts and for a standby node.
+// ReleaseCarried gives up all idle claims, both of earlier attempts (one run of all ranks) and for a
+// standby node.
 func (w *Worker) ReleaseCarried() {
 	w.runTask(func() {
 		w.carried.Release()

@@ -300,14 +300,15 @@ func New() *State {
 	return &State{preparing: make(map[string]int), groups: make(map[string]*group), ranks: make(map[int]*rank), byPID: make(map[int]int), holds: make(map[job.Hold]bool)}
 }
 
-// Done reports whether the helper has nothing left to do: the connection is over, or the next attempt begins, and
-// there are no processes.
+// Done reports whether the helper has nothing left to do: the connection is over, or the next attempt (one
+// run of all ranks) begins, and there are no processes.
 func (s *State) Done() bool { return s.connection != Connected && s.work != Busy }
 
 // IsDisconnected reports whether the connection to mpiexec is over.
 func (s *State) IsDisconnected() bool { return s.connection == Disconnected }
 
-// HasNextAttempt reports whether mpiexec begins another attempt. It has a State of its own.
+// HasNextAttempt reports whether mpiexec begins another attempt (one run of all ranks). It has a State of
+// its own.
 func (s *State) HasNextAttempt() bool { return s.connection == NextAttempt }
 
 // IsRank reports whether pid is a running rank.

@@ -19,7 +19,7 @@ const (
 	maxHeldFiles = 1 << 12 // files
 )
 
-// A Process is a process of the job.
+// A Process describes a process that belongs to the job on this node.
 type Process struct {
 	PID     int
 	Rank    int       // the rank that it belongs to, or NoRank
@@ -27,7 +27,7 @@ type Process struct {
 	Leader  bool      // it is the rank itself, not a descendant
 }
 
-// A lifetime is a process of the job, and the time at which it was last known to run.
+// A lifetime has a process of the job and the time at which the process was last known to run.
 type lifetime struct {
 	Process
 	lastSeen time.Time

@@ -26,7 +26,8 @@ import (
 	"remshell/job"
 )
 
-// A State is the set of reasons why the ranks of one attempt are stopped. The zero value has none.
+// A State is the set of reasons why the ranks of one attempt (one run of all ranks) are stopped. The zero
+// value has none.
 type State struct {
 	since     map[job.Hold]time.Time // by reason, when it was added
 	heldSince time.Time              // when the ranks were stopped; unset while there is no reason

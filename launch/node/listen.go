@@ -33,8 +33,8 @@ type Listener struct {
 	Log           zerolog.Logger
 }
 
-// Listen reads a helper's messages until the connection ends, or until AttemptReady ends the node's part
-// in this attempt. It blocks only in reads of the connection.
+// Listen reads a helper's messages until the connection ends, or until AttemptReady ends the node's part in
+// this attempt (one run of all ranks). It blocks only in reads of the connection.
 func (l Listener) Listen(n *Node) {
 	defer func() {
 		if why := recover(); why != nil {

@@ -27,8 +27,8 @@ type predecessor struct {
 	endErr error      // why; nil after AttemptReady
 }
 
-// Successor returns the Node by which the next attempt uses the same helper. The helper must have sent
-// Drained. From now on n sends nothing, and closing n does not close the connection.
+// Successor returns the Node by which the next attempt (one run of all ranks) uses the same helper. The
+// helper must have sent Drained. From now on n sends nothing, and closing n does not close the connection.
 func (n *Node) Successor() *Node {
 	next := &Node{Def: n.Def, Probe: n.Probe, stream: n.stream, validator: n.validator.forNextAttempt(), predecessor: predecessor{ready: make(chan error, 1)}}
 	next.lastRecv.Store(n.lastRecv.Load())

@@ -21,8 +21,8 @@ type KeptNode struct {
 	ClaimedCPUs int // number of CPUs that its helper claims for the job
 }
 
-// takeOverKept adds the nodes of the previous attempt. If a node is no candidate, because a spawn had added
-// it, its connection is closed.
+// takeOverKept adds the nodes of the previous attempt (one run of all ranks). If a node is no candidate,
+// because a spawn had added it, its connection is closed.
 func (r *reservation) takeOverKept(kept []KeptNode) {
 	byName := make(map[string]KeptNode, len(kept))
 	for _, k := range kept {
@@ -40,8 +40,8 @@ func (r *reservation) takeOverKept(kept []KeptNode) {
 	}
 }
 
-// CloseNewNodes closes the connections to all nodes, except nodes that the previous attempt had already and
-// that are still connected. It returns the nodes that stay connected.
+// CloseNewNodes closes the connections to all nodes, except nodes that the previous attempt (one run of all
+// ranks) had already and that are still connected. It returns the nodes that stay connected.
 func (r *Reservation) CloseNewNodes() (left []KeptNode) {
 	others := slices.Clone(r.r.hosts)
 	r.r.hosts = slices.DeleteFunc(others, func(n *host) bool {
@@ -55,8 +55,8 @@ func (r *Reservation) CloseNewNodes() (left []KeptNode) {
 	return left
 }
 
-// releaseEarlier releases the claims of the previous attempt, because a waiting job must hold none
-// (survive.md SV-5).
+// releaseEarlier releases the claims of the previous attempt (one run of all ranks), because a waiting job
+// must hold none (survive.md SV-5).
 func (r *reservation) releaseEarlier() {
 	for _, n := range r.hosts {
 		if n.kept != nil {
@@ -88,7 +88,8 @@ func (r *reservation) planWithoutQueue(ctx context.Context, req job.Request) (jo
 	return makePlan(ctx, req, snap)
 }
 
-// usesOnlyKept reports whether a plan needs only nodes and CPUs that the previous attempt still claims.
+// usesOnlyKept reports whether a plan needs only nodes and CPUs that the previous attempt (one run of all
+// ranks) still claims.
 func (r *reservation) usesOnlyKept(p job.Plan) bool {
 	return !slices.ContainsFunc(p.Nodes, func(np job.NodePlan) bool {
 		kept := r.snapHosts[np.Node].kept

@@ -43,7 +43,7 @@ type MoveRequest struct {
 }
 
 // A MoveTarget is a plan to which a job can be moved, with claims on its nodes. The claims are kept until
-// the next attempt has taken them over, or until Abandon.
+// the next attempt (one run of all ranks) has taken them over, or until Abandon.
 type MoveTarget struct {
 	Plan     job.Plan
 	NewNodes []KeptNode // nodes that are new to the job; their messages are already being read

@@ -150,9 +150,9 @@ func saysNoBinding(req job.Request, def job.NodeDef) bool {
 		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// MayHaveNextAttempt reports whether the job keeps its claims at its end until it is known whether
-// another attempt follows. If processes that outlive their ranks may stay (LeaveChildren), it does not:
-// the next attempt makes new claims.
+// MayHaveNextAttempt reports whether the job keeps its claims at its end until it is known whether another
+// attempt (one run of all ranks) follows. If processes that outlive their ranks may stay (LeaveChildren),
+// it does not: the next attempt makes new claims.
 func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }

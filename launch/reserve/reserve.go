@@ -125,8 +125,8 @@ func newReservation(req job.Request, env Env) *reservation {
 }
 
 // Reserve finds nodes for a job. If the request may wait, it waits in the queue. The Reservation is never
-// nil: with an error, it has the notes of the plan and the results of connecting. Reserve takes over
-// kept, the nodes of the previous attempt.
+// nil: with an error, it has the notes of the plan and the results of connecting. Reserve takes over kept,
+// the nodes of the previous attempt (one run of all ranks).
 func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*Reservation, error) {
 	r := newReservation(req, env)
 	r.takeOverKept(kept)

@@ -68,8 +68,9 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 	return err
 }
 
-// idleClaim returns the Prepare for a node that is claimed for a later attempt and runs no ranks now. It
-// has the claim and how long the helper waits for mpiexec. It numbers its ranks after the existing ones.
+// idleClaim returns the Prepare for a node that is claimed for a later attempt (one run of all ranks) and
+// runs no ranks now. It has the claim and how long the helper waits for mpiexec. It numbers its ranks after
+// the existing ones.
 func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group) *wire.Prepare {
 	req := r.req
 	m := &wire.Prepare{

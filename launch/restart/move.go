@@ -82,9 +82,9 @@ func WhyUnmovable(req job.Request) string {
 	return ""
 }
 
-// RequestAfterMove returns the request for the next attempt of a job that moves, and the nodes that the job
-// leaves. now is the running attempt. why says why the job cannot be moved in this way. It is empty if it
-// can be.
+// RequestAfterMove returns the request for the next attempt (one run of all ranks) of a job that moves, and
+// the nodes that the job leaves. now is the running attempt. why says why the job cannot be moved in this
+// way. It is empty if it can be.
 func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, left []string, why string) {
 	from, why := findNamed(first.Nodes, m.From)
 	to, unknown := findNamed(first.Nodes, m.To)

@@ -31,7 +31,8 @@ const (
 	maxShortInRow = 5                // after this many such attempts in a row the job is not restarted
 )
 
-// KeepTime is how long a job keeps its nodes and claims for the next attempt (rule SV-2).
+// KeepTime is how long a job keeps its nodes and claims for the next attempt (one run of all
+// ranks; rule SV-2).
 const KeepTime = 10 * time.Minute
 
 // SearchTime is how long a restart looks for free nodes before it gives up (rule SV-5).

@@ -55,13 +55,13 @@ func (s *State) Report(about func(rank int) RankProfile, follows Sequel) string 
 	return strings.Join(slices.Concat([]string{text}, below), "\n")
 }
 
-// A Sequel says what follows after an attempt. The zero value is nothing.
+// A Sequel says what follows after an attempt (one run of all ranks). The zero value is nothing.
 type Sequel struct {
 	Attempt *NextAttempt // nil: none
 	WhyNone string       // why the job is not restarted although it has a restart policy; empty: nothing is reported
 }
 
-// A NextAttempt describes the attempt after one that failed or is moved.
+// A NextAttempt describes the attempt (one run of all ranks) after one that failed or is moved.
 type NextAttempt struct {
 	Number          string   // which restart it is, "1 of 3"; empty: a move, which does not count
 	ExcludedNodes   []string // lost nodes that are not used again
@@ -84,7 +84,7 @@ func (r *NextAttempt) sentence() string {
 	return text
 }
 
-// endingLine returns the last line of a report: the exit code, or the next attempt.
+// endingLine returns the last line of a report: the exit code, or the next attempt (one run of all ranks).
 func (s *State) endingLine(next *NextAttempt) string {
 	if next != nil {
 		return labelledLine("restart", next.Number)

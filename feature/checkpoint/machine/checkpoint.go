@@ -49,7 +49,7 @@ type (
 	CommandFailed struct{ Why string }
 	// StopCancelled says that the job will not be stopped after all.
 	StopCancelled struct{}
-	// AttemptEnded says that the attempt ends.
+	// AttemptEnded says that the attempt (one run of all ranks) ends.
 	AttemptEnded struct{}
 )
 
@@ -278,7 +278,8 @@ func (s *State) afterCheckpoint(actions []Action, why string) []Action {
 	return actions
 }
 
-// handleEnd handles the end of the attempt, which takes precedence over all other events.
+// handleEnd handles the end of the attempt (one run of all ranks), which takes precedence over all other
+// events.
 func (s *State) handleEnd() (actions []Action) {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{"the job ended before"})
