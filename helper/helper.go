@@ -255,5 +255,5 @@ func (i InProcess) Close() error {
 	return err
 }
 
-// Source implements transport.Conn.
+// Source implements transport.Conn: it says where the helper's program comes from.
 func (i InProcess) Source() string { return "inside" }

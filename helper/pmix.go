@@ -301,7 +301,7 @@ type remoteGroups struct {
 	server   string        // name of the PMIx server here
 }
 
-// Namespace implements pmix.GroupFinder.
+// Namespace implements pmix.GroupFinder: it returns the PMIx namespace of a group of ranks.
 func (e *remoteGroups) Namespace(group string) string { return groupNamespace(e.prepare, group) }
 
 var errNoGroup = errors.New("there is no such group in the job")

@@ -66,7 +66,7 @@ func newCheckpointer(j *launch.Job) *checkpointer {
 	return &checkpointer{job: j, runner: runner, post: post, state: machine.New(j.Request.Checkpoint)}
 }
 
-// Request implements launch.Checkpoints.
+// Request implements launch.Checkpoints: it starts a checkpoint, or joins the one in progress.
 func (c *checkpointer) Request(answer func(why string), stop func()) {
 	c.replies = append(c.replies, answer)
 	if stop != nil {
@@ -75,7 +75,7 @@ func (c *checkpointer) Request(answer func(why string), stop func()) {
 	c.handleEvent(machine.CheckpointWanted{StopAfter: stop != nil}, time.Now())
 }
 
-// RequestAndStop implements launch.Checkpoints.
+// RequestAndStop implements launch.Checkpoints: it requests a checkpoint after which stop ends the job's run.
 func (c *checkpointer) RequestAndStop(stop func(), stays func(why string)) {
 	c.Request(func(why string) {
 		if c.state.Phase != machine.Stopping { // the attempt goes on
@@ -84,10 +84,10 @@ func (c *checkpointer) RequestAndStop(stop func(), stays func(why string)) {
 	}, stop)
 }
 
-// CancelStop implements launch.Checkpoints.
+// CancelStop implements launch.Checkpoints: stop calls it if the job continues after all.
 func (c *checkpointer) CancelStop() { c.handleEvent(machine.StopCancelled{}, time.Now()) }
 
-// InProgress implements launch.Checkpoints.
+// InProgress implements launch.Checkpoints: it reports whether a checkpoint is being written.
 func (c *checkpointer) InProgress() bool {
 	return c.state.Phase == machine.InProgress && c.job.Request.Checkpoint.CanVerify()
 }

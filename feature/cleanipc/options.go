@@ -27,7 +27,7 @@ const (
 	never  = "no"
 )
 
-// Fields implements wire.Setting.
+// Fields implements wire.Setting: it lists the fields that are sent to helpers.
 func (p *Policy) Fields(c *wire.Codec) { c.Word(&p.When, "value of --clean-ipc") }
 
 func init() {

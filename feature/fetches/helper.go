@@ -49,7 +49,7 @@ func newFetcher(send func(wire.Message) error, flush func()) *fetcher {
 	return &fetcher{Pipeline: rpc.NewPipeline[*Fetched](maxUnanswered, send), send: send, flush: flush}
 }
 
-// Fetch implements pmix.Fetcher.
+// Fetch implements pmix.Fetcher: it asks for data that a rank on another node has put.
 func (f *fetcher) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.Status)) {
 	seconds := min((w.Timeout+time.Second-1)/time.Second, math.MaxInt32)
 	newMessage := func(id int) wire.Message {

@@ -73,19 +73,19 @@ func (q *requests) await(ctx context.Context, service string) (NameReply, error)
 // pmiNames is the table for ranks that use PMI. It implements pmiserver.Names.
 type pmiNames struct{ *requests }
 
-// Publish implements pmiserver.Names.
+// Publish implements pmiserver.Names: it publishes a port under a service name in mpiexec's table.
 func (n pmiNames) Publish(ctx context.Context, service, port string) (added bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Publish, Service: service, Port: port})
 	return m.OK, err
 }
 
-// Lookup implements pmiserver.Names.
+// Lookup implements pmiserver.Names: it looks up the port of a service name in mpiexec's table.
 func (n pmiNames) Lookup(ctx context.Context, service string) (port string, found bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Lookup, Service: service})
 	return m.Port, m.OK, err
 }
 
-// Unpublish implements pmiserver.Names.
+// Unpublish implements pmiserver.Names: it removes a service name from mpiexec's table.
 func (n pmiNames) Unpublish(ctx context.Context, service string) (removed bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Unpublish, Service: service})
 	return m.OK, err
@@ -94,25 +94,25 @@ func (n pmiNames) Unpublish(ctx context.Context, service string) (removed bool, 
 // pmixNames is the table for ranks that use PMIx. It implements pmix.Names.
 type pmixNames struct{ *requests }
 
-// Publish implements pmix.Names.
+// Publish implements pmix.Names: it publishes a value under a name in mpiexec's table.
 func (n pmixNames) Publish(ctx context.Context, service string, what pmix.Name) (added bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Publish, Service: service, Port: what.Port, Value: what.Value, FirstReadOnly: what.Once})
 	return m.OK, err
 }
 
-// Lookup implements pmix.Names.
+// Lookup implements pmix.Names: it looks up the value of a name in mpiexec's table.
 func (n pmixNames) Lookup(ctx context.Context, service string) (what pmix.Name, found bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Lookup, Service: service})
 	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, m.OK, err
 }
 
-// Await implements pmix.Names.
+// Await implements pmix.Names: it waits until a name is published, and returns its value.
 func (n pmixNames) Await(ctx context.Context, service string) (pmix.Name, error) {
 	m, err := n.await(ctx, service)
 	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, err
 }
 
-// Unpublish implements pmix.Names.
+// Unpublish implements pmix.Names: it removes a name from mpiexec's table.
 func (n pmixNames) Unpublish(ctx context.Context, service string) error {
 	_, err := n.ask(ctx, &NameRequest{Op: Unpublish, Service: service})
 	return err

@@ -35,7 +35,7 @@ type Folder struct {
 	Keep bool // do not remove it
 }
 
-// Fields implements wire.Setting.
+// Fields implements wire.Setting: it lists the fields that are sent to helpers.
 func (f *Folder) Fields(c *wire.Codec) {
 	c.Text(&f.Dir, pathLength)
 	c.Bool(&f.Keep)

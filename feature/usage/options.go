@@ -57,7 +57,7 @@ type Sampling struct {
 	SmallRanks bool   // also the memory of ranks that wait4(2) does not know, because it is little
 }
 
-// Fields implements wire.Setting.
+// Fields implements wire.Setting: it lists the fields that are sent to helpers.
 func (s *Sampling) Fields(c *wire.Codec) {
 	c.Bool(&s.Often)
 	c.Bool(&s.SmallRanks)

@@ -65,7 +65,7 @@ func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]by
 	}
 }
 
-// GiveUp implements fence.Exchanger.
+// GiveUp implements fence.Exchanger: it reports that this node no longer waits for a fence.
 func (f *Fences) GiveUp(id fence.ID, exchanging bool) {
 	name := id.String()
 	f.mu.Lock()
