@@ -169,14 +169,15 @@ func (e Exit) Failed() bool { return e.Status() != 0 || e.PMI == PMIOpen || e.PM
 const (
 	LeftoverSysVShm  = "sysvshm"  // a segment of System V
 	LeftoverPosixShm = "posixshm" // a file in /dev/shm
+	LeftoverSysVSem  = "sysvsem"  // a semaphore set of System V
 )
 
-// A Leftover is shared memory of a rank that failed. Its node has removed it, unless Err is set.
+// A Leftover is shared memory, or a semaphore set, of a rank that failed. Its node has removed it, unless Err is set.
 type Leftover struct {
 	Node  string // name of the node in the plan
 	Kind  string
-	ID    string // the number of a segment, or the path of a file
-	Bytes int64
+	ID    string // the number of a segment or set, or the path of a file
+	Bytes int64  // 0 for a semaphore set
 	Rank  int    // -1: a rank of the node, not known which
 	Err   string // why it could not be removed; empty: it was removed
 }

@@ -36,12 +36,12 @@ type Run struct {
 	Exits    []Exit          `json:"exits"`
 	Usage    []NodeTotal     `json:"usage"`
 	JobUsage *JobUsage       `json:"all,omitempty"`      // usage of the whole job; nil if it did not start
-	Cleaned  []Leftover      `json:"cleaned,omitempty"`  // shared memory freed after ranks were killed
+	Cleaned  []Leftover      `json:"cleaned,omitempty"`  // shared memory and semaphores freed after ranks were killed
 	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the other fields describe the last attempt
 }
 
-// A Leftover is shared memory that a rank has left behind because it did not end well (rule PD-17). Why is
-// always "left".
+// A Leftover is shared memory, or a semaphore set, that a rank has left behind because it did not end well
+// (rule PD-17). Why is always "left".
 type Leftover struct {
 	Node  string `json:"node"`
 	Kind  string `json:"kind"`

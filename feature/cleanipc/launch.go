@@ -22,7 +22,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Result.Add(func(r *job.Result) { r.Leftovers = leftovers })
 }
 
-// report reports the shared memory that ranks of a node have left behind.
+// report reports what ranks of a node have left behind.
 func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 	for _, r := range m.Leftovers {
 		j.Env.Events().LeftoverFreed(r)
@@ -35,7 +35,7 @@ func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 		j.Env.Log.Info().Str("node", n.Name()).Msg(formatFreed(freed, j.GroupFirsts))
 	}
 	if m.Semaphores > 0 {
-		j.Env.Log.Info().Str("node", n.Name()).Msgf("%s of this user remain, made since the job began; see ipcs -s", text.Count(m.Semaphores, "semaphore set"))
+		j.Env.Log.Info().Str("node", n.Name()).Msgf("kept %s of this user, made since the job began; see ipcs -s", text.Count(m.Semaphores, "semaphore set"))
 	}
 }
 

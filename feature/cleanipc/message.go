@@ -1,5 +1,6 @@
 /*
-Package cleanipc is a feature: it frees shared memory that ranks have left behind (--clean-ipc; rule PD-17). The helper
+Package cleanipc is a feature: it frees shared memory and semaphore sets that ranks have left behind (--clean-ipc;
+rule PD-17). The helper
 tracks the processes of the job and the files that they hold (package sysvipc), and frees what is left when no process of
 the job is left.
 
@@ -19,15 +20,14 @@ import (
 	"remshell/wire"
 )
 
-// IPCCleaned reports the shared memory that failed ranks have left behind. Semaphores is the number of
-// semaphore sets that the user's processes created on the node while the job ran. They are not removed
-// (rule PD-18).
+// IPCCleaned reports the shared memory and the semaphore sets that failed ranks have left behind. Semaphores is the
+// number of other semaphore sets that the user's processes created on the node while the job ran. They remain (rule PD-18).
 type IPCCleaned struct {
 	Leftovers  []job.Leftover
 	Semaphores int
 }
 
-// maxLeftovers is the largest number of pieces of shared memory that a node reports.
+// maxLeftovers is the largest number of objects that a node reports.
 const maxLeftovers = 4096
 
 // Fields implements wire.Message: it lists the fields that are sent. It does not send the Node of a
@@ -63,7 +63,7 @@ func checkCleaned(v *node.Validator, m *IPCCleaned) error {
 		switch {
 		case r.Rank != -1 && v.FindRank(r.Rank) == nil:
 			return node.NotOurRank(r.Rank)
-		case r.Kind != job.LeftoverSysVShm && r.Kind != job.LeftoverPosixShm:
+		case r.Kind != job.LeftoverSysVShm && r.Kind != job.LeftoverPosixShm && r.Kind != job.LeftoverSysVSem:
 			return node.InvalidValue(m, "kind", strconv.Quote(r.Kind))
 		}
 	}

@@ -21,7 +21,7 @@ func TestStages(t *testing.T) {
 		Stages: "early     early   early early    ok      ok     ok   dropped", Again: "twice", Foreign: "foreign"})
 }
 
-// A report may name the node's ranks, or none, and the two kinds of memory.
+// A report may name the node's ranks, or none, and the three kinds.
 func TestValues(t *testing.T) {
 	for _, test := range []struct {
 		leftover job.Leftover
@@ -29,6 +29,7 @@ func TestValues(t *testing.T) {
 	}{
 		{job.Leftover{Kind: job.LeftoverPosixShm, Rank: -1}, "ok"},
 		{job.Leftover{Kind: job.LeftoverSysVShm, Rank: nodetest.Later}, "ok"},
+		{job.Leftover{Kind: job.LeftoverSysVSem, Rank: -1}, "ok"},
 		{job.Leftover{Kind: job.LeftoverSysVShm, Rank: 99}, "foreign"},
 		{job.Leftover{Kind: "disk", Rank: -1}, `kind "disk"`},
 	} {

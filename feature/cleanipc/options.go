@@ -8,17 +8,18 @@ import (
 
 // Options are the command-line options of this feature: --clean-ipc.
 type Options struct {
-	CleanIPC string `name:"--clean-ipc" after:"keep-session" resume:"saved" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free shared memory of ranks: failed, always, no"`
+	CleanIPC string `name:"--clean-ipc" after:"keep-session" resume:"saved" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free shared memory and semaphores: failed, always, no"`
 }
 
 const texts = `
 --clean-ipc
   failed: of ranks that exit with a code other than 0, or are killed. System V segments that they created and
-  no process has attached are removed, and files in /dev/shm that they had open and no process has open. always: also of ranks
-  that exit with 0. -v lists what was removed.
+  no process has attached are removed, and files in /dev/shm that they had open and no process has open. Semaphore
+  sets made during the job are removed if processes of these ranks were the last to use each semaphore. always: also
+  of ranks that exit with 0. -v lists what was removed.
 `
 
-// A Policy says when shared memory is freed. Without a Policy it is freed after ranks have failed.
+// A Policy says when shared memory and semaphores are freed. Without a Policy it is freed after ranks have failed.
 type Policy struct{ When string }
 
 // These are the values of When.

@@ -11,18 +11,21 @@ import (
 	"remshell/text"
 )
 
-// formatFreed describes the freed memory, such as "freed 2 shared memory segments (128 MiB) and 3 files in /dev/shm
-// (1 MiB) of ranks 2-3".
+// formatFreed describes what was freed, such as "freed 2 shared memory segments (128 MiB) and 3 files in /dev/shm (1
+// MiB) and 1 semaphore set of ranks 2-3".
 func formatFreed(freed []job.Leftover, firsts []int) string {
 	var parts []string
-	for _, kind := range []struct{ kind, noun, where string }{{job.LeftoverSysVShm, "shared memory segment", ""}, {job.LeftoverPosixShm, "file", " in /dev/shm"}} {
+	for _, kind := range []struct{ kind, noun, where string }{{job.LeftoverSysVShm, "shared memory segment", ""}, {job.LeftoverPosixShm, "file", " in /dev/shm"}, {job.LeftoverSysVSem, "semaphore set", ""}} {
 		count, bytes := 0, int64(0)
 		for _, r := range freed {
 			if r.Kind == kind.kind {
 				count, bytes = count+1, bytes+r.Bytes
 			}
 		}
-		if count > 0 {
+		switch {
+		case count > 0 && kind.kind == job.LeftoverSysVSem:
+			parts = append(parts, text.Count(count, kind.noun))
+		case count > 0:
 			parts = append(parts, fmt.Sprintf("%s%s (%s)", text.Count(count, kind.noun), kind.where, text.FormatBytes(bytes)))
 		}
 	}

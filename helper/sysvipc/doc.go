@@ -1,6 +1,6 @@
 /*
-Package sysvipc removes shared memory that failed ranks have left behind: segments of System V, and
-files in /dev/shm. A process that crashes or is killed cannot remove what it created. The kernel keeps it
+Package sysvipc removes shared memory that failed ranks have left behind: segments and semaphore sets of System V,
+and files in /dev/shm. A process that crashes or is killed cannot remove what it created. The kernel keeps it
 until the next boot.
 
 	a process of the job is reaped ----> Tracker.NoteEnded ---.
@@ -8,9 +8,9 @@ until the next boot.
 	                                     which files it holds |
 	                                                          v
 	all processes of the job are gone -> tables of the kernel: which objects are theirs? --> removed
-	                                     Tracker.leftSegments, leftFiles (pure)
+	                                     Tracker.leftSegments, leftFiles, isOfJob (pure)
 
-It removes only what a process of the job is known to have created or held, and only if no process
+It removes only what a process of the job is known to have created, held or used last, and only if no process
 holds it any more. It never goes by a pattern of names (rule PD-20).
 */
 package sysvipc

@@ -22,8 +22,8 @@ const FreeTimeout = time.Second
 // MaxFreed is the most leftovers that are removed at the end of a job.
 const MaxFreed = 4096
 
-// Free removes the objects of shared memory that processes of the job have left behind. All processes of the job must
-// have ended.
+// Free removes the shared memory and the semaphore sets that processes of the job have left behind. All processes of
+// the job must have ended.
 func (b *Tracker) Free() (o FreeResult) {
 	if !b.HasWork() {
 		return o
@@ -48,7 +48,7 @@ func (b *Tracker) Free() (o FreeResult) {
 			return o
 		}
 	}
-	o.Semaphores = parseSemaphores(readTable("sem"), uid, b.jobStart.Unix())
+	o.Semaphores = b.freeSets(uid, deadline, add)
 	slices.SortStableFunc(o.Freed, func(a, b job.Leftover) int { return cmp.Compare(a.Rank, b.Rank) })
 	return o
 }

@@ -25,6 +25,10 @@ func TestMain(m *testing.M) {
 		actAsRank(os.Args[2:])
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == "sets" {
+		actOnSets(os.Args[2:])
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -39,21 +39,23 @@ func parseSegments(table []byte) (all []sysvSegment) {
 	return all
 }
 
-// parseSemaphores counts the semaphore sets in /proc/sysvipc/sem that a user has created since a time, in seconds of
-// Unix time:
+// parseSets parses /proc/sysvipc/sem:
 //
 //	key semid perms nsems uid gid cuid cgid otime ctime
-func parseSemaphores(table []byte, uid int, since int64) (count int) {
+func parseSets(table []byte) (all []semSet) {
 	for line := range bytes.Lines(table) {
 		f := bytes.Fields(line)
 		if len(f) < 10 {
 			continue
 		}
-		if n, ok := parseNumbers(f[6], f[9]); ok && int(n[0]) == uid && n[1] >= since {
-			count++
+		key, err := strconv.ParseInt(string(f[0]), 10, 64) // keys may be negative
+		n, ok := parseNumbers(f[1], f[3], f[6], f[8], f[9])
+		if err != nil || !ok {
+			continue // the heading
 		}
+		all = append(all, semSet{key: int(key), id: int(n[0]), semaphores: int(n[1]), cuid: int(n[2]), operated: n[3], changed: n[4]})
 	}
-	return count
+	return all
 }
 
 func parseNumbers(fields ...[]byte) (all []int64, ok bool) {

@@ -27,14 +27,16 @@ func TestParseSegments(t *testing.T) {
 	}
 }
 
-func TestParseSemaphores(t *testing.T) {
+func TestParseSets(t *testing.T) {
 	const sems = `       key      semid perms      nsems   uid   gid  cuid  cgid      otime      ctime
          0          1   600          1    77     0    77     0          0 1700000003
-         0          2   600          1    78     0    78     0          0 1700000003
-         0          3   600          1    77     0    77     0          0 1600000000
+ -12345678          2   600      32000    78     0    79     0 1700000004 1700000003
+         0          3   600         -1    77     0    77     0          0 1600000000
+         0          4   600
 `
-	if n := parseSemaphores([]byte(sems), 77, 1700000000); n != 1 {
-		t.Errorf("%d, want 1", n)
+	want := []semSet{{0, 1, 1, 77, 0, 1700000003}, {-12345678, 2, 32000, 79, 1700000004, 1700000003}}
+	if got := parseSets([]byte(sems)); !slices.Equal(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
 
@@ -65,8 +67,10 @@ func FuzzKernelTables(f *testing.F) {
 				t.Errorf("%+v", s)
 			}
 		}
-		if n := parseSemaphores(text, 0, 0); n < 0 || n > len(text) {
-			t.Errorf("%d semaphores", n)
+		for _, s := range parseSets(text) {
+			if s.id < 0 || s.semaphores < 0 || s.cuid < 0 || s.operated < 0 || s.changed < 0 {
+				t.Errorf("%+v", s)
+			}
 		}
 		if i, ok := parseMapping(text); ok && i.number == 0 {
 			t.Errorf("%+v", i)

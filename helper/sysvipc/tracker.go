@@ -48,8 +48,9 @@ type Tracker struct {
 	lifetimeCount int          // number of processes in lifetimes
 	failedRanks   map[int]bool // for each rank that has ended: whether it failed
 	heldFiles     map[fileNumber]*heldFile
-	incomplete    bool      // a scan took too long: no files are removed (PD-21)
-	lastScan      time.Time // time of the last scan
+	incomplete    bool         // a scan took too long: no files are removed (PD-21)
+	lastScan      time.Time    // time of the last scan
+	setsBefore    map[int]bool // IDs of the semaphore sets that were there before the job
 
 	scanTimeout, freeTimeout time.Duration // ScanTimeout and FreeTimeout, except in tests
 }
@@ -60,7 +61,11 @@ type fileNumber struct{ dev, number uint64 }
 // NewTracker returns a Tracker for a job that runs no process yet. If always is true, it also removes what successful ranks
 // leave behind (--clean-ipc always).
 func NewTracker(always bool) *Tracker {
-	return &Tracker{jobStart: fileClockNow(), freeAll: always, lifetimes: make(map[int][]lifetime), failedRanks: make(map[int]bool), heldFiles: make(map[fileNumber]*heldFile), scanTimeout: ScanTimeout, freeTimeout: FreeTimeout}
+	before := make(map[int]bool)
+	for _, s := range parseSets(readTable("sem")) {
+		before[s.id] = true
+	}
+	return &Tracker{setsBefore: before, jobStart: fileClockNow(), freeAll: always, lifetimes: make(map[int][]lifetime), failedRanks: make(map[int]bool), heldFiles: make(map[fileNumber]*heldFile), scanTimeout: ScanTimeout, freeTimeout: FreeTimeout}
 }
 
 // NoteEnded records that a process of the job has ended.
@@ -234,5 +239,5 @@ func (b *Tracker) noteHeld(f file, rank int) {
 // A FreeResult is the result of Free.
 type FreeResult struct {
 	Freed      []job.Leftover // including objects that could not be removed
-	Semaphores int            // number of semaphore sets that this user created meanwhile, by any process
+	Semaphores int            // number of other semaphore sets that processes of this user created meanwhile
 }

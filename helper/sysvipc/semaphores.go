@@ -1,0 +1,149 @@
+//go:build linux
+
+package sysvipc
+
+import (
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+)
+
+// A semSet is a semaphore set of System V, as a line of /proc/sysvipc/sem has it. The times are in seconds of Unix
+// time.
+type semSet struct {
+	key, id    int
+	semaphores int
+	cuid       int   // the user who created it
+	operated   int64 // last semop(2); 0: none
+	changed    int64 // creation, or last change of a value or of permissions by semctl(2)
+}
+
+// lastUsed returns the time at which a process last used the set.
+func (s semSet) lastUsed() int64 { return max(s.operated, s.changed) }
+
+// madeMeanwhile returns the semaphore sets that a user's processes have created since the job began. A set that was
+// there before has a later time of change if a process has set its values, so such sets are known by their IDs. The
+// kernel gives an ID again only after 2^16 others.
+func (b *Tracker) madeMeanwhile(all []semSet, uid int) (made []semSet) {
+	for _, s := range all {
+		if s.cuid == uid && s.changed >= b.jobStart.Unix() && !b.setsBefore[s.id] {
+			made = append(made, s)
+		}
+	}
+	return made
+}
+
+// isOfJob reports whether a set belongs to the job alone, and which rank it belongs to (PD-18). pids has the process
+// that last used each semaphore. All of them must be processes of the job whose objects are to be removed, and have
+// started before the set was last used. One of them must have used it then. The last two conditions exclude a process
+// that had the PID of a process of the job at another time.
+func (b *Tracker) isOfJob(s semSet, pids []int) (rank int, ours bool) {
+	last, usedLast := s.lastUsed(), false
+	for i, pid := range pids {
+		known := false
+		for _, l := range b.lifetimes[pid] {
+			if l.Started.Unix()-1 > last || !b.isToFree(l.Rank) {
+				continue
+			}
+			if known = true; i == 0 {
+				rank = l.Rank
+			}
+			usedLast = usedLast || last <= l.lastSeen.Unix()+1
+		}
+		if !known {
+			return 0, false
+		}
+	}
+	return rank, usedLast
+}
+
+// isOfAProcess reports whether the objects of a process with this PID may be removed. 0 is no process.
+func (b *Tracker) isOfAProcess(pid int) bool {
+	for _, l := range b.lifetimes[pid] {
+		if b.isToFree(l.Rank) {
+			return true
+		}
+	}
+	return false
+}
+
+// freeSets removes the semaphore sets that processes of the job have left, and returns how many other sets of the user
+// were made since the job began. add is called for each set that is removed, or could not be removed. It returns true
+// to end the removal.
+func (b *Tracker) freeSets(uid int, deadline time.Time, add func(job.Leftover, error) bool) (others int) {
+	made := b.madeMeanwhile(parseSets(readTable("sem")), uid)
+	var left []leftObject[semSet]
+	for _, s := range made {
+		pids, idle := s.lastPIDs(deadline, b.isOfAProcess)
+		if rank, ours := b.isOfJob(s, pids); idle && ours {
+			left = append(left, leftObject[semSet]{s, rank})
+		}
+	}
+	others = len(made)
+	if len(left) == 0 {
+		return others
+	}
+	now := make(map[int]semSet) // by ID: a process may have used a set since
+	for _, s := range parseSets(readTable("sem")) {
+		now[s.id] = s
+	}
+	for _, l := range left {
+		if now[l.object.id] != l.object {
+			continue
+		}
+		err := semctl(l.object.id, unix.IPC_RMID)
+		if ignoreGone(err) == nil {
+			others--
+		}
+		if (err == nil || ignoreGone(err) != nil) && add(job.Leftover{Kind: job.LeftoverSysVSem, ID: strconv.Itoa(l.object.id), Rank: l.rank}, err) {
+			break
+		}
+	}
+	return others
+}
+
+// Commands of semctl(2), from linux/sem.h.
+const (
+	semGetPID  = 11 // the process that last used a semaphore; 0: none, or one that our PID namespace does not show
+	semGetNCnt = 14 // the number of processes that wait for a larger value
+	semGetZCnt = 15 // the number of processes that wait for 0
+)
+
+// lastPIDs returns the process that last used each semaphore of the set. idle is false if this could not be found out
+// until the deadline, if a process waits for a semaphore, or if a process is not one of accepted.
+func (s semSet) lastPIDs(deadline time.Time, accepted func(pid int) bool) (pids []int, idle bool) {
+	for i := range s.semaphores {
+		if i%256 == 0 && time.Now().After(deadline) {
+			return nil, false
+		}
+		for _, waiting := range []int{semGetNCnt, semGetZCnt} {
+			if n, err := semValue(s.id, i, waiting); err != nil || n != 0 {
+				return nil, false
+			}
+		}
+		pid, err := semValue(s.id, i, semGetPID)
+		if err != nil || !accepted(pid) {
+			return nil, false
+		}
+		pids = append(pids, pid)
+	}
+	return pids, len(pids) > 0
+}
+
+// semValue calls semctl(2) for a semaphore of a set, with a command that returns a number.
+func semValue(id, number, command int) (int, error) {
+	n, _, errno := unix.Syscall6(unix.SYS_SEMCTL, uintptr(id), uintptr(number), uintptr(command), 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// semctl calls semctl(2) for a set, with a command that needs no argument.
+func semctl(id, command int) error {
+	_, err := semValue(id, 0, command)
+	return err
+}
