@@ -14,12 +14,14 @@ import (
 	"remshell/tools/testbed"
 )
 
+// repo is the root of the repository, found before a test changes its working directory.
+var repo, repoErr = testbed.Repo()
+
 // Check returns an error unless every line of data is a JSON value that the schema with a name, such as "plan", allows.
 // A text of several lines may also be a single value. It returns an error if data has no value.
 func Check(name string, data []byte) error {
-	repo, err := testbed.Repo()
-	if err != nil {
-		return err
+	if repoErr != nil {
+		return repoErr
 	}
 	schema, err := jsonschema.NewCompiler().Compile(filepath.Join(repo, "doc/json", name+".schema.json"))
 	if err != nil {

@@ -63,12 +63,14 @@ func (b *Bytes) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
+// repo is the root of the repository, found before a test changes its working directory.
+var repo, repoErr = testbed.Repo()
+
 // Read returns the recorded messages. It ends the test if they cannot be read.
 func Read(t testing.TB) (v Vectors) {
 	t.Helper()
-	repo, err := testbed.Repo()
-	if err != nil {
-		t.Fatal(err)
+	if repoErr != nil {
+		t.Fatal(repoErr)
 	}
 	text, err := os.ReadFile(filepath.Join(repo, "testdata/pmix/vectors.json"))
 	if err != nil {
