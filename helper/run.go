@@ -306,6 +306,10 @@ func reapOne() (e lifecycle.ChildEnded, err error) {
 	}
 	e.At = time.Now()
 	info, _ := proc.ReadInfo(pid)
+	if info.Thread { // it ended while its stack was read: only a tracer hears of the end of a thread
+		unix.Wait4(pid, nil, unix.WALL, nil)
+		return e, unix.EINTR
+	}
 	limits := rlimitsOf(pid)
 	var status unix.WaitStatus
 	var used unix.Rusage

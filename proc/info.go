@@ -24,6 +24,7 @@ type Info struct {
 	State          byte          // a letter of proc_pid_stat(5)
 	CPU            time.Duration // of the process and of the children that it waited for
 	StartTime      StartTicks
+	Thread         bool // not the first thread of its process; PID is its thread ID
 }
 
 // ReadInfo reads one process. It returns false if the process is gone.
@@ -39,7 +40,7 @@ func ReadInfo(pid int) (Info, bool) {
 	ticks := number(11) + number(12) + number(13) + number(14)
 	born, _ := strconv.ParseUint(string(fields[19]), 10, 64)
 	return Info{PID: pid, Parent: number(1), Group: number(2), Session: number(3), State: fields[0][0],
-		CPU: time.Duration(ticks) * clockTick, StartTime: StartTicks(born)}, true
+		CPU: time.Duration(ticks) * clockTick, StartTime: StartTicks(born), Thread: len(fields) > 35 && string(fields[35]) == "-1"}, true // exit_signal
 }
 
 // A Tree has all processes at one moment. The key is the PID of the parent.

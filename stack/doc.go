@@ -1,0 +1,36 @@
+/*
+Package stack unwinds the stacks of other processes and names what it finds. It reads registers, memory and ELF files
+that others give it. It performs no ptrace and knows no process.
+
+	Registers, Memory, Mappings --Unwind--> addresses --Symbolize--> Frames
+
+	unwind.go    from frame to frame: by CFI, else by frame pointers
+	cfi.go       finds and parses call frame information (.eh_frame_hdr, .eh_frame, .debug_frame)
+	rules.go     executes call frame instructions; expr.go evaluates DWARF expressions
+	image.go     an ELF file with bounds
+	symbols.go   names of functions, from all symbol tables of a file
+	lines.go     files, lines and inlined functions, from DWARF
+
+A program under observation may be hostile, and so may its files. Therefore each size, count and depth has a bound,
+and each loop ends.
+
+The formats are those of the System V ABI (gABI 4.1), DWARF 5 section 6.4, and the Linux Standard Base Core
+Specification 5.0, section 10.6 (.eh_frame, .eh_frame_hdr).
+*/
+package stack
+
+// Bounds of what is read of a program.
+const (
+	MaxFrames  = 256  // of one stack
+	MaxThreads = 1000 // of one process
+
+	maxReads        = 20_000    // reads of memory for one stack
+	maxEntryBytes   = 64 << 10  // one CIE or FDE
+	maxFrameSection = 64 << 20  // .eh_frame or .debug_frame that is read as a whole
+	maxFDEs         = 1 << 20   // in an index of such a section
+	maxSymbolBytes  = 512 << 20 // one symbol table
+	maxNameBytes    = 1 << 10   // one name of a function or file
+	maxDebugData    = 64 << 20  // .gnu_debugdata after decompression
+	maxDWARF        = 256 << 20 // all sections of DWARF together, after decompression
+	maxSections     = 4096
+)

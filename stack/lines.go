@@ -1,0 +1,246 @@
+package stack
+
+import (
+	"debug/dwarf"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Location is a place in the source. Parts that are unknown are empty or 0.
+type Location struct {
+	Function string
+	File     string // without folders
+	Line     int
+}
+
+// Symbolize names addresses of the file. For each it returns the function and, if the compiler has inlined the
+// function into others, those around it, innermost first. An address about which nothing is known is missing. After
+// the deadline only names are looked up, no lines.
+func (m *Image) Symbolize(addresses []uint64, deadline time.Time) map[uint64][]Location {
+	all := make(map[uint64][]Location)
+	for address, name := range m.names(addresses, deadline) {
+		all[address] = []Location{{Function: Demangle(name)}}
+	}
+	for _, address := range addresses {
+		if _, named := all[address]; named {
+			continue
+		}
+		if f := m.findFDE(address); f != nil { // stripped: the start of the function identifies it
+			all[address] = []Location{{Function: fmt.Sprintf("0x%x", f.begin)}}
+		}
+	}
+	if time.Now().Before(deadline) {
+		m.addLines(addresses, all, deadline)
+	}
+	return all
+}
+
+var errTooLarge = errors.New("more debug information than is read")
+
+// addLines adds files, lines and inlined functions, where there is DWARF.
+func (m *Image) addLines(addresses []uint64, all map[uint64][]Location, deadline time.Time) (err error) {
+	defer recoverAs(&err)
+	info := m.elf.Section(".debug_info")
+	if info == nil || info.Type == elf.SHT_NOBITS {
+		return nil
+	}
+	total := uint64(0)
+	for _, s := range m.elf.Sections {
+		if strings.HasPrefix(s.Name, ".debug_") {
+			if total += s.Size; s.Size > maxDWARF || total > maxDWARF {
+				return errTooLarge
+			}
+		}
+	}
+	data, err := m.elf.DWARF()
+	if err != nil {
+		return err
+	}
+	l := lineFinder{data: data, deadline: deadline}
+	units, err := l.unitsOf(addresses)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		if time.Now().After(deadline) {
+			return errNoTime
+		}
+		for address, found := range l.locate(u) {
+			outer := &found[len(found)-1]
+			if known := all[address]; len(known) > 0 {
+				outer.Function = known[len(known)-1].Function // the name of the symbol, which has the namespace
+			}
+			all[address] = found
+		}
+	}
+	return nil
+}
+
+var errNoTime = errors.New("no time")
+
+// A lineFinder finds lines of addresses in the DWARF of a file.
+type lineFinder struct {
+	data     *dwarf.Data
+	deadline time.Time
+}
+
+// A unit is a compile unit with the addresses that are wanted of it.
+type unit struct {
+	entry     *dwarf.Entry
+	addresses []uint64
+}
+
+// maxEntries is how many debugging entries or lines of one compile unit are read.
+const maxEntries = 1 << 21
+
+// unitsOf finds the compile units of addresses. An address without one is ignored.
+func (l *lineFinder) unitsOf(addresses []uint64) (units []*unit, err error) {
+	byOffset := make(map[dwarf.Offset]*unit)
+	for _, address := range addresses {
+		if time.Now().After(l.deadline) {
+			return nil, errNoTime
+		}
+		entry, err := l.data.Reader().SeekPC(address)
+		if err != nil {
+			continue
+		}
+		u := byOffset[entry.Offset]
+		if u == nil {
+			u = &unit{entry: entry}
+			byOffset[entry.Offset] = u
+			units = append(units, u)
+		}
+		u.addresses = append(u.addresses, address)
+	}
+	return units, nil
+}
+
+// locate returns the places of the addresses of a unit, each with those into which it was inlined, innermost first.
+func (l *lineFinder) locate(u *unit) map[uint64][]Location {
+	lines, err := l.data.LineReader(u.entry)
+	if err != nil || lines == nil {
+		return nil
+	}
+	all := make(map[uint64][]Location)
+	for address, place := range l.linesOf(lines, u.addresses) {
+		all[address] = l.withInlined(u.entry, lines.Files(), address, place)
+	}
+	return all
+}
+
+// linesOf returns the lines of addresses. LineReader.SeekPC does not find an address in a second sequence that begins
+// below the first.
+func (l *lineFinder) linesOf(lines *dwarf.LineReader, addresses []uint64) map[uint64]Location {
+	found := make(map[uint64]Location)
+	var before, e dwarf.LineEntry
+	before.EndSequence = true
+	for n := 0; n < maxEntries && lines.Next(&e) == nil; n++ {
+		if n%4096 == 4095 && time.Now().After(l.deadline) {
+			break
+		}
+		if !before.EndSequence && before.Address < e.Address {
+			for _, address := range addresses {
+				if before.Address <= address && address < e.Address && before.Line > 0 && before.Line < 1<<31 {
+					place := Location{Line: before.Line}
+					if before.File != nil {
+						place.File = baseName(before.File.Name)
+					}
+					found[address] = place
+				}
+			}
+		}
+		before = e
+	}
+	return found
+}
+
+// withInlined returns the place of an address with the functions that were inlined there, innermost first. The last one
+// has no function.
+func (l *lineFinder) withInlined(entry *dwarf.Entry, files []*dwarf.LineFile, address uint64, place Location) (all []Location) {
+	r := l.data.Reader()
+	r.Seek(entry.Offset)
+	if _, err := r.Next(); err != nil {
+		return []Location{place}
+	}
+	for _, e := range slices.Backward(l.inlinedAt(r, address)) {
+		place.Function = l.nameOf(e, 0)
+		all = append(all, place)
+		place = Location{}
+		if i, ok := e.Val(dwarf.AttrCallFile).(int64); ok && i >= 0 && int(i) < len(files) && files[i] != nil {
+			place.File = baseName(files[i].Name)
+		}
+		if line, ok := e.Val(dwarf.AttrCallLine).(int64); ok && line > 0 && line < 1<<31 {
+			place.Line = int(line)
+		}
+	}
+	return append(all, place)
+}
+
+// inlinedAt returns the inlined functions with an address, outermost first. r is behind the entry of the unit.
+func (l *lineFinder) inlinedAt(r *dwarf.Reader, address uint64) (inlined []*dwarf.Entry) {
+	for n := 0; n < maxEntries; n++ {
+		e, err := r.Next()
+		if err != nil || e == nil || e.Tag == dwarf.TagCompileUnit || n%1024 == 0 && time.Now().After(l.deadline) {
+			return inlined
+		}
+		switch e.Tag {
+		case dwarf.TagSubprogram, dwarf.TagInlinedSubroutine, dwarf.TagLexDwarfBlock, dwarf.TagNamespace, dwarf.TagModule:
+		default:
+			if e.Children && e.Tag != 0 {
+				r.SkipChildren()
+			}
+			continue
+		}
+		if e.Tag == dwarf.TagNamespace || e.Tag == dwarf.TagModule {
+			continue // functions may be declared in it
+		}
+		if !l.covers(e, address) {
+			r.SkipChildren()
+			continue
+		}
+		if e.Tag == dwarf.TagInlinedSubroutine {
+			if inlined = append(inlined, e); len(inlined) == 64 {
+				return inlined
+			}
+		}
+	}
+	return inlined
+}
+
+func (l *lineFinder) covers(e *dwarf.Entry, address uint64) bool {
+	ranges, err := l.data.Ranges(e)
+	return err == nil && slices.ContainsFunc(ranges, func(r [2]uint64) bool { return address >= r[0] && address < r[1] })
+}
+
+// nameOf returns the name of a function, perhaps by way of its declaration.
+func (l *lineFinder) nameOf(e *dwarf.Entry, depth int) string {
+	for _, attribute := range []dwarf.Attr{dwarf.AttrLinkageName, dwarf.AttrName} {
+		if name, ok := e.Val(attribute).(string); ok && len(name) <= maxNameBytes {
+			return Demangle(name)
+		}
+	}
+	for _, attribute := range []dwarf.Attr{dwarf.AttrAbstractOrigin, dwarf.AttrSpecification} {
+		at, ok := e.Val(attribute).(dwarf.Offset)
+		if !ok || depth == 4 {
+			continue
+		}
+		r := l.data.Reader()
+		r.Seek(at)
+		if other, err := r.Next(); err == nil && other != nil {
+			return l.nameOf(other, depth+1)
+		}
+	}
+	return ""
+}
+
+func baseName(file string) string {
+	if len(file) > maxNameBytes {
+		return ""
+	}
+	return path.Base(file)
+}

@@ -1,0 +1,227 @@
+package stack
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// memory is words at addresses.
+type memory map[uint64]uint64
+
+func (m memory) read(address uint64, to []byte) bool {
+	var buf [8]byte
+	v, ok := m[address]
+	binary.LittleEndian.PutUint64(buf[:], v)
+	copy(to, buf[:])
+	return ok && len(to) <= 8
+}
+
+// entryOf returns a CIE or FDE with its length.
+func entryOf(content []byte) []byte {
+	for len(content)%4 != 0 {
+		content = append(content, 0) // DW_CFA_nop
+	}
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(content))), content...)
+}
+
+// debugFrame returns a .debug_frame section: a CIE with instructions, and functions of 16 bytes from 0x1000 on.
+func debugFrame(returnAddress byte, cieCode []byte, functions ...[]byte) *frameSection {
+	cie := slices.Concat([]byte{0xff, 0xff, 0xff, 0xff, 3, 0, 1, 0x78, returnAddress}, cieCode)
+	data := entryOf(cie)
+	for i, code := range functions {
+		fde := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, 0), uint64(0x1000+16*i))
+		fde = binary.LittleEndian.AppendUint64(fde, 16)
+		data = append(data, entryOf(append(fde, code...))...)
+	}
+	return sectionOf(data, true)
+}
+
+func sectionOf(data []byte, debug bool) *frameSection {
+	return &frameSection{debug: debug, size: uint64(len(data)), read: func(offset uint64, n int) []byte {
+		if offset > uint64(len(data)) {
+			return nil
+		}
+		return data[offset:min(uint64(len(data)), offset+uint64(n))]
+	}}
+}
+
+// addresses returns the program counters of a stack.
+func addresses(frames []Address) (all []uint64) {
+	for _, f := range frames {
+		all = append(all, f.PC)
+	}
+	return all
+}
+
+// A function that was entered, one with a frame pointer, and one that saves it: the rules of amd64.
+func TestUnwindAMD64(t *testing.T) {
+	image := &Image{segments: []segment{{0, 0x1000, 0x1000}}, sections: []*frameSection{debugFrame(16,
+		[]byte{0x0c, 7, 8, 0x80 | 16, 1}, // CFA = rsp+8, RA at CFA-8
+		[]byte{},                         // a leaf
+		[]byte{0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6}, // push rbp; mov rsp, rbp
+		[]byte{0x07, 16}, // the outermost: RA undefined
+		[]byte{0x0f, 3, 0x77, 16, 0x06, 0x16, 16, 2, 0x77, 24}, // by expressions: CFA = *(rsp+16), RA = rsp+24
+	)}}
+	base := uint64(0x7f0000000000)
+	mappings := []Mapping{{Start: base, End: base + 0x1000, Image: image, Path: "/a"}}
+	at := func(a uint64) uint64 { return base + a - 0x1000 }
+	for _, test := range []struct {
+		name      string
+		pc        uint64
+		registers map[int]uint64
+		memory    memory
+		want      []uint64
+	}{
+		{"leaf, frame, outermost", at(0x1004), map[int]uint64{7: 0x9000, 6: 0x9010}, memory{0x9000: at(0x1018), 0x9010: 0x9990, 0x9018: at(0x1028)}, []uint64{at(0x1004), at(0x1018), at(0x1028)}},
+		{"in the prologue", at(0x1010), map[int]uint64{7: 0x9000, 6: 1}, memory{0x9000: at(0x1028)}, []uint64{at(0x1010), at(0x1028)}},
+		{"a call through a null pointer", 0, map[int]uint64{7: 0x9000}, memory{0x9000: at(0x1028)}, []uint64{0, at(0x1028)}},
+		{"memory that cannot be read", at(0x1004), map[int]uint64{7: 0x9000}, memory{}, []uint64{at(0x1004)}},
+		{"a stack that does not shrink", at(0x1018), map[int]uint64{7: 0x9000, 6: 0x9010}, memory{0x9010: 0x8000, 0x9018: at(0x1018), 0x8000: 0x8000, 0x8008: at(0x1018)}, []uint64{at(0x1018), at(0x1018)}},
+		{"unknown registers", at(0x1018), map[int]uint64{7: 0x9000}, memory{}, []uint64{at(0x1018)}},
+	} {
+		regs := Registers{PC: test.pc}
+		for n, v := range test.registers {
+			regs.Set(n, v)
+		}
+		if got := addresses(Unwind(AMD64, regs, test.memory.read, mappings)); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %#x, want %#x", test.name, got, test.want)
+		}
+	}
+}
+
+// arm64: a leaf returns by its link register, others have it on the stack, perhaps signed.
+func TestUnwindARM64(t *testing.T) {
+	image := &Image{segments: []segment{{0, 0x1000, 0x1000}}, sections: []*frameSection{debugFrame(30,
+		[]byte{0x0c, 31, 0}, // CFA = sp
+		[]byte{},            // a leaf
+		[]byte{0x2d, 0x41, 0x0e, 32, 0x9d, 4, 0x9e, 3}, // paciasp; stp x29, x30, [sp, -32]!
+		[]byte{0x07, 30},
+	)}}
+	mappings := []Mapping{{Start: 0x5000, End: 0x6000, Image: image, Path: "/a"}}
+	words := make([]uint64, 34)
+	words[30], words[31], words[32] = 0x5018, 0x9000, 0x5004
+	regs, ok := FromUser(ARM64, words)
+	if !ok {
+		t.Fatal("no registers")
+	}
+	got := addresses(Unwind(ARM64, regs, memory{0x9000: 0x9100, 0x9008: 0x00fb000000005028}.read, mappings))
+	if want := []uint64{0x5004, 0x5018, 0x5028}; !slices.Equal(got, want) {
+		t.Errorf("%#x, want %#x", got, want)
+	}
+	words[32], words[29], words[31] = 0x100, 0x9000, 0x8ff0 // without CFI: frame pointers
+	regs, _ = FromUser(ARM64, words)
+	mappings = append([]Mapping{{Start: 0x0, End: 0x1000, Path: "/jit"}}, mappings...)
+	got = addresses(Unwind(ARM64, regs, memory{0x9000: 0x9100, 0x9008: 0x5028}.read, mappings))
+	if want := []uint64{0x100, 0x5028}; !slices.Equal(got, want) {
+		t.Errorf("%#x, want %#x", got, want)
+	}
+}
+
+// An expression that never ends, underflows, or reads what is not there gives no value.
+func TestExpressions(t *testing.T) {
+	var regs Registers
+	regs.Set(7, 100)
+	for _, test := range []struct {
+		code []byte
+		want uint64
+		ok   bool
+	}{
+		{[]byte{0x77, 8}, 108, true},
+		{[]byte{0x35, 0x34, 0x22}, 9, true},
+		{[]byte{0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22}, 116, true}, // that of a PLT, at address 15
+		{[]byte{0x2f, 0xfd, 0xff}, 0, false},
+		{[]byte{0x22}, 0, false},
+		{[]byte{0x06}, 0, false},
+		{[]byte{0x70, 0}, 0, false},
+		{[]byte{0x35, 0x30, 0x1b}, 0, false},
+		{[]byte{0xe0}, 0, false},
+		{nil, 0, false},
+		{bytes.Repeat([]byte{0x31}, 100), 0, false},
+		{[]byte{0x15, 200}, 0, false},
+	} {
+		got, ok := evaluate(test.code, &regs, memory{}.read, 16, 15)
+		if ok != test.ok || ok && got != test.want {
+			t.Errorf("% x: %d %v, want %d %v", test.code, got, ok, test.want, test.ok)
+		}
+	}
+}
+
+// Of several names of a function the one that users know is taken.
+func TestNicer(t *testing.T) {
+	for _, order := range []string{"MPI_Send PMPI_Send", "write __write __libc_write", "MPI_Init a", "sleep __sleep"} {
+		names := strings.Fields(order)
+		for i := range names[1:] {
+			if !nicer(names[i], names[i+1]) || nicer(names[i+1], names[i]) {
+				t.Errorf("%s: %s is not the nicer one", order, names[i])
+			}
+		}
+	}
+	for name, want := range map[string]string{"_ZN4mesh5relaxEd": "mesh::relax", "_ZN4mesh5relaxEd.constprop.0": "mesh::relax", "main": "main", "_Zzz": "_Zzz", "": ""} {
+		if got := Demangle(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Whatever call frame information says, an unwinder ends, within its bounds.
+func FuzzUnwind(f *testing.F) {
+	f.Add([]byte{0x0c, 7, 8, 0x90, 1}, []byte{0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6}, uint64(0x1018))
+	f.Add([]byte{0x0c, 31, 0}, []byte{0x0a, 0x0b, 0x0f, 3, 0x77, 16, 0x06}, uint64(0x1011))
+	f.Fuzz(func(t *testing.T, cie, code []byte, pc uint64) {
+		s := debugFrame(16, cie, code, code)
+		image := &Image{segments: []segment{{0, 0x1000, 0x1000}}, sections: []*frameSection{s}}
+		var regs Registers
+		for i := range registerCount {
+			regs.Set(i, 0x9000)
+		}
+		regs.PC = pc
+		anything := func(address uint64, to []byte) bool {
+			for i := range to {
+				to[i] = byte((address + uint64(i)) >> 3)
+			}
+			return address%5 != 0
+		}
+		for _, a := range []Arch{AMD64, ARM64} {
+			if frames := Unwind(a, regs, anything, []Mapping{{Start: 0x1000, End: 0x2000, Image: image}}); len(frames) > MaxFrames {
+				t.Errorf("%d frames", len(frames))
+			}
+		}
+		raw := sectionOf(slices.Concat(cie, code), pc%2 == 0)
+		raw.find(pc)
+	})
+}
+
+// Whatever an ELF file says, it is refused or read within the bounds.
+func FuzzImage(f *testing.F) {
+	for _, image := range samples(f) {
+		f.Add(image, 0, byte(0))
+		f.Add(image, 40, byte(0xff))
+	}
+	f.Fuzz(func(t *testing.T, file []byte, at int, with byte) {
+		if len(file) > 1<<20 {
+			return
+		}
+		file = slices.Clone(file)
+		if at >= 0 && at < len(file) {
+			file[at] = with
+		}
+		m, err := OpenImage(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		var wanted []uint64
+		for _, s := range m.segments {
+			wanted = append(wanted, s.address, s.address+s.size/2, s.address+s.size-1)
+		}
+		for _, a := range wanted {
+			if f := m.findFDE(a); f != nil {
+				f.rowAt(a)
+			}
+		}
+		m.Symbolize(wanted, time.Now().Add(time.Second))
+	})
+}

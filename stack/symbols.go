@@ -1,0 +1,168 @@
+package stack
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// A symbolTable is a symbol table with its names. It is read as a stream, so that it needs no memory.
+type symbolTable struct {
+	entries func() io.Reader
+	names   io.ReaderAt
+}
+
+// symbolSize is sizeof(Elf64_Sym).
+const symbolSize = 24
+
+// findSymbols finds the symbol tables of a file.
+func findSymbols(f *elf.File) (all []*symbolTable) {
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM || s.Size > maxSymbolBytes || s.Flags&elf.SHF_COMPRESSED != 0 ||
+			int(s.Link) >= len(f.Sections) {
+			continue
+		}
+		names := f.Sections[s.Link]
+		if names.Type != elf.SHT_STRTAB || names.Flags&elf.SHF_COMPRESSED != 0 {
+			continue
+		}
+		all = append(all, &symbolTable{entries: func() io.Reader { return io.NewSectionReader(s.ReaderAt, 0, int64(s.Size)) }, names: names.ReaderAt})
+	}
+	return all
+}
+
+// A candidate is the best symbol for an address so far.
+type candidate struct {
+	name  string
+	value uint64
+	sized bool // the address is within the size of the symbol
+}
+
+// names returns the names of the functions at addresses, as the file has them. An address without one is missing.
+func (m *Image) names(addresses []uint64, deadline time.Time) map[uint64]string {
+	var err error
+	best := make([]candidate, len(addresses))
+	addresses = slices.Clone(addresses)
+	slices.Sort(addresses)
+	func() {
+		defer recoverAs(&err)
+		m.once.Do(func() {
+			m.symbols = findSymbols(m.elf)
+			if mini := m.miniDebug(); mini != nil {
+				m.symbols = append(m.symbols, findSymbols(mini)...)
+			}
+		})
+		for _, t := range m.symbols {
+			t.improve(addresses, best, deadline)
+		}
+	}()
+	found := make(map[uint64]string)
+	for i, c := range best {
+		if c.name != "" {
+			found[addresses[i]] = c.name
+		}
+	}
+	return found
+}
+
+// improve replaces candidates by better symbols of the table. addresses are sorted. It stops at the deadline.
+func (t *symbolTable) improve(addresses []uint64, best []candidate, deadline time.Time) {
+	r := bufio.NewReaderSize(t.entries(), 64<<10)
+	var e [symbolSize]byte
+	for n := 0; ; n++ {
+		if _, err := io.ReadFull(r, e[:]); err != nil || n%65536 == 65535 && time.Now().After(deadline) {
+			return
+		}
+		kind, section := elf.ST_TYPE(e[4]), elf.SectionIndex(binary.LittleEndian.Uint16(e[6:]))
+		value, size := binary.LittleEndian.Uint64(e[8:]), binary.LittleEndian.Uint64(e[16:])
+		if section == elf.SHN_UNDEF || kind != elf.STT_FUNC && kind != elf.STT_NOTYPE && kind != elf.STT_GNU_IFUNC || value == 0 {
+			continue
+		}
+		end := value + size
+		if size == 0 { // hand-written assembly: up to the next symbol
+			end = value + 64<<10
+		}
+		if end < value {
+			continue
+		}
+		i, _ := slices.BinarySearch(addresses, value)
+		for ; i < len(addresses) && addresses[i] < end; i++ {
+			t.consider(&best[i], binary.LittleEndian.Uint32(e[:]), value, size > 0)
+		}
+	}
+}
+
+// consider replaces c by a symbol if that is better: it has a size, begins later, or has the nicer name.
+func (t *symbolTable) consider(c *candidate, nameAt uint32, value uint64, sized bool) {
+	switch {
+	case c.name == "":
+	case sized != c.sized:
+		if !sized {
+			return
+		}
+	case value != c.value:
+		if value < c.value {
+			return
+		}
+	}
+	name := readName(t.names, nameAt)
+	if name == "" || strings.HasPrefix(name, "$") { // "$x": a mapping symbol of arm64
+		return
+	}
+	if c.name != "" && c.sized == sized && c.value == value && !nicer(name, c.name) {
+		return
+	}
+	*c = candidate{name, value, sized}
+}
+
+// nicer reports whether name is the better one of two names of a function: MPI_Send before PMPI_Send, write before
+// __write and __GI___libc_write.
+func nicer(name, than string) bool {
+	of := func(s string) int {
+		switch {
+		case strings.HasPrefix(s, "MPI_"):
+			return 0
+		case strings.HasPrefix(s, "_"):
+			return 2 + len(s) - len(strings.TrimLeft(s, "_"))
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(of(name), of(than)), cmp.Compare(len(name), len(than)), cmp.Compare(name, than)) < 0
+}
+
+// readName reads a name of a string table. It is empty if it is longer than maxNameBytes.
+func readName(names io.ReaderAt, at uint32) string {
+	var buf [maxNameBytes]byte
+	n, _ := names.ReadAt(buf[:], int64(at))
+	end := bytes.IndexByte(buf[:max(n, 0)], 0)
+	if end < 0 {
+		return ""
+	}
+	return string(buf[:end])
+}
+
+// Demangle returns the name of a function as the source of C++ or Rust has it, without parameters. Other names are not
+// changed.
+func Demangle(name string) (plain string) {
+	var err error
+	defer func() {
+		if err != nil || plain == "" {
+			plain = name
+		}
+	}()
+	defer recoverAs(&err)
+	if !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") {
+		return name
+	}
+	base, _, _ := strings.Cut(name, ".") // the compiler adds suffixes: .constprop.0
+	plain, err = demangle.ToString(base, demangle.NoParams, demangle.NoEnclosingParams, demangle.MaxLength(10))
+	return plain
+}

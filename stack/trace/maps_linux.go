@@ -1,0 +1,148 @@
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/stack"
+)
+
+// maxMappings is how many executable mappings of a process are used.
+const maxMappings = 4096
+
+// Images opens the ELF files of processes, each once. The zero value is ready. One goroutine at a time may use it.
+type Images struct {
+	byFile map[fileID]*stack.Image // nil values: they cannot be read
+	files  []*os.File
+}
+
+// A fileID identifies a version of a file.
+type fileID struct {
+	dev, ino uint64
+	size     int64
+	changed  unix.Timespec
+}
+
+// Close closes all files. The images must not be used any more.
+func (s *Images) Close() {
+	for _, f := range s.files {
+		f.Close()
+	}
+	s.byFile, s.files = nil, nil
+}
+
+// Mappings returns the executable mappings of a process, by address. Their files are those that it has mapped: a file
+// that was replaced meanwhile has no image.
+func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
+	text, err := readBounded(fmt.Sprintf("/proc/%d/maps", pid), 16<<20)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		m, ino, ok := parseMapping(line)
+		if !ok || len(all) == maxMappings {
+			continue
+		}
+		switch {
+		case m.Path == "[vdso]":
+			if content := readMemory(pid, m.Start, int(min(m.End-m.Start, 64<<10))); content != nil {
+				m.Image, _ = stack.OpenImage(bytes.NewReader(content))
+			}
+		case strings.HasPrefix(m.Path, "/"):
+			m.Image = s.open(pid, m, ino)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// parseMapping parses a line of /proc/PID/maps. It returns false for memory that is not executed.
+// 7f2c5c026000-7f2c5c17b000 r-xp 00026000 fd:00 1443 /usr/lib/x86_64-linux-gnu/libc.so.6
+func parseMapping(line string) (m stack.Mapping, ino uint64, ok bool) {
+	fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
+	if len(fields) < 6 || !strings.Contains(fields[1], "x") {
+		return m, 0, false
+	}
+	from, to, _ := strings.Cut(fields[0], "-")
+	var errs [4]error
+	m.Start, errs[0] = strconv.ParseUint(from, 16, 64)
+	m.End, errs[1] = strconv.ParseUint(to, 16, 64)
+	m.Offset, errs[2] = strconv.ParseUint(fields[2], 16, 64)
+	ino, errs[3] = strconv.ParseUint(fields[4], 10, 64)
+	m.Path = strings.TrimLeft(fields[5], " ")
+	return m, ino, errs == [4]error{} && m.Start < m.End
+}
+
+// open returns the image of a mapped file, or nil. The file is opened in the mount namespace of the process.
+func (s *Images) open(pid int, m stack.Mapping, ino uint64) *stack.Image {
+	f := openMapped(pid, fmt.Sprintf("/proc/%d/root%s", pid, m.Path), m, ino)
+	if f == nil {
+		if f = openMapped(pid, fmt.Sprintf("/proc/%d/exe", pid), m, ino); f == nil {
+			return nil
+		}
+	}
+	var is unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &is) != nil {
+		f.Close()
+		return nil
+	}
+	id := fileID{is.Dev, is.Ino, is.Size, is.Mtim}
+	if image, known := s.byFile[id]; known {
+		f.Close()
+		return image
+	}
+	if s.byFile == nil {
+		s.byFile = make(map[fileID]*stack.Image)
+	}
+	image, err := stack.OpenImage(f)
+	if err != nil || len(s.files) == 1000 {
+		f.Close()
+		image = nil
+	} else {
+		s.files = append(s.files, f)
+	}
+	s.byFile[id] = image
+	return image
+}
+
+// openMapped opens a regular file, if it is the mapped one: it has the inode number of the mapping or, where overlayfs
+// shows another, the same code.
+func openMapped(pid int, name string, m stack.Mapping, ino uint64) *os.File {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	f := os.NewFile(uintptr(fd), name)
+	var is unix.Stat_t
+	if unix.Fstat(fd, &is) == nil && is.Mode&unix.S_IFMT == unix.S_IFREG && (is.Ino == ino || hasCode(f, pid, m)) {
+		return f
+	}
+	f.Close()
+	return nil
+}
+
+// hasCode reports whether a file has the code that the process has mapped.
+func hasCode(f *os.File, pid int, m stack.Mapping) bool {
+	code := readMemory(pid, m.Start, int(min(m.End-m.Start, 4096)))
+	content := make([]byte, len(code))
+	n, _ := f.ReadAt(content, int64(m.Offset))
+	return len(code) > 0 && bytes.Equal(code, content[:n])
+}
+
+// readBounded reads at most n bytes of a file of /proc.
+func readBounded(name string, n int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var buf bytes.Buffer
+	_, err = buf.ReadFrom(io.LimitReader(f, n))
+	return buf.Bytes(), err
+}

@@ -1,0 +1,301 @@
+/*
+Package trace stops a process for a moment and copies what package stack needs of it: the registers and the stack of
+each thread, and the names of the files that it executes.
+
+	Capture:   all threads: PTRACE_SEIZE, PTRACE_INTERRUPT
+	           each thread that stands: copy its registers and 128 KiB of its stack, PTRACE_DETACH
+	           the tracing thread ends, and the kernel detaches the others
+
+The tracing thread is an operating system thread of its own, which ends in any case. So no process stays stopped,
+even if a thread of it did not react to the interrupt, or if the helper is killed. A process that was stopped by
+SIGSTOP stays so. A signal that arrives in between is delivered.
+
+A stop may interrupt a system call of the process: epoll_wait(2), and others that signal(7) lists as never restarted,
+then return EINTR.
+*/
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/stack"
+)
+
+const (
+	// windowBytes is how much of a stack is copied while its thread is stopped. More is read when it runs again.
+	windowBytes = 128 << 10
+	// standTime is how long Capture waits for threads to stop: on a busy host they may get no CPU before. Those that have
+	// stopped run again meanwhile.
+	standTime = 1500 * time.Millisecond
+	// maxPause is how long a thread may stand before that is noticed.
+	maxPause = time.Millisecond
+)
+
+// Host is the architecture of this machine. If it is not known, Capture returns an error.
+var Host, knownHost = hostArch()
+
+func hostArch() (a stack.Arch, known bool) {
+	a, known = map[string]stack.Arch{"amd64": stack.AMD64, "arm64": stack.ARM64}[runtime.GOARCH]
+	return a, known
+}
+
+// A Thread is a thread at the moment of the stop.
+type Thread struct {
+	TID       int
+	Name      string // as the program has named it; comm(5)
+	State     byte   // before the stop; a letter of proc_pid_stat(5)
+	WaitIn    string // function of the kernel in which it sleeps; empty: none, or unknown
+	Registers stack.Registers
+	Read      bool // Registers are set. If false, it could not be stopped, and only the kernel's information is known
+	window    []byte
+	windowAt  uint64
+}
+
+// A Process is what Capture has copied.
+type Process struct {
+	PID     int
+	Threads []Thread      // the first is the main thread
+	More    int           // threads beyond stack.MaxThreads
+	Stopped time.Duration // longest time that a thread stood after this was noticed
+}
+
+// An Error is why a process could not be traced.
+type Error struct {
+	Tracer int // process ID of the one that traces it already; 0: none
+	Err    error
+}
+
+func (e *Error) Error() string {
+	if e.Tracer != 0 {
+		return fmt.Sprintf("process %d traces it already", e.Tracer)
+	}
+	if errors.Is(e.Err, unix.EPERM) || errors.Is(e.Err, unix.EACCES) {
+		return "ptrace is not permitted here: " + e.Err.Error()
+	}
+	return e.Err.Error()
+}
+
+// Capture stops a process and copies its threads. If it returns an error, the process has what the kernel tells
+// without ptrace.
+func Capture(pid int) (Process, error) {
+	p := Process{PID: pid}
+	if tracer, _ := strconv.Atoi(statusField(pid, "TracerPid")); tracer != 0 {
+		p.readThreads()
+		return p, &Error{Tracer: tracer}
+	}
+	if !knownHost {
+		p.readThreads()
+		return p, &Error{Err: errors.New("stacks are not read on " + runtime.GOARCH)}
+	}
+	failed := make(chan error, 1)
+	go p.onThread(failed)
+	err := <-failed
+	for i := range p.Threads {
+		p.readBlocked(&p.Threads[i])
+	}
+	return p, err
+}
+
+// onThread captures on a thread that ends afterwards. The first thread of a program does not end with its goroutine, so it is not used.
+func (p *Process) onThread(failed chan<- error) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		done := make(chan error)
+		go p.onThread(done)
+		err := <-done
+		runtime.UnlockOSThread()
+		failed <- err
+		return
+	}
+	t := tracer{process: p}
+	failed <- t.capture()
+	// The goroutine ends without UnlockOSThread: the thread ends, and the kernel detaches what it still traces.
+}
+
+// A tracer traces the threads of one process, on one thread.
+type tracer struct {
+	process *Process
+	waiting []*Thread // interrupted, and not copied yet
+}
+
+// capture interrupts all threads, and copies and releases each as soon as it stands. A thread in an uninterruptible
+// sleep does not stand before that ends.
+func (t *tracer) capture() error {
+	p := t.process
+	p.readThreads()
+	if len(p.Threads) == 0 {
+		return &Error{Err: unix.ESRCH}
+	}
+	for i := range p.Threads {
+		th := &p.Threads[i]
+		if err := unix.PtraceSeize(th.TID); err == nil {
+			t.waiting = append(t.waiting, th)
+			unix.PtraceInterrupt(th.TID)
+		} else if i == 0 {
+			return &Error{Err: err}
+		}
+	}
+	deadline, pause := time.Now().Add(standTime), 20*time.Microsecond
+	for {
+		t.waiting = slices.DeleteFunc(t.waiting, t.read)
+		if len(t.waiting) == 0 || time.Now().After(deadline) {
+			return nil
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// read copies a thread and releases it, if it stands. It returns false if it does not stand yet.
+func (t *tracer) read(th *Thread) bool {
+	words, err := registersOf(th.TID)
+	if err != nil {
+		return false
+	}
+	began := time.Now()
+	if th.Registers, th.Read = stack.FromUser(Host, words); th.Read {
+		th.windowAt = th.Registers.SP(Host)
+		th.window = readMemory(t.process.PID, th.windowAt, windowBytes)
+	}
+	ptrace(unix.PTRACE_DETACH, th.TID, 0, uintptr(pendingSignal(th.TID)))
+	t.process.Stopped = max(t.process.Stopped, time.Since(began))
+	return true
+}
+
+// pendingSignal returns the signal that a thread which stands was about to receive, or 0.
+func pendingSignal(tid int) int {
+	var info unix.Siginfo
+	if ptrace(unix.PTRACE_GETSIGINFO, tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
+		return 0
+	}
+	if info.Code>>8 == unix.PTRACE_EVENT_STOP { // by our interrupt, or by a stop of its group
+		return 0
+	}
+	return int(info.Signo)
+}
+
+func ptrace(request, tid int, address, data uintptr) error {
+	if _, _, e := unix.RawSyscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), address, data, 0, 0); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// registersOf reads the registers of a thread that stands.
+func registersOf(tid int) ([]uint64, error) {
+	const ntPRStatus = 1 // elf.h
+	buf := make([]uint64, 40)
+	vec := unix.Iovec{Base: (*byte)(unsafe.Pointer(&buf[0]))}
+	vec.SetLen(8 * len(buf))
+	if err := ptrace(unix.PTRACE_GETREGSET, tid, ntPRStatus, uintptr(unsafe.Pointer(&vec))); err != nil {
+		return nil, err
+	}
+	return buf[:vec.Len/8], nil
+}
+
+// readMemory reads up to n bytes of a process, as far as they are mapped.
+func readMemory(pid int, address uint64, n int) []byte {
+	buf := make([]byte, n)
+	// The kernel stops at the first page that is not mapped, if each page is a part of its own.
+	var remote []unix.RemoteIovec
+	for at, left := address, n; left > 0; {
+		size := min(left, 4096-int(at%4096))
+		remote = append(remote, unix.RemoteIovec{Base: uintptr(at), Len: size})
+		at, left = at+uint64(size), left-size
+	}
+	local := []unix.Iovec{{Base: &buf[0]}}
+	local[0].SetLen(n)
+	got, err := unix.ProcessVMReadv(pid, local, remote, 0)
+	if err != nil {
+		return nil
+	}
+	return buf[:got]
+}
+
+// Memory returns the memory of a thread: the copy of its stack, and else the present memory of the process.
+func (p *Process) Memory(th *Thread) stack.Memory {
+	return func(address uint64, to []byte) bool {
+		if off := address - th.windowAt; address >= th.windowAt && off < uint64(len(th.window)) && uint64(len(th.window))-off >= uint64(len(to)) {
+			copy(to, th.window[off:])
+			return true
+		}
+		return copy(to, readMemory(p.PID, address, len(to))) == len(to)
+	}
+}
+
+// readBlocked reads where a thread waits that could not be stopped: the kernel shows its stack pointer and its address
+// (proc_pid_syscall(5)). Other registers stay unknown.
+func (p *Process) readBlocked(th *Thread) {
+	if th.Read {
+		return
+	}
+	text, _ := readBounded(fmt.Sprintf("/proc/%d/task/%d/syscall", p.PID, th.TID), 1<<10)
+	fields := strings.Fields(string(text))
+	if len(fields) < 3 {
+		return // it runs, or this is not permitted
+	}
+	sp, err1 := strconv.ParseUint(strings.TrimPrefix(fields[len(fields)-2], "0x"), 16, 64)
+	pc, err2 := strconv.ParseUint(strings.TrimPrefix(fields[len(fields)-1], "0x"), 16, 64)
+	if err1 != nil || err2 != nil || pc == 0 {
+		return
+	}
+	th.Registers, th.Read = stack.AtCall(Host, sp, pc), true
+	th.windowAt, th.window = sp, readMemory(p.PID, sp, windowBytes)
+}
+
+// readThreads lists the threads and reads what the kernel tells of each.
+func (p *Process) readThreads() {
+	dir := fmt.Sprintf("/proc/%d/task", p.PID)
+	f, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(stack.MaxThreads + 1)
+	tids := []int{p.PID}
+	for _, name := range names {
+		if tid, err := strconv.Atoi(name); err == nil && tid != p.PID {
+			tids = append(tids, tid)
+		}
+	}
+	slices.Sort(tids[1:])
+	if len(tids) > stack.MaxThreads {
+		p.More, tids = len(tids)-stack.MaxThreads, tids[:stack.MaxThreads]
+	}
+	for _, tid := range tids {
+		th := Thread{TID: tid}
+		stat, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(tid), "stat"))
+		if err != nil {
+			continue
+		}
+		open, closed := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
+		if open < 0 || closed < open || len(stat) < closed+3 {
+			continue
+		}
+		th.Name, th.State = string(stat[open+1:closed]), stat[closed+2]
+		wait, _ := os.ReadFile(filepath.Join(dir, strconv.Itoa(tid), "wchan"))
+		if text, _, _ := strings.Cut(string(wait), "."); text != "0" {
+			th.WaitIn = text
+		}
+		p.Threads = append(p.Threads, th)
+	}
+}
+
+func statusField(pid int, name string) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(text), "\n"+name+":")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSpace(line)
+}

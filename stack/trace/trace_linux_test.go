@@ -1,0 +1,347 @@
+package trace
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/stack"
+)
+
+// program compiles a program in C or C++ and returns its path. The test is skipped without a compiler, or if that does not know the
+// flags.
+func program(t *testing.T, source string, flags ...string) string {
+	t.Helper()
+	compiler, suffix := "gcc", ".c"
+	if strings.Contains(source, "namespace") {
+		compiler, suffix = "g++", ".cc"
+	}
+	if strings.Contains(source, "end program") {
+		compiler, suffix = "gfortran", ".f90"
+	}
+	path, err := exec.LookPath(compiler)
+	if err != nil {
+		t.Skip("needs " + compiler)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "planted"+suffix)
+	if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "planted")
+	if text, err := exec.Command(path, slices.Concat(flags, []string{"-o", out, file})...).CombinedOutput(); err != nil {
+		if slices.Contains(flags, "-static") {
+			t.Skipf("no static libraries: %s", text)
+		}
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return out
+}
+
+// start starts a program and waits until it prints a line.
+func start(t *testing.T, program string, args ...string) int {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd.Process.Pid
+}
+
+// namesOf returns the functions of each thread, innermost first, with files and lines where these are known.
+func namesOf(t *testing.T, pid int) (threads [][]string, p Process) {
+	t.Helper()
+	p, err := Capture(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var images Images
+	defer images.Close()
+	mappings, err := images.Mappings(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Threads {
+		var names []string
+		for _, a := range stack.Unwind(Host, p.Threads[i].Registers, p.Memory(&p.Threads[i]), mappings) {
+			if a.Mapping == nil || a.Mapping.Image == nil {
+				names = append(names, "?")
+				continue
+			}
+			for _, l := range a.Mapping.Image.Symbolize([]uint64{a.Address}, time.Now().Add(time.Minute))[a.Address] {
+				name := l.Function
+				if l.File != "" {
+					name += fmt.Sprintf(" %s:%d", l.File, l.Line)
+				}
+				names = append(names, name)
+			}
+		}
+		threads = append(threads, names)
+	}
+	return threads, p
+}
+
+const inC = `#include <unistd.h>
+#include <stdio.h>
+#include <string.h>
+#include <signal.h>
+volatile int sink;
+__attribute__((noinline)) void innermost(int n) { for (;;) sink += n; }
+static inline __attribute__((always_inline)) void between(int n) { innermost(n + 1); sink++; }
+__attribute__((noinline)) void outermost(int n) {
+	between(n + 2);
+	sink++;
+}
+void handler(int s) { outermost(s); }
+int main(int argc, char **argv) {
+	puts("ready"); fflush(stdout);
+	if (!strcmp(argv[1], "spin")) outermost(argc);
+	if (!strcmp(argv[1], "sleep")) for (;;) sleep(1000);
+	if (!strcmp(argv[1], "signal")) { signal(SIGALRM, handler); alarm(1); for (;;) pause(); }
+	if (!strcmp(argv[1], "vfork")) { if (!vfork()) for (;;) sleep(1000); }
+	return 0;
+}
+`
+
+const inCxx = `#include <cstdio>
+namespace solver { volatile int sink;
+template <class T> struct Mesh { __attribute__((noinline)) void relax(T x) { for (;;) sink = sink + 1; } };
+}
+int main() { std::puts("ready"); std::fflush(stdout); solver::Mesh<double> m; m.relax(1.0); return 0; }
+`
+
+const inFortran = `module waves
+contains
+  subroutine advance(n)
+    integer, volatile :: n
+    do
+      n = n + 1
+    end do
+  end subroutine
+end module
+program planted
+  use waves
+  integer, volatile :: n
+  print '(a)', 'ready'
+  call flush(6)
+  call advance(n)
+end program
+`
+
+// The stack of a program is found however it was compiled: with CFI alone, with frame pointers alone, position
+// independent or not, static, with inlined functions, in C++ and Fortran.
+func TestStacksOfPrograms(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		source string
+		flags  []string
+		want   string // subsequent functions
+	}{
+		{"debug information", inC, []string{"-g", "-O2"}, "innermost planted.c:6, between planted.c:7, outermost planted.c:9, main planted.c:15"},
+		{"compressed debug information", inC, []string{"-g", "-O2", "-gz"}, "innermost planted.c:6, between planted.c:7, outermost planted.c:9, main planted.c:15"},
+		{"DWARF 4", inC, []string{"-gdwarf-4", "-O2"}, "innermost planted.c:6, between planted.c:7, outermost planted.c:9, main planted.c:15"},
+		{"no frame pointers", inC, []string{"-O2", "-fomit-frame-pointer"}, "innermost, outermost, main"},
+		{"frame pointers alone", inC, []string{"-O0", "-fno-omit-frame-pointer", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-Wl,--no-eh-frame-hdr"}, "innermost, outermost, main"},
+		{".debug_frame alone", inC, []string{"-O2", "-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"}, "innermost planted.c:6, between planted.c:7, outermost planted.c:9, main planted.c:15"},
+		{"not position independent", inC, []string{"-O2", "-no-pie"}, "innermost, outermost, main"},
+		{"static", inC, []string{"-O2", "-static"}, "innermost, outermost, main"},
+		{"exported names alone", inC, []string{"-O2", "-rdynamic", "-s"}, "innermost, outermost, main"},
+		{"C++", inCxx, []string{"-O2"}, "solver::Mesh<double>::relax, main"},
+		{"Fortran", inFortran, []string{"-g", "-O0"}, "advance planted.f90:6, MAIN__ planted.f90:15, main planted.f90:"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			pid := start(t, program(t, test.source, test.flags...), "spin")
+			var got string
+			for range 1000 { // it may still return from puts
+				threads, _ := namesOf(t, pid)
+				if got = strings.Join(threads[0], ", "); inOrder(got, test.want) {
+					return
+				}
+			}
+			t.Errorf("%s, want %s", got, test.want)
+		})
+	}
+}
+
+// inOrder reports whether a text has the parts of another one in their order.
+func inOrder(text, parts string) bool {
+	for part := range strings.SplitSeq(parts, ", ") {
+		at := strings.Index(text, part)
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(part):]
+	}
+	return true
+}
+
+// A stripped program has the starts of its functions instead of names.
+func TestStackOfAStrippedProgram(t *testing.T) {
+	pid := start(t, program(t, inC, "-O2", "-s"), "spin")
+	threads, _ := namesOf(t, pid)
+	if got := strings.Join(threads[0], ", "); !inOrder(got, "0x, 0x, 0x, __libc_start_main") {
+		t.Error(got)
+	}
+}
+
+// Frames below a signal handler are those of the interrupted function.
+func TestStackThroughASignal(t *testing.T) {
+	pid := start(t, program(t, inC, "-O2", "-g"), "signal")
+	for {
+		threads, _ := namesOf(t, pid)
+		if got := strings.Join(threads[0], ", "); strings.Contains(got, "innermost") {
+			if !inOrder(got, "innermost, outermost, handler, pause, main") {
+				t.Error(got)
+			}
+			return
+		}
+	}
+}
+
+// A sleeping process sleeps on, and one that waits for its vfork child is read without stopping it.
+func TestProcessesThatWait(t *testing.T) {
+	c := program(t, inC, "-O0")
+	pid := start(t, c, "sleep")
+	for got := ""; !inOrder(got, "sleep, main"); { // it may still be in puts
+		threads, _ := namesOf(t, pid)
+		got = strings.Join(threads[0], ", ")
+	}
+	pid = start(t, c, "vfork")
+	for {
+		threads, p := namesOf(t, pid)
+		if p.Threads[0].State != 'D' {
+			continue // it does not wait yet
+		}
+		if got := strings.Join(threads[0], ", "); !strings.Contains(got, "vfork") {
+			t.Error(got)
+		}
+		break
+	}
+	if children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)); len(children) > 0 {
+		var child int
+		fmt.Sscan(string(children), &child)
+		unix.Kill(child, unix.SIGKILL)
+	}
+}
+
+// A process that SIGSTOP has stopped is read, and stays stopped.
+func TestAStoppedProcessStaysStopped(t *testing.T) {
+	pid := start(t, program(t, inC, "-O2"), "spin")
+	unix.Kill(pid, unix.SIGSTOP)
+	stops := func() {
+		for stateOf(pid) != "T" { // also after it was read: it returns into its stop
+			runtime.Gosched()
+		}
+	}
+	for range 5 {
+		stops()
+		threads, p := namesOf(t, pid)
+		if got := strings.Join(threads[0], ", "); !strings.Contains(got, "main") || p.Threads[0].State != 'T' {
+			t.Errorf("%s, %c", got, p.Threads[0].State)
+		}
+	}
+	stops()
+	unix.Kill(pid, unix.SIGCONT)
+	for stateOf(pid) != "R" {
+		runtime.Gosched()
+	}
+}
+
+// stateOf returns the state of a process, a letter, or t if it is traced.
+func stateOf(pid int) string {
+	state, _, _ := strings.Cut(statusField(pid, "State"), " ")
+	return state
+}
+
+const threaded = `#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <string.h>
+volatile int sink;
+__attribute__((noinline)) void *work(void *p) { for (;;) sink++; return p; }
+void *briefly(void *p) { return p; }
+__attribute__((noinline)) void churn(void) { for (;;) { pthread_t a; if (!pthread_create(&a, 0, briefly, 0)) pthread_join(a, 0); } }
+int main(int argc, char **argv) {
+	pthread_t t;
+	for (int i = 1; i < 32 && !strcmp(argv[1], "many"); i++) pthread_create(&t, 0, work, 0);
+	puts("ready"); fflush(stdout);
+	if (!strcmp(argv[1], "churn")) churn();
+	for (;;) pause();
+}
+`
+
+// All threads of a process are read. None is stopped for longer than 5 ms after it was seen to stand.
+func TestThreads(t *testing.T) {
+	pid := start(t, program(t, threaded, "-O1", "-pthread"), "many")
+	for range 3 {
+		threads, p := namesOf(t, pid)
+		if len(threads) != 32 {
+			t.Fatalf("%d threads", len(threads))
+		}
+		for i, names := range threads {
+			if !p.Threads[i].Read {
+				continue // this machine is too busy
+			}
+			want := "work"
+			if i == 0 {
+				want = "main"
+			}
+			if got := strings.Join(names, ", "); !strings.Contains(got, want) && !strings.Contains(got, "clone") {
+				t.Errorf("thread %d: %s, %+v", i, got, p.Threads[i].State)
+			}
+		}
+		t.Logf("a thread stood for at most %v", p.Stopped)
+	}
+}
+
+// Threads that begin and end meanwhile do no harm: the process goes on, and nothing of it stays traced.
+func TestThreadsThatComeAndGo(t *testing.T) {
+	pid := start(t, program(t, threaded, "-O1", "-pthread"), "churn")
+	for range 200 {
+		if _, err := Capture(pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tracer, state := statusField(pid, "TracerPid"), stateOf(pid); tracer != "0" || strings.ContainsAny(state, "ZtTX") {
+		t.Errorf("tracer %s, state %s", tracer, state)
+	}
+}
+
+// A process that another one traces is left alone, and a process that has ended is an error.
+func TestProcessesThatCannotBeTraced(t *testing.T) {
+	pid := start(t, program(t, inC, "-O2"), "spin")
+	release, held := make(chan bool), make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		held <- unix.PtraceSeize(pid)
+		<-release
+	}()
+	if err := <-held; err != nil {
+		t.Fatal(err)
+	}
+	p, err := Capture(pid)
+	if want := fmt.Sprintf("process %d traces it already", unix.Getpid()); err == nil || err.Error() != want && !strings.HasSuffix(err.Error(), "traces it already") || len(p.Threads) != 1 || p.Threads[0].Read {
+		t.Errorf("%v, want %s", err, want)
+	}
+	close(release)
+	if _, err := Capture(1 << 30); err == nil {
+		t.Error("a process that does not exist was traced")
+	}
+}

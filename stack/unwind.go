@@ -1,0 +1,194 @@
+package stack
+
+import "slices"
+
+// A Mapping is a part of an ELF file that a process has mapped to execute it.
+type Mapping struct {
+	Start, End uint64 // addresses in the process; End is the first one behind
+	Offset     uint64 // of Start in the file
+	Path       string // its name, or "" for memory without a file
+	Image      *Image // the file; nil: none, or it cannot be read
+}
+
+// An Address is one frame of a stack, before it has a name. Address is in the file of Mapping. For a caller it is in the
+// call instruction, not behind it.
+type Address struct {
+	PC      uint64
+	Mapping *Mapping // nil: no mapped file
+	Address uint64   // in Mapping.Image; 0 without one
+}
+
+// find returns the mapping with an address, or nil. The mappings are sorted.
+func find(mappings []Mapping, pc uint64) *Mapping {
+	i, _ := slices.BinarySearchFunc(mappings, pc, func(m Mapping, pc uint64) int {
+		if m.End <= pc {
+			return -1
+		}
+		return 1
+	})
+	if i == len(mappings) || pc < mappings[i].Start {
+		return nil
+	}
+	return &mappings[i]
+}
+
+// Unwind returns the frames of a stack, innermost first. mappings are sorted by address. It stops at the outermost
+// frame, after MaxFrames, or where it does not know how to go on.
+func Unwind(a Arch, regs Registers, mem Memory, mappings []Mapping) (frames []Address) {
+	reads := 0
+	bounded := func(address uint64, to []byte) bool {
+		reads++
+		return reads <= maxReads && mem(address, to)
+	}
+	u := unwinder{arch: layouts[a], amd64: a == AMD64, mem: bounded, mappings: mappings}
+	for exact := true; len(frames) < MaxFrames; {
+		at := u.locate(regs.PC, exact)
+		frames = append(frames, at)
+		next, signal, ok := u.step(regs, at, len(frames) == 1)
+		if !ok || next.PC == 0 {
+			break
+		}
+		if sp, before := next.value[u.arch.sp], regs.value[u.arch.sp]; !signal && sp <= before && len(frames) > 1 {
+			break // the stack grows downwards: a loop, or nonsense
+		}
+		regs, exact = next, signal
+	}
+	return frames
+}
+
+type unwinder struct {
+	arch     layout
+	amd64    bool
+	mem      Memory
+	mappings []Mapping
+}
+
+// locate finds the file with an address. exact says that the address is that of an instruction, not behind a call.
+func (u *unwinder) locate(pc uint64, exact bool) Address {
+	inside := pc
+	if !exact {
+		inside--
+	}
+	a := Address{PC: pc, Mapping: find(u.mappings, inside)}
+	if a.Mapping != nil && a.Mapping.Image != nil {
+		a.Address, _ = a.Mapping.Image.addressAt(inside - a.Mapping.Start + a.Mapping.Offset)
+	}
+	return a
+}
+
+// step returns the registers of the caller. signal says that the frame is that of a signal: the caller's address is
+// that of an instruction.
+func (u *unwinder) step(regs Registers, at Address, innermost bool) (next Registers, signal, ok bool) {
+	if at.Address != 0 {
+		if f := at.Mapping.Image.findFDE(at.Address); f != nil {
+			if r, valid := f.rowAt(at.Address); valid {
+				next, ok = u.apply(regs, f, r)
+				return next, f.signal, ok
+			}
+			return next, false, false
+		}
+	}
+	if at.Mapping == nil && innermost { // a call through a bad pointer
+		return u.returnFromLeaf(regs)
+	}
+	next, ok = u.byFramePointer(regs)
+	return next, false, ok
+}
+
+// apply applies the rules of a function.
+func (u *unwinder) apply(regs Registers, f *fde, r row) (next Registers, ok bool) {
+	column := int(min(f.returnAddress, registerCount))
+	evaluateIn := func(code []byte, initial ...uint64) (uint64, bool) {
+		pcColumn := -1
+		if u.amd64 {
+			pcColumn = u.arch.returnAddress
+		}
+		return evaluate(code, &regs, u.mem, pcColumn, regs.PC, initial...)
+	}
+	var cfa uint64
+	switch r.cfa.kind {
+	case ruleRegister:
+		base, known := regs.Get(int(min(uint64(r.cfa.number), registerCount)))
+		if !known {
+			return next, false
+		}
+		cfa = base + uint64(r.cfaOffset)
+	case ruleValExpression:
+		if cfa, ok = evaluateIn(r.cfa.expression); !ok {
+			return next, false
+		}
+	default:
+		return next, false
+	}
+	next = regs
+	next.Set(u.arch.sp, cfa)
+	for number, rule := range r.registers {
+		if rule.kind == ruleUnset || rule.kind == ruleSame {
+			continue
+		}
+		value, known := uint64(0), true
+		switch rule.kind {
+		case ruleUndefined:
+			known = false
+		case ruleOffset:
+			value, known = u.mem.word(cfa+uint64(rule.number), 8)
+		case ruleValOffset:
+			value = cfa + uint64(rule.number)
+		case ruleRegister:
+			value, known = regs.Get(int(min(uint64(rule.number), registerCount)))
+		case ruleExpression:
+			if value, known = evaluateIn(rule.expression, cfa); known {
+				value, known = u.mem.word(value, 8)
+			}
+		case ruleValExpression:
+			value, known = evaluateIn(rule.expression, cfa)
+		}
+		if next.Set(number, value); !known {
+			next.known &^= 1 << number
+		}
+	}
+	back, known := next.Get(column)
+	if u.amd64 && (r.registers[u.arch.returnAddress].kind == ruleUnset || r.registers[u.arch.returnAddress].kind == ruleSame) {
+		known = false // the outermost frame
+	}
+	if !known {
+		return next, false
+	}
+	next.PC = back & u.arch.addressMask
+	if u.amd64 {
+		next.known &^= 1 << u.arch.returnAddress
+	}
+	return next, true
+}
+
+// byFramePointer leaves a function that keeps a frame pointer: at it are the caller's frame pointer and the return
+// address, on both architectures.
+func (u *unwinder) byFramePointer(regs Registers) (next Registers, ok bool) {
+	fp, known := regs.Get(u.arch.fp)
+	if !known || fp == 0 || fp%8 != 0 || fp < regs.value[u.arch.sp] {
+		return next, false
+	}
+	before, ok1 := u.mem.word(fp, 8)
+	back, ok2 := u.mem.word(fp+8, 8)
+	if back &= u.arch.addressMask; !ok1 || !ok2 || find(u.mappings, back) == nil {
+		return next, false
+	}
+	next.Set(u.arch.fp, before)
+	next.Set(u.arch.sp, fp+16)
+	next.PC = back
+	return next, true
+}
+
+// returnFromLeaf leaves a function that has done nothing yet.
+func (u *unwinder) returnFromLeaf(regs Registers) (next Registers, signal, ok bool) {
+	next = regs
+	if u.arch.link >= 0 {
+		next.PC, ok = regs.Get(u.arch.link)
+		next.PC &= u.arch.addressMask
+		return next, false, ok
+	}
+	sp, known := regs.Get(u.arch.sp)
+	next.PC, ok = u.mem.word(sp, 8)
+	next.Set(u.arch.sp, sp+8)
+	return next, false, ok && known
+}
