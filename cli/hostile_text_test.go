@@ -60,7 +60,7 @@ func sampleMessages() map[string]wire.Message {
 		&wire.NodeInfo{Probe: probe, Err: "e"},
 		&wire.DecisionLocked{Notice: "n"}, &wire.Surveyed{Notice: "n", Occupancy: job.Occupancy{BusyGPUs: []string{"g"}, BusyCPUs: []int{0}, Ranks: 1, BoundRanks: 1, TopUser: "w", TopJob: "j"}}, &wire.QueuePosition{Err: "e", EvictedBy: "v", Ahead: 1, Total: 2, Head: job.Ticket{Number: 1, Job: "j", UID: 77, User: "u", LauncherHost: "f", Summary: "s", Nodes: "n", Since: time.Unix(1e9, 0)}}, &wire.ClaimsChanged{},
 		&wire.Prepared{Group: "g", Notice: "n", Rendezvous: "m"}, &wire.Refused{Group: "g", Code: 125, Reason: "r", Hint: "h"}, &wire.ClaimConflict{Group: "g", Reason: "r"},
-		&wire.LedgerListed{Claims: []job.Claim{claim}, Tickets: []job.Ticket{{Number: 1, Job: "j", UID: 1, User: "u", LauncherHost: "f", Summary: "s", Since: time.Unix(1e9, 0)}}, States: []job.RankState{{Phase: "running", WaitsFor: "w", WaitChannel: "s", ProcState: "k", Stack: "t"}}, Err: "e"},
+		&wire.LedgerListed{Claims: []job.Claim{claim}, Tickets: []job.Ticket{{Number: 1, Job: "j", UID: 1, User: "u", LauncherHost: "f", Summary: "s", Since: time.Unix(1e9, 0)}}, States: []job.RankState{{Phase: "running", WaitsFor: "w", WaitChannel: "s", ProcState: "k"}}, Err: "e"},
 		&wire.MarkWritten{Err: "e"}, &wire.MarksRead{Marks: []string{"w"}}, &wire.JobSignaled{Err: "e"}, &wire.Evicted{Done: []string{"d"}, Err: "e"},
 		&wire.ControlRequest{ID: "i", Role: "r", Request: job.ControlRequest{Job: "j", User: "u", Verb: job.VerbEnd, Args: []string{"a"}, Since: time.Unix(1e9, 0)}},
 		&wire.ControlReply{State: job.ReplyRefused, Text: "t", Ranks: []job.NodeRankState{{Node: "n", RankState: job.RankState{Phase: "running", WaitsFor: "w", WaitChannel: "s", ProcState: "k"}}}},

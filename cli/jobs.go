@@ -68,11 +68,11 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	case isRequest:
 		return job.ExitOK, c.sendControlRequest(ctx, req, ref, control)
 	}
-	listing, ofFeature := setup.ListingOf(q.Command)
+	listing, ofFeature := setup.ListingOf(q.Command, c.line)
 	if !ofFeature {
 		listing = coreListings[q.Command]
 	}
-	pages, err := listing.Read(ctx, req, env.Env, &ref)
+	pages, err := listing.Read(ctx, c.line, req, env.Env, &ref)
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ var coreListings = map[string]setup.Listing{
 }
 
 // readLedgers reads the ledgers of the hosts.
-func readLedgers(ctx context.Context, req job.Request, env reserve.Env, _ *job.JobRef) ([]job.LedgerListing, error) {
+func readLedgers(ctx context.Context, _ option.Line, req job.Request, env reserve.Env, _ *job.JobRef) ([]job.LedgerListing, error) {
 	return reserve.Ledgers(ctx, req, env)
 }
 

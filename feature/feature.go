@@ -39,8 +39,9 @@ import (
 	_ "remshell/feature/ranktrace"   // --trace, --trace-svg
 	_ "remshell/feature/scratch"     // --scratch, --keep-scratch
 	_ "remshell/feature/spawn"       // MPI_Comm_spawn
+	_ "remshell/feature/stacks"      // mpijob status --stacks, --on-timeout
 	_ "remshell/feature/stage"       // --stage
-	_ "remshell/feature/status"      // --status, --on-timeout, states of ranks after a timeout
+	_ "remshell/feature/status"      // --status, states of ranks after a timeout
 	_ "remshell/feature/transcript"  // --pmi-trace
 	_ "remshell/feature/usage"       // --usage, --limit, limits.toml of nodes
 )

@@ -23,7 +23,11 @@ type Ledger struct {
 	queue []job.Ticket
 
 	rankStates []rankOnNode // of one job's ranks, by rank
+	stacks     *job.StackReport
 }
+
+// Stacks returns the stacks of one job's ranks, or nil if they were not requested.
+func (l Ledger) Stacks() *job.StackReport { return l.stacks }
 
 // A rankOnNode is the state of a rank and the name of its node.
 type rankOnNode struct {
@@ -143,6 +147,9 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	for _, p := range pages {
 		if p.KeepsQueue {
 			l.queue = append(l.queue, p.Tickets...) // each queue host has tickets of its own
+		}
+		if p.Stacks != nil {
+			l.stacks = p.Stacks
 		}
 		for _, s := range p.States {
 			if !seenRank[s.Rank] {
@@ -498,8 +505,9 @@ func (l Ledger) FormatJSON(only job.JobRef) string {
 		Jobs    []liveJob  `json:"jobs"`
 		Waiting []queueRow `json:"waiting"`
 
-		Ranks []rankStatus `json:"ranks,omitempty"` // states of one job's ranks
-	}{1, append([]liveJob{}, jobs...), waiting, l.rankStatuses()})
+		Ranks  []rankStatus     `json:"ranks,omitempty"` // states of one job's ranks
+		Stacks *job.StackReport `json:"stacks,omitempty"`
+	}{1, append([]liveJob{}, jobs...), waiting, l.rankStatuses(), l.stacks})
 	if err != nil { // impossible for these types
 		panic(err)
 	}

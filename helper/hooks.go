@@ -176,10 +176,6 @@ func (s *Session) RequestStacks() { s.stepLifecycle(lifecycle.RequestStacks{}) }
 // ranks again. Only the goroutine of run may call it.
 func (s *Session) StacksReported() { s.stepLifecycle(lifecycle.StacksReported{}) }
 
-// ExcludeFromJob records that a child of the helper, such as a debugger, is not a process of the job. Any goroutine
-// may call it.
-func (s *Session) ExcludeFromJob(pid int) { s.nonJob.addPID(pid) }
-
 // IsAlive reports whether the rank was started and not yet reaped.
 func (r *Rank) IsAlive() bool { return r.alive() }
 

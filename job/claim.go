@@ -153,7 +153,8 @@ type LedgerListing struct {
 	ReaderUID  int    // user ID of the process that read the ledger
 	Claims     []Claim
 	Tickets    []Ticket
-	States     []RankState // of the requested job
-	Err        string      // why the ledger could not be read; empty: it was read
-	Notice     string      // which users' entries were skipped and why; empty: none
+	States     []RankState  // of the requested job
+	Stacks     *StackReport // of the ranks of the requested job; nil: not requested
+	Err        string       // why the ledger could not be read; empty: it was read
+	Notice     string       // which users' entries were skipped and why; empty: none
 }

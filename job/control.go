@@ -14,6 +14,7 @@ type Verb string
 // These are the operations that can be requested.
 const (
 	VerbStatus Verb = "status" // report what each rank is doing
+	VerbStacks Verb = "stacks" // report the stacks of ranks; Args may name them: ranks=0-3
 	VerbEnd    Verb = "end"
 
 	VerbSuspend    Verb = "suspend" // stop all ranks
@@ -25,7 +26,7 @@ const (
 )
 
 // Verbs are all operations that can be requested of a running job.
-var Verbs = []Verb{VerbStatus, VerbEnd, VerbSuspend, VerbResume, VerbCheckpoint, VerbMigrate, VerbEvict}
+var Verbs = []Verb{VerbStatus, VerbStacks, VerbEnd, VerbSuspend, VerbResume, VerbCheckpoint, VerbMigrate, VerbEvict}
 
 // NewestJob stands for the requesting user's most recently started job.
 const NewestJob ID = "last"
@@ -95,6 +96,8 @@ type ControlReply struct {
 	State ReplyState      `json:"state"`
 	Text  string          `json:"text"`
 	Ranks []NodeRankState `json:"data,omitempty"` // for VerbStatus only
+
+	Stacks *StackReport `json:"stacks,omitempty"` // for VerbStacks only. Only the requester's helper and root can read such a file
 }
 
 // A NodeRankState is the state of a rank, with the name of its node.
@@ -106,7 +109,7 @@ type NodeRankState struct {
 // MaxRankStates is the largest number of ranks that one reply describes.
 const MaxRankStates = 4096
 
-// Truncated returns s in the form that other users may see: without a stack, and with texts cut to 256 bytes.
+// Truncated returns s in the form that other users may see: with texts cut to 256 bytes.
 func (s NodeRankState) Truncated() NodeRankState {
 	return NodeRankState{truncate(s.Node), s.RankState.Truncated()}
 }

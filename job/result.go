@@ -83,13 +83,11 @@ type RankState struct {
 	CPU         time.Duration // CPU time of its process and of the children it waited for
 	WaitChannel string        // kernel wait channel; empty: it runs, or the kernel does not say
 	ProcState   string        // state letter of proc(5)
-	Stack       string        // name of the tool that read the stack, then the stack, line by line; empty: not read
 }
 
-// Truncated returns r without its stack, and with texts cut to 256 bytes. States that another user wrote are reduced
+// Truncated returns r with texts cut to 256 bytes. States that another user wrote are reduced
 // to this form when they are read.
 func (r RankState) Truncated() RankState {
-	r.Stack = ""
 	for _, word := range []*string{&r.Phase, &r.WaitsFor, &r.WaitChannel, &r.ProcState} {
 		*word = truncate(*word)
 	}

@@ -137,13 +137,14 @@ func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string
 	if err := errors.Join(checkReplyID(id), checkReply(a), checkOwner(a.UID)); err != nil {
 		return nil, "", fmt.Errorf("reply: %w", err)
 	}
-	text, err := encode(replyText{name, a, a.Ranks})
+	text, err := encode(replyText{name, a, a.Ranks, (*replyStacks)(a.Stacks)})
 	if err != nil {
 		return nil, "", fmt.Errorf("reply: %w", err)
 	}
 	if s, err = d.newUnnamed(); err != nil {
 		return nil, "", err
 	}
+	s.private = a.Stacks != nil
 	if err = s.write(text); err == nil {
 		err = s.lock()
 	}
@@ -323,6 +324,6 @@ func decodeReply(name string, owner int, text []byte) (a job.ControlReply, err e
 		return a, err
 	}
 	a = t.ControlReply
-	a.Text, a.Ranks = truncate(a.Text), t.Ranks
+	a.Text, a.Ranks, a.Stacks = truncate(a.Text), t.Ranks, (*job.StackReport)(t.Stacks)
 	return a, checkReply(a)
 }

@@ -196,8 +196,9 @@ func (d *Dir) readEntry(dir int, of userDir, name string, let *userLimits) (entr
 		return s, cmp.Or(err, errUnlocked)
 	}
 	s.createdAt = createdAt(fd)
-	// Mode 0644 exactly: all users can read it, and only the owner can hold its lock.
-	if int(st.Uid) != of.uid || st.Mode&0o7777 != 0o644 || st.Size > d.maxEntrySize(of.uid, name) {
+	// Mode 0644 exactly: all users can read it, and only the owner can hold its lock. Replies with stacks have 0600.
+	mode := st.Mode & 0o7777
+	if int(st.Uid) != of.uid || mode != publicMode && !(mode == privateMode && strings.HasPrefix(name, kindReply)) || st.Size > d.maxEntrySize(of.uid, name) {
 		return s, errForeign
 	}
 	return s, s.readText(fd, int(st.Size))

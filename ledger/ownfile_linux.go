@@ -23,7 +23,8 @@ type ownFile struct {
 	dir     int // file descriptor of the user directory
 	userDir userDir
 	file    inode
-	size    int // size of the text in bytes
+	size    int  // size of the text in bytes
+	private bool // only its owner and root can read it: mode 0600
 
 	mu    sync.Mutex // guards what follows
 	fd    int        // -1: removed
@@ -93,6 +94,20 @@ func (s *ownFile) write(text []byte) error {
 	return nil
 }
 
+// mode returns the permissions of the file when it has been written.
+func (s *ownFile) mode() uint32 {
+	if s.private {
+		return privateMode
+	}
+	return publicMode
+}
+
+// The permissions of entries. Others may read all but replies with stacks.
+const (
+	publicMode  = 0o644
+	privateMode = 0o600
+)
+
 // lock takes the write lock, which shows that the holder lives, and makes the file readable for all. The lock belongs
 // to the open file description and not to the process (F_OFD_SETLK), so that closing another descriptor does not
 // release it. flock(2) would not suffice: every user who may read the file could hold it.
@@ -101,7 +116,7 @@ func (s *ownFile) lock() error {
 	if err := unix.FcntlFlock(uintptr(s.fd), unix.F_OFD_SETLK, &l); err != nil {
 		return &UnusableError{s.d.path, fmt.Errorf("file locks: %w", err)}
 	}
-	if err := unix.Fchmod(s.fd, 0o644); err != nil {
+	if err := unix.Fchmod(s.fd, s.mode()); err != nil {
 		return &UnusableError{s.d.path, err}
 	}
 	return nil
@@ -217,7 +232,7 @@ func (s *ownFile) publishedAt() (int64, error) {
 }
 
 // publishAgain makes now the time that publishedAt returns. It does so by a chmod that changes nothing else.
-func (s *ownFile) publishAgain() error { return unix.Fchmod(s.fd, 0o644) }
+func (s *ownFile) publishAgain() error { return unix.Fchmod(s.fd, s.mode()) }
 
 // path returns the path of the file within the ledger directory.
 func (s *ownFile) path() string { return s.userDir.name + "/" + s.name }

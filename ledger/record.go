@@ -26,6 +26,7 @@ const (
 // These are limits of values in an entry. A claim of 100,000 ranks takes some 3 MiB.
 const (
 	maxText         = 4 << 20   // bytes of a file
+	maxStacksText   = 1 << 20   // bytes of the stacks in a reply
 	maxGPUs         = 256       // of a claim, and of a node
 	maxCount        = 1<<31 - 1 // ranks and nodes of a job
 	maxCPU          = 1 << 16   // number of a CPU
@@ -84,13 +85,29 @@ type (
 	replyText struct {
 		File string `json:"file"`
 		job.ControlReply
-		Ranks replyStates `json:"data,omitempty"`
+		Ranks  replyStates  `json:"data,omitempty"`
+		Stacks *replyStacks `json:"stacks,omitempty"`
 	}
 )
 
 // replyStates are the states in a reply. They are decoded one by one, and only as many as a reply of our helper has:
 // a list that fills a file would take fifty times the memory of the file.
 type replyStates []job.NodeRankState
+
+// replyStacks are the stacks in a reply. They are decoded within the bounds of a report.
+type replyStacks job.StackReport
+
+func (s *replyStacks) UnmarshalJSON(text []byte) error {
+	if len(text) > maxStacksText {
+		return errors.New("stacks that are too long")
+	}
+	var r job.StackReport
+	if err := json.Unmarshal(text, &r); err != nil {
+		return err
+	}
+	*s = replyStacks(r.Truncated())
+	return nil
+}
 
 func (s *replyStates) UnmarshalJSON(text []byte) error {
 	if len(*s) == job.MaxRankStates {

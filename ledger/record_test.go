@@ -234,7 +234,7 @@ func FuzzRequestAndReply(f *testing.F) {
 	const id = "00112233aabbccdd"
 	ask, answer := requestNamePrefix("j")+id, kindReply+id
 	a, _ := encode(requestText{ask, job.ControlRequest{Job: "j", UID: 1000, User: "u", Verb: job.VerbEnd, Args: []string{"x"}, Since: when}})
-	b, _ := encode(replyText{answer, job.ControlReply{Job: "j", UID: 1000, State: job.ReplyDone, Text: "t"}, replyStates{{Node: "n"}}})
+	b, _ := encode(replyText{answer, job.ControlReply{Job: "j", UID: 1000, State: job.ReplyDone, Text: "t"}, replyStates{{Node: "n"}}, &replyStacks{Groups: []job.StackGroup{{Ranks: []int{1}, Frames: []job.StackFrame{{Function: "f"}}}}}})
 	for _, text := range []string{string(a), string(b), "", "{}", "null", `{"verb":"end","args":["` + strings.Repeat("x", maxLine) + `"]}`,
 		`{"file":"` + answer + `","uid":1000,"job":"j","state":"done","data":[{},{"Rank":1,"Stack":"x"},null],"data":null,"data":[{}]}`} {
 		f.Add([]byte(text))

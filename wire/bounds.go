@@ -13,7 +13,6 @@ import (
 // when the message is read, so later code can rely on the limits.
 const (
 	maxWord         = 256      // bytes of a name
-	maxStack        = 16 << 10 // bytes of a rank's stack
 	maxSentence     = 4 << 10  // bytes of a text for people
 	maxLine         = 60 << 10 // bytes of a line of a log
 	maxPath         = 64 << 10 // bytes of a path

@@ -50,6 +50,8 @@ type ControlReply struct {
 	State job.ReplyState
 	Text  string
 	Ranks []job.NodeRankState
+
+	Stacks job.StackReport // for VerbStacks
 }
 
 func (m *ControlReply) Fields(c *Codec) {
@@ -57,6 +59,7 @@ func (m *ControlReply) Fields(c *Codec) {
 	c.Word((*string)(&m.State), "state")
 	c.Sentence(&m.Text, "text")
 	List(c, &m.Ranks, Length{"ranks", MaxOnNode}, (*Codec).nodeRankState)
+	c.StackReport(&m.Stacks)
 }
 
 func (c *Codec) nodeRankState(s *job.NodeRankState) {
@@ -64,8 +67,9 @@ func (c *Codec) nodeRankState(s *job.NodeRankState) {
 	c.RankState(&s.RankState)
 }
 
-// Truncate removes the ranks that cannot be encoded, and those that do not fit into the message.
+// Truncate removes the ranks and stacks that cannot be encoded, and those that do not fit into the message.
 func (m *ControlReply) Truncate() {
 	left, ranks := kindOf(m).MaxBody-2*maxSentence, MaxOnNode
 	m.Ranks = sendable(m.Ranks, (*Codec).nodeRankState, &left, &ranks)
+	m.Stacks = TruncateStacks(m.Stacks, left)
 }

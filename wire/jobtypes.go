@@ -104,7 +104,6 @@ func (c *Codec) RankState(s *job.RankState) {
 	c.Duration(&s.CPU, "time")
 	c.Word(&s.WaitChannel, "wait channel")
 	c.Word(&s.ProcState, "state")
-	c.HumanText(&s.Stack, Length{"stack", maxStack})
 }
 
 func (c *Codec) softLimit(l *job.SoftLimit) {

@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 
+	"remshell/cli/option"
 	"remshell/format"
 	"remshell/job"
 	"remshell/launch/reserve"
@@ -11,21 +12,30 @@ import (
 // A Listing is the function behind a command of mpijob that prints what the ledgers contain about jobs,
 // such as "ps".
 type Listing struct {
+	// If, if not nil, says which command lines the listing is for. Otherwise it is for those that no such listing is for.
+	If func(option.Line) bool
 	// Read reads the ledgers of the hosts. ref is the job that the user has named, or zero; Read may complete it.
-	Read func(ctx context.Context, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error)
+	Read func(ctx context.Context, line option.Line, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error)
 	// Format returns the text for people. It returns false if there is no such job.
 	Format func(format.Ledger, job.JobRef) (text string, found bool)
 }
 
 // listings maps commands of mpijob to the listings that features have registered.
-var listings = make(map[string]Listing)
+var listings = make(map[string][]Listing)
 
-// RegisterListing makes l carry out a command of mpijob. word is the subcommand of an option of the same
-// feature. It is called while the program is initialized.
-func RegisterListing(word string, l Listing) { listings[word] = l }
+// RegisterListing makes l carry out a command of mpijob. A command may have one listing without If. It is called while the
+// program is initialized.
+func RegisterListing(command string, l Listing) { listings[command] = append(listings[command], l) }
 
-// ListingOf returns the listing of a command of mpijob. is is false if no feature has registered one.
-func ListingOf(word string) (l Listing, is bool) {
-	l, is = listings[word]
+// ListingOf returns the listing for a line with a command of mpijob. is is false if no feature has registered one.
+func ListingOf(command string, line option.Line) (l Listing, is bool) {
+	for _, one := range listings[command] {
+		switch {
+		case one.If == nil && !is:
+			l, is = one, true
+		case one.If != nil && one.If(line):
+			return one, true
+		}
+	}
 	return l, is
 }

@@ -8,7 +8,6 @@ import (
 	"remshell/feature/status/nodestate"
 	"remshell/helper"
 	"remshell/job"
-	"remshell/launch"
 	"remshell/pmiserver/pmix"
 	"remshell/proc"
 )
@@ -29,15 +28,8 @@ type nodeStates struct {
 
 func attachHelper(s *helper.Session) {
 	n := &nodeStates{session: s}
-	helper.Handle(s, func(m *InspectRanks) {
-		if m.Stacks {
-			s.RequestStacks()
-			return
-		}
-		s.Send(&RankStates{n.all()})
-	})
+	helper.Handle(s, func(*InspectRanks) { s.Send(&RankStates{n.all()}) })
 	s.Providers.CollectStates = nodestate.Collect
-	s.Hooks.GatherStacks.Add(n.gatherStacks)
 	s.Hooks.RankRetired.Add(func(r *helper.Rank) { n.retired = append(n.retired, stateOf(r, nil)) })
 	s.Hooks.LongJobBegins.Add(func() { n.socket.Open(s.Prepare.Job, n.await) })
 	s.Hooks.Closing.Add(func() { n.socket.Close() })
@@ -91,28 +83,4 @@ func (n *nodeStates) await() (states []job.RankState, ok bool) {
 	case <-n.session.Done():
 		return nil, false
 	}
-}
-
-// gatherStacks sends mpiexec the states of all ranks, with stacks. A goroutine reads the stacks.
-func (n *nodeStates) gatherStacks() {
-	s, states := n.session, n.all()
-	alive := make(map[int]int) // PIDs by rank
-	for _, r := range s.Ranks() {
-		if r.IsAlive() {
-			alive[r.Number] = r.Child.PID
-		}
-	}
-	pids := make([]int, len(states))
-	for i, state := range states {
-		pids[i] = alive[state.Rank]
-	}
-	go func() {
-		for i, text := range nodestate.Stacks(pids, launch.StackTime, s.System().Environ, s.ExcludeFromJob) {
-			states[i].Stack = text
-		}
-		s.Post(func() {
-			s.Send(&RankStates{states})
-			s.StacksReported()
-		})
-	}()
 }

@@ -4,13 +4,13 @@ Package status is a feature: it reports what each rank is doing (rule DIAG-12). 
 
 	--status, supervise.InspectRanks --> InspectRanks --> all nodes --> RankStates --> table or reply
 	                                                        |
-	                               states of all ranks, with stacks if they are wanted
+	                               states of all ranks
 	                                                        |
 	--status, from a helper of another mpiexec <-- socket --'
 
 	status.go           mpiexec's half
 	helper.go           the helper's half
-	package nodestate   the socket, the sockets of other helpers, and stacks
+	package nodestate   the socket, and the sockets of other helpers
 */
 package status
 
@@ -22,16 +22,11 @@ import (
 	"remshell/wire"
 )
 
-// InspectRanks requests the state of each rank of the node. If Stacks is set, it also requests stacks, and the
-// reply may take launch.StackTime longer.
-type InspectRanks struct {
-	wire.AnsweredBy[*RankStates]
-
-	Stacks bool
-}
+// InspectRanks requests the state of each rank of the node.
+type InspectRanks struct{ wire.AnsweredBy[*RankStates] }
 
 // Fields implements wire.Message: it lists the fields that are sent.
-func (m *InspectRanks) Fields(c *wire.Codec) { c.Bool(&m.Stacks) }
+func (m *InspectRanks) Fields(*wire.Codec) {}
 
 // RankStates answers InspectRanks.
 type RankStates struct{ Ranks []job.RankState }
@@ -42,11 +37,11 @@ func (m *RankStates) Fields(c *wire.Codec) {
 }
 
 func init() {
-	wire.Register[InspectRanks](50, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 64, Example: func(int) wire.Message {
-		return &InspectRanks{Stacks: true}
+	wire.Register[InspectRanks](50, wire.Row{Sender: wire.Launcher, Phase: wire.Running, Example: func(int) wire.Message {
+		return &InspectRanks{}
 	}})
 	wire.Register[RankStates](51, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 8 << 20, Example: func(rank int) wire.Message {
-		return &RankStates{Ranks: []job.RankState{{Rank: rank, PID: 1, Phase: "running", PMI: job.PMIOpen, Barrier: 1, WaitsFor: "w", CPU: 1, WaitChannel: "c", ProcState: "S", Stack: "t"}}}
+		return &RankStates{Ranks: []job.RankState{{Rank: rank, PID: 1, Phase: "running", PMI: job.PMIOpen, Barrier: 1, WaitsFor: "w", CPU: 1, WaitChannel: "c", ProcState: "S"}}}
 	}})
 	node.Admit(checkStates)
 }

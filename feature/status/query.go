@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"remshell/cli/option"
 	"remshell/cli/setup"
 	"remshell/format"
 	"remshell/job"
@@ -17,7 +18,7 @@ func init() {
 // readStates reads the ledgers of hosts for --status. If this user may control the job, the listings say
 // what each of its ranks is doing (rule SV-27). If the job refuses the request, readStates reports that,
 // and the listings have only the contents of the ledgers. It completes ref.
-func readStates(ctx context.Context, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error) {
+func readStates(ctx context.Context, _ option.Line, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error) {
 	pages, asked, err := reserve.Status(ctx, req, env, *ref)
 	if err == nil && asked.Job != "" {
 		ref.Job = asked.Job

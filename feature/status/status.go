@@ -38,10 +38,10 @@ func attach(j *launch.Job) {
 		return nil
 	})
 	j.OnRequest(job.VerbStatus, func(r control.Request) []supervise.Event {
-		s.inspect(false, &r.Requester)
+		s.inspect(&r.Requester)
 		return nil
 	})
-	j.Hooks.InspectRanks.Add(func(stacks bool) { s.inspect(stacks, nil) })
+	j.Hooks.InspectRanks.Add(func(bool) { s.inspect(nil) })
 	j.Hooks.NodeLost.Add(func(n *launch.Node) { s.add(n.Key, nil) })
 	j.Hooks.Ended.Add(s.report)
 }
@@ -51,7 +51,7 @@ const statesTimeout = 2 * time.Second
 
 // inspect asks all nodes what their ranks are doing. The result is for requester, or for the user of this mpiexec if
 // requester is nil. The states are reported when all nodes have replied or the timeout has passed.
-func (s *states) inspect(stacks bool, requester *control.Requester) {
+func (s *states) inspect(requester *control.Requester) {
 	running := s.query != nil
 	if !running {
 		s.query = &query{waiting: make(map[int]bool)}
@@ -69,12 +69,9 @@ func (s *states) inspect(stacks bool, requester *control.Requester) {
 			s.query.waiting[i] = true
 		}
 	}
-	s.job.SendAll(&InspectRanks{Stacks: stacks})
-	asked, timeout := s.query, statesTimeout
-	if stacks {
-		timeout += launch.StackTime
-	}
-	time.AfterFunc(timeout, func() {
+	s.job.SendAll(&InspectRanks{})
+	asked := s.query
+	time.AfterFunc(statesTimeout, func() {
 		s.job.Post(func() []supervise.Event {
 			if s.query == asked {
 				s.report()
@@ -99,7 +96,7 @@ func (s *states) add(node int, ranks []job.RankState) {
 func (s *states) report() {
 	if s.query != nil {
 		if s.query.forUser {
-			fmt.Fprint(s.job.Env.Err, "mpiexec: what each rank is doing:\n"+formatRankStates(s.job.RankNodes().Names(), s.query.ranks, s.job.GroupFirsts)+formatStacks(s.query.ranks, s.job.GroupFirsts))
+			fmt.Fprint(s.job.Env.Err, "mpiexec: what each rank is doing:\n"+formatRankStates(s.job.RankNodes().Names(), s.query.ranks, s.job.GroupFirsts))
 		}
 		s.reply()
 		for i := range s.query.waiting {
@@ -118,7 +115,6 @@ func (s *states) reply() {
 	answer := wire.ControlReply{State: job.ReplyDone}
 	for _, r := range s.query.ranks {
 		if r.Rank < len(where.NodeOfRank) && len(answer.Ranks) < job.MaxRankStates {
-			r.Stack = ""
 			answer.Ranks = append(answer.Ranks, job.NodeRankState{Node: where.Nodes[where.NodeOfRank[r.Rank]], RankState: r})
 		}
 	}

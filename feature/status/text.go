@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"remshell/format"
 	"remshell/job"
@@ -27,21 +26,4 @@ func formatRankStates(names []string, states []job.RankState, firsts []int) stri
 		rows = append(rows, row)
 	}
 	return format.Columns(rows)
-}
-
-// formatStacks lists the reported stacks, in the order of the ranks.
-func formatStacks(states []job.RankState, firsts []int) string {
-	var b strings.Builder
-	for _, r := range slices.SortedFunc(slices.Values(states), func(a, b job.RankState) int { return a.Rank - b.Rank }) {
-		for i, line := range strings.Split(r.Stack, "\n") {
-			switch line = format.EscapeSentence(line); {
-			case r.Stack == "":
-			case i == 0:
-				fmt.Fprintf(&b, "  stack of rank %s, %s\n", supervise.FormatRank(supervise.GroupOf(firsts, r.Rank)), line)
-			default:
-				fmt.Fprintf(&b, "    %s\n", line)
-			}
-		}
-	}
-	return b.String()
 }

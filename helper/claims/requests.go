@@ -132,7 +132,11 @@ func (w *Worker) handleReply(m *wire.ControlReply) {
 		return
 	}
 	if m.State.IsKnown() {
-		w.writeReply(a, job.ControlReply{State: m.State, Text: m.Text, Ranks: m.Ranks})
+		reply := job.ControlReply{State: m.State, Text: m.Text, Ranks: m.Ranks}
+		if a.Verb == job.VerbStacks {
+			reply.Stacks = &m.Stacks
+		}
+		w.writeReply(a, reply)
 	}
 	if m.State == job.ReplyAccepted {
 		w.requests.accepted[m.ID] = a
@@ -224,7 +228,8 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 	}
 	defer posted.Drop()
 	most := maxReplyBytes
-	if a.Verb == job.VerbStatus {
+	listing := a.Verb == job.VerbStatus || a.Verb == job.VerbStacks
+	if listing {
 		most = maxStatusBytes
 	}
 	last, deadline := job.ControlReply{}, time.Now().Add(firstReplyTimeout)
@@ -232,8 +237,12 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 		now, found := dir.ReadReply(posted.ID, a.Owner, most)
 		switch {
 		case found && now.State.IsFinal():
-			return &wire.ControlReply{State: now.State, Text: now.Text, Ranks: now.Ranks}
-		case found && a.Verb != job.VerbStatus: // status requests have no first reply
+			reply := &wire.ControlReply{State: now.State, Text: now.Text, Ranks: now.Ranks}
+			if now.Stacks != nil {
+				reply.Stacks = *now.Stacks
+			}
+			return reply
+		case found && !listing: // such requests have no first reply
 			last = now
 		case last.State != "", look%4 == 3 && !dir.HasClaim(of):
 			return endedReply(a, last)

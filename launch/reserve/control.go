@@ -37,7 +37,7 @@ func replyTimeoutFor(verb job.Verb) time.Duration {
 	switch verb {
 	case job.VerbCheckpoint, job.VerbMigrate, job.VerbEnd, job.VerbSuspend:
 		return noTimeout
-	case job.VerbStatus:
+	case job.VerbStatus, job.VerbStacks:
 		return statusTimeout
 	}
 	return finalReplyTimeout
@@ -175,6 +175,25 @@ func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (page
 	return pages, result, err
 }
 
+// Stacks returns the ledgers as Ledgers does, and the stacks of a job's ranks. args are those of the request. If no node
+// has the job, result has no Node.
+func Stacks(ctx context.Context, req job.Request, env Env, ref job.JobRef, args []string) (pages []job.LedgerListing, result ControlResult, err error) {
+	req.TimeLimits.Start = statusTimeout
+	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) (err error) {
+		r.reportSkipped()
+		var t jobTarget
+		if pages, t, err = r.findInLedgers(ctx, ref, false); err != nil {
+			return err
+		}
+		if isQueued(pages, t) {
+			return stillQueuedError(t.Job)
+		}
+		result, err = r.controlJob(ctx, pages, t, job.ControlRequest{Verb: job.VerbStacks, Args: args})
+		return err
+	})
+	return pages, result, err
+}
+
 // controlJob sends a request to a job through one of its nodes.
 func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing, t jobTarget, request job.ControlRequest) (result ControlResult, err error) {
 	request.Job, request.Since = t.Job, time.Now()
@@ -191,7 +210,7 @@ func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing,
 	m := &wire.ControlRequest{ID: "1", Ledger: r.req.Queue.LedgerDir, Request: request} // the only one on this connection
 	reply, err := callOne(ctx, r, replyTimeoutFor(request.Verb), r.hosts[i], m)
 	if reply != nil {
-		result.Reply = job.ControlReply{Job: request.Job, State: reply.State, Text: reply.Text, Ranks: reply.Ranks}
+		result.Reply = job.ControlReply{Job: request.Job, State: reply.State, Text: reply.Text, Ranks: reply.Ranks, Stacks: &reply.Stacks}
 	}
 	if lost := r.hosts[i].lost; err == nil && result.Reply.State == "" && lost != nil {
 		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: usererr.Reason(lost)}

@@ -1,5 +1,9 @@
 //go:build linux
 
+/*
+Package nodestate is the part of the feature that works on the processes of one node. A Socket serves the states of
+one helper's ranks to other helpers. Collect reads states from the sockets.
+*/
 package nodestate
 
 import (

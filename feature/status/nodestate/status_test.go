@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -201,58 +200,6 @@ func TestPrivate(t *testing.T) {
 		}
 		if isPrivateDir(dir, uid) {
 			t.Errorf("mode %v is private", mode)
-		}
-	}
-}
-
-// debuggerIn puts a debugger with this script into a directory, and returns that directory as a PATH.
-func debuggerIn(t *testing.T, name, script string) (environ []string) {
-	t.Helper()
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"PATH=" + dir}
-}
-
-// A program that catches SIGQUIT has no stack here. For others, the stack comes from the first debugger that can read it, or from the kernel.
-func TestStacks(t *testing.T) {
-	deaf := child(t, "echo ready; while :; do read x; done </dev/zero")
-	hears := child(t, "trap 'echo here' QUIT; echo ready; while :; do read x; done </dev/zero")
-	for _, test := range []struct {
-		name    string
-		environ []string
-		want    string // stack of the process that does not catch SIGQUIT
-	}{
-		{"no debugger", []string{"PATH=" + t.TempDir()}, "as the kernel tells (neither gdb nor eu-stack is there)\nwchan "},
-		{"gdb", debuggerIn(t, "gdb", "echo words; echo '#0  main () at solver.c:7'; echo '#1  start ()'"), "by gdb\n#0  main () at solver.c:7\n#1  start ()"},
-		{"eu-stack", debuggerIn(t, "eu-stack", "echo 'PID 1'; echo 'TID 1:'; echo '#0 main'"), "by eu-stack\nTID 1:\n#0 main"},
-		{"one without leave", debuggerIn(t, "gdb", "echo 'ptrace: Operation not permitted.'; echo more"), "as the kernel tells (gdb: ptrace: Operation not permitted.)\nwchan "},
-	} {
-		var foreign []int
-		got := Stacks([]int{deaf, 0, hears}, 20*time.Second, test.environ, func(pid int) { foreign = append(foreign, pid) })
-		if !strings.HasPrefix(got[0], test.want) || !slices.Equal(got[1:], []string{"", ""}) {
-			t.Errorf("%s: %q, want %q and no more", test.name, got, test.want)
-		}
-		for _, pid := range foreign { // they are ours to reap
-			unix.Wait4(pid, nil, 0, nil)
-		}
-		if want := !strings.Contains(test.want, "neither"); (len(foreign) == 1) != want {
-			t.Errorf("%s: debuggers %v were told of", test.name, foreign)
-		}
-	}
-}
-
-// A debugger that prints too much, or nothing forever, is killed. Then the kernel's information is used.
-func TestStacksHaveALimit(t *testing.T) {
-	deaf := child(t, "echo ready; while :; do read x; done </dev/zero")
-	for script, want := range map[string]string{
-		"while :; do echo '#0  main ()'; done": "by gdb\n#0  main ()\n#0  main ()\n",
-		"exec sleep 1000":                      "as the kernel tells (gdb: no time)\nwchan ",
-	} {
-		got := Stacks([]int{deaf}, time.Second, debuggerIn(t, "gdb", script), func(pid int) { t.Cleanup(func() { unix.Wait4(pid, nil, 0, nil) }) })
-		if !strings.HasPrefix(got[0], want) || len(got[0]) > maxStackBytes {
-			t.Errorf("%s: %d bytes, %.200q, want %q", script, len(got[0]), got[0], want)
 		}
 	}
 }

@@ -1,0 +1,197 @@
+//go:build linux
+
+package stacks
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/feature/stacks/tree"
+	"remshell/job"
+	"remshell/stack"
+	"remshell/stack/trace"
+)
+
+// A target is a process whose stacks are wanted.
+type target struct{ rank, pid int }
+
+// nameTime is how much of the time is left for names and lines, after the processes were traced.
+const nameTime = 2 * time.Second
+
+// A rawThread is a thread whose frames have no names yet.
+type rawThread struct {
+	rank   int
+	thread *trace.Thread
+	main   bool
+	note   string
+	frames []stack.Address
+}
+
+// gatherStacks reads the stacks of processes, one after the other, and joins equal ones. It stops tracing nameTime
+// before the deadline.
+func gatherStacks(targets []target, deadline time.Time) (report job.StackReport) {
+	var images trace.Images
+	defer images.Close()
+	processes := captureAll(targets, deadline.Add(-nameTime))
+	var threads []rawThread
+	late := 0
+	for i, t := range targets {
+		if p := processes[i]; p.late {
+			late++
+		} else {
+			threads = append(threads, unwindProcess(t, p.Process, p.err, &images, deadline)...)
+		}
+	}
+	if late > 0 {
+		report.Notes = append(report.Notes, fmt.Sprintf("no time was left for %d of %d ranks", late, len(targets)))
+	}
+	names := nameAll(threads, deadline)
+	var groups []job.StackGroup
+	for i := range threads {
+		groups = append(groups, threads[i].group(names))
+	}
+	report.Groups = tree.Merge(groups)
+	return report
+}
+
+// A captured is a process that was traced, or why it was not.
+type captured struct {
+	trace.Process
+	err  error
+	late bool // no time was left
+}
+
+// maxTracers is how many processes are traced at a time.
+const maxTracers = 64
+
+// captureAll traces processes. Some at a time, since threads of a busy host may stop late. None is begun after the
+// deadline.
+func captureAll(targets []target, deadline time.Time) []captured {
+	all, tokens := make([]captured, len(targets)), make(chan struct{}, maxTracers)
+	var tracers sync.WaitGroup
+	for i, t := range targets {
+		tokens <- struct{}{}
+		tracers.Go(func() {
+			defer func() { <-tokens }()
+			if all[i].late = time.Now().After(deadline); !all[i].late {
+				all[i].Process, all[i].err = trace.Capture(t.pid)
+			}
+		})
+	}
+	tracers.Wait()
+	return all
+}
+
+// unwindProcess unwinds the threads of a process that was traced.
+func unwindProcess(t target, p trace.Process, err error, images *trace.Images, deadline time.Time) (threads []rawThread) {
+	note := ""
+	if err != nil {
+		note = err.Error()
+	}
+	if len(p.Threads) == 0 {
+		gone := &trace.Thread{TID: t.pid, State: 'Z'}
+		return []rawThread{{rank: t.rank, thread: gone, main: true, note: "its process has ended"}}
+	}
+	mappings, mapErr := images.Mappings(t.pid)
+	for i := range p.Threads {
+		th := &p.Threads[i]
+		r := rawThread{rank: t.rank, thread: th, main: i == 0, note: note}
+		switch {
+		case th.Read && mapErr == nil && time.Now().After(deadline):
+			r.note = "no time was left to unwind it"
+		case th.Read && mapErr == nil:
+			r.frames = stack.Unwind(trace.Host, th.Registers, p.Memory(th), mappings)
+		case note == "" && th.State != 'Z' && th.State != 'X':
+			r.note = "it could not be stopped"
+			if mapErr != nil && !errors.Is(mapErr, unix.ENOENT) {
+				r.note = "its memory map cannot be read: " + mapErr.Error()
+			}
+		}
+		threads = append(threads, r)
+	}
+	return threads
+}
+
+// An addressKey identifies an address in a file.
+type addressKey struct {
+	image   *stack.Image
+	address uint64
+}
+
+// nameAll names the addresses of all threads. Each file is searched once.
+func nameAll(threads []rawThread, deadline time.Time) map[addressKey][]stack.Location {
+	byImage := make(map[*stack.Image][]uint64)
+	names := make(map[addressKey][]stack.Location)
+	for _, t := range threads {
+		for _, a := range t.frames {
+			key := keyOf(a)
+			if _, known := names[key]; !known && key.image != nil {
+				names[key] = nil
+				byImage[key.image] = append(byImage[key.image], a.Address)
+			}
+		}
+	}
+	for image, addresses := range byImage {
+		for address, locations := range image.Symbolize(addresses, deadline) {
+			names[addressKey{image, address}] = locations
+		}
+	}
+	return names
+}
+
+func keyOf(a stack.Address) addressKey {
+	if a.Mapping == nil || a.Mapping.Image == nil {
+		return addressKey{}
+	}
+	return addressKey{a.Mapping.Image, a.Address}
+}
+
+// group returns the thread as a group of its own.
+func (t *rawThread) group(names map[addressKey][]stack.Location) job.StackGroup {
+	g := job.StackGroup{Ranks: []int{t.rank}, Threads: 1, State: stateOf(t.thread.State), WaitsIn: t.thread.WaitIn, Note: t.note}
+	if !t.main {
+		if g.Thread = t.thread.Name; g.Thread == "" {
+			g.Thread = "?"
+		}
+	}
+	var frames []job.StackFrame
+	for _, a := range t.frames {
+		library := ""
+		if a.Mapping != nil {
+			library = path.Base(strings.TrimSuffix(a.Mapping.Path, " (deleted)"))
+		}
+		locations := names[keyOf(a)]
+		if len(locations) == 0 {
+			locations = []stack.Location{{}}
+		}
+		for _, l := range locations {
+			frames = append(frames, job.StackFrame{Function: l.Function, File: l.File, Line: l.Line, Library: library})
+		}
+	}
+	var cut bool
+	if g.Frames, cut = tree.Simplify(frames); cut && g.State == job.StackRuns {
+		g.WaitsIn = ""
+	}
+	return g
+}
+
+// stateOf returns the meaning of a letter of proc_pid_stat(5).
+func stateOf(letter byte) job.StackState {
+	switch letter {
+	case 'S', 'I', 'P', 'W', 'K':
+		return job.StackSleeps
+	case 'D':
+		return job.StackBlocked
+	case 'T', 't':
+		return job.StackStopped
+	case 'Z', 'X', 'x':
+		return job.StackEnded
+	}
+	return job.StackRuns
+}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package stacks
+
+import (
+	"slices"
+	"time"
+
+	"remshell/helper"
+	"remshell/job"
+	"remshell/launch"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+func init() {
+	helper.Register(helper.Feature{Name: "stacks", Attach: attachHelper})
+}
+
+// A nodeStacks gathers the stacks of the ranks of one session. The session's goroutine owns it.
+type nodeStacks struct {
+	session *helper.Session
+	current *GatherStacks // in progress; nil: none
+	next    *GatherStacks // requested meanwhile, after mpiexec gave up on the one in progress; nil: none
+	retired []int         // ranks that the session has forgotten
+}
+
+func attachHelper(s *helper.Session) {
+	n := &nodeStacks{session: s}
+	helper.Handle(s, n.request)
+	s.Hooks.GatherStacks.Add(n.gather)
+	s.Hooks.RankRetired.Add(func(r *helper.Rank) { n.retired = append(n.retired, r.Number) })
+}
+
+func (n *nodeStacks) request(m *GatherStacks) {
+	if n.current != nil {
+		n.next = m
+		return
+	}
+	n.current = m
+	n.session.RequestStacks()
+}
+
+// gather starts to read the stacks of the requested ranks. A goroutine does it, since it may take seconds.
+func (n *nodeStacks) gather() {
+	s, m := n.session, n.current
+	if m == nil {
+		return
+	}
+	wanted := func(rank int) bool { return len(m.Ranks) == 0 || slices.Contains(m.Ranks, rank) }
+	var targets []target
+	var ended []int
+	tree := proc.ReadTree()
+	for _, rank := range n.retired {
+		if wanted(rank) {
+			ended = append(ended, rank)
+		}
+	}
+	for _, r := range s.Ranks() {
+		switch {
+		case !wanted(r.Number):
+		case r.IsAlive():
+			targets = append(targets, target{r.Number, tree.ActiveChild(r.Child.PID)})
+		case r.Exit != nil:
+			ended = append(ended, r.Number)
+		}
+	}
+	slices.SortFunc(targets, func(a, b target) int { return a.rank - b.rank })
+	deadline := time.Now().Add(launch.StackTime)
+	go func() {
+		report := gatherStacks(targets, deadline)
+		if len(ended) > 0 {
+			slices.Sort(ended)
+			report.Groups = append(report.Groups, job.StackGroup{Ranks: slices.Compact(ended), Threads: len(ended), State: job.StackEnded, Note: "its process has ended"})
+		}
+		report = wire.TruncateStacks(report, maxGroupsBytes)
+		s.Post(func() {
+			s.Send(&StackGroups{report})
+			n.current = nil
+			s.StacksReported()
+			if next := n.next; next != nil {
+				n.next = nil
+				n.request(next)
+			}
+		})
+	}()
+}

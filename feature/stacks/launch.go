@@ -1,0 +1,212 @@
+package stacks
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/feature/stacks/tree"
+	"remshell/hostlist"
+	"remshell/idset"
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/control"
+	"remshell/launch/supervise"
+	"remshell/text"
+	"remshell/wire"
+)
+
+func init() {
+	launch.Register(launch.Feature{Name: "stacks", Attach: attach})
+	control.Register(job.VerbStacks, control.Terms{WhileEnding: true})
+}
+
+// gathering requests the stacks of the ranks of one attempt.
+type gathering struct {
+	job   *launch.Job
+	query *query // in progress; nil: none
+}
+
+// A query asks nodes for stacks, and collects the replies.
+type query struct {
+	waiting    map[int]bool // nodes that have not replied
+	report     job.StackReport
+	forUser    bool // the user of this mpiexec is to see them
+	requesters []requester
+}
+
+// A requester is a user who has requested the stacks of ranks; nil: of all.
+type requester struct {
+	control.Request
+	ranks []int
+}
+
+func attach(j *launch.Job) {
+	s := &gathering{job: j}
+	launch.Handle(j, func(n *launch.Node, m *StackGroups) []supervise.Event {
+		s.add(n.Key, m.Report)
+		return nil
+	})
+	j.OnRequest(job.VerbStacks, func(r control.Request) []supervise.Event {
+		s.serve(r)
+		return nil
+	})
+	j.Hooks.InspectRanks.Add(func(stacks bool) {
+		if stacks {
+			s.begin(nil)
+		}
+	})
+	j.Hooks.NodeLost.Add(func(n *launch.Node) { s.add(n.Key, job.StackReport{}) })
+	j.Hooks.Ended.Add(s.finish)
+}
+
+// replyTime is how long a node may take to reply, beyond launch.StackTime.
+const replyTime = 2 * time.Second
+
+// serve begins to gather for a user. Function names of a program are not for everybody, and a reply to an administrator
+// could be read by all.
+func (s *gathering) serve(r control.Request) {
+	if r.Role == job.RoleAdministrator {
+		s.job.Reply(r, job.ReplyRefused, "stacks are shown to the user of the job and to root only")
+		return
+	}
+	ranks, err := parseRanks(r.Args, len(s.job.RankNodes().NodeOfRank))
+	if err != nil {
+		s.job.Reply(r, job.ReplyRefused, err.Error())
+		return
+	}
+	s.begin(&requester{r, ranks})
+}
+
+// parseRanks returns the ranks that the arguments of a request name, or nil if they name none. size is the number of
+// ranks of the job.
+func parseRanks(args []string, size int) ([]int, error) {
+	for _, arg := range args {
+		list, is := strings.CutPrefix(arg, "ranks=")
+		if !is || len(args) > 1 {
+			return nil, fmt.Errorf("stacks: this mpiexec does not know what %.60q is", arg)
+		}
+		ranks, err := idset.Parse(list, size-1)
+		if err != nil || len(ranks) == 0 {
+			return nil, fmt.Errorf("the job has ranks 0-%d, not all of %.60s", size-1, list)
+		}
+		return idset.New(ranks...), nil
+	}
+	return nil, nil
+}
+
+// begin asks all nodes for the stacks of their ranks, or joins the query in progress. The result is for r, or for the
+// user of this mpiexec if r is nil. All ranks are read in any case, since the guess needs them.
+func (s *gathering) begin(r *requester) {
+	running := s.query != nil
+	if !running {
+		s.query = &query{waiting: make(map[int]bool)}
+	}
+	if r == nil {
+		s.query.forUser = true
+	} else {
+		s.query.requesters = append(s.query.requesters, *r)
+	}
+	if running {
+		return
+	}
+	for i, n := range s.job.Nodes {
+		if n.Lost == nil {
+			s.query.waiting[i] = true
+		}
+	}
+	s.job.SendAll(&GatherStacks{})
+	asked := s.query
+	time.AfterFunc(launch.StackTime+replyTime, func() {
+		s.job.Post(func() []supervise.Event {
+			if s.query == asked {
+				s.finish()
+			}
+			return nil
+		})
+	})
+	if len(asked.waiting) == 0 {
+		s.finish()
+	}
+}
+
+// add adds the stacks of a node. If the node was lost, they are empty.
+func (s *gathering) add(node int, r job.StackReport) {
+	if s.query == nil || !s.query.waiting[node] {
+		return
+	}
+	delete(s.query.waiting, node)
+	s.query.report.Groups = append(s.query.report.Groups, r.Groups...)
+	for _, note := range r.Notes {
+		s.query.report.Notes = append(s.query.report.Notes, s.job.Nodes[node].Name()+": "+note)
+	}
+	if len(s.query.waiting) == 0 {
+		s.finish()
+	}
+}
+
+// finish reports the stacks, if a query is in progress.
+func (s *gathering) finish() {
+	q := s.query
+	if q == nil {
+		return
+	}
+	s.query = nil
+	var silent []string
+	for i := range q.waiting {
+		silent = append(silent, s.job.Nodes[i].Name())
+		s.job.Nodes[i].StopWaitingFor(&GatherStacks{})
+	}
+	if len(silent) > 0 {
+		slices.Sort(silent)
+		q.report.Notes = append(q.report.Notes, "no answer from "+hostlist.Fold(silent))
+	}
+	if q.forUser {
+		whole := s.reportOf(q.report, nil)
+		fmt.Fprint(s.job.Env.Err, "mpiexec: stacks of "+text.Count(countRanks(whole), "rank")+":\n"+tree.Format(whole))
+	}
+	for _, r := range q.requesters {
+		s.job.Nodes[r.Node].Send(&wire.ControlReply{ID: r.ID, State: job.ReplyDone,
+			Stacks: wire.TruncateStacks(s.reportOf(q.report, r.ranks), maxGroupsBytes/2)})
+	}
+}
+
+// reportOf returns the joined groups of some ranks, or of all if ranks is nil, with the names of their nodes.
+func (s *gathering) reportOf(r job.StackReport, ranks []int) job.StackReport {
+	where := s.job.RankNodes()
+	groups := slices.Clone(r.Groups)
+	if ranks != nil {
+		wanted := make(map[int]bool)
+		for _, rank := range ranks {
+			wanted[rank] = true
+		}
+		for i := range groups {
+			g := &groups[i]
+			g.Ranks = slices.DeleteFunc(slices.Clone(g.Ranks), func(rank int) bool { return !wanted[rank] })
+			if g.Thread == "" {
+				g.Threads = len(g.Ranks)
+			}
+		}
+		groups = slices.DeleteFunc(groups, func(g job.StackGroup) bool { return len(g.Ranks) == 0 })
+	}
+	r.Groups = tree.Merge(groups)
+	for i := range r.Groups {
+		seen := make(map[int]bool)
+		for _, rank := range r.Groups[i].Ranks {
+			if rank < len(where.NodeOfRank) && !seen[where.NodeOfRank[rank]] {
+				seen[where.NodeOfRank[rank]] = true
+				r.Groups[i].Nodes = append(r.Groups[i].Nodes, where.Nodes[where.NodeOfRank[rank]])
+			}
+		}
+	}
+	return r
+}
+
+func countRanks(r job.StackReport) int {
+	var all []int
+	for _, g := range r.Groups {
+		all = append(all, g.Ranks...)
+	}
+	return len(idset.New(all...))
+}

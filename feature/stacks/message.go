@@ -1,0 +1,75 @@
+/*
+Package stacks is a feature: it prints the stacks of all ranks as one tree, at -timeout (--on-timeout stacks) and while
+a job runs (mpijob status JOB --stacks).
+
+	supervise.InspectRanks, request of a user --> GatherStacks --> all nodes --> StackGroups --> text, or reply
+	                                                                  |
+	                    package stack/trace: stops each thread for a moment
+	                    package stack:       unwinds and names what was copied
+	                    package tree:        joins equal stacks, on the node and in mpiexec
+
+	launch.go   mpiexec's half
+	helper.go   the helper's half; gather.go reads the stacks of processes
+	query.go    mpijob's half
+*/
+package stacks
+
+import (
+	"fmt"
+	"slices"
+
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// GatherStacks requests the stacks of ranks of the node. If Ranks is empty, it means all of them. Until the reply is
+// sent, no SIGQUIT reaches the ranks.
+type GatherStacks struct {
+	wire.AnsweredBy[*StackGroups]
+
+	Ranks []int
+}
+
+// Fields implements wire.Message: it lists the fields that are sent.
+func (m *GatherStacks) Fields(c *wire.Codec) {
+	c.Nums(&m.Ranks, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, wire.RankRange)
+}
+
+// StackGroups answers GatherStacks.
+type StackGroups struct{ Report job.StackReport }
+
+// Fields implements wire.Message: it lists the fields that are sent.
+func (m *StackGroups) Fields(c *wire.Codec) { c.StackReport(&m.Report) }
+
+// maxGroupsBytes is the largest size of a StackGroups.
+const maxGroupsBytes = 1 << 20
+
+func init() {
+	wire.Register[GatherStacks](102, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 1 << 20, Example: func(rank int) wire.Message {
+		return &GatherStacks{Ranks: []int{rank}}
+	}})
+	wire.Register[StackGroups](103, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: maxGroupsBytes, Example: func(rank int) wire.Message {
+		return &StackGroups{job.StackReport{Notes: []string{"n"}, Groups: []job.StackGroup{{Ranks: []int{rank}, Nodes: []string{"a"}, Threads: 1, State: job.StackRuns,
+			WaitsIn: "w", Note: "o", Thread: "t", Frames: []job.StackFrame{{Function: "f", File: "f.c", Line: 1, Library: "l"}}}}}}
+	}})
+	node.Admit(checkGroups)
+}
+
+// checkGroups checks the stacks of a node: its own ranks, ascending, and known states.
+func checkGroups(v *node.Validator, m *StackGroups) (wire.Message, error) {
+	for _, g := range m.Report.Groups {
+		if !g.State.IsKnown() {
+			return nil, node.InvalidValue(m, "state", fmt.Sprintf("%q", g.State))
+		}
+		if !slices.IsSorted(g.Ranks) || len(g.Ranks) == 0 {
+			return nil, node.InvalidValue(m, "ranks", fmt.Sprint(len(g.Ranks), ", not in order"))
+		}
+		for _, rank := range g.Ranks {
+			if v.FindRank(rank) == nil {
+				return nil, node.NotOurRank(rank)
+			}
+		}
+	}
+	return v.TakeReply(m)
+}

@@ -1,0 +1,78 @@
+package stacks
+
+import (
+	"strings"
+	"testing"
+
+	"remshell/job"
+	"remshell/launch/node/nodetest"
+	"remshell/wire"
+	"remshell/wire/wiretest"
+)
+
+// group returns a report with one group.
+func group(change func(*job.StackGroup)) *StackGroups {
+	g := job.StackGroup{Ranks: []int{nodetest.Own}, Threads: 1, State: job.StackRuns}
+	change(&g)
+	return &StackGroups{job.StackReport{Groups: []job.StackGroup{g}}}
+}
+
+// The frames of the messages do not change.
+func TestFrames(t *testing.T) {
+	wiretest.CheckBytes(t, &GatherStacks{}, "660100")
+	wiretest.CheckBytes(t, &GatherStacks{Ranks: []int{3}}, "66020206")
+	wiretest.CheckBytes(t, &StackGroups{}, "67020000")
+}
+
+// Each bound of a report is kept, and one more is refused.
+func TestBounds(t *testing.T) {
+	for _, test := range []struct {
+		m    wire.Message
+		want string
+	}{
+		{&StackGroups{job.StackReport{Groups: make([]job.StackGroup, job.MaxStackGroups+1)}}, "groups"},
+		{&StackGroups{job.StackReport{Notes: make([]string, job.MaxStackNotes+1)}}, "notes"},
+		{group(func(g *job.StackGroup) { g.Frames = make([]job.StackFrame, job.MaxStackFrames) }), ""},
+		{group(func(g *job.StackGroup) { g.Frames = make([]job.StackFrame, job.MaxStackFrames+1) }), "frames"},
+		{group(func(g *job.StackGroup) { g.Frames = []job.StackFrame{{Line: -1}} }), "line -1"},
+		{group(func(g *job.StackGroup) { g.Threads = 0 }), "threads 0"},
+		{group(func(g *job.StackGroup) { g.Frames = []job.StackFrame{{Function: strings.Repeat("x", 1000)}} }), ""},
+	} {
+		_, err, _ := wiretest.Receive(wire.Encode(test.m), wire.Launcher)
+		if test.want == "" && err != nil || test.want != "" && !wiretest.IsInvalidValue(err, test.want) {
+			t.Errorf("%.200v: %v, want %q", test.m, err, test.want)
+		}
+	}
+}
+
+// The row of TRUST-4: stacks come once for each request, and are of the node's own ranks.
+func TestStages(t *testing.T) {
+	nodetest.CheckStages(t, nodetest.StageVerdicts{Kind: "StackGroups", Request: &GatherStacks{},
+		//       connected greeted asked prepared running ending over left
+		Stages: "early     foreign ok    ok       ok      ok     ok   dropped", Again: "unasked", Foreign: "foreign"})
+}
+
+// A report names only ranks of the node, in order, in a known state.
+func TestAdmitGroups(t *testing.T) {
+	for want, change := range map[string]func(*job.StackGroup){
+		"ok":            func(g *job.StackGroup) {},
+		"foreign":       func(g *job.StackGroup) { g.Ranks = []int{nodetest.Foreign} },
+		"not in order":  func(g *job.StackGroup) { g.Ranks = []int{nodetest.Later, nodetest.Own} },
+		`state "dozes"`: func(g *job.StackGroup) { g.State = "dozes" },
+	} {
+		v, _ := nodetest.NewStage(t, "running")
+		v.NoteSent(&GatherStacks{})
+		if got := nodetest.Judge(v, group(change)); !strings.Contains(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A request names ranks of the job, or none.
+func TestParseRanks(t *testing.T) {
+	for args, want := range map[string]string{"": "", "ranks=0-1,3": "", "ranks=4": "the job has ranks 0-3", "ranks=": "the job has", "ranks=x": "the job has", "nodes=1": "does not know", "ranks=1 ranks=2": "does not know"} {
+		if _, err := parseRanks(strings.Fields(args), 4); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package tree
+
+import (
+	"fmt"
+	"slices"
+
+	"remshell/idset"
+	"remshell/job"
+)
+
+// A Guess is which ranks keep the others waiting.
+type Guess struct {
+	Ranks []int
+	Why   string // a sentence without its end
+}
+
+// Explain guesses which ranks keep the others waiting. groups are as Merge returns them. It returns false if most ranks
+// do not wait in an MPI call, or if nothing tells ranks apart.
+func Explain(groups []job.StackGroup) (g Guess, ok bool) {
+	main := mainThreads(groups)
+	most, call, all := -1, "", 0
+	calls := make(map[string]int)
+	for i, g := range main {
+		all += len(g.Ranks)
+		if name := InMPI(g); name != "" && g.State != job.StackStopped {
+			if calls[name] += len(g.Ranks); call == "" || calls[name] > calls[call] {
+				call = name
+			}
+			if most < 0 {
+				most = i
+			}
+		}
+	}
+	if call == "" {
+		return g, false
+	}
+	best := 0
+	for i, other := range main {
+		why, weight := whyElsewhere(other, main[most], call)
+		if i == most || weight == 0 || weight < best {
+			continue
+		}
+		if weight > best {
+			g, best = Guess{Why: why}, weight
+		}
+		g.Ranks = append(g.Ranks, other.Ranks...)
+	}
+	if best == 0 || best <= weightCall && 2*len(g.Ranks) > all {
+		return g, false
+	}
+	g.Ranks = idset.New(g.Ranks...)
+	return g, true
+}
+
+// The weights of reasons: which of two groups is the likelier one to keep others waiting.
+const (
+	weightPlace   = 1 + iota // in the same call at another place
+	weightCall               // in another call
+	weightRuns               // outside of MPI, computes
+	weightSleeps             // outside of MPI, waits in the kernel
+	weightUnknown            // its stack could not be read
+	weightStopped
+	weightEnded
+)
+
+// whyElsewhere returns why a group may keep those waiting that are in most, which is in the call. weight is 0 if it is not
+// elsewhere.
+func whyElsewhere(g, most job.StackGroup, call string) (why string, weight int) {
+	name := InMPI(g)
+	switch {
+	case g.State == job.StackEnded:
+		return "it has ended", weightEnded
+	case g.State == job.StackStopped:
+		return "it is stopped by a signal", weightStopped
+	case g.Note != "" && len(g.Frames) == 0:
+		return "its stack could not be read", weightUnknown
+	case name == call:
+		if key(g) == key(most) {
+			return "", 0
+		}
+		return "it is in " + call + " at another place of the program", weightPlace
+	case name != "":
+		return fmt.Sprintf("it is in %s, most are in %s", name, call), weightCall
+	case g.State == job.StackRuns:
+		return "it computes outside of MPI", weightRuns
+	}
+	return "it waits in the kernel, outside of MPI", weightSleeps
+}
+
+// AllAlike reports whether all ranks wait in one MPI call at one place.
+func AllAlike(groups []job.StackGroup) (call string, is bool) {
+	main := mainThreads(groups)
+	if len(main) != 1 || len(main[0].Ranks) < 2 {
+		return "", false
+	}
+	call = InMPI(main[0])
+	return call, call != ""
+}
+
+func mainThreads(groups []job.StackGroup) []job.StackGroup {
+	return slices.DeleteFunc(slices.Clone(groups), func(g job.StackGroup) bool { return g.Thread != "" })
+}

@@ -1,0 +1,204 @@
+package tree
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"remshell/format"
+	"remshell/hostlist"
+	"remshell/idset"
+	"remshell/job"
+	"remshell/text"
+)
+
+// maxShown is how many groups a text lists, and maxOther how many groups of other threads.
+const (
+	maxShown = 40
+	maxOther = 20
+)
+
+// Format returns the text of a report: a line for each group of main threads, the guess, and the calls of all ranks as
+// a tree.
+func Format(r job.StackReport) string {
+	var b strings.Builder
+	main := mainThreads(r.Groups)
+	var rows [][]string
+	for _, g := range main[:min(len(main), maxShown)] {
+		rows = append(rows, []string{rankText(g), placeText(g), "(" + stateText(g) + ")"})
+	}
+	b.WriteString(text.Columns("  ", rows))
+	if more := len(main) - maxShown; more > 0 {
+		fmt.Fprintf(&b, "  and %s\n", text.Count(more, "more group"))
+	}
+	if call, alike := AllAlike(r.Groups); alike {
+		fmt.Fprintf(&b, "  all ranks are in one call at one place. If %s never ends, compare its arguments, which are not read: root, communicator, count.\n", call)
+	} else if guess, ok := Explain(r.Groups); ok {
+		fmt.Fprintf(&b, "  likely: %s others waiting: %s\n", keeps(guess.Ranks), guess.Why)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "  %s\n", format.EscapeSentence(note))
+	}
+	formatTree(&b, "calls of the main threads:", main)
+	formatTree(&b, "other threads:", r.Groups[len(main):])
+	return b.String()
+}
+
+func keeps(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d keeps the", ranks[0])
+	}
+	return fmt.Sprintf("ranks %s keep the", idset.New(ranks...))
+}
+
+// rankText returns the ranks of a group, for the first column.
+func rankText(g job.StackGroup) string {
+	if len(g.Ranks) == 1 && len(g.Nodes) == 1 {
+		return fmt.Sprintf("rank %d on %s", g.Ranks[0], format.EscapeField(g.Nodes[0]))
+	}
+	return ranksOf(g.Ranks)
+}
+
+func ranksOf(ranks []int) string {
+	if len(ranks) == 1 {
+		return fmt.Sprint("rank ", ranks[0])
+	}
+	return "ranks " + shorten(idset.New(ranks...).String())
+}
+
+// shorten cuts a list of ranks that would fill a line.
+func shorten(list string) string {
+	const most = 60
+	if len(list) <= most {
+		return list
+	}
+	return list[:strings.LastIndexByte(list[:most], ',')+1] + "..."
+}
+
+// placeText returns where a group is: the innermost function with a line, and the call in it.
+func placeText(g job.StackGroup) string {
+	if len(g.Frames) == 0 {
+		if g.Note != "" {
+			return format.EscapeSentence(g.Note)
+		}
+		return "no stack"
+	}
+	last := len(g.Frames) - 1
+	for i := last; i >= 0; i-- {
+		f := g.Frames[i]
+		if f.File == "" {
+			continue
+		}
+		place := fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Function)
+		if i < last {
+			place += " -> " + g.Frames[min(i+1, last)].Function
+		}
+		return format.EscapeSentence(place)
+	}
+	names := []string{g.Frames[last].Function}
+	if last > 0 {
+		names = []string{g.Frames[last-1].Function, names[0]}
+	}
+	return format.EscapeSentence(strings.Join(names, " -> "))
+}
+
+// stateText says what the threads of a group do, and where.
+func stateText(g job.StackGroup) string {
+	parts := []string{map[job.StackState]string{job.StackSleeps: "sleeping", job.StackBlocked: "in the kernel", job.StackStopped: "stopped", job.StackEnded: "ended"}[g.State]}
+	if g.State == job.StackRuns {
+		parts[0] = "running"
+		if InMPI(g) != "" {
+			parts[0] = "spinning"
+		}
+	}
+	if g.WaitsIn != "" && g.State != job.StackRuns && g.State != job.StackEnded {
+		parts[0] += ": " + format.EscapeField(g.WaitsIn)
+	}
+	if len(g.Ranks) > 1 {
+		parts = append(parts, fmt.Sprintf("%d ranks", len(g.Ranks)))
+		if len(g.Nodes) > 0 {
+			parts[1] += " on " + hostlist.Fold(g.Nodes)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// A node is a call in the tree. Its ranks are those with the call on their stacks.
+type node struct {
+	frame    job.StackFrame
+	ranks    []int
+	threads  int
+	thread   string
+	children []*node
+}
+
+// formatTree writes the calls of groups as a tree. It writes nothing without calls.
+func formatTree(b *strings.Builder, title string, groups []job.StackGroup) {
+	root := &node{}
+	shown := 0
+	for _, g := range groups {
+		if len(g.Frames) == 0 {
+			continue
+		}
+		if shown++; shown > maxShown || g.Thread != "" && shown > maxOther {
+			continue
+		}
+		root.add(g)
+	}
+	if shown == 0 {
+		return
+	}
+	var rows [][]string
+	for _, n := range root.children {
+		n.rows("", nil, &rows)
+	}
+	fmt.Fprintf(b, "\n%s\n%s", title, text.Columns("  ", rows))
+}
+
+// add adds the calls of a group below n.
+func (n *node) add(g job.StackGroup) {
+	for i, f := range g.Frames {
+		at := slices.IndexFunc(n.children, func(c *node) bool { return c.frame == f && (i > 0 || c.thread == g.Thread) })
+		if at < 0 {
+			at = len(n.children)
+			n.children = append(n.children, &node{frame: f})
+			if i == 0 {
+				n.children[at].thread = g.Thread
+			}
+		}
+		n = n.children[at]
+		n.ranks = append(n.ranks, g.Ranks...)
+		n.threads += g.Threads
+	}
+}
+
+// rows appends a row for n and for each call below. above are the ranks of the caller; equal ranks are not repeated.
+func (n *node) rows(indent string, above []int, rows *[][]string) {
+	ranks := idset.New(n.ranks...)
+	who := ""
+	if !slices.Equal(ranks, above) {
+		who = ranksOf(ranks)
+		if n.thread != "" {
+			who += ", " + text.Count(n.threads, "thread") + " " + format.EscapeField(n.thread)
+		}
+	}
+	*rows = append(*rows, []string{indent + frameText(n.frame), who})
+	for _, c := range n.children {
+		c.rows(indent+"  ", ranks, rows)
+	}
+}
+
+// frameText returns a call: the function, and its place or library.
+func frameText(f job.StackFrame) string {
+	name := format.EscapeSentence(f.Function)
+	if name == "" {
+		name = "?"
+	}
+	switch {
+	case f.File != "":
+		return fmt.Sprintf("%s (%s:%d)", name, format.EscapeField(f.File), f.Line)
+	case f.Library != "":
+		return fmt.Sprintf("%s (%s)", name, format.EscapeField(f.Library))
+	}
+	return name
+}

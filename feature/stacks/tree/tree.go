@@ -1,0 +1,170 @@
+/*
+Package tree joins stacks of many ranks, and says which ranks are elsewhere than most. It does no I/O.
+
+	a stack of each thread --Simplify--> frames that say where the program is
+	   --Merge--> groups of equal stacks (on each node, and again in mpiexec)
+	   --Format--> a line for each group, a guess, and the tree of all calls
+*/
+package tree
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"remshell/job"
+)
+
+// Simplify returns the frames of a stack, outermost first, without what says nothing about the program: what calls main
+// or a thread's function, and what an MPI library or the C library does within a call. innermost has the frames,
+// innermost first. cut is true if frames within a call are left out.
+func Simplify(innermost []job.StackFrame) (frames []job.StackFrame, cut bool) {
+	frames = slices.Clone(innermost)
+	slices.Reverse(frames)
+	frames = withoutStart(frames)
+	own := ""
+	if len(frames) > 0 {
+		own = frames[0].Library
+	}
+	for i := range frames {
+		name, isMPI := MPICall(frames[i].Function)
+		if isMPI {
+			frames[i].Function, frames[i].File, frames[i].Line = name, "", 0
+		}
+		if !isMPI && !isSystem(frames[i].Library) || callsBack(frames[i+1:], own, frames[i].Library) {
+			continue
+		}
+		return frames[:i+1], true
+	}
+	if extra := len(frames) - job.MaxStackFrames; extra > 0 { // keep both ends
+		half := job.MaxStackFrames / 2
+		frames = slices.Concat(frames[:half-1], []job.StackFrame{{Function: fmt.Sprintf("(%d more)", extra+1)}}, frames[half+extra:])
+	}
+	return frames, false
+}
+
+// withoutStart leaves out the frames outside of main, or outside of the function of a thread.
+func withoutStart(frames []job.StackFrame) []job.StackFrame {
+	for i, f := range slices.Backward(frames) {
+		if f.Function == "main" || f.Function == "MAIN__" || f.Function == "runtime.main" {
+			return frames[i:]
+		}
+	}
+	if len(frames) > 2 && strings.HasPrefix(frames[1].Function, "__libc_start") { // a stripped program
+		frames = frames[1:]
+	}
+	for i, f := range frames {
+		if !isSystem(f.Library) && f.Function != "_start" && f.Function != "runtime.goexit" {
+			return frames[i:]
+		}
+	}
+	if len(frames) > 0 { // a thread that the C library has started for itself
+		return frames[len(frames)-1:]
+	}
+	return frames
+}
+
+// isSystem reports whether a library is a part of the C library or of the kernel.
+func isSystem(library string) bool {
+	for _, prefix := range []string{"libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libc.musl", "libm.so", "librt", "[vdso]"} {
+		if strings.HasPrefix(library, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// callsBack reports whether a library has called the program again: the program's function is on the stack within its
+// call. own is the ELF file of the program. It is false if the library is a part of it.
+func callsBack(within []job.StackFrame, own, library string) bool {
+	return own != library && slices.ContainsFunc(within, func(f job.StackFrame) bool { return f.Library == own })
+}
+
+// MPICall returns the name of an MPI function as the standard has it, if this is the name of one in C or Fortran:
+// MPI_Send for PMPI_Send, mpi_send_ and pmpi_send__.
+func MPICall(function string) (name string, is bool) {
+	bare := strings.TrimPrefix(strings.TrimPrefix(function, "P"), "p")
+	rest := ""
+	for _, prefix := range []string{"MPI_", "mpi_"} {
+		if after, has := strings.CutPrefix(bare, prefix); has {
+			rest = after
+		}
+	}
+	if bare[:len(bare)-len(rest)] == "mpi_" {
+		if !strings.HasSuffix(rest, "_") {
+			return "", false
+		}
+		rest = strings.TrimRight(rest, "_")
+		rest = strings.TrimSuffix(strings.TrimSuffix(rest, "ts"), "_f08")
+	}
+	if rest == "" || strings.ContainsFunc(rest, func(r rune) bool { return r != '_' && (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'z') }) {
+		return "", false
+	}
+	return "MPI_" + strings.ToUpper(rest[:1]) + rest[1:], true
+}
+
+// InMPI returns the MPI call in which a group waits, or "".
+func InMPI(g job.StackGroup) string {
+	if len(g.Frames) == 0 {
+		return ""
+	}
+	name, _ := MPICall(g.Frames[len(g.Frames)-1].Function)
+	return name
+}
+
+// key is equal for groups that Merge joins. The line of the innermost function does not count if it runs and is not
+// within a call: a loop is at another line each time.
+func key(g job.StackGroup) string {
+	var b strings.Builder
+	special := job.StackState("")
+	if g.State == job.StackStopped || g.State == job.StackEnded {
+		special = g.State
+	}
+	fmt.Fprintf(&b, "%q %q %q", g.Thread, g.Note, special)
+	for i, f := range g.Frames {
+		if i == len(g.Frames)-1 && g.State == job.StackRuns {
+			f.Line = 0
+		}
+		fmt.Fprintf(&b, " %q %q %d %q", f.Function, f.File, f.Line, f.Library)
+	}
+	return b.String()
+}
+
+// Merge joins groups of equal stacks. The result is sorted: main threads first, then large groups, then by rank.
+func Merge(groups []job.StackGroup) (merged []job.StackGroup) {
+	index := make(map[string]int)
+	votes := make(map[string]map[job.StackState]int)
+	for _, g := range groups {
+		k := key(g)
+		at, known := index[k]
+		if !known {
+			index[k], votes[k] = len(merged), make(map[job.StackState]int)
+			g.Ranks = slices.Clone(g.Ranks)
+			merged = append(merged, g)
+		} else {
+			m := &merged[at]
+			m.Ranks = append(m.Ranks, g.Ranks...)
+			m.Threads += g.Threads
+			if m.WaitsIn != g.WaitsIn {
+				m.WaitsIn = ""
+			}
+		}
+		votes[k][g.State] += g.Threads
+	}
+	for k, at := range index {
+		m := &merged[at]
+		slices.Sort(m.Ranks)
+		m.Ranks = slices.Compact(m.Ranks)
+		for _, state := range []job.StackState{job.StackRuns, job.StackSleeps, job.StackBlocked, job.StackStopped, job.StackEnded} {
+			if votes[k][state] > votes[k][m.State] {
+				m.State = state
+			}
+		}
+	}
+	slices.SortFunc(merged, func(a, b job.StackGroup) int {
+		return cmp.Or(cmp.Compare(min(len(a.Thread), 1), min(len(b.Thread), 1)), -cmp.Compare(len(a.Ranks), len(b.Ranks)), slices.Compare(a.Ranks, b.Ranks),
+			cmp.Compare(a.Thread, b.Thread), cmp.Compare(key(a), key(b)))
+	})
+	return merged
+}

@@ -1,0 +1,156 @@
+package tree
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/job"
+)
+
+// frames parses frames, outermost first: "main@a.out:solve.c:40 MPI_Send@libmpi.so".
+func frames(text string) (all []job.StackFrame) {
+	for word := range strings.FieldsSeq(text) {
+		function, rest, _ := strings.Cut(word, "@")
+		parts := strings.Split(rest+"::", ":")
+		line := 0
+		fmt.Sscan(parts[2], &line)
+		all = append(all, job.StackFrame{Function: function, Library: parts[0], File: parts[1], Line: line})
+	}
+	return all
+}
+
+func show(all []job.StackFrame) string {
+	var words []string
+	for _, f := range all {
+		word := f.Function
+		if f.Line > 0 {
+			word += fmt.Sprint(":", f.Line)
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
+}
+
+// What is outside of main and within a call of a library is left out, unless the library has called the program again.
+func TestSimplify(t *testing.T) {
+	for _, test := range []struct{ stack, want string }{
+		{"_start@a __libc_start_main@libc.so.6 main@a:a.c:5 solve@a:a.c:9 MPI_Send@libmpi.so progress@libucp.so poll@libc.so.6", "main:5 solve:9 MPI_Send"},
+		{"_start@a main@a:a.c:5 PMPI_Barrier@libmpi.so MPIR_Barrier@libmpi.so", "main:5 MPI_Barrier"},
+		{"main@a:a.f:1 MAIN__@a:a.f:7 mpi_allreduce_@libmpi_mpifh.so PMPI_Allreduce@libmpi.so", "MAIN__:7 MPI_Allreduce"},
+		{"main@a MPI_Allreduce@libmpi.so op@libmpi.so userop@a:a.c:3 spin@a:a.c:4", "main MPI_Allreduce op userop:3 spin:4"},
+		{"main@a MPI_Send@a MPIDI_Progress@a", "main MPI_Send"},
+		{"main@a sleep@libc.so.6 clock_nanosleep@libc.so.6", "main sleep"},
+		{"main@a qsort@libc.so.6 compare@a", "main qsort compare"},
+		{"0x1@a __libc_start_main@libc.so.6 0x2@libc.so.6 0x3@a 0x4@a pause@libc.so.6", "0x3 0x4 pause"},
+		{"clone3@libc.so.6 0x12@libc.so.6 work@a:a.c:3", "work:3"},
+		{"clone3@libc.so.6 0x12@libc.so.6 timer@libc.so.6", "timer"},
+		{"", ""},
+	} {
+		in := frames(test.stack)
+		slices.Reverse(in)
+		got, _ := Simplify(in)
+		if show(got) != test.want {
+			t.Errorf("%s: %s, want %s", test.stack, show(got), test.want)
+		}
+	}
+	long := frames(strings.Repeat("f@a ", 300))
+	if got, _ := Simplify(long); len(got) > job.MaxStackFrames || !strings.Contains(show(got), "more)") {
+		t.Errorf("%d frames: %s", len(got), show(got))
+	}
+}
+
+// Names of MPI functions in C and Fortran are those of the standard.
+func TestMPICall(t *testing.T) {
+	for name, want := range map[string]string{"MPI_Send": "MPI_Send", "PMPI_Send": "MPI_Send", "mpi_send_": "MPI_Send", "pmpi_send__": "MPI_Send", "mpi_allreduce_f08ts_": "MPI_Allreduce",
+		"MPI_": "", "mpi_init": "", "MPIR_Wait": "", "main": "", "": "", "MPI_Comm_rank": "MPI_Comm_rank", "P": "", "pMPI_x(y)": ""} {
+		if got, is := MPICall(name); got != want || is != (want != "") {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func main4(ranks string, state job.StackState, stack string) job.StackGroup {
+	g := job.StackGroup{State: state, Frames: frames(stack)}
+	for word := range strings.SplitSeq(ranks, ",") {
+		rank := 0
+		fmt.Sscan(word, &rank)
+		g.Ranks = append(g.Ranks, rank)
+	}
+	g.Threads = len(g.Ranks)
+	return g
+}
+
+const reduce = "main@a:solve.c:40 exchange@a:solve.c:212 MPI_Allreduce@libmpi.so"
+
+// The ranks that are elsewhere are named with the reason, the likeliest first.
+func TestExplain(t *testing.T) {
+	all := main4("0,1,3", job.StackRuns, reduce)
+	for _, test := range []struct {
+		name   string
+		groups []job.StackGroup
+		want   string
+	}{
+		{"another call", []job.StackGroup{all, main4("2", job.StackRuns, "main@a:solve.c:41 MPI_Barrier@libmpi.so")}, "[2] it is in MPI_Barrier, most are in MPI_Allreduce"},
+		{"another place", []job.StackGroup{all, main4("2", job.StackRuns, "main@a:solve.c:41 MPI_Allreduce@libmpi.so")}, "[2] it is in MPI_Allreduce at another place of the program"},
+		{"computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a")}, "[2] it computes outside of MPI"},
+		{"in the kernel", []job.StackGroup{all, main4("2", job.StackBlocked, "main@a fsync@libc.so.6")}, "[2] it waits in the kernel, outside of MPI"},
+		{"stopped, and one computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a"), main4("4", job.StackStopped, reduce)}, "[4] it is stopped by a signal"},
+		{"ended", []job.StackGroup{all, {Ranks: []int{2}, Threads: 1, State: job.StackEnded, Note: "its process has ended"}}, "[2] it has ended"},
+		{"two alike", []job.StackGroup{all, main4("2,4", job.StackSleeps, "main@a read@libc.so.6")}, "[2 4] it waits in the kernel, outside of MPI"},
+		{"all alike", []job.StackGroup{all}, "none"},
+		{"none in MPI", []job.StackGroup{main4("0,1", job.StackRuns, "main@a f@a"), main4("2", job.StackRuns, "main@a g@a")}, "none"},
+		{"nothing", nil, "none"},
+	} {
+		got := "none"
+		if g, ok := Explain(Merge(test.groups)); ok {
+			got = fmt.Sprint(g.Ranks, " ", g.Why)
+		}
+		if got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// Equal stacks are joined, wherever a loop is at the moment, and other threads are listed apart.
+func TestMergeAndFormat(t *testing.T) {
+	io := main4("37", job.StackBlocked, "main@a:solve.c:44 write_restart@a:io.c:88 fsync@libc.so.6")
+	io.WaitsIn, io.Nodes = "nfs_wait_bit_killable", []string{"n5"}
+	helper := main4("0,1", job.StackSleeps, "progress@libucs.so epoll_wait@libc.so.6")
+	helper.Thread = "async"
+	groups := Merge([]job.StackGroup{helper, io, main4("0,2", job.StackRuns, reduce), main4("1", job.StackSleeps, reduce), main4("5", job.StackRuns, "main@a:solve.c:50 compute@a:c.c:7"),
+		main4("4", job.StackRuns, "main@a:solve.c:50 compute@a:c.c:9")})
+	groups[0].Nodes = []string{"n1", "n2"}
+	const want = `  ranks 0-2      solve.c:212 exchange -> MPI_Allreduce  (spinning, 3 ranks on n[1-2])
+  ranks 4-5      c.c:7 compute                          (running, 2 ranks)
+  rank 37 on n5  io.c:88 write_restart -> fsync         (in the kernel: nfs_wait_bit_killable)
+  likely: rank 37 keeps the others waiting: it waits in the kernel, outside of MPI
+  n9: no answer
+
+calls of the main threads:
+  main (solve.c:40)              ranks 0-2
+    exchange (solve.c:212)
+      MPI_Allreduce (libmpi.so)
+  main (solve.c:50)              ranks 4-5
+    compute (c.c:7)
+  main (solve.c:44)              rank 37
+    write_restart (io.c:88)
+      fsync (libc.so.6)
+
+other threads:
+  progress (libucs.so)      ranks 0-1, 2 threads async
+    epoll_wait (libc.so.6)
+`
+	if got := Format(job.StackReport{Groups: groups, Notes: []string{"n9: no answer"}}); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	alike := Format(job.StackReport{Groups: Merge([]job.StackGroup{main4("0,1", job.StackRuns, reduce)})})
+	if !strings.Contains(alike, "  all ranks are in one call at one place. If MPI_Allreduce never ends, compare its arguments, which are not read: root, communicator, count.\n") {
+		t.Error(alike)
+	}
+	hostile := Format(job.StackReport{Groups: []job.StackGroup{{Ranks: []int{0}, State: job.StackRuns, Frames: []job.StackFrame{{Function: "\x1b[2J", File: "a\nb", Line: 1}}}}})
+	if strings.ContainsAny(hostile, "\x1b") || strings.Contains(hostile, "a\nb") {
+		t.Errorf("%q", hostile)
+	}
+}

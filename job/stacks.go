@@ -1,0 +1,79 @@
+package job
+
+// A StackFrame is one call on a stack. Texts that are unknown are empty.
+type StackFrame struct {
+	Function string `json:"function"`
+	File     string `json:"file,omitempty"`    // of the source, without folders
+	Line     int    `json:"line,omitempty"`    // 0: unknown
+	Library  string `json:"library,omitempty"` // ELF file with the function, without folders
+}
+
+// A StackState is what the threads of a StackGroup do.
+type StackState string
+
+// The states.
+const (
+	StackRuns    StackState = "runs"    // uses a CPU, or waits for one
+	StackSleeps  StackState = "sleeps"  // waits in the kernel
+	StackBlocked StackState = "blocked" // waits in the kernel and cannot be interrupted
+	StackStopped StackState = "stopped" // by a signal
+	StackEnded   StackState = "ended"   // the process has ended, and its parent has not waited for it
+)
+
+// IsKnown reports whether s is one of the states above.
+func (s StackState) IsKnown() bool {
+	switch s {
+	case StackRuns, StackSleeps, StackBlocked, StackStopped, StackEnded:
+		return true
+	}
+	return false
+}
+
+// A StackGroup is threads of ranks that have the same stack.
+type StackGroup struct {
+	Ranks   []int        `json:"ranks"`              // ascending
+	Nodes   []string     `json:"nodes,omitempty"`    // of the ranks; mpiexec adds them
+	Thread  string       `json:"thread,omitempty"`   // name of threads other than the main ones; empty: main threads
+	Threads int          `json:"threads"`            // how many there are
+	State   StackState   `json:"state"`              // of most of them
+	WaitsIn string       `json:"waits_in,omitempty"` // kernel function in which all of them sleep
+	Note    string       `json:"note,omitempty"`     // why the stack is missing or not whole
+	Frames  []StackFrame `json:"frames"`             // outermost first
+}
+
+// A StackReport has the stacks of a job's ranks.
+type StackReport struct {
+	Groups []StackGroup `json:"groups"`
+	Notes  []string     `json:"notes,omitempty"` // what is missing, and why
+}
+
+// Bounds of a StackReport.
+const (
+	MaxStackGroups = 1024
+	MaxStackFrames = 64 // of one group
+	MaxStackNotes  = 64
+)
+
+// Truncated returns r with texts cut to 256 bytes, and without what is beyond the bounds. Reports that another user may
+// have written are reduced to this form when they are read.
+func (r StackReport) Truncated() StackReport {
+	r.Groups, r.Notes = r.Groups[:min(len(r.Groups), MaxStackGroups)], r.Notes[:min(len(r.Notes), MaxStackNotes)]
+	for i := range r.Notes {
+		r.Notes[i] = truncate(r.Notes[i])
+	}
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		g.Frames = g.Frames[:min(len(g.Frames), MaxStackFrames)]
+		for _, word := range []*string{&g.Thread, &g.WaitsIn, &g.Note, (*string)(&g.State)} {
+			*word = truncate(*word)
+		}
+		for j := range g.Nodes {
+			g.Nodes[j] = truncate(g.Nodes[j])
+		}
+		for j := range g.Frames {
+			f := &g.Frames[j]
+			f.Function, f.File, f.Library = truncate(f.Function), truncate(f.File), truncate(f.Library)
+		}
+	}
+	return r
+}
