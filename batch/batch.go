@@ -58,7 +58,7 @@ type System struct {
 	// How helpers are started on the hosts of the job (rule RM-30).
 
 	Starter *Starter // its own program for that; nil: hosts are reached by ssh
-	Attach  *Attach  // how a shell started by ssh joins the job; nil: it cannot
+	Attach  *Attach  // how a shell started by ssh joins the job, if -launcher names its program; nil: it cannot
 	Logins  bool     // its job may have SSH servers of its own on the hosts (Host.Login)
 	NoInput []string // further words of -launcher, refused: programs that start something on a host and give it no input
 	OpenMPI string   // the component (plm) by which Open MPI starts its daemons there; empty: there is none
@@ -216,10 +216,7 @@ func MemoryOptions() string {
 
 // LauncherWords returns the values of -launcher that mean this system.
 func (s *System) LauncherWords() []string {
-	switch {
-	case s.Attach != nil:
-		return []string{s.Name}
-	case s.Starter == nil:
+	if s.Starter == nil {
 		return nil
 	}
 	words := []string{s.Name}
@@ -229,7 +226,10 @@ func (s *System) LauncherWords() []string {
 	if s.Starter.Step != nil {
 		words = append(words, s.Name+oneSuffix, s.Name+eachSuffix)
 	}
-	if s.Starter.DialsBack {
+	if s.Attach != nil {
+		words = append(words, s.Attach.Program)
+	}
+	if s.Starter.DialsBack && s.Starter.Secret == "" {
 		words = append(words, s.StreamsWord())
 	}
 	return words

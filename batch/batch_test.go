@@ -13,8 +13,20 @@ import (
 var mayBeEmpty = map[reflect.Type][]string{
 	reflect.TypeFor[System](): {"Products", "Within", "Copies", "Threads", "State", "End", "KillDelay", "KillWait", "Starter", "Attach", "NoInput", "OpenMPI",
 		"Holder", "OfRank", "Identity", "Memory"},
-	reflect.TypeFor[Starter]():      {"Folder", "Step", "Help", "Drops", "ErrorPatterns", "ExplainSilence"},
+	reflect.TypeFor[Starter]():      {"Folders", "Second", "Secret", "Step", "Help", "Drops", "ErrorPatterns", "ExplainSilence"},
 	reflect.TypeFor[ErrorPattern](): {"Why"},
+}
+
+// OpenPBS sets OMP_NUM_THREADS to the CPUs of all processes of the chunk on the script's host.
+func TestThreadsOfPBS(t *testing.T) {
+	env := map[string]string{"PBS_JOBID": "1.n0", "NCPUS": "8", "OMP_NUM_THREADS": "8"}
+	w := Inputs{Env: func(name string) (string, bool) { value, set := env[name]; return value, set }}
+	if n := Threads(w); n != 8 {
+		t.Errorf("%d, want 8", n)
+	}
+	if delete(env, "NCPUS"); Threads(w) != 0 { // Torque sets neither
+		t.Errorf("%d without NCPUS", Threads(w))
+	}
 }
 
 // lacking lists the columns of a row, and of the structs in it, that are empty and must not be.
@@ -94,8 +106,8 @@ func TestEveryRowIsComplete(t *testing.T) {
 			}
 		}
 		switch launched := s.LauncherWords() != nil; {
-		case s.Starter != nil && s.Attach != nil:
-			t.Errorf("%s has a starter, and ssh's shells attach themselves", s.Name)
+		case s.Starter == nil && s.Attach != nil:
+			t.Errorf("%s: no word of -launcher makes ssh's shells attach themselves", s.Name)
 		case launched != (s.Within != ""):
 			t.Errorf("%s: words of -launcher are %q, and the hint for who is in no job is %q", s.Name, s.LauncherWords(), s.Within)
 		case !launched && (s.Untried || s.Signals || s.OpenMPI != ""):

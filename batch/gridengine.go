@@ -45,7 +45,7 @@ var gridEngine = System{
 	State: sgeState,
 
 	Starter: &Starter{
-		Program: "qrsh", Folder: "SGE_BINARY_PATH",
+		Program: "qrsh", Folders: func(w Inputs) []string { return []string{w.value("SGE_BINARY_PATH")} },
 		Argv: qrsh, DialsBack: true,
 		Fanout: 16, StartTimeout: 60 * time.Second,
 		EndGrace: 700 * time.Millisecond,

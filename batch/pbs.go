@@ -2,6 +2,8 @@ package batch
 
 import (
 	"fmt"
+	"io"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -10,12 +12,20 @@ import (
 // pbs is PBS: OpenPBS, PBS Professional and Torque. It writes a file with a line for each slot
 // (rm-integration.md 2.1).
 //
-// No program of PBS passes its input to a program on another host. So mpiexec reaches hosts by ssh, and
-// the shell there makes its session part of the job (from OpenPBS's manuals; never tried live):
+// Its program starts a task of the job on a host, by PBS's task manager (tried with OpenPBS 23.06.06). The
+// task gets neither the input nor the environment of the program, and its output goes to the files of the
+// job. It has the job's own environment, with PBS_JOBCOOKIE:
+//
+//	mpiexec --- pbs_tmrsh ...... pbs_mom ...... pbs_mom --- /bin/sh -c SCRIPT    exec: reaper --- helper --- ranks
+//	 |  '======================================== TLS ======================================='
+//	 '- helper --- ranks                  here: below the script's shell
+//
+// With -launcher pbs_attach, mpiexec reaches hosts by ssh, and the shell there makes its session part of the
+// job (from OpenPBS's manuals):
 //
 //	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all of that session
 var pbs = System{
-	Name: "pbs", Title: "PBS", Within: "call mpiexec in a script of qsub", Untried: true,
+	Name: "pbs", Title: "PBS", Within: "call mpiexec in a script of qsub",
 	Products: []string{"Torque", "OpenPBS", "PBSPro"},
 
 	Variable: "PBS_JOBID",
@@ -27,15 +37,66 @@ var pbs = System{
 		}
 		return "", ""
 	},
-	Hosts: pbsHosts,
+	Hosts:   pbsHosts,
+	Threads: func(w Inputs) int { return w.count("NCPUS") },
 
+	Starter: &Starter{
+		Program: "pbs_tmrsh", Second: "pbsdsh", Folders: pbsFolders,
+		Argv: pbsTask, Secret: "PBS_JOBCOOKIE", DialsBack: true,
+		Fanout: 16, StartTimeout: 60 * time.Second,
+		EndGrace:      time.Second,
+		DefaultRemedy: "check that pbs_tmrsh HOST true works here, or use -launcher ssh",
+		ErrorLine:     pbsLine,
+	},
 	Attach:  &Attach{Program: "pbs_attach", JobFlag: "-j", ProcessFlag: "-p", Variable: "PBS_JOBID"},
-	NoInput: []string{"pbsdsh", "pbs_tmrsh"},
+	NoInput: []string{"pbsdsh"},
 	OpenMPI: "tm",
 
 	KillDelay: 10 * time.Second,
 	Holder:    Holder{Processes: []string{"pbs_mom"}, Variables: []string{"PBS_JOBID"}},
 	Sessions:  true,
+}
+
+// pbsTask returns the command line that starts a task of this job on a host, spelled as in PBS_NODEFILE.
+// Torque has pbsdsh only.
+func pbsTask(c Call) []string {
+	if path.Base(c.Program) == "pbsdsh" {
+		return slices.Concat([]string{c.Program}, c.ExtraArgs, []string{"-h", c.Host, Shell})
+	}
+	return slices.Concat([]string{c.Program}, c.ExtraArgs, []string{c.Host, Shell})
+}
+
+// pbsLine returns the last line of the program's standard error, without its name.
+func pbsLine(stderr string) string {
+	_, line, named := strings.Cut(lastOf(stderr, nil, nil), "pbs_tmrsh: ")
+	if !named {
+		return lastOf(stderr, nil, nil)
+	}
+	return line
+}
+
+// maxPBSConf is the most bytes of /etc/pbs.conf that are read.
+const maxPBSConf = 64 << 10
+
+// pbsFolders returns the folder of PBS's programs. PBS_EXEC is the folder above, in the environment or in
+// /etc/pbs.conf, which has lines NAME=VALUE.
+func pbsFolders(w Inputs) []string {
+	above := w.value("PBS_EXEC")
+	if above == "" && w.Open != nil {
+		if f, err := w.Open("/etc/pbs.conf"); err == nil {
+			text, _ := io.ReadAll(io.LimitReader(f, maxPBSConf))
+			f.Close()
+			for line := range strings.Lines(string(text)) {
+				if value, found := strings.CutPrefix(strings.TrimSpace(line), "PBS_EXEC="); found {
+					above = value
+				}
+			}
+		}
+	}
+	if above == "" {
+		return nil
+	}
+	return []string{path.Join(above, "bin")}
 }
 
 // pbsHosts returns the hosts of PBS_NODEFILE. Under Torque, which sets PBS_NUM_PPN or PBS_NP, each line

@@ -15,10 +15,12 @@ const Shell = "/bin/sh"
 // (rm-integration.md 3). The batch system then accounts for all descendants of Shell, including the ranks,
 // and ends them with the job.
 type Starter struct {
-	Program string // looked for in Folder, then in the PATH; another word of -launcher
-	Folder  string // variable by which the batch system tells its job where its own programs are; empty: none
+	Program string                  // looked for in Folders, then in the PATH; another word of -launcher
+	Second  string                  // is looked for if there is no Program; empty: none
+	Folders func(w Inputs) []string // where the batch system says that its own programs are; nil: it does not
 
 	Argv      func(Call) []string // its program with all arguments, which end in Shell
+	Secret    string              // not empty: the starter passes no input (rule RM-38). It is the variable of the job whose value only the job's processes know
 	Step      *Step               // how one call serves many hosts; nil: each host needs a call
 	DialsBack bool                // helpers dial back to mpiexec if they can, and then no longer need the starter's streams (RM-36)
 	Help      string              // the argument that prints its options, for Call.Help; empty: its options are not queried

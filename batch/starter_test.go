@@ -1,6 +1,8 @@
 package batch
 
 import (
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +23,7 @@ func TestArgv(t *testing.T) {
 		{"sge", Call{Part: -1}, "P -inherit n1 /bin/sh"},
 		{"sge", Call{Part: -1, ExtraArgs: []string{"-verbose"}}, "P -inherit -verbose n1 /bin/sh"},
 		{"lsf", Call{Part: -1}, "P n1 /bin/sh"},
+		{"pbs", Call{Part: -1, ExtraArgs: []string{"-l", "ann"}}, "P -l ann n1 /bin/sh"},
 		{"flux", Call{Part: -1, Rank: 3}, "P exec -r 3 /bin/sh"},
 	} {
 		tried[test.system] = true
@@ -71,6 +74,35 @@ func TestTogether(t *testing.T) {
 	}
 	if ByLauncher("slurm-one") != Named("slurm") || ByLauncher("slurm-each") != Named("slurm") || ByLauncher("sge-one") != nil {
 		t.Error("a word means another starter than its own")
+	}
+}
+
+// PBS's second program, which is all that Torque has.
+func TestPBSDSH(t *testing.T) {
+	if got := Named("pbs").Starter.Argv(Call{Program: "/usr/bin/pbsdsh", Host: "n1", ExtraArgs: []string{"-s"}}); strings.Join(got, " ") != "/usr/bin/pbsdsh -s -h n1 /bin/sh" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Where PBS says that its programs are: in its job, or in its file.
+func TestPBSFolders(t *testing.T) {
+	for _, test := range []struct {
+		env, conf, want string
+	}{
+		{"/opt/x", "PBS_EXEC=/opt/pbs\n", "[/opt/x/bin]"},
+		{"", "PBS_SERVER=n0\nPBS_EXEC=/opt/pbs\nPBS_START_MOM=1\n", "[/opt/pbs/bin]"},
+		{"", "#PBS_EXEC=/opt/pbs\n", "[]"},
+		{"", "none", "[]"},
+	} {
+		w := Inputs{Env: func(string) (string, bool) { return test.env, test.env != "" }, Open: func(name string) (io.ReadCloser, error) {
+			if name != "/etc/pbs.conf" || test.conf == "none" {
+				return nil, errNothing
+			}
+			return io.NopCloser(strings.NewReader(test.conf)), nil
+		}}
+		if got := fmt.Sprint(Named("pbs").Starter.Folders(w)); got != test.want {
+			t.Errorf("%+v: %s", test, got)
+		}
 	}
 }
 
@@ -131,6 +163,8 @@ func TestLine(t *testing.T) {
 		{"sge", "error: commlib error: got read error\n", "commlib error: got read error"},
 		{"sge", "\n", ""},
 		{"lsf", "blaunch: n2: task 0 exited\n", "n2: task 0 exited"},
+		{"pbs", "/opt/pbs/bin/pbs_tmrsh: host \"n9\" is not a node in job <12.server>\n", "host \"n9\" is not a node in job <12.server>"},
+		{"pbs", "/tmp/nodes: No such file or directory\n", "/tmp/nodes: No such file or directory"},
 		{"flux", "flux-exec: Error: rank 3: /bin/sh: No such file or directory\n", "rank 3: /bin/sh: No such file or directory"},
 	} {
 		tried[test.system] = true

@@ -152,6 +152,9 @@ func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	if err != nil {
 		return nil, err // the step has ended, and no process reads the output
 	}
+	if token.Secret != "" {
+		return dialWithSecret(token, host)
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	listen := func() {
 		io.Copy(io.Discard, s.in)
@@ -173,6 +176,16 @@ func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	}
 	closeAfter(ctx, conn, byeTimeout)
 	return conn, nil
+}
+
+// dialWithSecret connects to mpiexec as the helper of host, if the starter passes no input (rule RM-38). Its
+// standard error is in the files of the batch job.
+func dialWithSecret(token dialback.JoinToken, host string) (net.Conn, error) {
+	conn, err := dialback.DialBack(context.Background(), token.WithSecret(os.Getenv(token.Secret)), host, netip.Addr{})
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "mpiexec: the helper on %s cannot connect to mpiexec: %v\n", host, err)
+	}
+	return conn, err
 }
 
 // byeTimeout is how long the connection to mpiexec stays open after the step's input has ended. mpiexec's

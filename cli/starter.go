@@ -34,7 +34,7 @@ func (c *invocation) findStarter() error {
 	if err != nil || s.System == nil {
 		return err
 	}
-	if s.System.Attach != nil {
+	if s.Attach {
 		c.useAttach(s)
 		return nil
 	}
@@ -94,16 +94,28 @@ func (c *invocation) batchLogins() batchLogins {
 	}
 }
 
-// findStarterProgram returns the path of a starter: in the batch system's own directory, if a variable
+// findStarterProgram returns the path of a starter: in the batch system's own directory, if the batch system
 // names that, or else in PATH. PATH may lead to a slow script: Debian's for Grid Engine runs a compiler
 // at each call.
 func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err error) {
-	if folder := c.sys.getenv(s.Folder); filepath.IsAbs(folder) {
-		if path, err = exec.LookPath(filepath.Join(folder, s.Program)); err == nil {
+	var folders []string
+	if s.Folders != nil {
+		folders = slices.DeleteFunc(s.Folders(c.inputs.BatchInputs()), func(folder string) bool { return !filepath.IsAbs(folder) })
+	}
+	for _, program := range []string{s.Program, s.Second} {
+		if program == "" {
+			continue
+		}
+		for _, folder := range folders {
+			if path, err = exec.LookPath(filepath.Join(folder, program)); err == nil {
+				return path, nil
+			}
+		}
+		if path, err = exec.LookPath(program); err == nil {
 			return path, nil
 		}
 	}
-	return exec.LookPath(s.Program)
+	return path, err
 }
 
 // runBatchTool runs a program of the batch system and logs its output.

@@ -51,9 +51,13 @@ func (s *ByStarter) Dial(ctx context.Context, hosts []Host) <-chan Result {
 		return DialEach(ctx, hosts, s.dial)
 	}
 	c := s.listenForDialBacks(hosts)
+	dial := s.dialTo
+	if s.System.Starter.Secret != "" {
+		dial = s.dialWithoutInput
+	}
 	return DialEach(ctx, hosts, func(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 		defer c.hostDone()
-		return s.dialTo(ctx, host, c)
+		return dial(ctx, host, c)
 	})
 }
 
@@ -163,6 +167,7 @@ type dialBacks struct {
 	starter    *ByStarter
 	listener   *dialback.Listener
 	joinToken  string
+	listenErr  error // why there is no listener, though one was wanted
 	pending    refusals
 	remaining  atomic.Int32 // hosts that have no Result yet
 	closed     chan struct{}
@@ -187,6 +192,9 @@ func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 		return c
 	}
 	listener, err := dialback.Open(names, s.Ports, c.pending.report)
+	if c.listenErr = err; err != nil && s.System.Starter.Secret != "" {
+		return c
+	}
 	if err != nil {
 		s.Warn(fmt.Sprintf("warning: helpers cannot connect to this host (%v): their data goes through %s", err, s.System.Starter.Program))
 		return c
@@ -194,12 +202,31 @@ func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	for _, name := range names {
 		c.streams[name] = make(chan net.Conn, 1)
 	}
-	token := listener.JoinToken(ownAddresses())
-	token.Streams = true
+	token := s.joinToken(listener)
 	c.listener, c.joinToken = listener, token.Text()
 	s.Log.Info().Msgf("listening on port %d until the helpers of %s have connected", listener.Port(), strings.Join(names, ","))
 	go c.deliverStreams(maps.Clone(c.streams))
 	return c
+}
+
+// joinToken returns the token for helpers of a listener. A helper that the starter gives no streams must connect.
+func (s *ByStarter) joinToken(listener *dialback.Listener) dialback.JoinToken {
+	if secret := s.System.Starter.Secret; secret != "" {
+		return listener.PublicJoinToken(ownAddresses(), secret, envValue(s.Env, secret))
+	}
+	token := listener.JoinToken(ownAddresses())
+	token.Streams = true
+	return token
+}
+
+// envValue returns the value of a variable of an environment. Of several, the last counts.
+func envValue(environ []string, name string) (value string) {
+	for _, assignment := range environ {
+		if rest, found := strings.CutPrefix(assignment, name+"="); found {
+			value = rest
+		}
+	}
+	return value
 }
 
 // deliverStreams passes each connection to the dialBack of its host.

@@ -34,6 +34,8 @@ type HelperBinary struct {
 	stepNames    *stepVariables
 	dialBack     *invitedHelper // how the helper connects to mpiexec; nil if it does not, or is started by a step
 	attach       *attach        // how sessions on nodes join a batch job; nil if they do not
+	silent       bool           // the script prints nothing (noinput.go)
+	silentArgs   string         // the helper's arguments for connecting to mpiexec, with its input; empty unless silent
 	tracer       StepTracer     // traces the steps of the connection
 	loginShell   string         // the user's login shell on this machine; empty if unknown
 }

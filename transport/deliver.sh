@@ -15,8 +15,9 @@
 #
 # When the program is in a cache below $HOME, no other program is started but ls.
 
-# If one step starts the helpers of many hosts, each line begins with the host.
-_rs_say() { printf '\036remshell %s\n' "@WHO@$*"; }
+# If one step starts the helpers of many hosts, each line begins with the host. If the starter passes no
+# output, a failure ends the shell with an exit code, and nothing is printed.
+_rs_say() { @SAY@; }
 
 # If address space is limited, the helper would die before it could report why. _rs_v is the output of ulimit with a dot.
 _rs_space() {

@@ -27,12 +27,16 @@ func (s HelperBinary) deliveryScript(tag string) string {
 	if s.nodePath != "" {
 		find = "_rs_told"
 	}
+	say := `printf '\036remshell %s\n' "` + s.stepNames.hostPrefix() + `$*"`
+	if s.silent {
+		say = silentSay()
+	}
 	fill := strings.NewReplacer(append(s.attach.fill(),
+		"@SAY@", say,
 		"@FIND@", find,
 		"@SHIP@", cmp.Or(s.delivery, "auto"),
-		"@WHO@", s.stepNames.hostPrefix(),
 		"@CALL@", s.dialBackArgs(),
-		"@ALONE@", map[bool]string{true: "true", false: "false"}[s.stepNames == nil],
+		"@ALONE@", map[bool]string{true: "true", false: "false"}[s.stepNames == nil && !s.silent],
 		"@TOLD@", quote(s.nodePath),
 		"@BUILD@", s.Build,
 		"@SIZE@", strconv.FormatInt(s.Size, 10),
@@ -62,6 +66,8 @@ func (s *stepVariables) hostPrefix() string {
 // the address to try first, if one is known.
 func (s HelperBinary) dialBackArgs() string {
 	switch {
+	case s.silent:
+		return s.silentArgs
 	case s.dialBack != nil:
 		return quote(s.dialBack.host) + " ''"
 	case s.stepNames != nil:

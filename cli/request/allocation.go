@@ -28,6 +28,9 @@ func (w Inputs) allocInputs() batch.Inputs {
 	return batch.Inputs{Env: w.lookupEnv, Open: w.OpenFile, Run: w.RunTool}
 }
 
+// BatchInputs returns what package batch needs to find programs of a batch system.
+func (w Inputs) BatchInputs() batch.Inputs { return w.allocInputs() }
+
 // UseAllocation selects the hosts of the batch system's allocation if the user names none, and stores the
 // allocation for Make. note describes the choice. It may be empty. An mpiexec inside a rank ignores the
 // allocation, which belongs to the outer job (rule RM-2).

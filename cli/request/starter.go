@@ -17,6 +17,7 @@ import (
 type Starter struct {
 	System     *batch.System // nil: hosts are reached by ssh or by the user's launcher
 	Job        string        // the batch system's ID of the job
+	Attach     bool          // hosts are reached by ssh, and System.Attach makes the shells there part of the job
 	ByName     bool          // -launcher names it, so there is no fallback
 	MaxGrace   time.Duration // longest time between SIGTERM and SIGKILL before the batch system kills; 0: no bound
 	OneStep    bool          // one call starts helpers on several hosts, on all if possible
@@ -33,12 +34,13 @@ func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 		return Starter{}, nil
 	}
 	system, number := batch.Inside(w.allocInputs())
+	attach := asked != nil && asked.Attach != nil && j.Launcher == asked.Attach.Program
 	switch {
-	case asked != nil && asked != system, asked != nil && asked.Attach != nil && !attachable(number):
+	case asked != nil && asked != system, attach && !attachable(number), asked != nil && !attach && !w.hasSecret(asked.Starter):
 		return Starter{}, &usererr.Error{Text: fmt.Sprintf("-launcher %s: not inside a job of %s", j.Launcher, asked.Title), Remedy: asked.Within + "; or use -launcher ssh"}
-	case asked != nil && asked.Attach != nil:
-		return Starter{System: asked, Job: number, ByName: true}, nil
-	case system == nil, system.Starter == nil, system.Untried && asked == nil:
+	case attach:
+		return Starter{System: asked, Job: number, Attach: true, ByName: true}, nil
+	case system == nil, system.Starter == nil, system.Untried && asked == nil, !w.hasSecret(system.Starter):
 		return Starter{}, nil
 	}
 	given := w.Allocation
@@ -50,6 +52,15 @@ func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 		given = &whole
 	}
 	return Starter{System: system, Job: number, ByName: asked != nil, allocation: given}, nil
+}
+
+// hasSecret reports whether mpiexec has what a starter needs that passes no input (rule RM-38).
+func (w Inputs) hasSecret(s *batch.Starter) bool {
+	if s.Secret == "" {
+		return true
+	}
+	value, _ := w.lookupEnv(s.Secret)
+	return value != ""
 }
 
 // attachable reports whether the ID of a batch job can be part of a command that makes processes on a

@@ -1,9 +1,14 @@
 package request
 
 import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"remshell/cli/option"
 	"remshell/job"
 )
 
@@ -41,5 +46,40 @@ func TestLimitGrace(t *testing.T) {
 	}
 	if _, err := LimitGrace(new(job.Request), time.Second, nil); err == nil {
 		t.Error("there is no batch system whose time could be known")
+	}
+}
+
+// PBS's starter is chosen by itself in a job that has a cookie, since helpers prove by it that they belong to the job. Its
+// other program is used only on request.
+func TestPBSStarter(t *testing.T) {
+	job := []string{"PBS_JOBID=12.n0", "PBS_NODEFILE=/nodes"}
+	withCookie := append(slices.Clone(job), "PBS_JOBCOOKIE=6B8B4567")
+	for _, test := range []struct {
+		name    string
+		environ []string
+		word    string
+		want    string // the system and whether it attaches; empty: ssh
+		fails   bool
+	}{
+		{"by itself", withCookie, "", "pbs false", false},
+		{"auto", withCookie, "auto", "pbs false", false},
+		{"by name", withCookie, "pbs_tmrsh", "pbs false", false},
+		{"ssh", withCookie, "ssh", "", false},
+		{"without a cookie", job, "", "", false},
+		{"an empty cookie", append(slices.Clone(job), "PBS_JOBCOOKIE="), "auto", "", false},
+		{"by name, without a cookie", job, "pbs", "", true},
+		{"pbs_attach", job, "pbs_attach", "pbs true", false},
+		{"in no job", nil, "pbs", "", true},
+		{"in a rank", append(slices.Clone(withCookie), "MPIEXEC_JOBID=1"), "auto", "", false},
+	} {
+		w := Inputs{Environ: test.environ, OpenFile: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("n1\nn2\n")), nil }}
+		s, err := w.FindStarter(option.JobOptions{Launcher: test.word})
+		got := ""
+		if s.System != nil {
+			got = fmt.Sprint(s.System.Name, " ", s.Attach)
+		}
+		if got != test.want || (err != nil) != test.fails {
+			t.Errorf("%s: %q, %v, want %q", test.name, got, err, test.want)
+		}
 	}
 }

@@ -87,8 +87,8 @@ func newFakeJob(t *testing.T, b *testCluster, s *batch.System) fakeJob {
 	return job
 }
 
-// liveStarters are the systems in whose own jobs other tests of this package start helpers.
-var liveStarters = []string{"slurm", "sge"}
+// liveStarters are the systems in whose own jobs, or with whose stand-ins, other tests of this package start helpers.
+var liveStarters = []string{"slurm", "sge", "pbs"}
 
 // Starters of systems that no test here can have live are called as their manuals have it, and serve: ranks run on the
 // hosts they reach, signals and ends pass, and one that is killed loses its host alone.

@@ -22,6 +22,15 @@ type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Why }
 
+// WithSecret returns the token with which a helper connects if Token is not secret. value is the value of the
+// variable Secret. If Secret is empty, it returns the token unchanged.
+func (t JoinToken) WithSecret(value string) JoinToken {
+	if t.Secret != "" {
+		t.Token = secretKey(t.Token, value)
+	}
+	return t
+}
+
 // DialBack connects to mpiexec as the helper of a host. It returns the stream once mpiexec has accepted
 // the helper. near is the address of the starter's machine, as the batch system reports it, and is tried
 // first. The zero value means unknown.

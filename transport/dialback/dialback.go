@@ -23,6 +23,10 @@ helper ends.
 Neither the token nor the private key is ever on a command line, in a file or in an environment. Only
 somebody who can read the step's input can read the token. Arguments and environment of ranks are sent the
 same way anyway.
+
+A starter that passes no input takes the JoinToken as an argument of its program, which others can read. Then
+the token is no secret, and the key of the proof is an HMAC of it, keyed with a secret of the batch job that
+all its processes have in their environment (JoinToken.Secret, rule RM-38).
 */
 package dialback
 
@@ -42,6 +46,10 @@ type JoinToken struct {
 	Token       [32]byte         // random secret
 	Addresses   []netip.AddrPort // addresses of mpiexec, 1 to maxAddresses
 	Streams     bool             // a helper that cannot connect uses the stream on which this came; if false, it ends
+
+	// Secret, if not empty, is an environment variable whose value only the processes of the job know. Then Token is
+	// random but not secret, and others may read the JoinToken. The key of the proof is made of both.
+	Secret string
 }
 
 const (
@@ -57,12 +65,18 @@ func (t JoinToken) Text() string {
 	for _, a := range t.Addresses {
 		fmt.Fprintf(&b, "address %s\n", a)
 	}
+	if t.Secret != "" {
+		fmt.Fprintf(&b, "%s %s\n", secretWord, t.Secret)
+	}
 	b.WriteString(tokenEnd[t.Streams] + "\n")
 	return b.String()
 }
 
 // tokenEnd has the last line of a token for each value of Streams.
 var tokenEnd = map[bool]string{false: "end", true: "streams"}
+
+// secretWord begins the line with the name of JoinToken.Secret.
+const secretWord = "secret"
 
 var errJoinToken = errors.New("the data received is not a join token of mpiexec")
 
@@ -86,13 +100,17 @@ func ReadJoinToken(r io.Reader) (JoinToken, error) {
 			return t, errors.Join(errJoinToken, err)
 		}
 	}
-	for len(t.Addresses) <= maxAddresses {
+	for range maxAddresses + 2 {
 		word, value, err := readTokenLine(in)
 		if t.Streams = word == tokenEnd[true]; err == nil && (t.Streams || word == tokenEnd[false]) && value == "" && len(t.Addresses) > 0 {
 			return t, nil
 		}
+		if err == nil && word == secretWord && value != "" && t.Secret == "" {
+			t.Secret = value
+			continue
+		}
 		address, bad := netip.ParseAddrPort(value)
-		if err != nil || word != "address" || bad != nil || address.Port() == 0 {
+		if err != nil || word != "address" || bad != nil || address.Port() == 0 || len(t.Addresses) == maxAddresses {
 			return t, errors.Join(errJoinToken, err)
 		}
 		t.Addresses = append(t.Addresses, address)

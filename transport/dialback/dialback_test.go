@@ -71,6 +71,27 @@ func TestDialBack(t *testing.T) {
 	}
 }
 
+// A token that others can read lets only those connect that know the secret, too.
+func TestPublicToken(t *testing.T) {
+	d, private, refused := open(t, "n1")
+	public := d.PublicJoinToken([]netip.Addr{loopback}, "PBS_JOBCOOKIE", "6B8B4567")
+	read, err := ReadJoinToken(strings.NewReader(public.Text()))
+	if err != nil || read.Secret != "PBS_JOBCOOKIE" || strings.Contains(public.Text(), "6B8B4567") || strings.Contains(public.Text(), fmt.Sprintf("%x", read.WithSecret("6B8B4567").Token)) {
+		t.Fatalf("%v, %+v: %s", err, read, public.Text())
+	}
+	for name, token := range map[string]JoinToken{"without a secret": read, "with another": read.WithSecret("6B8B4568"), "with an empty one": read.WithSecret(""), "the token as it was": private} {
+		if _, err := DialBack(t.Context(), token, "n1", netip.Addr{}); err == nil || <-refused != "wrong token" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	conn, err := DialBack(t.Context(), read.WithSecret("6B8B4567"), "n1", netip.Addr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	echoed(t, conn, <-d.Connections())
+}
+
 // Connections that are not of expected helpers are refused, with these reasons. Expected helpers can still connect.
 func TestOtherConnectionsAreRefused(t *testing.T) {
 	d, i, refused := open(t, "n1", "n2")
@@ -274,6 +295,7 @@ func TestReadJoinToken(t *testing.T) {
 func FuzzReadJoinToken(f *testing.F) {
 	f.Add(JoinToken{Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:7"), netip.MustParseAddrPort("[fd00::1%eth0]:40112")}}.Text())
 	f.Add(JoinToken{Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:7")}, Streams: true}.Text())
+	f.Add(JoinToken{Addresses: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:7")}, Secret: "PBS_JOBCOOKIE"}.Text())
 	f.Add(tokenHead + "\ncertificate zz\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		i, err := ReadJoinToken(strings.NewReader(text))

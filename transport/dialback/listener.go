@@ -41,7 +41,8 @@ type Listener struct {
 	listener    net.Listener
 	config      *tls.Config
 	certificate [32]byte
-	token       [32]byte
+	token       [32]byte // of the JoinToken
+	key         [32]byte // of the proofs
 	connections chan Connection
 
 	mu        sync.Mutex      // guards the rest
@@ -66,6 +67,7 @@ func Open(hosts []string, ports Ports, refuse func(from netip.Addr, why string))
 	}
 	d.remaining = len(d.expected)
 	rand.Read(d.token[:])
+	d.key = d.token
 	pair, err := makeCertificate()
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate: %w", err)
@@ -118,6 +120,17 @@ func (d *Listener) JoinToken(addresses []netip.Addr) JoinToken {
 	for _, a := range addresses[:min(len(addresses), maxAddresses)] {
 		t.Addresses = append(t.Addresses, netip.AddrPortFrom(a, d.Port()))
 	}
+	return t
+}
+
+// PublicJoinToken returns a token that others may read, and makes the Listener accept only helpers that also
+// know secret. variable is the environment variable in which they have it.
+func (d *Listener) PublicJoinToken(addresses []netip.Addr, variable, secret string) JoinToken {
+	d.mu.Lock()
+	d.key = secretKey(d.token, secret)
+	d.mu.Unlock()
+	t := d.JoinToken(addresses)
+	t.Secret = variable
 	return t
 }
 
@@ -237,6 +250,13 @@ func (d *Listener) handshake(conn net.Conn) {
 	d.connections <- Connection{host, stream} // never blocks: each host is accepted once
 }
 
+// proofKey returns the key of the proofs.
+func (d *Listener) proofKey() [32]byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.key
+}
+
 // readHelperProof reads and checks a proof. why says what is wrong with it. It is empty if the proof is
 // valid.
 func (d *Listener) readHelperProof(stream *tls.Conn) (host, why string) {
@@ -247,7 +267,7 @@ func (d *Listener) readHelperProof(stream *tls.Conn) (host, why string) {
 	if err != nil {
 		return "", noProofReason(err)
 	}
-	want, err := connectionMAC(d.token, stream.ConnectionState(), p.host)
+	want, err := connectionMAC(d.proofKey(), stream.ConnectionState(), p.host)
 	if err != nil || !hmac.Equal(want[:], p.mac[:]) {
 		return "", "wrong token"
 	}

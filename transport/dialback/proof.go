@@ -52,6 +52,19 @@ func readProof(r io.Reader) (p proof, err error) {
 // 7.5).
 const exporterLabel = "EXPORTER-remshell-callback"
 
+// secretLabel begins the text from which the key of a proof is made, if the token is not secret.
+const secretLabel = "remshell join token\n"
+
+// secretKey returns the key of a proof for a token that is not secret: an HMAC-SHA256 of the token, keyed
+// with the secret.
+func secretKey(token [32]byte, secret string) (key [32]byte) {
+	h := hmac.New(sha256.New, []byte(secret))
+	io.WriteString(h, secretLabel)
+	h.Write(token[:])
+	h.Sum(key[:0])
+	return key
+}
+
 // connectionMAC returns the MAC by which a helper proves that it has the token. It depends on the
 // connection and the host, so that it is of no use on another connection.
 func connectionMAC(token [32]byte, state tls.ConnectionState, host string) (mac [sha256.Size]byte, err error) {
