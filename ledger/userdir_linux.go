@@ -155,14 +155,18 @@ func (d *Dir) openUserDir(s userDir) (int, error) {
 	return fd, nil
 }
 
-// openOwnDir opens our own user directory, and creates it if necessary.
+// openOwnDir opens our own user directory, and creates it if necessary. All processes of a user open the same one, also
+// if several create it at once.
 func (d *Dir) openOwnDir() (int, userDir, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	uid := os.Geteuid()
 	s := userDir{cmp.Or(d.ownDir, fmt.Sprint(d.prefix, uid)), uid}
-	for range 3 {
+	for range maxOwnDirTries {
 		fd, err := d.openUserDir(s)
+		if err == errForeign {
+			fd, err = d.completeOwnDir(s)
+		}
 		switch {
 		case err == nil:
 			d.ownDir = s.name
@@ -171,14 +175,91 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 			err = d.makeOwnDir(s.name)
 		case err == errForeign || err == unix.ENOTDIR || err == unix.ELOOP || err == unix.EACCES || err == unix.EXDEV:
 			// Another user has taken the name, or our directory has a wrong mode.
-			s.name = fmt.Sprint(d.prefix, uid, ".", randomName())
-			err = d.makeOwnDir(s.name)
+			s.name, err = d.otherOwnDir()
 		}
 		if err != nil && err != unix.EEXIST {
 			return -1, s, &UnusableError{d.path, err}
 		}
 	}
 	return -1, s, &UnusableError{d.path, errors.New("our directory in it is removed again and again")}
+}
+
+// maxOwnDirTries limits how often openOwnDir tries. Each try fails only if another process changes the directories
+// meanwhile.
+const maxOwnDirTries = 10
+
+// completeOwnDir opens a directory of ours to which another process of our user has not given its mode yet
+// (makeOwnDir). It gives it the mode. It returns errForeign if the directory is not ours, or if other users could write
+// to it.
+func (d *Dir) completeOwnDir(s userDir) (int, error) {
+	fd, err := d.openBelow(d.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, err
+	}
+	if err = errForeign; isOwnDir(fd) {
+		err = unix.Fchmod(fd, 0o755)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// sameTick is how long to wait until two directories that are created later have another time of creation. The kernel
+// counts these times in ticks of 1 to 10 ms.
+const sameTick = 20 * time.Millisecond
+
+// otherOwnDir returns the name of our directory if it cannot have its usual name: the oldest of ours. It creates one
+// with a random part if there is none. Processes of one user that do so at the same time agree on one, because each
+// decides only when no older one can appear.
+func (d *Dir) otherOwnDir() (name string, err error) {
+	created := ""
+	for {
+		oldest, at := d.oldestOwnDir()
+		age := time.Since(time.Unix(0, at))
+		switch {
+		case oldest == "" && created != "": // the ledger directory has more names than can be read
+			return created, nil
+		case oldest == "":
+			created = fmt.Sprint(d.prefix, os.Geteuid(), ".", randomName())
+			if err := unix.Mkdirat(d.dir, created, 0o700); err != nil {
+				return created, err
+			}
+		case age < 0 || age > sameTick:
+			if created != "" && created != oldest {
+				unix.Unlinkat(d.dir, created, unix.AT_REMOVEDIR) // no process uses it: it was never the oldest
+			}
+			return oldest, nil
+		}
+		time.Sleep(sameTick)
+	}
+}
+
+// oldestOwnDir returns the oldest of our directories that other users cannot write to, and its time of creation in ns
+// of Unix time. If several are equally old, it is the first by name. The name is "" if there is none.
+func (d *Dir) oldestOwnDir() (oldest string, createdFirst int64) {
+	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // the directories that were found are enough
+	for _, s := range all {                              // ordered by name
+		if s.uid != os.Geteuid() {
+			continue
+		}
+		fd, err := d.openBelow(d.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			continue
+		}
+		if at := createdAt(fd); isOwnDir(fd) && (oldest == "" || at < createdFirst) {
+			oldest, createdFirst = s.name, at
+		}
+		unix.Close(fd)
+	}
+	return oldest, createdFirst
+}
+
+// isOwnDir reports whether a directory is ours, and other users cannot write to it.
+func isOwnDir(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && st.Mode&0o022 == 0
 }
 
 // makeOwnDir creates a directory of ours with mode 0755, whatever the umask.
