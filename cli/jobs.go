@@ -45,9 +45,25 @@ func programAsHosts(line option.Line) (option.Line, error) {
 	return line, nil
 }
 
+// checkHostsGiven returns an error if the line has no hosts, but its query needs them on the line.
+func checkHostsGiven(line option.Line) error {
+	query, is := setup.HostQueryOf(line.Query.Command)
+	if !is || !query.NeedsHosts || line.Apps[0].Program != "" || line.NamesHosts() {
+		return nil
+	}
+	return &usererr.Error{Text: line.Query.Command + ": no host given", Remedy: "name each host: " + line.Command(line.Query.Command, "HOST")}
+}
+
 // answerJobQuery prints what the ledgers contain, or sends a signal or a control request to a job.
 func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	q, req, env := c.line.Query, c.req, c.env
+	if query, is := setup.HostQueryOf(q.Command); is {
+		err := query.Answer(ctx, c.line, req, env.Env)
+		if err == nil {
+			flushPrinter(env.Err)
+		}
+		return job.ExitOK, err
+	}
 	req.SkipUnreachable, req.Queue.Required = true, false // print those that can be read
 	var ref job.JobRef
 	if q.Command != "ps" && q.Command != "queue" {

@@ -238,6 +238,9 @@ func (c *invocation) locateHosts() (note string, err error) {
 	case c.line.Query.Command == "doctor":
 		c.line, err = doctorHosts(c.line)
 	case c.line.Query.Command != "":
+		if err := checkHostsGiven(c.line); err != nil {
+			return "", err
+		}
 		c.line, err = programAsHosts(c.line)
 	}
 	if err != nil {

@@ -23,7 +23,7 @@ command of an option makes it a command.
 type jobCommand struct {
 	command      string
 	option       string   // the option of mpiexec, by its canonical name
-	args         []string // words that must follow it: SIG, JOB
+	args         []string // words that must follow it: SIG, JOB; or settings: KEY=VALUE...
 	help         string
 	takes        []string // options beside jobCommonOptions and those for reaching hosts
 	likeCommands []string // commands of other programs that mean the same
@@ -77,15 +77,30 @@ func findRow(commands []jobCommand, is func(jobCommand) bool) *jobCommand {
 // usage returns the command with what must follow it: "signal SIG JOB".
 func (c *jobCommand) usage() string { return strings.Join(append([]string{c.command}, c.args...), " ") }
 
-// value returns the value of mpiexec's option for a command line. words[0] is the command.
-func (c *jobCommand) value(words []string) string { return strings.Join(words[1:1+len(c.args)], "=") }
+// takesSettings reports whether all words with "=" that follow the command are settings.
+func (c *jobCommand) takesSettings() bool { return slices.Equal(c.args, []string{"KEY=VALUE..."}) }
 
-// optionWord returns mpiexec's option with its value for a command line: --signal=USR1=17-a.
-func (c *jobCommand) optionWord(words []string) string {
+// split splits the words that follow the command. value is the value of mpiexec's option, as in USR1=17-a. ok is false if
+// words are missing. hosts are the other words.
+func (c *jobCommand) split(words []string) (value string, hosts []string, ok bool) {
+	isHost := func(word string) bool { return !strings.Contains(word, "=") }
+	switch {
+	case c.takesSettings():
+		settings := slices.DeleteFunc(slices.Clone(words), isHost)
+		hosts = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !isHost(word) })
+		return strings.Join(settings, " "), hosts, len(settings) > 0
+	case len(words) < len(c.args):
+		return "", nil, false
+	}
+	return strings.Join(words[:len(c.args)], "="), words[len(c.args):], true
+}
+
+// optionWord returns mpiexec's option with its value: --signal=USR1=17-a.
+func (c *jobCommand) optionWord(value string) string {
 	if len(c.args) == 0 {
 		return "--" + c.option
 	}
-	return "--" + c.option + "=" + c.value(words)
+	return "--" + c.option + "=" + value
 }
 
 // A JobQuery is a request about jobs or hosts on a command line, such as --ps or --end. Such a line starts
@@ -206,7 +221,8 @@ func (t *JobTable) Parse(args []string, from Sources) (line Line, mpiexecArgs []
 	asksItself := slices.ContainsFunc(s.given, func(g GivenOption) bool { return g.Name == "man" || g.Name == "completion" })
 	if len(s.errs) == 0 && !asksItself {
 		if row := t.readCommand(&s, words); row != nil {
-			mpiexecArgs = slices.Concat([]string{row.optionWord(words)}, mpiexecArgs, words[1+len(row.args):])
+			value, hosts, _ := row.split(words[1:])
+			mpiexecArgs = slices.Concat([]string{row.optionWord(value)}, mpiexecArgs, hosts)
 		}
 	}
 	if len(s.errs) > 0 {
@@ -229,8 +245,14 @@ func (t *JobTable) readCommand(s *scanner, words []string) *jobCommand {
 		s.errs = append(s.errs, t.unknownCommandError(words[0]))
 		return nil
 	}
-	if n := len(words) - 1; n < len(row.args) {
-		missing := map[string]string{"JOB": "job", "SIG": "signal"}[row.args[n]]
+	value, _, ok := row.split(words[1:])
+	switch {
+	case ok:
+	case row.takesSettings():
+		s.addError(row.command+": no setting given", "write mpijob "+row.usage()+" HOST; mpijob help "+row.command+" lists the settings")
+		return nil
+	default:
+		missing := map[string]string{"JOB": "job", "SIG": "signal"}[row.args[len(words)-1]]
 		s.addError(fmt.Sprintf("%s: no %s given", row.command, missing), "write mpijob "+row.usage()+"; mpijob ps lists the jobs")
 		return nil
 	}
@@ -241,7 +263,7 @@ func (t *JobTable) readCommand(s *scanner, words []string) *jobCommand {
 	}
 	// The value is decoded here, so that an error in it names the command and not the option of mpiexec.
 	if len(row.args) > 0 {
-		s.keepOption(GivenOption{Option: t.mpiexec.names[row.option].Option, Spelled: row.command, Value: row.value(words)})
+		s.keepOption(GivenOption{Option: t.mpiexec.names[row.option].Option, Spelled: row.command, Value: value})
 	}
 	return row
 }

@@ -147,7 +147,7 @@ func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 		return Completion{Kind: CompleteWords, Candidates: t.commandsWithPrefix(word)}
 	case row != nil && len(before) <= len(row.args):
 		choices := lists.Jobs
-		if row.args[len(before)-1] == "SIG" {
+		if row.args[len(before)-1] != "JOB" {
 			choices = t.mpiexec.names[row.option].choices
 		}
 		return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix("", word, choices())}

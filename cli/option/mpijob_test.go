@@ -55,12 +55,16 @@ func TestMpijobLine(t *testing.T) {
 func TestMpijobAsksWhatMpiexecAsks(t *testing.T) {
 	table := Mpiexec(linuxSignals)
 	for _, w := range table.jobCommands() {
-		line, args, err := Mpijob(table).Parse(append([]string{w.command}, []string{"USR1", "17-a"}[2-len(w.args):]...), Sources{})
+		words := []string{w.command}
+		for _, arg := range w.args {
+			words = append(words, map[string]string{"SIG": "USR1", "JOB": "17-a", "KEY=VALUE...": "maxproc=1"}[arg])
+		}
+		line, args, err := Mpijob(table).Parse(words, Sources{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		same, err := table.Parse(args, Sources{})
-		if err != nil || same.Query != line.Query || same.Query.Command != w.command || (same.Query.Job == "17-a") != (len(w.args) > 0) || (same.Query.Signal != 0) != (len(w.args) == 2) {
+		if err != nil || same.Query != line.Query || same.Query.Command != w.command || (same.Query.Job == "17-a") != slices.Contains(w.args, "JOB") || (same.Query.Signal != 0) != (len(w.args) == 2) {
 			t.Errorf("%s: %+v and %+v, %v", w.command, line.Query, same.Query, err)
 		}
 		mine, theirs := "mpijob "+w.command+" 17-a n1", "mpiexec --"+w.option+" 17-a n1"

@@ -1,0 +1,30 @@
+package setup
+
+import (
+	"context"
+
+	"remshell/cli/option"
+	"remshell/job"
+	"remshell/launch/reserve"
+)
+
+// A HostQuery is how a command of mpijob that asks something of hosts, and concerns no job, is answered.
+type HostQuery struct {
+	// NeedsHosts: hosts must be on the line. Hosts of variables, of the cluster file and of a batch system do not count.
+	NeedsHosts bool
+	// Answer asks the hosts of req, and reports what they reply. The returned error joins one for each host that does not
+	// do what was asked.
+	Answer func(ctx context.Context, line option.Line, req job.Request, env reserve.Env) error
+}
+
+var hostQueries = make(map[string]HostQuery)
+
+// RegisterHostQuery makes q answer a command of mpijob, and the option of mpiexec that means the same. It is called while
+// the program is initialized.
+func RegisterHostQuery(command string, q HostQuery) { hostQueries[command] = q }
+
+// HostQueryOf returns the query of a command of mpijob; is is false if no feature has registered one.
+func HostQueryOf(command string) (q HostQuery, is bool) {
+	q, is = hostQueries[command]
+	return q, is
+}

@@ -1,0 +1,49 @@
+package reserve
+
+import (
+	"context"
+	"time"
+
+	"remshell/job"
+	"remshell/usererr"
+	"remshell/wire"
+)
+
+// A HostReply is what one host replies to AskHosts. Err, if not nil, says why there is no reply, without the host's name.
+type HostReply[Rep any] struct {
+	Node  string
+	Reply Rep
+	Err   error
+}
+
+// AskHosts sends a request to each candidate, and returns their replies in the order of the candidates. limit is how
+// long a host may take to reply. Features use it for what concerns hosts and no job.
+func AskHosts[Req wire.Request[Rep], Rep any](ctx context.Context, req job.Request, env Env, limit time.Duration, request Req) (replies []HostReply[Rep], err error) {
+	req.SkipUnreachable, req.MinNodes = true, 0 // a host that cannot be reached has a row of its own
+	ctx, r, done := newQuery(ctx, req, env)
+	defer done()
+	r.connectAll(ctx, req.Nodes, nil)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	of := make(map[*host]Rep)
+	has := make(map[*host]bool)
+	err = call(ctx, r, limit, r.hosts, func(*host) Req { return request }, func(n *host, reply Rep) { of[n], has[n] = reply, true })
+	if err != nil {
+		return nil, err
+	}
+	for _, def := range req.Nodes {
+		one := HostReply[Rep]{Node: def.Name, Err: r.errs[def.Name]}
+		if n := r.byName[def.Name]; n != nil {
+			if one.Reply = of[n]; !has[n] {
+				one.Err = n.lost
+			}
+			n.Send(&wire.Bye{})
+		}
+		if one.Err != nil {
+			one.Err = &usererr.Error{Text: usererr.Reason(one.Err), Remedy: usererr.Hint(one.Err)}
+		}
+		replies = append(replies, one)
+	}
+	return replies, nil
+}
