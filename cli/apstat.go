@@ -28,7 +28,7 @@ var statusFrontEnds = map[string]func(args []string, table *option.JobTable) (wo
 	"apstat": translateApstat,
 	"apkill": translateApkill,
 	"psiadmin": func([]string, *option.JobTable) ([]string, string, error) {
-		return nil, "", &usererr.Error{Text: "there are no daemons to administer", Remedy: "mpijob ps lists jobs (list proc), mpijob end JOB ends one, mpijob doctor HOST checks hosts; node.toml and cluster.toml restrict them"}
+		return nil, "", &usererr.Error{Text: "there are no daemons to administer", Remedy: "mpijob ps lists jobs (list proc), mpijob end JOB ends one, mpijob doctor HOST checks hosts, mpijob drain HOST and mpijob allow maxproc=N HOST restrict them; node.toml and cluster.toml do so for good"}
 	},
 	"psmgr": func([]string, *option.JobTable) ([]string, string, error) {
 		return nil, "", &usererr.Error{Text: "there are no process managers to run on hosts", Remedy: "mpijob ps lists jobs, mpijob end JOB ends one, mpijob doctor HOST checks hosts"}

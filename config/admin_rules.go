@@ -9,6 +9,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 
+	"remshell/job"
 	"remshell/limits"
 	"remshell/text"
 )
@@ -17,13 +18,14 @@ import (
 // files of users (doc/node.toml explains it).
 const NodeFile = "/etc/remshell/node.toml"
 
-// AdminRules are the restrictions of a NodeFile. A nil *AdminRules forbids nothing.
+// AdminRules are the restrictions of a NodeFile or of a StateFile.
 type AdminRules struct {
 	File     string
 	NoJobs   bool
 	Users    []int // users who may run ranks; nil: all, empty: only root
 	Groups   []int // groups that may run ranks; nil: all, empty: only root
 	MaxProcs *int  // maximum number of ranks of all jobs at a time; nil: no limit
+	Drain    job.Drain
 
 	Warnings []error // an *Error for each setting without effect
 }
@@ -84,18 +86,30 @@ func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 	if len(r.errs) > 0 {
 		return nil, errors.Join(r.errs...)
 	}
-	return &AdminRules{name, p.NoJobs, p.Users, p.Groups, p.MaxProcs, r.sortedWarnings()}, nil
+	return &AdminRules{File: name, NoJobs: p.NoJobs, Users: p.Users, Groups: p.Groups, MaxProcs: p.MaxProcs, Warnings: r.sortedWarnings()}, nil
 }
+
+// A RuleSet has the restrictions of all files of a node: its NodeFile first, then its StateFile. All of them hold.
+type RuleSet []*AdminRules
 
 // ForbidReason returns why a user must not run ranks here, or "" if the user may. Root is a member of all lists, as
 // in the cluster file.
-func (r *AdminRules) ForbidReason(uid int, groups []int) string {
+func (s RuleSet) ForbidReason(uid int, groups []int) string {
+	for _, r := range s {
+		if reason := r.forbidReason(uid, groups); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+func (r *AdminRules) forbidReason(uid int, groups []int) string {
 	in := func(g int) bool { return slices.Contains(groups, g) }
 	switch {
-	case r == nil:
-		return ""
 	case r.NoJobs:
 		return "runs no jobs (" + r.File + ")"
+	case !r.Drain.Since.IsZero():
+		return r.Drain.Text()
 	case uid != 0 && r.Users != nil && !slices.Contains(r.Users, uid):
 		return "is reserved for other users (" + r.forbidSource() + ")"
 	case uid != 0 && r.Groups != nil && !slices.ContainsFunc(r.Groups, in):
@@ -113,19 +127,30 @@ func (r *AdminRules) forbidSource() string {
 	return r.Warnings[0].Error()
 }
 
-// SmallerMaxProcs returns the smaller of two limits on the number of ranks: the limit in the file, and
-// other. A negative value means no limit.
-func (r *AdminRules) SmallerMaxProcs(other int) int {
-	if r == nil || r.MaxProcs == nil || other >= 0 && other < *r.MaxProcs {
-		return other
+// SmallerMaxProcs returns the smallest of the files' limits of ranks and other. A negative value means no limit.
+func (s RuleSet) SmallerMaxProcs(other int) int {
+	for _, r := range s {
+		if r.MaxProcs != nil && (other < 0 || *r.MaxProcs < other) {
+			other = *r.MaxProcs
+		}
 	}
-	return *r.MaxProcs
+	return other
 }
 
-// MaxProcsReason returns an explanation if ranks exceeds the limit even without other jobs. Otherwise it returns "".
-func (r *AdminRules) MaxProcsReason(ranks int) string {
-	if r == nil || r.MaxProcs == nil || ranks <= *r.MaxProcs {
-		return ""
+// MaxProcsReason returns an explanation if ranks exceeds a limit even without other jobs. Otherwise it returns "".
+func (s RuleSet) MaxProcsReason(ranks int) string {
+	for _, r := range s {
+		if r.MaxProcs != nil && ranks > *r.MaxProcs {
+			return fmt.Sprintf("may run at most %s at a time (%s)", text.Count(*r.MaxProcs, "process"), r.File)
+		}
 	}
-	return fmt.Sprintf("may run at most %s at a time (%s)", text.Count(*r.MaxProcs, "process"), r.File)
+	return ""
+}
+
+// Warnings returns the warnings about all files.
+func (s RuleSet) Warnings() (all []error) {
+	for _, r := range s {
+		all = append(all, r.Warnings...)
+	}
+	return all
 }

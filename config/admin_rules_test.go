@@ -39,15 +39,16 @@ func TestRules(t *testing.T) {
 		r, err := LoadAdminRules("f", test.text, nobody)
 		if err != nil {
 			t.Errorf("%s: %v", test.text, err)
-		} else if got := r.ForbidReason(test.uid, test.groups); got != test.want {
+		} else if got := (RuleSet{r}).ForbidReason(test.uid, test.groups); got != test.want {
 			t.Errorf("%s: uid %d: %q, want %q", test.text, test.uid, got, test.want)
 		}
 	}
-	r, _ := LoadAdminRules("f", "maxproc = 4", nobody)
+	one, _ := LoadAdminRules("f", "maxproc = 4", nobody)
+	r := RuleSet{one}
 	if r.SmallerMaxProcs(-1) != 4 || r.SmallerMaxProcs(3) != 3 || r.SmallerMaxProcs(9) != 4 || r.MaxProcsReason(4) != "" || r.MaxProcsReason(5) != "may run at most 4 processes at a time (f)" {
 		t.Errorf("%+v", r)
 	}
-	var none *AdminRules
+	var none RuleSet
 	if none.SmallerMaxProcs(-1) != -1 || none.ForbidReason(5, nil) != "" || none.MaxProcsReason(1<<20) != "" {
 		t.Error("no file forbids something")
 	}

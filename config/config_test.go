@@ -155,7 +155,7 @@ groups = ["chem", "physics"]
 	if err != nil || fmt.Sprint(r.Warnings) != "[f:2: users: nobody is called \"bob\", so the name is ignored]" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if why := r.ForbidReason(5, nil); why != "is reserved for other users (f:2: users: nobody is called \"bob\", so the name is ignored)" || r.ForbidReason(0, nil) != "" {
+	if why := (RuleSet{r}).ForbidReason(5, nil); why != "is reserved for other users (f:2: users: nobody is called \"bob\", so the name is ignored)" || (RuleSet{r}).ForbidReason(0, nil) != "" {
 		t.Errorf("why: %q", why)
 	}
 }

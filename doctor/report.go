@@ -136,6 +136,10 @@ func describeHost(c job.HostDiagnosis) string {
 	if most := c.Diagnosis.Rules.MaxRanks; c.Diagnosis.Rules.Forbidden == "" && most >= 0 && most < len(c.Probe.Topology.Cores) {
 		parts = append(parts, "at most "+text.Count(most, "rank")+" at a time (its administrator's maxproc)")
 	}
+	if only := c.Ledger.Settings.Allow; only.Users != nil || only.Groups != nil {
+		only.MaxProcs = nil // named above
+		parts = append(parts, format.EscapeSentence(only.Text()))
+	}
 	if c.Ledger.Path != "" && c.Ledger.Err == "" && c.Diagnosis.Ledger.Err == "" { // else a finding says why there are no claims
 		// The base name contains the machine's identity, and would keep equal hosts from sharing a line.
 		parts = append(parts, "claims in "+format.EscapeField(path.Dir(c.Ledger.Path)))

@@ -29,6 +29,7 @@ import (
 	_ "remshell/feature/checkpoint"  // --ckpt-..., --checkpoint
 	_ "remshell/feature/cleanipc"    // --clean-ipc
 	_ "remshell/feature/control"     // --end, --suspend, --resume-job
+	_ "remshell/feature/drain"       // mpijob drain, undrain, allow
 	_ "remshell/feature/events"      // PMIx events to ranks on other nodes
 	_ "remshell/feature/failedranks" // ranks that failed while others go on
 	_ "remshell/feature/fetches"     // PMIx_Get of data on other nodes

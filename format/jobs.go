@@ -24,6 +24,19 @@ type Ledger struct {
 
 	rankStates []rankOnNode // of one job's ranks, by rank
 	stacks     *job.StackReport
+	settings   []nodeSettings
+}
+
+// A nodeSettings is the JSON form of the settings of a node at run time. Only nodes that have some are listed.
+type nodeSettings struct {
+	Node         string    `json:"node"`
+	DrainedSince time.Time `json:"drained_since,omitzero"`
+	DrainReason  string    `json:"drain_reason,omitempty"`
+	Users        []string  `json:"users,omitempty"`
+	Groups       []string  `json:"groups,omitempty"`
+	MaxProcs     *int      `json:"maxproc,omitempty"`
+
+	lines []string // a text for each setting, without the node's name
 }
 
 // Stacks returns the stacks of one job's ranks, or nil if they were not requested.
@@ -151,6 +164,10 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 		if p.Stacks != nil {
 			l.stacks = p.Stacks
 		}
+		if lines := p.Settings.Lines(); lines != nil {
+			s := p.Settings
+			l.settings = append(l.settings, nodeSettings{p.Node, s.Drain.Since, s.Drain.Reason, s.Allow.Users, s.Allow.Groups, s.Allow.MaxProcs, lines})
+		}
 		for _, s := range p.States {
 			if !seenRank[s.Rank] {
 				seenRank[s.Rank] = true
@@ -271,10 +288,10 @@ func (j *liveJob) countCPUs() int {
 	return n
 }
 
-// FormatJobs lists the running jobs, oldest first (--ps).
+// FormatJobs lists the running jobs, oldest first, and the settings of nodes (--ps).
 func (l Ledger) FormatJobs() string {
 	if len(l.jobs) == 0 {
-		return "no jobs\n"
+		return "no jobs\n" + l.formatSettings()
 	}
 	var reportedColumns []string
 	for _, c := range column.Shown() {
@@ -291,7 +308,26 @@ func (l Ledger) FormatJobs() string {
 			strconv.Itoa(j.countCPUs()), j.reportedCells(), j.launcherText(), j.idleText()+j.Command)
 	}
 	t.dropEmptyColumns(slices.Concat([]string{launcherColumn}, extentColumns, reportedColumns))
-	return t.String()
+	return t.String() + l.formatSettings()
+}
+
+// formatSettings returns a line for each setting. Nodes with equal settings share it.
+func (l Ledger) formatSettings() string {
+	nodes := make(map[string][]string)
+	var lines []string // in the order of the nodes
+	for _, n := range l.settings {
+		for _, line := range n.lines {
+			if nodes[line] == nil {
+				lines = append(lines, line)
+			}
+			nodes[line] = append(nodes[line], n.Node)
+		}
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&b, "%s %s\n", EscapeField(hostlist.Fold(nodes[line])), EscapeSentence(line))
+	}
+	return b.String()
 }
 
 // launcherColumn is the name of the column with the host and process ID of mpiexec.
@@ -505,9 +541,10 @@ func (l Ledger) FormatJSON(only job.JobRef) string {
 		Jobs    []liveJob  `json:"jobs"`
 		Waiting []queueRow `json:"waiting"`
 
-		Ranks  []rankStatus     `json:"ranks,omitempty"` // states of one job's ranks
-		Stacks *job.StackReport `json:"stacks,omitempty"`
-	}{1, append([]liveJob{}, jobs...), waiting, l.rankStatuses(), l.stacks})
+		Ranks    []rankStatus     `json:"ranks,omitempty"` // states of one job's ranks
+		Stacks   *job.StackReport `json:"stacks,omitempty"`
+		Settings []nodeSettings   `json:"settings,omitempty"` // of nodes at run time
+	}{1, append([]liveJob{}, jobs...), waiting, l.rankStatuses(), l.stacks, l.settings})
 	if err != nil { // impossible for these types
 		panic(err)
 	}

@@ -292,3 +292,22 @@ func TestReportedColumn(t *testing.T) {
 		}
 	}
 }
+
+// The settings of nodes stand below the jobs. Nodes with equal ones share a line.
+func TestFormatSettings(t *testing.T) {
+	most := 2
+	drain := job.Drain{Since: time.Date(2026, 11, 27, 11, 40, 0, 0, time.UTC), Reason: "a\x1bb"}
+	page := func(node string, s job.NodeSettings) job.LedgerListing {
+		return job.LedgerListing{Node: node, Settings: s}
+	}
+	l := NewLedger([]job.LedgerListing{page("n1", job.NodeSettings{Drain: drain}), page("n2", job.NodeSettings{}),
+		page("n3", job.NodeSettings{Drain: drain, Allow: job.Allow{Users: []string{"alice"}, MaxProcs: &most}})}, time.Now())
+	want := "no jobs\nn[1,3] is drained by root since 2026-11-27 11:40: a\\x1bb\nn3 runs jobs only of users alice, at most 2 processes at a time (mpijob allow)\n"
+	if got := l.FormatJobs(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	want = `"settings":[{"node":"n1","drained_since":"2026-11-27T11:40:00Z","drain_reason":"a\u001bb"},{"node":"n3","drained_since":"2026-11-27T11:40:00Z","drain_reason":"a\u001bb","users":["alice"],"maxproc":2}]`
+	if got := l.FormatJSON(job.JobRef{}); !strings.Contains(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

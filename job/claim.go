@@ -157,4 +157,6 @@ type LedgerListing struct {
 	Stacks     *StackReport // of the ranks of the requested job; nil: not requested
 	Err        string       // why the ledger could not be read; empty: it was read
 	Notice     string       // which users' entries were skipped and why; empty: none
+
+	Settings NodeSettings // the node's settings at run time
 }

@@ -23,7 +23,7 @@ type candidate struct {
 	unreachable   bool      // it could not be reached when it was probed
 	regionAccess
 	gateCPUs         int  // CPUs that count for the width of a gate, whatever the request says of threads and reserve
-	maxProcsFromNode bool // MaxProcs comes from the node's own node.toml, which is stricter than the cluster file
+	maxProcsFromNode bool // MaxProcs comes from the node's own administrator, who is stricter than the cluster file
 	unboundByClaims  bool // its ranks are not bound: other jobs claim CPUs that the batch system granted to this one (RM-20)
 }
 

@@ -237,7 +237,7 @@ func (s *placement) rankLimit(i int, app job.App) (limit int, by string) {
 	if n.MaxProcs != nil {
 		name := "maxproc of the cluster file"
 		if n.maxProcsFromNode {
-			name = "maxproc of its node.toml"
+			name = "the administrator's maxproc"
 		}
 		tighten(*n.MaxProcs-n.Ranks-s.ranksOn[i], name)
 	}

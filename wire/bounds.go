@@ -15,6 +15,7 @@ const (
 	maxWord         = 256      // bytes of a name
 	maxSentence     = 4 << 10  // bytes of a text for people
 	maxLine         = 60 << 10 // bytes of a line of a log
+	maxNodeSettings = 10 << 10 // bytes of a job.NodeSettings: its names, its reason and their lengths
 	maxPath         = 64 << 10 // bytes of a path
 	maxCPUs         = 1 << 16
 	maxCores        = 1 << 14 // more than twice of what any kernel supports

@@ -46,6 +46,8 @@ type LedgerListed struct {
 	States  []job.RankState
 	Err     string
 	Notice  string
+
+	Settings job.NodeSettings // the node's settings at run time
 }
 
 func (m *LedgerListed) Fields(c *Codec) {
@@ -56,6 +58,28 @@ func (m *LedgerListed) Fields(c *Codec) {
 	List(c, &m.States, Length{"ranks", MaxOnNode}, (*Codec).RankState)
 	c.Sentence(&m.Err, "error")
 	c.Sentence(&m.Notice, "notice")
+	c.NodeSettings(&m.Settings)
+}
+
+// NodeSettings reads or writes the settings of a node at run time. Each setting is a part of its own.
+func (c *Codec) NodeSettings(s *job.NodeSettings) {
+	c.Time(&s.Drain.Since, "time")
+	c.HumanText(&s.Drain.Reason, Length{"reason", job.MaxReason})
+	c.members(&s.Allow.Users)
+	c.members(&s.Allow.Groups)
+	most := -1
+	if s.Allow.MaxProcs != nil {
+		most = *s.Allow.MaxProcs
+	}
+	c.Num(&most, Range{"maxproc", -1, job.MaxAllowedMost})
+	if c.Reading && most >= 0 {
+		s.Allow.MaxProcs = &most
+	}
+}
+
+// members reads or writes names of users or groups.
+func (c *Codec) members(p *[]string) {
+	List(c, p, Length{"names", job.MaxMembers}, func(c *Codec, p *string) { c.HumanText(p, Length{"name", job.MaxMemberName}) })
 }
 
 // SignalJob requests a signal to the ranks that a job of user UID has on the node. The helper checks

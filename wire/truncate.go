@@ -18,7 +18,7 @@ func (m *LedgerListed) Truncate(most int) (cut []int) {
 	if full := kindOf(m).MaxBody; most <= 0 || most > full {
 		most = full
 	}
-	left, ranks := max(0, most-3*maxSentence)/2, MaxOnNode
+	left, ranks := max(0, most-3*maxSentence-maxNodeSettings)/2, MaxOnNode
 	states := left
 	m.States = sendable(m.States, (*Codec).RankState, &left, &ranks)
 	var all []ledgerEntry

@@ -70,9 +70,9 @@ func (e *conflictError) Error() string { return e.reason }
 // checkNodeRules checks a Prepare against the rules of the node's administrator. It returns why the rules forbid the
 // ranks, or "" if they allow them. It also lowers m's limit of ranks to the administrator's limit.
 func (w *Worker) checkNodeRules(m *wire.Prepare) (forbidden string) {
-	rules, err := probe.ReadRules(w.nodeFile)
+	rules, err := w.adminFiles.ReadRules()
 	if err != nil {
-		return probe.NodeRules(w.nodeFile, "").Forbidden
+		return w.adminFiles.Rules().Forbidden
 	}
 	groups, _ := os.Getgroups()
 	m.Claim.MaxProcs = rules.SmallerMaxProcs(m.Claim.MaxProcs)

@@ -58,6 +58,9 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 	if cut := answer.Truncate(m.MaxBytes); len(cut) > 0 && notice == "" {
 		notice = fmt.Sprintf("not all jobs of %s are listed: they are too many", w.ledger.UserName(cut[0]))
 	}
+	if answer.Settings, err = probe.ReadState(w.adminFiles.State); err != nil {
+		notice = cmp.Or(notice, "the settings of the node cannot be read: "+err.Error())
+	}
 	answer.Notice = notice
 	w.send(answer)
 }

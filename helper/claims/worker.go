@@ -58,17 +58,17 @@ type Worker struct {
 	userNames         map[int]string     // names of users that were looked up; empty: no name
 	requests          jobRequests
 
-	nodeFile    string        // file of the node's administrator
-	clusterFile string        // cluster file on this node, which names administrators
-	lastPing    atomic.Int64  // time of the last Ping, in ns since began
-	began       time.Time     // of this session
-	lockTimeout time.Duration // longest time to hold the decision lock
+	adminFiles  probe.AdminFiles // files of the node's administrator, without those of limits
+	clusterFile string           // cluster file on this node, which names administrators
+	lastPing    atomic.Int64     // time of the last Ping, in ns since began
+	began       time.Time        // of this session
+	lockTimeout time.Duration    // longest time to hold the decision lock
 }
 
 // New starts a Worker for a session. send sends a message to mpiexec. root is "/", and environ is the
 // helper's own environment. carried has the claims of the job's last attempt (one run of all ranks).
 func New(root fs.FS, environ []string, send func(wire.Message) error, carried CarriedClaims) *Worker {
-	w := &Worker{carried: carried, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, nodeFile: config.NodeFile, clusterFile: config.ClusterFile}
+	w := &Worker{carried: carried, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, adminFiles: probe.AdminFiles{Node: config.NodeFile, State: config.StateFile}, clusterFile: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
@@ -189,7 +189,7 @@ func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 // and a notice that says why.
 func (w *Worker) surveyClaims(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: probe.Load(w.root)}
-	rules := probe.NodeRules(w.nodeFile, "")
+	rules := w.adminFiles.Rules()
 	answer.Forbidden, answer.Limited, answer.MaxRanks, answer.Warnings = rules.Forbidden, rules.MaxRanks >= 0, max(rules.MaxRanks, 0), rules.Warnings
 	others, err := w.otherClaims(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.IgnoredUsers, claim.UID) })
 	if err != nil {

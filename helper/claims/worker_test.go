@@ -279,13 +279,13 @@ func TestNodeFile(t *testing.T) {
 		if err := errors.Join(os.WriteFile(file, []byte(test.text), 0o644), test.spoil(t, file)); err != nil {
 			t.Fatal(err)
 		}
-		c := &Worker{nodeFile: file}
+		c := &Worker{adminFiles: probe.AdminFiles{Node: file}}
 		m := &wire.Prepare{Claim: wire.Claim{MaxProcs: -1}, Ranks: make([]job.RankPlan, test.ranks)}
 		barred := c.checkNodeRules(m)
 		if want := strings.ReplaceAll(test.want, "FILE", file); !strings.HasSuffix(barred, want) || (barred == "") != (want == "") {
 			t.Errorf("%s: %q, want %q", test.name, barred, want)
 		}
-		if most := probe.NodeRules(c.nodeFile, "").MaxRanks; most != test.most || barred == "" && m.Claim.MaxProcs != test.most {
+		if most := c.adminFiles.Rules().MaxRanks; most != test.most || barred == "" && m.Claim.MaxProcs != test.most {
 			t.Errorf("%s: at most %d, in the claim %d; want %d", test.name, most, m.Claim.MaxProcs, test.most)
 		}
 	}

@@ -28,7 +28,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"remshell/config"
 	"remshell/helper/pmidetect"
 	"remshell/helper/probe"
 	"remshell/helper/rank"
@@ -101,14 +100,14 @@ func (n Node) examine(ctx context.Context, m *wire.Diagnose) job.NodeDiagnosis {
 		now = time.Now
 	}
 	if m.Brief {
-		exam := job.NodeDiagnosis{Clock: now(), Rules: probe.NodeRules(config.NodeFile, config.LimitsFile)}
+		exam := job.NodeDiagnosis{Clock: now(), Rules: probe.SystemFiles.Rules()}
 		examineProgram(&exam, n.Environ, m)
 		return exam
 	}
 	exam := job.NodeDiagnosis{
 		Clock: now(), Address: m.Address, Online: onlineCPUs(n.Root), Limits: loginLimits(ctx), Cgroup: cgroupLimits(n.Root),
 		DevShm: folderSpace("/dev/shm"), Fabric: rdmaDevice(n.Root), Attributes: probe.Attributes(n.Root, n.Environ),
-		Rules: probe.NodeRules(config.NodeFile, config.LimitsFile), Home: homeDefect(n.Environ), Account: accountDefect(ctx),
+		Rules: probe.SystemFiles.Rules(), Home: homeDefect(n.Environ), Account: accountDefect(ctx),
 		Ledger: claimDirSpace(cmp.Or(m.Ledger, ledger.Default)),
 	}
 	for _, dir := range []string{cacheDir(n.Environ), "/tmp"} {

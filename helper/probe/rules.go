@@ -17,17 +17,43 @@ import (
 	"remshell/limits"
 )
 
-// ReadRules reads the rules for jobs that this node's administrator has set in file. The result is nil if there is no
-// file. It fails if the file does not belong to root or has an error; then no rank may run here.
-func ReadRules(file string) (*config.AdminRules, error) {
-	text, err := readRootFile(file)
-	if text == nil || err != nil {
-		return nil, err
-	}
-	return config.LoadAdminRules(file, *text, userIDs())
+// AdminFiles are the files with the rules of a node's administrator. A file with an empty name is not read.
+type AdminFiles struct {
+	Node   string // the users and programs that are allowed
+	State  string // run-time settings
+	Limits string // the limits of a job
 }
 
-// ReadLimits reads the limits for jobs from a file of this node's administrator, under the same conditions as ReadRules.
+// SystemFiles are the AdminFiles of this node.
+var SystemFiles = AdminFiles{Node: config.NodeFile, State: config.StateFile, Limits: config.LimitsFile}
+
+// ReadRules reads the rules for jobs in the files Node and State. A file that does not exist has no rules. It fails if
+// a file does not belong to root or has an error; then no rank may run here.
+func (f AdminFiles) ReadRules() (rules config.RuleSet, err error) {
+	if f.Node != "" {
+		text, err := readRootFile(f.Node)
+		if err != nil {
+			return nil, err
+		}
+		if text != nil {
+			r, err := config.LoadAdminRules(f.Node, *text, UserIDs())
+			if err != nil {
+				return nil, err
+			}
+			rules = append(rules, r)
+		}
+	}
+	if f.State != "" {
+		s, err := ReadState(f.State)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, config.StateRules(f.State, s, UserIDs()))
+	}
+	return rules, nil
+}
+
+// ReadLimits reads the limits for jobs from a file of this node's administrator, under the same conditions as AdminFiles.ReadRules.
 func ReadLimits(file string) (limits.Map, error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -43,7 +69,7 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	if text == nil || err != nil {
 		return nil, err
 	}
-	ids := userIDs()
+	ids := UserIDs()
 	c, err := config.Load(file, *text, ids)
 	if err != nil {
 		return nil, err
@@ -60,10 +86,19 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
+// maxFileBytes is the largest size of an administrator's file.
+const maxFileBytes = 1 << 20
+
 // readRootFile reads a file that only root can have written. The result is nil if the file does not exist. It fails
 // if another user can write it.
 func readRootFile(file string) (*string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	return readIfRoots(f, err, file, maxFileBytes)
+}
+
+// readIfRoots reads and closes f, unless err is the error of opening it, under the same conditions as readRootFile.
+// name is used in errors. A file of more than most bytes is an error.
+func readIfRoots(f *os.File, err error, name string, most int) (*string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -77,13 +112,15 @@ func readRootFile(file string) (*string, error) {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, fmt.Errorf("%s: is not a regular file", file)
+		return nil, fmt.Errorf("%s: is not a regular file", name)
 	case st.Uid != 0:
-		return nil, fmt.Errorf("%s: belongs to uid %d, must belong to root", file, st.Uid)
+		return nil, fmt.Errorf("%s: belongs to uid %d, must belong to root", name, st.Uid)
 	case st.Mode&0o022 != 0:
-		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", file, st.Mode&0o7777)
+		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", name, st.Mode&0o7777)
+	case st.Size > int64(most):
+		return nil, fmt.Errorf("%s: has %d bytes, more than %d", name, st.Size, most)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	content, err := io.ReadAll(io.LimitReader(f, int64(most)))
 	text := string(content)
 	return &text, err
 }
@@ -91,26 +128,23 @@ func readRootFile(file string) (*string, error) {
 // maxRanks means that the number of ranks is not limited. It is the largest number that package wire can send.
 const maxRanks = 1e6
 
-// NodeRules returns the rules of this node's administrator for our user. nodeFile has the users and programs that are
-// allowed, limitsFile the limits of a job. A file with an empty name is not read.
-func NodeRules(nodeFile, limitsFile string) job.AdminRules {
+// Rules returns the rules of this node's administrator for our user.
+func (f AdminFiles) Rules() job.AdminRules {
 	const unclear = "runs no jobs, since what its administrator allows is not clear: "
 	result := job.AdminRules{MaxRanks: -1}
-	rules, err := ReadRules(nodeFile)
-	if err == nil && limitsFile != "" {
-		_, err = ReadLimits(limitsFile)
+	rules, err := f.ReadRules()
+	if err == nil && f.Limits != "" {
+		_, err = ReadLimits(f.Limits)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		result.Forbidden, result.FileFault = unclear+err.Error(), true
-	case rules != nil:
+	} else {
 		groups, _ := os.Getgroups()
 		result.Forbidden, result.MaxRanks = rules.ForbidReason(os.Geteuid(), append(groups, os.Getegid())), min(rules.SmallerMaxProcs(-1), maxRanks)
 	}
-	if rules != nil {
-		for _, w := range rules.Warnings[:min(len(rules.Warnings), job.MaxWarnings)] {
-			result.Warnings = append(result.Warnings, w.Error())
-		}
+	warnings := rules.Warnings()
+	for _, w := range warnings[:min(len(warnings), job.MaxWarnings)] {
+		result.Warnings = append(result.Warnings, w.Error())
 	}
 	return result
 }

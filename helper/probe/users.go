@@ -19,8 +19,8 @@ const (
 	userLookupTimeout = time.Second
 )
 
-// userIDs returns functions that look up users and groups of this node, for use while one configuration file is read.
-func userIDs() config.IDs {
+// UserIDs returns functions that look up users and groups of this node, for use while one configuration file is read.
+func UserIDs() config.IDs {
 	user, group := nsswitch.IDFinders(userLookupTimeout)
 	return config.IDs{User: user, Group: group}
 }

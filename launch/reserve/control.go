@@ -285,7 +285,7 @@ func (r *reservation) readLedgers(ctx context.Context, of *jobTarget) (pages []j
 	}
 	err = call(ctx, r, queryTimeout, r.hosts, func(n *host) *wire.ListLedger { return lists[n] }, func(n *host, listed *wire.LedgerListed) {
 		read[n] = job.LedgerListing{Node: n.def.Name, KeepsQueue: r.queue.IsQueueHost(n), ReaderUID: listed.UID,
-			Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err, Notice: listed.Notice}
+			Claims: listed.Claims, Tickets: listed.Tickets, States: listed.States, Err: listed.Err, Notice: listed.Notice, Settings: listed.Settings}
 	})
 	for _, n := range r.hosts {
 		page, ok := read[n]

@@ -136,7 +136,7 @@ func (c *diagnosis) diagnoseHosts(ctx context.Context) error {
 	return call(ctx, c.reservation, queryTimeout, c.hosts, func(*host) *wire.ListLedger {
 		return &wire.ListLedger{Ledger: c.req.Queue.LedgerDir, MaxBytes: maxListing(len(c.hosts))}
 	}, func(n *host, listed *wire.LedgerListed) {
-		c.byHost[n].Ledger = job.LedgerListing{Node: n.def.Name, Path: listed.Path, Claims: listed.Claims, Err: listed.Err, Notice: listed.Notice}
+		c.byHost[n].Ledger = job.LedgerListing{Node: n.def.Name, Path: listed.Path, Claims: listed.Claims, Err: listed.Err, Notice: listed.Notice, Settings: listed.Settings}
 	})
 }
 

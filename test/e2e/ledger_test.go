@@ -87,7 +87,7 @@ func TestNodeFile(t *testing.T) {
 	want(0, "n2\n", "-host", "n1,n2", "-n", "1")
 	says("maxproc = 1\n")
 	want(0, "n1\n", "-host", "n1", "-n", "1")
-	want(125, "maxproc of its node.toml allows 1 on n1", "-host", "n1:2", "-n", "2")
+	want(125, "the administrator's maxproc allows 1 on n1", "-host", "n1:2", "-n", "2")
 	says("users = [4711]\n") // root always may
 	want(0, "n1\n", "-host", "n1", "-n", "1")
 	says("maxproc = many\n")

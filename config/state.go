@@ -1,0 +1,199 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"remshell/job"
+)
+
+/*
+This file has the form of a StateFile. Each setting is a table, and a row of stateTables.
+
+	# comment
+	[drain]
+	since = 2026-11-27T11:40:00Z
+	reason = "disk fault"
+
+	[allow]
+	users = ["alice", "1001"]
+	groups = ["chem"]
+	maxproc = 8
+
+A further setting is a field of job.NodeSettings, a row here, and a part of the message that lists settings (package
+wire).
+*/
+
+// StateFile is the file with the run-time settings of a node. Like NodeFile it must belong to root. Only the program
+// writes it (mpijob drain, undrain, allow).
+const StateFile = "/etc/remshell/state.toml"
+
+// MaxStateBytes is the largest size of a StateFile in bytes.
+const MaxStateBytes = 64 << 10
+
+// A stateTable is a setting in a StateFile. read reads its table into s, and adds errors to the reader of t. write
+// returns the lines below its header, or "" if the setting is not set.
+type stateTable struct {
+	name  string
+	read  func(t *keyTable, s *job.NodeSettings)
+	write func(s job.NodeSettings) string
+}
+
+// stateTables has all settings, in the order in which they are written.
+var stateTables = []stateTable{
+	{"drain", readDrain, writeDrain},
+	{"allow", readAllow, writeAllow},
+}
+
+// stateHead is the beginning of a written StateFile.
+const stateHead = `# Settings of this node at run time. mpijob drain, undrain and allow write this file.
+# node.toml holds, too: nothing here allows what it forbids.
+`
+
+// LoadState parses the text of a StateFile. The returned error joins one *Error for each fault.
+func LoadState(name, text string) (s job.NodeSettings, err error) {
+	r := &reader{name: name, lines: scanKeyLines(text), text: text}
+	entries := make(map[string]any)
+	if err := toml.NewDecoder(strings.NewReader(text)).Decode(&entries); err != nil {
+		return job.NodeSettings{}, r.syntaxError(err)
+	}
+	for _, table := range stateTables {
+		if value, is := entries[table.name]; is {
+			if t := r.openTable(table.name, value, "["+table.name+"]"); t != nil {
+				table.read(t, &s)
+			}
+			delete(entries, table.name)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		r.addFault(r.lineOf(key, ""), "unknown key %q", key)
+	}
+	if len(r.errs) > 0 {
+		slices.SortStableFunc(r.errs, byLine)
+		return job.NodeSettings{}, errors.Join(r.errs...)
+	}
+	return s, nil
+}
+
+// FormatState returns the text of a StateFile. It is empty if there is no setting. LoadState reads the same settings
+// from it.
+func FormatState(s job.NodeSettings) string {
+	var b strings.Builder
+	for _, table := range stateTables {
+		if lines := table.write(s); lines != "" {
+			fmt.Fprintf(&b, "\n[%s]\n%s", table.name, lines)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return stateHead + b.String()
+}
+
+func readDrain(t *keyTable, s *job.NodeSettings) {
+	switch since := t.takeValue("since").(type) {
+	case nil:
+		t.addFault("since", "is missing")
+	case time.Time:
+		if s.Drain.Since = since.UTC().Truncate(time.Second); since.Year() < 1970 || since.Year() > 9998 {
+			t.addFault("since", "the year %d cannot be", since.Year())
+		}
+	default:
+		t.addFault("since", "%s is not a time as 2026-11-27T11:40:00Z", valueText(since))
+	}
+	s.Drain.Reason = t.takeText("reason")
+	if err := job.CheckReason(s.Drain.Reason); err != nil {
+		t.addFault("reason", "%v", err)
+	}
+	t.reportUnknownKeys("since", "reason")
+}
+
+func writeDrain(s job.NodeSettings) string {
+	if !s.IsDrained() {
+		return ""
+	}
+	lines := "since = " + s.Drain.Since.UTC().Format(time.RFC3339) + "\n"
+	if s.Drain.Reason != "" {
+		lines += "reason = " + quoteTOML(s.Drain.Reason) + "\n"
+	}
+	return lines
+}
+
+func readAllow(t *keyTable, s *job.NodeSettings) {
+	for _, list := range allowLists(&s.Allow) {
+		*list.names = t.takeWords(list.key, singleton)
+		if err := job.CheckMembers(list.member, *list.names); err != nil {
+			t.addFault(list.key, "%v", err)
+		}
+	}
+	switch n := t.takeValue("maxproc").(type) {
+	case nil:
+	case int64:
+		if most := int(n); n >= 0 && n <= job.MaxAllowedMost {
+			s.Allow.MaxProcs = &most
+			break
+		}
+		t.addFault("maxproc", "%d is not a number from 0 to %d", n, job.MaxAllowedMost)
+	default:
+		t.addFault("maxproc", "%s is not a number", valueText(n))
+	}
+	t.reportUnknownKeys("users", "groups", "maxproc")
+}
+
+func writeAllow(s job.NodeSettings) (lines string) {
+	for _, list := range allowLists(&s.Allow) {
+		if *list.names == nil {
+			continue
+		}
+		var quoted []string
+		for _, name := range *list.names {
+			quoted = append(quoted, quoteTOML(name))
+		}
+		lines += list.key + " = [" + strings.Join(quoted, ", ") + "]\n"
+	}
+	if most := s.Allow.MaxProcs; most != nil {
+		lines += "maxproc = " + strconv.Itoa(*most) + "\n"
+	}
+	return lines
+}
+
+// An allowList is a list of an Allow, with its key in the file.
+type allowList struct {
+	key, member string
+	names       *[]string
+}
+
+func allowLists(a *job.Allow) []allowList {
+	return []allowList{{"users", "user", &a.Users}, {"groups", "group", &a.Groups}}
+}
+
+// quoteTOML returns a line of printable text as a basic string of TOML.
+func quoteTOML(text string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
+}
+
+// StateRules returns the restrictions of a node's run-time settings. name is the file that has them.
+func StateRules(name string, s job.NodeSettings, ids IDs) *AdminRules {
+	r := &reader{name: name, ids: ids}
+	members := func(key string, names []string, find func(string) (int, error)) []int {
+		if names == nil {
+			return nil
+		}
+		list := make([]any, len(names))
+		for i, name := range names {
+			list[i] = name
+		}
+		return r.readMembers(0, key, list, find)
+	}
+	rules := &AdminRules{File: name, Drain: s.Drain, MaxProcs: s.Allow.MaxProcs,
+		Users: members("users", s.Allow.Users, ids.User), Groups: members("groups", s.Allow.Groups, ids.Group)}
+	rules.Warnings = r.sortedWarnings()
+	return rules
+}

@@ -1,0 +1,138 @@
+package drain
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"remshell/config"
+	"remshell/job"
+)
+
+// A Setting is the value of --allow: KEY=VALUE words with blanks between them. A part that is empty is not changed. "any"
+// removes a restriction. UnmarshalText and apply check the parts.
+type Setting struct {
+	Users, Groups string // names and numbers with commas between them
+	MaxProcs      string
+}
+
+// A settingKey is a key of a Setting, with a placeholder for its value and the part that it sets.
+type settingKey struct {
+	name, value string
+	part        func(*Setting) *string
+}
+
+var settingKeys = []settingKey{
+	{"users", "NAMES", func(s *Setting) *string { return &s.Users }},
+	{"groups", "NAMES", func(s *Setting) *string { return &s.Groups }},
+	{"maxproc", "N", func(s *Setting) *string { return &s.MaxProcs }},
+}
+
+// Choices returns the keys, each with a placeholder for its value.
+func (Setting) Choices() (words []string) {
+	for _, k := range settingKeys {
+		words = append(words, k.name+"="+k.value)
+	}
+	return words
+}
+
+// UnmarshalText parses the words. Names are looked up later, on each host.
+func (s *Setting) UnmarshalText(text []byte) error {
+	*s = Setting{}
+	words := strings.Fields(string(text))
+	if len(words) == 0 {
+		return errors.New("no setting is given; allowed: " + strings.Join(s.Choices(), ", "))
+	}
+	for _, word := range words {
+		name, value, _ := strings.Cut(word, "=")
+		i := slices.IndexFunc(settingKeys, func(k settingKey) bool { return strings.EqualFold(k.name, name) })
+		if i < 0 {
+			return fmt.Errorf("%q is not a setting; allowed: %s", word, strings.Join(s.Choices(), ", "))
+		}
+		part := settingKeys[i].part(s)
+		switch {
+		case *part != "":
+			return fmt.Errorf("%s is given twice", settingKeys[i].name)
+		case value == "":
+			return fmt.Errorf("%s has no value; %s=any allows all", settingKeys[i].name, settingKeys[i].name)
+		}
+		*part = value
+	}
+	_, err := s.apply(job.Allow{}, config.IDs{User: anyID, Group: anyID})
+	return err
+}
+
+// anyID stands for the lookup of a name where users of the hosts are unknown.
+func anyID(string) (int, error) { return 0, nil }
+
+// apply returns a with the change. An error says what cannot be: a name that ids does not find, for example.
+func (s Setting) apply(a job.Allow, ids config.IDs) (job.Allow, error) {
+	var errs [3]error
+	a.Users, errs[0] = changeMembers(a.Users, s.Users, "user", ids.User)
+	a.Groups, errs[1] = changeMembers(a.Groups, s.Groups, "group", ids.Group)
+	switch n, err := strconv.Atoi(s.MaxProcs); {
+	case s.MaxProcs == "":
+	case strings.EqualFold(s.MaxProcs, "any"):
+		a.MaxProcs = nil
+	case err != nil || n < 0 || n > job.MaxAllowedMost:
+		errs[2] = fmt.Errorf("maxproc=%s is neither a number from 0 to %d nor any", s.MaxProcs, job.MaxAllowedMost)
+	default:
+		a.MaxProcs = &n
+	}
+	return a, cmp.Or(errs[0], errs[1], errs[2])
+}
+
+// changeMembers returns the list that text stands for: old if text is empty, nil if it is "any".
+func changeMembers(old []string, text, what string, find func(string) (int, error)) ([]string, error) {
+	switch {
+	case text == "":
+		return old, nil
+	case strings.EqualFold(text, "any"):
+		return nil, nil
+	}
+	names := strings.Split(text, ",")
+	if err := job.CheckMembers(what, names); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, err := strconv.ParseUint(name, 10, 32); err == nil {
+			continue
+		}
+		if _, err := find(name); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// apply returns the settings after the change. A node that is drained already keeps its time, and its reason unless the
+// change has another one.
+func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs) (job.NodeSettings, error) {
+	switch {
+	case c.Drain && s.IsDrained():
+		s.Drain.Reason = cmp.Or(c.Reason, s.Drain.Reason)
+	case c.Drain:
+		s.Drain = job.Drain{Since: now.Truncate(time.Second), Reason: c.Reason}
+	case c.Undrain:
+		s.Drain = job.Drain{}
+	}
+	if err := job.CheckReason(s.Drain.Reason); err != nil {
+		return s, err
+	}
+	var err error
+	s.Allow, err = c.Setting.apply(s.Allow, ids)
+	return s, err
+}
+
+// settingsText returns what holds on a node, as a text that follows its name.
+func settingsText(s job.NodeSettings) string {
+	lines := s.Lines()
+	if lines == nil {
+		return "is not drained, and has no restriction (mpijob allow)"
+	}
+	return strings.Join(lines, "; it ")
+}

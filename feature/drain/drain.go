@@ -1,0 +1,88 @@
+/*
+Package drain is a feature: root changes the settings of nodes at run time, with mpijob drain, undrain and allow.
+
+	mpijob drain n1 n2 --> Change --> helper on each host, as root there --> probe.ChangeState --> state.toml
+	                <---- Changed ---'
+
+The next start reads the file as it reads node.toml: package helper/probe has the rules of both, and package config the
+form of the file.
+*/
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"remshell/cli/option"
+	"remshell/cli/setup"
+	"remshell/job"
+	"remshell/launch/reserve"
+	"remshell/usererr"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	Drain   bool    `name:"--drain" after:"evict" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"start no new ranks on hosts, as root there" command:"drain" commandtakes:"reason" likecommands:"offline close disable down"`
+	Reason  string  `name:"--reason" after:"drain" needs:"drain" env:"-" arg:"TEXT" topic:"" help:"why hosts are drained, for users who want them"`
+	Undrain bool    `name:"--undrain" after:"reason" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"start ranks on drained hosts again" command:"undrain" likecommands:"online open enable up"`
+	Allow   Setting `name:"--allow" after:"undrain" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"restrict users, groups, number of ranks of hosts" command:"allow" likecommands:"set restrict"`
+}
+
+const texts = `
+--drain
+  mpiexec --drain HOSTS: no new rank starts there until mpiexec --undrain. Ranks that run go on. Users read the
+  reason when they try. You must be root there: mpiexec --drain root@n1. It stands in /etc/remshell/state.toml
+  of the host. --ps, --doctor and --dry-run show it.
+--reason
+  One line, at most 200 bytes.
+--undrain
+  mpiexec --undrain HOSTS: as root there.
+--allow
+  mpiexec --allow "users=A,B groups=C maxproc=N" HOSTS: only these users and groups may start ranks there, and at most N ranks
+  run there at a time. It holds for the next start, until root there changes it. A key that is not given stays
+  as it is; users=any, groups=any, maxproc=any end it. Root may always start ranks. What node.toml
+  of the host forbids stays forbidden.
+`
+
+func init() {
+	option.Register[Options](texts)
+	query := func(change func(Options) Change) setup.HostQuery {
+		return setup.HostQuery{NeedsHosts: true, Answer: func(ctx context.Context, line option.Line, req job.Request, env reserve.Env) error {
+			return changeHosts(ctx, line, req, env, change(option.ValuesOf[Options](line)))
+		}}
+	}
+	setup.RegisterHostQuery("drain", query(func(o Options) Change { return Change{Drain: true, Reason: o.Reason} }))
+	setup.RegisterHostQuery("undrain", query(func(Options) Change { return Change{Undrain: true} }))
+	setup.RegisterHostQuery("allow", query(func(o Options) Change { return Change{Setting: o.Allow} }))
+}
+
+// changeTimeout is how long a host may take for a change. It includes lockTimeout.
+const changeTimeout = 30 * time.Second
+
+// changeHosts makes a change on all hosts, and reports for each what holds now. The error joins one for each host that
+// has not changed.
+func changeHosts(ctx context.Context, line option.Line, req job.Request, env reserve.Env, change Change) error {
+	if err := job.CheckReason(change.Reason); err != nil {
+		return &usererr.Error{Text: "--reason: " + err.Error(), Remedy: "write one short line"}
+	}
+	replies, err := reserve.AskHosts(ctx, req, env, changeTimeout, &change)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, r := range replies {
+		switch {
+		case r.Err != nil:
+			failed = append(failed, &usererr.Error{Text: fmt.Sprintf("%s: not changed: %v", r.Node, r.Err), Remedy: usererr.Hint(r.Err)})
+		case r.Reply.NotRoot:
+			failed = append(failed, &usererr.Error{Text: fmt.Sprintf("%s: only root on %s may change its settings", r.Node, r.Node), Remedy: "as root there: " + line.Command(line.Query.Command, "root@"+r.Node)})
+		case r.Reply.Err != "":
+			failed = append(failed, fmt.Errorf("%s: not changed: %s", r.Node, r.Reply.Err))
+		default:
+			env.Report(r.Node + " " + settingsText(r.Reply.Settings))
+		}
+	}
+	return errors.Join(failed...)
+}

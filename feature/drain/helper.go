@@ -1,0 +1,41 @@
+//go:build linux
+
+package drain
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"remshell/config"
+	"remshell/helper"
+	"remshell/helper/probe"
+	"remshell/job"
+)
+
+// lockTimeout is how long a helper waits for other processes that change the settings.
+const lockTimeout = 10 * time.Second
+
+func init() {
+	helper.Register(helper.Feature{Name: "drain", Attach: func(s *helper.Session) {
+		helper.Handle(s, func(m *Change) {
+			go func() { s.Send(m.make(config.StateFile)) }() // the lock, the disk or a directory service may be slow
+		})
+	}})
+}
+
+// make makes the change in file and returns the reply.
+func (m *Change) make(file string) *Changed {
+	ctx, done := context.WithTimeout(context.Background(), lockTimeout)
+	defer done()
+	settings, err := probe.ChangeState(ctx, file, func(s job.NodeSettings) (job.NodeSettings, error) {
+		return m.apply(s, time.Now(), probe.UserIDs())
+	})
+	switch {
+	case errors.Is(err, probe.ErrNotRoot):
+		return &Changed{NotRoot: true}
+	case err != nil:
+		return &Changed{Err: err.Error()}
+	}
+	return &Changed{Settings: settings}
+}

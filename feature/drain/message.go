@@ -1,0 +1,52 @@
+package drain
+
+import (
+	"remshell/job"
+	"remshell/wire"
+)
+
+// Change requests a change of the node's settings. The helper makes it only if it is root's. Drain and Undrain exclude
+// each other.
+type Change struct {
+	wire.AnsweredBy[*Changed]
+
+	Drain   bool
+	Reason  string // of the drain; empty: none, or as before
+	Undrain bool
+	Setting Setting
+}
+
+// Fields implements wire.Message.
+func (m *Change) Fields(c *wire.Codec) {
+	c.Bool(&m.Drain)
+	c.HumanText(&m.Reason, wire.Length{Name: "reason", Max: job.MaxReason})
+	c.Bool(&m.Undrain)
+	names := wire.Length{Name: "names", Max: job.MaxMembers * (job.MaxMemberName + 1)}
+	c.HumanText(&m.Setting.Users, names)
+	c.HumanText(&m.Setting.Groups, names)
+	c.HumanText(&m.Setting.MaxProcs, wire.Length{Name: "maxproc", Max: 16})
+}
+
+// Changed replies to Change.
+type Changed struct {
+	NotRoot  bool   // nothing was changed: the helper is not root's
+	Err      string // why nothing was changed; empty: it was
+	Settings job.NodeSettings
+}
+
+// Fields implements wire.Message.
+func (m *Changed) Fields(c *wire.Codec) {
+	c.Bool(&m.NotRoot)
+	c.Sentence(&m.Err, "error")
+	c.NodeSettings(&m.Settings)
+}
+
+func init() {
+	wire.Register[Change](104, wire.Row{Sender: wire.Launcher, Phase: wire.Listing, MaxBody: 16 << 10, Example: func(int) wire.Message {
+		return &Change{Drain: true, Reason: "r", Undrain: true, Setting: Setting{Users: "u", Groups: "g", MaxProcs: "1"}}
+	}})
+	wire.Register[Changed](105, wire.Row{Sender: wire.Helper, Phase: wire.Listing, MaxBody: 16 << 10, Example: func(int) wire.Message {
+		most := 1
+		return &Changed{NotRoot: true, Err: "e", Settings: job.NodeSettings{Allow: job.Allow{Users: []string{"u"}, Groups: []string{"g"}, MaxProcs: &most}}}
+	}})
+}

@@ -1,0 +1,116 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"remshell/text"
+)
+
+// NodeSettings are the run-time settings of a node. Root on the node changes them with mpijob drain, undrain and allow.
+// They restrict jobs in addition to the node's own file, node.toml. The zero value restricts nothing. Each setting is a
+// field of its own; package config has the form of the file.
+type NodeSettings struct {
+	Drain Drain
+	Allow Allow
+}
+
+// A Drain keeps new ranks off a node. Ranks that run there go on. The zero value keeps none off.
+type Drain struct {
+	Since  time.Time // in whole seconds; zero: the node is not drained
+	Reason string    // as root has written it; empty: root has given none
+}
+
+// An Allow restricts which ranks a node starts. The zero value allows all.
+type Allow struct {
+	Users    []string // names and numbers; nil: all users
+	Groups   []string // names and numbers; nil: all groups
+	MaxProcs *int     // most ranks of all jobs at a time; nil: no limit
+}
+
+// Bounds of NodeSettings.
+const (
+	MaxReason      = 200     // bytes of Drain.Reason
+	MaxMembers     = 64      // names of users, and names of groups
+	MaxMemberName  = 64      // bytes of a name
+	MaxAllowedMost = 1000000 // of Allow.MaxProcs
+)
+
+// IsDrained reports whether the node starts no new ranks.
+func (s NodeSettings) IsDrained() bool { return !s.Drain.Since.IsZero() }
+
+// Text returns why a drained node starts no ranks, as a text that follows the node's name.
+func (d Drain) Text() string {
+	words := "is drained by root since " + d.Since.Format("2006-01-02 15:04")
+	if d.Reason != "" {
+		words += ": " + d.Reason
+	}
+	return words
+}
+
+// Text returns which ranks a node starts, as a text that follows the node's name. It is empty if the node starts all.
+func (a Allow) Text() string {
+	var who, parts []string
+	if a.Users != nil {
+		who = append(who, "users "+strings.Join(a.Users, ", "))
+	}
+	if a.Groups != nil {
+		who = append(who, "groups "+strings.Join(a.Groups, ", "))
+	}
+	if who != nil {
+		parts = append(parts, "jobs only of "+strings.Join(who, " in "))
+	}
+	if a.MaxProcs != nil {
+		parts = append(parts, "at most "+text.Count(*a.MaxProcs, "process")+" at a time")
+	}
+	if parts == nil {
+		return ""
+	}
+	return "runs " + strings.Join(parts, ", ") + " (mpijob allow)"
+}
+
+// Lines returns a text for each setting, which follows the node's name.
+func (s NodeSettings) Lines() (lines []string) {
+	if s.IsDrained() {
+		lines = append(lines, s.Drain.Text())
+	}
+	if allowed := s.Allow.Text(); allowed != "" {
+		lines = append(lines, allowed)
+	}
+	return lines
+}
+
+// CheckReason returns an error unless a text may be the reason of a drain: one line of at most MaxReason bytes.
+func CheckReason(reason string) error {
+	switch {
+	case len(reason) > MaxReason:
+		return fmt.Errorf("the reason has %d bytes, at most %d are allowed", len(reason), MaxReason)
+	case !isLine(reason):
+		return fmt.Errorf("the reason %q is not one line of text", reason)
+	}
+	return nil
+}
+
+// CheckMembers returns an error unless a list may be Users or Groups of an Allow. what names its members: "user".
+func CheckMembers(what string, names []string) error {
+	switch {
+	case names != nil && len(names) == 0:
+		return fmt.Errorf("the list of %ss is empty", what)
+	case len(names) > MaxMembers:
+		return fmt.Errorf("%s, at most %d are allowed; use a group", text.Count(len(names), what), MaxMembers)
+	}
+	for _, name := range names {
+		if name == "" || len(name) > MaxMemberName || !isLine(name) || strings.ContainsAny(name, " ,=") {
+			return fmt.Errorf("%q is no name of a %s", name, what)
+		}
+	}
+	return nil
+}
+
+// isLine reports whether a text is valid UTF-8 of printable characters.
+func isLine(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) })
+}
