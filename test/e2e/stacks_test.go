@@ -40,7 +40,7 @@ func TestStacksOfHangs(t *testing.T) {
 			"stop":    "likely: rank 2 keeps the others waiting: it is stopped by a signal",
 		} {
 			t.Run(library+" "+how, func(t *testing.T) {
-				r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1:2,n2:1", program, how}})
+				r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1:2,n2:1", "--kill-grace", "1", program, how}})
 				if !r.out.wait(t.Context(), func(all string) bool { return strings.Contains(all, "ready") }) {
 					t.Fatal("it does not start")
 				}
@@ -54,7 +54,7 @@ func TestStacksOfHangs(t *testing.T) {
 						t.Errorf("no %q in\n%s", line, out)
 					}
 				}
-				r.cmd.Process.Signal(os.Interrupt)
+				b.runOnHead(t, binary, append([]string{"--end", id}, b.hosts()...)...) // a stopped rank heeds no ^C
 				r.wait(t)
 			})
 		}
