@@ -24,7 +24,7 @@ var (
 	protocol = regexp.MustCompile(`^(cmd=|\s*[\[{<] *"|#!|\$|SSH-)|;rc=|\bstdio=|[<>]/?(svg|text|rect)|\b(awk|exec|trap) `)
 
 	// silent matches functions whose arguments are not messages to a user.
-	silent = regexp.MustCompile(`^(panic|regexp\.\w+|strings\.\w+|exec\.Command|unix\.\w+|os\.\w+|\w+\.AppendReply|\w+\.Format|slices\.\w+)$`)
+	silent = regexp.MustCompile(`^(panic|regexp\.\w+|strings\.\w+|exec\.Command(Context)?|unix\.\w+|os\.\w+|\w+\.AppendReply|\w+\.Format|slices\.\w+)$`)
 )
 
 // collectMessages returns the texts that users read: messages, hints, and entries of help.
@@ -122,7 +122,7 @@ func isMessageField(name string) bool {
 // nothing, if none has words or one cannot be rendered. The caller then visits the values one by one.
 func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (descend bool) {
 	var lines []string
-	total := 0
+	total, longest := 0, 0
 	if call, ok := n.(*ast.CallExpr); ok {
 		if text, words, formats := s.renderFormat(call); formats {
 			if words >= minWords && !protocol.MatchString(text) {
@@ -140,13 +140,13 @@ func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (desc
 			}
 			continue
 		}
-		total += words
+		total, longest = total+words, max(longest, words)
 		if protocol.MatchString(text) {
 			return true
 		}
 		lines = append(lines, text)
 	}
-	if total < minWords {
+	if total < minWords || longest < 2 { // single words are names, such as options of a command
 		return true
 	}
 	add(strings.Join(lines, "\n"))
