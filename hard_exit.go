@@ -24,7 +24,7 @@ const (
 )
 
 // hardExitMessage is printed before the exit.
-const hardExitMessage = "mpiexec: leaving at once; hosts clean up by themselves\n"
+const hardExitMessage = "mpiexec: exiting at once; the hosts end the remaining ranks by themselves\n"
 
 // countSignal counts a signal. leave is true for the last one. patience is then the time until the exit.
 func (r *hardExit) countSignal(s syscall.Signal) (patience time.Duration, leave bool) {

@@ -30,7 +30,7 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 		{refused("not all of its ranks run yet"), "try again in a moment"},
 		{refused("suspended: its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann lets it go on"},
 		{refused("no reply from job j for 10s"), "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill its ranks there: mpiexec --signal KILL j@ann n1"},
-		{refused("its mpiexec is stopped (^Z, or a batch system)"), "continue it with fg in its shell, or kill its ranks there: mpiexec --signal KILL j@ann n1"},
+		{refused("its mpiexec is stopped (by ^Z or by a batch system)"), "continue it with fg in its shell, or kill its ranks there: mpiexec --signal KILL j@ann n1"},
 		{refused("not allowed: job j is of ann"), "only root and the administrators of n1 may do this"},
 		{reserve.ControlResult{Node: "n1", StillHasClaim: true, Reply: job.ControlReply{Text: "job j says that it has ended, but it still has CPUs there"}}, "as root, or as its user: mpiexec --evict j@ann n1"},
 		{refused("already suspended"), ""},

@@ -87,7 +87,7 @@ func TestFaults(t *testing.T) {
 		{"wrong type", "[[node]]\nname = 3\n", "f:2: "},
 		{"no nodes", "", "f: no node"},
 		{"no name", "# x\n[[node]]\nid = 3\n", "f:2: a node needs a name"},
-		{"same ID", "[[node]]\nname = \"a\"\nid = 1\n[[node]]\nname = \"b\"\nid = 1\n", "f:6: node b has the ID 1, which is that of a"},
+		{"same ID", "[[node]]\nname = \"a\"\nid = 1\n[[node]]\nname = \"b\"\nid = 1\n", "f:6: node b has the ID 1, which node a has, too"},
 		{"same name", "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\naliases = [\"A\"]\n", "f:5: the name A is defined twice"},
 		{"bad range", "[[node]]\nname = \"a[3-1]\"\n", "f:2: name: "},
 		{"uneven", "[[node]]\nname = \"a[1-3]\"\naddress = \"10.0.0.[1-2]\"\n", "f:3: address: 10.0.0.[1-2] stands for 2, but the entry has 3 nodes"},
@@ -113,7 +113,7 @@ func TestFaults(t *testing.T) {
 		{"empty limit", "[[node]]\nname = \"a\"\nmaxproc = \"\"\n", `f:3: maxproc: "" is neither a number nor "any"`},
 		{"one bracket", "[node]\nname = \"a\"\nrunJobs = 1\n", `f:3: runJobs: 1 is not yes or no`},
 		{"in one line", "node = [{name = \"a\", runJobs = 1}]\n", `f: runJobs: 1 is not yes or no`},
-		{"huge ID", "[[node]]\nname = \"a\"\nid = 2147483647\n", "f:3: id 2147483647 cannot be"},
+		{"huge ID", "[[node]]\nname = \"a\"\nid = 2147483647\n", "f:3: id 2147483647 is not a valid node ID"},
 	}
 	for _, test := range tests {
 		_, err := Load("f", test.text, nobody)

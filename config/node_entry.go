@@ -69,7 +69,7 @@ func (r *reader) readNodeEntry(i int, e *nodeEntry) {
 		r.nextID = *e.ID
 	}
 	if r.nextID < 0 || r.nextID > 1<<31-1-len(names) {
-		r.addFault(r.lines.lineInNode(i, "id"), "id %d cannot be", r.nextID)
+		r.addFault(r.lines.lineInNode(i, "id"), "id %d is not a valid node ID", r.nextID)
 		return
 	}
 	for k, name := range names {
@@ -89,7 +89,7 @@ func (r *reader) addNode(i int, def job.NodeDef) {
 		r.byID, r.byName = make(map[int]string), make(map[string]bool)
 	}
 	if other, taken := r.byID[def.ID]; taken {
-		r.addFault(r.lines.lineInNode(i, "id"), "node %s has the ID %d, which is that of %s", def.Name, def.ID, other)
+		r.addFault(r.lines.lineInNode(i, "id"), "node %s has the ID %d, which node %s has, too", def.Name, def.ID, other)
 	}
 	r.byID[def.ID] = def.Name
 	for k, name := range append([]string{def.Name}, def.Aliases...) {

@@ -50,8 +50,8 @@ var cases = []struct {
 	{"noise", func(c *job.HostDiagnosis) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec ignores it, but scp and rsync fail`, "$-"},
 	{"long noise", func(c *job.HostDiagnosis) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec ignores it, but scp and rsync fail`, ""},
 	{"a typo in node.toml", func(c *job.HostDiagnosis) {
-		c.Diagnosis.Rules = job.AdminRules{Forbidden: "runs no jobs, since what its administrator allows is not clear: /etc/remshell/node.toml:1: bad", FileFault: true}
-	}, "failure node-file: runs no jobs, since what its administrator allows is not clear: /etc/remshell/node.toml:1: bad", "ask the administrator"},
+		c.Diagnosis.Rules = job.AdminRules{Forbidden: "runs no jobs, because the rules of its administrator cannot be used: /etc/remshell/node.toml:1: bad", FileFault: true}
+	}, "failure node-file: runs no jobs, because the rules of its administrator cannot be used: /etc/remshell/node.toml:1: bad", "ask the administrator"},
 	{"a typo where the cluster file runs no jobs", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.NoJobs, c.Diagnosis.Rules = true, job.AdminRules{Forbidden: "runs no jobs, bad", FileFault: true}
 	}, "failure node-file: runs no jobs, bad", "belongs to root"},
@@ -80,8 +80,8 @@ var cases = []struct {
 	{"an MPI that hangs across hosts", func(c *job.HostDiagnosis) {
 		c.Diagnosis.MPILibrary = job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
 	},
-		"warning mpich-finalize: the program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another that has already left it" +
-			"note mpich-spawn: the program is linked with MPICH 4.0 to 4.2 with UCX (Debian 12 and 13); if it calls MPI_Comm_spawn or MPI_Open_port, that fails", "another MPI"},
+		"warning mpich-finalize: the program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished" +
+			"note mpich-spawn: the program is linked with MPICH 4.0 to 4.2 with UCX (Debian 12 and 13); if it calls MPI_Comm_spawn or MPI_Open_port, the call fails", "another MPI"},
 	{"clock ahead", func(c *job.HostDiagnosis) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: its clock is 1m30s ahead of ours", "NTP"},
 	{"clock behind", func(c *job.HostDiagnosis) { c.Skew = -5 * time.Second }, "warning clock: its clock is 5s behind ours", "NTP"},
 	{"clock, but nobody knows", func(c *job.HostDiagnosis) { c.Skew, c.SkewError = 5*time.Second, 4*time.Second }, "", ""},
@@ -124,7 +124,7 @@ var cases = []struct {
 	{"MaxStartups", func(c *job.HostDiagnosis) { c.Diagnosis.MaxStartups = 1 }, "warning max-startups: its sshd drops logins beyond 1 at a time (MaxStartups)", "raise MaxStartups"},
 	{"MaxSessions", func(c *job.HostDiagnosis) { c.Diagnosis.MaxSessions = 1 }, "warning max-sessions: its sshd allows 1 session per connection (MaxSessions)", "ControlMaster"},
 	{"ledger", func(c *job.HostDiagnosis) { c.Ledger.Err = "not sticky" }, "warning ledger: CPUs are not protected from other jobs: not sticky", "--ledger"},
-	{"a user's ledger is full", func(c *job.HostDiagnosis) { c.Ledger.Notice = "not all jobs are listed: too much" }, "warning ledger: not all jobs are listed: too much", "ask its user"},
+	{"a user's ledger is full", func(c *job.HostDiagnosis) { c.Ledger.Notice = "the list of jobs is incomplete: too much" }, "warning ledger: the list of jobs is incomplete: too much", "ask its user"},
 	{"own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "::1"} }, "warning own-name: its own name resolves to 127.0.1.1 there; some MPI libraries pass that address to their peers", "10.0.0.1 b"},
 	{"own name, among others", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "10.0.0.1"} }, "", ""},
 	{"no own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses, c.Diagnosis.OwnNameErr = nil, "nowhere" }, "warning own-name: its own name does not resolve there: nowhere", "10.0.0.1 b"},

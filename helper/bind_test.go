@@ -139,7 +139,7 @@ func TestARankWithoutItsCPUsDoesNotStart(t *testing.T) {
 	}, "exit 1", "grep Cpus_allowed_list /proc/self/status")
 	k.conn.Send(&wire.Start{})
 	m := receive[*wire.Started](k)
-	if m.Rank != 0 || m.Code != job.ExitInternal || m.Err != "cannot be bound to CPUs 60000-60001: invalid argument" || !strings.Contains(m.Hint, "--no-pin") {
+	if m.Rank != 0 || m.Code != job.ExitInternal || m.Err != "cannot bind the rank to CPUs 60000-60001: invalid argument" || !strings.Contains(m.Hint, "--no-pin") {
 		t.Errorf("%+v", m)
 	}
 	if exit := receive[*wire.Exited](k).Exit; exit.Rank != 1 || exit.Code != 0 {

@@ -188,7 +188,7 @@ func evictionText(user string) string {
 	if user == "" {
 		return ""
 	}
-	return "evicted by " + user + " with --evict"
+	return "user " + user + " ended the job with mpiexec --evict"
 }
 
 // alreadySignaled reports whether the batch system has sent this signal to the ranks already. It forgets the signal,

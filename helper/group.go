@@ -155,7 +155,7 @@ func (s *Session) cancelGroup(g *Group) {
 
 // errGroupCanceled is reported for a rank that was not started because another rank of its group could not
 // be started.
-var errGroupCanceled = rank.InternalError("another one of its group could not be started", "")
+var errGroupCanceled = rank.InternalError("not started, because another rank failed to start", "")
 
 // newPMI returns the PMI server for a group's ranks on this node.
 func (s *Session) newPMI(g *Group) *pmiserver.Server {

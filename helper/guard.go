@@ -158,7 +158,7 @@ func (s *Session) ensureGuard() {
 	}
 	var err error
 	if s.guard, err = s.startGuard(s.heldClaim); err != nil {
-		s.log.warn("no guard: if mpiexec is killed, ranks may survive it: %v", err)
+		s.log.warn("cannot start the process that ends the ranks if mpiexec is killed: %v", err)
 	}
 	s.guard.sendRanks(s.runningRanks()...)
 }

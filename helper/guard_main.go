@@ -30,11 +30,11 @@ const (
 // processes of the job. The arguments are the job's ID and its grace in milliseconds.
 func RunGuard(args []string) error {
 	if len(args) != 2 {
-		return fmt.Errorf("a guard takes a job and its grace, not %q", args)
+		return fmt.Errorf("the guard process needs a job ID and a grace period in ms, not %q", args)
 	}
 	grace, err := strconv.Atoi(args[1])
 	if err != nil {
-		return fmt.Errorf("grace %q: %w", args[1], err)
+		return fmt.Errorf("grace period %q: %w", args[1], err)
 	}
 	signal.Ignore(ignoredSignals...)
 	records, _ := io.ReadAll(os.Stdin) // at its end already, unless this program was built without the entry of package reaper

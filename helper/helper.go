@@ -144,7 +144,7 @@ func commonCPUs(ranks []job.RankPlan, usable []int) []int {
 
 // ErrLeaveProcesses is returned by Serve if processes that ranks left behind may stay (--leave-children). A
 // helper with a reaper then exits with LeaveProcessesCode, so that the reaper does not end them.
-var ErrLeaveProcesses = errors.New("what ranks left behind may stay")
+var ErrLeaveProcesses = errors.New("processes that the ranks started may keep running")
 
 // LeaveProcessesCode is the helper's exit code for ErrLeaveProcesses. No other end of a helper has it.
 const LeaveProcessesCode = 64

@@ -70,7 +70,7 @@ func memoryDaemonHint(root fs.FS, used int64) string {
 		}
 		name := probe.ReadLine(root, path.Join("proc", e.Name(), "comm"))
 		if slices.Contains(memoryDaemons, name) {
-			return fmt.Sprintf("the ranks had up to %d of %d MiB there, and %s ends processes when memory is short: see its log", used>>20, total>>20, name)
+			return fmt.Sprintf("the ranks used up to %d of the %d MiB of memory on this host, and %s kills processes when memory is short; see the log of %[3]s", used>>20, total>>20, name)
 		}
 	}
 	return ""
@@ -97,7 +97,7 @@ func rlimitsOf(pid int) rankLimits {
 // a second less.
 func (l rankLimits) exceeded(exit job.Exit) string {
 	cpu := func(seconds uint64) string {
-		return fmt.Sprintf("its CPU time is limited to %d s (ulimit -t)", seconds)
+		return fmt.Sprintf("the CPU time of the rank is limited to %d s (ulimit -t)", seconds)
 	}
 	switch killedBy(&exit) {
 	case unix.SIGXCPU:
@@ -110,7 +110,7 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 		}
 	case unix.SIGXFSZ:
 		if l.file.Cur != math.MaxUint64 {
-			return fmt.Sprintf("its files are limited to %d bytes (ulimit -f)", l.file.Cur)
+			return fmt.Sprintf("the files that the rank writes are limited to %d bytes (ulimit -f)", l.file.Cur)
 		}
 	}
 	return ""

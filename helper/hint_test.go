@@ -23,8 +23,8 @@ func TestHints(t *testing.T) {
 		"proc/meminfo": {Data: []byte("MemTotal: 8192 kB\n")}, "proc/7/comm": {Data: []byte("earlyoom\n")}}
 	const (
 		memory    = "out of memory: the kernel has killed a process of its control group"
-		processes = "out of processes: no process or thread more was started in its control group, which may have 20 (pids.max, TasksMax of systemd)"
-		daemon    = "the ranks had up to 4 of 8 MiB there, and earlyoom ends processes when memory is short: see its log"
+		processes = "out of processes: the kernel refused to start more processes or threads in its control group, whose limit is 20 (pids.max, TasksMax of systemd)"
+		daemon    = "the ranks used up to 4 of the 8 MiB of memory on this host, and earlyoom kills processes when memory is short; see the log of earlyoom"
 	)
 	before, unknown := proc.Denials{CgroupKills: 2, MachineKills: -1, Forks: 2}, proc.Denials{CgroupKills: -1, MachineKills: -1, Forks: -1}
 	now := proc.Denials{CgroupKills: 3, MachineKills: -1, Forks: 3}
@@ -83,12 +83,12 @@ func TestExceededLimits(t *testing.T) {
 		exit   job.Exit
 		want   string
 	}{
-		"CPU time":                        {limits, job.Exit{Signal: 24}, "its CPU time is limited to 1 s (ulimit -t)"},
-		"a shell reports it":              {limits, job.Exit{Code: 152}, "its CPU time is limited to 1 s (ulimit -t)"},
-		"CPU time, hard":                  {limits, job.Exit{Signal: 9, Usage: used}, "its CPU time is limited to 2 s (ulimit -t)"},
+		"CPU time":                        {limits, job.Exit{Signal: 24}, "the CPU time of the rank is limited to 1 s (ulimit -t)"},
+		"a shell reports it":              {limits, job.Exit{Code: 152}, "the CPU time of the rank is limited to 1 s (ulimit -t)"},
+		"CPU time, hard":                  {limits, job.Exit{Signal: 9, Usage: used}, "the CPU time of the rank is limited to 2 s (ulimit -t)"},
 		"killed before":                   {limits, job.Exit{Signal: 9}, ""},
 		"killed, and there are no limits": {rankLimits{none, none}, job.Exit{Signal: 9, Usage: used}, ""},
-		"a file":                          {limits, job.Exit{Signal: 25}, "its files are limited to 512 bytes (ulimit -f)"},
+		"a file":                          {limits, job.Exit{Signal: 25}, "the files that the rank writes are limited to 512 bytes (ulimit -f)"},
 		"a signal that somebody sent":     {rankLimits{none, none}, job.Exit{Signal: 24}, ""},
 		"a code":                          {limits, job.Exit{Code: 1, Usage: used}, ""},
 	} {

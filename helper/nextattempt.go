@@ -30,7 +30,7 @@ type claimsCarriedEvent struct{ claims.CarriedClaims }
 
 // errNextAttempt is the error of all requests of an attempt (one run of all ranks) that ends. A session
 // also returns it if mpiexec begins another attempt while ranks still run here.
-var errNextAttempt = errors.New("mpiexec begins another attempt")
+var errNextAttempt = errors.New("mpiexec restarts the job")
 
 // endAttempt takes over the claims of the session, so that the next attempt of the job (one run of all
 // ranks) has them, and ends the session.

@@ -41,18 +41,18 @@ func (s *Session) detectPMI(g *Group, r *Rank) *rank.Error {
 	if o.Offer.OffersPMIx() {
 		if err := s.startPMIxServer(g); err != nil {
 			if asked == job.PMIOfferPMIx {
-				return rank.InternalError("PMIx cannot be offered here: "+err.Error(), "leave out --pmi pmix")
+				return rank.InternalError("cannot start the PMIx server on this host: "+err.Error(), "leave out --pmi pmix, or choose another host")
 			}
 			tell := s.log.warn
 			if auto && !o.UsesPMI() { // perhaps it is not an MPI program
 				tell = s.log.inform
 			}
-			tell("PMI-1 is offered alone: %v", err)
+			tell("cannot start the PMIx server, so ranks can use only PMI-1: %v", err)
 			o.Offer = job.PMIOfferPMI1
 		}
 	}
 	if g.pmiOffers[r.Plan.App] = o; g.Prepare.PMI.ExplainOffer {
-		s.log.inform("app context %d: pmi  %s", r.Plan.App+1, o.Verdict)
+		s.log.inform("app context %d: PMI versions for its ranks: %s", r.Plan.App+1, o.Verdict)
 	}
 	return nil
 }
@@ -155,6 +155,6 @@ func checkSpawnedLibrary(g *Group, r *Rank, v pmidetect.Verdict) *rank.Error {
 	default:
 		return nil
 	}
-	return rank.InternalError(fmt.Sprintf("cannot spawn %s: it is built for %s, its parent speaks %s", r.command.Argv[0], cmp.Or(v.Family, string(v.Offer)), parent),
-		"build it with the MPI of the program that spawns it")
+	return rank.InternalError(fmt.Sprintf("cannot spawn program %s: it is built for %s, but the program that spawns it uses %s", r.command.Argv[0], cmp.Or(v.Family, string(v.Offer)), parent),
+		"build both programs with the same MPI library")
 }

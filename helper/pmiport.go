@@ -76,7 +76,7 @@ func (p *pmiPort) acceptLoop() {
 		}
 		if !p.isOwnUser(conn) {
 			conn.Close()
-			p.warn("somebody else's process wanted to speak PMI to us: refused")
+			p.warn("refused a connection to the PMI port: it came from a process of another user")
 			continue
 		}
 		pending := p.listener.AddPending(conn) // not in the goroutine: connections keep the order in which they came
@@ -104,7 +104,7 @@ func (s *Session) expectByPort(g *Group) *rank.Error {
 	if s.port == nil {
 		p, err := openPMIPort(s.sys.Root, func(text string) { s.log.warn("%s", text) })
 		if err != nil {
-			return rank.InternalError(fmt.Sprintf("no port for PMI: %v", err), "leave out -pmi-port")
+			return rank.InternalError(fmt.Sprintf("cannot open a port for PMI: %v", err), "leave out -pmi-port")
 		}
 		p.listener.Connected = func(server *pmiserver.Server, rank int) {
 			if r := p.findRank(server, rank); r != nil {

@@ -103,14 +103,14 @@ func (s *Session) closePMIx() {
 func (l *pmixService) close(log logger) {
 	l.server.Close()
 	if n := l.server.RefusedConns(); n > 0 {
-		log.inform("pmix: %d connections refused", n)
+		log.inform("the PMIx server refused %d connections", n)
 	}
 	for _, err := range l.leftFiles.RemoveAll() {
-		log.inform("a file of PMIx stays: %v", err)
+		log.inform("cannot remove a file of a rank that uses PMIx: %v", err)
 	}
 	left, err := l.dir.Remove()
 	if err != nil {
-		log.inform("the session directory of PMIx stays: %v", err)
+		log.inform("cannot remove the PMIx session directory: %v", err)
 	}
 	l.keptDirs.addDir(left)
 }
@@ -143,7 +143,7 @@ func (l *pmixService) registerFiles(rank int, files []string, log logger) (refus
 	refused = l.leftFiles.AddFiles(rank, files)
 	kept := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return slices.Contains(refused, file) })
 	if err := l.dir.AppendCleanup(kept); err != nil {
-		log.inform("files of rank %d stay if the helper is killed: %v", rank, err)
+		log.inform("cannot record the files to remove when rank %d ends: %v", rank, err)
 	}
 	return refused
 }
@@ -157,7 +157,7 @@ func (l *pmixService) removeGroupFiles(g *Group, log logger) {
 	errs := append(l.leftFiles.Remove(ranks), l.dir.RemoveNamespace(namespaceOf(g.Prepare)), l.dir.WriteCleanup(l.leftFiles.ListAll()))
 	for _, err := range errs {
 		if err != nil {
-			log.inform("a file of PMIx stays: %v", err)
+			log.inform("cannot remove a file of a rank that uses PMIx: %v", err)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (l *pmixService) jobInfo(ctx context.Context, s *Session, g *Group) (jobinf
 	info.Dir = l.dir.Path
 	if err := l.dir.AddNamespace(info.Namespace, g.rankNumbers()); err != nil {
 		info.Dir = ""
-		s.log.warn("no session directory on %s (%v): Open MPI uses /tmp", m.Node.Name, err)
+		s.log.warn("cannot create the PMIx session directory on %s, so Open MPI puts its files into /tmp: %v", m.Node.Name, err)
 	}
 	return info, nil
 }
@@ -304,7 +304,7 @@ type remoteGroups struct {
 // Namespace implements pmix.GroupFinder: it returns the PMIx namespace of a group of ranks.
 func (e *remoteGroups) Namespace(group string) string { return groupNamespace(e.prepare, group) }
 
-var errNoGroup = errors.New("there is no such group in the job")
+var errNoGroup = errors.New("the job has no group of ranks with this name")
 
 // FindGroup implements pmix.GroupFinder. It asks mpiexec only if namespace belongs to the job; otherwise it returns
 // errNoGroup.

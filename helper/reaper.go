@@ -52,7 +52,7 @@ func RunReaper(args []string) (int, error) {
 		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM},
 	})
 	if err != nil {
-		return job.ExitInternal, fmt.Errorf("start the helper: %w", err)
+		return job.ExitInternal, fmt.Errorf("cannot start the helper process of mpiexec: %w", err)
 	}
 	releaseStdio()
 	var ended unix.WaitStatus
@@ -91,7 +91,7 @@ func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (
 		fmt.Fprintln(os.Stderr, why) // last, since a write to stderr may block
 	}
 	if err != nil {
-		return job.ExitInternal, fmt.Errorf("wait for the helper: %w", err)
+		return job.ExitInternal, fmt.Errorf("cannot wait for the helper process of mpiexec: %w", err)
 	}
 	return shellExitCode(ended), nil
 }

@@ -39,7 +39,7 @@ func (g *Group) openRendezvous() (refused *rank.Error) {
 	}
 	reserved, port, err := reservePort(host)
 	if err != nil {
-		return rank.InternalError(fmt.Sprintf("no port at which ranks could meet: %v", err), "see ulimit -n there")
+		return rank.InternalError(fmt.Sprintf("cannot reserve a port at which the ranks find each other: %v", err), "check ulimit -n on that host")
 	}
 	g.rendezvousSocket, g.rendezvous = reserved, net.JoinHostPort(host, strconv.Itoa(port))
 	return nil
@@ -117,6 +117,6 @@ func ifaceAddress(wanted string) (string, *rank.Error) {
 	if found.IsValid() {
 		return found.String(), nil
 	}
-	return "", rank.InternalError(fmt.Sprintf("-iface %s: no interface has such a name or address", wanted),
-		"there are "+strings.Join(names, ", "))
+	return "", rank.InternalError(fmt.Sprintf("-iface %s: no network interface has this name or address", wanted),
+		"the interfaces are "+strings.Join(names, ", "))
 }

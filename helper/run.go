@@ -25,7 +25,7 @@ func (s *Session) reportRefused(e claimedEvent) {
 		s.conn.Send(&wire.ClaimConflict{Group: e.m.Group.Name, Reason: e.Conflict})
 		return
 	}
-	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this node " + e.Forbidden, Hint: "ask its administrator, or name other hosts"})
+	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this host " + e.Forbidden, Hint: "ask the administrator of the host, or name other hosts"})
 }
 
 // prepareGroup checks working directories, programs and environments of a group before any rank starts. It
@@ -73,7 +73,7 @@ func (s *Session) beginJob(m *wire.Prepare) {
 	s.countDenials(false)
 	if !s.leadSessions {
 		by := s.sys.sessionBatchSystem()
-		s.log.inform("ranks stay in the session that mpiexec has here, by which %s finds them (%s)", by.Title, by.Variable)
+		s.log.inform("ranks stay in the session of their parent process, by which %s finds them (%s)", by.Title, by.Variable)
 	}
 	rank.WithoutBounded(m.Process.SoftLimits, m.Process.KernelLimits).SetInherited(func(text string) { s.log.inform("%s", text) })
 	if m.Process.Umask >= 0 {
@@ -131,7 +131,7 @@ func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
 	}
 	for _, r := range g.ranks {
 		if refused == nil && r.command.Path == "" {
-			refused = rank.InternalError(fmt.Sprintf("program %s was not staged", g.Prepare.Apps[r.Plan.App].StagedFile), "")
+			refused = rank.InternalError(fmt.Sprintf("program %s was not copied to this host by --stage", g.Prepare.Apps[r.Plan.App].StagedFile), "")
 		}
 	}
 	if refused == nil {
@@ -187,7 +187,7 @@ func (s *Session) setPriority(p rank.Priority) (restore func()) {
 		return restore
 	}
 	s.priorityReported = true
-	text := "priority of ranks: " + strings.Join(denied, "; ")
+	text := "cannot set the priority of ranks: " + strings.Join(denied, "; ")
 	if important {
 		s.log.warn("%s", text)
 	} else {
@@ -291,7 +291,7 @@ func (s *Session) reapLoop() {
 			case <-s.moreChildren:
 			}
 		case err != unix.EINTR:
-			s.log.warn("wait for ranks: %v", err)
+			s.log.warn("cannot wait for the ranks to end: %v", err)
 			return
 		}
 	}

@@ -213,10 +213,10 @@ func (s *Session) handleEvent(event any) {
 		s.handleFrame(e.m)
 	case inputEndedEvent:
 		if !s.Lifecycle.IsDisconnected() {
-			s.endDisconnected(fmt.Errorf("mpiexec is gone: %w", e.err))
+			s.endDisconnected(fmt.Errorf("the connection to mpiexec ended: %w", e.err))
 		}
 	case linkDeadEvent:
-		s.endDisconnected(fmt.Errorf("mpiexec has not been reachable for %v", e.silent))
+		s.endDisconnected(fmt.Errorf("mpiexec could not be reached for %v", e.silent))
 	case claimedEvent:
 		of := e.m.Supervision
 		s.stepLifecycle(lifecycle.Claimed{Group: e.m.Group.Name, Rules: lifecycle.Rules{Grace: of.Grace, LeaveProcesses: of.LeaveChildren},

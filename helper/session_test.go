@@ -512,7 +512,7 @@ func TestProgramThatWasNotStagedFailsTheRanks(t *testing.T) {
 	k := newTestHelper(t)
 	k.prepareAs(func(m *wire.Prepare) { m.Apps[0].StagedFile = "sh" }, "exit 0")
 	k.conn.Send(&wire.Start{})
-	if m := receive[*wire.Started](k); m.Code != job.ExitInternal || m.Err != "program sh was not staged" {
+	if m := receive[*wire.Started](k); m.Code != job.ExitInternal || m.Err != "program sh was not copied to this host by --stage" {
 		t.Errorf("%d %q", m.Code, m.Err)
 	}
 	k.bye()

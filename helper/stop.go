@@ -98,7 +98,7 @@ func (s *Session) reportNotStopped(due stopCheckDue) {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	if count > 0 {
-		s.log.warn("cannot be stopped: %s", strings.Join(names, ", "))
+		s.log.warn("cannot stop processes of the job: %s", strings.Join(names, ", "))
 	}
 }
 
@@ -112,7 +112,7 @@ func unstoppable(p proc.Info) string {
 	case p.State == 'T' || p.State == 't' || p.State == 'Z' || p.State == 'X':
 		return ""
 	case errors.Is(unix.Kill(p.PID, 0), unix.EPERM):
-		return "is another user's"
+		return "belongs to another user"
 	case p.State == 'D':
 		return "sleeps in the kernel (state D)"
 	}

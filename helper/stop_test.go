@@ -96,9 +96,9 @@ func TestAProcessThatCannotBeStopped(t *testing.T) {
 	for range 2 {
 		k.conn.Send(&wire.Hold{Why: job.HoldRequested, On: true})
 		awaitStates(t, "T", spins)
-		want := fmt.Sprintf("cannot be stopped: process %d of rank 0 sleeps in the kernel (state D)", waits)
+		want := fmt.Sprintf("cannot stop processes of the job: process %d of rank 0 sleeps in the kernel (state D)", waits)
 		got := receive[*wire.Log](k)
-		for !strings.Contains(got.Text, "cannot be stopped") {
+		for !strings.Contains(got.Text, "cannot stop processes") {
 			got = receive[*wire.Log](k)
 		}
 		if got.Text != want || !got.Warning {
@@ -136,7 +136,7 @@ func TestUnstoppable(t *testing.T) {
 		unix.RawSyscall(unix.SYS_SETRESUID, 54321, 54321, 54321)
 		told <- unstoppable(proc.Info{PID: os.Getppid(), State: 'S'}) + "; " + unstoppable(proc.Info{PID: os.Getppid(), State: 'T'})
 	}()
-	if got := <-told; os.Geteuid() == 0 && got != "is another user's; " {
+	if got := <-told; os.Geteuid() == 0 && got != "belongs to another user; " {
 		t.Errorf("a process of another user: %q", got)
 	}
 }

@@ -38,7 +38,7 @@ func Parse(text string, most int) (list []int, err error) {
 			last, err = strconv.Atoi(high)
 		}
 		if err != nil || first < 0 || last < first || last > most {
-			return nil, fmt.Errorf("list %q: bad item %q", text, item)
+			return nil, fmt.Errorf("in the list of numbers %q, item %q is not a valid number or range", text, item)
 		}
 		for n := first; n <= last; n++ {
 			list = append(list, n)

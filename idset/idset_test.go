@@ -24,7 +24,7 @@ func TestParseKeepsTheOrder(t *testing.T) {
 	if want := []int{7, 0, 1, 2, 1}; err != nil || !slices.Equal(list, want) {
 		t.Errorf("%v, %v; want %v", list, err, want)
 	}
-	if _, err := Parse("0-8", 7); err == nil || err.Error() != `list "0-8": bad item "0-8"` {
+	if _, err := Parse("0-8", 7); err == nil || err.Error() != `in the list of numbers "0-8", item "0-8" is not a valid number or range` {
 		t.Errorf("a number too large: %v", err)
 	}
 }

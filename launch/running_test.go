@@ -285,7 +285,7 @@ func TestScriptsWithoutInterpreterAndBrokenPrograms(t *testing.T) {
 	}{
 		{[]string{"./plain", "a b"}, 0, "plain a b\n"},
 		{[]string{"./binary"}, 126, "not a program for this machine"},
-		{[]string{"./noexec"}, 126, "permission denied; make it executable: chmod +x ./noexec"},
+		{[]string{"./noexec"}, 126, "permission denied; make the program executable: chmod +x ./noexec"},
 		{[]string{"./nointerp"}, 126, "its interpreter or loader is missing"},
 		{[]string{"./nothing"}, 127, "program ./nothing: no such file or directory"},
 		{[]string{"plain"}, 127, "did you mean ./plain?"},

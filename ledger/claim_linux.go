@@ -215,7 +215,7 @@ func (h *HeldClaim) DupFile() (fd int, err error) {
 // readers.
 func checkOwner(uid int) error {
 	if uid != os.Geteuid() {
-		return fmt.Errorf("for uid %d, made by uid %d: %w", uid, os.Geteuid(), unix.EPERM)
+		return fmt.Errorf("uid %[2]d may not make a claim for uid %[1]d: %[3]w", uid, os.Geteuid(), unix.EPERM)
 	}
 	return nil
 }

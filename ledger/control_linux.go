@@ -88,7 +88,7 @@ func checkReplyID(id string) error {
 		return checkRandom(id)
 	}
 	if n, err := strconv.ParseUint(uid, 10, 32); err != nil || strconv.FormatUint(n, 10) != uid {
-		return fmt.Errorf("%.60q is no number of a user", uid)
+		return fmt.Errorf("%.60q is not the number of a user", uid)
 	}
 	return checkRandom(random)
 }
@@ -311,7 +311,7 @@ func decodeRequest(name string, owner int, text []byte) (a job.ControlRequest, r
 	}
 	random, is := strings.CutPrefix(name, requestNamePrefix(t.Job))
 	if !is {
-		return a, "", fmt.Errorf("belongs to job %.60q", t.Job)
+		return a, "", fmt.Errorf("the file belongs to job %.60q", t.Job)
 	}
 	t.User = truncate(t.User)
 	return t.ControlRequest, random, checkRandom(random)

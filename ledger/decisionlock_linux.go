@@ -66,7 +66,7 @@ func (g *DecisionLock) Unlock() {
 
 // errSameTime is returned when another request has published its entry again in the same clock tick in which ours was
 // published.
-var errSameTime = errors.New("published at the same time")
+var errSameTime = errors.New("another process took it at the same time")
 
 // locksBefore returns the other requests' entries that were published before s, the oldest first. mine is the time at
 // which s, our own entry, was published.

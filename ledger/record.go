@@ -117,7 +117,7 @@ func (s *replyStates) UnmarshalJSON(text []byte) error {
 	if start, err := d.Token(); err != nil || start == nil {
 		return err // null
 	} else if start != json.Delim('[') {
-		return errors.New("states that are no list")
+		return errors.New("the states of ranks are not a list")
 	}
 	for one := new(job.NodeRankState); len(*s) < job.MaxRankStates && d.More(); *s = append(*s, one.Truncated()) {
 		*one = job.NodeRankState{}
@@ -138,7 +138,7 @@ func WarmUpJSON() { encode(claimText{}) }
 func encode(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err == nil && len(text) > maxText {
-		err = fmt.Errorf("%d bytes, at most %d", len(text), maxText)
+		err = fmt.Errorf("the entry has %d bytes, but at most %d are allowed", len(text), maxText)
 	}
 	return text, err
 }
@@ -187,7 +187,7 @@ func decodeAs(name string, owner int, text []byte, t any, says func() (file stri
 		return err
 	}
 	if file, uid := says(); file != name || uid != owner {
-		return fmt.Errorf("says it is %q of uid %d, is of uid %d", file, uid, owner)
+		return fmt.Errorf("the file names itself %q of uid %d, but it belongs to uid %d", file, uid, owner)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func checkRequest(a job.ControlRequest) error {
 		size += len(word)
 	}
 	if len(a.Args) > maxRequestArgs || size > maxLine {
-		return fmt.Errorf("%d words of %d bytes", len(a.Args), size)
+		return fmt.Errorf("the arguments of the request are too long: %d words, %d bytes", len(a.Args), size)
 	}
 	return errors.Join(checkID(a.Job), checkTime(a.Since))
 }
@@ -218,7 +218,7 @@ func checkReply(a job.ControlReply) error {
 // checkRandom returns an error unless s can be a result of randomName.
 func checkRandom(s string) error {
 	if raw, err := hex.DecodeString(s); err != nil || len(raw) != 8 || strings.ToLower(s) != s {
-		return fmt.Errorf("%.60q is no random part of a name", s)
+		return fmt.Errorf("%.60q is not the random part of a file name", s)
 	}
 	return nil
 }
@@ -260,12 +260,12 @@ func checkTicket(t Ticket) error {
 // impossible if a node with the given number of CPUs cannot have it, or if it names a CPU or GPU twice.
 func checkPlausible(c Claim, size, cpus, ranks int) error {
 	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
-		return fmt.Errorf("%d ranks in %d bytes", n, size)
+		return fmt.Errorf("the claim is impossible: it has %d ranks in %d bytes", n, size)
 	}
 	seen, gpus := make(map[int]bool, len(c.Ranks)), make(map[string]bool)
 	for _, rank := range c.Ranks {
 		if seen[rank.Rank] || len(rank.CPUs) > cpus {
-			return fmt.Errorf("rank %d: twice, or with %d CPUs", rank.Rank, len(rank.CPUs))
+			return fmt.Errorf("rank %d is listed twice, or has too many CPUs (%d)", rank.Rank, len(rank.CPUs))
 		}
 		seen[rank.Rank] = true
 		for i, cpu := range rank.CPUs {
@@ -286,7 +286,7 @@ func checkPlausible(c Claim, size, cpus, ranks int) error {
 // checkID returns an error for a job ID with characters that have a meaning in paths.
 func checkID(id job.ID) error {
 	if len(id) == 0 || len(id) > 40 {
-		return fmt.Errorf("job ID %.60q: %d bytes, must be 1 to 40", id, len(id))
+		return fmt.Errorf("job ID %.60q has %d bytes, but must have 1 to 40", id, len(id))
 	}
 	for _, c := range []byte(id) {
 		switch {

@@ -181,7 +181,7 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 			return -1, s, &UnusableError{d.path, err}
 		}
 	}
-	return -1, s, &UnusableError{d.path, errors.New("our directory in it is removed again and again")}
+	return -1, s, &UnusableError{d.path, errors.New("mpiexec creates a directory in it, but another process removes that directory again and again")}
 }
 
 // maxOwnDirTries limits how often openOwnDir tries. Each try fails only if another process changes the directories

@@ -42,16 +42,16 @@ const Finalize = "mpich-finalize"
 // has 40.30.
 var table = []Fault{
 	{Code: Finalize, Library: "MPICH 4.0 with UCX (Debian 12)", When: AcrossHosts,
-		Effect: "MPI_Finalize sometimes hangs, because one rank waits for another that has already left it",
-		Remedy: "build the program with another MPI (mpicc.openmpi, MPICH 3.4 or 4.2), or run it on one host",
+		Effect: "MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished",
+		Remedy: "build the program with another MPI library (mpicc.openmpi, MPICH 3.4 or 4.2), or run it on one host",
 		family: "MPICH", interfaces: []string{"12.2"}, ucx: true},
 	{Code: "mpich-spawn", Library: "MPICH 4.0 to 4.2 with UCX (Debian 12 and 13)", When: Spawning,
-		Effect: "that fails",
-		Remedy: "build the program with another MPI (mpicc.openmpi, or MPICH 3.4)",
+		Effect: "the call fails",
+		Remedy: "build the program with another MPI library (mpicc.openmpi, or MPICH 3.4)",
 		family: "MPICH", interfaces: []string{"12.2", "12.3", "12.4"}, ucx: true},
 	{Code: "openmpi-onesided", Library: "Open MPI 4.1", When: OneSided,
-		Effect: "that fails if no network has RDMA",
-		Remedy: "add: --mca osc pt2pt",
+		Effect: "the communication fails if no network has RDMA",
+		Remedy: "add the option --mca osc pt2pt",
 		family: "Open MPI", interfaces: []string{"40.30"}},
 }
 

@@ -77,7 +77,7 @@ func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
 	} else if socket, cores, is := strings.Cut(item, ":"); is {
 		n, ok := cpuNumber(socket)
 		if !ok {
-			return p, fmt.Sprintf("%q is not the number of a package", socket)
+			return p, fmt.Sprintf("%q is not the number of a package (CPU socket)", socket)
 		}
 		p.KernelNumbers, p.InPackage, p.Package, numbers = false, true, n, cores
 	}
@@ -94,7 +94,7 @@ func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
 	case item == "":
 		return p, "a CPU is missing"
 	case !ok:
-		return p, fmt.Sprintf("%q is not a CPU: write 0-3, 1:0-2 for cores of a package, p4 for CPU 4 of the kernel, or *", item)
+		return p, fmt.Sprintf("%q is not a CPU; write 0-3, 1:0-2 for cores 0 to 2 of package 1, p4 for CPU 4 as the kernel numbers it, or * for all", item)
 	case p.Last < p.First:
 		return p, fmt.Sprintf("the range %q is descending", numbers)
 	}
@@ -162,8 +162,8 @@ func (c Core) threads() []numberedCPUs {
 	return threads
 }
 
-// CPUs returns the CPUs of the ranges, each once, in the order of the list and ascending within a core. The error
-// text continues a sentence that begins with the name of the node.
+// CPUs returns the CPUs of the ranges, each once, in the order of the list and ascending within a core. It
+// returns an error if the node lacks one of them.
 func (n *Numbering) CPUs(ranges []CPURange) ([]int, error) {
 	var cpus []int
 	for _, p := range ranges {
@@ -189,14 +189,14 @@ func (n *Numbering) selected(p CPURange) ([]numberedCPUs, error) {
 	case p.KernelNumbers:
 		list, noun = n.kernel, "CPU "
 	case p.InPackage && p.Package >= len(n.packages):
-		return nil, fmt.Errorf("has no package %d: its packages are %s", p.Package, foldUpTo(len(n.packages)))
+		return nil, fmt.Errorf("the host has no package (CPU socket) %d, only %s", p.Package, foldUpTo(len(n.packages)))
 	case p.InPackage:
 		list, noun = n.packages[p.Package], fmt.Sprintf("core %d:", p.Package)
 	}
 	if p.Last < p.First {
 		list = slices.DeleteFunc(slices.Clone(list), func(u numberedCPUs) bool { return len(u.cpus) == 0 })
 		if len(list) == 0 {
-			return nil, fmt.Errorf("allows none of them: only the CPUs %s may be used", idset.Text(n.usable))
+			return nil, fmt.Errorf("the host allows none of these CPUs, only %s", idset.Text(n.usable))
 		}
 		return list, nil
 	}
@@ -205,9 +205,9 @@ func (n *Numbering) selected(p CPURange) ([]numberedCPUs, error) {
 		i, known := slices.BinarySearchFunc(list, numberedCPUs{number: number}, byNumber)
 		switch {
 		case !known:
-			return nil, fmt.Errorf("has no %s%d: it has %s", noun, number, foldNumbers(list))
+			return nil, fmt.Errorf("the host has no %s%d, only %s", noun, number, foldNumbers(list))
 		case len(list[i].cpus) == 0:
-			return nil, fmt.Errorf("has %s%d, but only the CPUs %s may be used", noun, number, idset.Text(n.usable))
+			return nil, fmt.Errorf("%s%d of the host may not be used, only the CPUs %s", noun, number, idset.Text(n.usable))
 		}
 		found = append(found, list[i])
 	}

@@ -56,7 +56,7 @@ func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 		c.CPUs, c.Unusable, left = usable, unusable, left+len(usable)
 	}
 	if left == 0 {
-		return t, fmt.Errorf("%s grants %s, but none of these CPUs may be used there", g.From, shortenText(g.List))
+		return t, fmt.Errorf("%s allows the CPUs %s, but the kernel allows none of them on this host", g.From, shortenText(g.List))
 	}
 	return result, nil
 }
@@ -117,7 +117,7 @@ func (t Topology) socketCores(list string) (map[int]bool, error) {
 	for i, word := range words {
 		var err error
 		if numbers[i], err = strconv.Atoi(word); err != nil || numbers[i] < 0 || len(words)%2 != 0 {
-			return nil, fmt.Errorf("%q is not a list of SOCKET,CORE", shortenText(list))
+			return nil, fmt.Errorf("%q is not a list of pairs SOCKET,CORE", shortenText(list))
 		}
 	}
 	sockets, index := [][]int{}, make(map[int]int) // cores of each socket, and index of a socket by its number

@@ -48,9 +48,9 @@ var mappingPolicies = []mappingPolicy{
 	{word: "seq", read: (*Mapping).readFile,
 		help: "seq[:file=FILE] takes the host of each rank from the host file."},
 	{word: "rankfile", value: ":file=FILE", read: (*Mapping).readFile,
-		help: "rankfile:file=FILE is -rankfile FILE."},
+		help: "rankfile:file=FILE means the same as -rankfile FILE."},
 	{word: "pe-list", value: "=LIST", read: (*Mapping).readPEList,
-		help: "pe-list=LIST[:ordered] uses only these cores: all of them for each rank, or (:ordered) one for each."},
+		help: "pe-list=LIST[:ordered] uses only these cores: all of them for each rank, or with :ordered one core for each rank."},
 }
 
 // inOrder is the turn function of policies that serve the nodes in the same order in each round.
@@ -202,10 +202,10 @@ func (m *Mapping) readPerResource(rest string) error {
 		return fmt.Errorf("ppr: %w", err)
 	}
 	if m.Level == BySlot {
-		return errors.New("ppr: ranks are counted for each node, socket, numa, l3cache, l2cache, core or hwthread")
+		return errors.New("ppr: the object must be node, socket, numa, l3cache, l2cache, core or hwthread")
 	}
 	if m.Count > 0 {
-		return fmt.Errorf("ppr: %s cannot have a count", m.Level)
+		return fmt.Errorf("ppr: the object %s cannot have a count", m.Level)
 	}
 	m.PerObject = n
 	return nil
@@ -230,7 +230,7 @@ func (m *Mapping) readQualifiers(value, rest string) error {
 	if len(parts) > 0 {
 		if n, ok := parseCount(parts[0]); ok {
 			if m.Count = n; m.Level == BySlot {
-				return errors.New("slot cannot have a count; for several CPUs per rank write slot:pe=N")
+				return errors.New("the object slot cannot have a count; for several CPUs per rank write slot:pe=N")
 			}
 			parts = parts[1:]
 		}
@@ -262,7 +262,7 @@ func (m *Mapping) parseQualifier(text string) error {
 	}
 	switch word {
 	case "pe=N":
-		return errors.New("pe needs a number: pe=2")
+		return errors.New("pe needs a number of CPUs, such as pe=2")
 	case "span":
 		m.Span = true
 	case "oversubscribe":

@@ -81,8 +81,7 @@ func (l Layout) cpuList() []CPURange {
 // NamesCPUs reports whether a layout names CPUs by number.
 func (l Layout) NamesCPUs() bool { return l.cpuList() != nil || l.Bind.Sets != nil }
 
-// CheckLayout returns an error if the node lacks something that the layout needs. The error text continues a sentence
-// that begins with the name of the node. slots are all slots of the node.
+// CheckLayout returns an error if the node lacks something that the layout needs. slots are all slots of the node.
 func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bool) error {
 	bind := l.Bind.Level
 	if l.Bind.IfSupported && !t.KnowsLevel(bind) {
@@ -90,12 +89,12 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 	}
 	for _, level := range []Level{l.Map.Level, bind} {
 		if !t.KnowsLevel(level) {
-			return fmt.Errorf("does not report its %s", levelPlural(level))
+			return fmt.Errorf("the host does not report its %s", levelPlural(level))
 		}
 	}
 	if l.Bind.Count > 1 && bind != BySlot {
 		if _, group := t.objects(bind, 1); len(group) < l.Bind.Count {
-			return fmt.Errorf("has %d %s, not %d", len(group), levelPlural(bind), l.Bind.Count)
+			return fmt.Errorf("the host has %d %s, not %d", len(group), levelPlural(bind), l.Bind.Count)
 		}
 	}
 	if only := l.cpuList(); only != nil {
@@ -113,11 +112,11 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 func (t Topology) checkMemory(m Memory) error {
 	has := t.NUMANodes()
 	if m.Mode == Interleave && len(has) == 0 {
-		return fmt.Errorf("does not report its %s", levelPlural(ByNUMA))
+		return fmt.Errorf("the host does not report its %s", levelPlural(ByNUMA))
 	}
 	for _, n := range m.Nodes {
 		if !slices.Contains(has, n) {
-			return fmt.Errorf("has no NUMA node %d: it has %s", n, cmp.Or(idset.Text(has), "none"))
+			return fmt.Errorf("the host has no NUMA node %d, only %s", n, cmp.Or(idset.Text(has), "none"))
 		}
 	}
 	return nil
@@ -143,9 +142,9 @@ func (t Topology) checkCPUSets(slots []Unit, busy BusyUnits, sets [][]int) error
 	for _, set := range sets {
 		for _, cpu := range set {
 			if free, usable := has[cpu]; !usable {
-				return fmt.Errorf("has no CPU %d that may be used: it has %s", cpu, cmp.Or(idset.Text(t.UsableCPUs()), "none"))
+				return fmt.Errorf("CPU %d of the host may not be used, only %s", cpu, cmp.Or(idset.Text(t.UsableCPUs()), "none"))
 			} else if !free {
-				return fmt.Errorf("has CPU %d in use by another job", cpu)
+				return fmt.Errorf("CPU %d of the host is in use by another job", cpu)
 			}
 		}
 	}

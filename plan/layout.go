@@ -89,7 +89,7 @@ func missingForLayout(n *candidate, w *requirement) string {
 	}
 	slots := n.slotsInMapOrder(n.CPUMap)
 	if err := n.Topology.CheckLayout(slots, busyForLayout(n, l, w.ignoreOtherJobs), l, n.slotsAreThreads()); err != nil {
-		return "it " + err.Error()
+		return err.Error()
 	}
 	return ""
 }

@@ -100,7 +100,7 @@ func (s *placement) takeFixedCPUs(rank, i int) *Error {
 	owners := s.ownersOn(i)
 	cpus, err := owners.numbering.CPUs(fixed.Picks)
 	if err != nil {
-		return refuseFixedPlacement(fixed, CodeNotEnough, "rank %d: %s %w", rank, n.Name, err)
+		return refuseFixedPlacement(fixed, CodeNotEnough, "rank %d: %s: %w", rank, n.Name, err)
 	}
 	for _, cpu := range cpus {
 		if slot, is := owners.slotOfCPU[cpu]; is && n.busy[owners.slots[slot].Number] {

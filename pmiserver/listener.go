@@ -66,7 +66,7 @@ const (
 )
 
 // ErrNoRank is returned for a connection that sends no valid PMI_ID.
-var ErrNoRank = errors.New("pmi: a connection of no rank")
+var ErrNoRank = errors.New("pmi: refused a connection that does not come from a rank of the job")
 
 // ExpectRank creates a PMI_ID for a rank of a server, and accepts connections that send it.
 func (l *Listener) ExpectRank(s *Server, rank int) (id int) {

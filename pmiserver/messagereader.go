@@ -10,10 +10,10 @@ const maxLine = 64 << 10
 
 // These are the errors in the stream of a client.
 var (
-	errNoCommand  = errors.New("not a PMI command")
-	errLength     = errors.New("not the length of a PMI-2 message")
-	errLongLine   = errors.New("a command of more than 64 KiB")
-	errNotReading = errors.New("many requests, and the client does not read the replies")
+	errNoCommand  = errors.New("the rank sent something that is not a PMI command")
+	errLength     = errors.New("the rank sent a PMI-2 message with a malformed length")
+	errLongLine   = errors.New("the rank sent a PMI command of more than 64 KiB")
+	errNotReading = errors.New("the rank sends PMI requests but does not read the replies")
 )
 
 // A messageReader splits the bytes from a client into messages. Reads may split and merge messages in

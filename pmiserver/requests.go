@@ -40,7 +40,7 @@ func (c *rankSession) DeadRanks() string { return c.server.DeadRanks() }
 func (c *rankSession) Fence(release func() []byte) {
 	c.flush()
 	if c.server.fence.WaitsIn(c.localIndex) > 0 {
-		c.Note("entered a barrier twice")
+		c.Note("the rank entered the same barrier twice")
 		return
 	}
 	if c.server.BarrierEntered != nil {

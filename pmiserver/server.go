@@ -150,7 +150,7 @@ type identifiedConn struct {
 func (s *Server) serve(ctx context.Context, rank int, conn io.ReadWriter, a identifiedConn) error {
 	local, ours := s.local[rank]
 	if !ours {
-		return fmt.Errorf("pmi: rank %d: not a rank of this node", rank)
+		return fmt.Errorf("pmi: rank %d does not run on this host", rank)
 	}
 	if err := s.connectRank(local, rank); err != nil {
 		return err
@@ -234,7 +234,7 @@ func AbortText(code int, message string) string {
 	case message != "":
 		message = ": " + message
 	}
-	return fmt.Sprintf("the program said %d%s", code, message)
+	return fmt.Sprintf("the program gave the code %d%s", code, message)
 }
 
 func (s *Server) reportAborting(rank int) {
@@ -289,7 +289,7 @@ func (s *Server) connectRank(local, rank int) error {
 	from := s.states[local]
 	if from.isServed() || from == Lost {
 		s.mu.Unlock()
-		return fmt.Errorf("pmi: rank %d: %w", rank, ErrAlreadyConnected)
+		return fmt.Errorf("pmi: rank %d %w", rank, ErrAlreadyConnected)
 	}
 	s.states[local] = Connected
 	s.mu.Unlock()

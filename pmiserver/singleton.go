@@ -54,7 +54,7 @@ func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 }
 
 // errNotSingleton is returned when the process does not reply as a PMI client does.
-var errNotSingleton = errors.New("the process on that port is no MPI program that started mpiexec")
+var errNotSingleton = errors.New("the process at that port is not an MPI program that started mpiexec")
 
 // readSingletonInit sends the first line, and reads the singleton's PMI version. rest is the input
 // that followed.

@@ -31,11 +31,11 @@ func (s State) isServed() bool { return s == Connected || s == Inited || s == Fi
 
 // ErrUnfinalized is returned when a connection ends between init and finalize. The process's exit
 // status shows whether the rank crashed or exited silently (pmi-wire.md 6.2).
-var ErrUnfinalized = errors.New("pmi: the connection ended without finalize")
+var ErrUnfinalized = errors.New("pmi: the rank closed its PMI connection before it called finalize")
 
 // ErrAlreadyConnected is returned for a second connection of a rank whose first one is open, or ended without
 // finalize.
-var ErrAlreadyConnected = errors.New("is connected already, or was")
+var ErrAlreadyConnected = errors.New("has connected before")
 
 // A ProtocolError is returned when a rank sends something that no PMI client sends.
 type ProtocolError struct {
@@ -50,5 +50,5 @@ func (e *ProtocolError) Error() string {
 
 // Hint returns the usual cause of a protocol error.
 func (e *ProtocolError) Hint() string {
-	return "does something else write to the descriptor in PMI_FD?"
+	return "perhaps the program itself writes to the file descriptor in PMI_FD"
 }

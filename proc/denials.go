@@ -38,12 +38,12 @@ func (since Denials) OutOfMemory(root fs.FS) string {
 	if n := cgroupOOMKills(root); since.CgroupKills >= 0 && n > since.CgroupKills {
 		text := "out of memory: the kernel has killed " + processesText(n-since.CgroupKills) + " of its control group"
 		if most, _ := CgroupLimits(root); most >= 0 {
-			text += fmt.Sprintf(", which may have %d MiB", most>>20)
+			text += fmt.Sprintf(", whose limit is %d MiB", most>>20)
 		}
 		return text
 	}
 	if n := CountMachineKills(root); since.MachineKills >= 0 && n > since.MachineKills {
-		return "out of memory: the kernel has killed " + processesText(n-since.MachineKills) + " of this machine"
+		return "out of memory: the kernel has killed " + processesText(n-since.MachineKills) + " on this machine"
 	}
 	return ""
 }
@@ -62,9 +62,9 @@ func (since Denials) OutOfProcesses(root fs.FS) string {
 	if since.Forks < 0 || n <= since.Forks {
 		return ""
 	}
-	text := "out of processes: no process or thread more was started in its control group"
+	text := "out of processes: the kernel refused to start more processes or threads in its control group"
 	if _, most := CgroupLimits(root); most >= 0 {
-		text += fmt.Sprintf(", which may have %d (pids.max, TasksMax of systemd)", most)
+		text += fmt.Sprintf(", whose limit is %d (pids.max, TasksMax of systemd)", most)
 	}
 	return text
 }

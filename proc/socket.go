@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNoSocket is returned by SocketOwner if no process has such a socket open.
-var ErrNoSocket = errors.New("no process has such a socket open")
+var ErrNoSocket = errors.New("no process has the socket of this connection open")
 
 // SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine.
 // socket is the address of its own end, peer the address of the other end. The call needs no privilege and
@@ -34,21 +34,21 @@ const diagTimeout = time.Second
 func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
-		return 0, fmt.Errorf("ask the kernel for sockets: %w", err)
+		return 0, fmt.Errorf("cannot ask the kernel who owns a socket: %w", err)
 	}
 	defer unix.Close(fd)
 	timeout := unix.NsecToTimeval(diagTimeout.Nanoseconds())
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-		return 0, fmt.Errorf("ask the kernel for sockets: %w", err)
+		return 0, fmt.Errorf("cannot ask the kernel who owns a socket: %w", err)
 	}
 	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 	if err := unix.Sendto(fd, diagRequest(socket, peer), 0, kernel); err != nil {
-		return 0, fmt.Errorf("ask the kernel for sockets: %w", err)
+		return 0, fmt.Errorf("cannot ask the kernel who owns a socket: %w", err)
 	}
 	answer := make([]byte, 4096)
 	n, _, err := unix.Recvfrom(fd, answer, 0)
 	if err != nil {
-		return 0, fmt.Errorf("ask the kernel for sockets: %w", err)
+		return 0, fmt.Errorf("cannot ask the kernel who owns a socket: %w", err)
 	}
 	return diagAnswer(answer[:n])
 }
@@ -95,7 +95,7 @@ func appendDiagAddr(b []byte, addr netip.Addr) []byte {
 func diagAnswer(b []byte) (uid int, err error) {
 	const kindAt, errnoAt, stateAt, uidAt, inodeAt = 4, 16, 17, 80, 84
 	if len(b) < diagHeader+4 {
-		return 0, errors.New("ask the kernel for sockets: an answer that is none")
+		return 0, errors.New("cannot ask the kernel who owns a socket: the reply is malformed")
 	}
 	switch kind := binary.NativeEndian.Uint16(b[kindAt:]); {
 	case kind == unix.NLMSG_ERROR:
@@ -103,9 +103,9 @@ func diagAnswer(b []byte) (uid int, err error) {
 		if errno == unix.ENOENT {
 			return 0, ErrNoSocket
 		}
-		return 0, fmt.Errorf("ask the kernel for sockets: %w", errno)
+		return 0, fmt.Errorf("cannot ask the kernel who owns a socket: %w", errno)
 	case kind != diagKind || len(b) < diagAnswerSize:
-		return 0, errors.New("ask the kernel for sockets: an answer that is none")
+		return 0, errors.New("cannot ask the kernel who owns a socket: the reply is malformed")
 	}
 	open := b[stateAt] == diagEstablished || b[stateAt] == diagHalfClosed
 	if !open || binary.NativeEndian.Uint32(b[inodeAt:]) == 0 {

@@ -54,7 +54,7 @@ func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Wri
 		r.size, err = strconv.Atoi(getenv("PMI_SIZE"))
 	}
 	if err != nil || r.size < 1 {
-		return errors.New("no PMI_RANK and PMI_SIZE in the environment")
+		return errors.New("PMI_RANK and PMI_SIZE are not set in the environment; mpiexec must start this program")
 	}
 	if r.address == "" && getenv("MPIEXEC_NNODES") == "1" {
 		r.address = "127.0.0.1"
@@ -166,7 +166,7 @@ func (m *ringRank) exchange(mine rankAddress) (next rankAddress, took time.Durat
 	}
 	got, found, err := m.client.Get(key(m.rank + 1))
 	if err == nil && !found {
-		err = fmt.Errorf("pmi: rank %d has put no address", (m.rank+1)%m.size)
+		err = fmt.Errorf("pmi: rank %d has not published its address", (m.rank+1)%m.size)
 	}
 	took = time.Since(began)
 	if err == nil {
@@ -182,7 +182,7 @@ func (m *ringRank) exchange(mine rankAddress) (next rankAddress, took time.Durat
 // acknowledges both.
 func dial(next rankAddress) (net.Conn, error) {
 	if next.Address == "" {
-		return nil, errors.New("it does not listen")
+		return nil, errors.New("the other rank does not listen on a port")
 	}
 	conn, err := net.DialTimeout("tcp", next.Address, dialTimeout)
 	if err != nil {
@@ -216,9 +216,9 @@ func netErrWithoutAddress(err error) error {
 	case errors.As(err, &no):
 		return no
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Errorf("no answer in %v", dialTimeout)
+		return fmt.Errorf("no reply within %v", dialTimeout)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the other end closed the connection")
+		return errors.New("the other rank closed the connection")
 	}
 	return err
 }
@@ -244,7 +244,7 @@ func checkSecret(conn net.Conn, secret string) error {
 	conn.SetDeadline(time.Now().Add(2 * dialTimeout))
 	got := make([]byte, len(secret))
 	if _, err := io.ReadFull(conn, got); err != nil || string(got) != secret {
-		return errors.New("the secret is wrong")
+		return errors.New("the connection does not come from a rank of the self-test")
 	}
 	if _, err := conn.Write([]byte{1}); err != nil {
 		return err
@@ -263,7 +263,7 @@ func (m *ringRank) passToken(next net.Conn, from <-chan net.Conn) (time.Duration
 	select {
 	case prev = <-from:
 	case <-time.After(ringTimeout):
-		return 0, errors.New("nobody has connected")
+		return 0, errors.New("the previous rank has not connected to this rank")
 	}
 	defer prev.Close()
 	for _, conn := range []net.Conn{next, prev} {
@@ -288,7 +288,7 @@ func (m *ringRank) passToken(next net.Conn, from <-chan net.Conn) (time.Duration
 	case m.rank > 0:
 		return 0, send(n + 1)
 	case n != uint64(m.size-1):
-		return 0, fmt.Errorf("the token passed %d ranks, not %d", n+1, m.size)
+		return 0, fmt.Errorf("the message around the ring passed %d ranks instead of %d", n+1, m.size)
 	}
 	return time.Since(began), nil
 }

@@ -137,10 +137,10 @@ func Parse(data []byte) (*State, error) {
 		return nil, wrongJSON(err)
 	}
 	if f.Version != nil && *f.Version != 1 {
-		return nil, stateError(fmt.Sprintf("version %d; this program knows version 1", *f.Version))
+		return nil, stateError(fmt.Sprintf("version %d is not supported, only version 1", *f.Version))
 	}
 	if f.Nodes == nil {
-		return nil, stateError("nodes are missing")
+		return nil, stateError("the list of nodes is missing")
 	}
 	s := &State{
 		Env: f.Env, Files: f.Files, QueueAhead: f.QueueAhead, LocalOnly: f.LocalOnly,
@@ -216,7 +216,7 @@ func (s *State) readFixedPlacements(placements []fixedPlacement) error {
 		if placement.CPUs != "" {
 			var err error
 			if ranges, err = pin.ParseCPURanges(placement.CPUs); err != nil {
-				return stateError(fmt.Sprintf("CPUs of rank %d: %v", rank, err))
+				return stateError(fmt.Sprintf("the CPUs of rank %d are not valid: %v", rank, err))
 			}
 		}
 		s.FixedPlacements = append(s.FixedPlacements, job.FixedPlacement{Node: i, Picks: ranges})
@@ -245,7 +245,7 @@ func (s *State) readNodes(nodes []node) error {
 	for i := range nodes {
 		n := &nodes[i]
 		if n.ID == nil || *n.ID < 0 || n.Name == nil || *n.Name == "" {
-			return stateError(fmt.Sprintf("node %d of the list needs an id of at least 0 and a name", i))
+			return stateError(fmt.Sprintf("node %d of the list must have a name and an id of at least 0", i))
 		}
 		if ids[*n.ID] {
 			return stateError(fmt.Sprintf("two nodes have the ID %d", *n.ID))
@@ -287,7 +287,7 @@ func (n *node) toNode(known topologies) (job.Node, error) {
 		return job.Node{}, fmt.Errorf("procs is negative")
 	}
 	if n.BoundProcs < 0 || n.BoundProcs > n.Procs {
-		return job.Node{}, fmt.Errorf("bound_procs is %d of %d procs", n.BoundProcs, n.Procs)
+		return job.Node{}, fmt.Errorf("bound_procs is %d, but must be from 0 to procs, which is %d", n.BoundProcs, n.Procs)
 	}
 	var bind *pin.Binding
 	if n.BindTo != "" {
@@ -301,7 +301,7 @@ func (n *node) toNode(known topologies) (job.Node, error) {
 	}
 	for _, number := range n.CPUMap {
 		if len(topology.Cores) > 0 && !topology.HasUnit(number, n.CountThreads) {
-			return job.Node{}, fmt.Errorf("cpu_map names core %d, which the node lacks", number)
+			return job.Node{}, fmt.Errorf("cpu_map names core %d, which the node does not have", number)
 		}
 	}
 	huge, err := n.readHugePages()
@@ -335,7 +335,7 @@ func (n *node) readHugePages() (h job.HugePages, err error) {
 	}
 	h = job.HugePages{Probed: true, Size: n.HugePages.Size, Total: n.HugePages.Total, Free: n.HugePages.Free}
 	if h.Size < 0 || h.Size > 1<<60 || h.Free < 0 || h.Free > h.Total || h.Size == 0 && h.Total > 0 {
-		return h, fmt.Errorf("huge_pages: %d free of %d, of %d bytes each", h.Free, h.Total, h.Size)
+		return h, fmt.Errorf("huge_pages: %d free pages of %d, of %d bytes each, are not possible", h.Free, h.Total, h.Size)
 	}
 	return h, nil
 }
@@ -345,10 +345,10 @@ func checkGPUs(gpus []gpu.GPU) error {
 	seen := make(map[string]bool)
 	for _, g := range gpus {
 		if !g.Vendor.Known() {
-			return fmt.Errorf("vendor %q of a GPU is not nvidia, amd or intel", g.Vendor)
+			return fmt.Errorf("the GPU vendor %q is not nvidia, amd or intel", g.Vendor)
 		}
 		if g.Address == "" || seen[g.Address] || g.Index < 0 {
-			return fmt.Errorf("a GPU needs an address of its own and an index of at least 0")
+			return fmt.Errorf("each GPU must have a unique address and an index of at least 0")
 		}
 		seen[g.Address] = true
 	}

@@ -90,7 +90,7 @@ type selectionOptions struct {
 // readSelection reads the options and rules for choosing nodes, and how long the job has waited.
 func (s *State) readSelection(f *stateFile) error {
 	if !(f.Waited >= 0) || f.Waited > nodeset.MaxTime.Seconds() {
-		return stateError("waited is not a time")
+		return stateError("waited is not a valid number of seconds")
 	}
 	s.Waited = time.Duration(math.Ceil(f.Waited * float64(time.Second)))
 	s.Flags.SelectionFlags = f.Options.selectionOptions.flags()
@@ -132,7 +132,7 @@ func (r *selectionRules) readInto(rules *job.SelectionRules) (err error) {
 			return err
 		}
 		if c.Name == "" || slices.ContainsFunc(rules.Classes, func(other job.Class) bool { return other.Name == c.Name }) {
-			return stateError(fmt.Sprintf("config.classes: a class needs a name of its own, unlike %q", c.Name))
+			return stateError(fmt.Sprintf("config.classes: the class name %q is empty or used twice", c.Name))
 		}
 		rules.Classes = append(rules.Classes, class)
 	}
@@ -151,7 +151,7 @@ func (r *selectionRules) readRegions(rules *job.SelectionRules) error {
 	known := make(map[string]bool)
 	for _, region := range r.Regions {
 		if region.Name == "" || known[region.Name] || (region.Signature == "") == (region.Nodes == nil) {
-			return stateError(fmt.Sprintf("config.regions: region %q needs a name of its own, and either a signature or nodes", region.Name))
+			return stateError(fmt.Sprintf("config.regions: region %q must have a unique name, and either a signature or a list of nodes", region.Name))
 		}
 		known[region.Name] = true
 		gate := job.Gate{Access: job.Access{Users: region.Users, Groups: region.Groups}, Classes: region.Classes}
@@ -179,7 +179,7 @@ func readGateWidth(text string) (int, error) {
 	}
 	n := digitsValue(text)
 	if strings.Trim(text, "0123456789") != "" || len(text) > 9 {
-		return 0, stateError(fmt.Sprintf("config.regions: gate_width %q is neither auto nor a number", text))
+		return 0, stateError(fmt.Sprintf("config.regions: gate_width is %q, but must be auto or a number", text))
 	}
 	return n, nil
 }
@@ -247,7 +247,7 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 		}
 		for _, label := range attributes[nodeset.CanonicalName(name)].Labels {
 			if !nodeset.IsLabel(label) {
-				return nil, fmt.Errorf("attributes: %s: %q is not a label: only letters, digits, _ . + -", name, label)
+				return nil, fmt.Errorf("attributes: %s: %q is not a label; a label consists of letters, digits, _ . + and -", name, label)
 			}
 		}
 	}
@@ -263,7 +263,7 @@ func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err err
 	each := nodeset.FromInt(1)
 	speed := policy.Attributes[nodeset.ProcSpeed].Number
 	if t = (job.Attributes{Speed: int(speed / each), SpeedQuality: n.Quality}); speed%each != 0 || !t.IsValidProbe() {
-		return t, fmt.Errorf("speed_quality: %q needs a PROCSPEED that is a whole number, and is one of given, nominal, max, measured", n.Quality)
+		return t, fmt.Errorf("speed_quality: %q is not valid; it must be given, nominal, max or measured, and PROCSPEED a whole number", n.Quality)
 	}
 	if delete(policy.Attributes, nodeset.ProcSpeed); len(policy.Attributes) == 0 {
 		policy.Attributes = nil

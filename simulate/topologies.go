@@ -41,7 +41,7 @@ func (s topologies) topologyOf(n *node) (pin.Topology, error) {
 	}
 	shape := [3]int{*n.CPUs, valueOr(n.Threads, 1), valueOr(n.NUMA, 1)}
 	if slices.Min(shape[1:]) < 1 || shape[0] < 0 || shape[0] > maxCPUs || shape[1] > maxCPUs || shape[0]*shape[1] > maxCPUs {
-		return pin.Topology{}, fmt.Errorf("%d cores of %d threads on %d memory nodes cannot be", shape[0], shape[1], shape[2])
+		return pin.Topology{}, fmt.Errorf("a node cannot have %d cores with %d threads each and %d NUMA nodes", shape[0], shape[1], shape[2])
 	}
 	t, known := s[shape]
 	if !known {
@@ -79,7 +79,7 @@ func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
 	seen := make(map[int]bool)
 	for _, c := range cores {
 		if len(c.CPUs) == 0 {
-			return t, fmt.Errorf("a core without CPUs")
+			return t, fmt.Errorf("a core in the list has no CPUs")
 		}
 		for _, cpu := range c.CPUs {
 			if cpu < 0 || cpu > maxCPUs || seen[cpu] {

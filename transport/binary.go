@@ -158,7 +158,7 @@ const headSize = 4096
 func RunningBinary() (HelperBinary, error) {
 	path, err := os.Executable()
 	if err != nil {
-		return HelperBinary{}, fmt.Errorf("find my own executable: %w", err)
+		return HelperBinary{}, fmt.Errorf("cannot find the executable of this mpiexec: %w", err)
 	}
 	running := path
 	if runtime.GOOS == "linux" {
@@ -176,18 +176,18 @@ func readBinary(path, file string) (HelperBinary, error) {
 	s := HelperBinary{Path: path, Open: func() (io.ReadCloser, error) { return os.Open(file) }}
 	f, err := os.Open(file)
 	if err != nil {
-		return HelperBinary{}, fmt.Errorf("read my own executable: %w", err)
+		return HelperBinary{}, fmt.Errorf("cannot read the executable of this mpiexec: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return HelperBinary{}, fmt.Errorf("read my own executable: %w", err)
+		return HelperBinary{}, fmt.Errorf("cannot read the executable of this mpiexec: %w", err)
 	}
 	s.Size, s.fileIdentity = info.Size(), fileIdentity(info)
 	head := make([]byte, headSize)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return HelperBinary{}, fmt.Errorf("read my own executable: %w", err)
+		return HelperBinary{}, fmt.Errorf("cannot read the executable of this mpiexec: %w", err)
 	}
 	if s.Build = buildID(head[:n]); s.Build != "" {
 		before, _, _ := bytes.Cut(head, []byte(s.Build))
@@ -197,7 +197,7 @@ func readBinary(path, file string) (HelperBinary, error) {
 	sum := sha256.New()
 	sum.Write(head[:n])
 	if _, err := io.Copy(sum, f); err != nil {
-		return HelperBinary{}, fmt.Errorf("read my own executable: %w", err)
+		return HelperBinary{}, fmt.Errorf("cannot read the executable of this mpiexec: %w", err)
 	}
 	s.Build = hex.EncodeToString(sum.Sum(nil))[:40]
 	return s, nil

@@ -23,7 +23,7 @@ func (s HelperBinary) CheckCache() error {
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
 		if info.Mode()&fs.ModeSymlink != 0 || info.Mode().Perm()&0o022 != 0 || ok && int(st.Uid) != os.Getuid() {
-			return fmt.Errorf("%s can be changed by others; it is not used", name)
+			return fmt.Errorf("other users can change %s, so it is not used", name)
 		}
 	}
 	return nil

@@ -233,14 +233,14 @@ func (d *delivery) sendProgram() error {
 	}
 	program, err := d.self.Open()
 	if err != nil {
-		return d.newError("deliver", KindOther, "read my own executable: %v", err)
+		return d.newError("deliver", KindOther, "cannot read the executable of this mpiexec: %v", err)
 	}
 	defer program.Close()
 	chunk := make([]byte, 64<<10)
 	for left := d.self.Size; left > 0; {
 		n, err := io.ReadFull(program, chunk[:min(int64(len(chunk)), left)])
 		if err != nil {
-			return d.newError("deliver", KindOther, "read my own executable: %v", err)
+			return d.newError("deliver", KindOther, "cannot read the executable of this mpiexec: %v", err)
 		}
 		n, err = d.link.Write(chunk[:n])
 		left -= int64(n)

@@ -195,7 +195,7 @@ _rs_find() {
 		_rs_take "$_rs_x" 2>/dev/null
 		case $? in
 		0) _rs_run sent "$_rs_x/@BUILD@/mpiexec" ;;
-		2) _rs_n='belongs to somebody else' ;;
+		2) _rs_n='belongs to another user' ;;
 		3) _rs_n='no program can be run there (noexec)' ;;
 		4) _rs_n='no room' ;;
 		5) exit 1 ;;

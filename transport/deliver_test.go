@@ -444,7 +444,7 @@ func TestCheckCache(t *testing.T) {
 			t.Errorf("as we make it: %v", err)
 		}
 		os.Chmod(name, 0o777)
-		if err := s.CheckCache(); err == nil || !strings.Contains(err.Error(), name+" can be changed by others") {
+		if err := s.CheckCache(); err == nil || !strings.Contains(err.Error(), "other users can change "+name) {
 			t.Errorf("%s writable for all: %v", name, err)
 		}
 		os.Chmod(name, 0o700)

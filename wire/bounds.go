@@ -71,7 +71,7 @@ var (
 	BytesRange        = Range{"bytes", 0, maxMemory}
 	blocksRange       = Range{"blocks", 0, maxMemory}
 	limitOrNone       = Range{"limit", -1, math.MaxInt64} // -1: there is none
-	terminalSizeRange = Range{"size of a terminal", 0, math.MaxUint16}
+	terminalSizeRange = Range{"terminal size", 0, math.MaxUint16}
 )
 
 // A Length has a name for error messages and a largest size: of a text in bytes, or of a list in elements.

@@ -57,7 +57,7 @@ func TestBounds(t *testing.T) {
 			at(place(func(p *pin.CoreLocation, n int) { p.L3 = n })(-2), place(func(p *pin.CoreLocation, n int) { p.L2 = n })(65536)), "cache "},
 		{at(load(-1), load(0), load(1e6)), at(load(math.NaN()), load(math.Inf(1)), load(-1.1), load(1e6+1)), "load "},
 		{at(memory(0), memory(1<<60)), at(memory(-1), memory(1<<60+1)), "bytes "},
-		{at(huge(1<<60, 1<<60)), at(huge(-1, 0), huge(0, -1), huge(1<<60+1, 0), huge(0, 1<<60+1)), " that cannot be: "},
+		{at(huge(1<<60, 1<<60)), at(huge(-1, 0), huge(0, -1), huge(1<<60+1, 0), huge(0, 1<<60+1)), " with an impossible value: "},
 		{at(card(func(g *gpu.GPU) { g.Index = 255 }), card(func(g *gpu.GPU) { g.Address = strings.Repeat("a", 64) })),
 			at(card(func(g *gpu.GPU) { g.Index = 256 }), card(func(g *gpu.GPU) { g.Index = -1 })), "GPU "},
 		{nil, at(card(func(g *gpu.GPU) { g.Address = strings.Repeat("a", 65) })), "address of 65 bytes"},
@@ -73,7 +73,7 @@ func TestBounds(t *testing.T) {
 		{at(traits(job.Attributes{CPUModel: strings.Repeat("a", 64)})), at(traits(job.Attributes{CPUModel: strings.Repeat("a", 65)})), "label of 65 bytes"},
 		{at(traits(job.Attributes{Networks: []string{"ib-hdr"}})), at(traits(job.Attributes{Networks: []string{"\x1b[2J"}}), traits(job.Attributes{Networks: []string{"a*"}}),
 			traits(job.Attributes{GPUModels: []string{""}}), traits(job.Attributes{CPUModel: "A"}), traits(job.Attributes{Speed: 1}), traits(job.Attributes{SpeedQuality: job.SpeedTurbo}),
-			traits(job.Attributes{Speed: 1, SpeedQuality: job.SpeedGiven})), "attributes that no probe finds"},
+			traits(job.Attributes{Speed: 1, SpeedQuality: job.SpeedGiven})), "a host attribute has a value that no host can have"},
 		{at(exit(0, 0), exit(255, 0), exit(0, 64)), at(exit(256, 0), exit(-1, 0), exit(1<<32, 0), exit(3, 9)), "code "},
 		{nil, at(exit(0, 65), exit(0, -1)), "signal "},
 		{at(&wire.Exited{job.Exit{Usage: job.Usage{Wall: wire.MaxTime}}}), at(&wire.Exited{job.Exit{Usage: job.Usage{Wall: wire.MaxTime + 1}}}, &wire.Exited{job.Exit{Usage: job.Usage{User: -1}}}), "time "},
@@ -91,7 +91,7 @@ func TestBounds(t *testing.T) {
 		{nil, at(&wire.LedgerListed{Claims: []job.Claim{{CPUsPerRank: -1}}}, &wire.LedgerListed{Claims: []job.Claim{{ExactPerNode: -1}}}, &wire.LedgerListed{Tickets: []job.Ticket{{ExactPerNode: -1}}}), "size -1"},
 		{at(prepare(2, 0, 1)), at(prepare(2, 2, 0)), "rank 2 of 2"},
 		{nil, at(prepare(2, 0, 2)), "app context 2"},
-		{nil, at(&wire.Prepare{Apps: []job.App{{}}}), "app context 0 without a program"},
+		{nil, at(&wire.Prepare{Apps: []job.App{{}}}), "app context 0 has no program"},
 	}
 	for _, test := range tests {
 		for _, m := range test.good {

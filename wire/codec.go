@@ -11,7 +11,7 @@ import (
 )
 
 // errShort is returned for a frame whose body ends inside a field.
-var errShort = errors.New("message ends early")
+var errShort = errors.New("the message ends before its last field")
 
 // A ValueError describes an invalid value in a message.
 type ValueError string
@@ -160,7 +160,7 @@ func (c *Codec) HumanText(p *string, l Length) {
 	}
 	c.Text(p, l)
 	if !utf8.ValidString(*p) {
-		c.Fail(ValueError(l.Name + " that is no text"))
+		c.Fail(ValueError(l.Name + " is not valid UTF-8 text"))
 	}
 }
 

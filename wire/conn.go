@@ -27,7 +27,9 @@ type HelloError struct {
 	Err   error
 }
 
-func (e *HelloError) Error() string { return fmt.Sprintf("no helper answered: %v", e.Err) }
+func (e *HelloError) Error() string {
+	return fmt.Sprintf("mpiexec on that host did not answer: %v", e.Err)
+}
 func (e *HelloError) Unwrap() error { return e.Err }
 
 // A Conn carries messages over a byte stream. Any goroutine may call Send. Send never blocks on the other
@@ -375,7 +377,7 @@ func (c *Conn) skipNoise() ([]byte, error) {
 			return noise, err
 		}
 	}
-	return noise, fmt.Errorf("%d bytes of text and no helper", len(noise))
+	return noise, fmt.Errorf("%d bytes of other text arrived instead of its greeting", len(noise))
 }
 
 // Flush waits until everything sent has been written, or a write has failed.
@@ -464,7 +466,7 @@ func Decode(m Message, body []byte) error {
 	case c.err == nil || c.err == errShort:
 		return unknownKind(NumberOf(m))
 	}
-	return Violation(fmt.Sprintf("%s that cannot be: %v", article(NameOf(m)), c.err))
+	return Violation(fmt.Sprintf("the host sent %s message with an impossible value: %v", article(NameOf(m)), c.err))
 }
 
 // unexpected returns io.ErrUnexpectedEOF for io.EOF, which is unexpected inside a message. It returns

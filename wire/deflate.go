@@ -27,7 +27,7 @@ const maxInflation = 258 * 8 / 2
 // one byte in the encoded list, and 24 in memory.
 const maxBlobs = 1 << 18
 
-var errInflate = errors.New("malformed deflated blobs")
+var errInflate = errors.New("the compressed data in the message are malformed")
 
 // FrameFor encodes m for sending to this number of nodes. It deflates the blobs if that saves time.
 func (m *Fenced) FrameFor(nodes int) Frame {
@@ -104,10 +104,10 @@ func inflate(deflated []byte, size int) ([]byte, error) {
 	r := flate.NewReader(bytes.NewReader(deflated))
 	buf, err := readGrowing(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("%d bytes: %w", size, err)
+		return nil, fmt.Errorf("data of %d bytes: %w", size, err)
 	}
 	if n, err := io.ReadFull(r, make([]byte, 1)); n > 0 || err != io.EOF {
-		return nil, fmt.Errorf("%d bytes, and more: %w", size, err)
+		return nil, fmt.Errorf("more data than the %d bytes that the message states: %w", size, err)
 	}
 	return buf, nil
 }
@@ -120,7 +120,7 @@ func decodeBlobs(b []byte) (blobs [][]byte, err error) {
 	c := Codec{buf: b, Reading: true}
 	List(&c, &blobs, Length{"blobs", maxBlobs}, (*Codec).Blob)
 	if c.err == nil && len(c.buf) > 0 {
-		c.err = fmt.Errorf("%d bytes too many", len(c.buf))
+		c.err = fmt.Errorf("the data have %d bytes too many", len(c.buf))
 	}
 	if c.err != nil {
 		return nil, c.err

@@ -62,7 +62,7 @@ func TestOversizedBodyIsNotRead(t *testing.T) {
 	var rest endless
 	c := wire.NewConn(wiretest.ReadOnly{Reader: io.MultiReader(bytes.NewReader(frame), &rest)}, wire.Launcher)
 	defer c.Abandon()
-	if _, err := c.Recv(); err != wire.Violation("a LedgerListed of 33554432 bytes") || rest > 0 {
+	if _, err := c.Recv(); err != wire.Violation("the host sent a LedgerListed message of 33554432 bytes, which is too large") || rest > 0 {
 		t.Errorf("%v, after %d bytes of the body", err, rest)
 	}
 }

@@ -17,7 +17,7 @@ func NewInProcess() (near, far *InProcess) {
 	return &InProcess{a, b}, &InProcess{b, a}
 }
 
-var errNoBytes = errors.New("a stream inside a process carries messages only")
+var errNoBytes = errors.New("this connection inside one process carries only messages, not bytes")
 
 // Read always fails: only a Conn can use an InProcess.
 func (j *InProcess) Read([]byte) (int, error) { return 0, errNoBytes }

@@ -76,7 +76,7 @@ func (c *Codec) exit(e *job.Exit) {
 	c.Num64(&e.StdinRead, Range{"input", -1, maxMemory})
 	c.Num(&e.FinalizeBarrier, SizeRange)
 	c.Word(&e.LibraryFault, "fault")
-	c.Require(e.Code == 0 || e.Signal == 0, "code %d and signal %d", e.Code, e.Signal)
+	c.Require(e.Code == 0 || e.Signal == 0, "an exit has both code %d and signal %d", e.Code, e.Signal)
 }
 
 func (c *Codec) usage(u *job.Usage) {
@@ -163,7 +163,7 @@ func (c *Codec) attributes(t *job.Attributes) {
 	c.Num(&t.NetSpeed, Range{"Mb/s", 0, 100_000_000})
 	c.Text(&t.CPUModel, labelLength)
 	c.Texts(&t.GPUModels, Length{"models", job.MaxLabels}, labelLength)
-	c.Require(t.IsValidProbe(), "attributes that no probe finds")
+	c.Require(t.IsValidProbe(), "a host attribute has a value that no host can have")
 }
 
 // requireUniqueDevices fails if the probe of a machine has a CPU or a GPU twice.
@@ -236,7 +236,7 @@ func (c *Codec) claimedRank(p *job.ClaimedRank) {
 	c.Num(&p.Rank, RankRange)
 	c.CPUs(&p.CPUs)
 	c.claimedRanks, c.claimedCPUs = c.claimedRanks+1, c.claimedCPUs+len(p.CPUs)
-	c.Require(c.claimedCPUs <= maxClaimedCPUs, "%d CPUs in claims", c.claimedCPUs)
+	c.Require(c.claimedCPUs <= maxClaimedCPUs, "the claims have too many CPUs (%d)", c.claimedCPUs)
 	c.Texts(&p.GPUs, Length{"addresses", maxGPUs}, busAddressLength)
 }
 

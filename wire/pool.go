@@ -36,7 +36,7 @@ func SplicedData(rank int, buffer *pipe.SpliceBuffer, n int) *Data {
 }
 
 // errSpliced is returned by Send for spliced data whose receiver is in another process.
-var errSpliced = errors.New("a splice buffer cannot go to another process")
+var errSpliced = errors.New("cannot send the data in a kernel pipe buffer to another process")
 
 // Len returns the number of bytes. 0 means end of file.
 func (m *Data) Len() int { return len(m.Bytes) + m.spliced }

@@ -44,7 +44,7 @@ func (m *Prepare) Fields(c *Codec) {
 // checkRanks fails if a rank has no program or does not belong to the group.
 func (m *Prepare) checkRanks(c *Codec) {
 	for i := range m.Apps {
-		c.Require(len(m.Apps[i].Argv) > 0, "app context %d without a program", i)
+		c.Require(len(m.Apps[i].Argv) > 0, "app context %d has no program", i)
 	}
 	for _, r := range m.Ranks {
 		c.Require(r.App < len(m.Apps), "app context %d", r.App)

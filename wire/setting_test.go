@@ -66,9 +66,9 @@ func TestSettingsOfAHostileMpiexec(t *testing.T) {
 		{"too large a number", body(1, settingBytes(256, "w")), "setting 256"},
 		{"twice", body(2, known, known), "setting 255"},
 		{"too many", body(257, bytes.Repeat(known, 257)), "257 settings"},
-		{"more than there are", body(1<<40, known), "not a message"},
+		{"more than there are", body(1<<40, known), "of unknown kind"},
 		{"too long", body(1, settingBytes(testSettingNumber, strings.Repeat("w", wire.MaxWord+1))), "of 257 bytes"},
-		{"cut", body(1, known[:2]), "not a message"},
+		{"cut", body(1, known[:2]), "of unknown kind"},
 	} {
 		frame := binary.AppendUvarint([]byte{3}, uint64(len(test.body)))
 		_, err, _ := wiretest.Receive(append(frame, test.body...), wire.Helper)

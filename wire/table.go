@@ -217,7 +217,7 @@ type Violation string
 func (v Violation) Error() string { return string(v) }
 
 func unknownKind(kind byte) Violation {
-	return Violation(fmt.Sprintf("not a message: kind %d", kind))
+	return Violation(fmt.Sprintf("the host sent a message of unknown kind %d, or with a malformed body", kind))
 }
 
 // checkHeader returns the kind of a frame, or an error if side self may not receive it. It is called before
@@ -228,9 +228,9 @@ func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
 	case k == nil:
 		return nil, unknownKind(kind)
 	case k.Sender == self:
-		return nil, Violation(fmt.Sprintf("it sent %s, which only %v sends", k.Name, k.Sender))
+		return nil, Violation(fmt.Sprintf("the host sent the message %s, which only %v may send", k.Name, k.Sender))
 	case size > uint64(k.MaxBody):
-		return nil, Violation(fmt.Sprintf("%s of %d bytes", article(k.Name), size))
+		return nil, Violation(fmt.Sprintf("the host sent %s message of %d bytes, which is too large", article(k.Name), size))
 	}
 	return k, nil
 }

@@ -61,16 +61,16 @@ func TestRecvReportsViolation(t *testing.T) {
 		frame []byte
 		want  string
 	}{
-		{Launcher, frame(77, 0), "not a message: kind 77"},
-		{Launcher, frame(0, 0), "not a message: kind 0"},
-		{Launcher, frame(255, 1<<62), "not a message: kind 255"},
-		{Launcher, frame(3, 10), "it sent Prepare, which only mpiexec sends"},
-		{Helper, frame(15, 10), "it sent Exited, which only a helper sends"},
-		{Launcher, frame(33, 32<<20), "a LedgerListed of 33554432 bytes"},
-		{Launcher, frame(31, 1), "a ClaimsChanged of 1 bytes"},
-		{Launcher, frame(1, 1, 2), "not a message: kind 1"},
-		{Launcher, frame(16, 3, 0, 0, 0), "not a message: kind 16"},
-		{Launcher, frame(10, 3, 2, 'x', 0x7e), "not a message: kind 10"},
+		{Launcher, frame(77, 0), "the host sent a message of unknown kind 77, or with a malformed body"},
+		{Launcher, frame(0, 0), "the host sent a message of unknown kind 0, or with a malformed body"},
+		{Launcher, frame(255, 1<<62), "the host sent a message of unknown kind 255, or with a malformed body"},
+		{Launcher, frame(3, 10), "the host sent the message Prepare, which only mpiexec may send"},
+		{Helper, frame(15, 10), "the host sent the message Exited, which only a helper may send"},
+		{Launcher, frame(33, 32<<20), "the host sent a LedgerListed message of 33554432 bytes, which is too large"},
+		{Launcher, frame(31, 1), "the host sent a ClaimsChanged message of 1 bytes, which is too large"},
+		{Launcher, frame(1, 1, 2), "the host sent a message of unknown kind 1, or with a malformed body"},
+		{Launcher, frame(16, 3, 0, 0, 0), "the host sent a message of unknown kind 16, or with a malformed body"},
+		{Launcher, frame(10, 3, 2, 'x', 0x7e), "the host sent a message of unknown kind 10, or with a malformed body"},
 	}
 	for _, test := range tests {
 		m, err := NewConn(&memory{r: bytes.NewReader(test.frame)}, test.self).Recv()
@@ -89,7 +89,7 @@ func TestFrameSizeLimit(t *testing.T) {
 		if _, err := checkHeader(byte(number), uint64(k.MaxBody), anySide); err != nil {
 			t.Errorf("%s of %d bytes: %v", k.Name, k.MaxBody, err)
 		}
-		want := fmt.Sprintf("%s of %d bytes", article(k.Name), k.MaxBody+1)
+		want := fmt.Sprintf("the host sent %s message of %d bytes, which is too large", article(k.Name), k.MaxBody+1)
 		if _, err := checkHeader(byte(number), uint64(k.MaxBody)+1, anySide); err != Violation(want) {
 			t.Errorf("got %v, want %s", err, want)
 		}

@@ -170,7 +170,7 @@ func (h *fileSet) attachTo(req *job.Request, dir string) error {
 		p, ok := job.FindStagedFile(app.Argv[0], h.staged, dir, app.Dir)
 		if ok && !p.IsExecutable() {
 			return &usererr.Error{Text: fmt.Sprintf("program %s: permission denied", p.Path),
-				Remedy: "make it executable: chmod +x " + option.ShellQuote(p.Path), Code: job.ExitCannotRun}
+				Remedy: "make the program executable: chmod +x " + option.ShellQuote(p.Path), Code: job.ExitCannotRun}
 		}
 		app.StagedFile = p.Name
 	}

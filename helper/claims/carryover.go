@@ -41,7 +41,7 @@ func (w *Worker) CarryOver(give func(CarriedClaims)) {
 				if held.IdleReason() == "" {
 					var err error
 					if held, err = held.SetIdle(job.IdleRestarting); err != nil {
-						w.inform(false, "the claims cannot be marked as those of a job between two attempts: "+err.Error())
+						w.inform(false, "cannot record that the job keeps its CPUs while it restarts: "+err.Error())
 					}
 				}
 				all = append(all, held)

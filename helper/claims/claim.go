@@ -164,13 +164,13 @@ func (w *Worker) noteInClusterLedger(group string, t wire.Claim) {
 	}
 	dir, err := ledger.Open(t.ClusterLedger, probe.Identity(w.root))
 	if err != nil {
-		w.inform(false, "the claim is not recorded in the cluster file's ledger: "+err.Error())
+		w.inform(false, "cannot record the CPUs of this job in the ledger directory of the cluster: "+err.Error())
 		return
 	}
 	held, err := dir.TakeClaim(w.ctx, clusterNote(t), func(ledger.OtherClaims) error { return nil })
 	if err != nil {
 		dir.Close()
-		w.inform(false, "the claim is not recorded in the cluster file's ledger: "+err.Error())
+		w.inform(false, "cannot record the CPUs of this job in the ledger directory of the cluster: "+err.Error())
 		return
 	}
 	w.clusterHeld[group] = held

@@ -165,7 +165,7 @@ func TestOneUserCannotHideJobsOfOthers(t *testing.T) {
 		}
 	}
 	listed := d.request(&wire.ListLedger{Ledger: d.dir, Job: id}).(*wire.LedgerListed)
-	if len(listed.Claims) != 1 || listed.Err != "" || !strings.Contains(listed.Notice, fmt.Sprintf("not all jobs are listed: %s has too many files of uid %d", d.dir, otherUID)) {
+	if len(listed.Claims) != 1 || listed.Err != "" || !strings.Contains(listed.Notice, fmt.Sprintf("the list of jobs is incomplete: %s has too many files of uid %d", d.dir, otherUID)) {
 		t.Errorf("%d claims, error %q, notice %q", len(listed.Claims), listed.Err, listed.Notice)
 	}
 	alerted := d.request(&wire.SignalJob{Ledger: d.dir, Job: id, Signal: int(unix.SIGCONT)}).(*wire.JobSignaled)
@@ -210,7 +210,7 @@ func TestManyEvictionsFitIntoReply(t *testing.T) {
 	}
 	done[9000].StillHeld = true
 	texts, left := evictionTexts(done, job.ID(strings.Repeat("j", 40)))
-	if len(texts) != maxEvictions+1 || !left || !strings.HasSuffix(texts[0], ", 0 and 4984 more") || !strings.HasPrefix(texts[maxEvictions], "and 9000 more entries") {
+	if len(texts) != maxEvictions+1 || !left || !strings.HasSuffix(texts[0], ", 0 and 4984 more") || !strings.HasPrefix(texts[maxEvictions], "removed or kept 9000 more entries") {
 		t.Errorf("%d texts, left %v: %q ... %q", len(texts), left, texts[0], texts[len(texts)-1])
 	}
 	here, there := net.Pipe()
@@ -222,7 +222,7 @@ func TestManyEvictionsFitIntoReply(t *testing.T) {
 	if m, err := launcher.Recv(); err != nil || len(m.(*wire.Evicted).Done) != len(texts) {
 		t.Errorf("%.100v, %v", m, err)
 	}
-	if texts, left := evictionTexts([]ledger.EvictionResult{{Kind: "ticket", User: "ann", PIDs: []int{4, 5}}}, "j"); left || !slices.Equal(texts, []string{"the ticket of job j, of ann, is removed; ended process 4, 5"}) {
+	if texts, left := evictionTexts([]ledger.EvictionResult{{Kind: "ticket", User: "ann", PIDs: []int{4, 5}}}, "j"); left || !slices.Equal(texts, []string{"removed the ticket of job j of user ann; ended process 4, 5"}) {
 		t.Errorf("%q, %v", texts, left)
 	}
 }

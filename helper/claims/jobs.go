@@ -31,7 +31,7 @@ func (w *Worker) watchClaims(m *wire.WatchClaims) {
 	w.watchingClaims = true
 	go func() {
 		if err := dir.Watch(w.ctx, func() { w.send(&wire.ClaimsChanged{}) }); err != nil && w.ctx.Err() == nil {
-			w.inform(true, "changes of claims are not noticed: "+err.Error())
+			w.inform(true, "cannot watch which CPUs other jobs use: "+err.Error())
 		}
 	}()
 }
@@ -56,7 +56,7 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 		answer.Err = err.Error()
 	}
 	if cut := answer.Truncate(m.MaxBytes); len(cut) > 0 && notice == "" {
-		notice = fmt.Sprintf("not all jobs of %s are listed: they are too many", w.ledger.UserName(cut[0]))
+		notice = fmt.Sprintf("the list of jobs is incomplete: user %s has too many jobs", w.ledger.UserName(cut[0]))
 	}
 	if answer.Settings, err = probe.ReadState(w.adminFiles.State); err != nil {
 		notice = cmp.Or(notice, "the settings of the node cannot be read: "+err.Error())
@@ -70,7 +70,7 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 func splitLimitError(err error) (notice string, other error) {
 	var limit *ledger.LimitError
 	if errors.As(err, &limit) {
-		return "not all jobs are listed: " + limit.Error(), nil
+		return "the list of jobs is incomplete: " + limit.Error(), nil
 	}
 	return "", err
 }
@@ -132,16 +132,16 @@ func evictionTexts(done []ledger.EvictionResult, id job.ID) (texts []string, lef
 		}
 	}
 	if more := len(done) - maxEvictions; more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more entries of job %s", more, id))
+		texts = append(texts, fmt.Sprintf("removed or kept %d more entries of job %s that are not listed here", more, id))
 	}
 	return texts, left
 }
 
 // evictionText describes what an eviction did about one ledger entry.
 func evictionText(e ledger.EvictionResult, id job.ID) string {
-	text := fmt.Sprintf("the %s of job %s, of %s, is removed", e.Kind, id, e.User)
+	text := fmt.Sprintf("removed the %s of job %s of user %s", e.Kind, id, e.User)
 	if e.StillHeld {
-		text = fmt.Sprintf("the %s of job %s, of %s, is still held", e.Kind, id, e.User)
+		text = fmt.Sprintf("cannot remove the %s of job %s of user %s: a process still holds it", e.Kind, id, e.User)
 	}
 	for i, pid := range e.PIDs[:min(len(e.PIDs), maxPIDs)] {
 		text += []string{"; ended process ", ", "}[min(i, 1)] + fmt.Sprint(pid)

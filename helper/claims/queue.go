@@ -123,7 +123,7 @@ func (w *Worker) reportPosition() {
 // passUser lets our request pass another user's requests in the queue, and sends the new position.
 func (w *Worker) passUser(m *wire.Overtake) {
 	if w.queuePlace == nil {
-		w.send(&wire.QueuePosition{Err: "there is no place in the queue any more"})
+		w.send(&wire.QueuePosition{Err: "this job is no longer in the queue"})
 		return
 	}
 	w.queuePlace.Overtake(m.UID, m.Number)
@@ -146,7 +146,7 @@ func (w *Worker) expirePlace() {
 		return
 	}
 	w.dequeue()
-	w.send(&wire.QueuePosition{Err: fmt.Sprintf("no sign of life for %v", wire.PingTimeout)})
+	w.send(&wire.QueuePosition{Err: fmt.Sprintf("mpiexec sent nothing for %v, so its request was removed from the queue", wire.PingTimeout)})
 }
 
 // evictedTimeout is how long the worker may take to find out who evicts the job. The worker may be waiting for a

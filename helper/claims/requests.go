@@ -69,7 +69,7 @@ func (w *Worker) ReceiveRequests(name string, id job.ID) {
 		go func() {
 			err := dir.WatchRequests(w.ctx, id, func(a ledger.FoundRequest) { w.runTask(func() { w.handleRequest(a) }) })
 			if w.ctx.Err() == nil {
-				w.inform(false, "requests to the job are not received: "+err.Error())
+				w.inform(false, "cannot receive requests to this job, such as mpiexec --end: "+err.Error())
 			}
 		}()
 	})
@@ -87,7 +87,7 @@ func (w *Worker) handleRequest(a ledger.FoundRequest) {
 	if !authorized {
 		named, err := probe.ReadAdministrators(w.clusterFile)
 		if err != nil {
-			w.inform(false, "no administrators are known on this node: "+err.Error())
+			w.inform(false, "cannot read who the administrators of this host are: "+err.Error())
 		}
 		role, authorized = job.Authorize(a.UID, os.Geteuid(), named)
 	}
@@ -95,11 +95,11 @@ func (w *Worker) handleRequest(a ledger.FoundRequest) {
 		return // other users make requests faster than replies expire
 	}
 	if !authorized {
-		w.writeReply(&pendingRequest{FoundRequest: a}, job.ControlReply{State: job.ReplyRefused, Text: job.NotAllowedText + "job " + string(a.Job) + " is of " + w.ledger.UserName(os.Geteuid())})
+		w.writeReply(&pendingRequest{FoundRequest: a}, job.ControlReply{State: job.ReplyRefused, Text: job.NotAllowedText + "job " + string(a.Job) + " belongs to user " + w.ledger.UserName(os.Geteuid())})
 		return
 	}
 	if w.requests.mpiexecStopped {
-		w.writeReply(&pendingRequest{FoundRequest: a, role: role}, job.ControlReply{State: job.ReplyRefused, Text: job.LauncherStoppedText + " (^Z, or a batch system)"})
+		w.writeReply(&pendingRequest{FoundRequest: a, role: role}, job.ControlReply{State: job.ReplyRefused, Text: job.LauncherStoppedText + " (by ^Z or by a batch system)"})
 		return
 	}
 	w.requests.waiting = append(w.requests.waiting, pendingRequest{FoundRequest: a, role: role})
@@ -155,7 +155,7 @@ func (w *Worker) writeReply(a *pendingRequest, answer job.ControlReply) {
 		a.reply, err = w.ledger.ReplaceReply(a.reply, answer)
 	}
 	if err != nil && !errors.Is(err, unix.EEXIST) { // EEXIST: another helper of the job has replied
-		w.inform(false, fmt.Sprintf("no answer to %s of %s: %v", a.Verb, a.User, err))
+		w.inform(false, fmt.Sprintf("cannot reply to the request %q of user %s: %v", a.Verb, a.User, err))
 	}
 	if posted := a.reply; posted != nil {
 		w.requests.noteReply(posted)
@@ -261,7 +261,7 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 // was to end the job.
 func endedReply(a job.ControlRequest, last job.ControlReply) *wire.ControlReply {
 	if a.Verb == job.VerbEnd {
-		return &wire.ControlReply{State: job.ReplyDone, Text: "it has ended"}
+		return &wire.ControlReply{State: job.ReplyDone, Text: "the job has ended"}
 	}
-	return &wire.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s has ended meanwhile", a.Job)}
+	return &wire.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s ended before it could reply", a.Job)}
 }

@@ -162,18 +162,18 @@ func examineProgram(exam *job.NodeDiagnosis, environ []string, m *wire.Diagnose)
 func homeDefect(environ []string) job.Defect {
 	dir := job.EnvValue(environ, "HOME")
 	wrong := func(text, remedy string) job.Defect { return job.Defect{Code: "home", Text: text, Remedy: remedy} }
-	const byWhom = "make it, mount it, or give the account another: see getent passwd"
+	const byWhom = "create or mount that directory, or give the account another home directory; getent passwd shows the present one"
 	info, err := os.Stat(dir)
 	switch {
 	case dir == "":
-		return wrong("HOME is not set", "set it where the login begins, or with -genv HOME DIR for ranks")
+		return wrong("HOME is not set", "set HOME in the login environment of the host, or only for ranks with -genv HOME DIR")
 	case err != nil:
-		return wrong(fmt.Sprintf("the home directory %s: %v", dir, rank.WithoutPath(err)), byWhom)
+		return wrong(fmt.Sprintf("cannot use the home directory %s: %v", dir, rank.WithoutPath(err)), byWhom)
 	case !info.IsDir():
-		return wrong(fmt.Sprintf("the home directory %s is no directory", dir), byWhom)
+		return wrong(fmt.Sprintf("the home directory %s is not a directory", dir), byWhom)
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return wrong(fmt.Sprintf("the home directory %s cannot be written: %v", dir, err), "see its owner and mode (ls -ld), and whether its file system is mounted read-only")
+		return wrong(fmt.Sprintf("cannot write to the home directory %s: %v", dir, err), "check the owner and mode of that directory (ls -ld), and whether its file system is mounted read-only")
 	}
 	return job.Defect{}
 }
@@ -184,8 +184,8 @@ func accountDefect(ctx context.Context) job.Defect {
 	if nsswitch.LookupAccount(ctx, lookupTimeout, uid) != (nsswitch.Account{}) {
 		return job.Defect{}
 	}
-	return job.Defect{Code: "account", Text: fmt.Sprintf("no account has the uid %d", uid),
-		Remedy: fmt.Sprintf("see whether the directory service answers: getent passwd %d; some programs need their user's name", uid)}
+	return job.Defect{Code: "account", Text: fmt.Sprintf("the host knows no account with uid %d", uid),
+		Remedy: fmt.Sprintf("check that the directory service, such as LDAP, answers: getent passwd %d; some programs need the name of their user", uid)}
 }
 
 // claimDirSpace describes the file system of the directory of claims. Err is set if we cannot create files in the
@@ -316,7 +316,7 @@ func ownName(ctx context.Context) (addresses []string, why string) {
 	}
 	found := lookupHost(ctx, host)
 	if len(found) == 0 {
-		return nil, "it has no address"
+		return nil, "no address is known for " + host
 	}
 	for _, a := range found {
 		addresses = append(addresses, a.Unmap().String())

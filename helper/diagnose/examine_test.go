@@ -99,8 +99,8 @@ func TestHomeAndAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	for home, want := range map[string]string{
-		t.TempDir(): "", "": "HOME is not set", "/no/where": "the home directory /no/where: no such file or directory",
-		file: "the home directory " + file + " is no directory", "/proc": "the home directory /proc cannot be written: permission denied",
+		t.TempDir(): "", "": "HOME is not set", "/no/where": "cannot use the home directory /no/where: no such file or directory",
+		file: "the home directory " + file + " is not a directory", "/proc": "cannot write to the home directory /proc: permission denied",
 	} {
 		environ := []string{"HOME=" + home}
 		if home == "" {

@@ -44,7 +44,7 @@ const (
 // listen opens the probe port.
 func (e *Examiner) listen(m *wire.OpenProbePort) {
 	if m.Address == "" { // do not listen on all interfaces
-		e.send(&wire.ProbePortOpened{Err: "the node has no address for its peers"})
+		e.send(&wire.ProbePortOpened{Err: "no address is known at which other hosts can connect to this host"})
 		return
 	}
 	ln, err := net.Listen("tcp", net.JoinHostPort(m.Address, "0"))
@@ -147,7 +147,7 @@ func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 		}
 		_, err := io.ReadFull(c, echo)
 		if err == nil && string(echo) != d.Token {
-			err = errors.New("another program answers at that port")
+			err = errors.New("a program other than mpiexec answered at the port")
 		}
 		return err
 	}

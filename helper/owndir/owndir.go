@@ -18,8 +18,8 @@ import (
 
 // These are the errors that Check, Open and OpenIn return for a directory that cannot be trusted.
 var (
-	ErrNotOwned = errors.New("belongs to somebody else")
-	ErrWritable = errors.New("others may write there")
+	ErrNotOwned = errors.New("the directory belongs to another user")
+	ErrWritable = errors.New("other users may write to the directory")
 )
 
 // openFlags open a directory. Links and other files are errors. Opening never waits for a device or pipe.
@@ -83,7 +83,7 @@ func CheckReplaceable(dir string) error {
 			return err
 		}
 		if info.Mode()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
-			return fmt.Errorf("everybody may change %s", up)
+			return fmt.Errorf("every user may replace files in %s", up)
 		}
 		if up == "/" {
 			return nil

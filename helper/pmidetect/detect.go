@@ -61,7 +61,7 @@ type Library struct {
 
 func (l Library) String() string {
 	if l.Path == "" {
-		return l.Name + ", which is not found"
+		return l.Name + " (not found on this host)"
 	}
 	return l.Name + " -> " + l.Path
 }
@@ -146,7 +146,7 @@ func verdictOf(f Finding) Verdict {
 	case why != nil:
 		v.Why = strings.Join(why, "; ")
 	case f.Kind == Static:
-		v.Why += map[job.PMIOffer]string{job.PMIOfferPMIx: ", linked with PMIx", job.PMIOfferPMI1: ", linked with PMI", job.PMIOfferBoth: ", linked with no MPI that can be told"}[v.Offer]
+		v.Why += map[job.PMIOffer]string{job.PMIOfferPMIx: " with PMIx", job.PMIOfferPMI1: " with PMI-1", job.PMIOfferBoth: ", and no MPI library could be recognized in it"}[v.Offer]
 	}
 	return v
 }

@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	errNotELF  = errors.New("no ELF file of 64 bits")
+	errNotELF  = errors.New("not a 64-bit ELF file")
 	errDamaged = errors.New("damaged ELF file")
 )
 

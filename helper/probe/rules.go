@@ -130,7 +130,7 @@ const maxRanks = 1e6
 
 // Rules returns the rules of this node's administrator for our user.
 func (f AdminFiles) Rules() job.AdminRules {
-	const unclear = "runs no jobs, since what its administrator allows is not clear: "
+	const unclear = "runs no jobs, because the rules of its administrator cannot be used: "
 	result := job.AdminRules{MaxRanks: -1}
 	rules, err := f.ReadRules()
 	if err == nil && f.Limits != "" {

@@ -66,7 +66,7 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	err = b.setCPUs(mask)
 	if isDenied(err) && !b.required {
 		b.denied = true
-		b.warn(fmt.Sprintf("ranks are bound to no CPUs and no memory: sched_setaffinity: %v, as where a container has a seccomp filter. To silence this: --bind-to none", err))
+		b.warn(fmt.Sprintf("cannot bind ranks to CPUs or memory: sched_setaffinity: %v (perhaps by the seccomp filter of a container); to silence this: --bind-to none", err))
 		return nil, nil
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
 	b.actualCPUs = cpuNumbers(now)
 	if !slices.Equal(b.actualCPUs, cpus) && !b.warnedCPUs {
 		b.warnedCPUs = true
-		b.warn(fmt.Sprintf("CPUs %s were to be bound, and the kernel leaves %s: the CPU set was changed meanwhile",
+		b.warn(fmt.Sprintf("cannot bind a rank to CPUs %s: the kernel allows only %s of them now, since its CPU set has changed",
 			idset.Text(cpus), idset.Text(b.actualCPUs)))
 	}
 	return b.actualCPUs, nil
@@ -123,11 +123,11 @@ func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
 func memoryText(mems []int, mode pin.MemMode) string {
 	switch mode {
 	case pin.Interleave:
-		return "memory cannot be interleaved on NUMA nodes " + idset.Text(mems)
+		return "cannot interleave the memory of ranks on NUMA nodes " + idset.Text(mems)
 	case pin.Local:
-		return "memory cannot be made local"
+		return "cannot bind the memory of ranks to their own NUMA nodes"
 	}
-	return "memory cannot be bound to NUMA node " + idset.Text(mems)
+	return "cannot bind the memory of ranks to NUMA node " + idset.Text(mems)
 }
 
 // readHelperPolicy reads the helper's own memory policy, once.

@@ -154,7 +154,7 @@ func TestBinderReportsANarrowedSet(t *testing.T) {
 			t.Errorf("bound to %v, %v", got, err)
 		}
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "CPUs 6-8 were to be bound, and the kernel leaves 6-7") {
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "cannot bind a rank to CPUs 6-8: the kernel allows only 6-7 of them now") {
 		t.Errorf("warnings %q", warnings)
 	}
 }

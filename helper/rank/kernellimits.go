@@ -46,12 +46,12 @@ func NewKernelLimits(bounds []job.KernelLimit) (KernelLimits, *Error) {
 	for _, b := range bounds {
 		resource, known := rlimitResources[b.Resource]
 		if !known {
-			return nil, &Error{job.ExitInternal, fmt.Sprintf("cannot set %s: this host knows no such limit", b.Resource), ""}
+			return nil, &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s: the kernel of this host does not have it", b.Resource), ""}
 		}
 		r := Rlimit{b.Resource, resource, rlimitOf(b)}
 		var own unix.Rlimit
 		if err := unix.Getrlimit(resource, &own); err == nil && r.value.Cur > own.Max && os.Geteuid() != 0 {
-			return nil, r.setError(fmt.Sprintf("hard limit is %s", limitText(resource, own.Max)))
+			return nil, r.setError(fmt.Sprintf("the hard limit is %s", limitText(resource, own.Max)))
 		}
 		all = append(all, r)
 	}
@@ -86,7 +86,7 @@ func rlimitOf(b job.KernelLimit) unix.Rlimit {
 }
 
 func (r Rlimit) setError(why string) *Error {
-	return &Error{job.ExitInternal, fmt.Sprintf("cannot set %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), why), "ask for less with --limit, or see limits.conf(5) there"}
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), why), "use a lower value with --limit, or have the hard limit raised in /etc/security/limits.conf on that host"}
 }
 
 // applyTo sets the limits of a process that this thread has forked and that has stopped after its exec. Then it

@@ -24,12 +24,12 @@ func TestKernelLimits(t *testing.T) {
 	}
 	// A limit that this host does not know is refused, and never silently accepted.
 	for _, resource := range []limits.Resource{"files", limits.Mem} {
-		if _, failed := NewKernelLimits([]job.KernelLimit{{Resource: resource, Max: 1}}); failed == nil || failed.Reason != "cannot set "+string(resource)+": this host knows no such limit" {
+		if _, failed := NewKernelLimits([]job.KernelLimit{{Resource: resource, Max: 1}}); failed == nil || failed.Reason != "cannot set limit "+string(resource)+": the kernel of this host does not have it" {
 			t.Errorf("%s: %v", resource, failed)
 		}
 	}
-	refused := Rlimit{limits.NoFile, unix.RLIMIT_NOFILE, unix.Rlimit{Cur: 1048576, Max: 1048576}}.setError("hard limit is 4096")
-	if refused.Reason != "cannot set nofile to 1048576: hard limit is 4096" {
+	refused := Rlimit{limits.NoFile, unix.RLIMIT_NOFILE, unix.Rlimit{Cur: 1048576, Max: 1048576}}.setError("the hard limit is 4096")
+	if refused.Reason != "cannot set limit nofile to 1048576: the hard limit is 4096" {
 		t.Error(refused.Reason)
 	}
 	for _, test := range []struct {

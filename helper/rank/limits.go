@@ -43,7 +43,7 @@ func (l SoftLimits) SetInherited(log func(string)) {
 		}
 		cur := clipToHard(soft.Soft, own.Max)
 		if soft.Soft >= 0 && cur < uint64(soft.Soft) || soft.Soft < 0 && own.Max != math.MaxUint64 {
-			log(fmt.Sprintf("limit %s: %s wanted, %s allowed", limitName(soft.Resource), limitText(soft.Resource, uint64(soft.Soft)), limitText(soft.Resource, cur)))
+			log(fmt.Sprintf("cannot set the limit of %s to %s: the hard limit is %s", limitName(soft.Resource), limitText(soft.Resource, uint64(soft.Soft)), limitText(soft.Resource, cur)))
 		}
 		if isInherited(soft.Resource) {
 			unix.Setrlimit(soft.Resource, &unix.Rlimit{Cur: cur, Max: own.Max})

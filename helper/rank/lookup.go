@@ -43,7 +43,7 @@ func CheckWorkingDir(dir string) *Error {
 		return nil
 	}
 	return &Error{job.ExitNotFound, fmt.Sprintf("working directory %s: %v", dir, WithoutPath(err)),
-		"choose another one with -wdir"}
+		"choose another working directory with -wdir"}
 }
 
 // SearchPath returns the PATH of an environment, or the default PATH if it has none.
@@ -110,7 +110,7 @@ func FindProgram(program, dir string, first []string, path string, last ...strin
 // returns "".
 func blankHint(program string) string {
 	if strings.Contains(program, " ") {
-		return "its name has a blank; a program and its arguments are words of their own, without quotes around all of them"
+		return "the program name has a blank; do not put quotes around a program together with its arguments"
 	}
 	return ""
 }
@@ -124,9 +124,9 @@ func sourceHint(program string) string {
 	kind := filepath.Ext(program)
 	switch {
 	case compilers[kind] != "":
-		return fmt.Sprintf("it is source code: compile it, %s -o %s %s", compilers[kind], strings.TrimSuffix(program, kind), program)
+		return fmt.Sprintf("this file is source code; compile it first: %s -o %s %s", compilers[kind], strings.TrimSuffix(program, kind), program)
 	case kind == ".py":
-		return "write its interpreter as the program: python3 " + program
+		return "start the script by its interpreter: python3 " + program
 	}
 	return ""
 }
@@ -142,16 +142,16 @@ func checkRunnable(file, name string) *Error {
 		return &Error{code, fmt.Sprintf("program %s: %v", name, WithoutPath(err)), ""}
 	}
 	if info.IsDir() {
-		return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: is a directory", name), ""}
+		return &Error{job.ExitCannotRun, fmt.Sprintf("program %s is a directory", name), ""}
 	}
 	var in unix.Statfs_t
 	if unix.Access(file, unix.X_OK) != nil {
 		if info.Mode().Perm()&0o111 != 0 && unix.Statfs(file, &in) == nil && in.Flags&unix.ST_NOEXEC != 0 {
-			return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: its file system lets no program be run (it is mounted noexec)", name),
-				"put it on another one, or bring it along: --stage " + name}
+			return &Error{job.ExitCannotRun, fmt.Sprintf("program %s cannot run: its file system is mounted noexec", name),
+				"put the program on another file system, or let mpiexec copy it: --stage " + name}
 		}
 		return &Error{job.ExitCannotRun, fmt.Sprintf("program %s: permission denied", name),
-			cmp.Or(sourceHint(name), "make it executable: chmod +x "+name)}
+			cmp.Or(sourceHint(name), "make the program executable: chmod +x "+name)}
 	}
 	return nil
 }
@@ -162,18 +162,18 @@ func execError(err error, file, path string, argv, env []string) *Error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
 		failed.Reason = fmt.Sprintf("program %s: its interpreter or loader is missing", path)
-		failed.Hint = "look at its first line, or at: file " + path
+		failed.Hint = "check the first line of a script, or the output of: file " + path
 	case errors.Is(err, syscall.ENOEXEC):
 		failed.Reason = fmt.Sprintf("program %s: not a program for this machine (exec format error)", path)
 		if machine := otherArch(file); machine != "" {
-			failed.Hint = fmt.Sprintf("it is for %s, this node is %s", machine, runtime.GOARCH)
+			failed.Hint = fmt.Sprintf("the program is built for %s, but this host is %s", machine, runtime.GOARCH)
 		}
 	case errors.Is(err, syscall.E2BIG):
-		failed.Reason = fmt.Sprintf("program %s: arguments and environment are too long (%d bytes)", path, bytesOf(argv)+bytesOf(env))
-		failed.Hint = "the largest variables are " + strings.Join(largestVariables(env, 3), ", ")
+		failed.Reason = fmt.Sprintf("program %s: its arguments and environment are too long (%d bytes)", path, bytesOf(argv)+bytesOf(env))
+		failed.Hint = "the largest environment variables are " + strings.Join(largestVariables(env, 3), ", ")
 	case errors.Is(err, syscall.EAGAIN):
-		failed.Reason = fmt.Sprintf("program %s: the node allows no more processes", path)
-		failed.Hint = "see ulimit -u there"
+		failed.Reason = fmt.Sprintf("program %s: the host does not allow more processes", path)
+		failed.Hint = "check ulimit -u on that host"
 	}
 	return failed
 }

@@ -86,17 +86,17 @@ func TestHintsOnOtherFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const quoted = "its name has a blank; a program and its arguments are words of their own, without quotes around all of them"
+	const quoted = "the program name has a blank; do not put quotes around a program together with its arguments"
 	for program, want := range map[string]string{
 		"ls -l":   quoted,
 		"./a -x":  quoted,
-		"a.c":     "it is source code: compile it, mpicc -o a a.c",
-		"./a.c":   "it is source code: compile it, mpicc -o ./a ./a.c",
-		"./b.f90": "it is source code: compile it, mpifort -o ./b ./b.f90",
-		"./c.cpp": "it is source code: compile it, mpicxx -o ./c ./c.cpp",
-		"./d.py":  "write its interpreter as the program: python3 ./d.py",
-		"d.py":    "write its interpreter as the program: python3 d.py",
-		"./e.txt": "make it executable: chmod +x ./e.txt",
+		"a.c":     "this file is source code; compile it first: mpicc -o a a.c",
+		"./a.c":   "this file is source code; compile it first: mpicc -o ./a ./a.c",
+		"./b.f90": "this file is source code; compile it first: mpifort -o ./b ./b.f90",
+		"./c.cpp": "this file is source code; compile it first: mpicxx -o ./c ./c.cpp",
+		"./d.py":  "start the script by its interpreter: python3 ./d.py",
+		"d.py":    "start the script by its interpreter: python3 d.py",
+		"./e.txt": "make the program executable: chmod +x ./e.txt",
 		"x.c":     "",
 	} {
 		if _, err := FindProgram(program, dir, nil, "/usr/bin"); err == nil || err.Hint != want {

@@ -40,7 +40,7 @@ type readState struct {
 }
 
 // ErrDrained is returned by ReadOnce when the rank has exited and all its output is read.
-var ErrDrained = errors.New("nothing to read and the rank gone")
+var ErrDrained = errors.New("the rank has exited, and all its output has been read")
 
 // RankExited makes the reader read only the rest of the output, because its rank was reaped.
 func (r *PipeReader) RankExited() {

@@ -65,7 +65,7 @@ func (p Priority) SetForForks() (restore func(), denied []string, important bool
 		return func() {}, nil, false
 	}
 	refuse := func(what, wanted, got string, raised bool) {
-		denied = append(denied, fmt.Sprintf("%s: %s wanted, %s allowed", what, wanted, got))
+		denied = append(denied, fmt.Sprintf("%s %s is not allowed, so it is %s", what, wanted, got))
 		important = important || raised
 	}
 	if got := setNice(p.Nice, own.Nice); got != p.Nice {

@@ -22,11 +22,11 @@ func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	}
 	p.ours[1] = master
 	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
-		return fmt.Errorf("unlock the pseudo-terminal: %w", err)
+		return fmt.Errorf("cannot unlock the pseudo-terminal: %w", err)
 	}
 	slave, err := openPTYPeer(uintptr(master), unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if err != nil {
-		return fmt.Errorf("open the pseudo-terminal: %w", err)
+		return fmt.Errorf("cannot open the pseudo-terminal: %w", err)
 	}
 	p.theirs[0] = slave
 	if size.Row > 0 && size.Col > 0 {

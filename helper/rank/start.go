@@ -73,7 +73,7 @@ func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 	}
 	p, err := c.openStreams()
 	if err != nil {
-		return Process{}, &Error{job.ExitInternal, "no descriptors for its streams: " + err.Error(), "see ulimit -n there"}
+		return Process{}, &Error{job.ExitInternal, "cannot open the standard input and output of the rank: " + err.Error(), "check ulimit -n on that host"}
 	}
 	identity := c.Identity
 	identity.CPUs = cpus
@@ -103,11 +103,11 @@ func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 // bindError returns the error for a rank that cannot be bound to its CPUs. The rank does not start, since it would
 // share cores with others (placement.md 7.7).
 func bindError(cpus []int, err error) *Error {
-	hint := "see that they are online and in the CPU set there, or use --no-pin"
+	hint := "check that these CPUs are online and in the CPU set of mpiexec on that host, or use --no-pin"
 	if isDenied(err) {
-		hint = "sched_setaffinity is denied there, as by the seccomp filter of a container: allow it, or ask for no binding"
+		hint = "allow the system call sched_setaffinity on that host (a container may have a seccomp filter), or leave out the binding options"
 	}
-	return &Error{job.ExitInternal, fmt.Sprintf("cannot be bound to CPUs %s: %v", idset.Text(cpus), err), hint}
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot bind the rank to CPUs %s: %v", idset.Text(cpus), err), hint}
 }
 
 // openStreams opens the pipes or the terminal of a process, and its PMI connection.

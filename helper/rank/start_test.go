@@ -36,10 +36,10 @@ func TestExecError(t *testing.T) {
 		err          error
 		reason, hint string
 	}{
-		{syscall.ENOENT, "interpreter or loader is missing", "its first line"},
+		{syscall.ENOENT, "interpreter or loader is missing", "the first line of a script"},
 		{syscall.ENOEXEC, "not a program for this machine (exec format error)", ""},
 		{syscall.E2BIG, "too long (6581 bytes)", "TOKEN (6006 bytes), B (502 bytes), C (52 bytes)"},
-		{syscall.EAGAIN, "allows no more processes", "ulimit -u"},
+		{syscall.EAGAIN, "does not allow more processes", "ulimit -u"},
 		{&os.PathError{Op: "fork/exec", Path: "/x", Err: syscall.EPERM}, "program ./p: operation not permitted", ""},
 	} {
 		got := execError(test.err, "prog", "./p", []string{"./p", "-x", "yy"}, env)

@@ -22,7 +22,7 @@ func NewRequests(send func(wire.Message) error) *Requests {
 const maxRequests = 64
 
 // errWrongReply is returned if mpiexec sends a reply of the wrong type.
-var errWrongReply = errors.New("mpiexec answered something else")
+var errWrongReply = errors.New("mpiexec sent a reply of the wrong type")
 
 // Call is Pipeline.Call with the types of the request and its reply.
 func Call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Requests, newRequest func(id int) Req, late func(Rep)) (reply Rep, err error) {

@@ -256,7 +256,7 @@ func InvalidValue(m wire.Message, name string, value any) error {
 	if strings.ContainsRune("AEIOU", rune(wire.NameOf(m)[0])) {
 		article = "an"
 	}
-	return Violationf("%s %s that cannot be: %s %v", article, wire.NameOf(m), name, value)
+	return Violationf("the host sent %s %s message with an impossible value: %s %v", article, wire.NameOf(m), name, value)
 }
 
 // checkLate checks a message that has not been allowed since then. If that was less than tolerance ago,

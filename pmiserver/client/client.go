@@ -70,7 +70,7 @@ func (c *Client) receive() ([]byte, error) {
 		reply = append(head, rest...)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("pmi: wait for the answer to %q: %w", c.line, err)
+		return nil, fmt.Errorf("pmi: no reply to %q: %w", c.line, err)
 	}
 	return reply[:len(reply)-1], nil
 }
@@ -84,7 +84,7 @@ func (c *Client) roundTripChecked(request, answer string) (string, error) {
 	}
 	rest, ok := strings.CutPrefix(string(reply), "cmd="+answer)
 	if !ok || rest != "" && rest[0] != ' ' {
-		return "", fmt.Errorf("pmi: %q was answered by %q", request, reply)
+		return "", fmt.Errorf("pmi: the reply to %q is %q, which is not expected", request, reply)
 	}
 	if rc := field(rest, "rc"); rc != "0" && rc != "" {
 		return "", fmt.Errorf("pmi: %q failed: %q", request, reply)
@@ -128,7 +128,7 @@ func (c *Client) Acknowledge(id int) (p RankAndSize, err error) {
 		n, err := strconv.Atoi(strings.TrimPrefix(string(line), "cmd=set "+what+"="))
 		switch {
 		case err != nil:
-			return p, fmt.Errorf("pmi: %q where %s should be set", line, what)
+			return p, fmt.Errorf("pmi: received %q instead of a line that sets %s", line, what)
 		case what == "size":
 			p.Size = n
 		case what == "rank":
@@ -178,7 +178,7 @@ func (c *Client) GetBytes(key string) ([]byte, error) {
 	head, value, found := bytes.Cut(reply, []byte(" value="))
 	switch {
 	case !bytes.HasPrefix(head, []byte("cmd=get_result rc=")):
-		return nil, fmt.Errorf("pmi: %q was answered by %q", c.line, reply)
+		return nil, fmt.Errorf("pmi: the reply to %q is %q, which is not expected", c.line, reply)
 	case !found || !bytes.HasPrefix(head, []byte("cmd=get_result rc=0")):
 		return nil, nil
 	}

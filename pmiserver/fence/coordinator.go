@@ -147,7 +147,7 @@ func (c *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	}
 	if id.Kind.WithoutTag() == Construct {
 		if c.groupsMade == math.MaxInt32 {
-			return nil, fmt.Errorf("fence %v: %d groups were made, and there are no more numbers", id, c.groupsMade)
+			return nil, fmt.Errorf("fence %v: cannot create another PMIx group: the job has created %d, the largest number", id, c.groupsMade)
 		}
 		c.groupsMade++
 		done.Blobs = append(slices.Clip(done.Blobs), binary.AppendUvarint(nil, uint64(c.groupsMade)))
@@ -220,7 +220,7 @@ func (c *Coordinator) countBytes(id ID, f *fence, more int) error {
 		more += f.overheadBytes(id)
 	}
 	if c.heldBytes+more > maxOpenBytes {
-		return fmt.Errorf("open fences take more than %d MiB", maxOpenBytes>>20)
+		return fmt.Errorf("the data of all PMI fences in progress exceed %d MiB", maxOpenBytes>>20)
 	}
 	c.heldBytes += more
 	c.open[id] = f
@@ -255,7 +255,7 @@ func (c *Coordinator) findFence(id ID) (*fence, error) {
 	f := &fence{parts: parts}
 	for _, p := range parts {
 		if c.groups[p.group] == nil {
-			return nil, fmt.Errorf("there is no such group")
+			return nil, fmt.Errorf("the fence names a group of ranks that does not exist")
 		}
 	}
 	if g := c.groups[id.Members.Group()]; g != nil {
@@ -273,7 +273,7 @@ func (f *fence) listNodes(groups map[string]*group) error {
 	for _, p := range f.parts {
 		g := groups[p.group]
 		if n := len(p.ranges); n > 0 && p.ranges[n-1].last >= len(g.nodeOf) {
-			return fmt.Errorf("there is no rank %d in group %s", p.ranges[n-1].last, p.group)
+			return fmt.Errorf("the fence names rank %d, which group %s does not have", p.ranges[n-1].last, p.group)
 		}
 		isNode := make(map[int]bool)
 		for _, r := range p.ranges {
@@ -296,9 +296,9 @@ func (f *fence) joinNode(node int, blob []byte) error {
 	i, member := f.index[node]
 	switch {
 	case !member:
-		return fmt.Errorf("node %d has no member of it", node)
+		return fmt.Errorf("node %d entered a fence that none of its ranks belongs to", node)
 	case f.joined[i]:
-		return fmt.Errorf("node %d joined twice", node)
+		return fmt.Errorf("node %d entered the same fence twice", node)
 	}
 	f.joined[i] = true
 	f.joinedCount++
@@ -308,7 +308,7 @@ func (f *fence) joinNode(node int, blob []byte) error {
 	f.blobs[i] = blob
 	f.bytes += len(blob)
 	if f.bytes > maxFenceBytes {
-		return fmt.Errorf("the ranks have put %d MiB since the last fence; the limit is %d MiB", f.bytes>>20, maxFenceBytes>>20)
+		return fmt.Errorf("the ranks have published %d MiB by PMI since the last fence; the limit is %d MiB", f.bytes>>20, maxFenceBytes>>20)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func TestCoordinatorJoinOfTooMuch(t *testing.T) {
 		}
 	}
 	_, err := h.Join(2, first, much)
-	if err == nil || !strings.Contains(err.Error(), "have put 1200 MiB") {
+	if err == nil || !strings.Contains(err.Error(), "have published 1200 MiB") {
 		t.Errorf("got error %v", err)
 	}
 }
@@ -96,7 +96,7 @@ func TestCoordinatorJoinOfManyFences(t *testing.T) {
 		if why == "the group is over" {
 			open(h, 4, 5)
 		}
-		if _, err := h.Join(0, id(9), much); err == nil || !strings.Contains(err.Error(), "take more than 1024 MiB") {
+		if _, err := h.Join(0, id(9), much); err == nil || !strings.Contains(err.Error(), "exceed 1024 MiB") {
 			t.Errorf("%s: a fourth one waits: %v", why, err)
 		}
 	}
@@ -254,8 +254,8 @@ func TestCoordinatorSomeRanks(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"k0[0-8]/0":  "fence k0[0-8]/0: there is no rank 8 in group k0",
-		"k0[0],k2/0": "fence k0[0],k2/0: there is no such group",
+		"k0[0-8]/0":  "fence k0[0-8]/0: the fence names rank 8, which group k0 does not have",
+		"k0[0],k2/0": "fence k0[0],k2/0: the fence names a group of ranks that does not exist",
 	} {
 		id, err := fence.ParseID(text)
 		if err == nil {

@@ -129,7 +129,7 @@ func (m Members) Matcher() (has func(group string, rank int) bool, err error) {
 }
 
 // errID is returned for a text that is not a valid ID.
-var errID = errors.New("names no fence")
+var errID = errors.New("the text is not the ID of a PMI fence")
 
 // ParseID parses the text of ID.String.
 func ParseID(text string) (ID, error) {

@@ -25,7 +25,7 @@ type Exchanger interface {
 }
 
 // ErrGivenUp is returned by Exchange when the fence was given up.
-var ErrGivenUp = errors.New("the fence was given up")
+var ErrGivenUp = errors.New("the PMI fence was canceled")
 
 // A Local is the part of a fence on one node: the members there enter it, for one fence after the
 // other. Set the fields before the first Enter. The methods may be called from any goroutine. Their

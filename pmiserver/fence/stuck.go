@@ -31,9 +31,9 @@ func (r Rank) String() string {
 
 func (e *StuckError) Error() string {
 	if e.Released {
-		return fmt.Sprintf("%s let out of a fence, with an error: %s left it for good", ranksText(e.Waiting, "is", "are"), ranksText(e.Gone, "has", "have"))
+		return fmt.Sprintf("%s an error from a PMIx fence, because %s ended without entering it", ranksText(e.Waiting, "gets", "get"), ranksText(e.Gone, "has", "have"))
 	}
-	return fmt.Sprintf("%s in a barrier that %s left for good", ranksText(e.Waiting, "waits", "wait"), ranksText(e.Gone, "has", "have"))
+	return fmt.Sprintf("%s in a barrier, but %s ended without entering it", ranksText(e.Waiting, "waits", "wait"), ranksText(e.Gone, "has", "have"))
 }
 
 // Hint returns the usual cause of a fence that cannot complete.

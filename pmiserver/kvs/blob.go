@@ -6,7 +6,7 @@ import (
 )
 
 // errBlob is returned for a malformed blob. It means that helpers of different versions are connected.
-var errBlob = errors.New("barrier: the keys from another node cannot be parsed")
+var errBlob = errors.New("barrier: cannot parse the PMI keys that another host sent")
 
 // AppendPair appends a pair to a blob.
 func AppendPair(blob, key, value []byte) []byte {

@@ -309,7 +309,7 @@ func (c *Conversation) ranks2hosts() {
 // executionProblem handles the request that ParaStation's helper sends when exec has failed. It only reports a note,
 // since the exit status shows the failure, too.
 func (c *Conversation) executionProblem() {
-	c.Session.Note("could not execute: " + transcript.Escape(c.fields.Text("reason")))
+	c.Session.Note("the program could not be executed: " + transcript.Escape(c.fields.Text("reason")))
 }
 
 // ParseGreeting parses the first line of a client that connects by PMI_PORT. The line is initack with the PMI_ID, or

@@ -19,7 +19,7 @@ var fieldNames = spawn.FieldNames{
 // maxBlock limits all segments of one request together, in bytes.
 const maxBlock = 1 << 20
 
-var errLongBlock = errors.New("a spawn request of more than 1 MiB")
+var errLongBlock = errors.New("the spawn request of the rank is larger than 1 MiB")
 
 // A spawnBlock is an incomplete mcmd request. It consists of segments of lines, each from mcmd= to endcmd. In the
 // last segment spawnssofar equals totspawns (pmi-wire.md 2.7).

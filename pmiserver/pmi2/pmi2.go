@@ -191,7 +191,7 @@ func (c *Conversation) fullInit() {
 		rank, given = c.fields.Number("srcid")
 	}
 	if given && rank != c.ID {
-		c.Session.Note("named itself rank " + strconv.Itoa(rank) + " in fullinit")
+		c.Session.Note("the rank calls itself rank " + strconv.Itoa(rank) + " in its PMI-2 command fullinit")
 	}
 	c.Session.Init()
 	c.beginReply(0)

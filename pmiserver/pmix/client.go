@@ -45,7 +45,7 @@ type requestInfo struct {
 
 // errJunk is the error of a client that sends messages which cannot be decoded, or does not read its
 // replies. Other errors wrap it.
-var errJunk = errors.New("talks junk on PMIx")
+var errJunk = errors.New("the rank sent an invalid PMIx message")
 
 func isJunk(err error) bool { return errors.Is(err, errJunk) }
 
@@ -163,7 +163,7 @@ func (c *client) reply(to requestInfo, summary string, reply []byte) {
 	whole, fits := message.FinishReply(reply)
 	if !fits {
 		summary = message.NoMemory.String()
-		c.note(fmt.Sprintf("PMIx: a reply of %d bytes is too large for its client", len(reply)))
+		c.note(fmt.Sprintf("PMIx: a reply of %d bytes to the rank is too large to send", len(reply)))
 	}
 	c.traceReply(to.command, summary)
 	c.out.enqueue(whole)

@@ -166,7 +166,7 @@ func (s *Server) enterCollective(kind fence.Kind, members procSet, call fenceCal
 		m := s.getCollective(kind, members)
 		switch {
 		case m == nil:
-			call.client.note("PMIx: too many fences at once")
+			call.client.note("PMIx: the rank enters too many fences at the same time")
 			return false
 		case m.addCall(call):
 			return true
@@ -407,7 +407,7 @@ func (p byteRange) newBytes(known int) []byte {
 }
 
 // errBadRecord is returned when the fence data of another node cannot be decoded.
-var errBadRecord = errors.New("another node sent a record that cannot be read")
+var errBadRecord = errors.New("PMIx: cannot parse the fence data that another host sent")
 
 // decodeBlobs decodes the fence data of all nodes. show makes the data visible to the ranks of this node.
 func (m *collective) decodeBlobs(all [][]byte) (show func(), err error) {

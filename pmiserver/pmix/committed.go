@@ -162,7 +162,7 @@ func (g *group) reportNote(rank int, text string) {
 	case n < maxNotes:
 		g.Note(rank, text)
 	case n == maxNotes:
-		g.Note(rank, text+"; no more such notes of this rank")
+		g.Note(rank, text+"; further messages about PMIx from this rank are not shown")
 	}
 }
 
@@ -192,7 +192,7 @@ func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.St
 	g.mu.Lock()
 	if r.keptBytes+more > maxRankBytes || g.keptBytes+more > maxGroupBytes {
 		g.mu.Unlock()
-		g.reportNote(r.number, "PMIx: commit refused: above 16 MiB for the rank, or 1 GiB for its group on the node")
+		g.reportNote(r.number, "PMIx: refused to store more keys: the limit is 16 MiB for a rank, and 1 GiB for all ranks of a group on a host")
 		return message.NoMemory
 	}
 	g.keptBytes += more

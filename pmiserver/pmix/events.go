@@ -85,7 +85,7 @@ func (c *client) registerEvents(codes []int32) message.Status {
 		if c.rank.eventCodes.Add(1) > maxCodes {
 			c.eventCodes.remove(code)
 			c.rank.eventCodes.Add(-1)
-			c.note("PMIx: it registers too many events")
+			c.note("PMIx: the rank registers for too many events")
 			return message.NoMemory
 		}
 	}
@@ -173,7 +173,7 @@ func (s *Server) DeliverEvent(e Event) {
 		if c.out.enqueueUnlessBehind(maxEventBacklog, notice) {
 			c.traceReply("EVENT", message.Status(e.Code).String())
 		} else {
-			c.note("PMIx: it misses an event, since it does not read")
+			c.note("PMIx: an event is lost, because the rank does not read from its PMIx connection")
 		}
 	}
 }

@@ -171,7 +171,7 @@ func TestEventsForAClientThatDoesNotRead(t *testing.T) {
 	for range events {
 		s.DeliverEvent(Event{Group: "k", Rank: 0, Code: -5, Infos: word})
 	}
-	if h := <-reports; h != (reported{1, "note: PMIx: it misses an event, since it does not read"}) {
+	if h := <-reports; h != (reported{1, "note: PMIx: an event is lost, because the rank does not read from its PMIx connection"}) {
 		t.Errorf("the job hears %v", h)
 	}
 	heard, tag := 0, c.tag+1

@@ -85,7 +85,7 @@ func TestGroupWhoseMemberEnds(t *testing.T) {
 	c.send(groupBody("g", all))
 	c.status(bfrops.AppendInfos(bfrops.AppendStatuses(body(regevents), nil), nil)) // its reply comes after the request before it waits
 	s.RankExited("k", 1)
-	if got := <-reports; !strings.HasPrefix(got.what, "broken: rank 0 waits in a barrier that rank 1 has left") {
+	if got := <-reports; !strings.HasPrefix(got.what, "broken: rank 0 waits in a barrier, but rank 1 has ended") {
 		t.Errorf("reported: %v", got)
 	}
 }

@@ -32,7 +32,7 @@ const (
 )
 
 // errLookupTimeout is the cause of a context that ends because the client's timeout for a look-up has passed.
-var errLookupTimeout = errors.New("the time of a look-up is over")
+var errLookupTimeout = errors.New("the look-up of a published name timed out")
 
 // requestNames calls ask in a goroutine. ask sends a request to mpiexec; names is the number of names in it. If ask
 // returns Success, it has replied to the client. Otherwise requestNames replies with the status.

@@ -11,7 +11,7 @@ import (
 )
 
 // errBadProcs is returned for a list of processes that is empty or names a process that does not exist.
-var errBadProcs = errors.New("names no process, or one that does not exist")
+var errBadProcs = errors.New("the list of processes is empty, or names a process that does not exist")
 
 // A procSet is the set of processes of a collective, sorted by the names of their groups. Lists that name
 // the same processes, in whatever form and order, give the same set (rule PMIX-29).

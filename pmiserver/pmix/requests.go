@@ -62,7 +62,7 @@ func (c *client) handleRequest(q requestInfo, request message.Request) {
 func (c *client) replyJobInfo(q requestInfo) {
 	_, info, err := c.group.loadJobInfo(c.server.ctx)
 	if err != nil {
-		c.note(fmt.Sprintf("PMIx: cannot get the job info: %v", err))
+		c.note(fmt.Sprintf("PMIx: cannot get the information about the job: %v", err))
 		c.replyStatus(q, message.Failed)
 		return
 	}
@@ -132,7 +132,7 @@ func (c *client) handleJobControl(r *message.JobControl) message.Status {
 	}
 	if c.group.Cleanup != nil && len(cleanup.Files) > 0 {
 		for _, file := range c.group.Cleanup(c.rank.number, cleanup.Files) {
-			c.note(fmt.Sprintf("%q is not ours to remove", file))
+			c.note(fmt.Sprintf("PMIx: mpiexec will not remove the file %q, since the rank may not ask for that", file))
 		}
 	}
 	return message.Success

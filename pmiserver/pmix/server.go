@@ -162,7 +162,7 @@ type collectiveState struct {
 }
 
 // ErrNoOwner is returned by SocketOwner when no process has the other end of a connection.
-var ErrNoOwner = errors.New("no process has the other end")
+var ErrNoOwner = errors.New("no process has the other end of the connection open")
 
 // Listen opens the server's port, on the loopback only, and accepts clients until Close. It returns the URI
 // by which clients find the port (rule PMIX-15).
@@ -175,7 +175,7 @@ func (s *Server) Listen() (uri string, err error) {
 		var second error
 		scheme = "tcp6"
 		if s.listener, second = tcp.Listen(context.Background(), "tcp6", "[::1]:0"); second != nil {
-			return "", fmt.Errorf("no port for PMIx on the loopback: %w", err)
+			return "", fmt.Errorf("cannot open a port for PMIx on the loopback interface: %w", err)
 		}
 	}
 	s.makeReady()
@@ -400,13 +400,13 @@ func (s *Server) checkHandshake(conn net.Conn, ours bool, h message.Handshake) (
 		return nil, message.InvalidCredential
 	}
 	if status, why := h.Refusal(s.UID); status != message.Success {
-		g.reportNote(r.number, fmt.Sprintf("PMIx client %q %s", h.Version, why))
+		g.reportNote(r.number, fmt.Sprintf("refused PMIx client %q: %s", h.Version, why))
 		return nil, status
 	}
 	c := &client{server: s, group: g, rank: r, in: bufio.NewReaderSize(conn, readBufferSize), major: h.Major()}
 	c.out.conn, c.out.raw, c.out.rank = conn, rawOf(conn), &r.queuedBytes
 	if !s.addClient(c) {
-		g.reportNote(r.number, "PMIx: too many connections")
+		g.reportNote(r.number, "PMIx: the rank has too many connections")
 		return nil, message.NoMemory
 	}
 	return c, message.Success
@@ -420,7 +420,7 @@ func (s *Server) isOwnUser(conn net.Conn) bool {
 		return err == nil && uid == s.UID
 	}
 	s.ownerUnknownOnce.Do(func() {
-		s.reportNote(fmt.Sprintf("pmix: cannot get the owner of a connection, only its namespace is checked: %v", err))
+		s.reportNote(fmt.Sprintf("pmix: cannot find out which user opened a connection, so only its namespace is checked: %v", err))
 	})
 	return true
 }

@@ -219,7 +219,7 @@ func TestFenceThatARankHasLeft(t *testing.T) {
 	s, reports := newTestServer(t, 2, 2)
 	initialized(t, s, 0).send(fenceBody(all, false))
 	s.RankExited("k", 1)
-	if h := <-reports; !strings.Contains(h.what, "rank 0 waits in a barrier that rank 1 has left") {
+	if h := <-reports; !strings.Contains(h.what, "rank 0 waits in a barrier, but rank 1 has ended") {
 		t.Errorf("the job hears %q", h.what)
 	}
 }
@@ -363,8 +363,8 @@ func TestEndsOfConnections(t *testing.T) {
 			join(t, s, 0)
 			initialized(t, s, 0).conn.Close()
 		}, ""},
-		"a huge message":   {func(t *testing.T, s *Server) { join(t, s, 0).write(huge) }, "junk: talks junk on PMIx (header says 67108865 bytes)"},
-		"an empty message": {func(t *testing.T, s *Server) { join(t, s, 0).write(message.AppendHeader(nil, 101, 0)) }, "junk: talks junk on PMIx (empty message)"},
+		"a huge message":   {func(t *testing.T, s *Server) { join(t, s, 0).write(huge) }, "junk: the rank sent an invalid PMIx message (the header of a message gives the size 67108865 bytes, which is too large)"},
+		"an empty message": {func(t *testing.T, s *Server) { join(t, s, 0).write(message.AppendHeader(nil, 101, 0)) }, "junk: the rank sent an invalid PMIx message (a message is empty)"},
 		"a broken one":     {func(t *testing.T, s *Server) { join(t, s, 0).write(broken) }, ""},
 		"broken ones again": {func(t *testing.T, s *Server) {
 			c := join(t, s, 0)

@@ -40,7 +40,7 @@ func (g *group) listWaiting(all map[WaitingRank]string) {
 		case r.spawns.Load() > 0:
 			all[WaitingRank{g.Name, r.number}] = "spawning"
 		case len(r.awaitedNames) > 0:
-			all[WaitingRank{g.Name, r.number}] = "waits for name " + r.awaitedNames[0]
+			all[WaitingRank{g.Name, r.number}] = "waits for the published name " + r.awaitedNames[0]
 		}
 		r.waitingGets.forEach(func(w *pendingGet) { w.listWaiting(all, r.number) })
 	}
@@ -71,11 +71,11 @@ func (m *collective) listWaiting(all map[WaitingRank]string) {
 	defer m.mu.Unlock()
 	where := ""
 	if len(m.participants) < m.set.size() {
-		where = " of this node"
+		where = " on this host"
 	}
 	for i, x := range m.participants {
 		if len(x.calls) > 0 {
-			all[WaitingRank{x.group.Name, x.rank.number}] = fmt.Sprintf("%s %d (%d of %d%s there)", collectiveTexts[m.local.Kind], m.local.NextNumber(i)+1, m.waitingCount, len(m.participants), where)
+			all[WaitingRank{x.group.Name, x.rank.number}] = fmt.Sprintf("%s %d (%d of %d ranks%s have entered)", collectiveTexts[m.local.Kind], m.local.NextNumber(i)+1, m.waitingCount, len(m.participants), where)
 		}
 	}
 }

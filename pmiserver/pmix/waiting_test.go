@@ -34,11 +34,11 @@ func TestWaitingRanks(t *testing.T) {
 		clients[4].send(fenceBody(all, false))
 		synctest.Wait()
 		want := map[int]string{
-			0: "in fence 1 (1 of 2 there)",
+			0: "in fence 1 (1 of 2 ranks have entered)",
 			1: "waits for key card of rank 4",
 			2: "waits for key btl.tcp.4.1 of rank 7",
-			3: "waits for name ocean",
-			4: "in fence 1 (1 of 6 of this node there)",
+			3: "waits for the published name ocean",
+			4: "in fence 1 (1 of 6 ranks on this host have entered)",
 		}
 		got := s.WaitingRanks()
 		for rank := range 6 {

@@ -42,7 +42,7 @@ type Command struct {
 }
 
 // ErrNoSlots is returned by a Spawner if there are not enough slots.
-var ErrNoSlots = errors.New("not enough slots")
+var ErrNoSlots = errors.New("there are not enough free slots for the spawned ranks")
 
 // NoSlots returns an error with this text, for which errors.Is reports ErrNoSlots.
 func NoSlots(text string) error { return noSlotsError(text) }

@@ -109,7 +109,7 @@ func ReadCases(name string, r io.Reader) ([]Case, error) {
 		case opens:
 			cases = append(cases, Case{Title: title, Line: n, Job: Job{Size: 2, Name: "k0"}})
 		case len(cases) == 0:
-			return nil, fmt.Errorf("%s:%d: before the first case: %q", name, n, line)
+			return nil, fmt.Errorf("%s:%d: line %q stands before the first case", name, n, line)
 		default:
 			if err := cases[len(cases)-1].addLine(n, line); err != nil {
 				return nil, fmt.Errorf("%s:%d: %w: %q", name, n, err, line)
@@ -129,7 +129,7 @@ func (c *Case) addLine(n int, line string) error {
 	}
 	end := strings.IndexAny(line, "<>")
 	if end < 0 {
-		return fmt.Errorf("neither a job nor a step")
+		return fmt.Errorf("the line is neither a job nor a step")
 	}
 	step := Step{Line: n, FromRank: line[end] == '<'}
 	if err := step.parseRank(line[:end], &c.Job); err != nil {
@@ -188,7 +188,7 @@ func (s *Step) parseWord(text string) (bool, error) {
 	}
 	s.Word, s.Bytes = word, []byte(rest)
 	if (word == "KILL") != hasCode || !slices.Contains(wordsWithText, word) && rest != "" {
-		return true, fmt.Errorf("not how this word is written")
+		return true, fmt.Errorf("the arguments of this word are not valid")
 	}
 	if !hasCode {
 		return true, nil

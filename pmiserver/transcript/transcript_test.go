@@ -8,7 +8,7 @@ import (
 // A transcript that cannot be parsed proves nothing, so it is refused.
 func TestReadCasesRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"0< cmd=init", "x:1: before the first case"},
+		{"0< cmd=init", `x:1: line "0< cmd=init" stands before the first case`},
 		{"case a\n2< cmd=init", "x:2: not a rank"},
 		{"case a\n-1< cmd=init", "x:2: not a rank"},
 		{"case a\njob size=2 color=red", `x:2: unknown field "color"`},
@@ -16,14 +16,14 @@ func TestReadCasesRefuses(t *testing.T) {
 		{"case a\n0< EOF\njob size=2", "x:3: too late"},
 		{"case a\n0< KILL(1)", "x:2: unknown word"},
 		{"case a\n0> EOF", "x:2: unknown word"},
-		{"case a\n0> KILL 9", "x:2: not how this word is written"},
+		{"case a\n0> KILL 9", "x:2: the arguments of this word are not valid"},
 		{"case a\n0> KILL(x)", "x:2: "},
-		{"case a\n0> DIE now", "x:2: not how this word is written"},
+		{"case a\n0> DIE now", "x:2: the arguments of this word are not valid"},
 		{"case a\n0<cmd=init", "x:2: not a step"},
 		{"case a\n0>< cmd=init", "x:2: not a step"},
 		{"case a\n0< a\\tb", "x:2: unknown escape"},
 		{"case a\n0< a\\xgg", "x:2: "},
-		{"case a\nexpect nothing", "x:2: neither a job nor a step"},
+		{"case a\nexpect nothing", "x:2: the line is neither a job nor a step"},
 	} {
 		_, err := ReadCases("x", strings.NewReader(c.text))
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {

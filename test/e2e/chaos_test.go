@@ -267,7 +267,7 @@ var chaosKinds = []chaosKind{
 	{"^C thrice", func(d *rand.Rand) chaosCase {
 		m := signalCase(deafToINTProgram, 130, syscall.SIGINT, interruptedText, syscall.SIGINT, syscall.SIGINT)
 		m.options = []string{"--kill-grace", "1"}
-		m.causes, m.codes = []string{"leaving at once; hosts clean up by themselves"}, []int{130} // the last words of TRUST-34, on a busy machine
+		m.causes, m.codes = []string{"exiting at once; the hosts end the remaining ranks by themselves"}, []int{130} // the last words of TRUST-34, on a busy machine
 		return m
 	}},
 	{"SIGQUIT", func(d *rand.Rand) chaosCase {

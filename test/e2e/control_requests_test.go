@@ -83,7 +83,7 @@ func TestAsks(t *testing.T) {
 	if r := as(12345, "--end", "last", "localhost"); r.code != 125 || !strings.Contains(r.err, "you have no job on these hosts") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
-	if r := as(54321, "--end", id, "localhost"); r.code != 0 || !strings.Contains(r.err, "job "+id+": it has ended") {
+	if r := as(54321, "--end", id, "localhost"); r.code != 0 || !strings.Contains(r.err, "job "+id+": the job has ended") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if r := mine.wait(t); r.code != 143 || !strings.Contains(r.err, "ended by uid 54321 (administrator) with --end") {

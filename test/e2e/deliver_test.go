@@ -159,7 +159,7 @@ func TestProgramOfSomebodyElse(t *testing.T) {
 	b.runOn(t, "n1", "chown", "-R", "1000", "/tmp/remshell-0")
 	b.runOn(t, "n1", "ln", "-s", "/tmp/remshell-0", "/dev/shm/remshell-0")
 	b.runOn(t, "n1", "sh", "-c", "mkdir /root/.cache && ln -s /tmp/remshell-0 /root/.cache/remshell")
-	b.checkRefused(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "true"}}, 125, "n1: ", "belongs to somebody else")
+	b.checkRefused(t, mpiexecCall{args: []string{"-host", "n1", "-n", "1", "true"}}, 125, "n1: ", "belongs to another user")
 	b.runOn(t, "n1", "rm", "/dev/shm/remshell-0")
 	if at := b.helperOn(t, "n1"); at != "/dev/shm/remshell-0/"+build+"/mpiexec" {
 		t.Errorf("the helper runs from %s", at)
@@ -350,7 +350,7 @@ func TestTooLittleAddressSpaceHere(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		cmd.Run()
 		code, lines := cmd.ProcessState.ExitCode(), strings.Count(errs.String(), "\n")
-		refused := code == 125 && lines == 2 && strings.HasPrefix(errs.String(), "mpiexec: start: address space is limited to less than the 900 MB that mpiexec needs (ulimit -v); type: ulimit -v unlimited\n")
+		refused := code == 125 && lines == 2 && strings.HasPrefix(errs.String(), "mpiexec: start: the address space is limited (ulimit -v), but mpiexec needs 900 MB; type: ulimit -v unlimited\n")
 		ran := code == 0 && out.String() == strings.Repeat(fmt.Sprintln(mb<<10), 2)
 		if refused != (mb < 900) || ran != (mb >= 900) {
 			t.Errorf("%d MB: exit %d: %s%.300s", mb, code, out.String(), errs.String())

@@ -37,7 +37,7 @@ except OSError:
         os.kill(child, signal.SIGKILL)
     sys.exit(3)`
 	)
-	memory := `out of memory: the kernel has killed (a process|\d+ processes) of its control group, which may have 64 MiB`
+	memory := `out of memory: the kernel has killed (a process|\d+ processes) of its control group, whose limit is 64 MiB`
 	for _, test := range []struct {
 		name  string
 		group func(*testing.T, int) string // nil: none
@@ -47,10 +47,10 @@ except OSError:
 	}{
 		{"memory", cgrouptest.MemoryGroup, 64 << 20, []string{"tail", "/dev/zero"}, `died: Killed \(signal 9\)\n(.*\n)*  hint      ` + memory},
 		{"memory, below a shell", cgrouptest.MemoryGroup, 64 << 20, []string{"sh", "-c", "tail /dev/zero; exit $?"}, `exited with code 137\n(.*\n)*  hint      ` + memory},
-		{"processes", cgrouptest.PIDsGroup, 100, []string{python, "-c", forks}, `exited with code 3\n(.*\n)*  hint      out of processes: .* which may have 100 \(pids\.max`},
-		{"CPU time", nil, 0, []string{"sh", "-c", "ulimit -St 1; " + spins}, `died: CPU time limit exceeded \(signal 24\)\n(.*\n)*  hint      its CPU time is limited to 1 s`},
-		{"CPU time, hard", nil, 0, []string{"sh", "-c", "ulimit -t 1; " + spins}, `died: Killed \(signal 9\)\n(.*\n)*  hint      its CPU time is limited to 1 s`},
-		{"a file", nil, 0, []string{"sh", "-c", `ulimit -f 2; exec head -c 5000 /dev/zero >"$0"`, filepath.Join(t.TempDir(), "file")}, `died: File size limit exceeded \(signal 25\)\n(.*\n)*  hint      its files are limited to 1024 bytes`},
+		{"processes", cgrouptest.PIDsGroup, 100, []string{python, "-c", forks}, `exited with code 3\n(.*\n)*  hint      out of processes: .* whose limit is 100 \(pids\.max`},
+		{"CPU time", nil, 0, []string{"sh", "-c", "ulimit -St 1; " + spins}, `died: CPU time limit exceeded \(signal 24\)\n(.*\n)*  hint      the CPU time of the rank is limited to 1 s`},
+		{"CPU time, hard", nil, 0, []string{"sh", "-c", "ulimit -t 1; " + spins}, `died: Killed \(signal 9\)\n(.*\n)*  hint      the CPU time of the rank is limited to 1 s`},
+		{"a file", nil, 0, []string{"sh", "-c", `ulimit -f 2; exec head -c 5000 /dev/zero >"$0"`, filepath.Join(t.TempDir(), "file")}, `died: File size limit exceeded \(signal 25\)\n(.*\n)*  hint      the files that the rank writes are limited to 1024 bytes`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			words := slices.Concat([]string{binary, "-host", "localhost", "-n", "1"}, test.words)
@@ -103,7 +103,7 @@ func TestHelperKilledForMemory(t *testing.T) {
 			}
 			io.WriteString(input, "\n")
 			got := r.wait(t)
-			want := regexp.MustCompile(`lost contact with \S+ \(killed by signal 9: out of memory: the kernel has killed (a process|\d+ processes) of its control group, which may have 128 MiB\)`)
+			want := regexp.MustCompile(`lost contact with \S+ \(killed by signal 9: out of memory: the kernel has killed (a process|\d+ processes) of its control group, whose limit is 128 MiB\)`)
 			if got.code != 125 || !want.MatchString(got.err) || strings.Contains(got.err, "journalctl") {
 				t.Errorf("exit %d, %s", got.code, got.err)
 			}

@@ -74,7 +74,7 @@ var doctorCases = []doctorCase{
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n2", "sh", "-c", "echo >/tmp/solver; chmod +x /tmp/solver")
 		}},
-	{name: "program where none can be run", code: "program", level: "failure", text: "program /dev/shm/true: its file system lets no program be run (it is mounted noexec)", remedy: "--stage",
+	{name: "program where none can be run", code: "program", level: "failure", text: "program /dev/shm/true cannot run: its file system is mounted noexec", remedy: "--stage",
 		args: []string{"-host", "n1,n2", "/dev/shm/true"},
 		build: func(t *testing.T, b *testCluster) {
 			for _, host := range []string{"n1", "n2"} {

@@ -126,7 +126,7 @@ func TestHostileSettings(t *testing.T) {
 	} {
 		onN2("rm -rf " + f + "; " + test.script)
 		r := b.runMpiexec(t, "-host", "n2", "-n", "1", "true")
-		if r.code != 125 || !strings.Contains(r.err, "runs no jobs, since what its administrator allows is not clear: ") || !strings.Contains(r.err, test.want) {
+		if r.code != 125 || !strings.Contains(r.err, "runs no jobs, because the rules of its administrator cannot be used: ") || !strings.Contains(r.err, test.want) {
 			t.Errorf("%s: a start: exit %d, %q; want %q", name, r.code, r.err, test.want)
 		}
 		for _, line := range []string{"drain n2", "undrain n2"} {

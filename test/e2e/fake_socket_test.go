@@ -77,7 +77,7 @@ sys.exit(code)`
 	if r := patient(mpiexecCall{args: []string{"--resume-job", at(ann), "localhost"}}); r.code != 0 {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
-	if r := patient(mpiexecCall{args: []string{"--end", at(ann), "localhost"}}); r.code != 0 || !strings.Contains(r.err, "it has ended") {
+	if r := patient(mpiexecCall{args: []string{"--end", at(ann), "localhost"}}); r.code != 0 || !strings.Contains(r.err, "the job has ended") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if r := hers.wait(t); r.code != 143 || !strings.Contains(r.err, "ended by root") {
@@ -112,7 +112,7 @@ func TestOneUserDoesNotBlindOthers(t *testing.T) {
 	}
 	mine := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "localhost", "-n", "1", "sh", "-c", "trap 'echo got it; exit 0' USR1; echo up; while :; do sleep 0.1; done"}})
 	mine.awaitOut(t, "up", 1)
-	notice := "localhost: not all jobs are listed: /var/tmp has too many files of uid 12347 (more than 10,000 files); an administrator can remove them"
+	notice := "localhost: the list of jobs is incomplete: /var/tmp has too many files of uid 12347 (more than 10,000 files); an administrator can remove them"
 	ps := b.runMpiexec(t, "--ps", "localhost")
 	if ps.code != 0 || !strings.Contains(ps.out, "sh -c trap") || !strings.Contains(ps.err, notice) {
 		t.Errorf("exit %d, %q, %q", ps.code, ps.out, ps.err)

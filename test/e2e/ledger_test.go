@@ -115,7 +115,7 @@ func TestEvict(t *testing.T) {
 	if his.code != 125 || !strings.Contains(his.err, "localhost: only root may do this") {
 		t.Errorf("exit %d, %q", his.code, his.err)
 	}
-	if r := b.runMpiexec(t, "--evict", id, "localhost"); r.code != 0 || !strings.Contains(r.err, "the claim of job "+id+", of root, is removed; ended process ") {
+	if r := b.runMpiexec(t, "--evict", id, "localhost"); r.code != 0 || !strings.Contains(r.err, "removed the claim of job "+id+" of user root; ended process ") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	mine.wait(t)
@@ -189,7 +189,7 @@ func TestRequestIsTakenOutOfTheQueue(t *testing.T) {
 	if r := b.runMpiexec(t, "--evict", "last", "n1", "n2"); r.code != 0 {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
-	if r := mine.wait(t); r.code != 125 || !strings.Contains(r.err, "was told to end (SIGTERM): evicted by root with --evict") || strings.Contains(r.err, "journalctl") {
+	if r := mine.wait(t); r.code != 125 || !strings.Contains(r.err, "was told to end (SIGTERM): user root ended the job with mpiexec --evict") || strings.Contains(r.err, "journalctl") {
 		t.Errorf("the running job: exit %d, %q", r.code, r.err)
 	}
 }

@@ -108,7 +108,7 @@ func TestPMIPortAndAnotherUser(t *testing.T) {
 	if !strings.Contains(r.out, "his: \nours: cmd=initack") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
-	if !strings.Contains(r.err, "somebody else's process wanted to speak PMI to us: refused") {
+	if !strings.Contains(r.err, "refused a connection to the PMI port: it came from a process of another user") {
 		t.Errorf("nothing is told: %q", r.err)
 	}
 }

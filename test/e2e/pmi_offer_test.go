@@ -17,16 +17,16 @@ var asRoot = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIR
 func TestProgramsAreOfferedWhatTheySpeak(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
-	for program, why := range map[string]string{"hello.openmpi": "pmi  pmix (libmpi.so.40 -> ", "hello.mpich4": "pmi  pmi1 (libmpich.so.12 -> "} {
+	for program, why := range map[string]string{"hello.openmpi": "PMI versions for its ranks: pmix (libmpi.so.40 -> ", "hello.mpich4": "pmi  pmi1 (libmpich.so.12 -> "} {
 		file := mpiProgram(t, program)
 		for _, c := range []struct {
 			words []string
 			why   string
 		}{
 			{[]string{file}, why},
-			{[]string{"sh", "-c", "exec " + file}, "pmi  both (linked with no MPI)"},
-			{[]string{"env", "A=1", file}, "pmi  both (linked with no MPI)"},
-			{[]string{"--pmi", "both", file}, "pmi  both (--pmi)"},
+			{[]string{"sh", "-c", "exec " + file}, "PMI versions for its ranks: both (not linked with an MPI library)"},
+			{[]string{"env", "A=1", file}, "PMI versions for its ranks: both (not linked with an MPI library)"},
+			{[]string{"--pmi", "both", file}, "PMI versions for its ranks: both (--pmi)"},
 		} {
 			r := b.startMpiexec(t, mpiexecCall{env: asRoot, args: append([]string{"-v", "-host", "n1:2", "-n", "2"}, c.words...)}).wait(t)
 			if r.code != 0 || !strings.Contains(r.out, "rank 1 of 2") || !strings.Contains(r.out, "ring ok\n") || !strings.Contains(r.err, c.why) {
@@ -72,9 +72,9 @@ func TestANodeWithoutAPortForPMIx(t *testing.T) {
 		says string
 	}{
 		{"-n 1 true", 0, ""},
-		{"--pmi both -n 1 true", 0, "PMI-1 is offered alone: no port for PMIx"},
-		{"--pmi pmix -n 1 true", 125, "PMIx cannot be offered here"},
-		{"--pmi pmix --stage /bin/true -n 1 true", 125, "PMIx cannot be offered here"},
+		{"--pmi both -n 1 true", 0, "cannot start the PMIx server, so ranks can use only PMI-1: cannot open a port for PMIx"},
+		{"--pmi pmix -n 1 true", 125, "cannot start the PMIx server on this host"},
+		{"--pmi pmix --stage /bin/true -n 1 true", 125, "cannot start the PMIx server on this host"},
 	} {
 		_, errs, code := b.runOnHead(t, "unshare", append([]string{"-n", "sh", "-c", withoutLoopbackPorts, "sh", binary}, strings.Fields(c.line)...)...)
 		if code != c.code || !strings.Contains(errs, c.says) || c.says == "" && errs != "" {

@@ -42,7 +42,7 @@ func TestOpenMPISpawns(t *testing.T) {
 		{program + " missing", "program /nowhere/at/all: no such file or directory"},
 		{program + " try host n9 1", "rank 0 on n1 wants to spawn on n9, which the job does not have; not done (--spawn-hosts n9 allows it)"},
 		{program + " try add-host n9 1", "rank 0 on n1 wants to spawn on n9, which the job does not have; not done (--spawn-hosts n9 allows it)"},
-		{"-genv SPAWN_PROGRAM " + mpiProgram(t, "spawn.mpich4") + " " + program + " try color blue 1", "it is built for MPICH, its parent speaks PMIx"},
+		{"-genv SPAWN_PROGRAM " + mpiProgram(t, "spawn.mpich4") + " " + program + " try color blue 1", "it is built for MPICH, but the program that spawns it uses PMIx"},
 		{"--no-spawn " + program + " try color blue 1", "rank 0 on n1 wants to spawn; not done (--no-spawn)"},
 		{"--nooversubscribe " + program + " try color blue 8", "8 ranks do not fit: there are free slots for 7 on 1 node (n1)"},
 	} {
@@ -203,7 +203,7 @@ func TestMPICHSpawnsNoOpenMPI(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	r := b.runMpiexec(t, "-hosts", "n1:2", "-n", "1", "-genv", "SPAWN_PROGRAM", mpiProgram(t, "spawn.openmpi"), mpiProgram(t, "spawn"), "try", "color", "blue", "1")
-	if r.code != 0 || r.out != "spawn: refused\n" || !strings.Contains(r.err, "it is built for Open MPI, its parent speaks PMI") {
+	if r.code != 0 || r.out != "spawn: refused\n" || !strings.Contains(r.err, "it is built for Open MPI, but the program that spawns it uses PMI") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 }

@@ -171,7 +171,7 @@ func TestOpenMPIFails(t *testing.T) {
 		says string // once on stderr
 	}{
 		{"abort 1 7", 7, "rank 1 on n2 called MPI_Abort with code 7"},
-		{"abort 1 256", 1, "rank 1 on n2 called MPI_Abort with code 1: the program said 256"},
+		{"abort 1 256", 1, "rank 1 on n2 called MPI_Abort with code 1: the program gave the code 256"},
 		{"quit 1 0", 1, "rank 1 on n2 ended without calling MPI_Finalize"},
 		{"quit 1 3", 3, "rank 1 on n2 exited with code 3"},
 		{"segv 1", 139, "rank 1 on n2 died: Segmentation fault (signal 11)"},
@@ -296,8 +296,8 @@ func TestStatusOfPMIxRanks(t *testing.T) {
 	var out string
 	b.awaitCondition(t, "the table", func() bool {
 		out, _, _ = b.runOnHead(t, binary, append([]string{"--status", id}, b.hosts()...)...)
-		return strings.Contains(out, "waits for key card of rank 3") && strings.Contains(out, "waits for name ocean") &&
-			strings.Count(out, "in fence 1 (2 of 2 of this node there)") == 2
+		return strings.Contains(out, "waits for key card of rank 3") && strings.Contains(out, "waits for the published name ocean") &&
+			strings.Count(out, "in fence 1 (2 of 2 ranks on this host have entered)") == 2
 	}, &out)
 	r.cmd.Process.Signal(os.Interrupt)
 	r.wait(t)
@@ -324,7 +324,7 @@ func TestPMIxHostileMessages(t *testing.T) {
 	var want []string
 	for _, m := range pmixtest.Read(t).Hostile {
 		if strings.HasPrefix(m.Expect, "rank talks junk") {
-			if r := b.sendRecorded(t, []pmixtest.Hostile{m}); r.code != 1 || !strings.Contains(r.err, "talks junk on PMIx") {
+			if r := b.sendRecorded(t, []pmixtest.Hostile{m}); r.code != 1 || !strings.Contains(r.err, "sent an invalid PMIx message") {
 				t.Errorf("%s: exit %d, %q, %q", m.What, r.code, r.out, r.err)
 			}
 			continue

@@ -183,7 +183,7 @@ func TestEndBetweenAttempts(t *testing.T) {
 				verb, says string
 				code       int
 			}{{"--status", "no rank of it runs: attempt 1 is to begin", 0}, {"--suspend", "no rank of it runs: attempt 1 is to begin; ask then", 125},
-				{"--resume-job", "; ask then", 125}, {"--end", "it has ended", 0}} {
+				{"--resume-job", "; ask then", 125}, {"--end", "the job has ended", 0}} {
 				if r := b.sendControlRequest(t, ask.verb, "last", "n1"); r.code != ask.code || !strings.Contains(r.err, ask.says) {
 					t.Errorf("%s: exit %d, %q", ask.verb, r.code, r.err)
 				}

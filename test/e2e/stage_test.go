@@ -302,7 +302,7 @@ func TestStageWhereThereIsNoRoom(t *testing.T) {
 	b.checkRefused(t, mpiexecCall{args: []string{"-hosts", "n1", "-n", "1", "-wdir", "/", "--stage", data, "true"}}, 125,
 		"n1: no folder takes the files to stage (4 MiB)", "/tmp/remshell-0: no room", "set TMPDIR there")
 	b.runOn(t, "n1", "sh", "-c", "mkdir -p /tmp/remshell-0 && chmod 777 /tmp/remshell-0")
-	b.checkRefused(t, mpiexecCall{args: []string{"-hosts", "n1", "-n", "1", "-wdir", "/", "--stage", data, "true"}}, 125, "/tmp/remshell-0: others may write there")
+	b.checkRefused(t, mpiexecCall{args: []string{"-hosts", "n1", "-n", "1", "-wdir", "/", "--stage", data, "true"}}, 125, "/tmp/remshell-0: other users may write to the directory")
 }
 
 // A file that changes on its way is told, and nothing runs.

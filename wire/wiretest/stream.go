@@ -35,7 +35,7 @@ func Receive(stream []byte, self wire.Side) (m wire.Message, err error, took uin
 // IsInvalidValue reports whether err is a Violation about an invalid value and contains words.
 func IsInvalidValue(err error, words string) bool {
 	v, ok := err.(wire.Violation)
-	return ok && strings.Contains(string(v), " that cannot be: ") && strings.Contains(string(v), words)
+	return ok && strings.Contains(string(v), " with an impossible value: ") && strings.Contains(string(v), words)
 }
 
 // RowOf returns the row of a message in the table of kinds.

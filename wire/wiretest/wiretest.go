@@ -106,7 +106,7 @@ func checkFrame(t *testing.T, m wire.Message) {
 	}
 	violates(append(slices.Clone(body), 0))
 	tooLarge := binary.AppendUvarint(slices.Clone(frame[:1]), uint64(RowOf(m).MaxBody)+1)
-	if got, err, _ := Receive(tooLarge, AnySide); !strings.HasSuffix(fmt.Sprint(err), fmt.Sprintf(" of %d bytes", RowOf(m).MaxBody+1)) {
+	if got, err, _ := Receive(tooLarge, AnySide); !strings.HasSuffix(fmt.Sprint(err), fmt.Sprintf(" of %d bytes, which is too large", RowOf(m).MaxBody+1)) {
 		t.Errorf("a larger body than the kind allows: %+v, %v", got, err)
 	}
 }

@@ -104,8 +104,8 @@ func Judge(v *node.Validator, m wire.Message) string {
 		return "unended"
 	case text == "it sent 2 fences at once":
 		return "fences"
-	case strings.Contains(text, " that cannot be: "):
-		_, what, _ := strings.Cut(text, " that cannot be: ")
+	case strings.Contains(text, " message with an impossible value: "):
+		_, what, _ := strings.Cut(text, " message with an impossible value: ")
 		return what
 	default:
 		return text

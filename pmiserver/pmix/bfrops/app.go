@@ -43,7 +43,7 @@ func (e *elementReader) app() (p Program) {
 	p.Dir = e.text()
 	ranks := e.anyNumber()
 	if ranks < 0 || ranks > math.MaxInt32 {
-		e.fail(ErrBound, "a program in %d ranks", ranks)
+		e.fail(ErrBound, "it asks to spawn a program in %d ranks", ranks)
 	}
 	p.Ranks = int(ranks)
 	p.Options = e.infos()
@@ -69,7 +69,7 @@ func (e *elementReader) texts(n int64) []string {
 func (e *elementReader) infos() []Info {
 	n := e.size()
 	if n > MaxInfos {
-		e.fail(ErrBound, "%d options, where at most %d may be", n, MaxInfos)
+		e.fail(ErrBound, "it has %d options, but at most %d are allowed", n, MaxInfos)
 		return nil
 	}
 	all := make([]Info, e.checkCount(n, elementSizes[InfoType].bytes))

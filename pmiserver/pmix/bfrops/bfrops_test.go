@@ -302,7 +302,7 @@ func TestFirstErrorStays(t *testing.T) {
 	first := r.Err()
 	r.Fail(fmt.Errorf("%w: later", ErrBound))
 	r.Byte()
-	if r.Err() != first || !strings.Contains(first.Error(), "a text of -5 bytes") {
+	if r.Err() != first || !strings.Contains(first.Error(), "the length of a string is negative (-5)") {
 		t.Errorf("%v, at first %v", r.Err(), first)
 	}
 	if got := bytes.TrimSpace(r.Blob()); len(got) > 0 {

@@ -9,8 +9,8 @@ import (
 
 // These are the errors about a message. The Reader wraps them with the details.
 var (
-	ErrMalformed = errors.New("malformed")     // the message does not follow the encoding
-	ErrBound     = errors.New("out of bounds") // the message exceeds a limit of pmix-wire.md 11
+	ErrMalformed = errors.New("the message is malformed")    // the message does not follow the encoding
+	ErrBound     = errors.New("the message exceeds a limit") // the message exceeds a limit of pmix-wire.md 11
 )
 
 // An elementReader decodes elements from the rest of a message. After the first error it returns zero
@@ -32,7 +32,7 @@ func (e *elementReader) fail(kind error, format string, args ...any) {
 // takeBytes returns the next n bytes, which are not copied.
 func (e *elementReader) takeBytes(n uint64) []byte {
 	if n > uint64(len(e.rest)) {
-		e.fail(ErrMalformed, "%d bytes where %d are left", n, len(e.rest))
+		e.fail(ErrMalformed, "a field has %d bytes, but only %d bytes are left", n, len(e.rest))
 		return nil
 	}
 	b := e.rest[:n:n]
@@ -88,11 +88,11 @@ func (e *elementReader) number(t Type) int64 {
 	case Uint64:
 		n := e.uint64()
 		if n > math.MaxInt64 {
-			e.fail(ErrMalformed, "the number %d", n)
+			e.fail(ErrMalformed, "the number %d is too large", n)
 		}
 		return int64(n)
 	}
-	e.fail(ErrMalformed, "a number of type %d", t)
+	e.fail(ErrMalformed, "a number has the unknown type %d", t)
 	return 0
 }
 
@@ -100,7 +100,7 @@ func (e *elementReader) number(t Type) int64 {
 func (e *elementReader) anyNumber() int64 {
 	t := Type(e.uint16())
 	if e.err == nil && t < Int8 {
-		e.fail(ErrMalformed, "a number of type %d", t)
+		e.fail(ErrMalformed, "a number has the unknown type %d", t)
 	}
 	return e.number(t)
 }
@@ -109,7 +109,7 @@ func (e *elementReader) anyNumber() int64 {
 func (e *elementReader) size() uint64 {
 	n := e.anyNumber()
 	if n < 0 {
-		e.fail(ErrMalformed, "%d bytes or elements", n)
+		e.fail(ErrMalformed, "a size is negative (%d)", n)
 		return 0
 	}
 	return uint64(n)
@@ -123,7 +123,7 @@ func (e *elementReader) textBytes(most int) []byte {
 		return nil
 	}
 	if n < 0 {
-		e.fail(ErrMalformed, "a text of %d bytes", n)
+		e.fail(ErrMalformed, "the length of a string is negative (%d)", n)
 		return nil
 	}
 	b := e.takeBytes(uint64(n))
@@ -132,12 +132,12 @@ func (e *elementReader) textBytes(most int) []byte {
 	}
 	for i, c := range b {
 		if (c == 0) != (i == len(b)-1) {
-			e.fail(ErrMalformed, "a text of %d bytes without an end, or with an end inside", n)
+			e.fail(ErrMalformed, "a string of %d bytes must have its only NUL byte at the end", n)
 			return nil
 		}
 	}
 	if len(b)-1 > most {
-		e.fail(ErrBound, "a text of %d bytes, where at most %d may be", len(b)-1, most)
+		e.fail(ErrBound, "a string has %d bytes, but at most %d are allowed", len(b)-1, most)
 		return nil
 	}
 	return b[:len(b)-1]
@@ -164,7 +164,7 @@ func (e *elementReader) byteObject() []byte { return e.takeBytes(e.size()) }
 // buffer decodes a BUFFER. It fails unless the type of the buffer is NonDescribed.
 func (e *elementReader) buffer() []byte {
 	if kind := e.uint8(); e.err == nil && kind != NonDescribed {
-		e.fail(ErrMalformed, "a buffer of type %d", kind)
+		e.fail(ErrMalformed, "a buffer has the unknown type %d", kind)
 	}
 	return e.byteObject()
 }
@@ -194,7 +194,7 @@ func (e *elementReader) value() Value {
 // the caller decreases depth afterwards.
 func (e *elementReader) enterNested() bool {
 	if e.depth == maxDepth {
-		e.fail(ErrMalformed, "more than %d values inside of each other", maxDepth)
+		e.fail(ErrMalformed, "more than %d values are nested", maxDepth)
 		return false
 	}
 	e.depth++
@@ -222,7 +222,7 @@ func (e *elementReader) skip(t Type) {
 	s, known := elementSizeOf(t)
 	switch {
 	case !known:
-		e.fail(ErrMalformed, "an element of type %d", t)
+		e.fail(ErrMalformed, "an element has the unknown type %d", t)
 	case s.fixed:
 		e.takeBytes(uint64(s.bytes))
 	default:
@@ -298,7 +298,7 @@ func (e *elementReader) arrayHead() (Type, int) {
 	}
 	s, known := elementSizeOf(t)
 	if !known {
-		e.fail(ErrMalformed, "an array of type %d", t)
+		e.fail(ErrMalformed, "an array has the unknown type %d", t)
 		return t, 0
 	}
 	return t, e.checkCount(n, s.bytes)
@@ -308,7 +308,7 @@ func (e *elementReader) arrayHead() (Type, int) {
 // Otherwise it fails and returns 0.
 func (e *elementReader) checkCount(n uint64, smallest int) int {
 	if n > uint64(len(e.rest)/smallest) {
-		e.fail(ErrMalformed, "%d elements where %d bytes are left", n, len(e.rest))
+		e.fail(ErrMalformed, "an array has %d elements, but only %d bytes are left", n, len(e.rest))
 		return 0
 	}
 	return int(n)

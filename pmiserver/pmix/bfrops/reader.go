@@ -22,7 +22,7 @@ func readOne[T any](r *Reader, element func(*elementReader) T) T {
 // beginPack reads the header of a pack, and fails unless it has n elements.
 func (r *Reader) beginPack(n int) {
 	if count := int32(r.uint32()); r.err == nil && int64(count) != int64(n) {
-		r.fail(ErrMalformed, "a pack of %d elements, where %d should be", count, n)
+		r.fail(ErrMalformed, "a pack has %d elements instead of %d", count, n)
 	}
 }
 
@@ -31,7 +31,7 @@ func (r *Reader) beginPack(n int) {
 func readList[T any](r *Reader, most, smallest int, element func(*elementReader) T) []T {
 	n := r.Size()
 	if n > uint64(most) {
-		r.fail(ErrBound, "a list of %d, where at most %d may be", n, most)
+		r.fail(ErrBound, "a list has %d elements, but at most %d are allowed", n, most)
 	}
 	if r.err != nil || n == 0 {
 		return nil
@@ -127,7 +127,7 @@ func (r *Reader) Programs() []Program {
 func (r *Reader) Keys() []string {
 	n := r.Size()
 	if n > MaxInfos {
-		r.fail(ErrBound, "%d keys, where at most %d may be", n, MaxInfos)
+		r.fail(ErrBound, "it has %d keys, but at most %d are allowed", n, MaxInfos)
 	}
 	if r.err != nil {
 		return nil

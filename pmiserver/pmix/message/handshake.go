@@ -13,8 +13,8 @@ import (
 // These are the errors about the first bytes of a connection. The server closes such a connection without a
 // reply.
 var (
-	ErrNotPMIx = errors.New("not a PMIx client of this machine")
-	Err32Bit   = errors.New("32-bit PMIx client: not served") // PMIX-22
+	ErrNotPMIx = errors.New("the connection does not come from a PMIx client on this host")
+	Err32Bit   = errors.New("refused a 32-bit PMIx client: only 64-bit programs are supported") // PMIX-22
 )
 
 // ParseFirstHeader reads the header of a handshake, and returns the size of the body, 0 to MaxHandshake.
@@ -126,19 +126,19 @@ func (f *handshakeReader) atLeast(n int) []byte {
 func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	switch {
 	case h.Security != native:
-		return InvalidCredential, fmt.Sprintf("identifies itself by %q", h.Security)
+		return InvalidCredential, fmt.Sprintf("it uses the security method %q instead of native", h.Security)
 	case h.UID != uid:
-		return InvalidCredential, fmt.Sprintf("claims to have uid %d", h.UID)
+		return InvalidCredential, fmt.Sprintf("it says that its uid is %d, but the ranks have another uid", h.UID)
 	case h.Flag != 0:
-		return NotSupported, fmt.Sprintf("is not a rank but of kind %d", h.Flag)
+		return NotSupported, fmt.Sprintf("it is not a rank but another kind of client (%d)", h.Flag)
 	case h.Encoding == "v20" || h.Encoding == "v12":
-		return NotSupported, fmt.Sprintf("wants encoding %s: too old", h.Encoding)
+		return NotSupported, fmt.Sprintf("its message encoding %s is too old", h.Encoding)
 	case h.Encoding != "v3" && h.Encoding != "v21":
-		return NotSupported, fmt.Sprintf("wants encoding %q", h.Encoding)
+		return NotSupported, fmt.Sprintf("its message encoding %q is not supported", h.Encoding)
 	case h.BufferType != bfrops.NonDescribed:
-		return NotSupported, fmt.Sprintf("wants buffers of type %d", h.BufferType)
+		return NotSupported, fmt.Sprintf("its message buffers have type %d, which is not supported", h.BufferType)
 	case h.Storage != "hash":
-		return NotSupported, fmt.Sprintf("wants data storage %q", h.Storage)
+		return NotSupported, fmt.Sprintf("it uses the data storage %q, but only hash is supported", h.Storage)
 	}
 	return Success, ""
 }

@@ -55,7 +55,7 @@ func TestCommandsOfThePage(t *testing.T) {
 	if told != 39 {
 		t.Errorf("%d commands are on the page: this test reads it wrongly", told)
 	}
-	if _, err := message.Parse(append(bfrops.AppendByte(nil, 200), 0)); err == nil || err.Error() != "command 200: not served" {
+	if _, err := message.Parse(append(bfrops.AppendByte(nil, 200), 0)); err == nil || err.Error() != "command 200: this command is not supported" {
 		t.Errorf("of a command that is not on the page: %v", err)
 	}
 }

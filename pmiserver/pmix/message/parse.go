@@ -72,9 +72,9 @@ func (r *Refusal) Error() string { return r.Command + ": " + r.Err.Error() }
 func (r *Refusal) Unwrap() error { return r.Err }
 
 // ErrEmpty is returned by Parse for a message without a command. The connection should be closed.
-var ErrEmpty = errors.New("empty message")
+var ErrEmpty = errors.New("a message is empty")
 
-var errUnknown = errors.New("not served")
+var errUnknown = errors.New("this command is not supported")
 
 // Parse decodes the body of a client's message. Bytes after the last field are ignored, because newer
 // clients may add fields. The error is ErrEmpty or a *Refusal.
@@ -85,7 +85,7 @@ func Parse(body []byte) (Request, error) {
 	r := bfrops.NewReader(body)
 	number := r.Byte()
 	if err := r.Err(); err != nil {
-		return nil, refuse("a message without a command", err)
+		return nil, refuse("a message has no command", err)
 	}
 	if int(number) >= len(commands) || commands[number].make == nil {
 		return nil, &Refusal{Command: Name(number), Status: NotSupported, Err: errUnknown}

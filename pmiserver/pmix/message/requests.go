@@ -57,7 +57,7 @@ func (c *Commit) read(r *bfrops.Reader) {
 	for r.More() {
 		part := CommitPart{Scope: Scope(r.Byte()), Pairs: r.Buffer()}
 		if part.Scope != ScopeLocal && part.Scope != ScopeRemote {
-			r.Fail(fmt.Errorf("%w: put for scope %d", bfrops.ErrBound, part.Scope))
+			r.Fail(fmt.Errorf("%w: unknown scope %d of keys to store", bfrops.ErrBound, part.Scope))
 		}
 		part.Keys = keysOf(r, part.Pairs)
 		c.Parts = append(c.Parts, part)
@@ -97,7 +97,7 @@ func (f *Fence) trace(l *traceLine) { l.procs(f.Procs); l.options(f.Options) }
 func nonEmptyProcs(r *bfrops.Reader) []bfrops.Proc {
 	procs := r.Procs()
 	if len(procs) == 0 && r.Err() == nil {
-		r.Fail(fmt.Errorf("%w: a list of no processes", bfrops.ErrBound))
+		r.Fail(fmt.Errorf("%w: a list of processes is empty", bfrops.ErrBound))
 	}
 	return procs
 }
@@ -243,7 +243,7 @@ type DeregEvents struct {
 func (e *DeregEvents) read(r *bfrops.Reader) {
 	for r.More() {
 		if len(e.Codes) == bfrops.MaxInfos {
-			r.Fail(fmt.Errorf("%w: more than %d events", bfrops.ErrBound, bfrops.MaxInfos))
+			r.Fail(fmt.Errorf("%w: it names more than %d events", bfrops.ErrBound, bfrops.MaxInfos))
 			return
 		}
 		e.Codes = append(e.Codes, r.Status())
