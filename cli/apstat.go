@@ -28,16 +28,16 @@ var statusFrontEnds = map[string]func(args []string, table *option.JobTable) (wo
 	"apstat": translateApstat,
 	"apkill": translateApkill,
 	"psiadmin": func([]string, *option.JobTable) ([]string, string, error) {
-		return nil, "", &usererr.Error{Text: "there are no daemons to administer", Remedy: "mpijob ps lists jobs (list proc), mpijob end JOB ends one, mpijob doctor HOST checks hosts, mpijob drain HOST and mpijob allow maxproc=N HOST restrict them; node.toml and cluster.toml do so for good"}
+		return nil, "", &usererr.Error{Text: "psiadmin administers daemons, and mpiexec has none", Remedy: "mpijob ps lists jobs (list proc), mpijob end JOB ends one, mpijob doctor HOST checks hosts, mpijob drain HOST and mpijob allow maxproc=N HOST restrict them; node.toml and cluster.toml do so for good"}
 	},
 	"psmgr": func([]string, *option.JobTable) ([]string, string, error) {
-		return nil, "", &usererr.Error{Text: "there are no process managers to run on hosts", Remedy: "mpijob ps lists jobs, mpijob end JOB ends one, mpijob doctor HOST checks hosts"}
+		return nil, "", &usererr.Error{Text: "psmgr runs process managers on hosts, and mpiexec has none", Remedy: "mpijob ps lists jobs, mpijob end JOB ends one, mpijob doctor HOST checks hosts"}
 	},
 }
 
 const apstatHelp = `apstat [-a | -n | -p | -A JOB] [-v] [options] [HOST...]
 
-  -a      list running jobs: mpijob ps, also without a letter
+  -a      list running jobs: mpijob ps (the default)
   -n      check hosts: mpijob doctor
   -p      list waiting requests: mpijob queue
   -A JOB  print the state of a job, and what its ranks do: mpijob status JOB
@@ -48,7 +48,7 @@ Options and hosts are those of mpijob. mpijob help lists them.
 
 const apkillHelp = `apkill [-SIG] JOB [options] [HOST...]
 
-Without -SIG: mpijob end JOB. With it: mpijob signal SIG JOB. JOB SIG is accepted, too.
+Without -SIG, this is mpijob end JOB. With -SIG, it is mpijob signal SIG JOB. JOB SIG is accepted, too.
 Options and hosts are those of mpijob. mpijob help lists them.
 `
 
@@ -75,11 +75,11 @@ func translateApstat(args []string, table *option.JobTable) (words []string, hel
 				rest = append(rest, "-v")
 				continue
 			case next == "":
-				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c has no meaning here", l), Remedy: "-a lists jobs, -n checks hosts, -p lists waiting requests, -A JOB prints the state of a job"}
+				return nil, "", &usererr.Error{Text: fmt.Sprintf("apstat has no option -%c", l), Remedy: "-a lists jobs, -n checks hosts, -p lists waiting requests, -A JOB prints the state of a job"}
 			case l == 'A' && id != "":
-				return nil, "", &usererr.Error{Text: "-A names one job", Remedy: "run apstat once for each"}
+				return nil, "", &usererr.Error{Text: "-A is given twice, but apstat prints one job", Remedy: "run apstat once for each of them"}
 			case word != "" && word != next:
-				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c and -%c cannot be used together", letter, l), Remedy: "run apstat once for each"}
+				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c and -%c cannot be used together", letter, l), Remedy: "run apstat once for each of them"}
 			}
 			word, letter = next, l
 		}

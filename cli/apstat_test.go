@@ -21,9 +21,9 @@ func TestApstatAndApkill(t *testing.T) {
 		{"apstat -A 17-a n1", "status 17-a n1"},
 		{"apstat n1 -vA 17-a", "status 17-a n1 -v"},
 		{"apstat -A", "-A: no job given"},
-		{"apstat -A 1 -A 2", "-A names one job"},
+		{"apstat -A 1 -A 2", "-A is given twice, but apstat prints one job"},
 		{"apstat -an", "-a and -n cannot be used together"},
-		{"apstat -G", "-G has no meaning here"},
+		{"apstat -G", "apstat has no option -G"},
 		{"apkill 17-a n1", "end 17-a n1"},
 		{"apkill -9 17-a", "signal 9 17-a"},
 		{"apkill -SIGUSR1 17-a n1", "signal USR1 17-a n1"},
@@ -55,8 +55,8 @@ func TestStatusFrontEndsAnswer(t *testing.T) {
 		{"mpiexec --apstat --help", "apstat [-a | -n | -p | -A JOB]", "", 0},
 		{"apkill", "", "apkill: end: no job given\n", 125},
 		{"apstat -A @ n1", "", "apstat: ", 125},
-		{"psmgr n1", "", "psmgr: there are no process managers to run on hosts\n  hint: mpijob ps lists jobs", 125},
-		{"psiadmin -c list", "", "psiadmin: there are no daemons to administer\n  hint: mpijob ps lists jobs", 125},
+		{"psmgr n1", "", "psmgr: psmgr runs process managers on hosts, and mpiexec has none\n  hint: mpijob ps lists jobs", 125},
+		{"psiadmin -c list", "", "psiadmin: psiadmin administers daemons, and mpiexec has none\n  hint: mpijob ps lists jobs", 125},
 	} {
 		var out, errs bytes.Buffer
 		code := Main(t.Context(), FrontEndArgs(strings.Fields(test.line)), System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: withAccount(t.TempDir())})

@@ -49,7 +49,7 @@ func newDialer(j option.JobOptions, sys System, guard []string, starter func(tra
 	}
 	if guard != nil {
 		inProc := &inProcess{request.HelperEnv(sys.Environ), guard, sys.probeAhead}
-		return &hostDialer{Transports: transport.Transports{Local: inProc, Remote: transport.Unreachable{Why: "is not this machine, and the job runs only here"}}}, nil
+		return &hostDialer{Transports: transport.Transports{Local: inProc, Remote: transport.Unreachable{Why: "the host is not this machine, and the job runs only on this machine"}}}, nil
 	}
 	self, err := transport.RunningBinary()
 	if err != nil {
@@ -76,7 +76,7 @@ func (d *hostDialer) chooseTransport(j option.JobOptions, sys System, program []
 	case err != nil:
 		return err
 	case j.Launcher == "fork":
-		d.Remote = transport.Unreachable{Why: "is not this machine, and -launcher fork starts ranks only here", RouteText: "out of reach of -launcher fork"}
+		d.Remote = transport.Unreachable{Why: "the host is not this machine, and -launcher fork starts ranks only on this machine", RouteText: "not reachable with -launcher fork"}
 	case len(program) > 0:
 		d.Remote = &transport.Command{Self: self, Template: program, Args: args, LocalUser: sshUser(sys, ownAccount(sys)).Name,
 			Timeout: connectTimeout(j), Shell: shellTimeout(j), Retries: j.Retries, Pacer: pacer, Log: log}
@@ -158,7 +158,7 @@ func programArgs(j option.JobOptions, program []string) ([]string, error) {
 	}
 	name := filepath.Base(program[0])
 	if len(j.SSHOptions) > 0 && name != "ssh" {
-		return nil, &usererr.Error{Text: fmt.Sprintf("--ssh-option works only with ssh, not with %s", name), Remedy: "pass options to it with -launcher-args"}
+		return nil, &usererr.Error{Text: fmt.Sprintf("--ssh-option works only with ssh, not with %s", name), Remedy: "pass options to this program with -launcher-args"}
 	}
 	if j.SSHConfig != "" && name == "ssh" {
 		args = append(args, "-F", j.SSHConfig)

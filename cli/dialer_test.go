@@ -58,7 +58,7 @@ func TestSSHConfig(t *testing.T) {
 		{other, "far", "far: session: "},
 		{other, "far.invalid", "far.invalid: resolve: "},
 		{"none", "n1.invalid", "n1.invalid: resolve: "},
-		{"/no/such/file", "far", "--ssh-config /no/such/file: no such file or directory\n  hint: correct the path"},
+		{"/no/such/file", "far", "--ssh-config: cannot read /no/such/file: no such file or directory\n  hint: correct the path of the file"},
 	} {
 		said, code := p.runMpiexec("--ssh-config", test.config, "--retries", "1", "-n", "1", "-host", test.host, "true")
 		if code != 125 || !strings.Contains(said, test.says) {
@@ -117,8 +117,8 @@ func TestSSHOption(t *testing.T) {
 		"Prt=7":            "--ssh-option:1: Prt: there is no such keyword (did you mean Port?)",
 		"Include=~/.other": "--ssh-option:1: Include: works only in a file",
 		"Host=n1":          "--ssh-option:1: Host and Match work only in a file",
-		"Port":             "not KEY=VALUE",
-		"-oPort=1":         "not KEY=VALUE",
+		"Port":             "the value must have the form KEY=VALUE",
+		"-oPort=1":         "the value must have the form KEY=VALUE",
 	} {
 		if printed, code := p.runMpiexec("--ssh-option", option, "-n", "1", "-host", "n1", "true"); !strings.Contains(printed, says) || code != 125 {
 			t.Errorf("%s: code %d, %s", option, code, printed)

@@ -65,7 +65,7 @@ func (c *invocation) examineLogin(ctx context.Context, diagnoses []job.HostDiagn
 func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 	if c.inputs.Cluster != nil {
 		for _, w := range c.inputs.Cluster.Warnings {
-			defects = append(defects, job.Defect{Code: "cluster-file", Text: w.Error(), Remedy: "correct the name, or use the numeric ID"})
+			defects = append(defects, job.Defect{Code: "cluster-file", Text: w.Error(), Remedy: "correct the name of the user or group, or use the numeric ID"})
 		}
 		if site := c.inputs.Cluster; site.AccountingFile != "" {
 			if err := checkAppendable(site.AccountingFile); err != nil {

@@ -126,7 +126,7 @@ func (j *eventWriter) close(hurry bool) error {
 	case <-j.done:
 		return j.err
 	case <-late:
-		return errors.New("nobody reads it")
+		return errors.New("no program reads from it")
 	}
 }
 

@@ -60,7 +60,7 @@ func TestAPanicIsAFailure(t *testing.T) {
 			Getwd: func() (string, error) { panic("nobody is anywhere") }, Suspend: func() {}, CatchSignal: func(os.Signal) {},
 		})
 		printed := errs.String()
-		if code != test.code || !strings.Contains(printed, "mpiexec: internal error: nobody is anywhere\n  hint: please report this bug, with the output of -v\n") {
+		if code != test.code || !strings.Contains(printed, "mpiexec: internal error: nobody is anywhere\n  hint: please report this bug together with the output of mpiexec -v\n") {
 			t.Errorf("%v: code %d, %q", test.args, code, printed)
 		}
 		if stack := strings.Contains(printed, "goroutine "); stack != test.stack || strings.Contains(out.String(), "panic") {

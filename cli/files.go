@@ -157,7 +157,7 @@ type limitedReader struct {
 func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.in.Read(p[:min(len(p), l.left+1)])
 	if l.left -= n; l.left < 0 {
-		return 0, fmt.Errorf("larger than %d MiB", maxTextFile>>20)
+		return 0, fmt.Errorf("the file is larger than %d MiB", maxTextFile>>20)
 	}
 	return n, err
 }
@@ -223,7 +223,7 @@ func checkDistinctFiles(options []option.GivenOption) error {
 			return err
 		}
 		if other := of[name]; other != "" {
-			return &usererr.Error{Text: fmt.Sprintf("%s and %s would both write %s", other, g.Dashed, g.Value), Remedy: "give each a file of its own"}
+			return &usererr.Error{Text: fmt.Sprintf("%s and %s would both write %s", other, g.Dashed, g.Value), Remedy: "give a different file to each option"}
 		}
 		of[name] = g.Dashed
 	}

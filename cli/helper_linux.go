@@ -198,7 +198,7 @@ func closeAfter(step context.Context, conn net.Conn, later time.Duration) {
 	context.AfterFunc(step, func() { time.AfterFunc(later, func() { conn.Close() }) })
 }
 
-var errStepOver = errors.New("the step is over")
+var errStepOver = errors.New("the job step of the batch system has ended")
 
 // A stdStreams is standard input and output as one io.ReadWriteCloser.
 type stdStreams struct{ in, out *os.File }

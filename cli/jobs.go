@@ -25,7 +25,7 @@ import (
 func programAsHosts(line option.Line) (option.Line, error) {
 	app := &line.Apps[0]
 	if len(line.Apps) > 1 {
-		return line, &usererr.Error{Text: line.Command(line.Query.Command) + " starts no program, so : does not apply here", Remedy: "give only hosts"}
+		return line, &usererr.Error{Text: line.Command(line.Query.Command) + " starts no program, so it does not accept :", Remedy: "give only hosts as arguments"}
 	}
 	if app.Program != "" && !line.NamesHosts() {
 		app.Host, app.HostFile = nil, ""
@@ -100,7 +100,7 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 		}
 	}
 	if unread > 0 && unread == len(pages) { // nothing is known, so "no jobs" would be wrong
-		return 0, reportedError{errors.New("no ledger could be read")}
+		return 0, reportedError{errors.New("cannot read the list of jobs on any host")}
 	}
 	all := format.NewLedger(pages, time.Now())
 	text, found := listing.Format(all, ref)
@@ -157,7 +157,7 @@ func noJobError(line option.Line, ref job.JobRef) error {
 	if ref == (job.JobRef{Job: job.NewestJob}) {
 		text = "you have no job on these hosts"
 	}
-	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s waiting requests; give a host of the job as an argument", line.Command("ps"), line.Command("queue"))}
+	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s lists waiting requests; give a host of the job as an argument", line.Command("ps"), line.Command("queue"))}
 }
 
 // controlRequestRemedy returns what the user can do after a job has refused a control request, or "". needs is the
@@ -166,17 +166,17 @@ func controlRequestRemedy(line option.Line, needs string, asked reserve.ControlR
 	text := asked.Reply.Text
 	switch {
 	case strings.HasPrefix(text, job.SuspendedText):
-		return line.Command("resume", ref.String()) + " lets it go on"
+		return line.Command("resume", ref.String()) + " continues the job"
 	case asked.StillHasClaim:
-		return "as root, or as its user: " + line.Command("evict", ref.String(), asked.Node)
+		return "as root, or as the user of the job, run: " + line.Command("evict", ref.String(), asked.Node)
 	case strings.HasPrefix(text, job.NotAllowedText):
 		return fmt.Sprintf("only root and the administrators of %s may do this", asked.Node)
 	case strings.HasPrefix(text, job.NoAnswerText):
-		return "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
+		return "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), asked.Node)
 	case strings.HasPrefix(text, job.LauncherStoppedText):
-		return "continue it with fg in its shell, or kill its ranks there: " + line.Command("signal", "KILL", ref.String(), asked.Node)
+		return "continue mpiexec with fg in its shell, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), asked.Node)
 	case text == job.StartingText:
-		return "try again in a moment"
+		return "run the command again in a few seconds"
 	case strings.Contains(text, job.StartedWithoutText):
 		return needs
 	}
@@ -201,7 +201,7 @@ func (c *invocation) signalJob(ctx context.Context, req job.Request, ref job.Job
 		}
 	}
 	if ranks == 0 && len(errs) == 0 {
-		errs = append(errs, &usererr.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: c.line.Command("ps") + " lists jobs; give the hosts of this one"})
+		errs = append(errs, &usererr.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: c.line.Command("ps") + " lists jobs; give the hosts of this job"})
 	}
 	return errors.Join(errs...)
 }
@@ -230,7 +230,7 @@ func (c *invocation) evictJob(ctx context.Context, req job.Request, ref job.JobR
 		return noJobError(c.line, ref)
 	}
 	if left {
-		return reportedError{errors.New("not all entries were removed")}
+		return reportedError{errors.New("some entries of the job could not be removed")}
 	}
 	flushPrinter(c.env.Err)
 	return nil

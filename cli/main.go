@@ -211,7 +211,7 @@ func checkQueries(line option.Line) error {
 	case j.JSON != "" && j.Plan && !j.DryRun:
 		return &usererr.Error{Text: "--json is not needed with --plan, which always writes JSON", Remedy: "leave it out"}
 	case j.Outputs().JSON && (j.JSON == "" || !startsRanks(line)):
-		return &usererr.Error{Text: "--output json requires --json, and a run", Remedy: "add --json, or leave it out"}
+		return &usererr.Error{Text: "--output json requires --json, and works only when ranks are started", Remedy: "add --json, or leave out --output json"}
 	case printsTopologyOnly(line) && isOnLine(line, "json"):
 		return &usererr.Error{Text: "--display topo cannot print JSON", Remedy: "leave --json out"}
 	}

@@ -44,7 +44,7 @@ func Stdout() io.Writer {
 type closedStdout struct{}
 
 func (closedStdout) Write([]byte) (int, error) {
-	return 0, &usererr.Error{Text: "write /dev/stdout: it is closed", Remedy: ">/dev/null throws output away"}
+	return 0, &usererr.Error{Text: "standard output is closed", Remedy: "to discard the output, use >/dev/null"}
 }
 
 // startLocalProbe starts to probe this machine early, for the helper of a job on this machine alone. The

@@ -19,7 +19,7 @@ func TestRunProgram(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"well": "a b\n", "fails": "fails: no such job", "silent": "silent: exit status 4", "gone": "gone: command not found",
+		"well": "a b\n", "fails": "fails: no such job", "silent": "silent: exit status 4", "gone": "the command gone was not found",
 	} {
 		out, err := runBatchProgram(name, "a", "b")
 		if err != nil {

@@ -35,7 +35,7 @@ func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	j := c.line.Job
 	if j.ReportFile != "" {
 		if err := userfile.CheckWritable(j.ReportFile, c.features.ReplaceReport); err != nil {
-			return nil, &usererr.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(usererr.Hint(err), "give a file that can be written")}
+			return nil, &usererr.Error{Text: fmt.Sprintf("--report: %v", err), Remedy: cmp.Or(usererr.Hint(err), "choose a file that you can write")}
 		}
 		c.onPlan(func(snap job.Snapshot, p job.Plan) {
 			var b bytes.Buffer

@@ -85,7 +85,9 @@ type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("internal error: %v", e.value) }
 
-func (e *panicError) Hint() string { return "please report this bug, with the output of -v" }
+func (e *panicError) Hint() string {
+	return "please report this bug together with the output of mpiexec -v"
+}
 
 // recoverPanic calls do and returns a panic as an error. It logs the stack. By then deferred calls have
 // restored the terminal and closed the connections, so that the helpers end the ranks (rule TRUST-35).
@@ -270,7 +272,7 @@ func (c *invocation) setDialer() (closeDialer func(), err error) {
 	}
 	if d.sshDialer != nil {
 		d.warn = func(text string) { c.env.Report(text) }
-		d.sshDialer.Recorded = func(file string) { c.env.Report("new host keys are recorded in " + file) }
+		d.sshDialer.Recorded = func(file string) { c.env.Report("mpiexec has added new ssh host keys to " + file) }
 	}
 	c.env.Dialer, c.env.Build, c.env.Release = d, d.build, Version
 	return d.closeAll, nil
@@ -350,7 +352,7 @@ func (c *invocation) printRemarks() {
 		c.env.Report(w.Text)
 	}
 	if g, given := c.line.Apps[0].Origin("ppn"); given && g.Spelled == "-N" {
-		c.env.Log.Info().Msgf("-N %s means ranks on each host, as in Open MPI, not nodes, as in srun", g.Value)
+		c.env.Log.Info().Msgf("-N %s is the number of ranks on each host, as in Open MPI, not the number of nodes, as in srun", g.Value)
 	}
 	if rm := c.req.RM; rm != nil && rm.Integration == job.LooseIntegration {
 		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", foldRemoteNodes(c.req.Nodes), batch.Title(rm.Name), rm.Starter)
@@ -359,7 +361,7 @@ func (c *invocation) printRemarks() {
 		c.env.Log.Info().Msgf("ranks get SIGKILL %v after SIGTERM, because %s would kill them 3 s later", most, batch.Title(c.req.RM.Name))
 	}
 	if c.req.NoPin && !c.req.NoMemBind {
-		c.env.Log.Info().Msg("with --no-pin the memory stays bound to NUMA nodes; to change that: --no-mem-bind")
+		c.env.Log.Info().Msg("with --no-pin, memory is still bound to NUMA nodes; to change that, add --no-mem-bind")
 	}
 }
 

@@ -54,7 +54,7 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 		return nil, savedJobError(name, err)
 	}
 	if isWorldWritable(filepath.Dir(target), 0) {
-		return nil, savedJobError(name, errors.New("its directory is writable by every user"))
+		return nil, savedJobError(name, errors.New("the directory of the file is writable by every user"))
 	}
 	k := &savedJobFile{name: target}
 	lock, err := openLock(target + ".lock")
@@ -65,7 +65,7 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		defer lock.Close()
 		holder, _ := io.ReadAll(io.LimitReader(lock, 300))
-		return nil, savedJobError(name, fmt.Errorf("still runs (mpiexec %s)", strings.TrimSpace(string(holder))))
+		return nil, savedJobError(name, fmt.Errorf("the job still runs (mpiexec %s)", strings.TrimSpace(string(holder))))
 	case err != nil:
 		k.noLocks = true
 	}
@@ -86,7 +86,7 @@ func openLock(name string) (*os.File, error) {
 	}
 	if missing == nil && userfile.Owner(info) != os.Geteuid() {
 		lock.Close() // does nothing if lock is nil
-		err = &usererr.Error{Text: fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info))), Remedy: "give a file in a directory of your own"}
+		err = &usererr.Error{Text: fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info))), Remedy: "choose a file in a directory of your own"}
 	}
 	return lock, err
 }
@@ -119,7 +119,7 @@ func readSavedJob(name string) (saved.Job, error) {
 	case err != nil:
 		return saved.Job{}, savedJobError(name, err)
 	case len(text) > saved.MaxSize:
-		return saved.Job{}, savedJobError(name, fmt.Errorf("more than %d MiB", saved.MaxSize>>20))
+		return saved.Job{}, savedJobError(name, fmt.Errorf("the file is larger than %d MiB", saved.MaxSize>>20))
 	}
 	return saved.Decode(name, text)
 }
@@ -130,13 +130,13 @@ func checkPrivate(name string, info os.FileInfo) error {
 	stat, known := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.Mode().IsRegular():
-		return errors.New("is not a regular file")
+		return errors.New("the file is not a regular file")
 	case known && int(stat.Uid) != os.Getuid():
-		return errors.New("belongs to another user")
+		return errors.New("the file belongs to another user")
 	case info.Mode().Perm()&0o077 != 0:
-		return &usererr.Error{Text: fmt.Sprintf("is accessible to other users (mode %04o)", info.Mode().Perm()), Remedy: "it contains programs that would run as you: check its contents, then chmod 600"}
+		return &usererr.Error{Text: fmt.Sprintf("other users can access the file (mode %04o)", info.Mode().Perm()), Remedy: "the file contains programs that would run as you: check its contents, then run chmod 600"}
 	case isWorldWritable(name, 0):
-		return errors.New("can be replaced by every user, because a directory above it is writable")
+		return errors.New("every user can replace the file, because a directory above it is writable")
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (c *invocation) readSavedJob() error {
 	words := slices.Concat(before.TransportOptions, before.FeatureOptions, []string{"--", before.Request.Apps[0].Argv[0]})
 	old, err := option.Mpiexec(signalNumber).Parse(words, option.Sources{})
 	if err != nil {
-		return savedJobError(name, &usererr.Error{Text: fmt.Sprintf("its options: %v", err), Remedy: "resume it with the build that saved it, or start the job again"})
+		return savedJobError(name, &usererr.Error{Text: fmt.Sprintf("mpiexec does not accept the saved options: %v", err), Remedy: "resume the job with the mpiexec that saved it, or start the job again"})
 	}
 	c.line = c.line.WithSaved(old)
 	c.saved.job = before
@@ -187,8 +187,8 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 			continue
 		}
 		if def.Local && c.saved.job.Host != c.inputs.Local.Names[0] && req.Restart.MaxFence > 0 {
-			return req, notes, savedJobError(c.saved.name, &usererr.Error{Text: fmt.Sprintf("some of its ranks ran on %s; whether they still run can only be checked there", c.saved.job.Host),
-				Remedy: "resume it there, or add --restart-fence no if no process of it is left"})
+			return req, notes, savedJobError(c.saved.name, &usererr.Error{Text: fmt.Sprintf("some ranks of the job ran on %s, and only there mpiexec can check whether they still run", c.saved.job.Host),
+				Remedy: "resume the job on that host, or add --restart-fence no if no process of the job is left"})
 		}
 		if !slices.ContainsFunc(req.Nodes, def.IsSameNode) {
 			def.Tier, def.ExcludedWhy = 0, ""
@@ -272,7 +272,7 @@ func (c *invocation) checkUnclaimed(ctx context.Context) error {
 		return err
 	}
 	if node := claimedNode(pages, req.Job); node != "" {
-		return savedJobError(c.saved.name, fmt.Errorf("still runs (on %s)", node))
+		return savedJobError(c.saved.name, fmt.Errorf("the job still runs (on %s)", node))
 	}
 	return nil
 }

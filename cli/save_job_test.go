@@ -23,11 +23,11 @@ func TestSavedJobOfOthers(t *testing.T) {
 		want   string
 	}{
 		{"control", 0o600, 0o755, 0, ""},
-		{"readable for a group", 0o640, 0o755, 0, "is accessible to other users (mode 0640)"},
-		{"writable for everybody", 0o602, 0o755, 0, "is accessible to other users (mode 0602)"},
-		{"folder for everybody", 0o600, 0o777, 0, "can be replaced by every user"},
+		{"readable for a group", 0o640, 0o755, 0, "other users can access the file (mode 0640)"},
+		{"writable for everybody", 0o602, 0o755, 0, "other users can access the file (mode 0602)"},
+		{"folder for everybody", 0o600, 0o777, 0, "every user can replace the file"},
 		{"sticky folder", 0o600, os.ModeSticky | 0o777, 0, ""},
-		{"of another user", 0o600, 0o755, 12345, "belongs to another user"},
+		{"of another user", 0o600, 0o755, 12345, "the file belongs to another user"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			folder := filepath.Join(t.TempDir(), "folder")
@@ -49,7 +49,7 @@ func TestSavedJobOfOthers(t *testing.T) {
 			}
 		})
 	}
-	if _, err := readSavedJob("/dev/zero"); !strings.Contains(errorText(err), "is not a regular file") {
+	if _, err := readSavedJob("/dev/zero"); !strings.Contains(errorText(err), "the file is not a regular file") {
 		t.Errorf("/dev/zero: %v", err)
 	}
 }

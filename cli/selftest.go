@@ -92,7 +92,7 @@ func selfTestLine(args []string, table *option.Table, sys System) (option.Line, 
 		return line, err
 	}
 	if program := line.Apps[0].Program; line.NamesHosts() && program != "" {
-		return line, &usererr.Error{Text: "--selftest starts its own program, not " + program, Remedy: "give only hosts"}
+		return line, &usererr.Error{Text: "--selftest starts its own program, not " + program, Remedy: "give only hosts as arguments"}
 	}
 	if line, err = programAsHosts(line); err != nil {
 		return line, err

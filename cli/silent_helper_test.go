@@ -37,7 +37,7 @@ func (p mixedDialer) dial(_ context.Context, node transport.Host) (io.ReadWriteC
 
 // A silent host does not delay or hide what other hosts reply (TRUST-36).
 func TestSilentHosts(t *testing.T) {
-	const before, after = "c: connected, and then silent for 1 s", "b: connected, and then silent for "
+	const before, after = "c: mpiexec on the host was started, but did not answer within 1 s", "b: mpiexec on the host was started, but did not answer within "
 	var all sync.WaitGroup // they wait most of the time
 	defer all.Wait()
 	for _, test := range []struct {
@@ -46,7 +46,7 @@ func TestSilentHosts(t *testing.T) {
 		shown      []string
 	}{
 		{"doctor", "--doctor a,b,c", 125, []string{"a    1 core", after + "5 s", before, "3 hosts, 1 reached"}},
-		{"doctor as JSON", "--doctor --json a,b,c", 125, []string{`"host":"a","reached":true`, `"hosts":["b"]`, "silent for 5 s", `"hosts":["c"]`}},
+		{"doctor as JSON", "--doctor --json a,b,c", 125, []string{`"host":"a","reached":true`, `"hosts":["b"]`, "did not answer within 5 s", `"hosts":["c"]`}},
 		{"ps", "--ps a b c", 0, []string{"j    u(1)", "mpiexec: " + after + "5 s\n", "mpiexec: " + before + "; skipped\n"}},
 		{"queue", "--queue a b c", 0, []string{"1         w", "mpiexec: " + after + "5 s\n", before}},
 		{"queue of a silent host", "--queue b a", 0, []string{"mpiexec: " + after + "5 s\n"}},
@@ -54,8 +54,8 @@ func TestSilentHosts(t *testing.T) {
 		{"status", "--status j a b c", 0, []string{"job      j runs", after + "5 s", before}},
 		{"signal", "--signal USR1 j a b c", 0, []string{after + "5 s", before}},
 		{"dry run", "--dry-run --probe --skip-unreachable -n 1 -host a,b,c true", 0, []string{"rank 0", "not used  b,", before}},
-		{"start", "-n 1 -host a,b true", 125, []string{"mpiexec: " + after + "1 s\n  hint: start on the others: --skip-unreachable\n"}},
-		{"start, silent before", "-n 1 -host a,c true", 125, []string{"mpiexec: " + before + "\n  hint: start on the others: --skip-unreachable\n"}},
+		{"start", "-n 1 -host a,b true", 125, []string{"mpiexec: " + after + "1 s\n  hint: to start without the hosts that cannot be reached: --skip-unreachable\n"}},
+		{"start, silent before", "-n 1 -host a,c true", 125, []string{"mpiexec: " + before + "\n  hint: to start without the hosts that cannot be reached: --skip-unreachable\n"}},
 		{"start on the others", "--skip-unreachable -n 1 -host a,b,c true", 0, []string{"mpiexec: b," + before + "; skipped\n"}},
 	} {
 		all.Go(func() {

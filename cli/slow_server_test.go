@@ -65,14 +65,14 @@ var slowServers = []struct {
 			io.WriteString(ch, "\x1eremshell run cache\n")
 			writeSlowly(ch, "noise of a helper\n")
 		}))
-	}, "n1: connected, and then silent for 5 s"},
+	}, "n1: mpiexec on the host was started, but did not answer within 5 s"},
 	{"frames of the helper", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, serveCommand(func(ch ssh.Channel) {
 			io.WriteString(ch, "\x1eremshell run cache\n")
 			frame := wire.Encode(sampleMessages()["Hello"])
 			writeSlowly(ch, string(frame))
 		}))
-	}, "n1: connected, and then silent for 5 s"},
+	}, "n1: mpiexec on the host was started, but did not answer within 5 s"},
 }
 
 // A host that sends only a byte now and then is given up when the time of its step is over. The message names the

@@ -54,5 +54,5 @@ func sshOptions(args []string) (options []option.SSHOption, err error) {
 var sshFlags = map[string]string{"-o": "", "-p": "Port", "-l": "User", "-i": "IdentityFile", "-J": "ProxyJump"}
 
 func unsupportedSSHFlag(word string) error {
-	return &usererr.Error{Text: fmt.Sprintf("-launcher-args: %s is not for the built-in ssh", option.ShellQuote(word)), Remedy: "use --ssh-option or --ssh-config, or -launcher-exec ssh"}
+	return &usererr.Error{Text: fmt.Sprintf("-launcher-args: the built-in ssh does not have the option %s", option.ShellQuote(word)), Remedy: "use --ssh-option or --ssh-config, or -launcher-exec ssh"}
 }

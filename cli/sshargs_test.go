@@ -18,10 +18,10 @@ func TestArgumentsOfSSHAreOptionsOfOurs(t *testing.T) {
 		{[]string{"-p2222", "-l", "pi", "-i", "~/.ssh/k", "-J", "gate"}, "[Port=2222 User=pi IdentityFile=~/.ssh/k ProxyJump=gate] <nil>"},
 		{[]string{"-q", "-xT", "-4"}, "[AddressFamily=inet] <nil>"},
 		{[]string{"-p"}, "[] -launcher-args: -p needs a value"},
-		{[]string{"-o", "x"}, "[] -launcher-args: -o x: not KEY=VALUE, such as Port=2222"},
-		{[]string{"-D", "1080"}, "[] -launcher-args: -D is not for the built-in ssh"},
-		{[]string{"host"}, "[] -launcher-args: host is not for the built-in ssh"},
-		{[]string{""}, "[] -launcher-args: '' is not for the built-in ssh"},
+		{[]string{"-o", "x"}, "[] -launcher-args: -o x: the value must have the form KEY=VALUE, such as Port=2222"},
+		{[]string{"-D", "1080"}, "[] -launcher-args: the built-in ssh does not have the option -D"},
+		{[]string{"host"}, "[] -launcher-args: the built-in ssh does not have the option host"},
+		{[]string{""}, "[] -launcher-args: the built-in ssh does not have the option ''"},
 	} {
 		options, err := sshOptions(c.args)
 		if got := fmt.Sprint(options, " ", err); got != c.want {

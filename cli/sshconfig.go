@@ -45,7 +45,7 @@ func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, w
 		t, err := config.Resolve(ctx, alias, user, local)
 		for _, u := range t.Unknown {
 			if _, before := warned.LoadOrStore(u, true); !before {
-				warn(fmt.Sprintf("warning: %s:%d: %s is ignored: OpenSSH has no such keyword up to %s. To silence this, write above that line: IgnoreUnknown %[3]s",
+				warn(fmt.Sprintf("warning: %s:%d: %s is ignored: OpenSSH up to version %s has no such keyword. To avoid this warning, write above that line: IgnoreUnknown %[3]s",
 					u.File, u.Line, u.Keyword, sshx.KeywordsOf))
 			}
 		}
@@ -68,7 +68,7 @@ func readSSHConfig(me sshx.User, j option.JobOptions) (*sshx.Config, error) {
 		user, system = j.SSHConfig, ""
 		var at *fs.PathError
 		if _, err := os.Stat(user); errors.As(err, &at) {
-			return nil, &usererr.Error{Text: fmt.Sprintf("--ssh-config %s: %v", user, at.Err), Remedy: "correct the path"}
+			return nil, &usererr.Error{Text: fmt.Sprintf("--ssh-config: cannot read %s: %v", user, at.Err), Remedy: "correct the path of the file"}
 		}
 	}
 	config, err := sshx.ReadConfig(user, system, me)

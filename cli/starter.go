@@ -47,9 +47,9 @@ func (c *invocation) findStarter() error {
 	switch {
 	case err == nil:
 	case s.ByName && !c.line.Job.BatchOption().Fallback:
-		return &usererr.Error{Text: fmt.Sprintf("-launcher %s: %s not found in the PATH", c.line.Job.Launcher, by.Program), Remedy: "put it there, or use -launcher ssh"}
+		return &usererr.Error{Text: fmt.Sprintf("-launcher %s: the program %s was not found in the PATH", c.line.Job.Launcher, by.Program), Remedy: "add its directory to the PATH, or use -launcher ssh"}
 	default:
-		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s not found, using ssh: %s will not account for ranks on %s", by.Program, s.System.Title, foldRemoteNodes(c.req.Nodes))})
+		c.warnings = append(c.warnings, job.Note{Text: fmt.Sprintf("warning: %s was not found, so mpiexec uses ssh: %s will not account for ranks on %s", by.Program, s.System.Title, foldRemoteNodes(c.req.Nodes))})
 		return nil
 	}
 	c.logUntried(by.Program, s.System)
@@ -77,7 +77,7 @@ func (c *invocation) findStarter() error {
 // real one.
 func (c *invocation) logUntried(program string, s *batch.System) {
 	if s.Untried {
-		c.env.Log.Info().Msgf("%s is called as the manuals of %s describe; mpiexec was never tested with it", program, s.Title)
+		c.env.Log.Info().Msgf("mpiexec calls %s as the manuals of %s describe, but was never tested with it", program, s.Title)
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err erro
 // runBatchTool runs a program of the batch system and logs its output.
 func (c *invocation) runBatchTool(name string, args ...string) (string, error) {
 	text, err := runBatchProgram(name, args...)
-	c.env.Log.Debug().Str("program", name).Str("said", strings.TrimSpace(text)).Err(err).Msg("asked the batch system")
+	c.env.Log.Debug().Str("program", name).Str("said", strings.TrimSpace(text)).Err(err).Msg("called a program of the batch system")
 	return text, err
 }
 
@@ -159,7 +159,7 @@ func (c *invocation) reportFallback(host transport.Host, err error) {
 		why = e.Why
 	}
 	c.req.RM.Starter, c.req.RM.Integration = "ssh", job.LooseIntegration
-	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s), using ssh for all hosts: %s will not account for them", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Title))
+	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s), so mpiexec uses ssh for all hosts: %s will not account for their ranks", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Title))
 }
 
 // starterTransport returns the transport of the batch system's starter, without a fallback.
@@ -222,14 +222,14 @@ func runBatchProgramOnce(name string, args ...string) (text string, killed bool,
 	err = cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", false, fmt.Errorf("%s: command not found", name)
+		return "", false, fmt.Errorf("the command %s was not found", name)
 	case ctx.Err() != nil:
-		return "", false, fmt.Errorf("%s gave no output within %v", name, batchToolTimeout)
+		return "", false, fmt.Errorf("the command %s did not end within %v", name, batchToolTimeout)
 	case err != nil:
 		killed = cmd.ProcessState != nil && cmd.ProcessState.Sys().(syscall.WaitStatus).Signaled()
 		return "", killed, fmt.Errorf("%s: %s", name, lastLine(errs.String(), err.Error()))
 	case out.truncated:
-		return "", false, fmt.Errorf("%s printed more than %d MB", name, maxBatchToolOutput>>20)
+		return "", false, fmt.Errorf("the command %s printed more than %d MB", name, maxBatchToolOutput>>20)
 	}
 	return out.String(), false, nil
 }

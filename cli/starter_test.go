@@ -18,7 +18,7 @@ func TestLauncherWords(t *testing.T) {
 	for _, s := range batch.Systems {
 		for _, word := range s.LauncherWords() {
 			printed, code := p.runMpiexec("-launcher", word, "-n", "1", "-host", "n1", "true")
-			if want := fmt.Sprintf("mpiexec: -launcher %s: not inside a job of %s\n  hint: %s", word, s.Title, s.Within); !strings.HasPrefix(printed, want) || code != 125 {
+			if want := fmt.Sprintf("mpiexec: -launcher %s: mpiexec does not run inside a job of %s\n  hint: %s", word, s.Title, s.Within); !strings.HasPrefix(printed, want) || code != 125 {
 				t.Errorf("exit %d: %s\nwant 125: %s", code, printed, want)
 			}
 		}

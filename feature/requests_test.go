@@ -51,7 +51,7 @@ func (s *standing) request(verb job.Verb) string {
 	if why, _, _ = strings.Cut(why, ":"); why != "" {
 		return "refused: " + why
 	}
-	return map[job.Verb]string{job.VerbSuspend: "held", job.VerbResume: "running", job.VerbCheckpoint: "asked for", job.VerbMigrate: "a place is looked for"}[verb]
+	return map[job.Verb]string{job.VerbSuspend: "held", job.VerbResume: "running", job.VerbCheckpoint: "asked for", job.VerbMigrate: "mpiexec looks for other hosts"}[verb]
 }
 
 // A request has the outcome that the table of survive.md 8 says.
@@ -83,7 +83,7 @@ func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
 	s := at("running")
 	s.end(supervise.Signaled{Signal: job.SIGINT}, time.Unix(1_000_000, 0))
 	for _, verb := range []job.Verb{job.VerbSuspend, job.VerbCheckpoint, job.VerbMigrate, job.VerbResume, "dance"} {
-		if got := s.request(verb); got != "refused: the job ends" {
+		if got := s.request(verb); got != "refused: the job is already ending" {
 			t.Errorf("%s: %s", verb, got)
 		}
 	}
@@ -92,7 +92,7 @@ func TestNothingIsDoneForAnybodyBehindAnInterrupt(t *testing.T) {
 			t.Errorf("%s: refused: %s", verb, why)
 		}
 	}
-	if why := control.WhyRefused("dance", true, false); why != `this mpiexec does not know what "dance" is` {
+	if why := control.WhyRefused("dance", true, false); why != `the mpiexec of this job does not support the request "dance"` {
 		t.Error(why)
 	}
 }

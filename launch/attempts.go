@@ -179,7 +179,7 @@ func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decis
 	l.attempts, l.lastNodeLost = append(l.attempts, a), j.lastNodeLost
 	next := restart.Decide(l.request.Restart, l.attempts, rand.Float64())
 	if next.Restarts && toldToEnd {
-		next = restart.Decision{Why: "told to end"}
+		next = restart.Decision{Why: "mpiexec was asked to end the job"}
 	}
 	switch {
 	case next.Restarts && state.IsMoved():
@@ -230,13 +230,13 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reserv
 			continue
 		}
 		if time.Now().Add(pause).After(last) {
-			why := "no room for " + text.FormatDuration(restart.SearchTime)
+			why := "no suitable hosts were free for " + text.FormatDuration(restart.SearchTime)
 			l.report(job.AttemptEvent{Event: "giveup", GiveUpReason: why})
-			return place, &usererr.Error{Text: fmt.Sprintf("not starting again: %s (%v)", why, err), Code: l.attempts[len(l.attempts)-1].Exit}
+			return place, &usererr.Error{Text: fmt.Sprintf("the job is not started again: %s (%v)", why, err), Code: l.attempts[len(l.attempts)-1].Exit}
 		}
 		j.keptNodes = place.CloseNewNodes()
 		if why := err.Error(); why != reported {
-			l.env.Report(fmt.Sprintf("no room to start again: %s; trying again for %s", why, text.FormatDuration(time.Until(last))))
+			l.env.Report(fmt.Sprintf("cannot start the job again yet: %s; mpiexec keeps trying for %s", why, text.FormatDuration(time.Until(last))))
 			reported = why
 		}
 		if err := l.pauseBefore(ctx, j, pause); err != nil {
@@ -263,14 +263,14 @@ func (l *attemptLoop) reportAttempt(p job.Plan) {
 	last, nodes := l.attempts[len(l.attempts)-1], p.Names()
 	was := "was " + hostlist.FoldList(last.Nodes)
 	if wanted := l.attempts[0].Size; p.Size < wanted {
-		was = fmt.Sprintf("%d did not fit", wanted)
+		was = fmt.Sprintf("there was no place for %d ranks", wanted)
 	}
 	if back := slices.DeleteFunc(slices.Clone(last.Lost), func(name string) bool { return !slices.Contains(nodes, name) }); len(back) > 0 {
-		was += "; again with " + hostlist.Fold(back) + ", which was lost"
+		was += "; used again after they were lost: " + hostlist.Fold(back)
 	}
 	l.env.Report(fmt.Sprintf("attempt %d: %s on %s (%s)", len(l.attempts), text.Count(p.Size, "rank"), hostlist.FoldList(nodes), was))
 	if l.stdinRead.Load() {
-		l.env.Report("note: standard input was a pipe; from now on ranks find its end")
+		l.env.Report("note: standard input is a pipe, and the previous attempt has read from it; ranks of this attempt get end of file")
 		l.stdinRead.Store(false)
 	}
 	l.report(job.AttemptEvent{Event: "attempt", Attempt: len(l.attempts), Reason: last.Kind, Lost: last.Lost, Nodes: nodes, Size: p.Size})
@@ -314,13 +314,13 @@ func (l *attemptLoop) waitForLostNodes(ctx context.Context, lost []string, cutOf
 	}
 	where := hostlist.FoldList(lost)
 	if l.request.Restart.MaxFence == 0 {
-		l.env.Report(fmt.Sprintf("--restart-fence no: ranks of the job may still run on %s", where))
+		l.env.Report(fmt.Sprintf("ranks of the previous attempt may still run on %s; mpiexec does not wait for them (--restart-fence no)", where))
 		return nil
 	}
 	began, until := time.Now(), cutOff.Add(l.request.Restart.MaxFence)
 	l.report(job.AttemptEvent{Event: "fence", Lost: lost, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
 	timer := time.AfterFunc(lostNodesReportDelay, func() {
-		l.env.Report(fmt.Sprintf("waiting until nothing of the job can be left on %s (at most %s)", where, text.FormatDuration(until.Sub(began))))
+		l.env.Report(fmt.Sprintf("before the restart, waiting until no process of the job can be left on %s (at most %s)", where, text.FormatDuration(until.Sub(began))))
 	})
 	defer timer.Stop()
 	for dirty := lost; time.Now().Before(until); {
@@ -370,7 +370,7 @@ func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, conte
 		return context.WithCancel(ctx)
 	}
 	return l.env.StopTimes.Within(ctx, time.Until(l.jobStart().Add(limit)), &usererr.Error{
-		Text: fmt.Sprintf("the job ran longer than -timeout %v, and its ranks had ended", limit), Code: job.ExitTimeout})
+		Text: fmt.Sprintf("the job ran longer than -timeout %v, while no rank ran between two attempts", limit), Code: job.ExitTimeout})
 }
 
 // sleep waits for d, and returns early with an error if the job ends.

@@ -61,7 +61,7 @@ func TestMachinesThatAreNot(t *testing.T) {
 		r.Helpers.Fakes = map[string]func(*wire.Conn){"x": twin("x"), "z": twin("z")}
 		_, err := r.Do(t)
 		var failed *usererr.Error
-		if want := "x and z both say that they are machine same, and are not; " + test.want; !errors.As(err, &failed) || failed.Text != want || failed.Code != 125 {
+		if want := "x and z both report machine ID same, but are different machines; " + test.want; !errors.As(err, &failed) || failed.Text != want || failed.Code != 125 {
 			t.Errorf("%s: %v, want %q", test.name, err, want)
 		}
 		r = launchtest.NewRun(1, `echo $MPIEXEC_HOST`, "x", "z", "a")

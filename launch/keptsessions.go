@@ -19,11 +19,11 @@ func formatKeptSessions(hosts []job.NodeTotal) (lines []string) {
 				more++
 				continue
 			}
-			lines = append(lines, "the session directory of Open MPI stays: "+h.Node+":"+dir)
+			lines = append(lines, "Open MPI's session directory was not removed: "+h.Node+":"+dir)
 		}
 	}
 	if more > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more stay; --report names all", more))
+		lines = append(lines, fmt.Sprintf("%d more session directories were not removed; --report lists all", more))
 	}
 	return lines
 }

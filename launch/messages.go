@@ -46,7 +46,7 @@ func (j *Job) handleMessage(e node.NodeMessage) []supervise.Event {
 		return feature(n, e.Message)
 	}
 	if m, is := e.Message.(*wire.ControlRequest); is { // no feature would reply to it
-		n.Send(&wire.ControlReply{ID: m.ID, State: job.ReplyRefused, Text: "this mpiexec serves no requests"})
+		n.Send(&wire.ControlReply{ID: m.ID, State: job.ReplyRefused, Text: "the mpiexec of this job accepts no requests"})
 		return nil
 	}
 	j.Env.Log.Warn().Str("node", n.Name()).Msgf("unexpected %T", e.Message)

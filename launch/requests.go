@@ -38,7 +38,7 @@ func (j *Job) Serve(r control.Request) []supervise.Event {
 	why := control.WhyRefused(r.Verb, j.State.Phase == supervise.Running, j.IsHeld(job.HoldRequested))
 	serve := j.verbs[r.Verb]
 	if why == "" && serve == nil {
-		why = fmt.Sprintf("this mpiexec does not know what %q is", r.Verb)
+		why = fmt.Sprintf("the mpiexec of this job does not support the request %q", r.Verb)
 	}
 	if why != "" {
 		j.Reply(r, job.ReplyRefused, why)
@@ -73,7 +73,9 @@ type Checkpoints interface {
 // noCheckpoints implements Checkpoints in a program without the checkpoint feature.
 type noCheckpoints struct{}
 
-func (noCheckpoints) Request(answer func(string), stop func())       { answer("no checkpoints are taken") }
+func (noCheckpoints) Request(answer func(string), stop func()) {
+	answer("this mpiexec does not support checkpoints")
+}
 func (noCheckpoints) RequestAndStop(stop func(), stays func(string)) { stop() }
 func (noCheckpoints) CancelStop()                                    {}
 func (noCheckpoints) InProgress() bool                               { return false }

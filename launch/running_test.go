@@ -138,7 +138,7 @@ func TestInterruptGoesToTheRanks(t *testing.T) {
 	}()
 	result, err := r.Do(t)
 	if err != nil || result.Code != 130 || r.Report() != "" || strings.Count(r.Out.String(), "caught") != 2 ||
-		!strings.Contains(r.Err.String(), "^C: sent SIGINT to 2 ranks on 2 nodes") {
+		!strings.Contains(r.Err.String(), "^C: mpiexec sent SIGINT to 2 ranks on 2 nodes") {
 		t.Errorf("code %d, %v, report %q, stdout %q, stderr %q", result.Code, err, r.Report(), r.Out.String(), r.Err.String())
 	}
 }

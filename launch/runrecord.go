@@ -193,7 +193,7 @@ func (j *Job) exitHint(exit *job.Exit, n *Node, stderr string) string {
 func otherCPUHint(n *Node, nodes []*Node) string {
 	for _, other := range nodes {
 		if a, b := n.Probe.Model, other.Probe.Model; a != b && a != "" && b != "" {
-			return fmt.Sprintf("the CPU of %s is %s, that of %s is %s", n.Name(), a, other.Name(), b)
+			return fmt.Sprintf("the CPU of %s is %s, but the CPU of %s is %s", n.Name(), a, other.Name(), b)
 		}
 	}
 	return ""

@@ -33,7 +33,7 @@ func TestForeignCPU(t *testing.T) {
 		return &Node{Node: reserve.Node{Node: &node.Node{Def: job.NodeDef{Name: name}}, Probe: &job.Probe{Model: model}}}
 	}
 	old, young, unknown := n("a", "Old 1"), n("b", "Young 2"), n("c", "")
-	if got := otherCPUHint(old, []*Node{old, unknown, young}); got != "the CPU of a is Old 1, that of b is Young 2" {
+	if got := otherCPUHint(old, []*Node{old, unknown, young}); got != "the CPU of a is Old 1, but the CPU of b is Young 2" {
 		t.Errorf("got %q", got)
 	}
 	if got := otherCPUHint(old, []*Node{old, unknown, n("d", "Old 1")}); got != "" {

@@ -20,7 +20,7 @@ func (j *Job) standbyLost(e node.Disconnected) bool {
 		return false
 	}
 	j.Standby = slices.Delete(slices.Clone(j.Standby), i, i+1)
-	j.Env.Report(fmt.Sprintf("standby node %s is lost (%s)", e.From.Name(), usererr.Reason(e.Err)))
+	j.Env.Report(fmt.Sprintf("lost contact with standby node %s (%s)", e.From.Name(), usererr.Reason(e.Err)))
 	return true
 }
 

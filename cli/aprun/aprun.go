@@ -74,7 +74,7 @@ func (w Env) splitSegments(args []string) (segments [][]string, err error) {
 			if i == len(segments)-1 {
 				where = "behind"
 			}
-			return nil, &usererr.Error{Text: fmt.Sprintf("empty segment %s \":\"", where), Remedy: "write a program in each segment"}
+			return nil, &usererr.Error{Text: fmt.Sprintf("there is no program %s \":\"", where), Remedy: "each part between two \":\" needs a program"}
 		}
 	}
 	return segments, nil
@@ -132,7 +132,7 @@ func (t *translator) checkBatchSized() error {
 	if !t.batchSized || t.sizeLetter == "" {
 		return nil
 	}
-	return &usererr.Error{Text: fmt.Sprintf("-B cannot be used with -%s: the batch system sets that", t.sizeLetter), Remedy: "leave one of them out"}
+	return &usererr.Error{Text: fmt.Sprintf("-B cannot be used with -%s: with -B, the batch system sets that value", t.sizeLetter), Remedy: "leave out one of the two options"}
 }
 
 // assembleLine returns the translated line. It adds options for defaults of aprun that mpiexec does not

@@ -108,8 +108,8 @@ func TestPlaces(t *testing.T) {
 
 func TestTranslateFaults(t *testing.T) {
 	for line, want := range map[string]string{
-		"-n 4 : b":      `empty segment before ":"`,
-		"a : -n 2":      `empty segment behind ":"`,
+		"-n 4 : b":      `there is no program before ":"`,
+		"a : -n 2":      `there is no program behind ":"`,
 		"-x a":          `unknown option "-x"`,
 		"-host n1 a":    `unknown option "-host"`,
 		"-n":            "-n needs a value",
@@ -119,7 +119,7 @@ func TestTranslateFaults(t *testing.T) {
 		"-cc 0-65536 a": "-cc: ",
 		"-cc 2,x a":     `-cc: "2,x" is not cpu`,
 		"-cp nothing a": "-cp: no such file",
-		"-L , a":        "-L: no host given",
+		"-L , a":        "-L: the list of hosts is empty",
 		"-F some a":     `-F: "some" is not one of exclusive, share`,
 		"-t 1h a":       `-t: "1h" is not a number of seconds`,
 		"-e A a":        `-e: "A" is not NAME=VALUE`,

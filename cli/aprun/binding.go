@@ -110,7 +110,7 @@ func parseSet(text string) (cpus []int, err error) {
 			cpus = append(cpus, cpu)
 		}
 		if len(cpus) > maxCPUs {
-			return nil, fmt.Errorf("%q names too many CPUs", text)
+			return nil, fmt.Errorf("%q lists too many CPUs", text)
 		}
 	}
 	return cpus, nil

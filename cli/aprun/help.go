@@ -48,9 +48,10 @@ func Help() string {
 		fmt.Fprintf(&b, "  %-16s  %-20s  %s\n", name, r.long, r.help)
 	}
 	b.WriteString(`
-The second column is what mpiexec calls it. A number may follow its letter at once, -n8. Long options are
-those of mpiexec: mpiexec -help all. Hosts are used in the order of their numbers (--sort), and a segment
-begins on a host that none before it uses (--share-hosts).
+The second column is the name of the option in mpiexec. A number may follow
+its letter directly: -n8. Long options are those of mpiexec: mpiexec -help all.
+Hosts are used in the order of their numbers (--sort). The program after a ":"
+starts on a host that no earlier program uses (--share-hosts).
 `)
 	return b.String()
 }

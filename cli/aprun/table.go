@@ -17,7 +17,7 @@ type letterRow struct {
 
 // letterRows are the options of aprun, in the order of help.
 var letterRows = []letterRow{
-	{"n", "N", "-n N", "number of ranks (width); 1 by default", func(s *segment, v string) error { s.countGiven = true; return s.addOption(v, "-n") }},
+	{"n", "N", "-n N", "number of ranks; 1 by default", func(s *segment, v string) error { s.countGiven = true; return s.addOption(v, "-n") }},
 	{"d", "D", "--depth D", "CPUs of each rank", func(s *segment, v string) (err error) {
 		if s.depth, err = strconv.Atoi(v); err != nil || s.depth < 1 {
 			return fmt.Errorf("%q is not a number of CPUs", v)
@@ -30,13 +30,13 @@ var letterRows = []letterRow{
 	{"sl", "LIST", "--numa-list LIST", "only these NUMA nodes", segmentOption("--numa-list")},
 	{"ss", "", "--strict-mem", "memory of the rank's own NUMA node only", func(s *segment, _ string) error { s.strictGiven = true; return s.addOption("", "--strict-mem") }},
 	{"cc", "SPEC", "--bind-to", "binding: cpu, depth, numa_node, none, or CPUs: 0,4 or 0-1:x", func(s *segment, v string) error { s.binding = v; return nil }},
-	{"cp", "FILE", "--bind-to", "-cc with the text of FILE", func(s *segment, v string) error {
+	{"cp", "FILE", "--bind-to", "read the value of -cc from FILE", func(s *segment, v string) error {
 		text, err := s.Read(v)
 		s.binding = withoutComments(text)
 		return err
 	}},
 	{"L", "LIST", "--nodes, -host", "hosts: 3,7-12,node40 or names, in the order of their numbers", (*segment).readHosts},
-	{"l", "FILE", "--nodes, -host", "hosts from FILE, one on each line", func(s *segment, v string) error {
+	{"l", "FILE", "--nodes, -host", "read hosts from FILE, one on each line", func(s *segment, v string) error {
 		text, err := s.Read(v)
 		if err != nil {
 			return err
@@ -47,7 +47,7 @@ var letterRows = []letterRow{
 	{"r", "C", "--reserve-cpus C", "the last C CPUs of each host stay free", jobOption("--reserve-cpus")},
 	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory of each rank; h: huge pages if possible; hs: only huge pages", jobOption("--mem-per-rank")},
 	{"a", "ARCH", "-arch ARCH", "hosts of this architecture", func(s *segment, v string) error { return s.addOption(v, "-arch") }},
-	{"F", "WORD", "--exclusive", "exclusive or share", func(s *segment, v string) error {
+	{"F", "WORD", "--exclusive", "exclusive: no other job on the hosts; share: the default", func(s *segment, v string) error {
 		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[v]
 		if word == "" {
 			return fmt.Errorf("%q is not one of exclusive, share", v)
@@ -61,17 +61,17 @@ var letterRows = []letterRow{
 			return fmt.Errorf("%q is not a number of seconds", v)
 		}
 		if n == 0 {
-			return errors.New("0 is too small; at least 1")
+			return errors.New("0 is too small; the smallest value is 1")
 		}
 		if !s.HasOption("--limit") {
-			return errors.New("this mpiexec limits no CPU time")
+			return errors.New("this mpiexec cannot limit CPU time")
 		}
 		s.job = append(s.job, "--limit", "pcput="+v)
 		return nil
 	}},
-	{"T", "", "", "print whole lines (always the case)", ignoredLetter("")},
+	{"T", "", "", "no effect: mpiexec always prints whole lines", ignoredLetter("")},
 	{"q", "", "--quiet", "say less", func(s *segment, _ string) error { s.job = append(s.job, "--quiet"); return nil }},
-	{"e", "NAME=VALUE", "-genv NAME=VALUE", "set a variable; may be repeated", func(s *segment, v string) error {
+	{"e", "NAME=VALUE", "-genv NAME=VALUE", "set an environment variable; may be repeated", func(s *segment, v string) error {
 		if !strings.Contains(v, "=") {
 			return fmt.Errorf("%q is not NAME=VALUE", v)
 		}
@@ -134,7 +134,7 @@ func (s *segment) addOption(value string, name string) error {
 func (s *segment) readHosts(list string) error {
 	items := strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
 	if len(items) == 0 {
-		return errors.New("no host given")
+		return errors.New("the list of hosts is empty")
 	}
 	named := 0
 	for _, item := range items {

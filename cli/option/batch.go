@@ -40,7 +40,7 @@ var batchKeys = []batchKey{
 	}},
 	{"fallback", "ssh", func(b *BatchOption, value string) error {
 		if b.Fallback = strings.EqualFold(value, "ssh"); !b.Fallback {
-			return fmt.Errorf("%q is not ssh", value)
+			return fmt.Errorf("%q is not allowed; the only value is ssh", value)
 		}
 		return nil
 	}},
@@ -49,7 +49,7 @@ var batchKeys = []batchKey{
 func batchTime(value string) (time.Duration, error) {
 	d, err := parseSeconds(value)
 	if err == nil && d == 0 {
-		err = fmt.Errorf("%q is too short; more than 0", value)
+		err = fmt.Errorf("%q is too short; the time must be longer than 0", value)
 	}
 	return d, err
 }

@@ -16,8 +16,8 @@ func TestBatchOption(t *testing.T) {
 		"scope=job,x=": `--batch-option: "x=" is not one of scope=, margin=, kill-delay=, fallback=`,
 		"scope=all":    `--batch-option: scope: "all" is not one of step, job`,
 		"margin=soon":  `--batch-option: margin: "soon" is not a time such as 90, 1h30m or 01:30:00`,
-		"fallback=rsh": `--batch-option: fallback: "rsh" is not ssh`,
-		"margin=0":     `--batch-option: margin: "0" is too short; more than 0`,
+		"fallback=rsh": `--batch-option: fallback: "rsh" is not allowed; the only value is ssh`,
+		"margin=0":     `--batch-option: margin: "0" is too short; the time must be longer than 0`,
 		"kill-delay":   `--batch-option: kill-delay: "" is not a time such as 90, 1h30m or 01:30:00`,
 		"rankfile=yes": `--batch-option: "rankfile=yes" is not one of scope=, margin=, kill-delay=, fallback=`,
 	} {

@@ -52,7 +52,7 @@ func (b *defaultOptions) readConfig(from Sources) {
 		}
 	}
 	if path.Base(file) == "parastation.conf" {
-		b.errs = append(b.errs, &usererr.Error{Text: file + ": is a parastation.conf; its nodes belong into a cluster file, and this file has options of mpiexec", Remedy: "mpiexec --cluster " + file + " says which keys a cluster file has in their place"})
+		b.errs = append(b.errs, &usererr.Error{Text: file + ": a parastation.conf cannot be used as the file with options of mpiexec; its nodes belong in a cluster file", Remedy: "mpiexec --cluster " + file + " prints the keys that a cluster file uses instead"})
 		return
 	}
 	for line, err := range logicalLines(text) {
@@ -85,7 +85,7 @@ func (b *defaultOptions) readConfigLine(where string, args []string) {
 	}
 	s := b.scan(appWords{args: args, precedence: fromUserConfig, from: where})
 	if len(s.program) > 0 {
-		s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("unexpected word %s", ShellQuote(s.program[0])), Remedy: "write one option on each line; quote a value with blanks"})
+		s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s is not an option", ShellQuote(s.program[0])), Remedy: "write one option on each line; quote a value with blanks"})
 	}
 	if s.help != nil || s.version {
 		s.refuseOption("help", true)

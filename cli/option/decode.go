@@ -88,7 +88,7 @@ func (o *Option) checkBounds(value reflect.Value, text string) error {
 		return atLeast(o.minimum, v)
 	case Seconds:
 		if v == 0 && o.minimum > 0 {
-			return fmt.Errorf("%q is too short; more than 0", text)
+			return fmt.Errorf("%q is too short; the time must be longer than 0", text)
 		}
 	}
 	if value.Kind() == reflect.String && text == "" {

@@ -26,8 +26,8 @@ func (t *Table) Usage() string {
 			}
 		}
 	}
-	b.WriteString("\nOne dash or two, -name VALUE or -name=VALUE, any case, - or _. " + t.name + " -help\n" +
-		"-OPTION explains one; -help " + strings.Join(t.topicWords(), "|") + "|all.\n")
+	b.WriteString("\nOne dash or two, -name VALUE or -name=VALUE. " + t.name + " -help -OPTION explains\n" +
+		"an option; -help " + strings.Join(t.topicWords(), "|") + "|all.\n")
 	return b.String()
 }
 
@@ -103,7 +103,7 @@ func (t *Table) searchHelp(word string) (string, error) {
 	if nearest != nil {
 		remedy = t.name + " -help " + strings.Join(nearest[:min(3, len(nearest))], ", or -help ")
 	}
-	return "", &usererr.Error{Text: fmt.Sprintf("no option's help contains %q", word), Remedy: remedy}
+	return "", &usererr.Error{Text: fmt.Sprintf("the help of no option contains %q", word), Remedy: remedy}
 }
 
 // searchText returns all help texts of the option, without its variables.
@@ -239,7 +239,7 @@ func (o *Option) settingText(value string) string {
 func (o *Option) scopeText() string {
 	text := map[Scope]string{
 		PerApp:    "Applies to its own app context",
-		Inherited: "In the first app context it applies to all app contexts that do not set it",
+		Inherited: "If given in the first app context, it applies to all app contexts that do not set it",
 		PerJob:    "Applies to the whole job",
 	}[o.Scope]
 	if o.accumulates {
@@ -264,5 +264,5 @@ func wrapText(text string, width int) string {
 // VersionText returns the output of -version (rule DIAG-11): name and version, then the PMI versions that
 // ranks can use. Scripts recognize launchers by words in the first line.
 func VersionText(version string, pmi []string) string {
-	return fmt.Sprintf("mpiexec (Remshell) %s\nPMI versions served: %s\nCopyright the Remshell authors. License: Apache-2.0\n", version, strings.Join(pmi, ", "))
+	return fmt.Sprintf("mpiexec (Remshell) %s\nSupported PMI versions: %s\nCopyright the Remshell authors. License: Apache-2.0\n", version, strings.Join(pmi, ", "))
 }

@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 		if r.grade != gradeError && r.valueWords < 0 {
 			t.Errorf("-%s can be left out, and nobody knows where the program begins then", r.names)
 		}
-		for name := range strings.FieldsSeq(r.names) {
+		for name := range strings.SplitSeq(r.names, ",") {
 			if seen[name] || name != normalize(name) {
 				t.Errorf("-%s stands twice in the table, or is not normalized", name)
 			}
@@ -171,7 +171,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	for _, r := range foreignOptions {
-		for name := range strings.FieldsSeq(r.names) {
+		for name := range strings.SplitSeq(r.names, ",") {
 			if _, ours := Mpiexec(linuxSignals).findName(normalize(name)); ours { // in another spelling: --trace is ours, and -trace is not
 				continue
 			}
@@ -201,7 +201,7 @@ func TestHelpSearches(t *testing.T) {
 		t.Errorf("-help mpijob: %v\n%s", err, text)
 	}
 	_, err := table.HelpOn("envrionment")
-	if want := "no option's help contains \"envrionment\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help environment") {
+	if want := "the help of no option contains \"envrionment\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help environment") {
 		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 	if _, err := table.HelpOn("qqqqqqqqq"); usererr.Hint(err) != "mpiexec -help all lists the options" {
@@ -213,7 +213,7 @@ func TestHelpSearches(t *testing.T) {
 func TestVersionText(t *testing.T) {
 	text := VersionText("1.2", []string{"1.1", "2.0"})
 	first, rest, _ := strings.Cut(text, "\n")
-	if first != "mpiexec (Remshell) 1.2" || rest != "PMI versions served: 1.1, 2.0\nCopyright the Remshell authors. License: Apache-2.0\n" {
+	if first != "mpiexec (Remshell) 1.2" || rest != "Supported PMI versions: 1.1, 2.0\nCopyright the Remshell authors. License: Apache-2.0\n" {
 		t.Errorf("got %q", text)
 	}
 	for _, word := range []string{"HYDRA", "Open MPI", "Intel"} {

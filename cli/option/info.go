@@ -25,7 +25,7 @@ func (t *Table) Info(line Line, environ []string, version string) string {
 		}
 	}
 	columns.Flush()
-	b.WriteString("\nvariables that are read:\n")
+	b.WriteString("\nenvironment variables that mpiexec reads:\n")
 	for _, o := range t.options {
 		if names := o.variables(); len(names) > 0 {
 			fmt.Fprintf(columns, "%s\t%s\n", o.Dashed, strings.Join(names, " "))

@@ -65,7 +65,7 @@ func softMembers(triplet string) ([]int, error) {
 		return nil, fmt.Errorf("%q is not a number, FIRST:LAST or FIRST:LAST:STEP", triplet)
 	}
 	if step == 0 || step > 0 && last < first || step < 0 && last > first {
-		return nil, fmt.Errorf("%q has nothing in it", triplet)
+		return nil, fmt.Errorf("%q describes no numbers", triplet)
 	}
 	if (last-first)/step >= maxMembers {
 		return nil, fmt.Errorf("%q lists more than %d numbers", triplet, maxMembers)
@@ -141,12 +141,12 @@ func (i *Iface) UnmarshalText(text []byte) error {
 	*i = Iface(text)
 	if strings.Contains(string(text), "/") {
 		if _, err := netip.ParsePrefix(string(text)); err != nil {
-			return fmt.Errorf("%q is not a prefix such as 10.1.0.0/16", text)
+			return fmt.Errorf("%q is not a network such as 10.1.0.0/16", text)
 		}
 		return nil
 	}
 	if len(text) == 0 || len(text) > 15 || strings.ContainsAny(string(text), " \t:,") { // IFNAMSIZ
-		return fmt.Errorf("%q is not the name of an interface", text)
+		return fmt.Errorf("%q is not the name of a network interface", text)
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (o *PMIOffer) UnmarshalText(text []byte) error {
 	}
 	*o = PMIOffer(word)
 	if !slices.Contains(pmiOffers, word) {
-		return fmt.Errorf("%q is none of %s", text, strings.Join(pmiOffers, ", "))
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(pmiOffers, ", "))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ type MCAParam struct{ Name, Value string }
 func (p *MCAParam) UnmarshalText(text []byte) error {
 	p.Name, p.Value, _ = strings.Cut(string(text), "=")
 	if p.Name == "" || strings.ContainsAny(p.Name, "* \t\n") {
-		return fmt.Errorf("%q is not the name of a parameter", p.Name)
+		return fmt.Errorf("%q is not the name of a parameter of Open MPI", p.Name)
 	}
 	return nil
 }

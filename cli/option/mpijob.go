@@ -163,15 +163,15 @@ func Mpijob(mpiexec *Table) *JobTable {
 			}
 			continue
 		}
-		r := refusal{names: o.Name, advice: "is an option of mpiexec, which starts jobs; leave it out"}
+		r := refusal{names: o.Name, advice: "this is an option of mpiexec, which starts jobs; mpijob does not have it"}
 		for _, s := range o.OtherSpellings {
-			r.names += " " + normalize(s.Dashed)
+			r.names += "," + normalize(s.Dashed)
 		}
 		if o.valueForm != "none" && o.valueForm != "attached" {
 			r.valueWords = 1
 		}
 		if row != nil {
-			r.advice = "is a command here: mpijob " + row.usage()
+			r.advice = "with mpijob this is a command: mpijob " + row.usage()
 		}
 		t.refusals = append(t.refusals, r)
 	}
@@ -258,7 +258,7 @@ func (t *JobTable) readCommand(s *scanner, words []string) *jobCommand {
 	}
 	for _, g := range s.given {
 		if takers := t.commandsTaking(g.Name); takers != nil && !slices.Contains(takers, row.command) {
-			s.addError(fmt.Sprintf("%s: %s does not apply here", row.command, g.Spelled), "leave it out; it is an option of "+strings.Join(takers, ", "))
+			s.addError(fmt.Sprintf("%s: this command does not have the option %s", row.command, g.Spelled), "leave out the option; these commands have it: "+strings.Join(takers, ", "))
 		}
 	}
 	// The value is decoded here, so that an error in it names the command and not the option of mpiexec.

@@ -10,8 +10,8 @@ import (
 // This file makes help, the manual page and completions of mpijob from its table.
 
 const (
-	hostsText = "HOST is as in -host. Without one, the hosts are those of the cluster file, else this machine. One host of a job is enough."
-	jobsText  = "JOB is an ID, an unambiguous beginning of one, ID@USER, or last, your youngest job."
+	hostsText = "HOST is a host as in -host of mpiexec. Default: the hosts of the cluster file, or this machine. One host of a job is enough."
+	jobsText  = "JOB is the ID of a job, an unambiguous beginning of an ID, ID@USER, or last, which is your newest job."
 )
 
 // Usage returns the text of mpijob help.
@@ -21,14 +21,14 @@ func (t *JobTable) Usage() string {
 	for _, c := range t.commands {
 		fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, c.usage(), c.help)
 	}
-	fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, "help [COMMAND]", "this text, or the text on a command or an option")
+	fmt.Fprintf(&b, "  %-*s%s\n", helpColumn-2, "help [COMMAND]", "print the help of a command or an option")
 	b.WriteString("\n" + wrapText(hostsText+" "+jobsText, 78) + "\n")
 	for _, o := range t.options {
 		if o.Topic() != "" && t.commandsTaking(o.Name) == nil {
 			b.WriteString(o.helpLine())
 		}
 	}
-	b.WriteString("\nmpijob help options lists all options. to start jobs, see mpiexec --help.\n")
+	b.WriteString("\nmpijob help options lists all options. To start jobs, see mpiexec --help.\n")
 	return b.String()
 }
 
@@ -55,7 +55,7 @@ func (t *JobTable) HelpOn(about string) (string, error) {
 				b.WriteString(o.helpLine())
 			}
 		}
-		b.WriteString("mpijob help lists the options that all commands take.\n")
+		b.WriteString("mpijob help lists the options that all commands have.\n")
 	}
 	return b.String(), nil
 }
@@ -159,7 +159,7 @@ func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 
 // commandsWithPrefix returns the commands of mpijob that begin with prefix, each with its help.
 func (t *JobTable) commandsWithPrefix(prefix string) (candidates [][2]string) {
-	for _, c := range append(slices.Clone(t.commands), jobCommand{command: "help", help: "help on a command"}) {
+	for _, c := range append(slices.Clone(t.commands), jobCommand{command: "help", help: "print the help of a command"}) {
 		if strings.HasPrefix(c.command, prefix) {
 			candidates = append(candidates, [2]string{c.command, c.help})
 		}

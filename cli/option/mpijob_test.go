@@ -19,7 +19,7 @@ func TestMpijobLine(t *testing.T) {
 		{line: "evict 17-a@ann n1", want: "--evict=17-a@ann n1"},
 		{line: "evict --connect-timeout 3 last", want: "--evict=last --connect-timeout 3"},
 		{line: "signal USR1 last n1", want: "--signal=USR1=last n1"},
-		{line: "evict last n1 --json=f", err: "evict: --json does not apply here; leave it out; it is an option of " + takers},
+		{line: "evict last n1 --json=f", err: "evict: this command does not have the option --json; leave out the option; these commands have it: " + takers},
 		{line: "evict last n1", want: "--evict=last n1"},
 		{line: "doctor n1 -- n2", want: "--doctor n1 n2"},
 		{line: "--man", want: "--man"},
@@ -33,11 +33,11 @@ func TestMpijobLine(t *testing.T) {
 		{line: "signal", err: "signal: no signal given; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
 		{line: "signal USR1", err: "signal: no job given; write mpijob signal SIG JOB; mpijob ps lists the jobs"},
 		{line: "signal FOO last", err: `signal: "FOO" is not a signal; use a name (TERM, USR1) or a number; `},
-		{line: "--evict last", err: "--evict is a command here: mpijob evict JOB; "},
-		{line: "--ps", err: "--ps is a command here: mpijob ps; "},
-		{line: "ps --wait=5m", err: "--wait is an option of mpiexec, which starts jobs; leave it out; "},
-		{line: "ps -np 4", err: "-np is an option of mpiexec, which starts jobs; leave it out; "},
-		{line: "ps --min-nodes 4", err: "--min-nodes is an option of mpiexec, which starts jobs; leave it out; "},
+		{line: "--evict last", err: "--evict: with mpijob this is a command: mpijob evict JOB; "},
+		{line: "--ps", err: "--ps: with mpijob this is a command: mpijob ps; "},
+		{line: "ps --wait=5m", err: "--wait: this is an option of mpiexec, which starts jobs; mpijob does not have it; "},
+		{line: "ps -np 4", err: "-np: this is an option of mpiexec, which starts jobs; mpijob does not have it; "},
+		{line: "ps --min-nodes 4", err: "--min-nodes: this is an option of mpiexec, which starts jobs; mpijob does not have it; "},
 		{line: "ps -host", err: "-host needs a value; write -host LIST"},
 	} {
 		_, args, err := Mpijob(Mpiexec(linuxSignals)).Parse(strings.Fields(test.line), Sources{})
@@ -132,7 +132,7 @@ func TestMpijobHelp(t *testing.T) {
 			t.Errorf("%s: %v, %s; want %s", about, err, text, want)
 		}
 	}
-	for about, want := range map[string]string{"sginal": "unknown command sginal (did you mean signal?)", "-ppn": "-ppn is an option of mpiexec, which starts jobs; leave it out"} {
+	for about, want := range map[string]string{"sginal": "unknown command sginal (did you mean signal?)", "-ppn": "-ppn: this is an option of mpiexec, which starts jobs; mpijob does not have it"} {
 		if _, err := table.HelpOn(about); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", about, err, want)
 		}

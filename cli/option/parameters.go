@@ -152,7 +152,7 @@ func (l Line) WithoutRemoteShell() JobOptions {
 
 // noEquivalent returns the warning about parameters that another launcher would obey and mpiexec ignores.
 func noEquivalent(assignments []string) string {
-	return "ignored: " + strings.Join(assignments, ", ") + " (mpiexec has no equivalent)"
+	return "ignored: " + strings.Join(assignments, ", ") + " (mpiexec has no such option)"
 }
 
 // pinWords maps Intel MPI's names of pinning domains to the words of mpiexec's option.

@@ -141,7 +141,7 @@ func (g GivenOption) contradicted(other GivenOption) error {
 	case g.query == "":
 		return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g.Spelled, other.Spelled), Remedy: "use only one of them"}
 	case other.query == "yes" || other.query == "hosts":
-		return &usererr.Error{Text: fmt.Sprintf("%s and %s cannot be used together", g.Spelled, other.Spelled), Remedy: "use one at a time"}
+		return &usererr.Error{Text: fmt.Sprintf("%s and %s cannot be used together", g.Spelled, other.Spelled), Remedy: "use only one of them in each call"}
 	}
 	return &usererr.Error{Text: fmt.Sprintf("%s cannot be used with %s", other.Spelled, g.Spelled), Remedy: "leave it out"}
 }
@@ -149,7 +149,7 @@ func (g GivenOption) contradicted(other GivenOption) error {
 // misplaced returns the error that option g is given without any of needs.
 func (g GivenOption) misplaced(needs []string) error {
 	if needs[0] == "run" {
-		return &usererr.Error{Text: g.Spelled + " applies only to a run", Remedy: "leave it out"}
+		return &usererr.Error{Text: g.Spelled + " works only when ranks are started", Remedy: "leave it out"}
 	}
 	var names []string
 	for _, name := range needs {
@@ -217,7 +217,7 @@ func warnUnset(apps []AppContext, environ []string) (warnings []string) {
 				name, _, _ := strings.Cut(assignment, "=")
 				return job.MatchesPattern([]string{v.Name}, name)
 			})
-			text := fmt.Sprintf("-x %s: no such variable here; ranks get none", v.Name)
+			text := fmt.Sprintf("-x %s: this variable is not set here, so ranks do not get it", v.Name)
 			if v.Inherited && !defined && !slices.Contains(warnings, text) {
 				warnings = append(warnings, text)
 			}
@@ -342,10 +342,10 @@ func startsNothing(apps []scannedApp) bool {
 
 func noProgramError(appCount int, file string) *usererr.Error {
 	if file != "" {
-		return &usererr.Error{Text: "no program given", Remedy: "each line needs one; a backslash at the end of a line continues it"}
+		return &usererr.Error{Text: "no program given", Remedy: "each line needs a program; a backslash at the end of a line continues the line"}
 	}
 	if appCount > 1 {
-		return &usererr.Error{Text: "no program given", Remedy: "a : separates app contexts, and each needs a program"}
+		return &usererr.Error{Text: "no program given", Remedy: "each part between two : needs a program"}
 	}
 	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }
@@ -434,7 +434,7 @@ func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
 			given[i] = g
 		case differ && before.AppNumber != g.AppNumber:
 			return given, &usererr.Error{Text: fmt.Sprintf("%s in app context %d contradicts %s in app context %d",
-				g, g.AppNumber, before, before.AppNumber), Remedy: "it applies to the whole job; use only one of them"}
+				g, g.AppNumber, before, before.AppNumber), Remedy: "the option applies to the whole job; give it only once"}
 		case differ:
 			return given, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g, before), Remedy: "use only one of them"}
 		}
@@ -459,16 +459,16 @@ func checkRankCounts(apps []scannedApp, each [][]GivenOption) []error {
 		case ok && choice:
 			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", soft, g), Remedy: "use only one of them"})
 		case zero && len(each) == 1:
-			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("%s: 0 is too small; at least 1", g.Spelled)})
+			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("%s: 0 is too small; the smallest value is 1", g.Spelled)})
 		case zero:
 			skipped++
 		case !ok && !choice && !grouped && len(each) > 1:
 			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("app context %d needs -n", i+1),
-				Remedy: "with several app contexts each needs its own -n"})
+				Remedy: "if there are several app contexts, each needs its own -n"})
 		}
 	}
 	if skipped == len(each) && skipped > 1 {
-		errs = append(errs, &usererr.Error{Text: "every app context has -n 0: nothing to start"})
+		errs = append(errs, &usererr.Error{Text: "every app context has -n 0, so there is nothing to start"})
 	}
 	return errs
 }

@@ -11,7 +11,7 @@ func (t *Table) Reference() string {
 	var b strings.Builder
 	b.WriteString("# Options\n\n" +
 		"Made of the option table (cli/option/options.go) by `go test ./cli/option -run TestReference -update`.\n\n" +
-		"One dash or two; case, and `-` or `_`, do not matter in long names; a value is the next word or\n" +
+		"Options may be written with one dash or two. Case, and `-` or `_`, do not matter in long names. A value is the next word or\n" +
 		"follows `=`. Each long option may also be given as a variable `MPIEXEC_NAME`, or in the file\n" +
 		"`~/.config/mpiexec/config`; other variables that mean the same are listed. An option\n" +
 		"that belongs to one app context (the part between two `:`) has a form `-gNAME` for all app contexts without their own: `-gwdir DIR`, `-gn N`.\n")
@@ -22,11 +22,11 @@ func (t *Table) Reference() string {
 			o.writeReference(&b)
 		}
 	}
-	fmt.Fprintf(&b, "\n## Variables that are not taken along\n\n`-genvall`, the default, takes all variables of mpiexec along, and exported "+
+	fmt.Fprintf(&b, "\n## Variables that are not passed on\n\n`-genvall`, the default, takes all variables of mpiexec along, and exported "+
 		"shell functions, but not these, of which a rank keeps the values of its own host: `%s`. What another launcher has set for mpiexec, such as `PMI_*`, "+
 		"is not taken along either, and `TMPDIR` only to hosts that have that folder. A name that `-genvlist`, `-genv`, `-env` or `-x` gives is "+
 		"taken along all the same.\n", strings.Join(PrivateVariables, "`, `"))
-	b.WriteString("\n## Options of other launchers\n\nThese are refused with our word for them; with `--lenient` those marked * are only warned of. Those marked + are not needed, and only noted.\n\n")
+	b.WriteString("\n## Options of other launchers\n\nmpiexec refuses these options and prints what to use instead. With `--lenient` it only warns of the options marked *. It ignores the options marked +, with a note.\n\n")
 	for _, r := range t.refusals {
 		star := ""
 		switch r.grade {
@@ -35,9 +35,9 @@ func (t *Table) Reference() string {
 		case gradeUnneeded:
 			star = " +"
 		}
-		names := strings.Fields(r.names)
+		names := strings.Split(r.names, ",")
 		slices.Sort(names)
-		fmt.Fprintf(&b, "- `-%s`%s %s\n", strings.Join(names, "`, `-"), star, escapeMarkdown(t.adviceOf(r)))
+		fmt.Fprintf(&b, "- `-%s`%s: %s\n", strings.Join(names, "`, `-"), star, escapeMarkdown(t.adviceOf(r)))
 	}
 	return b.String()
 }

@@ -9,12 +9,12 @@ import (
 var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
 	"launcher-fallback": "use --batch-option fallback=ssh",
-	"mem-metric":        "leave it out: memory is always the resident set size",
-	"no-mpi-hints":      "choose Open MPI's network yourself, such as with --mca pml ucx; then mpiexec does not choose one",
+	"mem-metric":        "leave out the option: memory is always the resident set size",
+	"no-mpi-hints":      "if you choose Open MPI's network, such as with --mca pml ucx, mpiexec does not choose it",
 	"rm-kill-delay":     "use --batch-option kill-delay=TIME",
 	"rm-lsf-rankfile":   "use -hostfile $LSB_DJOB_RANKFILE",
 	"rm-margin":         "use --batch-option margin=TIME",
-	"rm-scope":          "instead of job use --batch-option scope=job; leave out step, which is the default",
+	"rm-scope":          "use --batch-option scope=job instead of job; leave out step, which is the default",
 	"preemptible":       "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
 

@@ -176,7 +176,7 @@ func (s *scanner) scanOption() {
 		s.scanHelp(value, attached)
 	case "version":
 		if s.version = true; attached {
-			s.addError(name+" takes no value", "")
+			s.addError(name+" does not accept a value", "")
 		}
 	case "separator":
 		s.addError(name+" must be the first option", "")
@@ -198,7 +198,7 @@ func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached
 		if s.refuseRemoved(normalize(g.Spelled) + "=" + value) {
 			return
 		}
-		s.addError(g.Spelled+" takes no value", "")
+		s.addError(g.Spelled+" does not accept a value", "")
 		return
 	case attached:
 		g.Value = value
@@ -206,7 +206,7 @@ func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached
 		g.Value = m.Value
 	case m.valueForm == "attached":
 		if s.pos < len(s.args) && slices.Contains(m.Words, s.args[s.pos]) {
-			s.addError(g.Spelled+" takes its value only after =", "write "+g.Spelled+"="+s.args[s.pos])
+			s.addError(g.Spelled+" accepts a value only after =", "write "+g.Spelled+"="+s.args[s.pos])
 			s.pos++
 			return
 		}
@@ -377,14 +377,14 @@ func (e lenientError) Error() string { return e.err.Error() }
 
 // refuseForeign records the error for an option of another launcher.
 func (s *scanner) refuseForeign(dashed string, r refusal) {
-	text := dashed + " " + r.advice
+	text := dashed + ": " + r.advice
 	switch r.grade {
 	case gradeError:
 		s.addError(text, "")
 	case gradeLenient:
 		s.errs = append(s.errs, lenientError{&usererr.Error{Text: text, Remedy: "leave it out, or add --lenient"}})
 	case gradeUnneeded:
-		s.notes = append(s.notes, text+"; not needed")
+		s.notes = append(s.notes, text+"; leave it out")
 	}
 }
 
@@ -450,7 +450,7 @@ func (s *scanner) scanSchedulerOption(name string) bool {
 	for _, pair := range schedulerPairs(s.args[at]) {
 		i := slices.IndexFunc(schedulerKeys, func(k [2]string) bool { return strings.EqualFold(k[0], pair[0]) })
 		if i < 0 {
-			s.addError(fmt.Sprintf("-l: unknown attribute %q", pair[0]), "supported are nodeset, nodesetisoptional, nodesettolerance, nodesetprioritytype, nodesetplus and nodesetdelay")
+			s.addError(fmt.Sprintf("-l: unknown attribute %q", pair[0]), "allowed: nodeset, nodesetisoptional, nodesettolerance, nodesetprioritytype, nodesetplus, nodesetdelay")
 			continue
 		}
 		m := s.names[schedulerKeys[i][1]]

@@ -50,7 +50,7 @@ func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, 
 		g := s.given[i]
 		lines, err := t.readConfigFile(g, len(all)+1, read)
 		if err == nil && len(s.program) > 0 {
-			err = &usererr.Error{Text: fmt.Sprintf("%s cannot be used with the program %s", g, ShellQuote(s.program[0])), Remedy: "the file gives the programs"}
+			err = &usererr.Error{Text: fmt.Sprintf("%s cannot be used with the program %s", g, ShellQuote(s.program[0])), Remedy: "leave out the program: the file contains the programs"}
 		}
 		if err != nil {
 			s.unparsable = true
@@ -74,7 +74,7 @@ func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, 
 // context.
 func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (string, error)) (apps []scannedApp, err error) {
 	if read == nil {
-		return nil, &usererr.Error{Text: g.Spelled + " cannot be read here"}
+		return nil, &usererr.Error{Text: g.Spelled + ": this file cannot be read at this place"}
 	}
 	text, err := read(g.Value)
 	if err != nil {
@@ -103,7 +103,7 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 // refuseOption records an error if given is true, because the option has no meaning in a file.
 func (s *scannedApp) refuseOption(option string, given bool) {
 	if given {
-		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file", Remedy: "give it on the command line"})
+		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file of options", Remedy: "give the option on the command line"})
 	}
 }
 

@@ -66,7 +66,7 @@ func (h *SpawnHosts) UnmarshalText(text []byte) error {
 	for _, e := range entries {
 		switch name := strings.ToLower(e.Host); {
 		case e.Exclude:
-			return errors.New("hosts cannot be excluded here")
+			return errors.New("this option cannot exclude hosts with ^")
 		case name == "any":
 			h.Any = true
 		case name == "candidates" || name == "job" || name == "none":

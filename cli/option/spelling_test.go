@@ -14,7 +14,7 @@ func TestSpellingsThatTakeANumberSaySo(t *testing.T) {
 		{"-npersocket -n 1 a", "", "-npersocket needs a value, but the option -n follows: write -npersocket N"},
 		{"-npersocket", "", "-npersocket needs a value: write -npersocket N"},
 		{"-npersocket x a", "", `-npersocket: "x" is not a number: write -npersocket N`},
-		{"--ntasks-per-socket=0 a", "", "--ntasks-per-socket: 0 is too small; at least 1: write --ntasks-per-socket N"},
+		{"--ntasks-per-socket=0 a", "", "--ntasks-per-socket: 0 is too small; the smallest value is 1: write --ntasks-per-socket N"},
 		{"-npernuma 1:core a", "", `-npernuma: "1:core" is not a number: write -npernuma N`},
 		{"a", "MPIEXEC_NPERSOCKET=x", `MPIEXEC_NPERSOCKET: "x" is not a number: `},
 	} {

@@ -146,7 +146,7 @@ func (s Spelling) checkText(text string) error {
 	case err != nil:
 		return fmt.Errorf("%q is not a number", text)
 	case n < 1:
-		return fmt.Errorf("%d is too small; at least 1", n)
+		return fmt.Errorf("%d is too small; the smallest value is 1", n)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func parseNumber(text string) (int, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange) || err == nil && n > maxNumber:
-		return 0, fmt.Errorf("%s is too large; at most %d", text, maxNumber)
+		return 0, fmt.Errorf("%s is too large; the largest value is %d", text, maxNumber)
 	case err != nil || text[0] == '+':
 		return 0, fmt.Errorf("%q is not a number", text)
 	}
@@ -31,7 +31,7 @@ func parseNumber(text string) (int, error) {
 // atLeast returns an error if n is smaller than least.
 func atLeast(least, n int) error {
 	if n < least {
-		return fmt.Errorf("%d is too small; at least %d", n, least)
+		return fmt.Errorf("%d is too small; the smallest value is %d", n, least)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (w *QueueWait) UnmarshalText(text []byte) (err error) {
 	}
 	w.Limit, err = parseSeconds(string(text))
 	if err == nil && w.Limit == 0 {
-		err = fmt.Errorf("%q is too short; more than 0", text)
+		err = fmt.Errorf("%q is too short; the time must be longer than 0", text)
 	}
 	return err
 }
@@ -110,7 +110,7 @@ func parseSeconds(text string) (time.Duration, error) {
 		return 0, bad
 	}
 	if d > most {
-		return 0, fmt.Errorf("%s is more than ten years", text)
+		return 0, fmt.Errorf("%s is too long; the longest time is ten years", text)
 	}
 	return d, nil
 }
@@ -166,7 +166,7 @@ func splitWords(text string, comments bool) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, fmt.Errorf("the %c quote is not closed", quote)
+		return nil, fmt.Errorf("the quote %c is opened but not closed", quote)
 	}
 	if inside {
 		words = append(words, word.String())
@@ -188,7 +188,7 @@ func (v *EnvVar) UnmarshalText(text []byte) error {
 		stem = strings.TrimSuffix(name, "*")
 	}
 	if name == "" || strings.ContainsAny(stem, "* \t\n") {
-		return fmt.Errorf("%q is not the name of a variable", name)
+		return fmt.Errorf("%q is not the name of an environment variable", name)
 	}
 	return nil
 }
@@ -207,7 +207,7 @@ func (e *EnvImport) UnmarshalText(text []byte) error {
 	e.Names = strings.Split(string(text), ",")
 	for _, name := range e.Names {
 		if name == "" || strings.ContainsAny(strings.TrimSuffix(name, "*"), "*= \t\n") {
-			return fmt.Errorf("%q is not the name of a variable, or a prefix such as PRE_*", name)
+			return fmt.Errorf("%q is not the name of an environment variable, or a prefix such as PRE_*", name)
 		}
 	}
 	return nil
@@ -262,7 +262,7 @@ type SSHOption string
 func (o *SSHOption) UnmarshalText(text []byte) error {
 	key, value, found := strings.Cut(string(text), "=")
 	if !found || key == "" || strings.Trim(key, letters) != "" || strings.TrimSpace(value) == "" || strings.ContainsAny(value, "\n\r") {
-		return errors.New("not KEY=VALUE, such as Port=2222")
+		return errors.New("the value must have the form KEY=VALUE, such as Port=2222")
 	}
 	*o = SSHOption(text)
 	return nil

@@ -161,14 +161,14 @@ func (b *defaultOptions) readOwn(own []variable) {
 		case len(name) < 2 || name != strings.ToUpper(name) || b.isForeign(v.name):
 		case slices.Contains(format.RankVariables, v.name): // set by us in the environment of ranks
 			if known && !inside && v.value != "" {
-				b.warnings = append(b.warnings, fmt.Sprintf("%s is ignored: mpiexec sets it for ranks. To set the option, use %s", v.name, ownVariable(m.Option)))
+				b.warnings = append(b.warnings, fmt.Sprintf("the variable %s is ignored, because mpiexec sets it for ranks; to set the option, use %s", v.name, ownVariable(m.Option)))
 			}
 		case inside && slices.Contains(format.JobVariables, v.name):
 		case !known && RemovedError(normalize(name)) != nil:
 			b.errs = append(b.errs, withSource(v.name, removedVariableError(normalize(name), v.value)))
 		case !known || m.foreignVariables == "-":
 			if near := b.suggest(normalize(name)); near != "" && !known {
-				b.warnings = append(b.warnings, fmt.Sprintf("%s is ignored: mpiexec has no such option%s", v.name, near))
+				b.warnings = append(b.warnings, fmt.Sprintf("the variable %s is ignored: mpiexec has no such option%s", v.name, near))
 			}
 		case slices.Contains(m.readVariables, v.name) || b.decided[m.Name]:
 		default:

@@ -43,7 +43,7 @@ func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, 
 	named := namesRelativeHosts(line)
 	system := w.wantedBatchSystem(line, named)
 	if asked := allocationOption(line); system == "" && asked != "" {
-		return line, "", &usererr.Error{Text: asked + " applies only to hosts of a batch system, and this job does not use them", Remedy: "leave it out"}
+		return line, "", &usererr.Error{Text: asked + " works only with hosts of a batch system, and this job does not use such hosts", Remedy: "leave it out"}
 	}
 	if system != "" {
 		if err := w.readAllocation(system, wish); err != nil {
@@ -75,7 +75,7 @@ func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (
 			line.Apps[i].Host, line.Apps[i].HostFile = nil, ""
 		}
 		owner := batch.JobName(w.Allocation.System, w.Allocation.Job)
-		note = fmt.Sprintf("the hosts are those of %s (%s); -rmk none ignores it", owner, w.Allocation.Source)
+		note = fmt.Sprintf("mpiexec uses the hosts of %s (%s); to choose other hosts: -rmk none", owner, w.Allocation.Source)
 	}
 	if slices.ContainsFunc(line.Apps, func(s option.AppContext) bool { return s.Host != nil || s.HostFile != "" }) {
 		return line, "", &usererr.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", system), Remedy: "use only one of them"}
@@ -141,13 +141,13 @@ func allocationRequest(line option.Line, one *option.AppContext) (wish batch.Opt
 	for _, s := range apps {
 		groups, err := idset.Parse(s.HetGroup, maxGroup)
 		if err != nil {
-			return wish, &usererr.Error{Text: fmt.Sprintf("--het-group %s is not a list of groups, which count from 0", s.HetGroup), Remedy: "write it like 0,2-3"}
+			return wish, &usererr.Error{Text: fmt.Sprintf("--het-group %s is not a list of group numbers", s.HetGroup), Remedy: "write a list such as 0,2-3; the first group is 0"}
 		}
 		wish.Groups = append(wish.Groups, groups...)
 		incomplete = incomplete || groups == nil
 	}
 	if len(wish.Groups) > maxGroup {
-		return wish, &usererr.Error{Text: fmt.Sprintf("--het-group: more than %d groups", maxGroup)}
+		return wish, &usererr.Error{Text: fmt.Sprintf("--het-group lists more than %d groups", maxGroup)}
 	}
 	if incomplete && len(wish.Groups) > 0 {
 		wish.Groups = nil
@@ -341,7 +341,7 @@ func AllocationText(rm job.RM, g *batch.Allocation) string {
 	}
 	fmt.Fprintf(&t, ", starter %s (%s)", rm.Starter, rm.Integration)
 	if g != nil && g.OtherSystem != "" {
-		t.WriteString("; also inside " + batch.Title(g.OtherSystem) + ", which has other hosts")
+		t.WriteString("; mpiexec also runs inside " + batch.Title(g.OtherSystem) + ", which has allocated other hosts")
 	}
 	return t.String()
 }

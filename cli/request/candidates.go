@@ -30,7 +30,7 @@ func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlis
 	in.HostFeatures = featuresOf(named)
 	if line.Job.Simulate > 0 {
 		if in.HostsNamed || in.Flags.Nodes != nil {
-			return nil, &usererr.Error{Text: "--simulate-nodes contradicts options that name hosts", Remedy: "use only one of them; with alias= in a host file, one host becomes several nodes"}
+			return nil, &usererr.Error{Text: "--simulate-nodes cannot be used with options that list hosts", Remedy: "use only one of them; alias= in a host file also simulates several nodes on one host"}
 		}
 		in.HostsNamed = true // so that variables that name hosts are ignored
 	}
@@ -62,7 +62,7 @@ func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlis
 		req.AllHosts = !req.LocalOnly && req.RM == nil && req.NodeSet.Policy == ""
 	case in.NoConfig && choice.Source == "":
 		req.LocalOnly = true
-		req.Nodes = []job.NodeDef{{Name: w.Local.Names[0], Host: "localhost", Local: true, Slots: line.Job.Slots, Origin: "no host given"}}
+		req.Nodes = []job.NodeDef{{Name: w.Local.Names[0], Host: "localhost", Local: true, Slots: line.Job.Slots, Origin: "no hosts were given"}}
 	default:
 		req.SkipUnreachable = true // a host that is down is left out (SSH-6)
 		req.Nodes, req.HostEntries = w.nodesOfEntries(choice, line.Job)

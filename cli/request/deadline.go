@@ -30,11 +30,11 @@ func (w Inputs) setDeadline(req *job.Request, line option.Line) error {
 	case req.TimeLimits.Margin > 0 && req.RM == nil:
 		return line.BatchOptionError("margin", &usererr.Error{Text: "--batch-option margin= works only in a job of a batch system", Remedy: "use -timeout, or leave it out"})
 	case req.TimeLimits.Margin > 0 && !ends:
-		return line.BatchOptionError("margin", &usererr.Error{Text: fmt.Sprintf("--batch-option margin=: the end of %s is not known", batch.JobName(req.RM.Name, req.RM.Job)), Remedy: "use -timeout"})
+		return line.BatchOptionError("margin", &usererr.Error{Text: fmt.Sprintf("--batch-option margin=: mpiexec does not know when %s ends", batch.JobName(req.RM.Name, req.RM.Job)), Remedy: "set a time limit with -timeout"})
 	case !ends && !limited && req.TimeLimits.Run == 0 && req.TimeLimits.Warn.Signal == 0:
-		return &usererr.Error{Text: w.NeedsEnd + ": the end of this job is not known", Remedy: "use -timeout"}
+		return &usererr.Error{Text: w.NeedsEnd + ": mpiexec does not know when this job has to end", Remedy: "set a time limit with -timeout"}
 	case !ends && !limited && req.TimeLimits.Run == 0:
-		return &usererr.Error{Text: "--warn: the end of this job is not known", Remedy: "use -timeout"}
+		return &usererr.Error{Text: "--warn: mpiexec does not know when this job has to end", Remedy: "set a time limit with -timeout"}
 	}
 	return nil
 }

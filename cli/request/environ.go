@@ -126,8 +126,8 @@ func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVa
 			}
 		}
 		if !found && name != "-x" { // for -x package option warns
-			return &usererr.Error{Text: fmt.Sprintf("%s %s: no such variable here", name, v.Name),
-				Remedy: fmt.Sprintf("give it a value: %s %s=VALUE", name, v.Name)}
+			return &usererr.Error{Text: fmt.Sprintf("%s %s: this variable is not set here", name, v.Name),
+				Remedy: fmt.Sprintf("set a value: %s %s=VALUE", name, v.Name)}
 		}
 	}
 	return nil

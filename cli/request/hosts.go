@@ -103,7 +103,7 @@ func checkAttr(key, value string) error {
 	case key == "binding":
 		return checkBinding(value)
 	case key == "type" && len(splitFeatures(value)) == 0:
-		return errors.New("no feature given")
+		return errors.New("the value lists no features")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func checkBinding(value string) error {
 	case b.Width > 0:
 		return fmt.Errorf("the number of CPUs of a rank must be the same on all hosts: -tpp %d", b.Width)
 	case b.Report:
-		return errors.New("report cannot be set for one host; use --report-bindings")
+		return errors.New("report is not allowed for a single host; use --report-bindings")
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job
 // HOST-4).
 func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	if (e.Slots == 0) != (other.Slots == 0) {
-		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one app context but not in another", e.Label()), Remedy: "give it in both, or in none"}
+		return &usererr.Error{Text: fmt.Sprintf("host %s has a slot count in one app context but not in another", e.Label()), Remedy: "give the slot count in all app contexts, or in none"}
 	}
 	both, err := hostlist.MergeEntries(*e, other)
 	both.Slots = e.Slots + other.Slots
@@ -225,7 +225,7 @@ func checkEntryGPUs(req job.Request) error {
 	for _, n := range req.Nodes {
 		for _, assignment := range n.Env {
 			if name, _, _ := strings.Cut(assignment, "="); slices.Contains(gpu.Variables, name) {
-				return &usererr.Error{Text: fmt.Sprintf("-gpus-per-proc contradicts env=%s of host %s (%s)", name, n.Name, n.Origin), Remedy: "use only one of them"}
+				return &usererr.Error{Text: fmt.Sprintf("-gpus-per-proc cannot be used with env=%s of host %s (%s)", name, n.Name, n.Origin), Remedy: "use only one of them"}
 			}
 		}
 	}

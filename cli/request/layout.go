@@ -32,7 +32,7 @@ func (w Inputs) setLayout(req *job.Request, line option.Line) error {
 		left = left || others[i]
 	}
 	if !left {
-		return &usererr.Error{Text: "-nolocal leaves no host: all hosts are this machine", Remedy: "give other hosts with -host or -hostfile"}
+		return &usererr.Error{Text: "with -nolocal no host is left, because all hosts are this machine", Remedy: "give other hosts with -host or -hostfile"}
 	}
 	retainNodes(req, others)
 	return nil
@@ -57,7 +57,7 @@ func dropExcluded(req *job.Request, j option.JobOptions) error {
 	for _, expr := range j.Exclude {
 		for _, e := range expr {
 			if e.IsRelative() {
-				return &usererr.Error{Text: "-exclude " + e.Host + ": -exclude takes names, without slots or users", Remedy: "write -host ^" + e.Host}
+				return &usererr.Error{Text: "-exclude " + e.Host + ": -exclude accepts only host names, without slots or users", Remedy: "write -host ^" + e.Host}
 			}
 			out[strings.ToLower(e.Host)] = true
 		}
@@ -68,7 +68,7 @@ func dropExcluded(req *job.Request, j option.JobOptions) error {
 		keep[i] = !slices.ContainsFunc(names, func(name string) bool { return out[strings.ToLower(name)] })
 	}
 	if !slices.Contains(keep, true) {
-		return &usererr.Error{Text: "-exclude leaves no host", Remedy: "give other hosts with -host or -hostfile"}
+		return &usererr.Error{Text: "-exclude excludes all hosts", Remedy: "give other hosts with -host or -hostfile"}
 	}
 	retainNodes(req, keep)
 	return nil

@@ -54,7 +54,7 @@ func sizeUnknownError(hosts []string) *plan.Error {
 		has = "have"
 	}
 	return &plan.Error{
-		Code: "unseen", Text: fmt.Sprintf("how many CPUs %s %s is not known without a probe", hostlist.Fold(hosts), has),
+		Code: "unseen", Text: fmt.Sprintf("the number of CPUs that %s %s is not known, because the hosts were not contacted", hostlist.Fold(hosts), has),
 		Remedy: fmt.Sprintf("leave out --no-probe, or give the slots (%s:N)", hosts[0]),
 	}
 }
@@ -66,7 +66,7 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	hosts := candidatesOfUnknownSize(req, snap)
 	if by, unseen := candidatesThatMatter(req, snap, hosts); unseen != nil {
 		failed := sizeUnknownError(unseen)
-		failed.Text = fmt.Sprintf("%s depends on what %s %s has, which is not known without a probe", by, neededFact(req, by), hostlist.Fold(unseen))
+		failed.Text = fmt.Sprintf("%s depends on the %s of %s, but the hosts were not contacted", by, neededFact(req, by), hostlist.Fold(unseen))
 		failed.Remedy = "leave out --no-probe"
 		return simulate.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}
@@ -210,7 +210,7 @@ func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
 	for i, group := range groups {
 		groups[i] = strings.Join(lacked[group], ", ") + " of " + group
 	}
-	return []job.Note{{Code: "unseen", Text: "attributes that are not known without a probe: " + strings.Join(groups, "; ")}}
+	return []job.Note{{Code: "unseen", Text: "these attributes are not known, because the hosts were not contacted: " + strings.Join(groups, "; ")}}
 }
 
 // candidatesOfUnknownSize returns the usable candidates whose number of slots is unknown.
@@ -269,9 +269,9 @@ func unprobedNotes(req job.Request) []job.Note {
 	if !remote {
 		return nil
 	}
-	notes := []job.Note{{Code: "unseen", Text: "no host was contacted: whether they answer, and which CPUs they have, is not known (--no-probe)"}}
+	notes := []job.Note{{Code: "unseen", Text: "no host was contacted (--no-probe), so mpiexec does not know whether the hosts answer and which CPUs they have"}}
 	if mode, err := sort.Parse(req.Sort, true); err == nil && len(req.Nodes) > 1 && sort.MeasuredValue(&job.Node{}, mode) != "" {
-		notes = append(notes, job.Note{Code: "unseen", Text: "the order is by " + strings.ToLower(string(mode)) + ", but the hosts were not measured (--no-probe)"})
+		notes = append(notes, job.Note{Code: "unseen", Text: "the hosts should be sorted by " + strings.ToLower(string(mode)) + ", but they were not contacted (--no-probe)"})
 	}
 	return notes
 }

@@ -79,7 +79,7 @@ func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) (
 		file = "-host"
 	}
 	if err == nil && len(all) == 0 {
-		err = &usererr.Error{Text: "--map-by seq needs a list with the host of each rank", Remedy: "write seq:file=FILE, or give hosts with -hostfile"}
+		err = &usererr.Error{Text: "--map-by seq needs a list that has the host of each rank", Remedy: "write seq:file=FILE, or give hosts with -hostfile"}
 	}
 	all = slices.DeleteFunc(all, func(e hostlist.Entry) bool { return e.Exclude })
 	return all, file, err
@@ -90,15 +90,15 @@ func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) (
 func (p rankPlacement) checkConflicts(line option.Line) error {
 	for _, name := range []string{"loop-nodes-first", "sort", "cpu-map"} {
 		if g, given := line.Origin(name); given && g.Value != "no" {
-			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which gives the place of each rank", g.Spelled, p.option), Remedy: "use only one of them"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which sets the place of each rank", g.Spelled, p.option), Remedy: "use only one of them"}
 		}
 	}
 	for _, s := range line.Apps {
 		if g, given := s.Origin("soft"); given {
-			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which gives the ranks", g, p.option), Remedy: "use -n"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which sets the number of ranks", g, p.option), Remedy: "use -n"}
 		}
 		if g, given := s.Origin("tpp"); given && p.lines != nil {
-			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which gives the CPUs of each rank", g.Spelled, p.option), Remedy: "use only one of them"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which sets the CPUs of each rank", g.Spelled, p.option), Remedy: "use only one of them"}
 		}
 	}
 	return nil
@@ -161,7 +161,7 @@ func (p rankPlacement) applyTo(req *job.Request, list string) error {
 func (p rankPlacement) checkUnbound(req *job.Request) error {
 	for _, n := range req.Nodes {
 		if p.lines != nil && n.Bind != nil && !n.Bind.None {
-			return &usererr.Error{Text: fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which gives the CPUs of each rank", n.Origin, n.Name, n.Bind.Text, p.option), Remedy: "use only one of them"}
+			return &usererr.Error{Text: fmt.Sprintf("%s: host %s: binding=%s contradicts %s, which sets the CPUs of each rank", n.Origin, n.Name, n.Bind.Text, p.option), Remedy: "use only one of them"}
 		}
 	}
 	return nil
@@ -182,8 +182,8 @@ func (p rankPlacement) setRankCount(req *job.Request) (n int, err error) {
 	}
 	missing := hostlist.UnplacedRanks(lines, n)
 	if missing != "" {
-		err = &usererr.Error{Text: fmt.Sprintf("%s gives no place for %s", p.file, rankNoun(missing)),
-			Remedy: fmt.Sprintf("each of the %d ranks of -n needs a place", n)}
+		err = &usererr.Error{Text: fmt.Sprintf("%s sets no place for %s", p.file, rankNoun(missing)),
+			Remedy: fmt.Sprintf("each of the %d ranks of -n needs a line in the file", n)}
 	}
 	return n, err
 }
@@ -204,7 +204,7 @@ func (p rankPlacement) fixedPlacements(req *job.Request, n int, list string) ([]
 	for rank, node := range p.nodes[:min(n, len(p.nodes))] {
 		i, reason := find.findIndex(node.Node)
 		if reason != "" {
-			return nil, node.ErrorAt(fmt.Sprintf("there is no node %d: %s", node.Node, reason))
+			return nil, node.ErrorAt(fmt.Sprintf("node %d does not exist: %s", node.Node, reason))
 		}
 		placements[rank] = job.FixedPlacement{Node: i, Position: markOf(node.ErrorAt(""))}
 	}
@@ -281,7 +281,7 @@ func hostList(req *job.Request) []int {
 func (f nodeFinder) findLineHost(l hostlist.RankLine, list string) (i int, reason string) {
 	if l.Index >= 0 {
 		if i, reason = f.findIndex(l.Index); reason != "" {
-			reason = fmt.Sprintf("+n%d: there is no such host: %s", l.Index, reason)
+			reason = fmt.Sprintf("+n%d: this host does not exist: %s", l.Index, reason)
 		}
 		return i, reason
 	}

@@ -113,7 +113,7 @@ func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy
 	case j.Spares < 0:
 		return r, &usererr.Error{Text: fmt.Sprintf("--spares: %d is not a number of nodes", j.Spares)}
 	case j.Spares > 0 && r.MaxRestarts == 0:
-		return r, &usererr.Error{Text: "--spares claims nodes for a restart, and needs --restart", Remedy: "add --restart N, or leave out --spares"}
+		return r, &usererr.Error{Text: "--spares reserves nodes for a restart, so it needs --restart", Remedy: "add --restart N, or leave out --spares"}
 	}
 	if r.Saved = j.SaveJob != "" || j.Resume != ""; !r.AllowsSeveral() {
 		return job.RestartPolicy{}, nil
@@ -262,7 +262,7 @@ func newApp(s option.AppContext, j option.JobOptions, environ []string, local Lo
 		return app, err
 	}
 	if local.DirErr != nil {
-		return app, &usererr.Error{Text: fmt.Sprintf("working directory: %v", local.DirErr), Remedy: "choose one with -wdir", Code: exitNoDir}
+		return app, &usererr.Error{Text: fmt.Sprintf("cannot use the working directory: %v", local.DirErr), Remedy: "choose a directory with -wdir", Code: exitNoDir}
 	}
 	app.Dir = filepath.Join(local.Dir, app.Dir)
 	return app, err

@@ -29,7 +29,7 @@ var reportOptions = []string{"resume", "again", "save-job", "plan", "dry-run", "
 // CheckChanges returns an error if the line has something that is not allowed beside --resume (rule SV-21).
 func CheckChanges(line option.Line, saved job.Request) error {
 	if len(line.Apps) > 1 || line.Apps[0].Program != "" {
-		return &usererr.Error{Text: "--resume takes the program from the saved job", Remedy: "leave it out; --restart-args WORDS adds arguments"}
+		return &usererr.Error{Text: "--resume starts the program of the saved job, and accepts no other", Remedy: "leave out the program; --restart-args WORDS adds arguments"}
 	}
 	allowed := slices.Concat(changeableOptions, outputOptions, reportOptions, option.TransportOptions)
 	for _, g := range line.OptionsOnLine() {
@@ -133,7 +133,7 @@ func changeRestart(req *job.Request, j option.JobOptions, given map[string]bool)
 // useOtherHosts makes the job run on the hosts that the line names or that a batch system gives.
 func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, error) {
 	if req.FixedPlacements != nil {
-		return nil, &usererr.Error{Text: "--resume: hosts cannot be changed: the saved job has a fixed place for each rank", Remedy: "leave the hosts out"}
+		return nil, &usererr.Error{Text: "--resume: hosts cannot be changed: the saved job has a fixed place for each rank", Remedy: "leave out the options that list hosts"}
 	}
 	s := &line.Apps[0]
 	s.Program, s.N = req.Apps[0].Argv[0], 0
@@ -160,7 +160,7 @@ func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, e
 // useSameHosts makes the job run on its saved hosts, as reached from this machine.
 func (w Inputs) useSameHosts(req *job.Request, j option.JobOptions) error {
 	if req.RM != nil {
-		return &usererr.Error{Text: fmt.Sprintf("--resume: the job ran on the hosts of %s, and this mpiexec runs outside of it", batch.JobName(req.RM.Name, req.RM.Job)),
+		return &usererr.Error{Text: fmt.Sprintf("--resume: the job ran on the hosts of %s, but this mpiexec runs outside of that job", batch.JobName(req.RM.Name, req.RM.Job)),
 			Remedy: "give hosts with -host, or resume inside a job of the batch system"}
 	}
 	setLocal := func(n *job.NodeDef) {

@@ -37,7 +37,7 @@ func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	attach := asked != nil && asked.Attach != nil && j.Launcher == asked.Attach.Program
 	switch {
 	case asked != nil && asked != system, attach && !attachable(number), asked != nil && !attach && !w.hasSecret(asked.Starter):
-		return Starter{}, &usererr.Error{Text: fmt.Sprintf("-launcher %s: not inside a job of %s", j.Launcher, asked.Title), Remedy: asked.Within + "; or use -launcher ssh"}
+		return Starter{}, &usererr.Error{Text: fmt.Sprintf("-launcher %s: mpiexec does not run inside a job of %s", j.Launcher, asked.Title), Remedy: asked.Within + "; or use -launcher ssh"}
 	case attach:
 		return Starter{System: asked, Job: number, Attach: true, ByName: true}, nil
 	case system == nil, system.Starter == nil, system.Untried && asked == nil, !w.hasSecret(system.Starter):

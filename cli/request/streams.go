@@ -37,9 +37,9 @@ func (w Inputs) streamsRequest(j option.JobOptions) (s job.Streams, err error) {
 func checkLineOptions(s job.Streams) error {
 	switch {
 	case s.Collapse && s.Raw:
-		return &usererr.Error{Text: "--collapse compares whole lines, and --unbuffered does not pass on whole lines", Remedy: "use only one of them"}
+		return &usererr.Error{Text: "--collapse cannot be used with --unbuffered: it compares whole lines", Remedy: "use only one of them"}
 	case s.Collapse && s.Out.Label+s.Err.Label != "" && s.Out.Label != labelPatterns["rank"]:
-		return &usererr.Error{Text: "--collapse prints its own labels, such as [0-3,7]", Remedy: "leave out the other labels"}
+		return &usererr.Error{Text: "--collapse prints its own labels, such as [0-3,7]", Remedy: "leave out options that set other labels"}
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func setLabelFromEnv(s *job.Streams, env func(string) (string, bool)) error {
 		}
 		ours := strings.NewReplacer("%%", "%%", "%d", "%r", "%w", "%g").Replace(value)
 		if _, err := pattern.ParseLabel(ours); err != nil {
-			return &usererr.Error{Text: fmt.Sprintf("%s: %q: only d, w and %% may follow %%", x.name, value)}
+			return &usererr.Error{Text: fmt.Sprintf("%s: %q: after %%, only d, w and %% are allowed", x.name, value)}
 		}
 		*x.label = ours
 	}
@@ -117,7 +117,7 @@ func (w Inputs) setOutputFiles(s *job.Streams, j option.JobOptions, words option
 	literal := strings.NewReplacer("%", "%%").Replace
 	switch {
 	case (words.Dir != "" || words.File != "") && j.OutFile.Name+j.ErrFile.Name != "", words.Dir != "" && words.File != "":
-		return &usererr.Error{Text: "two options send output to files", Remedy: "use only one of -outfile-pattern, --output-filename and --output"}
+		return &usererr.Error{Text: "two options write the output to files", Remedy: "use only one of -outfile-pattern, --output-filename and --output"}
 	case words.Dir != "":
 		where := literal(words.Dir) + "/1/rank.%R/"
 		s.Out = job.Output{Label: s.Out.Label, File: where + "stdout", FileOnly: words.NoCopy}
@@ -158,7 +158,7 @@ func (w Inputs) checkOutputFolder(pattern string) error {
 		case err != nil:
 			return err
 		case !info.IsDir():
-			return &usererr.Error{Text: fmt.Sprintf("%s: %s is not a folder", pattern, known[:end]), Remedy: "give another folder, or remove that file"}
+			return &usererr.Error{Text: fmt.Sprintf("%s: %s is not a folder", pattern, known[:end]), Remedy: "choose another folder, or remove the file"}
 		}
 	}
 	return nil

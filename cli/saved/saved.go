@@ -163,11 +163,11 @@ func Decode(file string, content []byte) (Job, error) {
 	switch {
 	case errors.As(err, &syntax):
 		line := 1 + bytes.Count(content[:min(int(syntax.Offset), len(content))], []byte("\n"))
-		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s:%d: %v", file, line, err), Remedy: "the file is not a saved job, or was changed by hand"}
+		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s:%d: %v", file, line, err), Remedy: "give a file that --save-job wrote and that was not edited"}
 	case usererr.Hint(err) != "":
 		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: usererr.Hint(err)}
 	case err != nil:
-		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: "the file is not a saved job, or was changed by hand"}
+		return Job{}, &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", file, err), Remedy: "give a file that --save-job wrote and that was not edited"}
 	}
 	return j, nil
 }
@@ -178,9 +178,9 @@ func decodeJob(content []byte) (j Job, err error) {
 	}
 	var version int
 	if json.Unmarshal(j.unknownFields["version"], &version) != nil || version != Version {
-		remedy := "resume it with the build that saved it, or start the job again"
+		remedy := "resume the job with the mpiexec that saved it, or start the job again"
 		if version > 0 && version < Version {
-			remedy = "it was saved by an earlier build; resume it with that build, or start the job again"
+			remedy = "an earlier version of mpiexec saved the job; resume it with that version, or start the job again"
 		}
 		return j, &usererr.Error{Text: fmt.Sprintf("version %s is not supported; this mpiexec reads version %d", cmp.Or(string(j.unknownFields["version"]), "none"), Version),
 			Remedy: remedy}
@@ -216,15 +216,15 @@ func (j Job) check() error {
 	}
 	switch {
 	case j.ID == "" || len(j.ID) > 40 || strings.ContainsFunc(string(j.ID), isForbidden):
-		return errors.New("job: not a name of at most 40 letters, digits, _, . and -")
+		return errors.New("job: the value is not a name of at most 40 letters, digits, _, . and -")
 	case !slices.Contains([]State{Stopped, Running, Ended}, j.State):
-		return errors.New("state: not stopped, running or ended")
+		return errors.New("state: the value is not stopped, running or ended")
 	case j.Request == nil || j.Request.Job != j.ID:
-		return errors.New("request: it belongs to another job")
+		return errors.New("request: the value belongs to another job")
 	case j.Attempt < -1 || j.Attempt > maxCount || j.Attempt+1 < len(j.History) || j.Attempt > len(j.History):
-		return errors.New("attempt: it does not follow the history")
+		return errors.New("attempt: the number does not follow the attempts in history")
 	case j.Size < 0 || j.Size > maxCount:
-		return errors.New("size: not a number of ranks")
+		return errors.New("size: the value is not a number of ranks")
 	}
 	return checkRequest(*j.Request)
 }
@@ -235,7 +235,7 @@ func checkRequest(req job.Request) error {
 	}
 	for i, app := range req.Apps {
 		if len(app.Argv) == 0 || app.N < 0 || app.N > maxCount || slices.ContainsFunc(app.Soft, func(n int) bool { return n < 1 || n > maxCount }) {
-			return fmt.Errorf("request.Apps[%d]: no program, or no number of ranks", i)
+			return fmt.Errorf("request.Apps[%d]: the program or the number of ranks is missing", i)
 		}
 	}
 	names := make(map[string]bool, len(req.Nodes))
@@ -248,9 +248,9 @@ func checkRequest(req job.Request) error {
 	isNoNode := func(node int) bool { return node < 0 || node >= len(req.Nodes) }
 	switch {
 	case slices.ContainsFunc(req.HostEntries, isNoNode):
-		return errors.New("request.HostEntries: there is no such node")
+		return errors.New("request.HostEntries: a node does not exist in request.Nodes")
 	case slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return isNoNode(s.Node) }):
-		return errors.New("request.FixedPlacements: there is no such node")
+		return errors.New("request.FixedPlacements: a node does not exist in request.Nodes")
 	case req.Restart.PastAttempts < 0 || req.Restart.MaxRestarts < 0:
 		return errors.New("request.Restart: a count is negative")
 	}
@@ -271,7 +271,7 @@ func (j Job) Resume(now time.Time) Resumption {
 		s.Past = append(s.Past, job.Attempt(a))
 	}
 	if j.State == Running && j.Attempt == len(j.History) {
-		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "its mpiexec had ended",
+		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "the mpiexec of the job had ended",
 			Nodes: j.Nodes, Size: j.Size, Exit: job.ExitInternal})
 		s.MaybeAlive = j.Nodes
 	} else if len(s.Past) > 0 {
@@ -293,7 +293,7 @@ func (j Job) Resume(now time.Time) Resumption {
 // nil.
 func (j Job) CheckResumable(again bool) error {
 	if j.State == Ended && j.Exit == 0 && !again {
-		return &usererr.Error{Text: "has succeeded (exit code 0)", Remedy: "to start it again: --again"}
+		return &usererr.Error{Text: "the job has already succeeded (exit code 0)", Remedy: "to start the job again, add --again"}
 	}
 	return nil
 }

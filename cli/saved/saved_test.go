@@ -147,7 +147,7 @@ func TestRestartsThatAreLeft(t *testing.T) {
 	j := New(sample(), nil).WithRunning(attempts(job.EndByNodeLoss), job.Attempt{Number: 1, Nodes: []string{"n1"}, Size: 4})
 	s := j.Resume(time.Unix(1000, 0))
 	past := s.Past
-	for i, want := range []restart.Decision{{Restarts: true, Pause: 5 * time.Second}, {Restarts: true, Pause: 10 * time.Second}, {Why: "no restarts left (2)"}} {
+	for i, want := range []restart.Decision{{Restarts: true, Pause: 5 * time.Second}, {Restarts: true, Pause: 10 * time.Second}, {Why: "--restart 2 allows no more restarts"}} {
 		past = append(past, job.Attempt{Number: len(past), Kind: job.EndByNodeLoss, Ended: time.Unix(60, 0), Began: time.Unix(0, 0)})
 		if got := restart.Decide(s.Request.Restart, past, 0); got != want {
 			t.Errorf("after %d attempts: %+v, want %+v", i+1, got, want)
@@ -169,7 +169,7 @@ func TestResumeOfAMigratedJob(t *testing.T) {
 	}
 	s := j.Resume(time.Unix(1000, 0))
 	for _, n := range restart.NextRequest(s.Request, s.Past).Nodes {
-		if want := map[string]string{"n1": "the job was moved away from it"}[n.Name]; n.ExcludedWhy != want {
+		if want := map[string]string{"n1": "the job was moved away from this host"}[n.Name]; n.ExcludedWhy != want {
 			t.Errorf("%s: %q, want %q", n.Name, n.ExcludedWhy, want)
 		}
 	}
@@ -192,7 +192,7 @@ func TestWholeAttempt(t *testing.T) {
 
 func TestEndedWell(t *testing.T) {
 	ended := New(sample(), nil).WithRunning(nil, job.Attempt{}).WithEnded(attempts(""), 0, time.Now())
-	if err := ended.CheckResumable(false); err == nil || err.Error() != "has succeeded (exit code 0)" || usererr.Hint(err) != "to start it again: --again" {
+	if err := ended.CheckResumable(false); err == nil || err.Error() != "the job has already succeeded (exit code 0)" || usererr.Hint(err) != "to start the job again, add --again" {
 		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 	if err := ended.CheckResumable(true); err != nil {
@@ -213,13 +213,13 @@ func TestNoSavedJob(t *testing.T) {
 		{`"version": 2`, `"version": 1`, "version 1 is not supported; this mpiexec reads version 2"},
 		{`"version": 2`, `"version": "1"`, `version "1" is not supported`},
 		{`"version": 2,`, ``, "version none is not supported"},
-		{`"state": "stopped"`, `"state": "dead"`, "state: not stopped, running or ended"},
-		{`"job": "j-1"`, `"job": "../j"`, "job: not a name of at most 40 letters"},
-		{`"job": "j-1"`, `"job": "j-2"`, "request: it belongs to another job"},
-		{`"attempt": -1`, `"attempt": 7`, "attempt: it does not follow"},
+		{`"state": "stopped"`, `"state": "dead"`, "state: the value is not stopped, running or ended"},
+		{`"job": "j-1"`, `"job": "../j"`, "job: the value is not a name of at most 40 letters"},
+		{`"job": "j-1"`, `"job": "j-2"`, "request: the value belongs to another job"},
+		{`"attempt": -1`, `"attempt": 7`, "attempt: the number does not follow"},
 		{`"attempt": -1`, `"attempt": 1.5`, "attempt: a whole number is wanted"},
 		{`"N": 4`, `"N": "4"`, "request.Apps[0].N: a whole number is wanted"},
-		{`"N": 4`, `"N": -4`, "request.Apps[0]: no program, or no number of ranks"},
+		{`"N": 4`, `"N": -4`, "request.Apps[0]: the program or the number of ranks is missing"},
 		{`"Name": "n2"`, `"Name": "n1"`, "request.Nodes[1]: the name is missing or not unique"},
 		{`"Name": "n2"`, `"Name": ["n1"]`, "request.Nodes[1].Name: a text is wanted"},
 		{`"MaxRestarts": 3`, `"MaxRestarts": 99999999999999999999`, "request.Restart.MaxRestarts: a whole number is wanted"},
@@ -263,7 +263,7 @@ func FuzzDecode(f *testing.F) {
 func TestSavedJobOfAnEarlierBuildSaysWhatToDo(t *testing.T) {
 	old := strings.Replace(string(New(sample(), nil).Encode()), `"version": 2`, `"version": 1`, 1)
 	_, err := Decode("f", []byte(old))
-	if err == nil || err.Error() != "saved job f: version 1 is not supported; this mpiexec reads version 2" || usererr.Hint(err) != "it was saved by an earlier build; resume it with that build, or start the job again" {
+	if err == nil || err.Error() != "saved job f: version 1 is not supported; this mpiexec reads version 2" || usererr.Hint(err) != "an earlier version of mpiexec saved the job; resume it with that version, or start the job again" {
 		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 }
@@ -274,8 +274,8 @@ func TestErrorsOfASavedJobNameItsKeys(t *testing.T) {
 		change func(*job.Request)
 		want   string
 	}{
-		{func(req *job.Request) { req.HostEntries = []int{99} }, `saved job f: request.HostEntries: there is no such node`},
-		{func(req *job.Request) { req.FixedPlacements = []job.FixedPlacement{{Node: 99}} }, `saved job f: request.FixedPlacements: there is no such node`},
+		{func(req *job.Request) { req.HostEntries = []int{99} }, `saved job f: request.HostEntries: a node does not exist in request.Nodes`},
+		{func(req *job.Request) { req.FixedPlacements = []job.FixedPlacement{{Node: 99}} }, `saved job f: request.FixedPlacements: a node does not exist in request.Nodes`},
 	} {
 		req := sample()
 		test.change(&req)

@@ -13,10 +13,10 @@ type Options struct {
 
 const texts = `
 --report-bindings
-  A line for each rank once all run: rank 3 n1 package 0 core 3 [...B/....|........]. There is a
-  character for each core: B if the rank is bound to it, b if to some of its hardware threads, -
-  if it cannot be used here. | separates packages, / separates NUMA nodes and caches inside a package.
-  For very large nodes numbers of cores are printed instead.
+  When all ranks run, mpiexec prints a line for each rank: rank 3 n1 package 0 core 3 [...B/....|........]. There is a
+  character for each core: B if the rank is bound to the core, b if the rank is bound to some of its hardware threads, -
+  if the core cannot be used. | separates packages, / separates NUMA nodes and caches inside a package.
+  For very large nodes, mpiexec prints the numbers of the cores instead.
 `
 
 // A Request asks the helpers to report bindings with Started.

@@ -9,7 +9,6 @@ package checkpoint
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -94,16 +93,16 @@ func (c *checkpointer) InProgress() bool {
 
 // serve starts a checkpoint that a user has requested, and replies with the outcome.
 func (c *checkpointer) serve(to control.Request) {
-	c.job.Reply(to, job.ReplyAccepted, "asked for a checkpoint")
+	c.job.Reply(to, job.ReplyAccepted, "mpiexec has requested a checkpoint")
 	c.Request(func(text string) {
 		state := job.ReplyDone
 		switch {
 		case text != "":
 			state = job.ReplyRefused
 		case c.job.Request.Checkpoint.CanVerify():
-			text = "its checkpoint is written"
+			text = "the checkpoint of the job is complete"
 		default:
-			text = "its ranks are asked for a checkpoint"
+			text = "mpiexec has requested a checkpoint from the ranks"
 		}
 		c.job.Reply(to, state, text)
 	}, nil)
@@ -190,9 +189,6 @@ func (c *checkpointer) startCheckpoint(now time.Time) {
 	number, vars := c.command, []string{"MPIEXEC_JOBID=" + string(j.Request.Job), "MPIEXEC_CKPT_DIR=" + policy.Dir, "MPIEXEC_ATTEMPT=" + strconv.Itoa(j.Request.Attempt)}
 	go func() {
 		why := c.runner.run(ctx, policy.Command, vars)
-		if why != "" {
-			why = fmt.Sprintf("--ckpt-cmd %s", why)
-		}
 		c.post(func() { c.commandEnded(number, why) })
 	}()
 }

@@ -54,7 +54,7 @@ func asking(t *testing.T) (c *checkpointer, world slowCommand, said *[]string, p
 func TestCheckpointRequests(t *testing.T) {
 	for _, test := range []struct{ name, fails, answers, says string }{
 		{"done", "", `["" ""]`, "[]"},
-		{"failed", "failed with exit code 2", `["--ckpt-cmd failed with exit code 2" "--ckpt-cmd failed with exit code 2"]`, "[--ckpt-cmd failed with exit code 2]"},
+		{"failed", "the command of --ckpt-cmd exited with code 2", `["the command of --ckpt-cmd exited with code 2" "the command of --ckpt-cmd exited with code 2"]`, "[the command of --ckpt-cmd exited with code 2]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, world, said, posted := asking(t)
@@ -85,7 +85,7 @@ func TestCheckpointRequestAtTheEnd(t *testing.T) {
 	c.update(time.Now())
 	(<-posted)() // the command was killed
 	c.Request(func(why string) { answers = append(answers, why) }, nil)
-	if want := []string{"the job ended before", "the job ends"}; !slices.Equal(answers, want) {
+	if want := []string{"the job ended before the checkpoint was complete", "the job is already ending"}; !slices.Equal(answers, want) {
 		t.Errorf("answers %q, want %q", answers, want)
 	}
 }

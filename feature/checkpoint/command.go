@@ -40,9 +40,9 @@ func (w localRunner) run(ctx context.Context, command string, vars []string) (wh
 	case err == nil:
 		return ""
 	case errors.As(err, &exit) && exit.Exited():
-		return fmt.Sprintf("failed with exit code %d", exit.ExitCode())
+		return fmt.Sprintf("the command of --ckpt-cmd exited with code %d", exit.ExitCode())
 	}
-	return fmt.Sprintf("failed: %v", err)
+	return fmt.Sprintf("the command of --ckpt-cmd failed: %v", err)
 }
 
 // isWritten implements runner. It is false for a file of another user in a directory such as /tmp.

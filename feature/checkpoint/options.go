@@ -20,47 +20,48 @@ type Options struct {
 	Checkpoint string `name:"--checkpoint" after:"resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job" command:"checkpoint" likecommands:"ckpt"`
 
 	Signal    option.NodeSignal `name:"--ckpt-signal" after:"again" env:"-" arg:"SIG" topic:"" under:"Life cycle" default:"USR1 beside --ckpt-every and --ckpt-before" help:"signal that requests a checkpoint from the ranks"`
-	Command   string            `name:"--ckpt-cmd" after:"ckpt-signal" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests it instead; runs here, once"`
+	Command   string            `name:"--ckpt-cmd" after:"ckpt-signal" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests a checkpoint; mpiexec runs it"`
 	Every     option.Seconds    `name:"--ckpt-every" after:"ckpt-cmd" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint every TIME"`
 	BeforeEnd option.Seconds    `name:"--ckpt-before" after:"ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint TIME before the job must end"`
 	DoneFile  string            `name:"--ckpt-done" after:"ckpt-before" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"a checkpoint is complete when FILE is newer than its request"`
-	Grace     option.Seconds    `name:"--ckpt-grace" after:"ckpt-done" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"longest time for a checkpoint"`
+	Grace     option.Seconds    `name:"--ckpt-grace" after:"ckpt-done" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"continue without the checkpoint after TIME"`
 	Required  bool              `name:"--ckpt-required" after:"ckpt-grace" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" topic:"" under:"Life cycle" help:"--migrate fails if its checkpoint fails"`
-	Dir       string            `name:"--ckpt-dir" after:"ckpt-required" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec makes it"`
+	Dir       string            `name:"--ckpt-dir" after:"ckpt-required" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec creates it"`
 }
 
 const texts = `
 --checkpoint
-  mpiexec --checkpoint JOB [HOSTS]: requests a checkpoint as --ckpt-every does, from a job that was started with --ckpt-signal,
-  --ckpt-cmd or similar. It exits when the checkpoint is written, if the job can report that (--ckpt-cmd, --ckpt-done).
+  mpiexec --checkpoint JOB [HOSTS]: requests a checkpoint, as --ckpt-every does, from a job that was started with --ckpt-signal,
+  --ckpt-cmd, --ckpt-every or --ckpt-before. If the job uses --ckpt-cmd or --ckpt-done, the command waits until the checkpoint is complete.
 
 --ckpt-required
-  If the checkpoint before a move is late or fails, the move is refused and the job continues. Without this option it moves with the previous
-  checkpoint. With --ckpt-signal alone, a checkpoint counts as written only if all ranks exit with 0 or 85.
+  If the checkpoint before a move is late or fails, the move is refused and the job continues where it is. Without
+  this option the job then moves with the previous checkpoint. With --ckpt-signal alone, a checkpoint counts as
+  complete only if all ranks exit with 0 or 85.
 
 --ckpt-signal
-  Sent to the process groups of the ranks, or to the ranks alone with --signal-leader-only. It kills a program
-  that does not handle it, so it is sent only at given times or on a user's command. Ranks find it in
-  MPIEXEC_CKPT_SIGNAL.
+  mpiexec sends the signal to the process groups of the ranks, or with --signal-leader-only to the ranks alone. The
+  signal kills a program that does not handle it, so mpiexec sends it only at the requested times or when a user
+  requests a checkpoint. Ranks find the number of the signal in MPIEXEC_CKPT_SIGNAL.
 
 --ckpt-cmd
-  MPIEXEC_JOBID, MPIEXEC_CKPT_DIR and MPIEXEC_ATTEMPT are in its environment. The checkpoint is complete when
-  it exits with 0.
+  mpiexec runs CMD once for each checkpoint, on this machine. CMD finds MPIEXEC_JOBID, MPIEXEC_CKPT_DIR and
+  MPIEXEC_ATTEMPT in its environment. The checkpoint is complete when CMD exits with 0.
 
 --ckpt-every
-  Not while the job is stopped, nor while the previous checkpoint is incomplete.
+  mpiexec requests no checkpoint while the job is suspended or while the previous checkpoint is incomplete.
 
 --ckpt-before
-  The end by -timeout, by --limit walltime or by the batch system, whichever comes first. An attempt
-  that begins after that time gets no request. A rank that exits with 85 does not count as failed until all ranks
-  have exited; with --restart-on code:85 the job then starts again.
+  The job ends by -timeout, by --limit walltime or by the batch system, whichever comes first. An attempt that
+  begins after that time gets no request. A rank that exits with 85 does not count as failed until all ranks have
+  exited; with --restart-on code:85 the job then starts again.
 
 --ckpt-done
-  FILE, on this machine, is checked each second. Without --ckpt-done and --ckpt-cmd, mpiexec cannot know
-  when a checkpoint is complete.
+  mpiexec checks FILE, on this machine, each second. Without --ckpt-done and --ckpt-cmd, mpiexec cannot know when a
+  checkpoint is complete.
 
 --ckpt-dir
-  Ranks find it in MPIEXEC_CKPT_DIR.
+  Ranks find the path of the folder in MPIEXEC_CKPT_DIR.
 `
 
 // Commands says how to run the commands that write checkpoints. A job without such a command has no
@@ -74,7 +75,7 @@ func (*Commands) Fields(*wire.Codec) {}
 
 func init() {
 	option.Register[Options](texts)
-	option.RegisterForeign("ckpt-tool", 1, "is refused: processes of several hosts cannot be saved from outside; let the program write checkpoints: --ckpt-signal")
+	option.RegisterForeign("ckpt-tool", 1, "mpiexec does not support this: no tool can save the processes on several hosts; let the program write checkpoints, and use --ckpt-signal")
 	setup.RegisterJobRequest("checkpoint", setup.JobRequest{Verb: job.VerbCheckpoint, Needs: "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"})
 	setup.Register(func(r *setup.Run) error {
 		policy := policyOf(option.ValuesOf[Options](r.Line), r.Dir)

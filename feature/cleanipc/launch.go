@@ -29,13 +29,13 @@ func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 	}
 	freed, kept := splitLeftovers(m.Leftovers)
 	for _, r := range kept[:min(len(kept), maxKeptReported)] {
-		j.Env.Log.Warn().Str("node", n.Name()).Msgf("could not free %s %s%s: %s", r.Kind, r.ID, formatOfRanks([]job.Leftover{r}, j.GroupFirsts), r.Err)
+		j.Env.Log.Warn().Str("node", n.Name()).Msgf("cannot remove %s %s%s: %s", r.Kind, r.ID, formatOfRanks([]job.Leftover{r}, j.GroupFirsts), r.Err)
 	}
 	if len(freed) > 0 {
 		j.Env.Log.Info().Str("node", n.Name()).Msg(formatFreed(freed, j.GroupFirsts))
 	}
 	if m.Semaphores > 0 {
-		j.Env.Log.Info().Str("node", n.Name()).Msgf("kept %s of this user, made since the job began; see ipcs -s", text.Count(m.Semaphores, "semaphore set"))
+		j.Env.Log.Info().Str("node", n.Name()).Msgf("%s that you created since the job began still exist; ipcs -s lists them", text.Count(m.Semaphores, "semaphore set"))
 	}
 }
 

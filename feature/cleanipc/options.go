@@ -8,15 +8,16 @@ import (
 
 // Options are the command-line options of this feature: --clean-ipc.
 type Options struct {
-	CleanIPC string `name:"--clean-ipc" after:"keep-session" resume:"saved" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free shared memory and semaphores: failed, always, no"`
+	CleanIPC string `name:"--clean-ipc" after:"keep-session" resume:"saved" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free IPC objects of ranks: failed, always, no"`
 }
 
 const texts = `
 --clean-ipc
-  failed: of ranks that exit with a code other than 0, or are killed. System V segments that they created and
-  no process has attached are removed, and files in /dev/shm that they had open and no process has open. Semaphore
-  sets made during the job are removed if processes of these ranks were the last to use each semaphore. always: also
-  of ranks that exit with 0. -v lists what was removed.
+  failed: mpiexec removes the shared memory and semaphores of ranks that were killed or exited with a code other than
+  0. It removes System V segments that these ranks created and to which no process is attached, and files in /dev/shm
+  that the ranks had open and no process has open now. It removes a semaphore set made during the job if processes of
+  these ranks were the last to use each of its semaphores. always: also for ranks that exit with 0. -v lists what was
+  removed.
 `
 
 // A Policy says when shared memory and semaphores are freed. Without a Policy it is freed after ranks have failed.
@@ -29,7 +30,7 @@ const (
 )
 
 // Fields implements wire.Setting: it lists the fields that are sent to helpers.
-func (p *Policy) Fields(c *wire.Codec) { c.Word(&p.When, "value of --clean-ipc") }
+func (p *Policy) Fields(c *wire.Codec) { c.Word(&p.When, "the value of --clean-ipc") }
 
 func init() {
 	option.Register[Options](texts)

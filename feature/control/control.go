@@ -38,7 +38,7 @@ func attach(j *launch.Job) {
 	}
 	launch.Handle(j, c.handleRequest)
 	j.OnRequest(job.VerbEnd, func(r control.Request) []supervise.Event {
-		j.Reply(r, job.ReplyAccepted, "the job is ended")
+		j.Reply(r, job.ReplyAccepted, "the job is being ended")
 		return []supervise.Event{supervise.Failure{Kind: supervise.EndedByRequest, Text: r.EndText()}}
 	})
 	j.OnRequest(job.VerbSuspend, func(r control.Request) []supervise.Event {
@@ -72,7 +72,7 @@ func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []sup
 		return nil
 	}
 	if c.waitsForCheckpoint(r) {
-		c.job.Reply(r, job.ReplyAccepted, "a checkpoint is being written; suspended then")
+		c.job.Reply(r, job.ReplyAccepted, "the job is writing a checkpoint; it is suspended after that")
 		return nil
 	}
 	return c.job.Serve(r)
@@ -103,12 +103,12 @@ func (c *controller) suspendRanks(r control.Request, now time.Time) {
 func (c *controller) resumeRanks(r control.Request, now time.Time) {
 	suspended := c.job.HeldFor(job.HoldRequested, now)
 	c.job.Release(job.HoldRequested)
-	c.job.Env.Report("goes on after " + job.FormatClock(suspended))
+	c.job.Env.Report("the job continues after it was suspended for " + job.FormatClock(suspended))
 	c.job.Reply(r, job.ReplyDone, "goes on")
 }
 
 // suspendText returns the line which says that a request suspends the job. ran is how long the job had run. node is a node
 // through which the user can resume it.
 func suspendText(r control.Request, ran time.Duration, id job.ID, node string) string {
-	return r.WithNode(fmt.Sprintf("suspended by %s (--suspend) after %s; to go on: mpiexec --resume-job %s %s", r.DescribeUser(), job.FormatClock(ran), id, node))
+	return r.WithNode(fmt.Sprintf("the job was suspended by %s (--suspend) after %s; to continue it: mpiexec --resume-job %s %s", r.DescribeUser(), job.FormatClock(ran), id, node))
 }

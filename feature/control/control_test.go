@@ -44,7 +44,7 @@ func TestASuspensionWaitsForTheCheckpoint(t *testing.T) {
 // The line about a suspension names the user, and how to resume the job.
 func TestSuspensionNamesTheUser(t *testing.T) {
 	by := control.Request{User: "bob", Role: job.RoleAdministrator, SayingNode: "n3"}
-	const want = "n3 says: suspended by bob (administrator) (--suspend) after 00:01:40; to go on: mpiexec --resume-job j-4711 a"
+	const want = "n3 says: the job was suspended by bob (administrator) (--suspend) after 00:01:40; to continue it: mpiexec --resume-job j-4711 a"
 	if got := suspendText(by, 100*time.Second, "j-4711", "a"); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -16,8 +16,8 @@ func TestWordsOfMpijob(t *testing.T) {
 		{"suspend last", "--suspend=last", ""},
 		{"resume last", "--resume-job=last", ""},
 		{"end", "", "write mpijob end JOB; mpijob ps lists the jobs"},
-		{"scancel last", "", "mpijob end JOB: end a job, or take a request out of the queue"},
-		{"kill last", "", "mpijob end JOB: end a job, or take a request out of the queue; mpijob signal SIG JOB: send a signal to the ranks of a job"},
+		{"scancel last", "", "mpijob end JOB: end a job, or remove a request from the queue"},
+		{"kill last", "", "mpijob end JOB: end a job, or remove a request from the queue; mpijob signal SIG JOB: send a signal to the ranks of a job"},
 		{"pause last", "", "mpijob suspend JOB: stop all ranks of a job"},
 		{"resume-job last", "", "mpijob resume JOB: continue a suspended job"},
 	} {
@@ -30,8 +30,8 @@ func TestWordsOfMpijob(t *testing.T) {
 		}
 	}
 	for word, want := range map[string]string{
-		"resume":  "After mpijob suspend. To continue a saved job: mpiexec --resume FILE.",
-		"suspend": "Its ranks and their children stop,",
+		"resume":  "Continues a job that mpijob suspend has stopped. To continue a saved job, use mpiexec --resume FILE.",
+		"suspend": "Stops the ranks of JOB and their children,",
 	} {
 		if text, err := table.HelpOn(word); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 			t.Errorf("%s: %v\n%s", word, err, text)

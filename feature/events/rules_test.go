@@ -44,7 +44,7 @@ func TestNotifiesAreChecked(t *testing.T) {
 	if got := nodetest.Judge(g, notify(maxUnanswered+1, nodetest.Own, "")); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}
-	if got := nodetest.Judge(g, notify(maxUnanswered+2, nodetest.Own, "")); got != "it sent 65 events at once" {
+	if got := nodetest.Judge(g, notify(maxUnanswered+2, nodetest.Own, "")); got != "the host sent 65 events at once" {
 		t.Errorf("one too many: %s", got)
 	}
 }

@@ -76,7 +76,7 @@ func (f *fetcher) serveFetch(m *Fetch, supply func(pmix.FetchRequest, func([]byt
 	supply(want, func(data []byte, s message.Status) {
 		answer := &Fetched{ID: m.ID, Found: s == message.Success, Data: data}
 		if s == message.NoMemory {
-			answer.Err = "too many wait for this rank"
+			answer.Err = "too many ranks wait for data of this rank"
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()

@@ -40,7 +40,7 @@ func (f *forwarder) forwardFetch(n *launch.Node, m *Fetch) []supervise.Event {
 		n.Send(&Fetched{ID: m.ID})
 		return nil
 	case len(f.pending) >= maxFetches:
-		n.Send(&Fetched{ID: m.ID, Err: "too many ranks are asked for at once"})
+		n.Send(&Fetched{ID: m.ID, Err: "too many requests for data of other ranks are open at once"})
 		return nil
 	}
 	f.last++
@@ -56,7 +56,7 @@ func (f *forwarder) forwardFetched(_ *launch.Node, m *Fetched) []supervise.Event
 	delete(f.pending, m.ID)
 	answer := &Fetched{ID: fetch.id, Found: m.Found, Data: m.Data, Err: m.Err}
 	if len(m.Data) > 0 && fetch.asker.Backlog() > maxBacklog {
-		answer = &Fetched{ID: fetch.id, Err: "more than 64 MiB are on the way to the node"}
+		answer = &Fetched{ID: fetch.id, Err: "more than 64 MiB of data wait to be sent to the node"}
 	}
 	fetch.asker.Send(answer)
 	return nil

@@ -45,7 +45,7 @@ func TestAdmitFetches(t *testing.T) {
 	if got := nodetest.Judge(g, want(maxUnanswered+1, nodetest.Foreign)); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}
-	if got := nodetest.Judge(g, want(maxUnanswered+2, nodetest.Foreign)); got != "it sent 4097 Fetches at once" {
+	if got := nodetest.Judge(g, want(maxUnanswered+2, nodetest.Foreign)); got != "the host sent 4097 Fetches at once" {
 		t.Errorf("one too many: %s", got)
 	}
 }

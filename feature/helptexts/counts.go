@@ -61,7 +61,7 @@ func (r *aggregator) takeRest() (lines []string) {
 	})
 	for _, of := range topics {
 		if n := r.repeated[of]; n > 0 {
-			lines = append(lines, fmt.Sprintf("(%s: the same from %s)", of.Name, text.Count(n, "more rank")))
+			lines = append(lines, fmt.Sprintf("(%s: %s printed the same text)", of.Name, text.Count(n, "more rank")))
 			r.repeated[of] = 0
 		}
 	}

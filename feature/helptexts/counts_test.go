@@ -30,7 +30,7 @@ func TestHelpTextsAreAggregated(t *testing.T) {
 	r.countText(other, due)
 	r.countText(abort, due)
 	told = append(told, r.takeRest()...)
-	const want = "(mpi-abort: the same from 2 more ranks) (mpi-abort: the same from 1 more rank) (other: the same from 1 more rank)"
+	const want = "(mpi-abort: 2 more ranks printed the same text) (mpi-abort: 1 more rank printed the same text) (other: 1 more rank printed the same text)"
 	if got := strings.Join(append(told, r.takeRest()...), " "); got != want {
 		t.Errorf("told %q, want %q", got, want)
 	}

@@ -24,7 +24,7 @@ func TestRanksWithTheSameText(t *testing.T) {
 		r.Req.Apps = slices.Repeat([]job.App{{N: 1, Argv: []string{"/proc/self/exe", says}, Dir: "/", PMIOffer: job.PMIOfferPMIx}}, 2)
 		r.Req.BaseEnv.Set = []string{launchtest.PMIxMark + "=1"}
 		s.MustExit(r, 0)
-		if said := r.Err.String(); strings.Count(said, "it is broken\n") != 1 || !strings.Contains(said, "(broken: the same from 1 more rank)") {
+		if said := r.Err.String(); strings.Count(said, "it is broken\n") != 1 || !strings.Contains(said, "(broken: 1 more rank printed the same text)") {
 			s.Errorf("stderr %q", said)
 		}
 	})

@@ -25,7 +25,7 @@ func TestShowHelpsAreBounded(t *testing.T) {
 	if got := nodetest.Judge(v, &ShowHelp{ID: maxUnanswered + 1, Rank: nodetest.Own}); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}
-	if got := nodetest.Judge(v, &ShowHelp{ID: maxUnanswered + 2, Rank: nodetest.Own}); got != "it sent 65 requests at once" {
+	if got := nodetest.Judge(v, &ShowHelp{ID: maxUnanswered + 2, Rank: nodetest.Own}); got != "the host sent 65 requests at once" {
 		t.Errorf("one too many: %s", got)
 	}
 }

@@ -14,13 +14,13 @@ import (
 
 // Options are the command-line options of this feature: --report-every.
 type Options struct {
-	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"write it every TIME while the job runs, too"`
+	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"write the --report every TIME, too"`
 }
 
 const texts = `
 --report-every
-  For jobs that may be killed together with mpiexec: FILE is replaced by a new one each time. Until
-  the end its "end", "code" and "reason" are null.
+  For jobs that may be killed together with mpiexec: FILE of --report is replaced each time. Until
+  the end of the job, "end", "code" and "reason" in it are null.
 `
 
 // Reports says how often the report is written while the job runs.
@@ -50,7 +50,7 @@ func init() {
 func begin(r *setup.Run, every time.Duration) error {
 	name := r.Line.Job.ReportFile
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return &usererr.Error{Text: "--report-every: " + name + " is not a regular file", Remedy: "each report replaces the file; give a regular file, or leave out --report-every"}
+		return &usererr.Error{Text: "--report-every: " + name + " is not a regular file", Remedy: "mpiexec replaces the file with each report; give a regular file, or leave out --report-every"}
 	}
 	r.Set(&Reports{every, name, r.Record})
 	return nil

@@ -73,11 +73,11 @@ func (m *mover) start(by control.Request) {
 	case !m.job.State.IsRunning():
 		refuse(job.StartingText)
 	case m.move != nil:
-		refuse("it is being moved already")
+		refuse("the job is already being moved")
 	default:
 		m.move = &move{requestedBy: by, wanted: wanted}
 		m.job.StartsBarred = true // a Start would release the claims of the move
-		m.job.Reply(by, job.ReplyAccepted, "a place is looked for")
+		m.job.Reply(by, job.ReplyAccepted, "mpiexec looks for other hosts")
 	}
 }
 
@@ -109,9 +109,9 @@ func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error
 	why := ""
 	switch lost := slices.IndexFunc(target.NewNodes, func(k reserve.KeptNode) bool { return gone[k.Node] }); {
 	case m.move != current || m.job.State.Phase != supervise.Running:
-		why = "the job ends"
+		why = "the job is already ending"
 	case m.job.State.IsSuspended():
-		why = "suspended meanwhile: its ranks cannot write a checkpoint"
+		why = "the job was suspended, so its ranks cannot write a checkpoint"
 	case err != nil:
 		why = err.Error()
 	case lost >= 0:
@@ -124,7 +124,7 @@ func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error
 	}
 	current.target = target
 	m.job.Standby = append(slices.Clone(m.job.Standby), target.NewNodes...)
-	text := fmt.Sprintf("moving to %s: checkpoint asked for", current.target.NodesText())
+	text := fmt.Sprintf("the job moves to %s after a checkpoint", current.target.NodesText())
 	m.job.Env.Report(movingText(current.requestedBy, text))
 	m.job.Reply(current.requestedBy, job.ReplyAccepted, text)
 	m.job.Checkpoints.RequestAndStop(m.endForMove, m.cancel)
@@ -140,10 +140,10 @@ func (m *mover) endForMove() {
 	}
 	m.job.Step(supervise.MoveReady{Text: movedText(current.requestedBy, current.target.NodesText())})
 	if current.endsAttempt = m.job.State.IsMoved(); !current.endsAttempt {
-		m.cancel("the job has ended by itself")
+		m.cancel("the job has ended before the move")
 		return
 	}
-	m.job.Reply(current.requestedBy, job.ReplyDone, "it moves to "+current.target.NodesText())
+	m.job.Reply(current.requestedBy, job.ReplyDone, "the job moves now to "+current.target.NodesText())
 }
 
 // lostNode returns a node of the target that was lost since it was claimed, or "".
@@ -182,7 +182,7 @@ func (m *mover) cancel(why string) {
 // abandon cancels a move when the attempt (one run of all ranks) ends for another reason.
 func (m *mover) abandon() {
 	if current := m.move; current != nil && !current.endsAttempt {
-		m.cancel("the job ends")
+		m.cancel("the job is already ending")
 	}
 }
 

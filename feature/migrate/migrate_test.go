@@ -140,7 +140,7 @@ func init() {
 		j.Checkpoints = c
 		j.Hooks.Due.Add(func(time.Time) time.Time {
 			if j.State.Phase != supervise.Running {
-				c.finish("the job ended before", nil)
+				c.finish("the job ended before the checkpoint was complete", nil)
 			}
 			return time.Time{}
 		})
@@ -242,33 +242,33 @@ func TestMoves(t *testing.T) {
 		says   string
 	}{
 		{"it goes", &removal{args: []string{"from=n1"}}, nil, 0,
-			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
-		{"its checkpoint fails", &removal{args: []string{"from=n1"}, fails: "--ckpt-cmd failed with exit code 2"}, nil, 0,
-			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "--ckpt-cmd failed with exit code 2"},
-		{"its checkpoint fails, and is required", &removal{args: []string{"from=n1"}, fails: "--ckpt-cmd failed with exit code 2"}, func(req *job.Request) { req.Checkpoint.Required = true }, 0,
-			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: --ckpt-cmd failed with exit code 2", "--ckpt-cmd failed with exit code 2"},
+			"taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|done: the job moves now to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
+		{"its checkpoint fails", &removal{args: []string{"from=n1"}, fails: "the command of --ckpt-cmd exited with code 2"}, nil, 0,
+			"taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|done: the job moves now to n[0,2]|n0 ends|n1 ends|n0 starts|n2 starts", "the command of --ckpt-cmd exited with code 2"},
+		{"its checkpoint fails, and is required", &removal{args: []string{"from=n1"}, fails: "the command of --ckpt-cmd exited with code 2"}, func(req *job.Request) { req.Checkpoint.Required = true }, 0,
+			"taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|n2 releases move|refused: the command of --ckpt-cmd exited with code 2", "the command of --ckpt-cmd exited with code 2"},
 		{"others are faster", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
 			c.Send(&wire.ClaimConflict{Group: group, Reason: "CPU 0 was taken"})
 		}}, nil, 0,
-			"taken: a place is looked for|" + strings.Repeat("n2 claims 1 of move|n2 releases move|", 5) + "refused: n2: CPU 0 was taken; others were faster 5 times", ""},
+			"taken: mpiexec looks for other hosts|" + strings.Repeat("n2 claims 1 of move|n2 releases move|", 5) + "refused: n2: CPU 0 was taken; 5 times, another job took CPUs first", ""},
 		{"the node refuses", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
 			c.Send(&wire.Refused{Group: group, Reason: "it is closed", Code: 125})
-		}}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|n2 releases move|refused: cannot be moved: n2: it is closed", ""},
+		}}, nil, 0, "taken: mpiexec looks for other hosts|n2 claims 1 of move|n2 releases move|refused: cannot be moved: n2: it is closed", ""},
 		{"its place is lost while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: lose}, nil, 0,
-			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|refused: cannot be moved: lost contact with n2", "standby node n2 is lost"},
-		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "unanswered look", strike: func(s *removal, _ *wire.Conn, _ string) { s.ends("n1", job.Exit{Code: 7}) }}, nil, 7, "taken: a place is looked for|n0 ends|n1 ends|refused: the job ends", "exited with code 7"},
+			"taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|refused: cannot be moved: lost contact with n2", "lost contact with standby node n2"},
+		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "unanswered look", strike: func(s *removal, _ *wire.Conn, _ string) { s.ends("n1", job.Exit{Code: 7}) }}, nil, 7, "taken: mpiexec looks for other hosts|n0 ends|n1 ends|refused: the job is already ending", "exited with code 7"},
 		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.ends("n1", job.Exit{Code: 7})
-		}}, nil, 7, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|n2 releases move|refused: the job ended before|n0 ends|n1 ends", "exited with code 7"},
+		}}, nil, 7, "taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|n2 releases move|refused: the job ended before the checkpoint was complete|n0 ends|n1 ends", "exited with code 7"},
 		{"suspended while it is looked for", &removal{args: []string{"from=n1"}, on: "look", strike: asks(job.VerbSuspend)}, nil, 0,
-			"taken: a place is looked for|n0 stands|n1 stands|done: suspended|n2 claims 1 of move|n2 releases move|refused: suspended meanwhile: its ranks cannot write a checkpoint|n0 goes on|n1 goes on", "n0 says: suspended by alice (--suspend)"},
-		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: asks(job.VerbSuspend)}, nil, 0, "taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|taken: a checkpoint is being written; suspended then|done: it moves to n[0,2]|n0 ends|n1 ends|refused: the job ends|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
+			"taken: mpiexec looks for other hosts|n0 stands|n1 stands|done: suspended|n2 claims 1 of move|n2 releases move|refused: the job was suspended, so its ranks cannot write a checkpoint|n0 goes on|n1 goes on", "n0 says: the job was suspended by alice (--suspend)"},
+		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: asks(job.VerbSuspend)}, nil, 0, "taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|taken: the job is writing a checkpoint; it is suspended after that|done: the job moves now to n[0,2]|n0 ends|n1 ends|refused: the job is already ending|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
-			"taken: a place is looked for|n2 claims 1 of move|taken: moving to n[0,2]: checkpoint asked for|saves|done: it moves to n[0,2]|n0 ends|n1 ends", ""},
+			"taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|done: the job moves now to n[0,2]|n0 ends|n1 ends", ""},
 		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.RestartPolicy{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
-		{"junk", &removal{args: []string{"home"}}, nil, 0, `refused: "home" is no word of a move`, ""},
-		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: a place is looked for|refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: it is not among those of --to", ""},
-		{"not at all", &removal{}, nil, 0, "taken: a place is looked for|refused: cannot be moved: what is free now is no other place than the one that it has", ""},
+		{"junk", &removal{args: []string{"home"}}, nil, 0, `refused: "home" is not an argument of a request to move a job`, ""},
+		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: mpiexec looks for other hosts|refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: this host is not in the list of --to", ""},
+		{"not at all", &removal{}, nil, 0, "taken: mpiexec looks for other hosts|refused: cannot be moved: it would start on the same CPUs as now", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestTraceOfAMove(t *testing.T) {
 			if attempts++; span.Why != "" || span.Open {
 				t.Errorf("%s failed: %q, open: %v", span.Step, span.Why, span.Open)
 			}
-			if want := map[string]string{"attempt 0": "n0 says: moved to n[0,2] by alice with --migrate"}[span.Step]; span.Note != want {
+			if want := map[string]string{"attempt 0": "n0 says: the job was moved to n[0,2] by alice with --migrate"}[span.Step]; span.Note != want {
 				t.Errorf("%s: %q, want %q", span.Step, span.Note, want)
 			}
 		}

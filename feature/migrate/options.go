@@ -18,16 +18,18 @@ type Options struct {
 
 const texts = `
 --migrate
-  mpiexec --migrate JOB [--from HOSTS] [--to HOSTS] [HOSTS]: the job gets a request for a checkpoint, is ended, and starts again on other hosts of
-  those that it was started with, without a pause. The job needs --restart, whose count does not change, and --ckpt-signal or --ckpt-cmd.
-  Without --from and --to it moves to where it would start now. The new hosts are planned and claimed before anything is ended. If that fails,
-  nothing happens: the command prints the reason and exits with 125. Allowed for the same users as --end; JOB as with --status.
+  mpiexec --migrate JOB [--from HOSTS] [--to HOSTS] [HOSTS]: moves JOB to other hosts from the list with which it was
+  started: mpiexec requests a checkpoint, ends the ranks and starts the job again without a pause. The job needs
+  --restart, whose count does not change, and --ckpt-signal or --ckpt-cmd. Without --from and --to, the job moves to
+  the hosts on which it would start now. mpiexec plans and claims the new hosts before it ends any rank. If that
+  fails, the job continues where it is, and the command prints the reason and exits with 125. The same users as for
+  --end may do this. JOB is written as for --status.
 
 --from
   The job does not return to these hosts, even at a later restart.
 
 --to
-  Only these are candidates, each of which must be among the hosts that the job was started with.
+  The job may move only to these hosts. Each must be among the hosts with which the job was started.
 `
 
 func init() {
@@ -41,7 +43,7 @@ func moveArgs(line option.Line) ([]string, error) {
 	o := option.ValuesOf[Options](line)
 	args, err := restart.Move{From: o.From, To: o.To}.Args()
 	if err != nil {
-		err = &usererr.Error{Text: err.Error(), Remedy: "give fewer hosts, or move the job in two steps"}
+		err = &usererr.Error{Text: err.Error(), Remedy: "give fewer hosts, or move the job twice"}
 	}
 	return args, err
 }

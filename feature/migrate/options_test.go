@@ -19,8 +19,8 @@ func TestArgumentsOfTheRequest(t *testing.T) {
 	}{
 		{"migrate last", nil, ""},
 		{"migrate last --from n1 --to n[2-3] n4", []string{"from=n1", "to=n[2-3]"}, ""},
-		{"migrate last --to " + strings.Repeat("n", 5000), nil, "give fewer hosts, or move the job in two steps"},
-		{"evict last --to n1", nil, "leave it out; it is an option of migrate"},
+		{"migrate last --to " + strings.Repeat("n", 5000), nil, "give fewer hosts, or move the job twice"},
+		{"evict last --to n1", nil, "leave out the option; these commands have it: migrate"},
 		{"move last", nil, "mpijob migrate JOB: move a job to other hosts, after a checkpoint"},
 	} {
 		line, _, err := table.Parse(strings.Fields(test.line), option.Sources{})

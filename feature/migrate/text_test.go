@@ -12,8 +12,8 @@ func TestLinesNameTheUser(t *testing.T) {
 	for says, prefix := range map[string]string{"": "", "n3": "n3 says: "} {
 		by := control.Request{User: "bob", Role: job.RoleAdministrator, SayingNode: says}
 		for want, got := range map[string]string{
-			"moved to n4 by bob (administrator) with --migrate":                   movedText(by, "n4"),
-			"moving to n4: checkpoint asked for (bob (administrator), --migrate)": movingText(by, "moving to n4: checkpoint asked for"),
+			"the job was moved to n4 by bob (administrator) with --migrate":           movedText(by, "n4"),
+			"the job moves to n4 after a checkpoint (bob (administrator), --migrate)": movingText(by, "the job moves to n4 after a checkpoint"),
 		} {
 			if got != prefix+want {
 				t.Errorf("%s, want %s%s", got, prefix, want)

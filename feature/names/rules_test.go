@@ -29,7 +29,7 @@ func TestNameRequestsAreBounded(t *testing.T) {
 	if got := nodetest.Judge(v, &wire.RankMapRequest{ID: 65, Group: "g"}); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}
-	if got := nodetest.Judge(v, &NameRequest{ID: 66, Op: Lookup}); got != "it sent 65 requests at once" {
+	if got := nodetest.Judge(v, &NameRequest{ID: 66, Op: Lookup}); got != "the host sent 65 requests at once" {
 		t.Errorf("one too many: %s", got)
 	}
 }

@@ -24,7 +24,7 @@ type table struct {
 // maxNameWaits limits the names that a node may wait for (rule TRUST-4).
 const maxNameWaits = 1 << 16
 
-var errNameWaits = errors.New("too many names are waited for")
+var errNameWaits = errors.New("too many ranks wait for names that are not published yet")
 
 // handleRequest answers a node's request about a name. If the request publishes the name, it notifies all
 // nodes that wait for the name (rule PMIX-40).
@@ -58,7 +58,7 @@ func (a *table) reply(n *launch.Node, m *NameRequest) (answer *NameReply, waitin
 	case Unpublish:
 		answer.OK = a.published.Remove(m.Service)
 	default:
-		err = fmt.Errorf("operation %d with a name", m.Op)
+		err = fmt.Errorf("the host sent the unknown operation %d on a published name", m.Op)
 	}
 	if err != nil {
 		answer.Err = err.Error()

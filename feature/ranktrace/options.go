@@ -17,19 +17,18 @@ import (
 
 // Options are the command-line options of this feature: --trace and --trace-svg.
 type Options struct {
-	TraceFile    string `name:"--trace" onedash:"tells what took how long" after:"report-every report" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write timings of all steps, for ui.perfetto.dev"`
-	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a picture of the timings"`
+	TraceFile    string `name:"--trace" onedash:"writes timings" after:"report-every report" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write timings of all steps, for ui.perfetto.dev"`
+	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a picture of the timings (SVG)"`
 }
 
 const texts = `
 --trace
-  As Chrome trace events, which Perfetto and chrome://tracing open: mpiexec, each host and each rank have a row.
-  The file is written when the job is over, however it ended. The guide explains how to
-  read it.
+  FILE has Chrome trace events, which Perfetto and chrome://tracing can open. mpiexec, each host and each rank have
+  a row. mpiexec writes FILE when the job has ended, even after a failure. The guide explains how to read it.
 
 --trace-svg
-  Bars for hosts and their steps, as an SVG for any browser. If there are more than 40 hosts, it shows those
-  that failed or took longest to start.
+  FILE is an SVG picture with bars for hosts and their steps, which any browser can show. If there are more than 40
+  hosts, the picture shows only the hosts that failed or took longest to start.
 `
 
 func init() {
@@ -51,7 +50,7 @@ func begin(r *setup.Run) error {
 	files = slices.DeleteFunc(files, func(f traceFile) bool { return f.name == "" })
 	for _, f := range files {
 		if err := userfile.CheckWritable(f.name, true); err != nil {
-			return &usererr.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(usererr.Hint(err), "give a file that can be written")}
+			return &usererr.Error{Text: fmt.Sprintf("%s: %v", f.option, err), Remedy: cmp.Or(usererr.Hint(err), "choose a file that you can write")}
 		}
 	}
 	for _, f := range files {

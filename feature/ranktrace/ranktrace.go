@@ -101,7 +101,7 @@ func (t *jobTrace) addGroup(g *launch.Group) {
 	l.start = l.rec.Begin(l.row, trace.Start)
 	l.start.Note(text.Count(g.Plan.Size, "rank") + " on " + text.Count(len(g.Nodes), "host"))
 	if !l.rankRows {
-		l.rec.Remark(fmt.Sprintf("ranks behind the first %d have one row for each host", maxRankRows))
+		l.rec.Remark(fmt.Sprintf("only the first %d ranks have a row each; the other ranks share one row for each host", maxRankRows))
 	}
 	for i, n := range g.Nodes {
 		h := &hostTrace{unstarted: len(g.Plan.Nodes[i].Ranks), alive: len(g.Plan.Nodes[i].Ranks)}
@@ -243,7 +243,7 @@ func (t *jobTrace) endAll() {
 
 // errGroupKilled is the error of the open steps of a spawned group that was killed because one of its ranks could not
 // be started.
-var errGroupKilled = errors.New("a rank of the group could not be started")
+var errGroupKilled = errors.New("another rank of the same spawn could not be started")
 
 // errUnknownEnd is the error of the open steps of ranks whose end was not reported.
-var errUnknownEnd = errors.New("its end is not known")
+var errUnknownEnd = errors.New("the end of this rank was not reported")

@@ -81,7 +81,7 @@ func makeFolder(roots []string, path string, of job.ID, keep bool) (f *folder, e
 	resolved := filepath.Join(dir, filepath.Base(path))
 	if !keep {
 		if err := f.makeRecord(roots); err != nil {
-			return f, fmt.Errorf("it cannot be recorded in %s: %w", strings.Join(roots, ", "), err)
+			return f, fmt.Errorf("cannot write a record of the folder in %s: %w", strings.Join(roots, ", "), err)
 		}
 		if err := f.writeRecord(of, resolved); err != nil {
 			return f, err

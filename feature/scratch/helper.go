@@ -91,7 +91,7 @@ func (n *nodeFolder) make() *rank.Error {
 	removeLeftFolders(roots, "")
 	made, err := makeFolder(roots, n.path, n.job, n.keep)
 	if err != nil {
-		return rank.InternalError(fmt.Sprintf("no scratch folder in %s: %v", filepath.Dir(n.path), rank.WithoutPath(err)), "name another folder: --scratch=DIR")
+		return rank.InternalError(fmt.Sprintf("cannot create the scratch folder in %s: %v", filepath.Dir(n.path), rank.WithoutPath(err)), "choose another folder: --scratch=DIR")
 	}
 	n.folder, n.why = made, ""
 	return nil

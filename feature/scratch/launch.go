@@ -19,7 +19,7 @@ func attach(j *launch.Job) {
 	var kept []string // HOST:PATH
 	launch.Handle(j, func(n *launch.Node, m *ScratchLeft) []supervise.Event {
 		if m.Why != "" {
-			j.Env.Log.Warn().Str("node", n.Name()).Msgf("the scratch folder %s stays: %s", format.EscapeUncut(m.Path), m.Why)
+			j.Env.Log.Warn().Str("node", n.Name()).Msgf("cannot remove the scratch folder %s: %s", format.EscapeUncut(m.Path), m.Why)
 		} else {
 			kept = append(kept, n.Name()+":"+format.EscapeUncut(m.Path))
 		}
@@ -28,10 +28,10 @@ func attach(j *launch.Job) {
 	j.Hooks.Details.Add(func(job.Result) {
 		slices.Sort(kept)
 		for _, folder := range kept[:min(len(kept), maxKeptShown)] {
-			j.Env.Report("the scratch folder stays: " + folder)
+			j.Env.Report("the scratch folder was kept: " + folder)
 		}
 		if more := len(kept) - maxKeptShown; more > 0 {
-			j.Env.Report("and the scratch folders of " + text.Count(more, "more host"))
+			j.Env.Report("scratch folders were also kept on " + text.Count(more, "more host"))
 		}
 	})
 }

@@ -11,18 +11,18 @@ import (
 
 // Options are the command-line options of this feature: --scratch.
 type Options struct {
-	Scratch     string `name:"--scratch" after:"stage-program exclude" resume:"saved" takes:"attached" arg:"DIR" implied:"TMPDIR" topic:"" under:"Environment" help:"a folder of the job on each host, as TMPDIR of ranks"`
+	Scratch     string `name:"--scratch" after:"stage-program exclude" resume:"saved" takes:"attached" arg:"DIR" implied:"TMPDIR" topic:"" under:"Environment" help:"create a folder for the job on each host (TMPDIR)"`
 	KeepScratch bool   `name:"--keep-scratch" after:"scratch" resume:"saved" needs:"scratch" topic:"" under:"Environment" help:"do not remove the folders of --scratch"`
 }
 
 const texts = `
 --scratch
-  Below DIR of each host, or below its TMPDIR or /tmp. Only you may enter it. Ranks have its path as TMPDIR and
-  MPIEXEC_SCRATCH. mpiexec removes it with all its contents when the ranks of the host have ended, also if they or
-  mpiexec are killed. It follows no links, and leaves file systems that are mounted below. With
-  --leave-children it stays.
+  mpiexec creates the folder in DIR on each host; default: in TMPDIR or /tmp of the host. Only you can enter the
+  folder. Ranks find its path in TMPDIR and MPIEXEC_SCRATCH. mpiexec removes the folder with all its contents when
+  the ranks of the host have ended, even if the ranks or mpiexec are killed. It follows no links, and does not enter
+  file systems that are mounted in the folder. With --leave-children the folder is not removed.
 --keep-scratch
-  mpiexec prints their paths at the end. You have to remove them.
+  mpiexec prints the paths of the folders at the end. You have to remove them.
 `
 
 // hostDefault is the value of --scratch for the TMPDIR of each host, or /tmp.
@@ -53,7 +53,7 @@ func init() {
 		f := &Folder{Keep: o.KeepScratch}
 		if o.Scratch != hostDefault {
 			if f.Dir = filepath.Clean(o.Scratch); !filepath.IsAbs(f.Dir) {
-				return &usererr.Error{Text: "--scratch " + o.Scratch + ": is not an absolute path", Remedy: "name a folder of the hosts: --scratch=/var/tmp"}
+				return &usererr.Error{Text: "--scratch " + o.Scratch + " is not an absolute path", Remedy: "give a folder that the hosts have: --scratch=/var/tmp"}
 			}
 		}
 		r.Set(f)

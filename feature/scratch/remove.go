@@ -23,9 +23,9 @@ const (
 
 // These are the errors for directories that are not entered.
 var (
-	errReplaced = errors.New("another folder is in its place")
-	errMoved    = errors.New("it was moved meanwhile")
-	errMounted  = errors.New("another file system is mounted there")
+	errReplaced = errors.New("another folder has replaced it")
+	errMoved    = errors.New("somebody moved it to another place")
+	errMounted  = errors.New("another file system is mounted in it")
 )
 
 // A level is a directory on the way from the folder to the directory that is being emptied.

@@ -44,7 +44,7 @@ type requester struct {
 }
 
 // errTooLarge is returned for a spawn request that exceeds a limit.
-var errTooLarge = errors.New("request too large")
+var errTooLarge = errors.New("the spawn request is too large")
 
 // maxFaultBytes is the largest length of Spawn.Fault, in bytes.
 const maxFaultBytes = 1 << 10

@@ -77,7 +77,7 @@ func parseInfoFile(text []byte) (read []spawn.Pair, err error) {
 		case "host", "hosts", "add-host", "hostfile", "wdir", "arch", "soft":
 			read = append(read, spawn.Pair{Key: key, Value: strings.TrimSpace(value)})
 		case "path", "env", "user", "port":
-			return nil, fmt.Errorf("%s= may not stand there", key)
+			return nil, fmt.Errorf("%s= is not allowed in this file", key)
 		}
 	}
 	return read, nil
@@ -115,14 +115,14 @@ func readHosts(file, dir string) (string, error) {
 	case unreadable != nil:
 		return "", unreadable
 	case errors.As(err, &at):
-		return "", fmt.Errorf("%s:%d is no line of a host file", at.File, at.Line)
+		return "", fmt.Errorf("%s:%d: this is not a line of a host file", at.File, at.Line)
 	case err != nil:
-		return "", fmt.Errorf("%s is no host file", file)
+		return "", fmt.Errorf("%s is not a host file", file)
 	}
 	var hosts []string
 	for _, e := range entries {
 		if e.User != "" || e.Port != 0 || e.Address != "" || e.Alias != "" || len(e.Env) > 0 || len(e.Attrs) > 0 || e.Exclude {
-			return "", fmt.Errorf("%s:%d: only hosts and slots may stand there", e.File, e.Line)
+			return "", fmt.Errorf("%s:%d: only hosts and slots are allowed in this file", e.File, e.Line)
 		}
 		word := e.Host
 		if e.Slots > 0 {
@@ -152,7 +152,7 @@ func readPlainFile(name, dir string) ([]byte, error) {
 	case stat.Mode&syscall.S_IFMT != syscall.S_IFREG:
 		return nil, fmt.Errorf("%s is not a regular file", name)
 	case stat.Size > maxInfoBytes:
-		return nil, fmt.Errorf("%s is too large; at most %d bytes are read", name, maxInfoBytes)
+		return nil, fmt.Errorf("%s is too large; at most %d bytes are allowed", name, maxInfoBytes)
 	}
 	file, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(fd), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -161,7 +161,7 @@ func readPlainFile(name, dir string) ([]byte, error) {
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxInfoBytes+1))
 	if err == nil && len(text) > maxInfoBytes { // such as a file of /proc, whose reported size is 0
-		err = fmt.Errorf("it is too large; at most %d bytes are read", maxInfoBytes)
+		err = fmt.Errorf("the file is too large; at most %d bytes are allowed", maxInfoBytes)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, rank.WithoutPath(err))

@@ -40,12 +40,12 @@ func TestInfoFiles(t *testing.T) {
 		{"file", "info", "host=n2 wdir=/tmp"},
 		{"file", "chain", "hosts=n1:2,n2:4,n3:4"},
 		{"host", "n1", "host=n1"},
-		{"hostfile", "user", "info key hostfile: user:1: only hosts and slots may stand there"},
-		{"hostfile", "addr", "info key hostfile: addr:1: only hosts and slots may stand there"},
-		{"hostfile", "code", "info key hostfile: code:1: only hosts and slots may stand there"},
-		{"hostfile", "env", "info key hostfile: env:1: only hosts and slots may stand there"},
-		{"file", "runs", "info key file: runs: path= may not stand there"},
-		{"hostfile", "secret", "info key hostfile: secret:1 is no line of a host file"},
+		{"hostfile", "user", "info key hostfile: user:1: only hosts and slots are allowed in this file"},
+		{"hostfile", "addr", "info key hostfile: addr:1: only hosts and slots are allowed in this file"},
+		{"hostfile", "code", "info key hostfile: code:1: only hosts and slots are allowed in this file"},
+		{"hostfile", "env", "info key hostfile: env:1: only hosts and slots are allowed in this file"},
+		{"file", "runs", "info key file: runs: path= is not allowed in this file"},
+		{"hostfile", "secret", "info key hostfile: secret:1: this is not a line of a host file"},
 		{"hostfile", "missing", "info key hostfile: missing: no such file or directory"},
 		{"hostfile", "pipe", "info key hostfile: pipe is not a regular file"},
 		{"file", "pipe", "info key file: pipe is not a regular file"},
@@ -53,7 +53,7 @@ func TestInfoFiles(t *testing.T) {
 		{"file", "/dev/zero", "info key file: /dev/zero is not a regular file"},
 		{"file", "/dev/ptmx", "info key file: /dev/ptmx is not a regular file"},
 		{"hostfile", ".", "info key hostfile: . is not a regular file"},
-		{"hostfile", "large", "info key hostfile: large is too large; at most 1048576 bytes are read"},
+		{"hostfile", "large", "info key hostfile: large is too large; at most 1048576 bytes are allowed"},
 	} {
 		commands := []spawn.Command{{Info: []spawn.Pair{{Key: test.key, Value: test.value}}}}
 		err := expandFiles(commands, dir)

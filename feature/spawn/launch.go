@@ -123,13 +123,13 @@ func (s *spawner) checkMaySpawn(r *request) error {
 	case !s.job.State.MaySpawn(r.rank):
 		return launch.ErrJobEnding
 	case s.job.Request.SpawnHosts.None:
-		return &info.ForbiddenError{Text: fmt.Sprintf("wants to spawn; not done (%s)", s.job.Request.SpawnHosts.Option)}
+		return &info.ForbiddenError{Text: fmt.Sprintf("spawns are not allowed (%s)", s.job.Request.SpawnHosts.Option)}
 	case len(r.parent.Nodes) > 1 && !r.parent.FirstFenceDone: // one node alone cannot start more ranks for all of them
-		return &info.ForbiddenError{Text: "wants to spawn before the group's first barrier; not done"}
+		return &info.ForbiddenError{Text: "no rank may spawn before the first barrier of its MPI_COMM_WORLD"}
 	case r.message.Fault != "":
 		return errors.New(r.message.Fault)
 	case len(s.waiting) >= maxWaitingSpawns:
-		return errors.New("too many spawns at once")
+		return errors.New("too many spawns of this job are in progress")
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (s *spawner) use(r *request, p place, err error, gone map[*node.Node]bool) 
 		case !j.State.MaySpawn(r.rank):
 			err = launch.ErrJobEnding
 		case lost != "":
-			err = fmt.Errorf("%s: lost contact before the start", lost)
+			err = fmt.Errorf("%s: mpiexec lost contact before the start", lost)
 		}
 		if err != nil {
 			p.abandon()
@@ -235,7 +235,7 @@ func (s *spawner) addHost(r *request, def job.NodeDef) {
 		return
 	}
 	j.Request.AddNode(def)
-	j.Env.Report(fmt.Sprintf("%s joins the job, as %s asks (%s)", def.Name, j.State.RankOnNode(r.rank), j.Request.SpawnHosts.Option))
+	j.Env.Report(fmt.Sprintf("%s now belongs to the job, because %s requested it (%s)", def.Name, j.State.RankOnNode(r.rank), j.Request.SpawnHosts.Option))
 }
 
 // reportSharing reports to the user, once, that spawned ranks share CPUs. They share CPUs with other ranks
@@ -252,7 +252,7 @@ func (s *spawner) reportSharing(r *request, p place) {
 		return
 	}
 	s.sharingReported = true
-	s.job.Env.Report(s.job.State.RankOnNode(r.rank) + " spawns ranks that find no free CPU; they share those of " + shared + " (--nooversubscribe refuses that)")
+	s.job.Env.Report(s.job.State.RankOnNode(r.rank) + " spawns ranks, but no CPUs are free; they share the CPUs of " + shared + " (--nooversubscribe forbids that)")
 }
 
 // reply reports to the rank that requested a group that all ranks of the group run.
@@ -283,13 +283,13 @@ func (s *spawner) report(r *request, err error) {
 	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", on, r.message.Request, err)}, hintLines(err)...)
 	var forbidden *info.ForbiddenError
 	if errors.As(err, &forbidden) {
-		lines = []string{on + " " + forbidden.Text}
+		lines = []string{on + ": the spawn was refused: " + forbidden.Text}
 	}
 	switch s.refusedReported++; {
 	case s.refusedReported > maxReportedRefusals:
 		return
 	case s.refusedReported == maxReportedRefusals:
-		lines = []string{"further refused spawns are not reported"}
+		lines = []string{"mpiexec does not report further refused spawns"}
 	}
 	for i, line := range lines {
 		lines[i] = format.EscapeSentence(line)

@@ -61,7 +61,7 @@ func TestANewNodeFailsItsSpawn(t *testing.T) {
 		reason string
 	}{
 		"refuses": {refuses, "z: no such program"},
-		"dies":    {dies, "z: lost contact before the start"},
+		"dies":    {dies, "z: mpiexec lost contact before the start"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := allowAnyHost(launchtest.NewPMIRun(1, "spawn 3 leaf host=y,z; say on; spawn 1 leaf host=a", map[string]string{"leaf": "say leaf"}, "a:2"))
@@ -87,7 +87,7 @@ func TestNewHostHasANumberOfItsOwn(t *testing.T) {
 	r.Req.Nodes[0].ID, r.Req.Nodes[1].ID = 1, 2
 	result, err := r.Do(t)
 	if err != nil || result.Code != 0 || strings.Count(r.Out.String(), "env MPIEXEC_HOST: z") != 2 || strings.Count(r.Out.String(), "env MPIEXEC_HOST: y") != 1 ||
-		strings.Count(r.Err.String(), "z joins the job, as rank 0 on a asks (--spawn-hosts any)") != 1 {
+		strings.Count(r.Err.String(), "z now belongs to the job, because rank 0 on a requested it (--spawn-hosts any)") != 1 {
 		t.Errorf("code %d, %v, stdout %q, stderr %q", result.Code, err, r.Out.String(), r.Err.String())
 	}
 }
@@ -105,25 +105,25 @@ func TestSpawnHosts(t *testing.T) {
 	}{
 		{job.SpawnHosts{}, "host=b", ""},
 		{job.SpawnHosts{}, "add-host=b", ""},
-		{job.SpawnHosts{}, "host=c", "rank 0 on a wants to spawn on c, which the job does not have; not done (--spawn-hosts c allows it)"},
-		{job.SpawnHosts{}, "hosts=c1,b,c2", "rank 0 on a wants to spawn on c[1-2], which the job does not have; not done (--spawn-hosts c[1-2] allows it)"},
-		{job.SpawnHosts{}, "add-host=c", "wants to spawn on c, which the job does not have; not done"},
-		{job.SpawnHosts{}, "host=here", "wants to spawn on here, which the job does not have; not done (--spawn-hosts here allows it)"},
-		{job.SpawnHosts{Job: true}, "host=b", "wants to spawn on b, which the job does not have; not done (--spawn-hosts candidates allows it)"},
+		{job.SpawnHosts{}, "host=c", "rank 0 on a: the spawn was refused: the job does not include c (--spawn-hosts c allows it)"},
+		{job.SpawnHosts{}, "hosts=c1,b,c2", "rank 0 on a: the spawn was refused: the job does not include c[1-2] (--spawn-hosts c[1-2] allows it)"},
+		{job.SpawnHosts{}, "add-host=c", "the job does not include c"},
+		{job.SpawnHosts{}, "host=here", "the job does not include here (--spawn-hosts here allows it)"},
+		{job.SpawnHosts{Job: true}, "host=b", "the job does not include b (--spawn-hosts candidates allows it)"},
 		{job.SpawnHosts{Job: true}, "host=a", ""},
-		{job.SpawnHosts{List: host("c"), Option: "--spawn-hosts c"}, "host=c", "c joins the job, as rank 0 on a asks (--spawn-hosts c)"},
-		{job.SpawnHosts{List: host("c"), Option: "--spawn-hosts c"}, "host=d", "wants to spawn on d, which the job does not have; not done"},
-		{any, "host=c", "c joins the job, as rank 0 on a asks (--spawn-hosts any)"},
-		{any, "host=here", "wants to spawn on here, which the job does not have; not done (--spawn-hosts any,localhost allows it)"},
-		{any, "host=alias", "wants to spawn on alias, which the job does not have; not done (--spawn-hosts any,localhost allows it)"},
-		{job.SpawnHosts{Any: true, List: host("here"), Option: "--spawn-hosts any,localhost"}, "host=here", "here joins the job"},
-		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "host=a", "rank 0 on a wants to spawn; not done (--no-spawn)"},
-		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "", "rank 0 on a wants to spawn; not done (--no-spawn)"},
+		{job.SpawnHosts{List: host("c"), Option: "--spawn-hosts c"}, "host=c", "c now belongs to the job, because rank 0 on a requested it (--spawn-hosts c)"},
+		{job.SpawnHosts{List: host("c"), Option: "--spawn-hosts c"}, "host=d", "the job does not include d"},
+		{any, "host=c", "c now belongs to the job, because rank 0 on a requested it (--spawn-hosts any)"},
+		{any, "host=here", "the job does not include here (--spawn-hosts any,localhost allows it)"},
+		{any, "host=alias", "the job does not include alias (--spawn-hosts any,localhost allows it)"},
+		{job.SpawnHosts{Any: true, List: host("here"), Option: "--spawn-hosts any,localhost"}, "host=here", "here now belongs to the job"},
+		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "host=a", "rank 0 on a: the spawn was refused: spawns are not allowed (--no-spawn)"},
+		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "", "rank 0 on a: the spawn was refused: spawns are not allowed (--no-spawn)"},
 	} {
 		r := launchtest.NewPMIRun(1, "spawn 1 leaf "+test.key+"; say on", map[string]string{"leaf": "say leaf"}, "a:3", "b:3")
 		r.Req.SpawnHosts, r.Localhost = test.allow, "alias"
 		result, err := r.Do(t)
-		refused := strings.Contains(test.want, "not done")
+		refused := strings.Contains(test.want, "the spawn was refused") || strings.HasPrefix(test.want, "the job does not include")
 		if err != nil || result.Code != 0 || !strings.Contains(r.Out.String(), "on\n") || strings.Contains(r.Out.String(), "leaf\n") == refused ||
 			!strings.Contains(r.Err.String(), test.want) || test.want == "" && r.Err.String() != "" {
 			t.Errorf("%s %q: code %d, %v, stdout %q, stderr %q", test.allow.Option, test.key, result.Code, err, r.Out.String(), r.Err.String())
@@ -134,7 +134,7 @@ func TestSpawnHosts(t *testing.T) {
 // Spawned ranks without free CPUs share those of their own job. This is reported once, and refused
 // with --nooversubscribe.
 func TestSpawnedRanksShare(t *testing.T) {
-	const notice = "rank 0 on a spawns ranks that find no free CPU; they share those of the job (--nooversubscribe refuses that)\n"
+	const notice = "rank 0 on a spawns ranks, but no CPUs are free; they share the CPUs of the job (--nooversubscribe forbids that)\n"
 	r := launchtest.NewPMIRun(1, "spawn 3 leaf; spawn 3 leaf; say on", map[string]string{"leaf": "say leaf"}, "a:1")
 	result, err := r.Do(t)
 	if err != nil || result.Code != 0 || strings.Count(r.Out.String(), "leaf\n") != 6 || r.Err.String() != notice {
@@ -150,7 +150,7 @@ func TestSpawnedRanksShare(t *testing.T) {
 func TestSpawnBeforeTheFirstBarrier(t *testing.T) {
 	r := launchtest.NewPMIRun(2, "0: spawn 1 leaf; barrier; 0: say on; 0: spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2", "b:2")
 	r.Req.Apps[0].PerNode = 1
-	goesOn(t, r, "rank 0 on a wants to spawn before the group's first barrier; not done")
+	goesOn(t, r, "rank 0 on a: the spawn was refused: no rank may spawn before the first barrier of its MPI_COMM_WORLD")
 }
 
 // hostile returns a job of two ranks. The first is on a regular node and ends by itself; the helper
@@ -202,7 +202,7 @@ func TestAMuteJobDoesNotSpawn(t *testing.T) {
 	result, err := r.Do(t)
 	answer := <-answers
 	if err != nil || result.Code != 0 || answer.Err == "" || r.Out.String() != "" ||
-		!strings.Contains(r.Err.String(), "rank 1 on b wants to spawn before the group's first barrier; not done") {
+		!strings.Contains(r.Err.String(), "rank 1 on b: the spawn was refused: no rank may spawn before the first barrier of its MPI_COMM_WORLD") {
 		t.Errorf("code %d, %v, answer %+v, stdout %q, stderr %q", result.Code, err, answer, r.Out.String(), r.Err.String())
 	}
 }
@@ -244,7 +244,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 			r, answers := asking(asks(1, 1, "test", 0, spawn.Pair{Key: key, Value: file}))
 			result, err := r.Do(t)
 			answer := <-answers
-			if want := fmt.Sprintf("info key %s: such files are read where the rank runs, and not here", key); err != nil || result.Code != 0 || answer.Err != want {
+			if want := fmt.Sprintf("info key %s: only the helper on the host of the rank reads such files, and it did not do so", key); err != nil || result.Code != 0 || answer.Err != want {
 				t.Errorf("%s=%s: code %d, %v, answer %q, stderr %q", key, file, result.Code, err, answer.Err, r.Err.String())
 			}
 		}
@@ -255,7 +255,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 func TestASpawnOfNothing(t *testing.T) {
 	r, answers := asking(&Spawn{ID: 1, Request: spawn.Request{Group: "test"}})
 	result, err := r.Do(t)
-	if answer := <-answers; err != nil || result.Code != 0 || answer.Err != "no program to spawn" {
+	if answer := <-answers; err != nil || result.Code != 0 || answer.Err != "the spawn names no program" {
 		t.Errorf("code %d, %v, answer %q, stderr %q", result.Code, err, answer.Err, r.Err.String())
 	}
 }
@@ -264,9 +264,9 @@ func TestASpawnOfNothing(t *testing.T) {
 // reports to the user.
 func TestHowMuchIsSpawned(t *testing.T) {
 	for count, want := range map[int]string{
-		1 << 24: "16777216 ranks; a spawn has from 1 to 1048576",
-		1 << 20: "1048576 ranks do not fit: there may be 4096 on these hosts",
-		4097:    "4097 ranks do not fit: there may be 4096 on these hosts",
+		1 << 24: "a spawn cannot start 16777216 ranks; allowed: 1 to 1048576",
+		1 << 20: "1048576 ranks do not fit: these hosts may have at most 4096 ranks",
+		4097:    "4097 ranks do not fit: these hosts may have at most 4096 ranks",
 	} {
 		r := launchtest.NewPMIRun(1, fmt.Sprintf("spawn %d leaf; say on; spawn 1 leaf", count), map[string]string{"leaf": "say leaf"}, "a:2")
 		goesOn(t, r, want)
@@ -298,7 +298,7 @@ func TestHowMuchIsSpawned(t *testing.T) {
 		return true
 	})}
 	result, err := r.Do(t)
-	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.Err.String(), "mpiexec: further refused spawns are not reported\n") ||
+	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.Err.String(), "mpiexec: mpiexec does not report further refused spawns\n") ||
 		strings.Count(r.Err.String(), "\n") != 100 {
 		t.Errorf("code %d, %v, %d answers, stderr %q", result.Code, err, len(texts), r.Err.String())
 	}

@@ -47,7 +47,7 @@ func TestSpawnsAreChecked(t *testing.T) {
 	if got := nodetest.Judge(v, &wire.RankMapRequest{ID: 65, Group: "g"}); got != "ok" {
 		t.Errorf("one more than is answered: %s", got)
 	}
-	if got := nodetest.Judge(v, of(66, "g", nodetest.Own)); got != "it sent 65 requests at once" {
+	if got := nodetest.Judge(v, of(66, "g", nodetest.Own)); got != "the host sent 65 requests at once" {
 		t.Errorf("one too many: %s", got)
 	}
 	v.NoteSent(&Spawned{ID: 2})

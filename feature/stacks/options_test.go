@@ -37,7 +37,7 @@ func TestStacksOption(t *testing.T) {
 		"status 17-a --stacks n1":           "all",
 		"status --stacks=0-3,7 17-a --json": "0-3,7",
 		"status 17-a":                       "",
-		"ps --stacks":                       "ps: --stacks does not apply here",
+		"ps --stacks":                       "ps: this command does not have the option --stacks",
 	} {
 		line, _, err := option.Mpijob(option.Mpiexec(func(string) int { return 1 })).Parse(strings.Fields(args), option.Sources{})
 		got := option.ValuesOf[stacks.Options](line).Stacks

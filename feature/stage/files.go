@@ -52,7 +52,7 @@ func (h *fileSet) openGiven(r *setup.Run) error {
 		}
 	}
 	if len(h.staged) > job.MaxStagedFiles {
-		faults = append(faults, &usererr.Error{Text: fmt.Sprintf("--stage: %d files; at most %d", len(h.staged), job.MaxStagedFiles), Remedy: "pack them into one, with tar"})
+		faults = append(faults, &usererr.Error{Text: fmt.Sprintf("--stage: %d files are too many; at most %d are allowed", len(h.staged), job.MaxStagedFiles), Remedy: "pack them into one file with tar"})
 	}
 	if len(faults) > 0 {
 		return errors.Join(faults...)
@@ -107,7 +107,7 @@ func (h *fileSet) addFile(name, dir string) error {
 			return nil
 		}
 		if p.Name == filepath.Base(path) {
-			return &usererr.Error{Text: fmt.Sprintf("--stage %s: %s has the same name, and both go to one folder", name, p.Path), Remedy: "rename one"}
+			return &usererr.Error{Text: fmt.Sprintf("--stage %s: %s has the same name, and both files would be copied to one folder", name, p.Path), Remedy: "rename one of the files"}
 		}
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -118,9 +118,9 @@ func (h *fileSet) addFile(name, dir string) error {
 	switch {
 	case err != nil:
 	case info.IsDir():
-		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: is a directory", name), Remedy: "name its files, or pack it with tar"}
+		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: the file is a directory", name), Remedy: "give the files in it, or pack it with tar"}
 	case !info.Mode().IsRegular():
-		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: is not a regular file", name)}
+		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: the file is not a regular file", name)}
 	}
 	if err != nil {
 		f.Close()
@@ -157,7 +157,7 @@ func hashFile(f *os.File, size int64) (string, error) {
 	case err != nil:
 		return "", withoutPath(err)
 	case n != size:
-		return "", fmt.Errorf("it was %d bytes, and is not; somebody writes to it", size)
+		return "", fmt.Errorf("its size was %d bytes and has changed; a program writes to it", size)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -94,7 +94,7 @@ func folderProblem(err error) string {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return "no room"
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "cannot be written"
+		return "the folder cannot be written"
 	}
 	return rank.WithoutPath(err).Error()
 }
@@ -139,7 +139,7 @@ func checkFileSystem(dir string, files []job.StagedFile) error {
 	for _, p := range files {
 		size += p.Size
 		if p.IsExecutable() && fs.Flags&unix.ST_NOEXEC != 0 {
-			return errors.New("no program can be run there (noexec)")
+			return errors.New("the file system does not allow programs to run (noexec)")
 		}
 	}
 	if fs.Blocks > 0 && uint64(size)/uint64(fs.Bsize) >= fs.Bavail { // 0: the file system has no limit

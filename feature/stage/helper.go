@@ -28,7 +28,7 @@ type staging struct {
 	receiver *receiver // nil: no file is received
 }
 
-var errUnrequestedFiles = errors.New("mpiexec sent files that nobody asked for")
+var errUnrequestedFiles = errors.New("mpiexec sent files that this host did not request")
 
 // attachHelper receives files before ranks start, makes them available to ranks, and removes them at the end of the
 // session.
@@ -93,7 +93,7 @@ func (t *staging) showTo(g *helper.Group) *rank.Error {
 	if t.inPlace && t.folder == nil {
 		t.session.EnsureGuard()
 		if err := t.link(); err != nil {
-			return rank.InternalError(fmt.Sprintf("no folder takes links to the files to stage: %v", err), "")
+			return rank.InternalError(fmt.Sprintf("cannot create links to the files of --stage in any folder: %v", err), "")
 		}
 	}
 	if t.folder != nil {

@@ -102,7 +102,7 @@ func TestFailedStagingFailsTheRanks(t *testing.T) {
 	receive[*wire.Prepared](t, k)
 	k.conn.Send(&wire.Start{Group: "g"})
 	for range 2 {
-		if m := receive[*wire.Started](t, k); m.Code != job.ExitInternal || !strings.Contains(m.Err, "no folder takes links") {
+		if m := receive[*wire.Started](t, k); m.Code != job.ExitInternal || !strings.Contains(m.Err, "cannot create links to the files of --stage") {
 			t.Errorf("rank %d: %d %q", m.Rank, m.Code, m.Err)
 		}
 	}

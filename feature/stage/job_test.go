@@ -71,9 +71,9 @@ func TestStagedFilesArrive(t *testing.T) {
 // A staged file that cannot be read, or that changes, keeps the job from starting.
 func TestStagedFilesThatChange(t *testing.T) {
 	for what, spoil := range map[string]func(*content){
-		"it became shorter while it was sent": func(b *content) { b.ReaderAt = strings.NewReader("sh") },
-		"it changed while it was sent":        func(b *content) { b.ReaderAt = strings.NewReader("other") },
-		"cannot be read":                      func(b *content) { b.err = errors.New("cannot be read") },
+		"the file became shorter while mpiexec sent it": func(b *content) { b.ReaderAt = strings.NewReader("sh") },
+		"the file changed while mpiexec sent it":        func(b *content) { b.ReaderAt = strings.NewReader("other") },
+		"cannot be read":                                func(b *content) { b.err = errors.New("cannot be read") },
 	} {
 		r := launchtest.NewRun(2, "echo it runs", "a", "b")
 		spoil(addFile(r, "file", []byte("known")))

@@ -36,7 +36,7 @@ type transfer struct {
 func stageFiles(p *reserve.Preparation) (err error) {
 	contents, has := wire.SettingOf[*Contents](p.Env.Settings)
 	if !has || len(contents.Files) != len(p.Request.StagedFiles) {
-		return errors.New("the files to stage are not open") // a fault of this program
+		return errors.New("the files of --stage are not open") // a fault of this program
 	}
 	s := &transfer{Preparation: p, sender: newSender(p.Request.StagedFiles, contents.Files),
 		unanswered: make(map[*node.Node]bool), incomplete: make(map[*node.Node]bool), steps: make(map[*node.Node]trace.Step)}
@@ -56,7 +56,7 @@ func stageFiles(p *reserve.Preparation) (err error) {
 		defer p.ShowProgress(s.progressLine(len(s.unanswered)))()
 	}
 	err = p.Wait(func() bool { return len(s.incomplete) == 0 || s.err != nil }, func(n *node.Node, err error) {
-		s.nodeFailed(n, fmt.Errorf("lost contact while files were staged (%s)", usererr.Reason(err)))
+		s.nodeFailed(n, fmt.Errorf("mpiexec lost contact while it copied the files of --stage (%s)", usererr.Reason(err)))
 	})
 	switch {
 	case s.err != nil:
@@ -161,8 +161,8 @@ func (s *transfer) timeoutError() *usererr.Error {
 		names = owing
 	}
 	slices.Sort(names)
-	return &usererr.Error{Text: fmt.Sprintf("%s: files were not staged within %v", hostlist.Fold(names), reserve.StartTimeout(s.Request)),
-		Remedy: "raise --start-timeout, or see with -v what takes so long", Code: job.ExitInternal}
+	return &usererr.Error{Text: fmt.Sprintf("%s: the files of --stage were not copied within %v", hostlist.Fold(names), reserve.StartTimeout(s.Request)),
+		Remedy: "increase --start-timeout; -v shows which step takes so long", Code: job.ExitInternal}
 }
 
 // progressLine returns a function that says how much has been sent.
@@ -172,6 +172,6 @@ func (s *transfer) progressLine(nodes int) func() string {
 		all += p.Size
 	}
 	return func() string {
-		return fmt.Sprintf("staging files: %d of %d MiB to %d hosts", s.sender.countSent()>>20, all>>20, nodes)
+		return fmt.Sprintf("copying the files of --stage: %d of %d MiB to %d hosts", s.sender.countSent()>>20, all>>20, nodes)
 	}
 }

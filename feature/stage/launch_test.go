@@ -27,10 +27,10 @@ func TestHowLongFilesAreStaged(t *testing.T) {
 		want  string        // text of the error; empty: staging succeeds
 		most  time.Duration // limit for the whole staging
 	}{
-		{"one byte each second", 1, time.Second, "b: files were not staged within 1m0s", 5 * time.Minute},
-		{"no byte each second", 0, time.Second, "b: files were not staged within 1m0s", 5 * time.Minute},
+		{"one byte each second", 1, time.Second, "b: the files of --stage were not copied within 1m0s", 5 * time.Minute},
+		{"no byte each second", 0, time.Second, "b: the files of --stage were not copied within 1m0s", 5 * time.Minute},
 		{"12 KB each second", 12000, time.Second, "", 20 * time.Minute},
-		{"all, and then nothing", chunkSize, time.Millisecond, "b: files were not staged within 1m0s", 5 * time.Minute},
+		{"all, and then nothing", chunkSize, time.Millisecond, "b: the files of --stage were not copied within 1m0s", 5 * time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := actors.New(nil)

@@ -114,12 +114,12 @@ func (m *FileChunk) inflate() error {
 		return nil
 	}
 	if m.Size < 0 || m.Size > chunkSize {
-		return fmt.Errorf("a chunk of %d bytes", m.Size)
+		return fmt.Errorf("a part of a file has the impossible size of %d bytes", m.Size)
 	}
 	buf := make([]byte, m.Size+1) // one byte more, to detect a chunk that is too long
 	n, err := io.ReadFull(flate.NewReader(bytes.NewReader(m.Bytes)), buf)
 	if n != m.Size || err != io.ErrUnexpectedEOF {
-		return fmt.Errorf("a deflated chunk of %d bytes instead of %d: %v", n, m.Size, err)
+		return fmt.Errorf("a compressed part of a file has %d bytes instead of %d: %v", n, m.Size, err)
 	}
 	m.Bytes, m.Size = buf[:n:n], 0
 	return nil

@@ -24,7 +24,7 @@ func TestFilesOnTheLine(t *testing.T) {
 		{"-n 1 a : --stage b -n 1 b", []string{"b"}, ""},
 		{"--stage c --preload-files a,b --stage-program ./app", []string{"c", "a", "b", "./app"}, ""},
 		{"--stage", nil, "--stage needs a value"},
-		{"--bcast=/tmp/a ./app", nil, "--bcast takes no value"},
+		{"--bcast=/tmp/a ./app", nil, "--bcast does not accept a value"},
 	} {
 		line, err := option.Mpiexec(func(string) int { return 1 }).Parse(strings.Fields(test.args), option.Sources{Environ: []string{}, Read: func(string) (string, error) { return "", nil }})
 		if test.err != "" || err != nil {

@@ -100,8 +100,8 @@ func (s *receiver) run() *rank.Error {
 	removeLeftFolders(s.roots)
 	var err error
 	if s.folder, err = makeFolder(s.roots, newFolderName(), s.files); err != nil {
-		return rank.InternalError(fmt.Sprintf("no folder takes the files to stage (%s): %v", sizeText(s.files), err),
-			"make room there, or set TMPDIR there to a folder that has it")
+		return rank.InternalError(fmt.Sprintf("no folder has space for the files of --stage (%s): %v", sizeText(s.files), err),
+			"free space on the host, or set TMPDIR there to a folder with enough space")
 	}
 	var duplicates []int // files with the same contents as an earlier one
 	for i := range s.files {
@@ -140,15 +140,15 @@ func (s *receiver) run() *rank.Error {
 func (s *receiver) firstEqual(i int) int { return slices.Index(s.sums, s.sums[i]) }
 
 // errChanged is returned for a file that does not match the hash that mpiexec has sent.
-var errChanged = errors.New("it changed while it was sent")
+var errChanged = errors.New("the file changed while mpiexec sent it")
 
 func (s *receiver) stageError(i int, err error) *rank.Error {
 	failed := rank.InternalError(fmt.Sprintf("stage %s: %v", s.files[i].Path, rank.WithoutPath(err)), "")
 	switch {
 	case errors.Is(err, errChanged):
-		failed.Hint = "start again when nobody writes to it"
+		failed.Hint = "start the job again when no program writes to the file"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
-		failed.Hint = "make room in " + filepath.Dir(filepath.Dir(s.folder.dir)) + " there, or set TMPDIR there to a folder that has it"
+		failed.Hint = "free space in " + filepath.Dir(filepath.Dir(s.folder.dir)) + " on the host, or set TMPDIR there to a folder with enough space"
 	}
 	return failed
 }
@@ -165,7 +165,7 @@ func (s *receiver) writePiece(m *FileChunk) error {
 		}
 	}
 	if m.File != i || len(m.Bytes) == 0 || s.gotBytes+int64(len(m.Bytes)) > s.files[i].Size {
-		return fmt.Errorf("%d bytes of file %d came where the rest of %d was wanted", len(m.Bytes), m.File, i)
+		return fmt.Errorf("mpiexec sent %d bytes of file %d, but the host expects the rest of file %d", len(m.Bytes), m.File, i)
 	}
 	if _, err := s.file.Write(m.Bytes); err != nil {
 		return err

@@ -55,15 +55,15 @@ func TestChunksThatWereNotRequested(t *testing.T) {
 		pieces []FileChunk
 		reason string
 	}{
-		"another file":      {[]FileChunk{{File: 1, Bytes: []byte("x")}}, "1 bytes of file 1 came where the rest of 0 was wanted"},
-		"no such file":      {[]FileChunk{{File: 7, Bytes: []byte("x")}}, "came where"},
-		"negative":          {[]FileChunk{{File: -1, Bytes: []byte("x")}}, "came where"},
-		"too long":          {[]FileChunk{{Bytes: []byte("four")}, {Bytes: []byte("+")}}, "came where"},
-		"nothing":           {[]FileChunk{{}}, "0 bytes of file 0 came"},
-		"something else":    {[]FileChunk{{Bytes: []byte("FOUR")}}, "it changed while it was sent"},
-		"packed badly":      {[]FileChunk{{Size: 4, Bytes: []byte("four")}}, "deflated"},
-		"packed too large":  {[]FileChunk{{Size: chunkSize + 1, Bytes: []byte("x")}}, "a chunk of 262145 bytes"},
-		"packed, and short": {[]FileChunk{{Size: -4, Bytes: []byte("x")}}, "a chunk of -4 bytes"},
+		"another file":      {[]FileChunk{{File: 1, Bytes: []byte("x")}}, "mpiexec sent 1 bytes of file 1, but the host expects the rest of file 0"},
+		"no such file":      {[]FileChunk{{File: 7, Bytes: []byte("x")}}, "but the host expects the rest of file"},
+		"negative":          {[]FileChunk{{File: -1, Bytes: []byte("x")}}, "but the host expects the rest of file"},
+		"too long":          {[]FileChunk{{Bytes: []byte("four")}, {Bytes: []byte("+")}}, "but the host expects the rest of file"},
+		"nothing":           {[]FileChunk{{}}, "mpiexec sent 0 bytes of file 0"},
+		"something else":    {[]FileChunk{{Bytes: []byte("FOUR")}}, "the file changed while mpiexec sent it"},
+		"packed badly":      {[]FileChunk{{Size: 4, Bytes: []byte("four")}}, "a compressed part of a file has 0 bytes instead of 4"},
+		"packed too large":  {[]FileChunk{{Size: chunkSize + 1, Bytes: []byte("x")}}, "a part of a file has the impossible size of 262145 bytes"},
+		"packed, and short": {[]FileChunk{{Size: -4, Bytes: []byte("x")}}, "a part of a file has the impossible size of -4 bytes"},
 	} {
 		p := newTestReceiver(t, "four", "other")
 		p.expectMissing(t, 0, 1)

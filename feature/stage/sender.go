@@ -116,7 +116,7 @@ func (p *sender) sendFile(i int) error {
 		}
 		if n, err := p.contents[i].ReadAt(chunk, at); n < len(chunk) {
 			if err == io.EOF {
-				err = fmt.Errorf("it became shorter while it was sent")
+				err = fmt.Errorf("the file became shorter while mpiexec sent it")
 			}
 			return err
 		}

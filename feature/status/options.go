@@ -10,10 +10,11 @@ type Options struct {
 
 const texts = `
 --status
-  mpiexec --status JOB [HOSTS]: of your own jobs also what each rank is doing, as with -timeout (root, and
-  administrators of the node: of all jobs). One node of the job is enough as HOSTS. JOB may be
-  last (your youngest job that runs or waits), an unambiguous beginning of an ID, or ID@USER. If several users claim one ID, only ID@USER is accepted, unless one of them is you. If the job is too young to answer, or its helper hangs, only what
-  the kernel knows of its processes is printed.
+  mpiexec --status JOB [HOSTS]: prints the state of JOB. For your own jobs it also prints what each rank is doing, as
+  -timeout does; root, and administrators of the node, get this for all jobs. HOSTS needs only one node of the job.
+  JOB may be last (your newest job that runs or waits), an unambiguous beginning of an ID, or ID@USER. If several
+  users have jobs with the same ID, only ID@USER is accepted, unless you are one of these users. If the job has just
+  begun or does not reply, the command prints only what the kernel knows about the processes of the job.
 `
 
 func init() {

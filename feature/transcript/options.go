@@ -17,7 +17,7 @@ type Options struct {
 
 const texts = `
 --pmi-trace
-  In the format of the project's own tests, testdata/pmi.
+  Each line of FILE is one message, with the rank, the direction and the text.
 `
 
 // A Request asks the helpers to send the lines of the transcript. mpiexec writes them to File.

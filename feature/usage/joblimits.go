@@ -55,7 +55,7 @@ func OwnLimitExceeded(node, rank string, what limits.Resource, used, allowed int
 	case rank != "":
 		where = " by rank " + rank + where
 	case what == limits.RankMem:
-		where = " by processes of no rank" + where
+		where = " by processes that belong to no rank" + where
 	}
 	return limits.Excess{Name: what, Used: used, Allowed: allowed, Where: where, From: "limits.toml of " + node}
 }

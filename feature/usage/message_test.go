@@ -78,12 +78,12 @@ func TestAdmitValues(t *testing.T) {
 		m    wire.Message
 		want string
 	}{
-		{samples(nodetest.Own, nodetest.Own), "the host sent a SampledUsage message with an impossible value: rank 4 twice"}, {samples(nodetest.Own, nodetest.Foreign), "it spoke for rank 0, which is not there"},
+		{samples(nodetest.Own, nodetest.Own), "the host sent a SampledUsage message with an impossible value: rank 4 twice"}, {samples(nodetest.Own, nodetest.Foreign), "the host sent a message about rank 0, which does not run there"},
 		{exceeding(limits.HostMem, nodetest.Own, 2), "the host sent a LimitExceeded message with an impossible value: rank 4"}, {exceeding(limits.HostMem, -1, 1), "the host sent a LimitExceeded message with an impossible value: use 1"},
 		{exceeding(limits.Mem, -1, 2), `the host sent a LimitExceeded message with an impossible value: limit mem`}, {exceeding(limits.NoFile, -1, 2), "the host sent a LimitExceeded message with an impossible value: limit nofile"},
-		{exceeding(limits.RankMem, nodetest.Foreign, 2), "it spoke for rank 0, which is not there"}, {exceeding(limits.RankMem, -1, 2), "ok"}, {exceeding(limits.RankMem, 99, 2), "it spoke for rank 99, which is not there"},
+		{exceeding(limits.RankMem, nodetest.Foreign, 2), "the host sent a message about rank 0, which does not run there"}, {exceeding(limits.RankMem, -1, 2), "ok"}, {exceeding(limits.RankMem, 99, 2), "the host sent a message about rank 99, which does not run there"},
 		{exceeding("all is well", -1, 2), "the host sent a LimitExceeded message with an impossible value: limit all is well"}, {exceeding(limits.WallTime, -1, 2), "ok"},
-		{samples(nodetest.Own, nodetest.Later), "ok"}, {samples(-1), "it spoke for rank -1, which is not there"},
+		{samples(nodetest.Own, nodetest.Later), "ok"}, {samples(-1), "the host sent a message about rank -1, which does not run there"},
 	} {
 		v, _ := nodetest.NewStage(t, "running")
 		_, err := v.CheckMessage(test.m)

@@ -12,7 +12,7 @@ import (
 // them, and package supervise the wall time.
 type Options struct {
 	Limit []LimitList `name:"--limit" after:"timeout" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"limits of the job: mem=2gb,walltime=1:30:00"`
-	Usage string      `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print resource usage per host at the end"`
+	Usage string      `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print CPU time and memory of each host at the end"`
 }
 
 // A LimitList is the value of one --limit option.
@@ -32,22 +32,22 @@ func (l LimitList) String() string { return l.Text }
 
 const texts = `
 --limit
-  NAME=VALUE, separated by commas, or repeated. MPIEXEC_LIMIT, the cluster file ([limits]) and its class of the
-  job ([class.NAME.limits]) set limits, too; the smallest counts. Of the job:
-  walltime (as -timeout), cput, mem, vmem; of each host: hmem, hvmem; of each rank: pmem. These are checked
-  every second, with all descendants of ranks. If one is exceeded, mpiexec reports which, ends all ranks, and exits
-  with 124. Of each process, by the kernel and before its program runs: pvmem, pcput, file, core, stack,
-  nofile, memlock, nproc; all but the first two may be unlimited. Sizes have b, kb, mb, gb, tb (of 1024), or
-  w, kw, mw, gw (of eight bytes); times are seconds, [H:]M:S, or 1d2h3m4s. Under limits of the kernel a
-  setuid program gets no privileges at its start, unless mpiexec runs as root.
+  NAME=VALUE, separated by commas, or repeated. MPIEXEC_LIMIT, the cluster file ([limits]) and its class of the job
+  ([class.NAME.limits]) set limits, too; the smallest value counts. Limits of the job: walltime (as -timeout), cput,
+  mem, vmem. Limits of each host: hmem, hvmem. Limit of each rank: pmem. mpiexec checks these every second, for the
+  ranks and all their descendants. If a limit is exceeded, mpiexec reports the limit, ends all ranks, and exits with
+  124. Limits of each process, which the kernel applies: pvmem, pcput, file, core, stack, nofile, memlock, nproc;
+  all but the first two may be unlimited. Sizes end in b, kb, mb, gb, tb (of 1024), or w, kw, mw, gw (of eight
+  bytes). Times are seconds, [H:]M:S, or 1d2h3m4s. Under limits of the kernel, a setuid program gets no additional
+  privileges, unless mpiexec runs as root.
 
 --usage
-  Wall time of the longest rank, CPU time of all ranks and their descendants, and the maximum of the memory
-  (resident sets) of all processes of a host, or of the job. Memory is sampled
-  every second, later every 5 s. With >= the job was too short for a sample, and the value is that of the largest
-  process. For a job of several ranks, or inside a batch system, four more lines are printed:
-  resources_used.cput, .mem, .vmem and .walltime. With =rank there is a line for each rank; =lines
-  prints the four lines only.
+  Prints the wall time of the longest rank, the CPU time of all ranks and their descendants, and the maximum of the
+  memory (resident sets) of all processes of a host, or of the job. mpiexec measures the memory every second, and
+  later every 5 s. A value with >= is the maximum of the largest process alone, because the job was too short for a
+  measurement. For a job of several ranks, or inside a batch system, mpiexec prints four more lines:
+  resources_used.cput, .mem, .vmem and .walltime. =rank prints a line for each rank; =lines prints the four lines
+  only.
 `
 
 // A Sampling asks the helpers to send usage samples.

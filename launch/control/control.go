@@ -50,9 +50,9 @@ func WhyRefused(verb job.Verb, running, suspended bool) string {
 	terms, known := termsOf[verb]
 	switch {
 	case !running && !terms.WhileEnding:
-		return "the job ends"
+		return "the job is already ending"
 	case !known:
-		return fmt.Sprintf("this mpiexec does not know what %q is", verb)
+		return fmt.Sprintf("the mpiexec of this job does not support the request %q", verb)
 	case suspended:
 		return terms.Suspended
 	}
@@ -77,4 +77,6 @@ func (r Request) WithNode(text string) string {
 }
 
 // EndText returns the line which says that this request ends the job.
-func (r Request) EndText() string { return r.WithNode("ended by " + r.DescribeUser() + " with --end") }
+func (r Request) EndText() string {
+	return r.WithNode("the job was ended by " + r.DescribeUser() + " with --end")
+}

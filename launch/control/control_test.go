@@ -19,11 +19,11 @@ func TestTermsDecide(t *testing.T) {
 	}{
 		{verb, true, true, "its ranks cannot sing"},
 		{verb, true, false, "they sing already"},
-		{verb, false, true, "the job ends"},
+		{verb, false, true, "the job is already ending"},
 		{"listen", true, false, ""},
 		{"listen", false, true, ""},
-		{"dance", true, false, `this mpiexec does not know what "dance" is`},
-		{"dance", false, false, "the job ends"},
+		{"dance", true, false, `the mpiexec of this job does not support the request "dance"`},
+		{"dance", false, false, "the job is already ending"},
 	} {
 		if got := WhyRefused(test.verb, test.running, test.suspended); got != test.want {
 			t.Errorf("%s, running %v, suspended %v: %q, want %q", test.verb, test.running, test.suspended, got, test.want)
@@ -33,7 +33,7 @@ func TestTermsDecide(t *testing.T) {
 
 // A requester that only a remote node vouches for is reported with that node.
 func TestWhoSaysWhoAsks(t *testing.T) {
-	for says, want := range map[string]string{"": "ended by bob (administrator) with --end", "n3": "n3 says: ended by bob (administrator) with --end"} {
+	for says, want := range map[string]string{"": "the job was ended by bob (administrator) with --end", "n3": "n3 says: the job was ended by bob (administrator) with --end"} {
 		if got := (Request{User: "bob", Role: job.RoleAdministrator, SayingNode: says}).EndText(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

@@ -50,7 +50,7 @@ func (g *HostPolicy) SetCandidates(req *job.Request) {
 // allowed.
 func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy) error {
 	if g.FindHosts == nil {
-		return errors.New("hosts cannot be named here")
+		return errors.New("this spawn cannot choose its hosts")
 	}
 	defs, err := g.FindHosts(list)
 	if err != nil {
@@ -121,11 +121,11 @@ func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	case g.Allowed.Job && candidates == len(names):
 		allow = "candidates"
 	case g.Allowed.Any && qualified && local == 0:
-		return &ForbiddenError{fmt.Sprintf("wants to spawn on %s by a user, port or address of its own; not done", list)}
+		return &ForbiddenError{fmt.Sprintf("the program may not choose a user, port or address for %s", list)}
 	case g.Allowed.Any:
 		allow = "any,localhost"
 	}
-	return &ForbiddenError{fmt.Sprintf("wants to spawn on %s, which the job does not have; not done (--spawn-hosts %s allows it)", list, allow)}
+	return &ForbiddenError{fmt.Sprintf("the job does not include %s (--spawn-hosts %s allows it)", list, allow)}
 }
 
 // A ForbiddenError says that rules TRUST-9 or TRUST-10 forbids a spawn. Text is printed after the name of

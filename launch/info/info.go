@@ -37,7 +37,7 @@ type Constraints []infoValues
 // the spawning rank, and applies the info keys (MPI-4.1, 11.8.4). Unknown keys are ignored.
 func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy) (job.Request, Constraints, error) {
 	if len(r.Commands) == 0 { // a faulty helper may send that
-		return req, nil, errors.New("no program to spawn")
+		return req, nil, errors.New("the spawn names no program")
 	}
 	req.Apps, req.FixedPlacements, req.Wait = nil, nil, false
 	req.NodeSet, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // a spawn runs on the nodes that the job has selected
@@ -93,7 +93,7 @@ func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Req
 	case "host", "hosts", "add-host":
 		return v.confineToHosts(req, p.Value, g)
 	case "file", "hostfile": // the rank's helper reads these files and sends other keys
-		return fmt.Errorf("info key %s: such files are read where the rank runs, and not here", p.Key)
+		return fmt.Errorf("info key %s: only the helper on the host of the rank reads such files, and it did not do so", p.Key)
 	case "wdir":
 		app.Dir = resolvePath(app.Dir, p.Value)
 	case "path":
@@ -188,7 +188,7 @@ func (w Constraints) BoundSoft(apps []job.App, most int) error {
 		size := 0
 		for _, app := range apps {
 			if app.N < 1 || app.N > MaxRanks {
-				return fmt.Errorf("%d ranks; a spawn has from 1 to %d", app.N, MaxRanks)
+				return fmt.Errorf("a spawn cannot start %d ranks; allowed: 1 to %d", app.N, MaxRanks)
 			}
 			size += app.N
 		}
@@ -196,7 +196,7 @@ func (w Constraints) BoundSoft(apps []job.App, most int) error {
 			return nil
 		}
 		if !w.LowerCounts(apps, most) {
-			return fmt.Errorf("%d ranks do not fit: there may be %d on these hosts", size, most)
+			return fmt.Errorf("%d ranks do not fit: these hosts may have at most %d ranks", size, most)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func readBinding(value string, to *job.Placement) (unsupported bool, err error) 
 func applyLayout(constraints Constraints, to *job.Placement) error {
 	for _, v := range constraints[1:] {
 		if !maps.Equal(v.layout, constraints[0].layout) {
-			return fmt.Errorf("info keys map_by, ppr, rank_by, bind_to: all programs of a spawn have one layout, and these two: %s and %s",
+			return fmt.Errorf("info keys map_by, ppr, rank_by, bind_to: all programs of a spawn need the same values, but one has %s and another has %s",
 				constraints[0].layout, v.layout)
 		}
 	}
@@ -76,7 +76,7 @@ func applyLayout(constraints Constraints, to *job.Placement) error {
 		case err != nil:
 			return fmt.Errorf("info key %s: %w", k.key, err)
 		case unsupported:
-			return fmt.Errorf("info key %s: %q says what only the command line may: a spawn names slot, node, socket, numa, a cache, core or hwthread", k.key, value)
+			return fmt.Errorf("info key %s: %q is not allowed in a spawn; allowed: slot, node, socket, numa, a cache, core or hwthread", k.key, value)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ func parseSoft(text string, most int) (counts []int, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		first, last, step, ok := parseSoftRange(item)
 		if !ok {
-			return nil, fmt.Errorf("%q is no set of numbers", item)
+			return nil, fmt.Errorf("%q is not a set of numbers such as 2:8 or 4,6", item)
 		}
 		if step < 0 {
 			if first < last {
@@ -26,7 +26,7 @@ func parseSoft(text string, most int) (counts []int, err error) {
 		}
 		for i := first + max(0, (step-first)/step)*step; i <= min(most, last); i += step {
 			if len(counts) == maxSoftCounts {
-				return nil, fmt.Errorf("more than %d numbers", maxSoftCounts)
+				return nil, fmt.Errorf("the value lists more than %d numbers", maxSoftCounts)
 			}
 			counts = append(counts, i)
 		}

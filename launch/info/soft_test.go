@@ -19,11 +19,11 @@ func TestParseSoft(t *testing.T) {
 		"1:2:-2":         "[]",
 		"7,2,7":          "[7 2]",
 		"1:2147483647":   "[10 9 8 7 6 5 4 3 2 1]",
-		"1:2:0":          `"1:2:0" is no set of numbers`,
-		"a":              `"a" is no set of numbers`,
-		"1:2:3:4":        `"1:2:3:4" is no set of numbers`,
-		"99999999999999": `"99999999999999" is no set of numbers`,
-		strings.Repeat("1:2147483647,", 1<<13) + "1": "more than 65536 numbers",
+		"1:2:0":          `"1:2:0" is not a set of numbers such as 2:8 or 4,6`,
+		"a":              `"a" is not a set of numbers such as 2:8 or 4,6`,
+		"1:2:3:4":        `"1:2:3:4" is not a set of numbers such as 2:8 or 4,6`,
+		"99999999999999": `"99999999999999" is not a set of numbers such as 2:8 or 4,6`,
+		strings.Repeat("1:2147483647,", 1<<13) + "1": "the value lists more than 65536 numbers",
 	} {
 		numbers, err := parseSoft(text, 10)
 		got := fmt.Sprint(numbers)

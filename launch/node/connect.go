@@ -142,7 +142,7 @@ func (n *Node) handshake(c *Connector) error {
 		return err
 	}
 	if len(noise) > 0 {
-		c.Log.Debug().Str("node", n.Name()).Bytes("text", noise).Msg("login shell printed")
+		c.Log.Debug().Str("node", n.Name()).Bytes("text", noise).Msg("the login shell of the host printed text")
 	}
 	if err := n.sameVersion(hello, c); err != nil {
 		return err
@@ -172,9 +172,9 @@ func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 	}
 	switch {
 	case hello.Version != wire.Version || want != "" && hello.Build != want:
-		return fmt.Errorf("helper: another version (%s) answered; this is %s", hello.Build, c.Build)
+		return fmt.Errorf("helper: the mpiexec on the host has version %s, and this one has version %s", hello.Build, c.Build)
 	case want != c.Build && hello.Release != c.Release:
-		return fmt.Errorf("helper: another version (%s) answered; this is %s: install both from the same release", hello.Release, c.Release)
+		return fmt.Errorf("helper: the mpiexec on the host has version %s, and this one has version %s: install the same release on both", hello.Release, c.Release)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func TestConnectASet(t *testing.T) {
 				r.Node.Abandon()
 			}
 		}
-		want := []string{"connection refused", "connected, and then silent for 1 s", "internal error: a fault of ours", "well"}
+		want := []string{"connection refused", "mpiexec on the host was started, but did not answer within 1 s", "internal error: a fault of ours", "well"}
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}

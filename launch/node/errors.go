@@ -15,7 +15,7 @@ import (
 type NoAnswerError struct{ Limit time.Duration }
 
 func (s NoAnswerError) Error() string {
-	return fmt.Sprintf("connected, and then silent for %g s", s.Limit.Seconds())
+	return fmt.Sprintf("mpiexec on the host was started, but did not answer within %g s", s.Limit.Seconds())
 }
 
 // Code returns the error code in JSON output.

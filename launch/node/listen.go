@@ -119,7 +119,7 @@ func (l Listener) deliverPostponed(n *Node) {
 // log writes a line of a helper's log into the log of mpiexec.
 func (l Listener) log(n *Node, m *wire.Log) {
 	if missed := n.validator.takeDroppedLogs(); missed > 0 {
-		l.Log.Warn().Str("node", n.Name()).Msgf("%d more lines of the helper's log are not shown", missed)
+		l.Log.Warn().Str("node", n.Name()).Msgf("%d more lines of the log of mpiexec on this host are not shown", missed)
 	}
 	line := l.Log.Info()
 	if m.Warning {

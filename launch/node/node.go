@@ -170,4 +170,4 @@ func (n *Node) withReason(err error) error {
 }
 
 // errClosed is returned when the helper's output has ended and no reason is known.
-var errClosed = errors.New("its helper has closed the connection")
+var errClosed = errors.New("mpiexec on the host has closed the connection")

@@ -85,7 +85,7 @@ func (v *Validator) admit(m wire.Message) (wire.Message, error) {
 	if _, isReply := wire.KeyOfReply(m); isReply {
 		return v.requestsSent.takeReply(m)
 	}
-	return nil, Violationf("it sent %s, which only mpiexec sends", wire.NameOf(m))
+	return nil, Violationf("the host sent the message %s, which only mpiexec may send", wire.NameOf(m))
 }
 
 func init() {

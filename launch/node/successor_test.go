@@ -95,7 +95,7 @@ func TestSuccessorExpectsNothingOfTheOldAttempt(t *testing.T) {
 	if got := nodetest.Judge(next, request()); got != "ok" {
 		t.Errorf("a request to the job between two attempts: %s", got)
 	}
-	if got := nodetest.Judge(next, request()); got != "it sent a ControlRequest before the last one was answered" {
+	if got := nodetest.Judge(next, request()); got != "the host sent a ControlRequest before mpiexec had answered the previous one" {
 		t.Errorf("the same, twice: %s", got)
 	}
 	if got := nodetest.Judge(g, &wire.AttemptReady{}); got != "unasked" {
@@ -119,7 +119,7 @@ func TestSuccessorOfALostConnection(t *testing.T) {
 		case "violation":
 			helper.Send(&wire.Hello{})
 		}
-		if got, want := nextEvent(t, after), map[string]string{"violation": "it sent Hello twice"}[when]; got != want && (want != "" || got != node.ErrClosed.Error()) {
+		if got, want := nextEvent(t, after), map[string]string{"violation": "the host sent the message Hello twice"}[when]; got != want && (want != "" || got != node.ErrClosed.Error()) {
 			t.Errorf("%s: the next attempt receives %s", when, got)
 		}
 		if when == "violation" {

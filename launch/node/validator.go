@@ -229,24 +229,26 @@ func Violationf(format string, args ...any) error {
 }
 
 // ErrNotAsked is the violation of a helper that sends a reply without a request.
-var ErrNotAsked = wire.Violation("it answered what was not asked")
+var ErrNotAsked = wire.Violation("the host sent a reply to which there was no request")
 
-var errTooMuch = wire.Violation("it sent more output than it may")
+var errTooMuch = wire.Violation("the host sent more output than mpiexec allowed")
 
 // NotOurRank returns the violation of a message about a rank that is not on the node.
 func NotOurRank(rank int) error {
-	return Violationf("it spoke for rank %d, which is not there", rank)
+	return Violationf("the host sent a message about rank %d, which does not run there", rank)
 }
 
-func errEnded(rank int) error { return Violationf("it spoke of rank %d, which has ended", rank) }
+func errEnded(rank int) error {
+	return Violationf("the host sent a message about rank %d, which has ended", rank)
+}
 
 // TooEarly returns the violation of a message about something, such as a rank, that has not been started.
 func TooEarly(m wire.Message) error {
-	return Violationf("it sent %s before the start", wire.NameOf(m))
+	return Violationf("the host sent the message %s before the start", wire.NameOf(m))
 }
 
 func errLate(m wire.Message) error {
-	return Violationf("it sent %s after the end", wire.NameOf(m))
+	return Violationf("the host sent the message %s after the end", wire.NameOf(m))
 }
 
 // InvalidValue returns the violation of a message with an impossible value. name is the name of the
@@ -303,7 +305,7 @@ func (v *Validator) CountEnd(m wire.Message, received *int) error {
 	case v.progress.groupsStarted == 0:
 		return TooEarly(m)
 	case *received >= v.progress.groupsStarted:
-		return Violationf("it sent %s twice", wire.NameOf(m))
+		return Violationf("the host sent the message %s twice", wire.NameOf(m))
 	}
 	*received++
 	return nil
@@ -334,7 +336,7 @@ func (v *Validator) checkGreeting(m wire.Message) error {
 	case want < 0:
 		return TooEarly(m)
 	case want < v.greeted:
-		return Violationf("it sent %s twice", wire.NameOf(m))
+		return Violationf("the host sent the message %s twice", wire.NameOf(m))
 	}
 	return TooEarly(m)
 }

@@ -219,7 +219,7 @@ func (v *Validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	case err != nil:
 		return nil, InvalidValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)]))
 	case m.Joined && !m.GivenUp, m.GivenUp && (id.Kind == fence.Barrier || len(m.Blob) > 0):
-		return nil, InvalidValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)])+", which is late")
+		return nil, InvalidValue(m, "ID", strconv.Quote(m.ID[:min(len(m.ID), 256)])+" (too late)")
 	case id.Kind == fence.Barrier:
 		return v.checkPMIBarrier(m, id)
 	}
@@ -257,11 +257,11 @@ func (v *Validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, er
 		delete(v.givenUpFences, m.ID)
 		return v.UnlessDrained(v.UnlessEnding(m))
 	case v.fences[m.ID]:
-		return nil, Violationf("it sent 2 fences at once")
+		return nil, Violationf("the host sent 2 fences at once")
 	case len(v.fences) >= maxOpenFences:
-		return nil, Violationf("it sent %d fences at once", len(v.fences)+1)
+		return nil, Violationf("the host sent %d fences at once", len(v.fences)+1)
 	case v.openFenceBytes+len(m.ID) > maxFenceNameBytes:
-		return nil, Violationf("it sent fences with names of %d bytes", v.openFenceBytes+len(m.ID))
+		return nil, Violationf("the host sent fences with names of %d bytes", v.openFenceBytes+len(m.ID))
 	}
 	admitted, err := v.UnlessDrained(v.UnlessEnding(m))
 	if admitted != nil {
@@ -283,7 +283,7 @@ func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, e
 	case p.phase == groupDrained:
 		return nil, errLate(m)
 	case p.fenceOpen || n != p.nextFence:
-		return nil, Violationf("it sent %d fences at once", p.openFenceCount(n))
+		return nil, Violationf("the host sent %d fences at once", p.openFenceCount(n))
 	}
 	p.nextFence++
 	p.fenceOpen = true
@@ -338,7 +338,7 @@ func (v *Validator) checkDrained(m *wire.Drained) error {
 	for _, s := range ranks.all {
 		phase := s.phase.Load()
 		if phase == rankRunning || phase == rankReleased && v.progress.endSent.IsZero() && s.group.phase != killSent {
-			return Violationf("it sent Drained before the end of rank %d", s.rank)
+			return Violationf("the host sent the message Drained before the end of rank %d", s.rank)
 		}
 	}
 	if len(m.KeptSessions) > 0 && !v.sessions {

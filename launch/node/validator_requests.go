@@ -83,11 +83,11 @@ func (v *Validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	case v.progress.groupsStarted == 0 && !v.progress.hasPredecessor:
 		return nil, TooEarly(m)
 	case v.progress.controlOpen:
-		return nil, Violationf("it sent a ControlRequest before the last one was answered")
+		return nil, Violationf("the host sent a ControlRequest before mpiexec had answered the previous one")
 	case m.ID == "" || m.Ledger != "":
 		return nil, InvalidValue(m, "ID", m.ID)
 	case v.controlRate.allow(v.now(), maxControlRate, m) == nil:
-		return nil, Violationf("it sent more than %d ControlRequests in a second", maxControlRate)
+		return nil, Violationf("the host sent more than %d ControlRequests in a second", maxControlRate)
 	}
 	admitted, err := v.UnlessEnding(m)
 	if v.progress.groupsStarted > 0 {
@@ -116,7 +116,7 @@ func (r *RankRequests) CheckNext(m wire.Message, id, most int, what string) erro
 	case id <= r.lastID:
 		return InvalidValue(m, "ID", id)
 	case r.unanswered >= most:
-		return Violationf("it sent %d %s at once", most+1, what)
+		return Violationf("the host sent %d %s at once", most+1, what)
 	}
 	r.lastID = id
 	return nil

@@ -34,7 +34,7 @@ var table = []struct {
 	{"ProbePortOpened", &wire.OpenProbePort{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"PeersProbed", &wire.ProbePeers{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
 	{"ControlReply", &wire.ControlRequest{}, "early ok ok ok ok ok ok dropped", "unasked", ""},
-	{"ControlRequest", nil, "early early early early ok dropped dropped dropped", "it sent a ControlRequest before the last one was answered", ""},
+	{"ControlRequest", nil, "early early early early ok dropped dropped dropped", "the host sent a ControlRequest before mpiexec had answered the previous one", ""},
 	{"ClaimsChanged", &wire.WatchClaims{}, "early ok ok ok ok ok ok dropped", "ok", ""},
 	{"Prepared", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
 	{"Refused", nil, "early unasked ok unasked unasked unasked unasked dropped", "unasked", ""},
@@ -84,7 +84,7 @@ func TestEveryKindHasARow(t *testing.T) {
 		}
 		for _, stage := range nodetest.Stages[1 : len(nodetest.Stages)-1] {
 			g, _ := nodetest.NewStage(t, stage)
-			if got := nodetest.Judge(g, k.New()); got != "it sent "+k.Name+", which only mpiexec sends" {
+			if got := nodetest.Judge(g, k.New()); got != "the host sent the message "+k.Name+", which only mpiexec may send" {
 				t.Errorf("%s, %s: %s", k.Name, stage, got)
 			}
 		}
@@ -111,25 +111,25 @@ func TestAdmitValues(t *testing.T) {
 		{abort(255), "ok"}, {abort(256), "the host sent a PMIReport message with an impossible value: code 256"}, {abort(-1), "the host sent a PMIReport message with an impossible value: code -1"},
 		{&wire.PMIReport{Rank: nodetest.Own, Event: 7}, "the host sent a PMIReport message with an impossible value: event 7"},
 		{&wire.PMIReport{Rank: -1, Event: wire.PMIBarrierBroken}, "ok"},
-		{&wire.PMIReport{Rank: -1, Event: wire.PMIAborted}, "it spoke for rank -1, which is not there"},
+		{&wire.PMIReport{Rank: -1, Event: wire.PMIAborted}, "the host sent a message about rank -1, which does not run there"},
 		{&wire.Started{Rank: nodetest.Later}, "the host sent a Started message with an impossible value: PID 0"},
 		{&wire.Started{Rank: nodetest.Later, PID: -1}, "the host sent a Started message with an impossible value: PID -1"},
 		{&wire.Started{Rank: nodetest.Later, Err: "none"}, "ok"},
-		{&wire.Exited{Exit: job.Exit{Rank: nodetest.Later}}, "it sent Exited before the start"},
-		{&wire.Exited{Exit: job.Exit{Rank: 1 << 40}}, "it spoke for rank 1099511627776, which is not there"},
+		{&wire.Exited{Exit: job.Exit{Rank: nodetest.Later}}, "the host sent the message Exited before the start"},
+		{&wire.Exited{Exit: job.Exit{Rank: 1 << 40}}, "the host sent a message about rank 1099511627776, which does not run there"},
 		{&wire.Data{Rank: nodetest.Own, Stream: 3}, "the host sent a Data message with an impossible value: stream 3"},
 		{&wire.Data{Rank: nodetest.Own, Stream: -1}, "the host sent a Data message with an impossible value: stream -1"},
 		{&wire.Data{Rank: nodetest.Own, Stream: wire.Stdin, Bytes: []byte("x")}, "the host sent a Data message with an impossible value: stream 0"},
 		{&wire.Data{Rank: nodetest.Own, Stream: wire.Stderr, Bytes: make([]byte, 100)}, "ok"},
-		{&wire.Data{Rank: nodetest.Own, Stream: wire.Stderr, Bytes: make([]byte, 101)}, "it sent more output than it may"},
+		{&wire.Data{Rank: nodetest.Own, Stream: wire.Stderr, Bytes: make([]byte, 101)}, "the host sent more output than mpiexec allowed"},
 		{&wire.Credit{Rank: nodetest.Own, Bytes: 1}, "the host sent a Credit message with an impossible value: bytes 1"},
 		{&wire.Credit{Rank: nodetest.Own, Bytes: -1}, "the host sent a Credit message with an impossible value: bytes -1"},
 		{&wire.Credit{Rank: nodetest.Own, Stream: wire.Stdout}, "the host sent a Credit message with an impossible value: stream 1"},
-		{&wire.Fence{ID: "g/1"}, "it sent 2 fences at once"}, {&wire.Fence{ID: "g/2"}, "it sent 3 fences at once"},
+		{&wire.Fence{ID: "g/1"}, "the host sent 2 fences at once"}, {&wire.Fence{ID: "g/2"}, "the host sent 3 fences at once"},
 		{&wire.Fence{ID: "g/-1"}, `the host sent a Fence message with an impossible value: ID "g/-1"`}, {&wire.Fence{ID: "g/00"}, `the host sent a Fence message with an impossible value: ID "g/00"`},
-		{&wire.Fence{ID: "g"}, `the host sent a Fence message with an impossible value: ID "g"`}, {&wire.Fence{ID: "h/0"}, "it answered what was not asked"},
+		{&wire.Fence{ID: "g"}, `the host sent a Fence message with an impossible value: ID "g"`}, {&wire.Fence{ID: "h/0"}, "the host sent a reply to which there was no request"},
 		{&wire.RankMapRequest{}, "the host sent a RankMapRequest message with an impossible value: ID 0"},
-		{&wire.Drained{}, "it sent Drained before the end of rank 4"},
+		{&wire.Drained{}, "the host sent the message Drained before the end of rank 4"},
 	} {
 		g, _ := nodetest.NewStage(t, "running")
 		_, err := g.CheckMessage(test.m)
@@ -230,7 +230,7 @@ func TestAdmitOneFenceAtATimeAndSoManyRequests(t *testing.T) {
 	}
 	g.NoteSent(&wire.RankMap{ID: 1})
 	next := func(id int) string { return nodetest.Judge(g, &wire.RankMapRequest{ID: id, Group: "g"}) }
-	if got := []string{next(100), next(101)}; strings.Join(got, ",") != "ok,it sent 65 requests at once" {
+	if got := []string{next(100), next(101)}; strings.Join(got, ",") != "ok,the host sent 65 requests at once" {
 		t.Errorf("%q", got)
 	}
 }
@@ -253,7 +253,7 @@ func TestAdmitFencesOfAnyRanks(t *testing.T) {
 			t.Fatalf("fence %d: %s", i, got)
 		}
 	}
-	if got := nodetest.Judge(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("it sent %d fences at once", node.MaxOpenFences+1) {
+	if got := nodetest.Judge(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("the host sent %d fences at once", node.MaxOpenFences+1) {
 		t.Errorf("one more: %s", got)
 	}
 }
@@ -272,9 +272,9 @@ func TestAdmitLateFences(t *testing.T) {
 		"after the result":      {[]wire.Message{&wire.Fence{ID: "fence:g/0"}, nil, &wire.Fence{ID: "fence:g/0", GivenUp: true, Joined: true}}, "dropped"},
 		"closed, then late":     {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", GivenUp: true}}, "ok"},
 		"closed, then joined":   {[]wire.Message{nil, &wire.Fence{ID: "fence:g/0", Blob: []byte("a")}}, "ok"},
-		"a barrier":             {[]wire.Message{&wire.Fence{ID: "g/0", GivenUp: true}}, `ID "g/0", which is late`},
-		"with a blob":           {[]wire.Message{&wire.Fence{ID: "fence:g/0", GivenUp: true, Blob: []byte("a")}}, `ID "fence:g/0", which is late`},
-		"joined, and not late":  {[]wire.Message{&wire.Fence{ID: "fence:g/0", Joined: true}}, `ID "fence:g/0", which is late`},
+		"a barrier":             {[]wire.Message{&wire.Fence{ID: "g/0", GivenUp: true}}, `ID "g/0" (too late)`},
+		"with a blob":           {[]wire.Message{&wire.Fence{ID: "fence:g/0", GivenUp: true, Blob: []byte("a")}}, `ID "fence:g/0" (too late)`},
+		"joined, and not late":  {[]wire.Message{&wire.Fence{ID: "fence:g/0", Joined: true}}, `ID "fence:g/0" (too late)`},
 		"one of another's rank": {[]wire.Message{&wire.Fence{ID: "fence:a/0", GivenUp: true, Joined: true}}, "unasked"},
 	} {
 		g, _ := nodetest.NewStage(t, "running")
@@ -314,7 +314,7 @@ func TestAdmitLongNamesOfFences(t *testing.T) {
 	if got := nodetest.Judge(g, &wire.Fence{ID: name(4).String()}); got != "ok" {
 		t.Errorf("one more after a result: %s", got)
 	}
-	if got := nodetest.Judge(g, &wire.Fence{ID: name(5).String()}); !strings.HasPrefix(got, "it sent fences with names of ") {
+	if got := nodetest.Judge(g, &wire.Fence{ID: name(5).String()}); !strings.HasPrefix(got, "the host sent fences with names of ") {
 		t.Errorf("one more: %s", got)
 	}
 }

@@ -43,7 +43,7 @@ func (q *Queue) ChooseHost() error {
 	case q.host == nil:
 		q.continueWithout(queueHosts[0].Name, q.noQueueReason(queueHosts[0]))
 	case q.host.Name() != queueHosts[0].Name:
-		q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s): the queue is that of %s", queueHosts[0].Name,
+		q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s); mpiexec uses the queue on %s", queueHosts[0].Name,
 			q.noQueueReason(queueHosts[0]), q.host.Name()))
 	}
 	return nil
@@ -53,7 +53,7 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 	if err := q.helpers.WhyUnreached(host.Name); err != nil {
 		return usererr.Reason(err)
 	}
-	return "it was not reached"
+	return "mpiexec has not reached it"
 }
 
 // isBatchManaged reports whether mpiexec runs inside a batch job. The batch system has then chosen the
@@ -63,7 +63,7 @@ func (q *Queue) isBatchManaged() bool { return q.req.RM.ID() != "" }
 // continueWithout lets the job go on without a queue, as the administrator allows (queueRequired = false).
 func (q *Queue) continueWithout(name, why string) {
 	q.host, q.ahead = nil, 0
-	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s): starting without regard to the queue", name, why))
+	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s); the job starts without waiting in the queue", name, why))
 }
 
 // lockTimeout is how long mpiexec waits for the decision lock. It is longer than the time for which a
@@ -75,7 +75,7 @@ const CodeQueueUnreachable = "queue-unreachable"
 
 func unreachableError(name, why string) *usererr.Error {
 	return &usererr.Error{Text: fmt.Sprintf("the queue host %s cannot be reached: %s", name, why),
-		Remedy: "name more queueHosts in the cluster file, or say queueRequired = false there", Code: job.ExitInternal}
+		Remedy: "add hosts to queueHosts in the cluster file, or set queueRequired = false there", Code: job.ExitInternal}
 }
 
 // LockDecision waits for the decision lock on the queue host. It returns how many requests are ahead of
@@ -181,7 +181,7 @@ func (q *Queue) EnqueueFailed(ctx context.Context, failed error) error {
 	case q.isBatchManaged():
 		return failed // WaitForChance watches only the nodes
 	case n == nil && host != nil:
-		return unreachableError(host.Name, "the request would have to wait there")
+		return unreachableError(host.Name, "the request would have to wait in its queue")
 	case n == nil:
 		e.QueuePosition = 0 // there is no queue
 		return e
@@ -260,6 +260,6 @@ func (q *Queue) Leave() {
 		q.host.Send(&wire.Dequeue{})
 	}
 	if q.position.lastReport != "" {
-		q.env.Say("starting now, waited " + job.FormatClock(q.Waited()))
+		q.env.Say("the job starts now, after waiting for " + job.FormatClock(q.Waited()))
 	}
 }

@@ -226,7 +226,7 @@ func (q *Queue) observeHeadIfDue(ctx context.Context, now time.Time) {
 	}
 	nodes, err := q.helpers.OthersOccupancy(ctx, p.head.UID)
 	if err != nil {
-		q.env.Log.Info().Err(err).Msg("the head of the queue could not be judged")
+		q.env.Log.Info().Err(err).Msg("cannot find out whether the first request of the queue could start")
 		nodes = nil
 	}
 	seen := observeHead(p.head, nodes)
@@ -251,7 +251,7 @@ func (q *Queue) carryOut(ctx context.Context, decision headDecision) {
 		if decision == overtakeTicket {
 			m.Number = p.head.Number
 		} else {
-			q.env.Say(fmt.Sprintf("%s's request (job %s, pid %d on %s) has had room for 1 minute and did not start; going ahead of it",
+			q.env.Say(fmt.Sprintf("%s's request (job %s, pid %d on %s) could have started for 1 minute and did not; this job starts before it",
 				ticketOwner(p.head), p.head.Job, p.head.PID, q.host.Name()))
 		}
 		call(ctx, q, q.env.ReplyTime, q.host, m, q.PositionReceived)

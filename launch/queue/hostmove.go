@@ -49,10 +49,10 @@ func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 			return err
 		}
 		if hadTicket {
-			return q.moveTo(ctx, failed, fmt.Sprintf("the queue host %s is lost (%s); queueing on %s", old.Name(), why, q.host.Name()))
+			return q.moveTo(ctx, failed, fmt.Sprintf("lost contact with the queue host %s (%s); the request now waits in the queue on %s", old.Name(), why, q.host.Name()))
 		}
 	} else {
-		q.env.Say(fmt.Sprintf("lost the place in the queue: %s; queueing again at the end", p.lostWhy))
+		q.env.Say(fmt.Sprintf("the request lost its place in the queue: %s; it waits again at the end of the queue", p.lostWhy))
 	}
 	if err := q.enqueueLast(ctx, failed); err != nil && q.host.Lost() == nil {
 		return err
@@ -132,7 +132,7 @@ func (q *Queue) noteElders(ctx context.Context) error {
 // does.
 func (q *Queue) reconnectQueueHost(ctx context.Context, last job.NodeDef, why string) error {
 	for delay := minRejoin; !q.connectNextQueueHost(ctx, last); delay = min(2*delay, maxRejoin) {
-		q.env.SayOnce(fmt.Sprintf("the queue host %s is lost (%s), and no other one answers; trying again until one does", last.Name, why))
+		q.env.SayOnce(fmt.Sprintf("lost contact with the queue host %s (%s), and no other queue host answers; mpiexec tries again until one does", last.Name, why))
 		if err := q.waitAndReceive(ctx, delay); err != nil {
 			return err
 		}

@@ -12,13 +12,13 @@ func TestWaitReason(t *testing.T) {
 	until := time.Date(2026, 11, 26, 12, 0, 5, 0, time.UTC)
 	texts := map[string]string{plan.CodeNoNodes: "no host can take this job now", CodeUnreachable: "n1: no route to host"}
 	for code, want := range map[string]string{
-		plan.CodeNotEnough:     "free CPUs for 9 of 16 ranks",
-		plan.CodeLimits:        "limits let in 9 of 16 ranks",
-		plan.CodeNoGPU:         "free GPUs for 9 of 16 ranks",
+		plan.CodeNotEnough:     "there are free CPUs for 9 of 16 ranks",
+		plan.CodeLimits:        "limits allow only 9 of 16 ranks",
+		plan.CodeNoGPU:         "there are free GPUs for 9 of 16 ranks",
 		plan.CodeNoSet:         "9 of 16 ranks fit in the largest node set",
 		plan.CodeNotContiguous: "9 of 16 ranks fit on neighbouring nodes",
-		plan.CodeDelayed:       "for a better node set until 12:00:05",
-		plan.CodeQueueBusy:     "other requests are first",
+		plan.CodeDelayed:       "a better node set may become free until 12:00:05",
+		plan.CodeQueueBusy:     "other requests are ahead",
 		plan.CodeNoNodes:       "no host can take this job now",
 		CodeUnreachable:        "n1: no route to host",
 	} {

@@ -55,7 +55,7 @@ const (
 )
 
 // ErrWaited is returned when a request has waited for the longest time that its user allows.
-var ErrWaited = errors.New("the longest time to wait has passed")
+var ErrWaited = errors.New("the request has waited for the longest time that --wait allows")
 
 // CodeUnreachable is the error code of a request that waits for hosts that its user named and that cannot
 // be reached.
@@ -97,7 +97,7 @@ func (q *Queue) WaitForChance(ctx context.Context, failed *plan.Error) error {
 		q.reportPosition(failed, now)
 		switch {
 		case p.evictedBy != "":
-			return &usererr.Error{Text: q.host.Name() + ": taken out of the queue by " + p.evictedBy, Code: job.ExitInternal}
+			return &usererr.Error{Text: q.host.Name() + ": the request was removed from the queue by " + p.evictedBy, Code: job.ExitInternal}
 		case !q.isBatchManaged() && (!p.hasTicket || q.host.Lost() != nil):
 			if err := q.rejoin(ctx, failed); err != nil {
 				return err
@@ -161,9 +161,9 @@ func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 		return
 	}
 	why := waitReason(failed, q.firstAttempt.Add(q.req.NodeSet.Delay))
-	line := fmt.Sprintf("waiting for resources, position %d of %d (%s)", p.ahead+1, max(p.total, p.ahead+1), why)
+	line := fmt.Sprintf("waiting in the queue, position %d of %d (%s)", p.ahead+1, max(p.total, p.ahead+1), why)
 	if q.isBatchManaged() {
-		line = fmt.Sprintf("waiting for other launches in %s (%s)", q.req.RM.ID(), why)
+		line = fmt.Sprintf("waiting until other launches in %s end (%s)", q.req.RM.ID(), why)
 	}
 	if line != p.lastReport {
 		p.lastReport = line
@@ -177,16 +177,16 @@ func waitReason(failed *plan.Error, until time.Time) string {
 	fit := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
 	switch code := failed.Code; {
 	case code == plan.CodeDelayed:
-		return "for a better node set until " + until.Format(time.TimeOnly)
+		return "a better node set may become free until " + until.Format(time.TimeOnly)
 	case code == plan.CodeQueueBusy:
-		return "other requests are first"
+		return "other requests are ahead"
 	case failed.WantedRanks == 0:
 	case code == plan.CodeNotEnough:
-		return "free CPUs for " + fit
+		return "there are free CPUs for " + fit
 	case code == plan.CodeLimits:
-		return "limits let in " + fit
+		return "limits allow only " + fit
 	case code == plan.CodeNoGPU:
-		return "free GPUs for " + fit
+		return "there are free GPUs for " + fit
 	case code == plan.CodeNoSet:
 		return fit + " fit in the largest node set"
 	case code == plan.CodeNotContiguous:

@@ -78,7 +78,7 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 			})
 		for _, n := range r.planHosts { // also nodes of earlier groups
 			if n.lost != nil { // the next survey handles the loss
-				conflict = &claimConflict{n.def.Name, "lost contact before the start"}
+				conflict = &claimConflict{n.def.Name, "mpiexec lost contact before the start"}
 			}
 		}
 		switch {
@@ -116,5 +116,5 @@ func (r *reservation) checkSeparation() error {
 }
 
 func separationError(where, why string) string {
-	return fmt.Sprintf("%s: CPUs are not protected from other jobs: %s", where, why)
+	return fmt.Sprintf("%s: other jobs may use the same CPUs: %s", where, why)
 }

@@ -93,7 +93,7 @@ func (r *reservation) connectCandidates(ctx context.Context) error {
 // other queue hosts (survive.md SV-36).
 const otherHostsWait = 3 * time.Second
 
-var errNoReply = fmt.Errorf("no answer %v after others", otherHostsWait)
+var errNoReply = fmt.Errorf("the host did not answer within %v after other hosts", otherHostsWait)
 
 // connectAll connects to all nodes at once and records the result of each by name. It starts to read the
 // connections of the nodes that it reaches. If there are several queue hosts, it waits at most
@@ -199,7 +199,7 @@ func (r *reservation) unreachedError(failed []job.Failure) error {
 		return hosts
 	}
 	return &plan.Error{Code: queue.CodeUnreachable, Text: strings.ReplaceAll(hosts.Error(), "\n", ", "), QueuePosition: r.queue.Position(),
-		Remedy: "start on the others: --skip-unreachable"}
+		Remedy: "to start without the hosts that cannot be reached: --skip-unreachable"}
 }
 
 // reachedHosts returns the hosts that were reached and may run ranks, even if they were lost since then. If
@@ -226,7 +226,7 @@ func cancelReason(ctx context.Context, failed []job.Failure) error {
 	for _, f := range failed {
 		hosts = append(hosts, f.Node)
 	}
-	return &usererr.Error{Text: late.Text + ": no answer yet from " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
+	return &usererr.Error{Text: late.Text + ": these hosts have not answered yet: " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
 }
 
 // connectTo connects at once to all of hosts that are not connected, and removes lost hosts. After the

@@ -80,16 +80,16 @@ func (r *reservation) findInLedgers(ctx context.Context, ref job.JobRef, tickets
 
 // stillQueuedError returns the error for a request to a job that still waits and has no ranks.
 func stillQueuedError(id job.ID) error {
-	return &usererr.Error{Text: fmt.Sprintf("job %s waits in the queue: none of its ranks runs", id), Remedy: "ask again when it runs; mpiexec --queue lists what waits"}
+	return &usererr.Error{Text: fmt.Sprintf("job %s waits in the queue, so none of its ranks runs yet", id), Remedy: "ask again when it runs; mpiexec --queue lists waiting jobs"}
 }
 
 // evictQueued ends a job that waits in the queue.
 func (r *reservation) evictQueued(ctx context.Context, pages []job.LedgerListing, t jobTarget) (result ControlResult, err error) {
 	at := slices.IndexFunc(t.uids, func(uid int) bool { return uid >= 0 })
-	result = ControlResult{Job: t.Job, Node: pages[at].Node, Reply: job.ControlReply{State: job.ReplyDone, Text: "it is taken out of the queue"}}
+	result = ControlResult{Job: t.Job, Node: pages[at].Node, Reply: job.ControlReply{State: job.ReplyDone, Text: "the job was removed from the queue"}}
 	evicted, err := callOne(ctx, r, evictTimeout, r.hosts[at], &wire.Evict{Ledger: r.req.Queue.LedgerDir, Job: t.Job, UID: t.uidOn(at)})
 	if evicted != nil && (evicted.Err != "" || evicted.Incomplete) {
-		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: cmp.Or(evicted.Err, "its ticket is still held")}
+		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: cmp.Or(evicted.Err, "the process of the waiting job still runs")}
 	}
 	if lost := r.hosts[at].lost; err == nil && lost != nil {
 		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: usererr.Reason(lost)}
@@ -116,7 +116,7 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *Co
 		}
 		if !time.Now().Before(until) {
 			result.Node, result.StillHasClaim = node, true
-			result.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s says that it has ended, but %s", t, why)}
+			result.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s reported its end, but %s", t, why)}
 			return nil
 		}
 		if err := r.queue.AwaitChange(ctx, until); err != nil {
@@ -132,9 +132,9 @@ func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, why string) {
 		switch {
 		case t.uidOn(i) < 0:
 		case p.Err != "":
-			return p.Node, "that cannot be seen: " + p.Err
+			return p.Node, "its end cannot be checked on this host: " + p.Err
 		case slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.isClaimOf(i, c) }):
-			return p.Node, "it still has CPUs there"
+			return p.Node, "it still uses CPUs there"
 		}
 	}
 	return "", ""
@@ -203,7 +203,7 @@ func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing,
 		return result, nil
 	}
 	if result.Node = pages[i].Node; !hasRanks {
-		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s has no rank there, it is a standby node; name a host of its ranks", request.Job)}
+		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s has no rank on this host, which is only a standby node; give a host with ranks of the job", request.Job)}
 		return result, nil
 	}
 	request.Owner = t.uidOn(i)

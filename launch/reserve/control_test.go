@@ -41,13 +41,13 @@ func TestWhichJobIsMeant(t *testing.T) {
 		{"new", true, "new", []int{-1, 6, -1}, ""},
 		{"new@8", false, "new", []int{8, -1, -1}, ""},
 		{"his", false, "his", []int{7, -1, 7}, ""},
-		{"his", true, "", nil, "2 users claim job his, so that no answer counts: ben on n1,n3; evil on n3; name the user, too: his@ben or his@evil"},
+		{"his", true, "", nil, "2 users have a job with the ID his: ben on n1,n3; evil on n3; add the user to the ID: his@ben or his@evil"},
 		{"his@ben", true, "his", []int{7, -1, 7}, ""},
-		{"two", false, "", nil, "2 users claim job two, so that no answer counts: ben on n1; evil on n1; name the user, too: two@ben or two@evil"},
+		{"two", false, "", nil, "2 users have a job with the ID two: ben on n1; evil on n1; add the user to the ID: two@ben or two@evil"},
 		{"two@ben", false, "two", []int{7, -1, -1}, ""},
 		{"two@8", false, "two", []int{8, -1, -1}, ""},
 		{"two@me", false, "two", []int{-1, -1, -1}, ""},
-		{"far", false, "", nil, "2 users claim job far, so that no answer counts: 9 on n2; evil on n3; name the user, too: far@9 or far@evil"},
+		{"far", false, "", nil, "2 users have a job with the ID far: 9 on n2; evil on n3; add the user to the ID: far@9 or far@evil"},
 		{"waits", true, "waits", []int{-1, -1, 7}, ""},
 		{"waits", false, "waits", []int{-1, -1, -1}, ""},
 		{"none", true, "none", []int{-1, -1, -1}, ""},
@@ -102,7 +102,7 @@ func TestManyUsersClaimOneJob(t *testing.T) {
 		page.Claims = append(page.Claims, job.Claim{Job: "j", UID: 1000 + uid}, job.Claim{Job: "j", UID: 1000 + uid})
 	}
 	_, several := findJob([]job.LedgerListing{page}, job.JobRef{Job: "j"}, false)
-	if want := "300 users claim job j, so that no answer counts: 1000 on n1; 1001 on n1; 1002 on n1; 1003 on n1; 296 more"; several == nil || !strings.HasPrefix(several.Text, want) {
+	if want := "300 users have a job with the ID j: 1000 on n1; 1001 on n1; 1002 on n1; 1003 on n1; 296 more"; several == nil || !strings.HasPrefix(several.Text, want) {
 		t.Errorf("%v, want %s", several, want)
 	}
 }
@@ -144,8 +144,8 @@ func TestRemainingClaim(t *testing.T) {
 		why   string
 	}{
 		{"nothing", []job.LedgerListing{{Node: "a", Claims: []job.Claim{other}}, {Node: "b", Claims: []job.Claim{mine}}, {Node: "c"}}, "", ""},
-		{"a claim", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c", Claims: []job.Claim{other, mine}}}, "c", "it still has CPUs there"},
-		{"a ledger of the job's that cannot be read", []job.LedgerListing{{Node: "a", Err: "broken"}, {Node: "b"}, {Node: "c"}}, "a", "that cannot be seen: broken"},
+		{"a claim", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c", Claims: []job.Claim{other, mine}}}, "c", "it still uses CPUs there"},
+		{"a ledger of the job's that cannot be read", []job.LedgerListing{{Node: "a", Err: "broken"}, {Node: "b"}, {Node: "c"}}, "a", "its end cannot be checked on this host: broken"},
 		{"a host that came later", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c"}, {Node: "d", Claims: []job.Claim{mine}}}, "", ""},
 		{"another ledger that cannot be read", []job.LedgerListing{{Node: "a"}, {Node: "b", Err: "broken"}, {Node: "c"}}, "", ""},
 	} {
@@ -225,7 +225,7 @@ func TestAJobThatKeepsItsClaimHasNotEnded(t *testing.T) {
 			defer close(signals)
 			r.env.Signals = signals
 			result, err := Control(t.Context(), r.req, r.env, job.JobRef{Job: "j", User: "ann"}, job.ControlRequest{Verb: job.VerbEnd})
-			if err != nil || result.Reply.State != want || want == job.ReplyRefused && result.Reply.Text != "job j@ann says that it has ended, but it still has CPUs there" {
+			if err != nil || result.Reply.State != want || want == job.ReplyRefused && result.Reply.Text != "job j@ann reported its end, but it still uses CPUs there" {
 				t.Errorf("%+v, %v; want %s", result, err, want)
 			}
 			synctest.Wait()
@@ -266,7 +266,7 @@ func TestStatusWithoutReply(t *testing.T) {
 		r.env.Signals = signals
 		began := time.Now()
 		pages, result, err := Status(t.Context(), r.req, r.env, job.JobRef{Job: "j"})
-		if took := time.Since(began); err != nil || took > time.Minute || len(pages) != 1 || len(pages[0].Claims) != 1 || result.Reply.Text != "connected, and then silent for 30 s" {
+		if took := time.Since(began); err != nil || took > time.Minute || len(pages) != 1 || len(pages[0].Claims) != 1 || result.Reply.Text != "mpiexec on the host was started, but did not answer within 30 s" {
 			t.Errorf("after %v: %v, pages %+v, reply %+v", took, err, pages, result.Reply)
 		}
 		<-time.After(2 * time.Second) // the last Ping
@@ -301,9 +301,9 @@ func TestPrefixOfAnID(t *testing.T) {
 		{"last@ben", "65a-1-a", ""},
 		{"las", "last", ""}, // another user's job that is called "last"
 		{"none", "none", ""},
-		{"65a", "", "2 jobs begin with 65a; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other"},
-		{"65", "", "3 jobs begin with 65; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other|65c-1-dd  me  4 ranks"},
-		{"65b", "", "2 jobs begin with 65b; 65b-1-cc  ben  |65b-9  evil  "},
+		{"65a", "", "the IDs of 2 jobs begin with 65a; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other"},
+		{"65", "", "the IDs of 3 jobs begin with 65; 65a-1-aa  me  ./solver|65a-2-bb  me  ./other|65c-1-dd  me  4 ranks"},
+		{"65b", "", "the IDs of 2 jobs begin with 65b; 65b-1-cc  ben  |65b-9  evil  "},
 	} {
 		ref, err := job.ParseRef(test.name)
 		if err != nil {

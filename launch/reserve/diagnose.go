@@ -258,10 +258,10 @@ func (c *diagnosis) disconnect() {
 		switch {
 		case errors.As(n.lost, new(node.NoAnswerError)):
 			one.Failure = defectOf(n.lost)
-			one.Failure.Remedy = "is it overloaded, or does a file system hang there?"
+			one.Failure.Remedy = "check whether the host is overloaded, or a file system hangs there"
 		case n.lost != nil:
-			one.Failure = job.Defect{Code: "lost", Text: fmt.Sprintf("lost contact (%s)", usererr.Reason(n.lost)),
-				Remedy: "does the host end processes of a login? look at its system log"}
+			one.Failure = job.Defect{Code: "lost", Text: fmt.Sprintf("mpiexec lost contact with the host (%s)", usererr.Reason(n.lost)),
+				Remedy: "check in the system log of the host whether it ends the processes of ssh logins"}
 		}
 	}
 }

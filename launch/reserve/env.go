@@ -62,7 +62,7 @@ func (e *SignalError) Error() string {
 	if name := unix.SignalName(e.Signal); name != "" {
 		return "cancelled by " + name
 	}
-	return fmt.Sprint("cancelled by signal ", int(e.Signal))
+	return fmt.Sprint("mpiexec was cancelled by signal ", int(e.Signal))
 }
 
 // StartTimeout returns how long a start may take, from the first connection until all ranks run (cli.md
@@ -76,8 +76,8 @@ func StartTimeout(req job.Request) time.Duration {
 
 // startTimeoutError returns the error of a start that took longer than StartTimeout.
 func startTimeoutError(req job.Request) *usererr.Error {
-	return &usererr.Error{Text: fmt.Sprintf("not every rank had started within %v", StartTimeout(req)),
-		Remedy: "raise --start-timeout, or see with -v what takes so long", Code: job.ExitInternal}
+	return &usererr.Error{Text: fmt.Sprintf("not all ranks started within %v", StartTimeout(req)),
+		Remedy: "increase --start-timeout; -v shows which step takes so long", Code: job.ExitInternal}
 }
 
 // A SignalWatch handles the signals that mpiexec receives. During a start, the first signal that ends the

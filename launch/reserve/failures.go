@@ -27,7 +27,7 @@ func (e *HostsError) Unwrap() []error {
 	var reasons []error
 	for _, f := range foldFailures(e.Failed) {
 		if e.SomeReached {
-			f.hint = joinHints(f.hint, "start on the others: --skip-unreachable")
+			f.hint = joinHints(f.hint, "to start without the hosts that cannot be reached: --skip-unreachable")
 		}
 		reasons = append(reasons, f)
 	}
@@ -69,7 +69,7 @@ func (f *foldedFailure) Hint() string {
 	}
 	all := strings.Join(f.commands[:min(len(f.commands), maxHintCommands)], "; ")
 	if more := len(f.commands) - maxHintCommands; more > 0 {
-		all += fmt.Sprintf(" (and likewise for %s)", text.Count(more, "more host"))
+		all += fmt.Sprintf(" (and the same command for %s)", text.Count(more, "more host"))
 	}
 	return strings.Replace(f.hint, f.commands[0], all, 1)
 }

@@ -42,14 +42,14 @@ func TestEachHostHasItsCommandInTheHint(t *testing.T) {
 		failed = append(failed, job.Failure{Node: host, Err: changedKey{"ssh-keygen -R " + host}})
 	}
 	hosts := &HostsError{Failed: failed, SomeReached: true}
-	const want = "forget the old key with: ssh-keygen -R n1; ssh-keygen -R n2; or start on the others: --skip-unreachable"
+	const want = "forget the old key with: ssh-keygen -R n1; ssh-keygen -R n2; or to start without the hosts that cannot be reached: --skip-unreachable"
 	if got := usererr.Hint(hosts.Unwrap()[0]); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for i := range 20 {
 		failed = append(failed, job.Failure{Node: "m", Err: changedKey{fmt.Sprint("ssh-keygen -R m", i)}})
 	}
-	if got := usererr.Hint((&HostsError{Failed: failed}).Unwrap()[0]); !strings.HasSuffix(got, "ssh-keygen -R m5 (and likewise for 14 more hosts)") {
+	if got := usererr.Hint((&HostsError{Failed: failed}).Unwrap()[0]); !strings.HasSuffix(got, "ssh-keygen -R m5 (and the same command for 14 more hosts)") {
 		t.Errorf("%q", got)
 	}
 }

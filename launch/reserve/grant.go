@@ -30,12 +30,12 @@ func (r *reservation) confineToGrant() {
 		all := len(n.probe.Topology.UsableCPUs())
 		probe, err := confineProbe(n.probe, n.def, made)
 		if err != nil {
-			n.lost = nothingGrantedError{&usererr.Error{Text: "config: " + err.Error(), Remedy: "name hosts with -host, or use the batch system's own starter"}}
+			n.lost = nothingGrantedError{&usererr.Error{Text: "config: " + err.Error(), Remedy: "choose hosts with -host, or start mpiexec with the batch system's own launcher"}}
 			go n.Close()
 			continue
 		}
 		if left := len(probe.Topology.UsableCPUs()); left < all {
-			line := fmt.Sprintf("%d of %s are granted by %s", left, text.Count(all, "CPU"), n.def.GrantedCPUs.From)
+			line := fmt.Sprintf("the job may use %d of %s, according to %s", left, text.Count(all, "CPU"), n.def.GrantedCPUs.From)
 			lines[line] = append(lines[line], n.def.Name)
 		}
 		n.probe = probe

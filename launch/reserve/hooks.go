@@ -51,7 +51,7 @@ func Handle[M wire.Message](p *Preparation, handle func(*node.Node, M)) {
 }
 
 // ErrTooSlow is returned by Wait when the time limit is over.
-var ErrTooSlow = errors.New("the nodes were not prepared in time")
+var ErrTooSlow = errors.New("mpiexec did not finish the preparation of the hosts in time")
 
 // prepareNodes calls Prepare of the features that the request needs. startBy is the limit if the user has
 // set --start-timeout. Otherwise each feature may take as long as a start. prepareNodes returns the

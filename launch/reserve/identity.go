@@ -93,7 +93,7 @@ func (r *reservation) exchangeMarks(ctx context.Context, alike []*host) (found m
 	}
 	err = call(ctx, r, r.replyTimeout(), alike, func(n *host) *wire.WriteMark { return &wire.WriteMark{Tag: tag, Mark: marks[n]} }, func(n *host, written *wire.MarkWritten) {
 		if written.Err != "" {
-			r.env.Log.Warn().Str("node", n.Name()).Msg("its mark cannot be written: " + written.Err)
+			r.env.Log.Warn().Str("node", n.Name()).Msg("cannot write the file that shows whether two host names are one machine: " + written.Err)
 		}
 	})
 	if err == nil {
@@ -117,7 +117,7 @@ func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 		y.sameMachine = x.sameMachine
 		return ""
 	}
-	line := fmt.Sprintf("%s and %s both say that they are machine %s, and are not; ", x.Name(), y.Name(), x.Node.Probe.Identity)
+	line := fmt.Sprintf("%s and %s both report machine ID %s, but are different machines; ", x.Name(), y.Name(), x.Node.Probe.Identity)
 	var unused []string
 	for _, n := range []struct {
 		*host
@@ -142,4 +142,4 @@ func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 
 // errNotThatMachine is the reason why a candidate is dropped that falsely reports another one's identity.
 // A line of mergeIfSame has told the user already.
-var errNotThatMachine = errors.New("it is not the machine that it says to be; not used")
+var errNotThatMachine = errors.New("the host reports the machine ID of another host; it is not used")

@@ -156,7 +156,7 @@ type ambiguousError struct {
 func (a *ambiguousError) Error() string { return a.text }
 
 // Hint returns what the user can do.
-func (a *ambiguousError) Hint() string { return "write more of the name" }
+func (a *ambiguousError) Hint() string { return "write more characters of the job ID" }
 
 // Reasons returns a line for each job that the name may mean.
 func (a *ambiguousError) Reasons() []string { return a.jobs }
@@ -165,7 +165,7 @@ func (a *ambiguousError) Reasons() []string { return a.jobs }
 const maxListedJobs = 8
 
 func newAmbiguousError(ref job.JobRef, named []ledgerEntry) *ambiguousError {
-	a := &ambiguousError{text: fmt.Sprintf("%d jobs begin with %s", len(named), ref)}
+	a := &ambiguousError{text: fmt.Sprintf("the IDs of %d jobs begin with %s", len(named), ref)}
 	slices.SortFunc(named, func(x, y ledgerEntry) int { return cmp.Or(x.since.Compare(y.since), cmp.Compare(x.job, y.job)) })
 	for _, e := range named[:min(len(named), maxListedJobs)] {
 		a.jobs = append(a.jobs, fmt.Sprintf("%s  %s  %s", e.job, e.user, e.command))
@@ -236,6 +236,6 @@ func severalUsersError(id job.ID, all []ledgerEntry) *usererr.Error {
 	if more := len(users) - most; more > 0 {
 		claims = append(claims, fmt.Sprintf("%d more", more))
 	}
-	return &usererr.Error{Text: fmt.Sprintf("%d users claim job %s, so that no answer counts: %s", len(users), id, strings.Join(claims, "; ")),
-		Remedy: "name the user, too: " + strings.Join(refs, " or ")}
+	return &usererr.Error{Text: fmt.Sprintf("%d users have a job with the ID %s: %s", len(users), id, strings.Join(claims, "; ")),
+		Remedy: "add the user to the ID: " + strings.Join(refs, " or ")}
 }

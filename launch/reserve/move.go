@@ -56,7 +56,7 @@ type MoveTarget struct {
 // With an error, no new claim or connection is left.
 func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, error) {
 	r := newReservation(m.Request, env)
-	ctx, done := r.withinLimit(ctx, &usererr.Error{Text: fmt.Sprintf("cannot be moved: no place was found within %v", StartTimeout(m.Request))})
+	ctx, done := r.withinLimit(ctx, &usererr.Error{Text: fmt.Sprintf("cannot be moved: mpiexec found no free hosts within %v", StartTimeout(m.Request))})
 	defer done()
 	r.connected, r.req.SkipUnreachable = true, true
 	for _, n := range m.OwnNodes {
@@ -93,7 +93,7 @@ func (g *MoveTarget) findTarget(ctx context.Context, m MoveRequest) error {
 		g.releaseClaims()
 		g.r.env.Log.Info().Msg(conflict.Error())
 		if try == maxConflicts {
-			return fmt.Errorf("%v; others were faster %d times", conflict, maxConflicts)
+			return fmt.Errorf("%v; %d times, another job took CPUs first", conflict, maxConflicts)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (g *MoveTarget) findTargetOnce(ctx context.Context, m MoveRequest) error {
 		return noTargetReason(err)
 	}
 	if restart.IsSamePlan(m.CurrentPlan, p) {
-		return errors.New("cannot be moved: what is free now is no other place than the one that it has")
+		return errors.New("cannot be moved: it would start on the same CPUs as now")
 	}
 	g.Plan = p
 	r.setPlan(p)

@@ -198,7 +198,7 @@ func TestEightMoveToTheNextQueueHost(t *testing.T) {
 				t.Errorf("%s: started %q, want %q", test.name, s.started, want)
 			}
 			lines := requests[1].lines()
-			if !strings.Contains(lines, "the queue host q1 is lost (") || !strings.Contains(lines, "); queueing on q2, position 2 of ") {
+			if !strings.Contains(lines, "lost contact with the queue host q1 (") || !strings.Contains(lines, "); the request now waits in the queue on q2, position 2 of ") {
 				t.Errorf("%s: the second prints %q", test.name, lines)
 			}
 		})

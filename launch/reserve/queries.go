@@ -63,7 +63,7 @@ func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err er
 		}, func(n *host, answer *wire.Diagnosed) {
 			d := cmp.Or(answer.Diagnosis.Dir, answer.Diagnosis.Program)
 			if text := answer.Diagnosis.Rules.Forbidden; text != "" {
-				d = job.Defect{Text: text, Remedy: "ask the administrator of the host, or name other hosts"}
+				d = job.Defect{Text: text, Remedy: "ask the administrator of the host, or choose other hosts"}
 			}
 			if d.Text != "" {
 				failed = append(failed, job.Failure{Node: n.def.Name, Err: &usererr.Error{Text: d.Text, Remedy: d.Remedy}})

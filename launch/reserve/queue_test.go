@@ -54,7 +54,7 @@ func TestADeadQueueHost(t *testing.T) {
 		ok    bool
 	}{
 		{"all are there", "", "", "", true},
-		{"the first is dead", "q1", "", "the queue host q1 cannot be reached (connection refused): the queue is that of q2", true},
+		{"the first is dead", "q1", "", "the queue host q1 cannot be reached (connection refused); mpiexec uses the queue on q2", true},
 		{"the second is dead", "q2", "", "", true},
 		{"one waits at the second", "q1", "q2", "1 request waiting in the queue", false},
 		{"one waits at the second, and the first is back", "", "q2", "1 request waiting in the queue", false},
@@ -90,7 +90,7 @@ func TestASilentQueueHost(t *testing.T) {
 		if took := time.Since(began); err != nil || took < otherHostsWait || took > otherHostsWait+time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
-		if want := "the queue host q1 cannot be reached (no answer 3s after others): the queue is that of q2"; r.lines() != want {
+		if want := "the queue host q1 cannot be reached (the host did not answer within 3s after other hosts); mpiexec uses the queue on q2"; r.lines() != want {
 			t.Errorf("printed %q, want %q", r.lines(), want)
 		}
 	})

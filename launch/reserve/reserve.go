@@ -259,7 +259,7 @@ func (r *reservation) rereadRequest() {
 	}
 	req, changed, err := r.env.RereadRequest()
 	if err != nil {
-		r.reportOnce(fmt.Sprintf("going on as before: %v", err))
+		r.reportOnce(fmt.Sprintf("the new request is ignored, and the old one stays valid: %v", err))
 	}
 	if !changed {
 		return
@@ -395,7 +395,7 @@ func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan
 
 // conflictError returns the error of an attempt that had maxConflicts conflicts.
 func (r *reservation) conflictError(conflict *claimConflict) error {
-	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; others were faster %d times", conflict, maxConflicts), Remedy: "try again"}
+	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; %d times, another job took CPUs first", conflict, maxConflicts), Remedy: "start the job again"}
 	if r.req.Wait {
 		failed.QueuePosition = r.snap.Ahead + 1
 	}

@@ -149,7 +149,7 @@ func lostBeforeStart(why error) error {
 	if errors.As(why, new(node.NoAnswerError)) {
 		return why
 	}
-	return fmt.Errorf("lost contact before the start (%s)", usererr.Reason(why))
+	return fmt.Errorf("mpiexec lost contact before the start (%s)", usererr.Reason(why))
 }
 
 // takeSnapshot makes the snapshot for the plan from the reports of the nodes.

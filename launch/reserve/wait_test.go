@@ -261,7 +261,7 @@ func TestASilentNodeIsUnreachable(t *testing.T) {
 		})
 		began := time.Now()
 		_, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context())
-		if err == nil || err.Error() != "b: connected, and then silent for 10 s" || time.Since(began) > 12*time.Second {
+		if err == nil || err.Error() != "b: mpiexec on the host was started, but did not answer within 10 s" || time.Since(began) > 12*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		p, err := s.request(func(req *job.Request) { req.SkipUnreachable, req.Apps[0].N = true, 1 }, "b", "a").findAndClose(t.Context())
@@ -292,7 +292,7 @@ func TestANodeLostWhileItClaims(t *testing.T) {
 			}
 			return prepare && node == "b"
 		})
-		if _, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "b: lost contact before the start (") {
+		if _, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "b: mpiexec lost contact before the start (") {
 			t.Errorf("%v", err)
 		}
 		if s.CountReceived("a", "CancelPrepare") == 0 {
@@ -318,7 +318,7 @@ func TestTheLowestNodeIsLostWhileOthersClaim(t *testing.T) {
 			return false
 		}
 		_, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context())
-		if err == nil || !strings.HasPrefix(err.Error(), "a: lost contact before the start (") {
+		if err == nil || !strings.HasPrefix(err.Error(), "a: mpiexec lost contact before the start (") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -340,7 +340,7 @@ func TestTheQueueHostIsLostAtTheDecisionLock(t *testing.T) {
 		want   string // in the error or the lines
 	}{
 		{"required", func(req *job.Request) {}, "the queue host q cannot be reached: "},
-		{"not required", func(req *job.Request) { req.Queue.Required = false }, "starting without regard to the queue"},
+		{"not required", func(req *job.Request) { req.Queue.Required = false }, "the job starts without waiting in the queue"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newFakeCluster(lost)
@@ -425,7 +425,7 @@ func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		slices.Sort(r.reported)
-		if want := "a,b,c: CPUs are not protected from other jobs: " + full; r.lines() != want {
+		if want := "a,b,c: other jobs may use the same CPUs: " + full; r.lines() != want {
 			t.Errorf("printed %q, want %q", r.lines(), want)
 		}
 	})
@@ -526,7 +526,7 @@ func TestAllocationHasNoQueue(t *testing.T) {
 			if n := queued.Load(); n > 0 {
 				t.Errorf("wait %v: the queue was asked %d times", wait, n)
 			}
-			if reported := strings.Contains(r.lines(), "waiting for other launches in slurm 7"); reported != wait {
+			if reported := strings.Contains(r.lines(), "waiting until other launches in slurm 7 end"); reported != wait {
 				t.Errorf("wait %v: printed %q", wait, r.lines())
 			}
 		})

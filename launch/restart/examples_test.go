@@ -64,7 +64,7 @@ var decisions = []struct {
 	{7, "`--restart 2 --restart-on code:85`", "all ranks exit 85", "attempt 1, no fence; counts", "", by85, eight, 0, []job.Attempt{ran(job.EndByExitCode, 85)}, []string{"abcd"},
 		"after 5s, 1 left: a:0-3 b:4-7"},
 	{8, "`--restart always --restart-on any`", "SIGSEGV five times after 2 s", "pauses of 5, 10, 20 and 40 s, then over, code 139", "", forEver, eight, 0, []job.Attempt{crash(), crash(), crash(), crash(), crash()}, make([]string, 5),
-		"after 5s, unlimited left; after 10s, unlimited left; after 20s, unlimited left; after 40s, unlimited left; over: five attempts in a row ran less than 10s"},
+		"after 5s, unlimited left; after 10s, unlimited left; after 20s, unlimited left; after 40s, unlimited left; over: each of the last five attempts ran for less than 10s"},
 	{number: 9, options: "`--restart 1`", happens: "^C in the pause", then: "over, code 130", elsewhere: "e2e.TestEndBetweenAttempts"},
 	{10, "`--restart 3`", "b lost, b back at once", "b is used, last; lost again: never", "", job.RestartPolicy{MaxRestarts: 3, On: onNode}, eight, 0,
 		[]job.Attempt{ran(job.EndByNodeLoss, 125, "b"), ran(job.EndByNodeLoss, 125, "b")}, []string{"abd ab", "ab"}, "after 5s, 2 left: a:0-3 d:4-7, a:0-3 b:4-7; after 10s, 1 left: not-enough-cpus"},

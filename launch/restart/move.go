@@ -37,7 +37,7 @@ func (m Move) Args() (args []string, err error) {
 	}{{fromArg, m.From}, {toArg, m.To}} {
 		folded := hostlist.FoldList(list.names)
 		if len(folded) > maxMoveText {
-			return nil, fmt.Errorf("the hosts behind --%s take %d bytes, at most %d can be told to a job", strings.TrimSuffix(list.prefix, "="), len(folded), maxMoveText)
+			return nil, fmt.Errorf("the list of hosts of --%s has %d bytes; at most %d bytes are allowed", strings.TrimSuffix(list.prefix, "="), len(folded), maxMoveText)
 		}
 		if folded != "" {
 			args = append(args, list.prefix+folded)
@@ -57,10 +57,10 @@ func ParseMove(args []string) (m Move, err error) {
 		case strings.HasPrefix(arg, toArg):
 			hosts, list = &m.To, arg[len(toArg):]
 		default:
-			return Move{}, fmt.Errorf("%.60q is no word of a move", arg)
+			return Move{}, fmt.Errorf("%.60q is not an argument of a request to move a job", arg)
 		}
 		if *hosts != nil || len(list) > maxMoveText {
-			return Move{}, fmt.Errorf("%.60q: one list of at most %d bytes may stand here", arg, maxMoveText)
+			return Move{}, fmt.Errorf("%.60q: only one list of hosts is allowed, with at most %d bytes", arg, maxMoveText)
 		}
 		if *hosts, err = hostlist.Expand(list); err != nil {
 			return Move{}, err
@@ -75,9 +75,9 @@ func WhyUnmovable(req job.Request) string {
 	case req.Restart.MaxRestarts == 0:
 		return "cannot be moved: " + job.StartedWithoutText + "--restart"
 	case !req.Checkpoint.CanRequest():
-		return "cannot be moved: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd, and what it has done would be lost"
+		return "cannot be moved: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd, so its results would be lost"
 	case req.EndPolicy.LeaveChildren:
-		return "cannot be moved: with --leave-children something of it may stay where it is"
+		return "cannot be moved: it was started with --leave-children, so its processes might stay on the old hosts"
 	}
 	return ""
 }
@@ -101,10 +101,10 @@ func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt
 		n := &req.Nodes[i]
 		switch {
 		case from[n.Name]:
-			n.ExcludedWhy = "the job is to leave it: --from"
+			n.ExcludedWhy = "--from tells the job to leave this host"
 			left = append(left, n.Name)
 		case len(to) > 0 && !to[n.Name]:
-			n.ExcludedWhy = "it is not among those of --to"
+			n.ExcludedWhy = "this host is not in the list of --to"
 		}
 		if len(from)+len(to) == 0 {
 			n.Tier = 0 // as at the job's start: nodes that had ranks are not preferred
@@ -120,7 +120,7 @@ func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, why 
 		is := func(s string) bool { return strings.EqualFold(s, name) }
 		i := slices.IndexFunc(nodes, func(n job.NodeDef) bool { return is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) })
 		if i < 0 {
-			return nil, fmt.Sprintf("cannot be moved so: %s is not among the hosts that it was started with", name)
+			return nil, fmt.Sprintf("cannot be moved: %s is not among the hosts that the job was started with", name)
 		}
 		found[nodes[i].Name] = true
 	}

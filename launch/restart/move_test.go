@@ -39,8 +39,8 @@ func TestMoved(t *testing.T) {
 		{"from and to the same", nil, Move{From: []string{"a"}, To: []string{"a"}}, "abcd", plan.CodeNoNodes + ", leaves a"},
 		{"what it has left before stays out", []job.Attempt{away}, Move{}, "abcd", "b:0-3 c:4-7, where it is"},
 		{"by another name, in capitals", nil, Move{From: []string{"B.EXAMPLE"}}, "abcd", "c:0-3 a:4-7, leaves b"},
-		{"from a stranger", nil, Move{From: []string{"b", "x"}}, "abcd", "cannot be moved so: x is not among the hosts that it was started with"},
-		{"to a stranger", nil, Move{To: []string{"x"}}, "abcd", "cannot be moved so: x is not among the hosts that it was started with"},
+		{"from a stranger", nil, Move{From: []string{"b", "x"}}, "abcd", "cannot be moved: x is not among the hosts that the job was started with"},
+		{"to a stranger", nil, Move{To: []string{"x"}}, "abcd", "cannot be moved: x is not among the hosts that the job was started with"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			first := cluster(eight...)
@@ -94,7 +94,7 @@ func TestMovesCountForNothing(t *testing.T) {
 	if got := Decide(once, failed, 0); got != (Decision{Restarts: true, Pause: 5 * time.Second}) || RestartsLeft(once, failed) != "0" || RestartNumber(once, failed) != "1 of 1" {
 		t.Errorf("%+v, %s left, %s", got, RestartsLeft(once, failed), RestartNumber(once, failed))
 	}
-	if got := Decide(once, append(failed, attemptsOf(job.EndByNodeLoss, 125, 60)...), 0); got.Why != "no restarts left (1)" {
+	if got := Decide(once, append(failed, attemptsOf(job.EndByNodeLoss, 125, 60)...), 0); got.Why != "--restart 1 allows no more restarts" {
 		t.Errorf("%+v", got)
 	}
 	req := cluster(eight...)
@@ -152,7 +152,7 @@ func TestMoveArgs(t *testing.T) {
 	for i := range 1000 {
 		many[fmt.Sprintf("n%dx%d", i*7919%1000, i)] = true
 	}
-	if _, err := (Move{To: slices.Collect(maps.Keys(many))}).Args(); err == nil || !strings.Contains(err.Error(), "behind --to") {
+	if _, err := (Move{To: slices.Collect(maps.Keys(many))}).Args(); err == nil || !strings.Contains(err.Error(), "list of hosts of --to") {
 		t.Errorf("%v", err)
 	}
 	for _, words := range [][]string{{"n1"}, {"from=n1", "from=n2"}, {"to="}, {"to=n1:4"}, {"from=n[1-"}, {"to=" + strings.Repeat("n", maxMoveText+1)}} {

@@ -59,9 +59,9 @@ func Decide(p job.RestartPolicy, attempts []job.Attempt, random float64) Decisio
 	case p.MaxRestarts == 0 || !p.AppliesTo(last.Kind, last.Exit):
 		return Decision{}
 	case len(attempts) > p.MaxRestarts:
-		return Decision{Why: fmt.Sprintf("no restarts left (%d)", p.MaxRestarts)}
+		return Decision{Why: fmt.Sprintf("--restart %d allows no more restarts", p.MaxRestarts)}
 	case p.MaxRestarts == job.UnlimitedRestarts && allTooShort(attempts):
-		return Decision{Why: fmt.Sprintf("five attempts in a row ran less than %v", tooShort)}
+		return Decision{Why: fmt.Sprintf("each of the last five attempts ran for less than %v", tooShort)}
 	}
 	return Decision{Restarts: true, Pause: pause(p.Delay, attempts, random)}
 }
@@ -161,13 +161,13 @@ func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 		tier, had := tiers[n.Name]
 		switch {
 		case leftNames[n.Name]:
-			n.ExcludedWhy = "the job was moved away from it"
+			n.ExcludedWhy = "the job was moved away from this host"
 		case last.NextNodes != nil:
 			if n.Tier = slices.Index(last.NextNodes, n.Name); n.Tier < 0 {
-				n.Tier, n.ExcludedWhy = 0, "the job is moved to others"
+				n.Tier, n.ExcludedWhy = 0, "the job moves to other hosts"
 			}
 		case failures[n.Name] > 1:
-			n.ExcludedWhy = "it was lost twice"
+			n.ExcludedWhy = "the job lost contact with this host twice"
 		case failures[n.Name] == 1:
 			n.Tier = len(last.Nodes) + len(last.StandbyNodes) + 1
 		case had:

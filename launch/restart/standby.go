@@ -34,7 +34,7 @@ func StandbyRequest(req job.Request, p job.Plan) (job.Request, bool) {
 	}
 	for i := range req.Nodes {
 		if n := &req.Nodes[i]; used[n.Name] {
-			n.ExcludedWhy = "it has ranks of the job"
+			n.ExcludedWhy = "ranks of the job run on this host"
 		}
 	}
 	req.Wait, req.RoundRobin, req.MinNodes, req.Layout, req.CPUMap, req.NoSharedHosts = false, false, 0, pin.Layout{}, nil, false

@@ -23,7 +23,7 @@ func TestTableOfWhatCounts(t *testing.T) {
 		{"a rank ends with 3", job.EndByExitCode, 3},
 		{"ranks end with 85", job.EndByExitCode, job.ExitCheckpointed},
 		{"a program cannot be executed, or not in time", job.EndByStartFailure, job.ExitNotFound},
-		{"somebody moves it with `--migrate`", job.EndByMove, job.ExitCheckpointed},
+		{"a user moves the job with `--migrate`", job.EndByMove, job.ExitCheckpointed},
 		{"0, ^C, SIGTERM, `--end`, `-timeout`, a limit, internal errors", "", 130},
 	}
 	policies := []struct {

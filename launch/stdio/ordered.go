@@ -48,7 +48,7 @@ func (o *rankSequencer) AddOutput(out *writeBuffer, rank int, piece []byte) {
 		o.spools[rank] = kept
 	}
 	if err := kept.append(piece); err != nil && o.spoolErr == nil {
-		o.spoolErr = fmt.Errorf("cannot keep the output of rank %d until its turn: %w", rank, err)
+		o.spoolErr = fmt.Errorf("cannot store the output of rank %d for -ordered-output: %w", rank, err)
 	}
 }
 
@@ -63,7 +63,7 @@ func (o *rankSequencer) WriteDue(out *writeBuffer, now time.Time) (time.Time, er
 		if kept := o.spools[rank]; kept != nil {
 			piece, err := kept.readNext(replayStep)
 			if err != nil {
-				o.spoolErr = fmt.Errorf("the output of rank %d that was kept: %w", rank, err)
+				o.spoolErr = fmt.Errorf("cannot read the stored output of rank %d: %w", rank, err)
 				break
 			}
 			if len(piece) > 0 {

@@ -152,7 +152,7 @@ func (r *outputRouting) openFiles(infos []pattern.RankInfo) error {
 			file, err := createFile(name, r.output)
 			if err != nil {
 				r.close()
-				return &usererr.Error{Text: fmt.Sprintf("output of rank %s: %v", w.DisplayName(), err), Remedy: fileRemedy(err)}
+				return &usererr.Error{Text: fmt.Sprintf("cannot write the output of rank %s: %v", w.DisplayName(), err), Remedy: fileRemedy(err)}
 			}
 			o = &sink{w: file, mixer: r.lines()}
 			r.filesByName[name] = o
@@ -185,9 +185,9 @@ func fileRemedy(err error) string {
 	case hint != "":
 		return hint
 	case strings.Contains(err.Error(), "too many open files"):
-		return "raise ulimit -n, or let several ranks share a file"
+		return "increase ulimit -n, or let several ranks write to one file"
 	}
-	return "name a folder that you can write to"
+	return "choose a folder that you can write to"
 }
 
 // close closes the files that r has opened, and forgets them.

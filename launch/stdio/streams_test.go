@@ -180,7 +180,7 @@ func TestStreamsThatCannotBe(t *testing.T) {
 		text, hint string
 	}{
 		"a rank that is not": {job.Streams{Stdin: job.RankSet{{First: 2, Last: 2}}}, "-stdin: there is no rank 2", "ranks are 0 to 1"},
-		"no folder":          {job.Streams{Out: job.Output{File: file + "/%r/out"}}, "output of rank 0: mkdir " + file + ": not a directory", "name a folder that you can write to"},
+		"no folder":          {job.Streams{Out: job.Output{File: file + "/%r/out"}}, "cannot write the output of rank 0: mkdir " + file + ": not a directory", "choose a folder that you can write to"},
 	} {
 		s := New(nil, Stdout(io.Discard), Stderr(io.Discard))
 		err := s.Open(test.wanted, some(2, 0, 0), Observers{})

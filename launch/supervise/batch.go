@@ -59,7 +59,7 @@ func (s *State) logHint(node int) string {
 	if s.policy.BatchJob != (BatchJob{}) {
 		return ""
 	}
-	return "the log of " + s.nodes[node].name + " may say what ended it (journalctl)"
+	return "the log of " + s.nodes[node].name + " may show why its processes were killed (journalctl)"
 }
 
 // addRecentlyKilled appends to lost the node's ranks that were killed shortly before the node was lost.

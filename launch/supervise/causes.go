@@ -99,7 +99,7 @@ TestCauses, and its line in doc/supervision.md, which that test writes.
 The first cause in time counts (rule EXIT-2), unless it may be a consequence of a later one (yieldsTo).
 */
 var causes = [...]causeRule{
-	RankExited: {name: "a rank ends with a code", reason: "exit", endKind: job.EndByExitCode, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true,
+	RankExited: {name: "a rank exits with a code other than 0", reason: "exit", endKind: job.EndByExitCode, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true,
 		yieldsTo: []Kind{RankDied, NodeConnectionLost}, mayBeBatch: anyCause},
 	RankDied:       {name: "a rank dies by a signal", reason: "signal", endKind: job.EndBySignal, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true, mayBeBatch: endedBySignal},
 	RankNotStarted: {name: "a program cannot be executed", reason: "start", endKind: job.EndByStartFailure, text: rankText, code: reportedCode, blames: blameRank},
@@ -114,14 +114,14 @@ var causes = [...]causeRule{
 	StartTimeout:       {name: "`--start-timeout` expires", reason: "start", endKind: job.EndByStartFailure, text: startTimeoutText, code: fixedCode(job.ExitInternal), blames: blameNobody},
 	RunTimeout:         {name: "`-timeout` expires", reason: "limit", text: runTimeoutText, code: fixedCode(job.ExitTimeout), blames: blameNobody, external: true},
 	OverLimit:          {name: "a limit is exceeded", reason: "limit", text: reportedText, code: fixedCode(job.ExitTimeout), blames: blameNobody, external: true},
-	StdinFailed:        {name: "our stdin cannot be read", reason: "internal", text: stdinText, code: fixedCode(job.ExitInternal), blames: blameNobody},
-	OutputFailed:       {name: "our stdout or a file is full", reason: "internal", text: reportedText, code: fixedCode(job.ExitInternal), blames: blameNobody, afterRanks: true},
-	StdoutGone:         {name: "our stdout is closed", reason: "user", code: fixedCode(job.ExitNoStdout), blames: blameNobody, afterRanks: true, external: true},
+	StdinFailed:        {name: "mpiexec cannot read its standard input", reason: "internal", text: stdinText, code: fixedCode(job.ExitInternal), blames: blameNobody},
+	OutputFailed:       {name: "mpiexec cannot write its standard output or a file", reason: "internal", text: reportedText, code: fixedCode(job.ExitInternal), blames: blameNobody, afterRanks: true},
+	StdoutGone:         {name: "the standard output of mpiexec is closed", reason: "user", code: fixedCode(job.ExitNoStdout), blames: blameNobody, afterRanks: true, external: true},
 	BySignal:           {name: "a signal ends mpiexec", reason: "user", code: reportedCode, blames: blameNobody, afterRanks: true, external: true, mayBeBatch: anyCause},
-	NodeToldToEnd:      {name: "one node alone gets a signal to end", reason: "host_lost", endKind: job.EndByNodeLoss, text: toldToEndText, code: fixedCode(job.ExitInternal), blames: blameNode, mayBeBatch: anyCause},
+	NodeToldToEnd:      {name: "one node alone receives a signal to end", reason: "host_lost", endKind: job.EndByNodeLoss, text: toldToEndText, code: fixedCode(job.ExitInternal), blames: blameNode, mayBeBatch: anyCause},
 	BatchEndsJob:       {name: "the batch system ends its job", reason: "rm", text: batchEndsText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
-	EndedByRequest:     {name: "somebody ends it with `--end`", reason: "user", text: reportedText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
-	EndedByMove:        {name: "somebody moves it with `--migrate`", reason: "move", endKind: job.EndByMove, text: reportedText, code: fixedCode(job.ExitCheckpointed), blames: blameNobody},
+	EndedByRequest:     {name: "a user ends the job with `--end`", reason: "user", text: reportedText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
+	EndedByMove:        {name: "a user moves the job with `--migrate`", reason: "move", endKind: job.EndByMove, text: reportedText, code: fixedCode(job.ExitCheckpointed), blames: blameNobody},
 }
 
 // CountsAfterRanks reports whether a failure of this kind counts even after all ranks have ended. An
@@ -236,7 +236,7 @@ func disconnectText(s *State, e Failure) string {
 }
 
 func notFinalizedText(s *State, e Failure) string {
-	return s.RankOnNode(e.Rank) + " ended without calling MPI_Finalize, and the others go on"
+	return s.RankOnNode(e.Rank) + " ended without calling MPI_Finalize, while other ranks still run"
 }
 
 // lostNodeText returns the text about a lost node. It names the ranks that were lost with it (rule REP-6).
@@ -255,7 +255,7 @@ func lostNodeText(s *State, e Failure) string {
 // toldToEndText returns the text about a node whose processes received a signal such as SIGTERM, when the
 // other nodes received none.
 func toldToEndText(s *State, e Failure) string {
-	text := fmt.Sprintf("%s was told to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
+	text := fmt.Sprintf("the processes on %s received a signal to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
 	if e.Text != "" {
 		text += ": " + e.Text
 	}
@@ -265,11 +265,11 @@ func toldToEndText(s *State, e Failure) string {
 // batchEndsText returns the text that names the batch system that ended the job. Batch systems do not
 // report why.
 func batchEndsText(s *State, _ Failure) string {
-	return fmt.Sprintf("%s ends job %s (time limit, or cancelled)", batch.Title(s.policy.BatchJob.System), s.policy.BatchJob.Job)
+	return fmt.Sprintf("%s ends job %s (at its time limit, or because a user cancelled it)", batch.Title(s.policy.BatchJob.System), s.policy.BatchJob.Job)
 }
 
 func startTimeoutText(s *State, _ Failure) string {
-	return text.Count(s.unstarted, "rank") + " had not started when --start-timeout struck"
+	return text.Count(s.unstarted, "rank") + " had not started when --start-timeout expired"
 }
 
 func runTimeoutText(s *State, _ Failure) string {

@@ -36,8 +36,8 @@ var examples = []struct {
 	{BySignal, Policy{}, []any{sig(job.SIGTERM)}},
 	{NodeToldToEnd, Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, []any{HelperSignaled{1, job.SIGTERM, ""}, after(time.Minute)}},
 	{BatchEndsJob, Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, []any{NodeLost{1, "srun: n2: task 0: Killed"}, sig(job.SIGTERM)}},
-	{EndedByRequest, Policy{}, []any{Failure{Kind: EndedByRequest, Text: "ended by bob (administrator) with --end"}}},
-	{EndedByMove, Policy{}, []any{MoveReady{"moved to n[4-5] by bob (administrator) with --migrate"}}},
+	{EndedByRequest, Policy{}, []any{Failure{Kind: EndedByRequest, Text: "the job was ended by bob (administrator) with --end"}}},
+	{EndedByMove, Policy{}, []any{MoveReady{"the job was moved to n[4-5] by bob (administrator) with --migrate"}}},
 }
 
 // Every cause has a row in causes and an example. The table in doc/supervision.md lists the

@@ -157,6 +157,6 @@ func (s *State) warnRanks(now time.Time) []Action {
 	}
 	s.deadlines.warn = time.Time{}
 	number := job.Signal(s.policy.Warn.Signal)
-	line := fmt.Sprintf("%v before the end: sent %s to %s on %s", s.policy.Warn.Before, number, text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))
+	line := fmt.Sprintf("the job has to end in %v: mpiexec sent %s to %s on %s", s.policy.Warn.Before, number, text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))
 	return []Action{SignalAllRanks{number}, ReportLine{line}}
 }

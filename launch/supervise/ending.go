@@ -55,6 +55,6 @@ func (s *State) giveUpNodes(time.Time) []Action {
 		return nil
 	}
 	slices.Sort(names)
-	text := fmt.Sprintf("%s: processes of the job could not be ended in time", hostlist.Fold(names))
+	text := fmt.Sprintf("%s: mpiexec could not end all processes of the job in time", hostlist.Fold(names))
 	return []Action{ReportLine{text}, Finish{}}
 }

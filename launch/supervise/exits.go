@@ -98,7 +98,7 @@ func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
 
 // reportContinues returns the action that reports how a rank ended and that the other ranks go on.
 func (s *State) reportContinues(ended string) Action {
-	return ReportLine{fmt.Sprintf("%s; the others go on (%s)", ended, text.Count(s.RanksLeft, "rank"))}
+	return ReportLine{fmt.Sprintf("%s; the other ranks continue (%s)", ended, text.Count(s.RanksLeft, "rank"))}
 }
 
 // handleNodeLost handles the loss of a node. sinceStart is the time since the start of the ranks by the

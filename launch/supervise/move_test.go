@@ -33,12 +33,12 @@ func TestMovedWhenItsRanksHaveLeft(t *testing.T) {
 		{"^C", append(slices.Clone(saving), sig(job.SIGINT)), false, 130},
 	} {
 		s := play(Policy{Grace: time.Minute}, test.events)
-		do := s.Step(MoveReady{"moved to n3 by alice with --migrate"}, time.Unix(1_000_100, 0))
+		do := s.Step(MoveReady{"the job was moved to n3 by alice with --migrate"}, time.Unix(1_000_100, 0))
 		ends := slices.ContainsFunc(do, func(a Action) bool { _, is := a.(EndAll); return is })
 		if s.IsMoved() != test.moved || s.ExitCode() != test.code || ends != (test.name == "they run") {
 			t.Errorf("%s: moved %v, code %d, %v", test.name, s.IsMoved(), s.ExitCode(), do)
 		}
-		if report := s.Report(func(int) RankProfile { return RankProfile{} }, Sequel{Attempt: &NextAttempt{}}); test.moved && (!strings.HasPrefix(report, "moved to n3 by alice with --migrate") || strings.Contains(report, "restart")) {
+		if report := s.Report(func(int) RankProfile { return RankProfile{} }, Sequel{Attempt: &NextAttempt{}}); test.moved && (!strings.HasPrefix(report, "the job was moved to n3 by alice with --migrate") || strings.Contains(report, "restart")) {
 			t.Errorf("%s: %q", test.name, report)
 		}
 	}
@@ -48,7 +48,7 @@ func TestMovedWhenItsRanksHaveLeft(t *testing.T) {
 // the cause (EXIT-2), unless that was a move.
 func TestToldToEndWhileItEnds(t *testing.T) {
 	fails := []any{exits(2, 3)}
-	moves := []any{RankStarted{0}, RankStarted{1}, RankStarted{2}, RankStarted{3}, MoveReady{"moved to n3 by alice with --migrate"}}
+	moves := []any{RankStarted{0}, RankStarted{1}, RankStarted{2}, RankStarted{3}, MoveReady{"the job was moved to n3 by alice with --migrate"}}
 	for _, test := range []struct {
 		name   string
 		before []any

@@ -40,7 +40,7 @@ func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
 	case job.PMIOfferNone:
 		try = "; try --pmi auto"
 	}
-	return fmt.Sprintf("note: no rank connected to this launcher; it offered %s (%s found in %s)%s", first.PMIOffer.Description(), first.MPILibrary, program, try)
+	return fmt.Sprintf("note: no rank connected to mpiexec by PMI; mpiexec offered %s (%s found in %s)%s", first.PMIOffer.Description(), first.MPILibrary, program, try)
 }
 
 // StuckInFinalize returns a note about ranks that were ended in MPI_Finalize, if a known bug of their
@@ -66,5 +66,5 @@ func StuckInFinalize(exits []*job.Exit, nodes []int) string {
 		return ""
 	}
 	slices.Sort(ranks)
-	return fmt.Sprintf("note: %s waited in MPI_Finalize. The program %s; %s", FormatRanks(ranks), known.Text(), known.Remedy)
+	return fmt.Sprintf("note: %s waited in MPI_Finalize until the end. The program %s; %s", FormatRanks(ranks), known.Text(), known.Remedy)
 }

@@ -42,7 +42,7 @@ func (s *State) Report(about func(rank int) RankProfile, follows Sequel) string 
 	}
 	text := format.EscapeSentence(strings.TrimRight(s.Cause.Text, "\n")) + follows.Attempt.sentence()
 	if follows.WhyNone != "" {
-		text += "; not starting again: " + format.EscapeSentence(follows.WhyNone)
+		text += "; the job is not started again: " + format.EscapeSentence(follows.WhyNone)
 	}
 	var p RankProfile
 	if s.Cause.Rank >= 0 {
@@ -79,7 +79,7 @@ func (r *NextAttempt) sentence() string {
 		text += " without " + hostlist.Fold(r.ExcludedNodes)
 	}
 	if len(r.LastResortNodes) > 0 {
-		text += ", with " + hostlist.Fold(r.LastResortNodes) + " as the last choice"
+		text += ", with " + hostlist.Fold(r.LastResortNodes) + " only if no other host is free"
 	}
 	return text
 }
@@ -171,7 +171,7 @@ func (s *State) othersText() string {
 		}
 	}
 	if bySignal[0] > 0 {
-		how = append(how, fmt.Sprintf("%d exited when told to", bySignal[0]))
+		how = append(how, fmt.Sprintf("%d exited when asked to end", bySignal[0]))
 	}
 	ranks := "other rank"
 	if s.Cause.rule().blames == blameNobody {
@@ -201,7 +201,7 @@ func (s *State) ExitCodes() (lines []string) {
 		}
 	}
 	if none != nil {
-		lines = append(lines, "no exit code: "+FormatRanks(none))
+		lines = append(lines, "ranks without an exit code: "+FormatRanks(none))
 	}
 	return lines
 }

@@ -39,7 +39,7 @@ rank 2 on b died: Segmentation fault (signal 11), core dumped
 rank 1 on a exited with code 3
   program   ./a.out   pid 7   ran 00:03:12
   bound to  no CPUs
-  then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited when told to
+  then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited when asked to end
   exit code 3`},
 	{"terminal codes", Policy{}, sequence(aborts(2, 3, "\x1b[2J\nmpiexec: all is well\u202e")), RankProfile{Program: "./a\nb", PID: 7, LastStderrLine: "\x1b]0;me\a", Hint: "\x9b"}, `
 rank 2 on b called MPI_Abort with code 3: \x1b[2J mpiexec: all is well\u202e
@@ -109,7 +109,7 @@ func play(rules Policy, events []any) State {
 
 func TestExitCodes(t *testing.T) {
 	state := play(Policy{EndPolicy: job.EndPolicy{KeepAll: true}}, sequence(exits(1, 3), dies(0, 9), exits(2, 3), NodeLost{1, ""}))
-	if got, want := strings.Join(state.ExitCodes(), "\n"), "exit code 3: ranks 1-2\nexit code 137: rank 0\nno exit code: rank 3"; got != want {
+	if got, want := strings.Join(state.ExitCodes(), "\n"), "exit code 3: ranks 1-2\nexit code 137: rank 0\nranks without an exit code: rank 3"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
@@ -119,7 +119,7 @@ func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 	alone := func(o job.PMIOffer) RankEnded {
 		return RankEnded{&job.Exit{Rank: 0, MPILibrary: "libmpi.so.40", PMIOffer: o}}
 	}
-	const note = "note: no rank connected to this launcher; it offered "
+	const note = "note: no rank connected to mpiexec by PMI; mpiexec offered "
 	for _, test := range []struct {
 		name   string
 		events []any
@@ -147,7 +147,7 @@ func TestRanksThatWaitedInFinalize(t *testing.T) {
 	waited := func(rank, barrier int, fault string) RankEnded {
 		return RankEnded{&job.Exit{Rank: rank, Signal: 15, ToldToEnd: true, PMI: job.PMIOpen, FinalizeBarrier: barrier, LibraryFault: fault}}
 	}
-	const note = "note: rank 0 waited in MPI_Finalize. The program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished"
+	const note = "note: rank 0 waited in MPI_Finalize until the end. The program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished"
 	apart := job.Plan{Job: "j", Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}}}, {Name: "b", Ranks: []job.RankPlan{{Rank: 1}}}}}
 	together := job.Plan{Job: "j", Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}, {Rank: 1}}}}}
 	for _, test := range []struct {

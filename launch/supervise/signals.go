@@ -65,11 +65,11 @@ func (s *State) handleInterrupt(now time.Time) []Action {
 	case s.signals == 1 && s.Phase == Running:
 		s.Phase = Interrupted
 		s.pending.dropSuspicions()
-		text := fmt.Sprintf("^C: sent SIGINT to %s on %s; press ^C again to kill",
+		text := fmt.Sprintf("^C: mpiexec sent SIGINT to %s on %s; press ^C again to end them",
 			text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))
 		return []Action{SignalAllRanks{job.SIGINT}, ReportLine{text}}
 	case s.signals <= 2:
-		return append(s.endRanks(now, Ending, secondInterruptGrace), ReportLine{"^C: ending the ranks; press ^C again to leave at once"})
+		return append(s.endRanks(now, Ending, secondInterruptGrace), ReportLine{"^C: mpiexec ends the ranks; press ^C again to exit at once"})
 	}
 	s.Phase = Killing
 	return []Action{EndAll{0, 0}, Finish{}}

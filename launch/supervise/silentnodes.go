@@ -96,7 +96,7 @@ func (s *SilentNodes) BatchReplied(state batch.State, system string, now time.Ti
 		case state != batch.Runs:
 			n.batchSaysRunning, n.askNext = false, now.Add(askBatchAfter)
 		case n.batchSaysRunning:
-			why := fmt.Sprintf("silent for %v; %s says the job runs", now.Sub(n.since).Round(time.Second), batch.Title(system))
+			why := fmt.Sprintf("no message for %v, although %s reports that the job runs", now.Sub(n.since).Round(time.Second), batch.Title(system))
 			events = append(events, NodeLost{Node: node, Why: why})
 			n.askNext = now.Add(askBatchAfter)
 		default:

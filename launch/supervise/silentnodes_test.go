@@ -11,7 +11,7 @@ import (
 // RM-40: a silent node is lost when the batch system has said twice that the job runs. Only time in
 // which mpiexec ran counts.
 func TestSilentNodes(t *testing.T) {
-	lost := NodeLost{1, "silent for 45s; Slurm says the job runs"}
+	lost := NodeLost{1, "no message for 45s, although Slurm reports that the job runs"}
 	for name, test := range map[string]struct {
 		said  func(second int) batch.State // the batch system's answer at that time
 		beats func(second int) bool        // whether node 1 is heard from; node 0 always is
@@ -33,7 +33,7 @@ func TestSilentNodes(t *testing.T) {
 				return batch.Suspended
 			}
 			return batch.Runs
-		}, beats: func(s int) bool { return s == 0 }, until: 96, want: []Event{NodeLost{1, "silent for 1m35s; Slurm says the job runs"}}, asks: []int{30, 60, 90, 95}},
+		}, beats: func(s int) bool { return s == 0 }, until: 96, want: []Event{NodeLost{1, "no message for 1m35s, although Slurm reports that the job runs"}}, asks: []int{30, 60, 90, 95}},
 		"nobody can say":   {said: constantly(batch.Unknown), beats: func(s int) bool { return s == 0 }, until: 121, asks: []int{30, 60, 90, 120}},
 		"the job is ended": {said: constantly(batch.Over), beats: func(s int) bool { return s == 0 }, until: 31, want: []Event{Failure{Kind: BatchEndsJob}}, asks: []int{30}},
 		"we were stopped":  {said: constantly(batch.Runs), beats: func(s int) bool { return s == 0 }, stop: 20, until: 105},

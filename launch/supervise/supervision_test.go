@@ -64,8 +64,8 @@ var occurrences = []struct {
 	{"SIGHUP", Policy{}, []any{sig(job.SIGHUP)}},
 	{"^Z", Policy{}, []any{sig(job.SIGTSTP)}},
 	{"SIGUSR1", Policy{}, []any{sig(job.SIGUSR1)}},
-	{"our stdout is closed", Policy{}, []any{nobodyReads}},
-	{"our stdin cannot be read", Policy{}, []any{badInput}},
+	{"the standard output of mpiexec is closed", Policy{}, []any{nobodyReads}},
+	{"mpiexec cannot read its standard input", Policy{}, []any{badInput}},
 	{"our stdout is full", Policy{}, []any{diskFull}},
 }
 

@@ -67,7 +67,7 @@ func (w chaosHit) afterRequest(d *rand.Rand, p program, ask func(t *testing.T, v
 		both.Wait()
 	})
 	m.killed = w.killed
-	m.otherLines = []string{"suspended by ", "goes on after "}
+	m.otherLines = []string{"suspended by ", "the job continues after it was suspended for "}
 	return m
 }
 
@@ -133,6 +133,6 @@ func whileMoving(meanwhile func(*testing.T, *taggedJob)) chaosCase {
 		return v
 	}
 	m.killed = true
-	m.otherLines = []string{"moving to n2", "moved to n2", "attempt 1: ", "waiting until nothing of the job can be left"}
+	m.otherLines = []string{"moving to n2", "moved to n2", "attempt 1: ", "before the restart, waiting until no process of the job can be left"}
 	return m
 }

@@ -20,7 +20,7 @@ var restartableProgram = program{"again", func(_ *testing.T, tag string) []strin
 }, 2}
 
 // attemptNotice is what mpiexec says between two of them.
-var attemptNotice = []string{"attempt 1: ", "waiting until nothing of the job can be left"}
+var attemptNotice = []string{"attempt 1: ", "before the restart, waiting until no process of the job can be left"}
 
 // restartCase returns a case in which hit makes mpiexec start the job again, which then succeeds.
 func restartCase(hit func(*testing.T, *taggedJob)) chaosCase {
@@ -126,7 +126,7 @@ func restartTwiceCase(d *rand.Rand) chaosCase {
 			"--kill-grace", "1", "sh", "-c", script)
 	}
 	m.killed = killed
-	m.otherLines = []string{"starting again (", "attempt ", "waiting until nothing of the job can be left"}
+	m.otherLines = []string{"starting again (", "attempt ", "before the restart, waiting until no process of the job can be left"}
 	return m
 }
 
@@ -164,7 +164,7 @@ func queueLostCase(cutOff bool) chaosCase {
 		m.repair = up
 	}
 	m.killed = true
-	m.otherLines = []string{"the queue host n1 ", "waiting for resources, ", "starting now, waited "}
+	m.otherLines = []string{"the queue host n1 ", "waiting for resources, ", "the job starts now, after waiting for "}
 	m.after = func(t *testing.T, v *taggedJob, _ result) {
 		var want string
 		for i, w := range waiting {

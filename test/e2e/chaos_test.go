@@ -347,7 +347,7 @@ var chaosKinds = []chaosKind{
 			signalPIDs(t, syscall.SIGSTOP, "helper", pids)
 		})
 		m.options = []string{"-timeout", "10", "--kill-grace", "1"}
-		m.notice = host + ": processes of the job could not be ended in time"
+		m.notice = host + ": mpiexec could not end all processes of the job in time"
 		m.repair = func(t *testing.T, b *testCluster) { signalPIDs(t, syscall.SIGCONT, "helper", pids) }
 		return m
 	}},

@@ -47,13 +47,13 @@ sys.exit(code)`
 	}
 	for _, words := range [][]string{{"--end"}, {"--suspend"}, {"--resume-job"}, {"--checkpoint"}, {"--migrate"}, {"--signal", "USR1"}, {"--evict"}} {
 		r := b.runMpiexec(t, append(words, id, "localhost")...)
-		if r.code != 125 || !strings.Contains(r.err, fmt.Sprintf("2 users claim job %s, so that no answer counts: %d on localhost; %d on localhost", id, ann, evil)) ||
-			!strings.Contains(r.err, fmt.Sprintf("name the user, too: %s@%d or %s@%d", id, ann, id, evil)) {
+		if r.code != 125 || !strings.Contains(r.err, fmt.Sprintf("2 users have a job with the ID %s: %d on localhost; %d on localhost", id, ann, evil)) ||
+			!strings.Contains(r.err, fmt.Sprintf("add the user to the ID: %s@%d or %s@%d", id, ann, id, evil)) {
 			t.Errorf("%s: exit %d, %q", words, r.code, r.err)
 		}
 	}
 	both := b.runMpiexec(t, "--status", id, "localhost")
-	if both.code != 0 || strings.Count(both.out, "job      "+id+" runs") != 2 || strings.Contains(both.out, "waits in") || !strings.Contains(both.err, "2 users claim job "+id) {
+	if both.code != 0 || strings.Count(both.out, "job      "+id+" runs") != 2 || strings.Contains(both.out, "waits in") || !strings.Contains(both.err, "2 users have a job with the ID "+id) {
 		t.Errorf("exit %d, %q, %q", both.code, both.out, both.err)
 	}
 	at := func(uid int) string { return fmt.Sprintf("%s@%d", id, uid) }
@@ -84,7 +84,7 @@ sys.exit(code)`
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	// The impostor says that his job has ended, and keeps it.
-	if r := b.runMpiexec(t, "--end", id, "localhost"); r.code != 125 || !strings.Contains(r.err, "says that it has ended, but it still has CPUs there") || !strings.Contains(r.err, "mpiexec --evict "+id+" localhost") {
+	if r := b.runMpiexec(t, "--end", id, "localhost"); r.code != 125 || !strings.Contains(r.err, "says that it has ended, but it still uses CPUs there") || !strings.Contains(r.err, "mpiexec --evict "+id+" localhost") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if r := b.runMpiexec(t, "--evict", id, "localhost"); r.code != 0 {

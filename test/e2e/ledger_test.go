@@ -153,7 +153,7 @@ func TestOwnLedgerIsNoted(t *testing.T) {
 		t.Errorf("%q, %q", ps.out, ps.err)
 	}
 	if r := b.runMpiexec(t, "--ledger", own, "--exclusive", "-host", "localhost", "-n", "1", "true"); r.code != 125 ||
-		!strings.Contains(r.err, "localhost: CPUs are not protected from other jobs: claims in "+own+": belongs to uid 12345, must belong to root") {
+		!strings.Contains(r.err, "localhost: other jobs may use the same CPUs: claims in "+own+": belongs to uid 12345, must belong to root") {
 		t.Errorf("a foreign owner: exit %d, %q", r.code, r.err)
 	}
 	if r := b.runMpiexec(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out, "claims in "+site+",") && !strings.Contains(r.out, "claims in "+site+"\n") {
@@ -175,14 +175,14 @@ func TestRequestIsTakenOutOfTheQueue(t *testing.T) {
 		waiter := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1,n2", "-n", "4", "--wait", "echo", "ran"}})
 		id := b.awaitQueue(t, "n1", 1).Waiting[0].Job
 		for _, words := range [][]string{{"--suspend"}, {"--signal", "USR1"}} {
-			if r := b.runMpiexec(t, append(words, "last", "n1", "n2")...); r.code != 125 || !strings.Contains(r.err, "job "+id+" waits in the queue: none of its ranks runs") {
+			if r := b.runMpiexec(t, append(words, "last", "n1", "n2")...); r.code != 125 || !strings.Contains(r.err, "job "+id+" waits in the queue, so none of its ranks runs yet") {
 				t.Errorf("%s last: exit %d, %q", words, r.code, r.err)
 			}
 		}
 		if r := b.runMpiexec(t, option, "last", "n1", "n2"); r.code != 0 || !strings.Contains(r.err, id) {
 			t.Errorf("%s: exit %d, %q", option, r.code, r.err)
 		}
-		if r := waiter.wait(t); r.code != 125 || !strings.Contains(r.err, "mpiexec: n1: taken out of the queue by root") || strings.Contains(r.err, "queueing") {
+		if r := waiter.wait(t); r.code != 125 || !strings.Contains(r.err, "mpiexec: n1: the request was removed from the queue by root") || strings.Contains(r.err, "queueing") {
 			t.Errorf("%s: exit %d, %q", option, r.code, r.err)
 		}
 	}

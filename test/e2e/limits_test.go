@@ -130,7 +130,7 @@ func TestLimitsOfANode(t *testing.T) {
 		}
 	}
 	says("hmem = \"1gb\"\n")
-	if r := b.runMpiexec(t, "--leave-children", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "n1: --leave-children: nobody would hold what stays to the limits of this node (/etc/remshell/limits.toml)\n  hint: leave it out, or name other hosts") {
+	if r := b.runMpiexec(t, "--leave-children", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "n1: --leave-children: mpiexec could not apply the limits of this node (/etc/remshell/limits.toml) to the processes that stay\n  hint: leave out --leave-children, or choose other hosts") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	says("mem = 4096\n")

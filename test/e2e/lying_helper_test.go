@@ -88,7 +88,7 @@ func (l *lyingHelpers) runWithLie(t *testing.T, lie, code string, args ...string
 }
 
 // foreignExitText is the violation of a helper that reports an exit of rank 0, which is not its own.
-const foreignExitText = "it spoke for rank 0, which is not there"
+const foreignExitText = "the host sent a message about rank 0, which does not run there"
 
 // What a helper says of ranks that are not its own, or may not say, has no effect but its own
 // end: one line, 125, and the ranks of the other host are told to end as usual (TRUST-2 to 4).
@@ -108,22 +108,22 @@ func TestLyingHelpers(t *testing.T) {
 		{"trace of another", foreignExitText},
 		{"states of another", foreignExitText},
 		{"spawn for another", foreignExitText},
-		{"rank that is none", "it spoke for rank 99, which is not there"},
+		{"rank that is none", "the host sent a message about rank 99, which does not run there"},
 		{"negative rank", "the host sent a Data message with an impossible value: rank -1"},
 		{"rank beyond all tables", "the host sent a Data message with an impossible value: rank 1099511627776"},
-		{"start told twice", "it spoke of rank 2, which has ended"},
+		{"start told twice", "the host sent a message about rank 2, which has ended"},
 		{"exit code 256", "the host sent an Exited message with an impossible value: code 256"},
 		{"exit code 2^32", "the host sent an Exited message with an impossible value: code 4294967296"},
 		{"exit code -1", "the host sent an Exited message with an impossible value: code -1"},
 		{"signal 65", "the host sent an Exited message with an impossible value: signal 65"},
-		{"output behind its end", "it sent more output than it may"},
+		{"output behind its end", "the host sent more output than mpiexec allowed"},
 		{"stream 7", "the host sent a Data message with an impossible value: stream 7"},
-		{"fence out of turn", "it sent 3 fences at once"},
-		{"fence of another group", "it answered what was not asked"},
-		{"answer without question", "it answered what was not asked"},
-		{"second Prepared", "it answered what was not asked"},
-		{"second Refused", "it answered what was not asked"},
-		{"drained too early", "it sent Drained before the end of rank 2"},
+		{"fence out of turn", "the host sent 3 fences at once"},
+		{"fence of another group", "the host sent a reply to which there was no request"},
+		{"answer without question", "the host sent a reply to which there was no request"},
+		{"second Prepared", "the host sent a reply to which there was no request"},
+		{"second Refused", "the host sent a reply to which there was no request"},
+		{"drained too early", "the host sent the message Drained before the end of rank 2"},
 		{"Prepare to mpiexec", "the host sent the message Prepare, which only mpiexec may send"},
 		{"Signal to mpiexec", "the host sent the message Signal, which only mpiexec may send"},
 		{"frame too large", "the host sent a LedgerListed message of 33554432 bytes, which is too large"},
@@ -131,7 +131,7 @@ func TestLyingHelpers(t *testing.T) {
 		{"frame that ends early", "the host sent a message of unknown kind 15, or with a malformed body"},
 		{"bytes too many", "the host sent a message of unknown kind 51, or with a malformed body"},
 		{"request told twice", "the host sent a RankMapRequest message with an impossible value: ID 1048576"},
-		{"second greeting", "it sent Hello twice"},
+		{"second greeting", "the host sent the message Hello twice"},
 	} {
 		r := l.runWithLie(t, test.lie, "")
 		want := regexp.MustCompile(`(?m)^mpiexec: lost contact with n2 \(` + regexp.QuoteMeta(test.violation) + `\) after 00:00:\d\d, where ranks 2-3 ran$`)
@@ -162,7 +162,7 @@ func TestForgedAsks(t *testing.T) {
 	if n := strings.Count(string(text), "x"); err != nil || n == 0 || n > most {
 		t.Errorf("the command ran %d times in %v (%v)", n, time.Since(began), err)
 	}
-	if r.code != 143 || !strings.Contains(r.err, "mpiexec: n2 says: ended by root with --end") {
+	if r.code != 143 || !strings.Contains(r.err, "mpiexec: n2 says: the job was ended by root with --end") {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
 }
@@ -194,8 +194,8 @@ func TestLyingBeforeTheStart(t *testing.T) {
 	l := newLyingHelpers(t)
 	for _, test := range []struct{ lie, violation string }{
 		{"meeting point", foreignExitText},
-		{"exit before the start", "it sent Exited before the start"},
-		{"output before the start", "it sent Data before the start"},
+		{"exit before the start", "the host sent the message Exited before the start"},
+		{"output before the start", "the host sent the message Data before the start"},
 		{"CPU 2^40", "the host sent a NodeInfo message with an impossible value: CPU 1099511627776"},
 		{"CPU -1", "the host sent a NodeInfo message with an impossible value: CPU -1"},
 	} {
@@ -206,7 +206,7 @@ func TestLyingBeforeTheStart(t *testing.T) {
 	}
 	hosts := hostFile(t, "n1 slots=2", "n2 slots=2 path="+l.writeHelper(t, "second Hello"))
 	r := l.runMpiexec(t, "--skip-unreachable", "-f", hosts, "-n", "2", "true")
-	if r.code != 0 || r.err != "mpiexec: n2: it sent Hello twice; not used\n" {
+	if r.code != 0 || r.err != "mpiexec: n2: the host sent the message Hello twice; not used\n" {
 		t.Errorf("exit %d without it\n%s", r.code, r.err)
 	}
 }
@@ -218,7 +218,7 @@ func TestClaimedIdentity(t *testing.T) {
 	helper := l.writeHelper(t, "identity")
 	hosts := hostFile(t, "n1 slots=1 path="+helper, "n2 slots=1 path="+helper)
 	r := l.runMpiexec(t, "-f", hosts, "-n", "2", "true")
-	if want := "mpiexec: n1 and n2 both say that they are machine one and the same, and are not; n1 and n2 are not used\n"; r.code != 125 || r.err != want {
+	if want := "mpiexec: n1 and n2 both report machine ID one and the same, but are different machines; n1 and n2 are not used\n"; r.code != 125 || r.err != want {
 		t.Errorf("exit %d, %q, want 125 and %q", r.code, r.err, want)
 	}
 }

@@ -89,20 +89,20 @@ func TestMigrate(t *testing.T) {
 	if !poll(goneTimeout, func() bool { return len(b.readListing(t, "n3").Jobs) == 0 }) {
 		t.Error("n3 is still claimed")
 	}
-	refused("n9 is not among the hosts that it was started with", "--from", "n2,n9")
-	refused("what is free now is no other place than the one that it has")
+	refused("n9 is not among the hosts that the job was started with", "--from", "n2,n9")
+	refused("it would start on the same CPUs as now")
 	if _, err := os.Stat(filepath.Join(b.Home, "saved.0")); err == nil || strings.Contains(r.err.String(), "attempt 1") {
 		t.Errorf("a checkpoint was asked for: %s", &r.err)
 	}
 	if res := b.sendControlRequest(t, "--suspend", id, "n1"); res.code != 0 {
 		t.Errorf("suspended: exit %d\n%s", res.code, res.err)
 	}
-	refused("suspended: its ranks cannot write a checkpoint\n  hint: mpiexec --resume-job "+id+" lets it go on", "--from", "n2")
+	refused("suspended: its ranks cannot write a checkpoint\n  hint: mpiexec --resume-job "+id+" continues the job", "--from", "n2")
 	if res := b.sendControlRequest(t, "--resume-job", id, "n1"); res.code != 0 {
 		t.Errorf("let go on: exit %d\n%s", res.code, res.err)
 	}
 	if res := b.runMpiexec(t, "--migrate", id, "--from", "n2", "n1"); !strings.Contains(res.err, "no reply from job") && // else it is done all the same
-		(res.code != 0 || !strings.Contains(res.err, "job "+id+": it moves to n[1,3]")) {
+		(res.code != 0 || !strings.Contains(res.err, "job "+id+": the job moves now to n[1,3]")) {
 		t.Errorf("exit %d\n%s", res.code, res.err)
 	}
 	r.awaitOut(t, "ready 1\n", 4)
@@ -111,7 +111,7 @@ func TestMigrate(t *testing.T) {
 		t.Fatal(err)
 	}
 	res := r.wait(t)
-	for _, want := range []string{"n1 says: moving to n[1,3]: checkpoint asked for (root, --migrate)", "n1 says: moved to n[1,3] by root with --migrate", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"} {
+	for _, want := range []string{"n1 says: the job moves to n[1,3] after a checkpoint (root, --migrate)", "n1 says: the job was moved to n[1,3] by root with --migrate", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"} {
 		if !strings.Contains(res.err, want) {
 			t.Errorf("it does not say %q:\n%s", want, res.err)
 		}

@@ -34,7 +34,7 @@ func TestMpijobOnTwoHosts(t *testing.T) {
 		{"status last n2", "job      " + id + " runs", "", 0},
 		{"signal USR1 " + id + " n1 n2", "", "", 0},
 		{"suspend " + id + " n1", "", "", 0},
-		{"checkpoint " + id + " n1", "", "hint: mpijob resume " + id + " lets it go on", 125},
+		{"checkpoint " + id + " n1", "", "hint: mpijob resume " + id + " continues the job", 125},
 		{"resume " + id + " n2", "", "", 0},
 		{"migrate " + id + " --to n1 n1", "", "hint: start the job with --restart N", 125},
 		{"end nojob n1 n2", "", "mpijob: there is no job nojob\n", 125},

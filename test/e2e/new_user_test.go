@@ -177,7 +177,7 @@ func TestNewcomer(t *testing.T) {
 	if said := firstOutOfOrder(r.out, "4 hosts: all fine", "rank 0 of 4", "sleep 8\n", "POSITION", "./hello\n", "rank 0 of 4"); said != "" {
 		t.Errorf("no %q at its place: %s", said, r.out)
 	}
-	if said := firstOutOfOrder(r.err, "waiting for resources, position 1 of 1", "starting now, waited "); said != "" {
+	if said := firstOutOfOrder(r.err, "waiting in the queue, position 1 of 1", "the job starts now, after waiting for "); said != "" {
 		t.Errorf("no %q: %s", said, r.err)
 	}
 }
@@ -215,7 +215,7 @@ func TestCIJob(t *testing.T) {
 	}
 	r := n.runBoxes(t, all, "1.0", "PATH="+n.dir+"/.bin:/usr/bin:/bin", "HOME="+home, "CI_SSH_KEY="+strings.TrimSuffix(string(key), "\n"))
 	t.Logf("%s%s", r.out, r.err)
-	if said := firstOutOfOrder(r.err, "new host keys are recorded in "+n.dir+"/ci_known_hosts\n"); said != "" {
+	if said := firstOutOfOrder(r.err, "mpiexec has added new ssh host keys to "+n.dir+"/ci_known_hosts\n"); said != "" {
 		t.Errorf("no %q", said)
 	}
 	if said := firstOutOfOrder(r.out, "n1", "rank 0 of 2", "code 0"); said != "" {

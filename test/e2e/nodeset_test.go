@@ -119,7 +119,9 @@ func TestDelayForANodeSet(t *testing.T) {
 	b.awaitQueue(t, "n1", 0)
 	patient := b.startMpiexec(t, mpiexecCall{args: append(best, "--node-set-delay", "50m", "sh", "-c", `echo $MPIEXEC_NODESET`)})
 	b.awaitQueue(t, "n1", 1)
-	if !poll(goneTimeout, func() bool { return strings.Contains(patient.err.String(), "(for a better node set until ") }) {
+	if !poll(goneTimeout, func() bool {
+		return strings.Contains(patient.err.String(), "(a better node set may become free until ")
+	}) {
 		t.Errorf("it says %q", patient.err.String())
 	}
 	if r := b.runMpiexec(t, "--queue", "n1"); !strings.Contains(r.out, "for a node set until") || !strings.Contains(r.out, " ONEOF:FEATURE:b,a ") {

@@ -69,7 +69,7 @@ func TestPBSAttach(t *testing.T) {
 		t.Errorf("without the job's cookie it is not ssh: %s", res.err)
 	}
 	env = nil
-	if res := run("-launcher", "pbs_attach", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "mpiexec: -launcher pbs_attach: not inside a job of PBS\n  hint: call mpiexec in a script of qsub; or use -launcher ssh") {
+	if res := run("-launcher", "pbs_attach", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "mpiexec: -launcher pbs_attach: mpiexec does not run inside a job of PBS\n  hint: call mpiexec in a script of qsub; or use -launcher ssh") {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
 	if res := run("-launcher", "pbsdsh", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "pbsdsh does not pass standard input to its programs\n  hint: use -launcher pbs\n") {
@@ -204,7 +204,7 @@ func TestPBSStarter(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "pbs_tmrsh")); err != nil {
 		t.Fatal(err)
 	}
-	if res := start("-v", "hostname").wait(t); res.code != 0 || !strings.Contains(res.err, "warning: pbs_tmrsh not found, using ssh: PBS will not account for ranks on n[1-2]\n") {
+	if res := start("-v", "hostname").wait(t); res.code != 0 || !strings.Contains(res.err, "warning: pbs_tmrsh was not found, so mpiexec uses ssh: PBS will not account for ranks on n[1-2]\n") {
 		t.Errorf("exit %d: %s%s", res.code, res.out, res.err)
 	}
 }

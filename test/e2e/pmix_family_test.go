@@ -206,7 +206,7 @@ func TestTwoMPILibrariesInOneJob(t *testing.T) {
 		{"two sections on a host", slices.Concat([]string{"-hosts", "n1:4"}, sections), "rank 1 on n1 (app context 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (app context 1: " + mpich + ") speaks PMI,", apart},
 		{"two sections on two hosts", slices.Concat([]string{"-hosts", "n1:1,n2:1"}, sections), "rank 1 on n2 (app context 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (app context 1: " + mpich + ") speaks PMI,", apart},
 		{"what two hosts have", []string{"-hosts", "n1:1,n2:1", "-n", "2", "sh", "-c", script}, "rank 1 on n2 (sh) speaks PMIx", "rank 0 on n1 (sh) speaks PMI,",
-			"  hint      all hosts need the same MPI library: that on n1 speaks PMI, that on n2 PMIx\n"},
+			"  hint      all hosts need the same MPI library: the library on n1 uses PMI, the library on n2 uses PMIx\n"},
 	} {
 		r := b.runMpiexec(t, test.args...)
 		if r.code != 1 || strings.Count(r.err, both) != 1 || !strings.Contains(r.err, test.pmi) || !strings.Contains(r.err, test.who) || !strings.Contains(r.err, test.hint) {
@@ -266,7 +266,7 @@ func TestLayoutOfASpawn(t *testing.T) {
 	place("pmix.mapby", "slot").checkOutput(t, b, together)
 	place("pmix.mapby", "node").checkOutput(t, b, apart)
 	place("pmix.ppr", "1:node").checkOutput(t, b, apart)
-	if r := place("pmix.mapby", "core:pe=2"); r.code != 0 || r.out != "place 2: refused\n" || !strings.Contains(r.err, `"core:pe=2" says what only the command line may`) {
+	if r := place("pmix.mapby", "core:pe=2"); r.code != 0 || r.out != "place 2: refused\n" || !strings.Contains(r.err, `"core:pe=2" is not allowed in a spawn`) {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	args := slices.Concat(sharedHostsOptions, hosts, []string{mpiProgram(t, "spawn.openmpi"), "try", "map_by", "slot", "2"})

@@ -40,10 +40,10 @@ func TestOpenMPISpawns(t *testing.T) {
 	spawn("-n", "1", program, "many", "1", "2").checkOutput(t, b, strings.Split(strings.Replace(many, "appnum 1", "appnum 0", 1), "\n"))
 	for _, test := range []struct{ args, told string }{
 		{program + " missing", "program /nowhere/at/all: no such file or directory"},
-		{program + " try host n9 1", "rank 0 on n1 wants to spawn on n9, which the job does not have; not done (--spawn-hosts n9 allows it)"},
-		{program + " try add-host n9 1", "rank 0 on n1 wants to spawn on n9, which the job does not have; not done (--spawn-hosts n9 allows it)"},
+		{program + " try host n9 1", "rank 0 on n1: the spawn was refused: the job does not include n9 (--spawn-hosts n9 allows it)"},
+		{program + " try add-host n9 1", "rank 0 on n1: the spawn was refused: the job does not include n9 (--spawn-hosts n9 allows it)"},
 		{"-genv SPAWN_PROGRAM " + mpiProgram(t, "spawn.mpich4") + " " + program + " try color blue 1", "it is built for MPICH, but the program that spawns it uses PMIx"},
-		{"--no-spawn " + program + " try color blue 1", "rank 0 on n1 wants to spawn; not done (--no-spawn)"},
+		{"--no-spawn " + program + " try color blue 1", "rank 0 on n1: the spawn was refused: spawns are not allowed (--no-spawn)"},
 		{"--nooversubscribe " + program + " try color blue 8", "8 ranks do not fit: there are free slots for 7 on 1 node (n1)"},
 	} {
 		if r := spawn(append([]string{"-n", "1"}, strings.Fields(test.args)...)...); r.code != 0 || r.out != "spawn: refused\n" || !strings.Contains(r.err, test.told) {
@@ -249,7 +249,7 @@ func TestSessionDirectoryElsewhere(t *testing.T) {
 	const there = "/run/field/hello.openmpi" // where this repository is may be below the /tmp that goes
 	b.runOn(t, "n1", "cp", hello, there)
 	kept := b.runMpiexec(t, "--keep-session", "-hosts", "n1:2", "-n", "2", hello)
-	if left := b.sessionDirs(t, "n1"); kept.code != 0 || left == "" || kept.err != "mpiexec: the session directory of Open MPI stays: n1:"+left+"\n" {
+	if left := b.sessionDirs(t, "n1"); kept.code != 0 || left == "" || kept.err != "mpiexec: Open MPI's session directory was not removed: n1:"+left+"\n" {
 		t.Errorf("with --keep-session: exit %d, %q; left are %q", kept.code, kept.err, left)
 	}
 	b.runOn(t, "n1", "sh", "-c", "rm -r /tmp/rs-*-*")

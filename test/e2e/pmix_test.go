@@ -55,7 +55,7 @@ func TestOpenMPIKnowsItsWorld(t *testing.T) {
 	alone := mpiexecCall{env: []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
 		args: []string{"--pmi", "none", "-hosts", "n1:2", "-n", "2", coll}}
 	r = b.startMpiexec(t, alone).wait(t)
-	if r.code != 0 || strings.Count(r.out, "rank 0 of 1,") != 2 || !strings.Contains(r.err, "no rank connected to this launcher") {
+	if r.code != 0 || strings.Count(r.out, "rank 0 of 1,") != 2 || !strings.Contains(r.err, "no rank connected to mpiexec by PMI") {
 		t.Errorf("--pmi none: exit %d, %q, %q", r.code, r.out, r.err)
 	}
 }

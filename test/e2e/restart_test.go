@@ -66,15 +66,15 @@ func TestRestart(t *testing.T) {
 			if err := b.SetLink("n2", false); err != nil {
 				t.Fatal(err)
 			}
-		}, "n1 n3", []string{"starting again (1 of 1), with n2 as the last choice", "waiting until nothing of the job can be left on n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
+		}, "n1 n3", []string{"starting again (1 of 1), with n2 only if no other host is free", "before the restart, waiting until no process of the job can be left on n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
 		{"helper killed", []string{"--restart-fence", "10h"}, killOn("n2", isHelperArgs), "n1 n3",
-			[]string{"starting again (1 of 1), with n2 as the last choice", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
+			[]string{"starting again (1 of 1), with n2 only if no other host is free", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
 		{"helper and reaper killed", []string{"--restart-fence", "10h"}, func(t *testing.T, v *taggedJob) {
 			reaper := v.findOn(t, "n2", isReaperArgs)
 			signalPIDs(t, syscall.SIGSTOP, "reaper", reaper)
 			killOn("n2", isHelperArgs)(t, v)
 			signalPIDs(t, syscall.SIGKILL, "reaper", reaper)
-		}, "n1 n3", []string{"starting again (1 of 1), with n2 as the last choice"}},
+		}, "n1 n3", []string{"starting again (1 of 1), with n2 only if no other host is free"}},
 		{"rank killed", []string{"--restart-on", "node,signal"}, func(t *testing.T, v *taggedJob) {
 			pids := v.findOn(t, "n2", secondArgIs("-c"))
 			signalPIDs(t, syscall.SIGKILL, "rank on n2", pids[:1])
@@ -182,13 +182,13 @@ func TestEndBetweenAttempts(t *testing.T) {
 			for _, ask := range []struct {
 				verb, says string
 				code       int
-			}{{"--status", "no rank of it runs: attempt 1 is to begin", 0}, {"--suspend", "no rank of it runs: attempt 1 is to begin; ask then", 125},
+			}{{"--status", "no rank of the job runs now: attempt 1 has not begun yet", 0}, {"--suspend", "no rank of the job runs now: attempt 1 has not begun yet; ask again then", 125},
 				{"--resume-job", "; ask then", 125}, {"--end", "the job has ended", 0}} {
 				if r := b.sendControlRequest(t, ask.verb, "last", "n1"); r.code != ask.code || !strings.Contains(r.err, ask.says) {
 					t.Errorf("%s: exit %d, %q", ask.verb, r.code, r.err)
 				}
 			}
-		}, 143, "n1 says: ended by root with --end"},
+		}, 143, "n1 says: the job was ended by root with --end"},
 		{"-timeout in the pause", []string{"--restart-delay", "1h", "-timeout", "3"}, func(*runningJob) {}, 124, "the job ran longer than -timeout 3s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestRestartWaitsForRoom(t *testing.T) {
 	if err := b.SetLink("n2", false); err != nil {
 		t.Fatal(err)
 	}
-	if !v.err.wait(t.Context(), func(all string) bool { return strings.Contains(all, "no room to start again: ") }) {
+	if !v.err.wait(t.Context(), func(all string) bool { return strings.Contains(all, "cannot start the job again yet: ") }) {
 		t.Fatal("it does not miss n2")
 	}
 	if err := b.SetLink("n2", true); err != nil {

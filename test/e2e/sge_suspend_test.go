@@ -123,7 +123,7 @@ func sgeLinkCut(t *testing.T, s *sgeCluster) {
 	}
 	j.await(t, "=125=", 1)
 	out := j.text()
-	if want := regexp.MustCompile("lost contact with " + far + ` \((silent for .*; Grid Engine says the job runs|.*: connection timed out)\)`); strings.Count(out, "mpiexec: ") != 1 || !want.MatchString(out) {
+	if want := regexp.MustCompile("lost contact with " + far + ` \((no message for .*, although Grid Engine reports that the job runs|.*: connection timed out)\)`); strings.Count(out, "mpiexec: ") != 1 || !want.MatchString(out) {
 		t.Errorf("%s\nwant %s", out, want)
 	}
 	if err := s.SetLink(far, true); err != nil {

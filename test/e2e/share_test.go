@@ -298,13 +298,13 @@ func TestWaitingTellsAndEnds(t *testing.T) {
 	b.awaitQueue(t, "n1", 1)
 	silent := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1,n2", "-n", "1", "--wait", "-q", "true"}})
 	b.awaitQueue(t, "n1", 2)
-	const line = "mpiexec: waiting for resources, position 1 of 2 (free CPUs for 2 of 3 ranks)\n"
+	const line = "mpiexec: waiting in the queue, position 1 of 2 (there are free CPUs for 2 of 3 ranks)\n"
 	if !poll(goneTimeout, func() bool { return strings.HasSuffix(w.err.String(), line) }) {
 		t.Fatalf("it says %q, want %q", w.err.String(), line)
 	}
 	ended := time.Now()
 	blocker.end(t)
-	if r := w.wait(t); r.code != 0 || !strings.Contains(r.err, "mpiexec: starting now, waited 00:0") {
+	if r := w.wait(t); r.code != 0 || !strings.Contains(r.err, "mpiexec: the job starts now, after waiting for 00:0") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	silent.wait(t).checkSuccess(t)
@@ -376,7 +376,7 @@ func TestQueueHostGoesAndComes(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = b.runMpiexec(t, on("--connect-timeout", "1", "-n", "1", "hostname")...)
-	if r.code != 0 || r.out != "n2\n" || !strings.Contains(r.err, "starting without regard to the queue") {
+	if r.code != 0 || r.out != "n2\n" || !strings.Contains(r.err, "the job starts without waiting in the queue") {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)
 	}
 	if err := b.SetLink("n1", true); err != nil {

@@ -35,7 +35,7 @@ var slowHosts = []struct {
 			t.Fatal(err)
 		}
 		return "n2 path=" + script
-	}, "n2: connected, and then silent for "},
+	}, "n2: mpiexec on the host was started, but did not answer within "},
 }
 
 // A host that drips holds nothing up: a start fails with the step in which it drips, or goes on without it, and what only asks

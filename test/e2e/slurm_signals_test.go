@@ -70,7 +70,7 @@ func slurmCancel(t *testing.T, s *slurmCluster) {
 	j.wait(t) // for Slurm it is over when the script is told, not when it has ended
 	j.await(t, "  all    2 ", 1)
 	out := j.text()
-	for mark, want := range map[string]int{"mpiexec: Slurm ends job " + j.id + " (time limit, or cancelled)": 1, "exit code 143": 1, "lost contact": 0} {
+	for mark, want := range map[string]int{"mpiexec: Slurm ends job " + j.id + " (at its time limit, or because a user cancelled it)": 1, "exit code 143": 1, "lost contact": 0} {
 		if n := strings.Count(out, mark); n != want {
 			t.Errorf("%q stands there %d times, want %d:\n%s", mark, n, want, out)
 		}

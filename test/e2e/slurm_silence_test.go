@@ -38,7 +38,7 @@ func (s *slurmCluster) lostInSilence(t *testing.T, r *runningJob, host, other st
 	t.Helper()
 	res := r.wait(t)
 	if want := "lost contact with " + host + " (silent for "; res.code != 125 || strings.Count(res.err, "mpiexec: ") != 1 ||
-		!strings.Contains(res.err, want) || !strings.Contains(res.err, "s; Slurm says the job runs)") {
+		!strings.Contains(res.err, want) || !strings.Contains(res.err, "s, although Slurm reports that the job runs)") {
 		t.Errorf("exit %d: %s\nwant 125, %s", res.code, res.err, want)
 	}
 	s.awaitEmptyHost(t, other)
@@ -89,7 +89,7 @@ exec $MPIEXEC --usage --kill-grace 3 -n 2 -ppn 1 sh deaf.sh`,
 	j.await(t, "-USR1=", 2)
 	j.await(t, "resources_used.walltime = 00:0", 1)
 	out := j.text()
-	for mark, want := range map[string]int{"=0-USR1=": 1, "=1-USR1=": 1, "mpiexec: Slurm ends job " + j.id + " (time limit, or cancelled)": 1,
+	for mark, want := range map[string]int{"=0-USR1=": 1, "=1-USR1=": 1, "mpiexec: Slurm ends job " + j.id + " (at its time limit, or because a user cancelled it)": 1,
 		"exit code 143": 1, "lost contact": 0} {
 		if n := strings.Count(out, mark); n != want {
 			t.Errorf("%q stands there %d times, want %d:\n%s", mark, n, want, out)

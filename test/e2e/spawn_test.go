@@ -45,10 +45,10 @@ func TestSpawnGoesWhereItMay(t *testing.T) {
 	program := mpiProgram(t, "spawn")
 	b := newTestCluster(t, testbed.Options{Hosts: 3})
 	b.requireNamespaces(t)
-	const stranger = "mpiexec: rank 0 on n1 wants to spawn on n3, which the job does not have; not done (--spawn-hosts n3 allows it)\n"
+	const stranger = "mpiexec: rank 0 on n1: the spawn was refused: the job does not include n3 (--spawn-hosts n3 allows it)\n"
 	here := strings.TrimSpace(b.outputOf(t, "hostname"))
 	local := func(name, way string) string {
-		return fmt.Sprintf("mpiexec: rank 0 on n1 wants to spawn on %s, which the job does not have; not done (--spawn-hosts %s allows it)\n", name, way)
+		return fmt.Sprintf("mpiexec: rank 0 on n1: the spawn was refused: the job does not include %s (--spawn-hosts %s allows it)\n", name, way)
 	}
 	b.runSpawnCases(t, program, []string{"-hosts", "n1:4,n2:4"},
 		spawnCase{key: "host", value: "n1", on: "n1"},
@@ -62,14 +62,14 @@ func TestSpawnGoesWhereItMay(t *testing.T) {
 		spawnCase{key: "host", value: "localhost", told: local("localhost", "localhost")},
 		spawnCase{key: "host", value: here, told: local(here, here)},
 		spawnCase{key: "host", value: "127.0.0.1", told: local("127.0.0.1", "127.0.0.1")},
-		spawnCase{options: "--spawn-hosts n3", key: "host", value: "n3", on: "n3", told: "mpiexec: n3 joins the job, as rank 0 on n1 asks (--spawn-hosts n3)\n"},
-		spawnCase{options: "--spawn-hosts any", key: "host", value: "n3", on: "n3", told: "mpiexec: n3 joins the job, as rank 0 on n1 asks (--spawn-hosts any)\n"},
+		spawnCase{options: "--spawn-hosts n3", key: "host", value: "n3", on: "n3", told: "mpiexec: n3 now belongs to the job, because rank 0 on n1 requested it (--spawn-hosts n3)\n"},
+		spawnCase{options: "--spawn-hosts any", key: "host", value: "n3", on: "n3", told: "mpiexec: n3 now belongs to the job, because rank 0 on n1 requested it (--spawn-hosts any)\n"},
 		spawnCase{options: "-q --spawn-hosts any", key: "host", value: "n3", on: "n3"},
 		spawnCase{options: "--spawn-hosts any", key: "host", value: "localhost", told: local("localhost", "any,localhost")},
 		spawnCase{options: "--spawn-hosts any", key: "host", value: "root@localhost", told: local("localhost", "any,localhost")},
 		spawnCase{options: "--spawn-hosts job", key: "host", value: "n2", told: local("n2", "candidates")},
-		spawnCase{options: "--no-spawn", key: "host", value: "n1", told: "mpiexec: rank 0 on n1 wants to spawn; not done (--no-spawn)\n"},
-		spawnCase{options: "--spawn-hosts none", key: "host", value: "n1", told: "mpiexec: rank 0 on n1 wants to spawn; not done (--spawn-hosts none)\n"},
+		spawnCase{options: "--no-spawn", key: "host", value: "n1", told: "mpiexec: rank 0 on n1: the spawn was refused: spawns are not allowed (--no-spawn)\n"},
+		spawnCase{options: "--spawn-hosts none", key: "host", value: "n1", told: "mpiexec: rank 0 on n1: the spawn was refused: spawns are not allowed (--spawn-hosts none)\n"},
 	)
 }
 
@@ -96,7 +96,7 @@ func TestSpawnBesideAClusterFile(t *testing.T) {
 	}
 	b.runSpawnCases(t, program, []string{"--cluster", cluster, "--sort", "none"},
 		spawnCase{key: "host", value: "n2", on: "n2"},
-		spawnCase{key: "host", value: "n3", told: "rank 0 on n1 wants to spawn on n3, which the job does not have"},
+		spawnCase{key: "host", value: "n3", told: "rank 0 on n1: the spawn was refused: the job does not include n3"},
 		spawnCase{options: "--spawn-hosts n3", key: "host", value: "n3", on: "n3", told: "n3 joins the job"})
 }
 
@@ -131,7 +131,7 @@ func TestSpawnFiles(t *testing.T) {
 		spawnCase{key: "hostfile", value: "/tmp", told: "/tmp is not a regular file"},
 		spawnCase{key: "hostfile", value: "-", told: "info key hostfile: -: no such file or directory"},
 		spawnCase{key: "hostfile", value: private, told: "no such file or directory"},
-		spawnCase{key: "hostfile", value: "/tmp/code", told: "/tmp/code:1: only hosts and slots may stand there"},
+		spawnCase{key: "hostfile", value: "/tmp/code", told: "/tmp/code:1: only hosts and slots are allowed in this file"},
 	)
 	if took := time.Since(began); took > 4*time.Minute {
 		t.Errorf("14 jobs took %v", took)
@@ -144,9 +144,9 @@ func TestSpawnOfTooManyRanks(t *testing.T) {
 	program := mpiProgram(t, "spawn")
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	b.runSpawnCases(t, program, []string{"-hosts", "n1:4,n2:4"},
-		spawnCase{key: "host", value: "n1", count: 1 << 24, told: "16777216 ranks; a spawn has from 1 to 1048576\n"},
-		spawnCase{key: "host", value: "n1", count: 1 << 20, told: "1048576 ranks do not fit: there may be 4096 on these hosts\n"},
-		spawnCase{options: "--nooversubscribe", key: "host", value: "n1", count: 9, told: "9 ranks do not fit: there may be 8 on these hosts\n"})
+		spawnCase{key: "host", value: "n1", count: 1 << 24, told: "a spawn cannot start 16777216 ranks; allowed: 1 to 1048576\n"},
+		spawnCase{key: "host", value: "n1", count: 1 << 20, told: "1048576 ranks do not fit: these hosts may have at most 4096 ranks\n"},
+		spawnCase{options: "--nooversubscribe", key: "host", value: "n1", count: 9, told: "9 ranks do not fit: these hosts may have at most 8 ranks\n"})
 }
 
 // MPI_Comm_spawn beyond the free CPUs works, as under Hydra: the children share those of
@@ -156,12 +156,12 @@ func TestSpawnSharesCPUs(t *testing.T) {
 	program := mpiProgram(t, "spawn")
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	b.requireNamespaces(t)
-	const notice = "mpiexec: rank 0 on n1 spawns ranks that find no free CPU; they share those of the job (--nooversubscribe refuses that)\n"
+	const notice = "mpiexec: rank 0 on n1 spawns ranks, but no CPUs are free; they share the CPUs of the job (--nooversubscribe forbids that)\n"
 	b.runSpawnCases(t, program, []string{"-hosts", "n1:1"},
 		spawnCase{key: "color", value: "blue", count: 3, on: "n1", told: notice},
 		spawnCase{options: "--nooversubscribe", key: "color", value: "blue", told: "its CPU is in use"})
 	home := b.runMpiexec(t, "-n", "1", program, "one", strconv.Itoa(runtime.NumCPU()+1))
-	if want := "; they share those of this machine (--nooversubscribe refuses that)\n"; home.code != 0 || !strings.HasSuffix(home.err, want) {
+	if want := "; they share the CPUs of this machine (--nooversubscribe forbids that)\n"; home.code != 0 || !strings.HasSuffix(home.err, want) {
 		t.Errorf("on this machine alone: exit %d, %q, want %q", home.code, home.err, want)
 	}
 	const bound = "grep Cpus_allowed_list /proc/self/status"

@@ -300,7 +300,7 @@ func TestStageWhereThereIsNoRoom(t *testing.T) {
 		b.runOn(t, "n1", "mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "field", dir)
 	}
 	b.checkRefused(t, mpiexecCall{args: []string{"-hosts", "n1", "-n", "1", "-wdir", "/", "--stage", data, "true"}}, 125,
-		"n1: no folder takes the files to stage (4 MiB)", "/tmp/remshell-0: no room", "set TMPDIR there")
+		"n1: no folder has space for the files of --stage (4 MiB)", "/tmp/remshell-0: no room", "set TMPDIR there")
 	b.runOn(t, "n1", "sh", "-c", "mkdir -p /tmp/remshell-0 && chmod 777 /tmp/remshell-0")
 	b.checkRefused(t, mpiexecCall{args: []string{"-hosts", "n1", "-n", "1", "-wdir", "/", "--stage", data, "true"}}, 125, "/tmp/remshell-0: other users may write to the directory")
 }
@@ -318,7 +318,7 @@ func TestStagedFileThatChanges(t *testing.T) {
 	if err := os.Truncate(filepath.Join(b.Home, "log"), 1000); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.wait(t); got.code != 125 || strings.Contains(got.out, "it runs") || !strings.Contains(got.err, "/root/log: it became shorter while it was sent") {
+	if got := r.wait(t); got.code != 125 || strings.Contains(got.out, "it runs") || !strings.Contains(got.err, "/root/log: the file became shorter while mpiexec sent it") {
 		t.Errorf("exit %d, %q, %q", got.code, got.out, got.err)
 	}
 	b.awaitUnstaged(t)

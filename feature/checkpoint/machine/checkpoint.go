@@ -144,7 +144,7 @@ func WhyUnsupported(p job.CheckpointPolicy) string {
 func (s *State) Step(event Event, now time.Time) []Action {
 	if s.Phase == Over {
 		if _, wanted := event.(CheckpointWanted); wanted {
-			return []Action{ReplyAll{"the job ends"}}
+			return []Action{ReplyAll{"the job is already ending"}}
 		}
 		return nil
 	}
@@ -247,7 +247,7 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	if !s.policy.CanVerify() && !required {
 		return s.afterCheckpoint(nil, "")
 	}
-	line := fmt.Sprintf("checkpoint not complete after %s; going on ", text.FormatDuration(s.policy.Grace)) + map[bool]string{true: "as before (--ckpt-required)", false: "without"}[required]
+	line := fmt.Sprintf("the checkpoint was not complete after %s; the job continues ", text.FormatDuration(s.policy.Grace)) + map[bool]string{true: "as before (--ckpt-required)", false: "without it"}[required]
 	return s.afterCheckpoint([]Action{ReportLine{line}, ReportEvent{"late", now.Sub(s.RequestedAt)}}, line)
 }
 
@@ -282,7 +282,7 @@ func (s *State) afterCheckpoint(actions []Action, why string) []Action {
 // events.
 func (s *State) handleEnd() (actions []Action) {
 	if s.hasRequesters {
-		actions = append(actions, ReplyAll{"the job ended before"})
+		actions = append(actions, ReplyAll{"the job ended before the checkpoint was complete"})
 	}
 	s.Phase, s.hasRequesters, s.stopAfter, s.timers = Over, false, false, timers{}
 	return actions

@@ -126,7 +126,7 @@ func (a *stateCollector) collectFromSocket(dir int, name string) error {
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return fmt.Errorf("%s: it is no socket (%v)", name, err)
+		return fmt.Errorf("%s: the file is not a socket (%v)", name, err)
 	}
 	deadline := time.Now().Add(socketTimeout)
 	if a.deadline.Before(deadline) {
@@ -142,7 +142,7 @@ func (a *stateCollector) collectFromSocket(dir int, name string) error {
 	}
 	defer conn.Close()
 	if uid, err := peerUID(conn.(*net.UnixConn)); err != nil || uid != a.job.UID {
-		return fmt.Errorf("%s: it is not the user's (%v)", name, err)
+		return fmt.Errorf("%s: the socket belongs to another user (%v)", name, err)
 	}
 	conn.SetDeadline(deadline)
 	return a.readStates(conn)
@@ -154,7 +154,7 @@ func (a *stateCollector) readStates(from io.Reader) error {
 	defer func() { a.bytesLeft = limited.N }()
 	d := json.NewDecoder(limited)
 	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return fmt.Errorf("no list of states: %v, %v", start, err)
+		return fmt.Errorf("the reply is not a list of states: %v, %v", start, err)
 	}
 	for s := new(job.RankState); d.More(); a.addState(*s) {
 		*s = job.RankState{}

@@ -86,23 +86,23 @@ func Judge(v *node.Validator, m wire.Message) string {
 	}
 	name := wire.NameOf(m)
 	switch text := err.Error(); {
-	case text == "it answered what was not asked":
+	case text == "the host sent a reply to which there was no request":
 		return "unasked"
-	case text == "it sent more output than it may":
+	case text == "the host sent more output than mpiexec allowed":
 		return "much"
-	case text == "it sent "+name+" before the start":
+	case text == "the host sent the message "+name+" before the start":
 		return "early"
-	case text == "it sent "+name+" after the end":
+	case text == "the host sent the message "+name+" after the end":
 		return "late"
-	case text == "it sent "+name+" twice":
+	case text == "the host sent the message "+name+" twice":
 		return "twice"
-	case strings.HasSuffix(text, ", which is not there"):
+	case strings.HasSuffix(text, ", which does not run there"):
 		return "foreign"
 	case strings.HasSuffix(text, ", which has ended"):
 		return "ended"
-	case text == fmt.Sprintf("it sent %s before the end of rank %d", name, Own):
+	case text == fmt.Sprintf("the host sent the message %s before the end of rank %d", name, Own):
 		return "unended"
-	case text == "it sent 2 fences at once":
+	case text == "the host sent 2 fences at once":
 		return "fences"
 	case strings.Contains(text, " message with an impossible value: "):
 		_, what, _ := strings.Cut(text, " message with an impossible value: ")

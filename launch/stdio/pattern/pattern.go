@@ -50,12 +50,12 @@ func parsePattern(text, verbs string) (p Pattern, err error) {
 		}
 		switch {
 		case after == "":
-			return nil, fmt.Errorf("%q ends with %%; a percent sign is %%%%", text)
+			return nil, fmt.Errorf("%q ends with %%; write a percent sign as %%%%", text)
 		case after[0] == '%':
 			p = append(p, token{text: "%"})
 		case strings.IndexByte(verbs, after[0]) < 0:
 			known := "%" + strings.Join(strings.Split(verbs, ""), " %")
-			return nil, fmt.Errorf("%q: there is no %%%c here; allowed: %s %%%%", text, after[0], known)
+			return nil, fmt.Errorf("%q: %%%c is not allowed here; allowed: %s %%%%", text, after[0], known)
 		default:
 			p = append(p, token{verb: after[0]})
 		}
