@@ -15,7 +15,7 @@ import (
 )
 
 // purePackages only turn values into values. They may not import packages that do input or output.
-var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "job/column", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "stack", "feature/stacks/tree", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "feature/checkpoint/machine", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "job/column", "job/turns", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "stack", "feature/stacks/tree", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "feature/checkpoint/machine", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var impureImports = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 
@@ -54,7 +54,8 @@ var allowedImports = map[string][]string{
 	"mpifault":                   {"job"},
 	"job":                        {"batch", "gpu", "idset", "limits", "pin", "plan/nodeset", "text"},
 	"job/column":                 {"job", "text"},
-	"ledger":                     {"job"},
+	"job/turns":                  {},
+	"ledger":                     {"idset", "job"},
 	"sort":                       {"hostlist", "job"},
 	"psi":                        {"hostlist", "idset", "job", "pin", "plan/nodeset", "sort"},
 	"simulate":                   {"gpu", "idset", "job", "pin", "plan", "plan/nodeset", "psi"},

@@ -44,6 +44,8 @@ type Cluster struct {
 	Classes        map[string]Class
 	Rules          job.SelectionRules // rules that select the nodes of a job
 
+	Gang job.GangTerms // how jobs with --gang take turns; counts only on the node on which the file is
+
 	Administrators []string // users who may manage jobs of other users, by name or number
 
 	Warnings []error // an *Error for each setting without effect
@@ -84,6 +86,7 @@ type clusterFile struct {
 	Ledger        string
 	Accounts      string `toml:"accounting_file"`
 	Limits        map[string]any
+	Gang          map[string]any
 	Class         any
 	Node          []nodeEntry
 
@@ -260,6 +263,7 @@ func (r *reader) readDefaults(f *clusterFile) {
 		r.addFault(r.lines.global["queuerequired"], "queueRequired: %s is not yes or no", valueText(f.QueueRequired))
 	}
 	r.cluster.Limits = r.readLimits("limits", f.Limits)
+	r.readGang(f.Gang)
 	r.readClasses(f.Class)
 	if r.cluster.AccountingFile = f.Accounts; f.Accounts != "" && !strings.HasPrefix(f.Accounts, "/") {
 		r.addFault(r.lines.global["accounting_file"], "accounting_file: %q is not an absolute path", f.Accounts)

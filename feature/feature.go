@@ -33,6 +33,7 @@ import (
 	_ "remshell/feature/events"      // PMIx events to ranks on other nodes
 	_ "remshell/feature/failedranks" // ranks that failed while others go on
 	_ "remshell/feature/fetches"     // PMIx_Get of data on other nodes
+	_ "remshell/feature/gang"        // --gang
 	_ "remshell/feature/helptexts"   // help texts of MPI libraries: each once
 	_ "remshell/feature/interim"     // --report-every
 	_ "remshell/feature/migrate"     // --migrate

@@ -65,7 +65,7 @@ type System struct {
 	Limits func() (limits.Map, error)
 	// AwaitProbe waits for a probe of this machine that is already under way. If nil, Serve makes its own.
 	AwaitProbe func() (job.Probe, error)
-	// Now is the clock of --doctor. If nil, it is time.Now.
+	// Now is the clock of --doctor and of turns (--gang). If nil, it is time.Now.
 	Now func() time.Time
 	// Signals delivers the signals that this process catches. If nil, it catches none.
 	Signals <-chan os.Signal

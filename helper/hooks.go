@@ -176,6 +176,16 @@ func (s *Session) RequestStacks() { s.stepLifecycle(lifecycle.RequestStacks{}) }
 // ranks again. Only the goroutine of run may call it.
 func (s *Session) StacksReported() { s.stepLifecycle(lifecycle.StacksReported{}) }
 
+// Hold adds or removes a reason to keep the ranks on this node stopped. It does nothing once the job is being ended, which
+// removes all reasons. Only the goroutine of run may call it.
+func (s *Session) Hold(why job.Hold, on bool) { s.stepLifecycle(lifecycle.Hold{Why: why, On: on}) }
+
+// WatchJobs calls changed with the claims of all jobs on this node, once now and then each time one is made or removed,
+// until the session ends. The goroutine of run calls changed. failed is called instead if the ledger cannot be watched any more.
+func (s *Session) WatchJobs(ledger string, changed func([]job.Claim), failed func(error)) {
+	s.claims.WatchJobs(ledger, func(all []job.Claim) { s.Post(func() { changed(all) }) }, func(err error) { s.Post(func() { failed(err) }) })
+}
+
 // IsAlive reports whether the rank was started and not yet reaped.
 func (r *Rank) IsAlive() bool { return r.alive() }
 

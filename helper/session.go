@@ -144,7 +144,7 @@ func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session
 	}
 	s.pipeSizes = pipe.NewSizePool(maxGrowthTotal)
 	s.claims = claims.New(sys.Root, sys.Environ, c.Send, carried)
-	s.claims.CollectStates = s.Providers.CollectStates
+	s.claims.CollectStates, s.claims.Now = s.Providers.CollectStates, sys.Now
 	s.examiner = diagnose.New(diagnose.Node{Root: sys.Root, Environ: sys.Environ, Now: sys.Now}, c.Send)
 	return s
 }

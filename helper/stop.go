@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper/sysvipc"
+	"remshell/job"
 	"remshell/proc"
 )
 
@@ -33,7 +34,10 @@ const stopTimeout = time.Second
 
 // A stopCounter counts how often the ranks were stopped or continued. So a check that was planned for an
 // earlier stop can be recognized.
-type stopCounter struct{ stopCount int }
+type stopCounter struct {
+	stopCount    int
+	turnReported bool // processes that cannot be stopped in turns were reported
+}
 
 // stopCheckDue is posted stopTimeout after a stop. If count differs from the session's, the ranks were stopped or
 // continued since.
@@ -97,7 +101,9 @@ func (s *Session) reportNotStopped(due stopCheckDue) {
 	if more := count - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	if count > 0 {
+	inTurns := s.Lifecycle.HeldOnlyFor(job.HoldGang)
+	if count > 0 && !(inTurns && s.turnReported) {
+		s.turnReported = s.turnReported || inTurns
 		s.log.warn("cannot stop processes of the job: %s", strings.Join(names, ", "))
 	}
 }

@@ -16,6 +16,8 @@ type Occupancy struct {
 	BusyCPUs        []int // claimed CPUs, if they are known
 	SharedCPUs      []int // of BusyCPUs, those that are claimed only by jobs with Claim.Shares
 	ExclusivelyHeld bool  // one job has claimed the whole node
+	GangCPUs        []GangCPUs
+	GangMemory      int64 // bytes that gangs may need (Gang.Memory)
 	OwnRanks        int   // number of Ranks that belong to the requesting job itself, when it spawns
 
 	BusyGPUs []string // PCI addresses of claimed GPUs
@@ -37,7 +39,8 @@ func (u Occupancy) Union(v Occupancy) Occupancy {
 	if len(v.BusyCPUs) > len(u.BusyCPUs) || u.TopUser == "" {
 		top = v
 	}
-	return Occupancy{u.Ranks + v.Ranks, u.BoundRanks + v.BoundRanks, idset.New(slices.Concat(u.BusyCPUs, v.BusyCPUs)...), sharedCPUs(u, v), u.ExclusivelyHeld || v.ExclusivelyHeld, u.OwnRanks + v.OwnRanks,
+	return Occupancy{u.Ranks + v.Ranks, u.BoundRanks + v.BoundRanks, idset.New(slices.Concat(u.BusyCPUs, v.BusyCPUs)...), sharedCPUs(u, v), u.ExclusivelyHeld || v.ExclusivelyHeld,
+		gangCPUs(u, v), u.GangMemory + v.GangMemory, u.OwnRanks + v.OwnRanks,
 		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), top.TopUser, top.TopUID, top.TopJob, top.TopPID, top.Since, top.Idle, top.Movable}
 }
 
@@ -72,7 +75,8 @@ type Claim struct {
 	Command      string        `json:"command"`
 	RM           string        `json:"rm,omitempty"` // RM.ID of the batch job that it runs in; empty: none
 
-	Shares bool `json:"shares,omitempty"` // other jobs with Shares may use its CPUs (--oversubscribe)
+	Shares bool  `json:"shares,omitempty"` // other jobs with Shares may use its CPUs (--oversubscribe)
+	Gang   *Gang `json:"gang,omitempty"`   // other gangs may use its CPUs in turns (--gang); nil: it is no gang
 
 	Class   string `json:"class,omitempty"`
 	NodeSet string `json:"node_set,omitempty"` // NodeChoice.SetName of the job, cut if long

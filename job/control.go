@@ -132,10 +132,11 @@ type Hold string
 const (
 	HoldRequested       Hold = "suspend" // a user requested it (VerbSuspend)
 	HoldLauncherStopped Hold = "stopped" // mpiexec itself is stopped, by ^Z or by a batch system
+	HoldGang            Hold = "gang"    // other gangs have their turn; helpers add and remove it themselves (--gang)
 )
 
 // IsKnown reports whether h is one of the reasons above.
-func (h Hold) IsKnown() bool { return h == HoldRequested || h == HoldLauncherStopped }
+func (h Hold) IsKnown() bool { return h == HoldRequested || h == HoldLauncherStopped || h == HoldGang }
 
 // A Role says why a job accepts a user's request.
 type Role string

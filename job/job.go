@@ -109,6 +109,8 @@ type Placement struct {
 	NoOversubscribe bool   // --nooversubscribe: never more ranks than slots, whatever the default
 	ShareOwnCPUs    bool   // of a spawn: may share the CPUs that the job itself claims
 	FreeCPUsFirst   bool   // of a spawn: ignore Oversubscribe until all hosts were tried for free CPUs
+	Gang            bool   // share CPUs with other gangs, in turns (--gang)
+	JobGang         *Gang  // of a spawn: the gang of its job, whose party it has; nil: the plan chooses a party
 	Exclusive       bool   // use idle nodes only, and keep other jobs off them
 	RoundRobin      bool   // consecutive ranks on different nodes
 	Wait            bool   // wait in the queue if nodes are not free now
@@ -312,6 +314,7 @@ type Node struct {
 	CountedHWThreads int        // hardware threads per core that count as CPUs, unless CountThreads is set; 0: a core is one CPU, AllThreads: all
 	OutsideOccupancy Occupancy  // claims of jobs outside our batch job; they refuse nothing (RM-20)
 	Down             string     // why there is no current probe; the topology may still be known from an earlier one
+	Gang             GangTerms  // how gangs take turns there; zero unless Request.Gang is set
 	ShareableCPUs    []int      // busy CPUs that the job may share: its own, if it spawns
 	Confined         bool       // an unbound rank may use only the CPUs granted to the job, not all CPUs of its helper (RM-6)
 }
@@ -397,9 +400,12 @@ type Plan struct {
 	Sort       string      // canonical name of the sort key of FillOrder
 	Exclusive  bool        // no other job may use the nodes
 	Overbooked bool        // ranks share CPUs
+	Gang       *Gang       // how it takes turns with other gangs; nil: it is no gang
 	Rejected   []Note      // candidates that cannot be used now, in their order, with the reasons
 	Notes      []Note      // for the user
 	Choice     *NodeChoice // how the nodes were chosen; nil: the user and the cluster file set no rules
+
+	GangCompetitors []int // parties of the gangs with which it shares CPUs, ascending
 }
 
 // A NodePlan is the part of a plan that one node's helper carries out.

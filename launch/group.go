@@ -62,7 +62,9 @@ func (j *Job) ReleaseGroup(g *Group, rendezvous string) {
 	for _, n := range g.Nodes {
 		n.drained = false
 		for _, why := range j.holds.Reasons() {
-			n.Send(&wire.Hold{Why: why, On: true})
+			if why != job.HoldGang {
+				n.Send(&wire.Hold{Why: why, On: true})
+			}
 		}
 		n.Send(&wire.Start{Group: g.Name, Rendezvous: rendezvous})
 	}

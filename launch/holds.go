@@ -30,7 +30,9 @@ func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
 	for _, action := range actions {
 		switch a := action.(type) {
 		case hold.TellNodes:
-			j.SendAll(&wire.Hold{Why: a.Why, On: a.On})
+			if a.Why != job.HoldGang { // each helper decides about it
+				j.SendAll(&wire.Hold{Why: a.Why, On: a.On})
+			}
 			if a.Why == job.HoldRequested {
 				j.reportSuspension(a)
 			}

@@ -73,6 +73,9 @@ func (l *reader) readOthers(without func(Claim) bool) (o OtherClaims, count int,
 	var t claimSum
 	me := os.Geteuid()
 	err = l.readClaims(func(c Claim) {
+		if c.Gang != nil && c.Gang.Parties != l.d.Parties {
+			c.Gang = nil
+		}
 		switch {
 		case without != nil && without(c):
 			return

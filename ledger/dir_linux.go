@@ -23,6 +23,10 @@ type Dir struct {
 	// ReadTime is how long reading the entries of all users may take (rule TRUST-13).
 	ReadTime time.Duration
 
+	// Parties is the number of parties by which jobs take turns. A claim of a gang with another number counts as the claim of
+	// a job that is no gang.
+	Parties int
+
 	path   string
 	dir    int    // file descriptor of the directory
 	prefix string // of the names of all user directories

@@ -34,6 +34,7 @@ import (
 	mathbits "math/bits"
 	"slices"
 
+	"remshell/idset"
 	"remshell/job"
 )
 
@@ -77,8 +78,11 @@ func OccupancyOf(claims []Claim, without func(Claim) bool) job.Occupancy {
 type claimSum struct {
 	ranks, boundRanks int
 	exclusive         bool
-	busyCPUs          []uint64 // one bit per CPU
-	unsharedCPUs      []uint64 // likewise, CPUs of jobs that do not share them
+	busyCPUs          []uint64   // one bit per CPU
+	unsharedCPUs      []uint64   // likewise, CPUs of jobs that do not share them
+	gangCPUs          [][]uint64 // likewise, by party: CPUs of gangs
+	otherCPUs         []uint64   // likewise, CPUs of jobs that are no gangs
+	gangMemory        int64
 	gpus              map[string]bool
 	holders           map[int]userCPUs // use of each user, by uid
 }
@@ -93,6 +97,9 @@ func (t *claimSum) addClaim(c Claim) {
 	t.ranks += len(c.Ranks)
 	t.exclusive = t.exclusive || c.Exclusive
 	cpus := 0
+	if c.Gang != nil {
+		t.gangMemory = min(t.gangMemory+c.Gang.Memory, maxGangMemory)
+	}
 	for _, rank := range c.Ranks {
 		if len(rank.CPUs) > 0 {
 			t.boundRanks++
@@ -102,6 +109,7 @@ func (t *claimSum) addClaim(c Claim) {
 			if !c.Shares {
 				setBit(&t.unsharedCPUs, cpu)
 			}
+			setBit(t.turnCPUs(c.Gang), cpu)
 		}
 		for _, address := range rank.GPUs {
 			t.addGPU(address)
@@ -117,6 +125,17 @@ func (t *claimSum) addClaim(c Claim) {
 	}
 	h.cpus += cpus
 	t.holders[c.UID] = h
+}
+
+// turnCPUs returns the bits of the CPUs that gangs of the party have claimed, or jobs that are no gangs.
+func (t *claimSum) turnCPUs(gang *job.Gang) *[]uint64 {
+	if gang == nil {
+		return &t.otherCPUs
+	}
+	for len(t.gangCPUs) <= gang.Party {
+		t.gangCPUs = append(t.gangCPUs, nil)
+	}
+	return &t.gangCPUs[gang.Party]
 }
 
 // setBit sets the bit of a CPU. It returns 1 if the bit was not set before, else 0.
@@ -159,6 +178,14 @@ func (t *claimSum) occupancy() job.Occupancy {
 		shared[word] &^= held
 	}
 	u.SharedCPUs = bitNumbers(shared)
+	u.GangMemory = t.gangMemory
+	for party, bits := range t.gangCPUs {
+		cpus := bitNumbers(bits)
+		others := bitNumbers(t.otherCPUs)
+		if cpus = slices.DeleteFunc(cpus, idset.Set(others).Has); len(cpus) > 0 {
+			u.GangCPUs = append(u.GangCPUs, job.GangCPUs{Party: party, CPUs: cpus})
+		}
+	}
 	for address := range t.gpus {
 		u.BusyGPUs = append(u.BusyGPUs, address)
 	}

@@ -31,6 +31,7 @@ const (
 	maxCount        = 1<<31 - 1 // ranks and nodes of a job
 	maxCPU          = 1 << 16   // number of a CPU
 	maxNumber       = 1 << 62   // number of a ticket
+	maxGangMemory   = 1 << 60   // bytes that all gangs may need
 	maxAddress      = 16        // bytes of an address on the PCI bus
 	maxLine         = 4096      // bytes of a command or summary
 	maxRequestArgs  = 64        // arguments of a request
@@ -158,6 +159,9 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	}
 	if !c.IdleReason.IsKnown() {
 		c.IdleReason = ""
+	}
+	if c.Gang != nil && !c.Gang.IsValid() {
+		c.Gang = nil // it shares its CPUs with nobody
 	}
 	return c.Claim, nil
 }

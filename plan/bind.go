@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -155,8 +156,18 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 	}
 }
 
-// sortUnsharedFirst returns the free slots. Slots that this job does not use yet come first.
+// sortUnsharedFirst returns the free slots. Slots that this job does not use yet come first, or slots with few gangs.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
+	if gangs := s.gangsOnCPU(); len(gangs) > 0 {
+		most := func(slot int) (most int) {
+			for _, cpu := range slots[slot].CPUs {
+				most = max(most, gangs[cpu])
+			}
+			return most
+		}
+		free = slices.Clone(free)
+		slices.SortStableFunc(free, func(a, b int) int { return cmp.Compare(most(a), most(b)) })
+	}
 	if !s.sharesOwnCPUs {
 		return free
 	}
@@ -195,8 +206,10 @@ func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignm
 
 // bindsRanksOn reports whether the ranks on a candidate are bound to CPUs. The administrator's NoPin
 // counts first, then the binding in the host entry, then the request.
-func (s *placement) bindsRanksOn(n *candidate) bool {
-	none := s.req.NoPin
+func (s *placement) bindsRanksOn(n *candidate) bool { return bindsRanks(s.req, n) }
+
+func bindsRanks(req job.Request, n *candidate) bool {
+	none := req.NoPin
 	if n.Bind != nil {
 		none = n.Bind.None
 	}

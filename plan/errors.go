@@ -59,6 +59,7 @@ const (
 
 	CodeNotContiguous = "no-contiguous"
 	CodeDelayed       = "nodeset-delay"
+	CodeGang          = "gang-terms"
 
 	CodeOverbook    = "overbooked"
 	CodeSameNode    = "same-node"

@@ -247,6 +247,9 @@ func (s *placement) rankLimit(i int, app job.App) (limit int, by string) {
 	if size := s.req.Memory; size > 0 && n.Memory.Available > 0 {
 		tighten(int(n.Memory.Available/size)-s.ranksOn[i], "--mem-per-rank")
 	}
+	if left, known := n.gangMemoryLeft(); known && s.req.Gang && s.req.Memory > 0 {
+		tighten(int(left/s.req.Memory)-s.ranksOn[i], "--mem-per-rank, beside other gangs,")
+	}
 	if s.req.HugePages == job.HugePagesRequired && n.Memory.HugePages.Probed {
 		tighten(int(n.Memory.HugePages.Capacity(s.req.Memory))-s.ranksOn[i], "--mem-per-rank, in huge pages,")
 	}

@@ -37,7 +37,14 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	prob.sortMode = mode
 	prob.makeContiguous()
 	notes = append(notes, prob.unusedValueNotes()...)
-	found, failed := prob.solve()
+	var found solution
+	var failed *Error
+	var party int
+	if req.Gang {
+		prob, found, party, failed = prob.solveForGang()
+	} else {
+		found, failed = prob.solve()
+	}
 	if failed != nil && prob.req.Oversubscribe && !prob.req.NoOversubscribe && !prob.req.FreeCPUsFirst {
 		prob = prob.withSharedCPUs()
 		found, failed = prob.solve()
@@ -66,6 +73,12 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	more, failed := s.bindRanks(p.Nodes)
 	if p.Notes = append(p.Notes, more...); failed != nil {
 		return job.Plan{Rejected: found.rejected, Notes: p.Notes}, failed
+	}
+	if req.Gang {
+		s.claimAllCPUs(p.Nodes)
+		if p.Gang, p.GangCompetitors, failed = s.gangOf(party, p.Nodes); failed != nil {
+			return job.Plan{Rejected: found.rejected, Notes: p.Notes}, failed
+		}
 	}
 	if req.Attempt == 0 {
 		p.Notes = append(p.Notes, s.evenPartNotes(p.Nodes)...)

@@ -28,6 +28,7 @@ type requirement struct {
 	memoryPerRank   int64 // bytes of each rank
 	hugePages       bool  // memoryPerRank must be in huge pages
 	reservedCPUs    int   // CPUs that the job leaves free on each node
+	gang            bool
 }
 
 func requirementOf(req job.Request, app job.App) requirement {
@@ -35,7 +36,7 @@ func requirementOf(req job.Request, app job.App) requirement {
 		app.CPUsPerRank = 1 // the rank file names the CPUs
 	}
 	localOnly := req.LocalOnly && !req.NoOversubscribe
-	return requirement{req.User, app.Features, app.ProbedFeatures, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), localOnly, localOnly && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve}
+	return requirement{req.User, app.Features, app.ProbedFeatures, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), localOnly, localOnly && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve, req.Gang}
 }
 
 // A nodeCheck is a reason to reject a node. Its function returns the text for people, or "" if the node
@@ -135,6 +136,7 @@ var probeChecks = []nodeCheck{
 	}},
 	numaCheck,
 	memoryCheck,
+	gangMemoryCheck,
 	freeGPUCheck,
 }
 

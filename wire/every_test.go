@@ -68,6 +68,9 @@ func fill(r *rand.Rand, v reflect.Value) {
 	case *job.Attributes:
 		*p = job.Attributes{Speed: 2400, SpeedQuality: job.SpeedNominal, Networks: []string{"ethernet", "ib-hdr"}, NetSpeed: 1000, CPUModel: "m", GPUModels: []string{"g"}}
 		return
+	case *job.Gang:
+		*p = job.Gang{Party: r.IntN(3), GangTerms: job.GangTerms{Parties: 3, Slice: job.MinSlice}, Memory: 1 + r.Int64N(9)}
+		return
 	case *job.Exit:
 		*p = job.Exit{Rank: r.IntN(100), Code: 1 + r.IntN(255), Core: true, PMI: job.PMIAborted, Usage: job.Usage{Wall: 1, User: 2, System: 3, MaxRSS: 4, InBlocks: 5, OutBlocks: 6}, Hint: "h", MPILibrary: "b", StdinRead: 7}
 		return

@@ -217,6 +217,27 @@ func (c *Codec) claim(p *job.Claim) {
 	c.Bool(&p.Movable)
 	c.Word((*string)(&p.IdleReason), "reason")
 	c.Bool(&p.Shares)
+	c.gang(&p.Gang)
+}
+
+// gang reads or writes a Gang, which may be nil.
+func (c *Codec) gang(p **job.Gang) {
+	has := *p != nil
+	if c.Bool(&has); !has {
+		return
+	}
+	if *p == nil {
+		*p = new(job.Gang)
+	}
+	c.Num(&(*p).Party, Range{"party", 0, job.MaxParties - 1})
+	c.gangTerms(&(*p).GangTerms)
+	c.Num64(&(*p).Memory, BytesRange)
+	c.Require((*p).IsValid(), "a gang of party %d of %d", (*p).Party, (*p).Parties)
+}
+
+func (c *Codec) gangTerms(p *job.GangTerms) {
+	c.Num(&p.Parties, Range{"parties", 0, job.MaxParties})
+	c.Num64((*int64)(&p.Slice), Range{"slice", 0, int64(job.MaxSlice)})
 }
 
 // reported reads or writes the values that a claim has for the columns of --ps. There may be fewer values

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"time"
+
 	"remshell/job"
 )
 
@@ -70,6 +72,7 @@ type Survey struct {
 	RM string // the job's batch job: claims outside of it are reported separately (RM-20)
 
 	WantAttributes bool // Attributes are wanted (which-hosts.md 2.1)
+	WantGang       bool // the job is a gang: Gang is wanted
 }
 
 func (m *Survey) Fields(c *Codec) {
@@ -79,6 +82,7 @@ func (m *Survey) Fields(c *Codec) {
 	c.Nums(&m.IgnoredUsers, Length{"uids", maxEntries}, uidRange)
 	c.Word(&m.RM, "batch job")
 	c.Bool(&m.WantAttributes)
+	c.Bool(&m.WantGang)
 }
 
 // Surveyed is the reply to Survey. InParentJob confirms that ParentJob runs on this node and has claimed
@@ -97,6 +101,8 @@ type Surveyed struct {
 	Notice           string
 	Attributes       job.Attributes // zero unless Survey.WantAttributes was set
 	Warnings         []string
+	Gang             job.GangTerms // of this node; zero unless Survey.WantGang was set
+	Clock            time.Time     // of this node; zero unless Survey.WantGang was set
 }
 
 func (m *Surveyed) Fields(c *Codec) {
@@ -110,6 +116,8 @@ func (m *Surveyed) Fields(c *Codec) {
 	c.Sentence(&m.Notice, "notice")
 	c.attributes(&m.Attributes)
 	c.warnings(&m.Warnings)
+	c.gangTerms(&m.Gang)
+	c.Time(&m.Clock, "clock")
 }
 
 func (c *Codec) warnings(p *[]string) {
@@ -122,6 +130,11 @@ func (c *Codec) occupancy(u *job.Occupancy) {
 	c.CPUs(&u.BusyCPUs)
 	c.CPUs(&u.SharedCPUs)
 	c.Bool(&u.ExclusivelyHeld)
+	List(c, &u.GangCPUs, Length{"parties", job.MaxParties}, func(c *Codec, g *job.GangCPUs) {
+		c.Num(&g.Party, Range{"party", 0, job.MaxParties - 1})
+		c.CPUs(&g.CPUs)
+	})
+	c.Num64(&u.GangMemory, BytesRange)
 	c.Texts(&u.BusyGPUs, Length{"addresses", maxGPUs}, busAddressLength)
 	c.Word(&u.TopUser, "user")
 	c.Num(&u.TopUID, uidRange)

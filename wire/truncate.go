@@ -120,6 +120,10 @@ func truncateOccupancy(u *job.Occupancy) {
 	u.Ranks, u.BoundRanks = min(u.Ranks, int(CountRange.High)), min(u.BoundRanks, int(CountRange.High))
 	u.BusyCPUs = filterSorted(u.BusyCPUs, func(cpu int) bool { return cpuRange.contains(int64(cpu)) })
 	u.SharedCPUs = filterSorted(u.SharedCPUs, func(cpu int) bool { return cpuRange.contains(int64(cpu)) })
+	for i := range u.GangCPUs {
+		u.GangCPUs[i].CPUs = filterSorted(u.GangCPUs[i].CPUs, func(cpu int) bool { return cpuRange.contains(int64(cpu)) })
+	}
+	u.GangMemory = min(u.GangMemory, BytesRange.High)
 	u.BusyGPUs = filterSorted(u.BusyGPUs, func(address string) bool { return len(address) <= busAddressLength.Max })
 	u.BusyGPUs = u.BusyGPUs[:min(len(u.BusyGPUs), maxGPUs)]
 	if !uidRange.contains(int64(u.TopUID)) || !pidRange.contains(int64(u.TopPID)) || u.Since.UnixNano() < 0 && !u.Since.IsZero() {

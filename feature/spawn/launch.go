@@ -155,6 +155,7 @@ func (s *spawner) start(r *request) {
 	_, _, app := j.RankPlan(r.rank)
 	wanted := reserve.SpawnRequest{Request: r.message.Request, ParentApp: app, FromNode: r.fromNode.Node.Node, Group: r.name, Number: s.begun, FirstRank: j.Size, Baseline: j.Baseline, OwnNodes: j.OwnNodes()}
 	req, group, began := j.RequestWithoutStandby(), len(j.GroupFirsts), j.State.Began()
+	req.JobGang = j.Plan.Gang
 	j.StartSearch(r.name, launch.GroupRow(group), func(ctx context.Context, env reserve.Env) launch.Found {
 		var p place
 		var err error

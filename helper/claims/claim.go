@@ -137,6 +137,9 @@ func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice str
 	for _, r := range m.Ranks {
 		claim.Ranks = append(claim.Ranks, job.ClaimedRank{Rank: m.Group.First + r.Rank, CPUs: r.ClaimedCPUs, GPUs: gpu.Addresses(r.GPUs)})
 	}
+	if dir.Parties = 0; claim.Gang != nil {
+		dir.Parties = claim.Gang.Parties
+	}
 	held, err := dir.TakeClaim(w.ctx, claim, func(others ledger.OtherClaims) error { return findConflict(m.Claim, claim, others) })
 	switch {
 	case errors.As(err, &conflict):
@@ -227,6 +230,11 @@ func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) e
 	}
 	if mine.Shares {
 		for _, cpu := range use.SharedCPUs {
+			delete(busy, cpu)
+		}
+	}
+	if mine.Gang != nil {
+		for _, cpu := range use.CPUsInTurns(mine.Gang.Party) {
 			delete(busy, cpu)
 		}
 	}

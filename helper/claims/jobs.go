@@ -36,6 +36,28 @@ func (w *Worker) watchClaims(m *wire.WatchClaims) {
 	}()
 }
 
+// WatchJobs calls changed with all claims of the node, once now and then at every change, until the session ends. Claims that
+// cannot be read are missing. It calls failed if it has to give up. Both are called on another goroutine.
+func (w *Worker) WatchJobs(ledger string, changed func([]job.Claim), failed func(error)) {
+	w.runTask(func() {
+		dir, err := w.openLedger(ledger)
+		if err != nil {
+			failed(err)
+			return
+		}
+		go func() {
+			err := dir.Watch(w.ctx, func() {
+				if all, err := dir.Claims(); err == nil || all != nil {
+					changed(all)
+				}
+			})
+			if w.ctx.Err() == nil {
+				failed(err)
+			}
+		}()
+	})
+}
+
 // listJobs sends mpiexec the contents of the ledger.
 func (w *Worker) listJobs(m *wire.ListLedger) {
 	answer := &wire.LedgerListed{UID: os.Geteuid()}

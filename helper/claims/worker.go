@@ -33,6 +33,8 @@ type Worker struct {
 	// CollectStates returns the states of the ranks that a job has on this node, for a listing. If it is nil, listings have none.
 	// It is set before the first message.
 	CollectStates func(of job.Key, claims []job.Claim) []job.RankState
+	// Now is the wall clock of the node. If it is nil, it is time.Now.
+	Now func() time.Time
 
 	root    fs.FS
 	environ []string // our own environment, which limits the usable GPUs
@@ -105,6 +107,13 @@ var owned = func() (o wire.Owner[*Worker]) {
 	wire.Handle(&o, func(w *Worker, _ *wire.Ping) { w.reportPosition() }) // the number of requests in the queue may have changed
 	return o
 }()
+
+func (w *Worker) now() time.Time {
+	if w.Now != nil {
+		return w.Now()
+	}
+	return time.Now()
+}
 
 // Owns reports whether a Worker handles m.
 func Owns(m wire.Message) bool { return owned.Owns(m) }
@@ -191,7 +200,16 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: probe.Load(w.root)}
 	rules := w.adminFiles.Rules()
 	answer.Forbidden, answer.Limited, answer.MaxRanks, answer.Warnings = rules.Forbidden, rules.MaxRanks >= 0, max(rules.MaxRanks, 0), rules.Warnings
-	others, err := w.otherClaims(m.Ledger, func(claim job.Claim) bool { return slices.Contains(m.IgnoredUsers, claim.UID) })
+	parties := 0
+	if m.WantGang {
+		var err error
+		if answer.Gang, err = probe.GangTerms(w.clusterFile); err != nil {
+			answer.Warnings = append(answer.Warnings[:min(len(answer.Warnings), job.MaxWarnings-1)], "gangs have the default slices: "+err.Error())
+		}
+		parties = answer.Gang.Parties
+		answer.Clock = w.now()
+	}
+	others, err := w.otherClaims(m.Ledger, parties, func(claim job.Claim) bool { return slices.Contains(m.IgnoredUsers, claim.UID) })
 	if err != nil {
 		answer.Notice = err.Error()
 	}
@@ -220,12 +238,13 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 }
 
 // otherClaims returns a summary of the claims in the ledger, leaving out each claim for which without
-// returns true. name is the ledger's directory.
-func (w *Worker) otherClaims(name string, without func(job.Claim) bool) (ledger.OtherClaims, error) {
+// returns true. name is the ledger's directory. parties is the number of parties if this job is a gang, else 0.
+func (w *Worker) otherClaims(name string, parties int, without func(job.Claim) bool) (ledger.OtherClaims, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {
 		return ledger.OtherClaims{}, err
 	}
+	dir.Parties = parties
 	return dir.ReadOthers(without)
 }
 

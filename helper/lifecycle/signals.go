@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"maps"
 	"slices"
+
+	"remshell/job"
 )
 
 // This file has the decisions about stopping, continuing and signaling ranks.
@@ -20,6 +22,9 @@ func (s *State) setHold(e Hold) []any {
 		}
 	})
 }
+
+// HeldOnlyFor reports whether the ranks are stopped for this reason alone.
+func (s *State) HeldOnlyFor(why job.Hold) bool { return len(s.holds) == 1 && s.holds[why] }
 
 // clearHolds removes all holds.
 func (s *State) clearHolds() []any { return s.changeHolds(func() { clear(s.holds) }) }

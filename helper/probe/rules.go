@@ -86,6 +86,20 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
+// GangTerms reads from this node's cluster file how gangs take turns here. Without a file that says so, or with an error,
+// the result is job.DefaultGangTerms. The file must belong to root.
+func GangTerms(file string) (job.GangTerms, error) {
+	text, err := readRootFile(file)
+	if text == nil || err != nil {
+		return job.DefaultGangTerms, err
+	}
+	c, err := config.Load(file, *text, UserIDs())
+	if err != nil {
+		return job.DefaultGangTerms, err
+	}
+	return c.Gang, nil
+}
+
 // maxFileBytes is the largest size of an administrator's file.
 const maxFileBytes = 1 << 20
 

@@ -96,10 +96,10 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 	return &HostsError{Failed: refused}
 }
 
-// checkSeparation returns an error if the job or a node's administrator requires exclusive nodes and the
-// node's ledger cannot ensure that (rule TRUST-13). Other jobs get a warning instead.
+// checkSeparation returns an error if the job or a node's administrator requires exclusive nodes, or the job
+// is a gang, and the node's ledger cannot ensure that (rule TRUST-13). Other jobs get a warning instead.
 func (r *reservation) checkSeparation() error {
-	if !r.req.Exclusive && !r.req.Queue.Strict {
+	if !r.req.Exclusive && !r.req.Gang && !r.req.Queue.Strict {
 		return nil
 	}
 	for _, text := range slices.Sorted(maps.Keys(r.notices)) {

@@ -142,7 +142,7 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	var lost error
 	err := call(ctx, r, r.replyTimeout(), g.claimed,
 		func(n *host) *wire.Prepare {
-			return r.idleClaim(n, parts[n], wire.Group{Name: MoveGroup, First: m.FirstRank, Size: r.plan.Size, NodeCount: 1})
+			return r.idleClaim(n, parts[n], wire.Group{Name: MoveGroup, First: m.FirstRank, Size: r.plan.Size, NodeCount: 1}, r.plan.Gang)
 		},
 		func(n *host, answer wire.PrepareReply) {
 			switch answer := answer.(type) {

@@ -100,7 +100,7 @@ func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 			Slots: r.baseline.Slots, NoFabric: !r.baseline.Fabric, ExplainOffer: terms.ExplainOffer},
 		Supervision: wire.Supervision{ProcessOnly: req.SignalPolicy.ProcessOnly,
 			KeepAll: req.EndPolicy.KeepAll, LeaveChildren: req.EndPolicy.LeaveChildren, KeepSessions: req.EndPolicy.KeepSessions, BatchStarted: req.RM.ControlsHelpers(), BatchSignalsRanks: req.RM.SignalsRanks(), Grace: req.TimeLimits.Grace, Silence: n.MaxSilence(r.env.SilenceLimit)},
-		Claim:    wire.Claim{Entry: claimOf(req, p, n), Ledger: req.Queue.LedgerDir, ClusterLedger: req.Queue.ClusterLedgerDir, MaxProcs: -1, IgnoreOthers: r.ignoresOthers(), KeepUntilBye: MayHaveNextAttempt(req) && r.spawnGroup == nil},
+		Claim:    wire.Claim{Entry: claimOf(req, p, n, len(np.Ranks)), Ledger: req.Queue.LedgerDir, ClusterLedger: req.Queue.ClusterLedgerDir, MaxProcs: -1, IgnoreOthers: r.ignoresOthers(), KeepUntilBye: MayHaveNextAttempt(req) && r.spawnGroup == nil},
 		Settings: terms.Settings,
 	}
 	m.Process.BaseEnv.Set = append(m.Process.BaseEnv.Set, memoryVariables(req, n.probe.Memory.Total, n.earlierRanks+len(np.Ranks))...)
@@ -163,14 +163,19 @@ func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }
 
-// claimOf returns the job's claim for a node's ledger. The helper adds the ranks to it.
-func claimOf(req job.Request, p job.Plan, n *host) job.Claim {
+// claimOf returns the job's claim of this number of ranks for a node's ledger. The helper adds the ranks to it.
+func claimOf(req job.Request, p job.Plan, n *host, ranks int) job.Claim {
 	c := job.Claim{
 		Job: p.Job, UID: req.User.UID, User: req.User.Name, LauncherHost: req.Queue.LauncherHost, LauncherPID: os.Getpid(), Node: n.def.Name,
 		Nodes: len(p.Nodes), Size: p.Size, Exclusive: p.Exclusive, Since: time.Now(), Command: req.Command(), RM: req.RM.ID(),
 		Class: req.Class, NodeSet: p.Choice.SetName(), Shares: req.Oversubscribe && !p.Exclusive,
 	}
 	c.CPUsPerRank, c.ExactPerNode = job.DepthAndShape(req.Apps)
+	if p.Gang != nil {
+		g := *p.Gang
+		g.Memory = req.Memory * int64(ranks)
+		c.Gang = &g
+	}
 	c.Movable = restart.WhyUnmovable(req) == ""
 	if n.def.Local {
 		c.ParentJob = req.Queue.ParentJob

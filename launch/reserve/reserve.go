@@ -102,7 +102,9 @@ type host struct {
 	occupancy        job.Occupancy // what other jobs use, as of the last survey
 	outsideOccupancy job.Occupancy // what jobs outside the batch system's job use (RM-20)
 	attributes       job.Attributes
-	lost             error // why it cannot be used any more; nil if it can
+	gang             job.GangTerms // how gangs take turns there; zero unless the job is a gang
+	clock            clockRange    // likewise
+	lost             error         // why it cannot be used any more; nil if it can
 
 	ofJob        bool          // it belongs to the running job, so this reservation must not close it
 	ownOccupancy job.Occupancy // what the job itself uses
@@ -353,6 +355,9 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	p, err := makePlan(ctx, r.req, r.snap)
 	planning.End(err)
 	if p, err = r.tryBypass(ctx, p, err); err != nil {
+		return p, err
+	}
+	if err := r.checkClocks(p); err != nil {
 		return p, err
 	}
 	if err := r.runStep(trace.Claim, func() error { return r.claimNodes(ctx, p) }); err != nil {

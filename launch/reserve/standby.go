@@ -39,6 +39,7 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 	if !wants || r.spawnGroup != nil {
 		return nil
 	}
+	req.Gang = false // nothing runs there that could take turns
 	p, err := r.planWithoutQueue(ctx, req)
 	if err != nil {
 		return ctx.Err()
@@ -52,7 +53,7 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 	claimed := make(map[*host]bool, len(hosts))
 	err = call(ctx, r, r.replyTimeout(), hosts,
 		func(n *host) *wire.Prepare {
-			return r.idleClaim(n, parts[n], wire.Group{Name: standbyGroup, First: r.plan.Size, Size: p.Size, NodeCount: 1})
+			return r.idleClaim(n, parts[n], wire.Group{Name: standbyGroup, First: r.plan.Size, Size: p.Size, NodeCount: 1}, nil)
 		},
 		func(n *host, m wire.PrepareReply) { // if another job was faster, the job starts with fewer standby nodes
 			if m, ok := m.(*wire.Prepared); ok {
@@ -71,12 +72,13 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 // idleClaim returns the Prepare for a node that is claimed for a later attempt (one run of all ranks) and
 // runs no ranks now. It has the claim and how long the helper waits for mpiexec. It numbers its ranks after
 // the existing ones.
-func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group) *wire.Prepare {
-	req := r.req
+func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group, gang *job.Gang) *wire.Prepare {
+	req, p := r.req, r.plan
+	p.Gang = gang
 	m := &wire.Prepare{
 		Job: r.plan.Job, Group: group, Node: wire.GroupNode{Name: np.Name}, Ranks: np.Ranks, Process: wire.Process{Umask: -1},
 		Supervision: wire.Supervision{BatchStarted: req.RM.ControlsHelpers(), BatchSignalsRanks: req.RM.SignalsRanks(), Grace: req.TimeLimits.Grace, Silence: n.MaxSilence(r.env.SilenceLimit)},
-		Claim:       wire.Claim{Entry: claimOf(req, r.plan, n), Ledger: req.Queue.LedgerDir, ClusterLedger: req.Queue.ClusterLedgerDir, MaxProcs: -1},
+		Claim:       wire.Claim{Entry: claimOf(req, p, n, len(np.Ranks)), Ledger: req.Queue.LedgerDir, ClusterLedger: req.Queue.ClusterLedgerDir, MaxProcs: -1},
 	}
 	for _, app := range req.Apps {
 		m.Apps = append(m.Apps, job.App{Argv: app.Argv})

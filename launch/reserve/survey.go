@@ -49,8 +49,10 @@ func (r *reservation) surveyNodes(ctx context.Context) error {
 // surveyWithin asks nodes which CPUs and GPUs other jobs use there. It returns the nodes that have not
 // replied within limit.
 func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit time.Duration) (silent []*host, err error) {
+	asked := make(map[*host]time.Time)
 	request := func(n *host) *wire.Survey {
-		m := &wire.Survey{Ledger: r.req.Queue.LedgerDir, OwnJob: r.req.Job, IgnoredUsers: r.ignoredUsers, RM: r.req.RM.ID(), WantAttributes: r.req.WantAttributes}
+		asked[n] = time.Now()
+		m := &wire.Survey{Ledger: r.req.Queue.LedgerDir, OwnJob: r.req.Job, IgnoredUsers: r.ignoredUsers, RM: r.req.RM.ID(), WantAttributes: r.req.WantAttributes, WantGang: r.req.Gang}
 		if n.def.Local {
 			m.ParentJob = r.req.Queue.ParentJob
 		}
@@ -59,7 +61,8 @@ func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit tim
 	return callWithin(ctx, r, limit, nodes, request, func(n *host, answer *wire.Surveyed) {
 		n.outsideOccupancy, n.attributes = answer.OutsideOccupancy, answer.Attributes
 		n.occupancy, n.probe.Load, n.jobHasAll = answer.Occupancy, answer.Load, answer.InParentJob
-		n.forbidden, n.maxRanks = answer.Forbidden, nil
+		n.forbidden, n.maxRanks, n.gang = answer.Forbidden, nil, answer.Gang
+		n.clock = clockRange{answer.Clock.Sub(time.Now()), answer.Clock.Sub(asked[n])}
 		if answer.Limited {
 			n.maxRanks = &answer.MaxRanks
 		}
@@ -159,7 +162,7 @@ func (r *reservation) takeSnapshot() {
 	for _, def := range r.req.Nodes {
 		if n := r.findHost(def); n != nil && !avoided[queue.HostName(n.probe.Hostname, def)] {
 			r.snapHosts = append(r.snapHosts, n)
-			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.definitionWithRules(), Probe: n.probe, Occupancy: n.occupancy.Union(n.ownOccupancy), ProbedAttributes: n.attributes, OutsideOccupancy: n.outsideOccupancy, ShareableCPUs: n.ownOccupancy.BusyCPUs, Confined: n.def.GrantedCPUs.IsGiven()})
+			r.snap.Nodes = append(r.snap.Nodes, job.Node{NodeDef: n.definitionWithRules(), Probe: n.probe, Occupancy: n.occupancy.Union(n.ownOccupancy), ProbedAttributes: n.attributes, OutsideOccupancy: n.outsideOccupancy, Gang: n.gang, ShareableCPUs: n.ownOccupancy.BusyCPUs, Confined: n.def.GrantedCPUs.IsGiven()})
 		}
 	}
 	plan.Partition(r.snap.Nodes)

@@ -1,0 +1,113 @@
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"remshell/hostlist"
+	"remshell/idset"
+	"remshell/job"
+	"remshell/launch"
+	"remshell/launch/supervise"
+	"remshell/text"
+)
+
+func init() { launch.Register(launch.Feature{Name: "gang", Attach: attach}) }
+
+// A jobTurns joins the reports of the nodes of one attempt.
+type jobTurns struct {
+	job     *launch.Job
+	reports map[int]*Competition // by Node.Key
+	sent    []int                // parties that the nodes were told
+	told    string               // the last message to the user
+	tellAt  time.Time            // when the user is told; zero: there is nothing new
+	over    bool                 // the job is ending
+}
+
+// tellDelay is how long a change waits for reports of other nodes before the user is told.
+const tellDelay = time.Second
+
+func attach(j *launch.Job) {
+	if j.Plan.Gang == nil {
+		return
+	}
+	t := &jobTurns{job: j, reports: make(map[int]*Competition)}
+	launch.Handle(j, func(n *launch.Node, m *Competition) []supervise.Event {
+		t.reports[n.Key] = m
+		t.update()
+		return nil
+	})
+	forget := func(n *launch.Node) {
+		delete(t.reports, n.Key)
+		t.update()
+	}
+	j.Hooks.NodeLost.Add(forget)
+	j.Hooks.NodeDrained.Add(forget)
+	j.Hooks.GroupStarts.Add(func(g *launch.Group) {
+		for _, n := range g.Nodes {
+			if len(t.sent) > 0 {
+				n.Send(&Competitors{Parties: t.sent})
+			}
+		}
+	})
+	j.Hooks.Due.Add(func(now time.Time) time.Time {
+		if j.State.Phase != supervise.Running && !t.over {
+			t.over = true
+			j.SendAll(&Competitors{Over: true})
+		}
+		if !t.tellAt.IsZero() && !now.Before(t.tellAt) {
+			t.tellAt = time.Time{}
+			t.tell()
+		}
+		return t.tellAt
+	})
+}
+
+// update sends all nodes the parties of all competitors, and stops or starts the job's clock.
+func (t *jobTurns) update() {
+	var parties []int
+	held := false
+	for _, m := range t.reports {
+		parties, held = append(parties, m.Parties...), held || m.Held
+	}
+	if all := idset.New(parties...); !slices.Equal(all, t.sent) && !t.over {
+		t.sent = all
+		t.job.SendAll(&Competitors{Parties: all})
+	}
+	if held && !t.over {
+		t.job.Hold(job.HoldGang)
+	} else {
+		t.job.Release(job.HoldGang)
+	}
+	if t.tellAt.IsZero() {
+		t.tellAt = time.Now().Add(tellDelay)
+	}
+}
+
+// tell tells the user with how many jobs this one shares CPUs: the first time as a message, and changes with -v.
+func (t *jobTurns) tell() {
+	var jobs []job.ID
+	var nodes []string
+	for _, n := range t.job.Nodes {
+		if m := t.reports[n.Key]; m != nil && len(m.Parties) > 0 {
+			jobs, nodes = append(jobs, m.Jobs...), append(nodes, n.Name())
+		}
+	}
+	slices.Sort(jobs)
+	line := "gang: sharing CPUs with no other job"
+	if n := len(slices.Compact(jobs)); n > 0 {
+		line = fmt.Sprintf("gang: sharing CPUs of %s with %s, in turns of %v", hostlist.FoldBrief(nodes), text.Count(n, "other job"), t.job.Plan.Gang.Slice)
+	} else if t.told == "" {
+		return
+	}
+	if line == t.told || t.over {
+		return
+	}
+	if t.told == "" {
+		t.job.Env.Report(line)
+	} else {
+		t.job.Env.Log.Info().Msg(line)
+	}
+	t.told = line
+}

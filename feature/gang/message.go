@@ -1,0 +1,73 @@
+package gang
+
+import (
+	"remshell/job"
+	"remshell/launch/node"
+	"remshell/wire"
+)
+
+// Competition reports with which other gangs the job takes turns on the node, and whether its ranks are held. The first one
+// comes with the start of the ranks.
+type Competition struct {
+	Parties []int    // of the other gangs
+	Jobs    []job.ID // at most maxJobs of them
+	Held    bool
+}
+
+// maxJobs is the largest number of jobs that a Competition names.
+const maxJobs = 64
+
+// Fields implements wire.Message.
+func (m *Competition) Fields(c *wire.Codec) {
+	partyFields(c, &m.Parties)
+	wire.List(c, &m.Jobs, wire.Length{Name: "jobs", Max: maxJobs}, func(c *wire.Codec, id *job.ID) { c.Word((*string)(id), "job") })
+	c.Bool(&m.Held)
+}
+
+// Competitors tells a helper the parties of all gangs with which the job takes turns on any node. If Over is set, the job is
+// ending, and its ranks are not held any more.
+type Competitors struct {
+	Parties []int
+	Over    bool
+}
+
+// Fields implements wire.Message.
+func (m *Competitors) Fields(c *wire.Codec) {
+	partyFields(c, &m.Parties)
+	c.Bool(&m.Over)
+}
+
+func partyFields(c *wire.Codec, p *[]int) {
+	c.Nums(p, wire.Length{Name: "parties", Max: job.MaxParties}, wire.Range{Name: "party", High: job.MaxParties - 1})
+}
+
+// Turns says that the job is a gang.
+type Turns struct{}
+
+// Fields implements wire.Setting.
+func (*Turns) Fields(*wire.Codec) {}
+
+// received has the state by which the messages of one connection are checked.
+type received struct{ reports node.RateLimit }
+
+// maxReportRate is the largest number of reports of a node that are accepted in one second. Each has the whole state.
+const maxReportRate = 50
+
+func init() {
+	wire.Register[Competition](110, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 16 << 10, Example: func(int) wire.Message {
+		return &Competition{Parties: []int{2}, Jobs: []job.ID{"j"}, Held: true}
+	}})
+	wire.Register[Competitors](111, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 256, Example: func(int) wire.Message {
+		return &Competitors{Parties: []int{2}, Over: true}
+	}})
+	wire.RegisterSetting[Turns](40, &Turns{})
+	node.Admit(func(v *node.Validator, m *Competition) (wire.Message, error) {
+		if err := v.CheckStarted(m); err != nil {
+			return nil, err
+		}
+		if _, is := node.SettingOf[*Turns](v); !is {
+			return nil, node.ErrNotAsked
+		}
+		return v.LimitRate(&node.StateOf[received](v).reports, maxReportRate, m), nil
+	})
+}

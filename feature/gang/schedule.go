@@ -1,0 +1,98 @@
+package gang
+
+import (
+	"slices"
+	"time"
+
+	"remshell/idset"
+	"remshell/job"
+	"remshell/job/turns"
+)
+
+// Times of the turns.
+const (
+	continueDelay = 20 * time.Millisecond // ranks continue this long after the ranks of others were stopped
+	settleTime    = time.Second           // so long after its claim a new gang is known to the others
+	clockCheck    = time.Second           // the wall clock may have been set
+)
+
+// A schedule is what the helper of a gang knows about turns on its node.
+type schedule struct {
+	gang     job.Gang
+	claimed  time.Time // when its claim was published
+	looked   bool      // the claims of other jobs were read
+	isNew    bool      // it has competitors that may not know it yet
+	settled  int64     // the slice in which it became known, if isNew; 0: it has not
+	here     []int     // parties of its competitors on this node
+	anywhere []int     // parties of its competitors on any node, as mpiexec has sent them
+	over     bool      // the job is ending
+}
+
+// competitors returns the parties of all gangs that share a CPU with this one.
+func (s *schedule) competitors() []int {
+	return slices.DeleteFunc(idset.New(append(slices.Clone(s.here), s.anywhere...)...), func(p int) bool { return p == s.gang.Party })
+}
+
+// noteClaims takes over the parties of the competitors on this node. A gang that has none at its start is not new to those
+// that come later: they wait until it has seen them.
+func (s *schedule) noteClaims(parties []int) {
+	if !s.looked {
+		s.looked, s.isNew = true, len(parties) > 0
+	}
+	s.here = parties
+}
+
+// decide returns whether the ranks are to be held now, and when to decide again. held says whether they are held. A zero
+// next means: when something changes.
+func (s *schedule) decide(now time.Time, held bool) (hold bool, next time.Time) {
+	competitors := s.competitors()
+	if s.over || s.looked && len(competitors) == 0 {
+		s.isNew = false
+		return false, time.Time{}
+	}
+	if !s.looked {
+		return true, time.Time{}
+	}
+	n, began := turns.Slice(now, s.gang.Slice)
+	next = began.Add(s.gang.Slice)
+	switch known := s.claimed.Add(settleTime); {
+	case s.isNew && now.Before(known):
+		return true, known
+	case s.isNew && s.settled == 0:
+		s.settled = n
+	}
+	if s.isNew = s.isNew && s.settled == n; s.isNew {
+		return true, earlier(next, now.Add(clockCheck))
+	}
+	runs := turns.Runs(s.gang.Party, competitors, s.gang.Parties, n)
+	if resume := began.Add(continueDelay); runs && held && now.Before(resume) {
+		return true, resume
+	}
+	return !runs, earlier(next, now.Add(clockCheck))
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// competition returns the parties of the jobs with which a job takes turns on a node, and the IDs of these jobs. claims are
+// all claims of the node.
+func competition(claims []job.Claim, own job.Key) (parties []int, jobs []job.ID) {
+	for _, mine := range claims {
+		if mine.Key() != own {
+			continue
+		}
+		for _, other := range claims {
+			if mine.TakesTurnsWith(other) {
+				parties = append(parties, other.Gang.Party)
+				jobs = append(jobs, other.Job)
+			}
+		}
+	}
+	slices.Sort(jobs)
+	jobs = slices.Compact(jobs)
+	return idset.New(parties...), jobs[:min(len(jobs), maxJobs)]
+}

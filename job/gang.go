@@ -1,0 +1,106 @@
+package job
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"remshell/idset"
+)
+
+// A Gang says how a job takes turns with other jobs on the CPUs that it shares with them (--gang).
+type Gang struct {
+	Party int `json:"party"` // from 0 to Parties-1
+	GangTerms
+	Memory int64 `json:"memory,omitempty"` // bytes that its ranks on the node may need by --mem-per-rank; 0: not given
+}
+
+// GangTerms are what all gangs of a node have in common.
+type GangTerms struct {
+	Parties int           `json:"parties"` // number of parties; 0: the node was not asked
+	Slice   time.Duration `json:"slice"`   // length of a slice, in ns, when the claim was made
+}
+
+// DefaultGangTerms are the terms of nodes whose administrator has set none.
+var DefaultGangTerms = GangTerms{Parties: 4, Slice: 10 * time.Second}
+
+// Limits of the terms that an administrator may set.
+const (
+	MaxParties = 16
+	MinSlice   = time.Second
+	MaxSlice   = time.Hour
+)
+
+// maxGangMemory is the largest Gang.Memory. Sums of it do not overflow.
+const maxGangMemory = 1 << 50
+
+// IsValid reports whether the terms are within the limits.
+func (t GangTerms) IsValid() bool {
+	return t.Parties >= 1 && t.Parties <= MaxParties && t.Slice >= MinSlice && t.Slice <= MaxSlice
+}
+
+// IsValid reports whether a helper can have written g.
+func (g *Gang) IsValid() bool {
+	return g.GangTerms.IsValid() && g.Party >= 0 && g.Party < g.Parties && g.Memory >= 0 && g.Memory <= maxGangMemory
+}
+
+// GangCPUs are the CPUs of a node that gangs of one party have claimed, ascending. A CPU that a job has claimed which is
+// no gang is not among them.
+type GangCPUs struct {
+	Party int
+	CPUs  []int
+}
+
+// gangCPUs returns the CPUs of gangs in u and v together, by party, ascending. A CPU counts only if no other job uses it in u or v.
+func gangCPUs(u, v Occupancy) (all []GangCPUs) {
+	byParty := make(map[int][]int)
+	for _, w := range []Occupancy{u, v} {
+		for _, g := range w.GangCPUs {
+			byParty[g.Party] = append(byParty[g.Party], g.CPUs...)
+		}
+	}
+	for _, party := range slices.Sorted(maps.Keys(byParty)) {
+		cpus := idset.New(byParty[party]...)
+		cpus = slices.DeleteFunc(cpus, func(cpu int) bool { return u.usesWithoutTurns(cpu) || v.usesWithoutTurns(cpu) })
+		if len(cpus) > 0 {
+			all = append(all, GangCPUs{party, cpus})
+		}
+	}
+	return all
+}
+
+// usesWithoutTurns reports whether a job has claimed a CPU that does not share it in turns.
+func (u Occupancy) usesWithoutTurns(cpu int) bool {
+	return idset.Set(u.BusyCPUs).Has(cpu) && !slices.ContainsFunc(u.GangCPUs, func(g GangCPUs) bool { return idset.Set(g.CPUs).Has(cpu) })
+}
+
+// CPUsInTurns returns the busy CPUs that a gang of this party may share in turns, ascending.
+func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
+	var own []int
+	for _, g := range u.GangCPUs {
+		if g.Party == party {
+			own = append(own, g.CPUs...)
+		} else {
+			cpus = append(cpus, g.CPUs...)
+		}
+	}
+	return slices.DeleteFunc(idset.New(cpus...), idset.New(own...).Has)
+}
+
+// CPUs returns the CPUs of all ranks of the claim, ascending.
+func (c Claim) CPUs() (cpus []int) {
+	for _, rank := range c.Ranks {
+		cpus = append(cpus, rank.CPUs...)
+	}
+	return idset.New(cpus...)
+}
+
+// TakesTurnsWith reports whether the jobs of both claims share a CPU and take turns on it. A claim for a later attempt needs
+// no turns.
+func (c Claim) TakesTurnsWith(other Claim) bool {
+	if other.IdleReason != "" || c.Gang == nil || other.Gang == nil || c.Key() == other.Key() || c.Gang.Parties != other.Gang.Parties || c.Gang.Party == other.Gang.Party {
+		return false
+	}
+	mine := idset.Set(c.CPUs())
+	return slices.ContainsFunc(other.CPUs(), mine.Has)
+}

@@ -1,0 +1,52 @@
+package reserve
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/job"
+	"remshell/plan"
+)
+
+// A clockRange is how far a node's clock is ahead of ours: at least least, at most most. They differ by the time that the node
+// took to reply. Negative values mean behind.
+type clockRange struct{ least, most time.Duration }
+
+// clockDifference returns by how much the clocks of nodes differ at least, and the nodes that differ most.
+func clockDifference(nodes []*host) (by time.Duration, ahead, behind *host) {
+	for _, n := range nodes {
+		if ahead == nil || n.clock.least > ahead.clock.least {
+			ahead = n
+		}
+		if behind == nil || n.clock.most < behind.clock.most {
+			behind = n
+		}
+	}
+	if by = ahead.clock.least - behind.clock.most; by <= 0 {
+		return 0, nil, nil
+	}
+	return by, ahead, behind
+}
+
+// checkClocks warns if the clocks of a gang's nodes differ by more than a tenth of a slice, and fails above half of it. The
+// nodes begin and end slices by their clocks.
+func (r *reservation) checkClocks(p job.Plan) error {
+	if p.Gang == nil {
+		return nil
+	}
+	var nodes []*host
+	for _, np := range p.Nodes {
+		nodes = append(nodes, r.snapHosts[np.Node])
+	}
+	by, ahead, behind := clockDifference(nodes)
+	if by <= p.Gang.Slice/10 {
+		return nil
+	}
+	text := fmt.Sprintf("--gang: the clock of %s is %v ahead of the clock of %s", ahead.def.Name, by.Round(100*time.Millisecond), behind.def.Name)
+	if by <= p.Gang.Slice/2 {
+		r.reportOnce("warning: " + text + "; that time of each turn is lost")
+		return nil
+	}
+	return &plan.Error{Code: plan.CodeGang, Permanent: true, Text: fmt.Sprintf("%s, more than half of a turn of %v", text, p.Gang.Slice),
+		Remedy: "set the clocks, and synchronize them by NTP: timedatectl set-ntp true"}
+}

@@ -1,0 +1,164 @@
+package plan
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"remshell/idset"
+	"remshell/job"
+)
+
+// This file places gangs: jobs that share CPUs with other gangs in turns (--gang). A gang has one party, a number, and
+// must not share a CPU with a gang of the same party:
+//
+//	most = 0   free CPUs
+//	most = 1   CPUs of at most one gang: party 0, then 2, 1, 3
+//	...        the first that fits
+
+// solveForGang places a gang. It prefers free CPUs, then CPUs with few gangs. party is the one that it gets. The returned
+// problem is the one that was solved, or else the last one that was tried.
+func (p problem) solveForGang() (solved problem, found solution, party int, failed *Error) {
+	order, most := p.partyOrder(), p.mostGangs()
+	solved = p.forParty(order[0], 0)
+	if found, failed = solved.solve(); failed == nil {
+		return solved, found, order[0], nil
+	}
+	for gangs := 1; gangs <= most; gangs++ {
+		for _, party := range order {
+			solved = p.forParty(party, gangs)
+			if found, failed = solved.solve(); failed == nil {
+				return solved, found, party, nil
+			}
+		}
+	}
+	return solved, found, 0, failed
+}
+
+// partyOrder returns the parties in the order in which they are tried: by their bits in reverse, 0 2 1 3. Two gangs then
+// have parties that are far from each other. A spawn has the party of its job.
+func (p problem) partyOrder() (order []int) {
+	if own := p.req.JobGang; own != nil {
+		return []int{own.Party}
+	}
+	parties := 1
+	for i := range p.candidates {
+		parties = max(parties, p.candidates[i].Gang.Parties)
+	}
+	width := bits.Len(uint(parties - 1))
+	for i := range 1 << width {
+		if party := int(bits.Reverse64(uint64(i)) >> (64 - width)); party < parties {
+			order = append(order, party)
+		}
+	}
+	return order
+}
+
+// mostGangs returns the largest number of gangs that one CPU has.
+func (p problem) mostGangs() (most int) {
+	for i := range p.candidates {
+		for _, gangs := range p.candidates[i].gangsOnCPU() {
+			most = max(most, gangs)
+		}
+	}
+	return most
+}
+
+// gangsOnCPU returns the number of gangs on each CPU that gangs use and no other job.
+func (s *candidate) gangsOnCPU() map[int]int {
+	count := make(map[int]int)
+	for _, g := range s.GangCPUs {
+		for _, cpu := range g.CPUs {
+			count[cpu]++
+		}
+	}
+	return count
+}
+
+// forParty returns the problem of a gang of this party, for which CPUs with at most that many gangs count as free.
+func (p problem) forParty(party, most int) problem {
+	p.candidates = slices.Clone(p.candidates)
+	for i := range p.candidates {
+		s := &p.candidates[i]
+		gangs, open := s.gangsOnCPU(), s.CPUsInTurns(party)
+		s.BusyCPUs = slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(open, cpu) && gangs[cpu] <= most })
+		if len(s.BusyCPUs) > 0 && !bindsRanks(p.req, s) {
+			s.BusyCPUs = s.allCPUs()
+		}
+		s.countFree()
+	}
+	return p
+}
+
+// allCPUs returns all CPUs that ranks may use on the node, ascending.
+func (s *candidate) allCPUs() []int { return s.Topology.UsableCPUs() }
+
+// claimAllCPUs makes the ranks of a gang claim all CPUs of the nodes on which they are not bound. They may run on any.
+func (s *placement) claimAllCPUs(plans []job.NodePlan) {
+	for _, np := range plans {
+		n := s.candidateOfPlan(np)
+		if !bindsRanks(s.req, n) || slices.ContainsFunc(np.Ranks, func(r job.RankPlan) bool { return r.CPUs == nil }) {
+			all := *np.Ranks[0].RankResources
+			all.ClaimedCPUs = n.allCPUs()
+			np.Ranks[0].RankResources = &all
+		}
+	}
+}
+
+// candidateOfPlan returns the candidate of a node's plan.
+func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
+	return &s.candidates[s.assigned[np.Ranks[0].Rank].candidate]
+}
+
+// gangOf returns the gang of a plan, and the parties of the gangs that share its CPUs. It fails if the administrators of the
+// nodes have set different terms.
+func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []int, *Error) {
+	first := s.candidateOfPlan(plans[0])
+	terms := first.Gang
+	if of := s.req.JobGang; of != nil && of.Parties != terms.Parties {
+		return nil, nil, &Error{Code: CodeGang, Permanent: true, Text: fmt.Sprintf("--gang: the job takes turns among %d parties, but %s has %s", of.Parties, first.Name, describeTerms(terms))}
+	}
+	var competitors []int
+	for _, np := range plans {
+		n := s.candidateOfPlan(np)
+		if n.Gang != first.Gang {
+			return nil, nil, &Error{Code: CodeGang, Permanent: true,
+				Text:   fmt.Sprintf("--gang: %s has %s, but %s has %s", first.Name, describeTerms(first.Gang), n.Name, describeTerms(n.Gang)),
+				Remedy: "use hosts whose /etc/remshell/cluster.toml has the same [gang], or ask their administrator"}
+		}
+		for _, g := range n.GangCPUs {
+			if slices.ContainsFunc(np.Ranks, func(r job.RankPlan) bool { return slices.ContainsFunc(r.ClaimedCPUs, idset.Set(g.CPUs).Has) }) {
+				competitors = append(competitors, g.Party)
+			}
+		}
+	}
+	return &job.Gang{Party: party, GangTerms: terms}, idset.New(competitors...), nil
+}
+
+func describeTerms(t job.GangTerms) string {
+	return fmt.Sprintf("%d parties and slices of %v", t.Parties, t.Slice)
+}
+
+// gangMemoryLeft returns how many bytes a gang may use on the candidate: 90 % of its memory, without what other gangs have
+// asked for or all processes use. A gang that is stopped keeps its memory. known is false if the node has no other gang,
+// or its memory is unknown.
+func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
+	if total := s.Memory.Total; len(s.GangCPUs) > 0 && total > 0 {
+		return total/10*9 - max(s.GangMemory, total-s.Memory.Available), true
+	}
+	return 0, false
+}
+
+// gangMemoryCheck rejects a node with too little memory for another gang. Without --mem-per-rank, a gang needs the node's
+// memory divided by the number of parties.
+var gangMemoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string {
+	left, known := s.gangMemoryLeft()
+	need := w.memoryPerRank
+	if need == 0 {
+		need = s.Memory.Total / int64(max(1, s.Gang.Parties))
+	}
+	if !w.gang || !known || need <= left {
+		return ""
+	}
+	return fmt.Sprintf("%d MB for this gang do not fit beside those that run (%d MB left); to ask for less: --mem-per-rank", need>>20, max(0, left)>>20)
+}}
