@@ -412,7 +412,7 @@ func detectPMI(app job.App, environ []string) job.PMIOffer {
 func guardArgs(req job.Request) []string {
 	elsewhere := req.Queue.Host != nil && (len(req.Nodes) != 1 || !req.Queue.Host.IsSameNode(req.Nodes[0]))
 	isRemote := func(def job.NodeDef) bool { return !def.Local }
-	if req.SpawnHosts.Any || slices.ContainsFunc(req.SpawnHosts.List, isRemote) {
+	if req.SpawnHosts.Any || req.NeedsOtherHosts || slices.ContainsFunc(req.SpawnHosts.List, isRemote) {
 		return nil // there may be more hosts later
 	}
 	if len(req.Nodes) != 1 || !req.Nodes[0].Local || req.Wait || req.Checkpoint.Command != "" || elsewhere || runtime.GOOS != "linux" {

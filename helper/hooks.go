@@ -221,6 +221,12 @@ func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
 // Send sends a message to mpiexec. It returns the error of wire.Conn.Send. Any goroutine may call Send.
 func (s *Session) Send(m wire.Message) error { return s.conn.Send(m) }
 
+// WatchLink ends the session when the link to mpiexec has been dead for silence. It is for sessions without ranks; a
+// session with ranks does so in any case. Only the goroutine of run may call it.
+func (s *Session) WatchLink(silence time.Duration) {
+	s.startLinkWatch(&wire.Supervision{Silence: silence})
+}
+
 // Flush waits until all sent messages are written.
 func (s *Session) Flush() { s.conn.Flush() }
 

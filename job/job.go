@@ -82,6 +82,7 @@ type Request struct {
 	SpawnHosts      SpawnHosts
 	RM              *RM          // the batch job that granted the hosts; nil: none
 	StagedFiles     []StagedFile // files to copy to the nodes (--stage); names are unique
+	NeedsOtherHosts bool         // the job may connect to hosts that are no candidates, or open a second helper on this machine
 	WantAttributes  bool         // probes must report Node.ProbedAttributes
 	Restart         RestartPolicy
 	Attempt         int // number of the attempt, from 0

@@ -121,6 +121,7 @@ type stage struct {
 	held     *HeldClaim
 	place    *QueuePlace
 	decision *DecisionLock
+	name     *HeldName
 	keep     []int // descriptors
 }
 
@@ -234,6 +235,21 @@ func (s *stage) play(what string, args []string) any {
 		}
 		a.Wait()
 		return outcome(err)
+	case "publish", "publish-for-all": // NAME PORT
+		var err error
+		s.name, err = s.b.PublishName(ctx, nameOf(args[0], args[1], false), what == "publish")
+		return outcome(err)
+	case "publish-many": // NAME TIMES UMPIRE: answers how often it got the name
+		times, _ := strconv.Atoi(args[1])
+		return s.publishMany(args[0], times, args[2])
+	case "unpublish":
+		return outcome(s.name.Remove())
+	case "find": // NAME ["all"]: answers the port
+		n, ok, err := s.b.FindName([]byte(args[0]), len(args) > 1)
+		if err != nil || !ok {
+			return fmt.Sprint(ok, err)
+		}
+		return string(n.Port)
 	case "leave":
 		return outcome(s.place.Leave())
 	}
@@ -253,6 +269,25 @@ func (s *stage) contend(cpus []int, times int, umpire string) any {
 		wins++
 		f, err := os.OpenFile(umpire, os.O_CREATE|os.O_EXCL, 0o600)
 		if err = errors.Join(err, f.Close(), os.Remove(umpire), h.Release()); err != nil {
+			return err
+		}
+	}
+	return wins
+}
+
+// publishMany publishes and removes a name many times. A file exists while it has the name.
+func (s *stage) publishMany(name string, times int, umpire string) any {
+	wins := 0
+	for range times {
+		h, err := s.b.PublishName(context.Background(), nameOf(name, "p", false), true)
+		if err == ErrNameTaken {
+			continue
+		} else if err != nil {
+			return err
+		}
+		wins++
+		f, err := os.OpenFile(umpire, os.O_CREATE|os.O_EXCL, 0o600)
+		if err = errors.Join(err, f.Close(), os.Remove(umpire), h.Remove()); err != nil {
 			return err
 		}
 	}
@@ -392,6 +427,10 @@ func claimOf(id string, cpus ...int) Claim {
 		c.Ranks = append(c.Ranks, job.ClaimedRank{Rank: rank, CPUs: []int{cpu}})
 	}
 	return c
+}
+
+func nameOf(name, port string, once bool) Name {
+	return Name{Job: "j", UID: os.Geteuid(), Name: []byte(name), Port: []byte(port), Once: once}
 }
 
 func ticketOf(id string) Ticket {

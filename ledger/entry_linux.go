@@ -196,9 +196,11 @@ func (d *Dir) readEntry(dir int, of userDir, name string, let *userLimits) (entr
 		return s, cmp.Or(err, errUnlocked)
 	}
 	s.createdAt = createdAt(fd)
-	// Mode 0644 exactly: all users can read it, and only the owner can hold its lock. Replies with stacks have 0600.
+	// Mode 0644 exactly: all users can read it, and only the owner can hold its lock. Replies with stacks have 0600, and
+	// so have names that only our user's jobs find.
 	mode := st.Mode & 0o7777
-	if int(st.Uid) != of.uid || mode != publicMode && !(mode == privateMode && strings.HasPrefix(name, kindReply)) || st.Size > d.maxEntrySize(of.uid, name) {
+	private := strings.HasPrefix(name, kindReply) || of.uid == os.Geteuid() && strings.HasPrefix(name, kindName)
+	if int(st.Uid) != of.uid || mode != publicMode && !(mode == privateMode && private) || st.Size > d.maxEntrySize(of.uid, name) {
 		return s, errForeign
 	}
 	return s, s.readText(fd, int(st.Size))
@@ -209,6 +211,8 @@ func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	switch {
 	case strings.HasPrefix(name, kindRequest):
 		return maxRequestBytes
+	case strings.HasPrefix(name, kindName):
+		return maxNameText
 	case uid == os.Geteuid() || strings.HasPrefix(name, kindReply): // a reply to our request
 		return maxText
 	}

@@ -38,6 +38,8 @@ const (
 	maxRequestBytes = 16 << 10  // bytes of a request
 	maxTicketGap    = 1e9       // largest gap between the numbers of honest tickets
 	maxFirstTicket  = 1e15      // largest number at the head of an honest queue
+	maxNameText     = 16 << 10  // bytes of the file of a published name
+	maxNameBytes    = 4 << 10   // bytes of a published name with its port and value
 )
 
 // These are the kinds of entries. Each is the prefix of a file name.
@@ -47,7 +49,8 @@ const (
 	kindLock    = "gate-" // decision lock
 	kindRequest = "ask-"  // control request to a job (SV-24)
 	kindReply   = "answer-"
-	kindNew     = "new-" // file that is not published yet
+	kindName    = "name-" // name that a rank has published for ranks of other jobs
+	kindNew     = "new-"  // file that is not published yet
 	anyLedger   = "remshell-"
 )
 
@@ -82,6 +85,10 @@ type (
 	requestText struct {
 		File string `json:"file"`
 		job.ControlRequest
+	}
+	nameText struct {
+		File string `json:"file"`
+		Name
 	}
 	replyText struct {
 		File string `json:"file"`
@@ -182,6 +189,49 @@ func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 		*p = truncate(*p)
 	}
 	return t.Ticket, nil
+}
+
+// A Name is a name that a rank has published for ranks of other jobs (MPI_Publish_name). Name, Port and Value are bytes
+// of the rank and may have any values.
+type Name struct {
+	Job   job.ID `json:"job"`
+	UID   int    `json:"uid"`
+	Name  []byte `json:"name"`
+	Port  []byte `json:"port,omitempty"`  // for ranks that use PMI
+	Value []byte `json:"value,omitempty"` // for ranks that use PMIx; nil if the publisher does not
+	Once  bool   `json:"once,omitempty"`  // the first look-up by its user removes it
+}
+
+// nameFilePrefix returns the beginning of the file names of all entries with a name. The name is hashed, since it may
+// have any bytes.
+func nameFilePrefix(name []byte) string {
+	sum := sha256.Sum256(name)
+	return kindName + hex.EncodeToString(sum[:8]) + "-"
+}
+
+// decodeName decodes the published name in a file with this name and owner.
+func decodeName(file string, owner int, text []byte) (Name, error) {
+	var n nameText
+	if err := decodeAs(file, owner, text, &n, func() (string, int) { return n.File, n.UID }); err != nil {
+		return Name{}, err
+	}
+	if random, is := strings.CutPrefix(file, nameFilePrefix(n.Name.Name)); !is {
+		return Name{}, errors.New("is the file of another name")
+	} else if err := checkRandom(random); err != nil {
+		return Name{}, err
+	}
+	return n.Name, checkName(n.Name)
+}
+
+// ErrNameTooLong is returned for a published name that is too long, with its port and value.
+var ErrNameTooLong = fmt.Errorf("the name is too long: at most %d bytes with its port", maxNameBytes)
+
+// checkName returns an error for a published name that our helper does not write.
+func checkName(n Name) error {
+	if len(n.Name)+len(n.Port)+len(n.Value) > maxNameBytes {
+		return ErrNameTooLong
+	}
+	return checkID(n.Job)
 }
 
 // decodeAs decodes the text of a file into t. says returns the file name and owner in t. decodeAs fails unless these

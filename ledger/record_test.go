@@ -255,6 +255,28 @@ func FuzzRequestAndReply(f *testing.F) {
 	})
 }
 
+// FuzzName is FuzzDecode for published names.
+func FuzzName(f *testing.F) {
+	file := nameFilePrefix([]byte("svc")) + "00112233aabbccdd"
+	a, _ := encode(nameText{file, Name{Job: "j", UID: 1000, Name: []byte("svc"), Port: []byte("\x1b[2J\xff"), Value: []byte{0}, Once: true}})
+	for _, text := range []string{string(a), "", "{}", "null", `{"name":null}`, `{"file":"` + file + `","uid":1000,"job":"j","name":"c3Zj","port":"` + strings.Repeat("A", 8<<10) + `"}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		n, err := decodeName(file, 1000, text)
+		if err != nil {
+			return
+		}
+		if n.UID != 1000 || string(n.Name) != "svc" || checkID(n.Job) != nil || len(n.Name)+len(n.Port)+len(n.Value) > maxNameBytes {
+			t.Fatalf("%+v", n)
+		}
+		again, err := encode(nameText{file, n})
+		if back, err2 := decodeName(file, 1000, again); err != nil || err2 != nil || string(back.Port) != string(n.Port) || string(back.Value) != string(n.Value) || back.Once != n.Once {
+			t.Fatalf("%+v came back as %+v, %v, %v", n, back, err, err2)
+		}
+	})
+}
+
 // A reply full of states takes no more memory than its file, and has no more ranks than an honest one.
 func TestHostileReplyIsBounded(t *testing.T) {
 	name := kindReply + "00112233aabbccdd"

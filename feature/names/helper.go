@@ -19,6 +19,7 @@ func attachHelper(s *helper.Session) {
 	helper.Handle(s, func(m *NameReply) { q.Deliver(m.ID, m) })
 	helper.Handle(s, func(m *NamePublished) { q.waits.namePublished(m.Service) })
 	s.Providers.Names, s.Providers.PMIxNames = pmiNames{q}, pmixNames{q}
+	attachHolder(s)
 }
 
 // requests sends requests about names to mpiexec. pmiNames and pmixNames, for ranks of PMI and of PMIx, share it.

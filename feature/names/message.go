@@ -1,6 +1,7 @@
 /*
 Package names is a feature: it keeps the names that ranks publish for MPI_Comm_connect and look up. Ranks use PMI
-(MPI_Publish_name) or PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (rule PMIX-39).
+(MPI_Publish_name) or PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (rule PMIX-39). With --names
+user or all, names are found by other jobs, and a helper on one host keeps them in its ledger instead (place.go).
 
 	rank --> its PMI server --NameRequest--> mpiexec: publish, look up, remove
 	                        <--NameReply----

@@ -11,14 +11,29 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "names", Attach: attach}) }
 
-func attach(j *launch.Job) { launch.Handle(j, new(table).handleRequest) }
+// attach gives the attempt a table of names, or with --names user or all a place that keeps them.
+func attach(j *launch.Job) {
+	scope, has := launch.SettingOf[*Scope](j)
+	if !has {
+		launch.Handle(j, new(table).handleRequest)
+		return
+	}
+	p := newPlace(j, scope)
+	launch.Handle(j, p.handleRequest)
+	j.Hooks.Closing.Add(p.close)
+}
 
 // A table has the names that ranks have published, and the nodes that wait for a name. It exists as long as
 // the attempt (one run of all ranks).
 type table struct {
-	published    pmiserver.NameTable
-	waitingNodes map[string]map[*launch.Node]bool // by name: the nodes that wait for it
-	waitCounts   map[*launch.Node]int             // by node: how many names it waits for
+	published pmiserver.NameTable
+	waitingNodes
+}
+
+// A waitingNodes has the nodes that wait for names.
+type waitingNodes struct {
+	nodesOf    map[string]map[*launch.Node]bool // by name: the nodes that wait for it
+	waitCounts map[*launch.Node]int             // by node: how many names it waits for
 }
 
 // maxNameWaits limits the names that a node may wait for (rule TRUST-4).
@@ -67,28 +82,28 @@ func (a *table) reply(n *launch.Node, m *NameRequest) (answer *NameReply, waitin
 }
 
 // addWaiting records that a node waits for a name.
-func (a *table) addWaiting(n *launch.Node, service string) error {
+func (a *waitingNodes) addWaiting(n *launch.Node, service string) error {
 	switch {
-	case a.waitingNodes[service][n]:
+	case a.nodesOf[service][n]:
 		return nil
 	case a.waitCounts[n] == maxNameWaits:
 		return errNameWaits
-	case a.waitingNodes == nil:
-		a.waitingNodes, a.waitCounts = make(map[string]map[*launch.Node]bool), make(map[*launch.Node]int)
+	case a.nodesOf == nil:
+		a.nodesOf, a.waitCounts = make(map[string]map[*launch.Node]bool), make(map[*launch.Node]int)
 	}
-	if a.waitingNodes[service] == nil {
-		a.waitingNodes[service] = make(map[*launch.Node]bool)
+	if a.nodesOf[service] == nil {
+		a.nodesOf[service] = make(map[*launch.Node]bool)
 	}
-	a.waitingNodes[service][n] = true
+	a.nodesOf[service][n] = true
 	a.waitCounts[n]++
 	return nil
 }
 
 // takeWaiting removes and returns the nodes that wait for a name. A node that still waits afterwards sends its
 // request again.
-func (a *table) takeWaiting(service string) map[*launch.Node]bool {
-	waiting := a.waitingNodes[service]
-	delete(a.waitingNodes, service)
+func (a *waitingNodes) takeWaiting(service string) map[*launch.Node]bool {
+	waiting := a.nodesOf[service]
+	delete(a.nodesOf, service)
 	for n := range waiting {
 		a.waitCounts[n]--
 	}

@@ -143,8 +143,11 @@ func (c *client) findNames(ctx context.Context, keys []string, least int, waits 
 	}
 	var data []bfrops.Datum
 	for i, n := range names {
-		if n != nil {
-			data = append(data, n.toDatum(keys[i], c.group.Namespace))
+		if n == nil {
+			continue
+		}
+		if d, err := n.toDatum(keys[i], c.group.Namespace); err == nil { // a name of another job may have any bytes
+			data = append(data, d)
 		}
 	}
 	if len(data) > 0 && (!waits || len(data) >= least) && !c.group.hasExited(c.rank) {
@@ -220,11 +223,18 @@ func appendDatum(dst []byte, d bfrops.Datum) []byte {
 }
 
 // toDatum returns the result of a look-up of key in a namespace. A name that was published by PMI-1 or PMI-2 becomes
-// a string without a publisher.
-func (n Name) toDatum(key, namespace string) bfrops.Datum {
+// a string without a publisher. It returns an error if the value cannot be decoded, or is for another key.
+func (n Name) toDatum(key, namespace string) (bfrops.Datum, error) {
 	if len(n.Value) == 0 {
-		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}
+		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}, nil
 	}
 	r := bfrops.NewReader(n.Value)
-	return bfrops.Datum{Publisher: r.Proc(), Pair: r.Pair()}
+	d := bfrops.Datum{Publisher: r.Proc(), Pair: r.Pair()}
+	if r.Err() != nil || r.More() || d.Key != key {
+		return bfrops.Datum{}, errBadName
+	}
+	return d, nil
 }
+
+// errBadName is returned for a published value that is not as appendDatum encodes it.
+var errBadName = errors.New("the value of the name cannot be decoded")

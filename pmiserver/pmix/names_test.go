@@ -236,3 +236,19 @@ func TestNamesThatNobodyGets(t *testing.T) {
 		s.Close()
 	})
 }
+
+// A name of another job may have any bytes. A rank receives only what a server has encoded for this name.
+func TestHostileNameValue(t *testing.T) {
+	good := appendDatum(nil, bfrops.Datum{Publisher: bfrops.Proc{Namespace: "n", Rank: 1}, Pair: bfrops.Pair{Key: "svc", Value: bfrops.TextOf("p")}})
+	if d, err := (Name{Value: good}).toDatum("svc", "n"); err != nil || d.Key != "svc" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	for what, value := range map[string][]byte{"cut": good[:len(good)-1], "more": append(good[:len(good):len(good)], 0), "junk": []byte("junk")} {
+		if d, err := (Name{Value: value}).toDatum("svc", "n"); err == nil {
+			t.Errorf("%s: %+v", what, d)
+		}
+	}
+	if d, err := (Name{Value: good}).toDatum("other", "n"); err == nil {
+		t.Errorf("another key: %+v", d)
+	}
+}

@@ -1,0 +1,75 @@
+package names
+
+import (
+	"remshell/cli/option"
+	"remshell/cli/setup"
+	"remshell/usererr"
+	"remshell/wire"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	Names      string `name:"--names" after:"spawn-hosts" resume:"saved" default:"job" arg:"WHO" words:"job,user,all" topic:"" under:"Life cycle" help:"who finds names that ranks publish: job, user, all"`
+	NameServer string `name:"-nameserver" after:"names" resume:"saved" arg:"HOST" topic:"" under:"Life cycle" help:"keep names of --names user on HOST"`
+}
+
+const texts = `
+--names
+  Names are those of MPI_Publish_name, and of MPI_Open_port with Open MPI. job: ranks of this job find them. user:
+  ranks of all your jobs that also say user or all find them, if they use the same host for it: -nameserver, else the
+  queue host, else this machine. A name goes with the job that published it. If two jobs publish one name, the second
+  gets an error. all: as user, and ranks also find names that jobs of other users publish with --names all, where you
+  have none.
+-nameserver
+  Means --names user, unless --names all is given. HOST is one of your hosts. It runs no name server: mpiexec starts a
+  helper there when a rank first publishes or looks up a name.
+`
+
+// The values of --names.
+const (
+	ofJob  = "job"
+	ofUser = "user"
+	ofAll  = "all"
+)
+
+// A Scope says that names are found by ranks of other jobs. Without a Scope, each job has its own names.
+type Scope struct {
+	AnyUser bool   // look-ups also find names of other users, and other users find names of the job
+	Host    string // keeps the names; empty: the queue host, or the launching machine
+}
+
+// Fields implements wire.Setting.
+func (s *Scope) Fields(c *wire.Codec) {
+	c.Bool(&s.AnyUser)
+	c.Text(&s.Host, hostLength)
+}
+
+var hostLength = wire.Length{Name: "host", Max: 4 << 10}
+
+// newScope returns the Scope of a command line, or nil if names are those of the job.
+func newScope(o Options) (*Scope, error) {
+	switch {
+	case o.Names == ofJob && o.NameServer != "":
+		return nil, &usererr.Error{Text: "-nameserver is for names of several jobs, and --names job has those of this job", Remedy: "leave out --names job"}
+	case o.Names == ofUser, o.Names == ofAll, o.NameServer != "":
+		return &Scope{AnyUser: o.Names == ofAll, Host: o.NameServer}, nil
+	}
+	return nil, nil
+}
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(func(r *setup.Run) error {
+		scope, err := newScope(option.ValuesOf[Options](r.Line))
+		if err != nil || scope == nil {
+			return err
+		}
+		r.Set(scope)
+		r.OnRequest(func() error {
+			r.Request.NeedsOtherHosts = true
+			return nil
+		})
+		return nil
+	})
+	wire.RegisterSetting[Scope](40, &Scope{AnyUser: true, Host: "n1"})
+}
