@@ -99,6 +99,8 @@ type Providers struct {
 	// Names and PMIxNames are the table of names that ranks publish, for ranks that use PMI and PMIx.
 	Names     pmiserver.Names
 	PMIxNames pmix.Names
+	// SharesNames says that other jobs find the names. It is set when the job begins.
+	SharesNames bool
 	// Spawner returns the Spawner for the ranks of a group, whether they use PMI or PMIx.
 	Spawner func(*Group) spawn.Spawner
 	// Fetcher fetches data that ranks on other nodes have committed.

@@ -54,6 +54,7 @@ func (s *Session) startPMIxServer(g *Group) error {
 	service.server.Fetcher, service.server.Notifier = s.Providers.Fetcher, s.Providers.Notifier
 	service.server.GroupFinder = &remoteGroups{requests: s.requests, prepare: g.Prepare, server: service.name}
 	service.server.OtherNodes, service.server.Names = s.fences, s.Providers.PMIxNames
+	service.server.SharesNames = s.Providers.SharesNames
 	service.server.GiveUpStuck = g.Prepare.Supervision.KeepAll
 	service.server.Broken = func(err error) {
 		s.conn.Send(&wire.PMIReport{Rank: -1, Event: wire.PMIBarrierBroken, Text: err.Error()})

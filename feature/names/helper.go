@@ -9,6 +9,7 @@ import (
 	"remshell/helper"
 	"remshell/helper/rpc"
 	"remshell/pmiserver/pmix"
+	"remshell/wire"
 )
 
 func init() { helper.Register(helper.Feature{Name: "names", Attach: attachHelper}) }
@@ -19,6 +20,7 @@ func attachHelper(s *helper.Session) {
 	helper.Handle(s, func(m *NameReply) { q.Deliver(m.ID, m) })
 	helper.Handle(s, func(m *NamePublished) { q.waits.namePublished(m.Service) })
 	s.Providers.Names, s.Providers.PMIxNames = pmiNames{q}, pmixNames{q}
+	s.Hooks.JobBegins.Add(func(m *wire.Prepare) { _, s.Providers.SharesNames = wire.SettingOf[*Scope](m.Settings) })
 	attachHolder(s)
 }
 

@@ -47,22 +47,29 @@ func TestNameOfTwoJobs(t *testing.T) {
 	dir := t.TempDir()
 	var script strings.Builder
 	for i := range 100 {
-		fmt.Fprintf(&script, "0: publish svc%d p; ", i)
+		fmt.Fprintf(&script, "publish svc%d p; ", i)
 	}
-	const ready = "0: publish ready%[1]d p; 0: await ready%[2]d; %[3]s 0: publish done%[1]d p; 0: await done%[2]d; hang"
 	var runs [2]*launchtest.Run
-	var running sync.WaitGroup
+	var ended [2]chan bool
+	var over [2]<-chan struct{}
 	for i := range runs {
-		runs[i] = newScopedRun(dir, fmt.Sprintf(ready, i, 1-i, script.String()), Scope{Host: "names"})
-		running.Go(func() { runs[i].Do(t) })
+		runs[i], ended[i] = newScopedRun(dir, script.String()+"say over; hang", Scope{Host: "names"}), make(chan bool)
+		over[i] = runs[i].Out.Shows("over\n")
+		go func() {
+			defer close(ended[i])
+			runs[i].Do(t)
+		}()
 	}
 	for i := range runs {
-		<-runs[i].Out.Shows(fmt.Sprintf("await done%d: p\n", 1-i))
+		select {
+		case <-over[i]:
+		case <-ended[i]: // too early
+		}
 	}
 	for i := range runs {
 		runs[i].Signals <- syscall.SIGTERM
+		<-ended[i]
 	}
-	running.Wait()
 	both := runs[0].Out.String() + runs[1].Out.String()
 	for i := range 100 {
 		if won, lost := strings.Count(both, fmt.Sprintf("publish svc%d\n", i)), strings.Count(both, fmt.Sprintf("publish svc%d failed: key_already_present\n", i)); won != 1 || lost != 1 {

@@ -23,6 +23,7 @@ import (
 //	k0[0-15,32],k1[4]/0    some ranks of two groups; their first fence
 //	connect:k0,k1/0        all ranks of two groups, to connect
 //	construct.0123456789abcdef:k0/0                 all ranks of a group, to form a PMIx group
+//	otherjobs.0123456789abcdef:k0/0                 all ranks of a group, to connect to another job
 //
 // Each fence has exactly one text. Numbers have no leading zeros.
 type ID struct {
@@ -43,13 +44,14 @@ const (
 	Disconnect Kind = "disconnect" // PMIx_Disconnect
 	Construct  Kind = "construct"  // PMIx_Group_construct
 	Destruct   Kind = "destruct"   // PMIx_Group_destruct
+	OtherJobs  Kind = "otherjobs"  // of the processes of this job that connect to those of other jobs, or disconnect
 )
 
 // kinds are the kinds of fences that an ID may name without a tag. taggedKinds are the kinds that need a
 // tag.
 var (
 	kinds       = []Kind{PMIxFence, Connect, Disconnect}
-	taggedKinds = []Kind{Construct, Destruct}
+	taggedKinds = []Kind{Construct, Destruct, OtherJobs}
 )
 
 // WithTag returns the kind of fences for one PMIx group, for Construct and Destruct. The tag is a hash

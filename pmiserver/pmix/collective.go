@@ -39,8 +39,9 @@ type collectiveKey struct {
 // is kept after a fence completes, because it counts the fences of the set.
 type collective struct {
 	server *Server
+	key    collectiveKey
 	set    procSet
-	local  fence.Local
+	local  fence.Local // with other jobs, its kind and members are those of a fence of our job
 
 	mu           sync.Mutex     // guards the fields below
 	participants []*participant // in the order of local.Ranks
@@ -77,7 +78,7 @@ const maxFenceCalls = 1 << 10
 // groupSize returns the name and size of the group of a namespace. It is the find function of newProcSet.
 func (s *Server) groupSize(namespace string) (group string, size int, known bool) {
 	g := s.findGroup(namespace)
-	if g == nil {
+	if g == nil || g.otherJob {
 		return "", 0, false
 	}
 	return g.Name, g.Size, true
@@ -103,7 +104,7 @@ func (s *Server) getCollective(kind fence.Kind, members procSet) *collective {
 
 // newCollective creates a collective for the participants on this node. The caller holds s.mu.
 func (s *Server) newCollective(key collectiveKey, members procSet) *collective {
-	m := &collective{server: s, set: members}
+	m := &collective{server: s, key: key, set: members}
 	m.local.Kind, m.local.Members = key.kind, key.members
 	for _, g := range s.groups {
 		for _, number := range g.Ranks {
@@ -116,6 +117,7 @@ func (s *Server) newCollective(key collectiveKey, members procSet) *collective {
 	if len(m.participants) < members.size() || key.kind.WithoutTag() == fence.Construct { // mpiexec chooses the context ID
 		m.local.OtherNodes = s.OtherNodes
 	}
+	m.useOtherJobs()
 	m.local.Decode, m.local.Broken, m.local.GiveUpStuck = m.decodeBlobs, s.reportBroken, s.GiveUpStuck
 	m.local.SetMissed(s.givenUp[key])
 	delete(s.givenUp, key)
@@ -232,9 +234,9 @@ func (s *Server) countLeft(m *collective) {
 		return
 	}
 	s.activeCollectives--
-	if key := (collectiveKey{m.local.Kind, m.local.Members}); key.kind != key.kind.WithoutTag() && m.local.IsUnused() {
+	if m.key.kind != m.key.kind.WithoutTag() && m.local.IsUnused() {
 		m.over, m.removed = true, true // so that a program that constructs groups for days does not fill the table
-		delete(s.collectives, key)
+		delete(s.collectives, m.key)
 	}
 }
 
@@ -273,6 +275,9 @@ func (s *Server) GiveUp(id fence.ID) (known bool) {
 	key := collectiveKey{id.Kind, id.Members}
 	s.mu.Lock()
 	m := s.collectives[key]
+	if id.Kind.WithoutTag() == fence.OtherJobs {
+		m = s.findByFence(key)
+	}
 	if m == nil && len(s.givenUp) < maxCollectives {
 		s.givenUp[key] = id.Number + 1
 	}
@@ -281,6 +286,17 @@ func (s *Server) GiveUp(id fence.ID) (known bool) {
 		m.local.GiveUp(id.Number)
 	}
 	return m != nil
+}
+
+// findByFence returns the collective whose fence of our job has this kind and these members, or nil. The caller holds
+// s.mu.
+func (s *Server) findByFence(key collectiveKey) *collective {
+	for _, m := range s.collectives {
+		if m.local.Kind == key.kind && m.local.Members == key.members {
+			return m
+		}
+	}
+	return nil
 }
 
 // enterFence starts a participant's first call. It starts the call's timeout and enters the fence. If the call
@@ -337,7 +353,7 @@ func (m *collective) releaseParticipant(i int, givenUp bool) {
 // replyCompleted reports to a client that all processes have entered. After a connect it also sends the job
 // info of the other groups, which may require a request to mpiexec (rule PMIX-45).
 func (m *collective) replyCompleted(done fenceCall) {
-	switch m.local.Kind.WithoutTag() {
+	switch m.key.kind.WithoutTag() {
 	case fence.Connect:
 		m.server.tasks.Go(func() { m.replyConnected(done) })
 	case fence.Construct:
@@ -411,10 +427,29 @@ var errBadRecord = errors.New("PMIx: cannot parse the fence data that another ho
 
 // decodeBlobs decodes the fence data of all nodes. show makes the data visible to the ranks of this node.
 func (m *collective) decodeBlobs(all [][]byte) (show func(), err error) {
-	if m.local.Kind.WithoutTag() == fence.Construct {
+	if m.key.kind.WithoutTag() == fence.Construct {
 		return m.decodeContextID(all)
 	}
-	fresh := make([]map[int]byteRange, len(m.set)) // for each group of the set, by rank
+	fresh, err := m.decodeRecords(all)
+	if err != nil {
+		return nil, err
+	}
+	groups := make([]*group, len(m.set))
+	for i, part := range m.set {
+		groups[i] = m.server.groupByName(part.group)
+	}
+	return func() {
+		for i, received := range fresh {
+			if groups[i] != nil && received != nil {
+				groups[i].addFenceData(received)
+			}
+		}
+	}, nil
+}
+
+// decodeRecords decodes the records of all nodes: for each group of the set, what its ranks have committed, by rank.
+func (m *collective) decodeRecords(all [][]byte) (fresh []map[int]byteRange, err error) {
+	fresh = make([]map[int]byteRange, len(m.set))
 	for _, blob := range all {
 		for len(blob) > 0 {
 			var group, rank, from, size uint64
@@ -435,17 +470,7 @@ func (m *collective) decodeBlobs(all [][]byte) (show func(), err error) {
 			blob = blob[size:]
 		}
 	}
-	groups := make([]*group, len(m.set))
-	for i, part := range m.set {
-		groups[i] = m.server.groupByName(part.group)
-	}
-	return func() {
-		for i, received := range fresh {
-			if groups[i] != nil && received != nil {
-				groups[i].addFenceData(received)
-			}
-		}
-	}, nil
+	return fresh, nil
 }
 
 // addFenceData makes data of ranks of other nodes, which a fence has brought, visible to the ranks of

@@ -29,6 +29,7 @@ a namespace that nobody can guess. Then it sends requests; replies may come in a
 	fetches.go     Gets of data of ranks of other nodes
 	events.go      events that ranks send to other ranks
 	collective.go  fences of any set of processes, also for connect and disconnect
+	otherjobs.go   the same with processes of other jobs, by published names
 	names.go       published names, which mpiexec stores
 	spawn.go       programs that ranks start, as requests of pmiserver/spawn
 	groupfinder.go groups of the job that have no ranks on this node

@@ -50,7 +50,7 @@ func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
 		return
 	}
 	switch {
-	case timeout < 0, c.server.Fetcher == nil:
+	case timeout < 0, c.server.Fetcher == nil, g.otherJob:
 		c.replyStatus(q, message.NotFound)
 		return
 	case c.isEnding():

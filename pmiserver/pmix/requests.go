@@ -109,8 +109,16 @@ var queryAnswers = map[string]bfrops.Value{
 // joinCollective makes a rank enter a collective of the processes that it names.
 func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.Proc, call fenceCall) {
 	call.client, call.request = c, q
-	members, err := newProcSet(procs, c.server.groupSize)
+	find := c.server.groupSize
+	if kind == fence.Connect || kind == fence.Disconnect || kind == fence.PMIxFence { // Open MPI disconnects by a fence
+		find = c.server.groupOrForeign(c.group.Namespace)
+	}
+	members, err := newProcSet(procs, find)
 	switch {
+	case err != nil && kind == fence.Connect:
+		c.note("PMIx: connects to processes that are not of this job; start both jobs with --names user, or -nameserver HOST")
+		c.replyStatus(q, message.BadParameter)
+		return
 	case err != nil, !members.hasRank(c.group.Name, c.rank.number):
 		c.replyStatus(q, message.BadParameter)
 		return

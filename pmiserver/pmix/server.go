@@ -130,6 +130,9 @@ type Links struct {
 
 	// Names is the table of published names. If it is nil, publishing is not supported.
 	Names Names
+
+	// SharesNames says that other jobs find the names. Then processes can connect to those of other jobs.
+	SharesNames bool
 }
 
 // A lifetime has the two contexts that end a server's work. After Freeze no client waits for other processes. After

@@ -18,8 +18,16 @@ func TestNamesOfTwoJobs(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	b.requireNamespaces(t)
-	meet := mpiProgram(t, "meet")
-	for name, options := range map[string][]string{"here": {"--names", "user"}, "on n2": {"-nameserver", "n2"}, "all": {"-nameserver", "n1", "--names", "all"}} {
+	for _, test := range []struct {
+		name, program string
+		options       []string
+	}{
+		{"here", "meet", []string{"--names", "user"}},
+		{"on n2", "meet", []string{"-nameserver", "n2"}},
+		{"all", "meet", []string{"-nameserver", "n1", "--names", "all"}},
+		{"Open MPI", "meet.openmpi", []string{"--names", "user"}},
+	} {
+		name, options, meet := test.name, test.options, mpiProgram(t, test.program)
 		of := func(hosts, n string, words ...string) []string {
 			return slices.Concat(options, []string{"-hosts", hosts, "-n", n, meet}, words)
 		}

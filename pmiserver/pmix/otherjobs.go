@@ -1,0 +1,397 @@
+package pmix
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"remshell/pmiserver/fence"
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/jobinfo"
+)
+
+/*
+Processes of two jobs connect and disconnect (PMIx_Connect) by published names, if jobs share these (Links.SharesNames).
+Each job knows the namespaces of the other one, since its ranks have exchanged them, and nothing else:
+
+	node 2 of job A     node 1 of job A (has the first member)        names        job B
+	  | -- fence --------> |                                                         |
+	  | <----------------- |  data of all members of A                               |
+	                       | publish: job info of A, data  --> A to B  ------------> |  the same there
+	                       | <------------------- await, B to A <------------------- |
+	  | <-- fence -------- |  job info and data of B
+
+The first look-up removes a name, so none is left. A group of another job has no ranks here. Its data does not change
+afterwards.
+*/
+
+// A groupRecord is a group, as its job describes it to another job.
+type groupRecord struct {
+	Namespace string
+	Universe  int
+	Nodes     []jobinfo.Node
+	NodeOf    []int // index in Nodes, by rank
+	Apps      []int
+	Data      map[int][]byte // by rank: what the members of the set have committed for other nodes
+}
+
+// Limits of what jobs exchange when they connect (pmix-wire.md 11).
+const (
+	maxJobBytes   = 1 << 20   // bytes that a job sends
+	maxPieceBytes = 3 << 10   // bytes of one name's value
+	maxOtherJobs  = 1 << 10   // groups of other jobs that a server has at a time
+	unknownSize   = 1<<31 - 1 // size of a group of another job in a procSet
+)
+
+var errOtherJob = errors.New("the other job sent what cannot be used")
+
+// jobOf returns the part of a namespace that all namespaces of a job have in common. ok is false for a namespace that
+// no server of ours has made.
+func jobOf(namespace string) (job string, ok bool) {
+	job, _, ok = strings.Cut(namespace, "@")
+	return job, ok && job != ""
+}
+
+// isForeign reports whether a part of a set belongs to another job.
+func (part setPart) isForeign() bool { return part.size == unknownSize }
+
+// groupOrForeign is groupSize for sets that may have processes of other jobs, which are named by their namespace.
+func (s *Server) groupOrForeign(own string) func(namespace string) (group string, size int, known bool) {
+	ownJob, _ := jobOf(own)
+	return func(namespace string) (group string, size int, known bool) {
+		if job, ok := jobOf(namespace); ok && job != ownJob && s.SharesNames {
+			return namespace, unknownSize, true
+		}
+		return s.groupSize(namespace)
+	}
+}
+
+// ownParts returns the parts of a set that belong to our job.
+func (s procSet) ownParts() procSet {
+	return slices.DeleteFunc(slices.Clone(s), setPart.isForeign)
+}
+
+// lowest returns the lowest rank of a part.
+func (part setPart) lowest() int {
+	if len(part.ranks) > 0 {
+		return part.ranks[0]
+	}
+	return 0
+}
+
+// text returns a text that is the same for this set in each of its jobs. A process is in one collective at a time, so
+// the lowest rank of each group tells apart the sets that can meet at the same time.
+func (s procSet) text() string {
+	var words []string
+	for _, part := range s {
+		words = append(words, fmt.Sprintf("%s/%d", part.namespace, part.lowest()))
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// A jobsExchanger exchanges the data of a collective with the other nodes of our job and with other jobs. It implements
+// fence.Exchanger.
+type jobsExchanger struct {
+	m    *collective
+	own  procSet
+	text string
+	past int // exchanges that are over; the goroutine of the exchange owns it
+}
+
+// useOtherJobs makes a collective exchange its data with other jobs, if its set has processes of some.
+func (m *collective) useOtherJobs() {
+	own := m.set.ownParts()
+	if len(own) == len(m.set) {
+		return
+	}
+	x := &jobsExchanger{m: m, own: own, text: string(m.key.kind) + " " + m.set.text()}
+	m.local.Kind, m.local.Members, m.local.OtherNodes = fence.OtherJobs.WithTag(x.text), own.fenceMembers(), x
+}
+
+// Exchange implements fence.Exchanger.
+func (x *jobsExchanger) Exchange(ctx context.Context, id fence.ID, mine []byte) (all [][]byte, err error) {
+	all = [][]byte{mine}
+	if x.hasOtherNodes() {
+		if all, err = x.m.server.OtherNodes.Exchange(ctx, id, mine); err != nil {
+			return nil, err
+		}
+	}
+	var received []byte
+	if x.isFirst() {
+		groups, err := x.exchangeJobs(ctx, all)
+		if err == nil {
+			received, err = json.Marshal(groups)
+		}
+		if err != nil {
+			x.m.server.reportNote("PMIx: cannot connect to another job: " + err.Error())
+			received = nil
+		}
+	}
+	if x.hasOtherNodes() {
+		id.Kind = fence.OtherJobs.WithTag(x.text + " 2")
+		blobs, err := x.m.server.OtherNodes.Exchange(ctx, id, received)
+		if err != nil {
+			return nil, err
+		}
+		received = slices.Concat(blobs...) // of one node; those of the others are empty
+	}
+	var groups []groupRecord
+	if json.Unmarshal(received, &groups) != nil {
+		return nil, fence.ErrGivenUp
+	}
+	x.m.server.useForeignGroups(x.m.key.kind, groups)
+	return all, nil
+}
+
+// GiveUp implements fence.Exchanger.
+func (x *jobsExchanger) GiveUp(id fence.ID, exchanging bool) {
+	if x.hasOtherNodes() {
+		x.m.server.OtherNodes.GiveUp(id, exchanging)
+	}
+}
+
+// hasOtherNodes reports whether other nodes of our job have members of the set.
+func (x *jobsExchanger) hasOtherNodes() bool { return len(x.m.participants) < x.own.size() }
+
+// isFirst reports whether this node has the first member of our job. It speaks for the job.
+func (x *jobsExchanger) isFirst() bool {
+	first := x.own[0]
+	return slices.ContainsFunc(x.m.participants, func(p *participant) bool {
+		return p.group.Name == first.group && p.rank.number == first.lowest()
+	})
+}
+
+// exchangeJobs sends what our job has to the other jobs of the set, and returns the groups that they send.
+func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups []groupRecord, err error) {
+	s := x.m.server
+	ownJob, _ := jobOf(x.own[0].namespace)
+	mine, err := x.describe(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	others := make(map[string][]string) // by job: its namespaces in the set
+	for _, part := range x.m.set {
+		if part.isForeign() {
+			job, _ := jobOf(part.namespace)
+			others[job] = append(others[job], part.namespace)
+		}
+	}
+	for job := range others {
+		if err := s.sendToJob(ctx, x.nameOf(ownJob, job), mine); err != nil {
+			return nil, err
+		}
+	}
+	for job, namespaces := range others {
+		text, err := s.receiveFromJob(s.waitCtx, x.nameOf(job, ownJob))
+		if err != nil {
+			return nil, err
+		}
+		theirs, err := decodeJob(text, namespaces)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, theirs...)
+	}
+	x.past++
+	return groups, nil
+}
+
+// nameOf returns the beginning of the names under which a job publishes what is for another one.
+func (x *jobsExchanger) nameOf(from, to string) string {
+	return fmt.Sprintf("remshell-%x-%d", sha256.Sum256([]byte(x.text+" "+from+" "+to)), x.past)
+}
+
+// describe encodes the groups of our job in the set, with what their members have committed. all has the records of all
+// nodes. A disconnect brings no data.
+func (x *jobsExchanger) describe(ctx context.Context, all [][]byte) ([]byte, error) {
+	records, err := x.m.decodeRecords(all)
+	if err != nil {
+		return nil, err
+	}
+	var groups []groupRecord
+	for i, part := range x.m.set {
+		g := x.m.server.groupByName(part.group)
+		if part.isForeign() || g == nil {
+			continue
+		}
+		info, err := g.Job(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r := groupRecord{Namespace: g.Namespace, Universe: info.Universe, Nodes: info.Nodes, NodeOf: info.NodeOf, Apps: info.Apps, Data: make(map[int][]byte)}
+		for rank, p := range records[i] {
+			r.Data[rank] = p.bytes
+		}
+		groups = append(groups, r)
+	}
+	return json.Marshal(groups)
+}
+
+// sendToJob publishes a text in pieces. The first piece begins with the length of the text.
+func (s *Server) sendToJob(ctx context.Context, name string, text []byte) error {
+	if len(text) > maxJobBytes {
+		return fmt.Errorf("%d bytes of job info and data, at most %d", len(text), maxJobBytes)
+	}
+	rest := append(binary.AppendUvarint(nil, uint64(len(text))), text...)
+	for i := 0; len(rest) > 0; i++ {
+		piece := rest[:min(len(rest), maxPieceBytes)]
+		rest = rest[len(piece):]
+		switch added, err := s.Names.Publish(ctx, fmt.Sprint(name, "-", i), Name{Port: string(piece), Once: true}); {
+		case err != nil:
+			return err
+		case !added:
+			return errOtherJob // the name has a hash of both namespaces
+		}
+	}
+	return nil
+}
+
+// receiveFromJob waits for a text that another job publishes in pieces.
+func (s *Server) receiveFromJob(ctx context.Context, name string) (text []byte, err error) {
+	size := uint64(math.MaxUint64)
+	for i := 0; uint64(len(text)) < size; i++ {
+		n, err := s.Names.Await(ctx, fmt.Sprint(name, "-", i))
+		if err != nil {
+			return nil, err
+		}
+		piece := []byte(n.Port)
+		if i == 0 {
+			read := 0
+			if size, read = binary.Uvarint(piece); read <= 0 || size > maxJobBytes {
+				return nil, errOtherJob
+			}
+			piece = piece[read:]
+		}
+		if len(n.Port) == 0 {
+			return nil, errOtherJob
+		}
+		text = append(text, piece...)
+	}
+	return text, nil
+}
+
+// decodeJob decodes and checks what another job has sent. It may describe only its groups in the set: all of these.
+func decodeJob(text []byte, namespaces []string) (groups []groupRecord, err error) {
+	if json.Unmarshal(text, &groups) != nil || len(groups) != len(namespaces) {
+		return nil, errOtherJob
+	}
+	for _, g := range groups {
+		if !slices.Contains(namespaces, g.Namespace) || !g.isValid() {
+			return nil, errOtherJob
+		}
+		namespaces = slices.DeleteFunc(slices.Clone(namespaces), func(name string) bool { return name == g.Namespace })
+	}
+	return groups, nil
+}
+
+// isValid reports whether a group can be as described.
+func (r groupRecord) isValid() bool {
+	ranks, used := 0, make([]bool, len(r.Nodes))
+	for _, n := range r.Apps {
+		if n < 0 || n > len(r.NodeOf) {
+			return false
+		}
+		ranks += n
+	}
+	for _, node := range r.NodeOf {
+		if node < 0 || node >= len(r.Nodes) {
+			return false
+		}
+		used[node] = true
+	}
+	for rank, data := range r.Data {
+		if rank < 0 || rank >= len(r.NodeOf) || !arePairs(data) {
+			return false
+		}
+	}
+	for _, node := range r.Nodes {
+		if node.EarlierRanks < 0 || node.EarlierRanks > unknownSize/2 || len(node.Name) > maxNodeName {
+			return false
+		}
+	}
+	return len(r.NodeOf) > 0 && ranks == len(r.NodeOf) && !slices.Contains(used, false) && r.Universe >= 0 && r.Universe <= unknownSize
+}
+
+// maxNodeName is the longest name of a node, in bytes.
+const maxNodeName = 255
+
+// arePairs reports whether data are encoded pairs.
+func arePairs(data []byte) bool {
+	r := bfrops.NewReader(data)
+	for r.More() {
+		r.Pair()
+	}
+	return r.Err() == nil
+}
+
+// useForeignGroups adds the groups of other jobs that a collective has brought. When the last connection to a group is
+// over, it removes the group. Libraries need not say that, so the oldest group goes if there are too many.
+func (s *Server) useForeignGroups(kind fence.Kind, groups []groupRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range groups {
+		g := s.foreignGroup(r.Namespace)
+		if g == nil {
+			g = s.addForeignGroup(r)
+		}
+		g.addForeignData(r)
+		switch kind {
+		case fence.Connect:
+			g.connections++
+		case fence.Disconnect:
+			g.connections--
+		}
+		if g.connections <= 0 {
+			s.groups = slices.DeleteFunc(slices.Clone(s.groups), func(x *group) bool { return x == g })
+		}
+	}
+}
+
+// foreignGroup returns the group of another job with a namespace, or nil. The caller holds s.mu.
+func (s *Server) foreignGroup(namespace string) *group {
+	for _, g := range s.groups {
+		if g.otherJob && g.Namespace == namespace {
+			return g
+		}
+	}
+	return nil
+}
+
+// addForeignGroup adds a group of another job, and removes the oldest one if there are too many. The caller holds s.mu.
+func (s *Server) addForeignGroup(r groupRecord) *group {
+	count, oldest := 0, -1
+	for i, g := range s.groups {
+		if g.otherJob {
+			if count++; oldest < 0 {
+				oldest = i
+			}
+		}
+	}
+	groups := slices.Clone(s.groups)
+	if count >= maxOtherJobs {
+		groups = slices.Delete(groups, oldest, oldest+1)
+	}
+	info := jobinfo.Job{Namespace: r.Namespace, Nodes: r.Nodes, NodeOf: r.NodeOf, Apps: r.Apps, Universe: r.Universe, HereNode: -1, FullUpTo: jobinfo.FullRanks}
+	g := newGroup(s, Group{Name: r.Namespace, Namespace: r.Namespace, Size: len(r.NodeOf), Job: func(context.Context) (jobinfo.Job, error) { return info, nil }})
+	g.otherJob = true
+	s.groups = append(groups, g)
+	return g
+}
+
+// addForeignData makes what ranks of another job have committed visible to the ranks of this node.
+func (g *group) addForeignData(r groupRecord) {
+	received := make(map[int]byteRange, len(r.Data))
+	for rank, data := range r.Data {
+		if rank < g.Size {
+			received[rank] = byteRange{0, data}
+		}
+	}
+	g.addFenceData(received)
+}

@@ -1,0 +1,207 @@
+package pmix
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"remshell/pmiserver/pmix/bfrops"
+	"remshell/pmiserver/pmix/jobinfo"
+	"remshell/pmiserver/pmix/message"
+	"remshell/test/pmitest"
+)
+
+const serverSpace, clientSpace = "rs-0123456789abcdef@0", "rs-fedcba9876543210@0"
+
+// newTwoJobs serves two jobs that share names: one of two ranks on two nodes, and one of one rank. It returns the servers
+// of the three nodes.
+func newTwoJobs(t *testing.T, names *nameTable) (servers [3]*Server) {
+	t.Helper()
+	coordinator, reports := pmitest.NewFenceCoordinator(), make(chan reported, 1<<10)
+	coordinator.AddGroup("job-1", []int{0, 1}, []int{0, 1})
+	for i := range servers {
+		s, _ := newTestServer(t, 1, 0)
+		s.RemoveGroup("k")
+		s.Names, s.SharesNames = names, true
+		g := testGroup(2, 0, reports)
+		g.Name, g.Namespace, g.Ranks = "job-1", serverSpace, []int{i}
+		nodes, nodeOf := []jobinfo.Node{{Name: "n1"}, {Name: "n2"}}, []int{0, 1}
+		if i == 2 {
+			g.Name, g.Namespace, g.Ranks, g.Size = "job-2", clientSpace, []int{0}, 1
+			nodes, nodeOf = []jobinfo.Node{{Name: "n3"}}, []int{0}
+		} else {
+			s.OtherNodes = coordinator.Node(i)
+		}
+		g.Job = func(context.Context) (jobinfo.Job, error) {
+			return jobinfo.Job{Namespace: g.Namespace, Nodes: nodes, NodeOf: nodeOf, Apps: []int{len(nodeOf)}, Universe: 4, FullUpTo: jobinfo.FullRanks}, nil
+		}
+		s.AddGroup(g)
+		servers[i] = s
+	}
+	return servers
+}
+
+// Processes of two jobs connect by published names, get each other's job info and data, enter a fence, and disconnect. No
+// name is left, and they may do so again.
+func TestConnectOfTwoJobs(t *testing.T) {
+	names := newNameTable()
+	servers := newTwoJobs(t, names)
+	everybody := []*testClient{connectInNamespace(t, servers[0], serverSpace, 0), connectInNamespace(t, servers[1], serverSpace, 1), connectInNamespace(t, servers[2], clientSpace, 0)}
+	for i, c := range everybody {
+		keys := []string{[]string{"server 0", "server 1", "client"}[i]}
+		for n := range 2 * maxPieceBytes / 400 {
+			keys = append(keys, fmt.Sprint(strings.Repeat("x", 400), n))
+		}
+		if got := c.status(commitBody(message.ScopeRemote, keys...)); got != message.Success {
+			t.Fatal(got)
+		}
+	}
+	both := procs(clientSpace, 0, serverSpace, 0, serverSpace, 1)
+	for round := range 2 {
+		for _, command := range []uint8{10, fenceOf, 11} {
+			for _, c := range everybody {
+				c.send(bfrops.AppendInfos(bfrops.AppendProcs(body(command), both), nil))
+			}
+			for i, c := range everybody {
+				_, answer := c.receive()
+				r := bfrops.NewReader(answer)
+				if status := message.Status(r.Status()); status != message.Success {
+					t.Fatalf("round %d, command %d: %v", round, command, status)
+				}
+				if command != 10 {
+					continue
+				}
+				other := bfrops.NewReader(r.Blob()).Namespace()
+				if want := []string{clientSpace, clientSpace, serverSpace}[i]; other != want || r.More() {
+					t.Errorf("client %d is connected to %q, want %q", i, other, want)
+				}
+			}
+			if command != 10 {
+				continue
+			}
+			for what, got := range map[string][]string{
+				"client":   keysIn(everybody[1].request(getBody(clientSpace, 0, "client"))),
+				"server 1": keysIn(everybody[2].request(getBody(serverSpace, 1, "server 1"))),
+			} {
+				if !slices.Contains(got, what) || !slices.Contains(got, "pmix.job.size") {
+					t.Errorf("of %s is got %q", what, got)
+				}
+			}
+			if got := everybody[2].status(getBody(serverSpace, 1, "nothing")); got != message.NotFound {
+				t.Errorf("a key that is not there: %v", got)
+			}
+		}
+		if got := everybody[2].status(getBody(serverSpace, 1, "server 1")); got != message.NotFound {
+			t.Errorf("after the disconnect: %v", got)
+		}
+	}
+	if len(names.names) > 0 {
+		t.Errorf("%d names are left", len(names.names))
+	}
+}
+
+// Without shared names, or with a namespace of no job, nobody connects.
+func TestConnectToNoJob(t *testing.T) {
+	servers := newTwoJobs(t, newNameTable())
+	c := connectInNamespace(t, servers[2], clientSpace, 0)
+	connect := func(space string) []byte {
+		return bfrops.AppendInfos(bfrops.AppendProcs(body(10), procs(clientSpace, 0, space, 0)), nil)
+	}
+	if got := c.status(connect("junk")); got != message.BadParameter {
+		t.Errorf("%v", got)
+	}
+	servers[2].SharesNames = false
+	if got := c.status(connect(serverSpace)); got != message.BadParameter {
+		t.Errorf("%v", got)
+	}
+}
+
+// A server keeps the groups of the newest jobs only, however many connect and never disconnect.
+func TestOtherJobsAreBounded(t *testing.T) {
+	s := newTwoJobs(t, newNameTable())[2]
+	for i := range maxOtherJobs + 10 {
+		s.useForeignGroups("connect", []groupRecord{{Namespace: fmt.Sprintf("rs-%d@0", i), Nodes: []jobinfo.Node{{}}, NodeOf: []int{0}, Apps: []int{1}}})
+	}
+	if len(s.groups) != 1+maxOtherJobs || s.groupByNamespace("rs-9@0") != nil || s.groupByNamespace("rs-10@0") == nil || s.groupByName("job-2") == nil {
+		t.Errorf("%d groups", len(s.groups))
+	}
+}
+
+func validRecords() []groupRecord {
+	pair := bfrops.AppendPair(nil, "k", bfrops.TextOf("v"))
+	return []groupRecord{{Namespace: serverSpace, Universe: 4, Nodes: []jobinfo.Node{{Name: "n1"}}, NodeOf: []int{0, 0}, Apps: []int{2}, Data: map[int][]byte{1: pair}}}
+}
+
+// What another job sends is used only if it is consistent, and about that job.
+func TestHostileJob(t *testing.T) {
+	for what, spoil := range map[string]func(*groupRecord){
+		"":                   func(*groupRecord) {},
+		"other namespace":    func(r *groupRecord) { r.Namespace = clientSpace },
+		"no ranks":           func(r *groupRecord) { r.NodeOf, r.Apps, r.Data = nil, nil, nil },
+		"no such node":       func(r *groupRecord) { r.NodeOf[0] = 1 },
+		"negative node":      func(r *groupRecord) { r.NodeOf[0] = -1 },
+		"node without ranks": func(r *groupRecord) { r.Nodes = append(r.Nodes, jobinfo.Node{}) },
+		"long node":          func(r *groupRecord) { r.Nodes[0].Name = strings.Repeat("n", 256) },
+		"app of none":        func(r *groupRecord) { r.Apps = []int{3, -1} },
+		"too few":            func(r *groupRecord) { r.Apps = []int{1} },
+		"no such rank":       func(r *groupRecord) { r.Data[2] = nil },
+		"negative rank":      func(r *groupRecord) { r.Data[-1] = nil },
+		"junk data":          func(r *groupRecord) { r.Data[0] = []byte("junk") },
+		"universe":           func(r *groupRecord) { r.Universe = -1 },
+		"earlier ranks":      func(r *groupRecord) { r.Nodes[0].EarlierRanks = -1 },
+	} {
+		records := validRecords()
+		spoil(&records[0])
+		text, err := json.Marshal(records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeJob(text, []string{serverSpace}); (err == nil) != (what == "") {
+			t.Errorf("%q: %v", what, err)
+		}
+	}
+	twice, _ := json.Marshal(slices.Repeat(validRecords(), 2))
+	if _, err := decodeJob(twice, []string{serverSpace, "rs-0123456789abcdef@1"}); err == nil {
+		t.Error("a group twice")
+	}
+	names, s := newNameTable(), newTwoJobs(t, newNameTable())[2]
+	s.Names = names
+	for what, piece := range map[string]string{"huge": "\xff\xff\xff\xff\x7f", "no length": "\xff", "empty": ""} {
+		names.Publish(t.Context(), what+"-0", Name{Port: piece, Once: true})
+		if text, err := s.receiveFromJob(t.Context(), what); err == nil {
+			t.Errorf("%s: %q", what, text)
+		}
+	}
+	if err := s.sendToJob(t.Context(), "long", make([]byte, maxJobBytes+1)); err == nil {
+		t.Error("more than may be sent is sent")
+	}
+}
+
+// FuzzJob: whatever another job sends is refused, or its job info and data can be encoded for ranks.
+func FuzzJob(f *testing.F) {
+	good, _ := json.Marshal(validRecords())
+	for _, text := range []string{string(good), "", "null", "[]", "[{}]", `[{"Namespace":"` + serverSpace + `","NodeOf":[0],"Nodes":[{}],"Apps":[1]}]`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		groups, err := decodeJob(text, []string{serverSpace})
+		if err != nil {
+			return
+		}
+		s := &Server{}
+		s.makeReady()
+		s.useForeignGroups("connect", groups)
+		g := s.groupByNamespace(serverSpace)
+		view, info, err := g.loadJobInfo(t.Context())
+		if err != nil || !arePairs(info) {
+			t.Fatalf("%+v: %v", groups, err)
+		}
+		if pairs := view.Rank(rand.IntN(g.Size)); !arePairs(pairs) {
+			t.Fatalf("%+v", groups)
+		}
+	})
+}
