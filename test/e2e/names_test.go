@@ -32,6 +32,9 @@ func TestNamesOfTwoJobs(t *testing.T) {
 			return slices.Concat(options, []string{"-hosts", hosts, "-n", n, meet}, words)
 		}
 		server := b.startMpiexec(t, mpiexecCall{args: of("n1:1,n2:1", "2", "server", name)})
+		if !poll(time.Minute, func() bool { return strings.Contains(server.out.String(), "published\n") }) {
+			t.Fatalf("%s: the server has published nothing: %q, %q", name, server.out.String(), server.err.String())
+		}
 		client := b.runMpiexec(t, of("n2:1", "1", "client", name)...)
 		if want := "rank 0 of 1 exchanged with 2\n"; client.code != 0 || client.out != want || client.err != "" {
 			t.Errorf("%s: client: exit %d, %q, %q", name, client.code, client.out, client.err)
