@@ -52,6 +52,9 @@ func (c *client) requestNames(q requestInfo, names int, ask func(ctx context.Con
 	}
 	c.server.tasks.Go(func() {
 		defer c.rank.nameRequests.Add(-more)
+		if job, ok := jobOf(c.group.Namespace); ok && c.server.SharesNames && !c.server.announced.Load() {
+			c.server.announceJob(c.server.waitCtx, job) // if this fails, ask does, too
+		}
 		if status := ask(c.server.waitCtx); status != message.Success {
 			c.replyStatus(q, status)
 		}

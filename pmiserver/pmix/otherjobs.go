@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"remshell/pmiserver/fence"
 	"remshell/pmiserver/pmix/bfrops"
@@ -25,9 +26,11 @@ Each job knows the namespaces of the other one, since its ranks have exchanged t
 	  | <----------------- |  data of all members of A                               |
 	                       | publish: job info of A, data  --> A to B  ------------> |  the same there
 	                       | <------------------- await, B to A <------------------- |
+	                       | publish, await: A and B have got it <---------------->  |
 	  | <-- fence -------- |  job info and data of B
 
-The first look-up removes a name, so none is left. A group of another job has no ranks here. Its data does not change
+The first look-up removes a name, so none is left. One more name of each job lasts as long as the job: if it goes, the
+other job waits no longer. A group of another job has no ranks here. Its data does not change
 afterwards.
 */
 
@@ -48,6 +51,14 @@ const (
 	maxOtherJobs  = 1 << 10   // groups of other jobs that a server has at a time
 	unknownSize   = 1<<31 - 1 // size of a group of another job in a procSet
 )
+
+const (
+	presenceEvery = time.Second // between two looks whether another job has ended
+	joinWithin    = time.Minute // in which another job must have used names
+	gotSuffix     = "-got"      // of the name by which a job confirms what it has received
+)
+
+var errJobEnded = errors.New("the other job has ended")
 
 var errOtherJob = errors.New("the other job sent what cannot be used")
 
@@ -183,13 +194,16 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 			others[job] = append(others[job], part.namespace)
 		}
 	}
+	if err := s.announceJob(ctx, ownJob); err != nil {
+		return nil, err
+	}
 	for job := range others {
 		if err := s.sendToJob(ctx, x.nameOf(ownJob, job), mine); err != nil {
 			return nil, err
 		}
 	}
 	for job, namespaces := range others {
-		text, err := s.receiveFromJob(s.waitCtx, x.nameOf(job, ownJob))
+		text, err := s.receiveFromLiving(job, x.nameOf(job, ownJob))
 		if err != nil {
 			return nil, err
 		}
@@ -199,8 +213,70 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 		}
 		groups = append(groups, theirs...)
 	}
+	for job := range others { // a job must not end, and take its names with it, before the others have them
+		if err := s.sendToJob(ctx, x.nameOf(ownJob, job)+gotSuffix, nil); err != nil {
+			return nil, err
+		}
+	}
+	for job := range others {
+		if _, err := s.receiveFromLiving(job, x.nameOf(job, ownJob)+gotSuffix); err != nil && !errors.Is(err, errJobEnded) {
+			return nil, err
+		}
+	}
 	x.past++
 	return groups, nil
+}
+
+// announceJob publishes the name that shows other jobs that ours has not ended. Another node may have published it.
+func (s *Server) announceJob(ctx context.Context, job string) error {
+	_, err := s.Names.Publish(ctx, presenceOf(job), Name{Port: "here"})
+	s.announced.Store(err == nil)
+	return err
+}
+
+// presenceOf returns the name that a job publishes when its ranks first use names. It lasts until the job ends.
+func presenceOf(job string) string { return fmt.Sprintf("remshell-job-%x", sha256.Sum256([]byte(job))) }
+
+// receiveFromLiving is receiveFromJob until the other job ends. Then it returns errJobEnded.
+func (s *Server) receiveFromLiving(job, name string) (text []byte, err error) {
+	ctx, end := context.WithCancelCause(s.waitCtx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watchJob(ctx, job, end)
+	}()
+	text, err = s.receiveFromJob(ctx, name)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	end(nil)
+	<-watched
+	return text, err
+}
+
+// watchJob calls end with errJobEnded when the name that shows that a job has not ended is gone, or has not appeared
+// within joinWithin. It returns then, or when ctx ends.
+func (s *Server) watchJob(ctx context.Context, job string, end func(error)) {
+	began, seen, missed := time.Now(), false, 0
+	for {
+		switch _, there, err := s.Names.Lookup(ctx, presenceOf(job)); {
+		case err != nil: // the wait for the job's data reports it
+			missed = 0
+		case there:
+			seen, missed = true, 0
+		default:
+			missed++
+		}
+		if missed > 1 && (seen || time.Since(began) >= joinWithin) {
+			end(errJobEnded)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(presenceEvery):
+		}
+	}
 }
 
 // nameOf returns the beginning of the names under which a job publishes what is for another one.

@@ -3,11 +3,14 @@ package pmix
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"remshell/pmiserver/pmix/bfrops"
 	"remshell/pmiserver/pmix/jobinfo"
@@ -99,8 +102,41 @@ func TestConnectOfTwoJobs(t *testing.T) {
 			t.Errorf("after the disconnect: %v", got)
 		}
 	}
-	if len(names.names) > 0 {
+	if len(names.names) != 2 { // one of each job lasts until the job ends
 		t.Errorf("%d names are left", len(names.names))
+	}
+}
+
+// A job that has ended lets nobody wait for ever, whether it has used names before or not.
+func TestConnectToEndedJob(t *testing.T) {
+	for _, seen := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &Server{}
+			s.makeReady()
+			names := newNameTable()
+			s.Names = names
+			if seen {
+				names.Publish(t.Context(), presenceOf("other"), Name{Port: "here"})
+			}
+			began, ended := time.Now(), make(chan error, 1)
+			go func() {
+				_, err := s.receiveFromLiving("other", "data")
+				ended <- err
+			}()
+			most := joinWithin + 2*presenceEvery
+			if seen {
+				time.Sleep(10 * joinWithin)
+				synctest.Wait()
+				if len(ended) > 0 {
+					t.Fatalf("a job that lives: %v", <-ended)
+				}
+				names.Unpublish(t.Context(), presenceOf("other"))
+				began, most = time.Now(), 3*presenceEvery
+			}
+			if err := <-ended; !errors.Is(err, errJobEnded) || time.Since(began) > most {
+				t.Errorf("seen %v: %v after %v", seen, err, time.Since(began))
+			}
+		})
 	}
 }
 

@@ -111,7 +111,8 @@ type Server struct {
 	ranks   int // local ranks of all groups
 	clients int // connections that have authenticated
 	collectiveState
-	search groupSearch
+	search    groupSearch
+	announced atomic.Bool // other jobs can see that ours has not ended
 }
 
 // Links connect a server to the rest of the job. All messages that they send go through mpiexec.

@@ -12,11 +12,11 @@ import (
 	"remshell/tools/testbed"
 )
 
-// Two jobs on two hosts meet by a name: MPI programs publish and look up, connect, and exchange numbers. Without --names
+// Two jobs on three hosts meet by a name: MPI programs publish and look up, connect, and exchange numbers. Without --names
 // a job does not find names of another one. The names of a killed job are gone within 3 seconds.
 func TestNamesOfTwoJobs(t *testing.T) {
 	t.Parallel()
-	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b := newTestCluster(t, testbed.Options{Hosts: 3})
 	b.requireNamespaces(t)
 	for _, test := range []struct {
 		name, program string
@@ -35,7 +35,7 @@ func TestNamesOfTwoJobs(t *testing.T) {
 		if !poll(time.Minute, func() bool { return strings.Contains(server.out.String(), "published\n") }) {
 			t.Fatalf("%s: the server has published nothing: %q, %q", name, server.out.String(), server.err.String())
 		}
-		client := b.runMpiexec(t, of("n2:1", "1", "client", name)...)
+		client := b.runMpiexec(t, of("n3:1", "1", "client", name)...)
 		if want := "rank 0 of 1 exchanged with 2\n"; client.code != 0 || client.out != want || client.err != "" {
 			t.Errorf("%s: client: exit %d, %q, %q", name, client.code, client.out, client.err)
 		}

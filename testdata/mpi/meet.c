@@ -6,7 +6,7 @@
  *	hold	publishes NAME, prints "published", and waits to be killed
  *	find	looks NAME up once: prints "found" or "not found"
  *	race	publishes NAME: prints "published" or "refused", waits for a byte of its input, and ends
-  */
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
