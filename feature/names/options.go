@@ -71,5 +71,5 @@ func init() {
 		})
 		return nil
 	})
-	wire.RegisterSetting[Scope](40, &Scope{AnyUser: true, Host: "n1"})
+	wire.RegisterSetting[Scope](41, &Scope{AnyUser: true, Host: "n1"})
 }

@@ -95,16 +95,16 @@ var (
 )
 
 func init() {
-	wire.Register[LedgerName](110, wire.Row{Sender: wire.Launcher, Phase: wire.Listing, MaxBody: 256 << 10, Example: func(int) wire.Message {
+	wire.Register[LedgerName](120, wire.Row{Sender: wire.Launcher, Phase: wire.Listing, MaxBody: 256 << 10, Example: func(int) wire.Message {
 		return &LedgerName{ID: 1, Ledger: "/var/tmp", Job: "j", Silence: time.Second, Op: Publish, Service: "s", Port: "p", Value: []byte("v")}
 	}})
-	wire.Register[LedgerNameReply](111, wire.Row{Sender: wire.Helper, Phase: wire.Listing, MaxBody: 256 << 10, Example: func(int) wire.Message {
+	wire.Register[LedgerNameReply](121, wire.Row{Sender: wire.Helper, Phase: wire.Listing, MaxBody: 256 << 10, Example: func(int) wire.Message {
 		return &LedgerNameReply{ID: 1, OK: true, Port: "p", Err: "e", Value: []byte("v"), User: "u"}
 	}})
-	wire.Register[AwaitNames](112, wire.Row{Sender: wire.Launcher, Phase: wire.Listing, MaxBody: 8 << 10, Example: func(int) wire.Message {
+	wire.Register[AwaitNames](122, wire.Row{Sender: wire.Launcher, Phase: wire.Listing, MaxBody: 8 << 10, Example: func(int) wire.Message {
 		return &AwaitNames{Ledger: "/var/tmp", Seen: 1}
 	}})
-	wire.Register[NamesChanged](113, wire.Row{Sender: wire.Helper, Phase: wire.Listing, MaxBody: 64, Example: func(int) wire.Message {
+	wire.Register[NamesChanged](123, wire.Row{Sender: wire.Helper, Phase: wire.Listing, MaxBody: 64, Example: func(int) wire.Message {
 		return &NamesChanged{Number: 1}
 	}})
 }
