@@ -273,9 +273,8 @@ func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
 	}{newEventHeader("plan"), id, plan})
 }
 
-// startEvents starts to write the events of the run if --json is given. The caller passes the result of the
-// run to the returned function ended. That function returns a reportedError if events for standard output
-// are lost. If events go to standard output, newPrinters sends the ranks' output to standard error.
+// startEvents starts to write the events of the run if --json is given. The caller must call ended with the
+// result of the run. ended returns a reportedError if events for standard output are lost. If events go to standard output, newPrinters sends the ranks' output to standard error.
 func (c *invocation) startEvents() (ended func(job.Result, error) error, err error) {
 	name, w := c.line.Job.JSON, c.sys.Out
 	if name == "" {

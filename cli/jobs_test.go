@@ -32,7 +32,7 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 		{refused("no reply from job j for 10s"), "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill the ranks on this host: mpiexec --signal KILL j@ann n1"},
 		{refused("its mpiexec is stopped (by ^Z or by a batch system)"), "continue mpiexec with fg in its shell, or kill the ranks on this host: mpiexec --signal KILL j@ann n1"},
 		{refused("not allowed: job j is of ann"), "only root and the administrators of n1 may do this"},
-		{reserve.ControlResult{Node: "n1", StillHasClaim: true, Reply: job.ControlReply{Text: "job j reported its end, but it still uses CPUs there"}}, "as root, or as the user of the job, run: mpiexec --evict j@ann n1"},
+		{reserve.ControlResult{Node: "n1", StillHasClaim: true, Reply: job.ControlReply{Text: "job j reported that it has ended, but it still uses CPUs there"}}, "as root, or as the user of the job, run: mpiexec --evict j@ann n1"},
 		{refused("already suspended"), ""},
 		{refused("cannot be moved: " + job.StartedWithoutText + "--restart"), "start the job with --it"},
 	} {

@@ -145,7 +145,7 @@ func (r *reader) readClassMembers(c *Class, key string, line int, value any) {
 func (r *reader) readMaxTime(line int, value any) limits.Map {
 	most, err := limits.Value(limits.WallTime, fmt.Sprint(value))
 	if err != nil {
-		r.addFault(line, "maxtime: %s is not a time, as 90, \"30m\" or \"1:30:00\"", valueText(value))
+		r.addFault(line, "maxtime: %s is not a time such as 90, \"30m\" or \"1:30:00\"", valueText(value))
 		return nil
 	}
 	return limits.Map{limits.WallTime: most}

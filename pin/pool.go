@@ -160,8 +160,8 @@ func intersect(list, others []int) []int {
 	return slices.DeleteFunc(list, func(n int) bool { return !among[n] })
 }
 
-// mappingOrder returns the position of each slot in the order in which ranks get slots. That is slot order. If slots
-// are threads, it is core by core.
+// mappingOrder returns the positions of slots in the order in which ranks get slots: core by core if slots are
+// threads, and slot order otherwise.
 func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	core := t.coreOfCPU()
 	order, position := make([]int, len(slots)), make([]int, len(slots))

@@ -13,10 +13,9 @@ import (
 	"remshell/text"
 )
 
-// chooseRefusal returns the error of a job that cannot start now, or nil, by the order of 6.3. First, a job
-// that can never start fails. Second, a job must not pass waiting requests. Only then it matters whether
-// the job fits. hopeless reports whether the job can never start. It is called only if the job does not
-// fit.
+// chooseRefusal returns the error of a job that cannot start now, or nil. It checks in the order of placement.md
+// 6.3: the job can never start, it would overtake waiting requests, it does not fit now. hopeless reports
+// whether the job can never start. It is called only if the job does not fit.
 func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, hopeless func() bool) *Error {
 	if failed != nil && hopeless() {
 		failed.Permanent = true

@@ -92,8 +92,9 @@ func resultOf(addrs []netip.Addr, err error) lookupResult {
 	return lookupResult{addrs, err}
 }
 
-// notFoundError returns the error for a name without an address. err is the error of Go's look-up. If no
-// name server can be reached, the reason is the same for all hosts.
+// notFoundError returns the error for a name without an address. err is the error of Go's look-up. late says that
+// the time for the look-up is over. If no name server can be reached, the reason does not name the host, so that mpiexec
+// can report all hosts in one line.
 func notFoundError(t Target, err error, late bool) *DialError {
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNoAddress) {

@@ -13,10 +13,10 @@ type Options struct {
 
 const texts = `
 --stacks
-  mpijob status JOB --stacks, or --stacks=0-3 for some ranks. Each rank is stopped for a moment to read where its
-  threads are. Equal stacks are printed once with their ranks, and a line names the ranks that seem to keep the others
-  waiting. Lines of the source need a program with debug information (-g). Only the user of the job and root may see
-  stacks.
+  mpijob status JOB --stacks prints the call stacks of all ranks, and --stacks=0-3 of some. Each rank is stopped for a
+  moment to read where its threads are. Equal stacks are printed once with their ranks, and a line names the ranks that
+  seem to keep the others waiting. Source lines appear only if the program has debug information (-g). Only the user of
+  the job and root may see stacks.
 
 --on-timeout
   In both cases a table shows what each rank was doing. stacks first prints the stacks of all ranks as a tree,

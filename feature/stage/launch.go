@@ -36,7 +36,7 @@ type transfer struct {
 func stageFiles(p *reserve.Preparation) (err error) {
 	contents, has := wire.SettingOf[*Contents](p.Env.Settings)
 	if !has || len(contents.Files) != len(p.Request.StagedFiles) {
-		return errors.New("the files of --stage are not open") // a fault of this program
+		return errors.New("internal error: the files of --stage were not opened before the start")
 	}
 	s := &transfer{Preparation: p, sender: newSender(p.Request.StagedFiles, contents.Files),
 		unanswered: make(map[*node.Node]bool), incomplete: make(map[*node.Node]bool), steps: make(map[*node.Node]trace.Step)}

@@ -155,7 +155,7 @@ func (w *Worker) writeReply(a *pendingRequest, answer job.ControlReply) {
 		a.reply, err = w.ledger.ReplaceReply(a.reply, answer)
 	}
 	if err != nil && !errors.Is(err, unix.EEXIST) { // EEXIST: another helper of the job has replied
-		w.inform(false, fmt.Sprintf("cannot reply to the request %q of user %s: %v", a.Verb, a.User, err))
+		w.inform(false, fmt.Sprintf("cannot reply to the %q request of user %s: %v", a.Verb, a.User, err))
 	}
 	if posted := a.reply; posted != nil {
 		w.requests.noteReply(posted)

@@ -204,7 +204,7 @@ func onlineCPUs(root fs.FS) int {
 	return len(cpus)
 }
 
-// loginLimits returns the resource limits of the login that MPI programs may exceed.
+// loginLimits returns the resource limits of the login session that MPI programs are likely to reach.
 func loginLimits(ctx context.Context) []job.Rlimit {
 	var all []job.Rlimit
 	for _, l := range []struct {

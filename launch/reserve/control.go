@@ -116,7 +116,7 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *Co
 		}
 		if !time.Now().Before(until) {
 			result.Node, result.StillHasClaim = node, true
-			result.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s reported its end, but %s", t, why)}
+			result.Reply = job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("job %s reported that it has ended, but %s", t, why)}
 			return nil
 		}
 		if err := r.queue.AwaitChange(ctx, until); err != nil {

@@ -225,7 +225,7 @@ func TestAJobThatKeepsItsClaimHasNotEnded(t *testing.T) {
 			defer close(signals)
 			r.env.Signals = signals
 			result, err := Control(t.Context(), r.req, r.env, job.JobRef{Job: "j", User: "ann"}, job.ControlRequest{Verb: job.VerbEnd})
-			if err != nil || result.Reply.State != want || want == job.ReplyRefused && result.Reply.Text != "job j@ann reported its end, but it still uses CPUs there" {
+			if err != nil || result.Reply.State != want || want == job.ReplyRefused && result.Reply.Text != "job j@ann reported that it has ended, but it still uses CPUs there" {
 				t.Errorf("%+v, %v; want %s", result, err, want)
 			}
 			synctest.Wait()

@@ -2,7 +2,7 @@
 Package line finds contiguous nodes for a job (which-hosts.md 11).
 
 	capacity  4 4 . 4 4 4 . 2 4    the line: nodes by ascending ID; . means none
-	run       ---   -----   ---    a longest stretch of nodes with capacity
+	run       ---   -----   ---    nodes with capacity, as many in a row as there are
 	window          ---            the shortest stretch of a run that can run the job
 
 The package uses only positions and capacities. All functions are pure, and read the line once.
@@ -99,7 +99,7 @@ func LargestRun(capacities []int, need Requirement) (longest Window, capacity in
 	return longest, capacity
 }
 
-// runs yields the longest stretches of nodes whose capacity is at least minimum.
+// runs yields all maximal stretches of nodes whose capacity is at least minimum.
 func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 	return func(yield func(from, to int) bool) {
 		from := 0

@@ -239,5 +239,5 @@ func (n Name) toDatum(key, namespace string) (bfrops.Datum, error) {
 	return d, nil
 }
 
-// errBadName is returned for a published value that is not as appendDatum encodes it.
+// errBadName is returned for a published value that is not in the encoding of appendDatum.
 var errBadName = errors.New("the value of the name cannot be decoded")

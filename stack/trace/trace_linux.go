@@ -1,13 +1,13 @@
 /*
-Package trace stops a process for a moment and copies what package stack needs of it: the registers and the stack of
+Package trace stops a process for a moment and copies what package stack needs from it: the registers and the stack of
 each thread, and the names of the files that it executes.
 
 	Capture:   all threads: PTRACE_SEIZE, PTRACE_INTERRUPT
-	           each thread that stands: copy its registers and 128 KiB of its stack, PTRACE_DETACH
+	           each stopped thread: copy its registers and 128 KiB of its stack, PTRACE_DETACH
 	           the tracing thread ends, and the kernel detaches the others
 
-The tracing thread is an operating system thread of its own, which ends in any case. So no process stays stopped,
-even if a thread of it did not react to the interrupt, or if the helper is killed. A process that was stopped by
+The tracing thread is an operating system thread of its own, and it always ends. So no process stays stopped, even
+if one of its threads did not react to the interrupt, or if the helper is killed. A process that was stopped by
 SIGSTOP stays so. A signal that arrives in between is delivered.
 
 A stop may interrupt a system call of the process: epoll_wait(2), and others that signal(7) lists as never restarted,

@@ -75,8 +75,9 @@ func isSystem(library string) bool {
 	return false
 }
 
-// callsBack reports whether a library has called the program again: the program's function is on the stack within its
-// call. own is the ELF file of the program. It is false if the library is a part of it.
+// callsBack reports whether a library function on the stack has called back into the program: a frame of the program
+// is among within, the frames below the library's call. own is the ELF file of the program. If the library is linked
+// into own, callsBack returns false.
 func callsBack(within []job.StackFrame, own, library string) bool {
 	return own != library && slices.ContainsFunc(within, func(f job.StackFrame) bool { return f.Library == own })
 }
