@@ -183,7 +183,7 @@ func TestEndBetweenAttempts(t *testing.T) {
 				verb, says string
 				code       int
 			}{{"--status", "no rank of the job runs now: attempt 1 has not begun yet", 0}, {"--suspend", "no rank of the job runs now: attempt 1 has not begun yet; ask again then", 125},
-				{"--resume-job", "; ask then", 125}, {"--end", "the job has ended", 0}} {
+				{"--resume-job", "; ask again then", 125}, {"--end", "the job has ended", 0}} {
 				if r := b.sendControlRequest(t, ask.verb, "last", "n1"); r.code != ask.code || !strings.Contains(r.err, ask.says) {
 					t.Errorf("%s: exit %d, %q", ask.verb, r.code, r.err)
 				}
@@ -226,7 +226,7 @@ func TestRestartWaitsForRoom(t *testing.T) {
 	}
 	r := v.wait(t)
 	v.checkGone(t, goneTimeout)
-	if r.code != 0 || strconv.Itoa(strings.Count(r.err, "no room")) != "1" {
+	if r.code != 0 || strconv.Itoa(strings.Count(r.err, "cannot start the job again yet")) != "1" {
 		t.Errorf("exit %d\n%s", r.code, r.err)
 	}
 	checkDiary(t, b.readDiary(t, file), "n1 n2")
