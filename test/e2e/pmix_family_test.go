@@ -203,9 +203,9 @@ func TestTwoMPILibrariesInOneJob(t *testing.T) {
 		who       string
 		pmi, hint string
 	}{
-		{"two sections on a host", slices.Concat([]string{"-hosts", "n1:4"}, sections), "rank 1 on n1 (app context 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (app context 1: " + mpich + ") speaks PMI,", apart},
-		{"two sections on two hosts", slices.Concat([]string{"-hosts", "n1:1,n2:1"}, sections), "rank 1 on n2 (app context 2: " + ompi + ") speaks PMIx", "rank 0 on n1 (app context 1: " + mpich + ") speaks PMI,", apart},
-		{"what two hosts have", []string{"-hosts", "n1:1,n2:1", "-n", "2", "sh", "-c", script}, "rank 1 on n2 (sh) speaks PMIx", "rank 0 on n1 (sh) speaks PMI,",
+		{"two sections on a host", slices.Concat([]string{"-hosts", "n1:4"}, sections), "rank 1 on n1 (app context 2: " + ompi + ") uses PMIx", "rank 0 on n1 (app context 1: " + mpich + ") uses PMI,", apart},
+		{"two sections on two hosts", slices.Concat([]string{"-hosts", "n1:1,n2:1"}, sections), "rank 1 on n2 (app context 2: " + ompi + ") uses PMIx", "rank 0 on n1 (app context 1: " + mpich + ") uses PMI,", apart},
+		{"what two hosts have", []string{"-hosts", "n1:1,n2:1", "-n", "2", "sh", "-c", script}, "rank 1 on n2 (sh) uses PMIx", "rank 0 on n1 (sh) uses PMI,",
 			"  hint      all hosts need the same MPI library: the library on n1 uses PMI, the library on n2 uses PMIx\n"},
 	} {
 		r := b.runMpiexec(t, test.args...)

@@ -63,7 +63,7 @@ func TestQueueHosts(t *testing.T) {
 		t.Errorf("the newcomer has overtaken one of them: %s%s%s", &first.out, &second.out, &third.out)
 	}
 	for _, r := range []*runningJob{first, second} {
-		if text := r.err.String(); !strings.Contains(text, "the queue host n1 is lost (") || !strings.Contains(text, "queueing on n2") {
+		if text := r.err.String(); !strings.Contains(text, "lost contact with the queue host n1 (") || !strings.Contains(text, "waits in the queue on n2") {
 			t.Errorf("it says %q", text)
 		}
 	}
