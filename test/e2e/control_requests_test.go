@@ -73,7 +73,7 @@ func TestAsks(t *testing.T) {
 			t.Errorf("%q: exit %d, %q", words, r.code, r.err)
 		}
 	}
-	notAllowed := "localhost: not allowed: job " + id + " is of root"
+	notAllowed := "localhost: not allowed: job " + id + " belongs to user root"
 	if r := as(12345, "--end", id, "localhost"); r.code != 125 || !strings.Contains(r.err, notAllowed) || !strings.Contains(r.err, "root and the administrators of localhost may") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}

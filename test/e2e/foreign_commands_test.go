@@ -134,7 +134,7 @@ func TestJobsAreNamedByLastAndByTheFront(t *testing.T) {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 	running[1].wait(t)
-	if r := say("--evict", "last"); r.code != 0 || !strings.Contains(r.err, "n1: the claim of job "+ids[0]) {
+	if r := say("--evict", "last"); r.code != 0 || !strings.Contains(r.err, "n1: removed the claim of job "+ids[0]) {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 	running[0].wait(t)

@@ -58,7 +58,7 @@ func TestWritingWhereOthersHaveLinks(t *testing.T) {
 			if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 				t.Fatal(err)
 			}
-			if !strings.Contains(errs.String(), file+kind) || !strings.Contains(errs.String(), "\n  hint: choose a file in a directory of your own\n") {
+			if !strings.Contains(errs.String(), file+kind) || !strings.Contains(errs.String(), "\n  hint: give a file in a directory of your own\n") {
 				t.Errorf("%s: the message is %q", what, errs.String())
 			}
 		}

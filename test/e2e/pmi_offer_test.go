@@ -17,7 +17,7 @@ var asRoot = []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIR
 func TestProgramsAreOfferedWhatTheySpeak(t *testing.T) {
 	t.Parallel()
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
-	for program, why := range map[string]string{"hello.openmpi": "PMI versions for its ranks: pmix (libmpi.so.40 -> ", "hello.mpich4": "pmi  pmi1 (libmpich.so.12 -> "} {
+	for program, why := range map[string]string{"hello.openmpi": "PMI versions for its ranks: pmix (libmpi.so.40 -> ", "hello.mpich4": "PMI versions for its ranks: pmi1 (libmpich.so.12 -> "} {
 		file := mpiProgram(t, program)
 		for _, c := range []struct {
 			words []string

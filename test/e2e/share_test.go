@@ -357,7 +357,7 @@ func TestQueueHostGoesAndComes(t *testing.T) {
 	for _, h := range b.helperProcesses(t, "n1") { // those of the blocker and of the waiter
 		syscall.Kill(h.PID, syscall.SIGKILL)
 	}
-	if !poll(goneTimeout, func() bool { return strings.Contains(w.err.String(), "the queue host n1 is lost (") }) {
+	if !poll(goneTimeout, func() bool { return strings.Contains(w.err.String(), "lost contact with the queue host n1 (") }) {
 		t.Errorf("it says %q", w.err.String())
 	}
 	b.awaitQueue(t, "n1", 1)

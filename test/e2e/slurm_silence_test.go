@@ -37,7 +37,7 @@ func TestSlurmWaits(t *testing.T) {
 func (s *slurmCluster) lostInSilence(t *testing.T, r *runningJob, host, other string) {
 	t.Helper()
 	res := r.wait(t)
-	if want := "lost contact with " + host + " (silent for "; res.code != 125 || strings.Count(res.err, "mpiexec: ") != 1 ||
+	if want := "lost contact with " + host + " (no message for "; res.code != 125 || strings.Count(res.err, "mpiexec: ") != 1 ||
 		!strings.Contains(res.err, want) || !strings.Contains(res.err, "s, although Slurm reports that the job runs)") {
 		t.Errorf("exit %d: %s\nwant 125, %s", res.code, res.err, want)
 	}

@@ -97,7 +97,7 @@ func TestSpawnBesideAClusterFile(t *testing.T) {
 	b.runSpawnCases(t, program, []string{"--cluster", cluster, "--sort", "none"},
 		spawnCase{key: "host", value: "n2", on: "n2"},
 		spawnCase{key: "host", value: "n3", told: "rank 0 on n1: the spawn was refused: the job does not include n3"},
-		spawnCase{options: "--spawn-hosts n3", key: "host", value: "n3", on: "n3", told: "n3 joins the job"})
+		spawnCase{options: "--spawn-hosts n3", key: "host", value: "n3", on: "n3", told: "n3 now belongs to the job"})
 }
 
 // Files that a rank names are its host's, plain and small (TRUST-11). Nothing is opened on
