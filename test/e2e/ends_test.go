@@ -72,7 +72,7 @@ func TestPriorityIsNotRaised(t *testing.T) {
 		here, want int
 		warning    string
 	}{
-		{"nothing is allowed", -5, own + 5, fmt.Sprintf("niceness: -5 wanted, %d allowed", own+5)},
+		{"nothing is allowed", -5, own + 5, fmt.Sprintf("niceness -5 is not allowed, so it is %d", own+5)},
 		{"the usual one", 0, own + 5, ""},
 		{"less", own + 9, own + 9, ""},
 	} {
