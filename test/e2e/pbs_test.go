@@ -142,7 +142,7 @@ func TestPBSStarter(t *testing.T) {
 	if res := start("sh", "-c", "exit $((MPIEXEC_RANK + 3))").wait(t); res.code < 3 || res.code > 5 {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
-	if res := start("-host", "n2", "sh", "-c", "kill -9 $$").wait(t); res.code != 137 || !strings.Contains(res.err, "rank 0 on n2 died: Killed (signal 9)") {
+	if res := start("-n", "1", "-host", "n2", "sh", "-c", "kill -9 $$").wait(t); res.code != 137 || !strings.Contains(res.err, "rank 0 on n2 died: Killed (signal 9)") {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
 
