@@ -124,7 +124,7 @@ func TestEveryRowIsComplete(t *testing.T) {
 
 // lacking finds empty columns, also those of a starter.
 func TestAnIncompleteRowIsSeen(t *testing.T) {
-	row := System{Name: "x", Title: "X", Starter: &Starter{Program: "x", ErrorPatterns: []ErrorPattern{{Text: "no"}}}, Holder: Holder{Processes: []string{""}}}
+	row := System{Name: "x", Title: "X", Starter: &Starter{Program: "x", ErrorPatterns: []ErrorPattern{{Pattern: "no"}}}, Holder: Holder{Processes: []string{""}}}
 	got := lacking(reflect.ValueOf(row), "x")
 	for _, column := range []string{"x.Variable", "x.Inside", "x.Job", "x.Hosts", "x.Starter.Argv", "x.Starter.ErrorLine", "x.Starter.EndGrace", "x.Starter.ErrorPatterns.Remedy", "x.Holder.Processes", "x.Holder.Variables"} {
 		if !slices.Contains(got, column) {

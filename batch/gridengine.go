@@ -50,7 +50,7 @@ var gridEngine = System{
 		Fanout: 16, StartTimeout: 60 * time.Second,
 		EndGrace: 700 * time.Millisecond,
 		ErrorPatterns: []ErrorPattern{
-			{Text: "didn't accept task", Busy: true, Why: "no slot for another task", Remedy: "set control_slaves TRUE in the parallel environment, or use -launcher ssh"},
+			{Pattern: "didn't accept task", Busy: true, Why: "no slot for another task", Remedy: "set control_slaves TRUE in the parallel environment, or use -launcher ssh"},
 		},
 		DefaultRemedy: "check that qrsh -inherit HOST true works here, or use -launcher ssh",
 		ErrorLine:     qrshLine,

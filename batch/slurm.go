@@ -54,10 +54,10 @@ var slurm = System{
 		Fanout: 32, StartTimeout: 30 * time.Second, AlsoLocal: true,
 		EndGrace: 700 * time.Millisecond, EndsAtSIGTERM: true,
 		ErrorPatterns: []ErrorPattern{
-			{Text: "step creation temporarily disabled", Busy: true, Remedy: "lower --fanout"},
-			{Text: "socket timed out", Busy: true, Remedy: "lower --fanout"},
-			{Text: "unable to contact", Busy: true, Remedy: "lower --fanout"},
-			{Text: "didn't accept task", Busy: true, Remedy: "lower --fanout"},
+			{Pattern: "step creation temporarily disabled", Busy: true, Remedy: "lower --fanout"},
+			{Pattern: "socket timed out", Busy: true, Remedy: "lower --fanout"},
+			{Pattern: "unable to contact", Busy: true, Remedy: "lower --fanout"},
+			{Pattern: "didn't accept task", Busy: true, Remedy: "lower --fanout"},
 		},
 		DefaultRemedy: "check that srun -N1 -n1 -w HOST true works here, or use -launcher ssh",
 		ExplainSilence: func(help string) (why, remedy string) {
@@ -311,22 +311,22 @@ func srunTaskLine(stderr, host string) string {
 // overlaps reports whether this version of srun can start a step on CPUs that other steps use.
 func overlaps(help string) bool { return strings.Contains(help, "--overlap") }
 
-// srunChatter has parts of lines of srun that never say why it has ended. Such lines repeat others, or
+// srunNoisePatterns has parts of lines of srun that never say why it has ended. Such lines repeat others, or
 // are about srun's own state.
-var srunChatter = []string{
+var srunNoisePatterns = []string{
 	"lacks support for cpu binding", "Force Terminated", "forcing job termination", "got SIG", "Job step aborted", "Terminating StepId",
 	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",
 }
 
-// srunMemory has Slurm's texts about a lack of memory. Slurm then also cancels the step and reports that.
-var srunMemory = []string{"oom_kill event", "oom-kill event", "exceeded memory limit", "memory limit exceeded", "Exceeded job memory limit",
+// srunMemoryPatterns has Slurm's texts about a lack of memory. Slurm then also cancels the step and reports that.
+var srunMemoryPatterns = []string{"oom_kill event", "oom-kill event", "exceeded memory limit", "memory limit exceeded", "Exceeded job memory limit",
 	"Exceeded step memory limit", "Out Of Memory", "out of memory: "}
 
 // srunLine returns the line of srun that says why it has ended. A line about lack of memory comes first,
 // then one about a cancelled step, then its last error.
 func srunLine(stderr string) string {
 	for line := range strings.Lines(stderr) {
-		if slices.ContainsFunc(srunMemory, func(words string) bool { return strings.Contains(line, words) }) {
+		if slices.ContainsFunc(srunMemoryPatterns, func(words string) bool { return strings.Contains(line, words) }) {
 			_, said, _ := strings.Cut(line, "error: ")
 			return shortened(strings.TrimSpace(cmp.Or(said, line)))
 		}
@@ -335,7 +335,7 @@ func srunLine(stderr string) string {
 		line, _, _ := strings.Cut(cancelled, "\n")
 		return shortened(strings.TrimSuffix(strings.TrimSpace(line), " ***"))
 	}
-	return lastOf(stderr, srunChatter, []string{"srun: ", "error: "})
+	return lastOf(stderr, srunNoisePatterns, []string{"srun: ", "error: "})
 }
 
 // slurmState returns the state of a job as squeue reports it. A job that is ending counts as over. squeue

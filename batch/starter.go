@@ -112,10 +112,10 @@ func (c Call) commandLine(ours ...string) []string {
 
 // An ErrorPattern maps a text that a starter prints before it fails to its meaning.
 type ErrorPattern struct {
-	Text   string // part of the output, in lower case
-	Busy   bool   // the batch system is busy: another try may succeed
-	Why    string // one clause; empty: the starter's own line
-	Remedy string
+	Pattern string // part of the output, in lower case
+	Busy    bool   // the batch system is busy: another try may succeed
+	Why     string // one clause; empty: the starter's own line
+	Remedy  string
 }
 
 // Environ returns environ without the variables in Drops.
@@ -134,7 +134,7 @@ func (s *Starter) Environ(environ []string) []string {
 func (s *Starter) Diagnose(stderr string, exit int) ErrorPattern {
 	line, lower := s.ErrorLine(stderr), strings.ToLower(stderr)
 	v := ErrorPattern{Remedy: s.DefaultRemedy}
-	if i := slices.IndexFunc(s.ErrorPatterns, func(known ErrorPattern) bool { return strings.Contains(lower, known.Text) }); i >= 0 {
+	if i := slices.IndexFunc(s.ErrorPatterns, func(known ErrorPattern) bool { return strings.Contains(lower, known.Pattern) }); i >= 0 {
 		v = s.ErrorPatterns[i]
 	}
 	switch {

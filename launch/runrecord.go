@@ -199,10 +199,13 @@ func otherCPUHint(n *Node, nodes []*Node) string {
 	return ""
 }
 
+// loaderPatterns are the texts of the dynamic loaders of glibc and musl before the name of a missing library.
+var loaderPatterns = []string{"error while loading shared libraries: ", "Error loading shared library "}
+
 // missingLibrary returns the library that the dynamic loader of glibc or musl reports as missing,
 // or "".
 func missingLibrary(stderr string) string {
-	for _, before := range []string{"error while loading shared libraries: ", "Error loading shared library "} {
+	for _, before := range loaderPatterns {
 		if _, after, found := strings.Cut(stderr, before); found {
 			name, _, _ := strings.Cut(after, ":")
 			return name

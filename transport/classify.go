@@ -19,41 +19,41 @@ type Verdict struct {
 // A messageRule maps a message of OpenSSH 9.2 or of a shell to its meaning. The first rule that matches
 // counts, so more specific rules come first.
 type messageRule struct {
-	text   string // part of stderr, in lower case; alternatives are separated by |
-	exit   int    // only with this exit code; 0 means any
-	kind   Kind
-	step   string
-	why    string
-	hint   string
-	detail string // part of a line that says more than the one with text, in lower case; empty if there is none
+	pattern       string // part of stderr, in lower case; alternatives are separated by |
+	exit          int    // only with this exit code; 0 means any
+	kind          Kind
+	step          string
+	why           string
+	hint          string
+	detailPattern string // part of a line that says more than the one with pattern, in lower case; empty if there is none
 }
 
 var messageRules = []messageRule{
-	{"temporary failure in name resolution", 0, KindName, "resolve", "cannot look up host names",
-		"see /etc/resolv.conf; or set HostName for the host to an address in ~/.ssh/config", ""},
-	{"could not resolve hostname|unknown host", 0, KindName, "resolve", "host name unknown",
-		"check the spelling, or give it a HostName in ~/.ssh/config", ""},
-	{"remote host identification has changed", 0, KindChangedKey, "host key", "the host key has changed",
-		"ask the administrator of the host whether its key has changed; if so, remove that line", "offending "},
-	{"host key verification failed", 0, KindUnknownKey, "host key", "not in known_hosts",
-		"check the key, then log in once with ssh", "host key is known for"},
-	{"too many authentication failures", 0, KindTooMany, "login", "the server refused after too many keys",
-		"set IdentitiesOnly yes and a single IdentityFile for this host in ~/.ssh/config", ""},
-	{"permission denied (", 0, KindLogin, "login", "login refused",
-		"copy your key there: ssh-copy-id HOST; is the agent running? try: ssh -v HOST true", ""},
-	{"banner exchange: connection timed out|timed out during banner exchange", 0, KindNoRoute, "connect", "the server does not answer", "", ""},
-	{"connection refused", 255, KindRefused, "connect", "connection refused: no ssh server on that port", "", ""},
-	{"no route to host|connection timed out|operation timed out|network is unreachable|host is down", 0, KindNoRoute, "connect", "cannot reach", "", ""},
-	{"unable to negotiate", 0, KindMismatch, "handshake", "client and server have no algorithm in common", "", ""},
-	{"bad configuration option|bad owner or permissions|terminating, ", 0, KindConfig, "config", "the ssh configuration has an error", "", ""},
-	{"session open refused by peer|open failed: administratively prohibited", 0, KindSession, "session", "the server refuses to open a session",
-		"MaxSessions in its sshd_config may be too low for a shared connection (ControlMaster)", ""},
-	{"exceeded maxstartups", 255, KindBusy, "connect", "the server is busy: too many logins at once (MaxStartups)",
-		"lower --fanout, or raise MaxStartups in the server's sshd_config", ""},
-	{"kex_exchange_identification|ssh_exchange_identification|connection reset by|connection closed by|not allowed at this time", 255, KindClosed, "connect", "the server closed the connection before the login",
-		"the log of its sshd may say why; if many log in at once, lower --fanout, or raise MaxStartups in its sshd_config", ""},
-	{"broken pipe|timeout, server|closed by remote host", 255, KindLost, "connection", "the connection broke", "", ""},
-	{"this account is currently not available", 0, KindSession, "session", "the account on the node is not allowed to log in", "", ""},
+	{pattern: "temporary failure in name resolution", kind: KindName, step: "resolve", why: "cannot look up host names",
+		hint: "see /etc/resolv.conf; or set HostName for the host to an address in ~/.ssh/config"},
+	{pattern: "could not resolve hostname|unknown host", kind: KindName, step: "resolve", why: "host name unknown",
+		hint: "check the spelling, or give it a HostName in ~/.ssh/config"},
+	{pattern: "remote host identification has changed", kind: KindChangedKey, step: "host key", why: "the host key has changed",
+		hint: "ask the administrator of the host whether its key has changed; if so, remove that line", detailPattern: "offending "},
+	{pattern: "host key verification failed", kind: KindUnknownKey, step: "host key", why: "not in known_hosts",
+		hint: "check the key, then log in once with ssh", detailPattern: "host key is known for"},
+	{pattern: "too many authentication failures", kind: KindTooMany, step: "login", why: "the server refused after too many keys",
+		hint: "set IdentitiesOnly yes and a single IdentityFile for this host in ~/.ssh/config"},
+	{pattern: "permission denied (", kind: KindLogin, step: "login", why: "login refused",
+		hint: "copy your key there: ssh-copy-id HOST; is the agent running? try: ssh -v HOST true"},
+	{pattern: "banner exchange: connection timed out|timed out during banner exchange", kind: KindNoRoute, step: "connect", why: "the server does not answer"},
+	{pattern: "connection refused", exit: 255, kind: KindRefused, step: "connect", why: "connection refused: no ssh server on that port"},
+	{pattern: "no route to host|connection timed out|operation timed out|network is unreachable|host is down", kind: KindNoRoute, step: "connect", why: "cannot reach"},
+	{pattern: "unable to negotiate", kind: KindMismatch, step: "handshake", why: "client and server have no algorithm in common"},
+	{pattern: "bad configuration option|bad owner or permissions|terminating, ", kind: KindConfig, step: "config", why: "the ssh configuration has an error"},
+	{pattern: "session open refused by peer|open failed: administratively prohibited", kind: KindSession, step: "session", why: "the server refuses to open a session",
+		hint: "MaxSessions in its sshd_config may be too low for a shared connection (ControlMaster)"},
+	{pattern: "exceeded maxstartups", exit: 255, kind: KindBusy, step: "connect", why: "the server is busy: too many logins at once (MaxStartups)",
+		hint: "lower --fanout, or raise MaxStartups in the server's sshd_config"},
+	{pattern: "kex_exchange_identification|ssh_exchange_identification|connection reset by|connection closed by|not allowed at this time", exit: 255, kind: KindClosed, step: "connect", why: "the server closed the connection before the login",
+		hint: "the log of its sshd may say why; if many log in at once, lower --fanout, or raise MaxStartups in its sshd_config"},
+	{pattern: "broken pipe|timeout, server|closed by remote host", exit: 255, kind: KindLost, step: "connection", why: "the connection broke"},
+	{pattern: "this account is currently not available", kind: KindSession, step: "session", why: "the account on the node is not allowed to log in"},
 }
 
 /*
@@ -67,9 +67,9 @@ func Classify(stderr string, exit int) Verdict {
 		if s.exit != 0 && s.exit != exit {
 			continue
 		}
-		for text := range strings.SplitSeq(s.text, "|") {
+		for text := range strings.SplitSeq(s.pattern, "|") {
 			if strings.Contains(lower, text) {
-				return Verdict{s.kind, s.step, s.why, s.hint, cmp.Or(lineWith(stderr, s.detail), lineWith(stderr, text))}
+				return Verdict{s.kind, s.step, s.why, s.hint, cmp.Or(lineWith(stderr, s.detailPattern), lineWith(stderr, text))}
 			}
 		}
 	}

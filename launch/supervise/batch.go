@@ -49,9 +49,9 @@ func (s *State) isExplained() bool {
 	return exit != nil && exit.Hint != ""
 }
 
-// helperKilledReasons are reasons for the loss of a node that only say that its helper was killed, and
+// helperKilledPatterns are reasons for the loss of a node that only say that its helper was killed, and
 // not why. Something on the node has ended the helper or its whole session.
-var helperKilledReasons = []string{"killed by signal 9", "ssh: the server closed the connection", "the server closed the session"}
+var helperKilledPatterns = []string{"killed by signal 9", "ssh: the server closed the connection", "the server closed the session"}
 
 // logHint returns a hint about which log says why a node's helper was killed. It returns "" in a batch
 // job, because then the batch system is asked.

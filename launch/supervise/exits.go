@@ -114,7 +114,7 @@ func (s *State) handleNodeLost(kind Kind, e NodeLost, sinceStart time.Duration, 
 		lost = s.addRecentlyKilled(lost, e.Node)
 	}
 	failure := Failure{Kind: kind, Node: e.Node, Text: e.Why, ranks: lost, sinceStart: sinceStart}
-	if slices.Contains(helperKilledReasons, e.Why) {
+	if slices.Contains(helperKilledPatterns, e.Why) {
 		failure.Hint = s.logHint(e.Node)
 	}
 	c := s.causeOf(failure)

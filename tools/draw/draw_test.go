@@ -62,6 +62,14 @@ type o struct {
 	n int `+"`name:\"-n\" arg:\"N\" help:\"number of ranks\"`"+`
 }
 
+type p struct {
+	one bool `+"`name:\"--one\" help:\"is one\"`"+`
+}
+
+var foreignPatterns = []string{"text of another program"}
+
+var rules = []rule{{pattern: "text of another program", kind: k, step: "connect", why: "no answer in time"}}
+
 var texts = "\n--three\n  Explains three.\n"
 
 func f(host string) error {
@@ -72,21 +80,40 @@ func f(host string) error {
 		return fmt.Errorf("cannot reach %s after %d tries: %w", host, 3, err)
 	}
 	say("cmd=three words for programs")
+	say("app context " + strconv.Itoa(i+1) + " of " + text.Count(c.Apps, "app context") + " needs " + quoted(hostNames[0]))
+	say(&Error{Code: "bad-value", Source: "--sort", Token: word, Problem: "unknown order", Allowed: []string{"up", "down"}})
 	say(host + ": cannot run " + fmt.Sprintf("%q in the folder", name))
 	return &usererr.Error{Text: "no host given " + host, Remedy: "name hosts with -host", Code: 2}
 }
 `, "")))
 	want := []string{
 		"-n N  number of ranks",
+		"--one  is one",
+		"no answer in time",
 		"--three\n  Explains three.",
 		"cannot reach {host} after {3} tries: {err}",
+		"app context {i} of {n} app contexts needs {host names}",
+		`--sort: unknown order "{word}"; allowed: up, down`,
 		"{host}: cannot run {name} in the folder",
 		"no host given {host}\nname hosts with -host",
-		"--one\n  Explains one.",
+		"--one  is one\n  Explains one.",
 		"--two\n  Explains\n  two.",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A message that always has a prefix is drawn with it, and without its code.
+func TestMessagesHaveTheirPrefix(t *testing.T) {
+	repo := repository("", "")
+	repo["doctor/a.go"] = &fstest.MapFile{Data: []byte("package doctor\n\nvar x = newFinding(c, Warning, \"clock\", \"the clock is wrong\", \"set the clock\")\n")}
+	repo["sshx/a.go"] = &fstest.MapFile{Data: []byte("package sshx\n\nvar x = newDialError(t, \"connect\", KindLost, \"the connection broke\")\n")}
+	got := textsOf(t)(collectMessages(repo))
+	for _, want := range []string{"{host}: the clock is wrong\nset the clock", "{host}: connect: the connection broke"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("got\n%s\nnot %q", strings.Join(got, "\n"), want)
+		}
 	}
 }
 

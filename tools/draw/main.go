@@ -5,8 +5,8 @@ text as clear, odd or unclear:
 	go run ./tools/draw -seed 7 -comments 40 -messages 40 -passages 10
 
 A comment is the doc comment of a package or of a declaration outside of tests, with the first line of the declaration. A message is
-a text that mpiexec prints, or an entry of its help, as it stands in the source: {expression} stands for a value that is inserted. A passage is
-a paragraph, or a list, of at least three sentences in README.md or doc/.
+a text that mpiexec prints, or an entry of its help, with the text that always comes before it: {name} stands for a value that is inserted.
+A passage is a paragraph, or a list, of at least three sentences in README.md or doc/.
 
 The same seed draws the same sample from the same sources. With -all comments, messages or passages, draw prints all texts of that kind.
 */

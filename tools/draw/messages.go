@@ -17,6 +17,11 @@ const minWords = 3
 var (
 	twoLetters = regexp.MustCompile(`[A-Za-z][a-z']`)
 
+	// oneName matches a code or the name of a step.
+	oneName = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+
+	innerCapital = regexp.MustCompile(`([a-z])([A-Z])`)
+
 	// verb matches a verb of a format, such as %s.
 	verb = regexp.MustCompile(`%[-+# 0]*(\*|\d+)?(\.\d+)?[a-zA-Z%]`)
 
@@ -24,8 +29,41 @@ var (
 	protocol = regexp.MustCompile(`^(cmd=|\s*[\[{<] *"|#!|\$|SSH-)|;rc=|\bstdio=|[<>]/?(svg|text|rect)|\b(awk|exec|trap) `)
 
 	// silent matches functions whose arguments are not messages to a user.
-	silent = regexp.MustCompile(`^(panic|regexp\.\w+|strings\.\w+|exec\.Command(Context)?|unix\.\w+|os\.\w+|\w+\.AppendReply|\w+\.Format|slices\.\w+)$`)
+	silent = regexp.MustCompile(`^(panic|\w+\.Register|regexp\.\w+|strings\.\w+|exec\.Command(Context)?|unix\.\w+|os\.\w+|\w+\.AppendReply|\w+\.Format|slices\.\w+)$`)
 )
+
+// A frame is the text before messages that mpiexec never prints without it.
+type frame struct {
+	file, call *regexp.Regexp // messages in these files, or if call is not nil, in arguments of these functions there
+	prefix     string
+	hasStep    bool // the name of a step comes between prefix and message
+}
+
+var frames = []frame{
+	{regexp.MustCompile(`^(wire|feature/.*|launch/.*|ledger)/\w+\.go$`), regexp.MustCompile(`^(c\.\w+|node\.InvalidValue)$`), "the host sent a message with an impossible value: ", false},
+	{regexp.MustCompile(`^doctor/`), regexp.MustCompile(`^newFinding$`), "{host}: ", false},
+	{regexp.MustCompile(`^(sshx|transport)/`), regexp.MustCompile(`^(newDialError|d\.newError|failed|late)$`), "{host}: ", true},
+	{regexp.MustCompile(`^plan/(select|units)\.go$`), nil, "{host}: ", false},
+}
+
+// prefixOf returns the text that comes before all messages of a call in this file. call is nil for a message
+// that is no argument.
+func (s source) prefixOf(call *ast.CallExpr) string {
+	for _, f := range frames {
+		if f.file.MatchString(s.name) && (f.call == nil || call != nil && f.call.MatchString(s.between(call.Fun.Pos(), call.Fun.End()))) {
+			prefix := f.prefix
+			if f.hasStep && call != nil {
+				for _, arg := range call.Args {
+					if step, words := s.render(arg); words > 0 {
+						return prefix + step + ": "
+					}
+				}
+			}
+			return prefix
+		}
+	}
+	return ""
+}
 
 // collectMessages returns the texts that users read: messages, hints, and entries of help.
 func collectMessages(repo fs.FS) (found []sample, err error) {
@@ -42,14 +80,32 @@ func collectMessages(repo fs.FS) (found []sample, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(found, helpEntries(page, string(text))...), nil
+	return withSummaries(append(found, helpEntries(page, string(text))...)), nil
+}
+
+// withSummaries puts the line of help of an option above its longer text, as -help -OPTION does.
+func withSummaries(found []sample) []sample {
+	summaries := map[string]string{}
+	for _, s := range found {
+		if name, _, _ := strings.Cut(s.text, " "); strings.HasPrefix(name, "-") && !strings.Contains(s.text, "\n") {
+			summaries[name] = s.text
+		}
+	}
+	for i, s := range found {
+		name, rest, _ := strings.Cut(s.text, "\n")
+		if summary := summaries[name]; summary != "" && strings.HasPrefix(rest, "  ") {
+			found[i].text = summary + "\n" + rest
+		}
+	}
+	return found
 }
 
 // visit adds the messages in a node. It returns false if the nodes below are parts of these messages, or
 // are no messages.
 func (s source) visit(n ast.Node, found *[]sample) bool {
 	add := func(text string) {
-		*found = append(*found, s.sampleAt(n.Pos(), strings.Trim(text, "\n")))
+		call, _ := n.(*ast.CallExpr)
+		*found = append(*found, s.sampleAt(n.Pos(), s.prefixOf(call)+strings.Trim(text, "\n")))
 	}
 	switch n := n.(type) {
 	case *ast.ImportSpec, *ast.CaseClause:
@@ -59,6 +115,12 @@ func (s source) visit(n ast.Node, found *[]sample) bool {
 			}
 		}
 		return false
+	case *ast.KeyValueExpr:
+		if key, named := n.Key.(*ast.Ident); named {
+			return !isPattern(key.Name)
+		}
+	case *ast.ValueSpec:
+		return !isPattern(n.Names[0].Name)
 	case *ast.Field:
 		if n.Tag != nil {
 			tag := reflect.StructTag(unquote(n.Tag))
@@ -91,6 +153,10 @@ func (s source) visit(n ast.Node, found *[]sample) bool {
 		}
 		return s.addJoined(n, n.Args, add)
 	case *ast.CompositeLit:
+		if text := s.renderProblem(n); text != "" {
+			add(text)
+			return false
+		}
 		var values []ast.Expr
 		for _, field := range n.Elts {
 			pair, isPair := field.(*ast.KeyValueExpr)
@@ -98,10 +164,12 @@ func (s source) visit(n ast.Node, found *[]sample) bool {
 			if isPair {
 				key, named = pair.Key.(*ast.Ident)
 			}
-			if !named || !isMessageField(key.Name) {
+			if !named || !isMessageField(key.Name) && !isPattern(key.Name) && hasTexts(pair.Value) {
 				return true
 			}
-			values = append(values, pair.Value)
+			if isMessageField(key.Name) {
+				values = append(values, pair.Value)
+			}
 		}
 		return s.addJoined(n, values, add)
 	}
@@ -112,16 +180,51 @@ func (s source) visit(n ast.Node, found *[]sample) bool {
 // Other fields may have functions with further texts.
 func isMessageField(name string) bool {
 	switch name {
-	case "Text", "Remedy", "Hint", "Code", "Problem", "Detail", "Source", "Token", "Err", "Reason", "Host", "Step":
+	case "Text", "Remedy", "Hint", "Code", "Problem", "Detail", "Source", "Token", "Err", "Reason", "Host", "Step", "Why", "step", "why", "hint":
 		return true
 	}
 	return false
 }
 
+// isPattern reports whether a variable or field, by its name, has texts of other programs to look for.
+func isPattern(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, "patterns") || strings.HasSuffix(name, "pattern")
+}
+
+// renderProblem returns the text of a psi.Error as its method Error makes it, or "" for any other value.
+func (s source) renderProblem(lit *ast.CompositeLit) string {
+	parts := map[string]string{}
+	for _, field := range lit.Elts {
+		pair, ok := field.(*ast.KeyValueExpr)
+		if !ok {
+			return ""
+		}
+		text, _ := s.render(pair.Value)
+		if list, ok := pair.Value.(*ast.CompositeLit); ok {
+			var items []string
+			for _, item := range list.Elts {
+				item, _ := s.render(item)
+				items = append(items, item)
+			}
+			text = strings.Join(items, ", ")
+		}
+		parts[s.between(pair.Key.Pos(), pair.Key.End())] = text
+	}
+	if parts["Problem"] == "" || parts["Source"] == "" {
+		return ""
+	}
+	text := parts["Source"] + ": " + parts["Problem"] + ` "` + parts["Token"] + `"`
+	if parts["Allowed"] != "" {
+		text += "; allowed: " + parts["Allowed"]
+	}
+	return text
+}
+
 // addJoined adds one message with a line for each of values that has words. It returns true, and adds
 // nothing, if none has words or one cannot be rendered. The caller then visits the values one by one.
 func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (descend bool) {
-	var lines []string
+	var lines, names []string // names are codes and steps
 	total, longest := 0, 0
 	if call, ok := n.(*ast.CallExpr); ok {
 		if text, words, formats := s.renderFormat(call); formats {
@@ -138,13 +241,23 @@ func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (desc
 			if hasTexts(value) {
 				return true
 			}
+			if _, isField := value.(*ast.SelectorExpr); isField && len(names) > 0 && len(lines) == 0 { // the message behind its code
+				lines = append(lines, text)
+			}
 			continue
 		}
 		total, longest = total+words, max(longest, words)
 		if protocol.MatchString(text) {
 			return true
 		}
+		if words == 1 && oneName.MatchString(text) {
+			names = append(names, text)
+			continue
+		}
 		lines = append(lines, text)
+	}
+	if len(lines) == 0 {
+		lines = names
 	}
 	if total < minWords || longest < 2 { // single words are names, such as options of a command
 		return true
@@ -176,6 +289,9 @@ func (s source) render(e ast.Expr) (text string, words int) {
 	case *ast.ParenExpr:
 		return s.render(e.X)
 	case *ast.BinaryExpr:
+		if number, isLit := e.Y.(*ast.BasicLit); isLit && number.Kind != token.STRING {
+			return s.placeholder(e.X), 0
+		}
 		if e.Op == token.ADD {
 			left, n := s.render(e.X)
 			right, m := s.render(e.Y)
@@ -190,7 +306,56 @@ func (s source) render(e ast.Expr) (text string, words int) {
 	case *ast.CompositeLit, *ast.FuncLit:
 		return "", 0
 	}
-	return "{" + strings.Join(strings.Fields(s.between(e.Pos(), e.End())), " ") + "}", 0
+	return s.placeholder(e), 0
+}
+
+// placeholder returns {word} for a value that is only known at run time. The word is the name of the
+// variable, field or function in the source.
+func (s source) placeholder(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return "{" + e.Value + "}"
+	case *ast.Ident:
+		return "{" + spaced(e.Name) + "}"
+	case *ast.SelectorExpr:
+		return "{" + spaced(e.Sel.Name) + "}"
+	case *ast.IndexExpr:
+		return s.placeholder(e.X)
+	case *ast.SliceExpr:
+		return s.placeholder(e.X)
+	case *ast.StarExpr:
+		return s.placeholder(e.X)
+	case *ast.BinaryExpr:
+		return s.placeholder(e.X)
+	case *ast.ParenExpr:
+		return s.placeholder(e.X)
+	case *ast.CallExpr:
+		called, isMethod := e.Fun.(*ast.SelectorExpr)
+		switch {
+		case isMethod && called.Sel.Name == "Count" && len(e.Args) == 2:
+			if noun, n := s.render(e.Args[1]); n > 0 {
+				return "{n} " + noun + "s"
+			}
+		case isMethod && called.Sel.Name == "Command" && len(e.Args) > 0: // the command that the user types
+			words := []string{"mpijob"}
+			for _, arg := range e.Args {
+				word, _ := s.render(arg)
+				words = append(words, word)
+			}
+			return strings.Join(words, " ")
+		case len(e.Args) > 0: // a function that formats its first argument
+			return s.placeholder(e.Args[0])
+		case isMethod && called.Sel.Name == "Error":
+			return "{err}"
+		}
+		return s.placeholder(e.Fun)
+	}
+	return "{value}"
+}
+
+// spaced returns a name of the source as words: hostName is "host name".
+func spaced(name string) string {
+	return strings.ToLower(innerCapital.ReplaceAllString(name, "$1 $2"))
 }
 
 // renderFormat returns the text of a call with a format and its values, such as fmt.Errorf. formats is
