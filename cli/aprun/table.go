@@ -17,25 +17,25 @@ type letterRow struct {
 
 // letterRows are the options of aprun, in the order of help.
 var letterRows = []letterRow{
-	{"n", "N", "-n N", "number of ranks; 1 by default", func(s *segment, v string) error { s.countGiven = true; return s.addOption(v, "-n") }},
-	{"d", "D", "--depth D", "CPUs of each rank", func(s *segment, v string) (err error) {
+	{"n", "N", "-n N", "start this number of ranks (default: 1)", func(s *segment, v string) error { s.countGiven = true; return s.addOption(v, "-n") }},
+	{"d", "D", "--depth D", "give each rank this number of CPUs", func(s *segment, v string) (err error) {
 		if s.depth, err = strconv.Atoi(v); err != nil || s.depth < 1 {
 			return fmt.Errorf("%q is not a number of CPUs", v)
 		}
 		return s.addOption(v, "--depth")
 	}},
-	{"N", "K", "--shape K", "exactly K ranks on each host that is used", segmentOption("--shape")},
-	{"S", "K", "--per-numa K", "at most K ranks in each NUMA node", segmentOption("--per-numa")},
-	{"sn", "K", "--numa-nodes K", "only the K lowest NUMA nodes", segmentOption("--numa-nodes")},
-	{"sl", "LIST", "--numa-list LIST", "only these NUMA nodes", segmentOption("--numa-list")},
-	{"ss", "", "--strict-mem", "memory of the rank's own NUMA node only", func(s *segment, _ string) error { s.strictGiven = true; return s.addOption("", "--strict-mem") }},
-	{"cc", "SPEC", "--bind-to", "binding: cpu, depth, numa_node, none, or CPUs: 0,4 or 0-1:x", func(s *segment, v string) error { s.binding = v; return nil }},
+	{"N", "K", "--shape K", "start exactly K ranks on each host that is used", segmentOption("--shape")},
+	{"S", "K", "--per-numa K", "start at most K ranks in each NUMA node", segmentOption("--per-numa")},
+	{"sn", "K", "--numa-nodes K", "use only the first K NUMA nodes of each host", segmentOption("--numa-nodes")},
+	{"sl", "LIST", "--numa-list LIST", "use only these NUMA nodes of each host", segmentOption("--numa-list")},
+	{"ss", "", "--strict-mem", "give a rank memory only from its own NUMA node", func(s *segment, _ string) error { s.strictGiven = true; return s.addOption("", "--strict-mem") }},
+	{"cc", "SPEC", "--bind-to", "bind ranks: cpu, depth, numa_node, none, or CPUs (0-1:4-5)", func(s *segment, v string) error { s.binding = v; return nil }},
 	{"cp", "FILE", "--bind-to", "read the value of -cc from FILE", func(s *segment, v string) error {
 		text, err := s.Read(v)
 		s.binding = withoutComments(text)
 		return err
 	}},
-	{"L", "LIST", "--nodes, -host", "hosts: 3,7-12,node40 or names, in the order of their numbers", (*segment).readHosts},
+	{"L", "LIST", "--nodes, -host", "use these hosts, in the order of their numbers: 3,7-12,node40", (*segment).readHosts},
 	{"l", "FILE", "--nodes, -host", "read hosts from FILE, one on each line", func(s *segment, v string) error {
 		text, err := s.Read(v)
 		if err != nil {
@@ -43,19 +43,19 @@ var letterRows = []letterRow{
 		}
 		return s.readHosts(strings.Join(strings.Fields(text), ","))
 	}},
-	{"j", "K", "--hw-threads K", "hardware threads of each core; 1 by default", segmentOption("--hw-threads")},
-	{"r", "C", "--reserve-cpus C", "the last C CPUs of each host stay free", jobOption("--reserve-cpus")},
-	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory of each rank; h: huge pages if possible; hs: only huge pages", jobOption("--mem-per-rank")},
-	{"a", "ARCH", "-arch ARCH", "hosts of this architecture", func(s *segment, v string) error { return s.addOption(v, "-arch") }},
-	{"F", "WORD", "--exclusive", "exclusive: no other job on the hosts; share: the default", func(s *segment, v string) error {
+	{"j", "K", "--hw-threads K", "use this number of hardware threads of each core (default: 1)", segmentOption("--hw-threads")},
+	{"r", "C", "--reserve-cpus C", "keep the last C CPUs of each host free of ranks", jobOption("--reserve-cpus")},
+	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory of each rank; h: if possible, hs: only in huge pages", jobOption("--mem-per-rank")},
+	{"a", "ARCH", "-arch ARCH", "use only hosts of this architecture", func(s *segment, v string) error { return s.addOption(v, "-arch") }},
+	{"F", "WORD", "--exclusive", "exclusive: share no host with other jobs; default: share", func(s *segment, v string) error {
 		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[v]
 		if word == "" {
-			return fmt.Errorf("%q is not one of exclusive, share", v)
+			return fmt.Errorf("%q is neither exclusive nor share", v)
 		}
 		s.job = append(s.job, word)
 		return nil
 	}},
-	{"t", "SEC", "--limit pcput=SEC", "CPU time of each process, in seconds", func(s *segment, v string) error {
+	{"t", "SEC", "--limit pcput=SEC", "limit the CPU time of each process to this number of seconds", func(s *segment, v string) error {
 		n, err := strconv.ParseUint(v, 10, 31)
 		if err != nil {
 			return fmt.Errorf("%q is not a number of seconds", v)
@@ -69,7 +69,7 @@ var letterRows = []letterRow{
 		s.job = append(s.job, "--limit", "pcput="+v)
 		return nil
 	}},
-	{"T", "", "", "no effect: mpiexec always prints whole lines", ignoredLetter("")},
+	{"T", "", "", "no effect, because mpiexec always prints whole lines", ignoredLetter("")},
 	{"q", "", "--quiet", "say less", func(s *segment, _ string) error { s.job = append(s.job, "--quiet"); return nil }},
 	{"e", "NAME=VALUE", "-genv NAME=VALUE", "set an environment variable; may be repeated", func(s *segment, v string) error {
 		if !strings.Contains(v, "=") {
@@ -79,7 +79,7 @@ var letterRows = []letterRow{
 		return nil
 	}},
 	{"B", "", "", "use the ranks and hosts that the batch system allocated", (*segment).useBatchSize},
-	{"b", "", "", "no effect: only --stage copies programs", ignoredLetter("")},
+	{"b", "", "", "no effect, because mpiexec copies programs only with --stage", ignoredLetter("")},
 	{"D", "LEVEL", "-v, -vv", "say more", func(s *segment, v string) error {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 0 {

@@ -71,7 +71,8 @@ func TestMan(t *testing.T) {
 	if warnings != "" {
 		t.Errorf("man -l: %s", warnings)
 	}
-	for _, want := range []string{"NAME\n", "mpiexec - start parallel programs", "~/.config/mpiexec/config", "-pernode means -ppn=1.", "HYDRA_HOST_FILE"} {
+	text = strings.Join(strings.Fields(text), " ")
+	for _, want := range []string{"NAME mpiexec - start parallel programs", "~/.config/mpiexec/config", "-pernode means -ppn=1.", "HYDRA_HOST_FILE"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page as printed has no %q", want)
 		}

@@ -151,7 +151,7 @@ func TestUsage(t *testing.T) {
 func TestExplain(t *testing.T) {
 	for _, name := range []string{"-host", "--host", "hosts", "-H", "HOST"} {
 		text, err := Mpiexec(linuxSignals).Explain(name)
-		if err != nil || !strings.HasPrefix(text, "-host LIST   hosts: ") || !strings.Contains(text, "Also written: -hosts -H --nodelist -hosts-group\n") {
+		if err != nil || !strings.HasPrefix(text, "-host LIST   hosts to use: ") || !strings.Contains(text, "Also written: -hosts -H --nodelist -hosts-group\n") {
 			t.Errorf("Explain(%q) = %q, %v", name, text, err)
 		}
 	}

@@ -125,8 +125,8 @@ func TestMpijobHelp(t *testing.T) {
 		}
 	}
 	for about, want := range map[string]string{
-		"evict": "For claims that no job uses, which mpijob ps marks,",
-		"-host": "-host LIST   hosts:",
+		"evict": "Removes claims (recorded CPUs) that no running job uses",
+		"-host": "-host LIST   hosts to use:",
 	} {
 		if text, err := table.HelpOn(about); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 			t.Errorf("%s: %v, %s; want %s", about, err, text, want)

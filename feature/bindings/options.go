@@ -8,15 +8,16 @@ import (
 
 // Options are the command-line options of this feature: --report-bindings.
 type Options struct {
-	ReportBindings bool `name:"--report-bindings" after:"save-cluster-state" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Reports and queries" help:"print the CPUs of each rank, read from the kernel"`
+	ReportBindings bool `name:"--report-bindings" after:"save-cluster-state" mca:"hwloc_base_report_bindings" env:"HYDRA_TOPO_DEBUG" topic:"Reports and queries" help:"print the CPUs to which the kernel binds each rank"`
 }
 
 const texts = `
 --report-bindings
-  When all ranks run, mpiexec prints a line for each rank: rank 3 n1 package 0 core 3 [...B/....|........]. There is a
-  character for each core: B if the rank is bound to the core, b if the rank is bound to some of its hardware threads, -
-  if the core cannot be used. | separates packages, / separates NUMA nodes and caches inside a package.
-  For very large nodes, mpiexec prints the numbers of the cores instead.
+  When all ranks run, mpiexec prints a line for each rank, such as: rank 3 n1 package 0 core 3
+  [...B/....|........]. There is a character for each core: B if the rank is bound to the core, b if the
+  rank is bound to some of its hardware threads, - if the core cannot be used, and a dot for each other
+  core. The character | separates packages. The character / separates NUMA nodes and caches inside a
+  package. For very large nodes, mpiexec prints the numbers of the cores instead.
 `
 
 // A Request asks the helpers to report bindings with Started.

@@ -23,26 +23,28 @@ type Options struct {
 	Command   string            `name:"--ckpt-cmd" after:"ckpt-signal" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests a checkpoint; mpiexec runs it"`
 	Every     option.Seconds    `name:"--ckpt-every" after:"ckpt-cmd" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint every TIME"`
 	BeforeEnd option.Seconds    `name:"--ckpt-before" after:"ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint TIME before the job must end"`
-	DoneFile  string            `name:"--ckpt-done" after:"ckpt-before" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"a checkpoint is complete when FILE is newer than its request"`
-	Grace     option.Seconds    `name:"--ckpt-grace" after:"ckpt-done" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"continue without the checkpoint after TIME"`
-	Required  bool              `name:"--ckpt-required" after:"ckpt-grace" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" topic:"" under:"Life cycle" help:"--migrate fails if its checkpoint fails"`
+	DoneFile  string            `name:"--ckpt-done" after:"ckpt-before" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"file that is new when a checkpoint is complete"`
+	Grace     option.Seconds    `name:"--ckpt-grace" after:"ckpt-done" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"longest wait for a checkpoint"`
+	Required  bool              `name:"--ckpt-required" after:"ckpt-grace" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" topic:"" under:"Life cycle" help:"refuse --migrate if its checkpoint fails"`
 	Dir       string            `name:"--ckpt-dir" after:"ckpt-required" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec creates it"`
 }
 
 const texts = `
 --checkpoint
-  mpiexec --checkpoint JOB [HOSTS]: requests a checkpoint, as --ckpt-every does, from a job that was started with --ckpt-signal,
-  --ckpt-cmd, --ckpt-every or --ckpt-before. If the job uses --ckpt-cmd or --ckpt-done, the command waits until the checkpoint is complete.
+  mpiexec --checkpoint JOB [HOSTS]: requests a checkpoint from JOB, as --ckpt-every does. JOB must have been
+  started with --ckpt-signal, --ckpt-cmd, --ckpt-every or --ckpt-before. If JOB uses --ckpt-cmd or
+  --ckpt-done, the command waits until the checkpoint is complete.
 
 --ckpt-required
-  If the checkpoint before a move is late or fails, the move is refused and the job continues where it is. Without
-  this option the job then moves with the previous checkpoint. With --ckpt-signal alone, a checkpoint counts as
-  complete only if all ranks exit with 0 or 85.
+  If the checkpoint before a move fails or takes too long, mpiexec refuses the move and the job continues on
+  its hosts. Without this option, the job moves with its previous checkpoint. With --ckpt-signal alone, a
+  checkpoint counts as complete only if all ranks exit with 0 or 85.
 
 --ckpt-signal
-  mpiexec sends the signal to the process groups of the ranks, or with --signal-leader-only to the ranks alone. The
-  signal kills a program that does not handle it, so mpiexec sends it only at the requested times or when a user
-  requests a checkpoint. Ranks find the number of the signal in MPIEXEC_CKPT_SIGNAL.
+  mpiexec sends the signal to the process groups of the ranks; with --signal-leader-only it sends the signal
+  only to the ranks. The program must handle the signal: a program that does not handle it is killed.
+  mpiexec sends the signal only at the requested times, or when a user requests a checkpoint. Ranks find the
+  number of the signal in MPIEXEC_CKPT_SIGNAL.
 
 --ckpt-cmd
   mpiexec runs CMD once for each checkpoint, on this machine. CMD finds MPIEXEC_JOBID, MPIEXEC_CKPT_DIR and
@@ -52,13 +54,13 @@ const texts = `
   mpiexec requests no checkpoint while the job is suspended or while the previous checkpoint is incomplete.
 
 --ckpt-before
-  The job ends by -timeout, by --limit walltime or by the batch system, whichever comes first. An attempt that
-  begins after that time gets no request. A rank that exits with 85 does not count as failed until all ranks have
-  exited; with --restart-on code:85 the job then starts again.
+  The job must end when -timeout or --limit walltime expires, or when the batch system ends it, whichever
+  comes first. mpiexec requests no checkpoint from an attempt that begins after that time. If a rank exits
+  with 85, mpiexec waits until all ranks have exited. With --restart-on code:85, the job then starts again.
 
 --ckpt-done
-  mpiexec checks FILE, on this machine, each second. Without --ckpt-done and --ckpt-cmd, mpiexec cannot know when a
-  checkpoint is complete.
+  FILE is on this machine. A checkpoint is complete when FILE is newer than the request. mpiexec checks FILE
+  each second. Without --ckpt-done and --ckpt-cmd, mpiexec cannot know when a checkpoint is complete.
 
 --ckpt-dir
   Ranks find the path of the folder in MPIEXEC_CKPT_DIR.

@@ -55,7 +55,7 @@ func TestWordOfMpijob(t *testing.T) {
 	if want := []string{"--checkpoint=17-a", "n1"}; err != nil || !slices.Equal(args, want) || line.Query != (option.JobQuery{Command: "checkpoint", Job: "17-a"}) {
 		t.Errorf("%q, %+v, %v", args, line.Query, err)
 	}
-	if text, err := table.HelpOn("checkpoint"); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), "from a job that was started with --ckpt-signal,") {
+	if text, err := table.HelpOn("checkpoint"); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), "JOB must have been started with --ckpt-signal,") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	if _, _, err = table.Parse([]string{"ckpt", "17-a"}, option.Sources{}); usererr.Hint(err) != "mpijob checkpoint JOB: request a checkpoint from a job" {

@@ -8,16 +8,16 @@ import (
 
 // Options are the command-line options of this feature: --clean-ipc.
 type Options struct {
-	CleanIPC string `name:"--clean-ipc" after:"keep-session" resume:"saved" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"free IPC objects of ranks: failed, always, no"`
+	CleanIPC string `name:"--clean-ipc" after:"keep-session" resume:"saved" default:"failed" arg:"WHEN" words:"failed,always,no" topic:"" under:"Life cycle" help:"remove IPC objects of ranks: failed, always, no"`
 }
 
 const texts = `
 --clean-ipc
-  failed: mpiexec removes the shared memory and semaphores of ranks that were killed or exited with a code other than
-  0. It removes System V segments that these ranks created and to which no process is attached, and files in /dev/shm
-  that the ranks had open and no process has open now. It removes a semaphore set made during the job if processes of
-  these ranks were the last to use each of its semaphores. always: also for ranks that exit with 0. -v lists what was
-  removed.
+  failed: mpiexec removes shared memory and semaphores of ranks that were killed or exited with a code other
+  than 0. It removes System V segments that these ranks created and that no process uses, and files in
+  /dev/shm that the ranks had open and that no process has open now. It removes semaphore sets that were
+  created during the job and were last used by processes of these ranks. always: mpiexec does the same for
+  ranks that exit with 0. -v lists the removed objects.
 `
 
 // A Policy says when shared memory and semaphores are freed. Without a Policy it is freed after ranks have failed.

@@ -16,22 +16,23 @@ type Options struct {
 
 const texts = `
 --end
-  mpiexec --end JOB [HOSTS]: sends the ranks of JOB SIGTERM, and SIGKILL after the --kill-grace of the job. The
-  mpiexec of the job reports the user who ended it, and exits with 143. HOSTS needs only one node of the job. JOB is
-  written as for --status. The command waits until the job uses no CPUs any more. Users may end their own jobs;
-  root, and the administrators in the node's /etc/remshell/cluster.toml, may end all jobs. A job that has just begun
-  may take a second to reply. If the job still waits, its request is removed from the queue, which its user and root
-  may do; its mpiexec reports the user, and exits with 125.
+  mpiexec --end JOB [HOSTS]: sends SIGTERM to the ranks of JOB, and SIGKILL after the --kill-grace of the
+  job. The mpiexec of the job reports the user who ended it, and exits with 143. HOSTS needs only one node
+  of the job. For the form of JOB, see --status. The command waits until the job uses no CPUs any more.
+  Users may end their own jobs. Root and the administrators in /etc/remshell/cluster.toml of the node may
+  end all jobs. A job that has just begun may take a second to reply. If the job waits in the queue, the
+  command removes its request. Only the user of the job and root may do that. The mpiexec of that job then
+  reports the user, and exits with 125.
 
 --suspend
-  mpiexec --suspend JOB [HOSTS]: stops the ranks of JOB and their children, and also ranks that start later.
-  Meanwhile -timeout and the other time limits of the job do not count. The job keeps its CPUs, memory and GPUs, and
-  refuses --checkpoint and --migrate. A suspended job can be ended, and ends if its mpiexec dies. The same users as
-  for --end may do this. JOB is written as for --status.
+  mpiexec --suspend JOB [HOSTS]: stops the ranks of JOB and their child processes, and also ranks that start
+  later. While the job is suspended, -timeout and its other time limits do not count. The job keeps its
+  CPUs, memory and GPUs, and refuses --checkpoint and --migrate. A suspended job can be ended. It also ends
+  if its mpiexec dies. The same users may do this as with --end. For the form of JOB, see --status.
 
 --resume-job
-  mpiexec --resume-job JOB [HOSTS]: continues a job that --suspend has stopped. To continue a saved job, use mpiexec
-  --resume FILE.
+  mpiexec --resume-job JOB [HOSTS]: continues a job that --suspend has stopped. To continue a saved job, use
+  mpiexec --resume FILE.
 `
 
 func init() {

@@ -24,26 +24,27 @@ import (
 
 // Options are the options of the feature.
 type Options struct {
-	Drain   bool    `name:"--drain" after:"evict" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"start no new ranks on hosts, as root there" command:"drain" commandtakes:"reason" likecommands:"offline close disable down"`
-	Reason  string  `name:"--reason" after:"drain" needs:"drain" env:"-" arg:"TEXT" topic:"" help:"why hosts are drained, for users who want them"`
+	Drain   bool    `name:"--drain" after:"evict" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"refuse new ranks on hosts; for root only" command:"drain" commandtakes:"reason" likecommands:"offline close disable down"`
+	Reason  string  `name:"--reason" after:"drain" needs:"drain" env:"-" arg:"TEXT" topic:"" help:"reason of --drain, which users see"`
 	Undrain bool    `name:"--undrain" after:"reason" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"start ranks on drained hosts again" command:"undrain" likecommands:"online open enable up"`
-	Allow   Setting `name:"--allow" after:"undrain" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"restrict users, groups, number of ranks of hosts" command:"allow" likecommands:"set restrict"`
+	Allow   Setting `name:"--allow" after:"undrain" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"restrict users, groups or number of ranks of hosts" command:"allow" likecommands:"set restrict"`
 }
 
 const texts = `
 --drain
-  mpiexec --drain HOSTS: no new rank starts there until mpiexec --undrain. Ranks that run go on. Users read the
-  reason when they try. You must be root there: mpiexec --drain root@n1. It stands in /etc/remshell/state.toml
-  of the host. --ps, --doctor and --dry-run show it.
+  mpiexec --drain HOSTS: no new rank starts on HOSTS until mpiexec --undrain. Running ranks continue. Users
+  who request the hosts see the reason. You must be root on the hosts: mpiexec --drain root@n1. The host
+  stores the setting in /etc/remshell/state.toml. --ps, --doctor and --dry-run print it.
 --reason
-  One line, at most 200 bytes.
+  TEXT is one line of at most 200 bytes.
 --undrain
-  mpiexec --undrain HOSTS: as root there.
+  mpiexec --undrain HOSTS: ends --drain. You must be root on the hosts.
 --allow
-  mpiexec --allow "users=A,B groups=C maxproc=N" HOSTS: only these users and groups may start ranks there, and at most N ranks
-  run there at a time. It holds for the next start, until root there changes it. A key that is not given stays
-  as it is; users=any, groups=any, maxproc=any end it. Root may always start ranks. What node.toml
-  of the host forbids stays forbidden.
+  mpiexec --allow "users=A,B groups=C maxproc=N" HOSTS: only these users and groups may start ranks on
+  HOSTS, and at most N ranks run there at a time. The setting applies to jobs that start later. It stays
+  until root on the host changes it. A key that is not given does not change. users=any, groups=any and
+  maxproc=any remove a restriction. Root may always start ranks. The setting cannot allow anything that
+  node.toml of the host forbids.
 `
 
 func init() {

@@ -8,17 +8,17 @@ import (
 
 // Options are the options of the feature.
 type Options struct {
-	Gang bool `name:"--gang" after:"exclusive" resume:"saved" excludes:"exclusive=yes overbook=yes overbook=share" topic:"" help:"share CPUs with other such jobs, in turns"`
+	Gang bool `name:"--gang" after:"exclusive" resume:"saved" excludes:"exclusive=yes overbook=yes overbook=share" topic:"" help:"share CPUs with other --gang jobs, in turns"`
 }
 
 const texts = `
 --gang
-  Free CPUs are taken first. If there are too few, the job shares CPUs with other jobs that were started with
-  --gang. They run in turns of 10 s, whole jobs at a time, so that the ranks of a job never wait for each other.
-  Two jobs run half of the time each. A job that shares with nobody is never stopped. -timeout and other times
-  of the job stand still while it is stopped. Memory is not shared in turns: all jobs must fit (--mem-per-rank).
-  The administrator of a host sets the length of a turn (slice) and how many jobs may share a CPU (parties):
-  [gang] in /etc/remshell/cluster.toml.
+  The job takes free CPUs first. If there are too few, it shares CPUs with other jobs that were started with
+  --gang. Such jobs run in turns of 10 s. All ranks of a job run at the same time, so they never wait for
+  each other. Two jobs that share CPUs run half of the time each. A job that shares no CPUs is never
+  stopped. While a job is stopped, -timeout and its other time limits do not count. Jobs in a gang need
+  memory for all of them (--mem-per-rank). The administrator of a host sets the length of a turn (slice) and
+  the number of jobs that may share a CPU (parties) in [gang] of /etc/remshell/cluster.toml.
 `
 
 func init() {

@@ -14,13 +14,13 @@ import (
 
 // Options are the command-line options of this feature: --report-every.
 type Options struct {
-	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"write the --report every TIME, too"`
+	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"also write --report every TIME while the job runs"`
 }
 
 const texts = `
 --report-every
-  For jobs that may be killed together with mpiexec: FILE of --report is replaced each time. Until
-  the end of the job, "end", "code" and "reason" in it are null.
+  Use this for jobs that may be killed together with mpiexec. mpiexec replaces the file of --report each
+  time. While the job runs, the keys end, code and reason in it are null.
 `
 
 // Reports says how often the report is written while the job runs.

@@ -12,18 +12,19 @@ import (
 // option.Line.Query.
 type Options struct {
 	Migrate string           `name:"--migrate" after:"checkpoint resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint" command:"migrate" commandtakes:"from to" likecommands:"move"`
-	From    option.HostNames `name:"--from" after:"migrate" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job leaves for good"`
-	To      option.HostNames `name:"--to" after:"from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"for --migrate: hosts that the job may move to"`
+	From    option.HostNames `name:"--from" after:"migrate" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"hosts that --migrate frees of the job for good"`
+	To      option.HostNames `name:"--to" after:"from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"hosts to which --migrate may move the job"`
 }
 
 const texts = `
 --migrate
-  mpiexec --migrate JOB [--from HOSTS] [--to HOSTS] [HOSTS]: moves JOB to other hosts from the list with which it was
-  started: mpiexec requests a checkpoint, ends the ranks and starts the job again without a pause. The job needs
-  --restart, whose count does not change, and --ckpt-signal or --ckpt-cmd. Without --from and --to, the job moves to
-  the hosts on which it would start now. mpiexec plans and claims the new hosts before it ends any rank. If that
-  fails, the job continues where it is, and the command prints the reason and exits with 125. The same users as for
-  --end may do this. JOB is written as for --status.
+  mpiexec --migrate JOB [--from HOSTS] [--to HOSTS] [HOSTS]: moves JOB to other hosts. The new hosts come
+  from the list of hosts with which JOB was started. mpiexec requests a checkpoint, ends the ranks and
+  starts the job again without a pause. JOB needs --restart, and --ckpt-signal or --ckpt-cmd. A move does
+  not count as a restart. Without --from and --to, the job moves to the hosts on which it would start now.
+  mpiexec plans and claims the new hosts before it ends any rank. If that fails, the job continues on its
+  hosts, and the command prints the reason and exits with 125. The same users may do this as with --end. For
+  the form of JOB, see --status.
 
 --from
   The job does not return to these hosts, even at a later restart.

@@ -9,20 +9,21 @@ import (
 
 // Options are the options of the feature.
 type Options struct {
-	Names      string `name:"--names" after:"spawn-hosts" resume:"saved" default:"job" arg:"WHO" words:"job,user,all" topic:"" under:"Life cycle" help:"who finds names that ranks publish: job, user, all"`
+	Names      string `name:"--names" after:"spawn-hosts" resume:"saved" default:"job" arg:"WHO" words:"job,user,all" topic:"" under:"Life cycle" help:"jobs that see published names: job, user, all"`
 	NameServer string `name:"-nameserver" after:"names" resume:"saved" arg:"HOST" topic:"" under:"Life cycle" help:"keep names of --names user on HOST"`
 }
 
 const texts = `
 --names
-  Names are those of MPI_Publish_name, and of MPI_Open_port with Open MPI. job: ranks of this job find them. user:
-  ranks of all your jobs that also say user or all find them, if they use the same host for it: -nameserver, else the
-  queue host, else this machine. A name goes with the job that published it. If two jobs publish one name, the second
-  gets an error. all: as user, and ranks also find names that jobs of other users publish with --names all, where you
-  have none.
+  Ranks publish names by MPI_Publish_name; with Open MPI, MPI_Open_port publishes names, too. job: only
+  ranks of the same job can find a name. user: ranks of all your jobs with --names user or --names all can
+  find it, if these jobs keep names on the same host: the host of -nameserver, else the queue host, else
+  this machine. all: as user; in addition, ranks find names of other users who use --names all, unless you
+  have published the same name. mpiexec removes a name when the job that published it ends. If two jobs
+  publish the same name, the second one gets an error.
 -nameserver
-  Means --names user, unless --names all is given. HOST is one of your hosts. It runs no name server: mpiexec starts a
-  helper there when a rank first publishes or looks up a name.
+  The option implies --names user, unless --names all is given. HOST is a host to which you can connect. It
+  needs no running server: mpiexec starts a helper on HOST when a rank first publishes or looks up a name.
 `
 
 // The values of --names.

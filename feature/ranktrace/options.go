@@ -17,8 +17,8 @@ import (
 
 // Options are the command-line options of this feature: --trace and --trace-svg.
 type Options struct {
-	TraceFile    string `name:"--trace" onedash:"writes timings" after:"report-every report" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write timings of all steps, for ui.perfetto.dev"`
-	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a picture of the timings (SVG)"`
+	TraceFile    string `name:"--trace" onedash:"writes timings" after:"report-every report" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write the times of all steps to FILE, for Perfetto"`
+	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write the times of all steps as an SVG picture"`
 }
 
 const texts = `

@@ -17,10 +17,11 @@ type Options struct {
 
 const texts = `
 --scratch
-  mpiexec creates the folder in DIR on each host; default: in TMPDIR or /tmp of the host. Only you can enter the
-  folder. Ranks find its path in TMPDIR and MPIEXEC_SCRATCH. mpiexec removes the folder with all its contents when
-  the ranks of the host have ended, even if the ranks or mpiexec are killed. It follows no links, and does not enter
-  file systems that are mounted in the folder. With --leave-children the folder is not removed.
+  mpiexec creates the folder below DIR on each host. Default: TMPDIR of the host, else /tmp. Only you can
+  enter the folder. Ranks find its path in TMPDIR and MPIEXEC_SCRATCH. When the ranks of the host have
+  ended, mpiexec removes the folder with all its contents, even if the ranks or mpiexec are killed. mpiexec
+  does not follow links, and does not enter file systems that are mounted in the folder. With
+  --leave-children, it does not remove the folder.
 --keep-scratch
   mpiexec prints the paths of the folders at the end. You have to remove them.
 `

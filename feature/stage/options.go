@@ -14,16 +14,17 @@ import (
 // Options are the command-line options of this feature: --stage.
 type Options struct {
 	Stage      []string `name:"--stage" after:"exclude" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts for this job; may be repeated"`
-	StageFiles []string `name:"--preload-files" after:"stage" arg:"A,B" topic:"" under:"Environment" help:"Open MPI's: --stage A --stage B"`
-	StageProg  bool     `name:"--stage-program" after:"preload-files" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"copy the program of each app context as --stage does"`
+	StageFiles []string `name:"--preload-files" after:"stage" arg:"A,B" topic:"" under:"Environment" help:"stage several files, as with Open MPI"`
+	StageProg  bool     `name:"--stage-program" after:"preload-files" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"copy the program of each app context, as --stage"`
 }
 
 const texts = `
 --stage
-  A program on the command line, or a spawned program, is started from the copy if its name is FILE, or the last part of FILE
-  without a slash. Ranks find other files in the folder $MPIEXEC_STAGE_DIR, which is on a disk
-  of the host and is removed at the end of the job. A host that has the same file under the same path, or from
-  another job, uses its own file. On this machine mpiexec creates links to the files instead of copies.
+  mpiexec starts a program from the copy if the command line names it as FILE, or as the last part of FILE
+  without a slash. This also applies to spawned programs. Ranks find other files in the folder
+  $MPIEXEC_STAGE_DIR. This folder is on a disk of the host, and mpiexec removes it at the end of the job. If
+  a host already has the same file at the same path, or from another job, it uses that file. On this
+  machine, mpiexec creates links instead of copies.
 `
 
 // A Contents has the contents of the request's staged files, in their order.

@@ -17,7 +17,7 @@ type Options struct {
 
 const texts = `
 --pmi-trace
-  Each line of FILE is one message, with the rank, the direction and the text.
+  Each line of FILE is one message: the rank, the direction and the text.
 `
 
 // A Request asks the helpers to send the lines of the transcript. mpiexec writes them to File.

@@ -11,7 +11,7 @@ import (
 // --limit, a class and the cluster file. The request has all of them, because the kernel enforces some of
 // them, and package supervise the wall time.
 type Options struct {
-	Limit []LimitList `name:"--limit" after:"timeout" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"limits of the job: mem=2gb,walltime=1:30:00"`
+	Limit []LimitList `name:"--limit" after:"timeout" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"limit the resources of a job: mem=2gb,walltime=1h"`
 	Usage string      `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print CPU time and memory of each host at the end"`
 }
 
@@ -32,22 +32,23 @@ func (l LimitList) String() string { return l.Text }
 
 const texts = `
 --limit
-  NAME=VALUE, separated by commas, or repeated. MPIEXEC_LIMIT, the cluster file ([limits]) and its class of the job
-  ([class.NAME.limits]) set limits, too; the smallest value counts. Limits of the job: walltime (as -timeout), cput,
-  mem, vmem. Limits of each host: hmem, hvmem. Limit of each rank: pmem. mpiexec checks these every second, for the
-  ranks and all their descendants. If a limit is exceeded, mpiexec reports the limit, ends all ranks, and exits with
-  124. Limits of each process, which the kernel applies: pvmem, pcput, file, core, stack, nofile, memlock, nproc;
-  all but the first two may be unlimited. Sizes end in b, kb, mb, gb, tb (of 1024), or w, kw, mw, gw (of eight
-  bytes). Times are seconds, [H:]M:S, or 1d2h3m4s. Under limits of the kernel, a setuid program gets no additional
-  privileges, unless mpiexec runs as root.
+  Pairs NAME=VALUE are separated by commas. The option may be repeated. MPIEXEC_LIMIT, [limits] of the
+  cluster file and [class.NAME.limits] of the class of the job also set limits; the smallest value applies.
+  Limits of the job: walltime (the same as -timeout), cput, mem, vmem. Limits of each host: hmem, hvmem.
+  Limit of each rank: pmem. mpiexec checks these limits every second, for the ranks and all their
+  descendants. If a limit is exceeded, mpiexec reports the limit, ends all ranks, and exits with 124. Limits
+  of each process, which the kernel enforces: pvmem, pcput, file, core, stack, nofile, memlock, nproc. All
+  of these except pvmem and pcput may be unlimited. Sizes end in b, kb, mb, gb, tb (1 kb is 1024 bytes), or
+  w, kw, mw, gw (words of eight bytes). Times are seconds, [H:]M:S, or 1d2h3m4s. If the kernel enforces a
+  limit, a setuid program gets no additional privileges, unless mpiexec runs as root.
 
 --usage
-  Prints the wall time of the longest rank, the CPU time of all ranks and their descendants, and the maximum of the
-  memory (resident sets) of all processes of a host, or of the job. mpiexec measures the memory every second, and
-  later every 5 s. A value with >= is the maximum of the largest process alone, because the job was too short for a
-  measurement. For a job of several ranks, or inside a batch system, mpiexec prints four more lines:
-  resources_used.cput, .mem, .vmem and .walltime. =rank prints a line for each rank; =lines prints the four lines
-  only.
+  mpiexec prints the wall time of the longest rank, the CPU time of all ranks and their descendants, and the
+  largest memory use (resident set) of a host, or of the job. It measures memory every second at first, and
+  every 5 s later. If the job was too short for a measurement, the value has >= and is the maximum of the
+  largest process alone. For a job of several ranks, or inside a batch system, mpiexec prints four more
+  lines: resources_used.cput, .mem, .vmem and .walltime. =rank prints a line for each rank. =lines prints
+  only the four lines.
 `
 
 // A Sampling asks the helpers to send usage samples.
