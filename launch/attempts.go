@@ -194,14 +194,14 @@ func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decis
 }
 
 // restartAfter describes the next attempt (one run of all ranks), for the report. The last attempt has lost
-// the nodes in lost. If the next attempt may use some of them again, the description names them.
-func (l *attemptLoop) restartAfter(lost []string) *supervise.NextAttempt {
+// the nodes in lostNodes. If the next attempt may use some of them again, the description names them.
+func (l *attemptLoop) restartAfter(lostNodes []string) *supervise.NextAttempt {
 	r := &supervise.NextAttempt{Number: restart.RestartNumber(l.request.Restart, l.attempts)}
 	usable := make(map[string]bool)
 	for _, n := range restart.NextRequest(l.request, l.attempts).Nodes {
 		usable[n.Name] = n.ExcludedWhy == ""
 	}
-	for _, name := range lost {
+	for _, name := range lostNodes {
 		if usable[name] {
 			r.LastResortNodes = append(r.LastResortNodes, name)
 		} else {
@@ -308,22 +308,22 @@ const lostNodesReportDelay = 3 * time.Second
 // nodes that this attempt lost. Two attempts of one job must not write the same files (rule SV-3). It
 // returns as soon as helpers have cleaned these nodes. At the latest it returns when helpers that were cut
 // off have had the time to end their ranks.
-func (l *attemptLoop) waitForLostNodes(ctx context.Context, lost []string, cutOff time.Time) error {
-	if len(lost) == 0 {
+func (l *attemptLoop) waitForLostNodes(ctx context.Context, lostNodes []string, cutOff time.Time) error {
+	if len(lostNodes) == 0 {
 		return nil
 	}
-	where := hostlist.FoldList(lost)
+	where := hostlist.FoldList(lostNodes)
 	if l.request.Restart.MaxFence == 0 {
 		l.env.Report(fmt.Sprintf("ranks of the previous attempt may still run on %s; mpiexec does not wait for them (--restart-fence no)", where))
 		return nil
 	}
 	began, until := time.Now(), cutOff.Add(l.request.Restart.MaxFence)
-	l.report(job.AttemptEvent{Event: "fence", Lost: lost, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
+	l.report(job.AttemptEvent{Event: "fence", Lost: lostNodes, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
 	timer := time.AfterFunc(lostNodesReportDelay, func() {
 		l.env.Report(fmt.Sprintf("before the restart, waiting until no process of the job can be left on %s (at most %s)", where, text.FormatDuration(until.Sub(began))))
 	})
 	defer timer.Stop()
-	for dirty := lost; time.Now().Before(until); {
+	for dirty := lostNodes; time.Now().Before(until); {
 		if dirty = l.cleanNodes(ctx, dirty); len(dirty) == 0 {
 			return nil
 		}
@@ -387,7 +387,7 @@ func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
 // --resume do not count.
 func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttempts }
 
-func (l *attemptLoop) report(news job.AttemptEvent) { l.env.Events().AttemptEvent(news) }
+func (l *attemptLoop) report(event job.AttemptEvent) { l.env.Events().AttemptEvent(event) }
 
 // attemptInput returns the standard input of an attempt (one run of all ranks; rule SV-9). If it is a
 // file, each attempt reads it from its start. If it is a pipe or terminal, later attempts than the first

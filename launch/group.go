@@ -154,8 +154,8 @@ func (j *Job) handleFence(n *Node, m *wire.Fence) []supervise.Event {
 
 // giveUpFence ends a fence with an error on all its nodes, because a rank's timeout for it has passed (rule
 // PMIX-31).
-func (j *Job) giveUpFence(n *Node, id fence.ID, joined bool) {
-	waiting, err := j.fences.GiveUp(n.Key, id, joined)
+func (j *Job) giveUpFence(n *Node, id fence.ID, hasJoined bool) {
+	waiting, err := j.fences.GiveUp(n.Key, id, hasJoined)
 	if err != nil { // one of its groups is over
 		waiting = []int{n.Key}
 	}

@@ -13,16 +13,16 @@ import (
 // knows the reasons.
 
 // Hold adds a reason to stop the ranks (SIGSTOP). Only the goroutine of Run may call it.
-func (j *Job) Hold(why job.Hold) {
+func (j *Job) Hold(reason job.Hold) {
 	now := time.Now()
-	j.carryOutHolds(j.holds.Add(why, now), now)
+	j.carryOutHolds(j.holds.Add(reason, now), now)
 }
 
 // Release removes a reason to stop the ranks. They run again when no reason is left. Only the goroutine
 // of Run may call it.
-func (j *Job) Release(why job.Hold) {
+func (j *Job) Release(reason job.Hold) {
 	now := time.Now()
-	j.carryOutHolds(j.holds.Remove(why, now), now)
+	j.carryOutHolds(j.holds.Remove(reason, now), now)
 }
 
 // carryOutHolds carries out the actions of package hold: it stops or continues the ranks and mpiexec.

@@ -56,7 +56,7 @@ type Hooks struct {
 	GroupFailed Hook[func(g *Group, err error)]
 	// FenceReached: all ranks of a group on a node have entered a fence of the whole group. last is
 	// true if the other nodes have, too.
-	FenceReached Hook[func(n *Node, g *Group, last bool)]
+	FenceReached Hook[func(n *Node, g *Group, isLast bool)]
 	// RankEnded: a rank has ended.
 	RankEnded Hook[func(n *Node, g *Group, exit *job.Exit)]
 	// GroupEnded: all ranks of a group have ended. If g.Killed, one of them could not be started.
@@ -141,9 +141,9 @@ func (j *Job) callDue(now time.Time) (next time.Time) {
 	return next
 }
 
-// SettingOf returns the values of a feature's options for the job. has is false if the job has none of
+// SettingOf returns the values of a feature's options for the job. found is false if the job has none of
 // type S.
-func SettingOf[S wire.Setting](j *Job) (s S, has bool) { return wire.SettingOf[S](j.Env.Settings) }
+func SettingOf[S wire.Setting](j *Job) (s S, found bool) { return wire.SettingOf[S](j.Env.Settings) }
 
 // earlier returns the earlier of two times. The zero time means never.
 func earlier(a, b time.Time) time.Time {

@@ -19,9 +19,9 @@ Nodes pass from one attempt of a job to the next, with their connections, helper
 	                              '--> after restart.KeepTime: releaseKept
 */
 
-// endConversations ends the connections of an attempt that is over. If again is true, the nodes that still
+// endConversations ends the connections of an attempt that is over. If continues is true, the nodes that still
 // work are kept for the next attempt (one run of all ranks). All other helpers receive Bye.
-func (j *Job) endConversations(again bool) {
+func (j *Job) endConversations(continues bool) {
 	cpus := make(map[*Node]int, len(j.Nodes)) // of the ranks of the command line
 	for i, n := range j.Groups[0].Nodes {
 		cpus[n] = j.Groups[0].Plan.Nodes[i].CPUs()
@@ -31,20 +31,20 @@ func (j *Job) endConversations(again bool) {
 		maps.Copy(next, claims())
 	}
 	for _, n := range j.Nodes {
-		if again && n.Lost == nil && n.drained {
+		if continues && n.Lost == nil && n.drained {
 			j.keptNodes = append(j.keptNodes, reserve.KeptNode{Node: n.Successor(), ClaimedCPUs: max(cpus[n], next[n.Name()])})
 			continue
 		}
 		n.Send(&wire.Bye{})
 	}
 	for _, s := range j.Standby {
-		if again {
+		if continues {
 			j.keptNodes = append(j.keptNodes, reserve.KeptNode{Node: s.Successor(), ClaimedCPUs: max(s.ClaimedCPUs, next[s.Name()])})
 			continue
 		}
 		s.Send(&wire.Bye{})
 	}
-	if !again {
+	if !continues {
 		j.waitForHelpers()
 	}
 }
@@ -86,9 +86,9 @@ func (j *Job) waitForHelpers() {
 
 // takeOverNodes takes over nodes of the previous attempt (one run of all ranks) and starts to read their
 // connections.
-func (j *Job) takeOverNodes(kept []reserve.KeptNode) {
-	j.keptNodes = kept
-	for _, k := range kept {
+func (j *Job) takeOverNodes(nodes []reserve.KeptNode) {
+	j.keptNodes = nodes
+	for _, k := range nodes {
 		go j.Env.Listener.Listen(k.Node)
 	}
 }

@@ -48,10 +48,10 @@ func (j *Job) Serve(r control.Request) []supervise.Event {
 }
 
 // Reply sends a reply to the helper whose user made the request.
-func (j *Job) Reply(to control.Request, state job.ReplyState, text string) {
-	n := j.Nodes[to.Node]
-	n.Send(&wire.ControlReply{ID: to.ID, State: state, Text: text})
-	j.Env.Events().Controlled(job.ControlEvent{Node: n.Name(), Verb: to.Verb, User: to.User, State: state})
+func (j *Job) Reply(request control.Request, state job.ReplyState, text string) {
+	n := j.Nodes[request.Node]
+	n.Send(&wire.ControlReply{ID: request.ID, State: state, Text: text})
+	j.Env.Events().Controlled(job.ControlEvent{Node: n.Name(), Verb: request.Verb, User: request.User, State: state})
 }
 
 // Checkpoints is the interface through which other features use the checkpoint feature. Only the goroutine
@@ -81,7 +81,9 @@ func (noCheckpoints) CancelStop()                                    {}
 func (noCheckpoints) InProgress() bool                               { return false }
 
 // IsHeld reports whether the ranks are stopped for this reason.
-func (j *Job) IsHeld(why job.Hold) bool { return j.holds.Has(why) }
+func (j *Job) IsHeld(reason job.Hold) bool { return j.holds.Has(reason) }
 
 // HeldFor returns for how long the ranks have been stopped for this reason. It is 0 if they are not.
-func (j *Job) HeldFor(why job.Hold, now time.Time) time.Duration { return j.holds.HeldFor(why, now) }
+func (j *Job) HeldFor(reason job.Hold, now time.Time) time.Duration {
+	return j.holds.HeldFor(reason, now)
+}

@@ -153,10 +153,10 @@ func (j *Job) streamHandler(n *node.Node) func(wire.Message) (taken bool) {
 	}
 }
 
-// openStreams opens the files for the output of a plan's ranks. It calls gone when mpiexec's standard
+// openStreams opens the files for the output of a plan's ranks. It calls outputLost when mpiexec's standard
 // output can no longer be written to.
-func (j *Job) openStreams(place *reserve.Reservation, gone func()) error {
-	observers := stdio.Observers{OnStdoutGone: func(err error) { gone(); j.events.Put(stdoutGoneEvent(err)) },
+func (j *Job) openStreams(place *reserve.Reservation, outputLost func()) error {
+	observers := stdio.Observers{OnStdoutGone: func(err error) { outputLost(); j.events.Put(stdoutGoneEvent(err)) },
 		OnFileFailed: func(err error) { j.events.Put(outputFailedEvent("output", err)) }}
 	if j.Env.Observer != nil {
 		observers.OnOutput = j.Env.Observer.Output
@@ -172,10 +172,10 @@ func stdoutGoneEvent(err error) supervise.Event {
 	return outputFailedEvent("standard output", err)
 }
 
-// outputFailedEvent returns the failure that standard output or a file cannot be written to. what names
+// outputFailedEvent returns the failure that standard output or a file cannot be written to. output names
 // it.
-func outputFailedEvent(what string, err error) supervise.Event {
-	text := what + ": " + err.Error()
+func outputFailedEvent(output string, err error) supervise.Event {
+	text := output + ": " + err.Error()
 	if hint := usererr.Hint(err); hint != "" {
 		text += "; " + hint
 	}

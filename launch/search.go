@@ -38,9 +38,9 @@ type nodeSearch struct {
 
 // Found is the result of a search.
 type Found struct {
-	// Use is called by the goroutine of Run, once. lost are nodes lost meanwhile that are not part of
+	// Use is called by the goroutine of Run, once. lostNodes are nodes lost meanwhile that are not part of
 	// the job. It returns the events that supervision has to decide on.
-	Use func(lost map[*node.Node]bool) []supervise.Event
+	Use func(lostNodes map[*node.Node]bool) []supervise.Event
 	// Abandon releases what was found, if anything. It may be called more than once.
 	Abandon func()
 }
@@ -91,8 +91,8 @@ func (s *nodeSearch) nodeLost(n *node.Node) {
 	}
 }
 
-// groupOf returns the group of a message that replies to Prepare. is is false for other messages.
-func groupOf(m wire.Message) (name string, is bool) {
+// groupOf returns the group of a message that replies to Prepare. found is false for other messages.
+func groupOf(m wire.Message) (name string, found bool) {
 	switch m := m.(type) {
 	case *wire.Prepared:
 		return m.Group, true
@@ -161,10 +161,10 @@ func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 }
 
 // LostSinceReserved returns the name of a node of place that was lost after the search last checked it,
-// or "". lost has the lost nodes that are not part of the job.
-func (j *Job) LostSinceReserved(place *reserve.Reservation, lost map[*node.Node]bool) (name string) {
+// or "". lostNodes has the lost nodes that are not part of the job.
+func (j *Job) LostSinceReserved(place *reserve.Reservation, lostNodes map[*node.Node]bool) (name string) {
 	for _, n := range place.Nodes {
-		if m := j.members[n.Node]; m != nil && m.Lost != nil || lost[n.Node] {
+		if m := j.members[n.Node]; m != nil && m.Lost != nil || lostNodes[n.Node] {
 			return n.Name()
 		}
 	}

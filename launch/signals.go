@@ -31,11 +31,11 @@ apart from all this, and exits if the rest hangs.
 
 // signalOnNodes converts a signal number of this machine, which may run macOS, to the nodes' number
 // (Linux).
-func signalOnNodes(here syscall.Signal) job.Signal {
-	if s := job.SignalByName(unix.SignalName(here)); s != 0 {
+func signalOnNodes(sig syscall.Signal) job.Signal {
+	if s := job.SignalByName(unix.SignalName(sig)); s != 0 {
 		return s
 	}
-	return job.Signal(here)
+	return job.Signal(sig)
 }
 
 // signalHere converts a signal number of the nodes to the number on this machine.
@@ -48,13 +48,13 @@ func signalHere(onNodes job.Signal) syscall.Signal {
 
 // pendingSignals returns the signals that arrived after an attempt (one run of all ranks) was over and that
 // supervision did not handle.
-func (j *Job) pendingSignals() (left []syscall.Signal) {
+func (j *Job) pendingSignals() (pending []syscall.Signal) {
 	for _, event := range j.events.Take(context.Background(), time.Now()) {
 		if s, is := event.(supervise.Signaled); is {
-			left = append(left, signalHere(s.Signal))
+			pending = append(pending, signalHere(s.Signal))
 		}
 	}
-	return left
+	return pending
 }
 
 // warningOnNodes returns w with the signal's number on the nodes. mpiexec sends this signal before the

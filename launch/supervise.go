@@ -68,12 +68,12 @@ func (j *Job) askBatchSystem() {
 }
 
 // report reports the end of an attempt (one run of all ranks) and returns its result. It reports the cause,
-// waits for the rest of the output, and then prints notes and tables. If again is true, another attempt
+// waits for the rest of the output, and then prints notes and tables. If continues is true, another attempt
 // follows.
-func (j *Job) report(ctx context.Context, again bool) job.Result {
+func (j *Job) report(ctx context.Context, continues bool) job.Result {
 	unread := j.Streams.SeekStdinBack()
 	reported := j.reportCause(j.State)
-	if !again {
+	if !continues {
 		j.waitForStdout(ctx, j.State)
 		if !reported { // writing the remaining output may have failed
 			j.reportCause(j.State)
@@ -83,7 +83,7 @@ func (j *Job) report(ctx context.Context, again bool) job.Result {
 	for _, reported := range j.Hooks.Reported {
 		reported(result)
 	}
-	if again {
+	if continues {
 		return result
 	}
 	j.reportDetails(j.State, j.Request, result)

@@ -54,29 +54,29 @@ type Action any
 
 // Add adds a reason. It does nothing if the reason is there already. While the job is ending, it adds
 // only mpiexec's own reason.
-func (s *State) Add(why job.Hold, now time.Time) []Action {
-	if s.Has(why) || s.ended && why != job.HoldLauncherStopped {
+func (s *State) Add(reason job.Hold, now time.Time) []Action {
+	if s.Has(reason) || s.ended && reason != job.HoldLauncherStopped {
 		return nil
 	}
 	if s.since == nil {
 		s.since = make(map[job.Hold]time.Time)
 	}
-	actions := []Action{TellNodes{Why: why, On: true}}
+	actions := []Action{TellNodes{Why: reason, On: true}}
 	if len(s.since) == 0 {
 		s.heldSince = now
 		actions = append(actions, Suspend{})
 	}
-	s.since[why] = now
+	s.since[reason] = now
 	return actions
 }
 
 // Remove removes a reason. It does nothing if there is no such reason.
-func (s *State) Remove(why job.Hold, now time.Time) []Action {
-	if !s.Has(why) {
+func (s *State) Remove(reason job.Hold, now time.Time) []Action {
+	if !s.Has(reason) {
 		return nil
 	}
-	actions := []Action{TellNodes{Why: why, HeldFor: s.HeldFor(why, now)}}
-	if delete(s.since, why); len(s.since) == 0 {
+	actions := []Action{TellNodes{Why: reason, HeldFor: s.HeldFor(reason, now)}}
+	if delete(s.since, reason); len(s.since) == 0 {
 		actions = append(actions, Resume{now.Sub(s.heldSince)})
 	}
 	return actions
@@ -92,17 +92,17 @@ func (s *State) End(now time.Time) (actions []Action) {
 }
 
 // Has reports whether a reason is in the set.
-func (s *State) Has(why job.Hold) bool {
-	_, has := s.since[why]
+func (s *State) Has(reason job.Hold) bool {
+	_, has := s.since[reason]
 	return has
 }
 
 // HeldFor returns how long a reason has been in the set. It is zero if it is not.
-func (s *State) HeldFor(why job.Hold, now time.Time) time.Duration {
-	if !s.Has(why) {
+func (s *State) HeldFor(reason job.Hold, now time.Time) time.Duration {
+	if !s.Has(reason) {
 		return 0
 	}
-	return now.Sub(s.since[why])
+	return now.Sub(s.since[reason])
 }
 
 // Reasons returns the reasons, sorted. A node that joins the job needs them before it starts ranks.

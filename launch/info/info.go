@@ -181,9 +181,9 @@ func (w Constraints) UsesAllHosts(req job.Request) bool {
 	return mapped && req.RoundRobin && w[0].hosts == nil
 }
 
-// BoundSoft checks the number of ranks of a spawn before it is planned. If there are more than most, it
+// BoundSoft checks the number of ranks of a spawn before it is planned. If there are more than limit, it
 // lowers the numbers as the keys "soft" allow. It returns an error if that is not enough.
-func (w Constraints) BoundSoft(apps []job.App, most int) error {
+func (w Constraints) BoundSoft(apps []job.App, limit int) error {
 	for {
 		size := 0
 		for _, app := range apps {
@@ -192,11 +192,11 @@ func (w Constraints) BoundSoft(apps []job.App, most int) error {
 			}
 			size += app.N
 		}
-		if size <= most {
+		if size <= limit {
 			return nil
 		}
-		if !w.LowerCounts(apps, most) {
-			return fmt.Errorf("%d ranks do not fit: these hosts may have at most %d ranks", size, most)
+		if !w.LowerCounts(apps, limit) {
+			return fmt.Errorf("%d ranks do not fit: these hosts may have at most %d ranks", size, limit)
 		}
 	}
 }

@@ -35,31 +35,31 @@ func isLayoutKey(key string) bool {
 	return false
 }
 
-// readMapping sets the mapping in to. It ignores modifiers about oversubscription: ranks of a spawn share
+// readMapping sets the mapping in placement. It ignores modifiers about oversubscription: ranks of a spawn share
 // CPUs anyway if none is free.
-func readMapping(value string, to *job.Placement) (unsupported bool, err error) {
+func readMapping(value string, placement *job.Placement) (unsupported bool, err error) {
 	var m pin.Mapping
 	if err := m.UnmarshalText([]byte(value)); err != nil {
 		return false, err
 	}
-	to.Layout.Map, to.RoundRobin = m, m.IsCyclic()
-	to.NoOversubscribe = to.NoOversubscribe || m.NoOversubscribe
+	placement.Layout.Map, placement.RoundRobin = m, m.IsCyclic()
+	placement.NoOversubscribe = placement.NoOversubscribe || m.NoOversubscribe
 	return m.Seq || m.File != "" || m.PEList != nil || m.Width > 0 || m.NoLocal || m.Threads || m.NoThread, nil
 }
 
-// readBinding sets the binding in to.
-func readBinding(value string, to *job.Placement) (unsupported bool, err error) {
+// readBinding sets the binding in placement.
+func readBinding(value string, placement *job.Placement) (unsupported bool, err error) {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {
 		return false, err
 	}
-	to.Layout.Bind, to.NoPin = b, b.None
+	placement.Layout.Bind, placement.NoPin = b, b.None
 	return b.Width > 0 || b.CPUList != nil || b.Sets != nil || b.RoundRobin || b.Report, nil
 }
 
 // applyLayout applies the layout keys of a spawn; without a key the job's setting remains. All
 // commands of a spawn are one group and need the same layout.
-func applyLayout(constraints Constraints, to *job.Placement) error {
+func applyLayout(constraints Constraints, placement *job.Placement) error {
 	for _, v := range constraints[1:] {
 		if !maps.Equal(v.layout, constraints[0].layout) {
 			return fmt.Errorf("info keys map_by, ppr, rank_by, bind_to: all programs of a spawn need the same values, but one has %s and another has %s",
@@ -71,7 +71,7 @@ func applyLayout(constraints Constraints, to *job.Placement) error {
 		if !given {
 			continue
 		}
-		unsupported, err := k.read(value, to)
+		unsupported, err := k.read(value, placement)
 		switch {
 		case err != nil:
 			return fmt.Errorf("info key %s: %w", k.key, err)

@@ -11,8 +11,8 @@ import (
 const maxSoftCounts = 1 << 16
 
 // parseSoft parses the info key "soft": numbers of ranks as A, A:B or A:B:STEP, separated by commas
-// (MPI-4.1, 11.8.2). It returns the numbers from 1 to most, in descending order.
-func parseSoft(text string, most int) (counts []int, err error) {
+// (MPI-4.1, 11.8.2). It returns the numbers from 1 to limit, in descending order.
+func parseSoft(text string, limit int) (counts []int, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		first, last, step, ok := parseSoftRange(item)
 		if !ok {
@@ -24,7 +24,7 @@ func parseSoft(text string, most int) (counts []int, err error) {
 			}
 			first, last, step = first-(first-last)/-step*-step, first, -step
 		}
-		for i := first + max(0, (step-first)/step)*step; i <= min(most, last); i += step {
+		for i := first + max(0, (step-first)/step)*step; i <= min(limit, last); i += step {
 			if len(counts) == maxSoftCounts {
 				return nil, fmt.Errorf("the value lists more than %d numbers", maxSoftCounts)
 			}

@@ -101,7 +101,7 @@ func ToHost(def job.NodeDef) transport.Host {
 }
 
 // receiveHello performs the handshake with a helper. If its host was not reached, it returns that error.
-func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled transport.Result, began time.Time) (n *Node, err error) {
+func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled transport.Result, start time.Time) (n *Node, err error) {
 	defer func() {
 		if why := recover(); why != nil {
 			if n != nil {
@@ -131,7 +131,7 @@ func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled t
 		n.Abandon()
 		return nil, n.violationError(err)
 	}
-	n.logConnection(c.Log.Info()).Str("took", time.Since(began).Round(time.Millisecond).String()).Msg("reached")
+	n.logConnection(c.Log.Info()).Str("took", time.Since(start).Round(time.Millisecond).String()).Msg("reached")
 	return n, nil
 }
 

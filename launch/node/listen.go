@@ -24,7 +24,7 @@ type Disconnected struct {
 // A StreamHandler returns a function that handles the messages about the standard streams of a node's
 // ranks. The goroutine that reads the connection calls it for each message, before it reads the next one.
 // It must not block. If it returns false, the message goes to the inbox.
-type StreamHandler func(from *Node) (take func(wire.Message) (taken bool))
+type StreamHandler func(n *Node) (handle func(wire.Message) (taken bool))
 
 // A Listener reads the messages of helpers and passes them to a StreamHandler or the inbox.
 type Listener struct {
@@ -71,7 +71,7 @@ func (l Listener) Listen(n *Node) {
 	}
 }
 
-func (l Listener) dispatch(n *Node, m wire.Message, take func(wire.Message) bool) {
+func (l Listener) dispatch(n *Node, m wire.Message, handle func(wire.Message) bool) {
 	switch m := m.(type) {
 	case nil:
 		l.deliverPostponed(n)
@@ -79,7 +79,7 @@ func (l Listener) dispatch(n *Node, m wire.Message, take func(wire.Message) bool
 	case *wire.Log:
 		l.log(n, m)
 	default:
-		if !take(m) {
+		if !handle(m) {
 			l.Inbox.Put(NodeMessage{n, m})
 		}
 	}
@@ -97,9 +97,9 @@ func (n *Node) recv() (wire.Message, error) {
 
 // disconnect closes the connection to a node at once (rule TRUST-2). The helper then reads end of file and
 // ends its ranks.
-func (l Listener) disconnect(n *Node, why error) {
-	l.Inbox.Put(Disconnected{n, why})
-	n.endReading(why)
+func (l Listener) disconnect(n *Node, cause error) {
+	l.Inbox.Put(Disconnected{n, cause})
+	n.endReading(cause)
 	n.conn.Abandon()
 }
 

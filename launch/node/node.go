@@ -77,7 +77,7 @@ func (n *Node) SendFrameOf(m wire.Message, frame wire.Frame) error {
 func (n *Node) StopWaitingFor(request wire.Message) { n.validator.stopWaitingFor(request) }
 
 // ShiftDeadlines adds to the validator's time limits the time for which mpiexec was stopped.
-func (n *Node) ShiftDeadlines(by time.Duration) { n.validator.shiftTimes(by) }
+func (n *Node) ShiftDeadlines(stopped time.Duration) { n.validator.shiftTimes(stopped) }
 
 // Backlog returns how many bytes are queued and not yet written to the connection.
 func (n *Node) Backlog() int { return n.conn.Backlog() }

@@ -73,9 +73,9 @@ func (v *Validator) TakeReply(m wire.Message) (wire.Message, error) {
 	return v.requestsSent.takeReply(m)
 }
 
-// SettingOf returns the values of a feature's options for the job, as sent to the helper in Prepare. has
+// SettingOf returns the values of a feature's options for the job, as sent to the helper in Prepare. found
 // is false if Prepare had none of type S.
-func SettingOf[S wire.Setting](v *Validator) (s S, has bool) { return wire.SettingOf[S](v.settings) }
+func SettingOf[S wire.Setting](v *Validator) (s S, found bool) { return wire.SettingOf[S](v.settings) }
 
 // admit applies the rule for the message's kind. It returns the message, nil to drop it, or a violation.
 func (v *Validator) admit(m wire.Message) (wire.Message, error) {

@@ -43,17 +43,17 @@ func (n *Node) Successor() *Node {
 	return next
 }
 
-// endReading records that nothing more is read for this Node. why is the error that ended the connection.
+// endReading records that nothing more is read for this Node. cause is the error that ended the connection.
 // It is nil if the next attempt's Node reads on.
-func (n *Node) endReading(why error) {
+func (n *Node) endReading(cause error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ended {
 		return
 	}
-	n.ended, n.endErr = true, why
+	n.ended, n.endErr = true, cause
 	if n.next != nil {
-		n.next.ready <- why
+		n.next.ready <- cause
 	}
 }
 

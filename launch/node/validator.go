@@ -158,10 +158,10 @@ const (
 // defaultTolerance is how late a message may be if it is unknown how long the link may be silent.
 const defaultTolerance = 45 * time.Second
 
-// NewValidator returns the validator for a new connection to a helper. silence is how long the link may
+// NewValidator returns the validator for a new connection to a helper. maxSilence is how long the link may
 // be silent. now returns the current time.
-func NewValidator(def job.NodeDef, silence time.Duration, now func() time.Time) *Validator {
-	v := &Validator{lateness: lateness{now, cmp.Or(silence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
+func NewValidator(def job.NodeDef, maxSilence time.Duration, now func() time.Time) *Validator {
+	v := &Validator{lateness: lateness{now, cmp.Or(maxSilence, defaultTolerance)}, names: append([]string{def.Name, def.Host, def.Address}, def.Aliases...),
 		requestsSent: make(requestTable), groups: make(map[string]*LocalGroup), fences: make(map[string]bool), givenUpFences: make(map[string]bool)}
 	v.ranks.Store(newRankTable(nil))
 	return v
@@ -271,12 +271,12 @@ func (c lateness) checkLate(m wire.Message, since time.Time) error {
 }
 
 // shiftTimes adds to all recorded times the duration for which mpiexec was stopped.
-func (v *Validator) shiftTimes(by time.Duration) {
+func (v *Validator) shiftTimes(stopped time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, t := range []*time.Time{&v.progress.endSent, &v.progress.byeSent, &v.queue.dequeued} {
 		if !t.IsZero() {
-			*t = t.Add(by)
+			*t = t.Add(stopped)
 		}
 	}
 }

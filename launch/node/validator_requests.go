@@ -109,14 +109,14 @@ type RankRequests struct {
 // maxUnanswered is how many requests checked by CheckRankRequest may have no reply.
 const maxUnanswered = 64
 
-// CheckNext returns a violation unless the ID of a request is higher than the last one and fewer than
-// most requests have no reply. what names the requests.
-func (r *RankRequests) CheckNext(m wire.Message, id, most int, what string) error {
+// CheckNext checks the ID of a rank's request. It returns a violation unless the ID is higher than the last
+// one and fewer than limit requests have no reply. kind names the requests in the message.
+func (r *RankRequests) CheckNext(m wire.Message, id, limit int, kind string) error {
 	switch {
 	case id <= r.lastID:
 		return InvalidValue(m, "ID", id)
-	case r.unanswered >= most:
-		return Violationf("the host sent %d %s at once", most+1, what)
+	case r.unanswered >= limit:
+		return Violationf("the host sent %d %s at once", limit+1, kind)
 	}
 	r.lastID = id
 	return nil

@@ -61,9 +61,9 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 func (q *Queue) isBatchManaged() bool { return q.req.RM.ID() != "" }
 
 // continueWithout lets the job go on without a queue, as the administrator allows (queueRequired = false).
-func (q *Queue) continueWithout(name, why string) {
+func (q *Queue) continueWithout(name, reason string) {
 	q.host, q.ahead = nil, 0
-	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s); the job starts without waiting in the queue", name, why))
+	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s); the job starts without waiting in the queue", name, reason))
 }
 
 // lockTimeout is how long mpiexec waits for the decision lock. It is longer than the time for which a
@@ -73,8 +73,8 @@ const lockTimeout = 40 * time.Second
 // CodeQueueUnreachable is the error code of a request that cannot reach its queue host.
 const CodeQueueUnreachable = "queue-unreachable"
 
-func unreachableError(name, why string) *usererr.Error {
-	return &usererr.Error{Text: fmt.Sprintf("the queue host %s cannot be reached: %s", name, why),
+func unreachableError(name, reason string) *usererr.Error {
+	return &usererr.Error{Text: fmt.Sprintf("the queue host %s cannot be reached: %s", name, reason),
 		Remedy: "add hosts to queueHosts in the cluster file, or set queueRequired = false there", Code: job.ExitInternal}
 }
 

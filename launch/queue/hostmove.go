@@ -130,9 +130,9 @@ func (q *Queue) noteElders(ctx context.Context) error {
 
 // reconnectQueueHost connects to the first queue host of the list that replies, and retries until one
 // does.
-func (q *Queue) reconnectQueueHost(ctx context.Context, last job.NodeDef, why string) error {
-	for delay := minRejoin; !q.connectNextQueueHost(ctx, last); delay = min(2*delay, maxRejoin) {
-		q.env.SayOnce(fmt.Sprintf("lost contact with the queue host %s (%s), and no other queue host answers; mpiexec tries again until one does", last.Name, why))
+func (q *Queue) reconnectQueueHost(ctx context.Context, lastHost job.NodeDef, reason string) error {
+	for delay := minRejoin; !q.connectNextQueueHost(ctx, lastHost); delay = min(2*delay, maxRejoin) {
+		q.env.SayOnce(fmt.Sprintf("lost contact with the queue host %s (%s), and no other queue host answers; mpiexec tries again until one does", lastHost.Name, reason))
 		if err := q.waitAndReceive(ctx, delay); err != nil {
 			return err
 		}
@@ -142,10 +142,10 @@ func (q *Queue) reconnectQueueHost(ctx context.Context, last job.NodeDef, why st
 
 // connectNextQueueHost connects at once to all queue hosts that are not connected, and takes the first of
 // the list that replies. After the first reply it waits at most three seconds for the others (rule SV-36).
-func (q *Queue) connectNextQueueHost(ctx context.Context, last job.NodeDef) bool {
+func (q *Queue) connectNextQueueHost(ctx context.Context, lastHost job.NodeDef) bool {
 	queueHosts := q.req.Queue.QueueHosts()
 	if len(queueHosts) == 0 {
-		queueHosts = []job.NodeDef{last}
+		queueHosts = []job.NodeDef{lastHost}
 	}
 	q.helpers.ConnectTo(ctx, queueHosts)
 	var found []Host

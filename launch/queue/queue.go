@@ -60,10 +60,10 @@ type Helpers interface {
 	// at most three more seconds for the others. It forgets hosts that are lost.
 	ConnectTo(ctx context.Context, hosts []job.NodeDef)
 
-	// Call sends a request to a host, and calls take with its reply before it handles any later event. It returns
+	// Call sends a request to a host, and calls handle with its reply before it handles any later event. It returns
 	// without a reply when the host is lost, as it is if it does not reply within limit. An error is the cause of
 	// ctx.
-	Call(ctx context.Context, limit time.Duration, n Host, request wire.Message, take func(reply wire.Message)) error
+	Call(ctx context.Context, limit time.Duration, n Host, request wire.Message, handle func(reply wire.Message)) error
 
 	// ReceiveEvents waits for events that are no replies and handles them. It returns after the first ones, and
 	// at until at the latest.
@@ -77,7 +77,7 @@ type Helpers interface {
 	RetryTimes() []time.Time
 
 	// DisconnectAllBut disconnects all hosts but one.
-	DisconnectAllBut(keep Host)
+	DisconnectAllBut(host Host)
 
 	// OthersOccupancy returns the candidates that reply, with what all users except uid use of them.
 	OthersOccupancy(ctx context.Context, uid int) ([]job.Node, error)
@@ -119,8 +119,8 @@ func New(req *job.Request, helpers Helpers, env Env) *Queue {
 }
 
 // call is Helpers.Call with typed request and reply.
-func call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Queue, limit time.Duration, n Host, request Req, take func(Rep)) error {
-	return q.helpers.Call(ctx, limit, n, request, func(reply wire.Message) { take(reply.(Rep)) })
+func call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Queue, limit time.Duration, n Host, request Req, handle func(Rep)) error {
+	return q.helpers.Call(ctx, limit, n, request, func(reply wire.Message) { handle(reply.(Rep)) })
 }
 
 // IsQueueHost reports whether a node is one of the queue hosts.
@@ -151,9 +151,9 @@ func (q *Queue) Finish() { close(q.finished) }
 
 // Standing returns data about the request's place in the queue that an attempt to start needs. ahead is the
 // number of requests before it, as the queue host reported it with the decision lock (wire.DecisionLocked).
-// before is the number of these that want nodes which this attempt may use. alone is the time since the
+// competing is the number of these that want nodes which this attempt may use. alone is the time since the
 // first attempt that had no request before it, or 0 if there was no such attempt.
-func (q *Queue) Standing(ahead int) (before int, alone time.Duration) {
+func (q *Queue) Standing(ahead int) (competing int, alone time.Duration) {
 	if q.avoidedNodes != "" { // the requests ahead want none of the other nodes
 		ahead = 0
 	}

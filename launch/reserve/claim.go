@@ -115,6 +115,6 @@ func (r *reservation) checkSeparation() error {
 	return nil
 }
 
-func separationError(where, why string) string {
-	return fmt.Sprintf("%s: other jobs may use the same CPUs: %s", where, why)
+func separationError(host, reason string) string {
+	return fmt.Sprintf("%s: other jobs may use the same CPUs: %s", host, reason)
 }

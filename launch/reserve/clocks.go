@@ -12,8 +12,9 @@ import (
 // took to reply. Negative values mean behind.
 type clockRange struct{ least, most time.Duration }
 
-// clockDifference returns by how much the clocks of nodes differ at least, and the nodes that differ most.
-func clockDifference(nodes []*host) (by time.Duration, ahead, behind *host) {
+// clockDifference returns the nodes whose clocks differ most, and the least possible difference between these
+// clocks.
+func clockDifference(nodes []*host) (difference time.Duration, ahead, behind *host) {
 	for _, n := range nodes {
 		if ahead == nil || n.clock.least > ahead.clock.least {
 			ahead = n
@@ -22,10 +23,10 @@ func clockDifference(nodes []*host) (by time.Duration, ahead, behind *host) {
 			behind = n
 		}
 	}
-	if by = ahead.clock.least - behind.clock.most; by <= 0 {
+	if difference = ahead.clock.least - behind.clock.most; difference <= 0 {
 		return 0, nil, nil
 	}
-	return by, ahead, behind
+	return difference, ahead, behind
 }
 
 // checkClocks warns if the clocks of a gang's nodes differ by more than a tenth of a slice, and fails above half of it. The

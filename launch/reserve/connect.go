@@ -40,10 +40,10 @@ func (c *connections) addHost(n *host) {
 	c.byNode[n.Node], c.byName[n.def.Name] = n, n
 }
 
-// keepHosts removes the hosts for which kept returns false.
-func (c *connections) keepHosts(kept func(*host) bool) {
+// keepHosts removes the hosts for which isKept returns false.
+func (c *connections) keepHosts(isKept func(*host) bool) {
 	c.hosts = slices.DeleteFunc(c.hosts, func(n *host) bool {
-		dropped := !kept(n)
+		dropped := !isKept(n)
 		if dropped && c.byName[n.def.Name] == n {
 			delete(c.byName, n.def.Name)
 		}

@@ -126,8 +126,8 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *Co
 }
 
 // remainingClaim returns a node on which the job has a claim, or may have one because the node's ledger
-// cannot be read. why says which. Both are empty if there is no such node.
-func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, why string) {
+// cannot be read. claim says which. Both are empty if there is no such node.
+func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string) {
 	for i, p := range pages {
 		switch {
 		case t.uidOn(i) < 0:
@@ -273,14 +273,14 @@ func (r *reservation) reportNotices(pages []job.LedgerListing) {
 	}
 }
 
-// readLedgers reads the ledgers of all candidates, in their order. If of is not nil, the listings include
-// the states of that job's ranks.
-func (r *reservation) readLedgers(ctx context.Context, of *jobTarget) (pages []job.LedgerListing, err error) {
+// readLedgers reads the ledgers of all candidates, in their order. If target is not nil, the listings include
+// the states of the target job's ranks.
+func (r *reservation) readLedgers(ctx context.Context, target *jobTarget) (pages []job.LedgerListing, err error) {
 	read, lists := make(map[*host]job.LedgerListing), make(map[*host]*wire.ListLedger)
 	for i, n := range r.hosts {
 		lists[n] = &wire.ListLedger{Ledger: r.req.Queue.LedgerDir, MaxBytes: maxListing(len(r.hosts))}
-		if of != nil && of.uidOn(i) >= 0 {
-			lists[n].Job, lists[n].UID = of.Job, of.uidOn(i)
+		if target != nil && target.uidOn(i) >= 0 {
+			lists[n].Job, lists[n].UID = target.Job, target.uidOn(i)
 		}
 	}
 	err = call(ctx, r, queryTimeout, r.hosts, func(n *host) *wire.ListLedger { return lists[n] }, func(n *host, listed *wire.LedgerListed) {

@@ -164,12 +164,13 @@ func lookFor(req job.Request, app int, def job.NodeDef) *wire.Diagnose {
 	return m
 }
 
-// clockSkew returns by how much a host's clock is ahead of this machine's, and the possible error. clock
-// is what the host's clock showed at a moment between asked and replied. It compares wall-clock times.
-func clockSkew(asked, replied, clock time.Time) (ahead, skewError time.Duration) {
-	asked, replied = asked.Round(0), replied.Round(0)
-	skewError = replied.Sub(asked) / 2
-	return clock.Sub(asked.Add(skewError)), skewError
+// clockSkew returns by how much a host's clock is ahead of this machine's, and how wrong this result can be.
+// clock is what the host's clock showed between the times sent and received of this machine. clockSkew
+// compares wall-clock times.
+func clockSkew(sent, received, clock time.Time) (ahead, skewError time.Duration) {
+	sent, received = sent.Round(0), received.Round(0)
+	skewError = received.Sub(sent) / 2
+	return clock.Sub(sent.Add(skewError)), skewError
 }
 
 // A peerPort is a port on which a node listens for probes of other nodes.

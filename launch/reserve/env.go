@@ -116,21 +116,21 @@ func (w *SignalWatch) handle(number syscall.Signal) {
 	}
 }
 
-// HandOver passes all further signals to take, which must not block. While mpiexec is stopped, HandOver
+// HandOver passes all further signals to handle, which must not block. While mpiexec is stopped, HandOver
 // waits, so that later deadlines of the caller include that stop.
-func (w *SignalWatch) HandOver(take func(syscall.Signal)) {
+func (w *SignalWatch) HandOver(handle func(syscall.Signal)) {
 	w.mu.Lock()
-	w.handler = take
+	w.handler = handle
 	w.mu.Unlock()
 }
 
-// TakeBack undoes HandOver. Once no more signals are passed on, it calls left, which returns the signals
+// TakeBack undoes HandOver. Once no more signals are passed on, it calls unhandled, which returns the signals
 // that were passed on and not handled. TakeBack handles these.
-func (w *SignalWatch) TakeBack(left func() []syscall.Signal) {
+func (w *SignalWatch) TakeBack(unhandled func() []syscall.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.handler = nil
-	for _, number := range left() {
+	for _, number := range unhandled() {
 		w.handle(number)
 	}
 }

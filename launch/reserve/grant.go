@@ -55,20 +55,20 @@ type grantKey struct {
 	pin.CPUGrant
 }
 
-// confineProbe returns the probe without CPUs and GPUs that are not granted. made caches restricted
+// confineProbe returns the probe without CPUs and GPUs that are not granted. cache caches restricted
 // topologies. GPUs stay as they are if the node already hides some: their numbers then differ from those
 // in the host list.
-func confineProbe(p job.Probe, def job.NodeDef, made map[grantKey]pin.Topology) (job.Probe, error) {
+func confineProbe(p job.Probe, def job.NodeDef, cache map[grantKey]pin.Topology) (job.Probe, error) {
 	if def.GrantedCPUs.IsGiven() && len(p.Topology.Cores) > 0 {
 		key := grantKey{&p.Topology.Cores[0], def.GrantedCPUs}
-		if _, known := made[key]; !known {
+		if _, known := cache[key]; !known {
 			left, err := p.Topology.RestrictTo(def.GrantedCPUs)
 			if err != nil {
 				return p, err
 			}
-			made[key] = left
+			cache[key] = left
 		}
-		p.Topology = made[key]
+		p.Topology = cache[key]
 	}
 	if p.WithheldGPUs == 0 {
 		left := gpu.WithIndices(p.GPUs, def.GrantedGPUs)

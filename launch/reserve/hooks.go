@@ -97,10 +97,10 @@ type posted struct {
 // called.
 func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(posted{p, do}) }
 
-// Wait handles events until done returns true or a node has failed (Fail). It calls lost when a node of
-// the plan is lost. The error names the nodes that have failed, or is ErrTooSlow, or the cause of a
-// cancelled start.
-func (p *Preparation) Wait(done func() bool, lost func(*node.Node, error)) error {
+// Wait handles events until done returns true or a node has failed (Fail). It calls handleLost when a node of
+// the plan is lost. The error names the nodes that have failed, or is ErrTooSlow, or the cause of a cancelled
+// start.
+func (p *Preparation) Wait(done func() bool, handleLost func(*node.Node, error)) error {
 	for !done() && len(p.failed) == 0 {
 		events := p.r.takeEvents(p.timed, time.Time{})
 		if len(events) == 0 {
@@ -120,7 +120,7 @@ func (p *Preparation) Wait(done func() bool, lost func(*node.Node, error)) error
 				}
 			case disconnected:
 				if slices.Contains(p.r.planHosts, e.from) {
-					lost(e.from.Node, e.err)
+					handleLost(e.from.Node, e.err)
 				}
 			}
 			p.r.handleEvent(event)

@@ -74,9 +74,9 @@ func (r *reservation) byIdentity() map[string][]*host {
 }
 
 // alreadyShown reports whether an earlier check has proved that these hosts are one machine.
-func (r *reservation) alreadyShown(alike []*host) bool {
-	for _, n := range alike {
-		if !n.ofJob && n.sameMachine != alike[0] {
+func (r *reservation) alreadyShown(hosts []*host) bool {
+	for _, n := range hosts {
+		if !n.ofJob && n.sameMachine != hosts[0] {
 			return false
 		}
 	}
@@ -85,19 +85,19 @@ func (r *reservation) alreadyShown(alike []*host) bool {
 
 // exchangeMarks asks each host to write a mark, a random file, and to read the marks of the others. It
 // returns the marks that each host found.
-func (r *reservation) exchangeMarks(ctx context.Context, alike []*host) (found map[*host]map[string]bool, marks map[*host]string, err error) {
+func (r *reservation) exchangeMarks(ctx context.Context, hosts []*host) (found map[*host]map[string]bool, marks map[*host]string, err error) {
 	tag := rand.Text()
 	found, marks = make(map[*host]map[string]bool), make(map[*host]string)
-	for _, n := range alike {
+	for _, n := range hosts {
 		found[n], marks[n] = make(map[string]bool), rand.Text()
 	}
-	err = call(ctx, r, r.replyTimeout(), alike, func(n *host) *wire.WriteMark { return &wire.WriteMark{Tag: tag, Mark: marks[n]} }, func(n *host, written *wire.MarkWritten) {
+	err = call(ctx, r, r.replyTimeout(), hosts, func(n *host) *wire.WriteMark { return &wire.WriteMark{Tag: tag, Mark: marks[n]} }, func(n *host, written *wire.MarkWritten) {
 		if written.Err != "" {
 			r.env.Log.Warn().Str("node", n.Name()).Msg("cannot write the file that shows whether two host names are one machine: " + written.Err)
 		}
 	})
 	if err == nil {
-		err = call(ctx, r, r.replyTimeout(), alike, func(*host) *wire.ReadMarks { return &wire.ReadMarks{Tag: tag} }, func(n *host, read *wire.MarksRead) {
+		err = call(ctx, r, r.replyTimeout(), hosts, func(*host) *wire.ReadMarks { return &wire.ReadMarks{Tag: tag} }, func(n *host, read *wire.MarksRead) {
 			for _, mark := range read.Marks {
 				found[n][mark] = true
 			}

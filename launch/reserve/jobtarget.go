@@ -116,9 +116,9 @@ func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) 
 
 // jobsNamed returns one entry of each job whose ID begins with name. If an ID is equal to name, only that
 // job counts.
-func jobsNamed(among []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
+func jobsNamed(entries []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 	seen := make(map[job.ID]bool)
-	for _, e := range among {
+	for _, e := range entries {
 		if e.job == name {
 			return []ledgerEntry{e}
 		}
@@ -132,19 +132,19 @@ func jobsNamed(among []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 
 // newestJob returns the ID of the job that began last, or "" if there is none. The first entry of a job has
 // the time at which the job began; later entries come from spawns.
-func newestJob(among []ledgerEntry) (last job.ID) {
+func newestJob(entries []ledgerEntry) (newest job.ID) {
 	began := make(map[job.ID]time.Time)
-	for _, e := range among {
+	for _, e := range entries {
 		if t, known := began[e.job]; !known || e.since.Before(t) {
 			began[e.job] = e.since
 		}
 	}
-	for _, e := range among {
-		if last == "" || began[e.job].After(began[last]) {
-			last = e.job
+	for _, e := range entries {
+		if newest == "" || began[e.job].After(began[newest]) {
+			newest = e.job
 		}
 	}
-	return last
+	return newest
 }
 
 // An ambiguousError is returned when a name is the prefix of several job IDs.
@@ -179,14 +179,14 @@ func newAmbiguousError(ref job.JobRef, named []ledgerEntry) *ambiguousError {
 // findJob finds the job with an ID on all nodes. If ref names no user, it takes the user's own job, or
 // else the job of the only other user with this ID. If several other users have it, findJob returns an
 // error.
-func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, several *usererr.Error) {
+func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, ambiguous *usererr.Error) {
 	t = jobTarget{ref, slices.Repeat([]int{-1}, len(pages))}
 	all := slices.DeleteFunc(ledgerEntries(pages, ref, tickets), func(e ledgerEntry) bool { return e.job != ref.Job })
 	if ref.User == "" {
 		if ours := ownEntries(all); len(ours) > 0 {
 			all = ours
-		} else if several = severalUsersError(ref.Job, all); several != nil {
-			return t, several
+		} else if ambiguous = severalUsersError(ref.Job, all); ambiguous != nil {
+			return t, ambiguous
 		}
 	}
 	for _, e := range all {

@@ -42,17 +42,17 @@ func (r *reservation) takeOverKept(kept []KeptNode) {
 
 // CloseNewNodes closes the connections to all nodes, except nodes that the previous attempt (one run of all
 // ranks) had already and that are still connected. It returns the nodes that stay connected.
-func (r *Reservation) CloseNewNodes() (left []KeptNode) {
+func (r *Reservation) CloseNewNodes() (kept []KeptNode) {
 	others := slices.Clone(r.r.hosts)
 	r.r.hosts = slices.DeleteFunc(others, func(n *host) bool {
 		keep := n.kept != nil && n.lost == nil
 		if keep {
-			left = append(left, *n.kept)
+			kept = append(kept, *n.kept)
 		}
 		return keep
 	})
 	r.Close()
-	return left
+	return kept
 }
 
 // releaseEarlier releases the claims of the previous attempt (one run of all ranks), because a waiting job

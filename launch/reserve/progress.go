@@ -70,12 +70,12 @@ func showProgress(env Env, line func() string) (stop func()) {
 	return func() { close(quit); <-over }
 }
 
-// text returns the progress line. passed is the time since the start began.
-func (p *startProgress) text(passed time.Duration) string {
+// text returns the progress line. elapsed is the time since the start began.
+func (p *startProgress) text(elapsed time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	text := fmt.Sprintf("connecting %d/%d", p.count, len(p.hosts))
-	if passed < nameSlowAfter || p.count == len(p.hosts) {
+	if elapsed < nameSlowAfter || p.count == len(p.hosts) {
 		return text
 	}
 	var slow []string // in their order
@@ -84,5 +84,5 @@ func (p *startProgress) text(passed time.Duration) string {
 			slow = append(slow, def.Name)
 		}
 	}
-	return text + fmt.Sprintf(" · slow: %s (%d s)", hostlist.Fold(slow), int(passed.Seconds()))
+	return text + fmt.Sprintf(" · slow: %s (%d s)", hostlist.Fold(slow), int(elapsed.Seconds()))
 }

@@ -142,7 +142,7 @@ func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]Evi
 // callJobNodes finds a job and sends a request to each node that has it. It returns the listings of the
 // nodes whose ledger cannot be read. If tickets is false, a job that waits in the queue is an error.
 func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.Request, env Env, ref job.JobRef, tickets bool, limit time.Duration,
-	request func(t jobTarget, uid int) Req, take func(node string, reply Rep)) (unread []job.LedgerListing, err error) {
+	request func(t jobTarget, uid int) Req, handle func(node string, reply Rep)) (unread []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
 		pages, t, err := r.findInLedgers(ctx, ref, tickets)
@@ -163,7 +163,7 @@ func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.R
 			}
 		}
 		err = call(ctx, r, limit, nodes, func(n *host) Req { return request(t, uids[n]) },
-			func(n *host, reply Rep) { take(n.def.Name, reply) })
+			func(n *host, reply Rep) { handle(n.def.Name, reply) })
 		r.reportLost()
 		return err
 	})
@@ -172,8 +172,8 @@ func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.R
 
 // CleanNodes ends all processes that a job has left on some of its candidates. It returns the nodes on
 // which nothing is left: neither an entry in the ledger nor a process with the job's mark.
-func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (clean map[string]bool) {
-	clean = make(map[string]bool)
+func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (cleaned map[string]bool) {
+	cleaned = make(map[string]bool)
 	req.SkipUnreachable, req.Queue.Host, req.Queue.StandbyHosts = true, nil, nil
 	req.HostEntries, req.FixedPlacements = nil, nil // their indices refer to the full list of nodes
 	req.Nodes = slices.DeleteFunc(slices.Clone(req.Nodes), func(n job.NodeDef) bool { return !slices.Contains(nodes, n.Name) })
@@ -184,11 +184,11 @@ func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (
 			},
 			func(n *host, evicted *wire.Evicted) {
 				if !evicted.Incomplete && evicted.Err == "" {
-					clean[n.def.Name] = true
+					cleaned[n.def.Name] = true
 				}
 			})
 	})
-	return clean
+	return cleaned
 }
 
 // evictTimeout is how long a node may take to end the processes that hold a job's claims and tickets.

@@ -54,11 +54,11 @@ func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any 
 // timeout.
 func (r *reservation) replyTimeout() time.Duration { return cmp.Or(r.env.GreetTimeout, 10*time.Second) }
 
-// call sends a request to each node and calls take with each reply. It returns when each node has replied
+// call sends a request to each node and calls handle with each reply. It returns when each node has replied
 // or is lost. A node that does not reply within limit is closed. The error is the cause of ctx, or says
 // that a node of the running job does not reply.
-func call[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, take func(*host, Rep)) error {
-	silent, err := callWithin(ctx, r, limit, nodes, request, take)
+func call[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, handle func(*host, Rep)) error {
+	silent, err := callWithin(ctx, r, limit, nodes, request, handle)
 	if err != nil {
 		return err
 	}
@@ -73,9 +73,9 @@ func callOne[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation
 
 // callWithin is call, except that it returns the nodes that have not replied within limit and does not
 // close them.
-func callWithin[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, take func(*host, Rep)) (silent []*host, err error) {
+func callWithin[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, handle func(*host, Rep)) (silent []*host, err error) {
 	return r.awaitReplies(ctx, limit, nodes, func(n *host) wire.Message { return request(n) },
-		func(n *host, reply wire.Message) { take(n, reply.(Rep)) })
+		func(n *host, reply wire.Message) { handle(n, reply.(Rep)) })
 }
 
 // giveUp closes nodes that have not replied within limit. It returns an error if one belongs to the
@@ -91,9 +91,9 @@ func giveUp(silent []*host, limit time.Duration) error {
 	return nil
 }
 
-// awaitReplies is callWithin without type parameters. It calls take for each reply before it handles any
+// awaitReplies is callWithin without type parameters. It calls handle for each reply before it handles any
 // later event.
-func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nodes []*host, request func(*host) wire.Message, take func(*host, wire.Message)) (silent []*host, err error) {
+func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nodes []*host, request func(*host) wire.Message, handle func(*host, wire.Message)) (silent []*host, err error) {
 	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
 	defer done()
 	waiting, steps := make(map[*host]wire.Message), make(openRequests)
@@ -121,7 +121,7 @@ func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nod
 		}
 		for _, event := range events {
 			if e, ok := event.(message); ok && waiting[e.from] != nil && wire.IsReplyTo(waiting[e.from], e.m) {
-				take(e.from, e.m)
+				handle(e.from, e.m)
 				delete(waiting, e.from)
 				steps[e.from].End(refusalOf(e.m))
 				continue

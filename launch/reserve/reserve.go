@@ -297,10 +297,10 @@ func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.
 	return p, startBy, r.queue.EnqueueFailed(ctx, err)
 }
 
-// withinLimit returns a context that ends, with late as its cause, when the start timeout is over.
+// withinLimit returns a context that ends, with lateCause as its cause, when the start timeout is over.
 // r.limit is that limit until the returned function is called.
-func (r *reservation) withinLimit(ctx context.Context, late error) (context.Context, context.CancelFunc) {
-	outer, limit := r.limit, r.env.StopTimes.Limit(ctx, StartTimeout(r.req), late)
+func (r *reservation) withinLimit(ctx context.Context, lateCause error) (context.Context, context.CancelFunc) {
+	outer, limit := r.limit, r.env.StopTimes.Limit(ctx, StartTimeout(r.req), lateCause)
 	r.limit = limit
 	return limit.Context(), func() {
 		limit.Stop()

@@ -142,13 +142,13 @@ func capacityFrom(err error) int {
 	return failed.FreeRanks
 }
 
-// untriedCandidates returns the candidates for which wanted returns true and that were not yet connected
+// untriedCandidates returns the candidates for which match returns true and that were not yet connected
 // to.
-func (r *reservation) untriedCandidates(wanted func(job.NodeDef) bool) (defs []job.NodeDef) {
+func (r *reservation) untriedCandidates(match func(job.NodeDef) bool) (defs []job.NodeDef) {
 	canBeUsed := plan.ProbeFilter(r.req)
 	for _, def := range r.req.Nodes {
 		_, tried := r.errs[def.Name]
-		if !tried && !r.hasHost(def) && canBeUsed(def) && wanted(def) {
+		if !tried && !r.hasHost(def) && canBeUsed(def) && match(def) {
 			defs = append(defs, def)
 		}
 	}

@@ -140,19 +140,19 @@ func (r *reservation) checkLostCandidates() error {
 }
 
 // lostBeforeStart returns the error of a host whose connection has ended before the ranks started.
-func lostBeforeStart(why error) error {
+func lostBeforeStart(cause error) error {
 	var none nothingGrantedError
-	if errors.As(why, &none) {
+	if errors.As(cause, &none) {
 		return none.error
 	}
 	var v wire.Violation
-	if errors.As(why, &v) {
+	if errors.As(cause, &v) {
 		return node.ViolationError{Violation: v}
 	}
-	if errors.As(why, new(node.NoAnswerError)) {
-		return why
+	if errors.As(cause, new(node.NoAnswerError)) {
+		return cause
 	}
-	return fmt.Errorf("mpiexec lost contact before the start (%s)", usererr.Reason(why))
+	return fmt.Errorf("mpiexec lost contact before the start (%s)", usererr.Reason(cause))
 }
 
 // takeSnapshot makes the snapshot for the plan from the reports of the nodes.

@@ -59,9 +59,9 @@ func (c queueHelpers) Hostname(name string) string {
 	return ""
 }
 
-func (c queueHelpers) Call(ctx context.Context, limit time.Duration, n queue.Host, request wire.Message, take func(wire.Message)) error {
+func (c queueHelpers) Call(ctx context.Context, limit time.Duration, n queue.Host, request wire.Message, handle func(wire.Message)) error {
 	silent, err := c.r.awaitReplies(ctx, limit, []*host{n.(*host)}, func(*host) wire.Message { return request },
-		func(_ *host, reply wire.Message) { take(reply) })
+		func(_ *host, reply wire.Message) { handle(reply) })
 	if err != nil {
 		return err
 	}

@@ -83,16 +83,16 @@ func WhyUnmovable(req job.Request) string {
 }
 
 // RequestAfterMove returns the request for the next attempt (one run of all ranks) of a job that moves, and
-// the nodes that the job leaves. now is the running attempt. why says why the job cannot be moved in this
+// the nodes that the job leaves. now is the running attempt. refusal says why the job cannot be moved in this
 // way. It is empty if it can be.
-func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, left []string, why string) {
-	from, why := findNamed(first.Nodes, m.From)
+func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, vacated []string, refusal string) {
+	from, refusal := findNamed(first.Nodes, m.From)
 	to, unknown := findNamed(first.Nodes, m.To)
-	if why == "" {
-		why = unknown
+	if refusal == "" {
+		refusal = unknown
 	}
-	if why != "" {
-		return req, nil, why
+	if refusal != "" {
+		return req, nil, refusal
 	}
 	now.Kind = job.EndByMove
 	req = NextRequest(first, append(slices.Clone(attempts), now))
@@ -102,7 +102,7 @@ func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt
 		switch {
 		case from[n.Name]:
 			n.ExcludedWhy = "--from tells the job to leave this host"
-			left = append(left, n.Name)
+			vacated = append(vacated, n.Name)
 		case len(to) > 0 && !to[n.Name]:
 			n.ExcludedWhy = "this host is not in the list of --to"
 		}
@@ -110,11 +110,11 @@ func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt
 			n.Tier = 0 // as at the job's start: nodes that had ranks are not preferred
 		}
 	}
-	return req, left, ""
+	return req, vacated, ""
 }
 
-// findNamed returns the candidates with these names or aliases. If a name is unknown, why names it.
-func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, why string) {
+// findNamed returns the candidates with these names or aliases. If a name is unknown, unknown names it.
+func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, unknown string) {
 	found = make(map[string]bool, len(names))
 	for _, name := range names {
 		is := func(s string) bool { return strings.EqualFold(s, name) }

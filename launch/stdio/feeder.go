@@ -38,7 +38,7 @@ type StdinReader struct {
 type inputSource interface {
 	// limits returns how many bytes may be on the way to a reader at most, and how much credit
 	// there must be before a read.
-	limits() (most, least int)
+	limits() (maxBytes, minCredit int)
 	readAndSend(allowed int) error
 }
 
@@ -69,17 +69,17 @@ func (f *stdinFeeder) run(failed func(error)) {
 
 // feedFrom reads from one source. If the source returns errNoSplice, feedFrom continues with a
 // copySource.
-func (f *stdinFeeder) feedFrom(from inputSource, failed func(error)) {
+func (f *stdinFeeder) feedFrom(source inputSource, failed func(error)) {
 	for {
-		allowed := f.waitForCredit(from.limits())
+		allowed := f.waitForCredit(source.limits())
 		if allowed == 0 {
 			return
 		}
-		err := from.readAndSend(allowed)
+		err := source.readAndSend(allowed)
 		switch {
 		case err == nil:
 		case err == errNoSplice:
-			from = f.newCopySource()
+			source = f.newCopySource()
 		case err != io.EOF && f.hasReaders():
 			failed(err) // no rank may take the failure for the end of its input and succeed
 			return
@@ -92,7 +92,7 @@ func (f *stdinFeeder) feedFrom(from inputSource, failed func(error)) {
 
 // chooseSource returns a spliceSource if the input can be spliced, and a copySource otherwise. done frees
 // it.
-func (f *stdinFeeder) chooseSource() (from inputSource, done func()) {
+func (f *stdinFeeder) chooseSource() (source inputSource, done func()) {
 	if p := f.newSpliceSource(); p != nil {
 		return p, p.close
 	}
@@ -114,7 +114,7 @@ type copySource struct {
 	buf []byte
 }
 
-func (c *copySource) limits() (most, least int) { return len(c.buf), 1 }
+func (c *copySource) limits() (maxBytes, minCredit int) { return len(c.buf), 1 }
 
 func (c *copySource) readAndSend(allowed int) error {
 	n, err := c.f.in.Read(c.buf[:allowed])
@@ -131,9 +131,9 @@ func (f *stdinFeeder) hasReaders() bool {
 	return !f.closed && len(f.readers) > 0
 }
 
-// waitForCredit waits until the ranks have credit for least bytes, and returns how many bytes may be read.
-// At most most bytes may be under way to each rank. It returns 0 if no rank reads any more.
-func (f *stdinFeeder) waitForCredit(most, least int) int {
+// waitForCredit waits until the ranks have credit for minCredit bytes, and returns how many bytes may be
+// read. At most maxBytes bytes may be under way to each rank. It returns 0 if no rank reads any more.
+func (f *stdinFeeder) waitForCredit(maxBytes, minCredit int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
@@ -144,8 +144,8 @@ func (f *stdinFeeder) waitForCredit(most, least int) int {
 		for _, r := range f.readers {
 			unread = max(unread, r.unread)
 		}
-		if most-unread >= least {
-			return most - unread
+		if maxBytes-unread >= minCredit {
+			return maxBytes - unread
 		}
 		f.changed.Wait()
 	}

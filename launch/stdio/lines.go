@@ -101,9 +101,9 @@ func (l *lineAssembler) WriteOwnLine(out *writeBuffer, line []byte) {
 	out.addCopy(line)
 }
 
-// finishLine ends the unfinished line that was written last. It does nothing if should is false.
-func (l *lineAssembler) finishLine(out *writeBuffer, should bool) {
-	if should && l.openRank >= 0 {
+// finishLine ends the unfinished line that was written last. It does nothing if unless is false.
+func (l *lineAssembler) finishLine(out *writeBuffer, unless bool) {
+	if unless && l.openRank >= 0 {
 		out.addCopy([]byte("\n"))
 		l.openRank = -1
 	}

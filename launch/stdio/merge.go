@@ -112,13 +112,13 @@ func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	}
 }
 
-// findEqualLine returns the first line equal to text among from and the lines after it, or nil.
-func findEqualLine(from *mergedLine, text []byte) *mergedLine {
+// findEqualLine returns the first line equal to text among first and the lines after it, or nil.
+func findEqualLine(first *mergedLine, text []byte) *mergedLine {
 	for range mergeDepth {
-		if from == nil || bytes.Equal(from.text, text) {
-			return from
+		if first == nil || bytes.Equal(first.text, text) {
+			return first
 		}
-		from = from.next
+		first = first.next
 	}
 	return nil
 }

@@ -26,9 +26,9 @@ type rankSequencer struct {
 	spoolErr error // error of keeping output
 }
 
-// newRankSequencer returns a rankSequencer that writes to of. ranks must be in ascending order.
-func newRankSequencer(of *lineAssembler, ranks []int) *rankSequencer {
-	return &rankSequencer{lineAssembler: of, ranks: ranks, spools: make(map[int]*spool), ended: make(map[int]bool)}
+// newRankSequencer returns a rankSequencer that writes to assembler. ranks must be in ascending order.
+func newRankSequencer(assembler *lineAssembler, ranks []int) *rankSequencer {
+	return &rankSequencer{lineAssembler: assembler, ranks: ranks, spools: make(map[int]*spool), ended: make(map[int]bool)}
 }
 
 // mustWait reports whether the output of a rank must be kept, because an earlier rank has not ended.
@@ -118,13 +118,13 @@ func (s *spool) append(piece []byte) error {
 	return err
 }
 
-// readNext returns the next bytes, at most most of them. At the end it returns none.
-func (s *spool) readNext(most int) ([]byte, error) {
+// readNext returns the next bytes, at most limit of them. At the end it returns none.
+func (s *spool) readNext(limit int) ([]byte, error) {
 	if piece := s.memory; len(piece) > 0 {
 		s.memory = nil
 		return piece, nil
 	}
-	piece := make([]byte, min(int64(most), s.written-s.read))
+	piece := make([]byte, min(int64(limit), s.written-s.read))
 	if len(piece) == 0 {
 		return nil, nil
 	}

@@ -36,16 +36,16 @@ type GroupRanks struct {
 
 // RanksOfPlan returns the ranks of a plan. first is the number that its rank 0 has in the job.
 // PatternRanks makes its list only when called: it is large in large jobs and rarely needed.
-func RanksOfPlan(p job.Plan, attempt, group, first int, began time.Time) GroupRanks {
-	return GroupRanks{first, p.Size, sync.OnceValue(func() []pattern.RankInfo { return patternRanks(p, attempt, group, first, began) })}
+func RanksOfPlan(p job.Plan, attempt, group, first int, start time.Time) GroupRanks {
+	return GroupRanks{first, p.Size, sync.OnceValue(func() []pattern.RankInfo { return patternRanks(p, attempt, group, first, start) })}
 }
 
-func patternRanks(p job.Plan, attempt, group, first int, began time.Time) []pattern.RankInfo {
+func patternRanks(p job.Plan, attempt, group, first int, start time.Time) []pattern.RankInfo {
 	infos := make([]pattern.RankInfo, p.Size)
 	for i, np := range p.Nodes {
 		for _, r := range np.Ranks {
 			infos[r.Rank] = pattern.RankInfo{Number: first + r.Rank, Rank: r.Rank, Local: r.Local, Node: i, Attempt: attempt, Size: p.Size, Group: group,
-				Host: np.Name, Job: string(p.Job), Began: began}
+				Host: np.Name, Job: string(p.Job), Began: start}
 		}
 	}
 	return infos
@@ -70,40 +70,40 @@ type outputRouting struct {
 }
 
 // newRouting returns the routing of one stream, "stdout" or "stderr". It opens the files.
-func newRouting(s job.Streams, wanted job.Output, ranks GroupRanks, stream string) (*outputRouting, error) {
-	label, err := newLabelMaker(wanted.Label, stream, ranks)
+func newRouting(s job.Streams, options job.Output, ranks GroupRanks, stream string) (*outputRouting, error) {
+	label, err := newLabelMaker(options.Label, stream, ranks)
 	if err != nil {
 		return nil, err
 	}
-	label.color = wanted.Color
+	label.color = options.Color
 	mixer := func() *lineAssembler {
 		l := newLineAssembler(label.labelFunc())
 		l.Raw = s.Raw
 		return l
 	}
-	r := &outputRouting{terminalMixer: mixer(), label: label, lines: mixer, output: wanted, stream: stream, filesByName: make(map[string]*sink), window: WindowSize(ranks.Size)}
-	shown := shownRanks(s, wanted, ranks)
+	r := &outputRouting{terminalMixer: mixer(), label: label, lines: mixer, output: options, stream: stream, filesByName: make(map[string]*sink), window: WindowSize(ranks.Size)}
+	shown := shownRanks(s, options, ranks)
 	switch {
 	case s.Collapse:
 		r.terminalMixer = newLineMerger(shown)
 	case s.Ordered:
 		r.terminalMixer = newRankSequencer(mixer(), shown)
 	}
-	if wanted.File == "" && len(shown) == ranks.Size {
+	if options.File == "" && len(shown) == ranks.Size {
 		return r, nil
 	}
 	return r, r.addRanks(ranks, shown)
 }
 
-// addRanks sets the sinks of further ranks. shown has the ranks whose output goes to the terminal.
-func (r *outputRouting) addRanks(ranks GroupRanks, shown []int) error {
+// addRanks sets the sinks of further ranks. visible has the ranks whose output goes to the terminal.
+func (r *outputRouting) addRanks(ranks GroupRanks, visible []int) error {
 	if r.routes == nil {
 		r.routes = make(map[int][]*sink, ranks.Size)
 	}
 	for rank := range ranks.Size {
 		r.routes[ranks.FirstRank+rank] = nil
 	}
-	for _, rank := range shown {
+	for _, rank := range visible {
 		r.routes[rank] = []*sink{nil}
 	}
 	if r.output.File == "" {
@@ -124,17 +124,17 @@ func (r *outputRouting) forLaterRanks(s job.Streams, ranks GroupRanks) (*outputR
 }
 
 // shownRanks returns the ranks whose output goes to the terminal.
-func shownRanks(s job.Streams, wanted job.Output, ranks GroupRanks) (shown []int) {
-	if wanted.FileOnly {
+func shownRanks(s job.Streams, options job.Output, ranks GroupRanks) (visible []int) {
+	if options.FileOnly {
 		return nil
 	}
-	shown = make([]int, 0, ranks.Size)
+	visible = make([]int, 0, ranks.Size)
 	for rank := ranks.FirstRank; rank < ranks.FirstRank+ranks.Size; rank++ {
 		if s.ShownRanks == nil || s.ShownRanks.Contains(rank) {
-			shown = append(shown, rank)
+			visible = append(visible, rank)
 		}
 	}
-	return shown
+	return visible
 }
 
 // openFiles opens the file of each rank. Ranks may share a file.
@@ -164,7 +164,7 @@ func (r *outputRouting) openFiles(infos []pattern.RankInfo) error {
 }
 
 // createFile opens a file for appending and creates its directory. Two streams may go to the same file.
-func createFile(name string, wanted job.Output) (*os.File, error) {
+func createFile(name string, options job.Output) (*os.File, error) {
 	dir, err := userfile.Resolve(filepath.Dir(name))
 	if err == nil {
 		err = os.MkdirAll(dir, 0o777)
@@ -173,7 +173,7 @@ func createFile(name string, wanted job.Output) (*os.File, error) {
 		return nil, err
 	}
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
-	if !wanted.Append {
+	if !options.Append {
 		flags |= os.O_TRUNC
 	}
 	return userfile.OpenFile(name, flags, 0o666)

@@ -56,7 +56,7 @@ func (p *spliceSource) close() {
 	}
 }
 
-func (p *spliceSource) limits() (most, least int) { return wideBuffer, wideBuffer }
+func (p *spliceSource) limits() (maxBytes, minCredit int) { return wideBuffer, wideBuffer }
 
 // readAndSend moves input into the smallest buffer and duplicates it into the others.
 func (p *spliceSource) readAndSend(int) error {

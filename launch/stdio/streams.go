@@ -64,15 +64,15 @@ func New(in io.Reader, out, err *Printer) *Streams {
 
 // Open opens the files for the ranks' output, and sets where output goes. Call it before any process is
 // started (rule IO-13). The error is a *usererr.Error.
-func (s *Streams) Open(wanted job.Streams, ranks GroupRanks, observers Observers) error {
-	if err := rankOptionError(wanted, ranks.Size); err != nil {
+func (s *Streams) Open(options job.Streams, ranks GroupRanks, observers Observers) error {
+	if err := rankOptionError(options, ranks.Size); err != nil {
 		return err
 	}
-	out, err := newRouting(wanted, wanted.Out, ranks, "stdout")
+	out, err := newRouting(options, options.Out, ranks, "stdout")
 	if err != nil {
 		return err
 	}
-	errs, err := newRouting(wanted, wanted.Err, ranks, "stderr")
+	errs, err := newRouting(options, options.Err, ranks, "stderr")
 	if err != nil {
 		out.close()
 		return err
@@ -82,7 +82,7 @@ func (s *Streams) Open(wanted job.Streams, ranks GroupRanks, observers Observers
 		out.observe = func(rank int, data []byte) { observers.OnOutput(rank, "stdout", data) }
 		errs.observe = func(rank int, data []byte) { observers.OnOutput(rank, "stderr", data) }
 	}
-	s.labelsShowPIDs.Store(strings.Contains(wanted.Out.Label+wanted.Err.Label, "%P"))
+	s.labelsShowPIDs.Store(strings.Contains(options.Out.Label+options.Err.Label, "%P"))
 	s.out.setOnFailure(func(err error, file bool) {
 		if file {
 			observers.OnFileFailed(err)
@@ -101,11 +101,11 @@ func (s *Streams) Open(wanted job.Streams, ranks GroupRanks, observers Observers
 }
 
 // rankOptionError returns an error if an option names a rank that does not exist.
-func rankOptionError(wanted job.Streams, size int) error {
+func rankOptionError(options job.Streams, size int) error {
 	for _, x := range []struct {
 		option string
 		ranks  job.RankSet
-	}{{"-stdin", wanted.Stdin}, {"--pty", wanted.PTY}, {"-output-from", wanted.ShownRanks}} {
+	}{{"-stdin", options.Stdin}, {"--pty", options.PTY}, {"-output-from", options.ShownRanks}} {
 		if last := x.ranks.LastRank(); last >= size {
 			return &usererr.Error{Text: fmt.Sprintf("%s: there is no rank %d", x.option, last), Remedy: fmt.Sprintf("ranks are 0 to %d", size-1)}
 		}
@@ -119,12 +119,12 @@ type GroupOutput struct{ out, err *outputRouting }
 
 // PrepareGroup opens the files for the output of a spawned group that has not started. Prepare one group
 // at a time. The error is a *usererr.Error.
-func (s *Streams) PrepareGroup(wanted job.Streams, ranks GroupRanks) (*GroupOutput, error) {
-	out, err := s.routes[0].forLaterRanks(wanted, ranks)
+func (s *Streams) PrepareGroup(options job.Streams, ranks GroupRanks) (*GroupOutput, error) {
+	out, err := s.routes[0].forLaterRanks(options, ranks)
 	if err != nil {
 		return nil, err
 	}
-	errs, err := s.routes[1].forLaterRanks(wanted, ranks)
+	errs, err := s.routes[1].forLaterRanks(options, ranks)
 	if err != nil {
 		out.close()
 		return nil, err

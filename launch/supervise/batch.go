@@ -62,19 +62,19 @@ func (s *State) logHint(node int) string {
 	return "the log of " + s.nodes[node].name + " may show why its processes were killed (journalctl)"
 }
 
-// addRecentlyKilled appends to lost the node's ranks that were killed shortly before the node was lost.
+// addRecentlyKilled appends to ranks the ranks that were killed on the node shortly before the node was lost.
 // Ranks that were killed on other nodes are recorded as failed.
-func (s *State) addRecentlyKilled(lost []int, node int) []int {
+func (s *State) addRecentlyKilled(ranks []int, node int) []int {
 	s.failedWith = append([]*job.Exit{s.Exit(s.Cause.Rank)}, s.failedWith...)
 	s.failedWith = slices.DeleteFunc(s.failedWith, func(e *job.Exit) bool {
 		onNode := s.nodeOf(e.Rank) == node
 		if onNode {
-			lost = append(lost, e.Rank)
+			ranks = append(ranks, e.Rank)
 		}
 		return onNode
 	})
-	slices.Sort(lost)
-	return lost
+	slices.Sort(ranks)
+	return ranks
 }
 
 // ShouldAskBatch reports whether to ask the batch system if it has ended the job. It is asked if it may

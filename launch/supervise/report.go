@@ -24,7 +24,7 @@ type RankProfile struct {
 
 /*
 Report returns the text about the end of the job: the cause, what happened to the other ranks, and the
-exit code. It is empty if the job ended well, or if its cause is not reported. about returns the profile
+exit code. It is empty if the job ended well, or if its cause is not reported. profileOf returns the profile
 of a rank.
 
 	rank 5 on node02 died: Segmentation fault (signal 11), core dumped
@@ -36,7 +36,7 @@ of a rank.
 
 If another attempt follows, its number replaces the exit code.
 */
-func (s *State) Report(about func(rank int) RankProfile, follows Sequel) string {
+func (s *State) Report(profileOf func(rank int) RankProfile, follows Sequel) string {
 	if s.Cause == nil || s.Cause.rule().text == nil {
 		return ""
 	}
@@ -46,7 +46,7 @@ func (s *State) Report(about func(rank int) RankProfile, follows Sequel) string 
 	}
 	var p RankProfile
 	if s.Cause.Rank >= 0 {
-		p = about(s.Cause.Rank)
+		p = profileOf(s.Cause.Rank)
 	}
 	below := slices.DeleteFunc([]string{
 		labelledLine("program", s.program(p)), labelledLine("bound to", boundText(p)), labelledLine("hint", s.Cause.Hint), labelledLine("hint", p.Hint),

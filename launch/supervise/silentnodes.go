@@ -46,13 +46,13 @@ type nodeSilence struct {
 }
 
 // Check updates when each node last sent a message. It reports whether the batch system must be asked.
-func (s *SilentNodes) Check(heard map[int]time.Time, now time.Time) (ask bool) {
+func (s *SilentNodes) Check(lastHeard map[int]time.Time, now time.Time) (mustAsk bool) {
 	if s.checkedAt.IsZero() || now.Sub(s.checkedAt) > SilenceCheckEvery+maxCheckDelay {
 		s.countedFrom, s.nodes = now, nil
 	}
 	s.checkedAt = now
-	nodes := make(map[int]nodeSilence, len(heard))
-	for node, at := range heard {
+	nodes := make(map[int]nodeSilence, len(lastHeard))
+	for node, at := range lastHeard {
 		since := s.countedFrom
 		if at.After(since) {
 			since = at
@@ -62,12 +62,12 @@ func (s *SilentNodes) Check(heard map[int]time.Time, now time.Time) (ask bool) {
 			n = nodeSilence{since: since}
 		}
 		nodes[node] = n
-		ask = ask || n.isDue(now)
+		mustAsk = mustAsk || n.isDue(now)
 	}
 	s.nodes = nodes
-	ask = ask && !s.askingBatch
-	s.askingBatch = s.askingBatch || ask
-	return ask
+	mustAsk = mustAsk && !s.askingBatch
+	s.askingBatch = s.askingBatch || mustAsk
+	return mustAsk
 }
 
 // isDue reports whether to ask the batch system about a node now.
