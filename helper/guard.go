@@ -53,9 +53,10 @@ const guardRecheck = 100 * time.Millisecond
 // guardName is the guard's name in ps. It differs from mpiexec's name, so that pkill mpiexec does not kill the guard.
 const guardName = "remshell"
 
-// startGuard starts a guard, the process that ends the job if mpiexec is killed. If ranks lead sessions,
-// the guard does, too. As long as the guard lives, it keeps held, the job's claim; held may be nil.
-func (s *Session) startGuard(held *ledger.HeldClaim) (guard, error) {
+// startGuard starts a guard, the process that ends the job if mpiexec is killed. If ranks lead sessions, the
+// guard leads one, too. The guard keeps the job's claim, heldClaim, valid as long as it lives. heldClaim may
+// be nil.
+func (s *Session) startGuard(heldClaim *ledger.HeldClaim) (guard, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return guard{}, err
@@ -69,8 +70,8 @@ func (s *Session) startGuard(held *ledger.HeldClaim) (guard, error) {
 	}
 	defer unix.Close(null)
 	files := []uintptr{uintptr(fds[0]), uintptr(null), uintptr(null)}
-	if held != nil {
-		if claim, err := held.DupFile(); err == nil { // if this fails, the claim was released meanwhile
+	if heldClaim != nil {
+		if claim, err := heldClaim.DupFile(); err == nil { // if this fails, the claim was released meanwhile
 			defer unix.Close(claim)
 			files = append(files, uintptr(claim))
 		}
@@ -129,12 +130,12 @@ func (s *Session) updateGuard() {
 }
 
 // updateGuardAfter calls updateGuard on the session's goroutine after a delay. A later call replaces the delay.
-func (s *Session) updateGuardAfter(while time.Duration) {
+func (s *Session) updateGuardAfter(delay time.Duration) {
 	if s.guardTimer == nil {
-		s.guardTimer = time.AfterFunc(while, func() { s.PostEvent(guardCheckDue{}) })
+		s.guardTimer = time.AfterFunc(delay, func() { s.PostEvent(guardCheckDue{}) })
 		return
 	}
-	s.guardTimer.Reset(while)
+	s.guardTimer.Reset(delay)
 }
 
 // hasOrphans reports whether processes that ranks left behind still exist.
@@ -194,8 +195,8 @@ func (g *guard) sendRanks(ranks ...rankRecord) bool {
 
 // reportToGuard sends a record to the guard. If the pipe is full, a new guard replaces it and gets records of the
 // running ranks only.
-func (s *Session) reportToGuard(of rankRecord) {
-	if !s.guard.sendRanks(of) {
+func (s *Session) reportToGuard(record rankRecord) {
+	if !s.guard.sendRanks(record) {
 		old := s.guard
 		s.guard = guard{}
 		s.ensureGuard()

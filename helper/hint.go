@@ -57,10 +57,10 @@ func killedBy(exit *job.Exit) unix.Signal {
 var memoryDaemons = []string{"earlyoom", "nohang", "oomd", "systemd-oomd"}
 
 // memoryDaemonHint returns a hint if one of memoryDaemons runs here and the ranks used at least half of the memory.
-// used is in bytes. Otherwise it is empty.
-func memoryDaemonHint(root fs.FS, used int64) string {
+// bytes is in bytes. Otherwise it is empty.
+func memoryDaemonHint(root fs.FS, bytes int64) string {
 	total := probe.TotalMemory(root)
-	if total == 0 || used < total/2 {
+	if total == 0 || bytes < total/2 {
 		return ""
 	}
 	entries, _ := fs.ReadDir(root, "proc")
@@ -70,7 +70,7 @@ func memoryDaemonHint(root fs.FS, used int64) string {
 		}
 		name := probe.ReadLine(root, path.Join("proc", e.Name(), "comm"))
 		if slices.Contains(memoryDaemons, name) {
-			return fmt.Sprintf("the ranks used up to %d of the %d MiB of memory on this host, and %s kills processes when memory is short; see the log of %[3]s", used>>20, total>>20, name)
+			return fmt.Sprintf("the ranks used up to %d of the %d MiB of memory on this host, and %s kills processes when memory is short; see the log of %[3]s", bytes>>20, total>>20, name)
 		}
 	}
 	return ""

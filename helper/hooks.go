@@ -109,7 +109,7 @@ type Providers struct {
 	Notifier pmix.Notifier
 	// CollectStates returns the states of the ranks that a job has on this node, for users who may see them. claims are
 	// all claims of the node. If it is nil, users get no states. It is not called by the goroutine of run.
-	CollectStates func(of job.Key, claims []job.Claim) []job.RankState
+	CollectStates func(key job.Key, claims []job.Claim) []job.RankState
 	// PrintText prints a text of the MPI library of a rank. It may wait for mpiexec and for the rank's reader, until ctx ends.
 	PrintText func(ctx context.Context, r *Rank, text message.LogText)
 }
@@ -180,7 +180,9 @@ func (s *Session) StacksReported() { s.stepLifecycle(lifecycle.StacksReported{})
 
 // Hold adds or removes a reason to keep the ranks on this node stopped. It does nothing once the job is being ended, which
 // removes all reasons. Only the goroutine of run may call it.
-func (s *Session) Hold(why job.Hold, on bool) { s.stepLifecycle(lifecycle.Hold{Why: why, On: on}) }
+func (s *Session) Hold(reason job.Hold, add bool) {
+	s.stepLifecycle(lifecycle.Hold{Why: reason, On: add})
+}
 
 // WatchJobs calls changed with the claims of all jobs on this node, once now and then each time one is made or removed,
 // until the session ends. The goroutine of run calls changed. failed is called instead if the ledger cannot be watched any more.

@@ -56,13 +56,13 @@ func (s *Session) nextAttempt() *Session {
 }
 
 // startLinkWatch starts to watch the link to mpiexec, if it is not watched yet.
-func (s *Session) startLinkWatch(of *wire.Supervision) {
+func (s *Session) startLinkWatch(supervision *wire.Supervision) {
 	if s.linkSupervision != nil {
 		return
 	}
-	s.linkSupervision = of
-	watchLink(s.sys, of.Silence, s)
-	if of.BatchStarted {
+	s.linkSupervision = supervision
+	watchLink(s.sys, supervision.Silence, s)
+	if supervision.BatchStarted {
 		go s.sendHeartbeats()
 	}
 }

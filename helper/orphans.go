@@ -36,13 +36,13 @@ func newOrphanUsage() orphanUsage {
 }
 
 // rusageOf converts the usage that wait4(2) returned. It leaves the wall time 0.
-func rusageOf(used *unix.Rusage) job.Usage {
+func rusageOf(raw *unix.Rusage) job.Usage {
 	return job.Usage{
-		User:      time.Duration(used.Utime.Nano()),
-		System:    time.Duration(used.Stime.Nano()),
-		MaxRSS:    used.Maxrss << 10,
-		InBlocks:  used.Inblock,
-		OutBlocks: used.Oublock,
+		User:      time.Duration(raw.Utime.Nano()),
+		System:    time.Duration(raw.Stime.Nano()),
+		MaxRSS:    raw.Maxrss << 10,
+		InBlocks:  raw.Inblock,
+		OutBlocks: raw.Oublock,
 	}
 }
 
@@ -87,12 +87,12 @@ func (s *Session) countOrphan(e lifecycle.ChildEnded) (owner int) {
 	return owner
 }
 
-// ofJob returns the usage of all orphans by rank. ours has the ranks of this node. An orphan's environment may name
+// ofJob returns the usage of all orphans by rank. ranks has the ranks of this node. An orphan's environment may name
 // any other rank; such usage counts for the node, as rank -1.
-func (o *orphanUsage) ofJob(ours map[int]*Rank) (list []job.OrphanUsage) {
+func (o *orphanUsage) ofJob(ranks map[int]*Rank) (list []job.OrphanUsage) {
 	var unknown job.Usage
 	for rank, usage := range o.byRank {
-		if _, is := ours[rank]; !is {
+		if _, is := ranks[rank]; !is {
 			unknown.Add(*usage)
 			continue
 		}

@@ -147,9 +147,9 @@ const (
 // reportFenceWait reports to mpiexec that a rank waits in a fence of its whole group (rule PMIX-4). It
 // reports this once for each group and protocol. If a rank has also used the other protocol, it is not
 // reported: it is a script that runs one program after the other.
-func (s *Session) reportFenceWait(r *Rank, by int) {
-	if !r.initedBy[protocolPMIx-by].Load() && r.group.fenceWaitReported[by].CompareAndSwap(false, true) {
-		s.sendAboutRank(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(by)})
+func (s *Session) reportFenceWait(r *Rank, protocol int) {
+	if !r.initedBy[protocolPMIx-protocol].Load() && r.group.fenceWaitReported[protocol].CompareAndSwap(false, true) {
+		s.sendAboutRank(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(protocol)})
 	}
 }
 

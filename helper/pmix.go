@@ -83,9 +83,9 @@ func (s *Session) removePMIx(g *Group) {
 }
 
 // closeUnwantedPMIx ends the PMIx server if no group other than except uses it.
-func (s *Session) closeUnwantedPMIx(except *Group) {
+func (s *Session) closeUnwantedPMIx(user *Group) {
 	for _, other := range s.groups {
-		if other != except && other.pmix != nil {
+		if other != user && other.pmix != nil {
 			return
 		}
 	}
@@ -332,38 +332,38 @@ func (e *remoteGroups) FindGroup(ctx context.Context, namespace string) (pmix.Gr
 }
 
 // jobInfo returns the PMIx job information of a group that has no ranks on this node. It fails with errNoGroup if
-// where is inconsistent.
-func (e *remoteGroups) jobInfo(namespace string, where *wire.RankMap) (jobinfo.Job, error) {
+// rankMap is inconsistent.
+func (e *remoteGroups) jobInfo(namespace string, rankMap *wire.RankMap) (jobinfo.Job, error) {
 	ranks := 0
-	for _, n := range where.AppSizes {
+	for _, n := range rankMap.AppSizes {
 		ranks += n
 	}
-	ranked := make([]bool, len(where.Nodes))
-	for _, node := range where.NodeOfRank {
-		if node >= len(where.Nodes) {
+	ranked := make([]bool, len(rankMap.Nodes))
+	for _, node := range rankMap.NodeOfRank {
+		if node >= len(rankMap.Nodes) {
 			return jobinfo.Job{}, errNoGroup
 		}
 		ranked[node] = true
 	}
-	if len(where.NodeOfRank) == 0 || ranks != len(where.NodeOfRank) {
+	if len(rankMap.NodeOfRank) == 0 || ranks != len(rankMap.NodeOfRank) {
 		return jobinfo.Job{}, errNoGroup
 	}
-	info := jobinfo.Job{Namespace: namespace, Server: e.server, NodeOf: where.NodeOfRank, Apps: where.AppSizes, HereNode: -1,
+	info := jobinfo.Job{Namespace: namespace, Server: e.server, NodeOf: rankMap.NodeOfRank, Apps: rankMap.AppSizes, HereNode: -1,
 		Universe: cmp.Or(e.prepare.PMI.Universe, e.prepare.PMI.Slots), FullUpTo: jobinfo.FullRanks}
 	if slices.Contains(ranked, false) {
 		return jobinfo.Job{}, errNoGroup
 	}
-	info.Nodes = nodesOf(where)
+	info.Nodes = nodesOf(rankMap)
 	return info, nil
 }
 
 // nodesOf returns the nodes of a group for its job information.
-func nodesOf(where *wire.RankMap) []jobinfo.Node {
-	nodes := make([]jobinfo.Node, len(where.Nodes))
-	for i, name := range where.Nodes {
+func nodesOf(rankMap *wire.RankMap) []jobinfo.Node {
+	nodes := make([]jobinfo.Node, len(rankMap.Nodes))
+	for i, name := range rankMap.Nodes {
 		nodes[i].Name = name
-		if i < len(where.EarlierRanks) {
-			nodes[i].EarlierRanks = where.EarlierRanks[i]
+		if i < len(rankMap.EarlierRanks) {
+			nodes[i].EarlierRanks = rankMap.EarlierRanks[i]
 		}
 	}
 	return nodes

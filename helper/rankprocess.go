@@ -96,8 +96,8 @@ func (r *Rank) discardOutput() {
 
 // awaitOutput calls done when the rank's remaining output is sent and its PMI requests are answered (rule
 // IO-10). An unanswered abort would look like a crash. There is no time limit, unless the rank failed or
-// hurry is closed. Then the limit is outputTimeout.
-func (r *Rank) awaitOutput(hurry <-chan struct{}, done func()) {
+// limited is closed. Then the limit is outputTimeout.
+func (r *Rank) awaitOutput(limited <-chan struct{}, done func()) {
 	r.stdout.RankExited()
 	r.stderr.RankExited()
 	r.pmi.RankExited()
@@ -107,7 +107,7 @@ func (r *Rank) awaitOutput(hurry <-chan struct{}, done func()) {
 	if r.Exit.Status() != 0 {
 		now := make(chan struct{})
 		close(now)
-		hurry = now
+		limited = now
 	}
 	go func() {
 		var late <-chan time.Time
@@ -120,8 +120,8 @@ func (r *Rank) awaitOutput(hurry <-chan struct{}, done func()) {
 				select {
 				case <-sent:
 					waiting = false
-				case <-hurry:
-					hurry, late = nil, time.After(outputTimeout)
+				case <-limited:
+					limited, late = nil, time.After(outputTimeout)
 				case <-late:
 					done()
 					return

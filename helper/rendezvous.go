@@ -94,8 +94,8 @@ func (g *Group) freeRendezvous() {
 
 // ifaceAddress returns the address of an interface of this node, given by its name or by a prefix that contains the
 // address. It prefers IPv4. If there is none, the error lists the interfaces.
-func ifaceAddress(wanted string) (string, *rank.Error) {
-	prefix, noPrefix := netip.ParsePrefix(wanted)
+func ifaceAddress(iface string) (string, *rank.Error) {
+	prefix, noPrefix := netip.ParsePrefix(iface)
 	var names []string
 	found := netip.Addr{}
 	interfaces, _ := net.Interfaces()
@@ -108,7 +108,7 @@ func ifaceAddress(wanted string) (string, *rank.Error) {
 				continue
 			}
 			addr := p.Addr().Unmap()
-			mine := i.Name == wanted && !addr.IsLinkLocalUnicast() || noPrefix == nil && prefix.Contains(addr)
+			mine := i.Name == iface && !addr.IsLinkLocalUnicast() || noPrefix == nil && prefix.Contains(addr)
 			if mine && (!found.IsValid() || found.Is6() && addr.Is4()) {
 				found = addr
 			}
@@ -117,6 +117,6 @@ func ifaceAddress(wanted string) (string, *rank.Error) {
 	if found.IsValid() {
 		return found.String(), nil
 	}
-	return "", rank.InternalError(fmt.Sprintf("-iface %s: no network interface has this name or address", wanted),
+	return "", rank.InternalError(fmt.Sprintf("-iface %s: no network interface has this name or address", iface),
 		"the interfaces are "+strings.Join(names, ", "))
 }

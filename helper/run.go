@@ -339,8 +339,8 @@ func (s *Session) handleExit(a lifecycle.NoteExit) {
 	r.awaitOutput(s.jobEnding, func() { s.PostEvent(lifecycle.OutputSent{Rank: a.Rank}) })
 }
 
-// reportExit completes the exit record of a rank, and sends it to mpiexec if tell is true.
-func (s *Session) reportExit(r *Rank, tell bool) {
+// reportExit completes the exit record of a rank, and sends it to mpiexec if send is true.
+func (s *Session) reportExit(r *Rank, send bool) {
 	r.Exit.PMI = job.PMIState(r.pmiState.Load())
 	if r.stdin != nil {
 		r.Exit.StdinRead = r.stdin.consumedBytes()
@@ -358,7 +358,7 @@ func (s *Session) reportExit(r *Rank, tell bool) {
 	}
 	r.reportMu.Lock()
 	r.exitReported = true
-	if tell {
+	if send {
 		s.conn.Send(&wire.Exited{Exit: *r.Exit})
 	}
 	r.reportMu.Unlock()

@@ -263,8 +263,8 @@ func (s *Session) stepLifecycle(event any) {
 }
 
 // endDisconnected ends the job because the connection to mpiexec is lost.
-func (s *Session) endDisconnected(why error) {
-	s.endErr = why
+func (s *Session) endDisconnected(cause error) {
+	s.endErr = cause
 	s.stepLifecycle(lifecycle.MpiexecLost{})
 }
 
@@ -288,6 +288,6 @@ func (s *Session) addCredit(m *wire.Credit) {
 	}
 }
 
-// Disconnect ends the job as if the connection to mpiexec were lost, because mpiexec has broken the protocol. why is
+// Disconnect ends the job as if the connection to mpiexec were lost, because mpiexec has broken the protocol. cause is
 // the error.
-func (s *Session) Disconnect(why error) { s.endDisconnected(why) }
+func (s *Session) Disconnect(cause error) { s.endDisconnected(cause) }

@@ -30,9 +30,9 @@ func (r *CarriedClaims) Release() {
 	*r = nil
 }
 
-// CarryOver makes all claims outlive the session, and calls give with them. It marks each claim as idle in the
+// CarryOver makes all claims outlive the session, and calls handle with them. It marks each claim as idle in the
 // ledger. A claim that cannot be marked is carried over, too.
-func (w *Worker) CarryOver(give func(CarriedClaims)) {
+func (w *Worker) CarryOver(handle func(CarriedClaims)) {
 	w.runTask(func() {
 		all := w.carried
 		w.carried = nil
@@ -48,7 +48,7 @@ func (w *Worker) CarryOver(give func(CarriedClaims)) {
 				delete(groups, group)
 			}
 		}
-		give(all)
+		handle(all)
 	})
 }
 

@@ -20,12 +20,12 @@ import (
 // This file takes and releases claims for the groups of the job on this node.
 
 // splitEnclosingJobs separates the claims of enclosing jobs from all other claims. A job encloses another
-// one if one of its ranks has started the other's mpiexec, which may use the CPUs of that rank. inside is
+// one if one of its ranks has started the other's mpiexec, which may use the CPUs of that rank. enclosingID is
 // the ID of the enclosing job. It comes from our environment, which can be forged. Therefore jobs of other
 // users never count as enclosing.
-func splitEnclosingJobs(claims []job.Claim, inside job.ID, uid int) (outer, others []job.Claim) {
+func splitEnclosingJobs(claims []job.Claim, enclosingID job.ID, uid int) (outer, others []job.Claim) {
 	enclosing := make(map[job.ID]bool)
-	for id := inside; id != "" && !enclosing[id]; {
+	for id := enclosingID; id != "" && !enclosing[id]; {
 		enclosing[id] = true
 		i := slices.IndexFunc(claims, func(c job.Claim) bool { return c.Job == id && c.UID == uid })
 		if id = ""; i >= 0 {
@@ -43,17 +43,17 @@ func splitEnclosingJobs(claims []job.Claim, inside job.ID, uid int) (outer, othe
 }
 
 // splitByBatchJob separates our own user's claims of the batch job rm from all others (rule RM-20).
-func splitByBatchJob(all ledger.OtherClaims, rm string) (same, outside ledger.OtherClaims) {
+func splitByBatchJob(all ledger.OtherClaims, rm string) (inside, outside ledger.OtherClaims) {
 	outside = all
 	outside.Mine = nil
 	for _, c := range all.Mine {
 		if c.RM == rm {
-			same.Mine = append(same.Mine, c)
+			inside.Mine = append(inside.Mine, c)
 		} else {
 			outside.Mine = append(outside.Mine, c)
 		}
 	}
-	return same, outside
+	return inside, outside
 }
 
 // claimsCover reports whether the claims together include all of cpus, or one of them has the node exclusively.
@@ -87,9 +87,9 @@ type ClaimResult struct {
 	Forbidden string            // why the administrator forbids the ranks; empty: they are allowed
 }
 
-// Claim makes the claim of a group, if the node's rules allow it, and calls give with the result.
-func (w *Worker) Claim(m *wire.Prepare, give func(ClaimResult)) {
-	w.runTask(func() { give(w.checkAndTakeClaim(m)) })
+// Claim makes the claim of a group, if the node's rules allow it, and calls handle with the result.
+func (w *Worker) Claim(m *wire.Prepare, handle func(ClaimResult)) {
+	w.runTask(func() { handle(w.checkAndTakeClaim(m)) })
 }
 
 func (w *Worker) checkAndTakeClaim(m *wire.Prepare) ClaimResult {
@@ -108,12 +108,13 @@ func (w *Worker) Release(group string, done func()) {
 	w.runTask(func() { w.releaseClaim(group); done() })
 }
 
-// Drain calls tidy, gives up all claims unless keep is true, and calls done, as one task. A claim that is requested
-// while tidy runs is made after done, so it is kept.
-func (w *Worker) Drain(keep bool, tidy, done func()) {
+// Drain calls cleanUp, gives up all claims unless keepClaims is true, and calls done. No other task of the
+// Worker runs in between. So a claim that is requested while cleanUp runs is made after done, and is not
+// given up.
+func (w *Worker) Drain(keepClaims bool, cleanUp, done func()) {
 	w.runTask(func() {
-		tidy()
-		if !keep {
+		cleanUp()
+		if !keepClaims {
 			w.releaseAllClaims()
 		}
 		done()

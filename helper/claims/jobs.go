@@ -145,18 +145,18 @@ const (
 	maxPIDs      = 16
 )
 
-// evictionTexts describes for each ledger entry of a job what the eviction did. left reports whether a process still
+// evictionTexts describes for each ledger entry of a job what the eviction did. heldStill reports whether a process still
 // holds one.
-func evictionTexts(done []ledger.EvictionResult, id job.ID) (texts []string, left bool) {
-	for i, e := range done {
-		if left = left || e.StillHeld; i < maxEvictions {
+func evictionTexts(results []ledger.EvictionResult, id job.ID) (texts []string, heldStill bool) {
+	for i, e := range results {
+		if heldStill = heldStill || e.StillHeld; i < maxEvictions {
 			texts = append(texts, evictionText(e, id))
 		}
 	}
-	if more := len(done) - maxEvictions; more > 0 {
+	if more := len(results) - maxEvictions; more > 0 {
 		texts = append(texts, fmt.Sprintf("removed or kept %d more entries of job %s that are not listed here", more, id))
 	}
-	return texts, left
+	return texts, heldStill
 }
 
 // evictionText describes what an eviction did about one ledger entry.
@@ -176,7 +176,7 @@ func evictionText(e ledger.EvictionResult, id job.ID) string {
 
 // maySignal reports whether we may inspect and signal the processes of a job. The job must belong to our user, or we
 // must be root.
-func maySignal(of job.Key) bool { return os.Geteuid() == 0 || os.Geteuid() == of.UID }
+func maySignal(key job.Key) bool { return os.Geteuid() == 0 || os.Geteuid() == key.UID }
 
 // signalJob signals the ranks of a job of our user (or of any user, if we are root).
 func (w *Worker) signalJob(m *wire.SignalJob) {
@@ -198,15 +198,15 @@ var endSignals = []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQ
 // signalRanks finds the ranks of a job by their environment, and signals the process group of each (rule
 // SIG-6). It returns how many it has signaled. Processes of other users with the same environment do not
 // count. Ranks of a job of root may have changed their user.
-func signalRanks(of job.Key, number unix.Signal) (ranks int, err error) {
-	if !maySignal(of) {
-		return 0, fmt.Errorf("job %s belongs to another user (uid %d)", of.Job, of.UID)
+func signalRanks(key job.Key, number unix.Signal) (ranks int, err error) {
+	if !maySignal(key) {
+		return 0, fmt.Errorf("job %s belongs to another user (uid %d)", key.Job, key.UID)
 	}
-	marked := proc.WithVariable("MPIEXEC_JOBID=" + string(of.Job))
+	marked := proc.WithVariable("MPIEXEC_JOBID=" + string(key.Job))
 	for _, pid := range marked {
 		parent, _, _ := proc.ParentStateStart(pid)
 		group, _ := unix.Getpgid(pid)
-		if pid == 1 || group != pid || slices.Contains(marked, parent) || of.UID != 0 && !proc.IsOwnedBy(pid, of.UID) {
+		if pid == 1 || group != pid || slices.Contains(marked, parent) || key.UID != 0 && !proc.IsOwnedBy(pid, key.UID) {
 			continue // a child of a rank, or no rank; kill(-1) would signal all processes
 		}
 		if err = unix.Kill(-pid, number); err == nil {

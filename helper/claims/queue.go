@@ -153,10 +153,10 @@ func (w *Worker) expirePlace() {
 // lock. The evicting process kills the helper after 3 s.
 const evictedTimeout = time.Second
 
-// EvictedBy calls give with the name of the user who evicts our job, or with "" if no user does. If the job
+// EvictedBy calls handle with the name of the user who evicts our job, or with "" if no user does. If the job
 // waits in the queue, it first reports to mpiexec that its place is lost. If id is empty, the job is the
 // one that waits.
-func (w *Worker) EvictedBy(id job.ID, give func(user string)) {
+func (w *Worker) EvictedBy(id job.ID, handle func(user string)) {
 	found := make(chan string, 1)
 	w.runTask(func() {
 		user, waits := "", w.queuePlace != nil
@@ -175,9 +175,9 @@ func (w *Worker) EvictedBy(id job.ID, give func(user string)) {
 	go func() {
 		select {
 		case user := <-found:
-			give(user)
+			handle(user)
 		case <-time.After(evictedTimeout):
-			give("")
+			handle("")
 		}
 	}()
 }

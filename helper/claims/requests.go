@@ -76,7 +76,7 @@ func (w *Worker) ReceiveRequests(name string, id job.ID) {
 }
 
 // SetStopped records whether mpiexec is stopped (SIGSTOP). While it is, requests are refused at once.
-func (w *Worker) SetStopped(on bool) { w.runTask(func() { w.requests.mpiexecStopped = on }) }
+func (w *Worker) SetStopped(stopped bool) { w.runTask(func() { w.requests.mpiexecStopped = stopped }) }
 
 // handleRequest authorizes a request and queues it for mpiexec, or refuses it.
 func (w *Worker) handleRequest(a ledger.FoundRequest) {
@@ -259,7 +259,7 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 
 // endedReply returns the reply to a request if the job has ended before it replied. It means success if the request
 // was to end the job.
-func endedReply(a job.ControlRequest, last job.ControlReply) *wire.ControlReply {
+func endedReply(a job.ControlRequest, reply job.ControlReply) *wire.ControlReply {
 	if a.Verb == job.VerbEnd {
 		return &wire.ControlReply{State: job.ReplyDone, Text: "the job has ended"}
 	}

@@ -32,7 +32,7 @@ import (
 type Worker struct {
 	// CollectStates returns the states of the ranks that a job has on this node, for a listing. If it is nil, listings have none.
 	// It is set before the first message.
-	CollectStates func(of job.Key, claims []job.Claim) []job.RankState
+	CollectStates func(key job.Key, claims []job.Claim) []job.RankState
 	// Now is the wall clock of the node. If it is nil, it is time.Now.
 	Now func() time.Time
 
@@ -68,9 +68,9 @@ type Worker struct {
 }
 
 // New starts a Worker for a session. send sends a message to mpiexec. root is "/", and environ is the
-// helper's own environment. carried has the claims of the job's last attempt (one run of all ranks).
-func New(root fs.FS, environ []string, send func(wire.Message) error, carried CarriedClaims) *Worker {
-	w := &Worker{carried: carried, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, adminFiles: probe.AdminFiles{Node: config.NodeFile, State: config.StateFile}, clusterFile: config.ClusterFile}
+// helper's own environment. carriedOver has the claims of the job's last attempt (one run of all ranks).
+func New(root fs.FS, environ []string, send func(wire.Message) error, carriedOver CarriedClaims) *Worker {
+	w := &Worker{carried: carriedOver, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, adminFiles: probe.AdminFiles{Node: config.NodeFile, State: config.StateFile}, clusterFile: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
@@ -237,15 +237,15 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	w.send(answer)
 }
 
-// otherClaims returns a summary of the claims in the ledger, leaving out each claim for which without
+// otherClaims returns a summary of the claims in the ledger, leaving out each claim for which isIgnored
 // returns true. name is the ledger's directory. parties is the number of parties if this job is a gang, else 0.
-func (w *Worker) otherClaims(name string, parties int, without func(job.Claim) bool) (ledger.OtherClaims, error) {
+func (w *Worker) otherClaims(name string, parties int, isIgnored func(job.Claim) bool) (ledger.OtherClaims, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {
 		return ledger.OtherClaims{}, err
 	}
 	dir.Parties = parties
-	return dir.ReadOthers(without)
+	return dir.ReadOthers(isIgnored)
 }
 
 // listClaims returns all claims of the ledger in the directory name.

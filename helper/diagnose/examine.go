@@ -234,10 +234,10 @@ func loginLimits(ctx context.Context) []job.Rlimit {
 
 // openFilesLimit returns the limit of open files for ranks. Go raises its own limit at the start and restores
 // the original one for child processes (package os, rlimit.go), so this function asks a child process.
-func openFilesLimit(ctx context.Context, own int64) int64 {
+func openFilesLimit(ctx context.Context, ownLimit int64) int64 {
 	out, err := exec.CommandContext(ctx, "/bin/sh", "-c", "ulimit -Sn").Output()
 	if err != nil {
-		return own
+		return ownLimit
 	}
 	text := strings.TrimSpace(string(out))
 	if text == "unlimited" {
@@ -246,7 +246,7 @@ func openFilesLimit(ctx context.Context, own int64) int64 {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n
 	}
-	return own
+	return ownLimit
 }
 
 // cgroupLimits returns the limits of our control group.
@@ -305,9 +305,9 @@ func interfaceOf(address string) (name string, mtu int) {
 	return "", 0
 }
 
-// ownName looks up the host's own name, as MPI libraries do to find their address. If it has no address, why says
-// why.
-func ownName(ctx context.Context) (addresses []string, why string) {
+// ownName looks up the addresses of the host's own name, as MPI libraries do to find their address. If there
+// are none, reason says why.
+func ownName(ctx context.Context) (addresses []string, reason string) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	host, err := os.Hostname()

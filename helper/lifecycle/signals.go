@@ -24,7 +24,7 @@ func (s *State) setHold(e Hold) []any {
 }
 
 // HeldOnlyFor reports whether the ranks are stopped for this reason alone.
-func (s *State) HeldOnlyFor(why job.Hold) bool { return len(s.holds) == 1 && s.holds[why] }
+func (s *State) HeldOnlyFor(reason job.Hold) bool { return len(s.holds) == 1 && s.holds[reason] }
 
 // clearHolds removes all holds.
 func (s *State) clearHolds() []any { return s.changeHolds(func() { clear(s.holds) }) }

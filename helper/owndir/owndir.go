@@ -59,13 +59,13 @@ func openAt(above int, name string) (*os.Root, error) {
 	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(dir))
 }
 
-// Check checks the attributes of a directory. It returns ErrNotOwned if is does not describe a directory that uid
-// owns. It returns ErrWritable if the directory's mode has one of the denied bits.
-func Check(is *unix.Stat_t, uid int, denied uint32) error {
+// Check checks the owner and mode of a directory. It returns ErrNotOwned if stat is not that of a directory
+// owned by uid. It returns ErrWritable if the directory's mode has one of the denied bits.
+func Check(stat *unix.Stat_t, uid int, denied uint32) error {
 	switch {
-	case is.Mode&unix.S_IFMT != unix.S_IFDIR, int(is.Uid) != uid:
+	case stat.Mode&unix.S_IFMT != unix.S_IFDIR, int(stat.Uid) != uid:
 		return ErrNotOwned
-	case is.Mode&denied != 0:
+	case stat.Mode&denied != 0:
 		return ErrWritable
 	}
 	return nil

@@ -72,14 +72,14 @@ func (l *processScan) readTree() {
 	}
 }
 
-func (l *processScan) ranksOf(of claimProcess) column.RanksState {
+func (l *processScan) ranksOf(p claimProcess) column.RanksState {
 	l.readTree()
-	seen, known := l.states[of]
+	seen, known := l.states[p]
 	if !known {
-		if of.exists() {
-			seen = l.descendantsState(of.pid)
+		if p.exists() {
+			seen = l.descendantsState(p.pid)
 		}
-		l.states[of] = seen
+		l.states[p] = seen
 	}
 	return seen
 }
@@ -87,7 +87,7 @@ func (l *processScan) ranksOf(of claimProcess) column.RanksState {
 // takeProcesses returns the processes of the ranks of a claim, found below the process that the claim names. It
 // leaves out the processes below the process of another claim. If several claims name one process, the first claim
 // gets its ranks. So the time for the claims of all users together is bounded by the number of processes.
-func (l *processScan) takeProcesses(of claimProcess) (pids []int) {
+func (l *processScan) takeProcesses(root claimProcess) (pids []int) {
 	l.readTree()
 	if l.claimed == nil {
 		l.claimed = make(map[int]int)
@@ -97,12 +97,12 @@ func (l *processScan) takeProcesses(of claimProcess) (pids []int) {
 			}
 		}
 	}
-	if owner, known := l.claimed[of.pid]; !known || owner != of.uid {
+	if owner, known := l.claimed[root.pid]; !known || owner != root.uid {
 		return nil
 	}
-	l.claimed[of.pid] = -1
-	ours, unsure := l.commandName(of.pid), []int(nil)
-	for below := slices.Clone(l.tree[of.pid]); len(below) > 0; below = below[1:] {
+	l.claimed[root.pid] = -1
+	ours, unsure := l.commandName(root.pid), []int(nil)
+	for below := slices.Clone(l.tree[root.pid]); len(below) > 0; below = below[1:] {
 		p := below[0]
 		if _, other := l.claimed[p.PID]; other {
 			continue

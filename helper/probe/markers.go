@@ -54,11 +54,11 @@ func (m *MarkerFiles) Create(tag, mark string) string {
 
 // removeOldMarkers removes our user's marker files that are older than a time. It removes only empty files with the
 // name of a marker file.
-func removeOldMarkers(before time.Time) {
+func removeOldMarkers(oldest time.Time) {
 	eachMarker(time.Now().Add(markerScanTimeout), func(tag, mark string) bool {
 		name := markerPath(tag, mark)
 		info, err := os.Lstat(name)
-		if err != nil || !info.Mode().IsRegular() || info.Size() != 0 || !info.ModTime().Before(before) {
+		if err != nil || !info.Mode().IsRegular() || info.Size() != 0 || !info.ModTime().Before(oldest) {
 			return true
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) == os.Getuid() {

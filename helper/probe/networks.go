@@ -83,21 +83,21 @@ func isUp(file func(string) string) bool {
 	return state == "up" || state == "unknown" && file("carrier") == "1"
 }
 
-// isPhysical reports whether a network interface is hardware, or a bond or VLAN over such an interface. below is the
+// isPhysical reports whether a network interface is hardware, or a bond or VLAN over such an interface. depth is the
 // depth of the recursion, which is limited.
-func isPhysical(root fs.FS, name string, below int) bool {
+func isPhysical(root fs.FS, name string, depth int) bool {
 	const deepest = 4
 	if _, err := fs.Stat(root, "sys/devices/virtual/net/"+name); err != nil {
 		_, err := fs.Stat(root, "sys/class/net/"+name)
 		return err == nil
 	}
 	kind := ueventValue(root, "sys/class/net/"+name+"/uevent", "DEVTYPE")
-	if below == deepest || kind != "bond" && kind != "vlan" {
+	if depth == deepest || kind != "bond" && kind != "vlan" {
 		return false
 	}
 	return slices.ContainsFunc(listDir(root, "sys/class/net/"+name), func(entry string) bool {
 		other, is := strings.CutPrefix(entry, "lower_")
-		return is && isPhysical(root, other, below+1)
+		return is && isPhysical(root, other, depth+1)
 	})
 }
 

@@ -49,8 +49,8 @@ func cgroupQuota(root fs.FS, controllers, dir string) float64 {
 	return 0
 }
 
-func parseQuota(most, period string) float64 {
-	m, err := strconv.ParseFloat(most, 64)
+func parseQuota(quota, period string) float64 {
+	m, err := strconv.ParseFloat(quota, 64)
 	p, bad := strconv.ParseFloat(period, 64)
 	if err != nil || bad != nil || m <= 0 || p <= 0 {
 		return 0

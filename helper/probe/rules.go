@@ -111,8 +111,8 @@ func readRootFile(file string) (*string, error) {
 }
 
 // readIfRoots reads and closes f, unless err is the error of opening it, under the same conditions as readRootFile.
-// name is used in errors. A file of more than most bytes is an error.
-func readIfRoots(f *os.File, err error, name string, most int) (*string, error) {
+// name is used in errors. A file of more than limit bytes is an error.
+func readIfRoots(f *os.File, err error, name string, limit int) (*string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -131,10 +131,10 @@ func readIfRoots(f *os.File, err error, name string, most int) (*string, error) 
 		return nil, fmt.Errorf("%s: belongs to uid %d, must belong to root", name, st.Uid)
 	case st.Mode&0o022 != 0:
 		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", name, st.Mode&0o7777)
-	case st.Size > int64(most):
-		return nil, fmt.Errorf("%s: has %d bytes, more than %d", name, st.Size, most)
+	case st.Size > int64(limit):
+		return nil, fmt.Errorf("%s: has %d bytes, more than %d", name, st.Size, limit)
 	}
-	content, err := io.ReadAll(io.LimitReader(f, int64(most)))
+	content, err := io.ReadAll(io.LimitReader(f, int64(limit)))
 	text := string(content)
 	return &text, err
 }

@@ -16,9 +16,9 @@ import (
 const maxMHz = 1_000_000
 
 // cpuSpeed returns the speed of the slowest CPU in MHz, which is PROCSPEED of which-hosts.md 2.1. It uses the first
-// of the rules 2 to 6 there that gives a speed. (Rule 1 is the cluster file's value.) by says which rule that was.
+// of the rules 2 to 6 there that gives a speed. (Rule 1 is the cluster file's value.) usedRule says which rule that was.
 // cpuSpeed returns 0 if no rule gives a speed.
-func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, by job.SpeedQuality) {
+func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, usedRule job.SpeedQuality) {
 	for _, rule := range []struct {
 		quality job.SpeedQuality
 		of      func(cpu int) (mhz int)

@@ -47,7 +47,7 @@ func NewBinder(required bool, warn func(text string), allowedMems func() []int) 
 
 // bindCPUs binds the thread to a rank's CPUs, and returns the CPUs that the kernel then reports. If cpus is nil, the
 // thread gets the helper's own CPUs. bindCPUs makes no system call if the previous rank had the same CPUs.
-func (b *Binder) bindCPUs(cpus []int) (got []int, err error) {
+func (b *Binder) bindCPUs(cpus []int) (bound []int, err error) {
 	if b.denied {
 		return nil, nil
 	}

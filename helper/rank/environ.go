@@ -76,13 +76,13 @@ func (v *envBuilder) assignments() []string {
 	return list
 }
 
-// AppEnv composes the environment that all ranks of an app context share. own is the node's environment, base has
+// AppEnv composes the environment that all ranks of an app context share. nodeEnv is the node's environment, base has
 // mpiexec's settings, and app has the app context's. Later values override earlier ones (cli.md 8). PWD is set to
 // dir.
-func AppEnv(own []string, base, app job.Env, dir string) []string {
-	v := &envBuilder{values: make(map[string]string, len(own)+len(base.Set))}
-	outer, keepOnly := job.OuterFilter(own), base.Minimal || app.Minimal
-	for _, assignment := range own {
+func AppEnv(nodeEnv []string, base, app job.Env, dir string) []string {
+	v := &envBuilder{values: make(map[string]string, len(nodeEnv)+len(base.Set))}
+	outer, keepOnly := job.OuterFilter(nodeEnv), base.Minimal || app.Minimal
+	for _, assignment := range nodeEnv {
 		name, _, _ := strings.Cut(assignment, "=")
 		if outer(assignment) || keepOnly && !slices.Contains(bareVariables, name) {
 			continue

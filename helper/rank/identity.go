@@ -113,11 +113,11 @@ func (id Identity) pinningVars() []string {
 	return append(vars, "__PINNING__="+cpuBits(id.CPUs, id.NodeCPUs), "MPIEXEC_BINDING="+idset.Text(id.CPUs))
 }
 
-// slotMask returns slots as a hexadecimal mask, such as "0x0003". of is the number of slots of the node. The mask has
-// four digits for each 16 slots, begun or full.
-func slotMask(slots []int, of int) string {
-	of = max(of, slots[len(slots)-1]+1)
-	digits := bytes.Repeat([]byte{'0'}, (of+15)/16*4)
+// slotMask returns slots as a hexadecimal mask, such as "0x0003". count is the number of slots of the node.
+// The mask has four digits for each 16 slots or part of 16.
+func slotMask(slots []int, count int) string {
+	count = max(count, slots[len(slots)-1]+1)
+	digits := bytes.Repeat([]byte{'0'}, (count+15)/16*4)
 	for _, slot := range slots {
 		at := &digits[len(digits)-1-slot/4]
 		value := strings.IndexByte(hexDigits, *at) | 1<<(slot%4)
@@ -128,13 +128,13 @@ func slotMask(slots []int, of int) string {
 
 const hexDigits = "0123456789abcdef"
 
-// cpuBits returns a text with one character for each CPU of the node, the highest number first. It is 1 if the CPU is
-// in cpus, else 0. of is the number of CPUs.
-func cpuBits(cpus []int, of int) string {
-	of = max(of, cpus[len(cpus)-1]+1)
-	digits := bytes.Repeat([]byte{'0'}, of)
+// cpuBits returns a text with one character for each CPU of the node, the highest number first. A character
+// is 1 if the CPU is in cpus, else 0. count is the number of CPUs.
+func cpuBits(cpus []int, count int) string {
+	count = max(count, cpus[len(cpus)-1]+1)
+	digits := bytes.Repeat([]byte{'0'}, count)
 	for _, cpu := range cpus {
-		digits[of-1-cpu] = '1'
+		digits[count-1-cpu] = '1'
 	}
 	return string(digits)
 }

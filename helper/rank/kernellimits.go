@@ -65,9 +65,9 @@ func IsStricter(b job.KernelLimit) bool {
 	return known && (unix.Getrlimit(resource, &own) != nil || rlimitOf(b).Max < own.Max)
 }
 
-// WithoutBounded returns the limits in soft, except limits of resources that bounds limits, too.
-func WithoutBounded(soft []job.SoftLimit, bounds []job.KernelLimit) SoftLimits {
-	return slices.DeleteFunc(slices.Clone(soft), func(l job.SoftLimit) bool {
+// WithoutBounded returns the limits in softLimits, except limits of resources that bounds limits, too.
+func WithoutBounded(softLimits []job.SoftLimit, bounds []job.KernelLimit) SoftLimits {
+	return slices.DeleteFunc(slices.Clone(softLimits), func(l job.SoftLimit) bool {
 		return slices.ContainsFunc(bounds, func(b job.KernelLimit) bool { return rlimitResources[b.Resource] == l.Resource })
 	})
 }
@@ -85,8 +85,8 @@ func rlimitOf(b job.KernelLimit) unix.Rlimit {
 	return unix.Rlimit{Cur: uint64(b.Max), Max: uint64(b.Max)}
 }
 
-func (r Rlimit) setError(why string) *Error {
-	return &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), why), "use a lower value with --limit, or have the hard limit raised in /etc/security/limits.conf on that host"}
+func (r Rlimit) setError(reason string) *Error {
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), reason), "use a lower value with --limit, or have the hard limit raised in /etc/security/limits.conf on that host"}
 }
 
 // applyTo sets the limits of a process that this thread has forked and that has stopped after its exec. Then it

@@ -57,13 +57,13 @@ type ForkLimit struct {
 	own, rank unix.Rlimit
 }
 
-// ForFork returns the limits to set during a fork. These are limits that differ from the helper's own and
-// with which the helper can work. inside is true if the helper is inside mpiexec. Then the limit of open
-// files is left out, since Go gives children the value that the process had at its start.
-func (l SoftLimits) ForFork(inside bool) (list []ForkLimit) {
+// ForFork returns the limits to set during a fork: those that differ from the helper's own and with which the
+// helper can work. If inMpiexec is true, the helper runs inside mpiexec. Then the limit of open files is left
+// out, because Go gives children the value that the process had at its start.
+func (l SoftLimits) ForFork(inMpiexec bool) (list []ForkLimit) {
 	for _, limit := range l {
 		var own unix.Rlimit
-		if isInherited(limit.Resource) || inside && limit.Resource == unix.RLIMIT_NOFILE || unix.Getrlimit(limit.Resource, &own) != nil {
+		if isInherited(limit.Resource) || inMpiexec && limit.Resource == unix.RLIMIT_NOFILE || unix.Getrlimit(limit.Resource, &own) != nil {
 			continue
 		}
 		cur := clipToHard(limit.Soft, own.Max)

@@ -55,8 +55,9 @@ func SearchPath(environ []string) string {
 }
 
 // FindProgram returns the path of a program. A name with a slash is relative to dir. Any other name is
-// searched for in the directories first (-path), then in path (PATH), then in last (rule ARG-2).
-func FindProgram(program, dir string, first []string, path string, last ...string) (string, *Error) {
+// searched for in the directories before (-path), then in path (PATH), then in the directories after (rule
+// ARG-2).
+func FindProgram(program, dir string, before []string, path string, after ...string) (string, *Error) {
 	if strings.Contains(program, "/") {
 		file := program
 		if !filepath.IsAbs(file) {
@@ -69,7 +70,7 @@ func FindProgram(program, dir string, first []string, path string, last ...strin
 		return file, refused
 	}
 	var denied *Error
-	for _, folder := range slices.Concat(first, filepath.SplitList(path), last) {
+	for _, folder := range slices.Concat(before, filepath.SplitList(path), after) {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(dir, folder)
 		}
@@ -88,11 +89,11 @@ func FindProgram(program, dir string, first []string, path string, last ...strin
 		return "", denied
 	}
 	where := "PATH"
-	if len(first) > 0 {
-		where = strings.Join(first, ":") + " and in PATH"
+	if len(before) > 0 {
+		where = strings.Join(before, ":") + " and in PATH"
 	}
-	if len(last) > 0 {
-		where += " and in " + strings.Join(last, ":")
+	if len(after) > 0 {
+		where += " and in " + strings.Join(after, ":")
 	}
 	missing := &Error{job.ExitNotFound, fmt.Sprintf("program %s: not found in %s", program, where), ""}
 	local := filepath.Join(dir, program)

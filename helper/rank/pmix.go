@@ -145,12 +145,12 @@ func transportKey(secret string) string {
 	return fmt.Sprintf("%x-%x", sum[:8], sum[8:16])
 }
 
-// rankVars returns the PMIx and Open MPI variables that differ between ranks. It leaves out variables for which has
+// rankVars returns the PMIx and Open MPI variables that differ between ranks. It leaves out variables for which isSet
 // returns true, except the rank number.
-func (p *PMIx) rankVars(id Identity, has func(name string) bool) []string {
+func (p *PMIx) rankVars(id Identity, isSet func(name string) bool) []string {
 	vars := []string{"PMIX_RANK=" + strconv.Itoa(id.Rank)}
 	suggest := func(name, value string) {
-		if !has(name) {
+		if !isSet(name) {
 			vars = append(vars, name+"="+value)
 		}
 	}

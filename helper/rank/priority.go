@@ -57,16 +57,16 @@ func ownIOPriority() int {
 // adjustment. restore sets the process back. The thread must fork nothing but ranks: it keeps niceness and I/O priority,
 // since an ordinary user may not raise a priority again. If p.Known is false, nothing changes.
 //
-// denied has a text for each value that the node does not allow. important is true if one of them is a higher priority
+// denied has a text for each value that the node does not allow. isRaised is true if one of them is a higher priority
 // than processes usually have: then the user has asked for it.
-func (p Priority) SetForForks() (restore func(), denied []string, important bool) {
+func (p Priority) SetForForks() (restore func(), denied []string, isRaised bool) {
 	own := OwnPriority()
 	if !p.Known || !own.Known {
 		return func() {}, nil, false
 	}
 	refuse := func(what, wanted, got string, raised bool) {
 		denied = append(denied, fmt.Sprintf("%s %s is not allowed, so it is %s", what, wanted, got))
-		important = important || raised
+		isRaised = isRaised || raised
 	}
 	if got := setNice(p.Nice, own.Nice); got != p.Nice {
 		refuse("niceness", strconv.Itoa(p.Nice), strconv.Itoa(got), p.Nice < 0)
@@ -77,29 +77,29 @@ func (p Priority) SetForForks() (restore func(), denied []string, important bool
 		}
 	}
 	if p.OOMScore == own.OOMScore {
-		return func() {}, denied, important
+		return func() {}, denied, isRaised
 	}
 	if err := writeOOMScore(p.OOMScore); err != nil {
 		refuse("OOM score adjustment", strconv.Itoa(p.OOMScore), strconv.Itoa(own.OOMScore), p.OOMScore < 0)
-		return func() {}, denied, important
+		return func() {}, denied, isRaised
 	}
-	return func() { writeOOMScore(own.OOMScore) }, denied, important
+	return func() { writeOOMScore(own.OOMScore) }, denied, isRaised
 }
 
 // setNice gives the calling thread a niceness, or the nearest one that the node allows (RLIMIT_NICE). It returns the
-// niceness that the thread then has. own is the one that it has now.
-func setNice(wanted, own int) int {
-	if wanted == own || unix.Setpriority(unix.PRIO_PROCESS, 0, wanted) == nil {
+// niceness that the thread then has. current is the one that it has now.
+func setNice(wanted, current int) int {
+	if wanted == current || unix.Setpriority(unix.PRIO_PROCESS, 0, wanted) == nil {
 		return wanted
 	}
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NICE, &limit) != nil {
-		return own
+		return current
 	}
-	if nearest := max(wanted, lowestNice(limit.Cur)); nearest < own && unix.Setpriority(unix.PRIO_PROCESS, 0, nearest) == nil {
+	if nearest := max(wanted, lowestNice(limit.Cur)); nearest < current && unix.Setpriority(unix.PRIO_PROCESS, 0, nearest) == nil {
 		return nearest
 	}
-	return own
+	return current
 }
 
 // lowestNice returns the lowest niceness that an ordinary user may set below a soft RLIMIT_NICE.

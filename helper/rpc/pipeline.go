@@ -55,9 +55,9 @@ func (p *Pipeline[Rep]) Add(ctx context.Context, newMessage func(id int) wire.Me
 	}
 }
 
-// Call sends a request and waits for the reply. If ctx ends first, Call returns, and late is called with the reply
-// when it arrives. late must not block; it may be nil.
-func (p *Pipeline[Rep]) Call(ctx context.Context, newMessage func(id int) wire.Message, late func(Rep)) (reply Rep, err error) {
+// Call sends a request and waits for the reply. If ctx ends first, Call returns, and handleLate is called with the reply
+// when it arrives. handleLate must not block; it may be nil.
+func (p *Pipeline[Rep]) Call(ctx context.Context, newMessage func(id int) wire.Message, handleLate func(Rep)) (reply Rep, err error) {
 	var decided atomic.Bool // whether this goroutine or late gets the reply
 	replied := make(chan struct{})
 	p.Add(ctx, newMessage, func(m Rep, failure error) {
@@ -65,8 +65,8 @@ func (p *Pipeline[Rep]) Call(ctx context.Context, newMessage func(id int) wire.M
 		case decided.CompareAndSwap(false, true):
 			reply, err = m, failure
 			close(replied)
-		case late != nil && failure == nil:
-			late(m)
+		case handleLate != nil && failure == nil:
+			handleLate(m)
 		}
 	})
 	select {

@@ -25,10 +25,10 @@ const maxRequests = 64
 var errWrongReply = errors.New("mpiexec sent a reply of the wrong type")
 
 // Call is Pipeline.Call with the types of the request and its reply.
-func Call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Requests, newRequest func(id int) Req, late func(Rep)) (reply Rep, err error) {
+func Call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Requests, newRequest func(id int) Req, handleLate func(Rep)) (reply Rep, err error) {
 	m, err := q.Call(ctx, func(id int) wire.Message { return newRequest(id) }, func(m wire.Message) {
-		if reply, ok := m.(Rep); ok && late != nil {
-			late(reply)
+		if reply, ok := m.(Rep); ok && handleLate != nil {
+			handleLate(reply)
 		}
 	})
 	if err != nil {

@@ -124,21 +124,21 @@ func (d *Dir) RemoveNamespace(namespace string) error {
 	return d.root.RemoveAll(namespace)
 }
 
-// Remove removes the session directory with all its contents. If Keep is set, the directory stays, and left is its
+// Remove removes the session directory with all its contents. If Keep is set, the directory stays, and kept is its
 // path.
-func (d *Dir) Remove() (left string, err error) {
+func (d *Dir) Remove() (kept string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.root == nil {
 		return "", nil
 	}
-	if left = d.Path; !d.Keep {
-		left, err = "", owndir.Remove(d.root, d.Path)
+	if kept = d.Path; !d.Keep {
+		kept, err = "", owndir.Remove(d.root, d.Path)
 	}
 	d.lock.Close()
 	d.root.Close()
 	d.root, d.lock = nil, nil
-	return left, err
+	return kept, err
 }
 
 // withoutPath returns the cause of an error without the file name.

@@ -117,8 +117,8 @@ func (f file) free(folder string) (freed bool, err error) {
 }
 
 // isSameFile reports whether f is the file that was seen before.
-func (f file) isSameFile(before file) bool {
-	return f.fileNumber == before.fileNumber && f.uid == before.uid && f.plain && f.createdAt.Equal(before.createdAt)
+func (f file) isSameFile(earlier file) bool {
+	return f.fileNumber == earlier.fileNumber && f.uid == earlier.uid && f.plain && f.createdAt.Equal(earlier.createdAt)
 }
 
 // ignoreGone returns err, or nil if err means that the object does not exist any more.

@@ -27,20 +27,20 @@ func (s semSet) lastUsed() int64 { return max(s.operated, s.changed) }
 // madeMeanwhile returns the semaphore sets that a user's processes have created since the job began. A set that was
 // there before has a later time of change if a process has set its values, so such sets are known by their IDs. The
 // kernel gives an ID again only after 2^16 others.
-func (b *Tracker) madeMeanwhile(all []semSet, uid int) (made []semSet) {
+func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 	for _, s := range all {
 		if s.cuid == uid && s.changed >= b.jobStart.Unix() && !b.setsBefore[s.id] {
-			made = append(made, s)
+			created = append(created, s)
 		}
 	}
-	return made
+	return created
 }
 
 // isOfJob reports whether a set belongs to the job alone, and which rank it belongs to (PD-18). pids has the process
 // that last used each semaphore. All of them must be processes of the job whose objects are to be removed, and have
 // started before the set was last used. One of them must have used it then. The last two conditions exclude a process
 // that had the PID of a process of the job at another time.
-func (b *Tracker) isOfJob(s semSet, pids []int) (rank int, ours bool) {
+func (b *Tracker) isOfJob(s semSet, pids []int) (rank int, ofJob bool) {
 	last, usedLast := s.lastUsed(), false
 	for i, pid := range pids {
 		known := false
@@ -73,7 +73,7 @@ func (b *Tracker) isOfAProcess(pid int) bool {
 // freeSets removes the semaphore sets that processes of the job have left, and returns how many other sets of the user
 // were made since the job began. add is called for each set that is removed, or could not be removed. It returns true
 // to end the removal.
-func (b *Tracker) freeSets(uid int, deadline time.Time, add func(job.Leftover, error) bool) (others int) {
+func (b *Tracker) freeSets(uid int, deadline time.Time, add func(job.Leftover, error) bool) (otherSets int) {
 	made := b.madeMeanwhile(parseSets(readTable("sem")), uid)
 	var left []leftObject[semSet]
 	for _, s := range made {
@@ -82,9 +82,9 @@ func (b *Tracker) freeSets(uid int, deadline time.Time, add func(job.Leftover, e
 			left = append(left, leftObject[semSet]{s, rank})
 		}
 	}
-	others = len(made)
+	otherSets = len(made)
 	if len(left) == 0 {
-		return others
+		return otherSets
 	}
 	now := make(map[int]semSet) // by ID: a process may have used a set since
 	for _, s := range parseSets(readTable("sem")) {
@@ -96,13 +96,13 @@ func (b *Tracker) freeSets(uid int, deadline time.Time, add func(job.Leftover, e
 		}
 		err := semctl(l.object.id, unix.IPC_RMID)
 		if ignoreGone(err) == nil {
-			others--
+			otherSets--
 		}
 		if (err == nil || ignoreGone(err) != nil) && add(job.Leftover{Kind: job.LeftoverSysVSem, ID: strconv.Itoa(l.object.id), Rank: l.rank}, err) {
 			break
 		}
 	}
-	return others
+	return otherSets
 }
 
 // Commands of semctl(2), from linux/sem.h.

@@ -58,14 +58,14 @@ type Tracker struct {
 // A fileNumber identifies a file by device and inode number.
 type fileNumber struct{ dev, number uint64 }
 
-// NewTracker returns a Tracker for a job that runs no process yet. If always is true, it also removes what successful ranks
-// leave behind (--clean-ipc always).
-func NewTracker(always bool) *Tracker {
+// NewTracker returns a Tracker for a job that runs no process yet. If evenOnSuccess is true, it also removes what successful ranks
+// leave behind (--clean-ipc evenOnSuccess).
+func NewTracker(evenOnSuccess bool) *Tracker {
 	before := make(map[int]bool)
 	for _, s := range parseSets(readTable("sem")) {
 		before[s.id] = true
 	}
-	return &Tracker{setsBefore: before, jobStart: fileClockNow(), freeAll: always, lifetimes: make(map[int][]lifetime), failedRanks: make(map[int]bool), heldFiles: make(map[fileNumber]*heldFile), scanTimeout: ScanTimeout, freeTimeout: FreeTimeout}
+	return &Tracker{setsBefore: before, jobStart: fileClockNow(), freeAll: evenOnSuccess, lifetimes: make(map[int][]lifetime), failedRanks: make(map[int]bool), heldFiles: make(map[fileNumber]*heldFile), scanTimeout: ScanTimeout, freeTimeout: FreeTimeout}
 }
 
 // NoteEnded records that a process of the job has ended.
@@ -73,15 +73,15 @@ func (b *Tracker) NoteEnded(p Process, at time.Time) { b.noteProcess(p, at) }
 
 // noteProcess records that a process existed until a time. Two processes that had the same PID one after the other
 // differ in their start times.
-func (b *Tracker) noteProcess(p Process, until time.Time) {
+func (b *Tracker) noteProcess(p Process, seenAt time.Time) {
 	if b == nil || p.Started.IsZero() {
 		return
 	}
 	of := b.lifetimes[p.PID]
 	for i := range of {
 		if sameStart(of[i].Started, p.Started) {
-			if of[i].lastSeen.Before(until) {
-				of[i].lastSeen = until
+			if of[i].lastSeen.Before(seenAt) {
+				of[i].lastSeen = seenAt
 			}
 			return
 		}
@@ -90,17 +90,17 @@ func (b *Tracker) noteProcess(p Process, until time.Time) {
 		return
 	}
 	b.lifetimeCount++
-	b.lifetimes[p.PID] = append(of, lifetime{p, until})
+	b.lifetimes[p.PID] = append(of, lifetime{p, seenAt})
 }
 
 // sameStart reports whether two start times belong to the same process. They may differ a little, because the clock
 // may have been set between two conversions from the kernel's ticks.
 func sameStart(a, b time.Time) bool { return a.Sub(b).Abs() < 100*time.Millisecond }
 
-// NoteRankEnd records how a rank has ended. well is true if it succeeded. A nil Tracker does nothing.
-func (b *Tracker) NoteRankEnd(rank int, well bool) {
+// NoteRankEnd records how a rank has ended. succeeded is true if it succeeded. A nil Tracker does nothing.
+func (b *Tracker) NoteRankEnd(rank int, succeeded bool) {
 	if b != nil {
-		b.failedRanks[rank] = b.failedRanks[rank] || !well
+		b.failedRanks[rank] = b.failedRanks[rank] || !succeeded
 	}
 }
 
@@ -145,19 +145,19 @@ type sysvSegment struct {
 
 // leftSegments returns the segments that dead processes of the job created and that no process uses (rule
 // PD-18). The times of segments are in whole seconds, so a difference of one second is accepted.
-func (b *Tracker) leftSegments(all []sysvSegment, uid int) (left []leftObject[sysvSegment]) {
+func (b *Tracker) leftSegments(all []sysvSegment, uid int) (leftovers []leftObject[sysvSegment]) {
 	for _, s := range all {
 		if s.cuid != uid || s.attached != 0 {
 			continue
 		}
 		for _, l := range b.lifetimes[s.cpid] {
 			if s.changed >= l.Started.Unix()-1 && s.changed <= l.lastSeen.Unix()+1 && b.isToFree(l.Rank) {
-				left = append(left, leftObject[sysvSegment]{s, l.Rank})
+				leftovers = append(leftovers, leftObject[sysvSegment]{s, l.Rank})
 				break
 			}
 		}
 	}
-	return left
+	return leftovers
 }
 
 // A leftObject is an object that a rank has left behind. rank is NoRank if it belongs to a process of the job whose rank
@@ -187,7 +187,7 @@ func (b *Tracker) isCandidate(f file, uid int) bool {
 // leftFiles returns two kinds of files (rule PD-19). Processes of the job held the first during a scan. The
 // second have the PID of a rank in their name, and were created while that rank ran. It does not check
 // whether a process still holds them.
-func (b *Tracker) leftFiles(all []file, uid int) (left []leftObject[file]) {
+func (b *Tracker) leftFiles(all []file, uid int) (leftovers []leftObject[file]) {
 	if b.incomplete {
 		return nil
 	}
@@ -196,12 +196,12 @@ func (b *Tracker) leftFiles(all []file, uid int) (left []leftObject[file]) {
 			continue
 		}
 		if seen := b.heldFiles[f.fileNumber]; seen != nil && seen.born.Equal(f.createdAt) && !slices.ContainsFunc(seen.ranks, func(rank int) bool { return !b.isToFree(rank) }) {
-			left = append(left, leftObject[file]{f, seen.ranks[0]})
+			leftovers = append(leftovers, leftObject[file]{f, seen.ranks[0]})
 		} else if l, named := b.rankInName(f); named {
-			left = append(left, leftObject[file]{f, l.Rank})
+			leftovers = append(leftovers, leftObject[file]{f, l.Rank})
 		}
 	}
-	return left
+	return leftovers
 }
 
 // minPIDInName is the smallest number in a file name that is taken for a PID. Containers number processes from 1, so
