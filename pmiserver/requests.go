@@ -110,7 +110,7 @@ func (c *rankSession) Unpublish(service []byte) (removed bool, err error) {
 }
 
 // Hosts returns the nodes of the group and the node of each rank, as Server.Hosts does.
-func (c *rankSession) Hosts() (nodes []string, of []int, err error) {
+func (c *rankSession) Hosts() (nodes []string, nodeOfRank []int, err error) {
 	if c.server.Hosts == nil {
 		return nil, nil, pmiversion.ErrUnsupported
 	}

@@ -51,7 +51,7 @@ type Server struct {
 	AbortRequested func(rank int)
 
 	// StateChanged is called at each change of a rank's state.
-	StateChanged func(rank int, from, to State)
+	StateChanged func(rank int, oldState, newState State)
 
 	// BarrierEntered is called each time a rank enters a barrier.
 	BarrierEntered func(rank int)
@@ -72,7 +72,7 @@ type Server struct {
 	// Hosts returns the names of the group's nodes, and for each rank the index of its node in nodes.
 	// It answers get_ranks2hosts, which only Intel MPI 2018 and older sends. If nil, that request is
 	// refused. Hosts may block.
-	Hosts func(ctx context.Context) (nodes []string, of []int, err error)
+	Hosts func(ctx context.Context) (nodes []string, nodeOfRank []int, err error)
 
 	info      Info
 	local     map[int]int // index in info.Ranks, by rank
@@ -111,8 +111,8 @@ func New(info Info, otherNodes fence.Exchanger) *Server {
 	return s
 }
 
-// decodeFence reads the blobs of a completed fence. Calling show makes their pairs visible.
-func (s *Server) decodeFence(all [][]byte) (show func(), err error) {
+// decodeFence reads the blobs of a completed fence. Calling publish makes their pairs visible.
+func (s *Server) decodeFence(all [][]byte) (publish func(), err error) {
 	next, err := s.store.NextSnapshot(all)
 	return func() { s.store.SetSnapshot(next) }, err
 }
@@ -310,9 +310,9 @@ func (s *Server) disconnectRank(c *rankSession, err error) {
 	s.fence.RankLeft(c.localIndex)
 }
 
-func (s *Server) reportState(rank int, from, to State) {
+func (s *Server) reportState(rank int, oldState, newState State) {
 	if s.StateChanged != nil {
-		s.StateChanged(rank, from, to)
+		s.StateChanged(rank, oldState, newState)
 	}
 }
 

@@ -152,16 +152,16 @@ func (c *rankSession) trace(arrow string, line []byte) {
 }
 
 // setState changes the rank's state and reports the change.
-func (c *rankSession) setState(to State) {
+func (c *rankSession) setState(state State) {
 	from := c.state
-	if from == to {
+	if from == state {
 		return
 	}
-	c.state, c.Inited = to, to == Inited
+	c.state, c.Inited = state, state == Inited
 	c.server.mu.Lock()
-	c.server.states[c.localIndex] = to
+	c.server.states[c.localIndex] = state
 	c.server.mu.Unlock()
-	c.server.reportState(c.Number, from, to)
+	c.server.reportState(c.Number, from, state)
 }
 
 // maxUnreadBytes limits the replies that a client leaves unread while it sends more requests. It is in

@@ -156,20 +156,20 @@ func (c *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 }
 
 // GiveUp ends a fence before all nodes have joined, because a member's time limit passed on node. If
-// joined is false, the node will not join any more, and counts as joined. GiveUp returns the nodes to
+// hasJoined is false, the node will not join any more, and counts as joined. GiveUp returns the nodes to
 // notify. It returns none if they were notified before, or the fence is complete. Each notified node
-// that has not joined must call GiveUp as well. An error means that there is no such fence any more.
-func (c *Coordinator) GiveUp(node int, id ID, joined bool) (notify []int, err error) {
+// that has not hasJoined must call GiveUp as well. An error means that there is no such fence any more.
+func (c *Coordinator) GiveUp(node int, id ID, hasJoined bool) (notify []int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return nil, c.err
 	}
 	f := c.open[id]
-	if joined && (f == nil || f.givenUp) {
+	if hasJoined && (f == nil || f.givenUp) {
 		return nil, nil
 	}
-	if !joined {
+	if !hasJoined {
 		if f, err = c.findFence(id); err != nil {
 			return nil, err
 		}
@@ -215,14 +215,14 @@ func (c *Coordinator) dropBlobs(f *fence) {
 
 // countBytes records that a fence is open, and that more bytes have arrived for it. It fails if all
 // open fences exceed maxOpenBytes.
-func (c *Coordinator) countBytes(id ID, f *fence, more int) error {
+func (c *Coordinator) countBytes(id ID, f *fence, added int) error {
 	if c.open[id] == nil {
-		more += f.overheadBytes(id)
+		added += f.overheadBytes(id)
 	}
-	if c.heldBytes+more > maxOpenBytes {
+	if c.heldBytes+added > maxOpenBytes {
 		return fmt.Errorf("the data of all PMI fences in progress exceed %d MiB", maxOpenBytes>>20)
 	}
-	c.heldBytes += more
+	c.heldBytes += added
 	c.open[id] = f
 	return nil
 }

@@ -116,7 +116,7 @@ func (m Members) Groups() (names []string) {
 }
 
 // Matcher returns a function that reports whether a rank is a member. If m is empty, every rank is.
-func (m Members) Matcher() (has func(group string, rank int) bool, err error) {
+func (m Members) Matcher() (contains func(group string, rank int) bool, err error) {
 	if m == "" {
 		return func(string, int) bool { return true }, nil
 	}

@@ -37,8 +37,8 @@ type Local struct {
 	Groups     []string  // the group of each of Ranks, for messages; nil: messages name no groups
 	OtherNodes Exchanger // nil if all members are on this node
 
-	// Decode reads the blobs of a completed fence. Calling show makes their pairs visible.
-	Decode func(all [][]byte) (show func(), err error)
+	// Decode reads the blobs of a completed fence. Calling publish makes their pairs visible.
+	Decode func(all [][]byte) (publish func(), err error)
 
 	// If GiveUpStuck is true, a fence that a member can no longer enter is given up. After a call of
 	// Broken the waiting members are released with givenUp true, and may enter the next fence. Otherwise
@@ -72,7 +72,7 @@ type memberState struct {
 //
 // release is called to release the rank. Its argument givenUp reports that the fence was given up. If that
 // happened before Enter, Enter calls release(true) at once.
-func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, puts []byte, release func(givenUp bool)) {
+func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, blob []byte, release func(givenUp bool)) {
 	l.mu.Lock()
 	e := l.member(rank)
 	if e.missed > 0 {
@@ -81,7 +81,7 @@ func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, pu
 		release(true)
 		return
 	}
-	e.release, e.puts = release, puts
+	e.release, e.puts = release, blob
 	l.waiting++
 	full := l.waiting == len(l.members)
 	l.exchanging = full
@@ -263,15 +263,15 @@ func (l *Local) finishFence(all [][]byte) {
 	}
 }
 
-// showAndEmpty calls show, resets the fence for the next use, and returns the functions that release its members. It
+// showAndEmpty calls publish, resets the fence for the next use, and returns the functions that release its members. It
 // returns nil if l is closed.
-func (l *Local) showAndEmpty(show func()) []func(givenUp bool) {
+func (l *Local) showAndEmpty(publish func()) []func(givenUp bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil
 	}
-	show()
+	publish()
 	released := make([]func(givenUp bool), len(l.members))
 	for i := range l.members {
 		released[i], l.members[i].release = l.members[i].release, nil

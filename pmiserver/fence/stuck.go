@@ -43,9 +43,9 @@ func (e *StuckError) Hint() string {
 
 // ranksText returns "rank 1 has", "ranks 1, 2 and 3 have", or "ranks 0, 1, 2 and 61 more have". ranks
 // must not be empty.
-func ranksText(ranks []Rank, one, many string) string {
+func ranksText(ranks []Rank, singular, plural string) string {
 	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %v %s", ranks[0], one)
+		return fmt.Sprintf("rank %v %s", ranks[0], singular)
 	}
 	const most = 4
 	var names []string
@@ -56,5 +56,5 @@ func ranksText(ranks []Rank, one, many string) string {
 		names[most-1] = fmt.Sprint(n-most+1, " more")
 	}
 	last := len(names) - 1
-	return fmt.Sprintf("ranks %s and %s %s", strings.Join(names[:last], ", "), names[last], many)
+	return fmt.Sprintf("ranks %s and %s %s", strings.Join(names[:last], ", "), names[last], plural)
 }

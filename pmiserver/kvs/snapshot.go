@@ -73,15 +73,15 @@ func (s *Snapshot) withBlobs(blobs [][]byte) (*Snapshot, error) {
 	return n, nil
 }
 
-// mergeLayers merges two layers. Pairs of over replace pairs of under.
-func (s *Snapshot) mergeLayers(over, under layer) layer {
-	kept := make([]byte, 0, under.bytes)
-	for key, value := range under.pairs() {
-		if _, _, replaced := over.findSlot(maphash.Bytes(s.seed, key), key); !replaced {
+// mergeLayers merges two layers. Pairs of the newer layer replace pairs of the older one.
+func (s *Snapshot) mergeLayers(newer, older layer) layer {
+	kept := make([]byte, 0, older.bytes)
+	for key, value := range older.pairs() {
+		if _, _, replaced := newer.findSlot(maphash.Bytes(s.seed, key), key); !replaced {
 			kept = AppendPair(kept, key, value)
 		}
 	}
-	l, err := newLayer(s.seed, append([][]byte{kept}, over.blobs...))
+	l, err := newLayer(s.seed, append([][]byte{kept}, newer.blobs...))
 	if err != nil {
 		panic("kvs: blobs that could be read before: " + err.Error())
 	}

@@ -29,15 +29,15 @@ func (c *Conversation) lookup() {
 
 // replyNameService replies to a request of the name service, without a value. Clients read rc=1 as
 // "no" and rc=-1 as "failed".
-func (c *Conversation) replyNameService(answer, no string, yes bool, err error) {
+func (c *Conversation) replyNameService(answer, failure string, ok bool, err error) {
 	switch {
 	case err != nil:
 		if err != pmiversion.ErrUnsupported {
 			c.Session.Note("name service: " + err.Error())
 		}
 		c.refuse(answer, pmiversion.ErrorWord(err))
-	case !yes:
-		c.AppendReply("cmd=" + answer + " rc=1 msg=" + no + "\n")
+	case !ok:
+		c.AppendReply("cmd=" + answer + " rc=1 msg=" + failure + "\n")
 	default:
 		c.AppendReply("cmd=" + answer + " rc=0 info=ok msg=success\n")
 	}

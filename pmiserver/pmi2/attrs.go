@@ -29,7 +29,7 @@ type attrWait struct {
 
 // putAttr stores an attribute, and returns the requests that wait for it. ok is false if the store is
 // full.
-func (a *NodeAttrs) putAttr(key, value []byte) (waits []attrWait, ok bool) {
+func (a *NodeAttrs) putAttr(key, value []byte) (waiting []attrWait, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.Store.AddPending(len(key) + len(value) + kvs.PairCost) {
@@ -42,22 +42,22 @@ func (a *NodeAttrs) putAttr(key, value []byte) (waits []attrWait, ok bool) {
 		a.Store.SubtractPending(len(key) + len(old) + kvs.PairCost)
 	}
 	a.values[string(key)] = bytes.Clone(value)
-	waits = a.waits[string(key)]
+	waiting = a.waits[string(key)]
 	delete(a.waits, string(key))
-	for _, w := range waits {
+	for _, w := range waiting {
 		w.c.waits--
 	}
-	return waits, true
+	return waiting, true
 }
 
-// getAttr returns an attribute. If it is missing and waits is true, getAttr queues w. full reports that the rank
+// getAttr returns an attribute. If it is missing and mayWait is true, getAttr queues w. full reports that the rank
 // waits for too many attributes.
-func (a *NodeAttrs) getAttr(key []byte, waits bool, w attrWait) (value []byte, found, full bool) {
+func (a *NodeAttrs) getAttr(key []byte, mayWait bool, w attrWait) (value []byte, found, full bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	value, found = a.values[string(key)]
 	full = w.c.waits >= maxAttrWaits
-	if !found && waits && !full {
+	if !found && mayWait && !full {
 		w.c.waits++
 		if a.waits == nil {
 			a.waits = make(map[string][]attrWait)

@@ -36,17 +36,17 @@ func (c *Conversation) lookup() {
 	}
 }
 
-// replyNameService replies to a request of the name service without a value. If yes is false, the request fails for
-// the reason no.
-func (c *Conversation) replyNameService(no string, yes bool, err error) {
+// replyNameService replies to a request of the name service without a value. If ok is false, the request
+// fails, and failure is the reason.
+func (c *Conversation) replyNameService(failure string, ok bool, err error) {
 	switch {
 	case err != nil:
 		if err != pmiversion.ErrUnsupported {
 			c.Session.Note("name service: " + err.Error())
 		}
 		c.refuse(rcOther, pmiversion.ErrorWord(err))
-	case !yes:
-		c.refuse(1, no)
+	case !ok:
+		c.refuse(1, failure)
 	default:
 		c.replyOK()
 	}

@@ -68,7 +68,7 @@ type Session interface {
 	DeadRanks() string
 
 	// Hosts returns the names of the group's nodes, and for each rank the index of its node in nodes.
-	Hosts() (nodes []string, of []int, err error)
+	Hosts() (nodes []string, nodeOfRank []int, err error)
 
 	Flush()                  // sends all collected replies
 	SendReply(answer []byte) // sends a reply; any goroutine may call it

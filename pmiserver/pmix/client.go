@@ -49,7 +49,7 @@ var errJunk = errors.New("the rank sent an invalid PMIx message")
 
 func isJunk(err error) bool { return errors.Is(err, errJunk) }
 
-func junkError(why string) error { return fmt.Errorf("%w (%s)", errJunk, why) }
+func junkError(reason string) error { return fmt.Errorf("%w (%s)", errJunk, reason) }
 
 // readBufferSize is the size in bytes of each connection's read buffer. Header and body of nearly all
 // messages fit, so that one system call reads them.
@@ -153,26 +153,26 @@ func (c *client) refuse(tag uint32, r *message.Refusal) error {
 }
 
 // replyStatus sends a reply that is only a status. Any goroutine may call it.
-func (c *client) replyStatus(to requestInfo, s message.Status) {
-	c.reply(to, s.String(), message.AppendStatus(message.NewReply(to.tag), s))
+func (c *client) replyStatus(request requestInfo, s message.Status) {
+	c.reply(request, s.String(), message.AppendStatus(message.NewReply(request.tag), s))
 }
 
 // reply sends a reply that was begun by NewReply; summary describes it in the trace. Any goroutine may
 // call it.
-func (c *client) reply(to requestInfo, summary string, reply []byte) {
+func (c *client) reply(request requestInfo, summary string, reply []byte) {
 	whole, fits := message.FinishReply(reply)
 	if !fits {
 		summary = message.NoMemory.String()
 		c.note(fmt.Sprintf("PMIx: a reply of %d bytes to the rank is too large to send", len(reply)))
 	}
-	c.traceReply(to.command, summary)
+	c.traceReply(request.command, summary)
 	c.out.enqueue(whole)
 }
 
 // setState records a new state of the rank.
-func (c *client) setState(to State) {
-	c.state = to
-	c.group.setState(c.rank, to)
+func (c *client) setState(state State) {
+	c.state = state
+	c.group.setState(c.rank, state)
 }
 
 func (c *client) note(text string) { c.group.reportNote(c.rank.number, text) }

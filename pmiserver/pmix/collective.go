@@ -163,7 +163,7 @@ func (m *collective) rankLeft(g *group, rank int) {
 
 // enterCollective adds a client's call to the collective of a set. It returns false if there are too
 // many collectives or calls, or if a group of the set has ended.
-func (s *Server) enterCollective(kind fence.Kind, members procSet, call fenceCall) (entered bool) {
+func (s *Server) enterCollective(kind fence.Kind, members procSet, call fenceCall) (ok bool) {
 	for {
 		m := s.getCollective(kind, members)
 		switch {
@@ -242,7 +242,7 @@ func (s *Server) countLeft(m *collective) {
 
 // removeCollectives removes and returns the collectives of a group that has ended. The caller holds
 // s.mu.
-func (s *Server) removeCollectives(group string) (gone []*collective) {
+func (s *Server) removeCollectives(group string) (removed []*collective) {
 	maps.DeleteFunc(s.givenUp, func(key collectiveKey, _ int) bool { return slices.Contains(key.members.Groups(), group) })
 	for key, m := range s.collectives {
 		if !m.set.hasGroup(group) {
@@ -253,9 +253,9 @@ func (s *Server) removeCollectives(group string) (gone []*collective) {
 		if m.waitingCount > 0 {
 			s.activeCollectives--
 		}
-		gone = append(gone, m)
+		removed = append(removed, m)
 	}
-	return gone
+	return removed
 }
 
 // stopTimers stops the timeouts of all participants of a collective that is over.
@@ -425,8 +425,8 @@ func (p byteRange) newBytes(known int) []byte {
 // errBadRecord is returned when the fence data of another node cannot be decoded.
 var errBadRecord = errors.New("PMIx: cannot parse the fence data that another host sent")
 
-// decodeBlobs decodes the fence data of all nodes. show makes the data visible to the ranks of this node.
-func (m *collective) decodeBlobs(all [][]byte) (show func(), err error) {
+// decodeBlobs decodes the fence data of all nodes. publish makes the data visible to the ranks of this node.
+func (m *collective) decodeBlobs(all [][]byte) (publish func(), err error) {
 	if m.key.kind.WithoutTag() == fence.Construct {
 		return m.decodeContextID(all)
 	}

@@ -139,17 +139,17 @@ func (g *group) reportConnEnd(c *client, err error) {
 	}
 }
 
-func (g *group) setState(r *localRank, to State) {
+func (g *group) setState(r *localRank, state State) {
 	g.mu.Lock()
-	r.state = to
+	r.state = state
 	var waiting []*pendingGet
-	if to == Finalized {
+	if state == Finalized {
 		waiting = r.waitingGets.takeAll(anyGet)
 	}
 	g.mu.Unlock()
 	finishAll(waiting, message.NotFound) // (PMIX-34)
 	if g.StateChanged != nil {
-		g.StateChanged(r.number, to)
+		g.StateChanged(r.number, state)
 	}
 }
 
@@ -243,25 +243,25 @@ func hasKey(pairs []byte, key string) bool {
 	return jobinfo.HasKey(pairs, key)
 }
 
-// takeForFence returns the data that a rank has committed for other nodes, from byte offset from on. A
+// takeForFence returns the data that a rank has committed for other nodes, starting at the byte offset. A
 // fence of the whole group takes only the bytes that the last one did not take. Other fences take all,
 // because it is not known which nodes already have which bytes.
-func (g *group) takeForFence(r *localRank, whole bool) (from int, data []byte) {
+func (g *group) takeForFence(r *localRank, whole bool) (offset int, data []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	size := len(r.remotePairs.pairs)
 	if whole {
-		from, r.sentBytes = r.sentBytes, size
+		offset, r.sentBytes = r.sentBytes, size
 	}
-	return from, r.remotePairs.pairs[from:size:size]
+	return offset, r.remotePairs.pairs[offset:size:size]
 }
 
 // untakeForFence undoes takeForFence for a fence that was given up.
-func (g *group) untakeForFence(r *localRank, from int, whole bool) {
+func (g *group) untakeForFence(r *localRank, offset int, whole bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if whole {
-		r.sentBytes = min(r.sentBytes, from)
+		r.sentBytes = min(r.sentBytes, offset)
 	}
 }
 
@@ -274,7 +274,7 @@ func (g *group) fencePairs(rank int) []byte {
 }
 
 // loadJobInfo returns the job info of the group. The first call requests it from mpiexec (rule PMIX-50).
-func (g *group) loadJobInfo(ctx context.Context) (view *jobinfo.View, info []byte, err error) {
+func (g *group) loadJobInfo(ctx context.Context) (decoded *jobinfo.View, info []byte, err error) {
 	g.jobInfoMu.Lock()
 	defer g.jobInfoMu.Unlock()
 	if g.view == nil {

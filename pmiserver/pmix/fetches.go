@@ -79,17 +79,17 @@ func (g *group) knownPairs(rank int, key string) []byte {
 
 // fetchPairs makes a Get wait for a fetch from another node. It starts the fetch unless the Get can join
 // one.
-func (g *group) fetchPairs(of fetchKey, w *pendingGet, timeout time.Duration) {
+func (g *group) fetchPairs(key fetchKey, w *pendingGet, timeout time.Duration) {
 	g.mu.Lock()
-	f, isNew := g.remote.joinFetch(of, time.Now(), timeout)
+	f, isNew := g.remote.joinFetch(key, time.Now(), timeout)
 	f.waiting.addGet(w)
 	if timeout > 0 {
 		g.limitWait(&f.waiting, w, timeout)
 	}
 	g.mu.Unlock()
 	if isNew {
-		g.server.Fetcher.Fetch(FetchRequest{g.Name, of.rank, of.key, fetchTimeout(timeout)}, func(data []byte, s message.Status) {
-			g.server.runTask(func() { g.fetchDone(of, f, data, s) })
+		g.server.Fetcher.Fetch(FetchRequest{g.Name, key.rank, key.key, fetchTimeout(timeout)}, func(data []byte, s message.Status) {
+			g.server.runTask(func() { g.fetchDone(key, f, data, s) })
 		})
 	}
 }
@@ -100,8 +100,8 @@ func fetchTimeout(timeout time.Duration) time.Duration { return 2 * timeout }
 
 // joinFetch returns a fetch in progress whose deadline is late enough for the timeout. If there is none, it creates
 // one.
-func (x *remoteData) joinFetch(of fetchKey, now time.Time, timeout time.Duration) (f *fetch, isNew bool) {
-	for _, f := range x.inFlight[of] {
+func (x *remoteData) joinFetch(key fetchKey, now time.Time, timeout time.Duration) (f *fetch, isNew bool) {
+	for _, f := range x.inFlight[key] {
 		if timeout == 0 && f.deadline.IsZero() || timeout > 0 && !f.deadline.Before(now.Add(timeout)) {
 			return f, false
 		}
@@ -113,25 +113,25 @@ func (x *remoteData) joinFetch(of fetchKey, now time.Time, timeout time.Duration
 	if x.inFlight == nil {
 		x.inFlight, x.fetched = make(map[fetchKey][]*fetch), make(map[int][]byte)
 	}
-	x.inFlight[of] = append(x.inFlight[of], f)
+	x.inFlight[key] = append(x.inFlight[key], f)
 	return f, true
 }
 
 // fetchDone stores data fetched from another node, and finishes the Gets that wait for it.
-func (g *group) fetchDone(of fetchKey, f *fetch, data []byte, s message.Status) {
+func (g *group) fetchDone(key fetchKey, f *fetch, data []byte, s message.Status) {
 	g.mu.Lock()
 	waiting := f.waiting.takeAll(anyGet)
-	if rest := slices.DeleteFunc(g.remote.inFlight[of], func(x *fetch) bool { return x == f }); len(rest) > 0 {
-		g.remote.inFlight[of] = rest
+	if rest := slices.DeleteFunc(g.remote.inFlight[key], func(x *fetch) bool { return x == f }); len(rest) > 0 {
+		g.remote.inFlight[key] = rest
 	} else {
-		delete(g.remote.inFlight, of)
+		delete(g.remote.inFlight, key)
 	}
-	if s == message.Success && !hasKey(data, of.key) {
+	if s == message.Success && !hasKey(data, key.key) {
 		s = message.NotFound // the other node replied Success without the key
 	}
-	if more := len(data) - len(g.remote.fetched[of.rank]); s == message.Success && more > 0 && g.keptBytes+more <= maxGroupBytes {
+	if more := len(data) - len(g.remote.fetched[key.rank]); s == message.Success && more > 0 && g.keptBytes+more <= maxGroupBytes {
 		g.keptBytes += more
-		g.remote.fetched[of.rank] = data
+		g.remote.fetched[key.rank] = data
 	}
 	g.mu.Unlock()
 	for _, w := range waiting {

@@ -40,26 +40,26 @@ func (x *getQueue) removeGet(w *pendingGet) bool {
 }
 
 // takeByKey removes and returns the Gets of a key for which match is true, in the order of their arrival.
-func (x *getQueue) takeByKey(key string, match func(*pendingGet) bool) (taken []*pendingGet) {
+func (x *getQueue) takeByKey(key string, match func(*pendingGet) bool) (removed []*pendingGet) {
 	for w := range x.byKey[key] {
 		if match(w) {
-			taken = append(taken, w)
+			removed = append(removed, w)
 		}
 	}
-	for _, w := range taken {
+	for _, w := range removed {
 		x.removeGet(w)
 	}
-	slices.SortFunc(taken, func(a, b *pendingGet) int { return cmp.Compare(a.order, b.order) })
-	return taken
+	slices.SortFunc(removed, func(a, b *pendingGet) int { return cmp.Compare(a.order, b.order) })
+	return removed
 }
 
 // takeAll removes and returns the Gets of all keys for which match is true, in the order of their arrival.
-func (x *getQueue) takeAll(match func(*pendingGet) bool) (taken []*pendingGet) {
+func (x *getQueue) takeAll(match func(*pendingGet) bool) (removed []*pendingGet) {
 	for key := range x.byKey {
-		taken = append(taken, x.takeByKey(key, match)...)
+		removed = append(removed, x.takeByKey(key, match)...)
 	}
-	slices.SortFunc(taken, func(a, b *pendingGet) int { return cmp.Compare(a.order, b.order) })
-	return taken
+	slices.SortFunc(removed, func(a, b *pendingGet) int { return cmp.Compare(a.order, b.order) })
+	return removed
 }
 
 // forEach calls do for each Get in the queue.

@@ -117,23 +117,23 @@ func getTimeoutOf(o message.Options) getTimeout {
 
 // awaitCommit answers a Get with the data of a rank of this node, or makes it wait for a commit (rule
 // PMIX-33).
-func (g *group) awaitCommit(of *localRank, w *pendingGet, timeout getTimeout) {
+func (g *group) awaitCommit(source *localRank, w *pendingGet, timeout getTimeout) {
 	g.mu.Lock()
-	set, status := of.pairsFor(w), message.Success
+	set, status := source.pairsFor(w), message.Success
 	switch {
 	case set.hasKey(w.key):
-	case timeout < 0, of.exited, of.state == Finalized:
+	case timeout < 0, source.exited, source.state == Finalized:
 		status = message.NotFound
 	case g.isEnding():
 		status = message.Failed
-	case w.asker == nil && of.waitingGets.count >= maxRemoteGets:
+	case w.asker == nil && source.waitingGets.count >= maxRemoteGets:
 		status = message.NoMemory
 	default:
-		of.waitingGets.addGet(w)
+		source.waitingGets.addGet(w)
 		if timeout > 0 {
-			g.limitWait(&of.waitingGets, w, time.Duration(timeout))
-		} else if of.hasCommitted {
-			g.limitWait(&of.waitingGets, w, defaultGetTimeout)
+			g.limitWait(&source.waitingGets, w, time.Duration(timeout))
+		} else if source.hasCommitted {
+			g.limitWait(&source.waitingGets, w, defaultGetTimeout)
 		}
 		g.mu.Unlock()
 		return
@@ -201,11 +201,11 @@ func finishAll(waiting []*pendingGet, s message.Status) {
 
 // takeWaitingGets removes and returns the Gets that wait for ranks of the group, on this node or others. If all is
 // false, it takes only the Gets of asker.
-func (g *group) takeWaitingGets(all bool, asker *group) (taken []*pendingGet) {
+func (g *group) takeWaitingGets(all bool, asker *group) (removed []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	take := func(list *getQueue) {
-		taken = append(taken, list.takeAll(func(w *pendingGet) bool { return all || w.asker == asker })...)
+		removed = append(removed, list.takeAll(func(w *pendingGet) bool { return all || w.asker == asker })...)
 	}
 	for _, r := range g.byRank {
 		take(&r.waitingGets)
@@ -215,5 +215,5 @@ func (g *group) takeWaitingGets(all bool, asker *group) (taken []*pendingGet) {
 			take(&f.waiting)
 		}
 	}
-	return taken
+	return removed
 }

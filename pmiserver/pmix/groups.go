@@ -44,19 +44,19 @@ const (
 
 // rememberGroup stores the members of a PMIx group for a client whose library does not send them when it
 // destructs the group.
-func (r *localRank) rememberGroup(c *client, made *message.GroupConstruct) {
+func (r *localRank) rememberGroup(c *client, construct *message.GroupConstruct) {
 	c.group.mu.Lock()
 	defer c.group.mu.Unlock()
-	r.madeMembers -= len(r.madeGroups[made.ID])
-	if c.major > lastMajorWithoutMembers || len(r.madeGroups) >= maxMadeGroups || r.madeMembers+len(made.Procs) > maxMembers {
-		delete(r.madeGroups, made.ID)
+	r.madeMembers -= len(r.madeGroups[construct.ID])
+	if c.major > lastMajorWithoutMembers || len(r.madeGroups) >= maxMadeGroups || r.madeMembers+len(construct.Procs) > maxMembers {
+		delete(r.madeGroups, construct.ID)
 		return
 	}
 	if r.madeGroups == nil {
 		r.madeGroups = make(map[string][]bfrops.Proc)
 	}
-	r.madeGroups[made.ID] = made.Procs
-	r.madeMembers += len(made.Procs)
+	r.madeGroups[construct.ID] = construct.Procs
+	r.madeMembers += len(construct.Procs)
 }
 
 // recallGroup returns the members of a PMIx group, or nil if they were not stored.
@@ -77,7 +77,7 @@ func (r *localRank) forgetGroup(g *group, id string) {
 
 // decodeContextID decodes the context ID of a PMIx group, which mpiexec sends as the last blob of its
 // fence.
-func (m *collective) decodeContextID(all [][]byte) (show func(), err error) {
+func (m *collective) decodeContextID(all [][]byte) (publish func(), err error) {
 	if len(all) == 0 {
 		return nil, errBadRecord
 	}

@@ -34,9 +34,9 @@ const (
 // errLookupTimeout is the cause of a context that ends because the client's timeout for a look-up has passed.
 var errLookupTimeout = errors.New("the look-up of a published name timed out")
 
-// requestNames calls ask in a goroutine. ask sends a request to mpiexec; names is the number of names in it. If ask
-// returns Success, it has replied to the client. Otherwise requestNames replies with the status.
-func (c *client) requestNames(q requestInfo, names int, ask func(ctx context.Context) message.Status) {
+// requestNames calls send in a goroutine. send sends a request to mpiexec; names is the number of names in
+// it. If send returns Success, it has replied to the client. Otherwise requestNames replies with the status.
+func (c *client) requestNames(q requestInfo, names int, send func(ctx context.Context) message.Status) {
 	more := int32(max(names, 1))
 	switch {
 	case c.server.Names == nil:
@@ -55,7 +55,7 @@ func (c *client) requestNames(q requestInfo, names int, ask func(ctx context.Con
 		if job, ok := jobOf(c.group.Namespace); ok && c.server.SharesNames && !c.server.announced.Load() {
 			c.server.announceJob(c.server.waitCtx, job) // if this fails, ask does, too
 		}
-		if status := ask(c.server.waitCtx); status != message.Success {
+		if status := send(c.server.waitCtx); status != message.Success {
 			c.replyStatus(q, status)
 		}
 	})
@@ -122,7 +122,7 @@ func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 }
 
 // noteAwaited records that the rank waits for a name. The returned function records that it no longer waits.
-func (c *client) noteAwaited(name string) (noMore func()) {
+func (c *client) noteAwaited(name string) (endWait func()) {
 	g, r := c.group, c.rank
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,12 +135,12 @@ func (c *client) noteAwaited(name string) (noMore func()) {
 	}
 }
 
-// findNames looks up keys. If waits is true, it blocks until at least least of them are published. The results are in
+// findNames looks up keys. If mayWait is true, it blocks until at least minimum of them are published. The results are in
 // the order of the keys.
-func (c *client) findNames(ctx context.Context, keys []string, least int, waits bool) ([]bfrops.Datum, message.Status) {
+func (c *client) findNames(ctx context.Context, keys []string, minimum int, mayWait bool) ([]bfrops.Datum, message.Status) {
 	var names []*Name
-	if waits {
-		names = c.awaitNames(ctx, keys, least)
+	if mayWait {
+		names = c.awaitNames(ctx, keys, minimum)
 	} else {
 		names = c.lookupNow(ctx, keys)
 	}
@@ -153,14 +153,14 @@ func (c *client) findNames(ctx context.Context, keys []string, least int, waits 
 			data = append(data, d)
 		}
 	}
-	if len(data) > 0 && (!waits || len(data) >= least) && !c.group.hasExited(c.rank) {
+	if len(data) > 0 && (!mayWait || len(data) >= minimum) && !c.group.hasExited(c.rank) {
 		return data, message.Success
 	}
 	c.republish(keys, names)
 	switch {
 	case context.Cause(ctx) == errLookupTimeout:
 		return nil, message.TimedOut
-	case waits:
+	case mayWait:
 		return nil, message.Failed
 	}
 	return nil, message.NotFound
@@ -194,9 +194,9 @@ func (c *client) lookupNow(ctx context.Context, keys []string) []*Name {
 	return names
 }
 
-// awaitNames waits for all keys at once, until at least least of them are published or ctx ends. An element of the
+// awaitNames waits for all keys at once, until at least minimum of them are published or ctx ends. An element of the
 // result is nil if its key was not received.
-func (c *client) awaitNames(ctx context.Context, keys []string, least int) []*Name {
+func (c *client) awaitNames(ctx context.Context, keys []string, minimum int) []*Name {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
 	names, received := make([]*Name, len(keys)), make(chan bool)
@@ -213,7 +213,7 @@ func (c *client) awaitNames(ctx context.Context, keys []string, least int) []*Na
 		if <-received {
 			count++
 		}
-		if count == least {
+		if count == minimum {
 			enough()
 		}
 	}

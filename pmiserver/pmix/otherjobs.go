@@ -73,8 +73,8 @@ func jobOf(namespace string) (job string, ok bool) {
 func (part setPart) isForeign() bool { return part.size == unknownSize }
 
 // groupOrForeign is groupSize for sets that may have processes of other jobs, which are named by their namespace.
-func (s *Server) groupOrForeign(own string) func(namespace string) (group string, size int, known bool) {
-	ownJob, _ := jobOf(own)
+func (s *Server) groupOrForeign(ownNamespace string) func(namespace string) (group string, size int, known bool) {
+	ownJob, _ := jobOf(ownNamespace)
 	return func(namespace string) (group string, size int, known bool) {
 		if job, ok := jobOf(namespace); ok && job != ownJob && s.SharesNames {
 			return namespace, unknownSize, true
@@ -280,8 +280,8 @@ func (s *Server) watchJob(ctx context.Context, job string, end func(error)) {
 }
 
 // nameOf returns the beginning of the names under which a job publishes what is for another one.
-func (x *jobsExchanger) nameOf(from, to string) string {
-	return fmt.Sprintf("remshell-%x-%d", sha256.Sum256([]byte(x.text+" "+from+" "+to)), x.past)
+func (x *jobsExchanger) nameOf(sender, receiver string) string {
+	return fmt.Sprintf("remshell-%x-%d", sha256.Sum256([]byte(x.text+" "+sender+" "+receiver)), x.past)
 }
 
 // describe encodes the groups of our job in the set, with what their members have committed. all has the records of all

@@ -146,10 +146,10 @@ func (o *outbox) close() {
 	o.endWith(errGone)
 }
 
-// endWith drops the queue, and makes enqueue return why from now on. The caller holds o.mu.
-func (o *outbox) endWith(why error) {
+// endWith drops the queue. From now on, enqueue returns cause. The caller holds o.mu.
+func (o *outbox) endWith(cause error) {
 	if o.endErr == nil {
-		o.endErr = why
+		o.endErr = cause
 		o.countQueued(-o.bytes)
 	}
 	o.queue = nil
@@ -157,9 +157,9 @@ func (o *outbox) endWith(why error) {
 
 // countQueued adds a number of bytes, which may be negative, to the counts of queued bytes. The caller
 // holds o.mu.
-func (o *outbox) countQueued(more int) {
-	o.bytes += more
-	o.rank.Add(int64(more))
+func (o *outbox) countQueued(bytes int) {
+	o.bytes += bytes
+	o.rank.Add(int64(bytes))
 }
 
 // hasOverrun reports whether the connection was closed because the client does not read.

@@ -33,13 +33,13 @@ type readSequence struct {
 // nextCount records a Get, and returns how many further ranks' data the reply has to carry. A gap in the sequence
 // does not break it, unless the gap is larger than the last count. Gaps arise because the client does not ask for its
 // own rank, and because some ranks were left out of a reply.
-func (s *readSequence) nextCount(of *group, at, size int) (count int) {
+func (s *readSequence) nextCount(g *group, at, size int) (count int) {
 	step := (at - s.last + size) % size
 	next := min(max(1, 2*s.count), maxReadAhead)
-	if of != s.group || step == 0 || step > s.count+1 {
+	if g != s.group || step == 0 || step > s.count+1 {
 		next = 0
 	}
-	*s = readSequence{of, at, next}
+	*s = readSequence{g, at, next}
 	return next
 }
 

@@ -60,10 +60,10 @@ type Group struct {
 // Events are functions that report what the ranks of a group do. Each of them may be nil.
 type Events struct {
 	Abort        func(rank, code int, message string) (reported bool) // aborts the job; code is an exit status; false: the rank had ended
-	StateChanged func(rank int, to State)
-	FenceEntered func(rank int)            // the rank enters a fence of its whole group without a timeout
-	Lost         func(rank int, why error) // its last connection ended between init and finalize
-	Junk         func(rank int, why error) // a client sent messages that cannot be decoded, or does not read
+	StateChanged func(rank int, state State)
+	FenceEntered func(rank int)              // the rank enters a fence of its whole group without a timeout
+	Lost         func(rank int, cause error) // its last connection ended between init and finalize
+	Junk         func(rank int, cause error) // a client sent messages that cannot be decoded, or does not read
 	Note         func(rank int, text string)
 	Cleanup      func(rank int, files []string) (refused []string)         // files to remove after the rank (PMIX-53)
 	Print        func(ctx context.Context, rank int, text message.LogText) // help text of the library (PMIX-48); may block; nil: not supported
@@ -391,8 +391,8 @@ func (s *Server) authenticate(n pendingConn) *client {
 }
 
 // checkHandshake decides whether a handshake comes from a rank. If it does, checkHandshake adds a client to the rank.
-func (s *Server) checkHandshake(conn net.Conn, ours bool, h message.Handshake) (*client, message.Status) {
-	if !ours {
+func (s *Server) checkHandshake(conn net.Conn, sameUser bool, h message.Handshake) (*client, message.Status) {
+	if !sameUser {
 		return nil, message.InvalidCredential
 	}
 	g := s.groupByNamespace(h.Namespace)
@@ -442,11 +442,11 @@ type pendingConns []pendingConn
 // addPending adds a pending connection. The returned function removes it. If there are too many, addPending closes
 // the oldest one. Connections of other users are counted separately, by the owner of the socket and before anything
 // is read, so that they cannot displace a rank.
-func (s *Server) addPending(n pendingConn, ours bool) (remove func()) {
+func (s *Server) addPending(n pendingConn, sameUser bool) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pending, limit := &s.pendingOwn, extraPending+s.ranks
-	if !ours {
+	if !sameUser {
 		pending, limit = &s.pendingOther, extraPending
 	}
 	at, _ := slices.BinarySearchFunc(*pending, n, func(a, b pendingConn) int { return cmp.Compare(a.number, b.number) })

@@ -10,8 +10,8 @@ func (c *client) traceRequest(r message.Request) {
 }
 
 // traceReply passes a reply to Trace, if that is not nil.
-func (c *client) traceReply(to, reply string) {
+func (c *client) traceReply(request, reply string) {
 	if c.group.Trace != nil {
-		c.group.Trace(c.rank.number, "> "+to+" "+reply)
+		c.group.Trace(c.rank.number, "> "+request+" "+reply)
 	}
 }

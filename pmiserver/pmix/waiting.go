@@ -51,13 +51,13 @@ func (g *group) listWaiting(all map[WaitingRank]string) {
 	}
 }
 
-func (w *pendingGet) listWaiting(all map[WaitingRank]string, of int) {
+func (w *pendingGet) listWaiting(all map[WaitingRank]string, waitingRank int) {
 	switch {
 	case w.asker == nil:
 	case w.key == "":
-		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("waits for rank %d", of)
+		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("waits for rank %d", waitingRank)
 	default:
-		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("waits for key %s of rank %d", w.key, of)
+		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("waits for key %s of rank %d", w.key, waitingRank)
 	}
 }
 

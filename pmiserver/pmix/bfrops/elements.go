@@ -115,9 +115,9 @@ func (e *elementReader) size() uint64 {
 	return uint64(n)
 }
 
-// textBytes decodes a string of at most most bytes, which are not copied. A length of 0, a null
-// pointer in C, is an empty string.
-func (e *elementReader) textBytes(most int) []byte {
+// textBytes decodes a string of at most maxLen bytes without copying it. A length of 0, a null pointer in C,
+// is an empty string.
+func (e *elementReader) textBytes(maxLen int) []byte {
 	n := int32(e.uint32())
 	if n == 0 {
 		return nil
@@ -136,8 +136,8 @@ func (e *elementReader) textBytes(most int) []byte {
 			return nil
 		}
 	}
-	if len(b)-1 > most {
-		e.fail(ErrBound, "a string has %d bytes, but at most %d are allowed", len(b)-1, most)
+	if len(b)-1 > maxLen {
+		e.fail(ErrBound, "a string has %d bytes, but at most %d are allowed", len(b)-1, maxLen)
 		return nil
 	}
 	return b[:len(b)-1]
@@ -304,10 +304,10 @@ func (e *elementReader) arrayHead() (Type, int) {
 	return t, e.checkCount(n, s.bytes)
 }
 
-// checkCount returns n if n elements of at least smallest bytes fit in the rest of the message.
-// Otherwise it fails and returns 0.
-func (e *elementReader) checkCount(n uint64, smallest int) int {
-	if n > uint64(len(e.rest)/smallest) {
+// checkCount returns n if n elements of at least minSize bytes fit in the rest of the message. Otherwise it
+// records an error and returns 0.
+func (e *elementReader) checkCount(n uint64, minSize int) int {
+	if n > uint64(len(e.rest)/minSize) {
 		e.fail(ErrMalformed, "an array has %d elements, but only %d bytes are left", n, len(e.rest))
 		return 0
 	}

@@ -26,18 +26,18 @@ func (r *Reader) beginPack(n int) {
 	}
 }
 
-// readList reads a SIZE. Unless that is 0, it also reads a pack of as many elements: n+X of pmix-wire.md 6. smallest
-// is the least size of an element in bytes. A list of more than most elements is an ErrBound.
-func readList[T any](r *Reader, most, smallest int, element func(*elementReader) T) []T {
+// readList reads a SIZE. Unless that is 0, it also reads a pack of as many elements: n+X of pmix-wire.md 6. minSize
+// is the least size of an element in bytes. A list of more than limit elements is an ErrBound.
+func readList[T any](r *Reader, limit, minSize int, element func(*elementReader) T) []T {
 	n := r.Size()
-	if n > uint64(most) {
-		r.fail(ErrBound, "a list has %d elements, but at most %d are allowed", n, most)
+	if n > uint64(limit) {
+		r.fail(ErrBound, "a list has %d elements, but at most %d are allowed", n, limit)
 	}
 	if r.err != nil || n == 0 {
 		return nil
 	}
 	r.beginPack(int(n))
-	all := make([]T, r.checkCount(n, smallest))
+	all := make([]T, r.checkCount(n, minSize))
 	for i := range all {
 		all[i] = element(&r.elementReader)
 	}

@@ -24,8 +24,8 @@ func NewEvent(code int32, source bfrops.Proc, infos []byte) []byte {
 
 // AppendKnown appends to the reply of a Get the data of a process, or of a whole namespace if the rank
 // is bfrops.Wildcard. pairs are parts of the encoded key-value pairs (pmix-wire.md 6.4).
-func AppendKnown(dst []byte, of bfrops.Proc, pairs ...[]byte) []byte {
-	return bfrops.AppendBlob(dst, append([][]byte{bfrops.AppendProc(nil, of)}, pairs...)...)
+func AppendKnown(dst []byte, proc bfrops.Proc, pairs ...[]byte) []byte {
+	return bfrops.AppendBlob(dst, append([][]byte{bfrops.AppendProc(nil, proc)}, pairs...)...)
 }
 
 // AppendConnected appends to the reply of a Connect the job info of one more namespace (pmix-wire.md

@@ -45,7 +45,7 @@ func NewReply(tag uint32) []byte { return AppendHeader(nil, tag, 0) }
 
 // FinishReply sets the size of a reply. If the body is above MaxReply, it becomes the status NoMemory, and
 // fits is false (rule PMIX-23).
-func FinishReply(reply []byte) (whole []byte, fits bool) {
+func FinishReply(reply []byte) (finished []byte, fits bool) {
 	size := len(reply) - HeaderSize
 	if fits = size <= MaxReply; !fits {
 		reply = AppendStatus(reply[:HeaderSize:HeaderSize], NoMemory)

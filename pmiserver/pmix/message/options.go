@@ -47,7 +47,7 @@ func (o Options) Timeout() time.Duration {
 }
 
 // Wait reports whether a Lookup waits, and for how many of its keys. 0 keys means all (rule PMIX-40).
-func (o Options) Wait() (keys int, waits bool) {
+func (o Options) Wait() (keys int, mustWait bool) {
 	v, found := o.Find("pmix.wait")
 	if !found || v.Type == bfrops.Bool || v.Type == bfrops.Undefined {
 		return 0, found && v.Flag()

@@ -212,9 +212,9 @@ func (n *Notify) read(r *bfrops.Reader) {
 	n.Event, n.Range, n.Infos = Status(r.Status()), Range(r.Byte()), r.Infos()
 }
 
-// Targets returns the processes that the range ListedProcs names. given is false if the request has no
+// Targets returns the processes that the range ListedProcs names. ok is false if the request has no
 // such list.
-func (n *Notify) Targets() (procs []bfrops.Proc, given bool) {
+func (n *Notify) Targets() (procs []bfrops.Proc, ok bool) {
 	v, _ := n.Infos.Find("pmix.evrange")
 	return v.Procs()
 }

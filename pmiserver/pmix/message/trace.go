@@ -57,9 +57,9 @@ type traceLine []string
 func (l *traceLine) word(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
 // addFirst appends the first maxTracedItems elements, and the number of the others.
-func addFirst[T any](l *traceLine, all []T, show func(T) string) {
+func addFirst[T any](l *traceLine, all []T, format func(T) string) {
 	for _, one := range all[:min(len(all), maxTracedItems)] {
-		*l = append(*l, show(one))
+		*l = append(*l, format(one))
 	}
 	if more := len(all) - maxTracedItems; more > 0 {
 		l.word("and %d more", more)
@@ -133,11 +133,11 @@ func quote(text string) string {
 }
 
 // cutBytes formats at most maxTracedBytes bytes. If there are more, it appends their number.
-func cutBytes(b []byte, show func([]byte) string) string {
+func cutBytes(b []byte, format func([]byte) string) string {
 	if len(b) <= maxTracedBytes {
-		return show(b)
+		return format(b)
 	}
-	return fmt.Sprintf("%s... (%d bytes)", show(b[:maxTracedBytes]), len(b))
+	return fmt.Sprintf("%s... (%d bytes)", format(b[:maxTracedBytes]), len(b))
 }
 
 // quoteUnlessPlain hides secrets in a word, and quotes it unless it is a plain word.
