@@ -20,9 +20,9 @@ import (
 
 // findCluster reads the cluster file. This is the file that --cluster or MPIEXEC_CLUSTER names, or else
 // the user's, or else the site's. It returns nil if there is none.
-func findCluster(j option.JobOptions, getenv func(string) string, read func(string) (string, error), trust func(string) error) (*config.Cluster, error) {
+func findCluster(j option.JobOptions, getenv func(string) string, read func(string) (string, error), checkTrust func(string) error) (*config.Cluster, error) {
 	load := func(file, text string) (*config.Cluster, error) {
-		if err := trust(file); err != nil { // the file can name programs to run (TRUST-27)
+		if err := checkTrust(file); err != nil { // the file can name programs to run (TRUST-27)
 			return nil, option.UntrustedError(err, "its content", " with --cluster")
 		}
 		return config.Load(file, text, userIDs())

@@ -112,14 +112,14 @@ func (j *eventWriter) writeQueue() {
 }
 
 // close writes the remaining events and returns the first error of a write. It waits for a slow reader
-// without limit. If hurry is true, it waits for flushTimeout at most.
-func (j *eventWriter) close(hurry bool) error {
+// without limit. If limited is true, it waits for flushTimeout at most.
+func (j *eventWriter) close(limited bool) error {
 	j.mu.Lock()
 	j.closed = true
 	j.mu.Unlock()
 	j.wakeWriter()
 	var late <-chan time.Time
-	if hurry {
+	if limited {
 		late = time.After(flushTimeout)
 	}
 	select {

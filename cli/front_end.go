@@ -70,7 +70,7 @@ func splitFrontEnd(args []string) (name string, rest []string) {
 }
 
 // runMpijob carries out a command line of mpijob.
-func runMpijob(ctx context.Context, args []string, table *option.JobTable, sys System, ours int) (code int, err error) {
+func runMpijob(ctx context.Context, args []string, table *option.JobTable, sys System, errorCode int) (code int, err error) {
 	sys.awaitReady()
 	if words, requested := completionWords(args); requested {
 		return job.ExitOK, printCompletion(ctx, words, table, sys)
@@ -79,5 +79,5 @@ func runMpijob(ctx context.Context, args []string, table *option.JobTable, sys S
 	if err != nil {
 		return 0, err
 	}
-	return runLine(ctx, args, line, table, sys, ours)
+	return runLine(ctx, args, line, table, sys, errorCode)
 }

@@ -194,8 +194,8 @@ const byeTimeout = time.Second
 
 // closeAfter closes conn some time after step is done. So mpiexec notices the end of the step at once,
 // and not only after the ranks here have ended.
-func closeAfter(step context.Context, conn net.Conn, later time.Duration) {
-	context.AfterFunc(step, func() { time.AfterFunc(later, func() { conn.Close() }) })
+func closeAfter(step context.Context, conn net.Conn, delay time.Duration) {
+	context.AfterFunc(step, func() { time.AfterFunc(delay, func() { conn.Close() }) })
 }
 
 var errStepOver = errors.New("the job step of the batch system has ended")

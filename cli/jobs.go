@@ -160,25 +160,25 @@ func noJobError(line option.Line, ref job.JobRef) error {
 	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s lists waiting requests; give a host of the job as an argument", line.Command("ps"), line.Command("queue"))}
 }
 
-// controlRequestRemedy returns what the user can do after a job has refused a control request, or "". needs is the
+// controlRequestRemedy returns what the user can do after a job has refused a control request, or "". advice is the
 // advice if the job lacks options that the request needs.
-func controlRequestRemedy(line option.Line, needs string, asked reserve.ControlResult, ref job.JobRef) string {
-	text := asked.Reply.Text
+func controlRequestRemedy(line option.Line, advice string, result reserve.ControlResult, ref job.JobRef) string {
+	text := result.Reply.Text
 	switch {
 	case strings.HasPrefix(text, job.SuspendedText):
 		return line.Command("resume", ref.String()) + " continues the job"
-	case asked.StillHasClaim:
-		return "as root, or as the user of the job, run: " + line.Command("evict", ref.String(), asked.Node)
+	case result.StillHasClaim:
+		return "as root, or as the user of the job, run: " + line.Command("evict", ref.String(), result.Node)
 	case strings.HasPrefix(text, job.NotAllowedText):
-		return fmt.Sprintf("only root and the administrators of %s may do this", asked.Node)
+		return fmt.Sprintf("only root and the administrators of %s may do this", result.Node)
 	case strings.HasPrefix(text, job.NoAnswerText):
-		return "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), asked.Node)
+		return "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), result.Node)
 	case strings.HasPrefix(text, job.LauncherStoppedText):
-		return "continue mpiexec with fg in its shell, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), asked.Node)
+		return "continue mpiexec with fg in its shell, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), result.Node)
 	case text == job.StartingText:
 		return "run the command again in a few seconds"
 	case strings.Contains(text, job.StartedWithoutText):
-		return needs
+		return advice
 	}
 	return ""
 }

@@ -88,11 +88,11 @@ func Main(ctx context.Context, args []string, sys System) int {
 	return exitCode(code, err, ours)
 }
 
-// runCommandLine carries out a command line. ours is the exit code of mpiexec's own failures.
-func runCommandLine(ctx context.Context, args []string, sys System, ours int) (code int, err error) {
+// runCommandLine carries out a command line. errorCode is the exit code of mpiexec's own failures.
+func runCommandLine(ctx context.Context, args []string, sys System, errorCode int) (code int, err error) {
 	if port, isCall := singletonPort(args); isCall {
 		sys.awaitReady()
-		return job.ExitOK, runSingleton(ctx, port, sys, ours)
+		return job.ExitOK, runSingleton(ctx, port, sys, errorCode)
 	}
 	table := option.Mpiexec(signalNumber)
 	if statusFrontEnds[sys.frontEnd] != nil {
@@ -102,7 +102,7 @@ func runCommandLine(ctx context.Context, args []string, sys System, ours int) (c
 		}
 	}
 	if sys.isMpijob() {
-		return runMpijob(ctx, args, option.Mpijob(table), sys, ours)
+		return runMpijob(ctx, args, option.Mpijob(table), sys, errorCode)
 	}
 	if sys.frontEnd == "aprun" {
 		var done bool
@@ -122,14 +122,14 @@ func runCommandLine(ctx context.Context, args []string, sys System, ours int) (c
 	}
 	if line.Job.SelfTest {
 		sys.printWarnings(line)
-		return runSelfTest(ctx, args, table, sys, ours)
+		return runSelfTest(ctx, args, table, sys, errorCode)
 	}
-	return runLine(ctx, args, line, table, sys, ours)
+	return runLine(ctx, args, line, table, sys, errorCode)
 }
 
-// runLine carries out a parsed command line of any front end. ours is the exit code of mpiexec's own
+// runLine carries out a parsed command line of any front end. errorCode is the exit code of mpiexec's own
 // failures.
-func runLine(ctx context.Context, args []string, line option.Line, table infoTexts, sys System, ours int) (code int, err error) {
+func runLine(ctx context.Context, args []string, line option.Line, table infoTexts, sys System, errorCode int) (code int, err error) {
 	sys.printWarnings(line)
 	if done, err := printInfo(table, line, sys); done {
 		return job.ExitOK, err
@@ -143,7 +143,7 @@ func runLine(ctx context.Context, args []string, line option.Line, table infoTex
 	if line.Job.ClusterState != "" {
 		return job.ExitOK, planFromState(line, sys)
 	}
-	return runWithHosts(ctx, args, line, sys, ours)
+	return runWithHosts(ctx, args, line, sys, errorCode)
 }
 
 // printWarnings prints the warnings about the options of a line, unless it has -q.
@@ -161,7 +161,7 @@ func signalNumber(name string) int { return int(unix.SignalNum(name)) }
 
 // An infoTexts returns the texts that a front end generates from its table of options: help and manual.
 type infoTexts interface {
-	HelpOn(about string) (string, error) // about is a word or an option; empty: general help
+	HelpOn(topic string) (string, error) // topic is a word or an option; empty: general help
 	Man(version string) string
 	Info(line option.Line, environ []string, version string) string
 }

@@ -121,22 +121,22 @@ func isReaderGone(err error) bool {
 }
 
 // exitCode returns the exit code of mpiexec, for the shell, --report and --json (rule TRUST-33). code is
-// the exit code of the ranks, or of a request such as --ps. It counts only if err is nil. ours is the code
+// the exit code of the ranks, or of a request such as --ps. It counts only if err is nil. errorCode is the code
 // of mpiexec's own failures. 0 means 125.
-func exitCode(code int, err error, ours int) int {
+func exitCode(code int, err error, errorCode int) int {
 	var cancelled *reserve.SignalError
 	switch {
 	case err == nil:
-		return job.ClampExitCode(code, code == job.ExitOK, ours)
+		return job.ClampExitCode(code, code == job.ExitOK, errorCode)
 	case isReaderGone(err):
 		return job.ExitNoStdout
 	case errors.As(err, &cancelled):
 		return job.Signal(cancelled.Signal).Status()
 	}
 	if code := usererr.Code(err); code != 0 && code != job.ExitInternal {
-		return job.ClampExitCode(code, false, ours)
+		return job.ClampExitCode(code, false, errorCode)
 	}
-	return job.InternalErrorCode(ours)
+	return job.InternalErrorCode(errorCode)
 }
 
 // parseOwnErrorCode returns the exit code of mpiexec's own failures: the number in text

@@ -53,10 +53,10 @@ type invocation struct {
 
 // runWithHosts carries out a command line that needs hosts. It prints errors in order with mpiexec's other
 // lines and with the output of the ranks.
-func runWithHosts(ctx context.Context, args []string, line option.Line, sys System, ours int) (code int, err error) {
+func runWithHosts(ctx context.Context, args []string, line option.Line, sys System, errorCode int) (code int, err error) {
 	out, errs := newPrinters(line, sys)
 	code, err = recoverPanic(line.Job, errs, func() (int, error) {
-		c := invocation{sys: sys, line: line, ownErrorCode: ours, args: args}
+		c := invocation{sys: sys, line: line, ownErrorCode: errorCode, args: args}
 		defer func() { c.saved.release() }()
 		return c.answer(ctx, out, errs)
 	})

@@ -23,7 +23,7 @@ import (
 const selfTestArg = "--helper-selftest"
 
 // runSelfTest runs --selftest on the hosts of a command line and prints the result.
-func runSelfTest(ctx context.Context, args []string, table *option.Table, sys System, ours int) (code int, err error) {
+func runSelfTest(ctx context.Context, args []string, table *option.Table, sys System, errorCode int) (code int, err error) {
 	line, err := selfTestLine(args, table, sys)
 	if err != nil {
 		return 0, err
@@ -36,7 +36,7 @@ func runSelfTest(ctx context.Context, args []string, table *option.Table, sys Sy
 		forwardSignals(userSignals, results.Linked(), signals, over)
 	}()
 	sys.In, sys.Out, sys.Signals = strings.NewReader(selftest.Input+"\n"), results, signals
-	code, err = runWithHosts(ctx, args, line, sys, ours)
+	code, err = runWithHosts(ctx, args, line, sys, errorCode)
 	close(over)
 	<-stopped
 	if code != job.ExitOK || err != nil {
@@ -49,24 +49,24 @@ func runSelfTest(ctx context.Context, args []string, table *option.Table, sys Sy
 	return job.ExitOK, err
 }
 
-// forwardSignals passes signals from ours on to the job until over is closed. linked reports whether all
-// ranks have connected to each other. If it is true, forwardSignals sends SIGUSR1, and the ranks go on.
-// Otherwise it sends SIGUSR2, and the ranks end.
-func forwardSignals(ours <-chan os.Signal, linked <-chan bool, to chan<- os.Signal, over <-chan struct{}) {
+// forwardSignals passes received signals on to the job until done is closed. linked tells whether all ranks
+// have connected to each other. If so, forwardSignals sends SIGUSR1, and the ranks continue. Otherwise it
+// sends SIGUSR2, and the ranks end.
+func forwardSignals(received <-chan os.Signal, linked <-chan bool, target chan<- os.Signal, done <-chan struct{}) {
 	for {
 		var s os.Signal
 		select {
-		case s = <-ours:
+		case s = <-received:
 		case all := <-linked:
 			if s = syscall.SIGUSR2; all {
 				s = syscall.SIGUSR1
 			}
-		case <-over:
+		case <-done:
 			return
 		}
 		select {
-		case to <- s:
-		case <-over:
+		case target <- s:
+		case <-done:
 			return
 		}
 	}

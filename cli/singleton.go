@@ -45,11 +45,11 @@ func singletonPort(args []string) (port string, isCall bool) {
 
 // runSingleton runs the job of a singleton, an MPI process that was started without mpiexec and now calls
 // it. If the job fails, runSingleton reports that to the singleton, which would otherwise wait for ever.
-func runSingleton(ctx context.Context, port string, sys System, ours int) error {
+func runSingleton(ctx context.Context, port string, sys System, errorCode int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {
-		code, failed := runWithHosts(ctx, nil, line, sys, ours)
-		if exitCode(code, failed, ours) == job.ExitOK {
+		code, failed := runWithHosts(ctx, nil, line, sys, errorCode)
+		if exitCode(code, failed, errorCode) == job.ExitOK {
 			return nil
 		}
 		err = reportedError{errors.New("the job failed")} // only mpiexec's own exit code follows from it

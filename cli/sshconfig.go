@@ -58,8 +58,8 @@ func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, w
 
 // readSSHConfig reads the files that ssh would read. With --ssh-config it reads only that file, as ssh -F
 // does.
-func readSSHConfig(me sshx.User, j option.JobOptions) (*sshx.Config, error) {
-	user, system := me.Home+"/.ssh/config", "/etc/ssh/ssh_config"
+func readSSHConfig(localUser sshx.User, j option.JobOptions) (*sshx.Config, error) {
+	user, system := localUser.Home+"/.ssh/config", "/etc/ssh/ssh_config"
 	switch j.SSHConfig {
 	case "":
 	case "none":
@@ -71,7 +71,7 @@ func readSSHConfig(me sshx.User, j option.JobOptions) (*sshx.Config, error) {
 			return nil, &usererr.Error{Text: fmt.Sprintf("--ssh-config: cannot read %s: %v", user, at.Err), Remedy: "correct the path of the file"}
 		}
 	}
-	config, err := sshx.ReadConfig(user, system, me)
+	config, err := sshx.ReadConfig(user, system, localUser)
 	if err != nil || len(j.SSHOptions) == 0 {
 		return config, err
 	}

@@ -137,8 +137,8 @@ func foldRemoteNodes(nodes []job.NodeDef) string {
 }
 
 // starterWithFallback returns the transport of the batch system's starter. If the user allows it and the
-// starter fails, the hosts are reached by the transports in others.
-func (c *invocation) starterWithFallback(self transport.HelperBinary, others transport.Transports) transport.Transport {
+// starter fails, the hosts are reached by the transports in fallbacks.
+func (c *invocation) starterWithFallback(self transport.HelperBinary, fallbacks transport.Transports) transport.Transport {
 	first := c.starterTransport(self)
 	if !c.line.Job.BatchOption().Fallback {
 		return first
@@ -146,7 +146,7 @@ func (c *invocation) starterWithFallback(self transport.HelperBinary, others tra
 	isLocal := func(host transport.Host) bool {
 		return c.inputs.Local.Matches(host.Name) || host.Alias != "" && c.inputs.Local.Matches(host.Alias)
 	}
-	return &transport.Fallback{First: first, Second: transport.LocalOverride{Transports: others, IsLocal: isLocal}, Failed: c.reportFallback}
+	return &transport.Fallback{First: first, Second: transport.LocalOverride{Transports: fallbacks, IsLocal: isLocal}, Failed: c.reportFallback}
 }
 
 // reportFallback reports that the batch system's starter has failed on a host, so that the batch system
@@ -234,13 +234,13 @@ func runBatchProgramOnce(name string, args ...string) (text string, killed bool,
 	return out.String(), false, nil
 }
 
-// lastLine returns the last line of a text that is not blank. If there is none, it returns otherwise.
-func lastLine(text, otherwise string) string {
+// lastLine returns the last line of a text that is not blank. If there is none, it returns fallback.
+func lastLine(text, fallback string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
 		return last
 	}
-	return otherwise
+	return fallback
 }
 
 // A boundedBuffer keeps the first limit bytes written to it.

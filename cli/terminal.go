@@ -113,11 +113,11 @@ func isTerminal(w any) bool {
 
 // useColor reports whether to print in colour (rule DIAG-8). NO_COLOR takes precedence over everything. A
 // dumb terminal gets colour only with --color always or CLICOLOR_FORCE.
-func useColor(when string, getenv func(string) string, terminal bool) bool {
+func useColor(mode string, getenv func(string) string, terminal bool) bool {
 	switch {
-	case when == "never", getenv("NO_COLOR") != "":
+	case mode == "never", getenv("NO_COLOR") != "":
 		return false
-	case when == "always", getenv("CLICOLOR_FORCE") != "" && getenv("CLICOLOR_FORCE") != "0":
+	case mode == "always", getenv("CLICOLOR_FORCE") != "" && getenv("CLICOLOR_FORCE") != "0":
 		return true
 	}
 	return terminal && getenv("TERM") != "dumb"

@@ -244,7 +244,7 @@ func (s *segment) readLetter(word string) error {
 
 // findLetter returns the row of an option, and the value in the same word. It returns nil if aprun has no
 // such option.
-func findLetter(word string) (r *letterRow, joined string) {
+func findLetter(word string) (r *letterRow, value string) {
 	name := strings.TrimPrefix(word, "-")
 	for i := range letterRows {
 		if letterRows[i].letters == name {

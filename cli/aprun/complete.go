@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Complete returns the words that may replace the last of words, the command line up to the cursor. kind
-// is an option.CompletionKind. For "words", candidates has options with their help. "files" and "program"
-// mean names of files and programs. For "arguments", the program whose arguments follow is at index from.
-func Complete(words []string) (kind string, from int, candidates [][2]string) {
+// Complete returns the words that may replace the last of words, the command line up to the cursor. kind is
+// an option.CompletionKind. For "words", candidates has options with their help. "files" and "program" mean
+// names of files and programs. For "arguments", the program whose arguments follow is at index argsIndex.
+func Complete(words []string) (kind string, argsIndex int, candidates [][2]string) {
 	last := len(words) - 1
 	for i := 0; i < last; i++ {
 		switch r, known := rowOf(words[i]); {

@@ -27,13 +27,13 @@ func foldNumbers(set map[int]bool) string {
 }
 
 // withoutRepeats returns the words in order, without later repetitions.
-func withoutRepeats(words []string) (left []string) {
+func withoutRepeats(words []string) (unique []string) {
 	for _, word := range words {
-		if !slices.Contains(left, word) {
-			left = append(left, word)
+		if !slices.Contains(unique, word) {
+			unique = append(unique, word)
 		}
 	}
-	return left
+	return unique
 }
 
 // Help returns the text of aprun --help.

@@ -112,11 +112,11 @@ func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 	return Completion{Kind: CompleteProgram}
 }
 
-// indexColon returns the index of the first word ":" from from on. If there is none, it returns
-// len(words).
-func indexColon(words []string, from int) int {
-	if i := slices.Index(words[from:], ":"); i >= 0 {
-		return from + i
+// indexColon returns the index of the first word ":" at or after index start. It returns len(words) if there
+// is none.
+func indexColon(words []string, start int) int {
+	if i := slices.Index(words[start:], ":"); i >= 0 {
+		return start + i
 	}
 	return len(words)
 }
@@ -160,16 +160,16 @@ func (t *Table) optionsWithPrefix(word string) (candidates [][2]string) {
 	return candidates
 }
 
-// completeValue returns the candidates for an option's value. typed is what the user has typed of it.
-// before is the text before the value in the same word. second says that it is the second word of the
-// value.
-func (m namedOption) completeValue(before, typed string, second bool, lists CompletionLists) Completion {
+// completeValue returns the candidates for an option's value. typed is the part of the value that the user
+// has typed. prefix is the text before the value in the same word. isSecond is true if the value has two
+// words and this is the second.
+func (m namedOption) completeValue(prefix, typed string, isSecond bool, lists CompletionLists) Completion {
 	words := m.choices()
 	if m.Form != "" {
 		words = nil
 	}
 	switch {
-	case m.Arg == "JOB" || m.Arg == "SIG JOB" && second:
+	case m.Arg == "JOB" || m.Arg == "SIG JOB" && isSecond:
 		words = append(lists.Jobs(), words...)
 	case m.Name == "help":
 		words = append(m.table.topicWords(), "all")
@@ -179,24 +179,24 @@ func (m namedOption) completeValue(before, typed string, second bool, lists Comp
 	case m.takesHosts():
 		words = append(lists.Hosts(), words...)
 	case strings.HasPrefix(m.Arg, "FILE"):
-		return Completion{Kind: CompleteFiles, Start: len(before)}
+		return Completion{Kind: CompleteFiles, Start: len(prefix)}
 	case strings.HasPrefix(m.Arg, "DIR"):
-		return Completion{Kind: CompleteFolders, Start: len(before)}
+		return Completion{Kind: CompleteFolders, Start: len(prefix)}
 	}
-	return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix(before, typed, words)}
+	return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix(prefix, typed, words)}
 }
 
 // wordsWithPrefix returns the words that begin with the last item of typed, a list with commas. It leaves
-// out items that the list already has. before is the text before the list in the same word.
-func wordsWithPrefix(before, typed string, words []string) (candidates [][2]string) {
+// out items that the list already has. prefix is the text before the list in the same word.
+func wordsWithPrefix(prefix, typed string, words []string) (candidates [][2]string) {
 	used := strings.Split(typed, ",")
 	used, begin := used[:len(used)-1], used[len(used)-1]
 	for _, word := range used {
-		before += word + ","
+		prefix += word + ","
 	}
 	for _, word := range words {
 		if len(word) >= len(begin) && strings.EqualFold(word[:len(begin)], begin) && !slices.Contains(used, word) {
-			candidates = append(candidates, [2]string{before + word, ""})
+			candidates = append(candidates, [2]string{prefix + word, ""})
 		}
 	}
 	return candidates

@@ -28,12 +28,12 @@ func configPath(environ []string) (file string, named bool) {
 
 // readConfig reads the user's configuration file. It has an option on each line, with or without dashes:
 // "name value" or "name = value".
-func (b *defaultOptions) readConfig(from Sources) {
-	file, named := configPath(from.Environ)
-	if file == "" || from.Read == nil {
+func (b *defaultOptions) readConfig(sources Sources) {
+	file, named := configPath(sources.Environ)
+	if file == "" || sources.Read == nil {
 		return
 	}
-	text, err := from.Read(file)
+	text, err := sources.Read(file)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case missing && !named:
@@ -45,8 +45,8 @@ func (b *defaultOptions) readConfig(from Sources) {
 		b.errs = append(b.errs, fmt.Errorf("configuration: %w", err))
 		return
 	}
-	if from.CheckTrust != nil {
-		if err := from.CheckTrust(file); err != nil { // options can run any program (TRUST-27)
+	if sources.CheckTrust != nil {
+		if err := sources.CheckTrust(file); err != nil { // options can run any program (TRUST-27)
 			b.errs = append(b.errs, UntrustedError(err, "its content", " with MPIEXEC_CONFIG"))
 			return
 		}
@@ -65,15 +65,15 @@ func (b *defaultOptions) readConfig(from Sources) {
 	}
 }
 
-// UntrustedError returns the error that a file which can run programs is not used, because another user
-// can write it. why is the reason. what is the dangerous part of the file. with is the option with which
-// to name a copy.
-func UntrustedError(why error, what, with string) error {
-	return &usererr.Error{Text: fmt.Sprintf("not started: %v, and %s could run any program as you", why, what), Remedy: usererr.Hint(why) + with}
+// UntrustedError returns the error for a file that is not used because another user could change it, although
+// it can make mpiexec run programs. cause is the reason, and content is the dangerous part of the file.
+// option is the option with which the user can name a copy of the file.
+func UntrustedError(cause error, content, option string) error {
+	return &usererr.Error{Text: fmt.Sprintf("not started: %v, and %s could run any program as you", cause, content), Remedy: usererr.Hint(cause) + option}
 }
 
-// readConfigLine parses one line of the configuration file. where is the file and line number.
-func (b *defaultOptions) readConfigLine(where string, args []string) {
+// readConfigLine parses one line of the configuration file. location is the file and line number.
+func (b *defaultOptions) readConfigLine(location string, args []string) {
 	if !strings.HasPrefix(args[0], "-") {
 		args[0] = "--" + args[0]
 	}
@@ -83,7 +83,7 @@ func (b *defaultOptions) readConfigLine(where string, args []string) {
 	if args = b.withoutSwitchValue(args); args == nil {
 		return
 	}
-	s := b.scan(appWords{args: args, precedence: fromUserConfig, from: where})
+	s := b.scan(appWords{args: args, precedence: fromUserConfig, from: location})
 	if len(s.program) > 0 {
 		s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s is not an option", ShellQuote(s.program[0])), Remedy: "write one option on each line; quote a value with blanks"})
 	}
@@ -96,10 +96,10 @@ func (b *defaultOptions) readConfigLine(where string, args []string) {
 		}
 	}
 	for _, err := range s.errs {
-		b.errs = append(b.errs, withSource(where, err))
+		b.errs = append(b.errs, withSource(location, err))
 	}
 	for _, text := range s.notes {
-		b.warnings = append(b.warnings, where+": "+text)
+		b.warnings = append(b.warnings, location+": "+text)
 	}
 	for _, g := range s.given {
 		if !b.decided[g.Name] {

@@ -39,11 +39,11 @@ func decodeVerbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 }
 
 // mapperFor returns the mapper for a type.
-func (t *Table) mapperFor(of reflect.Type) kong.Mapper {
-	if reflect.PointerTo(of).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+func (t *Table) mapperFor(typ reflect.Type) kong.Mapper {
+	if reflect.PointerTo(typ).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return kong.MapperFunc(decodeVerbatim)
 	}
-	return t.mappers.ForType(of)
+	return t.mappers.ForType(typ)
 }
 
 // decode decodes a value of an option. The result has the type of the option's field. If the option
@@ -117,9 +117,9 @@ func (o *Option) canonicalValue(text string) string {
 }
 
 // setFields stores the values of options in the fields that declare them. target points to a struct.
-func setFields(given []GivenOption, target any) {
+func setFields(options []GivenOption, target any) {
 	into := reflect.ValueOf(target).Elem()
-	for _, g := range given {
+	for _, g := range options {
 		if g.declaredIn != into.Type() {
 			continue
 		}

@@ -209,9 +209,9 @@ func ownVariable(o *Option) string {
 	return ""
 }
 
-// spellings returns the other names of the option. same are plain names. preset are those that also set
+// spellings returns the other names of the option. plain are plain names. preset are those that also set
 // or change the value.
-func (o *Option) spellings() (same []string, preset []Spelling) {
+func (o *Option) spellings() (plain []string, preset []Spelling) {
 	for _, s := range o.OtherSpellings {
 		if s.Form != "" {
 			s.Value = s.value(s.placeholder())
@@ -219,10 +219,10 @@ func (o *Option) spellings() (same []string, preset []Spelling) {
 		} else if s.Preset && o.valueForm != "none" || s.Preset && s.Value != o.impliedValue {
 			preset = append(preset, s)
 		} else {
-			same = append(same, s.Dashed)
+			plain = append(plain, s.Dashed)
 		}
 	}
-	return same, preset
+	return plain, preset
 }
 
 // settingText returns the text by which a user gives the option a value: NAME=VALUE with the option or,

@@ -33,11 +33,11 @@ type layoutMerger struct {
 	errs []error
 }
 
-// setOption sets an option that has no value yet. If it has another value, that is a contradiction. by is
+// setOption sets an option that has no value yet. If it has another value, that is a contradiction. requester is
 // the option that asks for value.
-func (s *layoutMerger) setOption(field *string, value, option, by string) {
+func (s *layoutMerger) setOption(field *string, value, option, requester string) {
 	if *field != "" && *field != value {
-		s.addConflict(by, s.spellingOf(option))
+		s.addConflict(requester, s.spellingOf(option))
 		return
 	}
 	*field = value

@@ -67,8 +67,8 @@ func (t *JobTable) rowOfOption(name string) *jobCommand {
 	return findRow(t.commands, func(c jobCommand) bool { return c.option == name })
 }
 
-func findRow(commands []jobCommand, is func(jobCommand) bool) *jobCommand {
-	if i := slices.IndexFunc(commands, is); i >= 0 {
+func findRow(commands []jobCommand, match func(jobCommand) bool) *jobCommand {
+	if i := slices.IndexFunc(commands, match); i >= 0 {
 		return &commands[i]
 	}
 	return nil
@@ -112,8 +112,8 @@ type JobQuery struct {
 }
 
 // queryOf returns the request about jobs or hosts that the options of a line make.
-func queryOf(given []GivenOption) (q JobQuery) {
-	for _, g := range given {
+func queryOf(options []GivenOption) (q JobQuery) {
+	for _, g := range options {
 		command := g.command()
 		if command == "" {
 			continue
@@ -191,7 +191,7 @@ func (t *JobTable) commandsTaking(option string) (commands []string) {
 
 // Parse parses a command line of mpijob. It returns the line, and the command line of mpiexec that means
 // the same.
-func (t *JobTable) Parse(args []string, from Sources) (line Line, mpiexecArgs []string, err error) {
+func (t *JobTable) Parse(args []string, sources Sources) (line Line, mpiexecArgs []string, err error) {
 	s := scanner{Table: t.Table, appWords: appWords{number: 1, position: 1, args: args}}
 	var words, options []string
 	for s.pos < len(args) {
@@ -228,7 +228,7 @@ func (t *JobTable) Parse(args []string, from Sources) (line Line, mpiexecArgs []
 	if len(s.errs) > 0 {
 		return Line{}, nil, firstTen(s.errs)
 	}
-	line, err = t.mpiexec.Parse(mpiexecArgs, from)
+	line, err = t.mpiexec.Parse(mpiexecArgs, sources)
 	line.ofMpijob = true
 	return line, mpiexecArgs, err
 }

@@ -32,22 +32,22 @@ func (t *JobTable) Usage() string {
 	return b.String()
 }
 
-// HelpOn returns the help about a command, about all options ("options"), or about one option. If about
+// HelpOn returns the help about a command, about all options ("options"), or about one option. If topic
 // is empty, it returns the general help.
-func (t *JobTable) HelpOn(about string) (string, error) {
-	row := t.rowOfCommand(about)
+func (t *JobTable) HelpOn(topic string) (string, error) {
+	row := t.rowOfCommand(topic)
 	var b strings.Builder
 	switch {
-	case about == "" || about == "help":
+	case topic == "" || topic == "help":
 		return t.Usage(), nil
-	case about == "options":
+	case topic == "options":
 		for _, o := range t.options {
 			b.WriteString(o.helpLine())
 		}
-	case strings.HasPrefix(about, "-"):
-		return t.Explain(about)
+	case strings.HasPrefix(topic, "-"):
+		return t.Explain(topic)
 	case row == nil:
-		return "", t.unknownCommandError(about)
+		return "", t.unknownCommandError(topic)
 	default:
 		fmt.Fprintf(&b, "mpijob %s [options] [HOST...]\n\n%s\n", row.usage(), wrapText(capitalize(row.help)+". "+t.textOf(row), 78))
 		for _, o := range t.options {

@@ -106,9 +106,9 @@ func affectsRanks(key string) bool {
 }
 
 // translateParameter translates an option --mca. It returns a parameter of Open MPI's library unchanged,
-// and for one of its launcher the option with the same meaning. kept is false if nothing remains. note is
+// and for one of its launcher the option with the same meaning. ok is false if nothing remains. note is
 // a warning, or empty. It returns other options unchanged.
-func (t *Table) translateParameter(g GivenOption) (as GivenOption, kept bool, note string) {
+func (t *Table) translateParameter(g GivenOption) (translated GivenOption, ok bool, note string) {
 	if g.Name != "mca" {
 		return g, true, ""
 	}
@@ -129,8 +129,8 @@ func (t *Table) translateParameter(g GivenOption) (as GivenOption, kept bool, no
 	if on && m.impliedValue != "" {
 		text, on = m.switchValue(text)
 	}
-	as = GivenOption{Option: m.Option, Spelled: g.Spelled + " " + key, Value: text, AppNumber: g.AppNumber, Position: g.Position, precedence: g.precedence, source: g.source}
-	return as, on, ""
+	translated = GivenOption{Option: m.Option, Spelled: g.Spelled + " " + key, Value: text, AppNumber: g.AppNumber, Position: g.Position, precedence: g.precedence, source: g.source}
+	return translated, on, ""
 }
 
 // WithoutRemoteShell returns the job options for a batch system's launcher. It leaves out Open MPI's

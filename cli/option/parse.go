@@ -51,8 +51,8 @@ func (l Line) Origin(name string) (GivenOption, bool) { return originOf(l.given,
 // app context.
 func (s AppContext) Origin(name string) (GivenOption, bool) { return originOf(s.given, name) }
 
-func originOf(given []GivenOption, name string) (GivenOption, bool) {
-	for _, g := range given {
+func originOf(options []GivenOption, name string) (GivenOption, bool) {
+	for _, g := range options {
 		if g.Name == name {
 			return g, true
 		}
@@ -146,35 +146,35 @@ func (g GivenOption) contradicted(other GivenOption) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s cannot be used with %s", other.Spelled, g.Spelled), Remedy: "leave it out"}
 }
 
-// misplaced returns the error that option g is given without any of needs.
-func (g GivenOption) misplaced(needs []string) error {
-	if needs[0] == "run" {
+// misplaced returns the error that option g is given without any of required.
+func (g GivenOption) misplaced(required []string) error {
+	if required[0] == "run" {
 		return &usererr.Error{Text: g.Spelled + " works only when ranks are started", Remedy: "leave it out"}
 	}
 	var names []string
-	for _, name := range needs {
+	for _, name := range required {
 		names = append(names, g.table.names[name].Option.Dashed)
 	}
 	remedy := "add one of them, or leave it out"
-	if only := g.table.names[needs[0]].Option; len(needs) == 1 {
+	if only := g.table.names[required[0]].Option; len(required) == 1 {
 		remedy = fmt.Sprintf("add %s%s, or leave it out", only.Dashed, only.argumentText())
 	}
 	return &usererr.Error{Text: fmt.Sprintf("%s requires %s", g.Spelled, strings.Join(names, " or ")), Remedy: remedy}
 }
 
-// hasGiven reports whether the line or its -configfile has an option for which is returns true.
-func (l Line) hasGiven(is func(GivenOption) bool) bool {
+// hasGiven reports whether the line or its -configfile has an option for which match returns true.
+func (l Line) hasGiven(match func(GivenOption) bool) bool {
 	given := l.given
 	for _, s := range l.Apps {
 		given = append(given[:len(given):len(given)], s.given...)
 	}
-	return slices.ContainsFunc(given, func(g GivenOption) bool { return g.precedence < fromEnvironment && is(g) })
+	return slices.ContainsFunc(given, func(g GivenOption) bool { return g.precedence < fromEnvironment && match(g) })
 }
 
 // Parse parses a command line without the program's name, and merges variables and files of Sources (rule
-// CLI-12). Its only side effects are those of from.Read. The error is of type UsageErrors and has ten
+// CLI-12). Its only side effects are those of sources.Read. The error is of type UsageErrors and has ten
 // errors at most.
-func (t *Table) Parse(args []string, from Sources) (Line, error) {
+func (t *Table) Parse(args []string, sources Sources) (Line, error) {
 	parts, err := splitApps(args)
 	if err != nil {
 		return Line{}, UsageErrors{err}
@@ -186,13 +186,13 @@ func (t *Table) Parse(args []string, from Sources) (Line, error) {
 	if line, ok := infoRequest(apps); ok {
 		return line, nil
 	}
-	return t.makeLine(t, apps, from)
+	return t.makeLine(t, apps, sources)
 }
 
 // mpiexecLine makes a Line from the parsed app contexts and the defaults from files and variables.
-func mpiexecLine(t *Table, apps []scannedApp, from Sources) (Line, error) {
-	apps, unread := t.expandConfigFiles(apps, from.Read)
-	rest := t.readDefaults(apps, from)
+func mpiexecLine(t *Table, apps []scannedApp, sources Sources) (Line, error) {
+	apps, unread := t.expandConfigFiles(apps, sources.Read)
+	rest := t.readDefaults(apps, sources)
 	errs, line := collectErrors(apps, rest)
 	errs = append(unread, errs...)
 	job, each, contradictions := inheritOptions(apps, rest.given)
@@ -203,8 +203,8 @@ func mpiexecLine(t *Table, apps []scannedApp, from Sources) (Line, error) {
 	}
 	line.table, line.given = t, job
 	line.setValues(apps, each)
-	if from.Environ != nil {
-		line.Warnings = append(line.Warnings, warnUnset(line.Apps, from.Environ)...)
+	if sources.Environ != nil {
+		line.Warnings = append(line.Warnings, warnUnset(line.Apps, sources.Environ)...)
 	}
 	return line, nil
 }
@@ -227,10 +227,10 @@ func warnUnset(apps []AppContext, environ []string) (warnings []string) {
 }
 
 // setValues stores the values of all options in the line.
-func (l *Line) setValues(apps []scannedApp, each [][]GivenOption) {
+func (l *Line) setValues(apps []scannedApp, appOptions [][]GivenOption) {
 	setFields(l.given, &l.Job)
 	l.Query = queryOf(l.given)
-	for i, given := range each {
+	for i, given := range appOptions {
 		s := AppContext{Number: i + 1, given: given}
 		if len(apps[i].program) > 0 {
 			s.Program, s.Args = apps[i].program[0], apps[i].program[1:]
@@ -321,8 +321,8 @@ func collectErrors(apps []scannedApp, rest defaultOptions) (all []error, line Li
 }
 
 // drawsTopology reports whether --display topo is given.
-func drawsTopology(given []GivenOption) bool {
-	return slices.ContainsFunc(given, func(g GivenOption) bool {
+func drawsTopology(options []GivenOption) bool {
+	return slices.ContainsFunc(options, func(g GivenOption) bool {
 		return g.Name == "display" && slices.Contains(g.decoded.Interface().(DisplayList), "topo")
 	})
 }
@@ -353,7 +353,7 @@ func noProgramError(appCount int, file string) *usererr.Error {
 // inheritOptions applies rules CLI-13, rules CLI-8 and CLI-12. It returns the options of the job, and those
 // of each app context. The latter include options from the first app context, from global forms such as
 // -genv, and from the defaults in rest.
-func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, each [][]GivenOption, errs []error) {
+func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, appOptions [][]GivenOption, errs []error) {
 	addAll := func(into, given []GivenOption) []GivenOption {
 		for _, g := range given {
 			var err error
@@ -363,92 +363,92 @@ func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, e
 		}
 		return into
 	}
-	each = make([][]GivenOption, len(apps))
+	appOptions = make([][]GivenOption, len(apps))
 	var all, global []GivenOption // options of the job; global forms for all app contexts
 	for i, s := range apps {
 		jobs, own := splitByScope(s.given)
 		all = append(all, jobs...)
-		each[i] = sortByPrecedence(own)
+		appOptions[i] = sortByPrecedence(own)
 		k := slices.IndexFunc(own, func(g GivenOption) bool { return g.precedence >= globalOnLine })
 		if k >= 0 {
-			each[i], global = own[:k:k], append(global, own[k:]...)
+			appOptions[i], global = own[:k:k], append(global, own[k:]...)
 		}
 	}
 	global = addAll(nil, sortByPrecedence(global))
-	for i, own := range each {
-		each[i] = addAll(nil, own)
-		for _, g := range each[0] {
+	for i, own := range appOptions {
+		appOptions[i] = addAll(nil, own)
+		for _, g := range appOptions[0] {
 			_, has := originOf(own, g.Name)
 			_, general := originOf(global, g.Name)
 			if i > 0 && g.Scope == Inherited && !has && (!general || g.addsUp) {
-				each[i] = append(each[i], g)
+				appOptions[i] = append(appOptions[i], g)
 			}
 		}
 	}
 	jobs, lower := splitByScope(rest)
 	job = addAll(nil, sortByPrecedence(append(all, jobs...)))
-	for i := range each {
+	for i := range appOptions {
 		for _, general := range [][]GivenOption{global, lower} {
-			own := each[i]
-			each[i] = addAll(own, slices.DeleteFunc(slices.Clone(general), func(g GivenOption) bool { return g.isHiddenBy(own) }))
+			own := appOptions[i]
+			appOptions[i] = addAll(own, slices.DeleteFunc(slices.Clone(general), func(g GivenOption) bool { return g.isHiddenBy(own) }))
 		}
 	}
-	return job, each, errs
+	return job, appOptions, errs
 }
 
 // isHiddenBy reports whether option g has no effect because another option with the same purpose is given
 // on a higher level, such as the command line.
-func (g GivenOption) isHiddenBy(by []GivenOption) bool {
-	return slices.ContainsFunc(by, func(other GivenOption) bool {
+func (g GivenOption) isHiddenBy(others []GivenOption) bool {
+	return slices.ContainsFunc(others, func(other GivenOption) bool {
 		return g.rivalGroup != "" && other.rivalGroup == g.rivalGroup && other.Option != g.Option && other.precedence < g.precedence
 	})
 }
 
 // splitByScope returns the options of the job and those of app contexts.
-func splitByScope(given []GivenOption) (job, ofApp []GivenOption) {
-	for _, g := range given {
+func splitByScope(options []GivenOption) (job, app []GivenOption) {
+	for _, g := range options {
 		if g.Scope == PerJob {
 			job = append(job, g)
 		} else {
-			ofApp = append(ofApp, g)
+			app = append(app, g)
 		}
 	}
-	return job, ofApp
+	return job, app
 }
 
-// addGiven adds an option to given, which has options of the same or a higher level. An option that does
+// addGiven adds an option to options, which has options of the same or a higher level. An option that does
 // not collect values may be repeated on one level only with the same value (rule CLI-8). A higher level
 // overrides a lower one.
-func addGiven(given []GivenOption, g GivenOption) ([]GivenOption, error) {
-	for i, before := range given {
+func addGiven(options []GivenOption, g GivenOption) ([]GivenOption, error) {
+	for i, before := range options {
 		switch {
 		case before.Option != g.Option, before.precedence == g.precedence && g.accumulates:
 			continue
 		case before.precedence < g.precedence && g.addsUp:
-			return slices.Insert(given, i, g), nil // the last assignment wins
+			return slices.Insert(options, i, g), nil // the last assignment wins
 		case before.precedence < g.precedence:
-			return given, nil
+			return options, nil
 		}
 		switch differ := g.canonicalValue(g.Value) != g.canonicalValue(before.Value); {
 		case g.lastWins:
-			given[i] = g
+			options[i] = g
 		case differ && before.AppNumber != g.AppNumber:
-			return given, &usererr.Error{Text: fmt.Sprintf("%s in app context %d contradicts %s in app context %d",
+			return options, &usererr.Error{Text: fmt.Sprintf("%s in app context %d contradicts %s in app context %d",
 				g, g.AppNumber, before, before.AppNumber), Remedy: "the option applies to the whole job; give it only once"}
 		case differ:
-			return given, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g, before), Remedy: "use only one of them"}
+			return options, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g, before), Remedy: "use only one of them"}
 		}
-		return given, nil
+		return options, nil
 	}
-	return append(given, g), nil
+	return append(options, g), nil
 }
 
 // checkRankCounts checks -n by the rules that depend on the number of app contexts (rules CLI-7, PLACE-1).
 // It skips app contexts with other errors.
-func checkRankCounts(apps []scannedApp, each [][]GivenOption) []error {
+func checkRankCounts(apps []scannedApp, appOptions [][]GivenOption) []error {
 	var errs []error
 	skipped := 0
-	for i, given := range each {
+	for i, given := range appOptions {
 		if len(apps[i].errs) > 0 || len(apps[i].program) == 0 {
 			continue
 		}
@@ -458,16 +458,16 @@ func checkRankCounts(apps []scannedApp, each [][]GivenOption) []error {
 		switch zero := ok && isZeroNumber(g.Value); {
 		case ok && choice:
 			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", soft, g), Remedy: "use only one of them"})
-		case zero && len(each) == 1:
+		case zero && len(appOptions) == 1:
 			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("%s: 0 is too small; the smallest value is 1", g.Spelled)})
 		case zero:
 			skipped++
-		case !ok && !choice && !grouped && len(each) > 1:
+		case !ok && !choice && !grouped && len(appOptions) > 1:
 			errs = append(errs, &usererr.Error{Text: fmt.Sprintf("app context %d needs -n", i+1),
 				Remedy: "if there are several app contexts, each needs its own -n"})
 		}
 	}
-	if skipped == len(each) && skipped > 1 {
+	if skipped == len(appOptions) && skipped > 1 {
 		errs = append(errs, &usererr.Error{Text: "every app context has -n 0, so there is nothing to start"})
 	}
 	return errs

@@ -20,7 +20,7 @@ var removedOptions = map[string]string{
 
 // RegisterRemoved adds an option, or a value of one as name=value, that a feature no longer has. It is called while the
 // program is initialized.
-func RegisterRemoved(option, instead string) { removedOptions[option] = instead }
+func RegisterRemoved(option, replacement string) { removedOptions[option] = replacement }
 
 // RemovedError returns the error for a removed option, or for a removed value (name=value). It returns nil for all
 // others.

@@ -20,12 +20,12 @@ func (o *Option) MayChange() bool { return o.field.Tag.Get("resume") == "allowed
 // IsTransport reports whether the option is about how to reach hosts.
 func (o *Option) IsTransport() bool { return slices.Contains(TransportOptions, o.Name) }
 
-// OptionWords returns, as arguments for Parse, the job options in effect for which is returns true. They
+// OptionWords returns, as arguments for Parse, the job options in effect for which match returns true. They
 // may come from any level.
-func (l Line) OptionWords(is func(*Option) bool) (words []string) {
+func (l Line) OptionWords(match func(*Option) bool) (words []string) {
 	for _, g := range l.given {
 		switch {
-		case !is(g.Option):
+		case !match(g.Option):
 		case g.valueForm == "none" && !g.preset:
 			words = append(words, g.Dashed)
 		default:
@@ -61,16 +61,16 @@ func (l Line) WithoutTopic(topic string) Line {
 	return l
 }
 
-// WithSaved returns the line with those job options of saved that it does not have itself. It ignores
+// WithSaved returns the line with those job options of savedLine that it does not have itself. It ignores
 // current variables and the current user's configuration for both.
-func (l Line) WithSaved(saved Line) Line {
+func (l Line) WithSaved(savedLine Line) Line {
 	var merged []GivenOption
 	for _, g := range l.given {
 		if g.precedence < fromEnvironment {
 			merged = append(merged, g)
 		}
 	}
-	for _, g := range saved.given {
+	for _, g := range savedLine.given {
 		if _, given := originOf(l.OptionsOnLine(), g.Name); !given {
 			merged = append(merged, g)
 		}

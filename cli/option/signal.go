@@ -62,18 +62,18 @@ func (NodeSignal) Choices() []string { return catchableSignals }
 type SignalNumbers func(name string) int
 
 // registerMappers registers the mappers for options whose values name signals.
-func (number SignalNumbers) registerMappers(into *kong.Registry) {
-	into.RegisterType(reflect.TypeFor[JobSignal](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+func (number SignalNumbers) registerMappers(registry *kong.Registry) {
+	registry.RegisterType(reflect.TypeFor[JobSignal](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		s, err := number.parseJobSignal(ctx.Scan.Pop().String())
 		target.Set(reflect.ValueOf(s))
 		return err
 	}))
-	into.RegisterType(reflect.TypeFor[EndWarning](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+	registry.RegisterType(reflect.TypeFor[EndWarning](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		w, err := number.parseEndWarning(ctx.Scan.Pop().String())
 		target.Set(reflect.ValueOf(w))
 		return err
 	}))
-	into.RegisterType(reflect.TypeFor[SignalList](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
+	registry.RegisterType(reflect.TypeFor[SignalList](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		l, err := number.parseSignalList(ctx.Scan.Pop().String())
 		target.Set(reflect.ValueOf(l))
 		return err

@@ -100,9 +100,9 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 	return apps, nil
 }
 
-// refuseOption records an error if given is true, because the option has no meaning in a file.
-func (s *scannedApp) refuseOption(option string, given bool) {
-	if given {
+// refuseOption records an error if isGiven is true, because the option has no meaning in a file.
+func (s *scannedApp) refuseOption(option string, isGiven bool) {
+	if isGiven {
 		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file of options", Remedy: "give the option on the command line"})
 	}
 }
@@ -147,27 +147,27 @@ func yieldLine(number int, text string, yield func(logicalLine, error) bool) boo
 	return yield(logicalLine{number, split}, err)
 }
 
-// withSource returns err with the place where it occurred. from is empty for the command line.
-func withSource(from string, err error) error {
+// withSource returns err with the place where it occurred. source is empty for the command line.
+func withSource(source string, err error) error {
 	var syntax *hostlist.SyntaxError
 	harmless, ok := err.(lenientError)
 	if ok {
-		return lenientError{&usererr.Error{Text: from + ": " + harmless.err.Text, Remedy: harmless.err.Remedy}}
+		return lenientError{&usererr.Error{Text: source + ": " + harmless.err.Text, Remedy: harmless.err.Remedy}}
 	}
 	switch usage, ok := err.(*usererr.Error); {
-	case from == "":
+	case source == "":
 	case ok:
-		return &usererr.Error{Text: from + ": " + usage.Text, Remedy: usage.Remedy}
+		return &usererr.Error{Text: source + ": " + usage.Text, Remedy: usage.Remedy}
 	case errors.As(err, &syntax):
-		syntax.File = from + ": " + syntax.File
+		syntax.File = source + ": " + syntax.File
 	default:
-		return fmt.Errorf("%s: %w", from, err)
+		return fmt.Errorf("%s: %w", source, err)
 	}
 	return err
 }
 
 // sortByPrecedence sorts options in place, from the highest level to the lowest.
-func sortByPrecedence(given []GivenOption) []GivenOption {
-	slices.SortStableFunc(given, func(a, b GivenOption) int { return cmp.Compare(a.precedence, b.precedence) })
-	return given
+func sortByPrecedence(options []GivenOption) []GivenOption {
+	slices.SortStableFunc(options, func(a, b GivenOption) int { return cmp.Compare(a.precedence, b.precedence) })
+	return options
 }

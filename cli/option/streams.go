@@ -124,11 +124,11 @@ type Output struct {
 
 func (o Output) String() string { return o.Text }
 
-// Combine merges two values. Names in more override those in o.
-func (o Output) Combine(more Output) Output {
+// Combine merges two values. Names in overrides override those in o.
+func (o Output) Combine(overrides Output) Output {
 	return Output{
-		Tag: cmp.Or(more.Tag, o.Tag), Dir: cmp.Or(more.Dir, o.Dir), File: cmp.Or(more.File, o.File),
-		Timestamp: o.Timestamp || more.Timestamp, Merge: o.Merge || more.Merge, NoCopy: o.NoCopy || more.NoCopy, Raw: o.Raw || more.Raw, JSON: o.JSON || more.JSON,
+		Tag: cmp.Or(overrides.Tag, o.Tag), Dir: cmp.Or(overrides.Dir, o.Dir), File: cmp.Or(overrides.File, o.File),
+		Timestamp: o.Timestamp || overrides.Timestamp, Merge: o.Merge || overrides.Merge, NoCopy: o.NoCopy || overrides.NoCopy, Raw: o.Raw || overrides.Raw, JSON: o.JSON || overrides.JSON,
 	}
 }
 

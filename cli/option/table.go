@@ -165,7 +165,7 @@ type Table struct {
 	name     string   // of the front end, as the user types it
 	topics   []string // headings of help, in order; -help TOPIC takes their first words
 	refusals []refusal
-	makeLine func(t *Table, apps []scannedApp, from Sources) (Line, error)
+	makeLine func(t *Table, apps []scannedApp, sources Sources) (Line, error)
 
 	options []*Option
 	names   map[string]namedOption
@@ -180,21 +180,21 @@ type namedOption struct {
 	global bool // the name is the global form: -gwdir
 }
 
-// newTable returns a table without options. texts and more have the long help texts for parseParagraphs.
-func newTable(name, texts string, more ...string) *Table {
+// newTable returns a table without options. texts and moreTexts have the long help texts for parseParagraphs.
+func newTable(name, texts string, moreTexts ...string) *Table {
 	return &Table{
 		name: name, mappers: newMappers(), options: make([]*Option, 0, 256), names: make(map[string]namedOption, 256),
 		texts: sync.OnceValue(func() map[string]string {
-			return parseParagraphs(texts + strings.Join(more, ""))
+			return parseParagraphs(texts + strings.Join(moreTexts, ""))
 		}),
 	}
 }
 
 // addOptions adds an option for each field of a struct type. It uses reflection, which takes some 60 µs for
 // all options of mpiexec, once in a run.
-func (t *Table) addOptions(of reflect.Type, scope Scope) {
-	for i := range of.NumField() {
-		t.insertOption(len(t.options), optionOf(of, i, scope))
+func (t *Table) addOptions(structType reflect.Type, scope Scope) {
+	for i := range structType.NumField() {
+		t.insertOption(len(t.options), optionOf(structType, i, scope))
 	}
 }
 
@@ -237,10 +237,10 @@ func (o *Option) rivals() (rivals []*Option) {
 }
 
 // optionOf returns the option that a field of a struct declares. field is the index of the field.
-func optionOf(of reflect.Type, field int, scope Scope) *Option {
-	f := of.Field(field)
+func optionOf(structType reflect.Type, field int, scope Scope) *Option {
+	f := structType.Field(field)
 	o := &Option{
-		Scope: scope, declaredIn: of, field: f, minimum: 1,
+		Scope: scope, declaredIn: structType, field: f, minimum: 1,
 		accumulates: f.Type.Kind() == reflect.Slice && f.Type != reflect.TypeFor[ShellWords](),
 	}
 	for key, value := range tagPairs(f.Tag) {

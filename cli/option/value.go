@@ -28,10 +28,10 @@ func parseNumber(text string) (int, error) {
 	return int(n), nil
 }
 
-// atLeast returns an error if n is smaller than least.
-func atLeast(least, n int) error {
-	if n < least {
-		return fmt.Errorf("%d is too small; the smallest value is %d", n, least)
+// atLeast returns an error if n is smaller than minimum.
+func atLeast(minimum, n int) error {
+	if n < minimum {
+		return fmt.Errorf("%d is too small; the smallest value is %d", n, minimum)
 	}
 	return nil
 }

@@ -32,13 +32,13 @@ var nonOptionVariables = []string{"MPIEXEC_CONFIG", "MPIEXEC_ERROR_CODE", "MPIEX
 
 // readDefaults reads options from the environment and from the user's configuration. It skips options that
 // the app contexts have themselves.
-func (t *Table) readDefaults(apps []scannedApp, from Sources) defaultOptions {
+func (t *Table) readDefaults(apps []scannedApp, sources Sources) defaultOptions {
 	b := defaultOptions{Table: t}
-	if from.Environ == nil {
+	if sources.Environ == nil {
 		return b
 	}
 	b.decided = decidedOptions(apps)
-	own, peers := variables(from.Environ)
+	own, peers := variables(sources.Environ)
 	b.noteReadElsewhere(peers, "nodes") // it takes precedence over other lists of hosts (cli.md section 3)
 	b.readOwn(own)
 	if len(peers) > 0 {
@@ -48,7 +48,7 @@ func (t *Table) readDefaults(apps []scannedApp, from Sources) defaultOptions {
 	for _, o := range t.options {
 		b.noteReadElsewhere(append(peers, own...), o.Name)
 	}
-	b.readConfig(from)
+	b.readConfig(sources)
 	return b
 }
 
@@ -327,7 +327,7 @@ func (b *defaultOptions) keepOption(g GivenOption) {
 }
 
 // switchValue parses the value of a switch: 1 and 0, yes and no, on and off, or one of its words.
-func (m namedOption) switchValue(text string) (value string, on bool) {
+func (m namedOption) switchValue(text string) (value string, isOn bool) {
 	of, known := parseSwitch(text)
 	switch {
 	case m.Preset:
@@ -343,7 +343,7 @@ func (m namedOption) switchValue(text string) (value string, on bool) {
 }
 
 // parseSwitch parses a word for on or off. known is false for any other word.
-func parseSwitch(text string) (on, known bool) {
+func parseSwitch(text string) (isOn, known bool) {
 	switch strings.ToLower(text) {
 	case "1", "yes", "y", "true", "on", "enable":
 		return true, true

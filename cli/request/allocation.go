@@ -105,8 +105,8 @@ func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 }
 
 // readAllocation reads and stores the allocation of a batch system.
-func (w *Inputs) readAllocation(system string, wish batch.Options) error {
-	a, err := batch.Read(system, w.allocInputs(), wish)
+func (w *Inputs) readAllocation(system string, options batch.Options) error {
+	a, err := batch.Read(system, w.allocInputs(), options)
 	if err == nil {
 		w.Allocation = &a
 	}
@@ -127,32 +127,32 @@ func allocationOption(line option.Line) string {
 	return ""
 }
 
-// allocationRequest returns which groups of the allocation the line requests. If one is not nil, these
+// allocationRequest returns which groups of the allocation the line requests. If app is not nil, these
 // are the groups of that app context. Otherwise they are the groups of all app contexts, if each names
 // some.
-func allocationRequest(line option.Line, one *option.AppContext) (wish batch.Options, err error) {
-	wish.Job = line.Job.BatchOption().WholeJob
-	wish.File, wish.Form = batch.Form(line.Job.RMFile)
+func allocationRequest(line option.Line, app *option.AppContext) (options batch.Options, err error) {
+	options.Job = line.Job.BatchOption().WholeJob
+	options.File, options.Form = batch.Form(line.Job.RMFile)
 	apps := line.Apps
-	if one != nil {
-		apps = []option.AppContext{*one}
+	if app != nil {
+		apps = []option.AppContext{*app}
 	}
 	incomplete := false
 	for _, s := range apps {
 		groups, err := idset.Parse(s.HetGroup, maxGroup)
 		if err != nil {
-			return wish, &usererr.Error{Text: fmt.Sprintf("--het-group %s is not a list of group numbers", s.HetGroup), Remedy: "write a list such as 0,2-3; the first group is 0"}
+			return options, &usererr.Error{Text: fmt.Sprintf("--het-group %s is not a list of group numbers", s.HetGroup), Remedy: "write a list such as 0,2-3; the first group is 0"}
 		}
-		wish.Groups = append(wish.Groups, groups...)
+		options.Groups = append(options.Groups, groups...)
 		incomplete = incomplete || groups == nil
 	}
-	if len(wish.Groups) > maxGroup {
-		return wish, &usererr.Error{Text: fmt.Sprintf("--het-group lists more than %d groups", maxGroup)}
+	if len(options.Groups) > maxGroup {
+		return options, &usererr.Error{Text: fmt.Sprintf("--het-group lists more than %d groups", maxGroup)}
 	}
-	if incomplete && len(wish.Groups) > 0 {
-		wish.Groups = nil
+	if incomplete && len(options.Groups) > 0 {
+		options.Groups = nil
 	}
-	return wish, nil
+	return options, nil
 }
 
 // maxGroup is the largest group number that --het-group accepts. Slurm allows only 128 groups in a job.

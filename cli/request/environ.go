@@ -137,7 +137,7 @@ func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVa
 // number of CPUs, if the user gave it, and PSP_SCHED_YIELD if CPUs may be shared, so that busy waiting
 // yields. It does not replace a variable that the user or a host entry sets. foreign is an assignment
 // that does not count as the user's.
-func addShareVariables(req *job.Request, app *job.App, given bool, foreign string) {
+func addShareVariables(req *job.Request, app *job.App, countGiven bool, foreign string) {
 	setDefault := func(name, value string) {
 		set := func(assignment string) bool {
 			return strings.HasPrefix(assignment, name+"=") && assignment != foreign
@@ -146,7 +146,7 @@ func addShareVariables(req *job.Request, app *job.App, given bool, foreign strin
 			app.DefaultEnv = append(app.DefaultEnv, name+"="+value)
 		}
 	}
-	if given {
+	if countGiven {
 		setDefault("OMP_NUM_THREADS", strconv.Itoa(app.CPUsPerRank))
 		app.Env.Set = append(app.Env.Set, "PSI_TPP="+strconv.Itoa(app.CPUsPerRank))
 	}

@@ -94,13 +94,13 @@ func setCPUUnit(req *job.Request, line option.Line) {
 	}
 }
 
-// retainNodes drops the candidates for which keep is false, with their host entries. It returns the new
+// retainNodes drops the candidates for which retain is false, with their host entries. It returns the new
 // index of each retained candidate.
-func retainNodes(req *job.Request, keep []bool) []int {
+func retainNodes(req *job.Request, retain []bool) []int {
 	at := make([]int, len(req.Nodes))
 	var nodes []job.NodeDef
 	for i, n := range req.Nodes {
-		if keep[i] {
+		if retain[i] {
 			at[i] = len(nodes)
 			nodes = append(nodes, n)
 		}
@@ -108,7 +108,7 @@ func retainNodes(req *job.Request, keep []bool) []int {
 	if req.HostEntries != nil {
 		entries := make([]int, 0, len(req.HostEntries))
 		for _, i := range req.HostEntries {
-			if keep[i] {
+			if retain[i] {
 				entries = append(entries, at[i])
 			}
 		}

@@ -95,26 +95,26 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	return o
 }
 
-// neededFact returns the property of hosts that option by needs, for an error.
-func neededFact(req job.Request, by string) string {
+// neededFact returns the property of hosts that an option needs, for an error message.
+func neededFact(req job.Request, option string) string {
 	switch {
-	case by == "-gpus-per-proc":
+	case option == "-gpus-per-proc":
 		return "GPUs"
-	case by == "--mem-per-rank" && req.HugePages == job.HugePagesRequired:
+	case option == "--mem-per-rank" && req.HugePages == job.HugePagesRequired:
 		return "memory and huge pages"
-	case by == "--mem-per-rank":
+	case option == "--mem-per-rank":
 		return "memory"
-	case slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() && by == app.NUMA.Option() }):
+	case slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() && option == app.NUMA.Option() }):
 		return "NUMA nodes"
-	case req.NodeSet.Policy != "" && by == req.NodeSet.Source:
+	case req.NodeSet.Policy != "" && option == req.NodeSet.Source:
 		return req.NodeSet.Attribute
 	}
 	return "CPUs"
 }
 
 // candidatesThatMatter returns the candidates that were not probed and whose CPUs or GPUs decide where
-// ranks run. by is the option that makes these CPUs or GPUs matter.
-func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) (by string, hosts []string) {
+// ranks run. option is the option that makes these CPUs or GPUs matter.
+func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) (option string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })
 	if req.NodeSet.Policy != "" && req.NodeSet.Kind.Probed || req.Balance {
@@ -125,19 +125,19 @@ func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) 
 	numa := slices.IndexFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 	switch m := req.Layout.Map; {
 	case arch:
-		by = "-arch"
+		option = "-arch"
 	case numa >= 0:
-		by = req.Apps[numa].NUMA.Option()
+		option = req.Apps[numa].NUMA.Option()
 	case req.Memory > 0:
-		by = "--mem-per-rank"
+		option = "--mem-per-rank"
 	case gpus:
-		by = "-gpus-per-proc"
+		option = "-gpus-per-proc"
 	case len(req.FixedPlacements) > 0 && req.FixedPlacements[0].Picks != nil:
-		by = "the rank file"
+		option = "the rank file"
 	case m.Span || m.PerObject > 0 && m.Level > pin.ByNode:
-		by = "--map-by " + m.Text
+		option = "--map-by " + m.Text
 	case req.Layout.Rank.Order == "span":
-		by = "--rank-by span"
+		option = "--rank-by span"
 	default:
 		return "", nil
 	}
@@ -147,7 +147,7 @@ func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) 
 			hosts = append(hosts, n.Name)
 		}
 	}
-	return by, hosts
+	return option, hosts
 }
 
 // candidatesOfUnknownSet returns the candidates whose attribute for the node sets is unknown: the cluster

@@ -104,14 +104,14 @@ func (p rankPlacement) checkConflicts(line option.Line) error {
 	return nil
 }
 
-// checkSlots checks the CPUs in a line of a rank file. The bytes [from, to) are the wrong part.
-func checkSlots(slots string) (from, to int, err error) {
+// checkSlots checks the CPUs in a line of a rank file. The bytes [start, end) are the wrong part.
+func checkSlots(slots string) (start, end int, err error) {
 	_, err = pin.ParseCPURanges(slots)
 	var at *pin.SpanError
 	if errors.As(err, &at) {
-		from, to = at.From, at.To
+		start, end = at.From, at.To
 	}
-	return from, to, err
+	return start, end, err
 }
 
 // countRanks returns how many ranks have a placement.

@@ -27,7 +27,7 @@ var reportOptions = []string{"resume", "again", "save-job", "plan", "dry-run", "
 	"host", "hostfile", "nodes", "cluster", "rmk", "rm-file", "batch-option"}
 
 // CheckChanges returns an error if the line has something that is not allowed beside --resume (rule SV-21).
-func CheckChanges(line option.Line, saved job.Request) error {
+func CheckChanges(line option.Line, savedRequest job.Request) error {
 	if len(line.Apps) > 1 || line.Apps[0].Program != "" {
 		return &usererr.Error{Text: "--resume starts the program of the saved job, and accepts no other", Remedy: "leave out the program; --restart-args WORDS adds arguments"}
 	}
@@ -36,7 +36,7 @@ func CheckChanges(line option.Line, saved job.Request) error {
 		switch {
 		case slices.Contains(allowed, g.Name) || g.MayChange():
 		case g.Name == "n":
-			return &usererr.Error{Text: fmt.Sprintf("--resume: %s cannot be changed (the saved job has %s)", g.Spelled, rankCountsText(saved)),
+			return &usererr.Error{Text: fmt.Sprintf("--resume: %s cannot be changed (the saved job has %s)", g.Spelled, rankCountsText(savedRequest)),
 				Remedy: "--min-ranks or -soft allows fewer ranks"}
 		default:
 			return &usererr.Error{Text: fmt.Sprintf("--resume: %s cannot be changed: the saved job determines it", g.Spelled),
@@ -60,8 +60,8 @@ func rankCountsText(req job.Request) string {
 }
 
 // ResumedRequest returns the saved request with the changes of a line with --resume.
-func (w Inputs) ResumedRequest(saved job.Request, line option.Line) (job.Request, []job.Note, error) {
-	req, given := saved, make(map[string]bool)
+func (w Inputs) ResumedRequest(savedRequest job.Request, line option.Line) (job.Request, []job.Note, error) {
+	req, given := savedRequest, make(map[string]bool)
 	for _, g := range line.OptionsOnLine() {
 		given[g.Name] = true
 	}

@@ -131,12 +131,12 @@ func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.
 }
 
 // killDelay returns the batch system's time between SIGTERM and SIGKILL. 0 means unknown. It asks s, with
-// run, if wanted is more than defaultKillGrace.
-func killDelay(s *batch.System, wanted time.Duration, run batch.Run) time.Duration {
+// run, if wantedDelay is more than defaultKillGrace.
+func killDelay(s *batch.System, wantedDelay time.Duration, run batch.Run) time.Duration {
 	switch {
 	case s == nil: // the hosts are those of a file
 		return 0
-	case s.KillWait != nil && wanted > defaultKillGrace:
+	case s.KillWait != nil && wantedDelay > defaultKillGrace:
 		return s.KillWait(run)
 	}
 	return s.KillDelay
@@ -154,21 +154,21 @@ func treatLocalAsRemote(req *job.Request) {
 	}
 }
 
-// FindHost returns the batch system's name of a host and where it is in the job. held is false if it is
+// FindHost returns the batch system's name of a host and where it is in the job. ok is false if it is
 // not in the job.
-func (s Starter) FindHost(host string) (call batch.Call, held bool) {
-	found, held := findAllocated(s.allocation, host)
+func (s Starter) FindHost(host string) (call batch.Call, ok bool) {
+	found, ok := findAllocated(s.allocation, host)
 	call = batch.Call{Host: found.Name, Part: -1, Rank: found.Rank}
 	if slices.ContainsFunc(s.allocation.Hosts, func(h batch.Host) bool { return h.Group > 0 }) {
 		call.Part = found.Group
 	}
-	return call, held
+	return call, ok
 }
 
 // findAllocated finds a host in an allocation by name. If only one of two names has a domain, it compares
 // them without the domain.
-func findAllocated(given *batch.Allocation, host string) (batch.Host, bool) {
-	i := slices.IndexFunc(given.Hosts, func(have batch.Host) bool {
+func findAllocated(allocation *batch.Allocation, host string) (batch.Host, bool) {
+	i := slices.IndexFunc(allocation.Hosts, func(have batch.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")
 		asked, _, qualified := strings.Cut(host, ".")
 		return strings.EqualFold(have.Name, host) || long != qualified && strings.EqualFold(short, asked)
@@ -176,7 +176,7 @@ func findAllocated(given *batch.Allocation, host string) (batch.Host, bool) {
 	if i < 0 {
 		return batch.Host{}, false
 	}
-	return given.Hosts[i], true
+	return allocation.Hosts[i], true
 }
 
 // Logins returns a function that returns the login to the SSH server that was started on a host for this

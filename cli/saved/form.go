@@ -129,90 +129,90 @@ func appendMap(b *bytes.Buffer, v reflect.Value) {
 	b.WriteByte('}')
 }
 
-// readValue sets into from decoded JSON. at is the path of the value in the file, for errors.
-func readValue(into reflect.Value, decoded any, at string) error {
+// readValue sets target from decoded JSON. at is the path of the value in the file, for error messages.
+func readValue(target reflect.Value, decoded any, at string) error {
 	if decoded == nil {
-		into.SetZero()
+		target.SetZero()
 		return nil
 	}
-	switch into.Kind() {
+	switch target.Kind() {
 	case reflect.Struct:
-		if into.Type() == timeType {
-			return readTime(into, decoded, at)
+		if target.Type() == timeType {
+			return readTime(target, decoded, at)
 		}
-		return readStruct(into, decoded, at)
+		return readStruct(target, decoded, at)
 	case reflect.Pointer:
-		into.Set(reflect.New(into.Type().Elem()))
-		return readValue(into.Elem(), decoded, at)
+		target.Set(reflect.New(target.Type().Elem()))
+		return readValue(target.Elem(), decoded, at)
 	case reflect.Slice:
-		return readSlice(into, decoded, at)
+		return readSlice(target, decoded, at)
 	case reflect.Map:
-		return readMap(into, decoded, at)
+		return readMap(target, decoded, at)
 	case reflect.String:
 		s, err := readText(decoded, at)
-		into.SetString(s)
+		target.SetString(s)
 		return err
 	case reflect.Bool:
 		yes, ok := decoded.(bool)
-		into.SetBool(yes)
+		target.SetBool(yes)
 		return kindError(ok, at, "true or false")
 	}
-	return readNumber(into, decoded, at)
+	return readNumber(target, decoded, at)
 }
 
-// kindError returns nil if ok is true. Otherwise it returns an error: the value at the path at is not of
-// the kind what.
-func kindError(ok bool, at, what string) error {
+// kindError returns nil if ok is true. Otherwise it returns the error that the value at the path at is not of
+// the given kind.
+func kindError(ok bool, at, kind string) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("%s: %s is wanted", at, what)
+	return fmt.Errorf("%s: %s is wanted", at, kind)
 }
 
-func readStruct(into reflect.Value, decoded any, at string) error {
+func readStruct(target reflect.Value, decoded any, at string) error {
 	object, ok := decoded.(map[string]any)
 	if !ok {
 		return kindError(false, at, "an object")
 	}
-	for i := range into.NumField() {
-		field := into.Type().Field(i)
+	for i := range target.NumField() {
+		field := target.Type().Field(i)
 		value, found := object[fieldKey(field)]
 		if !found || !field.IsExported() {
 			continue
 		}
-		if err := readValue(into.Field(i), value, at+"."+fieldKey(field)); err != nil {
+		if err := readValue(target.Field(i), value, at+"."+fieldKey(field)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func readSlice(into reflect.Value, decoded any, at string) error {
+func readSlice(target reflect.Value, decoded any, at string) error {
 	list, ok := decoded.([]any)
 	if !ok || len(list) > maxList {
 		return kindError(false, at, fmt.Sprintf("a list of at most %d", maxList))
 	}
-	into.Set(reflect.MakeSlice(into.Type(), len(list), len(list)))
+	target.Set(reflect.MakeSlice(target.Type(), len(list), len(list)))
 	for i, value := range list {
-		if err := readValue(into.Index(i), value, fmt.Sprintf("%s[%d]", at, i)); err != nil {
+		if err := readValue(target.Index(i), value, fmt.Sprintf("%s[%d]", at, i)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func readMap(into reflect.Value, decoded any, at string) error {
+func readMap(target reflect.Value, decoded any, at string) error {
 	object, ok := decoded.(map[string]any)
 	if !ok {
 		return kindError(false, at, "an object")
 	}
-	into.Set(reflect.MakeMapWithSize(into.Type(), len(object)))
+	target.Set(reflect.MakeMapWithSize(target.Type(), len(object)))
 	for name, value := range object {
-		element := reflect.New(into.Type().Elem()).Elem()
+		element := reflect.New(target.Type().Elem()).Elem()
 		if err := readValue(element, value, at+"."+name); err != nil {
 			return err
 		}
-		into.SetMapIndex(reflect.ValueOf(name).Convert(into.Type().Key()), element)
+		target.SetMapIndex(reflect.ValueOf(name).Convert(target.Type().Key()), element)
 	}
 	return nil
 }
@@ -229,24 +229,24 @@ func readText(decoded any, at string) (string, error) {
 	return "", kindError(false, at, "a text")
 }
 
-func readTime(into reflect.Value, decoded any, at string) error {
+func readTime(target reflect.Value, decoded any, at string) error {
 	s, ok := decoded.(string)
 	when, err := time.Parse(time.RFC3339Nano, s)
-	into.Set(reflect.ValueOf(when))
+	target.Set(reflect.ValueOf(when))
 	return kindError(ok && err == nil, at, "a time as 2006-01-02T15:04:05Z")
 }
 
-func readNumber(into reflect.Value, decoded any, at string) error {
+func readNumber(target reflect.Value, decoded any, at string) error {
 	number, ok := decoded.(json.Number)
-	if into.Kind() == reflect.Float64 {
+	if target.Kind() == reflect.Float64 {
 		x, err := number.Float64()
-		into.SetFloat(x)
+		target.SetFloat(x)
 		return kindError(ok && err == nil, at, "a number")
 	}
 	n, err := strconv.ParseInt(number.String(), 10, 64)
-	if fits := ok && err == nil && !into.OverflowInt(n); !fits {
+	if fits := ok && err == nil && !target.OverflowInt(n); !fits {
 		return kindError(false, at, "a whole number")
 	}
-	into.SetInt(n)
+	target.SetInt(n)
 	return nil
 }

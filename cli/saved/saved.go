@@ -125,13 +125,13 @@ func (j Job) WithRunning(past []job.Attempt, now job.Attempt) Job {
 
 // WithEnded returns the job at the time when mpiexec exits with code. A job without any attempt stays
 // Stopped.
-func (j Job) WithEnded(past []job.Attempt, code int, when time.Time) Job {
+func (j Job) WithEnded(past []job.Attempt, code int, endTime time.Time) Job {
 	started := j.State == Running || len(past) > len(j.History)
 	j = j.withHistory(past, -1)
 	if j.Nodes, j.Size, j.Began = nil, 0, (time.Time{}); started {
 		j.State = Ended
 	}
-	j.Exit, j.Ended = code, when
+	j.Exit, j.Ended = code, endTime
 	return j
 }
 
@@ -289,10 +289,10 @@ func (j Job) Resume(now time.Time) Resumption {
 	return s
 }
 
-// CheckResumable returns an error if the job has ended with exit code 0. If again is true, it returns
+// CheckResumable returns an error if the job has ended with exit code 0. If repeat is true, it returns
 // nil.
-func (j Job) CheckResumable(again bool) error {
-	if j.State == Ended && j.Exit == 0 && !again {
+func (j Job) CheckResumable(repeat bool) error {
+	if j.State == Ended && j.Exit == 0 && !repeat {
 		return &usererr.Error{Text: "the job has already succeeded (exit code 0)", Remedy: "to start the job again, add --again"}
 	}
 	return nil

@@ -27,15 +27,15 @@ var listings = make(map[string][]Listing)
 // program is initialized.
 func RegisterListing(command string, l Listing) { listings[command] = append(listings[command], l) }
 
-// ListingOf returns the listing for a line with a command of mpijob. is is false if no feature has registered one.
-func ListingOf(command string, line option.Line) (l Listing, is bool) {
+// ListingOf returns the listing for a line with a command of mpijob. found found false if no feature has registered one.
+func ListingOf(command string, line option.Line) (l Listing, found bool) {
 	for _, one := range listings[command] {
 		switch {
-		case one.If == nil && !is:
-			l, is = one, true
+		case one.If == nil && !found:
+			l, found = one, true
 		case one.If != nil && one.If(line):
 			return one, true
 		}
 	}
-	return l, is
+	return l, found
 }

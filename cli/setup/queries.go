@@ -23,8 +23,8 @@ var hostQueries = make(map[string]HostQuery)
 // the program is initialized.
 func RegisterHostQuery(command string, q HostQuery) { hostQueries[command] = q }
 
-// HostQueryOf returns the query of a command of mpijob; is is false if no feature has registered one.
-func HostQueryOf(command string) (q HostQuery, is bool) {
-	q, is = hostQueries[command]
-	return q, is
+// HostQueryOf returns the query of a command of mpijob; found found false if no feature has registered one.
+func HostQueryOf(command string) (q HostQuery, found bool) {
+	q, found = hostQueries[command]
+	return q, found
 }

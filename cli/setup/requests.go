@@ -19,11 +19,11 @@ var jobRequests = make(map[string]JobRequest)
 // initialized.
 func RegisterJobRequest(word string, r JobRequest) { jobRequests[word] = r }
 
-// JobRequestOf returns the request that a command of mpijob makes to a running job. is is false if the
+// JobRequestOf returns the request that a command of mpijob makes to a running job. found found false if the
 // command makes none.
-func JobRequestOf(word string) (r JobRequest, is bool) {
-	r, is = jobRequests[word]
-	return r, is
+func JobRequestOf(word string) (r JobRequest, found bool) {
+	r, found = jobRequests[word]
+	return r, found
 }
 
 // Request returns the request that a command line makes.

@@ -43,9 +43,9 @@ type Run struct {
 
 var features []func(*Run) error
 
-// Register adds a function that Begin calls for each run, before the request is made. An error of begin
-// ends the run. Register is called while the program is initialized.
-func Register(begin func(*Run) error) { features = append(features, begin) }
+// Register adds a function that Begin calls for each run, before the request is made. An error of init ends
+// the run. Register is called while the program is initialized.
+func Register(init func(*Run) error) { features = append(features, init) }
 
 // Begin calls the functions that features have registered. It returns the first error.
 func (r *Run) Begin() error {
@@ -63,11 +63,11 @@ func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
 // Limit adds limits of the job to those of the cluster file and of the job's class. The smallest limit of
 // each kind counts. origin says where the user has set these. Only functions that Begin calls may call
 // Limit, because the request is made with the limits.
-func (r *Run) Limit(most limits.Map, origin string) {
+func (r *Run) Limit(jobLimits limits.Map, origin string) {
 	if r.limits == nil {
 		r.limits, r.limitOrigins = make(limits.Map), make(limits.Origins)
 	}
-	limits.Tighten(r.limits, r.limitOrigins, most, origin)
+	limits.Tighten(r.limits, r.limitOrigins, jobLimits, origin)
 }
 
 // Limits returns the limits that Limit has added, and where each was set.
