@@ -47,8 +47,8 @@ type checkpointer struct {
 	began   bool
 	command int // number of the last command; the end of an earlier one is ignored
 	cancel  context.CancelFunc
-	replies []func(why string) // callers of request, each to be called once with the outcome
-	stopJob func()             // stops the job after the checkpoint; nil unless request was given stop
+	replies []func(reason string) // callers of request, each to be called once with the outcome
+	stopJob func()                // stops the job after the checkpoint; nil unless request was given stop
 }
 
 func newCheckpointer(j *launch.Job) *checkpointer {
@@ -92,8 +92,8 @@ func (c *checkpointer) InProgress() bool {
 }
 
 // serve starts a checkpoint that a user has requested, and replies with the outcome.
-func (c *checkpointer) serve(to control.Request) {
-	c.job.Reply(to, job.ReplyAccepted, "mpiexec has requested a checkpoint")
+func (c *checkpointer) serve(request control.Request) {
+	c.job.Reply(request, job.ReplyAccepted, "mpiexec has requested a checkpoint")
 	c.Request(func(text string) {
 		state := job.ReplyDone
 		switch {
@@ -104,7 +104,7 @@ func (c *checkpointer) serve(to control.Request) {
 		default:
 			text = "mpiexec has requested a checkpoint from the ranks"
 		}
-		c.job.Reply(to, state, text)
+		c.job.Reply(request, state, text)
 	}, nil)
 }
 
@@ -136,12 +136,13 @@ func (c *checkpointer) nextTime() time.Time {
 	return c.state.Next()
 }
 
-// commandEnded handles the end of a checkpoint command. If the command failed, why says why. Otherwise why is empty.
-func (c *checkpointer) commandEnded(number int, why string) {
+// commandEnded handles the end of a checkpoint command. failure says why the command failed. It is empty if
+// the command succeeded.
+func (c *checkpointer) commandEnded(number int, failure string) {
 	switch {
 	case number != c.command:
-	case why != "":
-		c.handleEvent(machine.CommandFailed{Why: why}, time.Now())
+	case failure != "":
+		c.handleEvent(machine.CommandFailed{Why: failure}, time.Now())
 	default:
 		c.handleEvent(machine.Written{}, time.Now())
 	}

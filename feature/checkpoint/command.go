@@ -18,7 +18,7 @@ import (
 type runner interface {
 	// run runs the user's command with vars (NAME=VALUE) added to its environment, until it or ctx ends. It returns why the
 	// command failed, or "". It may be called from any goroutine.
-	run(ctx context.Context, command string, vars []string) (why string)
+	run(ctx context.Context, command string, vars []string) (failure string)
 	// isWritten reports whether file was last changed at or after since, to the second.
 	isWritten(file string, since time.Time) bool
 }
@@ -30,7 +30,7 @@ type localRunner struct {
 }
 
 // run implements runner. The command runs with /bin/sh in a process group of its own.
-func (w localRunner) run(ctx context.Context, command string, vars []string) (why string) {
+func (w localRunner) run(ctx context.Context, command string, vars []string) (failure string) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = slices.Concat(w.environ, vars)
 	cmd.Stdout, cmd.Stderr = w.out, w.out

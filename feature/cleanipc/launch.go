@@ -43,13 +43,13 @@ func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 // all.
 const maxKeptReported = 10
 
-func splitLeftovers(all []job.Leftover) (freed, kept []job.Leftover) {
+func splitLeftovers(all []job.Leftover) (freed, remaining []job.Leftover) {
 	for _, r := range all {
 		if r.Err == "" {
 			freed = append(freed, r)
 		} else {
-			kept = append(kept, r)
+			remaining = append(remaining, r)
 		}
 	}
-	return freed, kept
+	return freed, remaining
 }

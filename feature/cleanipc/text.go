@@ -34,9 +34,9 @@ func formatFreed(freed []job.Leftover, firsts []int) string {
 
 // formatOfRanks names the ranks that left memory behind, such as " of ranks 2-3". It returns "" if no rank is known.
 // firsts has the number in the job of each group's rank 0.
-func formatOfRanks(left []job.Leftover, firsts []int) string {
+func formatOfRanks(leftovers []job.Leftover, firsts []int) string {
 	byGroup := make([][]int, len(firsts))
-	for _, r := range left {
+	for _, r := range leftovers {
 		if r.Rank < 0 {
 			continue
 		}

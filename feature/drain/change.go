@@ -87,7 +87,7 @@ func (s Setting) apply(a job.Allow, ids config.IDs) (job.Allow, error) {
 }
 
 // changeMembers returns the list that text stands for: old if text is empty, nil if it is "any".
-func changeMembers(old []string, text, what string, find func(string) (int, error)) ([]string, error) {
+func changeMembers(old []string, text, kind string, find func(string) (int, error)) ([]string, error) {
 	switch {
 	case text == "":
 		return old, nil
@@ -95,7 +95,7 @@ func changeMembers(old []string, text, what string, find func(string) (int, erro
 		return nil, nil
 	}
 	names := strings.Split(text, ",")
-	if err := job.CheckMembers(what, names); err != nil {
+	if err := job.CheckMembers(kind, names); err != nil {
 		return nil, err
 	}
 	for _, name := range names {

@@ -69,11 +69,11 @@ func (f *fetcher) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 	})
 }
 
-// serveFetch answers a get by a rank of another node. supply finds the data that a rank here has committed. Replies
+// serveFetch answers a get by a rank of another node. findData finds the data that a rank here has committed. Replies
 // are sent one after another, each when those before it are written, so that large data is kept in memory only once.
-func (f *fetcher) serveFetch(m *Fetch, supply func(pmix.FetchRequest, func([]byte, message.Status))) {
+func (f *fetcher) serveFetch(m *Fetch, findData func(pmix.FetchRequest, func([]byte, message.Status))) {
 	want := pmix.FetchRequest{Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: time.Duration(m.Timeout) * time.Second}
-	supply(want, func(data []byte, s message.Status) {
+	findData(want, func(data []byte, s message.Status) {
 		answer := &Fetched{ID: m.ID, Found: s == message.Success, Data: data}
 		if s == message.NoMemory {
 			answer.Err = "too many ranks wait for data of this rank"

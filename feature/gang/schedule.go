@@ -42,9 +42,9 @@ func (s *schedule) noteClaims(parties []int) {
 	s.here = parties
 }
 
-// decide returns whether the ranks are to be held now, and when to decide again. held says whether they are held. A zero
-// next means: when something changes.
-func (s *schedule) decide(now time.Time, held bool) (hold bool, next time.Time) {
+// decide returns whether to stop the ranks now, and when to decide again. isHeld is true if the ranks are
+// stopped at present. A zero next means that nothing needs to be decided before something changes.
+func (s *schedule) decide(now time.Time, isHeld bool) (hold bool, next time.Time) {
 	competitors := s.competitors()
 	if s.over || s.looked && len(competitors) == 0 {
 		s.isNew = false
@@ -65,7 +65,7 @@ func (s *schedule) decide(now time.Time, held bool) (hold bool, next time.Time) 
 		return true, earlier(next, now.Add(clockCheck))
 	}
 	runs := turns.Runs(s.gang.Party, competitors, s.gang.Parties, n)
-	if resume := began.Add(continueDelay); runs && held && now.Before(resume) {
+	if resume := began.Add(continueDelay); runs && isHeld && now.Before(resume) {
 		return true, resume
 	}
 	return !runs, earlier(next, now.Add(clockCheck))
@@ -80,9 +80,9 @@ func earlier(a, b time.Time) time.Time {
 
 // competition returns the parties of the jobs with which a job takes turns on a node, and the IDs of these jobs. claims are
 // all claims of the node.
-func competition(claims []job.Claim, own job.Key) (parties []int, jobs []job.ID) {
+func competition(claims []job.Claim, jobKey job.Key) (parties []int, jobs []job.ID) {
 	for _, mine := range claims {
-		if mine.Key() != own {
+		if mine.Key() != jobKey {
 			continue
 		}
 		for _, other := range claims {

@@ -28,9 +28,9 @@ const (
 )
 
 // countText counts a help text, and reports whether another rank has already printed it.
-func (r *aggregator) countText(of topic, now time.Time) bool {
-	if _, known := r.repeated[of]; known {
-		r.repeated[of]++
+func (r *aggregator) countText(t topic, now time.Time) bool {
+	if _, known := r.repeated[t]; known {
+		r.repeated[t]++
 		if r.reportAt.IsZero() {
 			r.reportAt = now.Add(reportDelay)
 		}
@@ -40,7 +40,7 @@ func (r *aggregator) countText(of topic, now time.Time) bool {
 		r.repeated = make(map[topic]int)
 	}
 	if len(r.repeated) < maxTopics {
-		r.repeated[of] = 0
+		r.repeated[t] = 0
 	}
 	return false
 }

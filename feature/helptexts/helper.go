@@ -44,11 +44,11 @@ func newRequests(send func(wire.Message) error) requests {
 
 // wasPrinted reports whether a rank of the job has already printed a text on this topic. It is false for a text
 // without a topic, for a topic longer than maxTopic, and if there is no reply.
-func (q requests) wasPrinted(ctx context.Context, rank int, of message.Topic) bool {
-	if of.File == "" || len(of.File) > maxTopic || len(of.Name) > maxTopic {
+func (q requests) wasPrinted(ctx context.Context, rank int, topic message.Topic) bool {
+	if topic.File == "" || len(topic.File) > maxTopic || len(topic.Name) > maxTopic {
 		return false
 	}
-	newMessage := func(id int) wire.Message { return &ShowHelp{ID: id, Rank: rank, File: of.File, Topic: of.Name} }
+	newMessage := func(id int) wire.Message { return &ShowHelp{ID: id, Rank: rank, File: topic.File, Topic: topic.Name} }
 	reply, err := q.Call(ctx, newMessage, nil)
 	return err == nil && reply.AlreadyShown
 }

@@ -45,13 +45,13 @@ func init() {
 	wire.RegisterSetting[Reports](30, new(Reports))
 }
 
-// begin makes mpiexec write the report while the job runs, each time after every. It returns an error if
-// the file cannot be replaced.
-func begin(r *setup.Run, every time.Duration) error {
+// begin makes mpiexec write the report at the given interval while the job runs. It returns an error if the
+// file cannot be replaced.
+func begin(r *setup.Run, interval time.Duration) error {
 	name := r.Line.Job.ReportFile
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return &usererr.Error{Text: "--report-every: " + name + " is not a regular file", Remedy: "mpiexec replaces the file with each report; give a regular file, or leave out --report-every"}
 	}
-	r.Set(&Reports{every, name, r.Record})
+	r.Set(&Reports{interval, name, r.Record})
 	return nil
 }

@@ -62,9 +62,9 @@ type move struct {
 }
 
 // start handles the request of an authorized user to move the job.
-func (m *mover) start(by control.Request) {
-	refuse := func(why string) { m.job.Reply(by, job.ReplyRefused, why) }
-	wanted, err := restart.ParseMove(by.Args)
+func (m *mover) start(request control.Request) {
+	refuse := func(why string) { m.job.Reply(request, job.ReplyRefused, why) }
+	wanted, err := restart.ParseMove(request.Args)
 	switch why := restart.WhyUnmovable(m.job.Request); {
 	case err != nil:
 		refuse(err.Error())
@@ -75,9 +75,9 @@ func (m *mover) start(by control.Request) {
 	case m.move != nil:
 		refuse("the job is already being moved")
 	default:
-		m.move = &move{requestedBy: by, wanted: wanted}
+		m.move = &move{requestedBy: request, wanted: wanted}
 		m.job.StartsBarred = true // a Start would release the claims of the move
-		m.job.Reply(by, job.ReplyAccepted, "mpiexec looks for other hosts")
+		m.job.Reply(request, job.ReplyAccepted, "mpiexec looks for other hosts")
 	}
 }
 
@@ -105,9 +105,9 @@ func (m *mover) searchTarget() {
 
 // targetFound handles the end of the search. If a target was found, it requests the checkpoint
 // before the move.
-func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error, gone map[*node.Node]bool) {
+func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error, lostNodes map[*node.Node]bool) {
 	why := ""
-	switch lost := slices.IndexFunc(target.NewNodes, func(k reserve.KeptNode) bool { return gone[k.Node] }); {
+	switch lost := slices.IndexFunc(target.NewNodes, func(k reserve.KeptNode) bool { return lostNodes[k.Node] }); {
 	case m.move != current || m.job.State.Phase != supervise.Running:
 		why = "the job is already ending"
 	case m.job.State.IsSuspended():
@@ -164,7 +164,7 @@ func (m *mover) lostNode(target *reserve.MoveTarget) string {
 }
 
 // cancel cancels the move and sends the reason to the user who requested it. The job runs on unchanged.
-func (m *mover) cancel(why string) {
+func (m *mover) cancel(reason string) {
 	current := m.move
 	m.move, m.job.StartsBarred = nil, false
 	if current == nil {
@@ -176,7 +176,7 @@ func (m *mover) cancel(why string) {
 		})
 		current.target.Abandon()
 	}
-	m.job.Reply(current.requestedBy, job.ReplyRefused, why)
+	m.job.Reply(current.requestedBy, job.ReplyRefused, reason)
 }
 
 // abandon cancels a move when the attempt (one run of all ranks) ends for another reason.

@@ -98,13 +98,13 @@ func (n pmiNames) Unpublish(ctx context.Context, service string) (removed bool, 
 type pmixNames struct{ *requests }
 
 // Publish implements pmix.Names: it publishes a value under a name in mpiexec's table.
-func (n pmixNames) Publish(ctx context.Context, service string, what pmix.Name) (added bool, err error) {
-	m, err := n.ask(ctx, &NameRequest{Op: Publish, Service: service, Port: what.Port, Value: what.Value, FirstReadOnly: what.Once})
+func (n pmixNames) Publish(ctx context.Context, service string, value pmix.Name) (added bool, err error) {
+	m, err := n.ask(ctx, &NameRequest{Op: Publish, Service: service, Port: value.Port, Value: value.Value, FirstReadOnly: value.Once})
 	return m.OK, err
 }
 
 // Lookup implements pmix.Names: it looks up the value of a name in mpiexec's table.
-func (n pmixNames) Lookup(ctx context.Context, service string) (what pmix.Name, found bool, err error) {
+func (n pmixNames) Lookup(ctx context.Context, service string) (value pmix.Name, found bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Lookup, Service: service})
 	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, m.OK, err
 }

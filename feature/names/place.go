@@ -107,16 +107,16 @@ func (p *place) do(request func()) {
 	}
 }
 
-// ask sends a request. take is called with the reply, or with an error if the place is lost.
-func (p *place) ask(m *LedgerName, take func(*LedgerNameReply)) {
+// ask sends a request. handle is called with the reply, or with an error if the place is lost.
+func (p *place) ask(m *LedgerName, handle func(*LedgerNameReply)) {
 	if p.state == lost {
-		take(&LedgerNameReply{Err: p.err.Error()})
+		handle(&LedgerNameReply{Err: p.err.Error()})
 		return
 	}
 	p.lastID++
 	m.ID, m.Job, m.AnyUser, m.Ledger = p.lastID, p.job.Plan.Job, p.scope.AnyUser, p.job.Request.Queue.LedgerDir
 	m.Silence = p.node.MaxSilence(p.job.Env.SilenceLimit)
-	p.replies[m.ID] = take
+	p.replies[m.ID] = handle
 	p.node.Send(m) // if this fails, the place is lost, and take gets that error
 }
 
@@ -240,17 +240,17 @@ func (p *place) hosts() ([]job.NodeDef, error) {
 }
 
 // lose makes all requests fail, those that wait and all later ones. It reports the reason once.
-func (p *place) lose(why error) {
+func (p *place) lose(cause error) {
 	if p.state == lost {
 		return
 	}
 	if p.ctx.Err() == nil {
-		p.job.Env.Report(why.Error() + "; ranks can no longer publish names or look them up")
+		p.job.Env.Report(cause.Error() + "; ranks can no longer publish names or look them up")
 	}
-	p.err = why
+	p.err = cause
 	for id, take := range p.replies {
 		delete(p.replies, id)
-		take(&LedgerNameReply{Err: why.Error()})
+		take(&LedgerNameReply{Err: cause.Error()})
 	}
 	for service := range p.nodesOf { // they look the name up again, and get the error
 		for waiting := range p.takeWaiting(service) {
@@ -261,8 +261,8 @@ func (p *place) lose(why error) {
 }
 
 // setState sets the state, and makes the requests that have waited for it.
-func (p *place) setState(to placeState) {
-	p.state = to
+func (p *place) setState(state placeState) {
+	p.state = state
 	queued := p.queued
 	p.queued = nil
 	for _, request := range queued {

@@ -140,8 +140,8 @@ func (l *groupTrace) started(n *launch.Node, rank int, name string, err string) 
 	}
 }
 
-// exited records that a rank has ended. last is true if it was the group's last rank on its host.
-func (l *groupTrace) exited(n *launch.Node, exit *job.Exit) (last bool) {
+// exited records that a rank has ended. isLast is true if it was the group's last rank on its host.
+func (l *groupTrace) exited(n *launch.Node, exit *job.Exit) (isLast bool) {
 	if l == nil || l.hosts[n] == nil {
 		return false
 	}
@@ -181,20 +181,20 @@ func (l *groupTrace) fenceReached(n *launch.Node, all bool) {
 	}
 }
 
-// endAll ends the steps of a group that has no ranks left. If the end of ranks was not reported, why says so.
-func (l *groupTrace) endAll(why error) {
+// endAll ends the steps of a group that has no ranks left. If the end of ranks was not reported, cause says so.
+func (l *groupTrace) endAll(cause error) {
 	if l == nil {
 		return
 	}
 	for _, rank := range l.ranks {
-		rank.End(why)
+		rank.End(cause)
 	}
 	clear(l.ranks)
 	for _, h := range l.hosts {
-		h.start.End(why)
-		h.allRanks.End(why)
+		h.start.End(cause)
+		h.allRanks.End(cause)
 	}
-	l.start.End(why)
+	l.start.End(cause)
 	l.run.End(nil)
 }
 

@@ -39,7 +39,7 @@ type folder struct {
 // An identity identifies a file, whatever its name.
 type identity struct{ dev, ino uint64 }
 
-func identityOf(is *unix.Stat_t) identity { return identity{uint64(is.Dev), is.Ino} }
+func identityOf(stat *unix.Stat_t) identity { return identity{uint64(stat.Dev), stat.Ino} }
 
 // recordRoots returns the directories that may hold the directory of records. They depend on no variable, so that a
 // reaper, a guard and later helpers find them.
@@ -61,7 +61,7 @@ func hostPrefix() string {
 }
 
 // makeFolder makes a folder, and first its record, unless the folder is to stay. The path must not exist.
-func makeFolder(roots []string, path string, of job.ID, keep bool) (f *folder, err error) {
+func makeFolder(roots []string, path string, id job.ID, keep bool) (f *folder, err error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func makeFolder(roots []string, path string, of job.ID, keep bool) (f *folder, e
 		if err := f.makeRecord(roots); err != nil {
 			return f, fmt.Errorf("cannot write a record of the folder in %s: %w", strings.Join(roots, ", "), err)
 		}
-		if err := f.writeRecord(of, resolved); err != nil {
+		if err := f.writeRecord(id, resolved); err != nil {
 			return f, err
 		}
 	}
@@ -107,7 +107,7 @@ func makeFolder(roots []string, path string, of job.ID, keep bool) (f *folder, e
 	}
 	f.id = identityOf(&is)
 	if !keep {
-		err = f.writeRecord(of, resolved)
+		err = f.writeRecord(id, resolved)
 	}
 	return f, err
 }
@@ -144,8 +144,8 @@ func (f *folder) makeRecordIn(root string) error {
 }
 
 // writeRecord writes the record. Without an identity, the folder is not made yet.
-func (f *folder) writeRecord(of job.ID, path string) error {
-	_, err := f.record.WriteAt(fmt.Appendf(nil, "%s\n%q\n%d %d\n", of, path, f.id.dev, f.id.ino), 0)
+func (f *folder) writeRecord(jobID job.ID, path string) error {
+	_, err := f.record.WriteAt(fmt.Appendf(nil, "%s\n%q\n%d %d\n", jobID, path, f.id.dev, f.id.ino), 0)
 	return err
 }
 
@@ -222,11 +222,11 @@ func removeLeftFolder(records *os.Root, name string, killed job.ID) {
 }
 
 // readRecord reads a record. If it cannot read a value, it returns the zero value.
-func readRecord(record *os.File) (of job.ID, path string, id identity) {
+func readRecord(record *os.File) (jobID job.ID, path string, id identity) {
 	content, _ := io.ReadAll(io.NewSectionReader(record, 0, 16<<10))
-	fmt.Sscanf(string(content), "%s\n%q\n%d %d\n", &of, &path, &id.dev, &id.ino)
+	fmt.Sscanf(string(content), "%s\n%q\n%d %d\n", &jobID, &path, &id.dev, &id.ino)
 	if !filepath.IsAbs(path) {
-		return of, "", identity{}
+		return jobID, "", identity{}
 	}
-	return of, path, id
+	return jobID, path, id
 }

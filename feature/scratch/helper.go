@@ -67,8 +67,8 @@ func (n *nodeFolder) choose(m *wire.Prepare) *rank.Error {
 
 // parentDir returns the directory of a host in which folders are made. environ of a helper inside mpiexec has no TMPDIR,
 // but its process has.
-func parentDir(wanted string, environ []string) string {
-	for _, dir := range []string{wanted, job.EnvValue(environ, "TMPDIR"), os.Getenv("TMPDIR")} {
+func parentDir(configured string, environ []string) string {
+	for _, dir := range []string{configured, job.EnvValue(environ, "TMPDIR"), os.Getenv("TMPDIR")} {
 		if filepath.IsAbs(dir) {
 			return filepath.Clean(dir)
 		}

@@ -109,38 +109,38 @@ func removeTree(parent int, name string, id identity) error {
 	}
 }
 
-// enter opens a directory to empty it. It gives this user access to a directory of this user that has none. is has its
+// enter opens a directory to empty it. It gives this user access to a directory of this user that has none. stat has its
 // attributes.
-func enter(above int, name string, dev uint64) (fd int, is unix.Stat_t, err error) {
+func enter(above int, name string, dev uint64) (fd int, stat unix.Stat_t, err error) {
 	path, err := unix.Openat(above, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, is, err
+		return -1, stat, err
 	}
 	defer unix.Close(path)
-	if err := unix.Fstat(path, &is); err != nil {
-		return -1, is, err
+	if err := unix.Fstat(path, &stat); err != nil {
+		return -1, stat, err
 	}
 	var more unix.Statx_t
-	if uint64(is.Dev) != dev || unix.Statx(path, "", unix.AT_EMPTY_PATH, 0, &more) == nil && more.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		return -1, is, errMounted
+	if uint64(stat.Dev) != dev || unix.Statx(path, "", unix.AT_EMPTY_PATH, 0, &more) == nil && more.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return -1, stat, errMounted
 	}
-	if int(is.Uid) == os.Geteuid() && is.Mode&0o700 != 0o700 {
+	if int(stat.Uid) == os.Geteuid() && stat.Mode&0o700 != 0o700 {
 		if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(path), 0o700); err != nil {
-			return -1, is, err
+			return -1, stat, err
 		}
 	}
 	fd, err = unix.Openat(path, ".", openFlags, 0)
-	return fd, is, err
+	return fd, stat, err
 }
 
 // openAbove opens the directory above another one, if it is the expected one.
-func openAbove(dir int, want identity) (int, error) {
+func openAbove(dir int, expected identity) (int, error) {
 	fd, err := unix.Openat(dir, "..", openFlags, 0)
 	if err != nil {
 		return -1, err
 	}
 	var is unix.Stat_t
-	if err := unix.Fstat(fd, &is); err != nil || identityOf(&is) != want {
+	if err := unix.Fstat(fd, &is); err != nil || identityOf(&is) != expected {
 		unix.Close(fd)
 		return -1, errMoved
 	}

@@ -178,12 +178,12 @@ func (p place) abandon() {
 }
 
 // use adds the group of a spawn to the job, and starts its ranks on the nodes of p. If no nodes were found, err says
-// why, and use refuses the request. gone are lost nodes that are not part of the job.
-func (s *spawner) use(r *request, p place, err error, gone map[*node.Node]bool) []supervise.Event {
+// why, and use refuses the request. lostNodes are lost nodes that are not part of the job.
+func (s *spawner) use(r *request, p place, err error, lostNodes map[*node.Node]bool) []supervise.Event {
 	j := s.job
 	j.AddConnections(p.Connections)
 	if err == nil {
-		switch lost := j.LostSinceReserved(p.Reservation, gone); {
+		switch lost := j.LostSinceReserved(p.Reservation, lostNodes); {
 		case !j.State.MaySpawn(r.rank):
 			err = launch.ErrJobEnding
 		case lost != "":
@@ -215,13 +215,13 @@ func (s *spawner) use(r *request, p place, err error, gone map[*node.Node]bool) 
 }
 
 // addNodes returns the nodes on which a spawn's ranks start. If a node is new, it adds the node to the job
-// and to grown.
-func (s *spawner) addNodes(r *request, p place, grown *supervise.GroupSpawned) (nodes []*launch.Node) {
+// and to spawned.
+func (s *spawner) addNodes(r *request, p place, spawned *supervise.GroupSpawned) (nodes []*launch.Node) {
 	for _, n := range p.Nodes {
 		m := s.job.FindNode(n.Node)
 		if m == nil {
 			m = s.job.AddNode(n)
-			grown.NewNodes = append(grown.NewNodes, n.Name())
+			spawned.NewNodes = append(spawned.NewNodes, n.Name())
 			s.addHost(r, *n.Def)
 		}
 		nodes = append(nodes, m)

@@ -271,12 +271,12 @@ func (s *receiver) copyFile(i int, path string) (bool, error) {
 // progressEvery is the interval at which the receiver reports to mpiexec that copying goes on.
 const progressEvery = time.Second
 
-// copyBytes copies at most most bytes. It returns only errors of writing.
-func (s *receiver) copyBytes(from io.Reader, most int64) error {
+// copyBytes copies at most limit bytes. It returns only errors of writing.
+func (s *receiver) copyBytes(src io.Reader, limit int64) error {
 	buf := make([]byte, chunkSize)
 	reported := time.Now()
-	for s.gotBytes < most && s.ctx.Err() == nil {
-		n, err := from.Read(buf[:min(most-s.gotBytes, int64(len(buf)))])
+	for s.gotBytes < limit && s.ctx.Err() == nil {
+		n, err := src.Read(buf[:min(limit-s.gotBytes, int64(len(buf)))])
 		if _, failed := s.file.Write(buf[:n]); failed != nil {
 			return failed
 		}

@@ -56,10 +56,10 @@ func unreadableError(p job.StagedFile, err error) *usererr.Error {
 }
 
 // addReceiver adds a node with the files that it misses.
-func (p *sender) addReceiver(n *node.Node, wanted []int) {
+func (p *sender) addReceiver(n *node.Node, missing []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.receiving[n] = &recipient{wanted, window}
+	p.receiving[n] = &recipient{missing, window}
 }
 
 // addCredit increases a node's credit, in bytes.
@@ -131,27 +131,27 @@ func (p *sender) sendFile(i int) error {
 }
 
 // recipientsOf returns the nodes that miss a file, sorted by name.
-func (p *sender) recipientsOf(i int) (to []*node.Node) {
+func (p *sender) recipientsOf(i int) (recipients []*node.Node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n, l := range p.receiving {
 		if slices.Contains(l.missing, i) {
-			to = append(to, n)
+			recipients = append(recipients, n)
 		}
 	}
-	slices.SortFunc(to, func(x, y *node.Node) int { return strings.Compare(x.Name(), y.Name()) })
-	return to
+	slices.SortFunc(recipients, func(x, y *node.Node) int { return strings.Compare(x.Name(), y.Name()) })
+	return recipients
 }
 
 // waitForCredit waits until all nodes have credit for this number of bytes, and subtracts it from their credit. It
 // returns false if sending was stopped.
-func (p *sender) waitForCredit(to []*node.Node, bytes int) bool {
+func (p *sender) waitForCredit(recipients []*node.Node, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for slices.ContainsFunc(to, func(n *node.Node) bool { return p.receiving[n].credit < bytes }) && !p.ended {
+	for slices.ContainsFunc(recipients, func(n *node.Node) bool { return p.receiving[n].credit < bytes }) && !p.ended {
 		p.changed.Wait()
 	}
-	for _, n := range to {
+	for _, n := range recipients {
 		p.receiving[n].credit -= bytes
 	}
 	p.bytesSent += int64(bytes)

@@ -68,9 +68,9 @@ type sample struct {
 	jobMem    int64 // bytes that count for the node's own memory limit; 0: there is no such limit
 }
 
-// sample samples all processes at the interval every until the session is over (rule RM-51). most is the
-// memory, in bytes, that this node allows a job. 0 means no limit.
-func (u *nodeSampler) sample(every time.Duration, most int64) {
+// sample samples all processes at the given interval until the session is over (rule RM-51). memoryLimit is
+// the memory, in bytes, that this node allows a job. 0 means no limit.
+func (u *nodeSampler) sample(interval time.Duration, memoryLimit int64) {
 	reader, shares := sampler.Reader{Helper: os.Getpid()}, sysvipc.MemoryFiles{}
 	defer reader.Close()
 	began := time.Now()
@@ -79,10 +79,10 @@ func (u *nodeSampler) sample(every time.Duration, most int64) {
 		select {
 		case <-u.session.Done():
 			return
-		case <-time.After(sampler.NextPass(began, now, every).Sub(now)):
+		case <-time.After(sampler.NextPass(began, now, interval).Sub(now)):
 			taken := sample{processes: reader.Read()}
-			if most > 0 {
-				taken.jobMem = u.jobMemory(&reader, &shares, taken.processes, most)
+			if memoryLimit > 0 {
+				taken.jobMem = u.jobMemory(&reader, &shares, taken.processes, memoryLimit)
 			}
 			u.session.Post(func() { u.report(taken) })
 		}
@@ -90,28 +90,28 @@ func (u *nodeSampler) sample(every time.Duration, most int64) {
 }
 
 // jobMemory returns the memory in bytes that counts for the node's own limit.
-func (u *nodeSampler) jobMemory(reader *sampler.Reader, shares *sysvipc.MemoryFiles, all []sampler.Process, most int64) int64 {
+func (u *nodeSampler) jobMemory(reader *sampler.Reader, shares *sysvipc.MemoryFiles, all []sampler.Process, memoryLimit int64) int64 {
 	of := slices.DeleteFunc(reader.Descendants(all), func(p sampler.Process) bool { return u.session.NotOfJob(p.PID) })
 	pids := make([]int, len(of))
 	for i, p := range of {
 		pids[i] = p.PID
 	}
-	return reader.TotalMemory(of, shares.Size(pids), most)
+	return reader.TotalMemory(of, shares.Size(pids), memoryLimit)
 }
 
 // maxBacklog is the number of unsent bytes above which samples are dropped. So a stopped mpiexec gets no samples.
 const maxBacklog = 256 << 10
 
 // report checks this node's limits, and sends mpiexec the usage of each rank.
-func (u *nodeSampler) report(taken sample) {
+func (u *nodeSampler) report(newest sample) {
 	s := u.session
 	if s.Lifecycle.IsDisconnected() {
 		return
 	}
-	ranks, host := u.tracker.SumByRank(taken.processes, sampler.Ownership{Helper: os.Getpid(), RankByPID: s.RankByPID(), RankByGroup: s.RankByGroup(),
+	ranks, host := u.tracker.SumByRank(newest.processes, sampler.Ownership{Helper: os.Getpid(), RankByPID: s.RankByPID(), RankByGroup: s.RankByGroup(),
 		NotOfJob: s.NotOfJob, RankFromEnviron: u.rankFromEnviron})
 	limited := host
-	limited.Mem = taken.jobMem
+	limited.Mem = newest.jobMem
 	if excess := u.limits.firstExceeded(ranks, limited, s.HasRank, s.RankCount()); excess != nil {
 		s.Send(excess)
 		s.EndRanks(s.Prepare.Supervision.Grace)

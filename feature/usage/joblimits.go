@@ -49,13 +49,13 @@ func (l Limits) Exceeded(totals *Totals, s NodeSample) (excess limits.Excess, ex
 
 // OwnLimitExceeded describes how a limit of a node's own administrator was exceeded. rank is empty if
 // no rank did that alone.
-func OwnLimitExceeded(node, rank string, what limits.Resource, used, allowed int64) limits.Excess {
+func OwnLimitExceeded(node, rank string, resource limits.Resource, used, allowed int64) limits.Excess {
 	where := " on host " + node
 	switch {
 	case rank != "":
 		where = " by rank " + rank + where
-	case what == limits.RankMem:
+	case resource == limits.RankMem:
 		where = " by processes that belong to no rank" + where
 	}
-	return limits.Excess{Name: what, Used: used, Allowed: allowed, Where: where, From: "limits.toml of " + node}
+	return limits.Excess{Name: resource, Used: used, Allowed: allowed, Where: where, From: "limits.toml of " + node}
 }

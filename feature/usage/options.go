@@ -86,8 +86,8 @@ func init() {
 
 // samplingFor returns what the helpers have to sample for a form of report, for a record of the run, and to
 // enforce limits. It returns nil if they need not sample, so that a plain job has no overhead (rule RM-51).
-func samplingFor(report string, recorded bool, most limits.Map) *Sampling {
-	measured, limited := report != "" || recorded, most.AnyMatching(limits.Resource.IsSampled)
+func samplingFor(report string, recorded bool, jobLimits limits.Map) *Sampling {
+	measured, limited := report != "" || recorded, jobLimits.AnyMatching(limits.Resource.IsSampled)
 	if !measured && !limited {
 		return nil
 	}

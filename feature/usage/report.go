@@ -76,11 +76,11 @@ func usageByRank(r job.Result, firsts []int) string {
 }
 
 // peakText formats the peak memory. Without samples only the largest process is known.
-func peakText(u job.UsageTotal, largest int64) string {
-	if u.Sampled || largest == 0 {
-		return memoryText(max(u.Mem, largest))
+func peakText(u job.UsageTotal, maxRSS int64) string {
+	if u.Sampled || maxRSS == 0 {
+		return memoryText(max(u.Mem, maxRSS))
 	}
-	return ">= " + memoryText(largest)
+	return ">= " + memoryText(maxRSS)
 }
 
 // memoryText formats a size. A process that ended before it was sampled has an unknown size.

@@ -85,7 +85,7 @@ func (t *Totals) sumSecond() {
 
 // NodeMaximum returns the largest usage of a node in all its samples. It returns false if the node has sent
 // no sample.
-func (t *Totals) NodeMaximum(node int) (most job.UsageSample, sampled bool) {
+func (t *Totals) NodeMaximum(node int) (maximum job.UsageSample, sampled bool) {
 	n := t.nodes[node]
 	if n == nil {
 		return job.UsageSample{}, false
@@ -100,7 +100,7 @@ func (t *Totals) CompleteSeconds() Totals {
 }
 
 // JobMaximum returns the maximum usage of the whole job at one moment. It returns false if no node has sent a sample.
-func (t *Totals) JobMaximum() (most job.UsageSample, sampled bool) {
+func (t *Totals) JobMaximum() (maximum job.UsageSample, sampled bool) {
 	if !t.completeOnly {
 		t.sumSecond()
 	}

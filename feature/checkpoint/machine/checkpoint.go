@@ -117,10 +117,10 @@ func (s *State) Next() (next time.Time) {
 
 // Shift moves all timers by the time for which the job was stopped. The timer of --ckpt-before is set from end, the
 // new end of the job. end is the zero time if it is unknown.
-func (s *State) Shift(by time.Duration, end time.Time) {
+func (s *State) Shift(stopped time.Duration, end time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() {
-			*t = t.Add(by)
+			*t = t.Add(stopped)
 		}
 	}
 	if !end.IsZero() {
@@ -252,25 +252,25 @@ func (s *State) handleTimeout(now time.Time) []Action {
 }
 
 // finish ends the checkpoint in progress.
-func (s *State) finish(state, why string, now time.Time) []Action {
+func (s *State) finish(state, reason string, now time.Time) []Action {
 	if s.Phase != InProgress {
 		return nil
 	}
 	var actions []Action
-	if why != "" {
-		actions = append(actions, ReportLine{why})
+	if reason != "" {
+		actions = append(actions, ReportLine{reason})
 	}
-	return s.afterCheckpoint(append(actions, ReportEvent{state, now.Sub(s.RequestedAt)}), why)
+	return s.afterCheckpoint(append(actions, ReportEvent{state, now.Sub(s.RequestedAt)}), reason)
 }
 
 // afterCheckpoint sends the replies after a checkpoint, however it ended (rule SV-15). It stops the job if
 // a requester has asked for that. With --ckpt-required it does so only after a complete checkpoint.
-func (s *State) afterCheckpoint(actions []Action, why string) []Action {
+func (s *State) afterCheckpoint(actions []Action, reason string) []Action {
 	if s.hasRequesters {
-		actions = append(actions, ReplyAll{why})
+		actions = append(actions, ReplyAll{reason})
 	}
 	s.Phase, s.hasRequesters, s.timers.grace, s.timers.checkFile = Idle, false, time.Time{}, time.Time{}
-	s.stopAfter = s.stopAfter && !(why != "" && s.policy.Required)
+	s.stopAfter = s.stopAfter && !(reason != "" && s.policy.Required)
 	if s.stopAfter {
 		s.Phase, s.timers = Stopping, timers{}
 		actions = append(actions, StopJob{})

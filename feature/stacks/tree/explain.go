@@ -63,9 +63,9 @@ const (
 	weightEnded
 )
 
-// whyElsewhere returns why a group may keep those waiting that are in most, which is in the call. weight is 0 if it is not
+// whyElsewhere returns why a group may keep those waiting that are in largest, which is in the call. weight is 0 if it is not
 // elsewhere.
-func whyElsewhere(g, most job.StackGroup, call string) (why string, weight int) {
+func whyElsewhere(g, largest job.StackGroup, call string) (reason string, weight int) {
 	name := InMPI(g)
 	switch {
 	case g.State == job.StackEnded:
@@ -75,7 +75,7 @@ func whyElsewhere(g, most job.StackGroup, call string) (why string, weight int) 
 	case g.Note != "" && len(g.Frames) == 0:
 		return "its stack could not be read", weightUnknown
 	case name == call:
-		if key(g) == key(most) {
+		if key(g) == key(largest) {
 			return "", 0
 		}
 		return "it is in " + call + " at another place of the program", weightPlace
@@ -88,7 +88,7 @@ func whyElsewhere(g, most job.StackGroup, call string) (why string, weight int) 
 }
 
 // AllAlike reports whether all ranks wait in one MPI call at one place.
-func AllAlike(groups []job.StackGroup) (call string, is bool) {
+func AllAlike(groups []job.StackGroup) (call string, alike bool) {
 	main := mainThreads(groups)
 	if len(main) != 1 || len(main[0].Ranks) < 2 {
 		return "", false

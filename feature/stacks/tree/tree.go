@@ -76,15 +76,15 @@ func isSystem(library string) bool {
 }
 
 // callsBack reports whether a library function on the stack has called back into the program: a frame of the program
-// is among within, the frames below the library's call. own is the ELF file of the program. If the library is linked
-// into own, callsBack returns false.
-func callsBack(within []job.StackFrame, own, library string) bool {
-	return own != library && slices.ContainsFunc(within, func(f job.StackFrame) bool { return f.Library == own })
+// is among below, the frames below the library's call. program is the ELF file of the program. If the library is linked
+// into program, callsBack returns false.
+func callsBack(below []job.StackFrame, program, library string) bool {
+	return program != library && slices.ContainsFunc(below, func(f job.StackFrame) bool { return f.Library == program })
 }
 
 // MPICall returns the name of an MPI function as the standard has it, if this is the name of one in C or Fortran:
 // MPI_Send for PMPI_Send, mpi_send_ and pmpi_send__.
-func MPICall(function string) (name string, is bool) {
+func MPICall(function string) (name string, ok bool) {
 	bare := strings.TrimPrefix(strings.TrimPrefix(function, "P"), "p")
 	rest := ""
 	for _, prefix := range []string{"MPI_", "mpi_"} {

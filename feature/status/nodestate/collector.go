@@ -41,12 +41,12 @@ const (
 
 // Collect returns the states of a job's ranks on this machine. The claims say which helpers to connect to and which ranks
 // count; claims of other jobs are ignored. If no helper replies, the states come from /proc, without the PMI state.
-func Collect(of job.Key, claims []job.Claim) []job.RankState {
-	if !isPlainID(of.Job) {
+func Collect(key job.Key, claims []job.Claim) []job.RankState {
+	if !isPlainID(key.Job) {
 		return nil
 	}
-	a := newStateCollector(of, claims)
-	for _, dir := range socketDirs(of.UID) {
+	a := newStateCollector(key, claims)
+	for _, dir := range socketDirs(key.UID) {
 		a.collectFromDir(dir)
 	}
 	if len(a.states) == 0 {
@@ -65,11 +65,11 @@ type stateCollector struct {
 	deadline  time.Time
 }
 
-func newStateCollector(of job.Key, claims []job.Claim) *stateCollector {
-	a := &stateCollector{job: of, missing: make(map[int]bool), deadline: time.Now().Add(totalTimeout)}
+func newStateCollector(key job.Key, claims []job.Claim) *stateCollector {
+	a := &stateCollector{job: key, missing: make(map[int]bool), deadline: time.Now().Add(totalTimeout)}
 	helpers := make(map[int]bool)
 	for _, c := range claims {
-		if c.Key() != of {
+		if c.Key() != key {
 			continue
 		}
 		if !helpers[c.PID] {
@@ -149,8 +149,8 @@ func (a *stateCollector) collectFromSocket(dir int, name string) error {
 }
 
 // readStates decodes a list of states one by one. It stops at the first invalid one.
-func (a *stateCollector) readStates(from io.Reader) error {
-	limited := &io.LimitedReader{R: from, N: a.bytesLeft}
+func (a *stateCollector) readStates(r io.Reader) error {
+	limited := &io.LimitedReader{R: r, N: a.bytesLeft}
 	defer func() { a.bytesLeft = limited.N }()
 	d := json.NewDecoder(limited)
 	if start, err := d.Token(); err != nil || start != json.Delim('[') {

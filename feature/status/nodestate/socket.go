@@ -34,7 +34,7 @@ from the connection. If there is no socket, the states are read from /proc.
 */
 type Socket struct {
 	listener *net.UnixListener // nil: not open
-	states   func() (states []job.RankState, here bool)
+	states   func() (states []job.RankState, known bool)
 }
 
 // socketTimeout limits the communication on one connection, at either end.

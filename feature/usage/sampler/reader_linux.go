@@ -111,8 +111,8 @@ func (r *Reader) Close() {
 	}
 }
 
-// listPIDs calls each for all processes, with the inodes of their directories in /proc.
-func (r *Reader) listPIDs(each func(pid int, inode uint64)) {
+// listPIDs calls visit for all processes, with the inodes of their directories in /proc.
+func (r *Reader) listPIDs(visit func(pid int, inode uint64)) {
 	unix.Seek(r.dir, 0, unix.SEEK_SET)
 	for {
 		n, err := unix.Getdents(r.dir, r.entries[:])
@@ -126,7 +126,7 @@ func (r *Reader) listPIDs(each func(pid int, inode uint64)) {
 			size := binary.NativeEndian.Uint16(rest[direntSize:])
 			name, _, _ := bytes.Cut(rest[direntName:size], []byte{0})
 			if pid := parseDigits(name); pid > 0 {
-				each(int(pid), binary.NativeEndian.Uint64(rest))
+				visit(int(pid), binary.NativeEndian.Uint64(rest))
 			}
 			rest = rest[size:]
 		}
@@ -177,7 +177,7 @@ func (r *Reader) readStat(pid int, s *seenProcess) []byte {
 }
 
 // Descendants returns the descendants of the helper.
-func (r *Reader) Descendants(all []Process) (below []Process) {
+func (r *Reader) Descendants(all []Process) (descendants []Process) {
 	parents := make(map[int]int, len(all))
 	for _, p := range all {
 		parents[p.PID] = p.Parent
@@ -191,25 +191,25 @@ func (r *Reader) Descendants(all []Process) (below []Process) {
 			pid = parents[pid]
 		}
 		if pid == r.Helper && p.PID != r.Helper {
-			below = append(below, p)
+			descendants = append(descendants, p)
 		}
 	}
-	return below
+	return descendants
 }
 
 // TotalMemory returns the memory of processes in bytes. Shared memory counts once. inFiles is the known size of
-// memory files, which may be mapped or not. If the total does not exceed most, shared memory may be counted more than
+// memory files, which may be mapped or not. If the total does not exceed limit, shared memory may be counted more than
 // once, since an exact count takes milliseconds for each GiB.
-func (r *Reader) TotalMemory(of []Process, inFiles, most int64) int64 {
+func (r *Reader) TotalMemory(processes []Process, inFiles, limit int64) int64 {
 	resident := inFiles
-	for _, p := range of {
+	for _, p := range processes {
 		resident += p.Mem
 	}
-	if resident <= most {
+	if resident <= limit {
 		return resident
 	}
 	var own, shared int64
-	for _, p := range of {
+	for _, p := range processes {
 		if size, mapped, ok := r.readSmapsRollup(p.PID); ok {
 			own, shared = own+size-mapped, shared+mapped
 		} else {

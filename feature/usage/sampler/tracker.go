@@ -194,14 +194,14 @@ const (
 // too much.
 const costlyInterval = 10 * time.Second
 
-// NextPass returns when to sample next. now is the present time, and began the begin of the job. The hosts of a job
-// sample at the same time, if their clocks agree.
-func NextPass(began, now time.Time, every time.Duration) time.Time {
-	if soon := began.Add(firstPassAfter); now.Before(soon) {
+// NextPass returns the time of the next sample. now is the current time, and start is when the job began. All
+// hosts of a job sample at the same time if their clocks agree.
+func NextPass(start, now time.Time, interval time.Duration) time.Time {
+	if soon := start.Add(firstPassAfter); now.Before(soon) {
 		return soon
 	}
-	if every < costlyInterval && now.Sub(began) < youngFor {
-		every = min(every, youngInterval)
+	if interval < costlyInterval && now.Sub(start) < youngFor {
+		interval = min(interval, youngInterval)
 	}
-	return now.Truncate(every).Add(every)
+	return now.Truncate(interval).Add(interval)
 }
