@@ -46,9 +46,9 @@ func scanKeyLines(file string) keyLines {
 
 // tableName returns the name under which the table that begins with key is stored. In a list of tables it includes
 // the index: "class[0]", "class[0].limits".
-func (l *keyLines) tableName(key string, several bool) string {
+func (l *keyLines) tableName(key string, isList bool) string {
 	first, below, _ := strings.Cut(key, ".")
-	if several && below == "" {
+	if isList && below == "" {
 		l.count[key]++
 	}
 	if n := l.count[first]; n > 0 {
@@ -118,7 +118,7 @@ func suggest(word string, known []string) string {
 
 // schedulerClass returns the class name if the line of the file has the syntax of the Moab scheduler, CLASSCFG[amd]
 // ...
-func schedulerClass(file string, line int) (name string, is bool) {
+func schedulerClass(file string, line int) (name string, found bool) {
 	for number, text := range strings.Split(file, "\n") {
 		if rest, is := strings.CutPrefix(strings.ToUpper(strings.TrimSpace(text)), "CLASSCFG["); is && number+1 == line {
 			at := strings.Index(strings.ToUpper(text), "CLASSCFG[") + len("CLASSCFG[")

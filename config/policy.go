@@ -49,9 +49,9 @@ func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string
 	return a, va
 }
 
-// readYesNo reads yes, no, true or false. It returns otherwise if value is nil.
-func (r *reader) readYesNo(i int, key string, value any, otherwise bool) bool {
-	if v, ok := parseYesNo(value, otherwise); ok {
+// readYesNo reads yes, no, true or false. It returns fallback if value is nil.
+func (r *reader) readYesNo(i int, key string, value any, fallback bool) bool {
+	if v, ok := parseYesNo(value, fallback); ok {
 		return v
 	}
 	allowed := "yes or no"
@@ -59,7 +59,7 @@ func (r *reader) readYesNo(i int, key string, value any, otherwise bool) bool {
 		allowed = "yes, no or auto"
 	}
 	r.addFault(r.lines.lineInNode(i, key), "%s: %s is not %s", key, valueText(value), allowed)
-	return otherwise
+	return fallback
 }
 
 // valueText returns a value as the file writes it. For a list or a table it returns the kind of the value.
@@ -77,17 +77,17 @@ func valueText(value any) string {
 	return "a date"
 }
 
-// parseYesNo parses yes, no, true or false. It returns otherwise if value is nil.
-func parseYesNo(value any, otherwise bool) (v, ok bool) {
+// parseYesNo parses yes, no, true or false. It returns fallback if value is nil.
+func parseYesNo(value any, fallback bool) (v, ok bool) {
 	switch v := value.(type) {
 	case nil:
-		return otherwise, true
+		return fallback, true
 	case bool:
 		return v, true
 	case string:
 		return strings.EqualFold(v, "yes"), strings.EqualFold(v, "yes") || strings.EqualFold(v, "no")
 	}
-	return otherwise, false
+	return fallback, false
 }
 
 // readLimit reads a number, or "any", for which it returns nil.

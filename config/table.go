@@ -158,10 +158,10 @@ func (t *keyTable) takeWords(key string, split func(string) []string) (words []s
 // singleton returns a list whose only element is text.
 func singleton(text string) []string { return []string{text} }
 
-// takeYesNo removes a key and returns its value: yes, no, true or false. It returns otherwise if the key is missing.
-func (t *keyTable) takeYesNo(key string, otherwise bool) bool {
+// takeYesNo removes a key and returns its value: yes, no, true or false. It returns fallback if the key is missing.
+func (t *keyTable) takeYesNo(key string, fallback bool) bool {
 	value := t.takeValue(key)
-	on, ok := parseYesNo(value, otherwise)
+	on, ok := parseYesNo(value, fallback)
 	if !ok {
 		t.addFault(key, "%s is not yes or no", valueText(value))
 	}

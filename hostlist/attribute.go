@@ -41,8 +41,8 @@ func attrKeyOf(key string) (row attrKey, known bool) {
 }
 
 // parseAttribute parses the value after "key=" and applies it to all hosts of the line.
-func (p *parser) parseAttribute(c *cursor, from int, key string, hosts []hostExpr) {
-	keyEnd := from + len(key)
+func (p *parser) parseAttribute(c *cursor, start int, key string, hosts []hostExpr) {
+	keyEnd := start + len(key)
 	c.skipBlanks()
 	at := c.pos
 	value, err := c.readValue()
@@ -52,9 +52,9 @@ func (p *parser) parseAttribute(c *cursor, from int, key string, hosts []hostExp
 		p.addError(err)
 		c.pos = len(c.text)
 	case !known:
-		p.addError(c.errorAt(from, keyEnd, "unknown key %q%s", key, suggestKey(key)))
+		p.addError(c.errorAt(start, keyEnd, "unknown key %q%s", key, suggestKey(key)))
 	case value == "" || c.pos > at && strings.ContainsAny(c.text[keyEnd:at], " \t") && strings.Contains(value, "="):
-		p.addError(c.errorAt(from, keyEnd, "the value of %q is missing", key))
+		p.addError(c.errorAt(start, keyEnd, "the value of %q is missing", key))
 	default:
 		a := attr{key: row.names[0], value: value, cursor: c, from: at, to: c.pos, check: p.checkAttr}
 		for i := range hosts {
@@ -137,14 +137,14 @@ func (a attr) setChecked(m *hostExpr) error {
 	return nil
 }
 
-// setCount sets a number from 1 to most. It fails if a different one was set before.
-func (a attr) setCount(n *int, what string, most int) error {
-	value, err := a.readNumber(a.from, a.to, a.value, what, most)
+// setCount sets a number from 1 to limit. It fails if a different one was set before.
+func (a attr) setCount(n *int, noun string, limit int) error {
+	value, err := a.readNumber(a.from, a.to, a.value, noun, limit)
 	switch {
 	case err != nil:
 		return err
 	case *n != 0 && *n != value:
-		return a.errorAt(a.from, a.to, "the %s is given twice: %d and %d", what, *n, value)
+		return a.errorAt(a.from, a.to, "the %s is given twice: %d and %d", noun, *n, value)
 	}
 	*n = value
 	return nil
@@ -169,21 +169,21 @@ func (a attr) setEnv(m *hostExpr) error {
 	return nil
 }
 
-// readNumber parses word, which is in the bytes [from, to), as a number from 1 to most. what names the
-// number in errors.
-func (c *cursor) readNumber(from, to int, word, what string, most int) (int, error) {
+// readNumber parses word, which stands at the bytes [start, end), as a number from 1 to limit. noun names the
+// number in error messages.
+func (c *cursor) readNumber(start, end int, word, noun string, limit int) (int, error) {
 	switch {
 	case word == "":
-		return 0, c.errorAt(from, to, "the %s is missing", what)
+		return 0, c.errorAt(start, end, "the %s is missing", noun)
 	case !allDigits(word):
-		return 0, c.errorAt(from, to, "%s %q is not a number", what, word)
+		return 0, c.errorAt(start, end, "%s %q is not a number", noun, word)
 	}
 	n, err := strconv.Atoi(word)
 	switch {
-	case err != nil || n > most:
-		return 0, c.errorAt(from, to, "%s %s is too large; at most %d", what, word, most)
+	case err != nil || n > limit:
+		return 0, c.errorAt(start, end, "%s %s is too large; at most %d", noun, word, limit)
 	case n == 0:
-		return 0, c.errorAt(from, to, "%s 0 is too small; at least 1", what)
+		return 0, c.errorAt(start, end, "%s 0 is too small; at least 1", noun)
 	}
 	return n, nil
 }

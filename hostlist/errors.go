@@ -124,14 +124,14 @@ type sourceLine struct {
 	text string
 }
 
-// errorAt returns an error about the bytes [from, to) of the line.
-func (s sourceLine) errorAt(from, to int, format string, args ...any) *SyntaxError {
-	from = min(from, len(s.text))
-	to = min(max(from, to), len(s.text))
+// errorAt returns an error about the bytes [start, end) of the line.
+func (s sourceLine) errorAt(start, end int, format string, args ...any) *SyntaxError {
+	start = min(start, len(s.text))
+	end = min(max(start, end), len(s.text))
 	return &SyntaxError{
 		File: s.file, Line: s.line, Source: s.text,
-		Col:    utf8.RuneCountInString(s.text[:from]) + 1,
-		Width:  max(1, utf8.RuneCountInString(s.text[from:to])),
+		Col:    utf8.RuneCountInString(s.text[:start]) + 1,
+		Width:  max(1, utf8.RuneCountInString(s.text[start:end])),
 		Reason: fmt.Sprintf(format, args...),
 	}
 }

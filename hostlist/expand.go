@@ -12,28 +12,28 @@ import (
 // maxName is the largest length of a host name in bytes (RFC 1035, section 2.3.4).
 const maxName = 255
 
-// expand returns the names of the bracket expression in the bytes [from, to):
+// expand returns the names of the bracket expression in the bytes [start, end):
 //
 //	node[01-16,20]-[a,b]    groups of numbers, ranges with steps, words
 //
 // The first group varies slowest. Ranges keep leading zeros (rule HOST-1).
-func (c *cursor) expand(from, to int) ([]string, error) {
-	if to == from {
-		return nil, c.errorAt(from, to, "the host name is missing")
+func (c *cursor) expand(start, end int) ([]string, error) {
+	if end == start {
+		return nil, c.errorAt(start, end, "the host name is missing")
 	}
 	names := []string{""}
-	for pos := from; pos < to; {
+	for pos := start; pos < end; {
 		if len(names[0]) > maxName {
 			break
 		}
-		word := c.text[pos:to]
+		word := c.text[pos:end]
 		open := strings.IndexByte(word, '[')
 		if open != 0 {
 			if open < 0 {
 				open = len(word)
 			}
 			if open > maxName {
-				return nil, c.errorAt(from, to, "the name is too long; at most %d letters", maxName)
+				return nil, c.errorAt(start, end, "the name is too long; at most %d letters", maxName)
 			}
 			if at, bad := badLetter(word[:open]); bad != "" {
 				return nil, c.errorAt(pos+at, pos+at+len(bad), "%q cannot be part of a host name", bad)
@@ -46,57 +46,57 @@ func (c *cursor) expand(from, to int) ([]string, error) {
 		}
 		size := strings.IndexByte(word, ']')
 		if size < 0 {
-			return nil, c.errorAt(pos, to, "the bracket is not closed")
+			return nil, c.errorAt(pos, end, "the bracket is not closed")
 		}
 		choices, err := c.expandGroup(pos+1, pos+size)
 		if err != nil {
 			return nil, err
 		}
 		if len(names)*len(choices) > maxEntry {
-			return nil, c.errorAt(from, to, "more than %d names", maxEntry)
+			return nil, c.errorAt(start, end, "more than %d names", maxEntry)
 		}
 		names = text.Product(names, choices)
 		pos += size + 1
 	}
 	if names[0][0] == '-' {
-		return nil, c.errorAt(from, to, "a host name cannot begin with a dash")
+		return nil, c.errorAt(start, end, "a host name cannot begin with a dash")
 	}
 	if len(names[len(names)-1]) > maxName {
-		return nil, c.errorAt(from, to, "the name is too long; at most %d letters", maxName)
+		return nil, c.errorAt(start, end, "the name is too long; at most %d letters", maxName)
 	}
 	return names, nil
 }
 
 // expandGroup returns the texts that one pair of brackets stands for.
-func (c *cursor) expandGroup(from, to int) ([]string, error) {
+func (c *cursor) expandGroup(start, limit int) ([]string, error) {
 	var all []string
-	for from <= to {
-		item, _, _ := strings.Cut(c.text[from:to], ",")
-		end := from + len(item)
-		choices, err := c.expandItem(from, end)
+	for start <= limit {
+		item, _, _ := strings.Cut(c.text[start:limit], ",")
+		end := start + len(item)
+		choices, err := c.expandItem(start, end)
 		if err != nil {
 			return nil, err
 		}
 		if len(all)+len(choices) > maxEntry {
-			return nil, c.errorAt(from, end, "more than %d names", maxEntry)
+			return nil, c.errorAt(start, end, "more than %d names", maxEntry)
 		}
 		all = append(all, choices...)
-		from = end + 1
+		start = end + 1
 	}
 	return all, nil
 }
 
 // expandItem returns the texts that one item between commas stands for: a number, a word, or a range with
 // an optional step: 20, a, 0-10/2.
-func (c *cursor) expandItem(from, to int) ([]string, error) {
-	word := c.text[from:to]
+func (c *cursor) expandItem(start, end int) ([]string, error) {
+	word := c.text[start:end]
 	low, rest, isRange := strings.Cut(word, "-")
 	if !isRange {
 		if at, bad := badLetter(word); bad != "" {
-			return nil, c.errorAt(from+at, from+at+len(bad), "%q cannot be part of a host name", bad)
+			return nil, c.errorAt(start+at, start+at+len(bad), "%q cannot be part of a host name", bad)
 		}
 		if word == "" || len(word) > maxName {
-			return nil, c.errorAt(from, to, "a number or word is missing in the brackets, or too long")
+			return nil, c.errorAt(start, end, "a number or word is missing in the brackets, or too long")
 		}
 		return []string{word}, nil
 	}
@@ -104,31 +104,31 @@ func (c *cursor) expandItem(from, to int) ([]string, error) {
 	step := 1
 	if hasStep {
 		var err error
-		if step, err = c.readNumber(to-len(stepWord), to, stepWord, "step", maxEntry); err != nil {
+		if step, err = c.readNumber(end-len(stepWord), end, stepWord, "step", maxEntry); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case !allDigits(low) || !allDigits(high):
-		return nil, c.errorAt(from, to, "%q is not a range of numbers", word)
+		return nil, c.errorAt(start, end, "%q is not a range of numbers", word)
 	case high[0] == '0' && len(high) != len(low):
-		return nil, c.errorAt(from, to, "the ends of %q have different widths", word)
+		return nil, c.errorAt(start, end, "the ends of %q have different widths", word)
 	}
-	return c.expandRange(from, to, low, high, step)
+	return c.expandRange(start, end, low, high, step)
 }
 
 // expandRange returns all numbers of a range, as wide as its first number.
-func (c *cursor) expandRange(from, to int, low, high string, step int) ([]string, error) {
+func (c *cursor) expandRange(start, end int, low, high string, step int) ([]string, error) {
 	first, err1 := strconv.ParseInt(low, 10, 64)
 	last, err2 := strconv.ParseInt(high, 10, 64)
-	word := c.text[from:to]
+	word := c.text[start:end]
 	switch {
 	case err1 != nil || err2 != nil:
-		return nil, c.errorAt(from, to, "the numbers of %q are too large", word)
+		return nil, c.errorAt(start, end, "the numbers of %q are too large", word)
 	case last < first:
-		return nil, c.errorAt(from, to, "the range %q is descending", word)
+		return nil, c.errorAt(start, end, "the range %q is descending", word)
 	case (last-first)/int64(step) >= maxEntry:
-		return nil, c.errorAt(from, to, "the range %q has more than %d numbers", word, maxEntry)
+		return nil, c.errorAt(start, end, "the range %q has more than %d numbers", word, maxEntry)
 	}
 	count := (last-first)/int64(step) + 1
 	all := make([]string, 0, count)

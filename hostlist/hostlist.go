@@ -82,8 +82,8 @@ func Parse(origin, expr string) ([]Entry, error) {
 	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true}, maxNames)
 }
 
-func parse(c cursor, most int) ([]Entry, error) {
-	p := &parser{maxNames: most}
+func parse(c cursor, limit int) ([]Entry, error) {
+	p := &parser{maxNames: limit}
 	p.parseHosts(c)
 	if len(p.entries) == 0 && p.isEmpty() {
 		p.addError(errors.New(c.file + ": no host given"))
@@ -160,7 +160,7 @@ func (p *parser) parseFile(name, text string, chain []string) {
 }
 
 // parseInclude reads the included file name, relative to the file that includes it.
-func (p *parser) parseInclude(c cursor, to int, name string) {
+func (p *parser) parseInclude(c cursor, end int, name string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(c.file), name)
 	}
@@ -168,18 +168,18 @@ func (p *parser) parseInclude(c cursor, to int, name string) {
 	for i, including := range c.chain {
 		if including == name {
 			loop := strings.Join(append(c.chain[i:len(c.chain):len(c.chain)], name), " -> ")
-			p.addError(c.errorAt(c.pos, to, "the files include one another: %s", quoteUnprintable(loop)))
+			p.addError(c.errorAt(c.pos, end, "the files include one another: %s", quoteUnprintable(loop)))
 			return
 		}
 	}
 	p.includes++
 	if len(c.chain) > maxDepth || p.includes > maxIncludes {
-		p.addError(c.errorAt(c.pos, to, "too many included files; at most %d, %d deep", maxIncludes, maxDepth))
+		p.addError(c.errorAt(c.pos, end, "too many included files; at most %d, %d deep", maxIncludes, maxDepth))
 		return
 	}
 	text, err := p.readFile(name)
 	if err != nil {
-		p.addError(c.errorAt(c.pos, to, "cannot include %s: %s", quoteUnprintable(name), openReason(err)))
+		p.addError(c.errorAt(c.pos, end, "cannot include %s: %s", quoteUnprintable(name), openReason(err)))
 		return
 	}
 	p.parseFile(name, text, append(c.chain[:len(c.chain):len(c.chain)], name))

@@ -155,26 +155,26 @@ func (h *joinedHost) mergeFields(e Entry) error {
 	return nil
 }
 
-func (h *joinedHost) setOnce(e Entry, what string, have *string, value string) error {
-	if *have != "" && value != "" && *have != value {
-		return h.conflictError(e, what, value, *have)
+func (h *joinedHost) setOnce(e Entry, noun string, field *string, value string) error {
+	if *field != "" && value != "" && *field != value {
+		return h.conflictError(e, noun, value, *field)
 	}
 	if value != "" {
-		*have = value
+		*field = value
 	}
 	return nil
 }
 
-func (h *joinedHost) conflictError(e Entry, what, newValue, oldValue string) error {
+func (h *joinedHost) conflictError(e Entry, noun, newValue, oldValue string) error {
 	return e.errorAt("host %q has %s=%s here and %s=%s %s; with alias= they could be two nodes",
-		e.Label(), what, newValue, what, oldValue, seenFrom(h.firstMention, e))
+		e.Label(), noun, newValue, noun, oldValue, seenFrom(h.firstMention, e))
 }
 
-// seenFrom returns the position of e for a message about from. In the same file it leaves out the file
-// name.
-func seenFrom(e, from Entry) string {
+// seenFrom returns the position of e, for a message about another entry. It leaves out the file name if both
+// entries are in the same file.
+func seenFrom(e, reader Entry) string {
 	switch {
-	case e.File != from.File:
+	case e.File != reader.File:
 		return "at " + e.errorAt("").Where()
 	case e.Line == 0:
 		return fmt.Sprintf("at offset %d", e.Col)

@@ -101,27 +101,27 @@ func (p *parser) addEntries(hosts []hostExpr) {
 // readHostExpr reads one word:
 //
 //	["^"] [ user "@" ] hostexpr [ ":" slots [ ":" user [ ":" address ] ] ]
-func (c *cursor) readHostExpr(from, to int) (hostExpr, error) {
-	at := c.errorAt(from, to, "")
-	m := hostExpr{from: from, to: to, Entry: Entry{
+func (c *cursor) readHostExpr(start, limit int) (hostExpr, error) {
+	at := c.errorAt(start, limit, "")
+	m := hostExpr{from: start, to: limit, Entry: Entry{
 		File: c.file, Line: c.line, Col: at.Col, text: c.text, width: at.Width,
 	}}
-	if strings.HasPrefix(c.text[from:to], "^") {
+	if strings.HasPrefix(c.text[start:limit], "^") {
 		m.Exclude = true
-		from++
+		start++
 	}
-	if i := strings.LastIndexByte(c.text[from:to], '@'); i >= 0 {
-		if err := c.readUser(&m, from, from+i); err != nil {
+	if i := strings.LastIndexByte(c.text[start:limit], '@'); i >= 0 {
+		if err := c.readUser(&m, start, start+i); err != nil {
 			return m, err
 		}
-		from += i + 1
+		start += i + 1
 	}
-	end, err := c.readName(&m, from, to)
+	end, err := c.readName(&m, start, limit)
 	if err != nil {
 		return m, err
 	}
-	if end < to {
-		if err := c.readSlotsAndUser(&m, end+1, to); err != nil {
+	if end < limit {
+		if err := c.readSlotsAndUser(&m, end+1, limit); err != nil {
 			return m, err
 		}
 	}
@@ -131,39 +131,39 @@ func (c *cursor) readHostExpr(from, to int) (hostExpr, error) {
 	return m, nil
 }
 
-// readName parses the host name expression and returns its end: to, or the position of a colon. A bare word
-// that is an IPv6 address is read completely, with its colons (rule HOST-2).
-func (c *cursor) readName(m *hostExpr, from, to int) (int, error) {
-	word := c.text[from:to]
+// readName parses the host name expression and returns its end, which is limit or the position of a colon. A
+// bare word that is an IPv6 address is read completely, with its colons (rule HOST-2).
+func (c *cursor) readName(m *hostExpr, start, limit int) (int, error) {
+	word := c.text[start:limit]
 	switch {
 	case word == "":
-		return 0, c.errorAt(from, to, "the host name is missing")
+		return 0, c.errorAt(start, limit, "the host name is missing")
 	case word[0] == '+':
-		return c.readRelativeName(m, from, to)
+		return c.readRelativeName(m, start, limit)
 	}
 	if a, ok := parseIPv6(word); ok {
 		m.names = []string{a}
-		return to, nil
+		return limit, nil
 	}
 	if word[0] == '[' {
 		if inside, after, ok := strings.Cut(word[1:], "]"); ok && strings.Contains(inside, ":") {
 			a, ok := parseIPv6(inside)
 			if !ok {
-				return 0, c.errorAt(from+1, from+1+len(inside), "%q is not an IPv6 address", inside)
+				return 0, c.errorAt(start+1, start+1+len(inside), "%q is not an IPv6 address", inside)
 			}
 			m.names = []string{a}
-			end := to - len(after)
+			end := limit - len(after)
 			if after != "" && after[0] != ':' {
-				return 0, c.errorAt(end, to, `":SLOTS" or nothing may follow an address`)
+				return 0, c.errorAt(end, limit, `":SLOTS" or nothing may follow an address`)
 			}
 			return end, nil
 		}
 	}
-	end := to
+	end := limit
 	if i := firstColon(word); i >= 0 {
-		end = from + i
+		end = start + i
 	}
-	names, err := c.expand(from, end)
+	names, err := c.expand(start, end)
 	m.names = names
 	return end, err
 }
@@ -199,36 +199,36 @@ func firstColon(word string) int {
 
 // readSlotsAndUser reads the text after the first colon: SLOTS[:USER[:ADDRESS]]. The address is last since
 // an IPv6 address contains colons.
-func (c *cursor) readSlotsAndUser(m *hostExpr, from, to int) error {
-	slots, rest, more := strings.Cut(c.text[from:to], ":")
+func (c *cursor) readSlotsAndUser(m *hostExpr, start, end int) error {
+	slots, rest, more := strings.Cut(c.text[start:end], ":")
 	var err error
-	if m.Slots, err = c.readNumber(from, from+len(slots), slots, "slot count", maxSlots); err != nil || !more {
+	if m.Slots, err = c.readNumber(start, start+len(slots), slots, "slot count", maxSlots); err != nil || !more {
 		return err
 	}
-	from += len(slots) + 1
+	start += len(slots) + 1
 	user, address, more := strings.Cut(rest, ":")
 	if user != "" || !more {
 		if m.User != "" && m.User != user {
-			return c.errorAt(from, from+len(user), "the user is given twice")
+			return c.errorAt(start, start+len(user), "the user is given twice")
 		}
-		if err := c.readUser(m, from, from+len(user)); err != nil {
+		if err := c.readUser(m, start, start+len(user)); err != nil {
 			return err
 		}
 	}
 	if more {
-		from += len(user) + 1
-		m.Address, err = c.checkAddress(from, to, address)
+		start += len(user) + 1
+		m.Address, err = c.checkAddress(start, end, address)
 	}
 	return err
 }
 
 // readUser checks a login name and stores it in m.
-func (c *cursor) readUser(m *hostExpr, from, to int) error {
-	name := c.text[from:to]
+func (c *cursor) readUser(m *hostExpr, start, end int) error {
+	name := c.text[start:end]
 	if name == "" {
-		return c.errorAt(from, to, "the user name is missing")
+		return c.errorAt(start, end, "the user name is missing")
 	}
-	if err := c.checkUser(from, to, name); err != nil {
+	if err := c.checkUser(start, end, name); err != nil {
 		return err
 	}
 	m.User = name
@@ -237,26 +237,26 @@ func (c *cursor) readUser(m *hostExpr, from, to int) error {
 
 // checkUser returns an error for a user name that a remote shell's command line could take for something
 // else.
-func (c *cursor) checkUser(from, to int, name string) error {
+func (c *cursor) checkUser(start, end int, name string) error {
 	if name == "" || name[0] == '-' || strings.ContainsAny(name, ":/'\"\\`$;&|<>()*?!#{}[]~^") ||
 		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
-		return c.errorAt(from, to, "%q is not a user name", name)
+		return c.errorAt(start, end, "%q is not a user name", name)
 	}
 	return nil
 }
 
 // checkAddress checks a name or address to connect to, and returns it. An IPv6 address may be in
 // brackets.
-func (c *cursor) checkAddress(from, to int, value string) (string, error) {
+func (c *cursor) checkAddress(start, end int, value string) (string, error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
 	if a, ok := parseIPv6(bare); ok {
 		return a, nil
 	}
 	if value == "" {
-		return "", c.errorAt(from, to, "the address is missing")
+		return "", c.errorAt(start, end, "the address is missing")
 	}
 	if _, bad := badName(value); bad != "" {
-		return "", c.errorAt(from, to, "%q is not an address or name", value)
+		return "", c.errorAt(start, end, "%q is not an address or name", value)
 	}
 	return value, nil
 }

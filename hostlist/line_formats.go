@@ -76,10 +76,10 @@ func (p *parser) parseHosts(c cursor) {
 	p.addEntries(hosts)
 }
 
-// addMention parses the word that ends at the cursor and appends its hosts to hosts. few is false if
+// addMention parses the word that ends at the cursor and appends its hosts to hosts. ok is false if
 // there are too many hosts.
-func (p *parser) addMention(c *cursor, from int, hosts []hostExpr) (_ []hostExpr, few bool) {
-	m, err := c.readHostExpr(from, c.pos)
+func (p *parser) addMention(c *cursor, start int, hosts []hostExpr) (_ []hostExpr, ok bool) {
+	m, err := c.readHostExpr(start, c.pos)
 	if err != nil {
 		p.addError(err)
 		return hosts, true
@@ -92,12 +92,12 @@ func (p *parser) addMention(c *cursor, from int, hosts []hostExpr) (_ []hostExpr
 }
 
 // refuseAttribute records the error that no attribute is allowed here.
-func (p *parser) refuseAttribute(c *cursor, from int) {
+func (p *parser) refuseAttribute(c *cursor, start int) {
 	if c.isList {
-		p.addError(c.errorAt(from, c.pos, "attributes are allowed only in a host file; here write HOST:SLOTS:USER:ADDRESS"))
+		p.addError(c.errorAt(start, c.pos, "attributes are allowed only in a host file; here write HOST:SLOTS:USER:ADDRESS"))
 		return
 	}
-	p.addError(c.errorAt(from, c.pos-1, "a host name must come before attributes"))
+	p.addError(c.errorAt(start, c.pos-1, "a host name must come before attributes"))
 }
 
 // isGridEngine reports whether a line is from a PE_HOSTFILE, "HOST SLOTS QUEUE PROCESSORS": its second
@@ -157,18 +157,18 @@ func (p *parser) parseGridEngine(c cursor) {
 }
 
 // setSlots sets the slot count of the hosts of a line.
-func (p *parser) setSlots(c *cursor, from int, count string, hosts []hostExpr) {
-	slots, err := c.readNumber(from, c.pos, count, "slot count", maxSlots)
+func (p *parser) setSlots(c *cursor, start int, count string, hosts []hostExpr) {
+	slots, err := c.readNumber(start, c.pos, count, "slot count", maxSlots)
 	if err != nil {
 		p.addError(err)
 	}
 	for i := range hosts {
 		switch m := hosts[i]; {
 		case m.Slots != 0:
-			p.addError(c.errorAt(from, c.pos, "the slot count is given twice"))
+			p.addError(c.errorAt(start, c.pos, "the slot count is given twice"))
 			return
 		case m.Exclude:
-			p.addError(c.errorAt(from, c.pos, "an excluded host cannot have slots"))
+			p.addError(c.errorAt(start, c.pos, "an excluded host cannot have slots"))
 			return
 		}
 		hosts[i].Slots = slots

@@ -26,13 +26,13 @@ type RankLine struct {
 	slotFrom   int        // position of the slots, in bytes
 }
 
-// A SlotCheck returns an error if a list of slots is invalid. from and to say which bytes of the list are
-// wrong.
-type SlotCheck func(slots string) (from, to int, err error)
+// A SlotCheck returns an error if a list of slots is invalid. The bytes [start, end) of the list are the
+// wrong part.
+type SlotCheck func(slots string) (start, end int, err error)
 
-// SlotError returns an error about the bytes [from, to) of the line's slots.
-func (l RankLine) SlotError(from, to int, reason string) *SyntaxError {
-	return l.slotSource.errorAt(l.slotFrom+from, l.slotFrom+to, "%s", reason)
+// SlotError returns an error about the bytes [start, end) of the line's slots.
+func (l RankLine) SlotError(start, end int, reason string) *SyntaxError {
+	return l.slotSource.errorAt(l.slotFrom+start, l.slotFrom+end, "%s", reason)
 }
 
 // HostError returns an error about the line's host.
@@ -137,13 +137,13 @@ func (r *rankReader) readRanks(c *cursor, l *RankLine) error {
 	return nil
 }
 
-func (c *cursor) readRank(from int, word string) (int, error) {
+func (c *cursor) readRank(start int, word string) (int, error) {
 	n, err := strconv.Atoi(word)
 	switch {
 	case !allDigits(word):
-		return 0, c.errorAt(from, from+len(word), "%q is not the number of a rank", word)
+		return 0, c.errorAt(start, start+len(word), "%q is not the number of a rank", word)
 	case err != nil || n > maxRank:
-		return 0, c.errorAt(from, from+len(word), "rank %s is too large; at most %d", word, maxRank)
+		return 0, c.errorAt(start, start+len(word), "rank %s is too large; at most %d", word, maxRank)
 	}
 	return n, nil
 }
@@ -243,13 +243,13 @@ func ParseRankMap(origin, text string) ([]NodeIndex, error) {
 }
 
 // readMapItem parses one number or one block.
-func (c *cursor) readMapItem(from, to int, block bool) ([]NodeIndex, error) {
-	word := c.text[from:to]
+func (c *cursor) readMapItem(begin, end int, block bool) ([]NodeIndex, error) {
+	word := c.text[begin:end]
 	start, nodes, ranks := word, "1", "1"
 	if block {
 		parts := strings.Split(strings.TrimSuffix(word[1:], ")"), ",")
 		if len(parts) != 3 || !strings.HasSuffix(word, ")") {
-			return nil, c.errorAt(from, to, "%q is not a block (start,nodes,ranks)", word)
+			return nil, c.errorAt(begin, end, "%q is not a block (start,nodes,ranks)", word)
 		}
 		start, nodes, ranks = parts[0], parts[1], parts[2]
 	}
@@ -257,20 +257,20 @@ func (c *cursor) readMapItem(from, to int, block bool) ([]NodeIndex, error) {
 	for i, text := range []string{start, nodes, ranks} {
 		n, err := strconv.Atoi(text)
 		if !allDigits(text) || err != nil || n > maxRank {
-			return nil, c.errorAt(from, to, "%q is not the number of a node, nor a block (start,nodes,ranks)", word)
+			return nil, c.errorAt(begin, end, "%q is not the number of a node, nor a block (start,nodes,ranks)", word)
 		}
 		numbers[i] = n
 	}
 	if numbers[1]*numbers[2] > maxRank+1 {
-		return nil, c.errorAt(from, to, "more than %d ranks in all", maxRank+1)
+		return nil, c.errorAt(begin, end, "more than %d ranks in all", maxRank+1)
 	}
 	if numbers[1]*numbers[2] == 0 {
-		return nil, c.errorAt(from, to, "the block %s has no ranks", word)
+		return nil, c.errorAt(begin, end, "the block %s has no ranks", word)
 	}
 	items := make([]NodeIndex, 0, numbers[1]*numbers[2])
 	for node := range numbers[1] {
 		for range numbers[2] {
-			items = append(items, NodeIndex{numbers[0] + node, c.sourceLine, from, to})
+			items = append(items, NodeIndex{numbers[0] + node, c.sourceLine, begin, end})
 		}
 	}
 	return items, nil

@@ -22,18 +22,18 @@ func ParseRelative(origin, expr string) ([]Entry, error) {
 func (e Entry) IsRelative() bool { return strings.HasPrefix(e.Host, "+") }
 
 // readRelativeName parses "+nK", "+e" or "+e:K" and returns its end.
-func (c *cursor) readRelativeName(m *hostExpr, from, to int) (int, error) {
-	word := strings.ToLower(c.text[from:to])
+func (c *cursor) readRelativeName(m *hostExpr, start, limit int) (int, error) {
+	word := strings.ToLower(c.text[start:limit])
 	if !c.allowsRelative {
-		return 0, c.errorAt(from, to, "%q refers to a node of a batch allocation, but there is no allocation here", c.text[from:to])
+		return 0, c.errorAt(start, limit, "%q refers to a node of a batch allocation, but there is no allocation here", c.text[start:limit])
 	}
-	end := to
+	end := limit
 	if i := strings.IndexByte(word, ':'); i >= 0 && word[:i] != "+e" { // slots, user and address follow
-		end, word = from+i, word[:i]
+		end, word = start+i, word[:i]
 	}
 	m.names = []string{word}
 	if _, _, ok := parseRelativeName(word); !ok {
-		return 0, c.errorAt(from, end, "%q is neither +n and a number nor +e", c.text[from:end])
+		return 0, c.errorAt(start, end, "%q is neither +n and a number nor +e", c.text[start:end])
 	}
 	return end, nil
 }
@@ -54,11 +54,11 @@ func parseRelativeName(name string) (index, count int, ok bool) {
 }
 
 // Resolve replaces the relative entries of a list by hosts of an allocation. Slots, user and address of a
-// relative entry replace the host's own. "+e" means hosts that neither this list nor earlier lists name.
-func Resolve(list, allocation []Entry, earlier ...Entry) ([]Entry, error) {
+// relative entry replace the host's own. "+e" means hosts that neither this list nor earlierLists name.
+func Resolve(list, allocation []Entry, earlierLists ...Entry) ([]Entry, error) {
 	var errs errorList
 	used := make(map[string]bool)
-	for _, e := range slices.Concat(earlier, list) {
+	for _, e := range slices.Concat(earlierLists, list) {
 		if !e.IsRelative() && !e.Exclude {
 			used[nameKey(e.Label())] = true
 		}
@@ -85,7 +85,7 @@ func Resolve(list, allocation []Entry, earlier ...Entry) ([]Entry, error) {
 }
 
 // resolveRelative returns the hosts that one relative entry names.
-func (e Entry) resolveRelative(allocation []Entry, used map[string]bool) ([]Entry, error) {
+func (e Entry) resolveRelative(allocation []Entry, usedHosts map[string]bool) ([]Entry, error) {
 	index, count, _ := parseRelativeName(e.Host)
 	n := len(allocation)
 	switch {
@@ -96,7 +96,7 @@ func (e Entry) resolveRelative(allocation []Entry, used map[string]bool) ([]Entr
 	case index >= 0:
 		return allocation[index : index+1], nil
 	}
-	empty := slices.DeleteFunc(slices.Clone(allocation), func(a Entry) bool { return used[nameKey(a.Label())] })
+	empty := slices.DeleteFunc(slices.Clone(allocation), func(a Entry) bool { return usedHosts[nameKey(a.Label())] })
 	if len(empty) < max(count, 1) {
 		return nil, e.errorAt("%q: %d of the %d nodes of the allocation are empty", e.Host, len(empty), n)
 	}

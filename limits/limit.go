@@ -165,12 +165,12 @@ func Minimum(maps ...Map) Map {
 // Origins says which option or file has set each limit.
 type Origins map[Resource]string
 
-// Tighten adds each limit in more to limits if it is missing there or smaller in more. It records from as
-// the origin of these limits.
-func Tighten(limits Map, origins Origins, more Map, from string) {
-	for name, value := range more {
+// Tighten adds each limit in added to limits if limits lacks it or has a larger value. It records origin as
+// the origin of the limits that it has added.
+func Tighten(limits Map, origins Origins, added Map, origin string) {
+	for name, value := range added {
 		if other, known := limits[name]; !known || value < other {
-			limits[name], origins[name] = value, from
+			limits[name], origins[name] = value, origin
 		}
 	}
 }

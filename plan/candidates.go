@@ -70,9 +70,9 @@ func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note)
 const notProbed = "not asked"
 
 // candidateFromProbe returns a candidate with the result of its probe. If there is none, Down says why.
-func candidateFromProbe(def job.NodeDef, seen map[string]int, failed map[string]error, snap job.Snapshot) candidate {
+func candidateFromProbe(def job.NodeDef, probed map[string]int, failed map[string]error, snap job.Snapshot) candidate {
 	s := candidate{snapshotIndex: -1, names: []string{def.Name}}
-	if i, ok := seen[def.Name]; ok {
+	if i, ok := probed[def.Name]; ok {
 		s.Node, s.snapshotIndex = snap.Nodes[i], i
 		s.NodeDef = def
 		s.applyNodeRules(snap.Nodes[i].NodePolicy)
@@ -87,10 +87,10 @@ func candidateFromProbe(def job.NodeDef, seen map[string]int, failed map[string]
 
 // applyNodeRules applies the rules of the node's own administrator (node.toml), which the request does not
 // contain.
-func (s *candidate) applyNodeRules(own job.NodePolicy) {
-	s.ClosedWhy = cmp.Or(own.ClosedWhy, s.ClosedWhy)
-	if own.MaxProcs != nil && (s.MaxProcs == nil || *own.MaxProcs < *s.MaxProcs) {
-		s.MaxProcs, s.maxProcsFromNode = own.MaxProcs, true
+func (s *candidate) applyNodeRules(policy job.NodePolicy) {
+	s.ClosedWhy = cmp.Or(policy.ClosedWhy, s.ClosedWhy)
+	if policy.MaxProcs != nil && (s.MaxProcs == nil || *policy.MaxProcs < *s.MaxProcs) {
+		s.MaxProcs, s.maxProcsFromNode = policy.MaxProcs, true
 	}
 }
 

@@ -108,8 +108,8 @@ func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 }
 
 // refuseNotContiguous returns the error if the job fits only on nodes that are not contiguous.
-func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, need line.Requirement) *Error {
-	w, most := line.LargestRun(capacities, need)
+func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line.Requirement) *Error {
+	w, most := line.LargestRun(capacities, required)
 	var names []string
 	for _, i := range nodes[w.From:w.To] {
 		names = append(names, c.candidates[i].Name)
@@ -118,8 +118,8 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, need line.Req
 	if most > 0 {
 		longest = fmt.Sprintf("at most %d fit, on %s; all nodes together have room for %d", most, hostlist.FoldBrief(names), sum(capacities))
 	}
-	failed := &Error{Code: CodeNotContiguous, WantedRanks: need.Ranks, FreeRanks: most, Remedy: "leave out --contiguous: then they fit",
-		Text: fmt.Sprintf("no contiguous nodes can run %s (%s)", text.Count(need.Ranks, "rank"), longest)}
+	failed := &Error{Code: CodeNotContiguous, WantedRanks: required.Ranks, FreeRanks: most, Remedy: "leave out --contiguous: then they fit",
+		Text: fmt.Sprintf("no contiguous nodes can run %s (%s)", text.Count(required.Ranks, "rank"), longest)}
 	if jobs, movable := c.blockingJobs(nodes); jobs != "" {
 		failed.Text += "; in the way: " + jobs
 		if movable != "" {

@@ -55,13 +55,13 @@ func (p problem) partyOrder() (order []int) {
 }
 
 // mostGangs returns the largest number of gangs that one CPU has.
-func (p problem) mostGangs() (most int) {
+func (p problem) mostGangs() (largest int) {
 	for i := range p.candidates {
 		for _, gangs := range p.candidates[i].gangsOnCPU() {
-			most = max(most, gangs)
+			largest = max(largest, gangs)
 		}
 	}
-	return most
+	return largest
 }
 
 // gangsOnCPU returns the number of gangs on each CPU that gangs use and no other job.
@@ -76,12 +76,12 @@ func (s *candidate) gangsOnCPU() map[int]int {
 }
 
 // forParty returns the problem of a gang of this party, for which CPUs with at most that many gangs count as free.
-func (p problem) forParty(party, most int) problem {
+func (p problem) forParty(party, maxGangs int) problem {
 	p.candidates = slices.Clone(p.candidates)
 	for i := range p.candidates {
 		s := &p.candidates[i]
 		gangs, open := s.gangsOnCPU(), s.CPUsInTurns(party)
-		s.BusyCPUs = slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(open, cpu) && gangs[cpu] <= most })
+		s.BusyCPUs = slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(open, cpu) && gangs[cpu] <= maxGangs })
 		if len(s.BusyCPUs) > 0 && !bindsRanks(p.req, s) {
 			s.BusyCPUs = s.allCPUs()
 		}

@@ -25,10 +25,10 @@ func Partition(nodes []job.Node) {
 }
 
 // divideMachine divides the cores and GPUs of one machine among its nodes.
-func divideMachine(nodes []job.Node, same []int) {
+func divideMachine(nodes []job.Node, indices []int) {
 	parts, joined := 0, -1 // joined is the part of the names without SeparateNode; -1 if there is none yet
-	part := make([]int, len(same))
-	for k, i := range same {
+	part := make([]int, len(indices))
+	for k, i := range indices {
 		if !nodes[i].SeparateNode && joined >= 0 {
 			part[k] = joined
 			continue
@@ -39,8 +39,8 @@ func divideMachine(nodes []job.Node, same []int) {
 		}
 		parts++
 	}
-	cores, gpus := nodes[same[0]].Topology.Cores, nodes[same[0]].GPUs
-	for k, i := range same {
+	cores, gpus := nodes[indices[0]].Topology.Cores, nodes[indices[0]].GPUs
+	for k, i := range indices {
 		n := &nodes[i]
 		if n.SeparateNode {
 			n.Identity += "/" + n.Name

@@ -225,13 +225,13 @@ func (s *placement) capacityOf(i int, a *eligibleNodes) int {
 }
 
 // rankLimit returns the largest number of ranks on candidate i by maxproc, max_slots, memory, NUMA, -ppn
-// and GPUs (min(M-P, ppn) in 5.1). by is the name of the limit that decides. It is empty if there is
+// and GPUs (min(M-P, ppn) in 5.1). limitName is the name of the limit that decides. It is empty if there is
 // none.
-func (s *placement) rankLimit(i int, app job.App) (limit int, by string) {
+func (s *placement) rankLimit(i int, app job.App) (limit int, limitName string) {
 	n, limit := &s.candidates[i], math.MaxInt
 	tighten := func(most int, name string) {
 		if most < limit {
-			limit, by = max(0, most), name
+			limit, limitName = max(0, most), name
 		}
 	}
 	if n.MaxProcs != nil {
@@ -262,7 +262,7 @@ func (s *placement) rankLimit(i int, app job.App) (limit int, by string) {
 	if want := gpusPerRank(app); want > 0 {
 		tighten(s.freeGPUs[i]/want, gpuOption(want))
 	}
-	return limit, by
+	return limit, limitName
 }
 
 // ranksInSlots returns how many ranks fit into this number of slots of candidate i, if each rank has this
@@ -356,34 +356,34 @@ func (s *placement) placeCyclic(app, n int, quota []int) {
 	}
 }
 
-// regionEntries returns the range [from, to) of the host entries whose nodes are in the current region.
-func (s *placement) regionEntries() (from, to int) {
+// regionEntries returns the range [start, end) of the host entries whose nodes are in the current region.
+func (s *placement) regionEntries() (start, end int) {
 	if s.sharesCPUs || isContiguous(s.req) {
 		return 0, len(s.entries)
 	}
 	same := func(t int) bool {
 		return s.candidates[s.entries[t]].regionNumber == s.candidates[s.entries[s.nextEntry]].regionNumber
 	}
-	for from = s.nextEntry; from > 0 && same(from-1); {
-		from--
+	for start = s.nextEntry; start > 0 && same(start-1); {
+		start--
 	}
-	for to = s.nextEntry + 1; to < len(s.entries) && same(to); {
-		to++
+	for end = s.nextEntry + 1; end < len(s.entries) && same(end); {
+		end++
 	}
-	return from, to
+	return start, end
 }
 
-// cycleEntries places n ranks on the host entries [from, to) in turn, one rank at a time. It removes the
+// cycleEntries places n ranks on the host entries [start, end) in turn, one rank at a time. It removes the
 // entries of full nodes after each round, so that its time is proportional to ranks plus entries.
-func (s *placement) cycleEntries(app, n int, quota []int, from, to int) {
+func (s *placement) cycleEntries(app, n int, quota []int, start, end int) {
 	mapping, stride := s.req.Layout.Map, 1
 	if mapping.Level == pin.ByNode {
 		stride = max(1, mapping.Count)
 	}
 	nodeOfTurn := mapping.Turn()
-	open := make([]int, to-from) // entries whose nodes may have room, as the turns of a round count them
+	open := make([]int, end-start) // entries whose nodes may have room, as the turns of a round count them
 	for k := range open {
-		open[k] = from + (s.nextEntry-from+k)%len(open)
+		open[k] = start + (s.nextEntry-start+k)%len(open)
 	}
 	for round := 0; n > 0; round++ {
 		for k := range open {
@@ -398,8 +398,8 @@ func (s *placement) cycleEntries(app, n int, quota []int, from, to int) {
 		}
 		open = slices.DeleteFunc(open, func(entry int) bool { return quota[s.entries[entry]] == 0 })
 	}
-	if s.nextEntry == to {
-		s.nextEntry = from
+	if s.nextEntry == end {
+		s.nextEntry = start
 	}
 }
 

@@ -135,15 +135,15 @@ func apportion(n int, sizes, bounds []int) []int {
 
 // apportionRemainder gives each node in open the integer part of its share. Nodes with the largest
 // remainders get one more.
-func apportionRemainder(need, total int, open, sizes, shares []int) {
-	left := need
+func apportionRemainder(ranks, total int, open, sizes, shares []int) {
+	left := ranks
 	for _, i := range open {
-		shares[i] = need * sizes[i] / total
+		shares[i] = ranks * sizes[i] / total
 		left -= shares[i]
 	}
 	byRemainder := slices.Clone(open)
 	slices.SortStableFunc(byRemainder, func(a, b int) int {
-		return cmp.Compare(need*sizes[b]%total, need*sizes[a]%total)
+		return cmp.Compare(ranks*sizes[b]%total, ranks*sizes[a]%total)
 	})
 	for _, i := range byRemainder[:left] {
 		shares[i]++

@@ -42,15 +42,15 @@ func (s *placement) candidatesNamed(hosts []string) []bool {
 	return may
 }
 
-// placeFixedRank places a rank of app a on the node that the rank file names. usable and among say which
+// placeFixedRank places a rank of app a on the node that the rank file names. usable and allowed say which
 // candidates the app may use.
-func (s *placement) placeFixedRank(rank, a int, usable, among []bool) *Error {
+func (s *placement) placeFixedRank(rank, a int, usable, allowed []bool) *Error {
 	fixed := &s.req.FixedPlacements[rank]
 	i := s.candidateOf[fixed.Node]
 	n, app := &s.candidates[i], s.req.Apps[a]
 	width := max(1, app.CPUsPerRank)
 	switch limit, by := s.rankLimit(i, app); {
-	case !among[i]:
+	case !allowed[i]:
 		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d cannot run on %s: its program may use only %s", rank, n.Name, hostlist.FoldBrief(app.Hosts))
 	case !usable[i]:
 		w := requirementOf(s.req, app)
@@ -77,12 +77,11 @@ func (s *placement) placeFixedRank(rank, a int, usable, among []bool) *Error {
 	return nil
 }
 
-// allowSharing lets ranks share CPUs if that is allowed. Otherwise it returns an error with the text
-// what.
-func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, what string) *Error {
+// allowSharing lets ranks share CPUs if that is allowed. Otherwise it returns an error with the given text.
+func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, text string) *Error {
 	allowed := s.req.Overbook || s.req.ShareOwnCPUs || s.req.LocalOnly && fixed.Picks == nil && n.Slots == 0
 	if n.NoOverbook || s.req.NoOversubscribe || !allowed {
-		e := refuseFixedPlacement(fixed, CodeNotEnough, "%s", what)
+		e := refuseFixedPlacement(fixed, CodeNotEnough, "%s", text)
 		e.Remedy = "place it elsewhere, or share CPUs with --oversubscribe"
 		if n.NoOverbook {
 			e.Remedy = "place it elsewhere; this node does not allow overbooking"

@@ -14,10 +14,10 @@ import (
 )
 
 // chooseRefusal returns the error of a job that cannot start now, or nil. It checks in the order of placement.md
-// 6.3: the job can never start, it would overtake waiting requests, it does not fit now. hopeless reports
+// 6.3: the job can never start, it would overtake waiting requests, it does not fit now. isImpossible reports
 // whether the job can never start. It is called only if the job does not fit.
-func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, hopeless func() bool) *Error {
-	if failed != nil && hopeless() {
+func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, isImpossible func() bool) *Error {
+	if failed != nil && isImpossible() {
 		failed.Permanent = true
 		failed.Text = strings.TrimSuffix(cmp.Or(failed.permanentText, failed.Text), " now")
 		failed.Remedy = strings.TrimPrefix(failed.Remedy, waitHint)
@@ -215,9 +215,9 @@ func (a *eligibleNodes) describeThreads() string {
 	return fmt.Sprintf(" of %d CPUs each (%s)", a.app.CPUsPerRank, a.app.CPUsPerRankOrigin)
 }
 
-// refuseByLimits returns the error that limits other than CPUs are too low. most is the number of ranks
+// refuseByLimits returns the error that limits other than CPUs are too low. allowed is the number of ranks
 // that they allow.
-func (s *placement) refuseByLimits(a *eligibleNodes, n, most int) *Error {
+func (s *placement) refuseByLimits(a *eligibleNodes, n, allowed int) *Error {
 	var by []string
 	for _, i := range a.candidates {
 		by = append(by, a.limitNames[i])
@@ -232,7 +232,7 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, most int) *Error {
 		verb = "allow"
 	}
 	return &Error{Code: CodeLimits, Text: fmt.Sprintf("%s: %s %s %d on %s (%s)", s.describeExcess(a, n), strings.Join(by, " and "),
-		verb, most, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit, or add hosts", WantedRanks: n, FreeRanks: most}
+		verb, allowed, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit, or add hosts", WantedRanks: n, FreeRanks: allowed}
 }
 
 // describeConfinement returns the text about why ranks cannot use some cores of a node: mpiexec may run

@@ -12,7 +12,7 @@ type lineReader func(words []string, at string) error
 
 // readFile reads a host file or a PEFILE line by line (placement.md 1.4). Lines may end with CR LF. Blanks and commas
 // separate words. A word that begins with # starts a comment.
-func (l *nodeList) readFile(in Input, each lineReader) error {
+func (l *nodeList) readFile(in Input, handleLine lineReader) error {
 	name := trimBlanks(l.value)
 	if name == "" {
 		return nil // an empty list
@@ -29,7 +29,7 @@ func (l *nodeList) readFile(in Input, each lineReader) error {
 		if len(words) == 0 {
 			continue
 		}
-		if err := each(words, fmt.Sprintf("%s line %d", name, number)); err != nil {
+		if err := handleLine(words, fmt.Sprintf("%s line %d", name, number)); err != nil {
 			return err
 		}
 	}
@@ -99,6 +99,6 @@ func atLine(at string, err error) error {
 	return err
 }
 
-func (l *nodeList) badFileError(token, what, allowed string) error {
-	return &Error{Code: "bad-hostfile", Source: l.source, Token: token, Problem: what, Allowed: []string{allowed}}
+func (l *nodeList) badFileError(token, problem, allowed string) error {
+	return &Error{Code: "bad-hostfile", Source: l.source, Token: token, Problem: problem, Allowed: []string{allowed}}
 }

@@ -148,8 +148,8 @@ func (l *nodeList) sortByID() {
 	slices.SortFunc(l.entries, func(a, b int) int { return cmp.Compare(l.nodes[a].ID, l.nodes[b].ID) })
 }
 
-func (l *nodeList) badNodesError(item, what string) error {
-	return &Error{Code: "bad-nodes", Source: l.source, Token: item, Problem: what, Allowed: l.allowedIDs()}
+func (l *nodeList) badNodesError(item, problem string) error {
+	return &Error{Code: "bad-nodes", Source: l.source, Token: item, Problem: problem, Allowed: l.allowedIDs()}
 }
 
 func (l *nodeList) allowedIDs() []string {

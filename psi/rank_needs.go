@@ -15,17 +15,17 @@ import (
 // maxCount is the maximum for options with a number of ranks, CPUs or NUMA nodes of one node.
 const maxCount = 65535
 
-// readCount parses the value of an option, a number of at least least, into *into. If value is nil, it leaves *into
-// unchanged.
-func readCount(source string, value *string, least int, into *int) error {
+// readCount parses the value of an option, a number of at least minimum, and stores it in *target. If value
+// is nil, *target remains unchanged.
+func readCount(source string, value *string, minimum int, target *int) error {
 	if value == nil {
 		return nil
 	}
-	n, ok := parseNumber(trimBlanks(*value), least, maxCount)
+	n, ok := parseNumber(trimBlanks(*value), minimum, maxCount)
 	if !ok {
-		return badValue(source, *value, fmt.Sprintf("%d-%d", least, maxCount))
+		return badValue(source, *value, fmt.Sprintf("%d-%d", minimum, maxCount))
 	}
-	*into = n
+	*target = n
 	return nil
 }
 

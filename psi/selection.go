@@ -50,13 +50,13 @@ func (c *Settings) readClass(in Input) error {
 	return refusal
 }
 
-// flagOrVariable returns the value of a flag or, if it is nil, of a variable. given is false if neither is set.
-func flagOrVariable(in Input, flag string, value *string, variable string) (source, text string, given bool) {
+// flagOrVariable returns the value of a flag or, if it is nil, of a variable. found is false if neither is set.
+func flagOrVariable(in Input, flag string, value *string, variable string) (source, text string, found bool) {
 	if value != nil {
 		return flag, trimBlanks(*value), true
 	}
-	text, given = in.Env(variable)
-	return variable, trimBlanks(text), given
+	text, found = in.Env(variable)
+	return variable, trimBlanks(text), found
 }
 
 // readNodeSets determines the node-set request of the job from cluster file, class, variables and options.

@@ -102,11 +102,11 @@ func splitWords(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || strings.ContainsRune(blanks, r) })
 }
 
-// parseNumber parses decimal digits, with a value from least to most.
-func parseNumber(text string, least, most int) (int, bool) {
+// parseNumber parses decimal digits, with a value from minimum to maximum.
+func parseNumber(text string, minimum, maximum int) (int, bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.Atoi(text)
-	return n, err == nil && least <= n && n <= most
+	return n, err == nil && minimum <= n && n <= maximum
 }

@@ -68,14 +68,14 @@ var sortKeys = []sortKey{
 		read: func(n *job.Node) keyValue { return keyValue{name: n.Name} }},
 }
 
-// readLoad returns a function that returns a load of a node in whole hundredths. which selects the load
+// readLoad returns a function that returns a load of a node in whole hundredths. index selects the load
 // average of 1, 5 or 15 minutes. Equal texts in /proc/loadavg then give equal values (4.3).
-func readLoad(which int) func(*job.Node) keyValue {
+func readLoad(index int) func(*job.Node) keyValue {
 	return func(n *job.Node) keyValue {
-		if n.Load[which] < 0 {
+		if n.Load[index] < 0 {
 			return keyValue{value: unknownValue}
 		}
-		return keyValue{value: int64(math.Floor(float64(n.Load[which]*100) + 0.5))}
+		return keyValue{value: int64(math.Floor(float64(n.Load[index]*100) + 0.5))}
 	}
 }
 
@@ -149,9 +149,9 @@ func Parse(text string, flag bool) (Mode, error) {
 // OrderEntries returns host entries, which are indices into nodes, in fill order. They are ordered by
 // key, then with PROC by whole load, then larger nodes first, then by ID, then as in the list (4.2). It
 // does not change its arguments.
-func OrderEntries(nodes []job.Node, entries []int, by Mode) []int {
+func OrderEntries(nodes []job.Node, entries []int, mode Mode) []int {
 	sorted := slices.Clone(entries)
-	read := by.sortKey().read
+	read := mode.sortKey().read
 	if read == nil {
 		return sorted
 	}
@@ -181,8 +181,8 @@ func (a *entryKey) compare(b *entryKey) int {
 
 // MeasuredValue returns the value of a node that a key measures, for people: its load or its number of
 // processes. For other keys it returns "".
-func MeasuredValue(n *job.Node, by Mode) string {
-	c := by.sortKey()
+func MeasuredValue(n *job.Node, mode Mode) string {
+	c := mode.sortKey()
 	if c.format == nil {
 		return ""
 	}

@@ -26,10 +26,10 @@ type Requirement struct {
 	Ranks int // 0 means as many as fit in a run
 	Shape int // ranks on each node but the last; 0 means as many as fit
 
-	// HoldsJob reports whether the nodes from..to-1 can run the whole job, if their capacity alone does
+	// HoldsJob reports whether the nodes from..end-1 can run the whole job, if their capacity alone does
 	// not decide. It must be true for a longer stretch if it is true for a shorter one. If it is nil,
 	// capacity decides.
-	HoldsJob func(from, to int) bool
+	HoldsJob func(start, end int) bool
 }
 
 // minCapacity returns the least capacity of a node that can belong to a run.
@@ -117,13 +117,13 @@ func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 
 // shortestWindow returns the shortest part of a run that can run the job. Of equally short ones it
 // returns the first.
-func (n Requirement) shortestWindow(capacities []int, from, to int) (shortest Window, ok bool) {
+func (n Requirement) shortestWindow(capacities []int, runStart, runEnd int) (shortest Window, ok bool) {
 	if n.Shape > 0 && n.HoldsJob == nil {
-		return n.shapedWindow(capacities, from, to)
+		return n.shapedWindow(capacities, runStart, runEnd)
 	}
-	sum, end := 0, from
-	for start := from; start < to; start++ {
-		for end < to && (sum < n.Ranks || !n.holdsJob(start, end)) {
+	sum, end := 0, runStart
+	for start := runStart; start < runEnd; start++ {
+		for end < runEnd && (sum < n.Ranks || !n.holdsJob(start, end)) {
 			sum += capacities[end]
 			end++
 		}
@@ -135,25 +135,25 @@ func (n Requirement) shortestWindow(capacities []int, from, to int) (shortest Wi
 		}
 		sum -= capacities[start]
 	}
-	shortest.UnusedNodes = to - from - (shortest.To - shortest.From)
+	shortest.UnusedNodes = runEnd - runStart - (shortest.To - shortest.From)
 	return shortest, ok
 }
 
-func (n Requirement) holdsJob(from, to int) bool {
-	return n.HoldsJob == nil || to > from && n.HoldsJob(from, to)
+func (n Requirement) holdsJob(start, end int) bool {
+	return n.HoldsJob == nil || end > start && n.HoldsJob(start, end)
 }
 
 // shapedWindow returns the window for a job with --shape. Each node of the run can take a full shape, so
 // the window starts with the first node. The node after the run may have capacity for only the remainder.
-func (n Requirement) shapedWindow(capacities []int, from, to int) (w Window, ok bool) {
+func (n Requirement) shapedWindow(capacities []int, runStart, runEnd int) (w Window, ok bool) {
 	full, rest := n.Ranks/n.Shape, n.Ranks%n.Shape
-	end := from + full
+	end := runStart + full
 	if rest > 0 {
 		end++
 	}
-	behind := rest > 0 && end == to+1 && to < len(capacities) && capacities[to] >= rest
-	if end > to && !behind {
+	behind := rest > 0 && end == runEnd+1 && runEnd < len(capacities) && capacities[runEnd] >= rest
+	if end > runEnd && !behind {
 		return w, false
 	}
-	return Window{From: from, To: end, UnusedNodes: max(0, to-end)}, true
+	return Window{From: runStart, To: end, UnusedNodes: max(0, runEnd-end)}, true
 }

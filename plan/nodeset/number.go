@@ -37,20 +37,19 @@ func NumberFault(text string) string {
 // maxDecimals is the largest number of decimals of a Number: 10^-6/1024 has 16.
 const maxDecimals = 16
 
-// parseScaled parses a decimal number and multiplies it by each. It returns false if the result is not
-// exact.
-func parseScaled(text string, each Number) (Number, bool) {
+// parseScaled parses a decimal number and multiplies it by unit. It returns false if the result is not exact.
+func parseScaled(text string, unit Number) (Number, bool) {
 	whole, decimals, point := strings.Cut(text, ".")
 	if whole == "" || point && decimals == "" || len(decimals) > maxDecimals || strings.Trim(whole+decimals, "0123456789") != "" {
 		return 0, false
 	}
 	count, err := strconv.ParseUint(whole, 10, 64)
-	high, value := bits.Mul64(count, uint64(each))
+	high, value := bits.Mul64(count, uint64(unit))
 	if err != nil || high > 0 || value > uint64(MaxNumber) {
 		return 0, false
 	}
 	parts, _ := strconv.ParseUint(decimals+strings.Repeat("0", maxDecimals-len(decimals)), 10, 64) // digits only, below 10^16
-	high, low := bits.Mul64(parts, uint64(each))
+	high, low := bits.Mul64(parts, uint64(unit))
 	fraction, rest := bits.Div64(high, low, 10_000_000_000_000_000)
 	if value += fraction; rest != 0 || value > uint64(MaxNumber) {
 		return 0, false

@@ -49,16 +49,16 @@ func (c *Chooser) rate(set int) setRating {
 }
 
 // slowestSpeed returns the lowest speed of the set's members with capacity. It is 0 if unknown.
-func (c *Chooser) slowestSpeed(set int) (least Number) {
+func (c *Chooser) slowestSpeed(set int) (slowest Number) {
 	for _, i := range c.Sets[set].Members {
-		if n := &c.Nodes[i]; n.Capacity > 0 && (least == 0 || n.Speed < least) {
-			least = n.Speed
+		if n := &c.Nodes[i]; n.Capacity > 0 && (slowest == 0 || n.Speed < slowest) {
+			slowest = n.Speed
 			if c.Attribute == ProcSpeed {
 				break // members are sorted by speed
 			}
 		}
 	}
-	return least
+	return slowest
 }
 
 // needsAvoidedNodes returns 0 if the set can run the job without its avoided nodes, and 1 otherwise.

@@ -114,23 +114,23 @@ func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]
 	return all, nil
 }
 
-// suitableValues returns the values that suit the request. misfits returns what is allowed instead of a
+// suitableValues returns the values that suit the request. mismatch returns what is allowed instead of a
 // value, or "".
-func suitableValues[T any](all []levelValue[T], strongest int, misfits func(T) string) (fit []levelValue[T], err error) {
+func suitableValues[T any](all []levelValue[T], strongest int, mismatch func(T) string) (suitable []levelValue[T], err error) {
 	for _, v := range all {
-		allowed := misfits(v.value)
+		allowed := mismatch(v.value)
 		if allowed == "" {
-			fit = append(fit, v)
+			suitable = append(suitable, v)
 		} else if v.level < classLevel || v.level == strongest {
 			return nil, atSource(v.source, &WordError{Token: v.text, Allowed: []string{allowed}, Reason: "does not suit the attribute"})
 		}
 	}
-	return fit, nil
+	return suitable, nil
 }
 
 // setStrongest stores the value of the strongest level and its source, if there is one.
-func setStrongest[T any](s *Setting, into *T, all []levelValue[T], key string) {
+func setStrongest[T any](s *Setting, target *T, all []levelValue[T], key string) {
 	if len(all) > 0 {
-		*into, s.Origins[key] = all[0].value, all[0].source
+		*target, s.Origins[key] = all[0].value, all[0].source
 	}
 }

@@ -32,9 +32,9 @@ func (c *Chooser) Span() []Part {
 	return nil
 }
 
-func count(sets []int, which func(int) bool) (n int) {
+func count(sets []int, match func(int) bool) (n int) {
 	for _, set := range sets {
-		if which(set) {
+		if match(set) {
 			n++
 		}
 	}
@@ -92,8 +92,8 @@ func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 
 // membersForPart returns the members of a set that are not yet used, if they can run the ranks. Otherwise
 // it returns nil.
-func (c *Chooser) membersForPart(set, ranks int, taken []bool) []int {
-	members := slices.DeleteFunc(slices.Clone(c.Sets[set].Members), func(i int) bool { return taken[i] })
+func (c *Chooser) membersForPart(set, ranks int, isUsed []bool) []int {
+	members := slices.DeleteFunc(slices.Clone(c.Sets[set].Members), func(i int) bool { return isUsed[i] })
 	if !c.holdsRanks(members, c.capacityOf(members), ranks) {
 		return nil
 	}

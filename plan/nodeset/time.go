@@ -22,16 +22,17 @@ func ParseTime(text string) (time.Duration, bool) {
 	return parseUnits(text)
 }
 
-// multiplyTime parses an integer and multiplies it by each.
-func multiplyTime(digits string, each time.Duration) (time.Duration, bool) {
+// multiplyTime parses an integer and multiplies it by unit. It returns false if the text is no integer or the
+// result is too large.
+func multiplyTime(digits string, unit time.Duration) (time.Duration, bool) {
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n > int64(MaxTime/each) {
+	if err != nil || n > int64(MaxTime/unit) {
 		return 0, false
 	}
-	return time.Duration(n) * each, true
+	return time.Duration(n) * unit, true
 }
 
 // parseClock parses [[DD:]HH:]MM:SS.

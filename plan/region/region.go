@@ -31,16 +31,16 @@ var flavors = []string{"os", "su", "ap"}
 
 // Signature returns the flavors of a node as one text, in the order os, su, ap. For a node without
 // flavors it returns "ap".
-func Signature(of []string) string {
-	if of == nil {
+func Signature(nodeFlavors []string) string {
+	if nodeFlavors == nil {
 		return "ap"
 	}
-	return strings.Join(slices.DeleteFunc(slices.Clone(flavors), func(f string) bool { return !slices.Contains(of, f) }), " ")
+	return strings.Join(slices.DeleteFunc(slices.Clone(flavors), func(f string) bool { return !slices.Contains(nodeFlavors, f) }), " ")
 }
 
 // RunsRanks reports whether a node with these flavors may run ranks. It may if it has the flavor "ap", or
 // none.
-func RunsRanks(of []string) bool { return of == nil || slices.Contains(of, "ap") }
+func RunsRanks(flavors []string) bool { return flavors == nil || slices.Contains(flavors, "ap") }
 
 // A Domain has the regions of a cluster in which jobs run, in order. The zero value means that the
 // cluster has no regions.
@@ -148,9 +148,9 @@ func (d Domain) JudgeGates(request GateRequest, sizes []Size) []Verdict {
 	return verdicts
 }
 
-// judgeGate checks whether a job meets the condition (gate) of one region. before is the total size of
+// judgeGate checks whether a job meets the condition (gate) of one region. precedingSize is the total size of
 // the regions before it.
-func judgeGate(r *job.Region, request GateRequest, before Size) Verdict {
+func judgeGate(r *job.Region, request GateRequest, precedingSize Size) Verdict {
 	g := r.Gate
 	switch {
 	case !g.Admits(request.User):
@@ -159,12 +159,12 @@ func judgeGate(r *job.Region, request GateRequest, before Size) Verdict {
 		return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of class %s", r.Name, strings.Join(g.Classes, ", "))}
 	case g.Width == nil:
 		return Verdict{}
-	case *g.Width == job.AutoWidth && before.Unknown:
+	case *g.Width == job.AutoWidth && precedingSize.Unknown:
 		return Verdict{ClosedReason: r.Name + ": for jobs that do not fit into the regions before it, and the size of a node there is not known", MayOpenLater: true}
 	}
 	width := *g.Width
 	if width == job.AutoWidth {
-		width = before.CPUs
+		width = precedingSize.CPUs
 	}
 	if request.CPUs > width {
 		return Verdict{}
