@@ -1,12 +1,12 @@
 package job
 
-// KeepNodes removes the candidates for which keep returns false, and their host entries.
+// KeepNodes removes the candidates for which isKept returns false, and their host entries.
 // It replaces r.Nodes and r.HostEntries by new slices and leaves the old ones unchanged.
-func (r *Request) KeepNodes(keep func(NodeDef) bool) {
+func (r *Request) KeepNodes(isKept func(NodeDef) bool) {
 	at := make([]int, len(r.Nodes)) // old index -> new index, or -1 if removed
 	var nodes []NodeDef
 	for i, def := range r.Nodes {
-		if at[i] = -1; keep(def) {
+		if at[i] = -1; isKept(def) {
 			at[i] = len(nodes)
 			nodes = append(nodes, def)
 		}

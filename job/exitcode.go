@@ -23,23 +23,23 @@ func StartFailureCode(code int) int {
 }
 
 // ClampExitCode returns the exit code of mpiexec. It is 0 if and only if success is true. If a failure's
-// code is not in 1..255, it is InternalErrorCode(ours): only a faulty helper reports such a code (rule
+// code is not in 1..255, it is InternalErrorCode(errorCode): only a faulty helper reports such a code (rule
 // TRUST-33).
-func ClampExitCode(code int, success bool, ours int) int {
+func ClampExitCode(code int, success bool, errorCode int) int {
 	switch {
 	case success:
 		return ExitOK
 	case code < 1 || code > 255:
-		return InternalErrorCode(ours)
+		return InternalErrorCode(errorCode)
 	}
 	return code
 }
 
-// InternalErrorCode returns the exit code for mpiexec's own failures. It is ours, the value of
-// MPIEXEC_ERROR_CODE, or 125 if ours is 0.
-func InternalErrorCode(ours int) int {
-	if ours == 0 {
+// InternalErrorCode returns the exit code for mpiexec's own failures. errorCode is the value of
+// MPIEXEC_ERROR_CODE. If it is 0, the exit code is 125.
+func InternalErrorCode(errorCode int) int {
+	if errorCode == 0 {
 		return ExitInternal
 	}
-	return ours
+	return errorCode
 }

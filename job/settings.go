@@ -94,17 +94,17 @@ func CheckReason(reason string) error {
 	return nil
 }
 
-// CheckMembers returns an error unless a list may be Users or Groups of an Allow. what names its members: "user".
-func CheckMembers(what string, names []string) error {
+// CheckMembers returns an error unless a list may be Users or Groups of an Allow. kind names its members: "user".
+func CheckMembers(kind string, names []string) error {
 	switch {
 	case names != nil && len(names) == 0:
-		return fmt.Errorf("the list of %ss is empty", what)
+		return fmt.Errorf("the list of %ss is empty", kind)
 	case len(names) > MaxMembers:
-		return fmt.Errorf("%s, at most %d are allowed; use a group", text.Count(len(names), what), MaxMembers)
+		return fmt.Errorf("%s, at most %d are allowed; use a group", text.Count(len(names), kind), MaxMembers)
 	}
 	for _, name := range names {
 		if name == "" || len(name) > MaxMemberName || !isLine(name) || strings.ContainsAny(name, " ,=") {
-			return fmt.Errorf("%q is no name of a %s", name, what)
+			return fmt.Errorf("%q is no name of a %s", name, kind)
 		}
 	}
 	return nil

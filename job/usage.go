@@ -63,9 +63,9 @@ type JobUsage struct {
 	Job   UsageTotal
 }
 
-// SetExact replaces sampled values by the values of wait4(2) for all processes. It sets the times, and takes MaxRSS
-// as a lower bound of the memory.
-func (u *UsageTotal) SetExact(of Usage) {
-	u.CPU = of.CPU()
-	u.Mem, u.Wall = max(u.Mem, of.MaxRSS), of.Wall
+// SetExact replaces sampled values by the exact values of wait4(2) for all processes. It sets the times, and
+// takes MaxRSS as a lower bound of the memory.
+func (u *UsageTotal) SetExact(exact Usage) {
+	u.CPU = exact.CPU()
+	u.Mem, u.Wall = max(u.Mem, exact.MaxRSS), exact.Wall
 }

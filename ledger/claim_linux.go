@@ -39,10 +39,10 @@ func (d *Dir) Claims() (claims []Claim, err error) {
 }
 
 // HasClaim reports whether a job has a claim. It reads only the entries of the job's user.
-func (d *Dir) HasClaim(of job.Key) (claimed bool) {
+func (d *Dir) HasClaim(key job.Key) (claimed bool) {
 	l := d.newReader(nil)
-	l.onlyUser = of.UID
-	l.readClaims(func(c Claim) { claimed = claimed || c.Key() == of })
+	l.onlyUser = key.UID
+	l.readClaims(func(c Claim) { claimed = claimed || c.Key() == key })
 	return claimed
 }
 
@@ -60,16 +60,16 @@ func (l *reader) readClaims(use func(Claim)) error {
 	})
 }
 
-// ReadOthers summarizes the claims of running jobs, without the claims for which without returns true. If without is
-// nil, it includes all. If the error is a *LimitError, some claims are missing.
-func (d *Dir) ReadOthers(without func(Claim) bool) (OtherClaims, error) {
+// ReadOthers summarizes the claims of running jobs, except claims for which isIgnored returns true. A nil
+// isIgnored ignores none. If the error is a *LimitError, some claims are missing.
+func (d *Dir) ReadOthers(isIgnored func(Claim) bool) (OtherClaims, error) {
 	l := d.newReader(nil)
-	o, _, err := l.readOthers(without)
+	o, _, err := l.readOthers(isIgnored)
 	return o, cmp.Or(err, l.readError)
 }
 
 // readOthers does the same as Dir.ReadOthers, and also returns the number of claims.
-func (l *reader) readOthers(without func(Claim) bool) (o OtherClaims, count int, err error) {
+func (l *reader) readOthers(isIgnored func(Claim) bool) (o OtherClaims, count int, err error) {
 	var t claimSum
 	me := os.Geteuid()
 	err = l.readClaims(func(c Claim) {
@@ -77,7 +77,7 @@ func (l *reader) readOthers(without func(Claim) bool) (o OtherClaims, count int,
 			c.Gang = nil
 		}
 		switch {
-		case without != nil && without(c):
+		case isIgnored != nil && isIgnored(c):
 			return
 		case c.UID == me:
 			o.Mine = append(o.Mine, c)
@@ -113,11 +113,11 @@ type HeldClaim struct {
 // conflict were published at the same time.
 const tieWait = 100 * time.Millisecond
 
-// TakeClaim claims a part of this node. It calls fits to check whether the claim is compatible with the claims of
+// TakeClaim claims a part of this node. It calls check to check whether the claim is compatible with the claims of
 // others. It does so before it publishes the claim, and again afterwards if new claims have come meanwhile, since others
-// respect only a claim that they can see. If fits returns an error, TakeClaim withdraws the claim and returns that
+// respect only a claim that they can see. If check returns an error, TakeClaim withdraws the claim and returns that
 // error. It returns *UnusableError if the ledger cannot be used.
-func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) error) (*HeldClaim, error) {
+func (d *Dir) TakeClaim(ctx context.Context, c Claim, check func(OtherClaims) error) (*HeldClaim, error) {
 	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
 	}
@@ -127,14 +127,14 @@ func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) err
 		return nil, err
 	}
 	first.removeStale(time.Now())
-	if err := fits(others); err != nil {
+	if err := check(others); err != nil {
 		return nil, err
 	}
 	s, err := d.publishClaim(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.recheckClaims(ctx, others, first.skip, s.path(), fits); err != nil {
+	if err := d.recheckClaims(ctx, others, first.skip, s.path(), check); err != nil {
 		s.remove()
 		return nil, err
 	}
@@ -144,21 +144,21 @@ func (d *Dir) TakeClaim(ctx context.Context, c Claim, fits func(OtherClaims) err
 // withNotes makes the reader record the paths that it reads.
 func (l *reader) withNotes() *reader { l.noteRead = true; return l }
 
-// recheckClaims looks for claims under paths that are not in seen. A file gets its name only when its text is
-// complete, so the files in seen need not be read again. If claims in conflict were published at the same time, each job
-// sees the other's, and only the first claim by name stays. That job waits for the others to be withdrawn. A claim
-// that was published before ours is not withdrawn.
-func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, seen map[string]bool, mine string, fits func(OtherClaims) error) error {
+// recheckClaims looks for claims under paths that are not in readFiles. A file gets its name only when its
+// text is complete, so the files in readFiles need not be read again. If claims in conflict were published at
+// the same time, each job sees the other's, and only the first claim by name stays. That job waits for the
+// others to be withdrawn. A claim that was published before ours is not withdrawn.
+func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, readFiles map[string]bool, mine string, check func(OtherClaims) error) error {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
-		known := maps.Clone(seen)
+		known := maps.Clone(readFiles)
 		known[mine] = true
 		l := d.newReader(known).withNotes()
 		fresh, count, err := l.readOthers(nil)
 		if err != nil || count == 0 {
 			return err
 		}
-		err = fits(others.union(fresh))
+		err = check(others.union(fresh))
 		if err == nil || l.lowest < mine || time.Now().After(deadline) {
 			return err
 		}
@@ -184,9 +184,9 @@ func (d *Dir) publishClaim(c Claim) (*ownFile, error) {
 
 // SetIdle replaces the claim by one with the given idle reason. It publishes the new claim before it removes the old one,
 // so the CPUs are never free for others. It always returns a held claim; if there is an error, that is the old one.
-func (h *HeldClaim) SetIdle(why job.IdleReason) (*HeldClaim, error) {
+func (h *HeldClaim) SetIdle(reason job.IdleReason) (*HeldClaim, error) {
 	c := h.claim
-	c.IdleReason = why
+	c.IdleReason = reason
 	s, err := h.file.d.publishClaim(c)
 	if err != nil {
 		return h, err

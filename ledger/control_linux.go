@@ -156,8 +156,8 @@ func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string
 }
 
 // ReadReply reads the reply to a request that owner, the owner of the job, has written. It ignores a reply of more
-// than most bytes. found is false if there is no reply, or no longer.
-func (d *Dir) ReadReply(id string, owner, most int) (a job.ControlReply, found bool) {
+// than maxBytes bytes. found is false if there is no reply, or no longer.
+func (d *Dir) ReadReply(id string, owner, maxBytes int) (a job.ControlReply, found bool) {
 	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // the directories that were found are enough
 	_, random, _ := strings.Cut(id, "-")
 	for _, s := range all {
@@ -165,7 +165,7 @@ func (d *Dir) ReadReply(id string, owner, most int) (a job.ControlReply, found b
 			continue
 		}
 		for _, name := range []string{id, random} { // a job of an older version names the reply by the random part
-			if a, found = d.readReplyFrom(s, kindReply+name, most); found {
+			if a, found = d.readReplyFrom(s, kindReply+name, maxBytes); found {
 				return a, true
 			}
 		}
@@ -176,14 +176,14 @@ func (d *Dir) ReadReply(id string, owner, most int) (a job.ControlReply, found b
 // UserName returns the name of a user on this node, or "uid N" if it has none.
 func (d *Dir) UserName(uid int) string { return d.userName(uid) }
 
-func (d *Dir) readReplyFrom(s userDir, name string, most int) (a job.ControlReply, found bool) {
+func (d *Dir) readReplyFrom(s userDir, name string, maxBytes int) (a job.ControlReply, found bool) {
 	dir, err := d.openUserDir(s)
 	if err != nil {
 		return a, false
 	}
 	defer unix.Close(dir)
 	e, err := d.readEntry(dir, s, name, nil)
-	if err != nil || len(e.text) > most {
+	if err != nil || len(e.text) > maxBytes {
 		return a, false
 	}
 	a, err = decodeReply(name, s.uid, e.text)
@@ -202,9 +202,9 @@ const (
 	minRequestInterval = 100 * time.Millisecond
 )
 
-// WatchRequests calls take for each new request to a job of our user. It returns when ctx ends, with its error, or
+// WatchRequests calls handle for each new request to a job of our user. It returns when ctx ends, with its error, or
 // when the directory cannot be read any more.
-func (d *Dir) WatchRequests(ctx context.Context, id job.ID, take func(FoundRequest)) error {
+func (d *Dir) WatchRequests(ctx context.Context, id job.ID, handle func(FoundRequest)) error {
 	w := newWatcher(d)
 	defer w.close()
 	w.kind = requestNamePrefix(id)
@@ -219,7 +219,7 @@ func (d *Dir) WatchRequests(ctx context.Context, id job.ID, take func(FoundReque
 		chosen, pause := nextRequests(asks, d.requestingUsers(asks), last, time.Now())
 		for _, a := range chosen {
 			taken[a.entry.path()] = true
-			take(a)
+			handle(a)
 		}
 		if err := w.waitForNames(ctx, pause); err != nil {
 			return err
@@ -227,14 +227,14 @@ func (d *Dir) WatchRequests(ctx context.Context, id job.ID, take func(FoundReque
 	}
 }
 
-// readRequests returns the requests to a job that are not in taken, at most maxRequestsPerUser of each user. still
-// has the requests in taken that still exist.
-func (d *Dir) readRequests(w *watcher, id job.ID, taken map[string]bool) (found []FoundRequest, still map[string]bool, err error) {
+// readRequests returns the requests to a job that are not in handled, at most maxRequestsPerUser of each
+// user. remaining has the requests in handled that still exist.
+func (d *Dir) readRequests(w *watcher, id job.ID, handled map[string]bool) (found []FoundRequest, remaining map[string]bool, err error) {
 	for {
 		fresh := false
-		found, still = nil, make(map[string]bool)
-		l := d.newReader(taken)
-		l.maxPerUser, l.stillThere = maxRequestsPerUser, still
+		found, remaining = nil, make(map[string]bool)
+		l := d.newReader(handled)
+		l.maxPerUser, l.stillThere = maxRequestsPerUser, remaining
 		l.onUserDir = func(s userDir) { fresh = w.watchUserDir(s) || fresh }
 		err = l.readKind(requestNamePrefix(id), func(s entry) {
 			a, random, err := decodeRequest(s.base, s.uid, s.text)
@@ -246,15 +246,15 @@ func (d *Dir) readRequests(w *watcher, id job.ID, taken map[string]bool) (found 
 			found = append(found, FoundRequest{a, replyID(a, random), s})
 		})
 		if err != nil || !fresh {
-			return found, still, err
+			return found, remaining, err
 		}
 	}
 }
 
 // requestingUsers returns for each request the user whose limits apply to it. All uids without an account count as
 // one user, since a user can have 65,536 of them.
-func (d *Dir) requestingUsers(asks []FoundRequest) (users []int) {
-	for _, a := range asks {
+func (d *Dir) requestingUsers(requests []FoundRequest) (users []int) {
+	for _, a := range requests {
 		user := a.UID
 		if user != os.Geteuid() {
 			user = d.users().userOf(user)
@@ -266,15 +266,15 @@ func (d *Dir) requestingUsers(asks []FoundRequest) (users []int) {
 
 // nextRequests returns the requests to handle now, at most one per user and requestInterval. pause is the time until
 // the next one may be handled, or 0 if there is none.
-func nextRequests(asks []FoundRequest, users []int, last map[int]time.Time, now time.Time) (chosen []FoundRequest, pause time.Duration) {
-	for i, a := range asks {
-		if before, any := last[users[i]]; any && now.Sub(before) < requestInterval {
+func nextRequests(requests []FoundRequest, users []int, lastTimes map[int]time.Time, now time.Time) (chosen []FoundRequest, pause time.Duration) {
+	for i, a := range requests {
+		if before, any := lastTimes[users[i]]; any && now.Sub(before) < requestInterval {
 			if left := requestInterval - now.Sub(before); pause == 0 || left < pause {
 				pause = left
 			}
 			continue
 		}
-		last[users[i]] = now
+		lastTimes[users[i]] = now
 		chosen = append(chosen, a)
 	}
 	return chosen, pause

@@ -70,24 +70,24 @@ var errSameTime = errors.New("another process took it at the same time")
 
 // locksBefore returns the other requests' entries that were published before s, the oldest first. mine is the time at
 // which s, our own entry, was published.
-func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine int64, err error) {
+func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (earlier []entry, mine int64, err error) {
 	for {
 		if mine, err = s.publishedAt(); err != nil {
 			return nil, 0, err
 		}
 		second := false // another entry was published in the same tick, and is first by name
-		ahead = ahead[:0]
+		earlier = earlier[:0]
 		l := d.newReader(nil)
 		err = l.readKind(kindLock, func(other entry) {
 			if other.file != s.file && other.publishedAt <= mine {
 				second = second || other.publishedAt == mine && other.path() < s.path()
-				ahead = append(ahead, other)
+				earlier = append(earlier, other)
 			}
 		})
 		l.removeStale(time.Now())
 		if err != nil || !second {
-			slices.SortFunc(ahead, func(x, y entry) int { return cmp.Compare(x.publishedAt, y.publishedAt) })
-			return ahead, mine, ctx.Err() // if the directory cannot be read, do not wait
+			slices.SortFunc(earlier, func(x, y entry) int { return cmp.Compare(x.publishedAt, y.publishedAt) })
+			return earlier, mine, ctx.Err() // if the directory cannot be read, do not wait
 		}
 		if err := cmp.Or(sleep(ctx, time.Millisecond), s.publishAgain()); err != nil {
 			return nil, 0, err
@@ -95,15 +95,15 @@ func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (ahead []entry, mine 
 	}
 }
 
-// waitForLocks waits until all entries in ahead are gone, or the time for them has passed. warning is about the first
+// waitForLocks waits until all entries in earlier are gone, or the time for them has passed. warning is about the first
 // entry that is not gone.
-func (d *Dir) waitForLocks(ctx context.Context, ahead []entry, mine int64) (warning, err error) {
-	if len(ahead) == 0 {
+func (d *Dir) waitForLocks(ctx context.Context, earlier []entry, mine int64) (warning, err error) {
+	if len(earlier) == 0 {
 		return nil, nil
 	}
 	now := time.Now()
 	unresponsive, late, end := d.readNotes().unresponsiveUsers(now), make(map[int]time.Time), now.Add(d.LockWait)
-	for _, r := range ahead {
+	for _, r := range earlier {
 		if _, known := late[r.uid]; !known {
 			late[r.uid] = time.Now().Add(d.HolderWait)
 		}
@@ -128,7 +128,7 @@ func (d *Dir) waitForLocks(ctx context.Context, ahead []entry, mine int64) (warn
 
 // waitForLock waits until the entry s is gone, or is published again. In the second case its holder has looked for
 // entries again and has seen ours.
-func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, until time.Time) (gone bool, err error) {
+func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, deadline time.Time) (gone bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		now, lives := d.recheck(s)
 		if !lives || now.publishedAt > mine {
@@ -137,7 +137,7 @@ func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, until time.T
 		if now.publishedAt == mine && s.publishedAt < mine {
 			return false, errSameTime
 		}
-		left := time.Until(until)
+		left := time.Until(deadline)
 		if left <= 0 {
 			return false, nil
 		}

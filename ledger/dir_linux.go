@@ -113,9 +113,9 @@ func makeDir(dir string) error {
 
 // checkDir returns an error for a directory in which another user could remove our files. Its owner can,
 // and without the sticky bit every user who may write to it can (rule TRUST-20).
-func checkDir(owner, me int, mode uint32) error {
+func checkDir(owner, uid int, mode uint32) error {
 	switch {
-	case owner != 0 && owner != me:
+	case owner != 0 && owner != uid:
 		return fmt.Errorf("belongs to uid %d, must belong to root", owner)
 	case mode&0o022 != 0 && mode&unix.S_ISVTX == 0:
 		return fmt.Errorf("mode %04o: other users may write to it, and it is not sticky; it must be 1777", mode&0o7777)

@@ -182,14 +182,14 @@ var errUserLimit = errors.New("more than a user may have")
 // readEntry opens a file in a user directory, checks whether it is valid, and reads it. It follows no symbolic link,
 // does not block on a FIFO, and creates no file. If the error is errUnlocked, the returned entry identifies a
 // leftover file.
-func (d *Dir) readEntry(dir int, of userDir, name string, let *userLimits) (entry, error) {
+func (d *Dir) readEntry(dir int, user userDir, name string, limits *userLimits) (entry, error) {
 	fd, st, err := d.openFile(dir, name)
 	if err != nil {
 		return entry{}, err
 	}
 	defer unix.Close(fd)
-	s := entry{userDir: of, base: name, file: inodeOf(&st), publishedAt: st.Ctim.Nano()}
-	if let != nil && !let.countUser(of.uid, userLoad{bytes: st.Size}) {
+	s := entry{userDir: user, base: name, file: inodeOf(&st), publishedAt: st.Ctim.Nano()}
+	if limits != nil && !limits.countUser(user.uid, userLoad{bytes: st.Size}) {
 		return s, errUserLimit
 	}
 	if live, err := isLocked(fd); err != nil || !live {
@@ -199,8 +199,8 @@ func (d *Dir) readEntry(dir int, of userDir, name string, let *userLimits) (entr
 	// Mode 0644 exactly: all users can read it, and only the owner can hold its lock. Replies with stacks have 0600, and
 	// so have names that only our user's jobs find.
 	mode := st.Mode & 0o7777
-	private := strings.HasPrefix(name, kindReply) || of.uid == os.Geteuid() && strings.HasPrefix(name, kindName)
-	if int(st.Uid) != of.uid || mode != publicMode && !(mode == privateMode && private) || st.Size > d.maxEntrySize(of.uid, name) {
+	private := strings.HasPrefix(name, kindReply) || user.uid == os.Geteuid() && strings.HasPrefix(name, kindName)
+	if int(st.Uid) != user.uid || mode != publicMode && !(mode == privateMode && private) || st.Size > d.maxEntrySize(user.uid, name) {
 		return s, errForeign
 	}
 	return s, s.readText(fd, int(st.Size))
@@ -311,14 +311,14 @@ func (l *reader) removeStale(now time.Time) {
 }
 
 // removeUnpublished removes a file of ours that was never published and was last changed before the given time.
-func (l *reader) removeUnpublished(name string, before time.Time) {
+func (l *reader) removeUnpublished(name string, cutoff time.Time) {
 	dir, s, err := l.d.openOwnDir()
 	if err != nil {
 		return
 	}
 	defer unix.Close(dir)
 	var st unix.Stat_t
-	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || time.Unix(st.Mtim.Unix()).After(before) {
+	if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || time.Unix(st.Mtim.Unix()).After(cutoff) {
 		return
 	}
 	if left, err := l.d.readEntry(dir, s, name, nil); err == errUnlocked {

@@ -42,11 +42,11 @@ func (e *OwnerError) Error() string {
 
 // Evict ends the processes that hold the claims and tickets of a job, and removes these entries. Root may evict
 // any job, other users only their own. It returns *OwnerError if all that was found belongs to another user.
-func (d *Dir) Evict(ctx context.Context, of job.Key) (done []EvictionResult, err error) {
+func (d *Dir) Evict(ctx context.Context, key job.Key) (done []EvictionResult, err error) {
 	var found []entry
 	collect := func(id job.ID, s entry) {
 		switch {
-		case of != job.Key{Job: id, UID: s.uid}:
+		case key != job.Key{Job: id, UID: s.uid}:
 		case mayRemove(s.uid):
 			s.text = nil
 			found = append(found, s)
@@ -72,7 +72,7 @@ func (d *Dir) Evict(ctx context.Context, of job.Key) (done []EvictionResult, err
 	defer stop()
 	if len(found) > 0 {
 		us := os.Geteuid()
-		note, err := d.PostRequest(job.ControlRequest{Job: of.Job, Owner: of.UID, UID: us, User: d.userName(us), Verb: job.VerbEvict, Since: time.Now()})
+		note, err := d.PostRequest(job.ControlRequest{Job: key.Job, Owner: key.UID, UID: us, User: d.userName(us), Verb: job.VerbEvict, Since: time.Now()})
 		if err == nil { // if it fails, the holders cannot report which user ends them
 			defer note.Drop()
 		}

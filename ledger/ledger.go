@@ -62,12 +62,12 @@ type OtherClaims struct {
 // Occupancy returns the sum of all claims in o.
 func (o OtherClaims) Occupancy() job.Occupancy { return OccupancyOf(o.Mine, nil).Union(o.OtherUsers) }
 
-// OccupancyOf adds up claims, leaving out each claim for which the function without returns true. If
-// without is nil, all claims count.
-func OccupancyOf(claims []Claim, without func(Claim) bool) job.Occupancy {
+// OccupancyOf adds up claims, leaving out each claim for which the function isIgnored returns true. If
+// isIgnored is nil, all claims count.
+func OccupancyOf(claims []Claim, isIgnored func(Claim) bool) job.Occupancy {
 	var t claimSum
 	for _, c := range claims {
-		if without == nil || !without(c) {
+		if isIgnored == nil || !isIgnored(c) {
 			t.addClaim(c)
 		}
 	}

@@ -145,7 +145,7 @@ func (d *Dir) publishTicket(t Ticket) (*ownFile, error) {
 // If several tickets took the same number at the same moment, all but the first by name withdraw. alone is true for
 // the first one when the others have withdrawn. A ticket that does not withdraw was made without seeing ours, and is
 // ahead.
-func (d *Dir) ticketsBefore(number int64, mine string) (ahead []queuedTicket, alone bool, err error) {
+func (d *Dir) ticketsBefore(number int64, mine string) (earlier []queuedTicket, alone bool, err error) {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {
 		all, err := d.newReader(nil).readTickets()

@@ -234,13 +234,13 @@ func checkName(n Name) error {
 	return checkID(n.Job)
 }
 
-// decodeAs decodes the text of a file into t. says returns the file name and owner in t. decodeAs fails unless these
+// decodeAs decodes the text of a file into t. nameAndOwner returns the file name and owner in t. decodeAs fails unless these
 // are name and owner.
-func decodeAs(name string, owner int, text []byte, t any, says func() (file string, uid int)) error {
+func decodeAs(name string, owner int, text []byte, t any, nameAndOwner func() (file string, uid int)) error {
 	if err := json.Unmarshal(text, t); err != nil {
 		return err
 	}
-	if file, uid := says(); file != name || uid != owner {
+	if file, uid := nameAndOwner(); file != name || uid != owner {
 		return fmt.Errorf("the file names itself %q of uid %d, but it belongs to uid %d", file, uid, owner)
 	}
 	return nil
@@ -352,9 +352,9 @@ func checkID(id job.ID) error {
 	return nil
 }
 
-func checkCount(what string, n int) error {
+func checkCount(kind string, n int) error {
 	if n < 0 || n > maxCount {
-		return fmt.Errorf("%s: %d", what, n)
+		return fmt.Errorf("%s: %d", kind, n)
 	}
 	return nil
 }

@@ -112,9 +112,9 @@ func (d *Dir) checkReadCompletely(names []string) error {
 	return &LimitError{d.path, d.userName(most), fmt.Sprintf("more than %s files", thousands(len(names)))}
 }
 
-// listNames reads at most most names of a directory within another one, until the deadline. whole is true if the
+// listNames reads at most most names of a directory within another one, until the deadline. complete is true if the
 // directory has no more names.
-func (d *Dir) listNames(dir int, name string, most int, deadline time.Time) (names []string, whole bool, err error) {
+func (d *Dir) listNames(dir int, name string, most int, deadline time.Time) (names []string, complete bool, err error) {
 	fd, err := d.openBelow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, false, err
@@ -123,7 +123,7 @@ func (d *Dir) listNames(dir int, name string, most int, deadline time.Time) (nam
 	return namesOf(fd, most, deadline)
 }
 
-func namesOf(fd, most int, deadline time.Time) (names []string, whole bool, err error) {
+func namesOf(fd, most int, deadline time.Time) (names []string, complete bool, err error) {
 	buf := make([]byte, 8<<10)
 	for len(names) <= most && time.Now().Before(deadline) {
 		n, err := unix.ReadDirent(fd, buf)

@@ -111,13 +111,13 @@ func (w *watcher) addWatch(dir int, path, name string, events uint32) {
 	}
 }
 
-// wait blocks until an event occurs or the time atMost has passed. It fails only if ctx ends.
-func (w *watcher) wait(ctx context.Context, atMost time.Duration) (changes, error) {
+// wait blocks until an event occurs or the time timeout has passed. It fails only if ctx ends.
+func (w *watcher) wait(ctx context.Context, timeout time.Duration) (changes, error) {
 	if w.queue == nil {
-		return changes{unknown: true}, sleep(ctx, min(pollInterval, atMost))
+		return changes{unknown: true}, sleep(ctx, min(pollInterval, timeout))
 	}
 	queue := w.queue
-	if err := queue.SetReadDeadline(time.Now().Add(atMost)); err != nil {
+	if err := queue.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		w.close()
 		return changes{unknown: true}, ctx.Err()
 	}

@@ -199,36 +199,36 @@ func (c *Codec) Time(p *time.Time, name string) {
 	}
 }
 
-// List reads or writes a list. It calls each for every element. When reading, it allocates memory only as
+// List reads or writes a list. It calls element for every element. When reading, it allocates memory only as
 // elements arrive (rule TRUST-30).
-func List[T any](c *Codec, p *[]T, most Length, each func(*Codec, *T)) {
+func List[T any](c *Codec, p *[]T, maxLen Length, element func(*Codec, *T)) {
 	n := c.count(len(*p))
 	if !c.Reading {
 		for i := range *p {
-			each(c, &(*p)[i])
+			element(c, &(*p)[i])
 		}
 		return
 	}
-	if n > most.Max {
-		c.Fail(ValueError(fmt.Sprintf("%d %s", n, most.Name)))
+	if n > maxLen.Max {
+		c.Fail(ValueError(fmt.Sprintf("%d %s", n, maxLen.Name)))
 	}
 	if n > 0 && c.err == nil {
 		*p = make([]T, 0, min(n, initialCapacity))
 	}
 	for i := 0; i < n && c.err == nil; i++ {
 		*p = append(*p, *new(T))
-		each(c, &(*p)[i])
+		element(c, &(*p)[i])
 	}
 }
 
 // Nums reads or writes a list of numbers.
-func (c *Codec) Nums(p *[]int, most Length, each Range) {
-	List(c, p, most, func(c *Codec, p *int) { c.Num(p, each) })
+func (c *Codec) Nums(p *[]int, maxLen Length, bounds Range) {
+	List(c, p, maxLen, func(c *Codec, p *int) { c.Num(p, bounds) })
 }
 
 // Texts reads or writes a list of texts for programs.
-func (c *Codec) Texts(p *[]string, most Length, each Length) {
-	List(c, p, most, func(c *Codec, p *string) { c.Text(p, each) })
+func (c *Codec) Texts(p *[]string, maxLen Length, maxTextLen Length) {
+	List(c, p, maxLen, func(c *Codec, p *string) { c.Text(p, maxTextLen) })
 }
 
 // CPUs reads or writes CPU numbers. Duplicates are refused.
@@ -240,10 +240,10 @@ func (c *Codec) CPUs(p *[]int) {
 	}
 }
 
-// requireUnique adds cpus to seen, and fails if one of them is in it already.
-func (c *Codec) requireUnique(seen *cpuSet, cpus []int) {
+// requireUnique adds cpus to used, and fails if one of them is in it already.
+func (c *Codec) requireUnique(used *cpuSet, cpus []int) {
 	for _, cpu := range cpus {
-		if c.err == nil && !seen.add(cpu) {
+		if c.err == nil && !used.add(cpu) {
 			c.Fail(ValueError(fmt.Sprintf("CPU %d twice", cpu)))
 		}
 	}

@@ -181,30 +181,30 @@ func (c *Conn) startWriter() {
 
 // runWriter is the writer goroutine. It writes everything that is pending in one go, and ends when nothing
 // is pending.
-func (c *Conn) runWriter(spare []byte) {
+func (c *Conn) runWriter(buffer []byte) {
 	var err error
 	for {
-		pieces := c.takePending(spare, err)
+		pieces := c.takePending(buffer, err)
 		if pieces == nil {
 			return
 		}
-		spare = pieces[len(pieces)-1]
+		buffer = pieces[len(pieces)-1]
 		err = c.writeAll(pieces)
 	}
 }
 
 // takePending returns the pieces that wait to be written. The writer may reuse the last one. New bytes go
-// into spare. If nothing waits, or if err, the result of the last write, is not nil, it returns nil and
+// into buffer. If nothing waits, or if err, the result of the last write, is not nil, it returns nil and
 // the writer ends.
-func (c *Conn) takePending(spare []byte, err error) (pieces [][]byte) {
+func (c *Conn) takePending(buffer []byte, err error) (pieces [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if cap(spare) > maxBatch {
-		spare = nil
+	if cap(buffer) > maxBatch {
+		buffer = nil
 	}
 	if err == nil && c.unwritten() {
 		pieces = append(c.frames, c.outBuf)
-		c.frames, c.outBuf = nil, spare[:0]
+		c.frames, c.outBuf = nil, buffer[:0]
 		c.writing = totalLength(pieces)
 		return pieces
 	}
@@ -212,7 +212,7 @@ func (c *Conn) takePending(spare []byte, err error) (pieces [][]byte) {
 	if c.err = err; err != nil {
 		c.frames, c.outBuf = nil, nil
 	}
-	c.outBuf, c.spareBuf = reusable(c.outBuf), reusable(spare)
+	c.outBuf, c.spareBuf = reusable(c.outBuf), reusable(buffer)
 	close(c.writer)
 	c.writer = nil
 	return nil

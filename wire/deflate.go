@@ -55,9 +55,9 @@ func (m *Fenced) deflated() *Fenced {
 	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Deflated: deflated}
 }
 
-// Deflate returns b deflated. It tries the first sample bytes first. saves is false if the sample, or b,
+// Deflate returns b deflated. It tries the first sample bytes first. smaller is false if the sample, or b,
 // does not become much smaller.
-func Deflate(b []byte, sample int) (deflated []byte, saves bool) {
+func Deflate(b []byte, sample int) (deflated []byte, smaller bool) {
 	tried := b[:min(len(b), sample)]
 	if !worthDeflating(len(tried), len(deflate(tried))) {
 		return nil, false
@@ -66,7 +66,7 @@ func Deflate(b []byte, sample int) (deflated []byte, saves bool) {
 	return deflated, worthDeflating(len(b), len(deflated))
 }
 
-func worthDeflating(from, to int) bool { return to < from-from/deflateGain }
+func worthDeflating(oldSize, newSize int) bool { return newSize < oldSize-oldSize/deflateGain }
 
 func deflate(b []byte) []byte {
 	var out bytes.Buffer

@@ -12,7 +12,7 @@ import (
 type InProcess struct{ in, out *mailbox }
 
 // NewInProcess returns the two ends of a new stream.
-func NewInProcess() (near, far *InProcess) {
+func NewInProcess() (first, second *InProcess) {
 	a, b := newMailbox(), newMailbox()
 	return &InProcess{a, b}, &InProcess{b, a}
 }
@@ -32,9 +32,9 @@ func (j *InProcess) Close() error {
 }
 
 // Fail is Close with an error. The other end receives it instead of io.EOF.
-func (j *InProcess) Fail(why error) {
+func (j *InProcess) Fail(cause error) {
 	j.in.close(io.EOF)
-	j.out.close(why)
+	j.out.close(cause)
 }
 
 // inProcess returns j. NewConn calls it to find an InProcess that is embedded in another type.
@@ -55,10 +55,10 @@ func newMailbox() *mailbox {
 	return m
 }
 
-func (b *mailbox) close(why error) {
+func (b *mailbox) close(cause error) {
 	b.mu.Lock()
 	if b.ended == nil {
-		b.ended = why
+		b.ended = cause
 	}
 	b.mu.Unlock()
 	b.filled.Broadcast()
@@ -76,7 +76,7 @@ func (b *mailbox) post(x any) error {
 }
 
 // takeAll waits for messages and returns all that are queued. The error says why no more can come.
-func (b *mailbox) takeAll(into []any) ([]any, error) {
+func (b *mailbox) takeAll(buffer []any) ([]any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(b.queue) == 0 && b.ended == nil {
@@ -86,7 +86,7 @@ func (b *mailbox) takeAll(into []any) ([]any, error) {
 		return nil, b.ended
 	}
 	taken := b.queue
-	b.queue = into[:0]
+	b.queue = buffer[:0]
 	return taken, nil
 }
 

@@ -42,12 +42,12 @@ var errSpliced = errors.New("cannot send the data in a kernel pipe buffer to ano
 func (m *Data) Len() int { return len(m.Bytes) + m.spliced }
 
 // WriteToFile writes the piece to a file, releases it, and returns the number of bytes written.
-func (m *Data) WriteToFile(to *os.File) (n int, err error) {
+func (m *Data) WriteToFile(file *os.File) (n int, err error) {
 	if m.splice != nil {
-		return m.splice.SpliceTo(to, m.spliced)
+		return m.splice.SpliceTo(file, m.spliced)
 	}
 	defer m.Release()
-	return to.Write(m.Bytes)
+	return file.Write(m.Bytes)
 }
 
 // Release returns the buffer of a Data, sent or received, to the pool. Bytes must not be used afterwards.

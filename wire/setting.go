@@ -48,10 +48,10 @@ func ExampleSettings() (all []Setting) {
 	return all
 }
 
-// SettingOf returns the setting of type S in a list. has is false if there is none.
-func SettingOf[S Setting](in []Setting) (s S, has bool) {
+// SettingOf returns the setting of type S in a list. found is false if there is none.
+func SettingOf[S Setting](in []Setting) (s S, found bool) {
 	for _, one := range in {
-		if s, has = one.(S); has {
+		if s, found = one.(S); found {
 			return s, true
 		}
 	}

@@ -11,14 +11,14 @@ import (
 // The contents of a ledger were written by any users of the node. These functions cut them to
 // what a helper may send.
 
-// Truncate removes entries so that the message has at most most bytes. 0 means the largest size allowed.
+// Truncate removes entries so that the message has at most maxBytes bytes. 0 means the largest size allowed.
 // If not all entries fit, each user gets the same share, and Truncate returns the users whose entries
 // were removed. States belong to one job and may take half of the size.
-func (m *LedgerListed) Truncate(most int) (cut []int) {
-	if full := kindOf(m).MaxBody; most <= 0 || most > full {
-		most = full
+func (m *LedgerListed) Truncate(maxBytes int) (cut []int) {
+	if full := kindOf(m).MaxBody; maxBytes <= 0 || maxBytes > full {
+		maxBytes = full
 	}
-	left, ranks := max(0, most-3*maxSentence-maxNodeSettings)/2, MaxOnNode
+	left, ranks := max(0, maxBytes-3*maxSentence-maxNodeSettings)/2, MaxOnNode
 	states := left
 	m.States = sendable(m.States, (*Codec).RankState, &left, &ranks)
 	var all []ledgerEntry
@@ -45,21 +45,21 @@ type ledgerEntry struct {
 
 // measureEntry returns the size of an entry of user uid. The size is 0 if the entry cannot be encoded
 // validly.
-func measureEntry[T any](p *T, each func(*Codec, *T), uid int) ledgerEntry {
+func measureEntry[T any](p *T, element func(*Codec, *T), uid int) ledgerEntry {
 	out := Codec{}
-	each(&out, p)
+	element(&out, p)
 	in := Codec{Reading: true, buf: out.buf}
-	each(&in, new(T))
+	element(&in, new(T))
 	if in.err != nil {
 		return ledgerEntry{uid: uid}
 	}
 	return ledgerEntry{uid, len(out.buf), in.claimedRanks, in.claimedCPUs}
 }
 
-// fairShare reports which entries fit into left bytes, and which users have entries that do not fit. For
-// each entry it adds up the entries of the same user up to this one. Entries with the smallest sum come
-// first, so no user can displace others with many or large entries.
-func fairShare(all []ledgerEntry, left int) (fits []bool, cut []int) {
+// fairShare reports which entries fit into size bytes, and which users have entries that do not fit. For each
+// entry it adds up the entries of the same user up to this one. Entries with the smallest sum come first, so
+// no user can displace others with many or large entries.
+func fairShare(all []ledgerEntry, size int) (fits []bool, cut []int) {
 	fits = make([]bool, len(all))
 	sum, before := make(map[int]int), make([]int, len(all)) // by user, by entry
 	var order []int
@@ -74,11 +74,11 @@ func fairShare(all []ledgerEntry, left int) (fits []bool, cut []int) {
 	entries, ranks, cpus := maxEntries, maxClaimedRanks, maxClaimedCPUs
 	for _, i := range order {
 		e := all[i]
-		if fits[i] = e.size <= left && entries > 0 && e.claimedRanks <= ranks && e.claimedCPUs <= cpus; !fits[i] {
+		if fits[i] = e.size <= size && entries > 0 && e.claimedRanks <= ranks && e.claimedCPUs <= cpus; !fits[i] {
 			cut = append(cut, e.uid)
 			continue
 		}
-		left, entries, ranks, cpus = left-e.size, entries-1, ranks-e.claimedRanks, cpus-e.claimedCPUs
+		size, entries, ranks, cpus = size-e.size, entries-1, ranks-e.claimedRanks, cpus-e.claimedCPUs
 	}
 	slices.Sort(cut)
 	return fits, slices.Compact(cut)
@@ -92,19 +92,19 @@ func (m *QueuePosition) Truncate() {
 	}
 }
 
-// sendable returns the elements of list that can be encoded validly and that fit into left bytes and
-// entries elements. It reduces both accordingly.
-func sendable[T any](list []T, each func(*Codec, *T), left, entries *int) (fitting []T) {
+// sendable returns the elements of list that can be encoded validly and that together fit into the given
+// numbers of bytes and entries. It reduces both numbers accordingly.
+func sendable[T any](list []T, element func(*Codec, *T), bytes, entries *int) (fitting []T) {
 	in, out := Codec{Reading: true}, Codec{}
 	for i := range list {
 		out.buf = out.buf[:0]
-		each(&out, &list[i])
+		element(&out, &list[i])
 		in.buf, in.err = out.buf, nil
-		each(&in, new(T))
-		if in.err != nil || len(out.buf) > *left || *entries == 0 {
+		element(&in, new(T))
+		if in.err != nil || len(out.buf) > *bytes || *entries == 0 {
 			continue
 		}
-		*left, *entries = *left-len(out.buf), *entries-1
+		*bytes, *entries = *bytes-len(out.buf), *entries-1
 		fitting = append(fitting, list[i])
 	}
 	return fitting

@@ -81,11 +81,11 @@ func (c *Column) Of(reported []int64) int64 {
 }
 
 // Combine combines the values of two claims, or of two nodes, column by column.
-func Combine(a, b []int64) (both []int64) {
+func Combine(a, b []int64) (combined []int64) {
 	for _, c := range All {
-		both = append(both, c.combine(c.Of(a), c.Of(b)))
+		combined = append(combined, c.combine(c.Of(a), c.Of(b)))
 	}
-	return both
+	return combined
 }
 
 func (c *Column) combine(a, b int64) int64 {

@@ -19,9 +19,9 @@ import (
 	"time"
 )
 
-// Runs reports whether a gang runs in slice n. own is its party, competitors has the parties of all gangs that share a
-// CPU with it on any node, and parties is P. own must not be in competitors.
-func Runs(own int, competitors []int, parties int, n int64) bool {
+// Runs reports whether a gang runs in slice n. ownParty is its party, competitors has the parties of all gangs that share a
+// CPU with it on any node, and parties is P. ownParty must not be in competitors.
+func Runs(ownParty int, competitors []int, parties int, n int64) bool {
 	p := int64(parties)
 	t, reversed := int(n%p), n/p%2 == 1
 	distance := func(party int) int {
@@ -30,20 +30,20 @@ func Runs(own int, competitors []int, parties int, n int64) bool {
 		}
 		return (t - party + parties) % parties
 	}
-	return !slices.ContainsFunc(competitors, func(c int) bool { return distance(c) <= distance(own) })
+	return !slices.ContainsFunc(competitors, func(c int) bool { return distance(c) <= distance(ownParty) })
 }
 
 // Slice returns the number of the slice of a time, and when it began. length must be positive. Times before 1970 are in
 // slice 0.
-func Slice(at time.Time, length time.Duration) (n int64, began time.Time) {
+func Slice(at time.Time, length time.Duration) (n int64, start time.Time) {
 	n = max(0, at.UnixNano()) / int64(length)
 	return n, time.Unix(0, n*int64(length))
 }
 
 // Share returns in how many of the 2*P slices of two cycles the gang runs. Both cycles together repeat.
-func Share(own int, competitors []int, parties int) (slices int) {
+func Share(ownParty int, competitors []int, parties int) (slices int) {
 	for n := range 2 * int64(parties) {
-		if Runs(own, competitors, parties, n) {
+		if Runs(ownParty, competitors, parties, n) {
 			slices++
 		}
 	}

@@ -40,8 +40,8 @@ func withLongList(m wire.Message, v reflect.Value, most int) []byte {
 }
 
 // makeTiny returns a list of n elements that take few bytes when encoded.
-func makeTiny(of reflect.Type, n int) reflect.Value {
-	all := reflect.MakeSlice(of, n, n)
+func makeTiny(typ reflect.Type, n int) reflect.Value {
+	all := reflect.MakeSlice(typ, n, n)
 	for i := range n {
 		smallest(all.Index(i), i)
 	}
