@@ -97,13 +97,13 @@ func Known(name string) bool { return Named(name) != nil || name == fileSystem }
 const remedyNameHosts = "name hosts with -host, or run here with -rmk none"
 
 // Read returns the allocation that a batch system, or a file, describes. Known(system) must be true.
-func Read(system string, w Inputs, wish Options) (Allocation, error) {
+func Read(system string, w Inputs, options Options) (Allocation, error) {
 	if system == fileSystem {
-		return ofFile(w, wish)
+		return ofFile(w, options)
 	}
 	s := Named(system)
 	switch {
-	case wish.Groups != nil && !s.Groups:
+	case options.Groups != nil && !s.Groups:
 		return Allocation{}, noGroups(s.Title)
 	case !s.Inside(w):
 		return Allocation{}, &usererr.Error{
@@ -114,7 +114,7 @@ func Read(system string, w Inputs, wish Options) (Allocation, error) {
 	if err := s.refuseCopies(w); err != nil {
 		return Allocation{}, err
 	}
-	a, err := s.Hosts(w, wish)
+	a, err := s.Hosts(w, options)
 	var why unreadError
 	if errors.As(err, &why) {
 		err = &usererr.Error{Text: fmt.Sprintf("inside %s, but mpiexec cannot read its hosts: %s", JobName(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, remedyNameHosts)}

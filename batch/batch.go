@@ -38,15 +38,15 @@ type System struct {
 
 	// The job that mpiexec is in, and its hosts.
 
-	Variable string                                           // variable that each of its jobs has, for messages
-	Inside   func(w Inputs) bool                              // whether mpiexec is in a job of this system
-	Job      func(w Inputs) string                            // the ID of the job; empty: it has none
-	Hosts    func(w Inputs, wish Options) (Allocation, error) // reads what the job was given
-	Copies   func(w Inputs) (times, by string)                // how often it has started mpiexec, as text, and by which program; empty: once. nil: unknown
-	Nested   bool                                             // it is meant to run inside of another system's job, which may have other hosts
-	Groups   bool                                             // its jobs can have groups of hosts (--het-group)
-	AnyHost  bool                                             // ssh may reach hosts that its job does not have, without --allow-outside
-	Threads  func(w Inputs) int                               // the OMP_NUM_THREADS that it sets in each job by itself; 0: none. nil: it sets none
+	Variable string                                              // variable that each of its jobs has, for messages
+	Inside   func(w Inputs) bool                                 // whether mpiexec is in a job of this system
+	Job      func(w Inputs) string                               // the ID of the job; empty: it has none
+	Hosts    func(w Inputs, options Options) (Allocation, error) // reads what the job was given
+	Copies   func(w Inputs) (times, starter string)              // how often it has started mpiexec, as text, and by which program; empty: once. nil: unknown
+	Nested   bool                                                // it is meant to run inside of another system's job, which may have other hosts
+	Groups   bool                                                // its jobs can have groups of hosts (--het-group)
+	AnyHost  bool                                                // ssh may reach hosts that its job does not have, without --allow-outside
+	Threads  func(w Inputs) int                                  // the OMP_NUM_THREADS that it sets in each job by itself; 0: none. nil: it sets none
 
 	// State and end of the job, as one of the system's programs reports.
 
@@ -186,8 +186,8 @@ func Threads(w Inputs) int {
 	return s.Threads(w)
 }
 
-func find(is func(*System) bool) *System {
-	if i := slices.IndexFunc(Systems, is); i >= 0 {
+func find(match func(*System) bool) *System {
+	if i := slices.IndexFunc(Systems, match); i >= 0 {
 		return Systems[i]
 	}
 	return nil

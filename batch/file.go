@@ -21,16 +21,16 @@ func Form(value string) (file, form string) {
 }
 
 // ofFile reads the host list of --rm-file.
-func ofFile(w Inputs, wish Options) (Allocation, error) {
-	a := Allocation{System: fileSystem, Source: wish.File, Width: 1}
+func ofFile(w Inputs, options Options) (Allocation, error) {
+	a := Allocation{System: fileSystem, Source: options.File, Width: 1}
 	switch {
-	case wish.File == "":
+	case options.File == "":
 		return a, &usererr.Error{Text: "-rmk file needs a file", Remedy: "name it with --rm-file FILE"}
-	case wish.Groups != nil:
+	case options.Groups != nil:
 		return a, noGroups("--rm-file")
 	}
 	var l list
-	missing, wrong := w.lines("--rm-file", wish.File, l.form(wish.Form))
+	missing, wrong := w.lines("--rm-file", options.File, l.form(options.Form))
 	if missing != nil {
 		return a, &usererr.Error{Text: missing.Error()}
 	}

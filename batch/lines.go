@@ -107,10 +107,10 @@ func (l *list) words(words []string) error {
 // errEmpty is returned for a file without hosts.
 var errEmpty = errors.New("is empty")
 
-// lines reads a file and calls take with the words of each line that is not empty. Lines end in LF or CRLF.
-// It returns two errors. missing says that the file cannot be read, is too large or is empty. wrong is the
-// first error of take, with the number of the line.
-func (w Inputs) lines(source, name string, take func(number int, words []string) error) (missing, wrong error) {
+// lines reads a file and calls handle with the words of each line that is not empty. Lines end in LF or CRLF.
+// It returns two errors. readErr says that the file cannot be read, is too large or is empty. parseErr is the
+// first error of handle, with the number of the line.
+func (w Inputs) lines(source, name string, handle func(number int, words []string) error) (readErr, parseErr error) {
 	file, err := w.Open(name)
 	if err != nil {
 		return fmt.Errorf("%s: %w", source, opening(name, err)), nil
@@ -126,7 +126,7 @@ func (w Inputs) lines(source, name string, take func(number int, words []string)
 			continue
 		}
 		empty = false
-		if err := take(number, words); err != nil {
+		if err := handle(number, words); err != nil {
 			return nil, fmt.Errorf("%s line %d: %w", source, number, err)
 		}
 	}
@@ -152,13 +152,13 @@ func (w Inputs) file(variable, form string) (l list, err error) {
 	return l, linesError(missing, wrong)
 }
 
-// linesError returns missing or wrong, the two errors of Inputs.lines, or nil if both are nil. It returns
-// missing as an unreadError.
-func linesError(missing, wrong error) error {
-	if missing != nil {
-		return newUnreadError(missing.Error())
+// linesError returns the error of Inputs.lines that is not nil, as an unreadError if it is readErr. It
+// returns nil if both errors are nil.
+func linesError(readErr, parseErr error) error {
+	if readErr != nil {
+		return newUnreadError(readErr.Error())
 	}
-	return wrong
+	return parseErr
 }
 
 // opening returns an error of a file as "open NAME: why".
@@ -190,14 +190,14 @@ func (l *list) plain(number int, words []string) error {
 	return l.add(Host{Name: words[0], Tasks: 1, Line: number})
 }
 
-// countLine returns a function that parses a line with a host and its number of tasks. If must is false,
+// countLine returns a function that parses a line with a host and its number of tasks. If required is false,
 // the number may be missing and is then 1.
-func (l *list) countLine(must bool) func(number int, words []string) error {
+func (l *list) countLine(required bool) func(number int, words []string) error {
 	return func(number int, words []string) error {
 		switch {
 		case len(words) > 2:
 			return fmt.Errorf("unexpected %s after slot count", quoted(words[2]))
-		case len(words) == 1 && must:
+		case len(words) == 1 && required:
 			return fmt.Errorf("the slot count of %s is missing", quoted(words[0]))
 		case len(words) == 1:
 			return l.plain(number, words)

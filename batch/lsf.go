@@ -45,7 +45,7 @@ var lsf = System{
 	Holder:    Holder{Processes: []string{"res"}, Variables: []string{"LSB_JOBID"}},
 }
 
-func lsfHosts(w Inputs, wish Options) (Allocation, error) {
+func lsfHosts(w Inputs, options Options) (Allocation, error) {
 	var l list
 	source, err := l.lsf(w)
 	a := Allocation{Source: source, Hosts: l.all()}

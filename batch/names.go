@@ -137,8 +137,8 @@ func expand(item string, most int) ([]string, error) {
 }
 
 // ranges expands the text between brackets, such as "0-2,05". Numbers get as many digits as the first
-// number of their range. It returns an error if there are more than most numbers.
-func ranges(text string, most int) (all []string, err error) {
+// number of their range. It returns an error if there are more than limit numbers.
+func ranges(text string, limit int) (all []string, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, width, ok := span(part)
 		switch {
@@ -146,7 +146,7 @@ func ranges(text string, most int) (all []string, err error) {
 			return nil, fmt.Errorf("%s is not a range of numbers", quoted(part))
 		case last < first:
 			return nil, fmt.Errorf("reversed range %s", quoted(part))
-		case last-first >= most-len(all):
+		case last-first >= limit-len(all):
 			return nil, errTooMany
 		}
 		for n := first; n <= last; n++ {

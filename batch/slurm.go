@@ -100,7 +100,7 @@ func terminal(w Inputs) bool {
 
 // slurmCopies returns how many tasks srun has started. A rank of another mpiexec does not count: it has
 // no SLURM_PROCID.
-func slurmCopies(w Inputs) (times, by string) {
+func slurmCopies(w Inputs) (times, starter string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
 	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {
 		return "", ""
@@ -109,18 +109,18 @@ func slurmCopies(w Inputs) (times, by string) {
 }
 
 // slurmHosts returns the hosts of a step, of the groups of a heterogeneous job, or of a job.
-func slurmHosts(w Inputs, wish Options) (Allocation, error) {
+func slurmHosts(w Inputs, options Options) (Allocation, error) {
 	_, size := w.first("SLURM_HET_SIZE", "SLURM_PACK_SIZE")
 	groups, _ := number(size)
-	whole := wish.Job || terminal(w)
+	whole := options.Job || terminal(w)
 	var a Allocation
 	var err error
 	switch {
-	case inStep(w) && !whole && wish.Groups == nil:
+	case inStep(w) && !whole && options.Groups == nil:
 		a, err = slurmStep(w)
 	case groups > 1:
-		a, err = slurmGroups(w, wish.Groups, groups)
-	case wish.Groups != nil:
+		a, err = slurmGroups(w, options.Groups, groups)
+	case options.Groups != nil:
 		return a, &usererr.Error{Text: fmt.Sprintf("--het-group: Slurm job %s has no groups", slurmNumber(w)), Remedy: "leave it out"}
 	default:
 		a, err = slurmJob(w, inStep(w))
@@ -181,16 +181,16 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 	return w.readSlurmHosts(names)
 }
 
-// slurmGroups returns the hosts of a heterogeneous Slurm job. which has the numbers of the groups to
-// return, in order. If which is nil, it returns the hosts of all groups.
-func slurmGroups(w Inputs, which []int, groups int) (all Allocation, err error) {
+// slurmGroups returns the hosts of a heterogeneous Slurm job. numbers has the numbers of the groups to
+// return, in order. If numbers is nil, it returns the hosts of all groups.
+func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: too many groups (%d)", groups)}
 	}
 	var hosts list
 	all.Source = groupNames(w, 0).hosts
 	for group := range groups {
-		if which != nil && !slices.Contains(which, group) {
+		if numbers != nil && !slices.Contains(numbers, group) {
 			continue
 		}
 		a, err := w.readSlurmHosts(groupNames(w, group))
@@ -207,7 +207,7 @@ func slurmGroups(w Inputs, which []int, groups int) (all Allocation, err error) 
 			}
 		}
 	}
-	for _, group := range which {
+	for _, group := range numbers {
 		if group >= groups {
 			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: Slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups), Remedy: "leave it out for all of them"}
 		}
@@ -285,16 +285,16 @@ func srunOnce(calls []Call) []string {
 	return c.step([]string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}, "--wait=0")
 }
 
-// step returns a command line of srun. where has the options that choose the hosts. number is an option
+// step returns a command line of srun. hostOptions has the options that choose the hosts. number is an option
 // that depends on the number of tasks. step adds the options that all steps have.
-func (c Call) step(where []string, number string) []string {
+func (c Call) step(hostOptions []string, number string) []string {
 	if c.Part >= 0 {
-		where = append(where, "--het-group="+strconv.Itoa(c.Part))
+		hostOptions = append(hostOptions, "--het-group="+strconv.Itoa(c.Part))
 	}
 	if overlaps(c.Help) {
-		where = append(where, "--overlap")
+		hostOptions = append(hostOptions, "--overlap")
 	}
-	return c.commandLine(append(where, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", number, "-J", "mpiexec")...)
+	return c.commandLine(append(hostOptions, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", number, "-J", "mpiexec")...)
 }
 
 // srunTaskLine returns srun's last message about a task on a host, such as "n2: task 1: Killed", or "".

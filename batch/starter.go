@@ -36,10 +36,10 @@ type Starter struct {
 	EndGrace      time.Duration // time to end by itself after the input of its Shell has ended
 	EndsAtSIGTERM bool          // SIGTERM ends it while it waits in its own queue, and takes it out of the queue
 
-	ErrorPatterns  []ErrorPattern                         // patterns of its output before the helper's greeting; the first that matches counts
-	DefaultRemedy  string                                 // for output that no pattern matches: how to find out whether the starter works
-	ExplainSilence func(help string) (why, remedy string) // why no greeting came in time; nil, or empty results: unknown
-	ErrorLine      func(stderr string) string             // the line of its standard error that says why it ended; empty: none (RM-42)
+	ErrorPatterns  []ErrorPattern                            // patterns of its output before the helper's greeting; the first that matches counts
+	DefaultRemedy  string                                    // for output that no pattern matches: how to find out whether the starter works
+	ExplainSilence func(help string) (reason, remedy string) // reason no greeting came in time; nil, or empty results: unknown
+	ErrorLine      func(stderr string) string                // the line of its standard error that says why it ended; empty: none (RM-42)
 }
 
 // A Step describes one call of a starter that starts Shell on many hosts. Its input is copied to all
@@ -84,14 +84,14 @@ func (s *System) EachWord() string { return s.Name + eachSuffix }
 // Together reports whether one call of the starter is made for all hosts. word is the value of -launcher.
 // A call starts Shell on all its hosts or on none. So if some hosts may be unreachable, each host gets
 // its own call.
-func (s *System) Together(word string, hosts int, someMayMiss bool) bool {
+func (s *System) Together(word string, hosts int, someUnreachable bool) bool {
 	switch {
 	case s.Starter.Step == nil || word == s.EachWord():
 		return false
 	case word == s.Name+oneSuffix:
 		return true
 	}
-	return hosts >= StepFrom && !someMayMiss
+	return hosts >= StepFrom && !someUnreachable
 }
 
 // A Call has the parameters of one call of a starter.
@@ -104,10 +104,10 @@ type Call struct {
 	ExtraArgs []string // -launcher-args; they follow the arguments of System, so that they win
 }
 
-// commandLine returns the command line of a call: the program, the arguments ours, the user's arguments,
-// and Shell.
-func (c Call) commandLine(ours ...string) []string {
-	return slices.Concat([]string{c.Program}, ours, c.ExtraArgs, []string{Shell})
+// commandLine returns the command line of a call: the program, the given arguments, the user's arguments, and
+// Shell.
+func (c Call) commandLine(arguments ...string) []string {
+	return slices.Concat([]string{c.Program}, arguments, c.ExtraArgs, []string{Shell})
 }
 
 // An ErrorPattern maps a text that a starter prints before it fails to its meaning.
@@ -154,13 +154,13 @@ func (s *Starter) Diagnose(stderr string, exit int) ErrorPattern {
 // maxShown is the largest length of a line in a message, in bytes.
 const maxShown = 200
 
-// lastOf returns the last line of a program's standard error that contains no text of chatter. It removes
+// lastOf returns the last line of a program's standard error that contains no text of ignored. It removes
 // prefixes from the start of the line.
-func lastOf(stderr string, chatter, prefixes []string) string {
+func lastOf(stderr string, ignored, prefixes []string) string {
 	last := ""
 	for line := range strings.Lines(stderr) {
 		line = strings.TrimSpace(line)
-		if line != "" && !slices.ContainsFunc(chatter, func(text string) bool { return strings.Contains(line, text) }) {
+		if line != "" && !slices.ContainsFunc(ignored, func(text string) bool { return strings.Contains(line, text) }) {
 			last = line
 		}
 	}

@@ -8,13 +8,13 @@ import (
 
 // canonical returns the name to connect to, after the configuration was read once. It is HostName or the
 // alias, an address in its usual form, or the name found by CanonicalizeHostname (ssh.c, main and
-// resolve_canonicalize). again says that the files must be read a second time.
-func (s *hostScope) canonical() (name string, again bool, err error) {
+// resolve_canonicalize). reread says that the files must be read a second time.
+func (s *hostScope) canonical() (name string, reread bool, err error) {
 	name = s.hostname()
 	when := strings.ToLower(s.firstWord("canonicalizehostname"))
 	switch when {
 	case "yes", "true", "always":
-		again = true
+		reread = true
 	case "", "no", "false":
 	default:
 		return "", false, s.first["canonicalizehostname"].fail("%q is not yes, no or always", when)
@@ -23,15 +23,15 @@ func (s *hostScope) canonical() (name string, again bool, err error) {
 	other := map[string]bool{"inet": !a.Is4(), "inet6": a.Is4()}[s.family()]
 	switch {
 	case isAddress && !other && !strings.EqualFold(a.String(), name):
-		return a.String(), again, nil
+		return a.String(), reread, nil
 	case isAddress, looksLikeAddress(name):
-		return name, again, nil
+		return name, reread, nil
 	}
 	name = strings.ToLower(name)
-	if again && (when == "always" || s.isDirect()) {
+	if reread && (when == "always" || s.isDirect()) {
 		name, err = s.lookupInDomains(name)
 	}
-	return name, again, err
+	return name, reread, err
 }
 
 func (s *hostScope) family() string { return strings.ToLower(s.firstWord("addressfamily")) }

@@ -67,9 +67,9 @@ const maxInclude = 16
 // ReadConfig reads the user's file and then the system's. An empty name counts as an empty file. So
 // does a file that does not exist or cannot be read, as in ssh (OpenSSH ssh.c, process_config_files).
 // A line that cannot be parsed is a *ConfigError.
-func ReadConfig(userFile, systemFile string, me User) (*Config, error) {
-	user := configReader{home: me.Home, homeOf: me.HomeOf, dir: filepath.Join(me.Home, ".ssh"), uid: me.UID}
-	system := configReader{home: me.Home, homeOf: me.HomeOf, dir: filepath.Dir(systemFile), uid: me.UID, main: systemFile}
+func ReadConfig(userFile, systemFile string, localUser User) (*Config, error) {
+	user := configReader{home: localUser.Home, homeOf: localUser.HomeOf, dir: filepath.Join(localUser.Home, ".ssh"), uid: localUser.UID}
+	system := configReader{home: localUser.Home, homeOf: localUser.HomeOf, dir: filepath.Dir(systemFile), uid: localUser.UID, main: systemFile}
 	c := &Config{userFile: userFile}
 	for _, f := range []struct {
 		configReader

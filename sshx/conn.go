@@ -124,11 +124,11 @@ func (d *Dialer) connect(b *deadline.Deadline, t Target, addrs []netip.Addr) (ne
 	return nil, last
 }
 
-func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err error, late bool) *DialError {
+func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err error, timedOut bool) *DialError {
 	port := strconv.Itoa(t.Port)
 	e := (*DialError)(nil)
 	switch {
-	case late:
+	case timedOut:
 		e = d.timeout(ctx, t, "connect", "cannot reach port "+port)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e = newDialError(t, "connect", KindRefused, "connection refused: no ssh server on port %s", port)

@@ -252,13 +252,13 @@ func (d *Dialer) openTransport(b *deadline.Deadline, t Target, jump *jumpHost, a
 	return d.connect(b, t, addrs)
 }
 
-// timeout returns the error after ctx has ended. If the time limit has passed, why is the reason.
+// timeout returns the error after ctx has ended. If the time limit has passed, reason is the reason.
 // Otherwise the error says that the caller has cancelled.
-func (d *Dialer) timeout(ctx context.Context, t Target, step, why string) *DialError {
+func (d *Dialer) timeout(ctx context.Context, t Target, step, reason string) *DialError {
 	if end := context.Cause(ctx); ctx.Err() != nil && !errors.Is(end, errDeadline) {
 		return newDialError(t, step, KindCanceled, "cancelled: %v", end).withCause(end)
 	}
-	return newDialError(t, step, KindNoRoute, "%s in %s", why, formatDuration(d.timeoutOf(t))).withCause(errDeadline)
+	return newDialError(t, step, KindNoRoute, "%s in %s", reason, formatDuration(d.timeoutOf(t))).withCause(errDeadline)
 }
 
 func (d *Dialer) commandTimeout() time.Duration { return cmp.Or(d.commandLimit, commandLimit) }

@@ -110,8 +110,8 @@ func (e *DialError) Hint() string {
 }
 
 // newDialError returns an error for t without a cause.
-func newDialError(t Target, step string, kind Kind, why string, args ...any) *DialError {
-	return &DialError{Host: t.Alias, Step: step, Kind: kind, Why: fmt.Sprintf(why, args...), config: t.configName()}
+func newDialError(t Target, step string, kind Kind, reason string, args ...any) *DialError {
+	return &DialError{Host: t.Alias, Step: step, Kind: kind, Why: fmt.Sprintf(reason, args...), config: t.configName()}
 }
 
 func (e *DialError) withDetails(format string, args ...any) *DialError {

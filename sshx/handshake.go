@@ -136,11 +136,11 @@ func (s *connSetup) explain(err error) *DialError {
 const disconnected = "ssh: disconnect, reason "
 
 // algorithmName returns this package's name for one of the library's kinds of algorithms.
-func algorithmName(what string) string {
-	if what == "host key" {
+func algorithmName(kind string) string {
+	if kind == "host key" {
 		return "the server has no host key of an accepted type"
 	}
-	return "no " + what + " in common"
+	return "no " + kind + " in common"
 }
 
 // realAlgos returns the names of algorithms. It leaves out names that only announce extensions (RFC 8308).
@@ -164,14 +164,14 @@ func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 
 // algorithmKeyword returns the ssh_config keyword for a kind of algorithm, and the library's
 // algorithms of that kind.
-func algorithmKeyword(what string) (keyword string, known []string) {
+func algorithmKeyword(kind string) (keyword string, known []string) {
 	good, old := ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 	switch {
-	case strings.Contains(what, "key exchange"):
+	case strings.Contains(kind, "key exchange"):
 		return "KexAlgorithms", slices.Concat(good.KeyExchanges, old.KeyExchanges)
-	case strings.Contains(what, "host key"):
+	case strings.Contains(kind, "host key"):
 		return "HostKeyAlgorithms", slices.Concat(good.HostKeys, old.HostKeys)
-	case strings.Contains(what, "cipher"):
+	case strings.Contains(kind, "cipher"):
 		return "Ciphers", slices.Concat(good.Ciphers, old.Ciphers)
 	}
 	return "MACs", slices.Concat(good.MACs, old.MACs)

@@ -277,9 +277,9 @@ func (h *hostKeyChecker) forgetCommand(l *knownLine) string {
 	return quoted(words)
 }
 
-// revokedError returns the error for a revoked key. where is the file and line that revokes it.
-func (h *hostKeyChecker) revokedError(where string) error {
-	e := newDialError(h.t, "host key", KindRevokedKey, "its host key is revoked (%s)", where)
+// revokedError returns the error for a revoked key. location is the file and line that revokes it.
+func (h *hostKeyChecker) revokedError(location string) error {
+	e := newDialError(h.t, "host key", KindRevokedKey, "its host key is revoked (%s)", location)
 	e.isSentence = true
 	return e
 }

@@ -121,18 +121,18 @@ const passphraseTries = 3
 
 // unlock returns the key's signer. If the key is encrypted, it asks for the passphrase. It asks once,
 // even if many connections need the key.
-func (k *keyFile) unlock(ask func(prompt string) ([]byte, error), name string) (ssh.Signer, error) {
+func (k *keyFile) unlock(askUser func(prompt string) ([]byte, error), name string) (ssh.Signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.signer != nil || k.failed != nil {
 		return k.signer, k.failed
 	}
-	if ask == nil {
+	if askUser == nil {
 		k.failed = &lockedKeyError{name}
 		return nil, k.failed
 	}
 	for range passphraseTries {
-		pass, err := ask("Passphrase for key " + name + ": ")
+		pass, err := askUser("Passphrase for key " + name + ": ")
 		if err == nil {
 			k.signer, err = ssh.ParsePrivateKeyWithPassphrase(k.data, pass)
 		}

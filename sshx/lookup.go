@@ -38,14 +38,14 @@ type lookupResult struct {
 }
 
 // lookupAddresses looks a name up as Go does, in files and name servers. If these do not know the name,
-// or have not replied within patience, it also asks the C library. Name servers may not reply at all for
+// or have not replied within delay, it also asks the C library. Name servers may not reply at all for
 // foreign names, such as *.local. The first result with addresses counts. The error is that of Go's
 // look-up.
-func (d *Dialer) lookupAddresses(ctx context.Context, patience time.Duration, t Target) ([]netip.Addr, error) {
+func (d *Dialer) lookupAddresses(ctx context.Context, delay time.Duration, t Target) ([]netip.Addr, error) {
 	own, system := make(chan lookupResult, 1), make(chan lookupResult, 1)
 	go func() { own <- d.lookupInGo(ctx, t) }()
 	ask := sync.OnceFunc(func() { go func() { system <- d.lookupInSystem(ctx, t) }() })
-	late := time.AfterFunc(patience, ask)
+	late := time.AfterFunc(delay, ask)
 	defer late.Stop()
 	var failed error
 	for range 2 {
@@ -92,10 +92,10 @@ func resultOf(addrs []netip.Addr, err error) lookupResult {
 	return lookupResult{addrs, err}
 }
 
-// notFoundError returns the error for a name without an address. err is the error of Go's look-up. late says that
+// notFoundError returns the error for a name without an address. err is the error of Go's look-up. timedOut says that
 // the time for the look-up is over. If no name server can be reached, the reason does not name the host, so that mpiexec
 // can report all hosts in one line.
-func notFoundError(t Target, err error, late bool) *DialError {
+func notFoundError(t Target, err error, timedOut bool) *DialError {
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNoAddress) {
 		e := newDialError(t, "resolve", KindName, "host name unknown").withCause(err)
@@ -105,7 +105,7 @@ func notFoundError(t Target, err error, late bool) *DialError {
 		return e
 	}
 	why := "no answer"
-	if dns != nil && !dns.IsTimeout && !late {
+	if dns != nil && !dns.IsTimeout && !timedOut {
 		// The library's text may contain ports of the connection, which differ between hosts.
 		why = strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
 	}

@@ -163,10 +163,10 @@ func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, 
 	return nsswitch.ParseAccount(text, uid), context.Cause(ctx)
 }
 
-// lookUpOnce returns the result of find for what. It calls find once for each what, when one of slots is
+// lookUpOnce returns the result of find for a key. It calls find once for each key, when one of slots is
 // free.
-func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (string, bool, error) {
-	a, err := l.startLookup(slots, what, find)
+func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, key string, find func(context.Context) (string, bool, error)) (string, bool, error) {
+	a, err := l.startLookup(slots, key, find)
 	if err != nil {
 		return "", false, err
 	}
@@ -178,17 +178,17 @@ func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, what
 	}
 }
 
-func (l *LocalMachine) startLookup(slots chan struct{}, what string, find func(context.Context) (string, bool, error)) (*cachedAnswer, error) {
+func (l *LocalMachine) startLookup(slots chan struct{}, key string, find func(context.Context) (string, bool, error)) (*cachedAnswer, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a := l.answers[what]; a != nil {
+	if a := l.answers[key]; a != nil {
 		return a, nil
 	}
 	if err := l.ctx.Err(); err != nil {
 		return nil, err
 	}
 	a := &cachedAnswer{done: make(chan struct{})}
-	l.answers[what] = a
+	l.answers[key] = a
 	l.running.Go(func() {
 		defer close(a.done)
 		select {
@@ -200,7 +200,7 @@ func (l *LocalMachine) startLookup(slots chan struct{}, what string, find func(c
 		}
 		if a.err != nil {
 			l.mu.Lock()
-			delete(l.answers, what)
+			delete(l.answers, key)
 			l.mu.Unlock()
 		}
 	})

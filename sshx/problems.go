@@ -18,23 +18,23 @@ type FileProblem struct{ Text, Remedy string }
 // FindFileProblems checks the files of a user that connections need. When connecting, ssh and this
 // package ignore unusable files. Then a host is unknown, or refuses the login, and no message gives the
 // reason.
-func FindFileProblems(ctx context.Context, me User) (problems []FileProblem) {
+func FindFileProblems(ctx context.Context, localUser User) (problems []FileProblem) {
 	add := func(text, remedy string) { problems = append(problems, FileProblem{text, remedy}) }
-	dir := filepath.Join(me.Home, ".ssh")
+	dir := filepath.Join(localUser.Home, ".ssh")
 	for _, file := range []struct{ name, then string }{{"config", "it is treated as empty"}, {"known_hosts", "its host keys are not used"}} {
 		path := filepath.Join(dir, file.name)
 		if err := checkReadable(path); err != nil {
 			add(fmt.Sprintf("%s cannot be read (%v), so %s", path, innermost(err), file.then), "see its owner and mode: ls -l "+path)
 		}
 	}
-	for _, path := range defaultIdentities(me.Home) {
+	for _, path := range defaultIdentities(localUser.Home) {
 		if _, err := readPrivate(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			add(fmt.Sprintf("the key %s is not used: %v", path, innermost(err)), "run: chmod 600 "+path)
 		}
 	}
 	socket := ""
-	if me.Getenv != nil {
-		socket = me.Getenv("SSH_AUTH_SOCK")
+	if localUser.Getenv != nil {
+		socket = localUser.Getenv("SSH_AUTH_SOCK")
 	}
 	if socket != "" {
 		if err := checkAgent(ctx, socket); err != nil {

@@ -24,11 +24,11 @@ const maxJumps = 16
 // Resolve returns how to connect to alias, which may be user@host. The same configuration, user and
 // results of machine give the same Target. If the host needs something that this package does not
 // support, the error is a *DialError of KindConfig. It wraps a *ConfigError with file, line and keyword.
-func (c *Config) Resolve(ctx context.Context, alias string, me User, machine Machine) (Target, error) {
-	t, err := c.resolve(hostScope{ctx: ctx, machine: machine, me: me}, jumpSpec{host: alias, useOwnProxyJump: true}.splitUser(), nil)
+func (c *Config) Resolve(ctx context.Context, alias string, localUser User, machine Machine) (Target, error) {
+	t, err := c.resolve(hostScope{ctx: ctx, machine: machine, me: localUser}, jumpSpec{host: alias, useOwnProxyJump: true}.splitUser(), nil)
 	switch {
 	case err == nil && slices.ContainsFunc(append(t.Via[:len(t.Via):len(t.Via)], t), func(hop Target) bool { return hop.User == "" }):
-		return Target{}, newDialError(t, "config", KindConfig, "no user name to log in with: user ID %d has no account here", me.UID).
+		return Target{}, newDialError(t, "config", KindConfig, "no user name to log in with: user ID %d has no account here", localUser.UID).
 			withHint("write USER@HOST in the host list, or User NAME for the host in %s", t.configName())
 	case err == nil:
 		return t, nil
@@ -62,8 +62,8 @@ func (h jumpSpec) splitUser() jumpSpec {
 	return h
 }
 
-// resolve resolves one host. seen has the aliases through which it was reached.
-func (c *Config) resolve(s hostScope, spec jumpSpec, seen []string) (Target, error) {
+// resolve resolves one host. path has the aliases through which it was reached.
+func (c *Config) resolve(s hostScope, spec jumpSpec, path []string) (Target, error) {
 	if err := (Target{Alias: spec.host, User: spec.user}).checkNames(); err != nil {
 		return Target{}, err
 	}
@@ -72,7 +72,7 @@ func (c *Config) resolve(s hostScope, spec jumpSpec, seen []string) (Target, err
 	if err != nil {
 		return Target{}, err
 	}
-	r := resolver{hostScope: &s, seen: append(slices.Clip(seen), spec.host)}
+	r := resolver{hostScope: &s, seen: append(slices.Clip(path), spec.host)}
 	r.refuseUnsupported()
 	r.t = Target{Alias: spec.host, HostName: hostName, Home: s.me.Home, Tilde: s.me.tilde(), ConfigFile: c.userFile, User: s.username(), Unknown: s.unknown}
 	r.t.Port = spec.port
@@ -205,12 +205,12 @@ func (r *resolver) algorithms() {
 	r.t.CAAlgorithms = r.algorithmList("casignaturealgorithms", defaultCAAlgos(), insecure.PublicKeyAuths)
 }
 
-func (r *resolver) algorithmList(key string, defaults, more []string) []string {
+func (r *resolver) algorithmList(key string, defaults, extra []string) []string {
 	set, ok := r.first[key]
 	if !ok {
 		return nil
 	}
-	list := chooseAlgos(r.firstWord(key), defaults, slices.Concat(defaults, more))
+	list := chooseAlgos(r.firstWord(key), defaults, slices.Concat(defaults, extra))
 	if len(list) == 0 {
 		r.unsupported(set, "the built-in client supports none of these; it supports %s", strings.Join(defaults, ","))
 	}
@@ -306,16 +306,16 @@ func (r *resolver) yesNo(key string) bool {
 	return r.choice(key, "no", "yes", "true", "false") == "yes" || r.firstWord(key) == "true"
 }
 
-// choice returns the value of a keyword. It must be def or one of others. If the keyword is not set, it
-// is def.
-func (r *resolver) choice(key, def string, others ...string) string {
+// choice returns the value of a keyword, which must be def or one of allowed. If the keyword is not set, the
+// value is def.
+func (r *resolver) choice(key, def string, allowed ...string) string {
 	set, ok := r.first[key]
 	if !ok {
 		return def
 	}
 	word := strings.ToLower(r.firstWord(key))
-	if word != def && !slices.Contains(others, word) {
-		r.fail(set, "%q is not one of %s", r.firstWord(key), strings.Join(append([]string{def}, others...), " "))
+	if word != def && !slices.Contains(allowed, word) {
+		r.fail(set, "%q is not one of %s", r.firstWord(key), strings.Join(append([]string{def}, allowed...), " "))
 	}
 	return word
 }

@@ -119,10 +119,10 @@ func (s *ByStarter) withStarterHelp(err error) error {
 	return err
 }
 
-// endProgram ends the starter. Once the helper runs (spoken), it sends no SIGTERM: the starter would kill
+// endProgram ends the starter. Once the helper runs (helperRuns), it sends no SIGTERM: the starter would kill
 // the helper's ranks, which the helper ends itself. SIGKILL, after a grace period, ends only the starter.
-func (s *ByStarter) endProgram(p *localCommand, spoken bool) {
-	if !spoken && s.System.Starter.EndsAtSIGTERM {
+func (s *ByStarter) endProgram(p *localCommand, helperRuns bool) {
+	if !helperRuns && s.System.Starter.EndsAtSIGTERM {
 		p.signalGroup(syscall.SIGTERM)
 	}
 	if p.waitFor(s.System.Starter.EndGrace) {
@@ -230,11 +230,11 @@ func envValue(environ []string, name string) (value string) {
 }
 
 // deliverStreams passes each connection to the dialBack of its host.
-func (c *dialBacks) deliverStreams(to map[string]chan net.Conn) {
+func (c *dialBacks) deliverStreams(channels map[string]chan net.Conn) {
 	for {
 		select {
 		case a := <-c.listener.Connections():
-			to[a.Host] <- a.Stream
+			channels[a.Host] <- a.Stream
 		case <-c.closed:
 			return
 		}
@@ -273,9 +273,9 @@ type dialBack struct {
 
 // cannotDialBack reports that the helper cannot connect: as a warning for the first host, and as a log
 // line for the others.
-func (b *dialBack) cannotDialBack(why string) {
+func (b *dialBack) cannotDialBack(reason string) {
 	s := b.owner.starter
-	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its data goes through %s", b.host, b.owner.listener.Port(), why, s.System.Starter.Program)
+	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its data goes through %s", b.host, b.owner.listener.Port(), reason, s.System.Starter.Program)
 	if b.owner.toldUnable.CompareAndSwap(false, true) {
 		s.Warn("warning: " + text + "; give open ports with --port-range LOW:HIGH, or use no port with -launcher " + s.System.StreamsWord())
 		return

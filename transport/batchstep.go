@@ -189,15 +189,15 @@ func (s *stepAttempt) dial(ctx context.Context) {
 	}
 }
 
-func hostError(m stepHost, at string, kind Kind, why, remedy string) *Error {
-	return &Error{Host: m.host.Name, Step: at, Kind: kind, Why: why, Remedy: remedy}
+func hostError(m stepHost, at string, kind Kind, reason, remedy string) *Error {
+	return &Error{Host: m.host.Name, Step: at, Kind: kind, Why: reason, Remedy: remedy}
 }
 
 // failPending sends a Result with an error for each host that has none yet.
-func (s *stepAttempt) failPending(why func(stepHost) error) {
+func (s *stepAttempt) failPending(newError func(stepHost) error) {
 	for host, m := range s.pending {
 		delete(s.pending, host)
-		s.results <- Result{Index: m.index, Err: why(m)}
+		s.results <- Result{Index: m.index, Err: newError(m)}
 	}
 }
 
@@ -365,10 +365,10 @@ type refusals struct {
 }
 
 // report reports a refused connection, unless maxToldRefusals were already reported.
-func (s *refusals) report(from netip.Addr, why string) {
+func (s *refusals) report(peer netip.Addr, reason string) {
 	switch n := s.count.Add(1); {
 	case n <= maxToldRefusals:
-		s.warn(fmt.Sprintf("warning: refused a connection from %s: %s", from, why))
+		s.warn(fmt.Sprintf("warning: refused a connection from %s: %s", peer, reason))
 	case n == maxToldRefusals+1:
 		s.warn("warning: refused more connections; they are not reported")
 	}
@@ -391,8 +391,8 @@ const cannotDialBackPrefix = "call "
 
 // ReportCannotDialBack writes a line to a step's output: the helper on host cannot connect to mpiexec,
 // and why.
-func ReportCannotDialBack(out io.Writer, host string, why error) {
-	fmt.Fprintf(out, "%s%s fail %s%s\n", lineMarker, host, cannotDialBackPrefix, why)
+func ReportCannotDialBack(out io.Writer, host string, cause error) {
+	fmt.Fprintf(out, "%s%s fail %s%s\n", lineMarker, host, cannotDialBackPrefix, cause)
 }
 
 // readStepOutput reads the step's output until its end, so that the starter never blocks in a write.

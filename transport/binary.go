@@ -96,8 +96,8 @@ type invitedHelper struct {
 
 // WithDelivery returns a copy of s with a setting for when the binary is sent to a node: always, never, or
 // auto. With auto, it is sent to nodes that do not have it.
-func (s HelperBinary) WithDelivery(when string) HelperBinary {
-	s.delivery = when
+func (s HelperBinary) WithDelivery(mode string) HelperBinary {
+	s.delivery = mode
 	return s
 }
 
@@ -106,14 +106,14 @@ func (s HelperBinary) WithDelivery(when string) HelperBinary {
 type attach struct {
 	*batch.Attach
 	job   string
-	apart func(host, why string) // called for each node where that failed
+	apart func(host, reason string) // called for each node where that failed
 }
 
 // Attaching returns a copy of s that joins the session on each node to a batch job before the helper
-// starts. If that fails on a node, apart is called, from any goroutine, with the reason: missing, failed,
+// starts. If that fails on a node, failed is called, from any goroutine, with the reason: missing, failed,
 // or another text from the node.
-func (s HelperBinary) Attaching(by *batch.Attach, job string, apart func(host, why string)) HelperBinary {
-	s.attach = &attach{by, job, apart}
+func (s HelperBinary) Attaching(attachment *batch.Attach, job string, failed func(host, why string)) HelperBinary {
+	s.attach = &attach{attachment, job, failed}
 	return s
 }
 

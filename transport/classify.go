@@ -112,10 +112,10 @@ func noMessageText(exit int) string {
 	return fmt.Sprintf("it ended with exit code %d and printed no message", exit)
 }
 
-// lastLineOr returns the last line of text. If text is blank, it returns otherwise.
-func lastLineOr(text, otherwise string) string {
+// lastLineOr returns the last line of text. If text is blank, it returns fallback.
+func lastLineOr(text, fallback string) string {
 	if line := lastLine(text); line != "" {
 		return line
 	}
-	return otherwise
+	return fallback
 }

@@ -68,12 +68,17 @@ const (
 	defaultShell   = 60 * time.Second
 )
 
-// loginTimeout returns how long a login may take: given, or a default if that is 0 or less.
-func loginTimeout(given time.Duration) time.Duration { return cmp.Or(max(given, 0), defaultTimeout) }
-
-// shellTimeout returns how long each step after the login may take: given, or a default if that is 0 or
+// loginTimeout returns how long a login may take. It is the configured time, or a default if that is 0 or
 // less.
-func shellTimeout(given time.Duration) time.Duration { return cmp.Or(max(given, 0), defaultShell) }
+func loginTimeout(configured time.Duration) time.Duration {
+	return cmp.Or(max(configured, 0), defaultTimeout)
+}
+
+// shellTimeout returns how long each step after the login may take. It is the configured time, or a default
+// if that is 0 or less.
+func shellTimeout(configured time.Duration) time.Duration {
+	return cmp.Or(max(configured, 0), defaultShell)
+}
 
 // A helperLink is the connection to the stdin and stdout of a process that a transport has started.
 type helperLink interface {

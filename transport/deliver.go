@@ -150,9 +150,9 @@ func (d *delivery) converse() error {
 	}
 }
 
-// retryOtherMachine sends the script again, for the binary of the node's architecture. It does so once.
+// retryOtherMachine sends the script again, for the binary of the node's architecture. It does so only once.
 // line is the script's report of the architecture.
-func (d *delivery) retryOtherMachine(line string) (again bool, err error) {
+func (d *delivery) retryOtherMachine(line string) (retried bool, err error) {
 	code, uname, _ := strings.Cut(line, " ")
 	if code != "machine" || d.self.goos != "" {
 		return false, d.failLineError(line)
@@ -299,8 +299,8 @@ const noDialBackVerb = "stay "
 
 // ReportStaysOnStream writes a helper's report that it cannot connect to mpiexec, with the reason. The
 // helper then uses the stream on which it received the join token.
-func ReportStaysOnStream(out io.Writer, why error) {
-	fmt.Fprintf(out, "%s%s%s\n", lineMarker, noDialBackVerb, why)
+func ReportStaysOnStream(out io.Writer, cause error) {
+	fmt.Fprintf(out, "%s%s%s\n", lineMarker, noDialBackVerb, cause)
 }
 
 // readNoDialBack reads until a noDialBack, and no further byte. It drops other text.
@@ -427,8 +427,8 @@ func (d *delivery) contextError(cause error, stderr string) *Error {
 	return e
 }
 
-func (d *delivery) newError(step string, kind Kind, why string, args ...any) *Error {
-	return &Error{Host: d.host, Step: step, Kind: kind, Why: fmt.Sprintf(why, args...), Raw: d.link.stderr()}
+func (d *delivery) newError(step string, kind Kind, reason string, args ...any) *Error {
+	return &Error{Host: d.host, Step: step, Kind: kind, Why: fmt.Sprintf(reason, args...), Raw: d.link.stderr()}
 }
 
 func (e *Error) withCause(err error) *Error {

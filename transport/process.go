@@ -130,12 +130,12 @@ func exitCode(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// withLastLine returns why with the last line of stderr appended, if there is one.
-func withLastLine(why, stderr string) string {
+// withLastLine returns text with the last line of stderr appended, if there is one.
+func withLastLine(text, stderr string) string {
 	if line := lastLine(stderr); line != "" {
-		why += ": " + line
+		text += ": " + line
 	}
-	return why
+	return text
 }
 
 // waitErrorText returns the text for an error of exec.Cmd.Wait.

@@ -28,7 +28,7 @@ type shellProgram struct {
 	pacer       *sshx.Pacer
 	log         zerolog.Logger
 	missingHint string // hint if the program does not exist
-	stop        func(p *localCommand, spoken bool)
+	stop        func(p *localCommand, helperRuns bool)
 	interpret   stderrReader
 	dialBack    *dialBack // how the helper connects to mpiexec; nil if it uses the program's streams
 }

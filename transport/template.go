@@ -25,14 +25,14 @@ section 3).
 come before the other options, because ssh takes the first value of an option. The options of ssh are
 added only for a program named ssh.
 */
-func ShellCommand(template, args []string, host Host, me string, timeout time.Duration) ([]string, error) {
+func ShellCommand(template, args []string, host Host, localUser string, timeout time.Duration) ([]string, error) {
 	if len(template) == 0 {
 		return nil, fmt.Errorf("-launcher-exec is empty")
 	}
 	argv := slices.Concat(template[:1], args)
 	templated, ended := false, false
 	for _, word := range template[1:] {
-		expanded, commands, err := expandTokens(word, host, me)
+		expanded, commands, err := expandTokens(word, host, localUser)
 		if err != nil {
 			return nil, fmt.Errorf("-launcher-exec %q: %w", template, err)
 		}
@@ -71,7 +71,7 @@ func sshOptions(host Host, templated bool, timeout time.Duration) []string {
 
 // expandTokens replaces the tokens of one word. command says whether the word contains the command (%c,
 // %q).
-func expandTokens(word string, host Host, me string) (text string, command bool, err error) {
+func expandTokens(word string, host Host, localUser string) (text string, command bool, err error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {
 		if word[i] != '%' {
@@ -91,7 +91,7 @@ func expandTokens(word string, host Host, me string) (text string, command bool,
 		case 'h':
 			value = host.address()
 		case 'u':
-			value = cmp.Or(host.User, me)
+			value = cmp.Or(host.User, localUser)
 		case 'n':
 			value = strconv.Itoa(host.Index)
 		case 'p':

@@ -56,7 +56,7 @@ type PanicError struct {
 }
 
 // NewPanicError returns the error for a value from recover. The deferred function itself must call it.
-func NewPanicError(why any) *PanicError { return &PanicError{why, debug.Stack()} }
+func NewPanicError(value any) *PanicError { return &PanicError{value, debug.Stack()} }
 
 func (c *PanicError) Error() string { return fmt.Sprintf("internal error: %v", c.Value) }
 

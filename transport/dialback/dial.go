@@ -124,7 +124,7 @@ func (c dialer) authenticate(ctx context.Context, stream *tls.Conn) (err error) 
 
 // sendProof sends the proof and returns mpiexec's reply. The reply is empty if mpiexec accepts the
 // helper.
-func (c dialer) sendProof(stream *tls.Conn) (why string, err error) {
+func (c dialer) sendProof(stream *tls.Conn) (refusal string, err error) {
 	mac, err := connectionMAC(c.token.Token, stream.ConnectionState(), c.host)
 	if err != nil {
 		return "", err

@@ -37,7 +37,7 @@ type Ports struct{ Low, High uint16 }
 // A Listener accepts the connections of the expected helpers. Its port is open until Close, or until no
 // helper is expected any more.
 type Listener struct {
-	refuse      func(from netip.Addr, why string)
+	refuse      func(peer netip.Addr, reason string)
 	listener    net.Listener
 	config      *tls.Config
 	certificate [32]byte
@@ -257,9 +257,9 @@ func (d *Listener) proofKey() [32]byte {
 	return d.key
 }
 
-// readHelperProof reads and checks a proof. why says what is wrong with it. It is empty if the proof is
+// readHelperProof reads and checks a proof. refusal says what is wrong with it. It is empty if the proof is
 // valid.
-func (d *Listener) readHelperProof(stream *tls.Conn) (host, why string) {
+func (d *Listener) readHelperProof(stream *tls.Conn) (host, refusal string) {
 	if err := stream.Handshake(); err != nil {
 		return "", noProofReason(err)
 	}
@@ -276,7 +276,7 @@ func (d *Listener) readHelperProof(stream *tls.Conn) (host, why string) {
 
 // checkExpected returns why a helper with a valid proof is refused. It returns "" if the helper is
 // accepted.
-func (d *Listener) checkExpected(host string) (why string) {
+func (d *Listener) checkExpected(host string) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_, known := d.expected[host]

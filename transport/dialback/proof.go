@@ -86,14 +86,14 @@ func computeMAC(token [32]byte, secret []byte, host string) (mac [sha256.Size]by
 
 // writeAnswer sends mpiexec's reply to a proof: why the helper is refused, or an empty text if it is
 // accepted.
-func writeAnswer(w io.Writer, why string) error {
-	why = why[:min(len(why), 255)]
-	_, err := w.Write(append([]byte{byte(len(why))}, why...))
+func writeAnswer(w io.Writer, refusal string) error {
+	refusal = refusal[:min(len(refusal), 255)]
+	_, err := w.Write(append([]byte{byte(len(refusal))}, refusal...))
 	return err
 }
 
 // readAnswer reads mpiexec's reply to a proof, and no byte after it.
-func readAnswer(r io.Reader) (why string, err error) {
+func readAnswer(r io.Reader) (refusal string, err error) {
 	var length [1]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return "", err
