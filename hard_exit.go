@@ -26,8 +26,8 @@ const (
 // hardExitMessage is printed before the exit.
 const hardExitMessage = "mpiexec: exiting at once; the hosts end the remaining ranks by themselves\n"
 
-// countSignal counts a signal. leave is true for the last one. patience is then the time until the exit.
-func (r *hardExit) countSignal(s syscall.Signal) (patience time.Duration, leave bool) {
+// countSignal counts a signal. last is true for the last one. delay is then the time until the exit.
+func (r *hardExit) countSignal(s syscall.Signal) (delay time.Duration, last bool) {
 	if s == syscall.SIGINT {
 		r.interruptCount++
 		return 0, r.interruptCount == 3

@@ -19,12 +19,12 @@ host after the other, and sends each signal only once:
 type stopState struct{ continued atomic.Bool }
 
 // relay forwards signals in order, without repetitions. It records whether SIGTSTP or SIGCONT came last.
-func (p *stopState) relay(from <-chan os.Signal, to chan<- os.Signal) {
+func (p *stopState) relay(received <-chan os.Signal, target chan<- os.Signal) {
 	var ends endSignals
-	for s := range from {
+	for s := range received {
 		p.noteSignal(s)
 		if !ends.isRepeat(s, time.Now()) {
-			to <- s
+			target <- s
 		}
 	}
 }

@@ -23,11 +23,11 @@ func suspend() {
 	setStopAction(&before, &byDefault)
 }
 
-// setStopAction sets the action for SIGTSTP and stores the former one in before. It returns false if that
+// setStopAction sets the action for SIGTSTP and stores the former one in old. It returns false if that
 // fails.
-func setStopAction(set, before *[4]uint64) bool {
+func setStopAction(set, old *[4]uint64) bool {
 	const setSize = 8 // size of the kernel's signal set, in bytes
 	_, _, err := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP),
-		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(before)), setSize, 0, 0)
+		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)), setSize, 0, 0)
 	return err == 0
 }

@@ -74,9 +74,9 @@ func (d *Deadline) check() {
 }
 
 // setTimer sets the timer, unless the deadline is paused. The caller holds d.mu.
-func (d *Deadline) setTimer(left time.Duration) {
+func (d *Deadline) setTimer(remaining time.Duration) {
 	if d.paused == 0 && d.ctx.Err() == nil {
-		d.timer.Reset(max(left, 0))
+		d.timer.Reset(max(remaining, 0))
 	}
 }
 

@@ -104,15 +104,15 @@ func checkClaimed(c job.HostDiagnosis) []Finding {
 		"wait with --wait, or list its jobs: mpiexec --ps "+c.Node)}
 }
 
-// checkMPILibrary reports known bugs of the program's MPI library. several says that there are several
-// hosts.
-func checkMPILibrary(c job.HostDiagnosis, several bool) (found []Finding) {
+// checkMPILibrary reports known bugs of the program's MPI library. manyHosts is true if the job has more than
+// one host.
+func checkMPILibrary(c job.HostDiagnosis, manyHosts bool) (found []Finding) {
 	for _, f := range mpifault.FaultsOf(c.Diagnosis.MPILibrary) {
 		level := Note
 		switch {
-		case f.When == mpifault.AcrossHosts && several:
+		case f.When == mpifault.AcrossHosts && manyHosts:
 			level = Warning
-		case f.When != mpifault.Spawning && !several:
+		case f.When != mpifault.Spawning && !manyHosts:
 			continue
 		}
 		found = append(found, newFinding(c, level, f.Code, "the program "+f.Text(), f.Remedy))
@@ -203,7 +203,7 @@ func checkLimits(c job.HostDiagnosis) (found []Finding) {
 // limit. The limit of processes is the host's own, because it counts all processes of the user there.
 func ranksGetOurLimit(c job.HostDiagnosis, l job.Rlimit) bool { return !c.Local && l.Flag != "u" }
 
-func limitFinding(c job.HostDiagnosis, l job.Rlimit, better string) Finding {
+func limitFinding(c job.HostDiagnosis, l job.Rlimit, advised string) Finding {
 	unit := map[string]string{"s": " KiB", "l": " KiB", "v": " KiB", "f": " KiB", "t": " s"}[l.Flag]
 	which := "-"
 	if ranksGetOurLimit(c, l) {
@@ -213,15 +213,15 @@ func limitFinding(c job.HostDiagnosis, l job.Rlimit, better string) Finding {
 	if c.Local {
 		remedy = "raise it in /etc/security/limits.conf, or with ulimit -" + l.Flag + " where mpiexec is started: "
 	}
-	return newFinding(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit %s%s)", inUlimitUnit(l.Flag, l.Soft), unit, l.Name, which, l.Flag), remedy+better)
+	return newFinding(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit %s%s)", inUlimitUnit(l.Flag, l.Soft), unit, l.Name, which, l.Flag), remedy+advised)
 }
 
 // inUlimitUnit converts a limit to the unit that the shell's ulimit uses: KiB for sizes.
-func inUlimitUnit(flag string, soft int64) int64 {
+func inUlimitUnit(flag string, limit int64) int64 {
 	if strings.Contains("slvf", flag) {
-		return soft >> 10
+		return limit >> 10
 	}
-	return soft
+	return limit
 }
 
 func checkCgroup(c job.HostDiagnosis) (found []Finding) {

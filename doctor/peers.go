@@ -41,14 +41,14 @@ func compareProbes(a, b job.PeerProbe) int {
 	return 0
 }
 
-// unreachedFinding returns the finding for a host that cannot connect to others. why has the reason.
-func unreachedFinding(c job.HostDiagnosis, why job.PeerProbe, others []string) Finding {
-	if why.Stage == "large" {
-		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, but packets of full size do not: %s", foldHosts(others), why.Err),
+// unreachedFinding returns the finding for a host that cannot connect to other hosts. probe has the reason.
+func unreachedFinding(c job.HostDiagnosis, probe job.PeerProbe, hosts []string) Finding {
+	if probe.Stage == "large" {
+		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, but packets of full size do not: %s", foldHosts(hosts), probe.Err),
 			fmt.Sprintf("the MTU of %s (%d) is larger than the network between them allows: ip link set %s mtu 1500",
 				c.Diagnosis.Interface, c.Diagnosis.MTU, c.Diagnosis.Interface))
 	}
-	return newFinding(c, Failure, "no-route", fmt.Sprintf("cannot reach %s on a high port: %s", foldHosts(others), why.Err),
+	return newFinding(c, Failure, "no-route", fmt.Sprintf("cannot reach %s on a high port: %s", foldHosts(hosts), probe.Err),
 		"ranks connect to high ports: open ports 1024 to 65535 between the hosts in their firewalls (nft list ruleset), and check ip route")
 }
 

@@ -54,10 +54,10 @@ func formatSpeed(kind []job.Node) string {
 
 // formatRange returns the smallest and the largest value of the nodes, or one value if these are equal. It is empty
 // if the value is unknown.
-func formatRange(kind []job.Node, unit string, of func(job.Node) int) string {
-	least, most := of(kind[0]), of(kind[0])
+func formatRange(kind []job.Node, unit string, valueOf func(job.Node) int) string {
+	least, most := valueOf(kind[0]), valueOf(kind[0])
 	for _, n := range kind {
-		least, most = min(least, of(n)), max(most, of(n))
+		least, most = min(least, valueOf(n)), max(most, valueOf(n))
 	}
 	switch {
 	case most == 0:

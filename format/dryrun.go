@@ -260,7 +260,7 @@ func formatHostVariables(nodes []job.NodeDef) string {
 
 // ownAssignments splits assignments: it returns those that are not in the launcher's environment, and the number of
 // the others.
-func ownAssignments(assignments, environ []string) (own []string, copied int) {
+func ownAssignments(assignments, environ []string) (added []string, copied int) {
 	inEnviron := make(map[string]bool, len(environ))
 	for _, assignment := range environ {
 		inEnviron[assignment] = true
@@ -269,10 +269,10 @@ func ownAssignments(assignments, environ []string) (own []string, copied int) {
 		if inEnviron[assignment] {
 			copied++
 		} else {
-			own = append(own, assignment)
+			added = append(added, assignment)
 		}
 	}
-	return own, copied
+	return added, copied
 }
 
 // quoteAssignment returns NAME=VALUE, with the value quoted if it has blanks or quotes. Secret values are not shown.

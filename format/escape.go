@@ -102,15 +102,15 @@ func isPrintable(text string, most int) bool {
 	return true
 }
 
-// escapeRune returns the printed form of a character. as has its bytes in the text.
-func escapeRune(r rune, as string) string {
+// escapeRune returns the printed form of a character. encoded has its bytes in the text.
+func escapeRune(r rune, encoded string) string {
 	switch {
-	case r == utf8.RuneError && len(as) == 1: // no UTF-8
-		return fmt.Sprintf(`\x%02x`, as[0])
+	case r == utf8.RuneError && len(encoded) == 1: // no UTF-8
+		return fmt.Sprintf(`\x%02x`, encoded[0])
 	case r == '\n', r == '\t':
 		return " "
 	case unicode.IsPrint(r), unicode.Is(unicode.Zs, r):
-		return as
+		return encoded
 	case unicode.IsControl(r):
 		return fmt.Sprintf(`\x%02x`, r)
 	case r > 0xffff:

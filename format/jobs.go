@@ -529,12 +529,12 @@ func (j *liveJob) extraText() string {
 	return text
 }
 
-// FormatJSON returns the JSON of the jobs and requests that only names. If only is the zero value, it returns all.
-func (l Ledger) FormatJSON(only job.JobRef) string {
+// FormatJSON returns the JSON of the jobs and requests that ref names. If ref is the zero value, it returns all.
+func (l Ledger) FormatJSON(ref job.JobRef) string {
 	jobs, waiting := l.jobs, l.queueRows()
-	if only.Job != "" {
-		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j liveJob) bool { return j.Job != only.Job || !only.MatchesUser(j.User, j.UID) })
-		waiting = slices.DeleteFunc(waiting, func(w queueRow) bool { return w.Job != only.Job || !only.MatchesUser(w.User, w.UID) })
+	if ref.Job != "" {
+		jobs = slices.DeleteFunc(slices.Clone(jobs), func(j liveJob) bool { return j.Job != ref.Job || !ref.MatchesUser(j.User, j.UID) })
+		waiting = slices.DeleteFunc(waiting, func(w queueRow) bool { return w.Job != ref.Job || !ref.MatchesUser(w.User, w.UID) })
 	}
 	text, err := json.Marshal(struct {
 		Version int        `json:"version"`

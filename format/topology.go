@@ -126,10 +126,10 @@ func countIfKnown(n int, noun string) string {
 	return text.Count(n, noun)
 }
 
-func distinctValues(cores []pin.Core, of func(pin.Core) int) []int {
+func distinctValues(cores []pin.Core, valueOf func(pin.Core) int) []int {
 	numbers := make([]int, len(cores))
 	for i, c := range cores {
-		numbers[i] = of(c)
+		numbers[i] = valueOf(c)
 	}
 	return numbers
 }
@@ -215,10 +215,10 @@ func splitAreas(cores []pin.Core) []coreArea {
 }
 
 // formatCaches returns how the cores of an area share the caches of a level.
-func (a coreArea) formatCaches(level string, of func(pin.CoreLocation) int) string {
+func (a coreArea) formatCaches(level string, cacheOf func(pin.CoreLocation) int) string {
 	users := make(map[int][]int) // cores by cache
 	for i, c := range a.cores {
-		users[of(c.CoreLocation)] = append(users[of(c.CoreLocation)], a.numbers[i])
+		users[cacheOf(c.CoreLocation)] = append(users[cacheOf(c.CoreLocation)], a.numbers[i])
 	}
 	without := users[-1] != nil
 	delete(users, -1)

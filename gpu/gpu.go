@@ -62,10 +62,10 @@ func ofVendor(v Vendor, all []GPU) []GPU {
 	return filterGPUs(all, func(g GPU) bool { return g.Vendor == v })
 }
 
-func filterGPUs(all []GPU, which func(GPU) bool) []GPU {
+func filterGPUs(all []GPU, match func(GPU) bool) []GPU {
 	var kept []GPU
 	for _, g := range all {
-		if which(g) {
+		if match(g) {
 			kept = append(kept, g)
 		}
 	}
@@ -129,11 +129,11 @@ type Demand struct {
 
 // AssignNear assigns GPUs to the ranks of a node. In a first round each rank, in order, gets GPUs near its CPUs. In a
 // second round it gets the GPUs that it still needs. free must have as many GPUs as the ranks need together.
-func AssignNear(free []GPU, wants []Demand) [][]GPU {
-	assigned := make([][]GPU, len(wants))
+func AssignNear(free []GPU, demands []Demand) [][]GPU {
+	assigned := make([][]GPU, len(demands))
 	left := slices.Clone(free)
 	for _, near := range []bool{true, false} {
-		for i, w := range wants {
+		for i, w := range demands {
 			left = slices.DeleteFunc(left, func(g GPU) bool {
 				if len(assigned[i]) >= w.N || near && !slices.Contains(w.NUMA, g.NUMA) {
 					return false

@@ -306,12 +306,12 @@ func (t sysfsTree) renderNode(d device) string {
 
 // countTiles returns the number of tiles of a card. Driver xe has a directory for each tile. i915 has one for each
 // GT, which is the same on discrete cards.
-func (t sysfsTree) countTiles(d device, inside bool) int {
+func (t sysfsTree) countTiles(d device, accessible bool) int {
 	folder, word := d.dir, "tile"
 	if d.driver == "i915" {
 		cards, _ := fs.ReadDir(t.FS, d.dir+"/drm")
 		i := slices.IndexFunc(cards, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "card") })
-		if inside || i < 0 {
+		if accessible || i < 0 {
 			return 1
 		}
 		folder, word = d.dir+"/drm/"+cards[i].Name()+"/gt", "gt"

@@ -39,12 +39,12 @@ func (t Topology) DescribeCPUs(cpus []int) string {
 	return text + t.DrawCores(cpus)
 }
 
-// labelNumbers returns what followed by numbers and a blank, or "" if there are no numbers.
-func labelNumbers(what string, numbers []int) string {
+// labelNumbers returns label followed by numbers and a blank, or "" if there are no numbers.
+func labelNumbers(label string, numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
 	}
-	return what + idset.Text(numbers) + " "
+	return label + idset.Text(numbers) + " "
 }
 
 // DrawCores draws the cores of a node, and marks some CPUs. "|" separates packages, "/" separates NUMA

@@ -40,10 +40,10 @@ func (t *SpliceBuffer) Close() {
 	t.out.Close()
 }
 
-// SpliceFrom waits until from has data, and moves as much as fits into the empty buffer. It returns 0 at
+// SpliceFrom waits until src has data, and moves as much as fits into the empty buffer. It returns 0 at
 // the end of the pipe.
-func (t *SpliceBuffer) SpliceFrom(from *os.File) (n int, err error) {
-	err = withFDs(from, t.in, func(from, in int) error {
+func (t *SpliceBuffer) SpliceFrom(src *os.File) (n int, err error) {
+	err = withFDs(src, t.in, func(from, in int) error {
 		for {
 			n, err = splice(from, in, t.size, 0)
 			if err != unix.EAGAIN { // the buffer is empty, so EAGAIN means that from is empty
@@ -72,11 +72,11 @@ func (t *SpliceBuffer) TeeTo(other *SpliceBuffer, n int) error {
 // SpliceTo moves n bytes, all that the buffer holds, to a file, and returns how many the file has accepted. It
 // blocks as File.Write does, and obeys the file's deadline. A pipe is first enlarged to the size of the buffer. A file
 // that does not accept pages, such as a terminal, gets a copy.
-func (t *SpliceBuffer) SpliceTo(to *os.File, n int) (written int, err error) {
+func (t *SpliceBuffer) SpliceTo(dst *os.File, n int) (written int, err error) {
 	if t.size > DefaultSize {
-		GrowPipe(to, t.size)
+		GrowPipe(dst, t.size)
 	}
-	raw, err := to.SyscallConn()
+	raw, err := dst.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
@@ -96,7 +96,7 @@ func (t *SpliceBuffer) SpliceTo(to *os.File, n int) (written int, err error) {
 	})
 	switch {
 	case IsUnsupported(failed):
-		more, err := t.copyTo(to, n-written)
+		more, err := t.copyTo(dst, n-written)
 		return written + more, err
 	case err == nil:
 		err = os.NewSyscallError("splice", failed)
@@ -114,12 +114,12 @@ func IsUnsupported(err error) bool {
 }
 
 // copyTo does the same as SpliceTo, but copies the bytes through memory.
-func (t *SpliceBuffer) copyTo(to *os.File, n int) (copied int, err error) {
+func (t *SpliceBuffer) copyTo(dst *os.File, n int) (copied int, err error) {
 	buf := make([]byte, min(n, DefaultSize))
 	for copied < n && err == nil {
 		var got, put int
 		if got, err = t.Read(buf[:min(n-copied, len(buf))]); err == nil {
-			put, err = to.Write(buf[:got])
+			put, err = dst.Write(buf[:got])
 			copied += put
 		}
 	}
@@ -147,33 +147,33 @@ func GrowPipe(file *os.File, size int) (holds int) {
 	return holds
 }
 
-// splice moves up to n bytes and returns how many. It returns 0 at the end of from.
-func splice(from, to, n, flags int) (int, error) {
+// splice moves up to n bytes and returns how many were moved. It returns 0 at the end of src.
+func splice(src, dst, n, flags int) (int, error) {
 	for {
-		got, err := unix.Splice(from, nil, to, nil, n, unix.SPLICE_F_MOVE|flags)
+		got, err := unix.Splice(src, nil, dst, nil, n, unix.SPLICE_F_MOVE|flags)
 		if err != unix.EINTR {
 			return int(max(got, 0)), err
 		}
 	}
 }
 
-// withFDs calls what with the descriptors of one or two files, and keeps them open meanwhile. If b is nil, its descriptor is -1.
-func withFDs(a, b *os.File, what func(a, b int) error) (err error) {
+// withFDs calls call with the descriptors of one or two files, and keeps them open meanwhile. If b is nil, its descriptor is -1.
+func withFDs(a, b *os.File, call func(a, b int) error) (err error) {
 	if b == nil {
-		return withFD(a, func(fd int) error { return what(fd, -1) })
+		return withFD(a, func(fd int) error { return call(fd, -1) })
 	}
 	return withFD(a, func(a int) error {
-		return withFD(b, func(b int) error { return what(a, b) })
+		return withFD(b, func(b int) error { return call(a, b) })
 	})
 }
 
-func withFD(file *os.File, what func(fd int) error) error {
+func withFD(file *os.File, call func(fd int) error) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var failed error
-	if err := raw.Control(func(fd uintptr) { failed = what(int(fd)) }); err != nil {
+	if err := raw.Control(func(fd uintptr) { failed = call(int(fd)) }); err != nil {
 		return err
 	}
 	return failed

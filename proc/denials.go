@@ -120,7 +120,7 @@ func CgroupLimits(root fs.FS) (memory, processes int64) {
 
 // parseLimit parses a cgroup's limit. It returns false if there is no limit, which cgroups version 1 writes as a
 // number larger than any machine has.
-func parseLimit(text string) (n int64, is bool) {
+func parseLimit(text string) (n int64, limited bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 0 || n > 1<<60 {
 		return 0, false
@@ -172,12 +172,12 @@ func (g cgroup) readUpward(v2, v1 string) iter.Seq2[string, string] {
 }
 
 // smallestLimit returns the smallest limit of the control group and the groups above it, or -1 if there is none.
-func (g cgroup) smallestLimit(v2, v1 string) (most int64) {
-	most = -1
+func (g cgroup) smallestLimit(v2, v1 string) (smallest int64) {
+	smallest = -1
 	for _, text := range g.readUpward(v2, v1) {
-		if n, is := parseLimit(text); is && (most < 0 || n < most) {
-			most = n
+		if n, is := parseLimit(text); is && (smallest < 0 || n < smallest) {
+			smallest = n
 		}
 	}
-	return most
+	return smallest
 }

@@ -149,9 +149,9 @@ type rankAddress struct {
 	Host    string
 }
 
-// exchange publishes the rank's own address and returns the address of the next rank. took is the time from the start
+// exchange publishes the rank's own address and returns the address of the next rank. fenceTime is the time from the start
 // of the fence.
-func (m *ringRank) exchange(mine rankAddress) (next rankAddress, took time.Duration, err error) {
+func (m *ringRank) exchange(mine rankAddress) (next rankAddress, fenceTime time.Duration, err error) {
 	key := func(rank int) string { return fmt.Sprintf("selftest-%d", rank%m.size) }
 	value, err := json.Marshal(mine)
 	if err == nil {
@@ -168,14 +168,14 @@ func (m *ringRank) exchange(mine rankAddress) (next rankAddress, took time.Durat
 	if err == nil && !found {
 		err = fmt.Errorf("pmi: rank %d has not published its address", (m.rank+1)%m.size)
 	}
-	took = time.Since(began)
+	fenceTime = time.Since(began)
 	if err == nil {
 		value, err = hex.DecodeString(got)
 	}
 	if err == nil {
 		err = json.Unmarshal(value, &next)
 	}
-	return next, took, err
+	return next, fenceTime, err
 }
 
 // dial connects to the next rank, sends its secret, and then largeSize bytes. The next rank
@@ -225,14 +225,14 @@ func netErrWithoutAddress(err error) error {
 
 // acceptPrevious sends the first connection with the right secret to a channel. It returns then, or when the listener
 // is closed.
-func acceptPrevious(ln net.Listener, secret string, to chan<- net.Conn) {
+func acceptPrevious(ln net.Listener, secret string, accepted chan<- net.Conn) {
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
 			return
 		}
 		if checkSecret(conn, secret) == nil {
-			to <- conn
+			accepted <- conn
 			return
 		}
 		conn.Close()
@@ -258,10 +258,10 @@ func checkSecret(conn net.Conn, secret string) error {
 
 // passToken passes a token around the ring; each rank adds one to it. Rank 0 starts it and returns how long it took to
 // come back.
-func (m *ringRank) passToken(next net.Conn, from <-chan net.Conn) (time.Duration, error) {
+func (m *ringRank) passToken(next net.Conn, accepted <-chan net.Conn) (time.Duration, error) {
 	var prev net.Conn
 	select {
-	case prev = <-from:
+	case prev = <-accepted:
 	case <-time.After(ringTimeout):
 		return 0, errors.New("the previous rank has not connected to this rank")
 	}

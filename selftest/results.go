@@ -177,12 +177,12 @@ func (r *Results) Hosts() (hosts []string) {
 	return hosts
 }
 
-// Text returns the report of a self-test that has passed. on names its hosts.
-func (r *Results) Text(on string) string {
+// Text returns the report of a self-test that has passed. hosts names its hosts.
+func (r *Results) Text(hosts string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return fmt.Sprintf("selftest passed: %s on %s\n  start %s, PMI exchange %s, ring over TCP %s; standard input, output and signals work\n",
-		text.Count(r.size, "rank"), on, durationText(r.startTime), durationText(r.reports[Started][0].Took), durationText(r.reports[Done][0].Took))
+		text.Count(r.size, "rank"), hosts, durationText(r.startTime), durationText(r.reports[Started][0].Took), durationText(r.reports[Done][0].Took))
 }
 
 // durationText formats a duration in milliseconds, or in seconds from 1 s on.

@@ -97,15 +97,15 @@ func joinNumbers(numbers []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
 }
 
-// nodeOf converts a node to its form in the state file, which lists the cores one by one. up says that
+// nodeOf converts a node to its form in the state file, which lists the cores one by one. reached says that
 // the node was reached.
-func nodeOf(n job.Node, up bool) node {
+func nodeOf(n job.Node, reached bool) node {
 	jobs, exclusive, pins, binds, overbook := !n.NoJobs, !n.NoExclusive, !n.NoPin, !n.NoMemBind, "yes"
 	if n.NoOverbook {
 		overbook = "no"
 	}
 	result := node{
-		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Reachable: &up, Procs: n.Ranks, BoundProcs: n.BoundRanks, BusyCPUs: n.BusyCPUs, SharedCPUs: n.SharedCPUs, ExclusiveJob: n.ExclusivelyHeld,
+		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Reachable: &reached, Procs: n.Ranks, BoundProcs: n.BoundRanks, BusyCPUs: n.BusyCPUs, SharedCPUs: n.SharedCPUs, ExclusiveJob: n.ExclusivelyHeld,
 		RunJobs: &jobs, Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
 		Overbook: &overbook, Exclusive: &exclusive, CPUMap: n.CPUMap, UserMap: n.UserCPUMap, Pin: &pins, MemBind: &binds,
 		Attributes: attributesOf(&n), Quality: n.SpeedQuality(), Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.InAllSets,
@@ -120,7 +120,7 @@ func nodeOf(n job.Node, up bool) node {
 		result.BindTo = n.Bind.Text
 	}
 	for i := range n.Load {
-		if !up || n.Load[i] < 0 {
+		if !reached || n.Load[i] < 0 {
 			result.Load = append(result.Load, nil)
 			continue
 		}

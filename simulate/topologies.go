@@ -51,9 +51,9 @@ func (s topologies) topologyOf(n *node) (pin.Topology, error) {
 	return closeCPUs(t, n.Allowed), nil
 }
 
-func valueOr(p *int, otherwise int) int {
+func valueOr(p *int, fallback int) int {
 	if p == nil {
-		return otherwise
+		return fallback
 	}
 	return *p
 }

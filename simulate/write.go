@@ -122,17 +122,17 @@ func (p *jsonWriter) writeStrings(list []string) *jsonWriter {
 }
 
 // writeRanks writes the ranks, one on each line, in the order of their numbers.
-func (p *jsonWriter) writeRanks(of job.Plan) {
+func (p *jsonWriter) writeRanks(jobPlan job.Plan) {
 	type rankOnNode struct {
 		rank *job.RankPlan
 		node int
 	}
-	ranks := make([]rankOnNode, of.Size)
-	names := make([]string, len(of.Nodes))
-	for n := range of.Nodes {
-		names[n] = `, "node": ` + jsonString(of.Nodes[n].Name) + `, "id": ` + strconv.Itoa(of.Nodes[n].ID)
-		for i := range of.Nodes[n].Ranks {
-			r := &of.Nodes[n].Ranks[i]
+	ranks := make([]rankOnNode, jobPlan.Size)
+	names := make([]string, len(jobPlan.Nodes))
+	for n := range jobPlan.Nodes {
+		names[n] = `, "node": ` + jsonString(jobPlan.Nodes[n].Name) + `, "id": ` + strconv.Itoa(jobPlan.Nodes[n].ID)
+		for i := range jobPlan.Nodes[n].Ranks {
+			r := &jobPlan.Nodes[n].Ranks[i]
 			ranks[r.Rank] = rankOnNode{r, n}
 		}
 	}
@@ -195,8 +195,8 @@ func (p *jsonWriter) writeError(code, message string, permanent bool) {
 }
 
 // writeRM writes to which batch system the hosts belong (rule RM-5), if to any.
-func (p *jsonWriter) writeRM(of *job.RM) {
-	if text, err := json.Marshal(of); of != nil && err == nil {
+func (p *jsonWriter) writeRM(rm *job.RM) {
+	if text, err := json.Marshal(rm); rm != nil && err == nil {
 		p.writeText("  \"rm\": ").writeText(string(text)).writeText(",\n")
 	}
 }

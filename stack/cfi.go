@@ -302,8 +302,8 @@ func (t *frameTable) find(address uint64) *fde {
 }
 
 // pair returns a pair of the table: where a function begins, and its FDE.
-func (t *frameTable) pair(i int) (begin, at uint64, ok bool) {
+func (t *frameTable) pair(i int) (start, at uint64, ok bool) {
 	b := &byteReader{data: t.read(t.first+8*uint64(i), 8)}
-	begin, at = b.pointer(0x3b, t.address, t.address), b.pointer(0x3b, t.address, t.address)
-	return begin, at, !b.failed
+	start, at = b.pointer(0x3b, t.address, t.address), b.pointer(0x3b, t.address, t.address)
+	return start, at, !b.failed
 }

@@ -180,8 +180,8 @@ func binaryOperation(op byte, x, y uint64) (uint64, bool) {
 	return 0, false
 }
 
-// A Memory reads the memory of a process: it fills all of to, or returns false.
-type Memory func(address uint64, to []byte) bool
+// A Memory reads the memory of a process: it fills all of dst, or returns false.
+type Memory func(address uint64, dst []byte) bool
 
 // word reads a number of 1 to 8 bytes.
 func (m Memory) word(address uint64, size int) (uint64, bool) {

@@ -104,10 +104,10 @@ func (m *Image) readFrom(address uint64) (read func(offset uint64, n int) []byte
 	return nil, 0
 }
 
-func readerOf(file io.ReaderAt, from uint64) func(offset uint64, n int) []byte {
+func readerOf(file io.ReaderAt, base uint64) func(offset uint64, n int) []byte {
 	return func(offset uint64, n int) []byte {
 		buf := make([]byte, n)
-		got, _ := file.ReadAt(buf, int64(from+offset))
+		got, _ := file.ReadAt(buf, int64(base+offset))
 		return buf[:max(got, 0)]
 	}
 }

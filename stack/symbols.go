@@ -125,7 +125,7 @@ func (t *symbolTable) consider(c *candidate, nameAt uint32, value uint64, sized 
 
 // nicer reports whether name is the better one of two names of a function: MPI_Send before PMPI_Send, write before
 // __write and __GI___libc_write.
-func nicer(name, than string) bool {
+func nicer(name, other string) bool {
 	of := func(s string) int {
 		switch {
 		case strings.HasPrefix(s, "MPI_"):
@@ -135,7 +135,7 @@ func nicer(name, than string) bool {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(of(name), of(than)), cmp.Compare(len(name), len(than)), cmp.Compare(name, than)) < 0
+	return cmp.Or(cmp.Compare(of(name), of(other)), cmp.Compare(len(name), len(other)), cmp.Compare(name, other)) < 0
 }
 
 // readName reads a name of a string table. It is empty if it is longer than maxNameBytes.

@@ -86,13 +86,13 @@ type Group[K comparable] struct {
 	Names  []string
 }
 
-// Groups groups the names of items by the value common that of returns. The groups are in the order of
+// Groups groups the names of items by the value common that keyOf returns. The groups are in the order of
 // their first items. An item with an empty name is left out.
-func Groups[T any, K comparable](items []T, of func(T) (common K, name string)) []Group[K] {
+func Groups[T any, K comparable](items []T, keyOf func(T) (common K, name string)) []Group[K] {
 	var groups []Group[K]
 	at := make(map[K]int)
 	for _, item := range items {
-		common, name := of(item)
+		common, name := keyOf(item)
 		if name == "" {
 			continue
 		}

@@ -21,17 +21,17 @@ chrome://tracing:
 	]}
 
 ts and dur are in microseconds. ts counts from the beginning of the run. In args, "error" says why the step failed,
-and "note" is its note. "open" is true if the step had not ended. clean escapes characters that would control a
+and "note" is its note. "open" is true if the step had not ended. escape escapes characters that would control a
 terminal (format.EscapeJSON).
 */
-func Chrome(w io.Writer, t Trace, clean func([]byte) []byte) error {
+func Chrome(w io.Writer, t Trace, escape func([]byte) []byte) error {
 	out := bufio.NewWriter(w)
 	head, err := json.Marshal(metadata(t))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, `{"displayTimeUnit":"ms","otherData":%s,"traceEvents":[`, clean(head))
-	c := chromeWriter{out: out, clean: clean}
+	fmt.Fprintf(out, `{"displayTimeUnit":"ms","otherData":%s,"traceEvents":[`, escape(head))
+	c := chromeWriter{out: out, clean: escape}
 	for i, o := range groupByHost(t.Spans) {
 		c.writeHost(i, o)
 	}

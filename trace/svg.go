@@ -54,7 +54,7 @@ const (
 )
 
 // chooseHosts returns mpiexec and the hosts to show, and the number of the others.
-func chooseHosts(all []hostTracks) (shown []hostTracks, more int) {
+func chooseHosts(all []hostTracks) (shown []hostTracks, hidden int) {
 	type weighed struct {
 		name   string
 		weight int
@@ -143,7 +143,7 @@ func (d *svgWriter) layOutRows(shown []hostTracks) {
 }
 
 // writeHead writes the frame, the title and the time axis.
-func (d *svgWriter) writeHead(t Trace, more int) {
+func (d *svgWriter) writeHead(t Trace, hidden int) {
 	bottom := top + rowStep*float64(len(d.rows))
 	height := bottom + 3*rowStep
 	fmt.Fprintf(d.out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" role="img" font-family="sans-serif" font-size="11">`+"\n", width, height)
@@ -152,8 +152,8 @@ func (d *svgWriter) writeHead(t Trace, more int) {
 	if d.shownTime < t.Took {
 		about += ", of which the first " + seconds(d.shownTime)
 	}
-	if more > 0 {
-		about += fmt.Sprintf(" · %d more hosts were faster", more)
+	if hidden > 0 {
+		about += fmt.Sprintf(" · %d more hosts were faster", hidden)
 	}
 	for _, note := range t.Notes {
 		about += " · " + note
@@ -169,10 +169,10 @@ func (d *svgWriter) writeHead(t Trace, more int) {
 }
 
 // axisStep returns the distance between marks of the axis, of which there are at most nine.
-func axisStep(until time.Duration) time.Duration {
+func axisStep(duration time.Duration) time.Duration {
 	for step := time.Microsecond; ; step *= 10 {
 		for _, n := range []time.Duration{1, 2, 5} {
-			if until/(step*n) < 9 {
+			if duration/(step*n) < 9 {
 				return step * n
 			}
 		}

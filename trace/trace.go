@@ -77,10 +77,10 @@ func (r *Recorder) Begin(row Row, step string) Step {
 	return r.add(Span{Row: row, Step: step, Began: r.now().Sub(r.began), Open: true})
 }
 
-// Add records a step that began at the time began and ends now.
-func (r *Recorder) Add(row Row, step string, began time.Time) {
+// Add records a step that began at start and ends now.
+func (r *Recorder) Add(row Row, step string, start time.Time) {
 	if r != nil {
-		r.add(Span{Row: row, Step: step, Began: max(0, began.Sub(r.began)), Ended: r.now().Sub(r.began)})
+		r.add(Span{Row: row, Step: step, Began: max(0, start.Sub(r.began)), Ended: r.now().Sub(r.began)})
 	}
 }
 

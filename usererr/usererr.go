@@ -73,10 +73,10 @@ func (d *Details) Add(host, detail string) {
 	}
 }
 
-// Merge adds all details of others.
-func (d *Details) Merge(others Details) {
-	d.Add(others.host, others.first)
-	d.differ = d.differ || others.differ
+// Merge adds all details of another Details.
+func (d *Details) Merge(added Details) {
+	d.Add(added.host, added.first)
+	d.differ = d.differ || added.differ
 }
 
 // String returns " (detail)" with the first detail. If the details differ, the name of its host comes

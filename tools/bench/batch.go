@@ -84,12 +84,12 @@ func (b *bench) copyTo(dir string) error {
 	return errors.Join(copyFile(b.ours, filepath.Join(dir, "mpiexec")), copyFile(b.self, filepath.Join(dir, "bench")))
 }
 
-func copyFile(from, to string) error {
-	program, err := os.ReadFile(from)
+func copyFile(source, target string) error {
+	program, err := os.ReadFile(source)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, program, 0o755)
+	return os.WriteFile(target, program, 0o755)
 }
 
 // measureBatchCase runs all rounds of a case in one job of the batch system and reads their samples from its output.

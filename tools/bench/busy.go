@@ -17,7 +17,7 @@ import (
 const busyArg = "--busy"
 
 // startBusyLoops starts this number of busy loops. stop ends them and waits for them.
-func (b *bench) startBusyLoops(loops int) (stop func(), err error) {
+func (b *bench) startBusyLoops(count int) (stop func(), err error) {
 	var inputs []io.Closer
 	var running []*exec.Cmd
 	stop = func() {
@@ -26,7 +26,7 @@ func (b *bench) startBusyLoops(loops int) (stop func(), err error) {
 			cmd.Wait()
 		}
 	}
-	for i := range loops {
+	for i := range count {
 		cmd := exec.Command(b.self, busyArg, strconv.Itoa(i))
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		in, err := cmd.StdinPipe()

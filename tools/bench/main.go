@@ -83,10 +83,10 @@ type bench struct {
 	cluster             *testbed.Cluster // test cluster of the current cases; nil: they run on this machine
 }
 
-// run measures the cases whose names contain only, and prints a table. If list is true, it prints their
+// run measures the cases whose names contain pattern, and prints a table. If list is true, it prints their
 // names and measures none. A case that fails has no row in the table. Its error is returned after all
 // other cases have run.
-func (b *bench) run(ctx context.Context, only string, list bool) error {
+func (b *bench) run(ctx context.Context, pattern string, list bool) error {
 	root, err := testbed.Repo()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (b *bench) run(ctx context.Context, only string, list bool) error {
 	}
 	var errs []error
 	for _, g := range b.groups(dir) {
-		g.cases = slices.DeleteFunc(g.cases, func(c testCase) bool { return !strings.Contains(c.name, only) })
+		g.cases = slices.DeleteFunc(g.cases, func(c testCase) bool { return !strings.Contains(c.name, pattern) })
 		switch {
 		case list:
 			for _, c := range g.cases {

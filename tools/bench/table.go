@@ -48,10 +48,10 @@ func tableLines(c testCase, sides [3][]sample) string {
 
 // ratios returns, for each round, mpiexec's value divided by the peer's. Load that slows down a complete
 // round does not change them.
-func ratios(ours, theirs []float64) []float64 {
-	list := make([]float64, len(ours))
-	for i := range ours {
-		list[i] = ours[i] / max(theirs[i], 1e-6)
+func ratios(mpiexec, peer []float64) []float64 {
+	list := make([]float64, len(mpiexec))
+	for i := range mpiexec {
+		list[i] = mpiexec[i] / max(peer[i], 1e-6)
 	}
 	return list
 }

@@ -66,13 +66,13 @@ func main() {
 }
 
 // draw returns n different samples, or all if there are fewer, in the order in which they were drawn.
-func draw(from []sample, seed uint64, n int) []sample {
+func draw(samples []sample, seed uint64, n int) []sample {
 	drawn := make([]sample, 0, n)
-	for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(from)) {
+	for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(samples)) {
 		if len(drawn) == n {
 			break
 		}
-		drawn = append(drawn, from[i])
+		drawn = append(drawn, samples[i])
 	}
 	return drawn
 }

@@ -267,14 +267,14 @@ func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (desc
 }
 
 // hasTexts reports whether a string constant with words is somewhere in an expression.
-func hasTexts(e ast.Expr) (has bool) {
+func hasTexts(e ast.Expr) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-			has = has || countWords(unquote(lit)) >= minWords
+			found = found || countWords(unquote(lit)) >= minWords
 		}
-		return !has
+		return !found
 	})
-	return has
+	return found
 }
 
 // render returns the text of an expression. {source} stands for a part that is only known at run time.

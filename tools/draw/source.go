@@ -58,6 +58,6 @@ func (s source) sampleAt(pos token.Pos, text string) sample {
 }
 
 // between returns the source between two positions.
-func (s source) between(from, to token.Pos) string {
-	return string(s.text[s.fset.Position(from).Offset:s.fset.Position(to).Offset])
+func (s source) between(start, end token.Pos) string {
+	return string(s.text[s.fset.Position(start).Offset:s.fset.Position(end).Offset])
 }

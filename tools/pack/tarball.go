@@ -36,14 +36,14 @@ func tarball(t tree, at time.Time) []byte {
 	return b.Bytes()
 }
 
-// folders writes the entries of a directory and of its parents. made has those that are already in the
+// folders writes the entries of a directory and of its parents. written has those that are already in the
 // archive.
-func folders(w *tar.Writer, made map[string]bool, dir string, at time.Time) {
-	if made[dir] {
+func folders(w *tar.Writer, written map[string]bool, dir string, at time.Time) {
+	if written[dir] {
 		return
 	}
-	folders(w, made, above(dir), at)
-	made[dir] = true
+	folders(w, written, above(dir), at)
+	written[dir] = true
 	must(w.WriteHeader(&tar.Header{Format: tar.FormatUSTAR, Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755,
 		ModTime: at, Uname: "root", Gname: "root"}))
 }

@@ -23,7 +23,7 @@ type file struct {
 
 func program(data []byte) file { return file{data: data, mode: 0o755} }
 func plain(data []byte) file   { return file{data: data, mode: 0o644} }
-func link(to string) file      { return file{link: to, mode: 0o777} }
+func link(target string) file  { return file{link: target, mode: 0o777} }
 
 // names returns the keys of a map, sorted.
 func names[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
@@ -98,9 +98,9 @@ func portable(t target, programs map[target][]byte, texts, generated map[string]
 
 // helpers adds mpiexec for Linux nodes of other architectures, in the directory in which package
 // transport looks for it.
-func helpers(files tree, prefix string, own target, programs map[target][]byte) {
+func helpers(files tree, prefix string, mpiexecTarget target, programs map[target][]byte) {
 	for t, data := range programs {
-		if t != own && t.os == "linux" {
+		if t != mpiexecTarget && t.os == "linux" {
 			files[prefix+"libexec/remshell/mpiexec-"+t.String()] = program(data)
 		}
 	}

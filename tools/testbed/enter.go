@@ -17,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Environ returns the environment for a command on the head: that of this process without
-// SSH_ variables, which would lead an SSH client to keys of the machine, and with the head's
-// HOME. Assignments in more replace others. Unless the kind is Namespaces, MPIEXEC_LEDGER is
-// set to the state folder, so that the cluster has a ledger of its own.
-func (f *Cluster) Environ(more ...string) []string {
+// Environ returns the environment for a command on the head: that of this process without SSH_ variables,
+// which would lead an SSH client to keys of the machine, and with the head's HOME. Assignments in overrides
+// replace others. Unless the kind is Namespaces, MPIEXEC_LEDGER is set to the state folder, so that the
+// cluster has a ledger of its own.
+func (f *Cluster) Environ(overrides ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })
 	if f.Kind == Namespaces {
 		env = replaceAssignments(env, "HOME="+HomeDir())
@@ -29,7 +29,7 @@ func (f *Cluster) Environ(more ...string) []string {
 		// Without the variable, the ssh configuration would be the user's own, whatever HOME is.
 		env = replaceAssignments(env, "HOME="+f.Home, "MPIEXEC_SSH_CONFIG="+filepath.Join(f.Home, ".ssh", "config"), "PATH="+f.path("bin")+":"+os.Getenv("PATH"), "MPIEXEC_LEDGER="+f.State)
 	}
-	return replaceAssignments(env, more...)
+	return replaceAssignments(env, overrides...)
 }
 
 // replaceAssignments removes assignments to the same variables from env and appends the new ones. Most

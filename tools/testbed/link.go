@@ -16,14 +16,14 @@ const toolTimeout = 20 * time.Second
 // SetLink takes the head's end of a host's link up or down. While it is down, the host keeps its address,
 // packets are lost and connections get no error, as with a pulled cable. A link carries packets again a
 // second or two after it is set up. It needs kind Namespaces.
-func (f *Cluster) SetLink(host string, up bool) error {
+func (f *Cluster) SetLink(host string, isUp bool) error {
 	if f.Kind != Namespaces {
 		return f.unsupported("link of " + host)
 	}
 	if _, err := f.Host(host); err != nil {
 		return err
 	}
-	state := map[bool]string{true: "up", false: "down"}[up]
+	state := map[bool]string{true: "up", false: "down"}[isUp]
 	return f.runTool(Head, "", "ip", "link", "set", host, state)
 }
 

@@ -76,15 +76,16 @@ func (f *Cluster) loadFiles(o Options) (files []file) {
 	return files
 }
 
-// keepLoads updates the load files of all hosts, every every, until Down. If every is 0, it does nothing.
-func (f *Cluster) keepLoads(every time.Duration) {
-	if every == 0 {
+// keepLoads updates the load files of all hosts at the given interval until Down is called. It does nothing
+// if the interval is 0.
+func (f *Cluster) keepLoads(interval time.Duration) {
+	if interval == 0 {
 		return
 	}
 	var wg sync.WaitGroup
 	end := make(chan struct{})
 	for _, h := range f.Hosts {
-		wg.Go(func() { f.keepLoad(h, every, end) })
+		wg.Go(func() { f.keepLoad(h, interval, end) })
 	}
 	f.owner.stop = append(f.owner.stop, func() error {
 		close(end)
@@ -94,8 +95,8 @@ func (f *Cluster) keepLoads(every time.Duration) {
 }
 
 // keepLoad updates the load file of one host until end is closed or the host is gone.
-func (f *Cluster) keepLoad(h Host, every time.Duration, end <-chan struct{}) {
-	tick := time.NewTicker(every)
+func (f *Cluster) keepLoad(h Host, interval time.Duration, end <-chan struct{}) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	var load averages
 	for {

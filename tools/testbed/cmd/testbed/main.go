@@ -101,7 +101,7 @@ func (c *upCmd) background(o *options) (*testbed.Cluster, error) {
 }
 
 // printUsage prints the cluster's hosts and the commands with which to use them.
-func printUsage(f *testbed.Cluster, took time.Duration) error {
+func printUsage(f *testbed.Cluster, startTime time.Duration) error {
 	self, name := "go run ./tools/testbed/cmd/testbed", ""
 	if exe, err := os.Executable(); err == nil && !strings.Contains(exe, "go-build") {
 		self = exe
@@ -120,7 +120,7 @@ func printUsage(f *testbed.Cluster, took time.Duration) error {
               %s exec%s bin/mpiexec -hosts %s -n 4 build/programs/hello
   in a host   %s on%s %s ps ax
   the end     %s down%s
-`, f.Name, len(f.Hosts), f.Kind, took.Seconds(), first.Name, first.Addr, first.Port, last.Name, last.Addr, last.Port,
+`, f.Name, len(f.Hosts), f.Kind, startTime.Seconds(), first.Name, first.Addr, first.Port, last.Name, last.Addr, last.Port,
 		self, name, first.Name, self, name, hosts, self, name, first.Name, self, name)
 	if _, err := os.Stat(filepath.Join(f.Repo, "build", "programs", "hello")); err != nil {
 		fmt.Printf("  hello is not compiled yet: %s programs\n", self)
