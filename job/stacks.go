@@ -5,7 +5,7 @@ type StackFrame struct {
 	Function string `json:"function"`
 	File     string `json:"file,omitempty"`    // of the source, without folders
 	Line     int    `json:"line,omitempty"`    // 0: unknown
-	Library  string `json:"library,omitempty"` // ELF file with the function, without folders
+	Library  string `json:"library,omitempty"` // ELF file with the function, without folders; "Python" for a function of Python
 }
 
 // A StackState is what the threads of a StackGroup do.

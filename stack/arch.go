@@ -29,9 +29,10 @@ var layouts = map[Arch]layout{
 
 // Registers has the registers of a thread by their DWARF numbers.
 type Registers struct {
-	PC    uint64
-	value [registerCount]uint64
-	known uint64 // bit N: value[N] is known
+	PC            uint64
+	ThreadPointer uint64 // pthread_self() of glibc and musl on amd64; 0: unknown
+	value         [registerCount]uint64
+	known         uint64 // bit N: value[N] is known
 }
 
 // Set sets a register. It ignores numbers of registers that are not followed.
@@ -81,5 +82,8 @@ func FromUser(a Arch, words []uint64) (r Registers, ok bool) {
 		r.Set(number, words[i])
 	}
 	r.PC = words[16]
+	if len(words) > 21 {
+		r.ThreadPointer = words[21] // fs_base
+	}
 	return r, true
 }

@@ -29,6 +29,7 @@ const (
 	maxFrameSection = 64 << 20  // .eh_frame or .debug_frame that is read as a whole
 	maxFDEs         = 1 << 20   // in an index of such a section
 	maxSymbolBytes  = 512 << 20 // one symbol table
+	maxLookups      = 1 << 18   // symbols of a table that are compared with a wanted name
 	maxNameBytes    = 1 << 10   // one name of a function or file
 	maxDebugData    = 64 << 20  // .gnu_debugdata after decompression
 	maxDWARF        = 256 << 20 // all sections of DWARF together, after decompression

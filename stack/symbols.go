@@ -18,6 +18,7 @@ import (
 type symbolTable struct {
 	entries func() io.Reader
 	names   io.ReaderAt
+	size    uint64
 }
 
 // symbolSize is sizeof(Elf64_Sym).
@@ -34,9 +35,38 @@ func findSymbols(f *elf.File) (all []*symbolTable) {
 		if names.Type != elf.SHT_STRTAB || names.Flags&elf.SHF_COMPRESSED != 0 {
 			continue
 		}
-		all = append(all, &symbolTable{entries: func() io.Reader { return io.NewSectionReader(s.ReaderAt, 0, int64(s.Size)) }, names: names.ReaderAt})
+		all = append(all, &symbolTable{entries: func() io.Reader { return io.NewSectionReader(s.ReaderAt, 0, int64(s.Size)) }, names: names.ReaderAt, size: s.Size})
 	}
 	return all
+}
+
+// A Symbol is where a function or variable is in its file's address space.
+type Symbol struct{ Address, Size uint64 }
+
+// Lookup returns the symbols with the given names. Those that the file does not have are missing.
+func (m *Image) Lookup(names ...string) map[string]Symbol {
+	var err error
+	found := make(map[string]Symbol)
+	defer recoverAs(&err)
+	tables := findSymbols(m.elf)
+	slices.SortStableFunc(tables, func(a, b *symbolTable) int { return cmp.Compare(a.size, b.size) }) // .dynsym is the small one
+	for _, t := range tables {
+		r := bufio.NewReaderSize(t.entries(), 64<<10)
+		var e [symbolSize]byte
+		for n := 0; n < maxLookups && len(found) < len(names); n++ {
+			if _, err := io.ReadFull(r, e[:]); err != nil {
+				break
+			}
+			kind, value := elf.ST_TYPE(e[4]), binary.LittleEndian.Uint64(e[8:])
+			if binary.LittleEndian.Uint16(e[6:]) == uint16(elf.SHN_UNDEF) || kind != elf.STT_FUNC && kind != elf.STT_OBJECT || value == 0 {
+				continue
+			}
+			if name := readName(t.names, binary.LittleEndian.Uint32(e[:])); slices.Contains(names, name) {
+				found[name] = Symbol{value, binary.LittleEndian.Uint64(e[16:])}
+			}
+		}
+	}
+	return found
 }
 
 // A candidate is the best symbol for an address so far.

@@ -10,6 +10,18 @@ type Mapping struct {
 	Image      *Image // the file; nil: none, or it cannot be read
 }
 
+// AddressOf returns where a symbol of the file is in the process, or 0 without a file.
+func (m *Mapping) AddressOf(s Symbol) uint64 {
+	if m.Image == nil {
+		return 0
+	}
+	start, ok := m.Image.addressAt(m.Offset)
+	if !ok {
+		return 0
+	}
+	return s.Address - start + m.Start
+}
+
 // An Address is one frame of a stack, before it has a name. Address is in the file of Mapping. For a caller it is in the
 // call instruction, not behind it.
 type Address struct {

@@ -15,6 +15,7 @@ import (
 	"remshell/feature/stacks/tree"
 	"remshell/job"
 	"remshell/stack"
+	"remshell/stack/python"
 	"remshell/stack/trace"
 )
 
@@ -31,6 +32,8 @@ type rawThread struct {
 	main   bool
 	note   string
 	frames []stack.Address
+	python *python.Runtime // nil: none that is read
+	calls  []pythonCall
 }
 
 // gatherStacks reads the stacks of processes, one after the other, and joins equal ones. It stops tracing nameTime
@@ -38,14 +41,15 @@ type rawThread struct {
 func gatherStacks(targets []target, deadline time.Time) (report job.StackReport) {
 	var images trace.Images
 	defer images.Close()
-	processes := captureAll(targets, deadline.Add(-nameTime))
+	processes := inspectAll(targets, &images)
+	captureAll(processes, deadline.Add(-nameTime))
 	var threads []rawThread
 	late := 0
-	for i, t := range targets {
-		if p := processes[i]; p.late {
+	for i := range processes {
+		if processes[i].late {
 			late++
 		} else {
-			threads = append(threads, unwindProcess(t, p.Process, p.err, &images, deadline)...)
+			threads = append(threads, processes[i].unwind(deadline)...)
 		}
 	}
 	if late > 0 {
@@ -60,11 +64,28 @@ func gatherStacks(targets []target, deadline time.Time) (report job.StackReport)
 	return report
 }
 
-// A captured is a process that was traced, or why it was not.
-type captured struct {
+// An inspected is a process whose files are known, and that was traced later.
+type inspected struct {
+	target
+	mappings []stack.Mapping
+	mapErr   error
+	python   *python.Runtime // nil: it runs no Python, or of a version that is not read
 	trace.Process
 	err  error
 	late bool // no time was left
+}
+
+// inspectAll opens the files of processes. This is done before they are stopped.
+func inspectAll(targets []target, images *trace.Images) []inspected {
+	var finder python.Finder
+	all := make([]inspected, len(targets))
+	for i, t := range targets {
+		p := &all[i]
+		p.target = t
+		p.mappings, p.mapErr = images.Mappings(t.pid)
+		p.python = finder.Find(p.mappings, trace.MemoryOf(t.pid))
+	}
+	return all
 }
 
 // maxTracers is how many processes are traced at a time.
@@ -72,45 +93,46 @@ const maxTracers = 64
 
 // captureAll traces processes. Some at a time, since threads of a busy host may stop late. None is begun after the
 // deadline.
-func captureAll(targets []target, deadline time.Time) []captured {
-	all, tokens := make([]captured, len(targets)), make(chan struct{}, maxTracers)
+func captureAll(processes []inspected, deadline time.Time) {
+	tokens := make(chan struct{}, maxTracers)
 	var tracers sync.WaitGroup
-	for i, t := range targets {
+	for i := range processes {
+		p := &processes[i]
 		tokens <- struct{}{}
 		tracers.Go(func() {
 			defer func() { <-tokens }()
-			if all[i].late = time.Now().After(deadline); !all[i].late {
-				all[i].Process, all[i].err = trace.Capture(t.pid)
+			if p.late = time.Now().After(deadline); !p.late {
+				p.Process, p.err = trace.Capture(p.pid, p.python)
 			}
 		})
 	}
 	tracers.Wait()
-	return all
 }
 
-// unwindProcess unwinds the threads of a process that was traced.
-func unwindProcess(t target, p trace.Process, err error, images *trace.Images, deadline time.Time) (threads []rawThread) {
+// unwind unwinds the threads of a process that was traced.
+func (p *inspected) unwind(deadline time.Time) (threads []rawThread) {
 	note := ""
-	if err != nil {
-		note = err.Error()
+	if p.err != nil {
+		note = p.err.Error()
 	}
 	if len(p.Threads) == 0 {
-		gone := &trace.Thread{TID: t.pid, State: 'Z'}
-		return []rawThread{{rank: t.rank, thread: gone, main: true, note: "its process has ended"}}
+		gone := &trace.Thread{TID: p.pid, State: 'Z'}
+		return []rawThread{{rank: p.rank, thread: gone, main: true, note: "its process has ended"}}
 	}
-	mappings, mapErr := images.Mappings(t.pid)
 	for i := range p.Threads {
 		th := &p.Threads[i]
-		r := rawThread{rank: t.rank, thread: th, main: i == 0, note: note}
+		r := rawThread{rank: p.rank, thread: th, main: i == 0, note: note, python: p.python}
 		switch {
-		case th.Read && mapErr == nil && time.Now().After(deadline):
+		case th.Read && p.mapErr == nil && time.Now().After(deadline):
 			r.note = "no time was left to unwind it"
-		case th.Read && mapErr == nil:
-			r.frames = stack.Unwind(trace.Host, th.Registers, p.Memory(th), mappings)
+		case th.Read && p.mapErr == nil:
+			mem := p.Memory(th)
+			r.frames = stack.Unwind(trace.Host, th.Registers, mem, p.mappings)
+			r.calls = locateCalls(p.python, th.Calls, mem)
 		case note == "" && th.State != 'Z' && th.State != 'X':
 			r.note = "it could not be stopped"
-			if mapErr != nil && !errors.Is(mapErr, unix.ENOENT) {
-				r.note = "its memory map cannot be read: " + mapErr.Error()
+			if p.mapErr != nil && !errors.Is(p.mapErr, unix.ENOENT) {
+				r.note = "its memory map cannot be read: " + p.mapErr.Error()
 			}
 		}
 		threads = append(threads, r)
@@ -160,22 +182,26 @@ func (t *rawThread) group(names map[addressKey][]stack.Location) job.StackGroup 
 			g.Thread = "?"
 		}
 	}
-	var frames []job.StackFrame
+	var frames []nativeFrame
 	for _, a := range t.frames {
+		key := keyOf(a)
+		inPython := t.python != nil && key.image == t.python.Image
 		library := ""
 		if a.Mapping != nil {
 			library = path.Base(strings.TrimSuffix(a.Mapping.Path, " (deleted)"))
 		}
-		locations := names[keyOf(a)]
+		locations := names[key]
 		if len(locations) == 0 {
 			locations = []stack.Location{{}}
 		}
-		for _, l := range locations {
-			frames = append(frames, job.StackFrame{Function: l.Function, File: l.File, Line: l.Line, Library: library})
+		for i, l := range locations { // the last one is the function itself, others are inlined
+			f := nativeFrame{StackFrame: job.StackFrame{Function: l.Function, File: l.File, Line: l.Line, Library: library}, interpreter: inPython}
+			f.evaluates = inPython && i == len(locations)-1 && (t.python.Evaluates(a.Address) || strings.HasPrefix(l.Function, "_PyEval_EvalFrameDefault"))
+			frames = append(frames, f)
 		}
 	}
 	var cut bool
-	if g.Frames, cut = tree.Simplify(frames); cut && g.State == job.StackRuns {
+	if g.Frames, cut = tree.Simplify(mergePython(frames, t.calls)); cut && g.State == job.StackRuns {
 		g.WaitsIn = ""
 	}
 	return g

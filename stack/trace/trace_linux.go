@@ -1,9 +1,9 @@
 /*
 Package trace stops a process for a moment and copies what package stack needs from it: the registers and the stack of
-each thread, and the names of the files that it executes.
+each thread, its calls of Python functions, and the names of the files that it executes.
 
 	Capture:   all threads: PTRACE_SEIZE, PTRACE_INTERRUPT
-	           each stopped thread: copy its registers and 128 KiB of its stack, PTRACE_DETACH
+	           each stopped thread: copy its registers, 128 KiB of its stack and its Python frames, PTRACE_DETACH
 	           the tracing thread ends, and the kernel detaches the others
 
 The tracing thread is an operating system thread of its own, and it always ends. So no process stays stopped, even
@@ -31,6 +31,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/stack"
+	"remshell/stack/python"
 )
 
 const (
@@ -59,6 +60,7 @@ type Thread struct {
 	WaitIn    string // function of the kernel in which it sleeps; empty: none, or unknown
 	Registers stack.Registers
 	Read      bool // Registers are set. If false, it could not be stopped, and only the kernel's information is known
+	Calls     []python.Call
 	window    []byte
 	windowAt  uint64
 }
@@ -69,6 +71,7 @@ type Process struct {
 	Threads []Thread      // the first is the main thread
 	More    int           // threads beyond stack.MaxThreads
 	Stopped time.Duration // longest time that a thread stood after this was noticed
+	python  *python.Runtime
 }
 
 // An Error is why a process could not be traced.
@@ -87,11 +90,11 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
-// Capture stops a process and copies its threads. If it returns an error, the process has what the kernel tells
-// without ptrace.
-func Capture(pid int) (Process, error) {
-	p := Process{PID: pid}
-	if tracer, _ := strconv.Atoi(statusField(pid, "TracerPid")); tracer != 0 {
+// Capture stops a process and copies its threads. py is the interpreter of the process, or nil. If Capture returns an
+// error, the process has what the kernel tells without ptrace.
+func Capture(pid int, py *python.Runtime) (Process, error) {
+	p := Process{PID: pid, python: py}
+	if tracer, _ := strconv.Atoi(statusField(pid, pid, "TracerPid")); tracer != 0 {
 		p.readThreads()
 		return p, &Error{Tracer: tracer}
 	}
@@ -168,6 +171,7 @@ func (t *tracer) read(th *Thread) bool {
 	if th.Registers, th.Read = stack.FromUser(Host, words); th.Read {
 		th.windowAt = th.Registers.SP(Host)
 		th.window = readMemory(t.process.PID, th.windowAt, windowBytes)
+		t.process.readCalls(th)
 	}
 	ptrace(unix.PTRACE_DETACH, th.TID, 0, uintptr(pendingSignal(th.TID)))
 	t.process.Stopped = max(t.process.Stopped, time.Since(began))
@@ -207,6 +211,9 @@ func registersOf(tid int) ([]uint64, error) {
 
 // readMemory reads up to n bytes of a process, as far as they are mapped.
 func readMemory(pid int, address uint64, n int) []byte {
+	if n <= 0 {
+		return nil
+	}
 	buf := make([]byte, n)
 	// The kernel stops at the first page that is not mapped, if each page is a part of its own.
 	var remote []unix.RemoteIovec
@@ -224,14 +231,20 @@ func readMemory(pid int, address uint64, n int) []byte {
 	return buf[:got]
 }
 
+// MemoryOf returns the present memory of a process.
+func MemoryOf(pid int) stack.Memory {
+	return func(address uint64, to []byte) bool { return copy(to, readMemory(pid, address, len(to))) == len(to) }
+}
+
 // Memory returns the memory of a thread: the copy of its stack, and else the present memory of the process.
 func (p *Process) Memory(th *Thread) stack.Memory {
+	present := MemoryOf(p.PID)
 	return func(address uint64, to []byte) bool {
 		if off := address - th.windowAt; address >= th.windowAt && off < uint64(len(th.window)) && uint64(len(th.window))-off >= uint64(len(to)) {
 			copy(to, th.window[off:])
 			return true
 		}
-		return copy(to, readMemory(p.PID, address, len(to))) == len(to)
+		return present(address, to)
 	}
 }
 
@@ -253,6 +266,22 @@ func (p *Process) readBlocked(th *Thread) {
 	}
 	th.Registers, th.Read = stack.AtCall(Host, sp, pc), true
 	th.windowAt, th.window = sp, readMemory(p.PID, sp, windowBytes)
+	p.readCalls(th)
+}
+
+// readCalls reads the Python frames of a thread.
+func (p *Process) readCalls(th *Thread) {
+	if p.python == nil {
+		return
+	}
+	tid := uint64(0)
+	if th.Registers.ThreadPointer == 0 { // the last ID is that in the namespace of the process
+		ids := strings.Fields(statusField(p.PID, th.TID, "NSpid"))
+		if len(ids) > 0 {
+			tid, _ = strconv.ParseUint(ids[len(ids)-1], 10, 64)
+		}
+	}
+	th.Calls = p.python.Calls(p.Memory(th), th.Registers.ThreadPointer, tid)
 }
 
 // readThreads lists the threads and reads what the kernel tells of each.
@@ -293,8 +322,8 @@ func (p *Process) readThreads() {
 	}
 }
 
-func statusField(pid int, name string) string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+func statusField(pid, tid int, name string) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
 	_, rest, _ := strings.Cut(string(text), "\n"+name+":")
 	line, _, _ := strings.Cut(rest, "\n")
 	return strings.TrimSpace(line)

@@ -68,7 +68,7 @@ func start(t *testing.T, program string, args ...string) int {
 // namesOf returns the functions of each thread, innermost first, with files and lines where these are known.
 func namesOf(t *testing.T, pid int) (threads [][]string, p Process) {
 	t.Helper()
-	p, err := Capture(pid)
+	p, err := Capture(pid, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestAStoppedProcessStaysStopped(t *testing.T) {
 
 // stateOf returns the state of a process, a letter, or t if it is traced.
 func stateOf(pid int) string {
-	state, _, _ := strings.Cut(statusField(pid, "State"), " ")
+	state, _, _ := strings.Cut(statusField(pid, pid, "State"), " ")
 	return state
 }
 
@@ -315,11 +315,11 @@ func TestThreads(t *testing.T) {
 func TestThreadsThatComeAndGo(t *testing.T) {
 	pid := start(t, program(t, threaded, "-O1", "-pthread"), "churn")
 	for range 200 {
-		if _, err := Capture(pid); err != nil {
+		if _, err := Capture(pid, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if tracer, state := statusField(pid, "TracerPid"), stateOf(pid); tracer != "0" || strings.ContainsAny(state, "ZtTX") {
+	if tracer, state := statusField(pid, pid, "TracerPid"), stateOf(pid); tracer != "0" || strings.ContainsAny(state, "ZtTX") {
 		t.Errorf("tracer %s, state %s", tracer, state)
 	}
 }
@@ -336,12 +336,12 @@ func TestProcessesThatCannotBeTraced(t *testing.T) {
 	if err := <-held; err != nil {
 		t.Fatal(err)
 	}
-	p, err := Capture(pid)
+	p, err := Capture(pid, nil)
 	if want := fmt.Sprintf("process %d traces it already", unix.Getpid()); err == nil || err.Error() != want && !strings.HasSuffix(err.Error(), "traces it already") || len(p.Threads) != 1 || p.Threads[0].Read {
 		t.Errorf("%v, want %s", err, want)
 	}
 	close(release)
-	if _, err := Capture(1 << 30); err == nil {
+	if _, err := Capture(1<<30, nil); err == nil {
 		t.Error("a process that does not exist was traced")
 	}
 }

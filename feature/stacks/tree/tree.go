@@ -18,7 +18,8 @@ import (
 
 // Simplify returns the frames of a stack, outermost first, without what says nothing about the program: what calls main
 // or a thread's function, and what an MPI library or the C library does within a call. innermost has the frames,
-// innermost first. cut is true if frames within a call are left out.
+// innermost first. cut is true if frames within a call are left out. Of more than job.MaxStackFrames frames those in the middle
+// are replaced by their number.
 func Simplify(innermost []job.StackFrame) (frames []job.StackFrame, cut bool) {
 	frames = slices.Clone(innermost)
 	slices.Reverse(frames)
@@ -35,19 +36,27 @@ func Simplify(innermost []job.StackFrame) (frames []job.StackFrame, cut bool) {
 		if !isMPI && !isSystem(frames[i].Library) || callsBack(frames[i+1:], own, frames[i].Library) {
 			continue
 		}
-		return frames[:i+1], true
+		return withoutMiddle(frames[:i+1]), true
 	}
-	if extra := len(frames) - job.MaxStackFrames; extra > 0 { // keep both ends
-		half := job.MaxStackFrames / 2
-		frames = slices.Concat(frames[:half-1], []job.StackFrame{{Function: fmt.Sprintf("(%d more)", extra+1)}}, frames[half+extra:])
-	}
-	return frames, false
+	return withoutMiddle(frames), false
 }
+
+func withoutMiddle(frames []job.StackFrame) []job.StackFrame {
+	extra := len(frames) - job.MaxStackFrames
+	if extra <= 0 {
+		return frames
+	}
+	half := job.MaxStackFrames / 2
+	return slices.Concat(frames[:half-1], []job.StackFrame{{Function: fmt.Sprintf("(%d more)", extra+1)}}, frames[half+extra:])
+}
+
+// Python stands for the ELF file in frames of Python functions.
+const Python = "Python"
 
 // withoutStart leaves out the frames outside of main, or outside of the function of a thread.
 func withoutStart(frames []job.StackFrame) []job.StackFrame {
 	for i, f := range slices.Backward(frames) {
-		if f.Function == "main" || f.Function == "MAIN__" || f.Function == "runtime.main" {
+		if f.Library != Python && (f.Function == "main" || f.Function == "MAIN__" || f.Function == "runtime.main") {
 			return frames[i:]
 		}
 	}

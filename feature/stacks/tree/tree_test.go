@@ -46,6 +46,9 @@ func TestSimplify(t *testing.T) {
 		{"0x1@a __libc_start_main@libc.so.6 0x2@libc.so.6 0x3@a 0x4@a pause@libc.so.6", "0x3 0x4 pause"},
 		{"clone3@libc.so.6 0x12@libc.so.6 work@a:a.c:3", "work:3"},
 		{"clone3@libc.so.6 0x12@libc.so.6 timer@libc.so.6", "timer"},
+		{"<module>@Python:x.py:30 main@Python:x.py:3 MPI_Send@libmpi.so progress@libucp.so", "<module>:30 main:3 MPI_Send"},
+		{"main@a:a.c:3 <module>@Python:x.py:30 main@Python:x.py:4 f@Python:x.py:9", "main:3 <module>:30 main:4 f:9"},
+		{"<module>@Python:x.py:30 MPI_Allreduce@libmpi.so op@libmpi.so sum@Python:x.py:3 g@Python:x.py:4", "<module>:30 MPI_Allreduce op sum:3 g:4"},
 		{"", ""},
 	} {
 		in := frames(test.stack)
@@ -55,9 +58,11 @@ func TestSimplify(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.stack, show(got), test.want)
 		}
 	}
-	long := frames(strings.Repeat("f@a ", 300))
-	if got, _ := Simplify(long); len(got) > job.MaxStackFrames || !strings.Contains(show(got), "more)") {
-		t.Errorf("%d frames: %s", len(got), show(got))
+	for _, within := range []string{"", "poll@libc.so.6 "} {
+		long := frames(within + strings.Repeat("f@a ", 300))
+		if got, _ := Simplify(long); len(got) > job.MaxStackFrames || !strings.Contains(show(got), "more)") {
+			t.Errorf("%d frames: %s", len(got), show(got))
+		}
 	}
 }
 

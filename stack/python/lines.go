@@ -1,0 +1,92 @@
+package python
+
+// lineAt returns the line of an instruction, or 0 if it has none. The formats are described by
+// Objects/lnotab_notes.txt of 3.9 and 3.10 and Objects/locations.md of 3.11. offset is -1 before the first instruction.
+func lineAt(kind tableKind, table []byte, first, offset int) (line int) {
+	switch kind {
+	case lineDeltas:
+		line = byDeltas(table, first, offset)
+	case lineRanges:
+		line = byRanges(table, first, 2*offset)
+	case lineLocations:
+		line = byLocations(table, first, offset)
+	}
+	if line < 0 || line >= 1<<31 {
+		return 0
+	}
+	return line
+}
+
+// byDeltas reads pairs of an increment of the address, and one of the line from there on.
+func byDeltas(table []byte, line, offset int) int {
+	for at := 0; len(table) >= 2; table = table[2:] {
+		if at += int(table[0]); at > offset {
+			break
+		}
+		line += int(int8(table[1]))
+	}
+	return line
+}
+
+// byRanges reads pairs of the size of a range, and an increment of the line for it. -128 stands for no line.
+func byRanges(table []byte, line, offset int) int {
+	if offset < 0 {
+		return line
+	}
+	for end := 0; len(table) >= 2; table = table[2:] {
+		delta := int(int8(table[1]))
+		if delta != -128 {
+			line += delta
+		}
+		if end += int(table[0]); offset < end {
+			if delta == -128 {
+				return 0
+			}
+			return line
+		}
+	}
+	return 0
+}
+
+// byLocations reads entries that begin with a byte that has its highest bit set.
+func byLocations(table []byte, line, offset int) int {
+	if offset < 0 {
+		return line
+	}
+	for end := 0; len(table) > 0; {
+		code, size := table[0]>>3&15, 2*(int(table[0]&7)+1)
+		rest := table[1:]
+		switch code {
+		case 10, 11, 12:
+			line += int(code) - 10
+		case 13, 14:
+			line += signed(rest)
+		}
+		if end += size; offset < end {
+			if code == 15 {
+				return 0
+			}
+			return line
+		}
+		for len(rest) > 0 && rest[0]&0x80 == 0 {
+			rest = rest[1:]
+		}
+		table = rest
+	}
+	return 0
+}
+
+// signed reads a number of 6 bits a byte, the lowest first. Its lowest bit is the sign.
+func signed(b []byte) int {
+	var n uint64
+	for i := 0; i < len(b) && i < 6; i++ {
+		n |= uint64(b[i]&0x3f) << (6 * i)
+		if b[i]&0x40 == 0 {
+			break
+		}
+	}
+	if n&1 != 0 {
+		return -int(n >> 1)
+	}
+	return int(n >> 1)
+}
