@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the table in doc/supervision.md")
 
-// gang stands for a reason that this package has never heard of.
-const gang job.Hold = "gang"
+// frozen stands for a reason that this package has never heard of.
+const frozen job.Hold = "frozen"
 
 var began = time.Unix(1_000_000, 0)
 
@@ -57,7 +57,7 @@ func TestTableOfHolds(t *testing.T) {
 		{"none", nil},
 		{"suspend", []happening{add(job.HoldRequested)}},
 		{"stopped", []happening{add(job.HoldLauncherStopped)}},
-		{"suspend, gang", []happening{add(job.HoldRequested), add(gang)}},
+		{"suspend, frozen", []happening{add(job.HoldRequested), add(frozen)}},
 		{"none, the job ends", []happening{end}},
 	}
 	rows := []struct {
@@ -68,8 +68,8 @@ func TestTableOfHolds(t *testing.T) {
 		{"`--resume-job`: a user removes it", remove(job.HoldRequested)},
 		{"^Z: mpiexec is about to be stopped", add(job.HoldLauncherStopped)},
 		{"SIGCONT: mpiexec goes on", remove(job.HoldLauncherStopped)},
-		{"another reason is added", add(gang)},
-		{"it is removed", remove(gang)},
+		{"another reason is added", add(frozen)},
+		{"it is removed", remove(frozen)},
 		{"the job ends", end},
 	}
 	var b strings.Builder
@@ -103,7 +103,7 @@ func TestTableOfHolds(t *testing.T) {
 // In every sequence of six calls, one second apart: ranks run exactly while there is no reason,
 // Suspend and Resume alternate, and the times of all Resumes add up to the time with a reason.
 func TestRanksRunWhenNoReasonIsLeft(t *testing.T) {
-	calls := []happening{add(job.HoldRequested), remove(job.HoldRequested), add(job.HoldLauncherStopped), remove(job.HoldLauncherStopped), add(gang), remove(gang), end}
+	calls := []happening{add(job.HoldRequested), remove(job.HoldRequested), add(job.HoldLauncherStopped), remove(job.HoldLauncherStopped), add(frozen), remove(frozen), end}
 	const length = 6
 	sequences := 1
 	for range length {
@@ -152,8 +152,8 @@ func TestRanksRunWhenNoReasonIsLeft(t *testing.T) {
 func TestEachReasonHasItsOwnTime(t *testing.T) {
 	var s State
 	s.Add(job.HoldRequested, began)
-	s.Add(gang, began.Add(10*time.Second))
-	if got, want := fmt.Sprint(s.Remove(gang, began.Add(15*time.Second))), fmt.Sprint([]Action{TellNodes{Why: gang, HeldFor: 5 * time.Second}}); got != want {
+	s.Add(frozen, began.Add(10*time.Second))
+	if got, want := fmt.Sprint(s.Remove(frozen, began.Add(15*time.Second))), fmt.Sprint([]Action{TellNodes{Why: frozen, HeldFor: 5 * time.Second}}); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := fmt.Sprint(s.End(began.Add(time.Minute))), fmt.Sprint([]Action{TellNodes{Why: job.HoldRequested, HeldFor: time.Minute}, Resume{time.Minute}}); got != want {
