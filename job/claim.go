@@ -11,14 +11,14 @@ import (
 
 // An Occupancy says which part of a node the running jobs use, according to the claims in its ledger.
 type Occupancy struct {
-	Ranks           int   // ranks of these jobs
-	BoundRanks      int   // of Ranks, those whose CPUs are all in BusyCPUs
-	BusyCPUs        []int // claimed CPUs, if they are known
-	SharedCPUs      []int // of BusyCPUs, those that are claimed only by jobs with Claim.Shares
-	ExclusivelyHeld bool  // one job has claimed the whole node
-	GangCPUs        []GangCPUs
-	GangMemory      int64 // bytes that gangs may need (Gang.Memory)
-	OwnRanks        int   // number of Ranks that belong to the requesting job itself, when it spawns
+	Ranks           int        // ranks of these jobs
+	BoundRanks      int        // of Ranks, those whose CPUs are all in BusyCPUs
+	BusyCPUs        []int      // claimed CPUs, if they are known
+	SharedCPUs      []int      // of BusyCPUs, those that are claimed only by jobs with Claim.Shares
+	ExclusivelyHeld bool       // one job has claimed the whole node
+	GangCPUs        []GangCPUs // of BusyCPUs, those that are claimed only by gangs, for each gang
+	GangMemory      int64      // bytes that gangs may need (Gang.Memory)
+	OwnRanks        int        // number of Ranks that belong to the requesting job itself, when it spawns
 
 	BusyGPUs []string // PCI addresses of claimed GPUs
 

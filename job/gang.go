@@ -1,7 +1,6 @@
 package job
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -44,26 +43,25 @@ func (g *Gang) IsValid() bool {
 	return g.GangTerms.IsValid() && g.Party >= 0 && g.Party < g.Parties && g.Memory >= 0 && g.Memory <= maxGangMemory
 }
 
-// GangCPUs are the CPUs of a node that gangs of one party have claimed, ascending. A CPU that a job has claimed which is
-// no gang is not among them.
-type GangCPUs struct {
-	Party int
-	CPUs  []int
+// A GangJob is a job that takes turns, with its party.
+type GangJob struct {
+	Job   ID  `json:"job"`
+	Party int `json:"party"`
 }
 
-// gangCPUs returns the CPUs of gangs in u and v together, by party, ascending. A CPU counts only if no other job uses it in u or v.
+// GangCPUs are the CPUs of a node that a gang has claimed, ascending. A CPU that a job has claimed which is no gang is not
+// among them.
+type GangCPUs struct {
+	GangJob
+	CPUs []int
+}
+
+// gangCPUs returns the CPUs of gangs in u and v together. A CPU counts only if no other job uses it in u or v.
 func gangCPUs(u, v Occupancy) (all []GangCPUs) {
-	byParty := make(map[int][]int)
-	for _, w := range []Occupancy{u, v} {
-		for _, g := range w.GangCPUs {
-			byParty[g.Party] = append(byParty[g.Party], g.CPUs...)
-		}
-	}
-	for _, party := range slices.Sorted(maps.Keys(byParty)) {
-		cpus := idset.New(byParty[party]...)
-		cpus = slices.DeleteFunc(cpus, func(cpu int) bool { return u.usesWithoutTurns(cpu) || v.usesWithoutTurns(cpu) })
-		if len(cpus) > 0 {
-			all = append(all, GangCPUs{party, cpus})
+	for _, g := range slices.Concat(u.GangCPUs, v.GangCPUs) {
+		g.CPUs = slices.DeleteFunc(slices.Clone(g.CPUs), func(cpu int) bool { return u.usesWithoutTurns(cpu) || v.usesWithoutTurns(cpu) })
+		if len(g.CPUs) > 0 {
+			all = append(all, g)
 		}
 	}
 	return all
@@ -95,12 +93,13 @@ func (c Claim) CPUs() (cpus []int) {
 	return idset.New(cpus...)
 }
 
-// TakesTurnsWith reports whether the jobs of both claims share a CPU and take turns on it. A claim for a later attempt needs
-// no turns.
+// TakesTurnsWith reports whether the jobs of both claims share a CPU and take turns on it.
 func (c Claim) TakesTurnsWith(other Claim) bool {
-	if other.IdleReason != "" || c.Gang == nil || other.Gang == nil || c.Key() == other.Key() || c.Gang.Parties != other.Gang.Parties || c.Gang.Party == other.Gang.Party {
-		return false
-	}
-	mine := idset.Set(c.CPUs())
-	return slices.ContainsFunc(other.CPUs(), mine.Has)
+	return c.WouldTakeTurnsWith(other) && slices.ContainsFunc(other.CPUs(), idset.Set(c.CPUs()).Has)
+}
+
+// WouldTakeTurnsWith reports whether the jobs of both claims take turns on CPUs that they share, if there are any. A claim
+// for a later attempt needs no turns.
+func (c Claim) WouldTakeTurnsWith(other Claim) bool {
+	return other.IdleReason == "" && c.Gang != nil && other.Gang != nil && c.Key() != other.Key() && c.Gang.Parties == other.Gang.Parties && c.Gang.Party != other.Gang.Party
 }

@@ -406,7 +406,7 @@ type Plan struct {
 	Notes      []Note      // for the user
 	Choice     *NodeChoice // how the nodes were chosen; nil: the user and the cluster file set no rules
 
-	GangCompetitors []int // parties of the gangs with which it shares CPUs, ascending
+	GangCompetitors []GangJob // the gangs with which it shares CPUs
 }
 
 // A NodePlan is the part of a plan that one node's helper carries out.

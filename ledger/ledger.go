@@ -74,18 +74,27 @@ func OccupancyOf(claims []Claim, isIgnored func(Claim) bool) job.Occupancy {
 	return t.occupancy()
 }
 
-// A claimSum adds up claims. It takes no more memory than the node's CPUs, GPUs and users need.
+// A claimSum adds up claims. It takes no more memory than the node's CPUs, GPUs and users and maxGangs jobs need.
 type claimSum struct {
 	ranks, boundRanks int
 	exclusive         bool
-	busyCPUs          []uint64   // one bit per CPU
-	unsharedCPUs      []uint64   // likewise, CPUs of jobs that do not share them
-	gangCPUs          [][]uint64 // likewise, by party: CPUs of gangs
-	otherCPUs         []uint64   // likewise, CPUs of jobs that are no gangs
+	busyCPUs          []uint64              // one bit per CPU
+	unsharedCPUs      []uint64              // likewise, CPUs of jobs that do not share them
+	gangCPUs          map[gangKey]*[]uint64 // likewise, CPUs of gangs
+	otherCPUs         []uint64              // likewise, CPUs of jobs that are no gangs
 	gangMemory        int64
 	gpus              map[string]bool
 	holders           map[int]userCPUs // use of each user, by uid
 }
+
+// A gangKey is a gang, and the party that its claims have.
+type gangKey struct {
+	job.Key
+	party int
+}
+
+// maxGangs is the largest number of gangs of a node. A claim of one more counts as the claim of a job that is no gang.
+const maxGangs = 256
 
 // A userCPUs has the number of CPUs that one user has claimed on a node, and the user's oldest claim.
 type userCPUs struct {
@@ -100,6 +109,7 @@ func (t *claimSum) addClaim(c Claim) {
 	if c.Gang != nil {
 		t.gangMemory = min(t.gangMemory+c.Gang.Memory, maxGangMemory)
 	}
+	turnCPUs := t.turnCPUs(c)
 	for _, rank := range c.Ranks {
 		if len(rank.CPUs) > 0 {
 			t.boundRanks++
@@ -109,7 +119,7 @@ func (t *claimSum) addClaim(c Claim) {
 			if !c.Shares {
 				setBit(&t.unsharedCPUs, cpu)
 			}
-			setBit(t.turnCPUs(c.Gang), cpu)
+			setBit(turnCPUs, cpu)
 		}
 		for _, address := range rank.GPUs {
 			t.addGPU(address)
@@ -127,15 +137,22 @@ func (t *claimSum) addClaim(c Claim) {
 	t.holders[c.UID] = h
 }
 
-// turnCPUs returns the bits of the CPUs that gangs of the party have claimed, or jobs that are no gangs.
-func (t *claimSum) turnCPUs(gang *job.Gang) *[]uint64 {
-	if gang == nil {
+// turnCPUs returns the bits of the CPUs that the gang of a claim has, or that all jobs have that are no gangs.
+func (t *claimSum) turnCPUs(c Claim) *[]uint64 {
+	if c.Gang == nil {
 		return &t.otherCPUs
 	}
-	for len(t.gangCPUs) <= gang.Party {
-		t.gangCPUs = append(t.gangCPUs, nil)
+	key := gangKey{c.Key(), c.Gang.Party}
+	if t.gangCPUs[key] == nil {
+		if len(t.gangCPUs) == maxGangs {
+			return &t.otherCPUs
+		}
+		if t.gangCPUs == nil {
+			t.gangCPUs = make(map[gangKey]*[]uint64)
+		}
+		t.gangCPUs[key] = new([]uint64)
 	}
-	return &t.gangCPUs[gang.Party]
+	return t.gangCPUs[key]
 }
 
 // setBit sets the bit of a CPU. It returns 1 if the bit was not set before, else 0.
@@ -179,13 +196,13 @@ func (t *claimSum) occupancy() job.Occupancy {
 	}
 	u.SharedCPUs = bitNumbers(shared)
 	u.GangMemory = t.gangMemory
-	for party, bits := range t.gangCPUs {
-		cpus := bitNumbers(bits)
-		others := bitNumbers(t.otherCPUs)
-		if cpus = slices.DeleteFunc(cpus, idset.Set(others).Has); len(cpus) > 0 {
-			u.GangCPUs = append(u.GangCPUs, job.GangCPUs{Party: party, CPUs: cpus})
+	others := idset.Set(bitNumbers(t.otherCPUs))
+	for key, bits := range t.gangCPUs {
+		if cpus := slices.DeleteFunc(bitNumbers(*bits), others.Has); len(cpus) > 0 {
+			u.GangCPUs = append(u.GangCPUs, job.GangCPUs{GangJob: job.GangJob{Job: key.Job, Party: key.party}, CPUs: cpus})
 		}
 	}
+	slices.SortFunc(u.GangCPUs, func(a, b job.GangCPUs) int { return cmp.Or(cmp.Compare(a.Party, b.Party), cmp.Compare(a.Job, b.Job)) })
 	for address := range t.gpus {
 		u.BusyGPUs = append(u.BusyGPUs, address)
 	}

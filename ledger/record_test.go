@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"runtime"
@@ -143,6 +144,28 @@ func TestUse(t *testing.T) {
 	}
 	if !OccupancyOf([]Claim{a, c}, nil).ExclusivelyHeld {
 		t.Error("an exclusive claim does not count")
+	}
+}
+
+// A CPU may be used in turns if only gangs have claimed it. A user with very many gangs makes others wait, and takes no memory.
+func TestUseOfGangs(t *testing.T) {
+	claim := func(id job.ID, party int, cpus ...int) Claim {
+		c := Claim{Job: id, UID: 7, Ranks: []job.ClaimedRank{{CPUs: cpus}}}
+		if party >= 0 {
+			c.Gang = &job.Gang{Party: party, GangTerms: job.DefaultGangTerms}
+		}
+		return c
+	}
+	use := OccupancyOf([]Claim{claim("a", 2, 4, 5, 6), claim("plain", -1, 5), claim("b", 0, 6), claim("a", 2, 7)}, nil)
+	if got, want := fmt.Sprint(use.GangCPUs), "[{{b 0} [6]} {{a 2} [4 6 7]}]"; got != want {
+		t.Errorf("in turns %s, want %s", got, want)
+	}
+	var many []Claim
+	for i := range maxGangs + 1 {
+		many = append(many, claim(job.ID(fmt.Sprint("j", i)), i%4, i))
+	}
+	if use := OccupancyOf(many, nil); len(use.GangCPUs) != maxGangs || len(use.BusyCPUs) != maxGangs+1 || slices.Contains(use.CPUsInTurns(3), maxGangs) {
+		t.Errorf("%d gangs, %d CPUs", len(use.GangCPUs), len(use.BusyCPUs))
 	}
 }
 

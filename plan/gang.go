@@ -110,15 +110,15 @@ func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
 	return &s.candidates[s.assigned[np.Ranks[0].Rank].candidate]
 }
 
-// gangOf returns the gang of a plan, and the parties of the gangs that share its CPUs. It fails if the administrators of the
+// gangOf returns the gang of a plan, and the gangs that share its CPUs. It fails if the administrators of the
 // nodes have set different terms.
-func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []int, *Error) {
+func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.GangJob, *Error) {
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang
 	if of := s.req.JobGang; of != nil && of.Parties != terms.Parties {
 		return nil, nil, &Error{Code: CodeGang, Permanent: true, Text: fmt.Sprintf("--gang: the job takes turns among %d parties, but %s has %s", of.Parties, first.Name, describeTerms(terms))}
 	}
-	var competitors []int
+	var competitors []job.GangJob
 	for _, np := range plans {
 		n := s.candidateOfPlan(np)
 		if n.Gang != first.Gang {
@@ -127,12 +127,12 @@ func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []int, *
 				Remedy: "use hosts whose /etc/remshell/cluster.toml has the same [gang], or ask their administrator"}
 		}
 		for _, g := range n.GangCPUs {
-			if slices.ContainsFunc(np.Ranks, func(r job.RankPlan) bool { return slices.ContainsFunc(r.ClaimedCPUs, idset.Set(g.CPUs).Has) }) {
-				competitors = append(competitors, g.Party)
+			if !slices.Contains(competitors, g.GangJob) && slices.ContainsFunc(np.Ranks, func(r job.RankPlan) bool { return slices.ContainsFunc(r.ClaimedCPUs, idset.Set(g.CPUs).Has) }) {
+				competitors = append(competitors, g.GangJob)
 			}
 		}
 	}
-	return &job.Gang{Party: party, GangTerms: terms}, idset.New(competitors...), nil
+	return &job.Gang{Party: party, GangTerms: terms}, competitors, nil
 }
 
 func describeTerms(t job.GangTerms) string {

@@ -13,7 +13,9 @@ import (
 // of a job that is no gang.
 func TestGangs(t *testing.T) {
 	terms := job.GangTerms{Parties: 4, Slice: 10 * time.Second}
-	gang := func(party int, cpus ...int) job.GangCPUs { return job.GangCPUs{Party: party, CPUs: cpus} }
+	gang := func(party int, cpus ...int) job.GangCPUs {
+		return job.GangCPUs{GangJob: job.GangJob{Job: "j", Party: party}, CPUs: cpus}
+	}
 	for _, test := range []struct {
 		name  string
 		busy  []int
@@ -24,17 +26,17 @@ func TestGangs(t *testing.T) {
 	}{
 		{"idle", nil, nil, 2, nil, "0 [] [0][1]"},
 		{"free CPUs first", []int{0}, []job.GangCPUs{gang(0, 0)}, 1, nil, "0 [] [1]"},
-		{"with one gang", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 2, nil, "2 [0] [0][1]"},
-		{"with one gang on one CPU", []int{0}, []job.GangCPUs{gang(0, 0)}, 2, nil, "2 [0] [1][0]"},
-		{"the CPU with fewer gangs", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(2, 0)}, 1, nil, "2 [0] [1]"},
-		{"beside two", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(2, 0, 1)}, 1, nil, "1 [0 2] [0]"},
-		{"beside three", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(1, 0), gang(2, 0, 1)}, 2, nil, "3 [0 1 2] [1][0]"},
+		{"with one gang", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 2, nil, "2 [{j 0}] [0][1]"},
+		{"with one gang on one CPU", []int{0}, []job.GangCPUs{gang(0, 0)}, 2, nil, "2 [{j 0}] [1][0]"},
+		{"the CPU with fewer gangs", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(2, 0)}, 1, nil, "2 [{j 0}] [1]"},
+		{"beside two", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(2, 0, 1)}, 1, nil, "1 [{j 0} {j 2}] [0]"},
+		{"beside three", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(1, 0), gang(2, 0, 1)}, 2, nil, "3 [{j 0} {j 1} {j 2}] [1][0]"},
 		{"no party is free", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(1, 0, 1), gang(2, 0, 1), gang(3, 0, 1)}, 1, nil, "all 2 CPUs are in use"},
 		{"a job that is no gang", []int{0, 1}, []job.GangCPUs{gang(0, 0)}, 2, nil, "2 ranks do not fit"},
 		{"unbound ranks claim all CPUs", nil, nil, 1, func(r *job.Request, _ *job.Node) { r.NoPin = true }, "0 [] [0 1]"},
-		{"unbound ranks share all CPUs", []int{0}, []job.GangCPUs{gang(0, 0)}, 1, func(r *job.Request, _ *job.Node) { r.NoPin = true }, "2 [0] [0 1]"},
+		{"unbound ranks share all CPUs", []int{0}, []job.GangCPUs{gang(0, 0)}, 1, func(r *job.Request, _ *job.Node) { r.NoPin = true }, "2 [{j 0}] [0 1]"},
 		{"unbound ranks beside another job", []int{0}, nil, 1, func(r *job.Request, _ *job.Node) { r.NoPin = true }, "all 2 CPUs are in use"},
-		{"a spawn has its job's party", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 1, func(r *job.Request, _ *job.Node) { r.JobGang = &job.Gang{Party: 3, GangTerms: terms} }, "3 [0] [0]"},
+		{"a spawn has its job's party", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 1, func(r *job.Request, _ *job.Node) { r.JobGang = &job.Gang{Party: 3, GangTerms: terms} }, "3 [{j 0}] [0]"},
 		{"memory of others", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 1, func(_ *job.Request, n *job.Node) {
 			n.Memory, n.GangMemory = job.Memory{Total: 100 << 20, Available: 90 << 20}, 70<<20
 		}, "25 MB for this gang do not fit beside those that run (20 MB left)"},
@@ -43,7 +45,7 @@ func TestGangs(t *testing.T) {
 		}, "--mem-per-rank, beside other gangs, allows 1"},
 		{"memory that fits", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 2, func(r *job.Request, n *job.Node) {
 			r.Memory, n.Memory = 10<<20, job.Memory{Total: 100 << 20, Available: 40 << 20}
-		}, "2 [0] [0][1]"},
+		}, "2 [{j 0}] [0][1]"},
 	} {
 		req, snap := requestFor(job.Request{Apps: []job.App{{N: test.n}}, Placement: job.Placement{Gang: true}}, cluster("a:2"))
 		n := &snap.Nodes[0]

@@ -27,6 +27,8 @@ const (
 	maxEntries      = 4096    // claims and tickets of a ledger
 	maxClaimedRanks = 1 << 16 // in all claims of a ledger
 	maxClaimedCPUs  = 1 << 18 // CPUs in all claims of a ledger
+	maxGangs        = 256     // of a node
+	maxGangCPUs     = 1 << 15 // CPUs in all claims of gangs
 	maxFromLauncher = 1 << 24 // elements of a list from mpiexec; the frame's size is the real bound
 )
 

@@ -130,7 +130,8 @@ func (c *Codec) occupancy(u *job.Occupancy) {
 	c.CPUs(&u.BusyCPUs)
 	c.CPUs(&u.SharedCPUs)
 	c.Bool(&u.ExclusivelyHeld)
-	List(c, &u.GangCPUs, Length{"parties", job.MaxParties}, func(c *Codec, g *job.GangCPUs) {
+	List(c, &u.GangCPUs, Length{"gangs", maxGangs}, func(c *Codec, g *job.GangCPUs) {
+		c.Word((*string)(&g.Job), "job")
 		c.Num(&g.Party, Range{"party", 0, job.MaxParties - 1})
 		c.CPUs(&g.CPUs)
 	})

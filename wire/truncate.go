@@ -120,9 +120,15 @@ func truncateOccupancy(u *job.Occupancy) {
 	u.Ranks, u.BoundRanks = min(u.Ranks, int(CountRange.High)), min(u.BoundRanks, int(CountRange.High))
 	u.BusyCPUs = filterSorted(u.BusyCPUs, func(cpu int) bool { return cpuRange.contains(int64(cpu)) })
 	u.SharedCPUs = filterSorted(u.SharedCPUs, func(cpu int) bool { return cpuRange.contains(int64(cpu)) })
-	for i := range u.GangCPUs {
-		u.GangCPUs[i].CPUs = filterSorted(u.GangCPUs[i].CPUs, func(cpu int) bool { return cpuRange.contains(int64(cpu)) })
-	}
+	left := maxGangCPUs
+	u.GangCPUs = slices.DeleteFunc(u.GangCPUs, func(g job.GangCPUs) bool { // its CPUs then count as those of a job that is no gang
+		if len(g.CPUs) > left || len(g.Job) > maxWord || slices.ContainsFunc(g.CPUs, func(cpu int) bool { return !cpuRange.contains(int64(cpu)) }) {
+			return true
+		}
+		left -= len(g.CPUs)
+		return false
+	})
+	u.GangCPUs = u.GangCPUs[:min(len(u.GangCPUs), maxGangs)]
 	u.GangMemory = min(u.GangMemory, BytesRange.High)
 	u.BusyGPUs = filterSorted(u.BusyGPUs, func(address string) bool { return len(address) <= busAddressLength.Max })
 	u.BusyGPUs = u.BusyGPUs[:min(len(u.BusyGPUs), maxGPUs)]

@@ -102,6 +102,24 @@ func TestSurveyedTruncate(t *testing.T) {
 	arrives(t, m)
 }
 
+// Gangs with very many CPUs are left out, and their CPUs stay busy.
+func TestSurveyedTruncatesGangs(t *testing.T) {
+	cpus := make([]int, 1<<16)
+	for i := range cpus {
+		cpus[i] = i
+	}
+	use := job.Occupancy{BusyCPUs: cpus}
+	for i := range 16 {
+		use.GangCPUs = append(use.GangCPUs, job.GangCPUs{GangJob: job.GangJob{Job: "eve", Party: i}, CPUs: cpus}, job.GangCPUs{GangJob: job.GangJob{Job: "ann", Party: i}, CPUs: []int{1}})
+	}
+	m := &wire.Surveyed{Occupancy: use, OutsideOccupancy: use}
+	m.Truncate()
+	if len(wire.Encode(m)) >= 1<<20 || len(m.Occupancy.BusyCPUs) != 1<<16 || len(m.Occupancy.GangCPUs) != 16 {
+		t.Errorf("%d bytes, %d busy CPUs, %d gangs", len(wire.Encode(m)), len(m.Occupancy.BusyCPUs), len(m.Occupancy.GangCPUs))
+	}
+	arrives(t, m)
+}
+
 func arrives(t *testing.T, m wire.Message) {
 	t.Helper()
 	if _, err, _ := wiretest.Receive(wire.Encode(m), wire.Launcher); err != nil {
