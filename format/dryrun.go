@@ -9,6 +9,7 @@ import (
 	"remshell/gpu"
 	"remshell/hostlist"
 	"remshell/job"
+	"remshell/job/turns"
 	"remshell/plan"
 	"remshell/sort"
 	"remshell/text"
@@ -53,6 +54,9 @@ func DryRun(v JobView) string {
 	s.addParagraph("order", formatOrder(v))
 	s.addParagraph("ranks", formatApps(v))
 	s.addNodes(v)
+	if g := v.Plan.Gang; g != nil {
+		s.addParagraph("gang", turns.NewView(*g, v.Plan.GangCompetitors).String())
+	}
 	s.addParagraph("pmi", strings.Join(v.PMIOffers, "\n"))
 	if v.Environ != nil {
 		s.addParagraph("variables", formatVariables(v))

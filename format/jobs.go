@@ -13,6 +13,7 @@ import (
 	"remshell/idset"
 	"remshell/job"
 	"remshell/job/column"
+	"remshell/job/turns"
 	"remshell/text"
 )
 
@@ -81,11 +82,14 @@ type liveJob struct {
 	IdleReason job.IdleReason `json:"idle_reason,omitempty"` // why nodes have no running ranks, if that is on purpose
 
 	Reported map[string]int64 `json:"reported,omitempty"` // values of column.Shown that are known, by Column.Name
+	Gang     *turns.View      `json:"gang,omitempty"`     // how it shares CPUs in turns, as far as ledgers were read
 
 	reported    []int64        // job.Claim.Reported of all claims together
 	nodeIndex   map[string]int // the index of each node in Nodes
 	nodeCount   int            // number of its nodes, according to the claims
 	extentSince time.Time      // time of the claim that its extent was taken from
+	gang        *job.Gang      // of its oldest claim; nil: it is no gang
+	gangJobs    []job.GangJob  // the gangs that share CPUs with it
 }
 
 // A jobExtent describes the layout of a job on its nodes, apart from the number of ranks (aprun.md 7). A part that is
@@ -183,10 +187,17 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 			}
 			l.jobs[i].addClaim(c)
 		}
+		forEachShared(p.Claims, func(c, other job.Claim) {
+			j := &l.jobs[indexOf[c.Key()]]
+			if of := (job.GangJob{Job: other.Job, Party: other.Gang.Party}); !slices.Contains(j.gangJobs, of) {
+				j.gangJobs = append(j.gangJobs, of)
+			}
+		})
 	}
 	for i := range l.jobs {
 		l.jobs[i].sortNodes()
 		l.jobs[i].setReported()
+		l.jobs[i].setGang(now)
 	}
 	slices.SortStableFunc(l.rankStates, func(a, b rankOnNode) int { return cmp.Compare(a.Rank, b.Rank) })
 	slices.SortStableFunc(l.jobs, func(a, b liveJob) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Job, b.Job)) })
@@ -267,9 +278,64 @@ func (j *liveJob) reportedCells() (cells []string) {
 // layout.
 func (j *liveJob) setExtent(c job.Claim) {
 	if c.IdleReason != job.IdleStandby && (j.extentSince.IsZero() || c.Since.Before(j.extentSince)) {
-		j.extentSince, j.jobExtent = c.Since, jobExtent{c.CPUsPerRank, c.ExactPerNode, c.NodeSet}
+		j.extentSince, j.jobExtent, j.gang = c.Since, jobExtent{c.CPUsPerRank, c.ExactPerNode, c.NodeSet}, c.Gang
 	}
 }
+
+// maxGangsOnCPU is the largest number of gangs of a CPU that are shown. More do not run there, but another user may have
+// made their claims.
+const maxGangsOnCPU = 2 * job.MaxParties
+
+// forEachShared calls f for each claim of a node and each other claim with which it shares a CPU in turns, several times if
+// they share several.
+func forEachShared(claims []job.Claim, f func(c, other job.Claim)) {
+	onCPU := make(map[int][]job.Claim)
+	forEachCPU := func(f func(c job.Claim, cpu int)) {
+		for _, c := range claims {
+			for _, rank := range c.Ranks {
+				for _, cpu := range rank.CPUs {
+					if c.Gang != nil {
+						f(c, cpu)
+					}
+				}
+			}
+		}
+	}
+	forEachCPU(func(c job.Claim, cpu int) {
+		if len(onCPU[cpu]) < maxGangsOnCPU {
+			onCPU[cpu] = append(onCPU[cpu], c)
+		}
+	})
+	forEachCPU(func(c job.Claim, cpu int) {
+		for _, other := range onCPU[cpu] {
+			if c.WouldTakeTurnsWith(other) {
+				f(c, other)
+			}
+		}
+	})
+}
+
+// setGang says how the job shares CPUs in turns. A gang whose ranks are stopped waits for its slice if it must not run in
+// this slice, or not a moment ago, because clocks of hosts differ. It also waits before its first slice.
+func (j *liveJob) setGang(now time.Time) {
+	if j.gang == nil {
+		return
+	}
+	j.Gang = turns.NewView(*j.gang, j.gangJobs)
+	const moment = time.Second
+	j.Gang.Waits = j.Stopped && (!j.Gang.RunsAt(now) || !j.Gang.RunsAt(now.Add(-moment)) || now.Sub(j.Since) < j.gang.Slice+2*moment)
+}
+
+// gangCells returns the cells of gangColumns.
+func (j *liveJob) gangCells() []string {
+	if j.Gang == nil {
+		return []string{"", ""}
+	}
+	return []string{strconv.Itoa(j.Gang.Party), j.Gang.Percent()}
+}
+
+// gangColumns are the columns of gangs. A table has them only if there is a gang.
+var gangColumns = []string{"PARTY", "SHARE"}
 
 func (j *liveJob) nodeNames() []string {
 	var names []string
@@ -298,16 +364,16 @@ func (l Ledger) FormatJobs() string {
 		reportedColumns = append(reportedColumns, c.Title)
 	}
 	t := textTable{}
-	row := func(id, user, since, ranks string, extent []string, nodes, cpus string, reported []string, launcher, command string) {
-		t.addRow(slices.Concat([]string{id, user, since, ranks}, extent, []string{nodes, cpus}, reported, []string{launcher, command})...)
+	row := func(id, user, since, ranks string, extent []string, nodes, cpus string, gang, reported []string, launcher, command string) {
+		t.addRow(slices.Concat([]string{id, user, since, ranks}, extent, []string{nodes, cpus}, gang, reported, []string{launcher, command})...)
 	}
-	row("JOB", "USER", "FOR", "RANKS", extentColumns, "NODES", "CPUS", reportedColumns, launcherColumn, "COMMAND")
+	row("JOB", "USER", "FOR", "RANKS", extentColumns, "NODES", "CPUS", gangColumns, reportedColumns, launcherColumn, "COMMAND")
 	for i := range l.jobs {
 		j := &l.jobs[i]
 		row(string(j.Job), formatUser(j.User, j.UID), l.formatAge(j.Since), strconv.Itoa(j.Ranks), j.cells(), hostlist.Fold(j.nodeNames())+j.missingText(),
-			strconv.Itoa(j.countCPUs()), j.reportedCells(), j.launcherText(), j.idleText()+j.Command)
+			strconv.Itoa(j.countCPUs()), j.gangCells(), j.reportedCells(), j.launcherText(), j.idleText()+j.Command)
 	}
-	t.dropEmptyColumns(slices.Concat([]string{launcherColumn}, extentColumns, reportedColumns))
+	t.dropEmptyColumns(slices.Concat([]string{launcherColumn}, extentColumns, gangColumns, reportedColumns))
 	return t.String() + l.formatSettings()
 }
 
@@ -342,11 +408,13 @@ func (j *liveJob) launcherText() string {
 	return fmt.Sprintf("%s:%d", EscapeField(j.LauncherHost), j.LauncherPID)
 }
 
-// idleText returns a note about a job's claims. It says that the job is suspended, that its claims are idle
+// idleText returns a note about a job's claims. It says that the job is suspended or waits for its slice, that its claims are idle
 // (rule TRUST-16) and why (survive.md SV-2), or which standby nodes it has. It is empty if none of these
 // applies.
 func (j *liveJob) idleText() string {
 	switch {
+	case j.Gang != nil && j.Gang.Waits:
+		return "(waiting for its slice) "
 	case j.Stopped:
 		return "(suspended) "
 	case j.Idle && j.IdleReason.IsKnown():
@@ -478,7 +546,10 @@ func (l Ledger) rankStatuses() (all []rankStatus) {
 func (j *liveJob) formatStatus(l Ledger) string {
 	var b strings.Builder
 	state, from := "runs", EscapeField(j.LauncherHost)
-	if j.Stopped {
+	switch {
+	case j.Gang != nil && j.Gang.Waits:
+		state = "waits for its slice"
+	case j.Stopped:
 		state = "is suspended"
 	}
 	if j.LauncherPID > 0 {
@@ -486,6 +557,9 @@ func (j *liveJob) formatStatus(l Ledger) string {
 	}
 	fmt.Fprintf(&b, "job      %s %s%s\nuser     %s\nranks    %d%s\nfor      %s, since %s\nfrom     %s\ncommand  %s\n", EscapeField(string(j.Job)), state, j.extraText(),
 		formatUser(j.User, j.UID), j.Ranks, j.text(), l.formatAge(j.Since), j.Since.Format(time.RFC3339), from, EscapeSentence(j.Command))
+	if j.Gang != nil {
+		fmt.Fprintf(&b, "gang     %s\n", EscapeSentence(j.Gang.String()))
+	}
 	t := textTable{indent: "  "}
 	for _, n := range j.Nodes {
 		what := labelNumbers("rank", n.Ranks)

@@ -2,6 +2,7 @@ package format
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -233,6 +234,63 @@ func TestStoppedJobsAreSuspended(t *testing.T) {
 			strings.Contains(l.FormatJSON(job.JobRef{}), `"stopped":true`) != test.want {
 			t.Errorf("%s:\n%s%s%s", test.name, l.FormatJobs(), status, l.FormatJSON(job.JobRef{}))
 		}
+	}
+}
+
+// A gang whose ranks are stopped waits for its slice, unless the rule lets it run: then somebody has suspended it.
+func TestGangsWaitForTheirSlices(t *testing.T) {
+	claim := func(id job.ID, party int, age time.Duration, state int64, now time.Time) job.Claim {
+		return job.Claim{Job: id, User: "ann", UID: 7, Node: "a", Nodes: 1, Size: 1, Since: now.Add(-age), Command: "./x", Ranks: []job.ClaimedRank{{CPUs: []int{5}}},
+			Gang: &job.Gang{Party: party, GangTerms: job.DefaultGangTerms}, Reported: []int64{state}}
+	}
+	const s, hour = time.Second, time.Hour
+	for _, test := range []struct {
+		name  string
+		now   time.Duration // since a slice of party 0 of an even cycle began
+		age   time.Duration
+		state int64
+		alone bool
+		want  string // in the row of the gang of party 2
+	}{
+		{"slice of the other", 5 * s, hour, column.Suspended, false, "2      50 %   (waiting for its slice) ./x"},
+		{"own slice", 25 * s, hour, column.Suspended, false, "2      50 %   (suspended) ./x"},
+		{"own slice has just begun", 20*s + s/2, hour, column.Suspended, false, "2      50 %   (waiting for its slice) ./x"},
+		{"before its first slice", 25 * s, 9 * s, column.Suspended, false, "2      50 %   (waiting for its slice) ./x"},
+		{"it runs", 25 * s, hour, column.Running, false, "2      50 %   ./x"},
+		{"alone", 5 * s, hour, column.Suspended, true, "2      100 %  (suspended) ./x"},
+	} {
+		now := time.Unix(800_000, 0).Add(test.now)
+		claims := []job.Claim{claim("mine", 2, test.age, test.state, now), claim("other", 0, hour, column.Running, now)}
+		if test.alone {
+			claims = claims[:1]
+		}
+		l := NewLedger([]job.LedgerListing{{Node: "a", Claims: claims}}, now)
+		status, _ := l.FormatStatus(job.JobRef{Job: "mine"})
+		if !strings.Contains(l.FormatJobs(), test.want) || strings.Contains(status, "waits for its slice\n") != strings.Contains(test.want, "waiting") {
+			t.Errorf("%s:\n%s%s", test.name, l.FormatJobs(), status)
+		}
+	}
+}
+
+// Another user may make very many claims of gangs for the same CPUs. The list still takes no time, and names few of them.
+func TestManyGangsOnACPU(t *testing.T) {
+	cpus := make([]int, 64)
+	for i := range cpus {
+		cpus[i] = i
+	}
+	var claims []job.Claim
+	for i := range 4096 {
+		claims = append(claims, job.Claim{Job: job.ID(fmt.Sprint("j", i)), User: "eve", UID: 8, Node: "a", Nodes: 1, Size: 1, Command: "x", Ranks: []job.ClaimedRank{{CPUs: cpus}},
+			Gang: &job.Gang{Party: i % 16, GangTerms: job.GangTerms{Parties: 16, Slice: time.Second}}})
+	}
+	began := time.Now()
+	l := NewLedger([]job.LedgerListing{{Node: "a", Claims: claims}}, began)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the list of 4096 gangs on 64 CPUs took %v", took)
+	}
+	status, _ := l.FormatStatus(job.JobRef{Job: "j7"})
+	if want := "gang     party 7 of 16, runs 6 % of the time in slices of 1s, shares CPUs with 30 jobs: j0 j1 j10 j11 and 26 more\n"; !strings.Contains(status, want) {
+		t.Errorf("no %q in\n%s", want, status)
 	}
 }
 

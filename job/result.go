@@ -190,8 +190,15 @@ type Result struct {
 	Exits       []*Exit             // in the order of their reports; the usage of orphans is included
 	NodeTotals  []NodeTotal         // in the order of the plan
 	Usage       JobUsage
+	Gang        *GangUsage // nil: it is no gang
 	Attempts    []Attempt  // set if several attempts are allowed; all other fields are about the last attempt
 	Leftovers   []Leftover // in the order in which helpers reported them
+}
+
+// A GangUsage says how long a gang ran, and how long its ranks were stopped in the slices of other gangs.
+type GangUsage struct {
+	Ran, Stopped time.Duration
+	Switches     int // how often its ranks were stopped
 }
 
 // A ConnectResult is the result of connecting to one candidate.

@@ -10,6 +10,7 @@ import (
 
 	"remshell/gpu"
 	"remshell/job"
+	"remshell/job/turns"
 	"remshell/plan"
 	"remshell/psi"
 )
@@ -40,6 +41,7 @@ func Write(w io.Writer, o Outcome) error {
 		p.writeText(",\n  \"sort\": ").writeString(o.Plan.Sort)
 		p.writeText(",\n  \"exclusive\": ").writeBool(o.Plan.Exclusive)
 		p.writeText(",\n  \"overbooked\": ").writeBool(o.Plan.Overbooked).writeText(",\n")
+		p.writeGang(o.Plan)
 		if o.Plan.Choice != nil {
 			p.writeText("  \"choice\": ").writeText(choiceJSON(o.Plan.Choice)).writeText(",\n")
 		}
@@ -198,6 +200,16 @@ func (p *jsonWriter) writeError(code, message string, permanent bool) {
 func (p *jsonWriter) writeRM(rm *job.RM) {
 	if text, err := json.Marshal(rm); rm != nil && err == nil {
 		p.writeText("  \"rm\": ").writeText(string(text)).writeText(",\n")
+	}
+}
+
+// writeGang writes how the job would share CPUs in turns, if it is a gang.
+func (p *jsonWriter) writeGang(of job.Plan) {
+	if of.Gang == nil {
+		return
+	}
+	if text, err := json.Marshal(turns.NewView(*of.Gang, of.GangCompetitors)); err == nil {
+		p.writeText("  \"gang\": ").writeText(string(text)).writeText(",\n")
 	}
 }
 

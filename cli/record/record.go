@@ -36,8 +36,16 @@ type Run struct {
 	Exits    []Exit          `json:"exits"`
 	Usage    []NodeTotal     `json:"usage"`
 	JobUsage *JobUsage       `json:"all,omitempty"`      // usage of the whole job; nil if it did not start
+	Gang     *GangUsage      `json:"gang,omitempty"`     // with --gang: how the job took turns
 	Cleaned  []Leftover      `json:"cleaned,omitempty"`  // shared memory and semaphores freed after ranks were killed
 	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the other fields describe the last attempt
+}
+
+// A GangUsage says how a job took turns with others, in seconds.
+type GangUsage struct {
+	Ran      float64 `json:"ran"`
+	Stopped  float64 `json:"stopped"`
+	Switches int     `json:"switches"`
 }
 
 // A Leftover is shared memory, or a semaphore set, that a rank has left behind because it did not end well
@@ -220,6 +228,9 @@ func NewInterim(result job.Result) Run {
 	}
 	for _, e := range result.Exits {
 		r.Exits = append(r.Exits, NewExit(e))
+	}
+	if g := result.Gang; g != nil {
+		r.Gang = &GangUsage{roundedSeconds(g.Ran), roundedSeconds(g.Stopped), g.Switches}
 	}
 	for _, left := range result.Leftovers {
 		r.Cleaned = append(r.Cleaned, NewLeftover(left))

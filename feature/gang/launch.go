@@ -23,6 +23,11 @@ type jobTurns struct {
 	told    string               // the last message to the user
 	tellAt  time.Time            // when the user is told; zero: there is nothing new
 	over    bool                 // the job is ending
+
+	began   time.Time // when the first ranks were started
+	ended   time.Time // when nothing of the job ran any more; zero: it runs
+	stopped time.Time // since when its ranks are held on a node; zero: they run
+	usage   job.GangUsage
 }
 
 // tellDelay is how long a change waits for reports of other nodes before the user is told.
@@ -44,7 +49,12 @@ func attach(j *launch.Job) {
 	}
 	j.Hooks.NodeLost.Add(forget)
 	j.Hooks.NodeDrained.Add(forget)
+	j.Hooks.Ended.Add(func() { t.ended = time.Now() })
+	j.Hooks.Result.Add(func(r *job.Result) { r.Gang = t.usageAt(time.Now()) })
 	j.Hooks.GroupStarts.Add(func(g *launch.Group) {
+		if t.began.IsZero() {
+			t.began = time.Now()
+		}
 		for _, n := range g.Nodes {
 			if len(t.sent) > 0 {
 				n.Send(&Competitors{Parties: t.sent})
@@ -75,14 +85,34 @@ func (t *jobTurns) update() {
 		t.sent = all
 		t.job.SendAll(&Competitors{Parties: all})
 	}
-	if held && !t.over {
+	switch held = held && !t.over; {
+	case held && t.stopped.IsZero():
+		t.stopped = time.Now()
+		t.usage.Switches++
 		t.job.Hold(job.HoldGang)
-	} else {
+	case !held && !t.stopped.IsZero():
+		t.usage.Stopped += time.Since(t.stopped)
+		t.stopped = time.Time{}
 		t.job.Release(job.HoldGang)
 	}
 	if t.tellAt.IsZero() {
 		t.tellAt = time.Now().Add(tellDelay)
 	}
+}
+
+// usageAt returns how the job has taken turns so far.
+func (t *jobTurns) usageAt(now time.Time) *job.GangUsage {
+	u := t.usage
+	if !t.ended.IsZero() {
+		now = t.ended
+	}
+	if !t.stopped.IsZero() {
+		u.Stopped += now.Sub(t.stopped)
+	}
+	if !t.began.IsZero() {
+		u.Ran = now.Sub(t.began) - u.Stopped
+	}
+	return &u
 }
 
 // tell tells the user with how many jobs this one shares CPUs: the first time as a message, and changes with -v.

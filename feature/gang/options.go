@@ -16,9 +16,10 @@ const texts = `
   The job takes free CPUs first. If there are too few, it shares CPUs with other jobs that were started with
   --gang. Such jobs run in turns of 10 s. All ranks of a job run at the same time, so they never wait for
   each other. Two jobs that share CPUs run half of the time each. A job that shares no CPUs is never
-  stopped. While a job is stopped, -timeout and its other time limits do not count. Jobs in a gang need
-  memory for all of them (--mem-per-rank). The administrator of a host sets the length of a turn (slice) and
-  the number of jobs that may share a CPU (parties) in [gang] of /etc/remshell/cluster.toml.
+  stopped. While a job is stopped, -timeout and its other time limits do not count. --dry-run and --ps show
+  which jobs share CPUs, and --usage shows how long the job was stopped. Jobs in a gang need memory for all of
+  them (--mem-per-rank). The administrator of a host sets the length of a turn (slice) and the number of jobs
+  that may share a CPU (parties) in [gang] of /etc/remshell/cluster.toml.
 `
 
 func init() {

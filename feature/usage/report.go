@@ -10,6 +10,7 @@ import (
 	"remshell/format"
 	"remshell/job"
 	"remshell/launch/supervise"
+	"remshell/text"
 )
 
 // formatUsage returns the usage of a job in one of the forms of --usage (rule RM-52). firsts has the number
@@ -24,6 +25,9 @@ func formatUsage(form string, req job.Request, r job.Result, firsts []int) (repo
 		report = usageByNode(r) + usageByRank(r, firsts)
 	default:
 		report = usageByNode(r)
+	}
+	if g := r.Gang; g != nil {
+		report += fmt.Sprintf("gang: ran for %s, stopped for %s, %s\n", secondsText(g.Ran), secondsText(g.Stopped), text.Count(g.Switches, "time"))
 	}
 	if len(r.Usage.Ranks) > 1 || req.EndPolicy.InBatchJob {
 		report += formatResources(r.Usage.Job)

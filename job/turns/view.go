@@ -1,0 +1,70 @@
+package turns
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+	"remshell/text"
+)
+
+// A View says how a gang shares CPUs, in texts and in JSON.
+type View struct {
+	Party   int           `json:"party"`
+	Parties int           `json:"parties"`
+	Slice   float64       `json:"slice_seconds"`
+	Share   float64       `json:"share"`          // part of the time in which the gang runs, at most 1
+	With    []job.GangJob `json:"shares_with"`    // the gangs that share CPUs with it
+	Waits   bool          `json:"waits,omitzero"` // its ranks are stopped until its next slice
+
+	gang job.Gang
+}
+
+// NewView returns the view of a gang that shares CPUs with other gangs.
+func NewView(g job.Gang, with []job.GangJob) *View {
+	v := &View{Party: g.Party, Parties: g.Parties, Slice: g.Slice.Seconds(), With: append([]job.GangJob{}, with...), gang: g}
+	v.Share = float64(Share(g.Party, v.competitors(), g.Parties)) / float64(2*g.Parties)
+	return v
+}
+
+// competitors returns the parties of With. They do not contain the gang's own party.
+func (v *View) competitors() (parties []int) {
+	for _, other := range v.With {
+		if other.Party != v.Party {
+			parties = append(parties, other.Party)
+		}
+	}
+	return parties
+}
+
+// RunsAt reports whether the gang runs at a time.
+func (v *View) RunsAt(at time.Time) bool {
+	n, _ := Slice(at, v.gang.Slice)
+	return Runs(v.Party, v.competitors(), v.Parties, n)
+}
+
+// Percent returns the share, as "50 %".
+func (v *View) Percent() string { return fmt.Sprintf("%.0f %%", 100*v.Share) }
+
+// maxNames is the largest number of jobs that String names.
+const maxNames = 4
+
+// String describes the view in one line.
+func (v *View) String() string {
+	if len(v.With) == 0 {
+		return fmt.Sprintf("party %d of %d; no other job shares its CPUs", v.Party, v.Parties)
+	}
+	var names []string
+	for _, other := range v.With {
+		names = append(names, string(other.Job))
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	line := fmt.Sprintf("party %d of %d, runs %s of the time in slices of %v, shares CPUs with %s: ", v.Party, v.Parties, v.Percent(), v.gang.Slice, text.Count(len(names), "job"))
+	if more := len(names) - maxNames; more > 0 {
+		names = append(names[:maxNames], fmt.Sprintf("and %d more", more))
+	}
+	return line + strings.Join(names, " ")
+}
