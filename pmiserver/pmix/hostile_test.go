@@ -100,7 +100,11 @@ func TestRankThatDoesNotRead(t *testing.T) {
 	s, reports := newTestServer(t, 2, 2)
 	silent, other := initialized(t, s, 0), initialized(t, s, 1)
 	silent.status(bfrops.AppendBuffer(bfrops.AppendByte(body(commit), 1), bfrops.AppendPair(nil, "key", bfrops.TextOf(strings.Repeat("x", 1<<20)))))
-	for junk := false; !junk; {
+	const enough = 10_000 // requests of 1 MiB each, of which the sockets and the server hold far fewer
+	for junk, sent := false, 0; !junk; sent++ {
+		if sent == enough {
+			t.Fatalf("after %d requests nothing is reported about the silent rank", sent)
+		}
 		silent.tag++
 		request := getBody(testSpace, 0, "key")
 		silent.conn.Write(append(message.AppendHeader(nil, silent.tag, len(request)), request...)) // in the end it is closed
