@@ -9,15 +9,17 @@ import (
 	"remshell/wire"
 )
 
-// A HostReply is what one host replies to AskHosts. Err, if not nil, says why there is no reply, without the host's name.
+// A HostReply is the reply of one host to AskHosts. If the host did not reply, Err is the error, without the
+// host's name.
 type HostReply[Rep any] struct {
 	Node  string
 	Reply Rep
 	Err   error
 }
 
-// AskHosts sends a request to each candidate, and returns their replies in the order of the candidates. limit is how
-// long a host may take to reply. Features use it for what concerns hosts and no job.
+// AskHosts sends a request to each candidate and returns the replies in the order of the candidates. limit is
+// how long to wait for each reply. Features use AskHosts for requests about hosts, such as draining a host,
+// that do not concern a job.
 func AskHosts[Req wire.Request[Rep], Rep any](ctx context.Context, req job.Request, env Env, limit time.Duration, request Req) (replies []HostReply[Rep], err error) {
 	req.SkipUnreachable, req.MinNodes = true, 0 // a host that cannot be reached has a row of its own
 	ctx, r, done := newQuery(ctx, req, env)

@@ -13,12 +13,12 @@ import (
 	"remshell/wire"
 )
 
-// A claimConflict is the error that another job has claimed CPUs of a node after mpiexec asked which were
+// A claimConflict is returned when another job has claimed CPUs of a node after mpiexec asked which CPUs were
 // free.
 type claimConflict struct{ node, reason string }
 
-// claimNodes sends Prepare to all nodes of a plan and waits until each has claimed its part. If one
-// cannot, the others release their claims.
+// claimNodes sends Prepare to all nodes of a plan and waits until each has claimed the CPUs that the plan
+// assigns to the job there. If a node cannot, the other nodes release their claims.
 func (r *reservation) claimNodes(ctx context.Context, p job.Plan) error {
 	r.setPlan(p)
 	r.ranksPerApp = RanksPerApp(p, len(r.req.Apps))
@@ -35,7 +35,7 @@ func (r *reservation) claimNodes(ctx context.Context, p job.Plan) error {
 	return err
 }
 
-// setPlan sets the plan that is to be claimed.
+// setPlan stores the plan for which nodes are to be claimed.
 func (r *reservation) setPlan(p job.Plan) {
 	r.plan, r.planHosts = p, nil
 	for _, np := range p.Nodes {
@@ -43,7 +43,7 @@ func (r *reservation) setPlan(p job.Plan) {
 	}
 }
 
-// cancelClaims orders the nodes of the plan to release their claims.
+// cancelClaims tells the nodes of the plan to release the CPUs that they have claimed for the job.
 func (r *reservation) cancelClaims() {
 	for _, n := range r.planHosts {
 		n.Send(&wire.CancelPrepare{Group: r.groupName()})
@@ -51,8 +51,9 @@ func (r *reservation) cancelClaims() {
 	r.planHosts = nil
 }
 
-// prepareGroups sends Prepare to one group of nodes after the other. After a refusal or a conflict in one
-// group, later groups get none. The error is a *claimConflict, or names all nodes that refuse.
+// prepareGroups sends Prepare to one group of nodes after the other. If a node of a group refuses or reports
+// a conflict, the groups after it receive no Prepare. The error is a *claimConflict, or names all nodes that
+// have refused.
 func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) error {
 	local := r.localAddress(slices.Concat(r.planHosts, r.ownHosts()))
 	part := make(map[*host]int, len(r.planHosts)) // of the plan
@@ -97,7 +98,8 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 }
 
 // checkSeparation returns an error if the job or a node's administrator requires exclusive nodes, or the job
-// is a gang, and the node's ledger cannot ensure that (rule TRUST-13). Other jobs get a warning instead.
+// is a gang, and the ledger (the node's directory of claims) cannot ensure that (rule TRUST-13). For other
+// jobs it only prints a warning.
 func (r *reservation) checkSeparation() error {
 	if !r.req.Exclusive && !r.req.Gang && !r.req.Queue.Strict {
 		return nil

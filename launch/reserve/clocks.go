@@ -8,8 +8,9 @@ import (
 	"remshell/plan"
 )
 
-// A clockRange is how far a node's clock is ahead of ours: at least least, at most most. They differ by the time that the node
-// took to reply. Negative values mean behind.
+// A clockRange says how far a node's clock is ahead of the clock of mpiexec's machine. The difference is
+// between least and most, because the node's reply takes some time. A negative value means that the node's
+// clock is behind.
 type clockRange struct{ least, most time.Duration }
 
 // clockDifference returns the nodes whose clocks differ most, and the least possible difference between these
@@ -29,8 +30,9 @@ func clockDifference(nodes []*host) (difference time.Duration, ahead, behind *ho
 	return difference, ahead, behind
 }
 
-// checkClocks warns if the clocks of a gang's nodes differ by more than a tenth of a slice, and fails above half of it. The
-// nodes begin and end slices by their clocks.
+// checkClocks compares the clocks of the nodes of a gang, a job that shares CPUs with others in time slices.
+// It warns if the clocks differ by more than a tenth of a slice, and returns an error if they differ by more
+// than half a slice. Nodes begin and end slices by their own clocks.
 func (r *reservation) checkClocks(p job.Plan) error {
 	if p.Gang == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"remshell/usererr"
 )
 
-// A connections has the hosts to which a reservation is connected.
+// A connections value holds the hosts to which a reservation is connected.
 type connections struct {
 	hosts     []*host // in the order in which they were connected
 	byNode    map[*node.Node]*host
@@ -62,8 +62,8 @@ func (c *connections) findHost(def job.NodeDef) *host {
 // hasHost reports whether the host with this definition is connected.
 func (c *connections) hasHost(def job.NodeDef) bool { return c.findHost(def) != nil }
 
-// connectCandidates connects to all candidates and queue hosts at once. If a candidate cannot be reached,
-// the job fails, since its user named it. With --skip-unreachable the job goes on without it (rule SSH-6).
+// connectCandidates connects to all candidates and queue hosts at the same time. If a candidate cannot be
+// reached, it returns an error. With --skip-unreachable it continues without this candidate (rule SSH-6).
 func (r *reservation) connectCandidates(ctx context.Context) error {
 	var wanted []job.NodeDef
 	canBeUsed := plan.ProbeFilter(r.req)
@@ -89,15 +89,15 @@ func (r *reservation) connectCandidates(ctx context.Context) error {
 	return r.queue.ChooseHost()
 }
 
-// otherHostsWait is how much longer to wait for a queue host once any node has connected, if there are
-// other queue hosts (survive.md SV-36).
+// otherHostsWait is how long to wait for further queue hosts after the first host has connected (survive.md
+// SV-36). It matters only if several queue hosts are configured.
 const otherHostsWait = 3 * time.Second
 
 var errNoReply = fmt.Errorf("the host did not answer within %v after other hosts", otherHostsWait)
 
-// connectAll connects to all nodes at once and records the result of each by name. It starts to read the
-// connections of the nodes that it reaches. If there are several queue hosts, it waits at most
-// otherHostsWait for one that does not reply.
+// connectAll connects to all nodes at the same time and records the result for each node. It starts to read
+// from the nodes that it reaches. If there are several queue hosts, it waits at most otherHostsWait for those
+// that do not reply.
 func (r *reservation) connectAll(ctx context.Context, candidates, queueHosts []job.NodeDef) {
 	defer r.pauseStartLimit()() // each host has its own time limit for each step
 	queueCtx, cancel := context.WithCancelCause(ctx)
@@ -134,8 +134,8 @@ func (r *reservation) connectAll(ctx context.Context, candidates, queueHosts []j
 	}
 }
 
-// connectSet connects to a set of nodes with one call of the dialer. It calls note with each result when
-// it is known. first is the index that note gets for the first node of the set.
+// connectSet connects to a set of nodes with one call of the dialer. As soon as the result for a node is
+// known, it calls note. The first node of the set has the index first, and the others follow.
 func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first int, note func(i int, c node.ConnectResult)) {
 	if len(defs) == 0 {
 		return
@@ -156,8 +156,8 @@ func (r *reservation) addConnected(def job.NodeDef, n *node.Node) *host {
 	return h
 }
 
-// reportSkipped reports which candidates the job goes on without. If the job fails for lack of nodes, its
-// error names them instead.
+// reportSkipped reports the unreachable candidates without which the job starts. If the job fails because
+// nodes are missing, the error names these candidates instead.
 func (r *reservation) reportSkipped() {
 	for _, failure := range foldFailures(r.connectFailures()) {
 		if errors.Is(failure, errNotThatMachine) {
@@ -171,7 +171,7 @@ func (r *reservation) reportSkipped() {
 	}
 }
 
-// connectResult converts the result of a connection for the job's result.
+// connectResult converts the result of connecting to a host to the form that the job's result has.
 func (r *reservation) connectResult(def job.NodeDef, c node.ConnectResult) job.ConnectResult {
 	if c.Err != nil {
 		return job.ConnectResult{Node: def.Name, Took: c.Took, Err: c.Err.Error()}
@@ -191,8 +191,8 @@ func (r *reservation) connectFailures() (failed []job.Failure) {
 	return failed
 }
 
-// unreachedError returns the error of an attempt that needs hosts that were not reached. If the request
-// waits in the queue, it also waits for these hosts.
+// unreachedError returns the error of an attempt that needs unreachable hosts. If the request waits in the
+// queue, it waits until they can be reached.
 func (r *reservation) unreachedError(failed []job.Failure) error {
 	hosts := &HostsError{failed, len(r.hosts) > 0}
 	if !r.queue.IsWaiting() {
@@ -202,8 +202,8 @@ func (r *reservation) unreachedError(failed []job.Failure) error {
 		Remedy: "to start without the hosts that cannot be reached: --skip-unreachable"}
 }
 
-// reachedHosts returns the hosts that were reached and may run ranks, even if they were lost since then. If
-// a queue host is no candidate, it may not run ranks.
+// reachedHosts returns the hosts that were reached and may run ranks, including hosts that were lost
+// afterwards. A queue host may run ranks only if it is also a candidate.
 func (r *reservation) reachedHosts() (hosts []*host) {
 	named := r.req.ListedNodes()
 	for _, n := range r.hosts {
@@ -214,8 +214,8 @@ func (r *reservation) reachedHosts() (hosts []*host) {
 	return hosts
 }
 
-// cancelReason returns why ctx was cancelled: by a signal, or by the start timeout. The error about the
-// start timeout also names the hosts in failed, which had not replied.
+// cancelReason returns why ctx was cancelled: by a signal, or by the start timeout. If it was the start
+// timeout, the error also names the hosts in failed, which have not replied.
 func cancelReason(ctx context.Context, failed []job.Failure) error {
 	cause := context.Cause(ctx)
 	var late *usererr.Error
@@ -229,8 +229,8 @@ func cancelReason(ctx context.Context, failed []job.Failure) error {
 	return &usererr.Error{Text: late.Text + ": these hosts have not answered yet: " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
 }
 
-// connectTo connects at once to all of hosts that are not connected, and removes lost hosts. After the
-// first new connection it waits at most otherHostsWait (rule SV-36).
+// connectTo connects to those of the given hosts that are not connected, all at the same time, and removes
+// lost hosts. After the first new connection it waits at most otherHostsWait for the others (rule SV-36).
 func (r *reservation) connectTo(ctx context.Context, hosts []job.NodeDef) {
 	r.keepHosts(func(h *host) bool { return h.lost == nil })
 	var wanted []job.NodeDef

@@ -15,7 +15,7 @@ import (
 
 // This file sends requests to running jobs (survive.md 7), by way of one of their nodes.
 
-// A ControlResult is a job's reply to a ControlRequest.
+// A ControlResult is a job's reply to a ControlRequest, such as a request to end the job.
 type ControlResult struct {
 	Job           job.ID
 	Node          string // node to which the request was sent; empty if no node has the job
@@ -30,9 +30,9 @@ const (
 	noTimeout         = 365 * 24 * time.Hour // the job decides how long it takes, such as by its grace time
 )
 
-// replyTimeoutFor returns how long to wait for a job's final reply to a request. The job needs time to
-// write a checkpoint, to move, to be suspended after a checkpoint, or to end. The user's helper ensures
-// that a first reply comes soon (rule SV-26).
+// replyTimeoutFor returns how long to wait for a job's final reply to a request. The job may need time to
+// write a checkpoint, to move to other hosts, or to end. A first reply always comes soon: the helper on the
+// user's host ensures that (rule SV-26).
 func replyTimeoutFor(verb job.Verb) time.Duration {
 	switch verb {
 	case job.VerbCheckpoint, job.VerbMigrate, job.VerbEnd, job.VerbSuspend:
@@ -43,8 +43,8 @@ func replyTimeoutFor(verb job.Verb) time.Duration {
 	return finalReplyTimeout
 }
 
-// Control sends a request to a job through one of its nodes. If the job still waits in the queue, the
-// only possible request is VerbEnd.
+// Control sends a request to a job through one of its nodes. A job that still waits in the queue accepts only
+// VerbEnd.
 func Control(ctx context.Context, req job.Request, env Env, ref job.JobRef, request job.ControlRequest) (result ControlResult, err error) {
 	req.TimeLimits.Start = replyTimeoutFor(request.Verb) // requests may take longer than a start
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -78,7 +78,8 @@ func (r *reservation) findInLedgers(ctx context.Context, ref job.JobRef, tickets
 	return pages, t, err
 }
 
-// stillQueuedError returns the error for a request to a job that still waits and has no ranks.
+// stillQueuedError returns the error for a request to a job that waits in the queue and therefore has no
+// ranks yet.
 func stillQueuedError(id job.ID) error {
 	return &usererr.Error{Text: fmt.Sprintf("job %s waits in the queue, so none of its ranks runs yet", id), Remedy: "ask again when it runs; mpiexec --queue lists waiting jobs"}
 }
@@ -101,8 +102,8 @@ func (r *reservation) evictQueued(ctx context.Context, pages []job.LedgerListing
 // ended. Its helpers release them one after the other.
 const claimsGoneTimeout = time.Minute
 
-// waitUntilGone waits until a job that has replied that it has ended has no claim left. If a claim
-// remains, waitUntilGone changes result to say so.
+// waitUntilGone waits until a job that has reported its end has released all its claims. If a claim remains,
+// waitUntilGone changes result to say so.
 func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *ControlResult) error {
 	r.watchClaims()
 	for until := time.Now().Add(claimsGoneTimeout); ; {
@@ -126,7 +127,8 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *Co
 }
 
 // remainingClaim returns a node on which the job has a claim, or may have one because the node's ledger
-// cannot be read. claim says which. Both are empty if there is no such node.
+// cannot be read. claim tells these two cases apart in words. Both results are empty if there is no such
+// node.
 func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string) {
 	for i, p := range pages {
 		switch {
@@ -140,9 +142,9 @@ func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string)
 	return "", ""
 }
 
-// Status returns the ledgers as Ledgers does, for one job. If the user may ask the job, result has the
-// states of all its ranks. Otherwise result is zero. If several users have claims under the job's ID, no
-// job is asked.
+// Status returns the ledgers as Ledgers does, and asks one job for the states of its ranks. result has these
+// states if the user may see them. Otherwise result is zero. If several users have claims under this job ID,
+// no job is asked.
 func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (pages []job.LedgerListing, result ControlResult, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
@@ -175,8 +177,8 @@ func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (page
 	return pages, result, err
 }
 
-// Stacks returns the ledgers as Ledgers does, and the stacks of a job's ranks. args are those of the request. If no node
-// has the job, result has no Node.
+// Stacks returns the ledgers as Ledgers does, and the stacks of a job's ranks. args are the arguments of the
+// request. If the job is on no node, result.Node is empty.
 func Stacks(ctx context.Context, req job.Request, env Env, ref job.JobRef, args []string) (pages []job.LedgerListing, result ControlResult, err error) {
 	req.TimeLimits.Start = statusTimeout
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) (err error) {
@@ -218,10 +220,10 @@ func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing,
 	return result, err
 }
 
-// pageToAsk returns the index of the ledger listing of the node to which a request is sent. It prefers
-// the first node on which the job has a claim for ranks. If there is no such node, it returns the index
-// of a standby node and hasRanks is false, since a standby node cannot forward requests. If no node has
-// a claim of the job, it returns -1.
+// pageToAsk returns the index of the ledger listing of the node that is to receive a request for a job. It
+// prefers the first node on which the job runs ranks. If there is none, it returns a standby node, and
+// hasRanks is false, because a standby node cannot forward requests. It returns -1 if the job has no claim on
+// any node.
 func pageToAsk(pages []job.LedgerListing, t jobTarget) (i int, hasRanks bool) {
 	for _, hasRanks := range []bool{true, false} {
 		for i, p := range pages {
@@ -233,8 +235,8 @@ func pageToAsk(pages []job.LedgerListing, t jobTarget) (i int, hasRanks bool) {
 	return -1, false
 }
 
-// ranksReported returns for how many ranks a helper has reported a state. States that are known only from
-// the kernel do not count.
+// ranksReported counts the ranks whose state a helper has reported. It does not count ranks whose state is
+// known only from the kernel.
 func ranksReported(pages []job.LedgerListing) int {
 	ranks := make(map[int]bool)
 	for _, p := range pages {
@@ -245,7 +247,7 @@ func ranksReported(pages []job.LedgerListing) int {
 	return len(slices.DeleteFunc(slices.Collect(maps.Keys(ranks)), func(r int) bool { return !ranks[r] }))
 }
 
-// jobSize returns the job's number of ranks, as its claims state it. It is 0 if the job has no claims.
+// jobSize returns the job's number of ranks, which its claims contain. It returns 0 if the job has no claims.
 func jobSize(pages []job.LedgerListing, t jobTarget) (size int) {
 	for i, p := range pages {
 		for _, c := range p.Claims {
@@ -257,14 +259,14 @@ func jobSize(pages []job.LedgerListing, t jobTarget) (size int) {
 	return size
 }
 
-// maxListing returns how many bytes of its ledger each of hosts hosts may send. Without a limit, a user
-// who writes long entries on all hosts could exhaust the memory of everybody who lists jobs.
+// maxListing returns how many bytes each of several hosts may send when it lists its ledger. Without this
+// limit, a user could exhaust the memory of everybody who lists jobs, by writing long entries on all hosts.
 func maxListing(hosts int) int {
 	const all, least = 256 << 20, 64 << 10
 	return max(all/max(hosts, 1), least)
 }
 
-// reportNotices reports which users' entries are missing in the ledger listings.
+// reportNotices names the users whose entries are missing in the ledger listings.
 func (r *reservation) reportNotices(pages []job.LedgerListing) {
 	for _, p := range pages {
 		if p.Notice != "" {

@@ -20,8 +20,9 @@ import (
 )
 
 // Diagnose examines all hosts of a request for --doctor (rule DIAG-5), and the network between them. The
-// result includes hosts that cannot be reached. If the request has a program, refused is the error that a
-// start would have now. refused is nil if a needed host cannot be used.
+// result includes hosts that cannot be reached. If the request has a program, refused is the error that
+// starting it now would cause. If a host that the program needs cannot be used, refused is nil, because the
+// diagnoses already say so.
 func Diagnose(ctx context.Context, req job.Request, env Env) (diagnoses []job.HostDiagnosis, refused, err error) {
 	ctx, r, done := newQuery(ctx, req, env)
 	defer done()
@@ -52,7 +53,7 @@ func Diagnose(ctx context.Context, req job.Request, env Env) (diagnoses []job.Ho
 	return diagnoses, refused, nil
 }
 
-// refusal makes the plan that a start would make now. If there is no such plan, it returns the error.
+// refusal makes the plan with which the program would start now. It returns the error if no plan is possible.
 func (c *diagnosis) refusal(ctx context.Context) error {
 	if len(c.connectFailures()) > 0 && !c.req.SkipUnreachable || len(c.reachedHosts()) == 0 {
 		return nil // the hosts' own failures say why
@@ -80,8 +81,8 @@ type diagnosis struct {
 	byHost map[*host]*job.HostDiagnosis
 }
 
-// beginHosts returns a diagnosis for each listed host. So far it says how the host was reached, or why it
-// was not.
+// beginHosts returns a diagnosis for each listed host. At this point, a diagnosis only says how the host was
+// reached, or why it was not.
 func (c *diagnosis) beginHosts(listed map[string]bool) []job.HostDiagnosis {
 	diagnoses := make([]job.HostDiagnosis, 0, len(c.req.Nodes)) // must not grow: byHost points into it
 	for _, def := range c.req.Nodes {
@@ -103,7 +104,7 @@ func (c *diagnosis) beginHosts(listed map[string]bool) []job.HostDiagnosis {
 	return diagnoses
 }
 
-// defectOf converts an error of a host. The result does not name the host.
+// defectOf converts an error of a host to a Defect, which does not name the host.
 func defectOf(err error) job.Defect {
 	d := job.Defect{Code: "unusable", Text: usererr.Reason(err), Remedy: usererr.Hint(err)}
 	var coded interface{ Code() string }
@@ -146,7 +147,7 @@ func hasProgram(req job.Request, app int) bool {
 }
 
 // lookFor returns a message that asks whether a host has the working directory and the program of an app
-// context. A program that is staged (--stage) need not be there.
+// context. The host need not have a program that mpiexec copies there (--stage).
 func lookFor(req job.Request, app int, def job.NodeDef) *wire.Diagnose {
 	m := new(wire.Diagnose)
 	if app >= len(req.Apps) || len(req.Apps[app].Argv) == 0 {
@@ -173,14 +174,14 @@ func clockSkew(sent, received, clock time.Time) (ahead, skewError time.Duration)
 	return clock.Sub(sent.Add(skewError)), skewError
 }
 
-// A peerPort is a port on which a node listens for probes of other nodes.
+// A peerPort is a port on which a node waits for test connections from other nodes.
 type peerPort struct {
 	*host
 	wire.ProbePort
 }
 
-// probePeers lets all nodes listen on a port and connect to the ports of others. A node that has no
-// address for the others gets no probes.
+// probePeers makes all nodes listen on a port and connect to the ports of other nodes, to test the network
+// between them. A node without an address that the others can use is left out.
 func (c *diagnosis) probePeers(ctx context.Context) error {
 	if len(c.hosts) < 2 {
 		return nil
@@ -204,7 +205,7 @@ func (c *diagnosis) probePeers(ctx context.Context) error {
 	return c.probeAll(ctx, ports)
 }
 
-// probeAll tells each node to probe the nodes that probePartners returns.
+// probeAll tells each node to test its connections to the nodes that probePartners returns.
 func (c *diagnosis) probeAll(ctx context.Context, ports []peerPort) error {
 	targets := make(map[*host][]wire.ProbePort)
 	var probers []*host
@@ -226,14 +227,16 @@ func (c *diagnosis) sameMachine(a, b *host) bool {
 	return a.probe.Identity != "" && a.probe.Identity == b.probe.Identity
 }
 
-// peerProbeTimeout is how long a node may take to probe its peers. Some of them may not reply.
+// peerProbeTimeout is how long a node may take to test its connections to other nodes. It must be long enough
+// for nodes that do not reply.
 const peerProbeTimeout = 2 * queryTimeout
 
-// maxAllPairs is the largest number of hosts of which each probes all others.
+// maxAllPairs is the largest number of hosts for which every host tests its connection to every other host.
 const maxAllPairs = 32
 
-// probePartners returns the indices of the hosts that host i of n probes. Above maxAllPairs hosts, these
-// are the hosts at distances 1, 2, 4, ... on both sides, so that several hosts probe each host.
+// probePartners returns the indices of the hosts to which host i of n tests its connection. Up to maxAllPairs
+// hosts, these are all other hosts. Above, these are the hosts at distances 1, 2, 4, ... before and after it,
+// so that each host is tested by several others.
 func probePartners(i, n int) (found []int) {
 	if n <= maxAllPairs {
 		for k := range n {
@@ -252,7 +255,7 @@ func probePartners(i, n int) (found []int) {
 	return found
 }
 
-// disconnect ends the helpers. It records the hosts that were lost meanwhile.
+// disconnect ends the helpers. It also records which hosts were lost during the diagnosis.
 func (c *diagnosis) disconnect() {
 	for n, one := range c.byHost {
 		n.Send(&wire.Bye{})

@@ -18,7 +18,7 @@ import (
 	"remshell/wire"
 )
 
-// An Env has the services and settings that a reservation needs of its caller.
+// An Env has the services and settings that the caller provides for a reservation.
 type Env struct {
 	node.Connector // Connect, and the Dialer that it uses
 	RankOptions
@@ -43,7 +43,7 @@ type Env struct {
 	ProgressAfter time.Duration
 }
 
-// RankOptions are settings for ranks that are neither in the request nor in the plan.
+// RankOptions are settings for ranks that are part of neither the request nor the plan.
 type RankOptions struct {
 	HasInput     bool                    // mpiexec has a stdin that ranks can read
 	Umask        int                     // umask of the ranks; if negative, that of each node
@@ -55,7 +55,7 @@ type RankOptions struct {
 	Settings     []wire.Setting          // of features
 }
 
-// A SignalError is the error of a start that a signal cancelled.
+// A SignalError is returned when a signal has cancelled the start of a job.
 type SignalError struct{ Signal syscall.Signal }
 
 func (e *SignalError) Error() string {
@@ -74,14 +74,14 @@ func StartTimeout(req job.Request) time.Duration {
 	return time.Minute + time.Duration(len(req.Nodes)/10)*time.Second
 }
 
-// startTimeoutError returns the error of a start that took longer than StartTimeout.
+// startTimeoutError returns the error for a start that did not finish within StartTimeout.
 func startTimeoutError(req job.Request) *usererr.Error {
 	return &usererr.Error{Text: fmt.Sprintf("not all ranks started within %v", StartTimeout(req)),
 		Remedy: "increase --start-timeout; -v shows which step takes so long", Code: job.ExitInternal}
 }
 
-// A SignalWatch handles the signals that mpiexec receives. During a start, the first signal that ends the
-// job cancels the start. Once the job runs, HandOver passes signals to it.
+// A SignalWatch handles the signals that mpiexec receives. During a start, the first signal that ends the job
+// cancels the start. Once the job runs, signals are passed on to the job (HandOver).
 type SignalWatch struct {
 	env     Env
 	cancel  context.CancelCauseFunc
@@ -89,8 +89,8 @@ type SignalWatch struct {
 	handler func(syscall.Signal)
 }
 
-// WatchSignals starts to handle the signals from env.Signals. It calls cancel for a signal that ends the
-// start.
+// WatchSignals starts to handle the signals from env.Signals. It calls cancel when a signal arrives that ends
+// the job.
 func WatchSignals(env Env, cancel context.CancelCauseFunc) *SignalWatch {
 	w := &SignalWatch{env: env, cancel: cancel}
 	go func() {
@@ -104,7 +104,8 @@ func WatchSignals(env Env, cancel context.CancelCauseFunc) *SignalWatch {
 	return w
 }
 
-// handle handles a signal: it stops mpiexec, cancels the start, or passes the signal on.
+// handle handles one signal. It stops mpiexec, cancels the start of the job, or passes the signal on to the
+// job.
 func (w *SignalWatch) handle(number syscall.Signal) {
 	switch {
 	case w.handler != nil:
@@ -116,8 +117,8 @@ func (w *SignalWatch) handle(number syscall.Signal) {
 	}
 }
 
-// HandOver passes all further signals to handle, which must not block. While mpiexec is stopped, HandOver
-// waits, so that later deadlines of the caller include that stop.
+// HandOver passes all further signals to handle, which must not block. If mpiexec is stopped (SIGSTOP),
+// HandOver first waits until it continues, so that the caller can set deadlines that do not include the stop.
 func (w *SignalWatch) HandOver(handle func(syscall.Signal)) {
 	w.mu.Lock()
 	w.handler = handle

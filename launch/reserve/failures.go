@@ -13,8 +13,8 @@ import (
 	"remshell/usererr"
 )
 
-// A HostsError lists hosts that could not be used, or could not start their ranks. Unwrap returns one
-// error for each reason, with a folded list of the hosts, and a hint.
+// A HostsError lists hosts that cannot be used or could not start their ranks. Unwrap returns one error for
+// each reason. Each has a folded list of the hosts, such as n[1-3], and a hint.
 type HostsError struct {
 	Failed      []job.Failure
 	SomeReached bool // some hosts were reached, so the job might start without these
@@ -34,8 +34,8 @@ func (e *HostsError) Unwrap() []error {
 	return reasons
 }
 
-// A foldedFailure is one reason, all hosts that have it, and the detail of the first host: "node[03-42]:
-// connect: connection refused (node03: 10.1.0.3:22)".
+// A foldedFailure is a failure of several hosts for the same reason. It has all these hosts and the details
+// of the first one, as in "node[03-42]: connect: connection refused (node03: 10.1.0.3:22)".
 type foldedFailure struct {
 	reason   string
 	hosts    []string
@@ -62,7 +62,7 @@ func (f *foldedFailure) Unwrap() error { return f.err }
 // maxHintCommands is the largest number of commands in a hint.
 const maxHintCommands = 8
 
-// Hint returns the hint of the first host, with the commands for all hosts.
+// Hint returns the hint for the first host. If the hint contains commands, it contains them for all hosts.
 func (f *foldedFailure) Hint() string {
 	if len(f.commands) < 2 {
 		return f.hint
@@ -107,7 +107,7 @@ func foldFailures(failed []job.Failure) []*foldedFailure {
 	return folded
 }
 
-// joinHints returns one hint that offers both as alternatives.
+// joinHints returns one hint that offers a and b as alternatives.
 func joinHints(a, b string) string {
 	if a == "" {
 		return b

@@ -18,8 +18,8 @@ import (
 //
 //	probe --confineProbe--> granted CPUs and GPUs --> snapshot --> plan.Make
 
-// confineToGrant removes CPUs and GPUs that the batch system has not granted from the candidates' probes.
-// A candidate without a granted CPU cannot be used.
+// confineToGrant removes the CPUs and GPUs that the batch system has not granted to the job from what is
+// known about the candidates. A candidate without any granted CPU cannot be used.
 func (r *reservation) confineToGrant() {
 	lines := make(map[string][]string) // hosts, by the line that is logged about them
 	made := make(map[grantKey]pin.Topology)
@@ -45,19 +45,19 @@ func (r *reservation) confineToGrant() {
 	}
 }
 
-// A nothingGrantedError says that a host is not used because none of its CPUs is granted.
+// A nothingGrantedError says that a host is not used because the batch system has granted none of its CPUs.
 type nothingGrantedError struct{ error }
 
-// A grantKey identifies a topology and a grant. Equal nodes with equal grants share one restricted
-// topology.
+// A grantKey is the key of a cache of topologies: a node's topology and the CPUs granted there. Equal nodes
+// with equal grants share one restricted topology.
 type grantKey struct {
 	of *pin.Core
 	pin.CPUGrant
 }
 
-// confineProbe returns the probe without CPUs and GPUs that are not granted. cache caches restricted
-// topologies. GPUs stay as they are if the node already hides some: their numbers then differ from those
-// in the host list.
+// confineProbe returns a node's probe without CPUs and GPUs that the batch system has not granted. cache
+// holds topologies that were already restricted. If the node already hides some GPUs, confineProbe does not
+// change the GPUs, because their numbers then differ from those in the host list.
 func confineProbe(p job.Probe, def job.NodeDef, cache map[grantKey]pin.Topology) (job.Probe, error) {
 	if def.GrantedCPUs.IsGiven() && len(p.Topology.Cores) > 0 {
 		key := grantKey{&p.Topology.Cores[0], def.GrantedCPUs}

@@ -31,7 +31,8 @@ var features []Feature
 // Register adds a feature to all reservations. It is called while the program is initialized.
 func Register(f Feature) { features = append(features, f) }
 
-// A Preparation is one call of a feature's Prepare. The reservation's goroutine owns it.
+// A Preparation is one call of a feature's Prepare. Only the reservation's goroutine may use it, except where
+// a method says otherwise.
 type Preparation struct {
 	Request job.Request
 	Env     Env
@@ -44,18 +45,18 @@ type Preparation struct {
 	failed   []job.Failure
 }
 
-// Handle sets the function that Wait calls for messages of type M. The feature has called Own for this
-// type.
+// Handle sets the function that Wait calls for messages of type M. The feature must have declared this type
+// with Own.
 func Handle[M wire.Message](p *Preparation, handle func(*node.Node, M)) {
 	p.handlers[wire.NumberFor[M]()] = func(n *node.Node, m wire.Message) { handle(n, m.(M)) }
 }
 
-// ErrTooSlow is returned by Wait when the time limit is over.
+// ErrTooSlow is returned by Preparation.Wait when the time limit has passed.
 var ErrTooSlow = errors.New("mpiexec did not finish the preparation of the hosts in time")
 
-// prepareNodes calls Prepare of the features that the request needs. startBy is the limit if the user has
-// set --start-timeout. Otherwise each feature may take as long as a start. prepareNodes returns the
-// deadline by which all ranks must run.
+// prepareNodes calls Prepare of each feature that the request needs. If the user has set --start-timeout, all
+// features together must be done by startBy. Otherwise each feature may take as long as a start. prepareNodes
+// returns the deadline by which all ranks must run.
 func (r *reservation) prepareNodes(ctx context.Context, startBy node.Deadline) (node.Deadline, error) {
 	var nodes []*node.Node
 	for _, n := range r.planHosts {
@@ -87,7 +88,7 @@ func (r *reservation) prepareFor(ctx context.Context, f Feature, nodes []*node.N
 	return f.Prepare(&Preparation{Request: r.req, Env: r.env, Nodes: nodes, r: r, ctx: ctx, timed: timed, handlers: make(map[byte]func(*node.Node, wire.Message))})
 }
 
-// A posted is an event that is a function for a Preparation to call.
+// A posted is an event that contains a function for a Preparation to call.
 type posted struct {
 	to *Preparation
 	do func()
@@ -98,8 +99,8 @@ type posted struct {
 func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(posted{p, do}) }
 
 // Wait handles events until done returns true or a node has failed (Fail). It calls handleLost when a node of
-// the plan is lost. The error names the nodes that have failed, or is ErrTooSlow, or the cause of a cancelled
-// start.
+// the plan is lost. The error names the nodes that have failed. It is ErrTooSlow after the time limit, and
+// the cause if the start was cancelled.
 func (p *Preparation) Wait(done func() bool, handleLost func(*node.Node, error)) error {
 	for !done() && len(p.failed) == 0 {
 		events := p.r.takeEvents(p.timed, time.Time{})
@@ -132,21 +133,21 @@ func (p *Preparation) Wait(done func() bool, handleLost func(*node.Node, error))
 	return nil
 }
 
-// Fail records that a node of the plan cannot be prepared. Then no rank is started.
+// Fail records that a node of the plan cannot be prepared. As a result, no rank is started on any node.
 func (p *Preparation) Fail(n *node.Node, err error) {
 	p.failed = append(p.failed, job.Failure{Node: n.Name(), Origin: n.Def.Origin, Err: err})
 }
 
-// RestartLimit starts the time limit again, because a node has finished. It does nothing if the user has
-// set --start-timeout.
+// RestartLimit starts the time limit anew. A feature calls it when one of the nodes has finished. It does
+// nothing if the user has set --start-timeout.
 func (p *Preparation) RestartLimit() {
 	if p.Request.TimeLimits.Start == 0 {
 		p.r.limit.BeginStep(StartTimeout(p.Request))
 	}
 }
 
-// CountTaken extends the time limit by the time that a node may take to receive this many bytes. It does
-// nothing if the user has set --start-timeout.
+// CountTaken extends the time limit by the time that a node may take to receive the given number of bytes. It
+// does nothing if the user has set --start-timeout.
 func (p *Preparation) CountTaken(bytes int) {
 	if p.Request.TimeLimits.Start == 0 {
 		p.r.limit.CountTaken(bytes)
@@ -157,8 +158,8 @@ func (p *Preparation) CountTaken(bytes int) {
 // --start-timeout.
 func (p *Preparation) PauseLimit() (resume func()) { return p.r.pauseStartLimit() }
 
-// ShowProgress shows a line on the user's terminal until stop is called, if the Preparation takes long.
-// It calls line on another goroutine to get the current text.
+// ShowProgress shows a line on the user's terminal if the Preparation takes long. It calls line on another
+// goroutine to get the current text. The caller calls stop to remove the line.
 func (p *Preparation) ShowProgress(line func() string) (stop func()) {
 	return showProgress(p.Env, line)
 }

@@ -27,8 +27,9 @@ the others.
 	        ---------------> n2           -------> n2 : MARK1, MARK2
 */
 
-// checkIdentities drops candidates that report the machine identity of another candidate and cannot prove
-// it. If no candidate may be skipped, it returns an error.
+// checkIdentities looks for candidates that report the same machine identity. Two names of one machine are
+// fine, but a host that only pretends to be another machine is dropped. If the job may not skip candidates,
+// checkIdentities returns an error instead.
 func (r *reservation) checkIdentities(ctx context.Context) error {
 	var lines []string
 	claimed := r.byIdentity()
@@ -73,7 +74,7 @@ func (r *reservation) byIdentity() map[string][]*host {
 	return by
 }
 
-// alreadyShown reports whether an earlier check has proved that these hosts are one machine.
+// alreadyShown reports whether an earlier check has proved that the given hosts are one machine.
 func (r *reservation) alreadyShown(hosts []*host) bool {
 	for _, n := range hosts {
 		if !n.ofJob && n.sameMachine != hosts[0] {
@@ -83,8 +84,9 @@ func (r *reservation) alreadyShown(hosts []*host) bool {
 	return true
 }
 
-// exchangeMarks asks each host to write a mark, a random file, and to read the marks of the others. It
-// returns the marks that each host found.
+// exchangeMarks asks each host to write a mark (a file with a random name), and to look for the marks of the
+// others. A mark that another host can see proves that both are one machine. It returns each host's own mark,
+// and the marks that each host found.
 func (r *reservation) exchangeMarks(ctx context.Context, hosts []*host) (found map[*host]map[string]bool, marks map[*host]string, err error) {
 	tag := rand.Text()
 	found, marks = make(map[*host]map[string]bool), make(map[*host]string)
@@ -106,8 +108,8 @@ func (r *reservation) exchangeMarks(ctx context.Context, hosts []*host) (found m
 	return found, marks, err
 }
 
-// mergeIfSame treats two hosts as one machine if each has read the other's mark. Otherwise it drops each
-// host that has not read the other's mark. It returns the line to report, or "".
+// mergeIfSame treats two hosts as one machine if each has found the other's mark. Otherwise it drops each
+// host that has not found the other's mark. It returns a line that reports the dropped hosts, or "".
 func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 	if x.lost != nil || y.lost != nil {
 		return "" // a lost host is reported elsewhere
@@ -140,6 +142,6 @@ func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 	return line + strings.Join(unused, " and ") + " are not used"
 }
 
-// errNotThatMachine is the reason why a candidate is dropped that falsely reports another one's identity.
-// A line of mergeIfSame has told the user already.
+// errNotThatMachine is the reason for dropping a candidate that falsely reports the identity of another
+// machine. mergeIfSame has already reported this to the user.
 var errNotThatMachine = errors.New("the host reports the machine ID of another host; it is not used")

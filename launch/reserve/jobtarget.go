@@ -12,15 +12,15 @@ import (
 	"remshell/usererr"
 )
 
-// A jobTarget is the job that a control request, signal or eviction is for. It has one user on each node,
-// because other users can make claims with the same job ID.
+// A jobTarget is the job to which a control request, signal or eviction applies. It records one user for each
+// node, because other users could make claims with the same job ID.
 type jobTarget struct {
 	job.JobRef
 	uids []int // user of the job's claims on each page; -1 if the page has none
 }
 
-// uidOn returns the uid of the job's claims in a node's ledger listing. It is -1 if the listing has no
-// claim of the job, or was added after the job was found.
+// uidOn returns the uid of the job's claims in a node's ledger listing. It returns -1 if the listing has no
+// claim of the job.
 func (t jobTarget) uidOn(page int) int {
 	if page >= len(t.uids) {
 		return -1
@@ -33,7 +33,7 @@ func (t jobTarget) isClaimOf(page int, c job.Claim) bool {
 	return c.Job == t.Job && c.UID == t.uidOn(page)
 }
 
-// isFound reports whether the job is in any ledger listing.
+// isFound reports whether any ledger listing contains the job.
 func (t jobTarget) isFound() bool {
 	return slices.ContainsFunc(t.uids, func(uid int) bool { return uid >= 0 })
 }
@@ -50,8 +50,8 @@ type ledgerEntry struct {
 	ours    bool
 }
 
-// ledgerEntries returns the entries of all ledgers. If ref names a user, it returns only the entries of
-// that user. It returns tickets only if tickets is set.
+// ledgerEntries returns the entries of all ledgers. If ref names a user, it returns only the entries of that
+// user. It includes tickets only if tickets is true.
 func ledgerEntries(pages []job.LedgerListing, ref job.JobRef, tickets bool) (all []ledgerEntry) {
 	for i, p := range pages {
 		add := func(id job.ID, uid int, user, command string, since time.Time) {
@@ -71,7 +71,7 @@ func ledgerEntries(pages []job.LedgerListing, ref job.JobRef, tickets bool) (all
 	return all
 }
 
-// isQueued reports whether a job has tickets and no claims.
+// isQueued reports whether a job only waits in the queue: it has tickets but no claims.
 func isQueued(pages []job.LedgerListing, t jobTarget) (queued bool) {
 	for i, p := range pages {
 		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.isClaimOf(i, c) }) {
@@ -82,15 +82,15 @@ func isQueued(pages []job.LedgerListing, t jobTarget) (queued bool) {
 	return queued
 }
 
-// ownEntries returns the entries of the user who runs this program.
+// ownEntries returns the entries of the current user.
 func ownEntries(all []ledgerEntry) []ledgerEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !e.ours })
 }
 
-// resolveName returns the job ID for a name. A name is an ID, an unambiguous prefix of an ID, or NewestJob
-// for the user's job that began last. If ref names no user, the user's own jobs come first. If none
-// matches, other users' jobs count, but not for NewestJob. The ID is empty if there is no newest job. If no
-// job matches, the result is the name itself. The error is an *ambiguousError.
+// resolveName returns the job that a name means. The name is a job ID, an unambiguous prefix of one, or
+// NewestJob, which means the user's newest job. If ref names no user, the user's own jobs are searched first,
+// and then, except for NewestJob, the jobs of other users. The ID is empty if there is no newest job. If
+// nothing matches, the result is the name itself. If several jobs match, the error is an *ambiguousError.
 func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) {
 	all := ledgerEntries(pages, ref, true)
 	first := all
@@ -130,8 +130,8 @@ func jobsNamed(entries []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 	return jobs
 }
 
-// newestJob returns the ID of the job that began last, or "" if there is none. The first entry of a job has
-// the time at which the job began; later entries come from spawns.
+// newestJob returns the ID of the job that began last, or "" if there are no entries. A job begins at the
+// time of its earliest entry; later entries come from spawned ranks.
 func newestJob(entries []ledgerEntry) (newest job.ID) {
 	began := make(map[job.ID]time.Time)
 	for _, e := range entries {
@@ -158,7 +158,7 @@ func (a *ambiguousError) Error() string { return a.text }
 // Hint returns what the user can do.
 func (a *ambiguousError) Hint() string { return "write more characters of the job ID" }
 
-// Reasons returns a line for each job that the name may mean.
+// Reasons returns one line for each job that matches the name.
 func (a *ambiguousError) Reasons() []string { return a.jobs }
 
 // maxListedJobs is the largest number of jobs that an ambiguousError lists.
@@ -176,9 +176,9 @@ func newAmbiguousError(ref job.JobRef, named []ledgerEntry) *ambiguousError {
 	return a
 }
 
-// findJob finds the job with an ID on all nodes. If ref names no user, it takes the user's own job, or
-// else the job of the only other user with this ID. If several other users have it, findJob returns an
-// error.
+// findJob finds the job with a given ID on all nodes. If ref names no user, it prefers the current user's
+// job, and otherwise takes the only other user's job. If several other users have jobs with this ID, it
+// returns the error ambiguous.
 func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, ambiguous *usererr.Error) {
 	t = jobTarget{ref, slices.Repeat([]int{-1}, len(pages))}
 	all := slices.DeleteFunc(ledgerEntries(pages, ref, tickets), func(e ledgerEntry) bool { return e.job != ref.Job })
@@ -195,8 +195,8 @@ func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarg
 	return t, nil
 }
 
-// resolveJob finds the job that a name means. If tickets is false, tickets count only for a job without
-// claims.
+// resolveJob finds the job that a name means. If tickets is false, it considers tickets only for jobs that
+// have no claims.
 func resolveJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, err error) {
 	if ref, err = resolveName(pages, ref); err != nil {
 		return t, err
@@ -211,7 +211,8 @@ func resolveJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobT
 	return t, nil
 }
 
-// severalUsersError returns an error if the entries of one ID belong to several users, and nil otherwise.
+// severalUsersError returns an error if the entries with one job ID belong to several users. Otherwise it
+// returns nil.
 func severalUsersError(id job.ID, all []ledgerEntry) *usererr.Error {
 	nodes := make(map[string][]string)
 	var users []string

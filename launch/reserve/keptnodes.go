@@ -15,14 +15,14 @@ import (
 // They are connected, and their helpers keep the job's claims. Otherwise they are candidates like all
 // others, and the plan need not use them.
 
-// A KeptNode is a node that the job has used and still claims.
+// A KeptNode is a node that the previous attempt of a job has used and on which the job still has its claim.
 type KeptNode struct {
 	*node.Node      // its messages are already being read
 	ClaimedCPUs int // number of CPUs that its helper claims for the job
 }
 
-// takeOverKept adds the nodes of the previous attempt (one run of all ranks). If a node is no candidate,
-// because a spawn had added it, its connection is closed.
+// takeOverKept adds the nodes that the previous attempt (one run of all ranks) has left connected. It closes
+// the connection of a node that is no candidate, which a spawn may have added.
 func (r *reservation) takeOverKept(kept []KeptNode) {
 	byName := make(map[string]KeptNode, len(kept))
 	for _, k := range kept {
@@ -40,8 +40,8 @@ func (r *reservation) takeOverKept(kept []KeptNode) {
 	}
 }
 
-// CloseNewNodes closes the connections to all nodes, except nodes that the previous attempt (one run of all
-// ranks) had already and that are still connected. It returns the nodes that stay connected.
+// CloseNewNodes closes the connections to all nodes that the previous attempt (one run of all ranks) did not
+// have. It returns the nodes that remain connected.
 func (r *Reservation) CloseNewNodes() (kept []KeptNode) {
 	others := slices.Clone(r.r.hosts)
 	r.r.hosts = slices.DeleteFunc(others, func(n *host) bool {
@@ -55,8 +55,8 @@ func (r *Reservation) CloseNewNodes() (kept []KeptNode) {
 	return kept
 }
 
-// releaseEarlier releases the claims of the previous attempt (one run of all ranks), because a waiting job
-// must hold none (survive.md SV-5).
+// releaseEarlier releases the claims of the previous attempt (one run of all ranks), because a job must not
+// hold CPUs while it waits in the queue (survive.md SV-5).
 func (r *reservation) releaseEarlier() {
 	for _, n := range r.hosts {
 		if n.kept != nil {
@@ -66,9 +66,9 @@ func (r *reservation) releaseEarlier() {
 	}
 }
 
-// tryBypass lets an attempt (one run of all ranks) start before waiting requests if it uses only CPUs and
-// nodes that the previous attempt still claims. No waiting request could have had these CPUs, and some may
-// wait for this very job. refused is the error to return otherwise.
+// tryBypass starts an attempt (one run of all ranks) before requests that wait in the queue, if the attempt
+// uses only CPUs that the previous attempt still claims. No waiting request could use these CPUs before, and
+// some may wait for this job to end. If that is not possible, it returns the error refused.
 func (r *reservation) tryBypass(ctx context.Context, p job.Plan, refused error) (job.Plan, error) {
 	var failed *plan.Error
 	if !errors.As(refused, &failed) || failed.Code != plan.CodeQueueBusy {
@@ -81,7 +81,7 @@ func (r *reservation) tryBypass(ctx context.Context, p job.Plan, refused error) 
 	return bypass, nil
 }
 
-// planWithoutQueue plans a request as if no other request were ahead.
+// planWithoutQueue plans a request as if it were the first in the queue.
 func (r *reservation) planWithoutQueue(ctx context.Context, req job.Request) (job.Plan, error) {
 	snap := r.snap
 	snap.Ahead = 0

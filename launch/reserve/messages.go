@@ -2,8 +2,8 @@ package reserve
 
 import "remshell/wire"
 
-// owned has, by number, the kinds of messages that only reservations handle. Features add their own kinds
-// with Own.
+// owned tells which kinds of messages only reservations handle. The index is the number of the kind. Features
+// add their own kinds with Own.
 var owned = func() (set [256]bool) {
 	for _, number := range []byte{
 		wire.NumberFor[*wire.MarkWritten](), wire.NumberFor[*wire.MarksRead](), wire.NumberFor[*wire.Surveyed](),
@@ -14,10 +14,10 @@ var owned = func() (set [256]bool) {
 	return set
 }()
 
-// Owns reports whether reservations handle this kind of message. While a job runs, a spawn or a move has
-// a reservation.
+// Owns reports whether messages of this kind are handled by reservations. A running job needs reservations
+// for spawns and moves.
 func Owns(m wire.Message) bool { return owned[wire.NumberOf(m)] }
 
-// Own declares that messages of type M are handled in a feature's Prepare, by Handle. It is called while
-// the program is initialized.
+// Own declares that a feature handles messages of type M while it prepares nodes, with the function that it
+// passes to Handle. Own is called while the program is initialized.
 func Own[M wire.Message]() { owned[wire.NumberFor[M]()] = true }

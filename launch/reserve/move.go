@@ -30,10 +30,10 @@ As for a spawn, the decision lock is not taken: a running job does not wait behi
 exclusive without it.
 */
 
-// MoveGroup is the group name in claims of a MoveTarget. No group of ranks has this name.
+// MoveGroup is the group name in the claims that are made for a move. No group of ranks has this name.
 const MoveGroup = "move"
 
-// A MoveRequest describes the nodes that a move needs.
+// A MoveRequest describes the nodes that are needed to move a running job.
 type MoveRequest struct {
 	Request     job.Request // request of the next attempt
 	CurrentPlan job.Plan    // plan of the running attempt
@@ -42,8 +42,8 @@ type MoveRequest struct {
 	Standby     []KeptNode  // the job's standby nodes
 }
 
-// A MoveTarget is a plan to which a job can be moved, with claims on its nodes. The claims are kept until
-// the next attempt (one run of all ranks) has taken them over, or until Abandon.
+// A MoveTarget is a plan to which a running job can be moved, with claims on the plan's nodes. The claims
+// remain until the next attempt (one run of all ranks) has taken them over, or until Abandon is called.
 type MoveTarget struct {
 	Plan     job.Plan
 	NewNodes []KeptNode // nodes that are new to the job; their messages are already being read
@@ -52,8 +52,8 @@ type MoveTarget struct {
 	claimed []*host
 }
 
-// FindMoveTarget finds other nodes for a running job and claims CPUs there. The MoveTarget is never nil.
-// With an error, no new claim or connection is left.
+// FindMoveTarget finds other nodes for a running job and claims CPUs there. The MoveTarget is never nil. If
+// there is an error, all new claims are released and all new connections closed.
 func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, error) {
 	r := newReservation(m.Request, env)
 	ctx, done := r.withinLimit(ctx, &usererr.Error{Text: fmt.Sprintf("cannot be moved: mpiexec found no free hosts within %v", StartTimeout(m.Request))})
@@ -82,7 +82,8 @@ func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, e
 	return g, nil
 }
 
-// findTarget plans and claims. After a conflict with another job it tries again.
+// findTarget makes a plan and claims its nodes. It tries again if another job has claimed the same CPUs
+// meanwhile.
 func (g *MoveTarget) findTarget(ctx context.Context, m MoveRequest) error {
 	for try := 1; ; try++ {
 		err := g.findTargetOnce(ctx, m)
@@ -115,7 +116,7 @@ func (g *MoveTarget) findTargetOnce(ctx context.Context, m MoveRequest) error {
 	return g.claimTarget(ctx, m)
 }
 
-// noTargetReason returns why there is no plan, as one line. The user who requested the move sees only
+// noTargetReason returns, as one line, why the job cannot be moved. The user who requested the move sees only
 // this line.
 func noTargetReason(err error) error {
 	var failed *plan.Error
@@ -125,7 +126,7 @@ func noTargetReason(err error) error {
 	return errors.New(strings.Join(append([]string{"cannot be moved: " + failed.Text}, plan.FoldReasons(failed.Rejected)...), "; "))
 }
 
-// claimTarget orders the nodes of the plan to claim the CPUs that the job does not have there yet.
+// claimTarget tells the nodes of the plan to claim CPUs that the job does not have yet.
 func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	r := g.r
 	had := make(map[string]job.NodePlan, len(m.CurrentPlan.Nodes))
@@ -168,7 +169,8 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	return err
 }
 
-// checkSeparation does for a move target what reservation.checkSeparation does for a start.
+// checkSeparation is reservation.checkSeparation for a move: it returns an error if the nodes' ledgers cannot
+// keep other jobs away although that is required.
 func (g *MoveTarget) checkSeparation() error {
 	r := g.r
 	if !r.req.Exclusive && !r.req.Queue.Strict {
@@ -190,7 +192,8 @@ func (g *MoveTarget) releaseClaims() {
 	g.claimed, g.r.planHosts = nil, nil
 }
 
-// Abandon releases the claims made for the move, and closes the nodes that are new to the job.
+// Abandon releases the claims made for the move, and closes the connections to nodes that the job did not
+// have before.
 func (g *MoveTarget) Abandon() {
 	g.releaseClaims()
 	g.r.dismissNew()

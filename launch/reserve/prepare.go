@@ -25,9 +25,9 @@ func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
 	return def.BatchDir.TranslateEnv(env)
 }
 
-// memoryVariables returns the environment variables about memory (aprun.md 4). One has the MB requested
-// for each rank, or else the node's memory divided by its ranks. Another has the requested huge pages, if
-// any.
+// memoryVariables returns environment variables about memory (aprun.md 4). One contains the memory of each
+// rank in MB: the requested amount or, without a request, the node's memory divided by its ranks. Another
+// contains the requested huge pages, if any.
 func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	each := req.Memory
 	if each == 0 && ranks > 0 {
@@ -42,7 +42,8 @@ func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	return set
 }
 
-// A Baseline has the decisions that are made when a job starts and that also hold for its spawns.
+// A Baseline contains decisions that are made when a job starts and also apply to the ranks that it spawns
+// later.
 type Baseline struct {
 	Slots  int  // slots of all hosts on which ranks of the job may run
 	Fabric bool // a host of the first group has a fast network or a GPU; groups that connect must have chosen the same network
@@ -56,7 +57,7 @@ func newBaseline(slots int, nodes []*host) Baseline {
 	return b
 }
 
-// RanksPerApp counts the ranks of each app context of a plan.
+// RanksPerApp returns how many ranks of a plan each app context has.
 func RanksPerApp(p job.Plan, apps int) []int {
 	counts := make([]int, apps)
 	for _, n := range p.Nodes {
@@ -67,8 +68,8 @@ func RanksPerApp(p job.Plan, apps int) []int {
 	return counts
 }
 
-// appsOnNode returns the app contexts as they start on a node. They have their rank counts, and the
-// default environment for variables that the node's definition does not set.
+// appsOnNode returns the app contexts with the values for one node: the numbers of ranks that run there, and
+// the default environment without variables that the node's definition sets.
 func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	apps = slices.Clone(apps)
 	for i := range apps {
@@ -83,8 +84,8 @@ func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	return apps
 }
 
-// prepareMessage returns the Prepare for node i of the plan. local is the address of this machine for
-// other nodes.
+// prepareMessage returns the Prepare message for node i of the plan. local is the address by which other
+// nodes reach this machine.
 func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 	req, terms, p, np, n := r.req, r.env.RankOptions, r.plan, r.plan.Nodes[i], r.planHosts[i]
 	m := &wire.Prepare{
@@ -131,7 +132,7 @@ func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 	return m
 }
 
-// asksForBinding reports whether the request, or the node's definition, asks to bind ranks.
+// asksForBinding reports whether the request or the node's definition asks for ranks to be bound to CPUs.
 func asksForBinding(req job.Request, def job.NodeDef) bool {
 	bind := req.Layout.Bind
 	if def.Bind != nil {
@@ -150,20 +151,22 @@ func saysNoBinding(req job.Request, def job.NodeDef) bool {
 		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// MayHaveNextAttempt reports whether the job keeps its claims at its end until it is known whether another
-// attempt (one run of all ranks) follows. If processes that outlive their ranks may stay (LeaveChildren),
-// it does not: the next attempt makes new claims.
+// MayHaveNextAttempt reports whether the job must keep its claims at the end of an attempt (one run of all
+// ranks), because another attempt may follow. If processes may outlive their ranks (LeaveChildren), it
+// returns false: the next attempt then makes new claims.
 func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }
 
-// ignoresOthers reports whether a claim may include CPUs that another job has claimed since the survey.
-// That is so only on this machine, if ranks share CPUs anyway, or in the last of maxConflicts tries.
+// ignoresOthers reports whether the job may claim CPUs even if another job has claimed them after the nodes
+// were asked for free CPUs. That is allowed on this machine if ranks share CPUs anyway, and in the last of
+// maxConflicts tries.
 func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }
 
-// claimOf returns the job's claim of this number of ranks for a node's ledger. The helper adds the ranks to it.
+// claimOf returns the claim that a node's ledger is to have for this job. ranks is the number of ranks on the
+// node. The helper fills in the ranks themselves.
 func claimOf(req job.Request, p job.Plan, n *host, ranks int) job.Claim {
 	c := job.Claim{
 		Job: p.Job, UID: req.User.UID, User: req.User.Name, LauncherHost: req.Queue.LauncherHost, LauncherPID: os.Getpid(), Node: n.def.Name,
@@ -186,7 +189,7 @@ func claimOf(req job.Request, p job.Plan, n *host, ranks int) job.Claim {
 // slotCount returns the number of slots of the whole node (S in placement.md section 0).
 func (n *host) slotCount() int { return job.Node{NodeDef: n.def, Probe: n.probe}.SlotCount() }
 
-// localAddress returns the address by which other nodes reach this machine: its own address in
+// localAddress returns the address by which other nodes reach this machine: its local address of the
 // connections to them. It is the loopback address if all nodes are this machine, and empty if unknown.
 func (r *reservation) localAddress(nodes []*host) string {
 	for _, n := range nodes {
@@ -200,7 +203,7 @@ func (r *reservation) localAddress(nodes []*host) string {
 	return ""
 }
 
-// kernelLimits returns the limits in all that the kernel can enforce for each process (setrlimit).
+// kernelLimits returns those of all limits that the kernel can enforce for each process (setrlimit).
 func kernelLimits(all limits.Map) (kernel []job.KernelLimit) {
 	for _, name := range all.Names() {
 		if name.IsKernelLimit() {

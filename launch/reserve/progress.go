@@ -15,7 +15,8 @@ const progressEvery = 250 * time.Millisecond
 // nameSlowAfter is how long a host may take to connect before the progress line names it.
 const nameSlowAfter = 5 * time.Second
 
-// A startProgress makes the progress line of a start (rule DIAG-6): connecting 41/64 · slow: n17,n33 (8 s).
+// A startProgress composes the line that shows the progress of a start (rule DIAG-6), such as "connecting
+// 41/64 · slow: n17,n33 (8 s)".
 type startProgress struct {
 	began time.Time
 	hosts []job.NodeDef
@@ -24,8 +25,8 @@ type startProgress struct {
 	count int        // number of hosts that are done
 }
 
-// watchConnects shows a progress line once connecting takes longer than Env.ProgressAfter. answered is to
-// be called for each host that has connected or failed. stop removes the line.
+// watchConnects shows a progress line if connecting takes longer than Env.ProgressAfter. The caller calls
+// answered for each host that has connected or failed, and stop to remove the line.
 func watchConnects(env Env, hosts []job.NodeDef) (answered func(i int), stop func()) {
 	if len(hosts) == 0 {
 		return func(int) {}, func() {}
@@ -34,7 +35,7 @@ func watchConnects(env Env, hosts []job.NodeDef) (answered func(i int), stop fun
 	return p.answered, showProgress(env, func() string { return p.text(time.Since(p.began)) })
 }
 
-// answered records that host i has connected or failed. It is called once for each host.
+// answered records that host i has connected or failed. It must be called only once for each host.
 func (p *startProgress) answered(i int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

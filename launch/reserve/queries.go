@@ -14,16 +14,15 @@ import (
 )
 
 // Survey connects to the candidates as Reserve does, returns the reports of their helpers, and disconnects.
-// It serves options that only print something and start no ranks.
+// It is used by options that only print information and start no ranks.
 func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
 	_, err = Rehearse(ctx, req, env, func(seen job.Snapshot) job.Plan { snap = seen; return job.Plan{} })
 	return snap, err
 }
 
-// Rehearse checks whether a job could start, and claims nothing. decide makes the plan from the survey.
-// Rehearse asks the plan's hosts whether they have the ranks' directories and programs, and for their
-// administrators' rules. refused names the hosts on which a start would fail. It is nil if there are
-// none.
+// Rehearse checks whether a job could start, without claiming anything. decide makes the plan from the
+// reports of the hosts. Rehearse asks the hosts of the plan for the directories and programs of their ranks,
+// and for the rules of their administrators. refused names the hosts on which a start would fail, or is nil.
 func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Snapshot) job.Plan) (refused, err error) {
 	var snap job.Snapshot
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -46,7 +45,7 @@ func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Sna
 	return refused, err
 }
 
-// rehearse asks the hosts of a plan whether they have what its ranks need.
+// rehearse asks the hosts of a plan whether they have the directories and programs that its ranks need.
 func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err error) {
 	var failed []job.Failure
 	for app := range r.req.Apps {
@@ -80,8 +79,8 @@ func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err er
 	return &HostsError{Failed: failed}, nil
 }
 
-// Ledgers reads the ledgers of all candidates, in their order. It reports candidates that cannot be
-// reached, and leaves them out.
+// Ledgers reads the ledgers (the directories of claims) of all candidates and returns them in the order of
+// the candidates. It reports candidates that cannot be reached, and leaves them out.
 func Ledgers(ctx context.Context, req job.Request, env Env) (pages []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
@@ -123,7 +122,8 @@ type EvictResult struct {
 	Err       string // why nothing was done
 }
 
-// Evict ends the processes that hold a job's claims and tickets, on all candidates (rule TRUST-19).
+// Evict ends, on all candidates, the processes that hold a job's claims and tickets (rule TRUST-19). This is
+// how an administrator removes a job that does not obey.
 func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]EvictResult, error) {
 	var results []EvictResult
 	unread, err := callJobNodes(ctx, req, env, ref, true, evictTimeout,
@@ -139,8 +139,8 @@ func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]Evi
 	return results, err
 }
 
-// callJobNodes finds a job and sends a request to each node that has it. It returns the listings of the
-// nodes whose ledger cannot be read. If tickets is false, a job that waits in the queue is an error.
+// callJobNodes finds a job and sends a request to each node on which the job is. It returns the listings of
+// the nodes whose ledger cannot be read. If tickets is false, a job that waits in the queue is an error.
 func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.Request, env Env, ref job.JobRef, tickets bool, limit time.Duration,
 	request func(t jobTarget, uid int) Req, handle func(node string, reply Rep)) (unread []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -203,7 +203,7 @@ func (r *reservation) reportLost() {
 	}
 }
 
-// withHelpers connects to the candidates, calls do, and disconnects.
+// withHelpers connects to the candidates, calls do, and disconnects from them.
 func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.Context, *reservation) error) error {
 	ctx, r, done := newQuery(ctx, req, env)
 	defer done()
@@ -219,8 +219,8 @@ func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.
 	return nil
 }
 
-// newQuery returns a reservation for a request that claims nothing. Its context ends by a signal or after
-// the start timeout.
+// newQuery returns a reservation for a request that claims nothing. Its context ends when a signal arrives or
+// the start timeout has passed.
 func newQuery(ctx context.Context, req job.Request, env Env) (context.Context, *reservation, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	env.StopTimes = new(node.StopTimes)

@@ -19,20 +19,20 @@ import (
 // queryTimeout is how long a host may take to reply to a query that changes nothing.
 const queryTimeout = 5 * time.Second
 
-// A message is a message from a host.
+// A message is the event that a host has sent a message.
 type message struct {
 	from *host
 	m    wire.Message
 }
 
-// A disconnected event says that a host's connection has ended.
+// A disconnected is the event that the connection to a host has ended.
 type disconnected struct {
 	from *host
 	err  error
 }
 
-// takeEvents takes the events out of the inbox. It converts the events of the reservation's nodes. It
-// returns other events unchanged, and they are then ignored.
+// takeEvents takes the events out of the inbox and converts those of the reservation's nodes. It returns all
+// other events unchanged; callers ignore them.
 func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any {
 	events := r.env.Inbox.Take(ctx, deadline)
 	for i, event := range events {
@@ -55,8 +55,8 @@ func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any 
 func (r *reservation) replyTimeout() time.Duration { return cmp.Or(r.env.GreetTimeout, 10*time.Second) }
 
 // call sends a request to each node and calls handle with each reply. It returns when each node has replied
-// or is lost. A node that does not reply within limit is closed. The error is the cause of ctx, or says
-// that a node of the running job does not reply.
+// or is lost. A node that does not reply within limit is closed. call returns an error if ctx has ended, or
+// if a node on which the job already runs does not reply.
 func call[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, handle func(*host, Rep)) error {
 	silent, err := callWithin(ctx, r, limit, nodes, request, handle)
 	if err != nil {
@@ -65,21 +65,22 @@ func call[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, l
 	return giveUp(silent, limit)
 }
 
-// callOne is call for one node. It returns the zero Rep if the node is lost.
+// callOne sends a request to one node and returns its reply, as call does. It returns the zero Rep if the
+// node is lost.
 func callOne[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, n *host, request Req) (reply Rep, err error) {
 	err = call(ctx, r, limit, []*host{n}, func(*host) Req { return request }, func(_ *host, m Rep) { reply = m })
 	return reply, err
 }
 
-// callWithin is call, except that it returns the nodes that have not replied within limit and does not
-// close them.
+// callWithin sends requests as call does. It returns the nodes that have not replied within limit, and does
+// not close them.
 func callWithin[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, handle func(*host, Rep)) (silent []*host, err error) {
 	return r.awaitReplies(ctx, limit, nodes, func(n *host) wire.Message { return request(n) },
 		func(n *host, reply wire.Message) { handle(n, reply.(Rep)) })
 }
 
-// giveUp closes nodes that have not replied within limit. It returns an error if one belongs to the
-// running job.
+// giveUp closes nodes that have not replied within limit. It returns an error if the job already runs on one
+// of them.
 func giveUp(silent []*host, limit time.Duration) error {
 	for _, n := range silent {
 		if n.ofJob { // the job's own nodes must not be closed here
@@ -91,8 +92,8 @@ func giveUp(silent []*host, limit time.Duration) error {
 	return nil
 }
 
-// awaitReplies is callWithin without type parameters. It calls handle for each reply before it handles any
-// later event.
+// awaitReplies implements callWithin without type parameters. It calls handle for each reply before it
+// handles any later event.
 func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nodes []*host, request func(*host) wire.Message, handle func(*host, wire.Message)) (silent []*host, err error) {
 	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
 	defer done()
@@ -136,8 +137,8 @@ func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nod
 	return nil, nil
 }
 
-// openRequests has the open trace step of each request that has no reply yet. Some kinds of requests have
-// no trace step.
+// openRequests has the open trace step of each request that has no reply yet. Not all kinds of requests are
+// traced.
 type openRequests map[*host]trace.Step
 
 func (a openRequests) beginStep(r *trace.Recorder, n *host, request wire.Message) {
@@ -155,7 +156,7 @@ func (a openRequests) beginStep(r *trace.Recorder, n *host, request wire.Message
 	}
 }
 
-// refusalOf returns why the node refuses, if the reply says so, or nil.
+// refusalOf returns the node's reason for refusing a request, or nil if it has not refused.
 func refusalOf(answer wire.Message) error {
 	switch m := answer.(type) {
 	case *wire.Refused:
@@ -166,7 +167,7 @@ func refusalOf(answer wire.Message) error {
 	return nil
 }
 
-// runStep calls do and records it as a step of mpiexec in the trace.
+// runStep calls do and records in the trace how long it took.
 func (r *reservation) runStep(step string, do func() error) error {
 	return r.env.Trace.Do(r.env.TraceRow, step, do)
 }

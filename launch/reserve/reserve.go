@@ -47,8 +47,8 @@ import (
 	"remshell/wire"
 )
 
-// A Reservation is the result of finding nodes for a request: nodes that are prepared to start its ranks.
-// No rank has been started yet. All its connections stay open until Close.
+// A Reservation is the result of finding nodes for a request: nodes that are prepared to start its ranks. No
+// rank has been started yet. Its connections stay open until Close is called.
 type Reservation struct {
 	Plan         job.Plan
 	Nodes        []Node      // nodes of the plan, in its order
@@ -70,7 +70,7 @@ type Node struct {
 	Probe *job.Probe
 }
 
-// A reservation is the state of finding nodes for one request.
+// A reservation holds the state of finding nodes for one request.
 type reservation struct {
 	env Env
 	req job.Request
@@ -127,8 +127,8 @@ func newReservation(req job.Request, env Env) *reservation {
 }
 
 // Reserve finds nodes for a job. If the request may wait, it waits in the queue. The Reservation is never
-// nil: with an error, it has the notes of the plan and the results of connecting. Reserve takes over kept,
-// the nodes of the previous attempt (one run of all ranks).
+// nil. If there is an error, it contains only the notes of the plan and the results of connecting. kept are
+// nodes of the previous attempt (one run of all ranks), which Reserve uses again.
 func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*Reservation, error) {
 	r := newReservation(req, env)
 	r.takeOverKept(kept)
@@ -150,8 +150,8 @@ func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*
 	return r.newResult(startBy), err
 }
 
-// newResult returns the Reservation for the caller. It frees state that only the decision needed, because
-// the result lives as long as the job.
+// newResult returns the Reservation for the caller. It discards data that only planning needed, because a
+// Reservation exists as long as the job.
 func (r *reservation) newResult(startBy node.Deadline) *Reservation {
 	result := &Reservation{Plan: r.plan, Request: r.req, Rendezvous: r.rendezvous, UniverseSize: universeSize(r.req, r.baseline), Baseline: r.baseline, StartBy: startBy, Connections: r.results, r: r}
 	r.snap, r.snapHosts = job.Snapshot{}, nil
@@ -173,7 +173,7 @@ func (r *Reservation) Close() {
 	closing.Wait()
 }
 
-// reportPlan passes the plan to the user, the log and Env.OnPlan.
+// reportPlan reports the plan to the user, the log and Env.OnPlan.
 func (r *reservation) reportPlan() {
 	r.reportSkipped()
 	r.reportTooFewStandby()
@@ -185,7 +185,7 @@ func (r *reservation) reportPlan() {
 	}
 }
 
-// dismissUnused ends the helpers on nodes that have no rank and are not standby nodes.
+// dismissUnused ends the helpers on nodes that are not needed: they have no rank and are not standby nodes.
 func (r *reservation) dismissUnused() {
 	needed := make(map[*host]bool, len(r.planHosts))
 	for i, np := range r.plan.Nodes {
@@ -204,7 +204,7 @@ func (r *reservation) dismissUnused() {
 	}
 }
 
-// FormatRanksOf returns the ranks on a node as text: "rank 3", "ranks 0-3,7".
+// FormatRanksOf returns the ranks of a node as text: "rank 3", "ranks 0-3,7".
 func FormatRanksOf(np job.NodePlan) string {
 	var ranks []int
 	for _, r := range np.Ranks {
@@ -216,12 +216,12 @@ func FormatRanksOf(np job.NodePlan) string {
 	return "ranks " + idset.Text(ranks)
 }
 
-// maxConflicts is after how many consecutive conflicts with other jobs an attempt fails (placement.md
-// 6.4).
+// maxConflicts is the number of consecutive conflicts with claims of other jobs after which an attempt to
+// start fails (placement.md 6.4).
 const maxConflicts = 5
 
-// findPlace plans and claims nodes for the job. If the request may wait, it waits in the queue. On
-// success the nodes of the plan are prepared. startBy is the deadline by which all ranks must run.
+// findPlace makes a plan for the job, claims its nodes and prepares them. If the request may wait, it waits
+// in the queue until that succeeds. startBy is the deadline by which all ranks must run.
 func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	defer r.queue.Finish()
 	var last *plan.Error // why the last decision failed, of a request that waits
@@ -253,8 +253,8 @@ func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.D
 	return p, startBy, err
 }
 
-// rereadRequest applies changes that were made to the request while it waits. If the request cannot be
-// read, nothing changes.
+// rereadRequest reads the request again, because its files may have changed while it waits. If the request
+// cannot be read, the old one remains in effect.
 func (r *reservation) rereadRequest() {
 	if r.env.RereadRequest == nil || !r.queue.IsWaiting() {
 		return
@@ -276,8 +276,9 @@ func (r *reservation) rereadRequest() {
 	}
 }
 
-// decideOnce connects to the candidates, if they are not connected. Then it plans and claims once, with
-// the decision lock held. startBy is the deadline by which all ranks of the plan must run.
+// decideOnce connects to the candidates if that has not been done. Then it makes a plan and claims its nodes,
+// once, while it holds the decision lock, which ensures that one job at a time is planned. startBy is the
+// deadline by which all ranks of the plan must run.
 func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	ctx, done := r.withinLimit(ctx, startTimeoutError(r.req))
 	defer done()
@@ -297,8 +298,8 @@ func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.
 	return p, startBy, r.queue.EnqueueFailed(ctx, err)
 }
 
-// withinLimit returns a context that ends, with lateCause as its cause, when the start timeout is over.
-// r.limit is that limit until the returned function is called.
+// withinLimit returns a context that ends when the start timeout has passed. Its cause is then lateCause. It
+// also stores the time limit in r.limit, until the returned function is called.
 func (r *reservation) withinLimit(ctx context.Context, lateCause error) (context.Context, context.CancelFunc) {
 	outer, limit := r.limit, r.env.StopTimes.Limit(ctx, StartTimeout(r.req), lateCause)
 	r.limit = limit
@@ -308,8 +309,8 @@ func (r *reservation) withinLimit(ctx context.Context, lateCause error) (context
 	}
 }
 
-// pauseStartLimit pauses the start timeout until resume is called. It does nothing if the user has set
-// --start-timeout, which includes everything.
+// pauseStartLimit pauses the start timeout until resume is called. If the user has set --start-timeout, it
+// does nothing, because the user's limit includes pauses.
 func (r *reservation) pauseStartLimit() (resume func()) {
 	if r.limit == nil || r.req.TimeLimits.Start > 0 {
 		return func() {}
@@ -317,13 +318,15 @@ func (r *reservation) pauseStartLimit() (resume func()) {
 	return r.limit.Pause()
 }
 
-// lockDecision waits for the decision lock. It records how many requests are ahead.
+// lockDecision waits for the decision lock, which ensures that one job at a time is planned. It records how
+// many requests come before this one in the queue.
 func (r *reservation) lockDecision(ctx context.Context) (err error) {
 	r.snap.Ahead, err = r.queue.LockDecision(ctx)
 	return err
 }
 
-// planAndClaim plans and claims. After a conflict with another job it tries again.
+// planAndClaim makes a plan and claims its nodes. It tries again if another job has claimed the same CPUs
+// meanwhile.
 func (r *reservation) planAndClaim(ctx context.Context) (job.Plan, error) {
 	for try := 1; ; try++ {
 		r.claimsConflicted = try == maxConflicts
@@ -339,7 +342,8 @@ func (r *reservation) planAndClaim(ctx context.Context) (job.Plan, error) {
 	}
 }
 
-// planAndClaimOnce surveys the nodes, plans, and has all nodes of the plan claim their part, or none.
+// planAndClaimOnce asks the nodes what is free, makes a plan, and claims the plan's nodes. Either all nodes
+// claim their part or none does.
 func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	if err := r.runStep(trace.Survey, func() error { return r.surveyNodes(ctx) }); err != nil {
 		return job.Plan{}, err
@@ -370,8 +374,8 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	return p, r.checkSeparation()
 }
 
-// makePlan calls plan.Make, and returns early when ctx ends (rule TRUST-8). plan.Make then completes in the
-// background. It has no side effects.
+// makePlan calls plan.Make. It returns early if ctx ends (rule TRUST-8). Then plan.Make continues in the
+// background, which is harmless because it has no side effects.
 func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan, error) {
 	type outcome struct {
 		plan job.Plan
@@ -398,7 +402,7 @@ func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan
 	}
 }
 
-// conflictError returns the error of an attempt that had maxConflicts conflicts.
+// conflictError returns the error for an attempt to start that had maxConflicts conflicts with other jobs.
 func (r *reservation) conflictError(conflict *claimConflict) error {
 	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; %d times, another job took CPUs first", conflict, maxConflicts), Remedy: "start the job again"}
 	if r.req.Wait {

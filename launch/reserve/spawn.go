@@ -32,15 +32,15 @@ type OwnNode struct {
 	TotalRanks int           // number of the job's ranks that have ever been placed there
 }
 
-// A spawnGroup has the fields of a reservation that only a spawn has.
+// A spawnGroup contains the data of a reservation that is made for a spawn.
 type spawnGroup struct {
 	SpawnRequest
 	constraints info.Constraints
 }
 
-// ReserveSpawn finds nodes for the ranks of a spawn while the job runs. It never waits in the queue: a
-// running job does not wait behind others. It does not take the decision lock: claims are exclusive
-// without it. The Reservation is never nil.
+// ReserveSpawn finds nodes for the ranks of a spawn while the job runs. It never waits in the queue, because
+// a running job must not wait for others. It does not need the decision lock, because two jobs can never
+// claim the same CPU. The Reservation is never nil.
 func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest) (*Reservation, error) {
 	r := newSpawnReservation(req, env, s)
 	timed, done := r.withinLimit(ctx, startTimeoutError(req))
@@ -58,7 +58,7 @@ func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest)
 	return r.newResult(startBy), nil
 }
 
-// newSpawnReservation returns a reservation that starts with the job's nodes.
+// newSpawnReservation returns a reservation that initially has the nodes on which the job runs.
 func newSpawnReservation(req job.Request, env Env, s SpawnRequest) *reservation {
 	r := newReservation(req, env)
 	r.spawnGroup, r.connected = &spawnGroup{SpawnRequest: s}, true
@@ -73,8 +73,8 @@ func (r *reservation) ownHosts() []*host {
 	return slices.DeleteFunc(slices.Clone(r.hosts), func(n *host) bool { return !n.ofJob })
 }
 
-// placeSpawn plans and claims nodes for the ranks of a spawn. It tries, in this order: the job's own
-// nodes, more nodes, fewer ranks if the spawn allows that, and ranks that share CPUs.
+// placeSpawn plans and claims nodes for the ranks of a spawn. It tries, in this order: the nodes of the job,
+// more nodes, fewer ranks if the spawn allows that, and ranks that share CPUs.
 func (r *reservation) placeSpawn(ctx context.Context) error {
 	s := r.spawnGroup
 	var err error
@@ -111,7 +111,7 @@ func (r *reservation) placeSpawn(ctx context.Context) error {
 	return err
 }
 
-// connectNamed connects to the hosts that a spawn names.
+// connectNamed connects to the hosts that a spawn request names.
 func (r *reservation) connectNamed(ctx context.Context) error {
 	named := r.untriedCandidates(r.spawnGroup.constraints.NamesHost)
 	if len(named) == 0 {
@@ -130,20 +130,20 @@ func LacksCapacity(err error) bool {
 	return errors.As(err, &failed) && slices.Contains([]string{plan.CodeNotEnough, plan.CodeNoNodes, plan.CodeNoGPU, plan.CodeLimits}, failed.Code)
 }
 
-// namedFailures returns the hosts that the spawn names and that cannot be used.
+// namedFailures returns the hosts that the spawn request names and that cannot be used.
 func (r *reservation) namedFailures() []job.Failure {
 	return slices.DeleteFunc(r.connectFailures(), func(f job.Failure) bool { return !r.spawnGroup.constraints.NamesHost(job.NodeDef{Name: f.Node}) })
 }
 
-// capacityFrom returns how many ranks would have fit, as the error of a plan states it.
+// capacityFrom returns for how many ranks there was room, according to the error of a plan.
 func capacityFrom(err error) int {
 	var failed *plan.Error
 	errors.As(err, &failed)
 	return failed.FreeRanks
 }
 
-// untriedCandidates returns the candidates for which match returns true and that were not yet connected
-// to.
+// untriedCandidates returns the candidates that have not been connected to yet and for which match returns
+// true.
 func (r *reservation) untriedCandidates(match func(job.NodeDef) bool) (defs []job.NodeDef) {
 	canBeUsed := plan.ProbeFilter(r.req)
 	for _, def := range r.req.Nodes {
@@ -155,17 +155,17 @@ func (r *reservation) untriedCandidates(match func(job.NodeDef) bool) (defs []jo
 	return defs
 }
 
-// abandonSpawn releases the claims of a spawn and closes the nodes that were connected for it.
+// abandonSpawn releases the claims of a spawn and closes the connections that were made for it.
 func (r *reservation) abandonSpawn() {
 	r.cancelClaims()
 	r.dismissNew()
 }
 
-// Abandon releases the claims of a spawn that is no longer needed, and closes the nodes that were
-// connected for it.
+// Abandon releases the claims of a spawn that is no longer needed, and closes the connections that were made
+// for it.
 func (r *Reservation) Abandon() { r.r.abandonSpawn() }
 
-// dismissNew ends the helpers that were started for a spawn and are not in its plan.
+// dismissNew ends the helpers that were started for a spawn but are not used by its plan.
 func (r *reservation) dismissNew() {
 	for _, n := range r.hosts {
 		if !n.ofJob && !slices.Contains(r.planHosts, n) {
@@ -176,7 +176,7 @@ func (r *reservation) dismissNew() {
 	r.keepHosts(func(n *host) bool { return n.ofJob || slices.Contains(r.planHosts, n) })
 }
 
-// applyTo sets the fields of a Prepare that differ for a spawned group.
+// applyTo sets the fields of a Prepare message that are different for spawned ranks.
 func (s *spawnGroup) applyTo(m *wire.Prepare, chosen []*host) {
 	m.Group.Name, m.Group.Number, m.Group.First, m.PMI.Preputs = s.Group, s.Number, s.FirstRank, s.Request.Preputs
 	m.Group.Parent, m.Group.ParentRank, m.Group.PMIx = s.Request.Group, s.Request.Rank, s.Request.PMIx
@@ -199,7 +199,7 @@ func (r *reservation) groupName() string {
 	return string(r.plan.Job)
 }
 
-// hostPolicy returns the rules on which hosts the job may spawn.
+// hostPolicy returns the rules that say on which hosts the job may spawn ranks.
 func (r *reservation) hostPolicy() *info.HostPolicy {
 	g := &info.HostPolicy{FindHosts: r.env.FindHosts, Allowed: r.req.SpawnHosts, Candidates: r.req.Nodes}
 	for _, n := range r.hosts {
@@ -208,8 +208,8 @@ func (r *reservation) hostPolicy() *info.HostPolicy {
 	return g
 }
 
-// disguisedLocalError returns an error if a spawn names the launching machine by another name, such as an
-// SSH alias or an address. A host that an option names is allowed.
+// disguisedLocalError returns an error if a spawn request names the machine of mpiexec by another name, such
+// as an SSH alias or an address. Hosts that the user names in an option are allowed.
 func (r *reservation) disguisedLocalError() error {
 	local := func(def job.NodeDef) bool { return def.Local }
 	if !r.req.SpawnHosts.Any || r.env.Localhost == nil || slices.ContainsFunc(r.req.Nodes, local) {
@@ -238,8 +238,8 @@ const (
 	minShared = 4096
 )
 
-// maxSpawnRanks returns how many ranks a spawn may have on its candidates. If a candidate was not probed
-// and has no slot count, its size is unknown and the result is info.MaxRanks.
+// maxSpawnRanks returns how many ranks one spawn may have on its candidates. If the size of a candidate is
+// unknown, because it was not probed and has no slot count, it returns info.MaxRanks.
 func (r *reservation) maxSpawnRanks() int {
 	seen := make(map[string]*host, len(r.hosts))
 	for _, n := range r.hosts {

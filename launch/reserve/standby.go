@@ -25,14 +25,14 @@ with fewer.
 // standbyGroup is the group name in claims on standby nodes. No group of ranks has this name.
 const standbyGroup = "spare"
 
-// A standbyNode is a standby node (held in reserve for a restart), and its claim.
+// A standbyNode is a node that the job holds in reserve for a restart, with its claim.
 type standbyNode struct {
 	*host
 	plan job.NodePlan
 }
 
-// claimStandby claims as many of the requested standby nodes as are free. The job holds these in reserve
-// for a restart.
+// claimStandby claims free nodes as standby nodes, which the job holds in reserve for a restart. It claims as
+// many as requested, or fewer if not enough are free.
 func (r *reservation) claimStandby(ctx context.Context) error {
 	r.standby = nil
 	req, wants := restart.StandbyRequest(r.req, r.plan)
@@ -69,9 +69,9 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 	return err
 }
 
-// idleClaim returns the Prepare for a node that is claimed for a later attempt (one run of all ranks) and
-// runs no ranks now. It has the claim and how long the helper waits for mpiexec. It numbers its ranks after
-// the existing ones.
+// idleClaim returns a Prepare message that only claims a node for a later attempt (one run of all ranks). The
+// node runs no ranks now. The message also says how long the helper waits for mpiexec if the connection
+// breaks.
 func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group, gang *job.Gang) *wire.Prepare {
 	req, p := r.req, r.plan
 	p.Gang = gang
@@ -90,7 +90,7 @@ func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group, gang
 	return m
 }
 
-// WithoutNodes returns the request without the candidates for which out returns true.
+// WithoutNodes returns the request without the candidates for which out reports true.
 func WithoutNodes(req job.Request, out func(job.NodeDef) bool) job.Request {
 	if slices.ContainsFunc(req.Nodes, out) {
 		req.KeepNodes(func(def job.NodeDef) bool { return !out(def) })

@@ -18,8 +18,8 @@ import (
 	"remshell/wire"
 )
 
-// surveyNodes asks all nodes which CPUs and GPUs other jobs use there, and makes the snapshot for the plan.
-// If a node does not reply, it counts as lost.
+// surveyNodes asks all nodes which CPUs and GPUs other jobs use, and makes the snapshot for the plan from the
+// replies. A node that does not reply counts as lost.
 func (r *reservation) surveyNodes(ctx context.Context) error {
 	candidates := r.reachedHosts()
 	silent, err := r.surveyWithin(ctx, candidates, r.surveyTimeout())
@@ -46,8 +46,8 @@ func (r *reservation) surveyNodes(ctx context.Context) error {
 	return err
 }
 
-// surveyWithin asks nodes which CPUs and GPUs other jobs use there. It returns the nodes that have not
-// replied within limit.
+// surveyWithin asks nodes which CPUs and GPUs other jobs use. It returns the nodes that have not replied
+// within limit.
 func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit time.Duration) (silent []*host, err error) {
 	asked := make(map[*host]time.Time)
 	request := func(n *host) *wire.Survey {
@@ -73,20 +73,21 @@ func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit tim
 	})
 }
 
-// surveyTimeout returns how long a node may take to reply to a survey. It is short because the decision
-// lock is held meanwhile (placement.md 6.4).
+// surveyTimeout returns how long a node may take to report what other jobs use. It is short, because no other
+// job can be planned meanwhile (placement.md 6.4).
 func (r *reservation) surveyTimeout() time.Duration {
 	return cmp.Or(r.env.ProbeTimeout, min(r.replyTimeout(), 10*time.Second))
 }
 
-// addNotice records a problem of a node's ledger. An empty text means that there is none.
+// addNotice records a problem that a node has reported about its ledger. It does nothing if the text is
+// empty.
 func (r *reservation) addNotice(n *host, text string) {
 	if text != "" {
 		addNoted(r.notices, text, n)
 	}
 }
 
-// addNoted adds a node to the nodes that have reported this text.
+// addNoted adds a node to the set of nodes that have reported a text.
 func addNoted(texts map[string]*nameSet, text string, n *host) {
 	if texts[text] == nil {
 		texts[text] = &nameSet{has: make(map[string]bool)}
@@ -107,8 +108,8 @@ func (s *nameSet) add(name string) {
 	}
 }
 
-// reportLedgerNotices reports problems of ledgers and of administrators' files. It reports each problem
-// once, with all nodes that have it.
+// reportLedgerNotices reports problems of the nodes' ledgers and administrators' files. It reports each
+// problem once, together with all nodes that have it.
 func (r *reservation) reportLedgerNotices() {
 	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
 		r.reportOnce(hostlist.Fold(r.warnings[text].names) + ": warning: " + text)
@@ -124,8 +125,8 @@ func (r *reservation) reportLedgerNotices() {
 	clear(r.notices)
 }
 
-// checkLostCandidates removes hosts that were lost after they were reached. It returns an error if the
-// job needs all its hosts.
+// checkLostCandidates removes hosts whose connection has ended. It returns an error if the job needs all its
+// hosts.
 func (r *reservation) checkLostCandidates() error {
 	for _, n := range r.hosts {
 		if n.lost != nil {
@@ -139,7 +140,7 @@ func (r *reservation) checkLostCandidates() error {
 	return nil
 }
 
-// lostBeforeStart returns the error of a host whose connection has ended before the ranks started.
+// lostBeforeStart returns the error for a host whose connection ended before the ranks started.
 func lostBeforeStart(cause error) error {
 	var none nothingGrantedError
 	if errors.As(cause, &none) {
@@ -172,8 +173,8 @@ func (r *reservation) takeSnapshot() {
 	r.snap.Failed = r.connectFailures()
 }
 
-// definitionWithRules returns the node's definition from the cluster file, restricted by the rules of the
-// administrator of that node.
+// definitionWithRules returns the node's definition in the cluster file, restricted by the rules that the
+// node's administrator has set on the node itself.
 func (n *host) definitionWithRules() job.NodeDef {
 	def := n.def
 	def.ClosedWhy = n.forbidden
@@ -183,9 +184,9 @@ func (n *host) definitionWithRules() job.NodeDef {
 	return def
 }
 
-// keepSelection prepares the request, once the job has its nodes, for spawns. Spawns use the job's
-// candidates without the nodes that the host list, flavor, class or region excludes. For spawns no new
-// selection is made.
+// keepSelection prepares the request for later spawns, once the job has its nodes. A spawn may use the job's
+// candidates, except nodes that the host list, flavor, class or region excludes. It does not choose a region
+// or node set again.
 func (r *reservation) keepSelection() {
 	if r.req.FixedPlacements == nil {
 		listed, closed := r.req.ListedNodes(), make(map[string]bool)

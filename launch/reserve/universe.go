@@ -6,7 +6,8 @@ import (
 	"remshell/plan"
 )
 
-// universeSize returns the MPI_UNIVERSE_SIZE that -usize sets. It is 0 if PMI does not report one.
+// universeSize returns MPI_UNIVERSE_SIZE as the option -usize sets it. 0 means that PMI reports no universe
+// size.
 func universeSize(req job.Request, b Baseline) int {
 	if req.Universe == job.SystemSize {
 		return b.Slots
@@ -14,9 +15,8 @@ func universeSize(req job.Request, b Baseline) int {
 	return req.Universe
 }
 
-// totalSlots returns the universe size (rule PMIX-71): the slots of all hosts on which the job's ranks,
-// including spawned ones, may run. Use by other jobs does not reduce it. nodes are the nodes that were
-// reached.
+// totalSlots returns the number of slots of all hosts on which ranks of the job, including spawned ones, may
+// run (rule PMIX-71). Slots that other jobs use count, too. nodes are the nodes that were reached.
 func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	if req.SpawnHosts.None {
 		return p.Size
@@ -43,8 +43,8 @@ func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	return sum
 }
 
-// spawnHosts returns the hosts on which the job's ranks may run: the candidates that were reached and
-// that the job may use, and the hosts of --spawn-hosts.
+// spawnHosts returns the hosts on which ranks of the job may run. These are the candidates that were reached
+// and that the request allows, and the hosts of --spawn-hosts.
 func spawnHosts(req job.Request, reached map[string]*job.Node, p job.Plan) []job.NodeDef {
 	listed := req.ListedNodes()
 	for _, note := range p.Rejected {

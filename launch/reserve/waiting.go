@@ -14,10 +14,10 @@ import (
 // This file connects a reservation with its queue (package queue): it gives the queue access to hosts, and
 // tries unreachable hosts again while the request waits.
 
-// A queueHelpers implements queue.Helpers for a reservation. Every queue.Host is a *host.
+// A queueHelpers implements queue.Helpers for a reservation. Each of its queue.Host values is a *host.
 type queueHelpers struct{ r *reservation }
 
-// newQueue returns the Queue by which a reservation waits.
+// newQueue returns the Queue with which the reservation waits until nodes are free.
 func (r *reservation) newQueue() *queue.Queue {
 	return queue.New(&r.req, queueHelpers{r}, queue.Env{StopTimes: r.env.StopTimes, Log: r.env.Log, Say: r.env.Report, SayOnce: r.reportOnce, ReplyTime: r.replyTimeout()})
 }
@@ -146,32 +146,32 @@ const (
 	maxRetry = time.Minute
 )
 
-// A retry has the time at which to connect again to an unreachable candidate while the request waits.
+// A retry records when to connect again to an unreachable candidate while the request waits.
 type retry struct {
 	at    time.Time // of the next attempt
 	delay time.Duration
 	busy  bool // an attempt is under way
 }
 
-// A reconnected is the event that a retry has succeeded or failed.
+// A reconnected is the event that connecting again to a candidate has succeeded or failed.
 type reconnected struct {
 	def  job.NodeDef
 	node *node.Node
 	err  error
 }
 
-// A LateEvent is an event for a reservation that may have ended. If so, code that takes the event out of
-// the inbox must call Discard.
+// A LateEvent is an event that may arrive after its reservation has ended. In that case, the code that takes
+// it out of the inbox must call Discard.
 type LateEvent interface{ Discard() }
 
-// Discard closes the node, which was connected too late.
+// Discard closes the connection to the node, because it was made too late.
 func (e reconnected) Discard() {
 	if e.node != nil {
 		go e.node.Close()
 	}
 }
 
-// handleEvent handles an event that is no reply.
+// handleEvent handles an event that is not a reply to a request.
 func (r *reservation) handleEvent(event any) {
 	switch e := event.(type) {
 	case disconnected:
@@ -193,7 +193,7 @@ func (r *reservation) handleEvent(event any) {
 	}
 }
 
-// watchClaims asks each node, once, to report changes of its claims.
+// watchClaims asks each node to report when its claims change. It asks each node only once.
 func (r *reservation) watchClaims() {
 	for _, n := range r.hosts {
 		if !n.watched && n.lost == nil {
@@ -203,8 +203,8 @@ func (r *reservation) watchClaims() {
 	}
 }
 
-// dueRetries returns the unreachable candidates that are to be connected again now. It marks them as
-// busy.
+// dueRetries returns the unreachable candidates to which it is time to connect again, and marks them as being
+// connected.
 func (r *reservation) dueRetries(now time.Time) (defs []job.NodeDef) {
 	for _, def := range r.req.Nodes {
 		if r.errs[def.Name] == nil {
