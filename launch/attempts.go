@@ -59,7 +59,8 @@ type attemptLoop struct {
 	states       map[reflect.Type]any // of features, for all attempts
 }
 
-// run runs attempts until restart.Decide says that no other attempt follows.
+// run runs attempts (runs of all ranks), one after the other, until restart.Decide says that no other attempt
+// follows.
 func (l *attemptLoop) run(ctx context.Context) (job.Result, error) {
 	if err := l.waitForLostNodes(ctx, l.env.LeftoverNodes, time.Now()); err != nil {
 		return job.Result{Attempts: l.attempts}, err
@@ -193,8 +194,8 @@ func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decis
 	return next
 }
 
-// restartAfter describes the next attempt (one run of all ranks), for the report. The last attempt has lost
-// the nodes in lostNodes. If the next attempt may use some of them again, the description names them.
+// restartAfter describes the next attempt (one run of all ranks) for the report. The last attempt has lost
+// lostNodes. If the next attempt may use some of these nodes again, the description names them.
 func (l *attemptLoop) restartAfter(lostNodes []string) *supervise.NextAttempt {
 	r := &supervise.NextAttempt{Number: restart.RestartNumber(l.request.Restart, l.attempts)}
 	usable := make(map[string]bool)
@@ -211,8 +212,8 @@ func (l *attemptLoop) restartAfter(lostNodes []string) *supervise.NextAttempt {
 	return r
 }
 
-// reserveNodes reserves nodes for the next attempt (one run of all ranks). If a restart does not find
-// enough nodes, reserveNodes tries again for up to restart.SearchTime (rule SV-5).
+// reserveNodes reserves nodes for the next attempt (one run of all ranks). If a restart does not find enough
+// nodes, it keeps trying for up to restart.SearchTime (rule SV-5).
 func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reservation, error) {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()
@@ -246,16 +247,16 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reserv
 	}
 }
 
-// lacksRoom reports whether a reservation failed because nodes or CPUs are missing. There may be
-// more of them later.
+// lacksRoom reports whether a reservation failed because nodes or CPUs are missing, so that a later try may
+// succeed.
 func lacksRoom(err error) bool {
 	var noPlan *plan.Error
 	var noHosts *reserve.HostsError
 	return errors.As(err, &noPlan) || errors.As(err, &noHosts)
 }
 
-// reportAttempt reports to the user on which nodes an attempt (one run of all ranks) runs. For the first
-// attempt it reports nothing.
+// reportAttempt tells the user on which nodes a restarted attempt (one run of all ranks) runs. It reports
+// nothing for the first attempt.
 func (l *attemptLoop) reportAttempt(p job.Plan) {
 	if len(l.attempts) == 0 {
 		return
@@ -287,8 +288,8 @@ func (l *attemptLoop) betweenAttempts(ctx context.Context, j *Job, pause time.Du
 	return l.env.Trace.Do(trace.Row{}, trace.Pause, func() error { return l.pauseBefore(ctx, j, pause) })
 }
 
-// pauseBefore waits for d, and returns early with an error if the job ends. It releases kept nodes
-// after restart.KeepTime.
+// pauseBefore waits for the time d before the next attempt. It returns an error early if the job ends. After
+// restart.KeepTime it releases the nodes that were kept for the next attempt.
 func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) error {
 	left := max(0, time.Until(l.attempts[len(l.attempts)-1].Ended.Add(restart.KeepTime)))
 	if len(j.keptNodes) > 0 && left < d {
@@ -304,10 +305,10 @@ func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) 
 // lostNodesReportDelay is how long waitForLostNodes waits before it reports to the user that it waits.
 const lostNodesReportDelay = 3 * time.Second
 
-// waitForLostNodes waits until no process of the last attempt (one run of all ranks) can still run on the
-// nodes that this attempt lost. Two attempts of one job must not write the same files (rule SV-3). It
-// returns as soon as helpers have cleaned these nodes. At the latest it returns when helpers that were cut
-// off have had the time to end their ranks.
+// waitForLostNodes waits until no process of the last attempt (one run of all ranks) can still run on
+// lostNodes, because two attempts of one job must not write the same files (rule SV-3). It returns as soon as
+// helpers have ended all processes there. If these nodes cannot be reached, it returns when their helpers
+// have had enough time to end the ranks. cutOff is the time at which the nodes were lost.
 func (l *attemptLoop) waitForLostNodes(ctx context.Context, lostNodes []string, cutOff time.Time) error {
 	if len(lostNodes) == 0 {
 		return nil
@@ -334,8 +335,8 @@ func (l *attemptLoop) waitForLostNodes(ctx context.Context, lostNodes []string, 
 	return nil
 }
 
-// cleanNodes ends the job's leftover processes on nodes. It returns the nodes on which some may still
-// run.
+// cleanNodes ends processes that the job has left on nodes. It returns the nodes on which such processes may
+// still run.
 func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []string) {
 	env, req := l.env.Env, l.request
 	req.Nodes = append(slices.Clone(req.Nodes), l.env.FormerNodes...)
@@ -352,9 +353,9 @@ func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []s
 	return dirty
 }
 
-// jobStart returns the time from which the job's time limit counts. This is the start of the first
-// attempt's ranks, plus the time for which the ranks or mpiexec were stopped (rule SIG-5). It is zero
-// before the first attempt ends.
+// jobStart returns the time from which the job's time limit is counted. This is the time at which the first
+// attempt's ranks started, later by the time for which the ranks or mpiexec were stopped (rule SIG-5). It is
+// zero before the first attempt has ended.
 func (l *attemptLoop) jobStart() time.Time {
 	if l.began.IsZero() {
 		return time.Time{}
@@ -362,8 +363,8 @@ func (l *attemptLoop) jobStart() time.Time {
 	return l.began.Add(l.env.StopTimes.Total() - l.stopsCounted)
 }
 
-// withinJobTime returns a context that ends when the job's time limit (rule SV-11) is over. The limit
-// includes the time between attempts.
+// withinJobTime returns a context that ends when the job's time limit has passed (rule SV-11). Pauses between
+// attempts count.
 func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := l.request.TimeLimits.Run
 	if limit == 0 || l.began.IsZero() {
@@ -373,7 +374,7 @@ func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, conte
 		Text: fmt.Sprintf("the job ran longer than -timeout %v, while no rank ran between two attempts", limit), Code: job.ExitTimeout})
 }
 
-// sleep waits for d, and returns early with an error if the job ends.
+// sleep waits for the duration d. It returns an error early if the job ends.
 func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -383,15 +384,15 @@ func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isFirstHere reports whether this mpiexec has run no attempt (one run of all ranks) yet. Attempts before
-// --resume do not count.
+// isFirstHere reports whether this mpiexec has not run an attempt (one run of all ranks) yet. Attempts that
+// another mpiexec ran before --resume do not count.
 func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttempts }
 
 func (l *attemptLoop) report(event job.AttemptEvent) { l.env.Events().AttemptEvent(event) }
 
-// attemptInput returns the standard input of an attempt (one run of all ranks; rule SV-9). If it is a
-// file, each attempt reads it from its start. If it is a pipe or terminal, later attempts than the first
-// read end of file.
+// attemptInput returns the standard input of an attempt (one run of all ranks; rule SV-9). If the input is a
+// file, each attempt reads it from its start. If it is a pipe or terminal, only the first attempt can read
+// it, and later attempts read end of file.
 func (l *attemptLoop) attemptInput() io.Reader {
 	if l.env.In == nil || l.request.Restart.MaxRestarts == 0 && l.pastAttempts == 0 {
 		return l.env.In
@@ -410,7 +411,7 @@ func (l *attemptLoop) attemptInput() io.Reader {
 	return readNoter{l.env.In, &l.stdinRead}
 }
 
-// A readNoter is a Reader that sets anyRead once a byte was read.
+// A readNoter is a Reader that records, in anyRead, whether any byte was read.
 type readNoter struct {
 	io.Reader
 	anyRead *atomic.Bool

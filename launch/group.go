@@ -13,7 +13,8 @@ import (
 )
 
 // A Group is the set of ranks in one MPI_COMM_WORLD: the ranks of the command line, or the ranks of one
-// spawn. The job numbers its ranks after those of earlier groups. Plans and PMI number them from 0.
+// spawn. In the job, its ranks are numbered after those of earlier groups. In plans and for PMI, they are
+// numbered from 0.
 type Group struct {
 	Name           string
 	First          int // number of the group's rank 0 in the job
@@ -31,7 +32,7 @@ type Group struct {
 	waiting        [2]*waitingRank // by PMI and by PMIx, the first rank that waits for all others
 }
 
-// AddGroup adds a group whose nodes are prepared, and returns it.
+// AddGroup adds a group of ranks and returns it. The nodes must be prepared to start these ranks.
 func (j *Job) AddGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *Group {
 	g := &Group{Name: name, First: j.Size, Plan: p, Apps: apps, Nodes: nodes, ranksAlive: make(map[*Node]int), unstarted: p.Size}
 	g.earlierRanks = make([]int, len(nodes))
@@ -53,8 +54,8 @@ func (j *Job) AddGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *
 	return g
 }
 
-// ReleaseGroup starts the ranks of a group. rendezvous is the address at which the ranks of a torchrun
-// job meet, or empty. If the job's ranks are stopped (Hold), the new ranks are stopped, too.
+// ReleaseGroup starts the ranks of a group. rendezvous is the address at which the ranks of a torchrun job
+// meet, or empty. If the job's ranks are stopped (see Hold), the new ranks are stopped as well.
 func (j *Job) ReleaseGroup(g *Group, rendezvous string) {
 	for _, starts := range j.Hooks.GroupStarts {
 		starts(g)
@@ -70,8 +71,8 @@ func (j *Job) ReleaseGroup(g *Group, rendezvous string) {
 	}
 }
 
-// GroupOf returns the group of a rank, and the rank's number in the group. rank is its number in the job.
-// The group is nil if there is no such rank, or forgetGroup has removed the group.
+// GroupOf returns the group of a rank, and the rank's number in this group. rank is the rank's number in the
+// job. The group is nil if there is no such rank or the group was removed by forgetGroup.
 func (j *Job) GroupOf(rank int) (*Group, int) {
 	if rank < 0 || rank >= j.Size {
 		return nil, rank
@@ -121,8 +122,9 @@ func (j *Job) RankNodes() RankNodes {
 	return p
 }
 
-// handleFence adds a node's contribution to a fence. The last contribution completes the fence.
-// handleFence returns an event if the fence can never complete.
+// handleFence adds the data of one node to a fence, in which ranks wait for each other. When the last node
+// has sent its data, the fence is complete. If the fence can never complete, handleFence returns an event
+// that says so.
 func (j *Job) handleFence(n *Node, m *wire.Fence) []supervise.Event {
 	id, err := fence.ParseID(m.ID)
 	if err != nil {
@@ -162,7 +164,7 @@ func (j *Job) giveUpFence(n *Node, id fence.ID, hasJoined bool) {
 	j.sendFenceGivenUp(id, waiting)
 }
 
-// sendFenceGivenUp sends to nodes that a fence has ended with an error.
+// sendFenceGivenUp tells nodes that a fence has ended with an error.
 func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
 	frame := wire.Encode(&wire.Fenced{ID: id.String(), GivenUp: true})
 	for _, i := range nodes {
@@ -170,8 +172,9 @@ func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
 	}
 }
 
-// fenceStuck returns the event that a fence can never complete. If the job goes on after failures of
-// ranks (job.EndPolicy.KeepAll), the ranks that wait in the fence are released instead.
+// fenceStuck handles a fence that can never complete, and returns an event for that. If the job continues
+// after failures of ranks (job.EndPolicy.KeepAll), it returns none, and releases the ranks that wait in the
+// fence.
 func (j *Job) fenceStuck(err error) []supervise.Event {
 	if j.State.KeepsAll() {
 		givenUp := j.fences.GiveUpStuck()
@@ -190,8 +193,8 @@ func fenceBroken(err error) []supervise.Event {
 	return []supervise.Event{supervise.Failure{Kind: supervise.PMIBarrierBroken, Text: err.Error()}}
 }
 
-// recordFence records that a node has reached a fence of the whole group. all says whether that completed
-// it.
+// recordFence records that a node has reached a fence of the whole group. all is true if it was the last
+// node.
 func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 	if g := j.GroupNamed(members.Group()); g != nil {
 		g.FirstFenceDone = g.FirstFenceDone || all
@@ -204,8 +207,8 @@ func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 // HasRanksOn reports whether ranks of the group are running on a node.
 func (g *Group) HasRanksOn(n *Node) bool { return g.ranksAlive[n] > 0 }
 
-// removeRank removes an ended rank from its group and from the group's fences. If other ranks wait for it
-// in a fence, removeRank returns an event.
+// removeRank removes an ended rank from its group and from the group's fences. If other ranks wait for this
+// rank in a fence, removeRank returns an event.
 func (j *Job) removeRank(n *Node, rank int) []supervise.Event {
 	g, number := j.GroupOf(rank)
 	if g == nil {
@@ -231,7 +234,7 @@ func (j *Job) removeRank(n *Node, rank int) []supervise.Event {
 	return events
 }
 
-// groupEnded handles the end of a group's last rank.
+// groupEnded handles the end of the last rank of a group.
 func (j *Job) groupEnded(g *Group) {
 	g.sendGroupEnded()
 	for _, ended := range j.Hooks.GroupEnded {
@@ -240,8 +243,8 @@ func (j *Job) groupEnded(g *Group) {
 	j.forgetGroup(g)
 }
 
-// sendGroupEnded reports the end of the group to nodes that have no rank of it and asked for its rank
-// map.
+// sendGroupEnded reports the end of the group to nodes that run no rank of the group but have asked for its
+// rank map.
 func (g *Group) sendGroupEnded() {
 	for _, n := range g.mapReaders {
 		n.Send(&wire.GroupEnded{Group: g.Name})
@@ -249,8 +252,8 @@ func (g *Group) sendGroupEnded() {
 	g.mapReaders = nil
 }
 
-// forgetGroup removes a spawned group whose ranks have ended, unless a later report needs it. Otherwise
-// memory would grow with each spawn of a long job. The records of its ranks stay for the report.
+// forgetGroup removes a spawned group whose ranks have all ended, unless a later report needs it. This keeps
+// the memory of long jobs with many spawns small. The records of the ranks remain for the report.
 func (j *Job) forgetGroup(g *Group) {
 	if g.First == 0 || j.KeepGroups || !g.Killed && g.hasFailedRank {
 		return
@@ -262,8 +265,8 @@ func (j *Job) forgetGroup(g *Group) {
 }
 
 // rankStarted handles the report that a rank has started or could not be started. If one rank of a spawned
-// group could not be started, its other ranks are ended, because the rank that spawned them could not use
-// only a part of them.
+// group could not be started, the other ranks of the group are ended, because MPI_Comm_spawn must start all
+// or none.
 func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 	g, _ := j.GroupOf(m.Rank)
 	if g == nil {
@@ -301,8 +304,8 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 	return events
 }
 
-// rankMapOf returns on which node each rank of a group runs. It records nodes that have no rank of the
-// group, so that sendGroupEnded can report to them that the group has ended.
+// rankMapOf returns the map of a group: the node of each of its ranks. If the node that asks has no rank of
+// the group, rankMapOf records the node, so that sendGroupEnded can report the group's end to it.
 func (j *Job) rankMapOf(n *Node, m *wire.RankMapRequest) *wire.RankMap {
 	answer := &wire.RankMap{ID: m.ID, Group: m.Group}
 	g := j.GroupNamed(m.Group)

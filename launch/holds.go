@@ -25,7 +25,8 @@ func (j *Job) Release(reason job.Hold) {
 	j.carryOutHolds(j.holds.Remove(reason, now), now)
 }
 
-// carryOutHolds carries out the actions of package hold: it stops or continues the ranks and mpiexec.
+// carryOutHolds carries out the actions that package hold returns: it stops or continues the ranks and
+// mpiexec.
 func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
 	for _, action := range actions {
 		switch a := action.(type) {
@@ -56,11 +57,11 @@ func (j *Job) reportSuspension(a hold.TellNodes) {
 	j.Env.Events().AttemptEvent(event)
 }
 
-// stopFlushTimeout is how long a stop (SIGTSTP) waits until queued messages are sent to the hosts (rule
-// TRUST-34).
+// stopFlushTimeout is how long mpiexec waits, before it stops itself (SIGTSTP), until queued messages are
+// sent to the hosts (rule TRUST-34).
 const stopFlushTimeout = time.Second
 
-// flushNodes waits until all queued messages are sent, at most for timeout.
+// flushNodes waits until all queued messages are sent, or timeout has passed.
 func (j *Job) flushNodes(timeout time.Duration) {
 	written := make(chan struct{})
 	go func() {

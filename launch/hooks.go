@@ -94,10 +94,11 @@ type Hooks struct {
 	Result Hook[func(*job.Result)]
 }
 
-// StackTime is how long nodes may take to read the stacks of their ranks, before the ranks get SIGQUIT (--on-timeout stacks).
+// StackTime is how long nodes may take to read the stacks of their ranks before the ranks are sent SIGQUIT
+// (--on-timeout stacks).
 const StackTime = 4 * time.Second
 
-// A Hook is the list of functions to call at one point of a job.
+// A Hook is the list of functions that are called at one point of a job.
 type Hook[F any] []F
 
 // Add appends f.
@@ -124,16 +125,15 @@ func ForAllAttempts[T any](j *Job) *T {
 	return state
 }
 
-// Post queues do as an event: the goroutine of Run calls it after the events that are already queued. do
-// returns events for package supervise. Any goroutine may call Post. If the job ends first, do is not
-// called.
+// Post queues do, which the goroutine of Run then calls after all events that were queued before. do returns
+// events for package supervise. Any goroutine may call Post. If the job ends first, do is never called.
 func (j *Job) Post(do func() []supervise.Event) { j.events.Put(posted(do)) }
 
 // A posted is an event that is a function to call.
 type posted func() []supervise.Event
 
-// callDue calls the functions of Hooks.Due. It returns the earliest time at which one wants to be called
-// again, or the zero time if none does.
+// callDue calls the functions of Hooks.Due, which do work at certain times. It returns the earliest time at
+// which one of them is to be called again, or the zero time.
 func (j *Job) callDue(now time.Time) (next time.Time) {
 	for _, due := range j.Hooks.Due {
 		next = earlier(next, due(now))
@@ -141,8 +141,8 @@ func (j *Job) callDue(now time.Time) (next time.Time) {
 	return next
 }
 
-// SettingOf returns the values of a feature's options for the job. found is false if the job has none of
-// type S.
+// SettingOf returns the job's setting of type S, which has the values of a feature's options. found is false
+// if the job has no such setting.
 func SettingOf[S wire.Setting](j *Job) (s S, found bool) { return wire.SettingOf[S](j.Env.Settings) }
 
 // earlier returns the earlier of two times. The zero time means never.

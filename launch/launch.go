@@ -62,7 +62,7 @@ func (noObserver) AttemptEvent(job.AttemptEvent) {}
 func (noObserver) LeftoverFreed(job.Leftover)    {}
 func (noObserver) Controlled(job.ControlEvent)   {}
 
-// Events returns e.Observer, or one that ignores everything. It never returns nil.
+// Events returns e.Observer. If that is nil, it returns an Observer that ignores everything.
 func (e Env) Events() Observer {
 	if e.Observer == nil {
 		return noObserver{}
@@ -70,7 +70,7 @@ func (e Env) Events() Observer {
 	return e.Observer
 }
 
-// An Env has the services that Run needs of its caller: streams, signals and callbacks.
+// An Env has the streams, signals and callbacks that the caller provides for Run.
 type Env struct {
 	reserve.Env                        // launch sets Inbox and Listener itself
 	In              io.Reader          // standard input of rank 0; nil: none
@@ -98,9 +98,9 @@ func (e Env) PrintFailure(lines ...string) {
 	}
 }
 
-// Run runs a job to its end. If it returns an error, no ranks run: no rank was started, or the ranks of the
-// last attempt (one run of all ranks) have ended and no other attempt could be started. Failures of
-// attempts that ran are already reported.
+// Run runs a job to its end. If it returns an error, no ranks are running: either no rank was started, or the
+// last attempt (one run of all ranks) has ended and no other could be started. Failures of earlier attempts
+// are already reported.
 func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

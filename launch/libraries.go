@@ -15,8 +15,9 @@ type waitingRank struct {
 	program string
 }
 
-// noteWaitingRank records that a rank waits in a PMI barrier or PMIx fence for all of its group. If some
-// ranks wait by PMI and others by PMIx, it returns an event: neither can ever complete (rule PMIX-4).
+// noteWaitingRank records that a rank waits in a PMI barrier or PMIx fence for all ranks of its group. If
+// some ranks use PMI and others PMIx, the two can never complete, and noteWaitingRank returns an event that
+// says so (rule PMIX-4).
 func (j *Job) noteWaitingRank(n *Node, m *wire.PMIReport) []supervise.Event {
 	g, _ := j.GroupOf(m.Rank)
 	by := m.Event - wire.PMIWaits
@@ -32,8 +33,8 @@ func (j *Job) noteWaitingRank(n *Node, m *wire.PMIReport) []supervise.Event {
 	return []supervise.Event{twoLibraries(*pmi, *pmix, len(g.Apps))}
 }
 
-// twoLibraries returns the failure of a group of which some ranks use PMI and others PMIx. Each waits for
-// all others, so neither can complete. apps is the number of app contexts of the group.
+// twoLibraries returns the failure of a group in which some ranks use PMI and others PMIx. Neither barrier
+// can complete, because each waits for all ranks. apps is the number of app contexts of the group.
 func twoLibraries(pmi, pmix waitingRank, apps int) supervise.Failure {
 	name := func(w waitingRank) string {
 		if apps > 1 {

@@ -20,7 +20,7 @@ func handle[M wire.Message](f func(*Job, *Node, M) []supervise.Event) {
 	coreHandlers[wire.NumberFor[M]()] = func(j *Job, n *Node, m wire.Message) []supervise.Event { return f(j, n, m.(M)) }
 }
 
-// handleQuietly is like handle, for a handler that returns no events.
+// handleQuietly is like handle, for a function that returns no events.
 func handleQuietly[M wire.Message](f func(*Job, *Node, M)) {
 	handle(func(j *Job, n *Node, m M) []supervise.Event {
 		f(j, n, m)
@@ -94,7 +94,7 @@ func (j *Job) helperSignaled(n *Node, m *wire.HelperSignaled) []supervise.Event 
 	return []supervise.Event{supervise.HelperSignaled{Node: n.Key, Signal: job.Signal(m.Signal), Why: m.Why}}
 }
 
-// nodeDrained handles the report that no process and no output of the job is left on a node.
+// nodeDrained handles a node's report that it has no process and no unsent output of the job any more.
 func (j *Job) nodeDrained(n *Node, m *wire.Drained) []supervise.Event {
 	j.record.orphans[n.Key], j.record.keptSessions[n.Key], n.drained = m.Orphans, m.KeptSessions, true
 	for _, drained := range j.Hooks.NodeDrained {

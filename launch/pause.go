@@ -22,7 +22,7 @@ type attemptPause struct {
 	endJob      func(error) // ends the job
 }
 
-// reply returns the reply to a request of a user. The helper has checked the user's permission.
+// reply returns the reply to a user's request. The helper has already checked that the user may make it.
 func (g *attemptPause) reply(n *node.Node, m *wire.ControlRequest) *wire.ControlReply {
 	switch m.Request.Verb {
 	case job.VerbStatus:

@@ -19,8 +19,9 @@ Nodes pass from one attempt of a job to the next, with their connections, helper
 	                              '--> after restart.KeepTime: releaseKept
 */
 
-// endConversations ends the connections of an attempt that is over. If continues is true, the nodes that still
-// work are kept for the next attempt (one run of all ranks). All other helpers receive Bye.
+// endConversations ends the connections of an attempt (one run of all ranks) that is over. If continues is
+// true, working nodes stay connected for the next attempt. All other helpers receive Bye, which makes them
+// exit.
 func (j *Job) endConversations(continues bool) {
 	cpus := make(map[*Node]int, len(j.Nodes)) // of the ranks of the command line
 	for i, n := range j.Groups[0].Nodes {
@@ -49,12 +50,11 @@ func (j *Job) endConversations(continues bool) {
 	}
 }
 
-// leaveTimeout is how long helpers may take to exit after Bye.
+// leaveTimeout is how long helpers may take to exit after they have received Bye.
 const leaveTimeout = time.Second
 
-// waitForHelpers waits until the helpers have exited, for leaveTimeout at most. Their exit releases the
-// job's claims, so that the next job finds the CPUs free. Other events that arrive meanwhile stay in the
-// inbox.
+// waitForHelpers waits up to leaveTimeout until the helpers have exited. Their exit releases the job's
+// claims, so that the next job finds the CPUs free. Other events that arrive meanwhile stay in the inbox.
 func (j *Job) waitForHelpers() {
 	staying := make(map[*node.Node]bool)
 	for _, n := range j.Nodes {
@@ -93,8 +93,8 @@ func (j *Job) takeOverNodes(nodes []reserve.KeptNode) {
 	}
 }
 
-// remainingKept returns the kept nodes that are still connected. A node that was lost meanwhile becomes
-// an ordinary candidate again.
+// remainingKept returns the nodes of the previous attempt that are still connected. A node that was lost
+// since then can be used again as any other candidate.
 func (j *Job) remainingKept() []reserve.KeptNode {
 	for _, event := range j.events.Take(context.Background(), time.Now()) {
 		if e, lost := event.(node.Disconnected); lost {
@@ -105,7 +105,8 @@ func (j *Job) remainingKept() []reserve.KeptNode {
 	return j.keptNodes
 }
 
-// releaseKept disconnects the kept nodes and so releases their claims.
+// releaseKept disconnects the nodes that were kept from the previous attempt, which releases the claims
+// there.
 func (j *Job) releaseKept() {
 	for _, k := range j.keptNodes {
 		k.Send(&wire.Bye{})

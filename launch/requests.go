@@ -14,8 +14,8 @@ import (
 // This file is about requests of users to the running job, such as --status and --end (survive.md 7): which feature serves
 // a verb, and what features need of each other for that. Helpers receive a request and check the user's permission.
 
-// NewRequest converts a ControlRequest. A remote node could name a wrong user, so the request records
-// that node.
+// NewRequest converts a ControlRequest message. The result also records the node that sent the message,
+// because a remote node could name a wrong user.
 func NewRequest(n *node.Node, m *wire.ControlRequest) control.Request {
 	request := control.Request{Verb: m.Request.Verb, Args: m.Request.Args, User: m.Request.User, Role: m.Role}
 	if !n.Def.Local {
@@ -24,8 +24,8 @@ func NewRequest(n *node.Node, m *wire.ControlRequest) control.Request {
 	return request
 }
 
-// OnRequest sets the function that carries out requests with this verb. It returns events for package
-// supervise.
+// OnRequest sets the function that carries out users' requests with this verb. The function returns events
+// for package supervise.
 func (j *Job) OnRequest(verb job.Verb, serve func(control.Request) []supervise.Event) {
 	if j.verbs == nil {
 		j.verbs = make(map[job.Verb]func(control.Request) []supervise.Event)
@@ -33,7 +33,7 @@ func (j *Job) OnRequest(verb job.Verb, serve func(control.Request) []supervise.E
 	j.verbs[verb] = serve
 }
 
-// Serve carries out a request of a user, or replies why it is refused.
+// Serve carries out a user's request, or replies with the reason for refusing it.
 func (j *Job) Serve(r control.Request) []supervise.Event {
 	why := control.WhyRefused(r.Verb, j.State.Phase == supervise.Running, j.IsHeld(job.HoldRequested))
 	serve := j.verbs[r.Verb]
@@ -80,10 +80,11 @@ func (noCheckpoints) RequestAndStop(stop func(), stays func(string)) { stop() }
 func (noCheckpoints) CancelStop()                                    {}
 func (noCheckpoints) InProgress() bool                               { return false }
 
-// IsHeld reports whether the ranks are stopped for this reason.
+// IsHeld reports whether the ranks are stopped for a given reason.
 func (j *Job) IsHeld(reason job.Hold) bool { return j.holds.Has(reason) }
 
-// HeldFor returns for how long the ranks have been stopped for this reason. It is 0 if they are not.
+// HeldFor returns how long the ranks have been stopped for a given reason. It returns 0 if they are not
+// stopped for it.
 func (j *Job) HeldFor(reason job.Hold, now time.Time) time.Duration {
 	return j.holds.HeldFor(reason, now)
 }

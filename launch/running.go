@@ -90,7 +90,7 @@ func newJob(env Env) *Job {
 	return f
 }
 
-// newPMIxToken returns the secret by which PMIx servers recognize the ranks of a job (rule PMIX-19).
+// newPMIxToken returns a random secret. PMIx servers recognize the ranks of a job by it (rule PMIX-19).
 func newPMIxToken() string {
 	var secret [8]byte
 	rand.Read(secret[:]) // never fails
@@ -105,7 +105,7 @@ func (j *Job) AddNode(n reserve.Node) *Node {
 	return m
 }
 
-// FindNode returns the node of the job that has this connection, or nil.
+// FindNode returns the node of the job to which a connection belongs, or nil.
 func (j *Job) FindNode(n *node.Node) *Node { return j.members[n] }
 
 // AddConnections adds to the job's result whether connecting to each host succeeded or failed.
@@ -126,9 +126,9 @@ func (j *Job) close() {
 	j.Streams.Close()
 }
 
-// streamHandler returns a function that handles the messages about streams of a node's ranks. It returns
-// true if no other code has to handle the message. The goroutine that reads the connection calls it, so
-// that the streams learn of a rank's start before its output.
+// streamHandler returns a function that handles the messages about the streams of a node's ranks. The
+// function returns true if no other code has to handle the message. It is called by the goroutine that reads
+// the connection, so a rank's start is handled before the rank's output.
 func (j *Job) streamHandler(n *node.Node) func(wire.Message) (taken bool) {
 	send := stdio.Sender(n.Send)
 	return func(m wire.Message) bool {
@@ -182,7 +182,7 @@ func outputFailedEvent(output string, err error) supervise.Event {
 	return supervise.Failure{Kind: supervise.OutputFailed, Text: text}
 }
 
-// startRanks starts the prepared ranks.
+// startRanks starts the ranks on the prepared nodes.
 func (j *Job) startRanks(place *reserve.Reservation) {
 	j.pause.Store(nil)
 	j.Request, j.Plan, j.UniverseSize, j.Baseline, j.connections = place.Request, place.Plan, place.UniverseSize, place.Baseline, place.Connections

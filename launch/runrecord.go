@@ -27,8 +27,8 @@ type runRecord struct {
 	ranksStarted time.Time  // when the ranks were released
 }
 
-// A startRecord is the start of one rank. A job may have 640,000 ranks, so it is small: it leaves out the
-// rank's node, which the plan has.
+// A startRecord is the start of one rank. It is small, because a job may have 640,000 ranks. It leaves out
+// the rank's node, which the plan contains.
 type startRecord struct {
 	after     time.Duration // since the ranks were released
 	rank, pid int32
@@ -39,7 +39,7 @@ func newRunRecord() *runRecord {
 	return &runRecord{ranksStarted: time.Now(), startFailures: make(map[int]string), orphans: make(map[int][]job.OrphanUsage), keptSessions: make(map[int][]string)}
 }
 
-// addStart records the start of a rank, or why it could not be started.
+// addStart records that a rank has started, or why it could not be started.
 func (a *runRecord) addStart(n *Node, m *wire.Started) {
 	s := a.describeStart(n.Name(), m)
 	a.rankStarts = append(a.rankStarts, startRecord{s.SinceStart, int32(s.Rank), int32(s.PID), m.Unbound})
@@ -60,15 +60,14 @@ func (a *runRecord) allStarts(p RankNodes) iter.Seq[job.RankStart] {
 	}
 }
 
-// describeStart returns the start of a rank that was just reported. Goroutines that read connections call
-// it, too.
+// describeStart returns the start of a rank that a node has just reported. Any goroutine may call it.
 func (a *runRecord) describeStart(node string, m *wire.Started) job.RankStart {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return job.RankStart{Rank: m.Rank, PID: m.PID, Node: node, SinceStart: time.Since(a.ranksStarted), Err: m.Err}
 }
 
-// ranksReleased records the time at which the ranks were started.
+// ranksReleased records when the given number of ranks was started.
 func (a *runRecord) ranksReleased(ranks int) {
 	a.rankStarts = make([]startRecord, 0, ranks)
 	a.mu.Lock()
@@ -76,8 +75,8 @@ func (a *runRecord) ranksReleased(ranks int) {
 	a.ranksStarted = time.Now()
 }
 
-// totals returns the usage of each node. It also returns exits with the usage of the ranks' orphans
-// (processes that outlive them) added.
+// totals returns the usage of each node, and the exits of the ranks. The usage in an exit includes the
+// orphans of the rank, which are processes that have outlived it.
 func (a *runRecord) totals(p RankNodes, exits []*job.Exit) (all []*job.Exit, hosts []job.NodeTotal) {
 	all = a.addOrphans(exits)
 	byRank := make([]*job.Exit, len(p.NodeOfRank))
@@ -108,8 +107,8 @@ func (a *runRecord) totals(p RankNodes, exits []*job.Exit) (all []*job.Exit, hos
 	return all, hosts
 }
 
-// addOrphans returns exits with the usage of orphans added to their ranks. An orphan is a process that a
-// rank has started and that has outlived it.
+// addOrphans returns copies of exits whose usage includes the orphans of each rank. An orphan is a process
+// that a rank has started and that has outlived the rank.
 func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 	used := make(map[int]job.Usage)
 	for _, left := range a.orphans {
@@ -133,7 +132,7 @@ func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 	return all
 }
 
-// rankProfile returns the data that the report shows about a rank besides its exit.
+// rankProfile returns what a report shows about a rank in addition to how the rank ended.
 func (j *Job) rankProfile(state *supervise.State, rank int) supervise.RankProfile {
 	var p supervise.RankProfile
 	unbound := false
@@ -230,7 +229,7 @@ func lastLine(text string) string {
 	return truncate(last)
 }
 
-// truncate shortens a text so that it fits into one line of a report.
+// truncate shortens a text to the length that one line of a report may have.
 func truncate(text string) string {
 	const most = 80
 	if len(text) > most {

@@ -84,14 +84,15 @@ func (s *nodeSearch) deliver(event any) {
 	s.inbox.Put(event)
 }
 
-// nodeLost records the loss of a node that the search has connected and that is not yet part of the job.
+// nodeLost records the loss of a node that the search has connected to and that does not belong to the job
+// yet.
 func (s *nodeSearch) nodeLost(n *node.Node) {
 	if s != nil {
 		s.lostNodes[n] = true
 	}
 }
 
-// groupOf returns the group of a message that replies to Prepare. found is false for other messages.
+// groupOf returns the group named in a message that replies to Prepare. found is false for other messages.
 func groupOf(m wire.Message) (name string, found bool) {
 	switch m := m.(type) {
 	case *wire.Prepared:
@@ -111,8 +112,9 @@ func (j *Job) cancelSearch() {
 	}
 }
 
-// endSearch stops the search at the end of an attempt (one run of all ranks) and waits for it one second at
-// most. A name lookup or a plan may take longer. Then the search's goroutine releases later what it finds.
+// endSearch stops the search at the end of an attempt (one run of all ranks), and waits up to one second for
+// it. If the search takes longer, for example to look up a name, its goroutine later releases the nodes that
+// it finds.
 func (j *Job) endSearch() {
 	j.cancelSearch()
 	if j.search == nil {
@@ -147,7 +149,7 @@ func (j *Job) OwnNodes() (all []reserve.OwnNode) {
 	return all
 }
 
-// addOccupancy adds the CPUs and GPUs of the job's own ranks to u.
+// addOccupancy adds the CPUs and GPUs of the given ranks to u.
 func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 	for _, r := range ranks {
 		u.Ranks++
@@ -160,8 +162,8 @@ func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 	}
 }
 
-// LostSinceReserved returns the name of a node of place that was lost after the search last checked it,
-// or "". lostNodes has the lost nodes that are not part of the job.
+// LostSinceReserved returns the name of a node of place that was lost after place was made, or "" if there is
+// none. lostNodes has the lost nodes that do not belong to the job yet.
 func (j *Job) LostSinceReserved(place *reserve.Reservation, lostNodes map[*node.Node]bool) (name string) {
 	for _, n := range place.Nodes {
 		if m := j.members[n.Node]; m != nil && m.Lost != nil || lostNodes[n.Node] {
@@ -171,5 +173,5 @@ func (j *Job) LostSinceReserved(place *reserve.Reservation, lostNodes map[*node.
 	return ""
 }
 
-// ErrJobEnding is the reply to a spawn or a fence while the job is ending.
+// ErrJobEnding is returned for a spawn or a fence that is requested while the job is ending.
 var ErrJobEnding = errors.New("the job is ending")

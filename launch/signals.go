@@ -29,8 +29,8 @@ its own, or is in the session of a helper that has no terminal. hardExit of pack
 apart from all this, and exits if the rest hangs.
 */
 
-// signalOnNodes converts a signal number of this machine, which may run macOS, to the nodes' number
-// (Linux).
+// signalOnNodes converts a signal number of this machine, which may run macOS, to the number that Linux uses
+// on the nodes.
 func signalOnNodes(sig syscall.Signal) job.Signal {
 	if s := job.SignalByName(unix.SignalName(sig)); s != 0 {
 		return s
@@ -57,8 +57,8 @@ func (j *Job) pendingSignals() (pending []syscall.Signal) {
 	return pending
 }
 
-// warningOnNodes returns w with the signal's number on the nodes. mpiexec sends this signal before the
-// time ends.
+// warningOnNodes returns w with the signal's number on the nodes. This is the signal that warns ranks before
+// the job's time ends.
 func warningOnNodes(w job.EndWarning) job.EndWarning {
 	if w.Signal != 0 {
 		w.Signal = int(signalOnNodes(syscall.Signal(w.Signal)))

@@ -17,14 +17,14 @@ A host that was reached through a batch system may disappear without closing its
 	                               <------ running, ... --------
 */
 
-// silenceCheckDue is the event of the timer that starts checkSilentNodes.
+// silenceCheckDue is the event of the timer after which checkSilentNodes is called.
 type silenceCheckDue struct{}
 
-// batchStateRead is the event that the batch system has reported the state of its job.
+// batchStateRead is the event that the batch system has reported the state of its job, in which mpiexec runs.
 type batchStateRead struct{ state batch.State }
 
-// watchSilentNodes starts a timer for checkSilentNodes, if helpers of this job send Pings. stop ends the
-// timer.
+// watchSilentNodes starts a timer that calls checkSilentNodes regularly, if helpers of this job send Pings
+// (signs of life). stop ends the timer.
 func (j *Job) watchSilentNodes() (stop func()) {
 	if !j.Request.RM.ControlsHelpers() || j.Env.BatchState == nil {
 		return func() {}
@@ -48,8 +48,8 @@ func (j *Job) watchSilentNodes() (stop func()) {
 	}
 }
 
-// checkSilentNodes looks for nodes that have sent nothing for long. If there is one, it asks the batch
-// system whether its job still runs. The query may take long, so it runs on a goroutine of its own.
+// checkSilentNodes looks for nodes that have sent nothing for a long time. If there is one, it asks the batch
+// system whether the batch job still runs. It does so on another goroutine, because the query may take long.
 func (j *Job) checkSilentNodes(now time.Time) {
 	heard := make(map[int]time.Time, len(j.Nodes))
 	for _, n := range j.Nodes {
@@ -62,7 +62,7 @@ func (j *Job) checkSilentNodes(now time.Time) {
 	}
 }
 
-// batchStateRead handles the batch system's reply. A node that has been silent for too long is treated as
+// batchStateRead handles the batch system's reply. Nodes that have been silent for too long then count as
 // lost.
 func (j *Job) batchStateRead(answer batchStateRead, now time.Time) (events []supervise.Event) {
 	for _, event := range j.silentNodes.BatchReplied(answer.state, j.Request.RM.Name, now) {

@@ -47,8 +47,8 @@ func (j *Job) supervise(ctx context.Context) {
 	j.endSearch()
 }
 
-// policy returns the user's options about failures, signals and time limits. The ranks must have started
-// by startBy.
+// policy returns the user's settings about failures, signals and time limits. startBy is the deadline by
+// which the ranks must have started.
 func (j *Job) policy(startBy time.Time) supervise.Policy {
 	req := j.Request
 	return supervise.Policy{
@@ -59,8 +59,8 @@ func (j *Job) policy(startBy time.Time) supervise.Policy {
 	}
 }
 
-// askBatchSystem asks the batch system for the state of its job, if the ranks ended as if it had killed
-// them. If its job is over, the batch system becomes the cause.
+// askBatchSystem asks the batch system for the state of its job, if the ranks ended in a way that the batch
+// system may have caused. If the batch job is over, the batch system is recorded as the cause.
 func (j *Job) askBatchSystem() {
 	if j.State.ShouldAskBatch() && j.Env.BatchState != nil && j.Env.BatchState() == batch.Over {
 		j.State.BlameBatch()
@@ -103,8 +103,8 @@ func batchSystem(rm *job.RM) supervise.BatchJob {
 	return supervise.BatchJob{System: rm.Name, Job: rm.Job, End: rm.End}
 }
 
-// cancelSignal returns the signal that cancelled ctx. If it was none, it returns SIGTERM. A signal may
-// arrive after the last check of the start and before supervision handles signals.
+// cancelSignal returns the signal that cancelled ctx, or SIGTERM if ctx was cancelled in another way. This is
+// needed for a signal that arrives after the start has checked for signals and before the job handles them.
 func cancelSignal(ctx context.Context) job.Signal {
 	var cancelled *reserve.SignalError
 	if errors.As(context.Cause(ctx), &cancelled) {
@@ -113,11 +113,12 @@ func cancelSignal(ctx context.Context) job.Signal {
 	return job.SIGTERM
 }
 
-// drainTimeout is how long writing the rest of the output may take when a job was ended from outside (rule
-// IO-10).
+// drainTimeout is how long mpiexec may take to write the rest of the output if the job was ended from
+// outside, for example by a signal (rule IO-10).
 const drainTimeout = 2 * time.Second
 
-// reportCause reports the cause of the job's end to the user. It returns false if there is none.
+// reportCause reports the cause of the job's end to the user. It returns false if the end has no cause to
+// report.
 func (j *Job) reportCause(state *supervise.State) bool {
 	report := state.Report(func(rank int) supervise.RankProfile { return j.rankProfile(state, rank) }, j.sequel)
 	if report == "" {
@@ -159,7 +160,8 @@ func (j *Job) result(state *supervise.State) job.Result {
 	return r
 }
 
-// ResultSoFar returns the part of the result that is about ranks and nodes. The job may still run.
+// ResultSoFar returns the part of the result that is about ranks and nodes. It may be called while the job
+// runs.
 func (j *Job) ResultSoFar() job.Result {
 	where := j.RankNodes()
 	r := job.Result{Starts: j.record.allStarts(where), Connections: j.connections}
@@ -173,9 +175,9 @@ func (j *Job) ResultSoFar() job.Result {
 // printerDone is the event that a printer has written everything.
 type printerDone struct{ printer *stdio.Printer }
 
-// waitForPrinter waits until a printer has written everything. If the ranks ended by themselves, it waits
-// as long as the reader of the output needs. A signal ends the wait. After a third ^C, waitForPrinter
-// does not wait.
+// waitForPrinter waits until a printer has written everything. If the ranks ended by themselves, it waits as
+// long as the reader of the output needs. A signal ends the wait. It does not wait if the user has pressed ^C
+// three times.
 func (j *Job) waitForPrinter(ctx context.Context, state *supervise.State, p *stdio.Printer) {
 	p.Close()
 	go func() {
@@ -219,8 +221,8 @@ func (j *Job) waitForStdout(ctx context.Context, state *supervise.State) {
 	writing.End(nil)
 }
 
-// translate converts an event of the inbox to events for Step. It handles most events itself and returns
-// nil. It returns an event of package supervise, such as Signaled, unchanged.
+// translate converts an event of the inbox to events for Step. It handles most kinds of events itself and
+// then returns nil. Events of package supervise, such as Signaled, are returned unchanged.
 func (j *Job) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.NodeMessage:
@@ -261,8 +263,9 @@ func (j *Job) translate(event any) []supervise.Event {
 	return []supervise.Event{event}
 }
 
-// Step passes an event to package supervise and carries out the actions that it returns. Before mpiexec
-// ends stopped ranks, it continues them: a stopped process would not receive the signal (rule SV-31).
+// Step passes an event to package supervise and carries out the actions that it returns. If mpiexec ends
+// ranks that are stopped, Step continues them first, because a stopped process would not handle the signal
+// (rule SV-31).
 func (j *Job) Step(event supervise.Event) {
 	now := time.Now()
 	actions := j.State.Step(event, now)
@@ -272,7 +275,7 @@ func (j *Job) Step(event supervise.Event) {
 	j.carryOut(actions)
 }
 
-// carryOut carries out actions of package supervise.
+// carryOut carries out the actions that package supervise has decided on.
 func (j *Job) carryOut(actions []supervise.Action) {
 	for _, action := range actions {
 		switch a := action.(type) {

@@ -8,8 +8,8 @@ import (
 	"remshell/trace"
 )
 
-// traceStep begins the trace step of an attempt (one run of all ranks). If the job can have only one
-// attempt, it is the job's step.
+// traceStep begins the trace step of an attempt (one run of all ranks). For a job that can have only one
+// attempt, it is the step of the whole job.
 func (l *attemptLoop) traceStep() trace.Step {
 	if !l.request.Restart.AllowsSeveral() {
 		return l.env.Trace.Begin(trace.Row{}, trace.Job)
@@ -17,8 +17,8 @@ func (l *attemptLoop) traceStep() trace.Step {
 	return l.env.Trace.Begin(trace.Row{}, fmt.Sprintf("%s %d", trace.Attempt, len(l.attempts)))
 }
 
-// endTraceStep ends the trace step of an attempt (one run of all ranks). If the attempt failed, the step
-// has the cause. A move is no failure.
+// endTraceStep ends the trace step of an attempt (one run of all ranks). If the attempt failed, the step gets
+// the cause. Moving a job to other nodes is no failure.
 func endTraceStep(step trace.Step, j *Job, err error) {
 	if err == nil && j.State != nil && j.State.Cause != nil {
 		if err = errors.New(j.State.Cause.Text); j.State.IsMoved() {
@@ -29,7 +29,7 @@ func endTraceStep(step trace.Step, j *Job, err error) {
 	step.End(err)
 }
 
-// reportSlowest logs, for -v, which hosts took longest to start.
+// reportSlowest logs which hosts took longest to start, if -v is given.
 func (e Env) reportSlowest() {
 	if log := e.Log.Info(); log.Enabled() {
 		if line := slowestLine(e.Trace.Trace()); line != "" {
@@ -38,8 +38,8 @@ func (e Env) reportSlowest() {
 	}
 }
 
-// slowestLine returns the line that reportSlowest logs. It is empty if the job has no more hosts than the
-// line would name.
+// slowestLine returns the line that reportSlowest logs. It is empty if the job has too few hosts for such a
+// line.
 func slowestLine(t trace.Trace) string {
 	const named = 3
 	slow, hosts := trace.Slowest(t, named)
@@ -60,11 +60,11 @@ func slowestLine(t trace.Trace) string {
 	return "slowest hosts: " + line
 }
 
-// formatDuration formats a duration, rounded to milliseconds: 1.234s, 12ms.
+// formatDuration formats a duration rounded to milliseconds, such as 1.234s or 12ms.
 func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
-// GroupRow returns the trace's row for mpiexec's own steps of a group. Group 0 has the ranks of the
-// command line. Spawned groups are numbered from 1.
+// GroupRow returns the row of the trace for the steps that mpiexec makes for a group of ranks. Group 0 has
+// the ranks of the command line. Spawned groups are numbered from 1.
 func GroupRow(number int) trace.Row {
 	if number == 0 {
 		return trace.Row{}
