@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A BatchOption is the value of one --batch-option, or of all of them merged. The zero value sets
+// A BatchOption is the parsed value of one --batch-option, or of all of them together. The zero value sets
 // nothing.
 type BatchOption struct {
 	Text      string        // as given
@@ -54,7 +54,7 @@ func batchTime(value string) (time.Duration, error) {
 	return d, err
 }
 
-// Choices returns the keys, each with its value or with a placeholder for it.
+// Choices returns the keys for shell completion. Each is followed by its possible value or a placeholder.
 func (BatchOption) Choices() (words []string) {
 	for _, k := range batchKeys {
 		words = append(words, k.name+"="+k.value)
@@ -87,7 +87,8 @@ func (b *BatchOption) set(text string) error {
 	return nil
 }
 
-// BatchOption merges all --batch-option options. For each key the last one counts.
+// BatchOption merges all --batch-option options of the command line. If a key is given twice, the last one
+// counts.
 func (j JobOptions) BatchOption() (all BatchOption) {
 	for _, one := range j.Batch {
 		all.set(one.Text) // UnmarshalText has found no error in it
@@ -96,8 +97,8 @@ func (j JobOptions) BatchOption() (all BatchOption) {
 	return all
 }
 
-// BatchOption returns the --batch-option of the job. Outside a batch job it leaves out variables and the
-// configuration, because a user's profile also sets these there.
+// BatchOption returns the --batch-option of the job. Outside a batch job it ignores values from variables and
+// the configuration, because a user's profile sets these even when there is no batch job.
 func (l Line) BatchOption(inBatchJob bool) BatchOption {
 	if g, given := l.Origin("batch-option"); given && g.precedence >= fromEnvironment && !inBatchJob {
 		return BatchOption{}

@@ -30,7 +30,7 @@ type Completion struct {
 	Candidates [][2]string // words, each with its help
 }
 
-// A CompletionKind says what the shell adds to the candidates: for example names of files.
+// A CompletionKind says what a shell adds to the candidates by itself, such as names of files.
 type CompletionKind string
 
 const (
@@ -59,7 +59,7 @@ func CompletionScript(shell string) string {
 	return map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[shell]
 }
 
-// String returns the completion in the form in which the completion scripts read it.
+// String returns the completion in the form that the shells' completion scripts expect.
 func (c Completion) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %d\n", c.Kind, c.Start)
@@ -69,8 +69,7 @@ func (c Completion) String() string {
 	return b.String()
 }
 
-// Complete returns the texts that may replace the last of words, which are a command line up to the
-// cursor.
+// Complete returns the texts that may replace the last of words. words is a command line up to the cursor.
 func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
 	hosts, doctor, named := false, false, false // hosts: words that are no options are hosts; doctor: they are, unless named (an option names hosts or is about a program)
@@ -121,8 +120,8 @@ func indexColon(words []string, start int) int {
 	return len(words)
 }
 
-// countValueWords returns how many of the words in next are values of the option. attached says that a
-// value was attached to the option.
+// countValueWords returns how many of the words in next belong to the option as its values. attached is true
+// if the option already has a value in the same word.
 func (m namedOption) countValueWords(attached bool, next []string) int {
 	switch {
 	case m.Name == "help" && !attached:
@@ -135,8 +134,8 @@ func (m namedOption) countValueWords(attached bool, next []string) int {
 	return 1
 }
 
-// optionsWithPrefix returns the options that begin with word, with the dashes that the user has typed. If
-// word is only dashes, it returns canonical spellings.
+// optionsWithPrefix returns the options that begin with word, with as many dashes as the user has typed. If
+// word has only dashes, it returns each option's main spelling.
 func (t *Table) optionsWithPrefix(word string) (candidates [][2]string) {
 	begin := strings.TrimLeft(word, "-")
 	dashes := word[:len(word)-len(begin)]
@@ -207,9 +206,9 @@ func (o *Option) takesHosts() bool {
 	return slices.Contains([]reflect.Type{reflect.TypeFor[[]HostExpr](), reflect.TypeFor[HostNames](), reflect.TypeFor[SpawnHosts]()}, o.field.Type)
 }
 
-// choices returns the words that the option's value may be, or their beginnings. A type of value lists
-// them in a method Choices. For a choice such as "ppr:N:OBJECT" it returns the part before the first
-// capital, "ppr:".
+// choices returns the words that the option's value may be, or the beginnings of such words. Most types of
+// values list them in a method Choices. For a choice such as "ppr:N:OBJECT" it returns the part before the
+// first capital, "ppr:".
 func (o *Option) choices() (words []string) {
 	if o.Words != nil {
 		return o.Words

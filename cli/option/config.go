@@ -11,8 +11,8 @@ import (
 	"remshell/usererr"
 )
 
-// configPath returns the path of the user's configuration file. named says that MPIEXEC_CONFIG has named
-// it. The path is empty if there is no home directory.
+// configPath returns the path of the user's configuration file. named is true if MPIEXEC_CONFIG names the
+// file. The path is empty if there is no home directory.
 func configPath(environ []string) (file string, named bool) {
 	if file, _ := job.LookupEnv(environ, "MPIEXEC_CONFIG"); file != "" {
 		return file, true
@@ -108,9 +108,9 @@ func (b *defaultOptions) readConfigLine(location string, args []string) {
 	}
 }
 
-// withoutSwitchValue returns the words of a line such as "--display-map=yes" or "--display-map yes"
-// without the value. If the value turns the switch off, it returns the opposite option ("--no-pin" for
-// "--pin=no"), or nil if there is none. It returns other words unchanged.
+// withoutSwitchValue replaces a switch that has a value, such as "--pin=no" or "--pin no", by a switch
+// without one. If the value turns the switch off, it returns the opposite option ("--no-pin"), or nil if
+// there is none. It returns other words unchanged.
 func (t *Table) withoutSwitchValue(args []string) []string {
 	name, value, attached := strings.Cut(args[0], "=")
 	if !attached && len(args) == 2 {

@@ -18,7 +18,8 @@ import (
 // This file converts the text of a value into the type of its field. Each text goes through one of kong's
 // mappers once; the result is kept with the option (doc/adr/0002).
 
-// newMappers returns kong's mappers for all types of fields, with different ones for numbers and strings.
+// newMappers returns functions with which kong, the parser library, decodes values. It replaces kong's own
+// functions for numbers and strings.
 func newMappers() *kong.Registry {
 	return kong.NewRegistry().RegisterDefaults().
 		RegisterKind(reflect.Int, kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
@@ -38,7 +39,7 @@ func decodeVerbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 	return target.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(ctx.Scan.Pop().String()))
 }
 
-// mapperFor returns the mapper for a type.
+// mapperFor returns the function that decodes values of a type.
 func (t *Table) mapperFor(typ reflect.Type) kong.Mapper {
 	if reflect.PointerTo(typ).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return kong.MapperFunc(decodeVerbatim)
@@ -46,8 +47,8 @@ func (t *Table) mapperFor(typ reflect.Type) kong.Mapper {
 	return t.mappers.ForType(typ)
 }
 
-// decode decodes a value of an option. The result has the type of the option's field. If the option
-// collects several values, it has the type of one element.
+// decode decodes a value of an option. The result has the type of the option's field. If the option can be
+// given several times, it has the type of one element.
 func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	if o.Words != nil {
 		if !o.allowsWord(text) {
@@ -97,13 +98,13 @@ func (o *Option) checkBounds(value reflect.Value, text string) error {
 	return nil
 }
 
-// allowsWord reports whether text is one of the option's words, in any case.
+// allowsWord reports whether text is one of the words that the option allows, ignoring case.
 func (o *Option) allowsWord(text string) bool {
 	return slices.ContainsFunc(o.Words, func(word string) bool { return strings.EqualFold(word, text) })
 }
 
-// canonicalValue returns text in a form in which equal values are equal texts: 010 becomes 10, and words
-// are spelled as in the table.
+// canonicalValue returns a value in a standard form, so that equal values are equal texts: 010 becomes 10,
+// and words are spelled as in the table of options.
 func (o *Option) canonicalValue(text string) string {
 	if n, err := strconv.Atoi(text); err == nil && o.field.Type.Kind() == reflect.Int {
 		return strconv.Itoa(n)

@@ -9,15 +9,16 @@ import (
 // This file adds the options of features to the table of mpiexec. The package knows no feature: each registers a struct
 // with the tags of the table (options.go), whose fields are options of the whole job.
 
-// featureOptions has the structs that features have registered, with the long help texts of their
-// options.
+// featureOptions has, for each feature, the struct whose fields declare the feature's options, and the help
+// texts of these options.
 var featureOptions []struct {
 	options reflect.Type
 	texts   string
 }
 
-// Register adds the fields of Options to the table of mpiexec's options. texts has their long help texts,
-// in the form of texts/options.txt. Register is called while the program is initialized.
+// Register adds the options of a feature to the table of mpiexec's options. The fields of Options declare
+// them. texts has their long help texts, in the form of texts/options.txt. Register is called while the
+// program is initialized.
 func Register[Options any](texts string) {
 	featureOptions = append(featureOptions, struct {
 		options reflect.Type
@@ -40,8 +41,8 @@ func featureTexts() (texts []string) {
 	return texts
 }
 
-// addFeatureOptions adds the options of all features, each behind the one that its tag "after" names. That one may be
-// another feature's, which is then added first.
+// addFeatureOptions adds the options of all features. Each is placed behind the option that its tag "after"
+// names. If that option belongs to another feature, it is added first.
 func (t *Table) addFeatureOptions() {
 	waiting := make(map[string]*Option)
 	var all []*Option
@@ -58,7 +59,8 @@ func (t *Table) addFeatureOptions() {
 	}
 }
 
-// addFeatureOption adds an option of a feature, and before it the one of waiting that it stands behind.
+// addFeatureOption adds an option of a feature. If the option is to stand behind one of waiting, it adds that
+// one first.
 func (t *Table) addFeatureOption(o *Option, waiting map[string]*Option) {
 	delete(waiting, o.Name)
 	for name := range strings.FieldsSeq(o.field.Tag.Get("after")) {

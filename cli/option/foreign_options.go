@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// A refusal is the error message for an option of another launcher that mpiexec does not have (rule CLI-15,
-// cli.md 3).
+// A refusal is the error message for an option of another launcher that mpiexec does not support (rule
+// CLI-15, cli.md 3).
 type refusal struct {
 	names      string // without dashes, separated by blanks
 	valueWords int    // number of value words that follow it; -1: differs between launchers
@@ -107,8 +107,8 @@ var foreignOptions = []refusal{
 	{"disable-x", 0, "Hydra uses this option for X11 forwarding, which mpiexec does not have", gradeLenient},
 }
 
-// adviceOf returns the hint of a refusal. mpiexec may have an option of the same name with two dashes
-// (the tag onedash).
+// adviceOf returns the hint of a refusal. If mpiexec has an option of the same name with two dashes (the tag
+// onedash), the hint says so.
 func (t *Table) adviceOf(r refusal) string {
 	for name := range strings.SplitSeq(r.names, ",") {
 		if m, ours := t.names[name]; ours {
@@ -135,7 +135,7 @@ func (t *Table) refusalOf(dashed string) (refusal, bool) {
 	return refusal{}, false
 }
 
-// ShellQuote returns a word, quoted if needed so that a shell reads it as one word.
+// ShellQuote returns a word with quotes, if a shell needs them to read it as one word.
 func ShellQuote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,@%+^-") == "" {
 		return word
@@ -143,8 +143,8 @@ func ShellQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// RegisterForeign adds an option of other launchers that a feature refuses. valueWords is the number of words of its value.
-// advice follows the option in the message. RegisterForeign is called while the program is initialized.
+// RegisterForeign adds an option of other launchers that mpiexec refuses, and the advice to print. valueWords
+// is the number of words of the option's value. A feature calls it while the program is initialized.
 func RegisterForeign(name string, valueWords int, advice string) {
 	foreignOptions = append(foreignOptions, refusal{name, valueWords, advice, gradeError})
 }

@@ -11,10 +11,10 @@ import (
 	"remshell/usererr"
 )
 
-// helpColumn is the column in which explanations begin in help.
+// helpColumn is the column of help texts in which explanations begin.
 const helpColumn = 30
 
-// Usage returns the text of -help: one line for each option with a topic, under its heading.
+// Usage returns the text that -help prints: one line for each option, grouped under headings.
 func (t *Table) Usage() string {
 	var b strings.Builder
 	b.WriteString(t.name + " [options] program [args] [ : [options] program [args] ]...\n")
@@ -41,8 +41,8 @@ func (t *Table) topicWords() []string {
 	return words
 }
 
-// HelpOn returns the help about a topic, about all topics ("all"), about an option, or about the options
-// that a word finds. If word is empty, it returns the general help.
+// HelpOn returns the help about word. The word can be a topic, "all", an option, or a word to search for in
+// all help texts. If it is empty, HelpOn returns the general help.
 func (t *Table) HelpOn(word string) (string, error) {
 	if word == "" {
 		return t.Usage(), nil
@@ -115,7 +115,7 @@ func (o *Option) searchText() string {
 	return strings.Join(append(words, o.Words...), " ")
 }
 
-// helpLine returns the option's line in help: its canonical and one-letter spellings, and what it does.
+// helpLine returns the option's line in help: its main spelling, its one-letter spelling, and what it does.
 func (o *Option) helpLine() string {
 	names := []string{o.Dashed}
 	for _, s := range o.OtherSpellings {
@@ -180,7 +180,8 @@ func (t *Table) Explain(name string) (string, error) {
 	return b.String(), nil
 }
 
-// variables returns the environment variables that set the option. Those of mpiexec come first.
+// variables returns the environment variables that set the option. Variables of mpiexec come before those of
+// other launchers.
 func (o *Option) variables() []string {
 	if o.foreignVariables == "-" {
 		return nil
@@ -197,8 +198,9 @@ func (o *Option) variables() []string {
 	return names
 }
 
-// ownVariable returns MPIEXEC_NAME for a long name of the option. It skips names for which ranks get a
-// variable of the same name, such as MPIEXEC_HOST. If no name is left, it returns "".
+// ownVariable returns the variable MPIEXEC_NAME that sets an option, where NAME is a long name of the option.
+// It skips names that mpiexec uses for variables of ranks, such as MPIEXEC_HOST. If no name is left, it
+// returns "".
 func ownVariable(o *Option) string {
 	for _, s := range append([]Spelling{{Dashed: o.Dashed}}, o.OtherSpellings...) {
 		name := "MPIEXEC_" + strings.ReplaceAll(strings.ToUpper(normalize(s.Dashed)), "-", "_")
@@ -209,8 +211,8 @@ func ownVariable(o *Option) string {
 	return ""
 }
 
-// spellings returns the other names of the option. plain are plain names. preset are those that also set
-// or change the value.
+// spellings returns the other names of the option. plain are names with the same meaning. preset are names
+// that also set or change the value.
 func (o *Option) spellings() (plain []string, preset []Spelling) {
 	for _, s := range o.OtherSpellings {
 		if s.Form != "" {
@@ -225,8 +227,8 @@ func (o *Option) spellings() (plain []string, preset []Spelling) {
 	return plain, preset
 }
 
-// settingText returns the text by which a user gives the option a value: NAME=VALUE with the option or,
-// for a switch, with its variable.
+// settingText returns text that shows how to give the option a value: the option with VALUE or, for a switch,
+// its variable as NAME=VALUE.
 func (o *Option) settingText(value string) string {
 	name := o.Dashed
 	if variable := ownVariable(o); o.valueForm == "none" && variable != "" && o.foreignVariables != "-" {
@@ -235,7 +237,7 @@ func (o *Option) settingText(value string) string {
 	return name + "=" + cmp.Or(value, `""`)
 }
 
-// scopeText returns a text about the option's scope.
+// scopeText returns a text that says whether the option applies to one app context or to the whole job.
 func (o *Option) scopeText() string {
 	text := map[Scope]string{
 		PerApp:    "Applies to its own app context",
@@ -262,7 +264,7 @@ func wrapText(text string, width int) string {
 }
 
 // VersionText returns the output of -version (rule DIAG-11): name and version, then the PMI versions that
-// ranks can use. Scripts recognize launchers by words in the first line.
+// ranks can use. The first line has words by which scripts recognize launchers.
 func VersionText(version string, pmi []string) string {
 	return fmt.Sprintf("mpiexec (Remshell) %s\nSupported PMI versions: %s\nCopyright the Remshell authors. License: Apache-2.0\n", version, strings.Join(pmi, ", "))
 }

@@ -35,8 +35,8 @@ func (t *Table) Info(line Line, environ []string, version string) string {
 	return b.String()
 }
 
-// info returns the values of an option and where each was set. If the option was not given, it returns a
-// variable that another package reads, or the default.
+// info returns the values of an option and where each was set. If the option was not given, it returns the
+// default, or the variable that another package reads instead.
 func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	if o.Name == "info" {
 		return nil
@@ -65,7 +65,7 @@ func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	return rows
 }
 
-// originText returns a text about where an option was given.
+// originText returns a text that says where an option was given, such as a file and line.
 func (g GivenOption) originText(appCount int) string {
 	switch {
 	case g.source != "":
@@ -79,7 +79,7 @@ func (g GivenOption) originText(appCount int) string {
 // secretNameParts are parts of names of variables whose values must not be printed (rule ENV-9).
 var secretNameParts = []string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"}
 
-// hideSecret returns the option's value for output. Secrets are replaced by "...".
+// hideSecret returns the option's value as it may be printed. Secrets are replaced by "...".
 func hideSecret(g GivenOption) string {
 	name, _, assignment := strings.Cut(g.Value, "=")
 	if assignment && slices.ContainsFunc(secretNameParts, func(part string) bool { return strings.Contains(strings.ToUpper(name), part) }) {

@@ -27,14 +27,15 @@ func (l *Line) MergeLayout() error {
 	return nil
 }
 
-// A layoutMerger merges the mapping and binding options of a line and collects contradictions.
+// A layoutMerger merges the mapping and binding options of a command line and collects contradictions between
+// them.
 type layoutMerger struct {
 	line *Line
 	errs []error
 }
 
-// setOption sets an option that has no value yet. If it has another value, that is a contradiction. requester is
-// the option that asks for value.
+// setOption gives an option a value because another option, requester, needs it. It reports a contradiction
+// if the option already has a different value.
 func (s *layoutMerger) setOption(field *string, value, option, requester string) {
 	if *field != "" && *field != value {
 		s.addConflict(requester, s.spellingOf(option))
@@ -47,7 +48,7 @@ func (s *layoutMerger) addConflict(a, b string) {
 	s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", a, b), Remedy: "use only one of them"})
 }
 
-// spellingOf returns a job option in the user's spelling.
+// spellingOf returns a job option as the user has spelled it.
 func (s *layoutMerger) spellingOf(option string) string {
 	if g, given := s.line.Origin(option); given {
 		return g.String()
@@ -55,7 +56,8 @@ func (s *layoutMerger) spellingOf(option string) string {
 	return "--" + option
 }
 
-// mergeAliases merges the options of other launchers that mean a mapping or binding.
+// mergeAliases translates options of other launchers for mapping and binding to --map-by, --rank-by and
+// --bind-to.
 func (s *layoutMerger) mergeAliases() {
 	j := &s.line.Job
 	if order := map[string]string{"up": "slots", "down": "-slots"}[j.OrderNodes]; order != "" {
@@ -98,7 +100,8 @@ func (s *layoutMerger) mergeMapping() {
 	s.checkRankPlaces()
 }
 
-// checkRankPlaces reports mapping options that are given together with a fixed placement of each rank.
+// checkRankPlaces reports an error for each mapping option that is given although the user has already placed
+// each rank, for example by a rank file.
 func (s *layoutMerger) checkRankPlaces() {
 	j := &s.line.Job
 	m := j.MapBy
@@ -146,7 +149,8 @@ func (s *layoutMerger) mergeBinding() {
 	}
 }
 
-// mergeWidth sets the number of CPUs for each rank from pe=N, or from a number of cores to bind to.
+// mergeWidth sets the number of CPUs of each rank from the modifier pe=N, or from the number of cores to bind
+// to.
 func (s *layoutMerger) mergeWidth() {
 	m, b := s.line.Job.MapBy, s.line.Job.BindTo
 	width, by := m.Width, s.spellingOf("map-by")
@@ -171,9 +175,9 @@ func (s *layoutMerger) mergeWidth() {
 	}
 }
 
-// checkGPUOptions reports an error if an option and a variable that is given on the line both set the
-// GPUs of ranks, because one would hide the other. A variable in mpiexec's environment is no error: it
-// limits all ranks, or is meant for another host.
+// checkGPUOptions reports an error if the command line sets the GPUs of ranks both by an option and by a
+// variable for the ranks, because only one of them would have an effect. Variables in mpiexec's own
+// environment cause no error: they limit all ranks, or are meant for another host.
 func (s *layoutMerger) checkGPUOptions() {
 	for _, app := range s.line.Apps {
 		option, given := app.Origin("gpus-per-proc")

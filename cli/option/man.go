@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// These are the parts of the manual page around the options.
+// These are the parts of the manual page before and after the list of options.
 var (
 	//go:embed texts/man.head
 	manHead string

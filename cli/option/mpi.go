@@ -11,13 +11,13 @@ import (
 	"remshell/job"
 )
 
-// Soft is the value of -soft: a set of allowed numbers of ranks, in the syntax of the MPI standard.
+// Soft is the value of -soft: the set of acceptable numbers of ranks, in the syntax of the MPI standard.
 type Soft struct {
 	Text    string
 	Members []int // descending, without duplicates; empty: not given
 }
 
-// maxMembers is how many numbers -soft may list.
+// maxMembers is the largest number of rank counts that -soft may stand for.
 const maxMembers = 1 << 16
 
 func (s *Soft) UnmarshalText(text []byte) error {
@@ -41,8 +41,8 @@ func (s *Soft) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// softMembers returns the numbers of at least 1 that "a", "a:b" or "a:b:c" stands for. "a:b:c" is a, a+c,
-// ... up to b, and c may be negative (MPI-4.1, 11.8.2).
+// softMembers returns the positive numbers that "a", "a:b" or "a:b:c" stands for. "a:b:c" means a, a+c, ...
+// up to b. c may be negative (MPI-4.1, 11.8.2).
 func softMembers(triplet string) ([]int, error) {
 	parts := strings.Split(triplet, ":")
 	numbers := make([]int, len(parts))
@@ -88,7 +88,7 @@ var archWords = map[string]string{
 	"i686": "386", "x86": "386", "armv6l": "arm", "armv7l": "arm", "armhf": "arm", "loongarch64": "loong64", "ppc64el": "ppc64le",
 }
 
-// goArchs are the architectures that a helper may report.
+// goArchs are the architectures that a host may report, by their names in Go.
 var goArchs = []string{"386", "amd64", "arm", "arm64", "loong64", "mips64", "mips64le", "ppc64", "ppc64le", "riscv64", "s390x"}
 
 func (a *Arch) UnmarshalText(text []byte) error {
@@ -103,7 +103,7 @@ func (a *Arch) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Export is the value of srun's --export.
+// Export is the value of --export, as in Slurm's srun.
 type Export struct {
 	Given bool
 	All   bool // pass on the whole environment, then set Vars
@@ -175,7 +175,7 @@ func (o *PMIOffer) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PMIOffersText returns the words of --pmi, one on each line.
+// PMIOffersText returns the words that --pmi accepts, one on each line.
 func PMIOffersText() string { return strings.Join(pmiOffers, "\n") + "\n" }
 
 // An MCAParam is a parameter of Open MPI's library. The library reads it as an environment variable.
@@ -189,8 +189,8 @@ func (p *MCAParam) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Compat is the value of --env-compat: names of launchers. Ranks also get the environment variables that
-// these launchers set.
+// Compat is the value of --env-compat, a list of launchers. Ranks then also get the environment variables
+// that these launchers set.
 type Compat []string
 
 // compatLaunchers are the launchers whose environment variables mpiexec can set.

@@ -51,10 +51,11 @@ var jobCommonOptions = []string{
 	"verbose", "color", "lenient", "help", "version", "man", "completion",
 }
 
-// startWords are subcommands with which other programs start jobs. mpijob starts no jobs.
+// startWords are words with which other programs start jobs. If a user gives one to mpijob, the error message
+// says that only mpiexec starts jobs.
 var startWords = []string{"run", "start", "exec", "launch", "submit", "alloc", "selftest"}
 
-// batchCommands are commands of batch systems, with the subcommands of mpijob that mean the same.
+// batchCommands maps commands of batch systems to the subcommands of mpijob that do the same.
 var batchCommands = map[string][]string{"squeue": {"ps", "queue"}, "qstat": {"ps", "queue"}, "scancel": {"end"}, "qdel": {"end"}}
 
 // rowOfCommand returns the row of a subcommand of mpijob, or nil if mpijob has no such subcommand.
@@ -74,14 +75,14 @@ func findRow(commands []jobCommand, match func(jobCommand) bool) *jobCommand {
 	return nil
 }
 
-// usage returns the command with what must follow it: "signal SIG JOB".
+// usage returns the command with the words that must follow it, such as "signal SIG JOB".
 func (c *jobCommand) usage() string { return strings.Join(append([]string{c.command}, c.args...), " ") }
 
-// takesSettings reports whether all words with "=" that follow the command are settings.
+// takesSettings reports whether the command accepts settings of the form KEY=VALUE after its name.
 func (c *jobCommand) takesSettings() bool { return slices.Equal(c.args, []string{"KEY=VALUE..."}) }
 
-// split splits the words that follow the command. value is the value of mpiexec's option, as in USR1=17-a. ok is false if
-// words are missing. hosts are the other words.
+// split splits the words after the command. value is the value for mpiexec's equivalent option, such as
+// USR1=17-a. hosts are the remaining words. ok is false if words are missing.
 func (c *jobCommand) split(words []string) (value string, hosts []string, ok bool) {
 	isHost := func(word string) bool { return !strings.Contains(word, "=") }
 	switch {
@@ -95,7 +96,7 @@ func (c *jobCommand) split(words []string) (value string, hosts []string, ok boo
 	return strings.Join(words[:len(c.args)], "="), words[len(c.args):], true
 }
 
-// optionWord returns mpiexec's option with its value: --signal=USR1=17-a.
+// optionWord returns mpiexec's equivalent option with a value, such as --signal=USR1=17-a.
 func (c *jobCommand) optionWord(value string) string {
 	if len(c.args) == 0 {
 		return "--" + c.option
@@ -103,15 +104,15 @@ func (c *jobCommand) optionWord(value string) string {
 	return "--" + c.option + "=" + value
 }
 
-// A JobQuery is a request about jobs or hosts on a command line, such as --ps or --end. Such a line starts
-// no job.
+// A JobQuery is a request about jobs or hosts, such as --ps or --end. A command line with such a request
+// starts no job.
 type JobQuery struct {
 	Command string // of mpijob; empty if the line asks nothing
 	Job     string // as the user types it; empty for commands without a job
 	Signal  int
 }
 
-// queryOf returns the request about jobs or hosts that the options of a line make.
+// queryOf returns the request about jobs or hosts that the given options make.
 func queryOf(options []GivenOption) (q JobQuery) {
 	for _, g := range options {
 		command := g.command()
@@ -129,8 +130,8 @@ func queryOf(options []GivenOption) (q JobQuery) {
 	return q
 }
 
-// Command returns a command about jobs for the user to type. It is "mpijob end 17-a" if the line is one
-// of mpijob, and "mpiexec --end 17-a" otherwise.
+// Command returns a command about jobs that the user can type. It begins with "mpijob end" if the current
+// command line is one of mpijob, and with "mpiexec --end" otherwise.
 func (l Line) Command(name string, args ...string) string {
 	command := "mpijob " + name
 	if row := findRow(l.table.jobCommands(), func(c jobCommand) bool { return c.command == name }); row != nil && !l.ofMpijob {
@@ -139,15 +140,15 @@ func (l Line) Command(name string, args ...string) string {
 	return strings.Join(append([]string{command}, args...), " ")
 }
 
-// A JobTable is the table of mpijob. Its Table has the rows of mpiexec's table that commands of mpijob
-// accept.
+// A JobTable has the options and subcommands of mpijob. Its Table is the part of mpiexec's table that mpijob
+// accepts.
 type JobTable struct {
 	*Table
 	mpiexec  *Table
 	commands []jobCommand
 }
 
-// Mpijob returns the table of mpijob's options. mpiexec is the table of mpiexec.
+// Mpijob makes mpijob's table of options from mpiexec's table.
 func Mpijob(mpiexec *Table) *JobTable {
 	t := &JobTable{&Table{name: "mpijob", names: make(map[string]namedOption), texts: mpiexec.texts, mappers: mpiexec.mappers}, mpiexec, mpiexec.jobCommands()}
 	// What is asked, the hosts that can be reached answer; no option has to say so.
@@ -178,8 +179,8 @@ func Mpijob(mpiexec *Table) *JobTable {
 	return t
 }
 
-// commandsTaking returns the subcommands of mpijob (such as "end") that accept the option besides the options
-// that all subcommands accept.
+// commandsTaking returns the subcommands of mpijob, such as "end", that accept an option. It returns none for
+// options that all subcommands accept.
 func (t *JobTable) commandsTaking(option string) (commands []string) {
 	for _, c := range t.commands {
 		if slices.Contains(c.takes, option) {
@@ -189,8 +190,8 @@ func (t *JobTable) commandsTaking(option string) (commands []string) {
 	return commands
 }
 
-// Parse parses a command line of mpijob. It returns the line, and the command line of mpiexec that means
-// the same.
+// Parse parses a command line of mpijob. It returns the parsed line, and the equivalent command line of
+// mpiexec.
 func (t *JobTable) Parse(args []string, sources Sources) (line Line, mpiexecArgs []string, err error) {
 	s := scanner{Table: t.Table, appWords: appWords{number: 1, position: 1, args: args}}
 	var words, options []string
@@ -233,8 +234,8 @@ func (t *JobTable) Parse(args []string, sources Sources) (line Line, mpiexecArgs
 	return line, mpiexecArgs, err
 }
 
-// readCommand returns the row of the command, which is the first word. If the command is missing, unknown,
-// or followed by fewer words than it needs, it returns nil and records the error in s.
+// readCommand returns the table row of the subcommand in the first word. If the subcommand is missing or
+// unknown, or has too few words after it, readCommand returns nil and records the error in s.
 func (t *JobTable) readCommand(s *scanner, words []string) *jobCommand {
 	if len(words) == 0 {
 		s.addError("no command given", "mpijob help lists the commands")

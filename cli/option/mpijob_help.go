@@ -32,8 +32,8 @@ func (t *JobTable) Usage() string {
 	return b.String()
 }
 
-// HelpOn returns the help about a command, about all options ("options"), or about one option. If topic
-// is empty, it returns the general help.
+// HelpOn returns the help about a subcommand, about all options ("options"), or about one option. If topic is
+// empty, it returns the general help.
 func (t *JobTable) HelpOn(topic string) (string, error) {
 	row := t.rowOfCommand(topic)
 	var b strings.Builder
@@ -60,15 +60,14 @@ func (t *JobTable) HelpOn(topic string) (string, error) {
 	return b.String(), nil
 }
 
-// optionPattern matches an option in mpiexec's help. If the program's name comes before the option, it
-// matches that, too.
+// optionPattern matches an option in mpiexec's help, together with the word mpiexec if that stands before it.
 var optionPattern = regexp.MustCompile(`(mpiexec )?--[a-z-]+`)
 
 // callPattern matches a command line of mpiexec at the beginning of a help text.
 var callPattern = regexp.MustCompile(`^mpiexec --[^:]*: `)
 
-// textOf returns the long help text of a command. It is the text of mpiexec's option, with the commands
-// in place of the options.
+// textOf returns the long help text of a subcommand. It is the text of mpiexec's equivalent option, in which
+// mpiexec's options are replaced by subcommands of mpijob.
 func (t *JobTable) textOf(c *jobCommand) string {
 	text := callPattern.ReplaceAllString(t.mpiexec.names[c.option].LongHelp(), "")
 	text = optionPattern.ReplaceAllStringFunc(text, func(found string) string {
@@ -84,7 +83,7 @@ func (t *JobTable) textOf(c *jobCommand) string {
 	return capitalize(text)
 }
 
-// Man returns the manual page in troff.
+// Man returns mpijob's manual page in troff.
 func (t *JobTable) Man(version string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH MPIJOB 1 \"\" \"Remshell %s\" \"User commands\"\n.nh\n.ad l\n.SH NAME\nmpijob \\- ask about jobs of mpiexec, and control them\n", escapeRoff(version))

@@ -14,11 +14,11 @@ import (
 // variables OMPI_MCA_KEY and PRTE_MCA_KEY, or as --mca KEY VALUE and --prtemca KEY VALUE. Those of Intel MPI are the
 // variables I_MPI_PIN_*. A parameter without an equivalent is reported if it would change where or how ranks run.
 
-// errNoEquivalent is returned for a value of Open MPI's parameters that no option can express.
+// errNoEquivalent is returned for a parameter of Open MPI whose value none of mpiexec's options can express.
 var errNoEquivalent = errors.New("no equivalent")
 
-// parameterPrefixes are the prefixes of variables with parameters of Open MPI's launchers: ORTE and
-// PRRTE.
+// parameterPrefixes are the prefixes of environment variables that set parameters of Open MPI's launchers,
+// ORTE and PRRTE.
 var parameterPrefixes = []string{"OMPI_MCA_", "PRTE_MCA_"}
 
 // parameterKey returns the name of the parameter that a variable sets, or "" if it sets none.
@@ -41,12 +41,12 @@ func (t *Table) optionForParameter(key string) (namedOption, bool) {
 	return namedOption{}, false
 }
 
-// componentLaunchers maps Open MPI's components that start daemons (plm) to values of -launcher.
-// launcherForComponent adds those of batch systems.
+// componentLaunchers maps Open MPI's components that start daemons (plm) to values of -launcher. Components
+// for batch systems are not in this map; launcherForComponent finds them.
 var componentLaunchers = map[string]string{"rsh": "ssh", "ssh": "ssh", "isolated": "fork"}
 
-// parameterValue converts the value of a parameter to a value of its option. It returns "" if it sets
-// nothing.
+// parameterValue converts the value of an Open MPI parameter to the value of mpiexec's option. It returns ""
+// if the parameter has no effect.
 func parameterValue(key, value string) (string, error) {
 	if word, is := parameterWords[key]; is {
 		if on, _ := parseSwitch(value); on {
@@ -84,14 +84,14 @@ func parameterValue(key, value string) (string, error) {
 	return value, nil
 }
 
-// parameterWords maps Open MPI's boolean parameters to the values that their options have if they are on.
+// parameterWords maps Open MPI's boolean parameters to the values of mpiexec's options that express "on".
 var parameterWords = map[string]string{
 	"rmaps_base_oversubscribe": "share", "rmaps_base_no_oversubscribe": "no", "orte_timestamp_output": "timestamp", "prte_timestamp_output": "timestamp", "orte_tag_output": "tag", "prte_tag_output": "tag",
 	"rmaps_base_display_map": "map", "ras_base_display_alloc": "allocation", "orte_enable_recovery": "yes", "prte_enable_recovery": "yes",
 }
 
-// affectsRanks reports whether a parameter for which there is no option would change where or how ranks
-// run. Parameters about Open MPI's daemons do not.
+// affectsRanks reports whether a parameter without an equivalent option would change where or how ranks run.
+// Parameters about Open MPI's daemons do not.
 func affectsRanks(key string) bool {
 	hasOne := func(has func(s, part string) bool, parts ...string) bool {
 		return slices.ContainsFunc(parts, func(part string) bool { return has(key, part) })
@@ -105,9 +105,9 @@ func affectsRanks(key string) bool {
 	return key == "plm" || hasOne(strings.HasPrefix, "rmaps_", "ras_", "plm_", "hwloc_base_", "hwloc_default_")
 }
 
-// translateParameter translates an option --mca. It returns a parameter of Open MPI's library unchanged,
-// and for one of its launcher the option with the same meaning. ok is false if nothing remains. note is
-// a warning, or empty. It returns other options unchanged.
+// translateParameter translates an --mca option of Open MPI. A parameter of the MPI library is returned
+// unchanged. A parameter of the launcher is replaced by mpiexec's option with the same meaning; ok is false
+// if there is nothing to replace it by. note is a warning, or empty. Other options are returned unchanged.
 func (t *Table) translateParameter(g GivenOption) (translated GivenOption, ok bool, note string) {
 	if g.Name != "mca" {
 		return g, true, ""
@@ -133,8 +133,8 @@ func (t *Table) translateParameter(g GivenOption) (translated GivenOption, ok bo
 	return translated, on, ""
 }
 
-// WithoutRemoteShell returns the job options for a batch system's launcher. It leaves out Open MPI's
-// plm_rsh_agent and plm_rsh_args, which apply to ssh only.
+// WithoutRemoteShell returns the job options without Open MPI's plm_rsh_agent and plm_rsh_args. These apply
+// to ssh only, and not to a batch system's launcher.
 func (l Line) WithoutRemoteShell() JobOptions {
 	j := l.Job
 	ofShell := func(name string) bool {
@@ -150,7 +150,7 @@ func (l Line) WithoutRemoteShell() JobOptions {
 	return j
 }
 
-// noEquivalent returns the warning about parameters that another launcher would obey and mpiexec ignores.
+// noEquivalent returns a warning about variables that another launcher would use and mpiexec ignores.
 func noEquivalent(assignments []string) string {
 	return "ignored: " + strings.Join(assignments, ", ") + " (mpiexec has no such option)"
 }
@@ -161,8 +161,8 @@ var pinWords = map[string]string{
 	"cache": "l3cache", "cache1": "core", "cache2": "l2cache", "cache3": "l3cache",
 }
 
-// pinValue converts the value of a variable I_MPI_PIN* to a value of its option. It returns "" if it sets
-// nothing.
+// pinValue converts the value of a variable I_MPI_PIN* to a value of mpiexec's option. It returns "" if the
+// variable has no effect.
 func pinValue(name, value string) (string, error) {
 	word := strings.ToLower(value)
 	switch name {

@@ -30,7 +30,7 @@ type Line struct {
 	given    []GivenOption
 }
 
-// An AppContext is the part of the command line between two colons. It includes the options that it
+// An AppContext is the part of the command line between two colons. Its options include those that it
 // inherits from the first app context and from defaults (rule CLI-13).
 type AppContext struct {
 	Number int // from 1, as on the line; app contexts with -n 0 are left out
@@ -42,13 +42,13 @@ type AppContext struct {
 	given []GivenOption
 }
 
-// Origin returns how a job option was given. name is its canonical name ("timeout"). It returns false if
-// the option was not given.
+// Origin returns the occurrence of a job option that is in effect. name is the option's main spelling without
+// dashes, such as "timeout". The result is false if the option was not given.
 func (l Line) Origin(name string) (GivenOption, bool) { return originOf(l.given, name) }
 
-// Origin returns how an option of the app context was given. name is its canonical name ("n"). It returns
-// false if the option was not given. If the option is inherited, the result has the AppNumber of another
-// app context.
+// Origin returns the occurrence of an option that is in effect for the app context. name is the option's main
+// spelling without dashes, such as "n". The result is false if the option was not given. If the option is
+// inherited, AppNumber is that of the app context from which it comes.
 func (s AppContext) Origin(name string) (GivenOption, bool) { return originOf(s.given, name) }
 
 func originOf(options []GivenOption, name string) (GivenOption, bool) {
@@ -60,7 +60,8 @@ func originOf(options []GivenOption, name string) (GivenOption, bool) {
 	return GivenOption{}, false
 }
 
-// WrittenFiles returns the job options that name files to write, in the order of the line.
+// WrittenFiles returns the job options that name a file for mpiexec to write, in the order of the command
+// line.
 func (l Line) WrittenFiles() (all []GivenOption) {
 	for _, g := range l.given {
 		if g.field.Tag.Get("writes") != "" {
@@ -70,8 +71,8 @@ func (l Line) WrittenFiles() (all []GivenOption) {
 	return all
 }
 
-// HostsFromApp returns the number of the app context from which this one has its hosts. It is 0 if none
-// has named hosts.
+// HostsFromApp returns the number of the app context that names this one's hosts. Unless hosts are inherited,
+// this is its own number. It is 0 if no app context names hosts.
 func (s AppContext) HostsFromApp() int {
 	from := 0
 	for _, option := range []string{"host", "hostfile"} {
@@ -82,14 +83,14 @@ func (s AppContext) HostsFromApp() int {
 	return from
 }
 
-// NamesHosts reports whether the line or its -configfile has an option that names hosts.
+// NamesHosts reports whether any option of the command line, including its -configfile, names hosts.
 func (l Line) NamesHosts() bool {
 	return l.hasGiven(func(g GivenOption) bool { return g.rivalGroup == "hosts" && !(g.Name == "rmk" && g.Value == "auto") })
 }
 
-// NamesProgram reports whether the words after --doctor are a program and its arguments. Otherwise they
-// are hosts. They are a program if an option names hosts or says how to run a program, or if a word has a
-// slash. In a line of mpijob they are hosts.
+// NamesProgram reports whether the words after --doctor are a program and its arguments rather than hosts.
+// They are a program if an option names hosts or says how to run a program, or if a word contains a slash. In
+// a command line of mpijob they are always hosts.
 func (l Line) NamesProgram() bool {
 	first := l.Apps[0]
 	slash := func(word string) bool { return strings.Contains(word, "/") }
@@ -97,8 +98,8 @@ func (l Line) NamesProgram() bool {
 		slash(first.Program) || slices.ContainsFunc(first.Args, slash))
 }
 
-// Misplaced returns an error if an option is given without another one that it needs, or together with
-// one that it excludes. It returns nil if there is none. starts says whether the line starts ranks.
+// Misplaced checks options that need or exclude other options. It returns an error if a needed one is missing
+// or an excluded one is given, and nil otherwise. starts says whether the command line starts ranks.
 func (l Line) Misplaced(starts bool) error {
 	all := l.given
 	for _, s := range l.Apps {
@@ -135,7 +136,7 @@ func (g GivenOption) excludes(other GivenOption) bool {
 	})
 }
 
-// contradicted returns the error that option g excludes other.
+// contradicted returns the error that option g cannot be given together with other.
 func (g GivenOption) contradicted(other GivenOption) error {
 	switch {
 	case g.query == "":
@@ -146,7 +147,7 @@ func (g GivenOption) contradicted(other GivenOption) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s cannot be used with %s", other.Spelled, g.Spelled), Remedy: "leave it out"}
 }
 
-// misplaced returns the error that option g is given without any of required.
+// misplaced returns the error that option g needs one of the required options.
 func (g GivenOption) misplaced(required []string) error {
 	if required[0] == "run" {
 		return &usererr.Error{Text: g.Spelled + " works only when ranks are started", Remedy: "leave it out"}
@@ -162,7 +163,7 @@ func (g GivenOption) misplaced(required []string) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s requires %s", g.Spelled, strings.Join(names, " or ")), Remedy: remedy}
 }
 
-// hasGiven reports whether the line or its -configfile has an option for which match returns true.
+// hasGiven reports whether match returns true for any option of the command line or its -configfile.
 func (l Line) hasGiven(match func(GivenOption) bool) bool {
 	given := l.given
 	for _, s := range l.Apps {
@@ -172,7 +173,7 @@ func (l Line) hasGiven(match func(GivenOption) bool) bool {
 }
 
 // Parse parses a command line without the program's name, and merges variables and files of Sources (rule
-// CLI-12). Its only side effects are those of sources.Read. The error is of type UsageErrors and has ten
+// CLI-12). Its only side effect is that it calls sources.Read. The error is of type UsageErrors and has ten
 // errors at most.
 func (t *Table) Parse(args []string, sources Sources) (Line, error) {
 	parts, err := splitApps(args)
@@ -209,7 +210,7 @@ func mpiexecLine(t *Table, apps []scannedApp, sources Sources) (Line, error) {
 	return line, nil
 }
 
-// warnUnset returns a warning for each variable that -x names and that environ does not have.
+// warnUnset returns a warning for each variable that option -x names but environ does not contain.
 func warnUnset(apps []AppContext, environ []string) (warnings []string) {
 	for _, s := range apps {
 		for _, v := range s.X {
@@ -226,7 +227,7 @@ func warnUnset(apps []AppContext, environ []string) (warnings []string) {
 	return warnings
 }
 
-// setValues stores the values of all options in the line.
+// setValues stores the values of all options of the command line in the fields of Line.
 func (l *Line) setValues(apps []scannedApp, appOptions [][]GivenOption) {
 	setFields(l.given, &l.Job)
 	l.Query = queryOf(l.given)
@@ -244,7 +245,7 @@ func (l *Line) setValues(apps []scannedApp, appOptions [][]GivenOption) {
 	}
 }
 
-// locateHosts records which variable named the hosts, for messages about them.
+// locateHosts records which variable has named the hosts. Error messages about the hosts name it.
 func (s *AppContext) locateHosts() {
 	g, ok := s.Origin("host")
 	for i := range s.Host {
@@ -256,9 +257,9 @@ func (s *AppContext) locateHosts() {
 	}
 }
 
-// infoRequest returns the Line for a request for help, the version or the words of --pmi. Such a request
-// takes precedence over all errors, because a user who asks for help may have made some. It returns false
-// if there is none.
+// infoRequest returns the Line for a request that only prints information: help, the version or the words of
+// --pmi. Such a request takes precedence over all errors, because a user who asks for help may have made
+// some. The result is false if there is no such request.
 func infoRequest(apps []scannedApp) (Line, bool) {
 	var line Line
 	for _, s := range apps {
@@ -273,7 +274,8 @@ func infoRequest(apps []scannedApp) (Line, bool) {
 }
 
 // collectErrors returns the errors of all app contexts and of the defaults. If there are several app
-// contexts, each error names its own. With --lenient some errors become warnings of the line.
+// contexts, each error says which one it is about. With --lenient, some errors become warnings, which are
+// stored in line.
 func collectErrors(apps []scannedApp, rest defaultOptions) (all []error, line Line) {
 	line.Warnings = rest.warnings
 	lenient := isGiven(apps, rest, "lenient")
@@ -320,7 +322,7 @@ func collectErrors(apps []scannedApp, rest defaultOptions) (all []error, line Li
 	return all, line
 }
 
-// drawsTopology reports whether --display topo is given.
+// drawsTopology reports whether the options contain --display topo.
 func drawsTopology(options []GivenOption) bool {
 	return slices.ContainsFunc(options, func(g GivenOption) bool {
 		return g.Name == "display" && slices.Contains(g.decoded.Interface().(DisplayList), "topo")
@@ -333,7 +335,7 @@ func isGiven(apps []scannedApp, rest defaultOptions, name string) bool {
 	return ok || slices.ContainsFunc(apps, func(s scannedApp) bool { _, ok := originOf(s.given, name); return ok })
 }
 
-// startsNothing reports whether the line has an option that only asks for something.
+// startsNothing reports whether the command line has an option that only asks for information.
 func startsNothing(apps []scannedApp) bool {
 	return slices.ContainsFunc(apps, func(s scannedApp) bool {
 		return slices.ContainsFunc(s.given, func(g GivenOption) bool { return g.query != "" })
@@ -350,9 +352,9 @@ func noProgramError(appCount int, file string) *usererr.Error {
 	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }
 
-// inheritOptions applies rules CLI-13, rules CLI-8 and CLI-12. It returns the options of the job, and those
-// of each app context. The latter include options from the first app context, from global forms such as
-// -genv, and from the defaults in rest.
+// inheritOptions combines options of all levels (rules CLI-8, CLI-12 and CLI-13). It returns the options of
+// the job, and those of each app context. The latter include options from the first app context, from global
+// forms such as -genv, and from the defaults in rest.
 func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, appOptions [][]GivenOption, errs []error) {
 	addAll := func(into, given []GivenOption) []GivenOption {
 		for _, g := range given {
@@ -396,15 +398,15 @@ func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, a
 	return job, appOptions, errs
 }
 
-// isHiddenBy reports whether option g has no effect because another option with the same purpose is given
-// on a higher level, such as the command line.
+// isHiddenBy reports whether option g has no effect because others contains an option with the same purpose
+// that takes precedence, for example because it is on the command line and g is in a variable.
 func (g GivenOption) isHiddenBy(others []GivenOption) bool {
 	return slices.ContainsFunc(others, func(other GivenOption) bool {
 		return g.rivalGroup != "" && other.rivalGroup == g.rivalGroup && other.Option != g.Option && other.precedence < g.precedence
 	})
 }
 
-// splitByScope returns the options of the job and those of app contexts.
+// splitByScope splits options into those of the job and those of app contexts.
 func splitByScope(options []GivenOption) (job, app []GivenOption) {
 	for _, g := range options {
 		if g.Scope == PerJob {
@@ -416,9 +418,9 @@ func splitByScope(options []GivenOption) (job, app []GivenOption) {
 	return job, app
 }
 
-// addGiven adds an option to options, which has options of the same or a higher level. An option that does
-// not collect values may be repeated on one level only with the same value (rule CLI-8). A higher level
-// overrides a lower one.
+// addGiven adds option g to a list of options that take the same or a higher precedence. If the list already
+// has the option with higher precedence, g is ignored. With the same precedence, an option may be repeated
+// only with the same value, unless it collects values (rule CLI-8).
 func addGiven(options []GivenOption, g GivenOption) ([]GivenOption, error) {
 	for i, before := range options {
 		switch {

@@ -1,8 +1,8 @@
 package option
 
-// PrivateVariables are environment variables about this host, session or terminal. They are not passed
-// on: a rank keeps its own node's values, if any (cli.md ENV-4). The PSI_* switches apply to this job and
-// not to jobs that its ranks start (placement.md 7.6).
+// PrivateVariables are environment variables that describe this host, session or terminal. mpiexec does not
+// pass them on to ranks; a rank has its own node's values instead (cli.md ENV-4). The PSI_* switches are in
+// the list because they apply to this job and not to jobs that its ranks start (placement.md 7.6).
 var PrivateVariables = []string{
 	"SSH_*", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR", "XDG_SESSION_*", "XDG_VTNR",
 	"XDG_SEAT", "DBUS_SESSION_BUS_ADDRESS", "HOSTNAME", "HOST", "HOSTTYPE", "MACHTYPE", "MAIL", "LOGNAME",

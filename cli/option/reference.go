@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference returns the content of doc/options.md, which is generated from the table of options.
+// Reference generates the content of doc/options.md from the table of options.
 func (t *Table) Reference() string {
 	var b strings.Builder
 	b.WriteString("# Options\n\n" +
@@ -42,7 +42,7 @@ func (t *Table) Reference() string {
 	return b.String()
 }
 
-// writeReference writes the paragraph of an option.
+// writeReference writes the paragraph about the option in doc/options.md.
 func (o *Option) writeReference(b *strings.Builder) {
 	fmt.Fprintf(b, "\n**`%s%s`** %s.\n", o.Dashed, o.argumentText(), escapeMarkdown(o.Help()))
 	if o.LongHelp() != "" {

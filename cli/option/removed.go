@@ -4,8 +4,8 @@ import (
 	"remshell/usererr"
 )
 
-// removedOptions maps removed options, and removed values of options as name=value, to texts about what
-// to use instead. An entry stays for one release.
+// removedOptions maps options that mpiexec had in an earlier version to texts about what to use instead. A
+// key name=value is a removed value of an option. Entries are deleted after one release.
 var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
 	"launcher-fallback": "use --batch-option fallback=ssh",
@@ -18,12 +18,12 @@ var removedOptions = map[string]string{
 	"preemptible":       "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
 
-// RegisterRemoved adds an option, or a value of one as name=value, that a feature no longer has. It is called while the
-// program is initialized.
+// RegisterRemoved records that a feature no longer has an option, or no longer has a value of one
+// (name=value). replacement says what to use instead. It is called while the program is initialized.
 func RegisterRemoved(option, replacement string) { removedOptions[option] = replacement }
 
-// RemovedError returns the error for a removed option, or for a removed value (name=value). It returns nil for all
-// others.
+// RemovedError returns the error for a removed option, or for a removed value (name=value). It returns nil
+// for any other option.
 func RemovedError(option string) error {
 	instead, is := removedOptions[option]
 	if !is {
@@ -32,8 +32,8 @@ func RemovedError(option string) error {
 	return &usererr.Error{Text: "--" + option + " was removed", Remedy: instead}
 }
 
-// removedVariableError is RemovedError for a variable. If its value switches the option off, the hint is
-// to remove the variable.
+// removedVariableError returns the error for a variable that sets a removed option, as RemovedError does. If
+// the value switches the option off, the hint is to remove the variable.
 func removedVariableError(option, value string) error {
 	err := RemovedError(option)
 	if on, known := parseSwitch(value); err != nil && known && !on {

@@ -4,24 +4,24 @@ import "slices"
 
 // This file merges the command line of --resume FILE with the options saved in FILE.
 
-// TransportOptions are the canonical names of options about how to reach hosts. job.Request does not
-// contain them, so a saved job has the options themselves.
+// TransportOptions are the options about how to reach hosts. A job.Request does not contain their values, so
+// a saved job contains the options themselves.
 var TransportOptions = []string{"launcher", "launcher-exec", "launcher-args", "ssh-config", "ssh-option", "ship-helper", "connect-timeout", "shell-timeout", "retries",
 	"fanout", "accept-new-host-keys", "no-autofork", "propagate", "localhost", "lenient"}
 
-// IsSaved reports whether a saved job (--save-job) has the option itself, because job.Request does not
-// contain it.
+// IsSaved reports whether a saved job (--save-job) contains the option itself, because a job.Request does not
+// contain its value.
 func (o *Option) IsSaved() bool { return o.field.Tag.Get("resume") == "saved" }
 
-// MayChange reports whether the table allows the option beside --resume. Package request has a list of
-// others that are allowed.
+// MayChange reports whether the option's tag says that it may be used together with --resume. Package request
+// has a list of further allowed options.
 func (o *Option) MayChange() bool { return o.field.Tag.Get("resume") == "allowed" }
 
 // IsTransport reports whether the option is about how to reach hosts.
 func (o *Option) IsTransport() bool { return slices.Contains(TransportOptions, o.Name) }
 
-// OptionWords returns, as arguments for Parse, the job options in effect for which match returns true. They
-// may come from any level.
+// OptionWords returns the job options in effect for which match returns true, as words that Parse accepts.
+// The options may come from the command line, files or variables.
 func (l Line) OptionWords(match func(*Option) bool) (words []string) {
 	for _, g := range l.given {
 		switch {
@@ -61,8 +61,8 @@ func (l Line) WithoutTopic(topic string) Line {
 	return l
 }
 
-// WithSaved returns the line with those job options of savedLine that it does not have itself. It ignores
-// current variables and the current user's configuration for both.
+// WithSaved adds to the line those job options of savedLine that the line itself does not have. It ignores
+// options from current variables and from the current user's configuration.
 func (l Line) WithSaved(savedLine Line) Line {
 	var merged []GivenOption
 	for _, g := range l.given {

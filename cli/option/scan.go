@@ -111,8 +111,8 @@ type scannedApp struct {
 	from       string   // "F:3"; empty: the command line
 }
 
-// A HelpTopic is an option or a heading about which the user requests help. If it is empty, the user
-// requests the general help.
+// A HelpTopic is the value of -help: the option or heading about which the user wants help. If it is empty,
+// the user wants the general help.
 type HelpTopic struct{ Option string }
 
 // A scanner reads the options of one app context.
@@ -150,8 +150,8 @@ func (s *scanner) scanOptions() {
 	}
 }
 
-// namesHostsOnly reports whether the options read so far make words that are no options hosts. For --doctor
-// it returns false, because these words may be a program.
+// namesHostsOnly reports whether words that are no options are hosts, because of the options read so far. For
+// --doctor it returns false, because these words may be a program.
 func (s *scanner) namesHostsOnly() bool {
 	return slices.ContainsFunc(s.given, func(g GivenOption) bool {
 		return g.query == "hosts"
@@ -220,8 +220,7 @@ func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached
 	s.scanPair(m, g)
 }
 
-// scanPair reads the rest of the value of an option with the two values NAME VALUE, and stores the
-// option.
+// scanPair reads the second value of an option that has two values, NAME and VALUE, and stores the option.
 func (s *scanner) scanPair(m namedOption, g GivenOption) {
 	if g.valueForm == "pair" && !strings.Contains(g.Value, "=") {
 		if s.pos == len(s.args) {
@@ -304,8 +303,8 @@ func (s *scanner) addError(text, remedy string) {
 	s.errs = append(s.errs, &usererr.Error{Text: text, Remedy: remedy})
 }
 
-// scanHelp reads "-help", "-help -OPTION" and "-help=OPTION" (rule DIAG-10). A word after it is its value
-// if that names an option or can be searched for.
+// scanHelp reads "-help", "-help -OPTION" or "-help=OPTION" (rule DIAG-10). If the word after -help names an
+// option or can be searched for, it is the topic of the help.
 func (s *scanner) scanHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")
@@ -320,8 +319,9 @@ func (s *scanner) scanHelp(value string, attached bool) {
 	s.help = &HelpTopic{value}
 }
 
-// refuseUnknown records the error for an unknown option (rule CLI-9), a removed one, or one of another
-// launcher (rule CLI-15). It skips to the word at which to continue.
+// refuseUnknown records the error for an option that mpiexec does not have: an unknown one (rule CLI-9), a
+// removed one, or one of another launcher (rule CLI-15). Then it skips the option's value, so that further
+// errors can be found.
 func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	name := normalize(dashed)
 	values := -1
@@ -347,8 +347,8 @@ func (s *scanner) refuseUnknown(dashed string, attached bool) {
 	}
 }
 
-// refuseRemoved records the error for a removed option or value (name=value). It returns false if the
-// option is not a removed one.
+// refuseRemoved records the error for a removed option or removed value (name=value). It returns false if the
+// option was not removed.
 func (s *scanner) refuseRemoved(option string) bool {
 	err := RemovedError(option)
 	if err == nil {
@@ -388,8 +388,8 @@ func (s *scanner) refuseForeign(dashed string, r refusal) {
 	}
 }
 
-// suggest returns a text that names up to three known options with the smallest edit distance to name.
-// The distance is at most 2, and less for short names.
+// suggest returns a text that names up to three options whose spelling is closest to name. They differ from
+// name by at most two letters, or fewer if name is short.
 func (t *Table) suggest(name string) string {
 	best := min(2, len(name)/2)
 	var found []string
@@ -424,22 +424,24 @@ func (t *Table) HasOption(dashed string) bool {
 	return has
 }
 
-// CountWords returns how many words of args belong to the first option, including the option itself.
+// CountWords returns how many words at the start of args belong to the first option: the option itself and
+// its values.
 func (t *Table) CountWords(args []string) int {
 	s := scanner{Table: t, appWords: appWords{number: 1, position: 1, args: args}}
 	s.scanOption()
 	return s.pos
 }
 
-// schedulerKeys maps keys after -l in a scheduler's job scripts to options with the same meaning.
+// schedulerKeys maps keys of the option -l in a scheduler's job scripts to mpiexec's options with the same
+// meaning.
 var schedulerKeys = [][2]string{
 	{"nodeset", "node-set"}, {"nodesetisoptional", "node-set-optional"}, {"nodesettolerance", "node-set-tolerance"},
 	{"nodesetprioritytype", "node-set-priority"}, {"nodesetplus", "node-set-plus"}, {"nodesetdelay", "node-set-delay"},
 }
 
-// scanSchedulerOption reads -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1). It returns false
-// for a -l that labels lines. -l is the scheduler's option only if the next word begins with nodeset and
-// has a value.
+// scanSchedulerOption reads a scheduler's option -l nodeset=SPEC[,nodesetdelay=T]... (which-hosts.md 4.1). It
+// returns false for mpiexec's own -l, which labels lines of output. It treats -l as the scheduler's option
+// only if the next word begins with nodeset and has a value.
 func (s *scanner) scanSchedulerOption(name string) bool {
 	if name != "-l" || s.pos == len(s.args) || len(s.args[s.pos]) < len("nodeset") ||
 		!strings.EqualFold(s.args[s.pos][:len("nodeset")], "nodeset") || !strings.Contains(s.args[s.pos], "=") {
@@ -459,7 +461,8 @@ func (s *scanner) scanSchedulerOption(name string) bool {
 	return true
 }
 
-// schedulerPairs splits a=b,c,d=e into a=b,c and d=e. An item without = belongs to the value before it.
+// schedulerPairs splits a text such as a=b,c,d=e into a=b,c and d=e. An item without = belongs to the value
+// before it.
 func schedulerPairs(text string) (pairs [][2]string) {
 	for piece := range strings.SplitSeq(text, ",") {
 		name, value, named := strings.Cut(piece, "=")

@@ -13,21 +13,21 @@ import (
 	"remshell/job"
 )
 
-// A JobSignal is the value of --signal: a signal, and the job to which to send it.
+// A JobSignal is the value of --signal: a signal, and the job to which it is sent.
 type JobSignal struct {
 	Number int // 0: not given
 	Job    string
 }
 
-// A SignalList is a list of signals, names or numbers, separated by commas. Set says that it was given.
-// With Set, an empty list means "none".
+// A SignalList is a list of signals, as names or numbers separated by commas. Set is true if the option was
+// given. An empty list with Set means "none".
 type SignalList struct {
 	Set     bool
 	Numbers []int
 }
 
-// An EndWarning is the value of --warn: a signal, and how long before the end of the job to send it. The
-// zero value means not given.
+// An EndWarning is the value of --warn: a signal, and how long before the end of the job it is sent. In the
+// zero value the option was not given.
 type EndWarning struct {
 	Number     int
 	TimeBefore time.Duration
@@ -46,7 +46,8 @@ func (SignalList) Choices() []string {
 	return append(catchableSignals[:len(catchableSignals):len(catchableSignals)], "none")
 }
 
-// Choices returns the possible beginnings of a value: each signal that programs can handle, with "@".
+// Choices returns possible beginnings of a value for shell completion: each signal that programs can handle,
+// followed by "@".
 func (EndWarning) Choices() (words []string) {
 	for _, name := range catchableSignals {
 		words = append(words, name+"@")
@@ -57,11 +58,11 @@ func (EndWarning) Choices() (words []string) {
 // Choices returns the names of signals that can request a checkpoint.
 func (NodeSignal) Choices() []string { return catchableSignals }
 
-// A SignalNumbers returns the number of a signal on this system. name is the signal's full name. It
-// returns 0 if there is no such signal.
+// A SignalNumbers is a function that returns the number of a signal on this operating system, given the
+// signal's full name. It returns 0 if there is no such signal.
 type SignalNumbers func(name string) int
 
-// registerMappers registers the mappers for options whose values name signals.
+// registerMappers registers the functions that decode values with signal names.
 func (number SignalNumbers) registerMappers(registry *kong.Registry) {
 	registry.RegisterType(reflect.TypeFor[JobSignal](), kong.MapperFunc(func(ctx *kong.DecodeContext, target reflect.Value) error {
 		s, err := number.parseJobSignal(ctx.Scan.Pop().String())
@@ -118,7 +119,8 @@ func (number SignalNumbers) parseEndWarning(text string) (w EndWarning, err erro
 	return w, err
 }
 
-// ParseSignal parses a signal: USR1, SIGTERM or 10. It returns an error if this system has no such signal.
+// ParseSignal parses a signal such as USR1, SIGTERM or 10. It returns an error if this operating system has
+// no such signal.
 func (number SignalNumbers) ParseSignal(name string) (int, error) {
 	n, err := strconv.Atoi(name)
 	if err != nil {
@@ -130,7 +132,8 @@ func (number SignalNumbers) ParseSignal(name string) (int, error) {
 	return n, nil
 }
 
-// A NodeSignal is a signal by its number on Linux, which all nodes run. 0 means not given.
+// A NodeSignal is a signal by its number on Linux, which all nodes run. In the zero value the option was not
+// given.
 type NodeSignal job.Signal
 
 func (s *NodeSignal) UnmarshalText(text []byte) error {

@@ -17,8 +17,8 @@ import (
 //	command line  >  -configfile  >  -gNAME of both  >  environment  >  configuration  >  built-in
 //	  scan.go          here           scan.go, here     variables.go    config.go         where it is used
 
-// A precedence is a level on which options are given, such as the command line or the environment.
-// Smaller numbers take precedence.
+// A precedence says where an option was given, such as on the command line or in the environment. Smaller
+// numbers take precedence.
 type precedence int
 
 const (
@@ -30,8 +30,8 @@ const (
 	fromUserConfig
 )
 
-// Sources are the inputs besides the command line: the environment and files. With the zero value nothing
-// else is read.
+// Sources are the inputs besides the command line: the environment and files. The zero value has no such
+// inputs.
 type Sources struct {
 	Environ    []string
 	Read       func(name string) (string, error) // reads a whole file; returns fs.ErrNotExist if there is none; may be nil
@@ -100,7 +100,7 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 	return apps, nil
 }
 
-// refuseOption records an error if isGiven is true, because the option has no meaning in a file.
+// refuseOption records an error if isGiven is true: the option cannot be used in a configuration file.
 func (s *scannedApp) refuseOption(option string, isGiven bool) {
 	if isGiven {
 		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file of options", Remedy: "give the option on the command line"})
@@ -113,8 +113,8 @@ type logicalLine struct {
 	words  []string
 }
 
-// logicalLines yields the lines of a file that are not empty, split into words as a shell does, or the
-// error of a line. A comment begins with # at the start of a word.
+// logicalLines iterates over the lines of a file that are not empty. It yields each line split into words as
+// a shell does, or the error of a line. A comment begins with # at the start of a word.
 func logicalLines(text string) func(yield func(logicalLine, error) bool) {
 	return func(yield func(logicalLine, error) bool) {
 		joined, first, number := "", 0, 0
@@ -147,7 +147,8 @@ func yieldLine(number int, text string, yield func(logicalLine, error) bool) boo
 	return yield(logicalLine{number, split}, err)
 }
 
-// withSource returns err with the place where it occurred. source is empty for the command line.
+// withSource adds to an error the file, line or variable in which it occurred. source is empty for the
+// command line; then err is returned unchanged.
 func withSource(source string, err error) error {
 	var syntax *hostlist.SyntaxError
 	harmless, ok := err.(lenientError)
@@ -166,7 +167,7 @@ func withSource(source string, err error) error {
 	return err
 }
 
-// sortByPrecedence sorts options in place, from the highest level to the lowest.
+// sortByPrecedence sorts options in place, so that options with higher precedence come first.
 func sortByPrecedence(options []GivenOption) []GivenOption {
 	slices.SortStableFunc(options, func(a, b GivenOption) int { return cmp.Compare(a.precedence, b.precedence) })
 	return options

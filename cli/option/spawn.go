@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 )
 
-// A Universe is the value of -usize: the MPI_UNIVERSE_SIZE for programs.
+// Universe is the value of -usize: the number that programs see as MPI_UNIVERSE_SIZE.
 type Universe struct {
 	Text string // as given, in capitals; empty: not given
 	Size int    // 0: programs get none; job.SystemSize: the slots of all hosts
@@ -40,8 +40,8 @@ func (u *Universe) UnmarshalText(text []byte) error {
 
 func (u Universe) String() string { return u.Text }
 
-// SpawnHosts is the value of --spawn-hosts, the hosts on which ranks may spawn processes: a word, or a list of
-// hosts. The list may contain "any".
+// SpawnHosts is the value of --spawn-hosts: the hosts on which ranks may spawn processes. It is a word such
+// as "any", or a list of hosts, which may contain "any".
 type SpawnHosts struct {
 	Text  string
 	Word  string // candidates, job or none; empty: a list

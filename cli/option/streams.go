@@ -82,7 +82,7 @@ func rankNumber(text string) (int, bool) {
 	return n, err == nil && n <= min(maxNumber, math.MaxInt) && strings.Trim(text, "0123456789") == ""
 }
 
-// StdinTo is the value of -stdin: which ranks read standard input.
+// StdinTo is the value of -stdin, which says which ranks read standard input.
 type StdinTo struct {
 	Text  string      // as given; empty: not given
 	Ranks job.RankSet // ranks that read input; nil: rank 0, empty: none
@@ -114,7 +114,7 @@ func (s *StdinTo) UnmarshalText(text []byte) error {
 
 func (s StdinTo) String() string { return s.Text }
 
-// Output is the value of one --output option, in the words of Open MPI 5.
+// Output is the value of one --output option, in the syntax of Open MPI 5.
 type Output struct {
 	Text           string // as given
 	Tag, Dir, File string
@@ -124,7 +124,7 @@ type Output struct {
 
 func (o Output) String() string { return o.Text }
 
-// Combine merges two values. Names in overrides override those in o.
+// Combine merges two values. File names in overrides replace those in o.
 func (o Output) Combine(overrides Output) Output {
 	return Output{
 		Tag: cmp.Or(overrides.Tag, o.Tag), Dir: cmp.Or(overrides.Dir, o.Dir), File: cmp.Or(overrides.File, o.File),
@@ -145,7 +145,7 @@ func (j JobOptions) Outputs() (all Output) {
 	return all
 }
 
-// UnmarshalText parses words separated by commas. A word may have qualifiers, each after a colon.
+// UnmarshalText parses words separated by commas. A word may be followed by qualifiers, each after a colon.
 func (o *Output) UnmarshalText(text []byte) error {
 	*o = Output{Text: string(text)}
 	if o.Text == "" {

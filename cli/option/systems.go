@@ -12,8 +12,8 @@ import (
 // This file inserts the words of tables of other packages into options and help: the batch systems of package batch, the
 // policies of --map-by of package pin.
 
-// withRows replaces names in braces in a text by words from the tables of these names, such as the batch
-// systems.
+// withRows replaces placeholders such as {systems} in a help text by words from a table, such as the names of
+// batch systems.
 func withRows(text string) string {
 	if !strings.Contains(text, "{") {
 		return text
@@ -47,8 +47,8 @@ func compatSystems() (names []string) {
 	return names
 }
 
-// launcherInsteadOf returns the value of -launcher to use instead of a program that does not pass on
-// standard input. For other programs it returns "".
+// launcherInsteadOf returns the value of -launcher to use in place of a remote shell program that does not
+// pass on standard input. For other programs it returns "".
 func launcherInsteadOf(program string) string {
 	for _, s := range batch.Systems {
 		switch {
@@ -62,8 +62,8 @@ func launcherInsteadOf(program string) string {
 	return ""
 }
 
-// launcherForComponent returns the value of -launcher for a component of Open MPI that starts daemons
-// (plm). It returns "" if there is none.
+// launcherForComponent returns the value of -launcher that corresponds to a component of Open MPI for
+// starting daemons (plm). It returns "" if there is none.
 func launcherForComponent(plm string) string {
 	for _, s := range batch.Systems {
 		if s.OpenMPI != "" && s.OpenMPI == plm {

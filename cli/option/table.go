@@ -25,7 +25,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Scope says for which part of the command line an option counts: one app context or the whole job.
+// Scope says to which part of the command line an option applies: to one app context or to the whole job.
 type Scope int
 
 const (
@@ -34,7 +34,7 @@ const (
 	PerJob                 // J: the whole job, wherever it is given
 )
 
-// topicOf returns the heading of the help whose first word is word. Case does not matter.
+// topicOf returns the heading of the help whose first word is word, ignoring case.
 func (t *Table) topicOf(word string) (topic string, ok bool) {
 	for _, topic := range t.topics {
 		if first, _, _ := strings.Cut(topic, " "); strings.EqualFold(first, word) {
@@ -44,8 +44,8 @@ func (t *Table) topicOf(word string) (topic string, ok bool) {
 	return "", false
 }
 
-// byTopic returns all options by heading of the help. An option without a topic belongs to the heading in
-// its tag "under". Without that tag it belongs to the heading of the option before it.
+// byTopic groups all options by the headings of the help. An option without a topic belongs to the heading
+// that its tag "under" names or, without such a tag, to the heading of the option before it.
 func (t *Table) byTopic() map[string][]*Option {
 	under := make(map[string][]*Option, len(t.topics))
 	topic := ""
@@ -57,8 +57,8 @@ func (t *Table) byTopic() map[string][]*Option {
 	return under
 }
 
-// concernsRun reports whether the option says how to run a program. It does not if it only reports
-// something, names the cluster, or says how to reach hosts.
+// concernsRun reports whether the option affects how a program runs. It returns false for options that only
+// report something, name the cluster, or say how to reach hosts.
 func (o *Option) concernsRun() bool {
 	if slices.Contains([]string{"cluster", "ledger", "exclude", "localhost", "rmk", "batch-option", "allow-outside", "separator"}, o.Name) {
 		return false
@@ -71,7 +71,7 @@ func (o *Option) concernsRun() bool {
 	return false
 }
 
-// An Option is an option of the command line, one row of the table.
+// An Option is one option of the command line. It is a row of the table of options.
 type Option struct {
 	Name           string // canonical: no dashes, lower case unless it is one letter
 	Dashed         string // canonical, with dashes: "-host", "--fanout"
@@ -116,7 +116,7 @@ type Spelling struct {
 	Form   string // template of the value, in which % is replaced by the given text; empty: the text itself
 }
 
-// argument returns the placeholder for the value that help prints after the spelling.
+// argument returns the placeholder for a value, which help prints after the spelling.
 func (s Spelling) argument() string {
 	if s.Form == "" {
 		return ""
@@ -124,8 +124,8 @@ func (s Spelling) argument() string {
 	return " " + s.placeholder()
 }
 
-// placeholder returns the name of the text that a spelling with a Form needs: N for a number of ranks, or
-// another name.
+// placeholder returns the placeholder for the text that the user must add to this spelling: N for a number of
+// ranks, or another name.
 func (s Spelling) placeholder() string {
 	if s.takesNumber() {
 		return "N"
@@ -133,8 +133,8 @@ func (s Spelling) placeholder() string {
 	return "VALUE"
 }
 
-// takesNumber reports whether the value of the spelling is a number of ranks, from which a mapping is
-// made, as for -npersocket.
+// takesNumber reports whether the spelling is followed by a number of ranks that is turned into a mapping, as
+// in -npersocket 2.
 func (s Spelling) takesNumber() bool { return strings.HasPrefix(s.Form, "ppr:%") }
 
 // checkText returns an error if the spelling needs a number and text is none.
@@ -151,7 +151,7 @@ func (s Spelling) checkText(text string) error {
 	return nil
 }
 
-// value returns the option's value for the text that is given with this spelling.
+// value returns the option's value if the user gives this spelling with a text.
 func (s Spelling) value(text string) string {
 	if s.Form == "" {
 		return text
@@ -159,8 +159,8 @@ func (s Spelling) value(text string) string {
 	return strings.Replace(s.Form, "%", text, 1)
 }
 
-// A Table has the options of one front end of the program, and the function that makes a Line from them.
-// Code that uses the Line does not depend on the front end.
+// A Table has the options of one program name (mpiexec or mpijob), and the function that makes a Line from
+// the parsed options. Code that uses a Line need not know which program name was used.
 type Table struct {
 	name     string   // of the front end, as the user types it
 	topics   []string // headings of help, in order; -help TOPIC takes their first words
@@ -173,14 +173,15 @@ type Table struct {
 	mappers *kong.Registry
 }
 
-// A namedOption is an option with the name by which it was found.
+// A namedOption is an option together with the name that the user has written.
 type namedOption struct {
 	*Option
 	Spelling
 	global bool // the name is the global form: -gwdir
 }
 
-// newTable returns a table without options. texts and moreTexts have the long help texts for parseParagraphs.
+// newTable returns a table without options. texts and moreTexts are long help texts in the form that
+// parseParagraphs reads.
 func newTable(name, texts string, moreTexts ...string) *Table {
 	return &Table{
 		name: name, mappers: newMappers(), options: make([]*Option, 0, 256), names: make(map[string]namedOption, 256),
@@ -190,8 +191,8 @@ func newTable(name, texts string, moreTexts ...string) *Table {
 	}
 }
 
-// addOptions adds an option for each field of a struct type. It uses reflection, which takes some 60 µs for
-// all options of mpiexec, once in a run.
+// addOptions adds an option for each field of a struct type. It uses reflection. For all options of mpiexec
+// this takes about 60 µs in each run.
 func (t *Table) addOptions(structType reflect.Type, scope Scope) {
 	for i := range structType.NumField() {
 		t.insertOption(len(t.options), optionOf(structType, i, scope))
@@ -208,7 +209,8 @@ func (t *Table) insertOption(at int, o *Option) {
 	}
 }
 
-// parseParagraphs parses long help texts: a name on a line of its own, then indented lines of text.
+// parseParagraphs parses long help texts. In each, the option's name is on a line of its own, and indented
+// lines with the text follow.
 func parseParagraphs(text string) map[string]string {
 	found := make(map[string]string)
 	name := ""
@@ -225,8 +227,8 @@ func parseParagraphs(text string) map[string]string {
 	return found
 }
 
-// rivals returns the other options in the same group of alternatives. An option hides its alternatives on
-// lower levels. On one level they may contradict each other.
+// rivals returns the options that are alternatives to this one. An option on the command line hides its
+// alternatives in variables and files. Two alternatives on the command line may contradict each other.
 func (o *Option) rivals() (rivals []*Option) {
 	for _, other := range o.table.options {
 		if o.rivalGroup != "" && other.rivalGroup == o.rivalGroup && other != o {
@@ -293,8 +295,9 @@ func optionOf(structType reflect.Type, field int, scope Scope) *Option {
 	return o
 }
 
-// tagPairs yields the key:"value" pairs of a struct tag in one pass. StructTag.Get would scan the whole
-// help text for each key that is missing. The tags have no escapes. A test checks that.
+// tagPairs iterates over the key:"value" pairs of a struct tag. It scans the tag only once, while
+// StructTag.Get would scan the whole help text for each missing key. It does not support escapes in values; a
+// test checks that there are none.
 func tagPairs(tag reflect.StructTag) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		rest := string(tag)
@@ -312,8 +315,8 @@ func tagPairs(tag reflect.StructTag) iter.Seq2[string, string] {
 	}
 }
 
-// normalize returns a spelling without leading dashes. Names with two or more letters are in lower case,
-// with "-" for "_" (rule CLI-3).
+// normalize returns a spelling without leading dashes. In names with two or more letters it also replaces
+// capitals by small letters and "_" by "-" (rule CLI-3).
 func normalize(dashed string) string {
 	name := strings.TrimPrefix(strings.TrimPrefix(dashed, "-"), "-")
 	if len(name) < 2 {
@@ -322,16 +325,16 @@ func normalize(dashed string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// findSpelling returns the option for a word with its dashes, such as "-np" or "--hostFile". It does not
-// find some options of other launchers with one dash (the tag onedash).
+// findSpelling returns the option that a word with dashes means, such as "-np" or "--hostFile". A few words
+// with one dash are left to options of other launchers (the tag onedash).
 func (t *Table) findSpelling(dashed string) (namedOption, bool) {
 	name := normalize(dashed)
 	m, ok := t.findName(name)
 	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || m.oneDashAdvice == "")
 }
 
-// findName returns the option with a normalized name. A name that begins with g and is not in the table
-// is the global form of an option of an app context.
+// findName returns the option with a normalized name. A name such as genv that is not in the table means the
+// option env, applied to all app contexts.
 func (t *Table) findName(name string) (m namedOption, ok bool) {
 	if m, ok = t.names[name]; ok {
 		return m, true

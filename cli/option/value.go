@@ -13,7 +13,7 @@ import (
 	"remshell/job"
 )
 
-// maxNumber is the largest count in an option. 16 million ranks are more than any machine runs.
+// maxNumber is the largest count that an option accepts. No machine runs more than 16 million ranks.
 const maxNumber = 1 << 24
 
 // parseNumber parses a decimal number of at most maxNumber (rule CLI-7).
@@ -36,12 +36,12 @@ func atLeast(minimum, n int) error {
 	return nil
 }
 
-// isZeroNumber reports whether value is the number zero, written with any number of digits.
+// isZeroNumber reports whether value is the number zero with any number of digits, such as 0 or 00.
 func isZeroNumber(value string) bool {
 	return value != "" && strings.Trim(value, "0") == ""
 }
 
-// QueueWait is the value of --wait: "yes", "no", or the longest time to wait in the queue.
+// QueueWait is the value of --wait: "yes", "no", or how long to wait in the queue at most.
 type QueueWait struct {
 	Text  string        // as given, in lower case; empty: not given
 	Limit time.Duration // 0: no limit
@@ -115,7 +115,7 @@ func parseSeconds(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ShellWords is a text that is split into words as a shell does.
+// ShellWords is a text that was split into words as a shell does.
 type ShellWords []string
 
 func (w *ShellWords) UnmarshalText(text []byte) error {
@@ -127,7 +127,7 @@ func (w *ShellWords) UnmarshalText(text []byte) error {
 	return err
 }
 
-// shellSplit splits text at blanks. Quotes and backslashes work as in sh. It expands nothing.
+// shellSplit splits text at blanks. Quotes and backslashes work as in sh, but nothing is expanded.
 func shellSplit(text string) ([]string, error) { return splitWords(text, false) }
 
 // splitWords splits text like shellSplit. If comments is true, a # at the start of a word ends the text.
@@ -193,7 +193,7 @@ func (v *EnvVar) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// EnvImport is the list of variables to pass on from mpiexec's environment.
+// EnvImport is the list of variables that mpiexec passes on from its own environment.
 type EnvImport struct {
 	Given bool
 	Names []string // "PRE_*" is a prefix, "*" means all; empty: none is passed on
@@ -234,8 +234,8 @@ func (p *DisplayList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// displayWords are the words that --display accepts. Open MPI also has alloc for allocation, and bind for
-// --report-bindings.
+// displayWords are the words that --display accepts. alloc and bind are Open MPI's words for allocation and
+// for --report-bindings.
 var displayWords = []string{"map", "map-devel", "topo", "allocation", "alloc", "bind"}
 
 // A HostExpr is the value of one -host option.
@@ -270,8 +270,8 @@ func (o *SSHOption) UnmarshalText(text []byte) error {
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
-// A GPUCount is a number of GPUs for each rank. As in job.RankNeeds, 0 means not given, and job.NoGPUs
-// means none.
+// A GPUCount is the number of GPUs for each rank. As in job.RankNeeds, 0 means that the option was not given,
+// and job.NoGPUs means no GPUs.
 type GPUCount int
 
 func (c *GPUCount) UnmarshalText(text []byte) error {
@@ -287,7 +287,8 @@ func (c *GPUCount) UnmarshalText(text []byte) error {
 
 func (c GPUCount) String() string { return strconv.Itoa(max(0, int(c))) }
 
-// RestartCount is the value of --restart: how often a job is started again, "always" or "no".
+// RestartCount is the value of --restart: how often a job is started again. The value may also be "always" or
+// "no".
 type RestartCount struct {
 	Text  string // as given, in lower case; empty: not given
 	Count int    // job.UnlimitedRestarts for "always"
@@ -312,8 +313,8 @@ func (r *RestartCount) UnmarshalText(text []byte) (err error) {
 
 func (r RestartCount) String() string { return r.Text }
 
-// RestartEnds is the value of --restart-on: the ends of a job after which it is started again, such as
-// "node,code:85,100-110".
+// RestartEnds is the value of --restart-on. It says after which kinds of failure a job is started again, as
+// in "node,code:85,100-110".
 type RestartEnds struct {
 	Text  string
 	Kinds []job.EndKind
@@ -329,7 +330,7 @@ func (RestartEnds) Choices() []string {
 	return words
 }
 
-// UnmarshalText parses a list. A number belongs to the word "code:" before it.
+// UnmarshalText parses a list of words and exit codes. A number belongs to the word "code:" before it.
 func (r *RestartEnds) UnmarshalText(text []byte) error {
 	*r = RestartEnds{Text: string(text)}
 	numbers := false
@@ -359,7 +360,7 @@ func (r *RestartEnds) UnmarshalText(text []byte) error {
 
 func (r RestartEnds) String() string { return r.Text }
 
-// exitCodes parses an exit code or a range of them, from 1 to 255.
+// exitCodes parses an exit code or a range of exit codes, from 1 to 255.
 func exitCodes(text string) (codes []int, err error) {
 	first, last, isRange := strings.Cut(text, "-")
 	if !isRange {
@@ -376,8 +377,8 @@ func exitCodes(text string) (codes []int, err error) {
 	return codes, nil
 }
 
-// RestartFence is the value of --restart-fence. It is "no", or the longest time that a restart waits for processes
-// which may still run on lost nodes.
+// RestartFence is the value of --restart-fence. It is "no", or how long a restart waits at most for processes
+// that may still run on lost nodes.
 type RestartFence struct {
 	Text  string // as given, in lower case; empty: not given
 	Limit time.Duration

@@ -16,7 +16,7 @@ import (
 // This file reads options from the environment: each long option as MPIEXEC_NAME, and the variables of other
 // launchers in the table (cli.md section 3). Variables with the tag "read" are read by package psi and others.
 
-// A defaultOptions has the options that the environment and the user's configuration give.
+// A defaultOptions collects the options that the environment and the user's configuration set.
 type defaultOptions struct {
 	given    []GivenOption
 	errs     []error
@@ -30,8 +30,8 @@ type defaultOptions struct {
 // nonOptionVariables are variables of mpiexec that set no option.
 var nonOptionVariables = []string{"MPIEXEC_CONFIG", "MPIEXEC_ERROR_CODE", "MPIEXEC_TEST_MAIN"}
 
-// readDefaults reads options from the environment and from the user's configuration. It skips options that
-// the app contexts have themselves.
+// readDefaults reads options from the environment and from the user's configuration file. It skips options
+// that the app contexts set themselves.
 func (t *Table) readDefaults(apps []scannedApp, sources Sources) defaultOptions {
 	b := defaultOptions{Table: t}
 	if sources.Environ == nil {
@@ -52,8 +52,8 @@ func (t *Table) readDefaults(apps []scannedApp, sources Sources) defaultOptions 
 	return b
 }
 
-// decidedOptions returns the options for which no default matters, because all app contexts have them or
-// an alternative.
+// decidedOptions returns the options for which defaults are irrelevant, because every app context sets them
+// or an alternative.
 func decidedOptions(apps []scannedApp) map[string]bool {
 	decided := make(map[string]bool)
 	for i, s := range apps {
@@ -72,8 +72,8 @@ func decidedOptions(apps []scannedApp) map[string]bool {
 	return decided
 }
 
-// reportUnusedVariables warns about variables of other launchers that would change where or how ranks run
-// and for which there is no option.
+// reportUnusedVariables warns about variables of other launchers that have no equivalent option but would
+// change where or how ranks run.
 func (b *defaultOptions) reportUnusedVariables(peers []variable) {
 	for _, v := range peers {
 		switch key := parameterKey(v.name); {
@@ -100,8 +100,9 @@ func (b *defaultOptions) reportUnusedVariables(peers []variable) {
 // A variable is an environment variable that may set an option.
 type variable struct{ name, value string }
 
-// variables returns mpiexec's own variables and the variables of other launchers, in the order of environ.
-// Inside a rank it leaves out Open MPI's parameters, because Open MPI's launcher has set them.
+// variables returns mpiexec's own variables (own) and the variables of other launchers (peers), in the order
+// of environ. Inside a rank it leaves out Open MPI's parameters, because there Open MPI's launcher has set
+// them and not the user.
 func variables(environ []string) (own, peers []variable) {
 	var parameters []variable
 	inside := false
@@ -133,7 +134,8 @@ func variables(environ []string) (own, peers []variable) {
 	return own, peers
 }
 
-// noteReadElsewhere makes lower levels ignore option if another package reads one of the defined variables.
+// noteReadElsewhere checks whether one of the defined variables is read by another package. If so, sources of
+// lower precedence do not set option.
 func (b *defaultOptions) noteReadElsewhere(defined []variable, option string) {
 	for _, v := range defined {
 		if slices.Contains(b.names[option].readVariables, v.name) {
@@ -142,7 +144,8 @@ func (b *defaultOptions) noteReadElsewhere(defined []variable, option string) {
 	}
 }
 
-// markDecided makes lower levels ignore an option and its alternatives.
+// markDecided records that an option is set, so that sources of lower precedence do not set it or its
+// alternatives.
 func (b *defaultOptions) markDecided(option string) {
 	b.decided[option] = true
 	for _, rival := range b.names[option].rivals() {
@@ -150,7 +153,7 @@ func (b *defaultOptions) markDecided(option string) {
 	}
 }
 
-// readOwn reads the variables MPIEXEC_NAME.
+// readOwn reads mpiexec's own variables, MPIEXEC_NAME.
 func (b *defaultOptions) readOwn(own []variable) {
 	var read []string
 	inside := slices.ContainsFunc(own, func(v variable) bool { return v.name == "MPIEXEC_JOBID" })
@@ -186,8 +189,8 @@ func (b *defaultOptions) isForeign(name string) bool {
 	return slices.ContainsFunc(b.options, func(o *Option) bool { return slices.Contains(strings.Fields(o.foreignVariables), name) })
 }
 
-// readForeign reads the variables of other launchers. For each option it uses the first variable that is
-// set, or all if the option collects values.
+// readForeign reads the variables of other launchers. If several of them set the same option, it uses the
+// first, or all if the option collects values.
 func (b *defaultOptions) readForeign(peers []variable) {
 	for _, o := range b.options {
 		if o.foreignVariables == "" && o.mcaParameters == nil || o.foreignVariables == "-" || b.decided[o.Name] && !o.addsUp {
@@ -228,8 +231,8 @@ func (o *Option) foreignNames() []string {
 	return names
 }
 
-// translateValue converts the value of another launcher's variable to a value of the option. It returns
-// "" if it sets nothing.
+// translateValue converts the value of another launcher's variable to a value of mpiexec's option. It returns
+// "" if the variable has no effect.
 func translateValue(v variable) (string, error) {
 	if key := parameterKey(v.name); key != "" {
 		return parameterValue(key, v.value)
@@ -259,11 +262,10 @@ func translateValue(v variable) (string, error) {
 	return v.value, nil
 }
 
-// emptyValue stands for a value that is empty on purpose.
+// emptyValue stands for a value that the user has set to an empty text on purpose.
 const emptyValue = "\x00"
 
-// takeVariable stores the option that a variable sets, or records an error. An empty variable sets
-// nothing.
+// takeVariable stores the option that a variable sets, or records an error. An empty variable has no effect.
 func (b *defaultOptions) takeVariable(m namedOption, v variable, text string) {
 	if text == "" {
 		return
@@ -326,7 +328,8 @@ func (b *defaultOptions) keepOption(g GivenOption) {
 	}
 }
 
-// switchValue parses the value of a switch: 1 and 0, yes and no, on and off, or one of its words.
+// switchValue parses the value of a switch: 1 or 0, yes or no, on or off, or one of the words that the option
+// allows.
 func (m namedOption) switchValue(text string) (value string, isOn bool) {
 	of, known := parseSwitch(text)
 	switch {
@@ -342,7 +345,7 @@ func (m namedOption) switchValue(text string) (value string, isOn bool) {
 	return m.impliedValue, of
 }
 
-// parseSwitch parses a word for on or off. known is false for any other word.
+// parseSwitch parses a word that means on or off. known is false for any other word.
 func parseSwitch(text string) (isOn, known bool) {
 	switch strings.ToLower(text) {
 	case "1", "yes", "y", "true", "on", "enable":
