@@ -22,18 +22,18 @@ import (
 //
 //	options, arguments, PSI_*  >  allocation  >  variables  >  this machine
 
-// allocInputs returns the inputs with which package batch finds an allocation, the hosts that a batch
-// system has granted.
+// allocInputs returns the inputs from which package batch finds an allocation, which is the list of hosts
+// that a batch system has granted.
 func (w Inputs) allocInputs() batch.Inputs {
 	return batch.Inputs{Env: w.lookupEnv, Open: w.OpenFile, Run: w.RunTool}
 }
 
-// BatchInputs returns what package batch needs to find programs of a batch system.
+// BatchInputs returns the inputs from which package batch finds programs of a batch system.
 func (w Inputs) BatchInputs() batch.Inputs { return w.allocInputs() }
 
-// UseAllocation selects the hosts of the batch system's allocation if the user names none, and stores the
-// allocation for Make. note describes the choice. It may be empty. An mpiexec inside a rank ignores the
-// allocation, which belongs to the outer job (rule RM-2).
+// UseAllocation selects the hosts of the batch system's allocation if the user names no hosts. It also stores
+// the allocation for Make. note describes the choice, or is empty. Inside a rank of another mpiexec it does
+// nothing, because the allocation belongs to the outer job (rule RM-2).
 func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, err error) {
 	w.Allocation = nil
 	wish, err := allocationRequest(line, nil)
@@ -65,7 +65,7 @@ func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, 
 	return line, "", nil
 }
 
-// withAllocatedHosts returns the line with the hosts of the allocation. auto says that no option requests
+// withAllocatedHosts returns the line with the hosts of the allocation. auto is true if no option requests
 // the allocation.
 func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (out option.Line, note string, err error) {
 	line.Job.RMK = system
@@ -83,8 +83,8 @@ func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (
 	return w.withTaskWidth(line), note, nil
 }
 
-// wantedBatchSystem returns the name of the batch system whose hosts the job is to use, or "". named says
-// that options name hosts by their number in the allocation.
+// wantedBatchSystem returns the name of the batch system whose hosts the job is to use, or "". named is true
+// if options name hosts by their number in the allocation.
 func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 	rmk := line.Job.RMK
 	switch {
@@ -113,8 +113,8 @@ func (w *Inputs) readAllocation(system string, options batch.Options) error {
 	return err
 }
 
-// allocationOption returns the option of the line that needs an allocation, or "". A --batch-option from
-// a variable or the configuration needs none.
+// allocationOption returns an option of the command line that needs an allocation, or "". It ignores
+// --batch-option in variables or the configuration.
 func allocationOption(line option.Line) string {
 	switch j := line.Job; {
 	case line.BatchOption(false).WholeJob:
@@ -127,9 +127,9 @@ func allocationOption(line option.Line) string {
 	return ""
 }
 
-// allocationRequest returns which groups of the allocation the line requests. If app is not nil, these
-// are the groups of that app context. Otherwise they are the groups of all app contexts, if each names
-// some.
+// allocationRequest returns which groups of a heterogeneous allocation the command line requests. If app is
+// not nil, these are the groups for this app context. Otherwise, if each app context names groups, they are
+// the groups of all app contexts together.
 func allocationRequest(line option.Line, app *option.AppContext) (options batch.Options, err error) {
 	options.Job = line.Job.BatchOption().WholeJob
 	options.File, options.Form = batch.Form(line.Job.RMFile)
@@ -165,8 +165,8 @@ func namesRelativeHosts(line option.Line) bool {
 	})
 }
 
-// resolveRelative replaces hosts that are named by their index in the allocation, in each app context.
-// App contexts that inherit a list get the same hosts.
+// resolveRelative replaces hosts that are named by their index in the allocation, in each app context. App
+// contexts that inherit a host list get the same hosts as the first one.
 func resolveRelative(apps []option.AppContext, allocation []hostlist.Entry) error {
 	var earlier []hostlist.Entry
 	lists := make(map[int][]option.HostExpr) // by number of the app context that gives it
@@ -195,8 +195,8 @@ func (w Inputs) hasNodeVariable() bool {
 	})
 }
 
-// withTaskWidth returns the line with as many CPUs for each rank as a task of the allocation has, unless
-// the user sets them.
+// withTaskWidth sets the CPUs for each rank to the number of CPUs that the allocation has for each task,
+// unless the user sets it.
 func (w Inputs) withTaskWidth(line option.Line) option.Line {
 	if w.Allocation == nil || w.Allocation.Width == 1 || line.WidthFrom != "" {
 		return line
@@ -212,8 +212,8 @@ func (w Inputs) withTaskWidth(line option.Line) option.Line {
 	return line
 }
 
-// allocatedHosts returns the hosts of the allocation in their order, or nil if there is no allocation. In
-// an allocation without task counts a host has as many slots as CPUs.
+// allocatedHosts returns the hosts of the allocation in order, or nil if there is no allocation. If the
+// allocation does not count tasks, each host has as many slots as CPUs.
 func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	if w.Allocation == nil {
 		return nil
@@ -231,8 +231,8 @@ func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	return hosts
 }
 
-// confineToGroups restricts an app context to the hosts of its groups of a heterogeneous job. Without -n it gets
-// as many ranks as these groups have tasks.
+// confineToGroups restricts an app context to the hosts of the groups that it names, in a heterogeneous job.
+// Without -n, it then has as many ranks as these groups have tasks.
 func (w Inputs) confineToGroups(app *job.App, line option.Line, s option.AppContext) error {
 	if s.HetGroup == "" || w.Allocation == nil {
 		return nil
@@ -254,7 +254,7 @@ func (w Inputs) confineToGroups(app *job.App, line option.Line, s option.AppCont
 	return nil
 }
 
-// setTaskCounts stores the number of granted tasks in each candidate from an allocation.
+// setTaskCounts stores in each candidate how many tasks the allocation grants there.
 func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	if w.Allocation == nil || !batch.Known(line.Job.RMK) {
 		return
@@ -276,7 +276,7 @@ func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	}
 }
 
-// setGrants stores the granted CPUs and GPUs in each candidate from an allocation (rule RM-6).
+// setGrants stores in each candidate which CPUs and GPUs the allocation grants there (rule RM-6).
 func (w Inputs) setGrants(nodes []job.NodeDef) {
 	if w.Allocation == nil {
 		return
@@ -297,13 +297,13 @@ func (w Inputs) setGrants(nodes []job.NodeDef) {
 	}
 }
 
-// rmOf returns the description of an allocation for plan, report and -v.
+// rmOf returns the description of an allocation that plans, reports and -v show.
 func rmOf(g *batch.Allocation) *job.RM {
 	return &job.RM{Name: g.System, Job: g.Job, Step: g.Step, Hosts: len(g.Hosts), Tasks: g.Tasks(), CPUs: g.CPUs(), End: g.End}
 }
 
-// launcherName returns the name of the program or client that reaches hosts if no batch system starts
-// helpers.
+// launcherName returns the name of the program or client with which hosts are reached if no batch system
+// starts helpers.
 func launcherName(j option.JobOptions) string {
 	switch {
 	case len(j.LauncherExec) > 0:
@@ -314,8 +314,8 @@ func launcherName(j option.JobOptions) string {
 	return cmp.Or(j.Launcher, "ssh")
 }
 
-// allocationNotes returns warnings about contradictions in the allocation, and about settings of the
-// cluster file that have no effect.
+// allocationNotes returns warnings about contradictions in the allocation, and about settings of the cluster
+// file that have no effect inside an allocation.
 func (w Inputs) allocationNotes() (notes []job.Note) {
 	if w.Cluster != nil {
 		for _, warning := range w.Cluster.Warnings {

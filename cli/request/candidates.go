@@ -23,8 +23,8 @@ import (
 //	--nodes, PSI_*, none    nodes of the cluster file, or names; some of them may be down
 //	no cluster file either  this machine
 
-// addPlacement adds the candidates and the placement options to the request. named are the hosts of -host
-// and -hostfile.
+// addPlacement adds the candidates and the placement options to the request. named are the hosts that -host
+// and -hostfile name.
 func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlist.Entry) ([]job.Note, error) {
 	in := w.psiInput(line, len(named) > 0)
 	in.HostFeatures = featuresOf(named)
@@ -73,8 +73,8 @@ func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlis
 	return choice.Warnings, err
 }
 
-// NodeSets returns the effective node-set request of a command line, and where each part was set
-// (which-hosts.md 15). The line need not have a program.
+// NodeSets returns the node-set request of a command line after all sources are merged, and where each part
+// was set (which-hosts.md 15). The command line need not have a program.
 func (w Inputs) NodeSets(line option.Line) (nodeset.Setting, error) {
 	fixed, err := newRankPlacement(line, w.OpenFile)
 	if err != nil {
@@ -90,8 +90,8 @@ func (w Inputs) NodeSets(line option.Line) (nodeset.Setting, error) {
 	return choice.NodeSet, err
 }
 
-// isLocalHostOnly reports whether this machine is the only host that is named, and neither a cluster file
-// nor a batch system manages it.
+// isLocalHostOnly reports whether this machine is the only named host and belongs neither to a cluster file
+// nor to a batch system's job.
 func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	if batch.Known(rmk) {
 		return false
@@ -107,7 +107,7 @@ func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	return true
 }
 
-// simulatedNodes returns count nodes, all of which run on this machine (rule HOST-8).
+// simulatedNodes returns the given number of nodes, all of which are really this machine (rule HOST-8).
 func simulatedNodes(count int) (nodes []job.NodeDef) {
 	for i := range count {
 		nodes = append(nodes, job.NodeDef{ID: i, Name: "sim" + strconv.Itoa(i), Host: "localhost", Local: true, SeparateNode: true, Origin: "--simulate-nodes"})
@@ -115,8 +115,8 @@ func simulatedNodes(count int) (nodes []job.NodeDef) {
 	return nodes
 }
 
-// psiInput returns the input of package psi, which reads ParaStation's placement variables, for a line.
-// listed says that other options or variables name the hosts.
+// psiInput returns the input for package psi, which reads ParaStation's placement variables. listed is true
+// if other options or variables name the hosts.
 func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 	in := psi.Input{
 		NoConfig: w.Cluster == nil, HostsNamed: listed, Flags: psiFlags(line.Job, line.Apps[0]),
@@ -138,8 +138,8 @@ func (w Inputs) psiInput(line option.Line, listed bool) psi.Input {
 	return in
 }
 
-// setShares sets how many CPUs, GPUs and how much memory the ranks of each app context need on a node
-// (5.7).
+// setShares sets how many CPUs and GPUs and how much memory each rank of each app context needs (placement.md
+// 5.7).
 func (w Inputs) setShares(req *job.Request, in psi.Input, line option.Line, choice psi.Settings) error {
 	for i := range req.Apps {
 		app := &req.Apps[i]
@@ -160,7 +160,7 @@ func (w Inputs) setShares(req *job.Request, in psi.Input, line option.Line, choi
 	return nil
 }
 
-// nodesByName returns the indices of the cluster file's nodes by name and alias, in lower case.
+// nodesByName maps each name and alias, in lower case, to the index of the node in the cluster file.
 func (w Inputs) nodesByName() map[string]int {
 	if w.Cluster == nil {
 		return nil
@@ -174,8 +174,8 @@ func (w Inputs) nodesByName() map[string]int {
 	return index
 }
 
-// applyNodeConfig applies the cluster file's settings to a host of a list: its policy, and how to reach it.
-// If the list gives an address, it overrides the address in the cluster file.
+// applyNodeConfig applies the cluster file's settings to a host of a host list: its policy and how to reach
+// it. An address in the host list takes precedence over the address in the cluster file.
 func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork bool) {
 	features := def.Features
 	def.NodePolicy = configured.NodePolicy
@@ -187,8 +187,8 @@ func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork
 	def.Local = !noFork && def.User == "" && def.Port == 0 && w.Local.Matches(cmp.Or(def.Address, def.Host))
 }
 
-// nodesOfEntries returns the nodes that host entries in choice name, and no others. entries has the
-// entries as indices of these nodes.
+// nodesOfEntries returns the nodes that the host entries in choice name. entries has the entries as indices
+// into nodes.
 func (w Inputs) nodesOfEntries(choice psi.Settings, j option.JobOptions) (nodes []job.NodeDef, entries []int) {
 	at := make(map[int]int)
 	for _, entry := range choice.Entries {

@@ -10,8 +10,8 @@ import (
 	"remshell/usererr"
 )
 
-// setDeadline finds out when the batch job ends, if an option acts before that time (rule RM-58). It
-// returns an error if the end is unknown.
+// setDeadline finds out when the batch job ends, if an option needs that time (rule RM-58). It returns an
+// error if the end is unknown.
 func (w Inputs) setDeadline(req *job.Request, line option.Line) error {
 	j := line.Job
 	req.TimeLimits.Warn = job.EndWarning{Signal: j.Warn.Number, Before: j.Warn.TimeBefore}

@@ -11,8 +11,9 @@ import (
 	"remshell/usererr"
 )
 
-// isLocalVariable returns a function that reports whether a variable must not be passed to ranks. Such
-// variables are private, or another launcher has set them for this mpiexec as its rank (rule ENV-2).
+// isLocalVariable returns a function that reports whether a variable must not be passed on to ranks (rule
+// ENV-2). Such variables are in option.PrivateVariables, or were set by another launcher that has started
+// this mpiexec as one of its ranks.
 func isLocalVariable(environ []string) func(assignment string) bool {
 	outer := job.OuterFilter(environ)
 	return func(assignment string) bool {
@@ -21,8 +22,9 @@ func isLocalVariable(environ []string) func(assignment string) bool {
 	}
 }
 
-// baseEnv returns the part of mpiexec's environment that each rank gets, and the variables of -genv and
-// --export (cli.md section 8, (2) and (3)). The variables of a host entry come between the two.
+// baseEnv returns the part of the ranks' environment that comes from mpiexec's environment, and separately
+// the variables of -genv and --export (cli.md section 8, (2) and (3)). Variables of a host entry override the
+// former and are overridden by the latter.
 func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string, err error) {
 	if j.Export.Given && j.GEnvList.Given {
 		return env, nil, &usererr.Error{Text: "--export contradicts -genvlist, -genvall and -genvnone", Remedy: "use only one of them"}
@@ -47,11 +49,11 @@ func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string
 	return env, on.Set, err
 }
 
-// loginVariables are the private variables that each login on a node sets.
+// loginVariables are the private variables that every login on a node sets by itself.
 var loginVariables = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST"}
 
-// HelperEnv returns the environment of a helper on this machine. The helper is a child of mpiexec. But its
-// ranks must not get more variables than those on other hosts, where a login sets the environment (rule
+// HelperEnv returns the environment of a helper on this machine. Although the helper is a child of mpiexec,
+// its ranks must not see more variables than ranks on other hosts, where a login sets the environment (rule
 // ENV-6). TMPDIR is passed separately, as on other hosts (rule ENV-5).
 func HelperEnv(environ []string) []string {
 	private := isLocalVariable(environ)
@@ -61,7 +63,7 @@ func HelperEnv(environ []string) []string {
 	})
 }
 
-// appEnv returns the variables of an app context. They override those of baseEnv (cli.md section 8, (4)).
+// appEnv returns the variables of an app context, which override those of baseEnv (cli.md section 8, (4)).
 func appEnv(environ []string, s option.AppContext) (job.Env, error) {
 	env, err := importEnv(environ, s.EnvList, false)
 	env.Set = slices.Concat(env.Set, mcaAssignments("OMPI_MCA_", s.MCA))
@@ -84,9 +86,9 @@ func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string
 	return assignments
 }
 
-// importEnv returns the variables of environ to pass on. all is the default if list is not given. A private
-// variable is passed on if the list names it. An empty list makes the environment minimal: it has neither
-// mpiexec's variables nor the node's (rule ENV-3).
+// importEnv returns the variables of environ that are passed on to ranks. all says whether all are passed on
+// if no list is given. A private variable is passed on only if the list names it. An empty list makes the
+// environment minimal: it has neither mpiexec's nor the node's variables (rule ENV-3).
 func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, error) {
 	if !list.Given && !all {
 		return job.Env{}, nil
@@ -110,8 +112,8 @@ func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, erro
 	return env, nil
 }
 
-// assignVars adds the variables of an option to env. If the option gives no value, a variable gets its
-// value in environ. name is the option's name, for errors.
+// assignVars adds the variables of an option to env. A variable without a value in the option has its value
+// from environ. name is the option's name, for errors.
 func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVar) error {
 	for _, v := range vars {
 		if !v.Inherited {
@@ -133,10 +135,10 @@ func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVa
 	return nil
 }
 
-// addShareVariables adds the variables that tell ranks about their CPUs (placement.md 7.6). These are the
-// number of CPUs, if the user gave it, and PSP_SCHED_YIELD if CPUs may be shared, so that busy waiting
-// yields. It does not replace a variable that the user or a host entry sets. foreign is an assignment
-// that does not count as the user's.
+// addShareVariables adds variables that tell ranks about their CPUs (placement.md 7.6). These are the number
+// of CPUs if countGiven says that the user has set it, and PSP_SCHED_YIELD if ranks may share CPUs, so that a
+// rank that waits yields its CPU. Variables that the user or a host entry sets are not replaced; the
+// assignment foreign does not count as set by the user.
 func addShareVariables(req *job.Request, app *job.App, countGiven bool, foreign string) {
 	setDefault := func(name, value string) {
 		set := func(assignment string) bool {

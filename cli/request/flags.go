@@ -8,8 +8,8 @@ import (
 	"remshell/psi"
 )
 
-// psiFlags returns the placement options of a line in the form of package psi. A field is nil if its
-// option is not given.
+// psiFlags returns the placement options of a command line in the form that package psi needs. A field is nil
+// if its option is not given.
 func psiFlags(j option.JobOptions, s option.AppContext) psi.Flags {
 	f := psi.Flags{
 		Nodes: pointerIfGiven(j.Nodes), Sort: pointerIfGiven(j.Sort), CPUMap: pointerIfGiven(j.CPUMap), TPP: pointerIfGiven(s.TPP), Features: pointerIfGiven(s.NodeType),
@@ -27,7 +27,7 @@ func psiFlags(j option.JobOptions, s option.AppContext) psi.Flags {
 	return f
 }
 
-// psiSelectionFlags returns the options that select nodes.
+// psiSelectionFlags returns the options that select nodes in the form that package psi needs.
 func psiSelectionFlags(j option.JobOptions, s option.AppContext) psi.SelectionFlags {
 	c := psi.SelectionFlags{
 		Sets:  nodeset.Level{Spec: pointerIfGiven(j.NodeSet), Modifiers: make(map[string]string)},
@@ -55,7 +55,8 @@ func pointerIfGiven(value string) *string {
 	return &value
 }
 
-// parseToggle returns the value of an option that has a --no- form. It is nil if the option is not given.
+// parseToggle parses the value of an option that also has the form --no-NAME. It returns nil if the option is
+// not given.
 func parseToggle(value string) *bool {
 	if value == "" {
 		return nil

@@ -34,9 +34,9 @@ What becomes of a host then, with the names that it has on the way for "node02" 
 	node.Node        Connector.receiveHello: Hello, NodeInfo
 */
 
-// appHosts returns the hosts of an app context: the hosts of the list, of the file, or, if both are given,
-// the hosts of the file that the list names (rule HOST-9). If unique is true, only the first entry of each
-// host counts (rule HOST-4).
+// appHosts returns the hosts of an app context, which come from a list (-host), a file (-hostfile), or both.
+// With both, these are the hosts of the file that are also in the list (rule HOST-9). If unique is true, only
+// the first entry of each host counts (rule HOST-4).
 func (w Inputs) appHosts(s option.AppContext, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
 	join := hostlist.Join
 	if unique {
@@ -97,7 +97,7 @@ func (w Inputs) checkTrustedEntries(entries []hostlist.Entry) error {
 	return nil
 }
 
-// checkAttr checks an attribute in a host file. It is a hostlist.AttrCheck.
+// checkAttr checks an attribute in a host file. It is passed to package hostlist as a hostlist.AttrCheck.
 func checkAttr(key, value string) error {
 	switch {
 	case key == "binding":
@@ -108,8 +108,8 @@ func checkAttr(key, value string) error {
 	return nil
 }
 
-// checkBinding returns an error if a host entry cannot have this binding. It can have every value of
-// --bind-to except those about the whole job.
+// checkBinding returns an error if a host entry cannot have this binding. Allowed are all values of --bind-to
+// except those that concern the whole job.
 func checkBinding(value string) error {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {
@@ -138,8 +138,8 @@ func featuresOf(named []hostlist.Entry) (features []string) {
 	return slices.Compact(features)
 }
 
-// candidatesOf returns the hosts of -host and -hostfile, each once, in the order of their first entry.
-// Slots that several app contexts give to a host are added up. Settings of the cluster file apply.
+// candidatesOf returns each host of -host and -hostfile once, in the order of the first entries. If several
+// app contexts give slots to a host, the slots are added up. Settings of the cluster file are applied.
 func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job.NodeDef, error) {
 	var all []hostlist.Entry
 	known := make(map[string]int) // index in all, by name
@@ -189,8 +189,8 @@ func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	return err
 }
 
-// candidateOf makes a candidate from a host entry. If noFork is true, this machine is reached like any
-// other host.
+// candidateOf makes a candidate from a host entry. If noFork is true, this machine is reached like any other
+// host, by ssh.
 func candidateOf(id int, e hostlist.Entry, local Localhost, noFork bool) job.NodeDef {
 	target := e.Host
 	if e.Address != "" {

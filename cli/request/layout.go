@@ -48,7 +48,7 @@ func checkConflicts(req job.Request) error {
 	return psi.CheckConflicts(shares, req.Layout, req.FixedPlacements != nil)
 }
 
-// dropExcluded drops the candidates that -exclude names, whatever option named them first.
+// dropExcluded drops the candidates that -exclude names, no matter which option has named them as candidates.
 func dropExcluded(req *job.Request, j option.JobOptions) error {
 	if j.Exclude == nil {
 		return nil
@@ -74,7 +74,7 @@ func dropExcluded(req *job.Request, j option.JobOptions) error {
 	return nil
 }
 
-// setCPUUnit records which option has set the CPUs of each rank, and applies the options that decide
+// setCPUUnit records which option has set the number of CPUs of each rank. It also applies options that say
 // whether hardware threads count as CPUs.
 func setCPUUnit(req *job.Request, line option.Line) {
 	j := line.Job
@@ -94,8 +94,8 @@ func setCPUUnit(req *job.Request, line option.Line) {
 	}
 }
 
-// retainNodes drops the candidates for which retain is false, with their host entries. It returns the new
-// index of each retained candidate.
+// retainNodes drops the candidates for which retain is false, together with their host entries. It returns
+// the new index of each candidate that remains.
 func retainNodes(req *job.Request, retain []bool) []int {
 	at := make([]int, len(req.Nodes))
 	var nodes []job.NodeDef

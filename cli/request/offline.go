@@ -20,16 +20,17 @@ import (
 // options say, and probes this machine. A host without slots has an unknown size; the plan is printed only
 // if the size does not matter.
 
-// PlanOffline plans without connecting to hosts. local probes this machine. It is called only if this
-// machine is a candidate.
+// PlanOffline makes a plan without connecting to hosts. It calls local to probe this machine, but only if
+// this machine is a candidate.
 func PlanOffline(req job.Request, warnings []job.Note, local LocalProbe) simulate.Outcome {
 	return planWithGuesses(req, knownNodes(req, local), warnings)
 }
 
-// A LocalProbe probes this machine. The attributes may be empty if the request does not need them.
+// A LocalProbe is a function that probes this machine. It may return no attributes if the request does not
+// need them.
 type LocalProbe func() (job.Probe, job.Attributes, error)
 
-// knownNodes returns what is known about the candidates without connecting to them.
+// knownNodes returns what is known about the candidates without connecting to hosts.
 func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 	for _, def := range req.Nodes {
 		n := job.Node{NodeDef: def, Probe: job.Probe{Load: [3]float64{-1, -1, -1}}}
@@ -59,8 +60,8 @@ func sizeUnknownError(hosts []string) *plan.Error {
 	}
 }
 
-// planWithGuesses plans twice, with the hosts of unknown size as small and as large as possible. If the
-// plans differ, it returns an error.
+// planWithGuesses makes two plans, one in which hosts of unknown size are as small as possible, and one in
+// which they are as large as possible. If the plans differ, it returns an error.
 func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) simulate.Outcome {
 	warnings = slices.Concat(warnings, unprobedNotes(req), unknownAttributeNotes(req, snap))
 	hosts := candidatesOfUnknownSize(req, snap)
@@ -95,7 +96,7 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	return o
 }
 
-// neededFact returns the property of hosts that an option needs, for an error message.
+// neededFact returns, for an error message, the property of hosts that must be known because of an option.
 func neededFact(req job.Request, option string) string {
 	switch {
 	case option == "-gpus-per-proc":
@@ -112,8 +113,8 @@ func neededFact(req job.Request, option string) string {
 	return "CPUs"
 }
 
-// candidatesThatMatter returns the candidates that were not probed and whose CPUs or GPUs decide where
-// ranks run. option is the option that makes these CPUs or GPUs matter.
+// candidatesThatMatter returns the candidates that were not probed although the plan depends on their CPUs or
+// GPUs. option is the option because of which it does.
 func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) (option string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })
@@ -150,8 +151,8 @@ func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) 
 	return option, hosts
 }
 
-// candidatesOfUnknownSet returns the candidates whose attribute for the node sets is unknown: the cluster
-// file does not have it, and they were not probed.
+// candidatesOfUnknownSet returns the candidates whose node-set attribute is unknown, because the cluster file
+// does not contain it and they were not probed.
 func candidatesOfUnknownSet(req job.Request, snap job.Snapshot) (hosts []string) {
 	for _, n := range unprobedNodes(req, snap) {
 		if req.NodeSet.Policy != "" && !n.Attribute(req.NodeSet.Attribute).Known() || req.Balance && !n.Attribute(nodeset.ProcSpeed).Known() {
@@ -228,7 +229,8 @@ func candidatesOfUnknownSize(req job.Request, snap job.Snapshot) (hosts []string
 	return hosts
 }
 
-// withSlots sets the number of slots of candidates whose size is unknown.
+// withSlots returns copies of a request and a snapshot in which candidates of unknown size have the given
+// number of slots.
 func withSlots(req job.Request, snap job.Snapshot, slots int) (job.Request, job.Snapshot, []job.Note) {
 	hosts := candidatesOfUnknownSize(req, snap)
 	req.Nodes = slices.Clone(req.Nodes)
@@ -263,7 +265,7 @@ func enoughSlots(req job.Request) int {
 	return ranks * threads
 }
 
-// unprobedNotes returns notes about what is not known in a plan without probes.
+// unprobedNotes returns notes about what is unknown in a plan that was made without probing hosts.
 func unprobedNotes(req job.Request) []job.Note {
 	remote := slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { return !n.Local })
 	if !remote {

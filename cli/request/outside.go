@@ -12,8 +12,8 @@ import (
 	"remshell/usererr"
 )
 
-// CheckOutside returns an error for candidates outside the batch job. ssh might reach them although the
-// job does not have them. It allows this machine, --allow-outside, -rmk none, and all hosts if mpiexec
+// CheckOutside returns an error for candidates that do not belong to the batch job, although ssh might reach
+// them. It allows this machine, hosts of --allow-outside, all hosts with -rmk none, and all hosts if mpiexec
 // runs inside a rank. If the hosts of the batch job cannot be read, it returns nil.
 func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
@@ -44,8 +44,8 @@ func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.FoldBrief(names), are, owner), Remedy: "give only hosts of the job, or allow other hosts with --allow-outside"}
 }
 
-// nodesOutsideJob returns the nodes of which no name is in the batch job. It leaves out nodes that are
-// known only by an address.
+// nodesOutsideJob returns the nodes that the batch job does not contain under any of their names. It ignores
+// nodes that are known only by an address.
 func nodesOutsideJob(nodes []job.NodeDef, s Starter) (names []string) {
 	for _, n := range nodes {
 		known := func(name string) bool {

@@ -10,9 +10,9 @@ import (
 	"remshell/job"
 )
 
-// queueRequest returns where the job finds the claims and tickets of other jobs: the CPUs that they use and
-// their places in the queue. If a candidate is a node of the cluster file, the job uses the queue of the
-// cluster.
+// queueRequest returns where the job looks for claims and tickets of other jobs, which tell the CPUs that
+// they use and their places in the queue. If a candidate is a node of the cluster file, the job uses the
+// cluster's queue.
 func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	ledger, _ := w.lookupEnv("MPIEXEC_LEDGER")
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
@@ -38,8 +38,8 @@ func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 // maxQueueHosts is the number of queue hosts if the cluster file names none.
 const maxQueueHosts = 3
 
-// queueHosts returns the cluster's queue hosts, in order. If a queue host is a candidate, it is returned
-// as the request has it. queueHosts returns nil if no candidate is a node of the cluster.
+// queueHosts returns the cluster's queue hosts, in order. A queue host that is also a candidate is returned
+// as the request describes it. The result is nil if no candidate is a node of the cluster.
 func (w Inputs) queueHosts(req job.Request, j option.JobOptions) (hosts []job.NodeDef) {
 	index := w.nodesByName()
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { _, known := index[strings.ToLower(n.Host)]; return known }) {

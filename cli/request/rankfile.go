@@ -63,8 +63,9 @@ func newRankPlacement(line option.Line, open func(string) (io.ReadCloser, error)
 	return p, p.checkConflicts(line)
 }
 
-// sequenceHosts returns the hosts of --map-by seq in order, with repetitions, and the option that names
-// them. The hosts come from its own file (seq:file=), or else from -hostfile, or else from -host.
+// sequenceHosts returns the hosts of --map-by seq in order, with repetitions, and the option that names them.
+// They come from the file of seq:file=, if given. Otherwise they come from -hostfile or, without that, from
+// -host.
 func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
 	first := line.Apps[0]
 	file := cmp.Or(line.Job.MapBy.File, first.HostFile)
@@ -85,8 +86,8 @@ func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) (
 	return all, file, err
 }
 
-// checkConflicts returns an error if another option also places ranks, because one of the two would have
-// no effect.
+// checkConflicts returns an error if another option also places ranks, because one of the two options would
+// have no effect.
 func (p rankPlacement) checkConflicts(line option.Line) error {
 	for _, name := range []string{"loop-nodes-first", "sort", "cpu-map"} {
 		if g, given := line.Origin(name); given && g.Value != "no" {
@@ -114,7 +115,7 @@ func checkSlots(slots string) (start, end int, err error) {
 	return start, end, err
 }
 
-// countRanks returns how many ranks have a placement.
+// countRanks returns the number of ranks that have a placement.
 func (p rankPlacement) countRanks() int {
 	n := len(p.nodes) + len(p.sequence)
 	for _, l := range p.lines {
@@ -139,8 +140,8 @@ func (p rankPlacement) namedHosts() ([]hostlist.Entry, error) {
 	return hosts, nil
 }
 
-// applyTo sets the placement of each rank of a request, and drops candidates without ranks. list names
-// the source of the candidates, for errors.
+// applyTo sets the placement of each rank of a request, and drops candidates that get no rank. list names the
+// source of the candidates, for errors.
 func (p rankPlacement) applyTo(req *job.Request, list string) error {
 	if p.option == "" {
 		return nil
@@ -156,8 +157,8 @@ func (p rankPlacement) applyTo(req *job.Request, list string) error {
 	return p.checkUnbound(req)
 }
 
-// checkUnbound returns an error if a host entry has a binding and the rank file gives the CPUs of its
-// ranks.
+// checkUnbound returns an error if a host entry sets a binding although the rank file already gives the CPUs
+// of ranks on this host.
 func (p rankPlacement) checkUnbound(req *job.Request) error {
 	for _, n := range req.Nodes {
 		if p.lines != nil && n.Bind != nil && !n.Bind.None {
@@ -167,8 +168,8 @@ func (p rankPlacement) checkUnbound(req *job.Request) error {
 	return nil
 }
 
-// setRankCount returns the number of ranks, and sets it in the request where -n is missing. It returns an
-// error if a rank has no placement. It ignores placements of further ranks.
+// setRankCount returns the number of ranks. Where the request lacks -n, it sets the number in the request. It
+// returns an error if a rank has no placement, and ignores placements of ranks beyond this number.
 func (p rankPlacement) setRankCount(req *job.Request) (n int, err error) {
 	for i := range req.Apps {
 		if req.Apps[i].N == 0 {
@@ -292,7 +293,7 @@ func (f nodeFinder) findLineHost(l hostlist.RankLine, list string) (i int, reaso
 	return i, ""
 }
 
-// findIndex returns the candidate at index in the host list, or the reason why there is none.
+// findIndex returns the candidate at an index of the host list, or the reason why there is none.
 func (f nodeFinder) findIndex(index int) (i int, reason string) {
 	switch n := len(f.order); {
 	case index < n:
@@ -304,7 +305,7 @@ func (f nodeFinder) findIndex(index int) (i int, reason string) {
 	}
 }
 
-// dropUnusedNodes drops the candidates without ranks, so that they are not contacted.
+// dropUnusedNodes drops the candidates without ranks, so that mpiexec does not connect to them.
 func dropUnusedNodes(req *job.Request) {
 	used := make([]bool, len(req.Nodes))
 	for _, s := range req.FixedPlacements {

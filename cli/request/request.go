@@ -25,7 +25,7 @@ const defaultGrace = 10 * time.Second
 // exitNoDir is the exit code if the working directory does not exist (cli.md EXIT-5).
 const exitNoDir = 127
 
-// Make returns the request for a command line, and warnings about it.
+// Make makes the request for a command line. It also returns warnings about the command line.
 func Make(line option.Line, w Inputs) (job.Request, []job.Note, error) {
 	req, err := w.newRequest(line.Job)
 	if err != nil {
@@ -101,12 +101,12 @@ func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 	return req, err
 }
 
-// reattachTimeout is how long a restart waits for a lost node. It is longer than a helper without a
-// connection lets its ranks run (doc/adr/0004).
+// reattachTimeout is how long a restart waits for a node whose connection was lost. It is longer than the
+// time after which a helper without a connection ends its ranks (doc/adr/0004).
 const reattachTimeout = 50 * time.Second
 
-// restartRequest returns the restart policy that the options set (survive.md 2). grace is the time
-// between SIGTERM and SIGKILL.
+// restartRequest returns the restart policy that the options set (survive.md 2). grace is the time between
+// SIGTERM and SIGKILL when ranks are ended.
 func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy, error) {
 	r := job.RestartPolicy{MaxRestarts: j.Restart.Count, On: j.RestartOn.Kinds, Codes: j.RestartOn.Codes, ExtraArgs: j.RestartArgs, MinRanks: j.MinRanks, StandbyNodes: j.Spares, MaxFence: reattachTimeout + grace}
 	switch {
@@ -134,8 +134,8 @@ func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy
 }
 
 // namedHosts returns the hosts that the app contexts name. If they name none, it returns the hosts of the
-// allocation, or else the hosts in fixed, the placement of each rank. list names the option or file that
-// they come from.
+// allocation or, without an allocation, the hosts in fixed, which has the placement of each rank. list names
+// the option or file from which the hosts come.
 func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlacement) (named []hostlist.Entry, list string, err error) {
 	list = "-host and -hostfile"
 	named, err = w.addApps(req, line)
@@ -149,8 +149,8 @@ func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlaceme
 	return named, list, err
 }
 
-// jobLimits returns the limits of a job and where each was set. Features, the cluster file and the class of
-// the job can each set limits. The smallest one counts (rule RM-55).
+// jobLimits returns the limits of a job and where each was set. Limits can be set by features, the cluster
+// file and the job's class. If a limit is set more than once, the smallest value counts (rule RM-55).
 func (w Inputs) jobLimits(j option.JobOptions) (limits.Map, limits.Origins, error) {
 	bounds, origins := make(limits.Map), make(limits.Origins)
 	maps.Copy(bounds, w.Limits)
@@ -163,8 +163,9 @@ func (w Inputs) jobLimits(j option.JobOptions) (limits.Map, limits.Origins, erro
 	return bounds, origins, err
 }
 
-// jobClass returns the class of a job: the one that it names, or else the class "default". It returns an
-// error if there is no such class, or if the user may not use it. The zero Class means none.
+// jobClass returns the class of a job. This is the class that the job names or, if it names none, the class
+// "default". It returns an error if the named class does not exist or the user may not use it. The zero Class
+// means that the job has no class.
 func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 	var classes map[string]config.Class
 	if w.Cluster != nil {
@@ -194,7 +195,7 @@ func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 	return config.Class{}, refusal
 }
 
-// endRules returns which exits of a rank end the job, and how the job's exit code is computed.
+// endRules returns which exits of ranks end the job, and how the job's exit code is computed.
 func endRules(j option.JobOptions) job.EndPolicy {
 	return job.EndPolicy{
 		KeepOnExit:      j.KillOnBadExit == "0",
@@ -218,8 +219,8 @@ func compatLaunchers(lists []option.Compat) (names []string) {
 	return names
 }
 
-// addApps adds the app contexts of a line to the request, and returns the hosts that they name. An app
-// context that names hosts runs only on these.
+// addApps adds the app contexts of a command line to the request. It returns the hosts that they name. An app
+// context that names hosts runs only on these hosts.
 func (w Inputs) addApps(req *job.Request, line option.Line) ([]hostlist.Entry, error) {
 	var named []hostlist.Entry
 	counted := make(map[int]bool)

@@ -15,18 +15,22 @@ import (
 // This file makes the request of a job that --resume continues (survive.md 6). It is the saved request with the
 // changes that options beside --resume may make.
 
-// changeableOptions are the options beside --resume that change how a job survives, by canonical name.
+// changeableOptions are options that may be given together with --resume to change how a job survives
+// failures, by canonical name.
 var changeableOptions = []string{"restart", "restart-on", "restart-delay", "restart-args", "restart-fence", "spares", "min-nodes", "min-ranks", "soft", "timeout", "wait"}
 
-// outputOptions are the options for output. If one of them is given, all saved ones are replaced.
+// outputOptions are the options for output. If one of them is given with --resume, all saved output options
+// are replaced.
 var outputOptions = []string{"label", "prepend-pattern", "outfile-pattern", "errfile-pattern", "output-filename", "output",
 	"output-from", "ordered-output", "collapse"}
 
-// reportOptions are options for reports, and for how hosts are found and reached.
+// reportOptions are options that may be given together with --resume because they concern reports, or how
+// hosts are found and reached.
 var reportOptions = []string{"resume", "again", "save-job", "plan", "dry-run", "probe", "json", "report", "verbose", "color", "progress",
 	"host", "hostfile", "nodes", "cluster", "rmk", "rm-file", "batch-option"}
 
-// CheckChanges returns an error if the line has something that is not allowed beside --resume (rule SV-21).
+// CheckChanges returns an error if the command line has an option or a program that is not allowed together
+// with --resume (rule SV-21).
 func CheckChanges(line option.Line, savedRequest job.Request) error {
 	if len(line.Apps) > 1 || line.Apps[0].Program != "" {
 		return &usererr.Error{Text: "--resume starts the program of the saved job, and accepts no other", Remedy: "leave out the program; --restart-args WORDS adds arguments"}
@@ -46,7 +50,7 @@ func CheckChanges(line option.Line, savedRequest job.Request) error {
 	return nil
 }
 
-// rankCountsText returns the requested number of ranks of each app context: "16", "4 : 4".
+// rankCountsText returns the requested number of ranks of each app context as text, such as "16" or "4 : 4".
 func rankCountsText(req job.Request) string {
 	var all []string
 	for _, app := range req.Apps {
@@ -59,7 +63,7 @@ func rankCountsText(req job.Request) string {
 	return strings.Join(all, " : ")
 }
 
-// ResumedRequest returns the saved request with the changes of a line with --resume.
+// ResumedRequest returns a saved request with the changes that a command line with --resume makes.
 func (w Inputs) ResumedRequest(savedRequest job.Request, line option.Line) (job.Request, []job.Note, error) {
 	req, given := savedRequest, make(map[string]bool)
 	for _, g := range line.OptionsOnLine() {
@@ -103,7 +107,7 @@ func (w Inputs) ResumedRequest(savedRequest job.Request, line option.Line) (job.
 	return req, notes, err
 }
 
-// changeRestart applies the given restart options to a saved request.
+// changeRestart applies the restart options of the command line to a saved request.
 func changeRestart(req *job.Request, j option.JobOptions, given map[string]bool) error {
 	r := &req.Restart
 	if !given["restart"] {
@@ -130,7 +134,8 @@ func changeRestart(req *job.Request, j option.JobOptions, given map[string]bool)
 	return err
 }
 
-// useOtherHosts makes the job run on the hosts that the line names or that a batch system gives.
+// useOtherHosts makes a resumed job run on hosts that the command line names or that a batch system grants,
+// instead of the saved hosts.
 func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, error) {
 	if req.FixedPlacements != nil {
 		return nil, &usererr.Error{Text: "--resume: hosts cannot be changed: the saved job has a fixed place for each rank", Remedy: "leave out the options that list hosts"}
@@ -157,7 +162,7 @@ func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, e
 	return notes, nil
 }
 
-// useSameHosts makes the job run on its saved hosts, as reached from this machine.
+// useSameHosts makes a resumed job run on its saved hosts, and finds out how this machine reaches them.
 func (w Inputs) useSameHosts(req *job.Request, j option.JobOptions) error {
 	if req.RM != nil {
 		return &usererr.Error{Text: fmt.Sprintf("--resume: the job ran on the hosts of %s, but this mpiexec runs outside of that job", batch.JobName(req.RM.Name, req.RM.Job)),

@@ -13,7 +13,7 @@ import (
 	"remshell/usererr"
 )
 
-// A Starter is a batch system that starts helpers on the nodes of its job (rule RM-30).
+// A Starter is a batch system whose program starts helpers on the nodes of the batch job (rule RM-30).
 type Starter struct {
 	System     *batch.System // nil: hosts are reached by ssh or by the user's launcher
 	Job        string        // the batch system's ID of the job
@@ -24,9 +24,10 @@ type Starter struct {
 	allocation *batch.Allocation
 }
 
-// FindStarter returns the starter of the batch system in whose job mpiexec runs. The zero Starter means
-// that there is none, or that the user wants another launcher. A starter that was never tried is used only
-// on request. An mpiexec inside a rank gets none (rule RM-2).
+// FindStarter returns the starter of the batch system in whose job mpiexec runs. The zero Starter means that
+// there is none, or that the user wants another launcher. A starter that was never tested with a real batch
+// system is used only if the user requests it. Inside a rank of another mpiexec, no starter is used (rule
+// RM-2).
 func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	asked := batch.ByLauncher(j.Launcher)
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
@@ -54,7 +55,8 @@ func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	return Starter{System: system, Job: number, ByName: asked != nil, allocation: given}, nil
 }
 
-// hasSecret reports whether mpiexec has what a starter needs that passes no input (rule RM-38).
+// hasSecret reports whether mpiexec has the secret that is needed for a starter that passes no input to
+// helpers (rule RM-38).
 func (w Inputs) hasSecret(s *batch.Starter) bool {
 	if s.Secret == "" {
 		return true
@@ -63,20 +65,21 @@ func (w Inputs) hasSecret(s *batch.Starter) bool {
 	return value != ""
 }
 
-// attachable reports whether the ID of a batch job can be part of a command that makes processes on a
-// host join the job.
+// attachable reports whether the ID of a batch job has only harmless characters, so that it can be part of a
+// command that makes processes on a host join the job.
 func attachable(number string) bool {
 	const most = 256
 	return number != "" && len(number) <= most && number[0] != '-'
 }
 
-// BatchJob returns the batch system in whose job mpiexec runs, and the batch system's ID of the job.
-// system is nil if there is none.
+// BatchJob returns the batch system in whose job mpiexec runs, and the job's ID there. system is nil if
+// mpiexec runs in no batch job.
 func (w Inputs) BatchJob() (system *batch.System, number string) {
 	return batch.Inside(w.allocInputs())
 }
 
-// Use makes a request reach its hosts by the batch system's program. It does nothing for the zero Starter.
+// Use changes a request so that its hosts are reached by the batch system's program. The zero Starter changes
+// nothing.
 func (s Starter) Use(req *job.Request) {
 	if s.System == nil {
 		return
@@ -130,8 +133,8 @@ func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.
 	return most, nil
 }
 
-// killDelay returns the batch system's time between SIGTERM and SIGKILL. 0 means unknown. It asks s, with
-// run, if wantedDelay is more than defaultKillGrace.
+// killDelay returns the batch system's time between SIGTERM and SIGKILL, or 0 if it is unknown. It asks the
+// batch system, with run, only if wantedDelay is more than defaultKillGrace.
 func killDelay(s *batch.System, wantedDelay time.Duration, run batch.Run) time.Duration {
 	switch {
 	case s == nil: // the hosts are those of a file
@@ -142,7 +145,7 @@ func killDelay(s *batch.System, wantedDelay time.Duration, run batch.Run) time.D
 	return s.KillDelay
 }
 
-// treatLocalAsRemote makes the request reach this machine like all other hosts.
+// treatLocalAsRemote makes the request reach this machine in the same way as all other hosts.
 func treatLocalAsRemote(req *job.Request) {
 	for _, nodes := range [][]job.NodeDef{req.Nodes, req.Queue.StandbyHosts, req.SpawnHosts.List} {
 		for i := range nodes {
@@ -154,8 +157,8 @@ func treatLocalAsRemote(req *job.Request) {
 	}
 }
 
-// FindHost returns the batch system's name of a host and where it is in the job. ok is false if it is
-// not in the job.
+// FindHost returns the batch system's name of a host and the host's position in the batch job. ok is false if
+// the job does not contain the host.
 func (s Starter) FindHost(host string) (call batch.Call, ok bool) {
 	found, ok := findAllocated(s.allocation, host)
 	call = batch.Call{Host: found.Name, Part: -1, Rank: found.Rank}
@@ -165,8 +168,8 @@ func (s Starter) FindHost(host string) (call batch.Call, ok bool) {
 	return call, ok
 }
 
-// findAllocated finds a host in an allocation by name. If only one of two names has a domain, it compares
-// them without the domain.
+// findAllocated finds a host in an allocation by name. If only one of two names has a domain, the domain is
+// ignored.
 func findAllocated(allocation *batch.Allocation, host string) (batch.Host, bool) {
 	i := slices.IndexFunc(allocation.Hosts, func(have batch.Host) bool {
 		short, _, long := strings.Cut(have.Name, ".")
@@ -179,8 +182,8 @@ func findAllocated(allocation *batch.Allocation, host string) (batch.Host, bool)
 	return allocation.Hosts[i], true
 }
 
-// Logins returns a function that returns the login to the SSH server that was started on a host for this
-// job. It returns nil if there are no such servers.
+// Logins returns a function that says how to log in to the SSH server that was started on a host for this
+// batch job. It returns nil if no such servers were started.
 func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login, held bool) {
 	given := w.sshAllocation(j.RMK)
 	if given == nil {
@@ -192,9 +195,9 @@ func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login
 	}
 }
 
-// sshAllocation returns the hosts on which SSH servers were started for the batch job, even if the user
-// names only some of them. It returns nil if there are none or if they cannot be read. Inside a rank it
-// does not look for them (rule RM-2).
+// sshAllocation returns the hosts on which SSH servers were started for the batch job, even if the user names
+// only some of these hosts. It returns nil if there are none or they cannot be read, and always inside a rank
+// (rule RM-2).
 func (w Inputs) sshAllocation(rmk string) *batch.Allocation {
 	given := w.Allocation
 	if given == nil {

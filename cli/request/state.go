@@ -14,7 +14,7 @@ import (
 	"remshell/simulate"
 )
 
-// PlanFromState plans for the cluster that a file describes (placement.md 9). It connects to no host.
+// PlanFromState makes a plan for a cluster that a file describes (placement.md 9). It connects to no host.
 func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 	read := ReadTexts(w.OpenFile)
 	text, err := read(line.Job.ClusterState)
@@ -62,8 +62,9 @@ func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 	return simulate.Decide(req, s.Snapshot(), warnings)
 }
 
-// hostsOfState returns the hosts of the app context. If it names none, it returns the hosts in fixed, the
-// placement of each rank. source names where they come from. The error is a *psi.Error.
+// hostsOfState returns the hosts of the app context. If the app context names none, it returns the hosts in
+// fixed, which has the placement of each rank. source names the option or file from which the hosts come. The
+// error is a *psi.Error.
 func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.Input) (named []hostlist.Entry, source string, err error) {
 	named, err = w.appHosts(s, openTexts(in.Open), psi.HostsUnique(in))
 	if err != nil {
@@ -78,8 +79,8 @@ func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.In
 	return named, fixed.option, nil
 }
 
-// restrictToNamed makes the hosts of -host and -hostfile the only candidates, in their order and with their
-// slots. The slots of two names of one node are added up (rule HOST-8).
+// restrictToNamed makes the hosts of -host and -hostfile the only candidates, in the given order and with the
+// given slots. If one node is named twice, under two names, the slots are added up (rule HOST-8).
 func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) error {
 	index := make(map[string]int)
 	var names []string
@@ -115,8 +116,8 @@ func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) er
 	return nil
 }
 
-// setStateLayout sets the layout (mapping, ranking, binding) of a request. It uses the command line's
-// layout, or else the layout in the state file.
+// setStateLayout sets the layout (mapping, ranking, binding) of a request. The command line's layout takes
+// precedence over the layout in the state file.
 func setStateLayout(req *job.Request, s *simulate.State, line option.Line) {
 	j := line.Job
 	layout := pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo}
@@ -145,7 +146,7 @@ func (p rankPlacement) rankFileError(err error) error {
 	return &psi.Error{Code: "bad-rankfile", Source: p.option, Token: p.file, Problem: "cannot use", Reason: err.Error()}
 }
 
-// openTexts returns a function that opens the texts that read returns, as files.
+// openTexts converts a function that reads files as text to a function that opens files.
 func openTexts(read func(string) (string, error)) func(string) (io.ReadCloser, error) {
 	return func(name string) (io.ReadCloser, error) {
 		text, err := read(name)

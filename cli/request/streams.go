@@ -13,14 +13,14 @@ import (
 	"remshell/usererr"
 )
 
-// labelPatterns are the patterns for the words of -label, as in Hydra and Open MPI. In Open MPI's pattern,
-// all ranks of a command line belong to job 1.
+// labelPatterns maps the words of -label, as Hydra and Open MPI use them, to patterns for the label. In Open
+// MPI's pattern, all ranks of a command line belong to job 1.
 var labelPatterns = map[string]string{
 	"rank": "[%r] ", "tag": "[1,%r]<%s>:", "tag-detailed": "[1,%r][%h:%P]<%s>:",
 }
 
-// streamsRequest returns which ranks read standard input, and where their output goes. It returns all
-// errors together.
+// streamsRequest returns which ranks read standard input and where the ranks' output goes. If there are
+// several errors, it returns them all together.
 func (w Inputs) streamsRequest(j option.JobOptions) (s job.Streams, err error) {
 	words := j.Outputs()
 	s = job.Streams{
@@ -44,7 +44,7 @@ func checkLineOptions(s job.Streams) error {
 	return nil
 }
 
-// setStdin sets which ranks read mpiexec's standard input, from the option or else from a variable.
+// setStdin sets which ranks read mpiexec's standard input. The option takes precedence over the variable.
 func setStdin(s *job.Streams, j option.JobOptions, env func(string) (string, bool)) error {
 	to := j.Stdin
 	for _, name := range []string{"MPIEXEC_STDIN_DEST", "PSI_INPUTDEST"} {
@@ -58,7 +58,7 @@ func setStdin(s *job.Streams, j option.JobOptions, env func(string) (string, boo
 	return nil
 }
 
-// setLabel sets the label before each line of output, from options or else from variables.
+// setLabel sets the label before each line of output. Options take precedence over variables.
 func setLabel(s *job.Streams, j option.JobOptions, words option.Output, env func(string) (string, bool)) error {
 	pattern := string(j.Pattern)
 	for _, word := range []string{j.Label, words.Tag} {
@@ -82,8 +82,8 @@ func setLabel(s *job.Streams, j option.JobOptions, words option.Output, env func
 	return nil
 }
 
-// setLabelFromEnv sets the label from variables of ParaStation and MPICH. In MPICH's, %d is the rank and
-// %w the group.
+// setLabelFromEnv sets the label from variables of ParaStation and MPICH. In MPICH's variable, %d stands for
+// the rank and %w for the group.
 func setLabelFromEnv(s *job.Streams, env func(string) (string, bool)) error {
 	if _, defined := env("PSI_SOURCEPRINTF"); defined {
 		s.Out.Label, s.Err.Label = labelPatterns["rank"], labelPatterns["rank"]
@@ -108,8 +108,8 @@ func setLabelFromEnv(s *job.Streams, env func(string) (string, bool)) error {
 	return nil
 }
 
-// setOutputFiles sets the files for output. With Open MPI's options, output also goes to mpiexec's own
-// stdout and stderr.
+// setOutputFiles sets the files that receive the output. With Open MPI's options, the output also goes to
+// mpiexec's own stdout and stderr.
 func (w Inputs) setOutputFiles(s *job.Streams, j option.JobOptions, words option.Output) error {
 	if text, nocopy := strings.CutSuffix(string(j.OutputDir), ":nocopy"); text != "" {
 		words.Dir, words.NoCopy = text, words.NoCopy || nocopy
@@ -143,8 +143,8 @@ func setFilePattern(s *job.Output, pattern option.FilePattern) {
 	}
 }
 
-// checkOutputFolder returns an error if the directory for output files is a file. So the user gets it
-// before the job has hosts. It checks only the path before the first %.
+// checkOutputFolder returns an error if the directory for output files is a file, so that the user learns of
+// it before the job has hosts. It checks only the part of the path before the first %.
 func (w Inputs) checkOutputFolder(pattern string) error {
 	known, _, _ := strings.Cut(pattern, "%")
 	for end, letter := range known {

@@ -50,14 +50,14 @@ type Inputs struct {
 	NeedsEnd   string            // option of a feature that acts before the end of the job, which has to be known then; empty: none
 }
 
-// lookupEnv returns a variable of the environment. defined says whether it is set. It may be set and
-// empty.
+// lookupEnv returns the value of an environment variable. defined is true if the variable is set, even to an
+// empty value.
 func (w Inputs) lookupEnv(name string) (value string, defined bool) {
 	return job.LookupEnv(w.Environ, name)
 }
 
-// lookupUserEnv is like lookupEnv, but it ignores an OMP_NUM_THREADS that the batch system, and not the
-// user, has set.
+// lookupUserEnv does the same as lookupEnv, but ignores OMP_NUM_THREADS if the batch system, and not the
+// user, has set it.
 func (w Inputs) lookupUserEnv(name string) (value string, defined bool) {
 	if name == ompThreads && w.batchThreads() != "" {
 		return "", false
@@ -67,9 +67,9 @@ func (w Inputs) lookupUserEnv(name string) (value string, defined bool) {
 
 const ompThreads = "OMP_NUM_THREADS"
 
-// batchThreads returns the assignment of OMP_NUM_THREADS if the batch system has set it, and ""
-// otherwise. That value is the number of CPUs of the batch system's slot, which all ranks share. It is
-// not the number for each rank.
+// batchThreads returns the assignment of OMP_NUM_THREADS if the batch system has set the variable, and ""
+// otherwise. The batch system sets it to the number of CPUs of a slot that all ranks share, so it is not the
+// number for each rank.
 func (w Inputs) batchThreads() string {
 	value, _ := w.lookupEnv(ompThreads)
 	if n := batch.Threads(w.allocInputs()); n == 0 || value != strconv.Itoa(n) {
