@@ -10,8 +10,8 @@ import (
 	"remshell/format"
 )
 
-// translateAprun translates the arguments of aprun to those of mpiexec. If they ask for help, the manual
-// or a completion, it prints that and sets done.
+// translateAprun translates the arguments of Cray's aprun to those of mpiexec. If they ask for help, the
+// manual page or a completion, it prints that and sets done.
 func translateAprun(args []string, table *option.Table, sys System) (words []string, done bool, err error) {
 	if slices.Equal(args, []string{"--man"}) {
 		_, err = io.WriteString(sys.Out, aprun.Man(Version))

@@ -21,9 +21,8 @@ make install does not link these names. Cray's own apstat and apkill may be inst
 the jobs of ALPS. A user who wants the names makes the links.
 */
 
-// statusFrontEnds maps the names apstat, apkill, psiadmin and psmgr to functions that translate their
-// arguments to those of mpijob. If the arguments ask for help, the function returns the text of the help
-// instead.
+// statusFrontEnds maps the program names apstat, apkill, psiadmin and psmgr to functions that translate their
+// arguments to those of mpijob. If the arguments ask for help, the function returns the help text instead.
 var statusFrontEnds = map[string]func(args []string, table *option.JobTable) (words []string, help string, err error){
 	"apstat": translateApstat,
 	"apkill": translateApkill,
@@ -52,7 +51,7 @@ Without -SIG, this is mpijob end JOB. With -SIG, it is mpijob signal SIG JOB. JO
 Options and hosts are those of mpijob. mpijob help lists them.
 `
 
-// apstatCommands maps letters of apstat to commands of mpijob.
+// apstatCommands maps one-letter options of apstat to subcommands of mpijob.
 var apstatCommands = map[rune]string{'a': "ps", 'n': "doctor", 'p': "queue", 'A': "status"}
 
 // translateApstat translates the arguments of Cray's apstat.
@@ -124,14 +123,14 @@ func translateApkill(args []string, table *option.JobTable) (words []string, hel
 	return slices.Insert(rest, 0, "end"), "", nil
 }
 
-// isOptionOf reports whether a word is an option of the table, also with "=VALUE".
+// isOptionOf reports whether a word is an option of the table, possibly followed by "=VALUE".
 func isOptionOf(table *option.JobTable, word string) bool {
 	name, _, _ := strings.Cut(word, "=")
 	return table.HasOption(name)
 }
 
-// translateStatus translates the arguments of a front end of statusFrontEnds to those of mpijob. If they ask for
-// help, it prints that and sets done.
+// translateStatus translates the arguments of a program in statusFrontEnds to those of mpijob. If they ask
+// for help, it prints the help and sets done.
 func translateStatus(args []string, table *option.JobTable, sys System) (words []string, done bool, err error) {
 	words, help, err := statusFrontEnds[sys.frontEnd](args, table)
 	if help != "" {

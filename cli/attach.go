@@ -14,8 +14,8 @@ import (
 	"remshell/transport"
 )
 
-// An attacher makes the shells that ssh starts on nodes join their sessions to a batch job (rule RM-30). It
-// records the nodes on which that failed, with the reasons.
+// An attacher makes the shells that ssh starts on nodes join a batch job, so that the batch system accounts
+// for the ranks (rule RM-30). It records the nodes on which that failed, with the reasons.
 type attacher struct {
 	system *batch.System // System.Attach is not nil
 	job    string
@@ -33,7 +33,7 @@ func (c *invocation) useAttach(s request.Starter) {
 	c.logUntried(by, s.System)
 }
 
-// attach returns self changed so that a node's shell joins the batch job before it starts the helper. If
+// attach returns a copy of self that makes a node's shell join the batch job before it starts the helper. If
 // a is nil, it returns self.
 func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	if a == nil {
@@ -46,7 +46,7 @@ func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	})
 }
 
-// warning returns the warning about nodes of a plan whose shells have not joined the batch job. It is
+// warning returns a warning that names the nodes of a plan whose shells have not joined the batch job. It is
 // empty if all have.
 func (a *attacher) warning(nodes []job.NodePlan) string {
 	a.mu.Lock()

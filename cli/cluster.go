@@ -18,8 +18,9 @@ import (
 	"remshell/nsswitch"
 )
 
-// findCluster reads the cluster file. This is the file that --cluster or MPIEXEC_CLUSTER names, or else
-// the user's, or else the site's. It returns nil if there is none.
+// findCluster reads the cluster file. This is the file that --cluster or MPIEXEC_CLUSTER names. Without
+// these, it is the user's file if there is one, and otherwise the site's. It returns nil if there is no
+// cluster file.
 func findCluster(j option.JobOptions, getenv func(string) string, read func(string) (string, error), checkTrust func(string) error) (*config.Cluster, error) {
 	load := func(file, text string) (*config.Cluster, error) {
 		if err := checkTrust(file); err != nil { // the file can name programs to run (TRUST-27)
@@ -62,19 +63,19 @@ func readCluster(j option.JobOptions, sys System) (*config.Cluster, error) {
 	return findCluster(j, sys.getenv, request.ReadTexts(files.open), files.checkTrust)
 }
 
-// directoryTime limits how long all look-ups of users and groups in a directory service may take together:
-// users and groups that a file names, and the user's own account.
+// directoryTime is how long all look-ups of users and groups in a directory service may take together. These
+// are the user's own account and the users and groups that a file names.
 const directoryTime = 5 * time.Second
 
-// userIDs returns functions that look up users and groups of this machine. They are used while one file
-// is read.
+// userIDs returns functions that look up users and groups on this machine. A new set of functions is used for
+// each file that is read.
 func userIDs() config.IDs {
 	user, group := nsswitch.IDFinders(directoryTime)
 	return config.IDs{User: user, Group: group}
 }
 
-// nodeSetInfo returns the part of --info about node sets, as options and the cluster file set them
-// (which-hosts.md 15). An error becomes part of the text, so that the rest of --info is still printed.
+// nodeSetInfo returns the part of --info about node sets, as options and the cluster file request them
+// (which-hosts.md 15). An error is returned as text, so that the rest of --info is still printed.
 func nodeSetInfo(line option.Line, sys System) string {
 	c := invocation{line: line, sys: sys}
 	_, err := c.locateHosts()
@@ -91,9 +92,9 @@ func nodeSetInfo(line option.Line, sys System) string {
 	return "\nnode sets:\n" + strings.TrimSuffix(text, "\n") + "\n"
 }
 
-// newReread returns reserve.Env.RereadRequest, which reads the cluster file again before each attempt
-// while a request waits (placement.md 6.1, 6.5). Options, variables and host files are read only once. It
-// returns nil if the request does not wait or has no cluster file.
+// newReread returns a function for reserve.Env.RereadRequest. While a request waits, it reads the cluster
+// file again before each attempt to start (placement.md 6.1, 6.5). Options, variables and host files are read
+// only once. newReread returns nil if the request does not wait or has no cluster file.
 func newReread(line option.Line, sys System, w request.Inputs, starter request.Starter, first job.Request) func() (job.Request, bool, error) {
 	if w.Cluster == nil || !first.Wait {
 		return nil
@@ -126,7 +127,7 @@ func newReread(line option.Line, sys System, w request.Inputs, starter request.S
 	}
 }
 
-// modTime returns when a file was last modified. It is the zero time if that cannot be read.
+// modTime returns when a file was last modified, or the zero time if that is unknown.
 func modTime(file string) time.Time {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 // This file completes command lines for a shell (package option).
 
-// completionWords returns the words of the command line that a shell wants to complete. requested is
-// false if args are no such request.
+// completionWords returns the words of the command line that a shell wants to complete. requested is false if
+// args are not a request for completion.
 func completionWords(args []string) (words []string, requested bool) {
 	if len(args) < 2 || args[0] != option.CompletionOption {
 		return nil, false
@@ -44,7 +44,8 @@ func printAprunCompletion(words []string, sys System) error {
 	return err
 }
 
-// hostNames returns, sorted, the hosts that the account's ssh_config and known_hosts files name, and localhost.
+// hostNames returns the hosts that the user's ssh_config and known_hosts files name, and localhost, in sorted
+// order.
 func hostNames(sys System) []string {
 	user := sshUser(sys, ownAccount(sys))
 	names := []string{"localhost"}
@@ -67,8 +68,8 @@ func hasShellChars(name string) bool {
 	})
 }
 
-// localJobs returns the jobs on this machine that --ps would list, and "last", the word for the user's
-// newest job.
+// localJobs returns the jobs on this machine that --ps would list. It also returns "last", the word for the
+// user's newest job.
 func localJobs(ctx context.Context, sys System) (jobs []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -23,7 +23,7 @@ import (
 	"remshell/usererr"
 )
 
-// A hostDialer has the transports to the hosts of one command line.
+// A hostDialer has the transports, the ways to reach the hosts of one command line.
 type hostDialer struct {
 	transport.Transports
 	build     string             // that helpers must have; empty: this process's own, since no other starts
@@ -34,14 +34,14 @@ type hostDialer struct {
 
 var _ node.HelperDialer = (*hostDialer)(nil)
 
-// A batchLogins returns how to log in to the SSH server that the batch job has started on a host. It
-// returns false if there is none.
+// A batchLogins is a function that returns how to log in to the SSH server that a batch job has started on a
+// host. It returns false if there is no such server.
 type batchLogins func(host string) (transport.SSHLogin, bool)
 
-// newDialer chooses the transports of a command line. starter, if not nil, returns the transport of the
-// batch system's starter. Its second argument has the other transports, as a fallback. If guard is not
-// nil, this machine is the only node, and no other transport is prepared: that would lengthen the start
-// of such a job.
+// newDialer chooses the transports, the ways to reach hosts, for a command line. If starter is not nil, it
+// returns the transport that uses the batch system's starter; its second argument has other transports to
+// fall back on. If guard is not nil, this machine is the only node, and no other transport is prepared,
+// because that would take time.
 func newDialer(j option.JobOptions, sys System, guard []string, starter func(transport.HelperBinary, transport.Transports) transport.Transport, logins batchLogins, attached *attacher, steps *trace.Recorder, log zerolog.Logger) (*hostDialer, error) {
 	program, err := remoteShellProgram(j, starter != nil)
 	if err != nil {
@@ -67,8 +67,8 @@ func newDialer(j option.JobOptions, sys System, guard []string, starter func(tra
 	return d, err
 }
 
-// chooseTransport sets the transport to other hosts: none, a program such as rsh, or the built-in SSH
-// client.
+// chooseTransport sets the transport to other hosts. This is the built-in SSH client, a program such as rsh,
+// or none.
 func (d *hostDialer) chooseTransport(j option.JobOptions, sys System, program []string, self transport.HelperBinary, logins batchLogins, log zerolog.Logger) error {
 	pacer := &sshx.Pacer{Fanout: j.Fanout} // shared by all connections, also those of login shells
 	args, err := programArgs(j, program)
@@ -95,8 +95,8 @@ func (d *hostDialer) chooseTransport(j option.JobOptions, sys System, program []
 	return nil
 }
 
-// stepTracer returns a function that records the steps of connecting to hosts in steps. If steps is nil,
-// it returns nil.
+// stepTracer returns a function that adds the steps of connecting to hosts to a trace. If steps is nil, it
+// returns nil.
 func stepTracer(steps *trace.Recorder) transport.StepTracer {
 	if steps == nil {
 		return nil
@@ -111,7 +111,7 @@ func (d *hostDialer) closeAll() {
 	}
 }
 
-// An inProcess is the transport to a helper inside this process.
+// An inProcess is the transport to a helper that runs inside this process.
 type inProcess struct {
 	environ, guard []string
 	probe          func() (job.Probe, error) // the probe of this machine, if one was begun; else nil
@@ -133,8 +133,8 @@ func (w *inProcess) Dial(ctx context.Context, hosts []transport.Host) <-chan tra
 // child.
 func (w *inProcess) Route(transport.Host) (string, error) { return transport.RouteLocal, nil }
 
-// remoteShellProgram returns the program, with arguments, that reaches hosts instead of the built-in SSH
-// client. It is empty if the built-in client or a batch system's starter does.
+// remoteShellProgram returns the program, with arguments, that is used to reach hosts. It is empty if the
+// built-in SSH client or a batch system's starter is used instead.
 func remoteShellProgram(j option.JobOptions, starter bool) ([]string, error) {
 	switch {
 	case starter:
@@ -149,8 +149,8 @@ func remoteShellProgram(j option.JobOptions, starter bool) ([]string, error) {
 	return nil, nil
 }
 
-// programArgs returns the arguments to put before all others when program reaches hosts. They are the
-// values of -launcher-args and, for ssh, also of --ssh-config and --ssh-option.
+// programArgs returns the arguments to put first when program is used to reach hosts. They are the values of
+// -launcher-args and, for ssh, also of --ssh-config and --ssh-option.
 func programArgs(j option.JobOptions, program []string) ([]string, error) {
 	args := j.LauncherArgs[:len(j.LauncherArgs):len(j.LauncherArgs)]
 	if len(program) == 0 {

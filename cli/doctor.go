@@ -17,8 +17,8 @@ import (
 
 // This file implements --doctor: it diagnoses the hosts and prints a remedy for each problem (rule DIAG-5).
 
-// doctorHosts returns the line with the words after --doctor as hosts, unless they name a program.
-// --doctor can also be added to a command line that fails.
+// doctorHosts decides whether the words after --doctor are hosts or a program, since --doctor can also be
+// added to the command line of a job that fails. If they are hosts, it returns the line with these hosts.
 func doctorHosts(line option.Line) (option.Line, error) {
 	if line.NamesProgram() {
 		return line, nil
@@ -26,8 +26,8 @@ func doctorHosts(line option.Line) (option.Line, error) {
 	return programAsHosts(line)
 }
 
-// runDoctor prints the report of --doctor. The exit code is 0 if there is no problem and 1 if there are
-// only warnings. For failures it is mpiexec's error code.
+// runDoctor prints the report of --doctor. The exit code is 0 if there is no problem, 1 if there are only
+// warnings, and mpiexec's error code if something fails.
 func (c *invocation) runDoctor(ctx context.Context) (int, error) {
 	diagnoses, refusal, err := reserve.Diagnose(ctx, c.req, c.env.Env)
 	if err != nil {
@@ -51,8 +51,8 @@ func (c *invocation) runDoctor(ctx context.Context) (int, error) {
 	return report.ExitCode(c.ownErrorCode), err
 }
 
-// examineLogin diagnoses the login on the machine on which mpiexec runs. It returns nil if a helper has
-// already diagnosed this machine.
+// examineLogin diagnoses the user's login on the machine on which mpiexec runs. It returns nil if a helper
+// has already diagnosed this machine.
 func (c *invocation) examineLogin(ctx context.Context, diagnoses []job.HostDiagnosis) *job.NodeDiagnosis {
 	if slices.ContainsFunc(diagnoses, func(d job.HostDiagnosis) bool { return d.Local }) {
 		return nil
@@ -100,9 +100,9 @@ func (c *invocation) nextCommand(failed bool) string {
 	return nextCommandFor(c.args, line, failed)
 }
 
-// nextCommandFor returns the command line to run after the report for args. If there are failures, it is
-// the same line again. Otherwise it is the job without --doctor, or --selftest on the same hosts if no
-// program is named.
+// nextCommandFor returns the command line that a user should run after reading the report for args. If there
+// are failures, it is the same command line. Otherwise it is the job without --doctor. If no program is
+// named, it is --selftest on the same hosts.
 func nextCommandFor(args []string, line option.Line, failed bool) string {
 	if failed {
 		return quoteCommand("mpiexec", args)

@@ -44,15 +44,15 @@ type eventWriter struct {
 	done chan struct{} // closed when the queue is closed and written
 }
 
-// A pendingExit is the exit event of a rank that waits for the end of the rank's output. It counts how
-// many of stdout and stderr have ended.
+// A pendingExit is the exit event of a rank whose output has not ended yet. It counts how many of stdout and
+// stderr have ended.
 type pendingExit struct {
 	exit         any // nil: not known yet
 	endedStreams int
 }
 
-// eventVersion is the "v" of each event. It is increased by changes to which programs that read the
-// events must adapt.
+// eventVersion is the value of "v" in each event. It is increased by changes that may break programs which
+// read the events.
 const eventVersion = 1
 
 // newEventWriter returns an eventWriter that writes to w. If output is true, it also writes the ranks'
@@ -111,8 +111,8 @@ func (j *eventWriter) writeQueue() {
 	_, j.err = j.w.Write(bytes.Join(lines, nil))
 }
 
-// close writes the remaining events and returns the first error of a write. It waits for a slow reader
-// without limit. If limited is true, it waits for flushTimeout at most.
+// close writes the remaining events and returns the first error of writing. It waits for a slow reader
+// without limit, or for flushTimeout at most if limited is true.
 func (j *eventWriter) close(limited bool) error {
 	j.mu.Lock()
 	j.closed = true
@@ -139,8 +139,8 @@ type eventHeader struct {
 
 func newEventHeader(event string) eventHeader { return eventHeader{eventVersion, time.Now(), event} }
 
-// Connected writes the event that a connection to a host was made or has failed. eventWriter implements
-// launch.Observer.
+// Connected implements launch.Observer. It writes the event that a connection to a host was made or has
+// failed.
 func (j *eventWriter) Connected(c job.ConnectResult) {
 	j.enqueue(struct {
 		eventHeader
@@ -182,8 +182,8 @@ func (j *eventWriter) Output(rank int, stream string, data []byte) {
 	j.writeQueue()
 }
 
-// Exited writes the event that a rank has ended. If the ranks' output is written, too, the event comes
-// after the end of that output.
+// Exited writes the event that a rank has ended. If the output of ranks is written as events, too, the exit
+// event comes after the end of the rank's output.
 func (j *eventWriter) Exited(node string, e job.Exit) {
 	event := struct {
 		eventHeader
@@ -197,7 +197,8 @@ func (j *eventWriter) Exited(node string, e job.Exit) {
 	j.noteRankEnd(e.Rank, func(x *pendingExit) { x.exit = event })
 }
 
-// AttemptEvent writes an event about the attempts of the job or its checkpoints (survive.md SV-12).
+// AttemptEvent writes an event about an attempt of the job (one run of all ranks) or about a checkpoint
+// (survive.md SV-12).
 func (j *eventWriter) AttemptEvent(event job.AttemptEvent) {
 	j.enqueue(struct {
 		eventHeader
@@ -232,8 +233,8 @@ func (j *eventWriter) Controlled(h job.ControlEvent) {
 	}{newEventHeader("ask"), h.Node, h.Verb, h.User, h.State})
 }
 
-// noteRankEnd calls note to record one part of a rank's end: its exit, or the end of stdout or stderr.
-// After all three it writes the exit event.
+// noteRankEnd calls note, which records one part of a rank's end: its exit, or the end of its stdout or
+// stderr. When all three parts are known, it writes the exit event.
 func (j *eventWriter) noteRankEnd(rank int, note func(*pendingExit)) {
 	j.mu.Lock()
 	e := j.pending[rank]
@@ -274,7 +275,8 @@ func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
 }
 
 // startEvents starts to write the events of the run if --json is given. The caller must call ended with the
-// result of the run. ended returns a reportedError if events for standard output are lost. If events go to standard output, newPrinters sends the ranks' output to standard error.
+// result of the run. ended returns a reportedError if events for standard output are lost. If events go to
+// standard output, the output of ranks goes to standard error.
 func (c *invocation) startEvents() (ended func(job.Result, error) error, err error) {
 	name, w := c.line.Job.JSON, c.sys.Out
 	if name == "" {

@@ -24,12 +24,14 @@ import (
 // configuration, and host files that do so. Write access of a group is allowed. Host names are only data,
 // whoever writes them.
 
-// maxLinks is how many symbolic links are followed in one name. The kernel has the same limit.
+// maxLinks is the largest number of symbolic links that are followed in one file name. The kernel has the
+// same limit.
 const maxLinks = 40
 
-// isWorldWritable reports whether every user can replace a file. That is so if every user can write to
-// the file, to a directory above it, or to the target of a symbolic link on the way. A directory with the
-// sticky bit does not count. links is the number of links followed so far.
+// isWorldWritable reports whether every user can replace a file. That is so if every user can write to the
+// file, to a directory above it, or to the target of a symbolic link on the path. Directories with the sticky
+// bit do not count, because only owners can replace files there. links is the number of links followed so
+// far.
 func isWorldWritable(name string, links int) bool {
 	at, err := filepath.Abs(name)
 	if err != nil || links > maxLinks {
@@ -58,12 +60,12 @@ func isWorldWritable(name string, links int) bool {
 	}
 }
 
-// maxTextFile is the largest size of a user's file that is read completely, in bytes. A cluster file with
-// 10,000 nodes is far smaller.
+// maxTextFile is the largest size in bytes of a user's file that is read as a whole. Even a cluster file with
+// 10,000 nodes is much smaller.
 const maxTextFile = 128 << 20
 
-// A userFiles opens files that the user names. It checks the owner of the open file, since the name may
-// lead to another file later.
+// A userFiles opens files that the user names. It checks the owner of the opened file, and not of the name,
+// because the name may lead to another file later.
 type userFiles struct {
 	in        io.Reader        // standard input, named "-"
 	environ   []string         // HOME is where copyAdvice puts a copy
@@ -101,8 +103,8 @@ func (u *userFiles) open(name string) (io.ReadCloser, error) {
 	}{&limitedReader{in: f, left: maxTextFile}, f}, nil
 }
 
-// checkTrust returns why commands in a file that was opened must not be run. It returns nil if they may
-// be.
+// checkTrust returns nil if commands in a file may be run. Otherwise it returns the reason why they may not.
+// The file must have been opened before.
 func (u *userFiles) checkTrust(name string) error { return u.untrusted[name] }
 
 // checkOwner returns an error if users other than root and the current user could have written the open
@@ -125,7 +127,7 @@ func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
 	return &usererr.Error{Text: text, Remedy: u.copyAdvice(name, info)}
 }
 
-// copyAdvice returns the hint how to get a copy of a file that belongs to the user.
+// copyAdvice returns a hint that says how to make a copy of a file that belongs to the current user.
 func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	dir := job.EnvValue(u.environ, "HOME")
 	if !filepath.IsAbs(dir) || isWorldWritable(dir, 0) || name == "-" {
@@ -148,7 +150,7 @@ func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	return fmt.Sprintf("check its contents, then run: %s, and give the path of the copy", advice)
 }
 
-// A limitedReader reads at most left bytes. It returns an error if there are more.
+// A limitedReader reads a limited number of bytes. It returns an error if there are more.
 type limitedReader struct {
 	in   io.Reader
 	left int
@@ -162,8 +164,8 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// optionSources returns the sources of options besides the command line: the environment and
-// configuration files.
+// optionSources returns where options can be set besides the command line: the environment and configuration
+// files.
 func optionSources(sys System) option.Sources {
 	files := newUserFiles(sys)
 	read := request.ReadTexts(files.open)
@@ -176,15 +178,15 @@ func optionSources(sys System) option.Sources {
 	}}
 }
 
-// A notExist is an ENOTDIR error (a part of the path is no directory) that errors.Is treats as
+// A notExist wraps an ENOTDIR error (a part of the path is no directory), so that errors.Is treats it as
 // fs.ErrNotExist.
 type notExist struct{ error }
 
 func (notExist) Is(target error) bool { return target == fs.ErrNotExist }
 func (e notExist) Unwrap() error      { return e.error }
 
-// openCached returns a function that opens files as open does. It reads each file once and returns the
-// same content again.
+// openCached returns a function that opens files with open, but reads each file only once. If a file is
+// opened again, the function returns the same content.
 func openCached(open func(string) (io.ReadCloser, error)) func(string) (io.ReadCloser, error) {
 	texts := make(map[string][]byte)
 	return func(name string) (io.ReadCloser, error) {

@@ -21,12 +21,12 @@ package carries out.
 	   '-- apstat, apkill, psiadmin, psmgr (apstat.go)
 */
 
-// frontEnds has the names under which mpiexec has another command line. If a name is the first argument of
-// mpiexec, with dashes ("--NAME"), it has the same effect.
+// frontEnds has the other names under which mpiexec can be started, each with a command line of its own. The
+// first argument "--NAME" has the same effect as the name.
 var frontEnds = append([]string{"aprun", "mpijob"}, slices.Sorted(maps.Keys(statusFrontEnds))...)
 
-// FrontEndArgs returns mpiexec's arguments for a command line. args[0] is the program's name. If that is
-// the name of a front end, it becomes the first argument, as an option.
+// FrontEndArgs returns mpiexec's arguments for a command line. args[0] is the program's name. If it is one of
+// frontEnds, the result begins with the option --NAME.
 func FrontEndArgs(args []string) []string {
 	if len(args) > 0 && slices.Contains(frontEnds, filepath.Base(args[0])) {
 		return append([]string{"--" + filepath.Base(args[0])}, args[1:]...)
@@ -46,7 +46,7 @@ func FrontEndEnv(args, environ []string) []string {
 	return append(slices.Clone(environ), "MPIEXEC_LENIENT=1") // ranks do not get MPIEXEC_* variables of mpiexec
 }
 
-// programName returns the name with which messages begin. For aprun it is mpiexec, because aprun's
+// programName returns the program name with which messages begin. For aprun it is mpiexec, because aprun's
 // options are translated to those of mpiexec.
 func (s System) programName() string {
 	if s.isMpijob() {
@@ -55,11 +55,12 @@ func (s System) programName() string {
 	return "mpiexec"
 }
 
-// isMpijob reports whether the command line is one of mpijob, or translated to one.
+// isMpijob reports whether the command line is one of mpijob, or of a program whose command line is
+// translated to mpijob's.
 func (s System) isMpijob() bool { return s.frontEnd == "mpijob" || statusFrontEnds[s.frontEnd] != nil }
 
-// splitFrontEnd returns the front end that the first argument names, as FrontEndArgs has written it, and
-// the other arguments.
+// splitFrontEnd splits off a first argument "--NAME" that FrontEndArgs has added. It returns NAME and the
+// other arguments.
 func splitFrontEnd(args []string) (name string, rest []string) {
 	for _, name = range frontEnds {
 		if len(args) > 0 && args[0] == "--"+name {

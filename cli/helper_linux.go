@@ -41,8 +41,8 @@ func HelperMain(args []string) int {
 }
 
 // startedByMpiexec reports whether mpiexec has started this process, judging by its arguments and
-// environment. A helper has mpiexec's build ID and no terminal as its input. Its output may be a
-// terminal: srun -u makes it a pseudoterminal, which passes all bytes unchanged.
+// environment. A helper has mpiexec's build ID as an argument, and its input is not a terminal. Its output
+// may be a terminal: srun -u makes it a pseudoterminal, which passes all bytes unchanged.
 func startedByMpiexec(args []string) bool {
 	switch args[0] {
 	case reaperArg:
@@ -57,8 +57,9 @@ func startedByMpiexec(args []string) bool {
 	return (len(args) == 2 || len(args) == dialBackArgs) && transport.IsBuildID(args[1]) && !isTerminal(os.Stdin)
 }
 
-// dialBackArgs is the number of arguments of a helper that dials back to its mpiexec. These are the usual
-// two, the name of its host, and an address of the machine where the starter runs, which may be empty.
+// dialBackArgs is the number of arguments of a helper that connects to its mpiexec by itself. These are the
+// usual two arguments, the name of its host, and an address of the machine where the starter runs, which may
+// be empty.
 const dialBackArgs = 4
 
 /*
@@ -143,9 +144,9 @@ func selfTestRank() error {
 }
 
 // dialBack connects to mpiexec as the helper of host. It reads the join token from its input (package
-// dialback). If it cannot connect, it writes the reason to its output, as the delivery script does. When
-// the input ends, the starter's step has ended, and dialBack closes the connection after byeTimeout. It
-// returns nil without an error if the helper is to use its standard streams.
+// dialback). If it cannot connect, it writes the reason to its output, as the delivery script does. The
+// result is nil without an error if the helper is to use its standard streams instead. When the input ends,
+// the starter's job step has ended, and dialBack closes the connection after byeTimeout.
 func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	address, _ := netip.ParseAddr(starterAddress) // the zero value if there is none
 	token, err := dialback.ReadJoinToken(s.in)
@@ -178,8 +179,8 @@ func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	return conn, nil
 }
 
-// dialWithSecret connects to mpiexec as the helper of host, if the starter passes no input (rule RM-38). Its
-// standard error is in the files of the batch job.
+// dialWithSecret connects to mpiexec as the helper of host. It is used for starters that pass no input, so
+// the token comes from elsewhere (rule RM-38). Its standard error is in the files of the batch job.
 func dialWithSecret(token dialback.JoinToken, host string) (net.Conn, error) {
 	conn, err := dialback.DialBack(context.Background(), token.WithSecret(os.Getenv(token.Secret)), host, netip.Addr{})
 	if err != nil {
@@ -188,28 +189,28 @@ func dialWithSecret(token dialback.JoinToken, host string) (net.Conn, error) {
 	return conn, err
 }
 
-// byeTimeout is how long the connection to mpiexec stays open after the step's input has ended. mpiexec's
-// Bye comes over the connection and may arrive later than that end.
+// byeTimeout is how long the connection to mpiexec stays open after the step's input has ended. mpiexec's Bye
+// message, which arrives over the connection, may come later than that.
 const byeTimeout = time.Second
 
-// closeAfter closes conn some time after step is done. So mpiexec notices the end of the step at once,
-// and not only after the ranks here have ended.
+// closeAfter closes conn when delay has passed after the end of step. As a result, mpiexec notices the end of
+// the step soon, even if the ranks here still run.
 func closeAfter(step context.Context, conn net.Conn, delay time.Duration) {
 	context.AfterFunc(step, func() { time.AfterFunc(delay, func() { conn.Close() }) })
 }
 
 var errStepOver = errors.New("the job step of the batch system has ended")
 
-// A stdStreams is standard input and output as one io.ReadWriteCloser.
+// A stdStreams combines standard input and output in one io.ReadWriteCloser.
 type stdStreams struct{ in, out *os.File }
 
 func (s stdStreams) Read(p []byte) (int, error)  { return s.in.Read(p) }
 func (s stdStreams) Write(p []byte) (int, error) { return s.out.Write(p) }
 func (s stdStreams) Close() error                { s.in.Close(); return s.out.Close() }
 
-// moveStdStreams moves the standard streams to other descriptors and opens /dev/null in their place. A
-// broken pipe on descriptor 1 would kill a Go program with SIGPIPE (os/signal), and a helper must outlive
-// its mpiexec for a while.
+// moveStdStreams moves the standard streams to other descriptors and opens /dev/null in their place. This is
+// needed because a broken pipe on descriptor 1 would kill a Go program with SIGPIPE (os/signal), and a helper
+// must outlive its mpiexec for a while.
 func moveStdStreams() (stdStreams, error) {
 	var s stdStreams
 	for fd, file := range []**os.File{&s.in, &s.out} {

@@ -20,8 +20,8 @@ import (
 // This file implements the commands of mpijob that are about jobs, and the options of mpiexec that mean the same: ps, queue,
 // and those of features, such as status and end. Each reads the ledgers of the hosts.
 
-// programAsHosts returns the line with the words in the place of the program as hosts, as in mpiexec --ps
-// n1 n2. They take precedence over hosts in variables and in the user's configuration.
+// programAsHosts treats the words where a program would stand as hosts, as in mpiexec --ps n1 n2. They take
+// precedence over hosts in variables and in the user's configuration.
 func programAsHosts(line option.Line) (option.Line, error) {
 	app := &line.Apps[0]
 	if len(line.Apps) > 1 {
@@ -45,7 +45,7 @@ func programAsHosts(line option.Line) (option.Line, error) {
 	return line, nil
 }
 
-// checkHostsGiven returns an error if the line has no hosts, but its query needs them on the line.
+// checkHostsGiven returns an error if the command line has no hosts but the requested query needs them.
 func checkHostsGiven(line option.Line) error {
 	query, is := setup.HostQueryOf(line.Query.Command)
 	if !is || !query.NeedsHosts || line.Apps[0].Program != "" || line.NamesHosts() {
@@ -54,7 +54,8 @@ func checkHostsGiven(line option.Line) error {
 	return &usererr.Error{Text: line.Query.Command + ": no host given", Remedy: "name each host: " + line.Command(line.Query.Command, "HOST")}
 }
 
-// answerJobQuery prints what the ledgers contain, or sends a signal or a control request to a job.
+// answerJobQuery carries out a query about jobs. It prints what the ledgers contain, or sends a signal or a
+// control request to a job.
 func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	q, req, env := c.line.Query, c.req, c.env
 	if query, is := setup.HostQueryOf(q.Command); is {
@@ -117,7 +118,7 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	return job.ExitOK, err
 }
 
-// coreListings are the listings of the subcommands of mpijob that belong to no feature.
+// coreListings are the listings of mpijob subcommands that do not belong to a feature.
 var coreListings = map[string]setup.Listing{
 	"ps":    {Read: readLedgers, Format: func(l format.Ledger, _ job.JobRef) (string, bool) { return l.FormatJobs(), true }},
 	"queue": {Read: readLedgers, Format: func(l format.Ledger, _ job.JobRef) (string, bool) { return l.FormatQueue(), true }},
@@ -128,8 +129,8 @@ func readLedgers(ctx context.Context, _ option.Line, req job.Request, env reserv
 	return reserve.Ledgers(ctx, req, env)
 }
 
-// sendControlRequest sends a control request to a job (survive.md 7). It returns an error if the request is not
-// carried out.
+// sendControlRequest sends a control request to a job (survive.md 7). It returns an error if the job does not
+// carry out the request.
 func (c *invocation) sendControlRequest(ctx context.Context, req job.Request, ref job.JobRef, control setup.JobRequest) error {
 	request, err := control.Request(c.line)
 	if err != nil {
@@ -151,7 +152,7 @@ func (c *invocation) sendControlRequest(ctx context.Context, req job.Request, re
 	return nil
 }
 
-// noJobError returns the error that the job is in no ledger.
+// noJobError returns the error that no ledger contains the job.
 func noJobError(line option.Line, ref job.JobRef) error {
 	text := fmt.Sprintf("there is no job %s", ref)
 	if ref == (job.JobRef{Job: job.NewestJob}) {
@@ -160,8 +161,8 @@ func noJobError(line option.Line, ref job.JobRef) error {
 	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s lists waiting requests; give a host of the job as an argument", line.Command("ps"), line.Command("queue"))}
 }
 
-// controlRequestRemedy returns what the user can do after a job has refused a control request, or "". advice is the
-// advice if the job lacks options that the request needs.
+// controlRequestRemedy returns what the user can do after a job has refused a control request, or "". advice
+// is the text to return if the job lacks options that the request needs.
 func controlRequestRemedy(line option.Line, advice string, result reserve.ControlResult, ref job.JobRef) string {
 	text := result.Reply.Text
 	switch {

@@ -34,7 +34,7 @@ import (
 // Version is the version of the program, as tools/version.sh prints it. The Makefile sets it.
 var Version = "development"
 
-// pmiVersions has the PMI versions that ranks can use (rule PMIX-66).
+// pmiVersions lists the PMI versions that ranks can use (rule PMIX-66).
 var pmiVersions = []string{"PMI-1 1.1", "PMI-2 2.0", "pmix 3.0-7.0 (server)"}
 
 // HandledSignals are the signals that mpiexec handles (cli.md SIG-1 to SIG-5).
@@ -43,8 +43,8 @@ var HandledSignals = []os.Signal{
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGCONT, syscall.SIGPIPE, syscall.SIGXCPU,
 }
 
-// A System is the program's access to its process and machine: streams, signals, environment, directory, files. Tests
-// replace it.
+// A System gives the program access to its process and machine: streams, signals, environment, directory and
+// files. Tests replace it.
 type System struct {
 	In           io.Reader
 	Out, Err     io.Writer
@@ -68,8 +68,8 @@ func (s System) getenv(name string) string {
 	return value
 }
 
-// awaitReady waits until mpiexec handles signals. Before that a signal would end the process, so nothing
-// may have been started.
+// awaitReady waits until mpiexec has installed its signal handlers. Before that, a signal would end the
+// process, so nothing may be started yet.
 func (s System) awaitReady() {
 	if s.AwaitSignals != nil {
 		s.AwaitSignals()
@@ -146,7 +146,7 @@ func runLine(ctx context.Context, args []string, line option.Line, table infoTex
 	return runWithHosts(ctx, args, line, sys, errorCode)
 }
 
-// printWarnings prints the warnings about the options of a line, unless it has -q.
+// printWarnings prints the warnings about the options of a command line, unless -q is given.
 func (s System) printWarnings(line option.Line) {
 	if line.Job.Verbosity < 0 {
 		return
@@ -159,15 +159,16 @@ func (s System) printWarnings(line option.Line) {
 // signalNumber returns the number of a signal of this system, for option.Mpiexec. It is 0 if there is no such signal.
 func signalNumber(name string) int { return int(unix.SignalNum(name)) }
 
-// An infoTexts returns the texts that a front end generates from its table of options: help and manual.
+// An infoTexts returns the help and the manual page, which each program name generates from its table of
+// options.
 type infoTexts interface {
 	HelpOn(topic string) (string, error) // topic is a word or an option; empty: general help
 	Man(version string) string
 	Info(line option.Line, environ []string, version string) string
 }
 
-// printInfo prints the text for an option that only asks about the program, such as --version and --help.
-// done is false if there is no such option.
+// printInfo prints the text for an option that only asks for information about the program, such as --version
+// or --help. done is false if there is no such option.
 func printInfo(table infoTexts, line option.Line, sys System) (done bool, err error) {
 	var text string
 	switch {
@@ -195,8 +196,8 @@ func printInfo(table infoTexts, line option.Line, sys System) (done bool, err er
 	return true, err
 }
 
-// checkQueries returns an error for an option that has no meaning for the requested action. It checks the
-// tags "needs" and "excludes" of the table, and rules about the values of several options.
+// checkQueries returns an error for an option that has no meaning together with the requested action. It
+// checks the tags "needs" and "excludes" of the options, and rules about the values of several options.
 func checkQueries(line option.Line) error {
 	j := line.Job
 	file, manyApps := j.ClusterState != "", len(line.Apps) > 1
@@ -225,14 +226,14 @@ func isOnLine(line option.Line, name string) bool {
 	return given && g.OnLine()
 }
 
-// startsRanks reports whether the command line starts ranks. A line that only asks for something does
-// not.
+// startsRanks reports whether the command line starts ranks. A command line that only asks for information
+// does not.
 func startsRanks(line option.Line) bool {
 	return line.Query.Command == "" && !line.Job.Plan && !line.Job.DryRun
 }
 
-// These are the first arguments with which mpiexec starts itself on a node. They are checked before options
-// are parsed. No user's command line begins with them: they are not in the table of options.
+// These are the first arguments with which mpiexec starts itself as a helper process. They are checked before
+// options are parsed. They are not in the table of options, so no command line of a user begins with them.
 const (
 	reaperStartArg = "--helper"       // on another host: the helper and its reaper (package helper/reaper)
 	reaperArg      = "--reaper"       // the reaper
@@ -240,8 +241,9 @@ const (
 	guardArg       = "--helper-guard" // the guard, which ends the ranks if mpiexec is killed
 )
 
-// IsHelper reports whether arg, the first argument, is one that mpiexec uses to start itself on a node.
-// Then the process runs HelperMain: as a helper, reaper, guard, relay or rank of --selftest.
+// IsHelper reports whether arg, the first argument of this process, is one with which mpiexec starts itself
+// as a helper process. The process then runs HelperMain, as a helper, reaper, guard, relay or rank of
+// --selftest.
 func IsHelper(arg string) bool {
 	return arg == reaperStartArg || arg == reaperArg || arg == helperArg || arg == guardArg || arg == relayArg || arg == selfTestArg
 }

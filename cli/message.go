@@ -12,7 +12,7 @@ import (
 	"remshell/text"
 )
 
-// A message is one report of mpiexec to the user: a text, with reasons, hints or facts below it.
+// A message is a text that mpiexec prints for the user, with reasons, hints or facts in the lines below it.
 type message struct {
 	messageKind
 	text    string   // printed after the program's name; after a newline, lines of a file that the text quotes
@@ -28,8 +28,8 @@ const (
 	failureMessage
 )
 
-// messageKindOf returns the kind of a text that is reported while a job runs. A text that begins with
-// "warning:" is a warning. Any other is a note.
+// messageKindOf returns the kind of a message that is printed while a job runs. A text that begins with
+// "warning:" is a warning, and any other text is a note.
 func messageKindOf(text string) messageKind {
 	if strings.HasPrefix(text, "warning:") {
 		return warningMessage
@@ -86,8 +86,7 @@ func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrint
 	return to
 }
 
-// printMessage prints a message with one Write. It folds the message at the present width of the
-// terminal.
+// printMessage prints a message with one Write. It folds the message at the current width of the terminal.
 func (s messagePrinter) printMessage(m message) {
 	io.WriteString(s, m.render(s.program, widthOf(s.terminal), s.colour))
 }

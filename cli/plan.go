@@ -25,14 +25,14 @@ import (
 
 // This file implements --plan and --dry-run, and prints the displays of a run's plan.
 
-// planFromState plans for a cluster that a file describes: --plan or --dry-run with --cluster-state FILE
-// (placement.md 9). It connects to no host. The error is nil if the ranks were placed.
+// planFromState plans a job for a cluster that a file describes, for --plan or --dry-run with --cluster-state
+// FILE (placement.md 9). It connects to no host. The error is nil if all ranks could be placed.
 func planFromState(line option.Line, sys System) error {
 	return printPlan(line, sys, newInputs(sys).PlanFromState(line), nil)
 }
 
-// planOffline plans with what files and options say about the hosts. It connects to none but this machine
-// (--no-probe).
+// planOffline plans a job without connecting to other hosts (--no-probe). It uses what files and options say
+// about the hosts.
 func (c *invocation) planOffline() error {
 	local := func() (p job.Probe, attrs job.Attributes, err error) {
 		if p, err = probeLocal(c.sys); err == nil && c.req.WantAttributes {
@@ -47,8 +47,8 @@ func (c *invocation) planOffline() error {
 	return err
 }
 
-// planOnly probes the hosts and prints the plan. It starts no ranks. With --dry-run it also checks that
-// the programs are there.
+// planOnly probes the hosts and prints the plan, but starts no ranks. With --dry-run it also checks that the
+// programs exist on the hosts.
 func (c *invocation) planOnly(ctx context.Context) error {
 	var o simulate.Outcome
 	decide := func(snap job.Snapshot) job.Plan {
@@ -85,7 +85,7 @@ func (c *invocation) drawTopology(ctx context.Context) error {
 	return err
 }
 
-// routeOf returns a function that describes how d connects to a node (rule DIAG-1). The text is empty if d
+// routeOf returns a function that describes how d reaches a node (rule DIAG-1). The description is empty if d
 // is no transport.Transport.
 func routeOf(d node.HelperDialer) func(job.NodeDef) string {
 	transp, ok := d.(transport.Transport)
@@ -101,18 +101,20 @@ func routeOf(d node.HelperDialer) func(job.NodeDef) string {
 	}
 }
 
-// isPlanError reports whether err can be part of the JSON of a plan.
+// isPlanError reports whether err is an error that the JSON of a plan can contain.
 func isPlanError(err error) bool { return errors.As(err, new(*psi.Error)) }
 
-// saveState writes the request and the state of the hosts to a file. It passes an error to fail.
+// saveState writes the request and the state of the hosts to a file. If that fails, it calls fail with the
+// error.
 func saveState(name string, req job.Request, snap job.Snapshot, fail func(error)) {
 	if err := userfile.Write(name, func(w io.Writer) error { return simulate.Save(w, req, snap) }); err != nil {
 		fail(fmt.Errorf("--save-cluster-state: %w", err))
 	}
 }
 
-// jobViewOf returns the plan in the form in which package format prints it. route describes how a host is
-// reached. If route is nil, as for a cluster in a file, the view has neither routes nor PMI offers.
+// jobViewOf returns a plan in the form that package format prints. route describes how a host is reached. If
+// route is nil, as for a cluster that is described in a file, the view says neither how hosts are reached nor
+// which PMI is offered.
 func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) string) format.JobView {
 	v := format.JobView{Request: o.Request, Snapshot: o.Snapshot, Plan: o.Plan, Err: o.Err, Warnings: o.Warnings}
 	if route != nil {
@@ -121,8 +123,8 @@ func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) str
 	return v
 }
 
-// pmiOffers returns, for each app context, a line about which PMI its ranks may use (rule PMIX-6). It
-// examines the program on this machine. On other hosts their helpers will do that.
+// pmiOffers returns a line for each app context that says which PMI its ranks may use (rule PMIX-6). It
+// examines the program on this machine. When the job starts, helpers examine it on the other hosts.
 func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 	for i, app := range o.Request.Apps {
 		var elsewhere []string
@@ -154,8 +156,8 @@ func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 	return lines
 }
 
-// printPlan prints a plan as one JSON object, which can contain an error, or as text. With JSON, displays
-// go to the other stream.
+// printPlan prints a plan as text or as one JSON object, which can contain an error. With JSON, the tables of
+// --display go to the other output stream.
 func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.NodeDef) string) error {
 	v := jobViewOf(o, sys.Environ, route)
 	shown := wantedDisplays(line.Job).formatAll(v)
@@ -222,8 +224,8 @@ func (p displays) formatPlanned(v format.JobView) (text string) {
 	return text
 }
 
-// formatAll returns the text of all displays. If the view has an error, it leaves out the displays that
-// need the plan.
+// formatAll returns the text of all requested displays. If the view contains an error, it leaves out displays
+// that need the plan.
 func (p displays) formatAll(v format.JobView) string {
 	if v.Err != nil {
 		return p.formatProbed(v)
@@ -231,7 +233,7 @@ func (p displays) formatAll(v format.JobView) string {
 	return p.formatProbed(v) + p.formatPlanned(v)
 }
 
-// setDisplays sets the callbacks of env that print each display of a run as soon as its data is known.
+// setDisplays sets callbacks in env that print each requested display as soon as its data is known.
 func setDisplays(line option.Line, req job.Request, env *launch.Env) {
 	p, save := wantedDisplays(line.Job), env.OnSnapshot
 	p.choice = line.Job.Verbosity > 0

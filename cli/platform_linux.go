@@ -31,8 +31,8 @@ func newInProcessHelper(environ, guard []string, probed func() (job.Probe, error
 	})
 }
 
-// Stdout returns mpiexec's standard output. If that was closed when mpiexec was started, it returns a
-// writer that always fails. Go's runtime has then opened /dev/null in its place.
+// Stdout returns mpiexec's standard output. If standard output was closed when mpiexec was started, Go's
+// runtime has opened /dev/null in its place. Then Stdout returns a writer that always fails.
 func Stdout() io.Writer {
 	if reaper.StdoutClosed() {
 		return closedStdout{}
@@ -47,9 +47,9 @@ func (closedStdout) Write([]byte) (int, error) {
 	return 0, &usererr.Error{Text: "standard output is closed", Remedy: "to discard the output, use >/dev/null"}
 }
 
-// startLocalProbe starts to probe this machine early, for the helper of a job on this machine alone. The
-// first call of the result returns that probe. Later calls probe again: they belong to later attempts of
-// the job, which may be days later.
+// startLocalProbe starts to probe this machine in the background, to save time in jobs that run on this
+// machine alone. The first call of the returned function returns this probe. Further calls, for later
+// attempts of the job, probe again, because they may be days later.
 func startLocalProbe(environ []string) func() (job.Probe, error) {
 	probeNow := func() (job.Probe, error) { return probe.Node(probe.RootFS(""), request.HelperEnv(environ)) }
 	type probeResult struct {
@@ -76,14 +76,14 @@ func probeLocal(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.E
 // localAttributes returns the attributes of this machine, from which node sets are made.
 func localAttributes(sys System) job.Attributes { return probe.Attributes(sys.FS, sys.Environ) }
 
-// examineLocalLogin diagnoses the login on this machine, from which jobs are launched.
+// examineLocalLogin diagnoses the user's login on this machine, which is the one that launches jobs.
 func examineLocalLogin(ctx context.Context, sys System) *job.NodeDiagnosis {
 	exam := diagnose.ExamineLogin(ctx, sys.Environ)
 	return &exam
 }
 
-// detectLocalPMI returns which PMI a program on this machine may use, and why. It is empty if the program
-// is not found.
+// detectLocalPMI returns which PMI a program on this machine may use and how that was found out. It returns
+// "" if there is no such program.
 func detectLocalPMI(app job.App, environ []string) string {
 	path, missing := rank.FindProgram(app.Argv[0], app.Dir, app.SearchBefore, rank.SearchPath(environ))
 	if missing != nil {
@@ -92,8 +92,8 @@ func detectLocalPMI(app job.App, environ []string) string {
 	return pmidetect.NewDetector(pmidetect.Disk{}).Detect(path, pmidetect.SearchOf(environ, app.Dir)).String()
 }
 
-// lockFile locks a file exclusively, until all its descriptors are closed. It does not wait: if another
-// process holds the lock, the error is EAGAIN or EACCES.
+// lockFile locks a file exclusively. The lock lasts until all descriptors of the file are closed. lockFile
+// does not wait: if another process holds the lock, the error is EAGAIN or EACCES.
 func lockFile(f *os.File) error {
 	return unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 }
@@ -106,8 +106,9 @@ func keepNewlines(fd int) {
 	}
 }
 
-// propagatedLimits are the resource limits that ranks on other hosts get from mpiexec (rule ENV-8).
-// RLIMIT_NPROC is left out: it counts the user's processes on that host, about which mpiexec knows nothing.
+// propagatedLimits are the resource limits that ranks on other hosts inherit from mpiexec (rule ENV-8).
+// RLIMIT_NPROC is not among them, because it counts the user's processes on the other host, about which
+// mpiexec knows nothing.
 var propagatedLimits = []int{unix.RLIMIT_AS, unix.RLIMIT_CORE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_FSIZE,
 	unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE, unix.RLIMIT_STACK}
 
@@ -137,9 +138,9 @@ func softLimits() (limits []job.SoftLimit) {
 // ownPriority returns the priority with which this process was started.
 func ownPriority() job.Priority { return job.Priority(rank.OwnPriority()) }
 
-// openFileLimit returns the soft limit of open files with which this process was started. -1 means
-// unlimited. Go raises the limit before main (package syscall, rlimit.go) and restores it only in
-// children. So a child process reads it.
+// openFileLimit returns the soft limit of open files with which this process was started. -1 means unlimited.
+// Go raises the limit before main and restores it only in child processes (package syscall, rlimit.go), so
+// openFileLimit lets a child process read it.
 func openFileLimit() (int64, bool) {
 	out, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
 	text := strings.TrimSpace(string(out))

@@ -15,31 +15,31 @@ import (
 
 // This file replaces platform_linux.go and helper_linux.go on systems where ranks cannot run.
 
-// HelperMain returns an error code: helpers run on Linux only.
+// HelperMain returns an error code, because helpers run on Linux only.
 func HelperMain([]string) int {
 	fmt.Fprintln(os.Stderr, "mpiexec helper: ranks run on Linux only")
 	return job.ExitInternal
 }
 
-// newInProcessHelper returns nil: helpers run on Linux only.
+// newInProcessHelper returns nil, because helpers run on Linux only.
 func newInProcessHelper([]string, []string, func() (job.Probe, error)) io.ReadWriteCloser { return nil }
 
 // Stdout returns mpiexec's standard output.
 func Stdout() io.Writer { return os.Stdout }
 
-// startLocalProbe returns nil: this machine cannot be probed.
+// startLocalProbe returns nil, because only Linux machines can be probed.
 func startLocalProbe([]string) func() (job.Probe, error) { return nil }
 
-// probeLocal returns an error: this machine cannot be probed.
+// probeLocal returns an error, because only Linux machines can be probed.
 func probeLocal(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }
 
 // localAttributes returns no attributes.
 func localAttributes(System) job.Attributes { return job.Attributes{} }
 
-// examineLocalLogin returns nil: this login cannot be diagnosed.
+// examineLocalLogin returns nil, because logins are diagnosed on Linux only.
 func examineLocalLogin(context.Context, System) *job.NodeDiagnosis { return nil }
 
-// detectLocalPMI returns "": no rank can run here.
+// detectLocalPMI returns "", because ranks run on Linux only.
 func detectLocalPMI(job.App, []string) string { return "" }
 
 // lockFile locks a file exclusively, until all its descriptors are closed. It does not wait: if another
@@ -51,8 +51,8 @@ func lockFile(f *os.File) error {
 // keepNewlines does nothing.
 func keepNewlines(int) {}
 
-// softLimits returns nil: this system numbers its limits differently from Linux.
+// softLimits returns nil, because this operating system numbers its limits differently from Linux.
 func softLimits() []job.SoftLimit { return nil }
 
-// ownPriority returns the zero value: ranks on hosts keep the priority of their helper.
+// ownPriority returns the zero value. Ranks on hosts then keep the priority of their helper.
 func ownPriority() job.Priority { return job.Priority{} }

@@ -21,15 +21,15 @@ import (
 
 // This file writes the record of a run: to the file of --report, and as a line to the cluster's accounting file.
 
-// A runRecorder collects and writes the record of a run.
+// A runRecorder collects the record of a run (--report, accounting_file) and writes it.
 type runRecorder struct {
 	invocation *invocation
 	began      time.Time
 	plan       json.RawMessage
 }
 
-// startRecord prepares the record of a run (--report, accounting_file). The caller passes the result of
-// the run to ended, which writes the record.
+// startRecord prepares to write the record of a run (--report, accounting_file). The caller must call ended
+// with the result of the run. ended writes the record.
 func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	r := &runRecorder{invocation: c, began: time.Now()}
 	j := c.line.Job
@@ -48,13 +48,13 @@ func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	return r.writeFinal, nil
 }
 
-// addToRecord adds to run what the result does not have: usage, batch job, job ID, times and plan.
+// addToRecord adds what the result does not contain to run: usage, batch job, job ID, times and plan.
 func (r *runRecorder) addToRecord(run *record.Run, result job.Result) {
 	run.AddUsage(result, r.invocation.req.ResourceLimits)
 	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.invocation.req.RM, r.invocation.req.Job, r.began, time.Since(r.began).Seconds(), r.plan
 }
 
-// recordSoFar returns the record of the result so far.
+// recordSoFar returns the record of a job that may still run. result is the job's result so far.
 func (r *runRecorder) recordSoFar(result job.Result) record.Run {
 	run := record.NewInterim(result)
 	r.addToRecord(&run, result)
@@ -86,13 +86,13 @@ func (r *runRecorder) writeFinal(result job.Result, err error) {
 	}
 }
 
-// accountsLockTimeout is how long appendLine waits for the lock of the accounting file. Any user who can
-// write to the file could hold the lock for ever. The lock is needed only on file systems where parallel
-// appends may mix.
+// accountsLockTimeout is how long appendLine waits for the lock of the accounting file. It is limited because
+// any user who can write to the file could hold the lock for ever. Without the lock, lines of two processes
+// could mix on some file systems.
 const accountsLockTimeout = 2 * time.Second
 
-// checkAppendable returns why appendLine could not append to a file, or nil. It neither writes nor
-// creates the file.
+// checkAppendable returns an error if appendLine could not append to a file. It neither writes nor creates
+// the file.
 func checkAppendable(name string) error {
 	f, err := userfile.OpenFile(name, os.O_WRONLY|os.O_APPEND|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

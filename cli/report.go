@@ -29,8 +29,8 @@ type reportedError struct{ error }
 func (e reportedError) Unwrap() error { return e.error }
 
 // printError prints one message for each error that err joins. It prints nothing if err is nil, is a
-// reportedError, or means that the reader of standard output has closed it. It prints a list of errors
-// completely. The function that makes the list limits it (rule CLI-10: ten).
+// reportedError, or means that the reader of standard output has closed it. It prints lists of errors
+// completely; functions that make such lists limit them (rule CLI-10: ten).
 func (s messagePrinter) printError(err error) {
 	if _, known := err.(reportedError); known || err == nil || isReaderGone(err) {
 		return
@@ -68,14 +68,15 @@ func oneLineError(err error) string {
 	return format.EscapeSentence(text)
 }
 
-// showsSource reports whether the text of an error quotes a line of a file with a mark below it.
+// showsSource reports whether the text of an error quotes a line of a file and marks the faulty place below
+// it.
 func showsSource(err error) bool {
 	var syntax *hostlist.SyntaxError
 	var planErr *plan.Error
 	return errors.As(err, &syntax) || errors.As(err, &planErr) && planErr.InputError != nil
 }
 
-// flushPrinter waits until all messages are written, for flushTimeout at most.
+// flushPrinter waits up to flushTimeout until all messages are written.
 func flushPrinter(errs *stdio.Printer) {
 	errs.Close()
 	select {
@@ -84,14 +85,14 @@ func flushPrinter(errs *stdio.Printer) {
 	}
 }
 
-// flushTimeout is how long mpiexec waits at its end for a standard error that accepts no data.
+// flushTimeout is how long mpiexec waits before it exits if standard error does not accept data.
 const flushTimeout = 2 * time.Second
 
-// logSubseconds makes all logs print fractions of seconds. The default of zerolog is whole seconds.
+// logSubseconds makes all logs print fractions of seconds. By default, package zerolog prints whole seconds.
 var logSubseconds = sync.OnceFunc(func() { zerolog.TimeFieldFormat = time.RFC3339Nano })
 
-// newLogger returns a logger that writes text to w. By default it logs warnings and errors. With
-// verbosity 1 (-v) it also logs information, and with 2 (-vv) everything. Below 0 it logs only errors.
+// newLogger returns a logger that writes text to w. By default it logs warnings and errors. With verbosity 1
+// (-v) it also logs information, and with 2 (-vv) everything. With a negative verbosity it logs only errors.
 func newLogger(w io.Writer, verbosity int, color bool) zerolog.Logger {
 	level := zerolog.WarnLevel
 	switch {
@@ -120,9 +121,9 @@ func isReaderGone(err error) bool {
 	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && failed.Err == syscall.EPIPE
 }
 
-// exitCode returns the exit code of mpiexec, for the shell, --report and --json (rule TRUST-33). code is
-// the exit code of the ranks, or of a request such as --ps. It counts only if err is nil. errorCode is the code
-// of mpiexec's own failures. 0 means 125.
+// exitCode returns the exit code of mpiexec, for the shell, --report and --json (rule TRUST-33). code is the
+// exit code of the ranks, or of a request such as --ps. It is used only if err is nil. Otherwise the exit
+// code is errorCode, or 125 if errorCode is 0.
 func exitCode(code int, err error, errorCode int) int {
 	var cancelled *reserve.SignalError
 	switch {
@@ -139,8 +140,9 @@ func exitCode(code int, err error, errorCode int) int {
 	return job.InternalErrorCode(errorCode)
 }
 
-// parseOwnErrorCode returns the exit code of mpiexec's own failures: the number in text
-// (MPIEXEC_ERROR_CODE), or 125. With the variable, scripts can tell it from the code of a program.
+// parseOwnErrorCode returns the exit code of mpiexec's own failures. It is the number in text, the value of
+// MPIEXEC_ERROR_CODE, or 125 if text is empty. By setting the variable, scripts can tell failures of mpiexec
+// from failures of a program.
 func parseOwnErrorCode(text string) (int, error) {
 	if text == "" {
 		return job.ExitInternal, nil

@@ -31,8 +31,9 @@ import (
 	"remshell/userfile"
 )
 
-// An invocation is one run of mpiexec with hosts: its command line, the request made from it, and the
-// launch.Env. answer sets its fields. The functions for the single actions only read it and add to env.
+// An invocation is one run of mpiexec that needs hosts. It has the command line, the request made from it,
+// and the launch.Env. Its method answer sets the fields. Functions for single actions only read them and add
+// to env.
 type invocation struct {
 	sys            System
 	line           option.Line
@@ -51,8 +52,8 @@ type invocation struct {
 	requestStep    trace.Step // the trace's step until the job is launched
 }
 
-// runWithHosts carries out a command line that needs hosts. It prints errors in order with mpiexec's other
-// lines and with the output of the ranks.
+// runWithHosts carries out a command line that needs hosts. It prints errors through the same printer as
+// mpiexec's other messages and the output of the ranks, so that all appear in order.
 func runWithHosts(ctx context.Context, args []string, line option.Line, sys System, errorCode int) (code int, err error) {
 	out, errs := newPrinters(line, sys)
 	code, err = recoverPanic(line.Job, errs, func() (int, error) {
@@ -71,8 +72,8 @@ func runWithHosts(ctx context.Context, args []string, line option.Line, sys Syst
 	return 0, reportedError{err}
 }
 
-// stderrLost returns the error by which output for standard error was lost. It returns nil if nothing was
-// lost, or if the reader has closed standard error.
+// stderrLost returns the error because of which output for standard error was lost. It returns nil if nothing
+// was lost, or if the reader has closed standard error.
 func stderrLost(errs *stdio.Printer) error {
 	if err := errs.WriteError(); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err
@@ -80,7 +81,7 @@ func stderrLost(errs *stdio.Printer) error {
 	return nil
 }
 
-// A panicError is a panic of mpiexec's own code, as an error.
+// A panicError is an error that wraps the value of a panic in mpiexec's own code.
 type panicError struct{ value any }
 
 func (e *panicError) Error() string { return fmt.Sprintf("internal error: %v", e.value) }
@@ -89,8 +90,9 @@ func (e *panicError) Hint() string {
 	return "please report this bug together with the output of mpiexec -v"
 }
 
-// recoverPanic calls do and returns a panic as an error. It logs the stack. By then deferred calls have
-// restored the terminal and closed the connections, so that the helpers end the ranks (rule TRUST-35).
+// recoverPanic calls do. If do panics, it logs the stack and returns the panic as an error. Deferred
+// functions have then restored the terminal and closed the connections, so the helpers end the ranks (rule
+// TRUST-35).
 func recoverPanic(j option.JobOptions, errs io.Writer, do func() (int, error)) (code int, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -102,8 +104,8 @@ func recoverPanic(j option.JobOptions, errs io.Writer, do func() (int, error)) (
 	return do()
 }
 
-// answer carries out the action of the command line. Before that it finds the hosts, builds the request,
-// and prepares features and the connections to hosts.
+// answer carries out the action of the command line. First it finds the hosts, builds the request, and
+// prepares features and the connections to hosts.
 func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code int, err error) {
 	if c.line.Job.Resume != "" {
 		if err := c.readSavedJob(); err != nil {
@@ -195,8 +197,8 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	return c.runJob(ctx)
 }
 
-// endFeatures calls the features at the end of the run. It prints their errors with a new printer,
-// because the printer of the run is closed by then.
+// endFeatures tells the features that the run has ended. It prints their errors with a new printer, because
+// the printer of the run is already closed.
 func (c *invocation) endFeatures(err error) {
 	for _, failed := range c.features.End(err) {
 		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(failed)
@@ -209,15 +211,15 @@ func printsTopologyOnly(line option.Line) bool {
 	return startsRanks(line) && j.Displays("topo") && j.Resume == "" && line.Apps[0].Program == ""
 }
 
-// isLikelyLocal reports whether the options name no other machine, so that the job probably runs only
-// here. Then a probe of this machine, which takes half a millisecond, runs while the request is made.
+// isLikelyLocal reports whether the options name no other machine, so that the job probably runs only here.
+// In that case this machine is probed, which takes half a millisecond, while the request is made.
 func (c *invocation) isLikelyLocal() bool {
 	elsewhere := func(s option.AppContext) bool { return len(s.Host) > 0 || s.HostFile != "" }
 	return startsRanks(c.line) && c.line.Job.Resume == "" && c.sys.Dialer == nil && c.inputs.Cluster == nil && !slices.ContainsFunc(c.line.Apps, elsewhere)
 }
 
-// buildRequest returns the request of the command line. With --resume it is the request of the saved job,
-// with the changes of the command line.
+// buildRequest returns the request of the command line. With --resume it returns the request of the saved job
+// with the changes that the command line makes.
 func (c *invocation) buildRequest() (job.Request, []job.Note, error) {
 	if c.line.Job.Resume != "" {
 		req, notes, err := c.resumedRequest()
@@ -229,8 +231,9 @@ func (c *invocation) buildRequest() (job.Request, []job.Note, error) {
 	return request.Make(c.line, c.inputs)
 }
 
-// locateHosts reads the cluster file, takes words in the place of the program as hosts, and finds the
-// hosts of an allocation. note describes the allocation. It is empty if there is none.
+// locateHosts finds out which hosts are named. It reads the cluster file and finds the hosts of the batch
+// system's allocation. For queries it takes words in the place of the program as hosts. note describes the
+// allocation, or is empty.
 func (c *invocation) locateHosts() (note string, err error) {
 	c.inputs = newInputs(c.sys)
 	if c.inputs.Cluster, err = readCluster(c.line.Job, c.sys); err != nil {
@@ -253,7 +256,8 @@ func (c *invocation) locateHosts() (note string, err error) {
 	return note, err
 }
 
-// setDialer sets the dialer for the hosts, unless System has one. The caller must call closeDialer.
+// setDialer sets the dialer, which connects to the hosts, unless System already has one. The caller must call
+// closeDialer.
 func (c *invocation) setDialer() (closeDialer func(), err error) {
 	if c.env.Dialer != nil {
 		return func() {}, nil
@@ -278,7 +282,7 @@ func (c *invocation) setDialer() (closeDialer func(), err error) {
 	return d.closeAll, nil
 }
 
-// needsHelperProcess calls the function needsHelperProcess for this job.
+// needsHelperProcess calls the function needsHelperProcess with the values of this job.
 func (c *invocation) needsHelperProcess() bool {
 	return needsHelperProcess(c.req, runtime.NumCPU(), hasTerminal(), func(app job.App) job.PMIOffer { return detectPMI(app, c.sys.Environ) })
 }
@@ -301,8 +305,8 @@ func (c *invocation) completeRequest() {
 	}
 }
 
-// runJob runs a job, with what this process needs around it: signals, displays, record, events, saved job
-// and terminal.
+// runJob runs a job. It also takes care of what this process does around the job: signals, displays, record,
+// events, saved job and terminal.
 func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	j := c.line.Job
 	c.completeRequest()
@@ -365,18 +369,17 @@ func (c *invocation) printRemarks() {
 	}
 }
 
-// needsHelperProcess reports whether the helper of a job on this machine alone must be a separate
-// process.
+// needsHelperProcess reports whether the helper of a job on this machine alone must be a separate process.
 //
 // It must be if ranks of Open MPI may share CPUs, because such ranks need a common session. mpiexec's own
-// session is no choice if it has a terminal, which no rank may touch. Also, ranks that call sched_yield
-// in a loop delay every other process of their session. Beside them a job takes from 100 ms to 28 s to
-// start, but 20 ms beside ranks of another session.
+// session is no choice if it has a terminal, which no rank may touch. Also, ranks that call sched_yield in a
+// loop delay every other process of their session. As a result, starting another job in the same session
+// takes from 100 ms to 28 s, instead of 20 ms.
 //
-// With a terminal, ranks may share CPUs even if there are CPUs for all, because other jobs may use them.
-// Then only two kinds of jobs need no helper process: jobs whose programs are linked with MPICH, and jobs
-// with a single rank. A single rank linked with Open MPI needs one if it may spawn. detect returns how a
-// program is linked.
+// With a terminal, ranks may share CPUs even if there are CPUs for all, because other jobs may use them. Then
+// only two kinds of jobs need no helper process: jobs whose programs are linked with MPICH, and jobs with a
+// single rank. A single rank linked with Open MPI needs one if it may spawn. detect returns how a program is
+// linked.
 func needsHelperProcess(req job.Request, cpus int, terminal bool, detect func(job.App) job.PMIOffer) bool {
 	ranks, pmix := 0, false
 	for _, app := range req.Apps {
@@ -394,8 +397,9 @@ func needsHelperProcess(req job.Request, cpus int, terminal bool, detect func(jo
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return detect(app) != job.PMIOfferPMI1 })
 }
 
-// detectPMI returns which PMI a program on this machine may use. It is the value of --pmi, or else follows
-// from the libraries that the program is linked with. It is PMIOfferBoth if the program is not found.
+// detectPMI returns which PMI a program on this machine may use. This is the value of --pmi or, without that
+// option, what follows from the libraries with which the program is linked. It returns PMIOfferBoth if there
+// is no such program.
 func detectPMI(app job.App, environ []string) job.PMIOffer {
 	if app.PMIOffer != "" && app.PMIOffer != job.PMIOfferAuto {
 		return app.PMIOffer
@@ -444,7 +448,7 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 // linkTimeout is how long a connection may be silent before its node counts as lost (rule SIG-7).
 const linkTimeout = 45 * time.Second
 
-// connectTimeout returns how long connecting and logging in to one host may take.
+// connectTimeout returns how long connecting and logging in to a host may take.
 func connectTimeout(j option.JobOptions) time.Duration {
 	return cmp.Or(j.ConnectTimeout.Duration(), 10*time.Second)
 }

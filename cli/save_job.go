@@ -31,7 +31,7 @@ This file saves a job so that another mpiexec can resume it (--save-job, --resum
 FILE says which programs are started (rule TRUST-27). So only its owner may read, write or replace FILE and FILE.lock.
 */
 
-// A savedJobFile is the file of a saved job. If it is locked, no other mpiexec writes it.
+// A savedJobFile is the file that contains a saved job. As long as it is locked, no other mpiexec writes it.
 type savedJobFile struct {
 	name        string
 	lock        *os.File // nil: the file is only read
@@ -76,8 +76,8 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 	return k, nil
 }
 
-// openLock opens or creates a lock file. It returns an error if the file belongs to another user, whose
-// lock and text mean nothing for this job.
+// openLock opens or creates a lock file. It returns an error if the file belongs to another user, because
+// that user could hold the lock for ever.
 func openLock(name string) (*os.File, error) {
 	lock, err := userfile.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	info, missing := os.Lstat(name)
@@ -91,7 +91,7 @@ func openLock(name string) (*os.File, error) {
 	return lock, err
 }
 
-// release unlocks the file, and the file from which the job was resumed.
+// release unlocks the file. If the job was resumed from another file, it unlocks that file, too.
 func (k *savedJobFile) release() {
 	for ; k != nil; k = k.resumedFrom {
 		if k.lock != nil {
@@ -100,7 +100,8 @@ func (k *savedJobFile) release() {
 	}
 }
 
-// readSavedJob reads a saved job from a file that only its user can read and write.
+// readSavedJob reads a saved job. It returns an error if users other than the owner can read or write the
+// file.
 func readSavedJob(name string) (saved.Job, error) {
 	f, err := userfile.Open(name)
 	if err != nil {
@@ -124,8 +125,8 @@ func readSavedJob(name string) (saved.Job, error) {
 	return saved.Decode(name, text)
 }
 
-// checkPrivate returns an error unless info describes a regular file of this user that no other user can
-// read, write or replace.
+// checkPrivate returns nil if info describes a regular file of this user that no other user can read, write
+// or replace. Otherwise it returns an error.
 func checkPrivate(name string, info os.FileInfo) error {
 	stat, known := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -141,7 +142,7 @@ func checkPrivate(name string, info os.FileInfo) error {
 	return nil
 }
 
-// readSavedJob reads the job that --resume names. It adds that job's options about how to reach hosts to
+// readSavedJob reads the saved job that --resume names. It adds the saved options about how to reach hosts to
 // the command line.
 func (c *invocation) readSavedJob() error {
 	name, j := c.line.Job.Resume, c.line.Job
@@ -198,8 +199,8 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 	return req, notes, nil
 }
 
-// startSaving writes the job to its file at once and at each attempt. The caller passes the result of the
-// run to ended, which writes the file a last time (rule SV-19).
+// startSaving writes the job to its file, now and whenever an attempt (one run of all ranks) begins. The
+// caller must call ended with the result of the run. ended writes the file a last time (rule SV-19).
 func (c *invocation) startSaving(ctx context.Context) (ended func(job.Result, error), err error) {
 	if c.saved == nil && c.line.Job.SaveJob == "" {
 		return func(job.Result, error) {}, nil
@@ -262,8 +263,8 @@ func (c *invocation) portableRequest() job.Request {
 	return req
 }
 
-// checkUnclaimed returns an error if the job still has claims in the ledgers of its nodes, so that it
-// still runs. It is for file systems without locks.
+// checkUnclaimed returns an error if nodes still have claims of the job, which means that it still runs. It
+// is used on file systems that have no locks.
 func (c *invocation) checkUnclaimed(ctx context.Context) error {
 	req := c.req
 	req.SkipUnreachable, req.Queue.Required = true, false
@@ -277,8 +278,8 @@ func (c *invocation) checkUnclaimed(ctx context.Context) error {
 	return nil
 }
 
-// claimedNode returns a node on which this user's job has a claim, or "". A claim of another user with
-// the same ID belongs to another job.
+// claimedNode returns a node on which this user's job has a claim, or "". It ignores claims of other users
+// with the same ID, because these are other jobs.
 func claimedNode(pages []job.LedgerListing, id job.ID) string {
 	for _, p := range pages {
 		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && c.UID == p.ReaderUID }) {
@@ -288,7 +289,7 @@ func claimedNode(pages []job.LedgerListing, id job.ID) string {
 	return ""
 }
 
-// replace writes the job to a temporary file and renames that to the saved job's file.
+// replace writes the job to a temporary file, and renames that file to the name of the saved job's file.
 func (k *savedJobFile) replace() error {
 	dir := filepath.Dir(k.name)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(k.name)+".*") // mode 0600

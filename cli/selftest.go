@@ -19,10 +19,10 @@ import (
 // This file implements --selftest: a job whose ranks are this program itself (package selftest), so that a first try
 // needs no MPI program.
 
-// selfTestArg is the first argument of the process that is a rank of --selftest.
+// selfTestArg is the first argument of a process that is a rank of --selftest.
 const selfTestArg = "--helper-selftest"
 
-// runSelfTest runs --selftest on the hosts of a command line and prints the result.
+// runSelfTest runs --selftest on the hosts that a command line names, and prints the result.
 func runSelfTest(ctx context.Context, args []string, table *option.Table, sys System, errorCode int) (code int, err error) {
 	line, err := selfTestLine(args, table, sys)
 	if err != nil {
@@ -72,8 +72,8 @@ func forwardSignals(received <-chan os.Signal, linked <-chan bool, target chan<-
 	}
 }
 
-// selfTestDefaults are options of --selftest that the user may override: ranks may share CPUs, and need
-// not be bound.
+// selfTestDefaults are default settings of --selftest, which the user may override: ranks may share CPUs, and
+// are not bound.
 var selfTestDefaults = []string{"MPIEXEC_OVERBOOK=share", "MPIEXEC_PIN=no", "MPIEXEC_TIMEOUT=300"}
 
 // selfTestLine returns the command line of the self-test. It has the options about hosts and how to reach

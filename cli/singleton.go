@@ -34,7 +34,7 @@ The job ends when the program ends. When the job ends, the program's connection 
 const relayArg = "--helper-relay"
 
 // singletonPort returns the port in the arguments with which a singleton, an MPI process without mpiexec,
-// starts mpiexec: [-v] -pmi_args PORT INTERFACE KEY PID. isCall is false for other arguments.
+// starts mpiexec: [-v] -pmi_args PORT INTERFACE KEY PID. isCall is false if the arguments have another form.
 func singletonPort(args []string) (port string, isCall bool) {
 	i := slices.Index(args[:min(len(args), 2)], "-pmi_args")
 	if i < 0 || len(args) != i+5 {
@@ -43,8 +43,8 @@ func singletonPort(args []string) (port string, isCall bool) {
 	return args[i+1], true
 }
 
-// runSingleton runs the job of a singleton, an MPI process that was started without mpiexec and now calls
-// it. If the job fails, runSingleton reports that to the singleton, which would otherwise wait for ever.
+// runSingleton runs a job for a singleton, an MPI process that was started without mpiexec and now calls
+// mpiexec. If the job fails, runSingleton reports that to the singleton, which would otherwise wait for ever.
 func runSingleton(ctx context.Context, port string, sys System, errorCode int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {

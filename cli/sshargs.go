@@ -8,8 +8,8 @@ import (
 	"remshell/usererr"
 )
 
-// sshOptions translates -launcher-args, which are in the syntax of ssh, to options of ssh_config for the
-// built-in SSH client. It drops flags for things that the client always or never does.
+// sshOptions translates -launcher-args, which have the syntax of ssh, to options of ssh_config for the
+// built-in SSH client. It drops flags for behaviour that the client always has or never has.
 func sshOptions(args []string) (options []option.SSHOption, err error) {
 	for len(args) > 0 {
 		word := args[0]
@@ -49,8 +49,8 @@ func sshOptions(args []string) (options []option.SSHOption, err error) {
 	return options, nil
 }
 
-// sshFlags maps the flags of ssh that have a value and that the built-in SSH client supports to keywords
-// of ssh_config.
+// sshFlags maps flags of ssh to keywords of ssh_config. It contains the flags that have a value and that the
+// built-in SSH client supports.
 var sshFlags = map[string]string{"-o": "", "-p": "Port", "-l": "User", "-i": "IdentityFile", "-J": "ProxyJump"}
 
 func unsupportedSSHFlag(word string) error {

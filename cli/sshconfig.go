@@ -17,7 +17,7 @@ import (
 )
 
 // newSSHResolver returns a function that looks a host up in the user's ssh_config. Options take precedence
-// (rule CLI-12). It reads the files once, at the first call. It calls warn once for each line with an
+// (rule CLI-12). The function reads the files at its first call. It calls warn once for each line with an
 // unknown keyword.
 func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, warn func(text string)) func(ctx context.Context, alias string) (sshx.Target, error) {
 	account := newAccountLookup(sys, local)
@@ -82,9 +82,9 @@ func readSSHConfig(localUser sshx.User, j option.JobOptions) (*sshx.Config, erro
 	return config.With("--ssh-option", options)
 }
 
-// sshUser returns the user who connects, with the name and home directory of account, as ssh does. In a
-// container HOME may differ from the account's directory. If the account is empty, it uses the
-// environment.
+// sshUser returns the user who connects, with name and home directory from account, as ssh does. It does not
+// use HOME, which may differ from the account's directory in a container. Only if account is empty, it uses
+// the environment.
 func sshUser(sys System, account nsswitch.Account) sshx.User {
 	host, _ := os.Hostname()
 	return sshx.User{
@@ -94,9 +94,9 @@ func sshUser(sys System, account nsswitch.Account) sshx.User {
 	}
 }
 
-// newAccountLookup returns a function that looks up the account of this process's user in /etc/passwd, or
-// else, once, with all sources of nsswitch.conf. The account is empty if it is not found. The error is the
-// error of the context.
+// newAccountLookup returns a function that looks up the account of the current user. The function searches
+// /etc/passwd first, and then once all sources of nsswitch.conf. The account is empty if it is not found. The
+// error is only that of the context.
 func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context) (nsswitch.Account, error) {
 	inFile := sync.OnceValue(func() nsswitch.Account { return accountInFile(sys) })
 	return func(ctx context.Context) (nsswitch.Account, error) {
@@ -107,8 +107,7 @@ func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context
 	}
 }
 
-// ownAccount returns the account of this process's user, as newAccountLookup does. It waits for
-// directoryTime at most.
+// ownAccount returns the account of the current user, as newAccountLookup does. It waits up to directoryTime.
 func ownAccount(sys System) nsswitch.Account {
 	if a := accountInFile(sys); a != (nsswitch.Account{}) {
 		return a
@@ -116,8 +115,8 @@ func ownAccount(sys System) nsswitch.Account {
 	return nsswitch.LookupAccount(context.Background(), directoryTime, syscall.Getuid())
 }
 
-// accountInFile returns the account of this process's user from /etc/passwd. It is empty if it is not
-// there.
+// accountInFile returns the account of the current user from /etc/passwd. It is empty if the file does not
+// contain it.
 func accountInFile(sys System) nsswitch.Account {
 	text, _ := fs.ReadFile(sys.FS, "etc/passwd")
 	return nsswitch.ParseAccount(string(text), syscall.Getuid())

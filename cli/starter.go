@@ -27,8 +27,8 @@ import (
 // ranks and can end them; by ssh, only for those on this machine. Package batch knows the starters and their
 // arguments.
 
-// findStarter sets the batch system's program that starts helpers on hosts, if this job's hosts are reached
-// by one.
+// findStarter sets the starter, the batch system's program that starts helpers on hosts, if the hosts of this
+// job are reached in that way.
 func (c *invocation) findStarter() error {
 	s, err := c.inputs.FindStarter(c.line.WithoutRemoteShell())
 	if err != nil || s.System == nil {
@@ -73,8 +73,8 @@ func (c *invocation) findStarter() error {
 	return nil
 }
 
-// logUntried logs that a program of a batch system is used as its manual says, and was never tried with a
-// real one.
+// logUntried logs that mpiexec calls a program of a batch system as the program's manual says, but that this
+// was never tried with a real batch system.
 func (c *invocation) logUntried(program string, s *batch.System) {
 	if s.Untried {
 		c.env.Log.Info().Msgf("mpiexec calls %s as the manuals of %s describe, but was never tested with it", program, s.Title)
@@ -94,9 +94,9 @@ func (c *invocation) batchLogins() batchLogins {
 	}
 }
 
-// findStarterProgram returns the path of a starter: in the batch system's own directory, if the batch system
-// names that, or else in PATH. PATH may lead to a slow script: Debian's for Grid Engine runs a compiler
-// at each call.
+// findStarterProgram returns the path of a starter. It looks in the batch system's own directory if that is
+// known, and otherwise in PATH. PATH may lead to a slow script: Debian's script for Grid Engine runs a
+// compiler at each call.
 func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err error) {
 	var folders []string
 	if s.Folders != nil {
@@ -118,7 +118,7 @@ func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err erro
 	return path, err
 }
 
-// runBatchTool runs a program of the batch system and logs its output.
+// runBatchTool runs a program of the batch system, such as squeue, and logs its output.
 func (c *invocation) runBatchTool(name string, args ...string) (string, error) {
 	text, err := runBatchProgram(name, args...)
 	c.env.Log.Debug().Str("program", name).Str("said", strings.TrimSpace(text)).Err(err).Msg("called a program of the batch system")
@@ -136,8 +136,8 @@ func foldRemoteNodes(nodes []job.NodeDef) string {
 	return hostlist.Fold(names)
 }
 
-// starterWithFallback returns the transport of the batch system's starter. If the user allows it and the
-// starter fails, the hosts are reached by the transports in fallbacks.
+// starterWithFallback returns the transport that uses the batch system's starter. If the starter fails and
+// the user allows it, the hosts are reached by the transports in fallbacks.
 func (c *invocation) starterWithFallback(self transport.HelperBinary, fallbacks transport.Transports) transport.Transport {
 	first := c.starterTransport(self)
 	if !c.line.Job.BatchOption().Fallback {
@@ -149,9 +149,9 @@ func (c *invocation) starterWithFallback(self transport.HelperBinary, fallbacks 
 	return &transport.Fallback{First: first, Second: transport.LocalOverride{Transports: fallbacks, IsLocal: isLocal}, Failed: c.reportFallback}
 }
 
-// reportFallback reports that the batch system's starter has failed on a host, so that the batch system
-// does not account for the ranks. It sets fields that no goroutine reads at that time, because no host
-// has been reported as reached.
+// reportFallback reports that the batch system's starter has failed on a host, so that the batch system does
+// not account for the ranks. It may set fields of c without a lock, because no goroutine reads them before a
+// host has been reached.
 func (c *invocation) reportFallback(host transport.Host, err error) {
 	why := err.Error()
 	var e *transport.Error
@@ -162,7 +162,7 @@ func (c *invocation) reportFallback(host transport.Host, err error) {
 	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s), so mpiexec uses ssh for all hosts: %s will not account for their ranks", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Title))
 }
 
-// starterTransport returns the transport of the batch system's starter, without a fallback.
+// starterTransport returns the transport that uses the batch system's starter, without a fallback.
 func (c *invocation) starterTransport(self transport.HelperBinary) transport.Transport {
 	j, s := c.line.Job, c.starter
 	by := s.System.Starter
@@ -193,7 +193,8 @@ func (c *invocation) starterTransport(self transport.HelperBinary) transport.Tra
 // batchToolTimeout is how long a program of the batch system, such as squeue, may run (rule RM-4).
 const batchToolTimeout = 10 * time.Second
 
-// maxBatchToolOutput is how much output of a batch system's program, such as squeue, is read, in bytes.
+// maxBatchToolOutput is the largest output of a batch system's program, such as squeue, that is read, in
+// bytes.
 const maxBatchToolOutput = 16 << 20
 
 // batchToolTries is how often a batch system's program is run again after a signal has killed it. A batch
@@ -212,7 +213,7 @@ func runBatchProgram(name string, args ...string) (text string, err error) {
 	return text, err
 }
 
-// runBatchProgramOnce runs a program once. killed reports whether a signal has ended it.
+// runBatchProgramOnce runs a program once. killed is true if a signal has ended it.
 func runBatchProgramOnce(name string, args ...string) (text string, killed bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), batchToolTimeout)
 	defer cancel()
@@ -257,8 +258,9 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// waitBesideLauncher waits until a signal arrives. A batch system may start several copies of mpiexec. All
-// but the one that starts the job only keep their slots (rule RM-10, HTCondor's parallel universe).
+// waitBesideLauncher waits until a signal arrives. It is called in copies of mpiexec that a batch system has
+// started in addition to the one that launches the job. They only keep their slots occupied (rule RM-10,
+// HTCondor's parallel universe).
 func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	if startsRanks(c.line) {
 		select {
@@ -269,10 +271,10 @@ func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	return job.ExitOK, nil
 }
 
-// reportUnseenRanks reports ranks for which the batch system does not account: it started them neither by
-// its own program nor in its job's script. With -v it reports how many hosts are reached otherwise (rule
-// RM-30). It always warns about hosts where the starter was used and the ranks still have no ancestor that
-// belongs to the batch system (rule RM-45).
+// reportUnseenRanks reports ranks for which the batch system does not account, because they run neither below
+// the batch system's starter nor in its job script. For hosts that are reached in another way, it only logs
+// their number with -v (rule RM-30). It always warns about hosts where the starter was used and no ancestor
+// of the ranks belongs to the batch system (rule RM-45).
 func (c *invocation) reportUnseenRanks() {
 	rm := c.req.RM
 	if rm == nil || rm.Job == "" {
@@ -287,7 +289,7 @@ func (c *invocation) reportUnseenRanks() {
 	})
 }
 
-// onPlan adds a function that is called as soon as there is a plan.
+// onPlan adds a function that is called as soon as the plan is made.
 func (c *invocation) onPlan(do func(job.Snapshot, job.Plan)) {
 	before := c.env.OnPlan
 	c.env.OnPlan = func(snap job.Snapshot, p job.Plan) {
@@ -298,8 +300,8 @@ func (c *invocation) onPlan(do func(job.Snapshot, job.Plan)) {
 	}
 }
 
-// nodesNotHeld returns the nodes of a plan that the batch system's starter has reached and whose ranks it
-// does not control. There no ancestor of the ranks is a process of the batch system.
+// nodesNotHeld returns the nodes of a plan that were reached by the batch system's starter but whose ranks
+// the batch system does not control, because none of their ancestors is a process of the batch system.
 func nodesNotHeld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
 	for _, n := range p.Nodes {
 		if n.Node < 0 || n.Node >= len(snap.Nodes) { // not probed

@@ -20,16 +20,16 @@ import (
 	"remshell/usererr"
 )
 
-// foregroundPoll is how often a job in the background checks whether it is in the foreground again. There
-// is no signal for that.
+// foregroundPoll is how often a job in the background checks whether it is in the foreground again. The
+// kernel sends no signal for this.
 const foregroundPoll = 200 * time.Millisecond
 
-// newForegroundReader returns a reader that reads a terminal only while mpiexec is in its foreground. In
-// the background the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &` would never end (rule
-// IO-5). If in is no terminal, it returns in.
+// newForegroundReader returns a reader that reads a terminal only while mpiexec is in its foreground. In the
+// background the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &` would never end (rule IO-5). If
+// in is not a terminal, it returns in itself.
 //
-// A read must not block either: after ^Z and bg the kernel would restart it in the background. So the
-// reader polls for input first, and then reads.
+// A read must not block either: after ^Z and bg the kernel would restart it in the background. So the reader
+// polls for input first, and then reads.
 func newForegroundReader(in io.Reader) io.Reader {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -38,7 +38,7 @@ func newForegroundReader(in io.Reader) io.Reader {
 	return foregroundTerminal{file}
 }
 
-// A foregroundTerminal is a terminal that is read only in the foreground.
+// A foregroundTerminal is a terminal that is read only while mpiexec is in the foreground.
 type foregroundTerminal struct{ *os.File }
 
 func (t foregroundTerminal) Read(p []byte) (int, error) {
@@ -68,9 +68,9 @@ func (t foregroundTerminal) isForeground() bool {
 	return err != nil || group == syscall.Getpgrp()
 }
 
-// lendTerminal makes the terminal raw if ranks have pseudo-terminals and mpiexec is in the foreground.
-// Each key then goes to them, even ^C. Newlines are still translated on output, for mpiexec's own lines.
-// The caller must call restore.
+// lendTerminal makes mpiexec's terminal raw if ranks have pseudo-terminals and mpiexec is in the foreground.
+// Each key, even ^C, then goes to the ranks. Newlines are still translated on output, so that mpiexec's own
+// lines are readable. The caller must call restore.
 func lendTerminal(sys System, env *launch.Env) (restore func(), err error) {
 	file, ok := sys.In.(*os.File)
 	if !ok || env.In == nil || !term.IsTerminal(int(file.Fd())) || !(foregroundTerminal{file}).isForeground() {
@@ -123,14 +123,14 @@ func useColor(mode string, getenv func(string) string, terminal bool) bool {
 	return terminal && getenv("TERM") != "dumb"
 }
 
-// colorLabels turns on coloured labels for those output streams of ranks that do not go to files.
+// colorLabels turns on coloured labels for output of ranks that goes to the terminal and not to files.
 func colorLabels(s *job.Streams, line option.Line, sys System) {
 	s.Out.Color = s.Out.File == "" && useColor(line.Job.Color, sys.getenv, isTerminal(sys.Out))
 	s.Err.Color = s.Err.File == "" && useColor(line.Job.Color, sys.getenv, isTerminal(sys.Err))
 }
 
-// showProgress makes the start show its progress in one line that is rewritten, if standard error is a
-// terminal (rule DIAG-6).
+// showProgress shows the progress of the start in one line that is updated, if standard error is a terminal
+// (rule DIAG-6).
 func showProgress(line option.Line, sys System, env *launch.Env) {
 	if !isTerminal(sys.Err) || sys.getenv("TERM") == "dumb" || line.Job.Verbosity != 0 {
 		return
@@ -150,8 +150,8 @@ func showProgress(line option.Line, sys System, env *launch.Env) {
 	}
 }
 
-// rankInput returns the standard input for ranks, or nil if they get none. If standard input was used as
-// the host file or rank file, they get none (rule IO-6).
+// rankInput returns the standard input for ranks, or nil if they have none. They have none if mpiexec has
+// read a host file or rank file from standard input (rule IO-6).
 func rankInput(line option.Line, s job.Streams, stdin io.Reader) (io.Reader, error) {
 	taken := line.Job.RankFile == "-"
 	for _, app := range line.Apps {
@@ -170,9 +170,9 @@ func rankInput(line option.Line, s job.Streams, stdin io.Reader) (io.Reader, err
 	return newForegroundReader(stdin), nil
 }
 
-// reportUnreadInput reports to a terminal that mpiexec has read input from a pipe which no rank has read.
-// In a shell loop over the lines of a pipe, the first job would take the lines of the others. If the
-// input is a file, the unread part is given back instead.
+// reportUnreadInput prints a warning on a terminal if mpiexec has read input from a pipe that no rank has
+// read. Such input is lost: in a shell loop that reads a pipe line by line, the first job would take all
+// lines. Nothing is lost if the input is a file, because mpiexec seeks back to the unread part.
 func (c *invocation) reportUnreadInput() {
 	if !isTerminal(c.sys.Err) || isTerminal(c.sys.In) || c.req.Streams.StdinFile != "" {
 		return
@@ -191,6 +191,6 @@ func newPrinters(line option.Line, sys System) (out, errs *stdio.Printer) {
 	return stdio.Stdout(sys.Out), stdio.Stderr(sys.Err)
 }
 
-// A plainWriter hides that a stream is a file. To a file a printer writes several pieces, and lines of
-// the other printer could come between them. To a plainWriter it writes one.
+// A plainWriter hides the fact that a stream is a file. A printer writes to a file in several pieces, between
+// which lines of another printer could appear. To a plainWriter it writes everything at once.
 type plainWriter struct{ io.Writer }

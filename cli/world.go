@@ -18,7 +18,8 @@ import (
 	"remshell/job"
 )
 
-// newInputs returns the inputs of a request, without the cluster file, the job ID and this machine.
+// newInputs returns the inputs from which a request is made, except the cluster file, the job ID and this
+// machine.
 func newInputs(sys System) request.Inputs {
 	files := newUserFiles(sys)
 	return request.Inputs{Environ: sys.Environ, OpenFile: openCached(files.open), CheckTrust: files.checkTrust, Stat: os.Stat, RunTool: runBatchProgram}
@@ -47,8 +48,8 @@ func findLocalhost(sys System) request.Localhost {
 	return local
 }
 
-// withName returns local with name, the value of -localhost, as its first name. An empty name changes
-// nothing.
+// withName returns local with name as the first name of this machine. name is the value of -localhost; if it
+// is empty, nothing changes.
 func withName(name string, local request.Localhost) request.Localhost {
 	if name != "" {
 		local.Names = append([]string{name}, local.Names...)
@@ -56,8 +57,8 @@ func withName(name string, local request.Localhost) request.Localhost {
 	return local
 }
 
-// SetPath sets the PATH of this process if it has none (env -i), so that it finds the programs that it
-// starts. Call it after the environment for ranks was read, because their nodes may have a PATH of their
+// SetPath sets a default PATH for this process if it has none (env -i), so that it finds the programs that it
+// starts. It must be called after the environment for ranks was read, because nodes may have a PATH of their
 // own.
 func SetPath() {
 	if _, defined := os.LookupEnv("PATH"); !defined {
@@ -65,8 +66,8 @@ func SetPath() {
 	}
 }
 
-// userName returns the user's name. It is USER or LOGNAME, which is fast, or else the name of the
-// account, or else the user ID.
+// userName returns the user's name. It takes the value of USER or LOGNAME if one is set, because that is
+// fast. Otherwise it is the name of the account or, if there is none, the user ID.
 func userName(sys System) string {
 	name := cmp.Or(sys.getenv("USER"), sys.getenv("LOGNAME"))
 	if name != "" || sys.FS == nil {
@@ -86,8 +87,8 @@ func interfaceAddrs() (addrs []netip.Addr) {
 	return addrs
 }
 
-// newJobID returns a job ID that no other mpiexec uses, now or later. It is short, because each PMI
-// request contains it as the name of the key-value space (pmi-wire.md section 5).
+// newJobID returns a new job ID that no other mpiexec ever uses. It is short, because each PMI request
+// contains it in the name of the key-value space (pmi-wire.md section 5).
 func newJobID(now time.Time) job.ID {
 	random := make([]byte, 4)
 	rand.Read(random)

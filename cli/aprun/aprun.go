@@ -17,7 +17,7 @@ import (
 	"remshell/usererr"
 )
 
-// An Env has what Translate needs besides the command line.
+// An Env has the inputs of Translate besides the command line.
 type Env struct {
 	Read         func(name string) (string, error) // returns the content of a file
 	OptionWords  func(args []string) int           // number of words that a long option of mpiexec takes, with itself
@@ -124,7 +124,7 @@ type translator struct {
 	sizeLetter   string          // the first given letter of allocationLetters; empty: none was
 }
 
-// allocationLetters are the options whose values come from the allocation with -B.
+// allocationLetters are the options whose values are taken from the allocation if -B is given.
 var allocationLetters = []string{"n", "d", "N", "m"}
 
 // checkBatchSized returns an error if both -B and one of allocationLetters are given.
@@ -135,8 +135,8 @@ func (t *translator) checkBatchSized() error {
 	return &usererr.Error{Text: fmt.Sprintf("-B cannot be used with -%s: with -B, the batch system sets that value", t.sizeLetter), Remedy: "leave out one of the two options"}
 }
 
-// assembleLine returns the translated line. It adds options for defaults of aprun that mpiexec does not
-// have, unless the line sets them.
+// assembleLine returns the translated line. Where aprun has other defaults than mpiexec, it adds options for
+// them, unless the line sets these options.
 func (t *translator) assembleLine() Line {
 	var args []string
 	if t.separator != ":" {
@@ -157,8 +157,8 @@ func (t *translator) assembleLine() Line {
 	return Line{Args: slices.Concat(args, t.job, t.segments), Warnings: t.warnings, Help: t.help}
 }
 
-// needsDefaultBinding reports whether no option sets the binding. Then each rank is bound to the CPUs of its slot, and
-// each thread to one of them.
+// needsDefaultBinding reports whether no option sets the binding. In that case each rank is bound to the CPUs
+// of its slot, and each of its threads to one of them.
 func (t *translator) needsDefaultBinding() bool {
 	isGiven := func(name string) bool { return t.given[name] }
 	return !t.bindingGiven && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, isGiven)
@@ -242,8 +242,8 @@ func (s *segment) readLetter(word string) error {
 	return nil
 }
 
-// findLetter returns the row of an option, and the value in the same word. It returns nil if aprun has no
-// such option.
+// findLetter returns the table row of an option of aprun, and the value if it is in the same word. It returns
+// nil if aprun has no such option.
 func findLetter(word string) (r *letterRow, value string) {
 	name := strings.TrimPrefix(word, "-")
 	for i := range letterRows {
@@ -275,7 +275,7 @@ func (s *segment) mpiexecWords() []string {
 	return args
 }
 
-// addOnce appends an option of the whole job, unless it is there already.
+// addOnce appends an option of the whole job to a list, unless the list already contains it.
 func addOnce(job []string, words ...string) []string {
 	for i := range job {
 		if i+len(words) <= len(job) && slices.Equal(job[i:i+len(words)], words) {
@@ -285,8 +285,8 @@ func addOnce(job []string, words ...string) []string {
 	return append(job, words...)
 }
 
-// translateBinding translates aprun's option -cc to --bind-to. Its meaning depends on the number of CPUs
-// for each rank (-d). If the segment has no -d, the one of the first segment counts.
+// translateBinding translates aprun's option -cc to --bind-to. The translation depends on the number of CPUs
+// for each rank, which is the -d of the segment or, without that, of the first segment.
 func (s *segment) translateBinding() error {
 	if s.translator.segments == nil {
 		s.translator.depth = s.depth

@@ -23,11 +23,11 @@ const (
 	maxCPUs = 65536 // greatest number of CPUs in a list
 )
 
-// unboundSet is the text in a -cc list for a rank that is not bound.
+// unboundSet is the text in a -cc list that leaves a rank unbound.
 const unboundSet = "x"
 
-// Binding translates a value of -cc, other than cpu and depth, to one of --bind-to. depth is the number
-// of CPUs of each rank.
+// Binding translates a value of -cc to a value of --bind-to. It does not handle the words cpu and depth.
+// depth is the number of CPUs of each rank.
 func Binding(spec string, depth int) (string, error) {
 	switch spec {
 	case "numa_node":
@@ -50,9 +50,9 @@ func Binding(spec string, depth int) (string, error) {
 	return "user:" + strings.Join(sets, ","), nil
 }
 
-// Masks returns the distinct CPU masks in the value of -cc. The CPUs of each are in ascending order.
-// Local rank i has mask i modulo their number. An empty mask means that the rank is not bound. If the
-// list has a single set, its CPUs are divided among ranks with depth CPUs each.
+// Masks returns the different CPU masks in the value of -cc, each in ascending order. The rank with number i
+// on its node uses mask i modulo the number of masks. An empty mask means that the rank is not bound. If the
+// list has only one set, its CPUs are divided among ranks with depth CPUs each.
 func Masks(list string, depth int) (masks [][]int, err error) {
 	var sets [][]int
 	for text := range strings.SplitSeq(list, ":") {
@@ -91,7 +91,7 @@ func sortedUnique(cpus []int) []int {
 	return slices.Compact(cpus)
 }
 
-// parseSet returns the CPUs of one set in the written order. It returns nil for "x".
+// parseSet returns the CPUs of one set in the order in which they are written. It returns nil for "x".
 func parseSet(text string) (cpus []int, err error) {
 	if text == unboundSet {
 		return nil, nil
@@ -116,7 +116,7 @@ func parseSet(text string) (cpus []int, err error) {
 	return cpus, nil
 }
 
-// withoutComments returns the text of a -cp file without comments and blanks, as a value of -cc.
+// withoutComments converts the text of a -cp file to a value of -cc, by removing comments and blanks.
 func withoutComments(text string) string {
 	var spec strings.Builder
 	for line := range strings.Lines(text) {

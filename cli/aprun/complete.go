@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Complete returns the words that may replace the last of words, the command line up to the cursor. kind is
-// an option.CompletionKind. For "words", candidates has options with their help. "files" and "program" mean
-// names of files and programs. For "arguments", the program whose arguments follow is at index argsIndex.
+// Complete returns the words that may replace the last word of an aprun command line. words is the command
+// line up to the cursor. kind is an option.CompletionKind. For "words", candidates has options with their
+// help. For "files" and "program", the shell completes names of files and programs. For "arguments", it
+// completes an argument of the program at index argsIndex.
 func Complete(words []string) (kind string, argsIndex int, candidates [][2]string) {
 	last := len(words) - 1
 	for i := 0; i < last; i++ {
@@ -38,8 +39,8 @@ func Complete(words []string) (kind string, argsIndex int, candidates [][2]strin
 	return "words", 0, candidates
 }
 
-// rowOf returns the row of an option such as -n. It does not find -n4, where the value is in the same
-// word.
+// rowOf returns the table row of an option such as -n. It does not recognize a word such as -n4, which
+// contains a value.
 func rowOf(word string) (letterRow, bool) {
 	for _, r := range letterRows {
 		if word == "-"+r.letters {

@@ -26,7 +26,7 @@ func foldNumbers(set map[int]bool) string {
 	return strings.Join(parts, ",")
 }
 
-// withoutRepeats returns the words in order, without later repetitions.
+// withoutRepeats returns the words in order. If a word occurs several times, it keeps only the first.
 func withoutRepeats(words []string) (unique []string) {
 	for _, word := range words {
 		if !slices.Contains(unique, word) {

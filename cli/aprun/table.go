@@ -96,14 +96,14 @@ var letterRows = []letterRow{
 	{"P", "X", "", "no counterpart", ignoredLetter("-P")},
 }
 
-// segmentOption returns a function that translates an option to the option name of mpiexec, for the
-// segment alone.
+// segmentOption returns a function that translates an option of aprun to the mpiexec option with the given
+// name, for one segment only.
 func segmentOption(name string) func(*segment, string) error {
 	return func(s *segment, value string) error { return s.addOption(value, name) }
 }
 
-// jobOption returns a function that translates an option to the option name of mpiexec, for the whole
-// job.
+// jobOption returns a function that translates an option of aprun to the mpiexec option with the given name,
+// for the whole job.
 func jobOption(name string) func(*segment, string) error {
 	return func(s *segment, value string) error {
 		s.job = addOnce(s.job, name, value)
@@ -111,8 +111,8 @@ func jobOption(name string) func(*segment, string) error {
 	}
 }
 
-// ignoredLetter returns a function that ignores an option. If name is not empty, the function adds a
-// warning.
+// ignoredLetter returns a function for an option that has no effect. If name is not empty, the function adds
+// a warning that names the option.
 func ignoredLetter(name string) func(*segment, string) error {
 	return func(s *segment, _ string) error {
 		if name != "" {
@@ -122,7 +122,7 @@ func ignoredLetter(name string) func(*segment, string) error {
 	}
 }
 
-// addOption adds an option of mpiexec to the segment. It adds value, too, unless that is empty.
+// addOption adds an option of mpiexec to the segment, with its value unless the value is empty.
 func (s *segment) addOption(value string, name string) error {
 	if s.args = append(s.args, name); value != "" {
 		s.args = append(s.args, value)
@@ -154,7 +154,7 @@ func (s *segment) readHosts(list string) error {
 }
 
 // sortRanges sorts ranges of node numbers and removes duplicates. If an item is no range, it returns the
-// items unchanged, and mpiexec reports the error.
+// items unchanged, so that mpiexec reports the error.
 func sortRanges(items []string) string {
 	const most = 1 << 16
 	set := make(map[int]bool)
@@ -175,7 +175,8 @@ func sortRanges(items []string) string {
 	return foldNumbers(set)
 }
 
-// useBatchSize sets the number of ranks and the hosts to those of the allocation (-B).
+// useBatchSize takes the number of ranks and the hosts from the batch system's allocation (aprun's option
+// -B).
 func (s *segment) useBatchSize(string) error {
 	if !s.InAllocation {
 		return errors.New("no batch system has allocated hosts; give -n")

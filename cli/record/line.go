@@ -9,8 +9,8 @@ import (
 )
 
 // An AccountingRecord is the record of a job in the accounting file of a cluster, one line of JSON
-// (accounting_file, rule RM-53). It leaves out the arguments of programs, since more users may read the
-// file than may see the processes.
+// (accounting_file, rule RM-53). It does not contain arguments of programs, because users may read the file
+// who may not see the processes.
 type AccountingRecord struct {
 	Version  int        `json:"version"`
 	Job      job.ID     `json:"job"`
@@ -29,8 +29,8 @@ type AccountingRecord struct {
 	*JobUsage
 }
 
-// AccountingLine returns the line for the accounting file. If no rank was started, there is no line, and
-// ran is false.
+// AccountingLine returns the line for the accounting file. ran is false, and there is no line, if no rank was
+// started.
 func (r Run) AccountingLine(req job.Request, class string) (line []byte, ran bool) {
 	if r.JobUsage == nil {
 		return nil, false

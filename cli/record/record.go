@@ -18,9 +18,9 @@ import (
 	"remshell/limits"
 )
 
-// A Run is the JSON object that --report writes. Times are in seconds, memory is in bytes. Parts that do
-// not exist are left out: a job that did not start has no starts and may have no plan. Fields that are
-// known only at the end are null while the job runs.
+// A Run is the JSON object that --report writes. Times are in seconds, memory is in bytes. Parts that do not
+// exist are left out. For example, a job that was never started has no starts. Fields that are known only at
+// the end are null while the job runs.
 type Run struct {
 	Version  int             `json:"version"`
 	Job      job.ID          `json:"job"`
@@ -49,7 +49,7 @@ type GangUsage struct {
 }
 
 // A Leftover is shared memory, or a semaphore set, that a rank has left behind because it did not end well
-// (rule PD-17). Why is always "left".
+// (rule PD-17). Its field Why is always "left".
 type Leftover struct {
 	Node  string `json:"node"`
 	Kind  string `json:"kind"`

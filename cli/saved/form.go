@@ -21,13 +21,13 @@ import (
 //	struct   an object: fields by their names, or as a json tag says; those with a zero value are left out
 //	slice    an array; map: an object; time: as RFC 3339 has it; nil: null
 
-// maxList is the largest length of a list, so that a short file cannot cause a large allocation.
+// maxList is the largest allowed length of a list. Without it, a short file could cause a large allocation.
 const maxList = 1 << 18
 
 // timeType is the type time.Time, which is encoded as text and not as a struct.
 var timeType = reflect.TypeFor[time.Time]()
 
-// appendValue appends the JSON of a value. Only types that covers accepts are allowed.
+// appendValue appends the JSON encoding of a value. Its type must be one for which covers returns true.
 func appendValue(b *bytes.Buffer, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:

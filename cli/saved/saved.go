@@ -29,11 +29,11 @@ import (
 // Version is the version of the file format.
 const Version = 2
 
-// MaxSize is the largest size of a saved job, in bytes. An environment and the hosts of a cluster with
-// 10,000 nodes are far smaller.
+// MaxSize is the largest size of a saved job in bytes. A job with the hosts of a 10,000-node cluster is far
+// smaller.
 const MaxSize = 128 << 20
 
-// A State says whether a saved job has not started, runs or has ended.
+// A State says whether a saved job has not started, is running or has ended.
 type State string
 
 // These are the states of a saved job.
@@ -87,21 +87,21 @@ type Attempt struct {
 	NextNodes    []string    `json:"next_nodes"`
 }
 
-// New returns a saved job that has not started. past has the attempts (one run of all ranks) of earlier
-// mpiexecs.
+// New returns a saved job that has not started. past has the attempts (runs of all ranks) that earlier
+// mpiexec processes made.
 func New(req job.Request, past []job.Attempt) Job {
 	j := Job{Version: Version, ID: req.Job, State: Stopped, Request: &req, User: req.User.Name}
 	return j.withHistory(past, -1)
 }
 
-// WithUnknownFields returns the job with the fields of older that this version of the program does not
-// know. So a newer version finds them again.
+// WithUnknownFields returns the job with those fields of older that this version of the program does not
+// know. They are kept for a newer version of the program.
 func (j Job) WithUnknownFields(older Job) Job {
 	j.unknownFields = older.unknownFields
 	return j
 }
 
-// withHistory returns the job with past as its ended attempts. running is the number of the running
+// withHistory returns the job with past as its list of ended attempts. running is the number of the running
 // attempt, or -1.
 func (j Job) withHistory(past []job.Attempt, running int) Job {
 	j.History = []Attempt{}
@@ -116,15 +116,15 @@ func (j Job) withHistory(past []job.Attempt, running int) Job {
 	return j
 }
 
-// WithRunning returns the job while attempt now runs. past has the attempts before it.
+// WithRunning returns the job in the state in which attempt now runs. past has the attempts before it.
 func (j Job) WithRunning(past []job.Attempt, now job.Attempt) Job {
 	j = j.withHistory(past, now.Number)
 	j.State, j.Nodes, j.Size, j.Began = Running, now.Nodes, now.Size, now.Began
 	return j
 }
 
-// WithEnded returns the job at the time when mpiexec exits with code. A job without any attempt stays
-// Stopped.
+// WithEnded returns the job in the state after mpiexec has exited with the given code. past has all attempts.
+// If there was no attempt, the state remains Stopped.
 func (j Job) WithEnded(past []job.Attempt, code int, endTime time.Time) Job {
 	started := j.State == Running || len(past) > len(j.History)
 	j = j.withHistory(past, -1)
@@ -206,7 +206,8 @@ func decodeJob(content []byte) (j Job, err error) {
 	return j, nil
 }
 
-// maxCount is the largest number of ranks of an app context, and of attempts, in a saved job.
+// maxCount is the largest number of ranks of an app context, and the largest number of attempts, that a saved
+// job may have.
 const maxCount = 1 << 24
 
 // check returns an error if the job breaks a rule that later code relies on.
@@ -257,14 +258,15 @@ func checkRequest(req job.Request) error {
 	return nil
 }
 
-// A Resumption has what mpiexec needs to resume a job.
+// A Resumption has the data from which mpiexec resumes a job.
 type Resumption struct {
 	Request    job.Request
 	Past       []job.Attempt
 	MaybeAlive []string // nodes on which ranks of the last attempt may still run
 }
 
-// Resume returns how to resume the job now. An attempt that was still running counts as lost.
+// Resume returns the data for resuming the job now. If an attempt was still running when the file was
+// written, it counts as lost.
 func (j Job) Resume(now time.Time) Resumption {
 	s := Resumption{Request: *j.Request}
 	for _, a := range j.History {
@@ -289,8 +291,8 @@ func (j Job) Resume(now time.Time) Resumption {
 	return s
 }
 
-// CheckResumable returns an error if the job has ended with exit code 0. If repeat is true, it returns
-// nil.
+// CheckResumable returns an error if the job has already succeeded, with exit code 0. If repeat is true, it
+// always returns nil.
 func (j Job) CheckResumable(repeat bool) error {
 	if j.State == Ended && j.Exit == 0 && !repeat {
 		return &usererr.Error{Text: "the job has already succeeded (exit code 0)", Remedy: "to start the job again, add --again"}

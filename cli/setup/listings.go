@@ -9,7 +9,7 @@ import (
 	"remshell/launch/reserve"
 )
 
-// A Listing is the function behind a command of mpijob that prints what the ledgers contain about jobs,
+// A Listing is the implementation of an mpijob subcommand that prints what the ledgers contain about jobs,
 // such as "ps".
 type Listing struct {
 	// If, if not nil, says which command lines the listing is for. Otherwise it is for those that no such listing is for.
@@ -20,14 +20,15 @@ type Listing struct {
 	Format func(format.Ledger, job.JobRef) (text string, found bool)
 }
 
-// listings maps commands of mpijob to the listings that features have registered.
+// listings has the listings that features have registered, by mpijob subcommand.
 var listings = make(map[string][]Listing)
 
-// RegisterListing makes l carry out a command of mpijob. A command may have one listing without If. It is called while the
-// program is initialized.
+// RegisterListing registers l as an implementation of an mpijob subcommand. A subcommand may have several
+// listings; all but one need a condition (If). It is called while the program is initialized.
 func RegisterListing(command string, l Listing) { listings[command] = append(listings[command], l) }
 
-// ListingOf returns the listing for a line with a command of mpijob. found found false if no feature has registered one.
+// ListingOf returns the listing for a command line with an mpijob subcommand. found is false if no feature
+// has registered one.
 func ListingOf(command string, line option.Line) (l Listing, found bool) {
 	for _, one := range listings[command] {
 		switch {

@@ -8,7 +8,7 @@ import (
 	"remshell/launch/reserve"
 )
 
-// A HostQuery is how a command of mpijob that asks something of hosts, and concerns no job, is answered.
+// A HostQuery is the implementation of an mpijob subcommand that queries hosts and does not concern a job.
 type HostQuery struct {
 	// NeedsHosts: hosts must be on the line. Hosts of variables, of the cluster file and of a batch system do not count.
 	NeedsHosts bool
@@ -19,11 +19,11 @@ type HostQuery struct {
 
 var hostQueries = make(map[string]HostQuery)
 
-// RegisterHostQuery makes q answer a command of mpijob, and the option of mpiexec that means the same. It is called while
-// the program is initialized.
+// RegisterHostQuery registers q as the implementation of an mpijob subcommand and of the equivalent option of
+// mpiexec. It is called while the program is initialized.
 func RegisterHostQuery(command string, q HostQuery) { hostQueries[command] = q }
 
-// HostQueryOf returns the query of a command of mpijob; found found false if no feature has registered one.
+// HostQueryOf returns the query of an mpijob subcommand. found is false if no feature has registered one.
 func HostQueryOf(command string) (q HostQuery, found bool) {
 	q, found = hostQueries[command]
 	return q, found

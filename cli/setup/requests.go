@@ -5,8 +5,8 @@ import (
 	"remshell/job"
 )
 
-// A JobRequest is a request to a running job that a command of mpijob, such as "suspend", and the
-// mpiexec option of the same meaning make.
+// A JobRequest is a request to a running job that an mpijob subcommand, such as "suspend", and the equivalent
+// option of mpiexec make.
 type JobRequest struct {
 	Verb  job.Verb
 	Args  func(option.Line) ([]string, error) // returns the arguments of the request; nil: it has none
@@ -15,12 +15,12 @@ type JobRequest struct {
 
 var jobRequests = make(map[string]JobRequest)
 
-// RegisterJobRequest adds the request that a command of mpijob makes. It is called while the program is
+// RegisterJobRequest registers the request that an mpijob subcommand makes. It is called while the program is
 // initialized.
 func RegisterJobRequest(word string, r JobRequest) { jobRequests[word] = r }
 
-// JobRequestOf returns the request that a command of mpijob makes to a running job. found found false if the
-// command makes none.
+// JobRequestOf returns the request that an mpijob subcommand makes to a running job. found is false if the
+// subcommand makes none.
 func JobRequestOf(word string) (r JobRequest, found bool) {
 	r, found = jobRequests[word]
 	return r, found

@@ -20,7 +20,7 @@ import (
 	"remshell/wire"
 )
 
-// A Run is what features may use and change of one run of mpiexec with hosts.
+// A Run represents one run of mpiexec with hosts. Through it, features can read and change the run.
 type Run struct {
 	Line      option.Line
 	Dir       string       // the working directory
@@ -57,12 +57,13 @@ func (r *Run) Begin() error {
 	return nil
 }
 
-// Set adds a setting to the job that is launched (launch.SettingOf, wire.SettingOf).
+// Set adds a setting to the job that is to be launched. Features read it with launch.SettingOf and
+// wire.SettingOf.
 func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
 
-// Limit adds limits of the job to those of the cluster file and of the job's class. The smallest limit of
-// each kind counts. origin says where the user has set these. Only functions that Begin calls may call
-// Limit, because the request is made with the limits.
+// Limit adds resource limits for the job. For each kind of limit the smallest value counts, whether it comes
+// from here, from the cluster file or from the job's class. origin says where the user has set the limits.
+// Limit may only be called during Begin, because the request is made with the limits afterwards.
 func (r *Run) Limit(jobLimits limits.Map, origin string) {
 	if r.limits == nil {
 		r.limits, r.limitOrigins = make(limits.Map), make(limits.Origins)
@@ -90,7 +91,7 @@ func (r *Run) RequestMade() error { return callAll(r.requested) }
 // Launch calls the functions of OnLaunch.
 func (r *Run) Launch() error { return callAll(r.launching) }
 
-// callAll calls functions until one returns an error, which it returns.
+// callAll calls functions in order until one returns an error, and returns that error.
 func callAll(functions []func() error) error {
 	for _, f := range functions {
 		if err := f(); err != nil {
