@@ -65,3 +65,34 @@ func TestStacksOfPython(t *testing.T) {
 		})
 	}
 }
+
+// Ranks that wait in a collective of torch.distributed are named like those in MPI calls.
+func TestStacksOfTorch(t *testing.T) {
+	t.Parallel()
+	const python = "/usr/bin/python3"
+	if exec.Command(python, "-c", "import torch.distributed").Run() != nil {
+		t.Skip("needs python3-torch")
+	}
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	program, err := filepath.Abs(filepath.Join(repoRoot, "testdata/mpi/gloo.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1:2,n2:2", "--env-compat", "torch", "--kill-grace", "1", python, program}})
+	if !r.out.wait(t.Context(), func(all string) bool { return strings.Count(all, "ready") == 4 }) {
+		t.Fatal("it does not start")
+	}
+	id, out := b.jobID(t), ""
+	b.awaitCondition(t, "the stacks", func() bool {
+		out, _, _ = b.runOnHead(t, binary, append([]string{"--status", id, "--stacks"}, b.hosts()...)...)
+		for _, line := range []string{"\n  ranks 0-1,3 .* -> torch.distributed.all_reduce +\\(", "\n  rank 2 on n2 +gloo.py:[0-9]+ load -> clock_nanosleep",
+			"likely: rank 2 keeps the others waiting: it waits in the kernel, outside of torch.distributed"} {
+			if !regexp.MustCompile(line).MatchString(out) {
+				return false
+			}
+		}
+		return true
+	}, &out)
+	b.runOnHead(t, binary, append([]string{"--end", id}, b.hosts()...)...)
+	r.wait(t)
+}

@@ -15,7 +15,7 @@ type Guess struct {
 }
 
 // Explain guesses which ranks keep the others waiting. groups are as Merge returns them. It returns false if most ranks
-// do not wait in an MPI call, or if nothing tells ranks apart.
+// do not wait in a call of MPI or another library for communication, or if nothing tells ranks apart.
 func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 	main := mainThreads(groups)
 	most, call, all := -1, "", 0
@@ -82,9 +82,9 @@ func whyElsewhere(g, largest job.StackGroup, call string) (reason string, weight
 	case name != "":
 		return fmt.Sprintf("it is in %s, most are in %s", name, call), weightCall
 	case g.State == job.StackRuns:
-		return "it computes outside of MPI", weightRuns
+		return "it computes outside of " + familyOf(call), weightRuns
 	}
-	return "it waits in the kernel, outside of MPI", weightSleeps
+	return "it waits in the kernel, outside of " + familyOf(call), weightSleeps
 }
 
 // AllAlike reports whether all ranks wait in one MPI call at one place.

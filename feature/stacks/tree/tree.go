@@ -17,7 +17,7 @@ import (
 )
 
 // Simplify returns the frames of a stack, outermost first, without what says nothing about the program: what calls main
-// or a thread's function, and what an MPI library or the C library does within a call. innermost has the frames,
+// or a thread's function, and what a library for communication or the C library does within a call. innermost has the frames,
 // innermost first. cut is true if frames within a call are left out. Of more than job.MaxStackFrames frames those in the middle
 // are replaced by their number.
 func Simplify(innermost []job.StackFrame) (frames []job.StackFrame, cut bool) {
@@ -29,12 +29,15 @@ func Simplify(innermost []job.StackFrame) (frames []job.StackFrame, cut bool) {
 		own = frames[0].Library
 	}
 	for i := range frames {
-		name, isMPI := MPICall(frames[i].Function)
-		if isMPI {
-			frames[i].Function, frames[i].File, frames[i].Line = name, "", 0
+		name, isCall := communicates(frames[i])
+		if isCall {
+			frames[i] = job.StackFrame{Function: name, Library: frames[i].Library}
 		}
-		if !isMPI && !isSystem(frames[i].Library) || callsBack(frames[i+1:], own, frames[i].Library) {
+		if !isCall && !isSystem(frames[i].Library) || callsBack(frames[i+1:], own, frames[i].Library) {
 			continue
+		}
+		for isCall && i > 0 && frames[i-1].File == "c10d_logger.py" { // a decorator of torch.distributed
+			frames, i = slices.Delete(frames, i-1, i), i-1
 		}
 		return withoutMiddle(frames[:i+1]), true
 	}
@@ -114,12 +117,16 @@ func MPICall(function string) (name string, ok bool) {
 	return "MPI_" + strings.ToUpper(rest[:1]) + rest[1:], true
 }
 
-// InMPI returns the MPI call in which a group waits, or "".
+// InMPI returns the call of MPI, NCCL, gloo or torch.distributed in which a group waits, or "".
 func InMPI(g job.StackGroup) string {
 	if len(g.Frames) == 0 {
 		return ""
 	}
-	name, _ := MPICall(g.Frames[len(g.Frames)-1].Function)
+	last := g.Frames[len(g.Frames)-1]
+	if strings.HasPrefix(last.Function, "torch.distributed.") {
+		return last.Function // as Simplify has named it
+	}
+	name, _ := communicates(last)
 	return name
 }
 

@@ -49,6 +49,9 @@ func TestSimplify(t *testing.T) {
 		{"<module>@Python:x.py:30 main@Python:x.py:3 MPI_Send@libmpi.so progress@libucp.so", "<module>:30 main:3 MPI_Send"},
 		{"main@a:a.c:3 <module>@Python:x.py:30 main@Python:x.py:4 f@Python:x.py:9", "main:3 <module>:30 main:4 f:9"},
 		{"<module>@Python:x.py:30 MPI_Allreduce@libmpi.so op@libmpi.so sum@Python:x.py:3 g@Python:x.py:4", "<module>:30 MPI_Allreduce op sum:3 g:4"},
+		{"<module>@Python:x.py:30 step@Python:x.py:3 wrapper@Python:c10d_logger.py:75 all_reduce@Python:distributed_c10d.py:1541 c10d::Work::wait@libtorch_cpu.so poll@libc.so.6",
+			"<module>:30 step:3 torch.distributed.all_reduce"},
+		{"main@a:a.cc:5 step@a:a.cc:9 ncclAllReduce@libnccl.so.2 ncclEnqueueCheck@libnccl.so.2 poll@libc.so.6", "main:5 step:9 ncclAllReduce"},
 		{"", ""},
 	} {
 		in := frames(test.stack)
@@ -72,6 +75,28 @@ func TestMPICall(t *testing.T) {
 		"MPI_": "", "mpi_init": "", "MPIR_Wait": "", "main": "", "": "", "MPI_Comm_rank": "MPI_Comm_rank", "P": "", "pMPI_x(y)": ""} {
 		if got, is := MPICall(name); got != want || is != (want != "") {
 			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Calls of other libraries for communication have the name of what the ranks wait for. Threads that these libraries start for
+// themselves are in no call.
+func TestCommunicates(t *testing.T) {
+	for _, test := range []struct{ function, file, want string }{
+		{"PMPI_Send", "", "MPI_Send"},
+		{"ncclAllReduce", "", "ncclAllReduce"}, {"pncclSend", "", "ncclSend"}, {"ncclProxyProgress", "", ""}, {"ncclGetVersion", "", ""},
+		{"c10d::ProcessGroupGloo::allreduce", "", "c10d::allreduce"}, {"c10d::ops::broadcast", "", "c10d::broadcast"}, {"c10d::ProcessGroup::barrier", "", "c10d::barrier"},
+		{"c10d::ProcessGroupGloo::runLoop", "", ""}, {"c10d::ProcessGroupNCCL::WorkNCCL::wait", "", "c10d::Work::wait"}, {"c10d::Work::wait", "", "c10d::Work::wait"},
+		{"c10d::TCPStore::wait", "", ""}, {"gloo::allreduce", "", "gloo::allreduce"}, {"gloo::(anonymous namespace)::barrier", "", "gloo::barrier"},
+		{"gloo::transport::tcp::Loop::run", "", ""}, {"all_reduce", "distributed_c10d.py", "torch.distributed.all_reduce"}, {"_object_to_tensor", "distributed_c10d.py", ""},
+		{"all_reduce", "mine.py", ""}, {"GroupMember.barrier", "distributed_c10d.py", ""}, {"main", "", ""}, {"", "", ""}, {"::", "", ""}, {"c10d::", "", ""}, {"p", "", ""},
+	} {
+		f := job.StackFrame{Function: test.function, File: test.file}
+		if test.file != "" {
+			f.Library = Python
+		}
+		if got, is := communicates(f); is != (test.want != "") || is && got != test.want {
+			t.Errorf("%s: %s, want %s", test.function, got, test.want)
 		}
 	}
 }
@@ -106,6 +131,8 @@ func TestExplain(t *testing.T) {
 		{"two alike", []job.StackGroup{all, main4("2,4", job.StackSleeps, "main@a read@libc.so.6")}, "[2 4] it waits in the kernel, outside of MPI"},
 		{"all alike", []job.StackGroup{all}, "none"},
 		{"none in MPI", []job.StackGroup{main4("0,1", job.StackRuns, "main@a f@a"), main4("2", job.StackRuns, "main@a g@a")}, "none"},
+		{"of torch", []job.StackGroup{main4("0,1,3", job.StackSleeps, "f@Python:x.py:3 torch.distributed.all_reduce@Python"), main4("2", job.StackRuns, "f@Python:x.py:4")},
+			"[2] it computes outside of torch.distributed"},
 		{"nothing", nil, "none"},
 	} {
 		got := "none"

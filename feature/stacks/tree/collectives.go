@@ -1,0 +1,56 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+
+	"remshell/job"
+)
+
+// communicates returns the call of MPI, NCCL, gloo or torch.distributed that a frame is. Its name begins with that of its library, as
+// familyOf returns it.
+func communicates(f job.StackFrame) (name string, is bool) {
+	if name, is = MPICall(f.Function); is {
+		return name, true
+	}
+	if f.Library == Python {
+		if f.File != "distributed_c10d.py" || strings.HasPrefix(f.Function, "_") || strings.Contains(f.Function, ".") {
+			return "", false
+		}
+		return "torch.distributed." + f.Function, true
+	}
+	if bare := strings.TrimPrefix(f.Function, "p"); strings.HasPrefix(bare, "nccl") { // pncclSend is ncclSend
+		return bare, slices.Contains(ncclCalls, strings.TrimPrefix(bare, "nccl"))
+	}
+	parts := slices.DeleteFunc(strings.Split(f.Function, "::"), func(part string) bool { return part == "(anonymous namespace)" })
+	last := len(parts) - 1
+	switch {
+	case len(parts) == 2 && parts[0] == "gloo" && slices.Contains(c10dCalls, parts[1]):
+		return "gloo::" + parts[1], true
+	case len(parts) < 3 || parts[0] != "c10d":
+		return "", false
+	case parts[last] == "wait" && strings.Contains(parts[last-1], "Work"):
+		return "c10d::Work::wait", true
+	case (parts[last-1] == "ops" || parts[last-1] == "Backend" || strings.HasPrefix(parts[last-1], "ProcessGroup")) && slices.Contains(c10dCalls, parts[last]):
+		return "c10d::" + parts[last], true
+	}
+	return "", false
+}
+
+// The calls in which ranks wait for each other: of c10d and gloo, and of NCCL without its prefix.
+var (
+	c10dCalls = []string{"allreduce", "allreduce_coalesced", "broadcast", "reduce", "allgather", "_allgather_base", "allgather_coalesced", "gather", "scatter",
+		"reduce_scatter", "_reduce_scatter_base", "alltoall", "alltoall_base", "send", "recv", "recvAnysource", "barrier", "monitoredBarrier"}
+	ncclCalls = []string{"AllReduce", "Broadcast", "Bcast", "Reduce", "AllGather", "ReduceScatter", "Send", "Recv", "GroupEnd", "CommInitRank", "CommInitRankConfig",
+		"CommInitAll", "CommSplit", "CommFinalize", "CommDestroy", "CommAbort"}
+)
+
+// familyOf returns the library of a call of communicates.
+func familyOf(call string) string {
+	for prefix, family := range map[string]string{"torch.distributed.": "torch.distributed", "c10d::": "torch.distributed", "gloo::": "gloo", "nccl": "NCCL"} {
+		if strings.HasPrefix(call, prefix) {
+			return family
+		}
+	}
+	return "MPI"
+}
