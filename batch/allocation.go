@@ -12,8 +12,8 @@ import (
 	"remshell/usererr"
 )
 
-// An Inputs gives access to the environment variables, files and programs in which a batch system
-// describes its job.
+// Inputs gives the functions of this package access to the environment variables, files and programs in which a
+// batch system describes its job.
 type Inputs struct {
 	Env  func(name string) (value string, defined bool)
 	Open func(name string) (io.ReadCloser, error) // for the files that variables name
@@ -21,7 +21,7 @@ type Inputs struct {
 	Run Run // within the time that the program has (RM-4); nil: no program is run
 }
 
-// Options are the user's options about the allocation.
+// Options are the user's options that affect which hosts an Allocation has.
 type Options struct {
 	Job    bool   // use the whole job, also inside a Slurm step (--batch-option scope=job)
 	Groups []int  // of a heterogeneous job, from 0 (--het-group); nil: all
@@ -29,7 +29,7 @@ type Options struct {
 	Form   string // of that list: FormNodes (also empty), FormCounts or FormPE
 }
 
-// An Allocation has the hosts that a batch system has allocated to a job.
+// An Allocation lists the hosts that a batch system has allocated to a job.
 type Allocation struct {
 	System       string // slurm, pbs, ...
 	Job          string // its ID there; empty: it has none
@@ -46,7 +46,7 @@ type Allocation struct {
 	Idle         bool     // another copy of mpiexec starts the job, and this one only waits (RM-10, HTCondor)
 }
 
-// A Host is a host that the batch system has given to the job.
+// A Host is one host of an Allocation.
 type Host struct {
 	Name        string
 	Tasks       int                // 0: unknown
@@ -63,8 +63,8 @@ type Host struct {
 	Folder string // of the job there, which has different names on the hosts (HTCondor); empty: there is none
 }
 
-// A Login says how to log in to an SSH server that was started for one job. The zero value means that
-// there is none.
+// A Login says how to log in to an SSH server that was started for one job. The zero value means that no server was
+// started.
 type Login struct {
 	User string
 	Port int
@@ -90,13 +90,14 @@ func (a Allocation) CPUs() (n int) {
 	return n
 }
 
-// Known reports whether name is a valid value of -rmk: a batch system, or "file".
+// Known reports whether name is a valid value of -rmk: the name of a batch system, or "file".
 func Known(name string) bool { return Named(name) != nil || name == fileSystem }
 
-// remedyNameHosts is the hint if the host list of a batch system cannot be used (rule RM-3).
+// remedyNameHosts is the hint that is printed if mpiexec cannot use the host list of a batch system (rule RM-3).
 const remedyNameHosts = "name hosts with -host, or run here with -rmk none"
 
-// Read returns the allocation that a batch system, or a file, describes. Known(system) must be true.
+// Read returns the allocation that a batch system, or a file of the user, describes. It must only be called if
+// Known(system) is true.
 func Read(system string, w Inputs, options Options) (Allocation, error) {
 	if system == fileSystem {
 		return ofFile(w, options)
@@ -133,8 +134,8 @@ func Read(system string, w Inputs, options Options) (Allocation, error) {
 	return a, nil
 }
 
-// refuseCopies returns an error if the batch system has started several copies of mpiexec. Each would start
-// the whole job (rule RM-10).
+// refuseCopies returns an error if the batch system has started several copies of mpiexec, since each copy would
+// start the whole job (rule RM-10).
 func (s *System) refuseCopies(w Inputs) error {
 	if s.Copies == nil {
 		return nil
@@ -149,14 +150,14 @@ func (s *System) refuseCopies(w Inputs) error {
 	}
 }
 
-// noGroups returns the error that --het-group does not apply to hosts from source, which is another batch
-// system or an option.
+// noGroups returns the error that --het-group does not apply to the hosts of source. source is another batch system
+// or an option.
 func noGroups(source string) error {
 	return &usererr.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", GroupOwners("and"), source), Remedy: "leave it out"}
 }
 
-// otherSystem returns the name of another batch system in whose job mpiexec runs and that lists other
-// hosts, or "" (rule RM-3).
+// otherSystem returns the name of another batch system if mpiexec also runs in a job of that system and that job
+// has other hosts (rule RM-3). Otherwise it returns "".
 func (s *System) otherSystem(w Inputs, a Allocation) string {
 	if s.Nested {
 		return ""
@@ -183,7 +184,7 @@ func sameHosts(a, b []Host) bool {
 	return slices.Equal(names(a), names(b))
 }
 
-// An unreadError says why mpiexec cannot read the hosts of the batch job in which it runs (rule RM-3).
+// An unreadError is returned if mpiexec cannot read the hosts of the batch job in which it runs (rule RM-3).
 type unreadError struct {
 	text   string
 	remedy string // empty: remedyNameHosts
@@ -193,8 +194,8 @@ func (e unreadError) Error() string { return e.text }
 
 func newUnreadError(text string) error { return unreadError{text: text} }
 
-// first returns the name and value of the first variable in names that is set and not empty. If there is
-// none, it returns the first name and "".
+// first returns the name and value of the first variable in names that is set and not empty. If no variable is, it
+// returns the first name and "".
 func (w Inputs) first(names ...string) (name, value string) {
 	for _, name := range names {
 		if value := w.value(name); value != "" {
@@ -212,14 +213,14 @@ func (w Inputs) value(name string) string {
 // set reports whether a variable is set and not empty.
 func (w Inputs) set(name string) bool { return w.value(name) != "" }
 
-// count returns the value of a variable that is a number of at least 1. For any other value it returns 0.
+// count returns the value of a variable as a number. It returns 0 if the value is not a number of at least 1.
 func (w Inputs) count(name string) int {
 	n, _ := number(w.value(name))
 	return n
 }
 
-// end returns the time in a variable, which is in seconds since 1970. It returns the zero time if there
-// is none.
+// end returns the time that a variable gives in seconds since 1970. It returns the zero time if the variable gives
+// no time.
 func (w Inputs) end(name string) time.Time {
 	if n := w.count(name); n > 0 {
 		return time.Unix(int64(n), 0)

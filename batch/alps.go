@@ -2,8 +2,8 @@ package batch
 
 import "remshell/usererr"
 
-// alps is Cray's ALPS. It lists no hosts. It runs inside another batch system, whose row in Systems comes
-// first and lists them (rule RM-1).
+// alps describes Cray's ALPS. ALPS lists no hosts. It runs inside another batch system that does, and that system
+// comes earlier in Systems (rule RM-1).
 var alps = System{
 	Name: "alps", Title: "ALPS",
 

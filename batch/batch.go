@@ -25,10 +25,10 @@ import (
 	"time"
 )
 
-// Systems has the batch systems. If one may run inside another, the inner one comes first (rule RM-1).
+// Systems lists all batch systems. If a system may run inside another, the inner system comes first (rule RM-1).
 var Systems = []*System{&flux, &slurm, &lsf, &gridEngine, &cobalt, &pbs, &loadLeveler, &condor, &alps}
 
-// A System is a batch system, one row of Systems. A field may be empty if its comment says so.
+// A System describes one batch system and is one row of Systems. A field may be empty only if its comment says so.
 type System struct {
 	Name     string   // a word of -rmk, and of -launcher if there is a Starter or Attach
 	Title    string   // as its manuals write it; in messages
@@ -73,21 +73,21 @@ type System struct {
 	Memory   string   // its option for more memory, in a hint; empty: unknown
 }
 
-// An Identity has the names of the environment variables that tell a process its rank.
+// An Identity lists the environment variables by which a batch system tells a process its rank.
 type Identity struct {
 	Rank, Size  string // in MPI_COMM_WORLD
 	Local, Node string // the rank on its node; the number of the node
 	Restarts    string // how often the job was started again
 }
 
-// A Holder describes processes of a batch system, such as slurmstepd, that hold a job: the batch system
-// accounts for all their descendants, and kills them, as part of the job.
+// A Holder describes processes of a batch system that hold a job, such as slurmstepd. The batch system accounts for
+// all descendants of these processes, and kills them, as part of the job.
 type Holder struct {
 	Processes []string // names; one may go on with a dash: sge_shepherd-7
 	Variables []string // of which each process below has at least one
 }
 
-// An Attach is a program that makes the session of a process part of a batch job: PROGRAM JobFlag JOB
+// An Attach is a program that adds the session of a process to a batch job. Its command line is PROGRAM JobFlag JOB
 // ProcessFlag PID.
 type Attach struct {
 	Program              string // in the PATH of the host
@@ -95,8 +95,8 @@ type Attach struct {
 	Variable             string // that helper and ranks get, with the number of the job
 }
 
-// A Run is a function that runs a program of the batch system and returns its output. The error says in
-// one line why it failed.
+// A Run runs a program of the batch system and returns the program's output. The error says in one line why the
+// program failed.
 type Run = func(name string, args ...string) (string, error)
 
 // A State is the state of a job as its batch system reports it.
@@ -114,8 +114,8 @@ func Named(name string) *System {
 	return find(func(s *System) bool { return s.Name == name })
 }
 
-// Title returns the title of the batch system with this name, for messages. If there is no such system,
-// it returns the name.
+// Title returns the title of the batch system with this name, for messages. If there is no such system, it returns
+// name.
 func Title(name string) string {
 	if s := Named(name); s != nil {
 		return s.Title
@@ -132,8 +132,8 @@ func JobName(system, job string) string {
 	return Title(system) + " job " + job
 }
 
-// ByProduct returns the batch system that has word among its Products, and the product's name as its makers
-// spell it. It returns nil if there is none. Case does not matter.
+// ByProduct returns the batch system that lists word among its Products, and the product's name as its makers spell
+// it. It ignores case and returns nil if no system lists word.
 func ByProduct(word string) (s *System, product string) {
 	for _, s := range Systems {
 		for _, product := range s.Products {
@@ -145,8 +145,8 @@ func ByProduct(word string) (s *System, product string) {
 	return nil, ""
 }
 
-// GroupOwners returns the titles of the systems whose jobs can have groups (--het-group), in the
-// genitive, joined by conjunction: "Slurm's".
+// GroupOwners returns the titles, in the genitive, of the systems whose jobs can have groups (--het-group). Several
+// titles are joined by conjunction: "Slurm's".
 func GroupOwners(conjunction string) string {
 	var owners []string
 	for _, s := range Systems {
@@ -157,13 +157,13 @@ func GroupOwners(conjunction string) string {
 	return strings.Join(owners, " "+conjunction+" ")
 }
 
-// ByLauncher returns the system that word means as a value of -launcher, or nil.
+// ByLauncher returns the batch system that a value of -launcher selects, or nil if the value selects none.
 func ByLauncher(word string) *System {
 	return find(func(s *System) bool { return slices.Contains(s.LauncherWords(), word) })
 }
 
-// Inside returns the batch system in whose job mpiexec runs, and the ID of the job. s is nil if it runs
-// in none.
+// Inside returns the batch system in whose job mpiexec runs, and the ID of the job. If mpiexec runs in no batch
+// job, s is nil.
 func Inside(w Inputs) (s *System, job string) {
 	if s = find(func(s *System) bool { return s.Inside(w) }); s != nil {
 		job = s.Job(w)
@@ -171,13 +171,14 @@ func Inside(w Inputs) (s *System, job string) {
 	return s, job
 }
 
-// BySessions returns the batch system in whose job mpiexec runs, if that system finds the job's processes
-// by their session. Otherwise it returns nil.
+// BySessions returns the batch system in whose job mpiexec runs if that system identifies the job's processes by
+// their session. Otherwise it returns nil.
 func BySessions(w Inputs) *System {
 	return find(func(s *System) bool { return s.Sessions && s.Inside(w) })
 }
 
-// Threads returns the value of OMP_NUM_THREADS if a batch system has set it for the job, and 0 otherwise.
+// Threads returns the value of OMP_NUM_THREADS if a batch system has set this variable for the job, and 0
+// otherwise.
 func Threads(w Inputs) int {
 	s := find(func(s *System) bool { return s.Threads != nil && s.Inside(w) })
 	if s == nil {
@@ -193,8 +194,8 @@ func find(match func(*System) bool) *System {
 	return nil
 }
 
-// RankVariables returns the environment variables by which batch systems tell a process its rank. A
-// trailing * matches any text.
+// RankVariables returns the environment variables by which batch systems tell a process its rank. A trailing * in a
+// pattern matches any text.
 func RankVariables() (patterns []string) {
 	for _, s := range Systems {
 		patterns = append(patterns, s.OfRank...)
@@ -202,8 +203,8 @@ func RankVariables() (patterns []string) {
 	return patterns
 }
 
-// MemoryOptions returns a text that lists the batch systems' options for more memory: "Grid Engine: -l
-// h_vmem=1G".
+// MemoryOptions returns a text that lists, for each batch system, the option that requests more memory: "Grid
+// Engine: -l h_vmem=1G".
 func MemoryOptions() string {
 	var options []string
 	for _, s := range Systems {
@@ -214,7 +215,7 @@ func MemoryOptions() string {
 	return strings.Join(options, "; ")
 }
 
-// LauncherWords returns the values of -launcher that mean this system.
+// LauncherWords returns the values of -launcher that select this system.
 func (s *System) LauncherWords() []string {
 	if s.Starter == nil {
 		return nil
@@ -235,7 +236,8 @@ func (s *System) LauncherWords() []string {
 	return words
 }
 
-// Has reports whether name is the name of one of h's Processes. A dash and more text may follow it.
+// Has reports whether a process with this name is one of h's Processes. In name, a dash and more text may follow
+// the process's name.
 func (h Holder) Has(name string) bool {
 	return slices.ContainsFunc(h.Processes, func(known string) bool {
 		rest, ok := strings.CutPrefix(name, known)
@@ -243,13 +245,13 @@ func (h Holder) Has(name string) bool {
 	})
 }
 
-// Holds reports whether a process with this name holds a job of some batch system (Holder).
+// Holds reports whether a process with this name holds a job of a batch system, as Holder describes.
 func Holds(process string) bool {
 	return find(func(s *System) bool { return s.Holder.Has(process) }) != nil
 }
 
-// MayHold reports whether this process may be in a job of a batch system that uses a Holder, as the
-// environment variables show.
+// MayHold reports whether mpiexec may run in a job of a batch system that has a Holder. It decides by the
+// environment variables.
 func MayHold(w Inputs) bool {
 	return find(func(s *System) bool { return slices.ContainsFunc(s.Holder.Variables, w.set) }) != nil
 }

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// cobalt is Cobalt. It writes a file with host names, or names a part of a Cray (rm-integration.md 2.6).
+// cobalt describes Cobalt. Cobalt writes a file with host names, or names a partition of a Cray (rm-integration.md
+// 2.6).
 var cobalt = System{
 	Name: "cobalt", Title: "Cobalt",
 
@@ -15,8 +16,8 @@ var cobalt = System{
 	Hosts:    cobaltHosts,
 }
 
-// cobaltHosts returns the hosts of a Cobalt job. A host has as many tasks as its name occurs. If no name
-// is repeated, each host has all its CPUs.
+// cobaltHosts returns the hosts of a Cobalt job. A host has one task for each time that its name occurs. If no name
+// is repeated, each host has as many tasks as CPUs.
 func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	source, text := w.first("COBALT_NODEFILE", "COBALT_PARTNAME")
 	a := Allocation{Source: source, End: w.end("COBALT_ENDTIME")}

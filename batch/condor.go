@@ -10,9 +10,9 @@ import (
 	"remshell/text"
 )
 
-// condor is HTCondor. It starts a job of the parallel universe once on each of its nodes. The job's
-// script calls HTCondor's sshd.sh, which starts an SSH server on each node and writes their addresses
-// into a file on the first. A job of any other universe has one host (rm-integration.md 2.8).
+// condor describes HTCondor. HTCondor starts a job of the parallel universe once on each node of the job. The job's
+// script calls HTCondor's sshd.sh, which starts an SSH server on each node and writes the addresses of the servers
+// into a file on the first node. A job of any other universe has one host (rm-integration.md 2.8).
 var condor = System{
 	Name: "condor", Title: "HTCondor",
 
@@ -28,8 +28,8 @@ var condor = System{
 	Logins: true,
 }
 
-// condorHosts returns the hosts of an HTCondor job. It works on the first node. mpiexec has nothing to do
-// on the others.
+// condorHosts returns the hosts of an HTCondor job. On a node of the job other than the first, the allocation is
+// Idle, since mpiexec has nothing to do there.
 func condorHosts(w Inputs, _ Options) (Allocation, error) {
 	nodes := 1
 	if w.set("_CONDOR_PROCNO") {
@@ -53,7 +53,7 @@ func condorHosts(w Inputs, _ Options) (Allocation, error) {
 	return condorContact(w, nodes)
 }
 
-// condorHere returns this host alone, with the CPUs of its HTCondor slot.
+// condorHere returns an allocation of only this host, with the CPUs of its HTCondor slot.
 func condorHere(w Inputs) (Allocation, error) {
 	cpus, source, err := condorSlot(w)
 	if err != nil {
@@ -62,15 +62,15 @@ func condorHere(w Inputs) (Allocation, error) {
 	return Allocation{Source: source, Hosts: []Host{{Name: "localhost", Tasks: cpus}}}, nil
 }
 
-// condorThreads returns the OMP_NUM_THREADS that HTCondor sets: the number of CPUs of the slot. It
-// returns 0 if HTCondor sets none.
+// condorThreads returns the value of OMP_NUM_THREADS that HTCondor sets, which is the number of CPUs of the slot.
+// It returns 0 if HTCondor sets none.
 func condorThreads(w Inputs) int {
 	cpus, _, _ := condorSlot(w)
 	return cpus
 }
 
-// condorSlot returns the number of CPUs of the slot on this host, and the variable or file that it comes
-// from.
+// condorSlot returns the number of CPUs of the HTCondor slot on this host, and the variable or file that gives this
+// number.
 func condorSlot(w Inputs) (cpus int, source string, err error) {
 	source = "_CONDOR_MACHINE_AD"
 	slot, err := w.ad(source, ".machine.ad", "cpus")
@@ -86,15 +86,14 @@ func condorSlot(w Inputs) (cpus int, source string, err error) {
 	return 0, "", err
 }
 
-// condorRequest returns how many CPUs the job has requested on each node. It returns 0 if the job gives
-// no number.
+// condorRequest returns how many CPUs the job has requested on each node, or 0 if the job does not say.
 func condorRequest(w Inputs) int {
 	asked, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "requestcpus")
 	return min(asked["requestcpus"], maxCount)
 }
 
-// ad reads numbers from a ClassAd, a description that HTCondor writes into a file for the job. variable
-// names the file. If it is not set, the file is name in the job's directory.
+// ad reads numeric attributes from a ClassAd, which is a description that HTCondor writes into a file for the job.
+// The file is the one that variable names. If variable is not set, the file is called name, in the job's directory.
 func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[string]int, err error) {
 	numbers = make(map[string]int)
 	file := cmp.Or(w.value(variable), w.value("_CONDOR_SCRATCH_DIR")+"/"+name)
@@ -110,18 +109,18 @@ func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[str
 	return numbers, cmp.Or(missing, wrong)
 }
 
-// startServers is the hint if the script of a parallel job has not started the SSH servers.
+// startServers is the hint that is printed if the script of a parallel job has not started the SSH servers.
 const startServers = `start the SSH servers of the job first: . "$(condor_config_val LIBEXEC)/sshd.sh" $_CONDOR_PROCNO $_CONDOR_NPROCS`
 
-// A contact is a line of HTCondor's contact file: the address of a node's SSH server.
+// A contact is one line of HTCondor's contact file, which gives the address of a node's SSH server.
 type contact struct {
 	node, port, run int
 	host, user, dir string
 	line            int
 }
 
-// condorContact reads the contact file. sshd.sh appends lines each time the job starts. The lines of the
-// newest run count.
+// condorContact returns the hosts in the contact file. sshd.sh appends lines to that file each time the job starts,
+// and only the lines of the newest start are used.
 func condorContact(w Inputs, nodes int) (Allocation, error) {
 	folder := w.value("_CONDOR_SCRATCH_DIR")
 	a := Allocation{Source: "contact"}
@@ -164,11 +163,11 @@ func condorContact(w Inputs, nodes int) (Allocation, error) {
 	return a, nil
 }
 
-// maxFolder is the largest length of a directory name in bytes, PATH_MAX of Linux.
+// maxFolder is the maximum length of a directory name in bytes: PATH_MAX of Linux.
 const maxFolder = 4096
 
-// contactOf parses a line PROCNO HOST PORT USER DIR RUN of the contact file. Older versions of HTCondor
-// write no RUN.
+// contactOf parses a line PROCNO HOST PORT USER DIR RUN of the contact file. The last field, RUN, is missing in
+// files of older HTCondor versions.
 func contactOf(words []string) (c contact, err error) {
 	if len(words) != 5 && len(words) != 6 {
 		return c, fmt.Errorf("%s, not PROCNO HOST PORT USER DIR RUN", text.Count(len(words), "word"))
@@ -195,7 +194,7 @@ func contactOf(words []string) (c contact, err error) {
 	return c, nil
 }
 
-// condorJob returns ClusterId.ProcId from the job's ClassAd, or "" if it has none.
+// condorJob returns the job's ID, ClusterId.ProcId, from its ClassAd. It returns "" if the ClassAd has no ID.
 func condorJob(w Inputs) string {
 	ids, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "clusterid", "procid")
 	cluster, known := ids["clusterid"]

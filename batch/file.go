@@ -6,11 +6,11 @@ import (
 	"remshell/usererr"
 )
 
-// fileSystem is the value of -rmk for a host list that the user has in a file (--rm-file), without a
-// batch system.
+// fileSystem is the value of -rmk that selects the host list in a file of the user (--rm-file) instead of a batch
+// system.
 const fileSystem = "file"
 
-// Form splits the value of --rm-file into file and form: FILE[:nodes|counts|pe].
+// Form splits the value of --rm-file, FILE[:nodes|counts|pe], into the file name and the form of the host file.
 func Form(value string) (file, form string) {
 	for _, form := range []string{FormNodes, FormCounts, FormPE} {
 		if file, ok := strings.CutSuffix(value, ":"+form); ok && file != "" {
@@ -20,7 +20,7 @@ func Form(value string) (file, form string) {
 	return value, FormNodes
 }
 
-// ofFile reads the host list of --rm-file.
+// ofFile reads the host list that the user has given with --rm-file.
 func ofFile(w Inputs, options Options) (Allocation, error) {
 	a := Allocation{System: fileSystem, Source: options.File, Width: 1}
 	switch {

@@ -12,15 +12,15 @@ import (
 	"remshell/usererr"
 )
 
-// flux is Flux. It lists its hosts by a program that queries the broker (rm-integration.md 2.5).
+// flux describes Flux. A Flux program queries the broker for the hosts of the job (rm-integration.md 2.5).
 //
-// Its broker on each host but this one starts a helper (from Flux's manuals; never tried live):
+// The Flux broker on each host other than this one starts a helper there (from Flux's manuals; never tried live):
 //
 //	mpiexec --- flux exec ...... flux-broker --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                 here: below the broker or the shell of the script
 //
-// Brokers obey only the owner of their instance. So this starter is for scripts of flux batch and shells
-// of flux alloc, which have an instance of their own. The instance ends the processes that it has
+// Brokers obey only the owner of their Flux instance. So this starter works in scripts of flux batch and shells of
+// flux alloc, which have an instance of their own. When the instance ends, it ends the processes that it has
 // started.
 var flux = System{
 	Name: "flux", Title: "Flux", Within: "call mpiexec in a script of flux batch, or by flux alloc", Untried: true,
@@ -57,7 +57,7 @@ var flux = System{
 	OfRank:    []string{"FLUX_TASK_*", "FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH"},
 }
 
-// fluxHosts asks Flux for the hosts and cores of the job in which mpiexec runs. If mpiexec runs in no job,
+// fluxHosts asks Flux for the hosts and cores of the job in which mpiexec runs. If mpiexec does not run in a job,
 // it asks for all hosts of the Flux instance.
 func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 	args, source := []string{"resource", "R"}, "flux resource R"
@@ -81,7 +81,7 @@ func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, nil
 }
 
-// A resources is the part of R that mpiexec needs. R is the description of a Flux job's resources (RFC 20,
+// resources holds the part of R that mpiexec needs. R is Flux's description of a job's resources in JSON (RFC 20,
 // version 1).
 type resources struct {
 	Version   int `json:"version"`
@@ -95,8 +95,8 @@ type resources struct {
 	} `json:"execution"`
 }
 
-// fluxResources parses R, the description of a Flux job's resources. The k-th broker rank runs on the k-th
-// host, and each core is a task.
+// fluxResources parses R, Flux's description of a job's resources. Broker rank k runs on host k of the list, and
+// each core is a task.
 func fluxResources(text string) (a Allocation, err error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -125,7 +125,7 @@ func fluxResources(text string) (a Allocation, err error) {
 	return a, nil
 }
 
-// hosts returns the hosts, each with the cores of its broker ranks.
+// hosts returns a Host for each name, with the cores that its broker ranks have.
 func (r *resources) hosts(names []string) ([]Host, error) {
 	var l list
 	rank := 0
@@ -158,8 +158,8 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 	return l.all(), nil
 }
 
-// fluxExec returns the command line that starts Shell on a host, which it names by the rank of its broker
-// (rule RM-30).
+// fluxExec returns the command line that starts Shell on a host. flux exec selects the host by the rank of its
+// broker (rule RM-30).
 func fluxExec(c Call) []string {
 	return slices.Concat([]string{c.Program, "exec", "-r", strconv.Itoa(c.Rank)}, c.ExtraArgs, []string{Shell})
 }

@@ -10,24 +10,24 @@ import (
 	"remshell/pin"
 )
 
-// gridEngine is Grid Engine. It writes a file with the hosts for the master task of a parallel
-// environment. JOB_ID alone does not mean Grid Engine, because other programs set it, too
+// gridEngine describes Grid Engine. Grid Engine writes a file with the hosts for the master task of a parallel
+// environment. JOB_ID alone does not indicate Grid Engine, because other programs set this variable, too
 // (rm-integration.md 2.4).
 //
-// It starts a task of its job on each host but this one (tried with Grid Engine 8.1.9):
+// mpiexec starts a task of the Grid Engine job on each host other than this one (tried with Grid Engine 8.1.9):
 //
 //	mpiexec --- qrsh ...... sge_execd --- sge_shepherd --- qrsh_starter --- a shell --- /bin/sh --- reaper --- helper --- ranks
 //	 |  |    '- qrsh ...... sge_execd --- sge_shepherd --- ...                                                       |
 //	 |  '================================================ TLS ======================================================='
 //	 '- helper --- ranks                               here: below the sge_shepherd of the script
 //
-// The helpers dial back to mpiexec (package dialback). If one cannot, qrsh carries its streams unchanged. A
-// qrsh that is sent more than 64 KiB before the first output of its shell hangs forever and ignores signals
-// to end. After that output, it passes any number of bytes in both directions. So only the delivery script
-// is sent before (rule RM-36).
+// The helpers dial back to mpiexec (package dialback). If a helper cannot connect, it uses the streams of its qrsh,
+// which carries them unchanged. If qrsh receives more than 64 KiB before the first output of its shell, it hangs
+// forever and ignores SIGTERM. After that output, it passes any number of bytes in both directions. So mpiexec
+// sends only the delivery script before the first output (rule RM-36).
 //
-// Grid Engine does not report that it ends a job. It kills all processes by SIGKILL, including mpiexec.
-// It also ends a job because a task of it was killed. Then the killed task is the cause.
+// Grid Engine does not announce that it ends a job. It kills all processes of the job by SIGKILL, including
+// mpiexec. It also ends a job if a task of the job was killed. In that case the killed task is the cause.
 var gridEngine = System{
 	Name: "sge", Title: "Grid Engine", Within: "call mpiexec in a script of qsub -pe",
 
@@ -60,7 +60,8 @@ var gridEngine = System{
 	Memory: "-l h_vmem=1G",
 }
 
-// sgeHosts returns the hosts of the parallel environment. If there is none, it returns this host alone.
+// sgeHosts returns the hosts of the parallel environment. If the job has no parallel environment, sgeHosts returns
+// only this host.
 func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	if !w.set("PE_HOSTFILE") {
 		n := max(1, w.count("NSLOTS"))
@@ -78,8 +79,8 @@ func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, nil
 }
 
-// peLine parses a line with a host, its slots, a queue, and CPUs as pairs of socket and core, numbered
-// from 0.
+// peLine parses a line of PE_HOSTFILE: a host, its slots, a queue, and CPUs. A CPU is a pair of socket and core
+// numbers, which begin at 0.
 func (l *list) peLine(line int, words []string) error {
 	if len(words) > 4 {
 		return fmt.Errorf("unexpected %s after processors", quoted(words[4]))
@@ -106,13 +107,13 @@ func (l *list) peLine(line int, words []string) error {
 	return nil
 }
 
-// qrsh returns the command line that starts a task of this Grid Engine job on a host (rule RM-30). The host
-// is spelled as in PE_HOSTFILE.
+// qrsh returns the command line that starts a task of this Grid Engine job on a host (rule RM-30). The host name
+// must be spelled as in PE_HOSTFILE.
 func qrsh(c Call) []string {
 	return slices.Concat([]string{c.Program, "-inherit"}, c.ExtraArgs, []string{c.Host, Shell})
 }
 
-// qrshLine returns the last line of qrsh's standard error, without the prefix that qrsh puts before its
+// qrshLine returns the last line of qrsh's standard error, without the prefix that qrsh puts before each of its
 // lines.
 func qrshLine(stderr string) string {
 	line := lastOf(stderr, nil, []string{"error: "})
@@ -123,7 +124,7 @@ func qrshLine(stderr string) string {
 	return line
 }
 
-// A jobsOfSGE is the output of qstat -xml: the user's running jobs.
+// jobsOfSGE is the output of qstat -xml: a list of the user's running jobs.
 type jobsOfSGE struct {
 	Running []struct {
 		Number string `xml:"JB_job_number"`
@@ -132,8 +133,8 @@ type jobsOfSGE struct {
 	} `xml:"queue_info>job_list"`
 }
 
-// sgeState returns the state of a job from qstat's letters: r is running, t is being started, d is being
-// ended. S, s and T are suspended.
+// sgeState returns the state of a Grid Engine job from the state letters in the output of qstat: r is running, t is
+// starting, d is being deleted, and S, s and T are suspended.
 func sgeState(run Run, job string) State {
 	text, err := run("qstat", "-xml")
 	var jobs jobsOfSGE

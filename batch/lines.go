@@ -9,20 +9,21 @@ import (
 	"strings"
 )
 
-// These are the largest sizes of a host file and of one of its lines, in bytes.
+// These constants limit the size in bytes of a host file and of one line in a host file.
 const (
 	maxFile = 16 << 20
 	maxLine = 4 << 20
 )
 
-// These are the forms of host files, as --rm-file names them.
+// These are the names of the forms of host files that --rm-file accepts.
 const (
 	FormNodes  = "nodes"  // a host on each line, for each of its tasks
 	FormCounts = "counts" // a host and how many tasks it has
 	FormPE     = "pe"     // Grid Engine's, see gridengine.go
 )
 
-// A list collects hosts. A host that is added again is merged into its first entry.
+// A list collects hosts in the order in which they are first added. Adding a host again merges the new data into
+// the host's entry.
 type list struct {
 	hosts []Host
 	at    map[string]int // index in hosts, by key
@@ -30,11 +31,11 @@ type list struct {
 	gpus  pieces         // and of GPUs
 }
 
-// A pieces holds texts about hosts, by the index of the host. They are joined once at the end, so that a
-// long file takes linear time and memory.
+// pieces holds texts about hosts, by the index of the host. The texts of a host are joined only once, at the end,
+// so that time and memory for a long file stay linear.
 type pieces map[int][]string
 
-// add adds a text about host i, unless it is empty.
+// add adds a text about host i. It ignores an empty text.
 func (p *pieces) add(i int, piece string) {
 	if piece == "" {
 		return
@@ -45,7 +46,7 @@ func (p *pieces) add(i int, piece string) {
 	(*p)[i] = append((*p)[i], piece)
 }
 
-// behind returns first with the texts about host i appended.
+// behind returns first, followed by all texts about host i.
 func (p pieces) behind(first string, i int) string {
 	if len(p[i]) == 0 {
 		return first
@@ -57,7 +58,7 @@ func (p pieces) behind(first string, i int) string {
 	return first + "," + more
 }
 
-// all returns the hosts, each with all that was collected for it.
+// all returns the hosts of the list, each with all texts that were collected for it.
 func (l *list) all() []Host {
 	for i := range l.hosts {
 		h := &l.hosts[i]
@@ -94,7 +95,7 @@ func (l *list) add(h Host) error {
 	return nil
 }
 
-// words adds one task for each word, which is a host name.
+// words adds one task on the named host for each word. Each word is a host name.
 func (l *list) words(words []string) error {
 	for _, word := range words {
 		if err := l.add(Host{Name: word, Tasks: 1}); err != nil {
@@ -104,12 +105,12 @@ func (l *list) words(words []string) error {
 	return nil
 }
 
-// errEmpty is returned for a file without hosts.
+// errEmpty is returned for a file that names no hosts.
 var errEmpty = errors.New("is empty")
 
 // lines reads a file and calls handle with the words of each line that is not empty. Lines end in LF or CRLF.
-// It returns two errors. readErr says that the file cannot be read, is too large or is empty. parseErr is the
-// first error of handle, with the number of the line.
+// readErr is not nil if the file cannot be read, is too large or is empty. parseErr is the first error that handle
+// has returned, with the number of the line.
 func (w Inputs) lines(source, name string, handle func(number int, words []string) error) (readErr, parseErr error) {
 	file, err := w.Open(name)
 	if err != nil {
@@ -143,7 +144,7 @@ func (w Inputs) lines(source, name string, handle func(number int, words []strin
 	return nil, nil
 }
 
-// file reads a host list from the file that a variable names.
+// file reads a host list from the file whose name is the value of a variable.
 func (w Inputs) file(variable, form string) (l list, err error) {
 	if !w.set(variable) {
 		return l, newUnreadError(variable + " is not set")
@@ -152,8 +153,8 @@ func (w Inputs) file(variable, form string) (l list, err error) {
 	return l, linesError(missing, wrong)
 }
 
-// linesError returns the error of Inputs.lines that is not nil, as an unreadError if it is readErr. It
-// returns nil if both errors are nil.
+// linesError turns the two errors of Inputs.lines into one. If readErr is not nil, it returns readErr as an
+// unreadError. Otherwise it returns parseErr, which may be nil.
 func linesError(readErr, parseErr error) error {
 	if readErr != nil {
 		return newUnreadError(readErr.Error())
@@ -161,7 +162,7 @@ func linesError(readErr, parseErr error) error {
 	return parseErr
 }
 
-// opening returns an error of a file as "open NAME: why".
+// opening formats an error of opening a file as "open NAME: why".
 func opening(name string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -190,8 +191,8 @@ func (l *list) plain(number int, words []string) error {
 	return l.add(Host{Name: words[0], Tasks: 1, Line: number})
 }
 
-// countLine returns a function that parses a line with a host and its number of tasks. If required is false,
-// the number may be missing and is then 1.
+// countLine returns a function that parses a line with a host and its number of tasks. If required is false and the
+// number is missing, the host gets 1 task.
 func (l *list) countLine(required bool) func(number int, words []string) error {
 	return func(number int, words []string) error {
 		switch {

@@ -2,8 +2,8 @@ package batch
 
 import "strings"
 
-// loadLeveler is LoadLeveler. It writes a file with a host for each task, or lists the hosts in a
-// variable (rm-integration.md 2.7).
+// loadLeveler describes LoadLeveler. LoadLeveler writes a file with a host name for each task, or lists the hosts
+// in a variable (rm-integration.md 2.7).
 var loadLeveler = System{
 	Name: "ll", Title: "LoadLeveler",
 

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// lsf is LSF. It lists its hosts in a file or a variable. The first that is set, of four variables,
-// counts (rm-integration.md 2.3).
+// lsf describes LSF. LSF lists the hosts of a job in a file or a variable. mpiexec uses the first of four variables
+// that is set (rm-integration.md 2.3).
 //
-// It starts a task of its job on each host but this one (from LSF's manuals; never tried live):
+// mpiexec starts a task of the LSF job on each host other than this one (from LSF's manuals; never tried live):
 //
 //	mpiexec --- blaunch ...... sbatchd, res --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                here: below the res of the script
 //
-// blaunch carries the streams, and passes on signals and the exit status.
+// blaunch carries the streams, and forwards signals and the exit status.
 var lsf = System{
 	Name: "lsf", Title: "LSF", Within: "call mpiexec in a script of bsub -n", Untried: true,
 
@@ -59,7 +59,7 @@ func lsfHosts(w Inputs, options Options) (Allocation, error) {
 	return a, nil
 }
 
-// lsf reads hosts from the first variable that is set. It returns that variable's name.
+// lsf reads the hosts from the first of LSF's variables that is set, and returns that variable's name.
 func (l *list) lsf(w Inputs) (source string, err error) {
 	if source = "LSB_AFFINITY_HOSTFILE"; w.set(source) {
 		missing, wrong := w.lines(source, w.value(source), l.affinity)
@@ -86,7 +86,7 @@ func (l *list) lsf(w Inputs) (source string, err error) {
 	return source, err
 }
 
-// affinity parses a line with a host and a list of CPUs for one task. It ignores further words.
+// affinity parses a line that describes one task: a host and a list of CPUs. It ignores any further words.
 func (l *list) affinity(number int, words []string) error {
 	h := Host{Name: words[0], Tasks: 1, Line: number, PartialList: len(words) == 1}
 	if len(words) > 1 {
@@ -98,7 +98,7 @@ func (l *list) affinity(number int, words []string) error {
 	return l.add(h)
 }
 
-// pairs parses hosts and their slot counts, alternately: "a 4 b 4". It leaves out a host with 0 slots.
+// pairs parses a list in which host names and slot counts alternate: "a 4 b 4". It leaves out hosts with 0 slots.
 func (l *list) pairs(words []string) error {
 	for i := 0; i < len(words); i += 2 {
 		if i+1 == len(words) {

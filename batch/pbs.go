@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// pbs is PBS: OpenPBS, PBS Professional and Torque. It writes a file with a line for each slot
-// (rm-integration.md 2.1).
+// pbs describes PBS, which stands for OpenPBS, PBS Professional and Torque. PBS writes a file with a line for each
+// slot (rm-integration.md 2.1).
 //
-// Its program starts a task of the job on a host, by PBS's task manager (tried with OpenPBS 23.06.06). The
-// task gets neither the input nor the environment of the program, and its output goes to the files of the
-// job. It has the job's own environment, with PBS_JOBCOOKIE:
+// The program pbs_tmrsh asks PBS's task manager to start a task of the job on a host (tried with OpenPBS 23.06.06).
+// The task receives neither the input nor the environment of pbs_tmrsh, and its output goes to the files of the
+// job. Its environment is the job's own, which includes PBS_JOBCOOKIE:
 //
 //	mpiexec --- pbs_tmrsh ...... pbs_mom ...... pbs_mom --- /bin/sh -c SCRIPT    exec: reaper --- helper --- ranks
 //	 |  '======================================== TLS ======================================='
 //	 '- helper --- ranks                  here: below the script's shell
 //
-// With -launcher pbs_attach, mpiexec reaches hosts by ssh, and the shell there makes its session part of the
+// With -launcher pbs_attach, mpiexec connects to hosts by ssh, and the shell on the host adds its session to the
 // job (from OpenPBS's manuals):
 //
 //	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all of that session
@@ -57,8 +57,8 @@ var pbs = System{
 	Sessions:  true,
 }
 
-// pbsTask returns the command line that starts a task of this job on a host, spelled as in PBS_NODEFILE.
-// Torque has pbsdsh only.
+// pbsTask returns the command line that starts a task of this job on a host. The host name must be spelled as in
+// PBS_NODEFILE. Under Torque, the program is pbsdsh.
 func pbsTask(c Call) []string {
 	if path.Base(c.Program) == "pbsdsh" {
 		return slices.Concat([]string{c.Program}, c.ExtraArgs, []string{"-h", c.Host, Shell})
@@ -66,7 +66,7 @@ func pbsTask(c Call) []string {
 	return slices.Concat([]string{c.Program}, c.ExtraArgs, []string{c.Host, Shell})
 }
 
-// pbsLine returns the last line of the program's standard error, without its name.
+// pbsLine returns the last line that PBS's program has written to standard error, without the program's name.
 func pbsLine(stderr string) string {
 	_, line, named := strings.Cut(lastOf(stderr, nil, nil), "pbs_tmrsh: ")
 	if !named {
@@ -75,11 +75,11 @@ func pbsLine(stderr string) string {
 	return line
 }
 
-// maxPBSConf is the most bytes of /etc/pbs.conf that are read.
+// maxPBSConf is the maximum number of bytes that are read from /etc/pbs.conf.
 const maxPBSConf = 64 << 10
 
-// pbsFolders returns the folder of PBS's programs. PBS_EXEC is the folder above, in the environment or in
-// /etc/pbs.conf, which has lines NAME=VALUE.
+// pbsFolders returns the folder of PBS's programs. Its parent folder is the value of PBS_EXEC, from the environment
+// or from /etc/pbs.conf, which has lines NAME=VALUE.
 func pbsFolders(w Inputs) []string {
 	above := w.value("PBS_EXEC")
 	if above == "" && w.Open != nil {
@@ -99,8 +99,9 @@ func pbsFolders(w Inputs) []string {
 	return []string{path.Join(above, "bin")}
 }
 
-// pbsHosts returns the hosts of PBS_NODEFILE. Under Torque, which sets PBS_NUM_PPN or PBS_NP, each line
-// is a CPU. Under other systems a line is a process of a chunk, which may have several CPUs.
+// pbsHosts returns the hosts of PBS_NODEFILE. Under Torque, which sets PBS_NUM_PPN or PBS_NP, each line of the file
+// stands for a CPU. Under the other systems, each line stands for a process of a chunk, which may have several
+// CPUs.
 func pbsHosts(w Inputs, _ Options) (Allocation, error) {
 	a := Allocation{Source: "PBS_NODEFILE", Width: 1}
 	l, err := w.file(a.Source, FormNodes)
@@ -117,7 +118,7 @@ func pbsHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, err
 }
 
-// pbsGPUs adds the GPUs from Torque's list, with lines "host-gpu0", to the hosts.
+// pbsGPUs adds GPUs to the hosts from Torque's list of GPUs. Each line of that list has the form "host-gpu0".
 func pbsGPUs(w Inputs, hosts []Host) error {
 	const source = "PBS_GPUFILE"
 	at := make(map[string]int)

@@ -11,23 +11,23 @@ import (
 	"remshell/usererr"
 )
 
-// slurm is Slurm. It lists its nodes in folded form, and the tasks and CPUs of each in other variables
-// (rm-integration.md 2.2).
+// slurm describes Slurm. Slurm lists the nodes of a job in folded form, and gives the tasks and CPUs of each node
+// in other variables (rm-integration.md 2.2).
 //
-// It starts a step of its job for each host (tried with Slurm 22.05):
+// mpiexec starts a step of the Slurm job for each host (tried with Slurm 22.05):
 //
 //	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd --- /bin/sh --- reaper --- helper --- ranks
 //	         '- srun ...... slurmctld, slurmd ...... slurmstepd --- ...
 //
-// srun carries the streams. mpiexec can also start one step for all hosts, which costs Slurm the same for
-// a thousand as for one (srunOnce). srun merges the outputs of that step, so the helpers dial back to
-// mpiexec (package dialback):
+// srun carries the streams. mpiexec can also start one step for all hosts (srunOnce), which costs Slurm the same
+// for a thousand hosts as for one. srun merges the outputs of that step, so the helpers dial back to mpiexec
+// (package dialback):
 //
 //	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd on each --- /bin/sh --- reaper --- helper --- ranks
 //	   '==================================== TLS ====================================='
 //
-// Slurm signals and ends all ranks alike, including those on this machine, since all belong to steps of
-// its job.
+// Slurm signals and ends all ranks in the same way, including the ranks on this machine, since all ranks belong to
+// steps of the Slurm job.
 var slurm = System{
 	Name: "slurm", Title: "Slurm", Within: "call mpiexec in a script of sbatch, or by salloc",
 
@@ -82,24 +82,25 @@ func slurmNumber(w Inputs) string {
 	return id
 }
 
-// firstReservedStep is the first step number that Slurm reserves, for the batch script for example
-// (slurm.h: SLURM_MAX_NORMAL_STEP_ID).
+// firstReservedStep is the lowest step number that Slurm reserves, for example for the batch script (slurm.h:
+// SLURM_MAX_NORMAL_STEP_ID).
 const firstReservedStep = 4294967280
 
-// inStep reports whether mpiexec runs in a Slurm step, as a program that srun has started (rule RM-11).
+// inStep reports whether mpiexec runs in a Slurm step, that is, srun has started it (rule RM-11).
 func inStep(w Inputs) bool {
 	id, ok := number(w.value("SLURM_STEP_ID"))
 	return ok && id < firstReservedStep
 }
 
-// terminal reports whether srun --pty has started this mpiexec. Only one task of such a step has input
-// (rule RM-12).
+// terminal reports whether srun --pty has started this mpiexec. In such a step only one task receives input (rule
+// RM-12).
 func terminal(w Inputs) bool {
 	return w.set("SLURM_PTY_PORT") && w.value("SLURM_PROCID") == "0" && inStep(w)
 }
 
-// slurmCopies returns how many tasks srun has started. A rank of another mpiexec does not count: it has
-// no SLURM_PROCID.
+// slurmCopies returns how many copies of mpiexec srun has started, such as "3 times", and the command line of srun.
+// It returns empty texts if there is only one copy. A rank of another mpiexec has no SLURM_PROCID, so it does not
+// count as a copy.
 func slurmCopies(w Inputs) (times, starter string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
 	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {
@@ -108,7 +109,8 @@ func slurmCopies(w Inputs) (times, starter string) {
 	return fmt.Sprintf("%d times", n), fmt.Sprintf("srun -n %d", n)
 }
 
-// slurmHosts returns the hosts of a step, of the groups of a heterogeneous job, or of a job.
+// slurmHosts returns the hosts of the Slurm step, of the selected groups of the heterogeneous job, or of the job in
+// which mpiexec runs.
 func slurmHosts(w Inputs, options Options) (Allocation, error) {
 	_, size := w.first("SLURM_HET_SIZE", "SLURM_PACK_SIZE")
 	groups, _ := number(size)
@@ -132,9 +134,9 @@ func slurmHosts(w Inputs, options Options) (Allocation, error) {
 	return a, err
 }
 
-// slurmGPUs sets the GPUs of the host on which Slurm started mpiexec. Slurm does not report the GPUs of
-// other hosts. In a step one variable lists the driver's numbers of the GPUs, and in a job's script
-// another. A value that is no list of numbers is ignored with a warning.
+// slurmGPUs sets the GPUs of the host on which Slurm has started mpiexec. Slurm does not report the GPUs of other
+// hosts. The variable that lists the driver's numbers of the GPUs is a different one in a step than in a job's
+// script. If its value is not a list of numbers, slurmGPUs adds a warning and sets no GPUs.
 func (w Inputs) slurmGPUs(a *Allocation) {
 	variable := "SLURM_JOB_GPUS"
 	if a.Step != "" {
@@ -153,7 +155,7 @@ func (w Inputs) slurmGPUs(a *Allocation) {
 	}
 }
 
-// A slurmNames has the names of the variables that describe hosts. tasks and cpus may be empty.
+// slurmNames holds the names of the variables in which Slurm describes hosts. tasks and cpus may be empty.
 type slurmNames struct{ hosts, tasks, cpus, width string }
 
 // slurmStep returns the allocation of the step in which srun has started mpiexec.
@@ -166,8 +168,8 @@ func slurmStep(w Inputs) (Allocation, error) {
 	return a, err
 }
 
-// slurmJob returns the allocation of the job that salloc or sbatch has started. If step is true, mpiexec
-// runs in a step, and only some variables describe the job.
+// slurmJob returns the allocation of the job that salloc or sbatch has started. If step is true, mpiexec runs in a
+// step of the job, where only some variables describe the job.
 func slurmJob(w Inputs, step bool) (Allocation, error) {
 	hosts, _ := w.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 	names := slurmNames{hosts: hosts, cpus: "SLURM_JOB_CPUS_PER_NODE"}
@@ -181,8 +183,8 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 	return w.readSlurmHosts(names)
 }
 
-// slurmGroups returns the hosts of a heterogeneous Slurm job. numbers has the numbers of the groups to
-// return, in order. If numbers is nil, it returns the hosts of all groups.
+// slurmGroups returns the hosts of the groups of a heterogeneous Slurm job whose numbers are in numbers, in that
+// order. If numbers is nil, it returns the hosts of all groups.
 func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: too many groups (%d)", groups)}
@@ -216,8 +218,8 @@ func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error
 	return all, nil
 }
 
-// groupNames returns the names of the variables of one group. If only the names from before 2020 are set,
-// it returns those.
+// groupNames returns the names of the variables that describe one group. If only the names that Slurm used before
+// 2020 are set, it returns the old names.
 func groupNames(w Inputs, group int) slurmNames {
 	end := "_HET_GROUP_" + strconv.Itoa(group)
 	if old := "_PACK_GROUP_" + strconv.Itoa(group); !w.set("SLURM_JOB_NODELIST"+end) && w.set("SLURM_JOB_NODELIST"+old) {
@@ -226,8 +228,8 @@ func groupNames(w Inputs, group int) slurmNames {
 	return slurmNames{"SLURM_JOB_NODELIST" + end, "SLURM_TASKS_PER_NODE" + end, "SLURM_JOB_CPUS_PER_NODE" + end, "SLURM_CPUS_PER_TASK" + end}
 }
 
-// readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each. If Slurm gives
-// no number of tasks, it divides the CPUs of a host by the CPUs of one task.
+// readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each host. If Slurm gives no
+// number of tasks, readSlurmHosts computes it as the CPUs of a host divided by the CPUs of one task.
 func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	a.Source, a.Width = names.hosts, 1
 	if n := w.count(names.width); n > 0 && n <= maxCount {
@@ -268,14 +270,15 @@ func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	return a, nil
 }
 
-// srun returns the command line that starts a step on one host. It has the options of Slurm 22.05, except
-// those that an older srun does not know (rules RM-30, RM-32).
+// srun returns the command line that starts a step on one host. It uses the options of Slurm 22.05, without those
+// that an older srun does not know (rules RM-30, RM-32).
 func srun(c Call) []string {
 	return c.step([]string{"-N1", "-n1", "-w", c.Host}, "-u")
 }
 
-// srunOnce returns the command line that starts one step on many hosts, with a task on each. The tasks
-// have no pseudoterminals (-u). They write whole lines, and srun passes these on unbroken.
+// srunOnce returns the command line that starts one step on many hosts, with one task on each host. The option -u
+// is not used, so the tasks have no pseudoterminals. The tasks write whole lines, and srun forwards each line
+// unbroken.
 func srunOnce(calls []Call) []string {
 	c, names := calls[0], make([]string, len(calls))
 	for i, call := range calls {
@@ -285,8 +288,8 @@ func srunOnce(calls []Call) []string {
 	return c.step([]string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}, "--wait=0")
 }
 
-// step returns a command line of srun. hostOptions has the options that choose the hosts. number is an option
-// that depends on the number of tasks. step adds the options that all steps have.
+// step returns a command line of srun that starts a step. It adds the options that all steps need to hostOptions,
+// which select the hosts, and number, which is an option that depends on the number of tasks.
 func (c Call) step(hostOptions []string, number string) []string {
 	if c.Part >= 0 {
 		hostOptions = append(hostOptions, "--het-group="+strconv.Itoa(c.Part))
@@ -297,7 +300,8 @@ func (c Call) step(hostOptions []string, number string) []string {
 	return c.commandLine(append(hostOptions, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", number, "-J", "mpiexec")...)
 }
 
-// srunTaskLine returns srun's last message about a task on a host, such as "n2: task 1: Killed", or "".
+// srunTaskLine returns srun's last message about a task on a host, such as "n2: task 1: Killed". It returns "" if
+// there is no such message.
 func srunTaskLine(stderr, host string) string {
 	said := ""
 	for line := range strings.Lines(stderr) {
@@ -308,22 +312,24 @@ func srunTaskLine(stderr, host string) string {
 	return shortened(said)
 }
 
-// overlaps reports whether this version of srun can start a step on CPUs that other steps use.
+// overlaps reports whether this version of srun can start a step on CPUs that other steps use. help is the output
+// of srun --help.
 func overlaps(help string) bool { return strings.Contains(help, "--overlap") }
 
-// srunNoisePatterns has parts of lines of srun that never say why it has ended. Such lines repeat others, or
-// are about srun's own state.
+// srunNoisePatterns lists parts of srun's lines that never say why srun has ended. Such lines repeat other lines or
+// describe srun's own state.
 var srunNoisePatterns = []string{
 	"lacks support for cpu binding", "Force Terminated", "forcing job termination", "got SIG", "Job step aborted", "Terminating StepId",
 	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",
 }
 
-// srunMemoryPatterns has Slurm's texts about a lack of memory. Slurm then also cancels the step and reports that.
+// srunMemoryPatterns lists texts by which Slurm reports a lack of memory. After a lack of memory Slurm also cancels
+// the step and reports the cancellation.
 var srunMemoryPatterns = []string{"oom_kill event", "oom-kill event", "exceeded memory limit", "memory limit exceeded", "Exceeded job memory limit",
 	"Exceeded step memory limit", "Out Of Memory", "out of memory: "}
 
-// srunLine returns the line of srun that says why it has ended. A line about lack of memory comes first,
-// then one about a cancelled step, then its last error.
+// srunLine returns the line of srun's output that says why srun has ended. It prefers a line about a lack of
+// memory, then a line about a cancelled step, then srun's last error.
 func srunLine(stderr string) string {
 	for line := range strings.Lines(stderr) {
 		if slices.ContainsFunc(srunMemoryPatterns, func(words string) bool { return strings.Contains(line, words) }) {
@@ -338,7 +344,7 @@ func srunLine(stderr string) string {
 	return lastOf(stderr, srunNoisePatterns, []string{"srun: ", "error: "})
 }
 
-// slurmState returns the state of a job as squeue reports it. A job that is ending counts as over. squeue
+// slurmState returns the state of a job as squeue reports it. A job that is completing counts as ended; squeue
 // shows such a job only with -t all.
 func slurmState(run Run, job string) State {
 	text, err := run("squeue", "-h", "-j", job, "-t", "all", "-o", "%T")
@@ -353,7 +359,8 @@ func slurmState(run Run, job string) State {
 	return Over
 }
 
-// slurmKillWait returns KillWait from Slurm's configuration ("KillWait = 30 sec"), or 0.
+// slurmKillWait returns KillWait from Slurm's configuration ("KillWait = 30 sec"), or 0 if the configuration cannot
+// be read.
 func slurmKillWait(run Run) time.Duration {
 	text, err := run("scontrol", "show", "config")
 	if err != nil {
@@ -370,7 +377,7 @@ func slurmKillWait(run Run) time.Duration {
 	return 0
 }
 
-// slurmEnd returns when Slurm will end the job, or the zero time.
+// slurmEnd returns the time at which Slurm will end the job, or the zero time if that is unknown.
 func slurmEnd(run Run, job string) time.Time {
 	text, err := run("squeue", "-h", "-j", job, "-o", "%e")
 	end, junk := time.ParseInLocation("2006-01-02T15:04:05", strings.TrimSpace(text), time.Local)

@@ -11,9 +11,9 @@ import (
 // RM-31).
 const Shell = "/bin/sh"
 
-// A Starter is a batch system's program, such as srun, that starts Shell on a host of the job
-// (rm-integration.md 3). The batch system then accounts for all descendants of Shell, including the ranks,
-// and ends them with the job.
+// A Starter describes a program of a batch system, such as srun, that starts Shell on a host of the job
+// (rm-integration.md 3). The batch system accounts for Shell and all its descendants, including the ranks, and ends
+// them with the job.
 type Starter struct {
 	Program string                  // looked for in Folders, then in the PATH; another word of -launcher
 	Second  string                  // is looked for if there is no Program; empty: none
@@ -42,8 +42,8 @@ type Starter struct {
 	ErrorLine      func(stderr string) string                // the line of its standard error that says why it ended; empty: none (RM-42)
 }
 
-// A Step describes one call of a starter that starts Shell on many hosts. Its input is copied to all
-// hosts. Their outputs are merged, in whole lines.
+// A Step describes one call of a starter that starts Shell on many hosts. The input of the call is copied to all
+// hosts. The outputs of the hosts are merged line by line.
 type Step struct {
 	Argv        func(calls []Call) []string      // for at least one call; all have the same Part
 	HostVar     string                           // variable that holds a task's host, spelled as in Call.Host
@@ -51,39 +51,38 @@ type Step struct {
 	ErrorLine   func(stderr, host string) string // the line of standard error that says why the task on a host ended; empty: none
 }
 
-// MaxStep is the largest number of hosts in one step: the list of their names must fit on a command line.
+// MaxStep is the maximum number of hosts in one step. The list of the hosts' names must fit on a command line.
 const MaxStep = 2048
 
-// StepFrom is the number of hosts from which one step is the default. One step is faster from 2 hosts on.
-// But it needs an open port on this machine, to which hosts may be unable to connect. A call for each host
-// needs none.
+// StepFrom is the minimum number of hosts for which mpiexec starts a single step by default. A single step is
+// faster from 2 hosts on, but it needs an open port on this machine, and the hosts may be unable to connect to that
+// port. One call for each host needs no port.
 const StepFrom = 17
 
-// These are suffixes of a batch system's name in values of -launcher. SYSTEM-one starts all hosts with one
-// call, SYSTEM-each makes a call for each host. With SYSTEM-streams helpers use the streams of the call and
-// do not connect to mpiexec themselves.
+// These are suffixes of a batch system's name in values of -launcher. With SYSTEM-one, mpiexec starts the helpers
+// of all hosts with one call of the starter. With SYSTEM-each, it makes a call for each host. With SYSTEM-streams,
+// helpers use the streams of the call and do not connect to mpiexec themselves.
 const (
 	oneSuffix     = "-one"
 	eachSuffix    = "-each"
 	streamsSuffix = "-streams"
 )
 
-// HelpersDialBack reports whether helpers that this system starts connect to mpiexec themselves, instead of
-// using the streams of the system's program. word is the value of -launcher.
+// HelpersDialBack reports whether helpers that this system starts connect to mpiexec themselves, instead of using
+// the streams of the starter. word is the value of -launcher.
 func (s *System) HelpersDialBack(word string) bool {
 	return s.Starter.DialsBack && word != s.StreamsWord()
 }
 
-// StreamsWord returns the value of -launcher with which helpers use the streams of the system's program and
-// do not connect to mpiexec themselves.
+// StreamsWord returns the value of -launcher with which helpers use the streams of the starter and do not connect
+// to mpiexec themselves.
 func (s *System) StreamsWord() string { return s.Name + streamsSuffix }
 
-// EachWord returns the value of -launcher with which each host has a call of its own.
+// EachWord returns the value of -launcher with which mpiexec makes one call of the starter for each host.
 func (s *System) EachWord() string { return s.Name + eachSuffix }
 
-// Together reports whether one call of the starter is made for all hosts. word is the value of -launcher.
-// A call starts Shell on all its hosts or on none. So if some hosts may be unreachable, each host gets
-// its own call.
+// Together reports whether mpiexec makes one call of the starter for all hosts. word is the value of -launcher. A
+// call starts Shell on all its hosts or on none. So if someUnreachable is true, each host gets its own call.
 func (s *System) Together(word string, hosts int, someUnreachable bool) bool {
 	switch {
 	case s.Starter.Step == nil || word == s.EachWord():
@@ -110,7 +109,7 @@ func (c Call) commandLine(arguments ...string) []string {
 	return slices.Concat([]string{c.Program}, arguments, c.ExtraArgs, []string{Shell})
 }
 
-// An ErrorPattern maps a text that a starter prints before it fails to its meaning.
+// An ErrorPattern is a text that a starter prints before it fails, with the meaning of that text.
 type ErrorPattern struct {
 	Pattern string // part of the output, in lower case
 	Busy    bool   // the batch system is busy: another try may succeed
@@ -118,7 +117,7 @@ type ErrorPattern struct {
 	Remedy  string
 }
 
-// Environ returns environ without the variables in Drops.
+// Environ returns environ without the variables that s.Drops lists.
 func (s *Starter) Environ(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(assignment string) bool {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -129,8 +128,8 @@ func (s *Starter) Environ(environ []string) []string {
 	})
 }
 
-// Diagnose returns why the starter has ended before the helper's first message. exit is its exit code, or
-// -1 if that is unknown.
+// Diagnose returns why the starter ended before the helper sent its first message. exit is the starter's exit code,
+// or -1 if the code is unknown.
 func (s *Starter) Diagnose(stderr string, exit int) ErrorPattern {
 	line, lower := s.ErrorLine(stderr), strings.ToLower(stderr)
 	v := ErrorPattern{Remedy: s.DefaultRemedy}
@@ -151,11 +150,11 @@ func (s *Starter) Diagnose(stderr string, exit int) ErrorPattern {
 	return v
 }
 
-// maxShown is the largest length of a line in a message, in bytes.
+// maxShown is the maximum length in bytes of a line that is quoted in a message.
 const maxShown = 200
 
-// lastOf returns the last line of a program's standard error that contains no text of ignored. It removes
-// prefixes from the start of the line.
+// lastOf returns the last line of a program's standard error that contains none of the texts in ignored. It removes
+// the prefixes from the start of that line.
 func lastOf(stderr string, ignored, prefixes []string) string {
 	last := ""
 	for line := range strings.Lines(stderr) {

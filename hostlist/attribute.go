@@ -8,8 +8,8 @@ import (
 	"remshell/text"
 )
 
-// An attrKey is one key of the attributes KEY=VALUE that may follow a host, and the function that applies
-// its value. A new key is a row of attrKeys.
+// An attrKey is one key of the attributes KEY=VALUE that may follow a host, together with the function that applies
+// the value to the host. To add a key, add a row to attrKeys.
 type attrKey struct {
 	names []string // the first is the canonical name
 	apply func(a attr, m *hostExpr) error
@@ -29,7 +29,7 @@ var attrKeys = []attrKey{
 	{[]string{"path"}, attr.setPath},
 }
 
-// attrKeyOf returns the row of a key in attrKeys. Case does not matter, and "-" equals "_".
+// attrKeyOf returns the row of attrKeys for a key. It ignores case and treats "-" like "_".
 func attrKeyOf(key string) (row attrKey, known bool) {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, k := range attrKeys {
@@ -40,7 +40,7 @@ func attrKeyOf(key string) (row attrKey, known bool) {
 	return attrKey{}, false
 }
 
-// parseAttribute parses the value after "key=" and applies it to all hosts of the line.
+// parseAttribute parses the value that follows "key=" and applies it to all hosts of the line.
 func (p *parser) parseAttribute(c *cursor, start int, key string, hosts []hostExpr) {
 	keyEnd := start + len(key)
 	c.skipBlanks()
@@ -66,7 +66,7 @@ func (p *parser) parseAttribute(c *cursor, start int, key string, hosts []hostEx
 	}
 }
 
-// An attr is an attribute of a host: a known key, its value, and the position of the value in the line.
+// An attr is one attribute of a host: a known key, the value, and the position of the value in the line.
 type attr struct {
 	key, value string
 	*cursor
@@ -90,7 +90,7 @@ func (a attr) setUser(m *hostExpr) error {
 	return a.setText(&m.User, a.value)
 }
 
-// setAddress sets the address to connect to.
+// setAddress sets the address to which mpiexec connects instead of the host's name.
 func (a attr) setAddress(m *hostExpr) error {
 	address, err := a.cursor.checkAddress(a.from, a.to, a.value)
 	if err != nil {
@@ -110,7 +110,7 @@ func (a attr) setAlias(m *hostExpr) error {
 	return a.setText(&m.Alias, a.value)
 }
 
-// setPath sets a path, which must be absolute.
+// setPath sets a path of a host. The path must be absolute.
 func (a attr) setPath(m *hostExpr) error {
 	first := m.Attrs[a.key] == ""
 	if first && (a.value[0] != '/' || strings.ContainsFunc(a.value, func(r rune) bool { return r < ' ' })) {
@@ -119,7 +119,7 @@ func (a attr) setPath(m *hostExpr) error {
 	return a.setChecked(m)
 }
 
-// setChecked stores an attribute in Attrs, after AttrCheck accepted it.
+// setChecked stores an attribute in Attrs. It returns the error of AttrCheck if the value is invalid.
 func (a attr) setChecked(m *hostExpr) error {
 	value := m.Attrs[a.key]
 	if err := a.setText(&value, a.value); err != nil {
@@ -137,7 +137,8 @@ func (a attr) setChecked(m *hostExpr) error {
 	return nil
 }
 
-// setCount sets a number from 1 to limit. It fails if a different one was set before.
+// setCount parses the value as a number from 1 to limit and stores it in n. It fails if n has a different value
+// from before.
 func (a attr) setCount(n *int, noun string, limit int) error {
 	value, err := a.readNumber(a.from, a.to, a.value, noun, limit)
 	switch {
@@ -150,7 +151,7 @@ func (a attr) setCount(n *int, noun string, limit int) error {
 	return nil
 }
 
-// setText sets a text. It fails if a different one was set before.
+// setText stores value in s. It fails if s has a different value from before.
 func (a attr) setText(s *string, value string) error {
 	if *s != "" && *s != value {
 		return a.errorAt(a.from, a.to, "%s is given twice: %q and %q", a.key, *s, value)
@@ -159,7 +160,7 @@ func (a attr) setText(s *string, value string) error {
 	return nil
 }
 
-// setEnv adds an environment variable, written NAME:VALUE.
+// setEnv adds an environment variable, written NAME:VALUE, to the host.
 func (a attr) setEnv(m *hostExpr) error {
 	name, value, ok := strings.Cut(a.value, ":")
 	if !ok || name == "" || strings.ContainsAny(name, "= \t") {
@@ -169,8 +170,8 @@ func (a attr) setEnv(m *hostExpr) error {
 	return nil
 }
 
-// readNumber parses word, which stands at the bytes [start, end), as a number from 1 to limit. noun names the
-// number in error messages.
+// readNumber parses word, which is at the bytes [start, end) of the line, as a number from 1 to limit. Error
+// messages call the number noun.
 func (c *cursor) readNumber(start, end int, word, noun string, limit int) (int, error) {
 	switch {
 	case word == "":

@@ -8,8 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A SyntaxError is an error at a place in a host list or host file. It is printed in the form of rule
-// HOST-12:
+// A SyntaxError is an error at one position in a host list or host file. It is printed in the form of rule HOST-12:
 //
 //	cluster.hosts:7:9: unknown key "slotz" (did you mean "slots"?)
 //	  7 | node07  slotz=4
@@ -22,7 +21,7 @@ type SyntaxError struct {
 	Reason    string
 }
 
-// Where returns "FILE:LINE:COL", or "-host:COL" for a list.
+// Where returns the position of the error as "FILE:LINE:COL" for a file, or "-host:COL" for a list.
 func (e *SyntaxError) Where() string {
 	if e.Line == 0 {
 		return fmt.Sprintf("%s:%d", quoteUnprintable(e.File), e.Col)
@@ -30,7 +29,8 @@ func (e *SyntaxError) Where() string {
 	return fmt.Sprintf("%s:%d:%d", quoteUnprintable(e.File), e.Line, e.Col)
 }
 
-// quoteUnprintable returns a file name, in quotes if it has characters that a terminal would not print.
+// quoteUnprintable returns a file name. It quotes the name if the name has characters that a terminal would not
+// print.
 func quoteUnprintable(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(name)
@@ -48,9 +48,9 @@ func (e *SyntaxError) Error() string {
 		number, source, len(number), "", lead, strings.Repeat("~", width-1))
 }
 
-// window returns the part of the source line to show, the blanks before the caret, and the width of the
-// mark. It cuts a long line around the error. It replaces unprintable characters. Tabs stay, and are in
-// both lines.
+// window returns what to print of the source line around the error: the part of the line, the blanks before the
+// caret, and the width of the mark below the part. It shortens a long line and replaces unprintable characters.
+// Tabs are kept in source and repeated in lead, so that the mark stays aligned.
 func (e *SyntaxError) window() (source, lead string, width int) {
 	const before, most = 60, 100
 	runes := []rune(e.Source)
@@ -76,8 +76,8 @@ func (e *SyntaxError) window() (source, lead string, width int) {
 	return line.String(), blanks.String(), max(1, min(e.Width, to-at))
 }
 
-// Errors has the errors of one list or file in order, ten at most. If there are more, a last error says
-// how many. Its Unwrap returns the errors, so that each can be printed with its own prefix.
+// Errors lists the errors of one list or file in order, at most ten. If there are more errors, the last element
+// says how many. Its method Unwrap returns the errors, so that the caller can print each with its own prefix.
 type Errors []error
 
 func (e Errors) Error() string {
@@ -90,7 +90,7 @@ func (e Errors) Error() string {
 
 func (e Errors) Unwrap() []error { return e }
 
-// errorList collects errors. The zero value is ready to use.
+// An errorList collects errors. The zero value is an empty list.
 type errorList struct {
 	first Errors
 	more  int
@@ -106,7 +106,7 @@ func (f *errorList) addError(err error) {
 
 func (f *errorList) isEmpty() bool { return len(f.first) == 0 }
 
-// asError returns the errors as one error, or nil if there are none.
+// asError returns all collected errors as one error, or nil if there are none.
 func (f *errorList) asError() error {
 	switch {
 	case f.isEmpty():

@@ -9,14 +9,15 @@ import (
 	"remshell/text"
 )
 
-// maxName is the largest length of a host name in bytes (RFC 1035, section 2.3.4).
+// maxName is the maximum length of a host name in bytes (RFC 1035, section 2.3.4).
 const maxName = 255
 
-// expand returns the names of the bracket expression in the bytes [start, end):
+// expand returns the names for which the bracket expression at the bytes [start, end) stands:
 //
 //	node[01-16,20]-[a,b]    groups of numbers, ranges with steps, words
 //
-// The first group varies slowest. Ranges keep leading zeros (rule HOST-1).
+// The first group varies slowest. The numbers of a range have the same leading zeros as its first number (rule
+// HOST-1).
 func (c *cursor) expand(start, end int) ([]string, error) {
 	if end == start {
 		return nil, c.errorAt(start, end, "the host name is missing")
@@ -67,7 +68,7 @@ func (c *cursor) expand(start, end int) ([]string, error) {
 	return names, nil
 }
 
-// expandGroup returns the texts that one pair of brackets stands for.
+// expandGroup returns the texts for which one pair of brackets stands.
 func (c *cursor) expandGroup(start, limit int) ([]string, error) {
 	var all []string
 	for start <= limit {
@@ -86,8 +87,8 @@ func (c *cursor) expandGroup(start, limit int) ([]string, error) {
 	return all, nil
 }
 
-// expandItem returns the texts that one item between commas stands for: a number, a word, or a range with
-// an optional step: 20, a, 0-10/2.
+// expandItem returns the texts for which one item between commas stands. An item is a number, a word, or a range
+// with an optional step: 20, a, 0-10/2.
 func (c *cursor) expandItem(start, end int) ([]string, error) {
 	word := c.text[start:end]
 	low, rest, isRange := strings.Cut(word, "-")
@@ -117,7 +118,7 @@ func (c *cursor) expandItem(start, end int) ([]string, error) {
 	return c.expandRange(start, end, low, high, step)
 }
 
-// expandRange returns all numbers of a range, as wide as its first number.
+// expandRange returns all numbers of a range, padded with zeros to the width of the first number.
 func (c *cursor) expandRange(start, end int, low, high string, step int) ([]string, error) {
 	first, err1 := strconv.ParseInt(low, 10, 64)
 	last, err2 := strconv.ParseInt(high, 10, 64)
@@ -138,7 +139,7 @@ func (c *cursor) expandRange(start, end int, low, high string, step int) ([]stri
 	return all, nil
 }
 
-// padNumber formats n with at least width digits.
+// padNumber formats n with at least width digits, padded with zeros.
 func padNumber(n int64, width int) string {
 	s := strconv.FormatInt(n, 10)
 	if missing := width - len(s); missing > 0 {
@@ -156,10 +157,9 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// badLetter returns the first character that is not allowed in a host name, and its position. If there is
-// none, the character is "". Allowed are the characters of DNS, underscores, and letters beyond ASCII,
-// since a name may be an alias in the user's ssh configuration. Other characters could have a meaning in
-// a remote shell.
+// badLetter returns the first character of s that is not allowed in a host name, and its position. It returns "" if
+// all characters are allowed. The characters of DNS names, underscores and letters beyond ASCII are allowed, since
+// a name may be an alias in the user's ssh configuration. Other characters could have a meaning in a remote shell.
 func badLetter(s string) (int, string) {
 	for i, r := range s {
 		switch {
@@ -173,8 +173,8 @@ func badLetter(s string) (int, string) {
 	return 0, ""
 }
 
-// badName is like badLetter, for a name without brackets. It also rejects names that are empty, too long,
-// or begin with a dash.
+// badName is like badLetter, but it checks a whole name without brackets. It also rejects a name that is empty, too
+// long, or begins with a dash.
 func badName(s string) (int, string) {
 	if s == "" || s[0] == '-' || len(s) > maxName {
 		return 0, s + " "
@@ -182,8 +182,8 @@ func badName(s string) (int, string) {
 	return badLetter(s)
 }
 
-// IsName reports whether a word is one host name or address, without brackets, user or slots. Shells and
-// ssh take such a word literally.
+// IsName reports whether word is one host name or address, without brackets, user or slots. Shells and ssh take
+// such a word literally.
 func IsName(word string) bool {
 	if _, is := parseIPv6(word); is {
 		return true

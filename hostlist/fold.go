@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// Fold formats a set of hosts for people, as in "login,node[03-17,20]". It sorts names naturally (node2
-// before node10), drops repeats, and folds numbers. Equal sets give equal texts. Expand returns the set.
+// Fold formats a set of hosts for people, as in "login,node[03-17,20]". It sorts names naturally (node2 before
+// node10), drops duplicates, and folds consecutive numbers into ranges. Equal sets give equal texts, and Expand
+// returns the set again.
 func Fold(names []string) string {
 	sorted := slices.SortedFunc(slices.Values(names), compareNatural)
 	return FoldList(slices.Compact(sorted))
 }
 
-// FoldList is like Fold but keeps order and repeats: Expand returns the list.
+// FoldList is like Fold, but it keeps the order of names and duplicates. Expand returns the same list again.
 func FoldList(names []string) string {
 	items := make([][]string, len(names))
 	for i, name := range names {
@@ -37,11 +38,11 @@ func FoldList(names []string) string {
 	return strings.Join(words, ",")
 }
 
-// MaxListed is the largest number of entries of a folded host list in a message (which-hosts.md 12).
+// MaxListed is the maximum number of entries of a folded host list in a message (which-hosts.md 12).
 const MaxListed = 12
 
-// FoldBrief is Fold for messages. If the list has more than MaxListed entries, it returns the first ones
-// and how many more hosts there are.
+// FoldBrief is like Fold, for messages. If the folded list has more than MaxListed entries, it returns the first
+// MaxListed entries and the number of hosts that are not shown.
 func FoldBrief(names []string) string {
 	all := Fold(names)
 	if countEntries(all) <= MaxListed {
@@ -62,7 +63,7 @@ func FoldBrief(names []string) string {
 // countEntries returns the number of names and ranges in a folded list.
 func countEntries(folded string) int { return 1 + strings.Count(folded, ",") }
 
-// splitDigits splits a name into runs of digits and the text between them. It does not split a name that
+// splitDigits splits a name into runs of digits and the text between these runs. It does not split a name that
 // cannot be written with brackets, such as an IPv6 address.
 func splitDigits(name string) []string {
 	if _, bad := badName(name); bad != "" {
@@ -84,11 +85,12 @@ func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
 func isNumber(piece string) bool { return allDigits(piece) && len(piece) <= 18 }
 
-// Compare compares names in natural order: node2 before node10.
+// Compare compares two host names in natural order, in which node2 comes before node10. It returns a negative
+// number, 0 or a positive number, like strings.Compare.
 func Compare(a, b string) int { return compareNatural(a, b) }
 
-// compareNatural compares names in natural order: node2 before node10. Numbers of equal value are ordered
-// by their number of digits, so that only equal names compare equal.
+// compareNatural compares two names in natural order, in which node2 comes before node10. Numbers of equal value
+// are ordered by their number of digits, so that only equal names compare as equal.
 func compareNatural(a, b string) int {
 	as, bs := splitDigits(a), splitDigits(b)
 	for i := range min(len(as), len(bs)) {
@@ -103,7 +105,7 @@ func compareNatural(a, b string) int {
 	return cmp.Or(cmp.Compare(len(as), len(bs)), strings.Compare(a, b))
 }
 
-// numberValue returns the value of a number of at most 18 digits.
+// numberValue returns the value of a decimal number with at most 18 digits.
 func numberValue(number string) int64 {
 	n := int64(0)
 	for i := range len(number) {
@@ -112,7 +114,7 @@ func numberValue(number string) int64 {
 	return n
 }
 
-// A nameRun is a sequence of names that differ in one number.
+// A nameRun is a sequence of names that differ only in one number.
 type nameRun struct {
 	pieces       []string
 	varyingPiece int // index of the piece that varies; -1 if there is only one name so far
@@ -121,7 +123,7 @@ type nameRun struct {
 
 type numberRange struct{ low, high string }
 
-// foldOnce joins adjacent names that differ in one number only.
+// foldOnce joins each run of adjacent names that differ only in one number.
 func foldOnce(items [][]string) [][]string {
 	var all [][]string
 	var r nameRun
@@ -140,7 +142,7 @@ func foldOnce(items [][]string) [][]string {
 	return all
 }
 
-// extend adds a name to the run. It returns false if the name does not continue the run.
+// extend adds a name to the run. It returns false, and adds nothing, if the name does not continue the run.
 func (r *nameRun) extend(item []string) bool {
 	if len(item) != len(r.pieces) {
 		return false

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Join merges all entries of a host into one and drops excluded hosts (rules HOST-4 to HOST-6). The hosts
-// stay in the order of their first entries. Slot counts are added up. A host with one entry without a count
-// keeps Slots 0. A host with several entries without counts gets one slot for each. Entries with and
-// without a count for one host are an error, and so are attributes that contradict each other.
+// Join merges all entries of a host into one entry and drops excluded hosts (rules HOST-4 to HOST-6). The hosts
+// stay in the order of their first entries. The slot counts of a host's entries are added up. A host with one entry
+// without a count keeps Slots 0. A host with several entries without counts gets one slot for each entry. It is an
+// error if only some entries of a host have a count, or if attributes of a host contradict each other.
 func Join(entries []Entry) ([]Entry, error) {
 	var errs errorList
 	index := make(map[string]int)
@@ -47,7 +47,7 @@ func Join(entries []Entry) ([]Entry, error) {
 	return all, errs.asError()
 }
 
-// Unique returns the first entry of each host, with its own slots, and all exclusions.
+// Unique returns the first entry of each host, with the slots of that entry, and all exclusions.
 func Unique(entries []Entry) []Entry {
 	seen := make(map[string]bool)
 	var first []Entry
@@ -60,7 +60,7 @@ func Unique(entries []Entry) []Entry {
 	return first
 }
 
-// MergeEntries merges two entries of one host from two lists. The result has the slots of e. MergeEntries
+// MergeEntries merges two entries of one host that come from two lists. The result has the slots of e. MergeEntries
 // returns an error if the entries contradict each other.
 func MergeEntries(e, other Entry) (Entry, error) {
 	h := joinedHost{Entry: e, firstMention: e}
@@ -89,7 +89,7 @@ type joinedHost struct {
 	mentions      int
 }
 
-// An optionalEntry is an entry that may be missing (nil).
+// An optionalEntry is an entry, or nil if there is no entry.
 type optionalEntry struct{ *Entry }
 
 func (p optionalEntry) orElse(e Entry) Entry {
@@ -99,7 +99,7 @@ func (p optionalEntry) orElse(e Entry) Entry {
 	return e
 }
 
-// addMention merges another entry of the host into it.
+// addMention merges another entry of the host into h.
 func (h *joinedHost) addMention(e Entry) error {
 	counted, hadCount := e.Slots != 0, h.firstMention.Slots != 0
 	switch {
@@ -119,7 +119,7 @@ func (h *joinedHost) addMention(e Entry) error {
 	return h.mergeFields(e)
 }
 
-// mergeFields merges all fields of an entry except its slots.
+// mergeFields merges all fields of e except its slots into h.
 func (h *joinedHost) mergeFields(e Entry) error {
 	for _, pair := range []struct {
 		what string
@@ -170,7 +170,7 @@ func (h *joinedHost) conflictError(e Entry, noun, newValue, oldValue string) err
 		e.Label(), noun, newValue, noun, oldValue, seenFrom(h.firstMention, e))
 }
 
-// seenFrom returns the position of e, for a message about another entry. It leaves out the file name if both
+// seenFrom returns the position of e, for a message about the entry reader. It leaves out the file name if both
 // entries are in the same file.
 func seenFrom(e, reader Entry) string {
 	switch {
@@ -182,9 +182,10 @@ func seenFrom(e, reader Entry) string {
 	return fmt.Sprintf("at line %d", e.Line)
 }
 
-// Filter returns the members of hosts that list names, in the order of list. hosts come from a file and are
-// joined. A slot count, user or address in list takes precedence. If list has only exclusions, the other
-// hosts remain in their order. A name that is not among the hosts is an error (rule HOST-9).
+// Filter returns those of hosts that list names, in the order of list. hosts come from a file and are already
+// joined. A slot count, user or address in list takes precedence over the one in hosts. If list has only
+// exclusions, Filter returns the remaining hosts in their order. A name in list that is not among hosts is an error
+// (rule HOST-9).
 func Filter(hosts, list []Entry) ([]Entry, error) {
 	if !hasHost(list) {
 		return Join(slices.Concat(hosts, list))
@@ -213,8 +214,8 @@ func Filter(hosts, list []Entry) ([]Entry, error) {
 	return all, errs.asError()
 }
 
-// withListEntry returns the host h with the slots, user and address of w, the entry in the list. If w lacks
-// one of these, it keeps the one of h.
+// withListEntry returns the host h with the slots, user and address of w, which is the entry in the list. If a
+// field of w is not set, the result has the field of h.
 func withListEntry(h, w Entry) Entry {
 	if w.Slots != 0 {
 		h.Slots = w.Slots

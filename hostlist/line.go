@@ -21,13 +21,13 @@ func (c *cursor) skipBlanks() {
 	c.pos = len(c.text) - len(strings.TrimLeft(c.rest(), " \t"))
 }
 
-// atEnd reports whether nothing follows. In a file, a comment counts as nothing.
+// atEnd reports whether nothing follows on the line. In a file, a comment counts as nothing.
 func (c *cursor) atEnd() bool {
 	return c.pos == len(c.text) || c.text[c.pos] == '#' && !c.isList
 }
 
-// readWord reads up to a blank, a comma, an equals sign or a comment. Commas in brackets belong to the
-// word.
+// readWord reads and returns the text up to the next blank, comma, equals sign or comment. Commas in brackets are
+// part of the word.
 func (c *cursor) readWord() string {
 	from, depth := c.pos, 0
 	for ; !c.atEnd(); c.pos++ {
@@ -45,7 +45,7 @@ func (c *cursor) readWord() string {
 	return c.text[from:c.pos]
 }
 
-// skipByte skips the byte b and blanks before it, and reports whether b came next.
+// skipByte skips any blanks and then the byte b. It returns false if another byte follows the blanks.
 func (c *cursor) skipByte(b byte) bool {
 	ahead := *c
 	ahead.skipBlanks()
@@ -56,8 +56,8 @@ func (c *cursor) skipByte(b byte) bool {
 	return true
 }
 
-// readValue reads up to a blank or comment. Quotes of either kind may enclose any part. There is no escape
-// character, since the other kind of quote serves for that.
+// readValue reads the text up to the next blank or comment. Single or double quotes may enclose any part of the
+// value. There is no escape character: a quote can be enclosed in quotes of the other kind.
 func (c *cursor) readValue() (string, error) {
 	var out strings.Builder
 	for !c.atEnd() {
@@ -80,8 +80,8 @@ func (c *cursor) readValue() (string, error) {
 	return out.String(), nil
 }
 
-// A hostExpr is a parsed host expression: the names that it stands for, and an Entry with the fields that
-// they share.
+// A hostExpr is a parsed host expression. It has the names for which the expression stands, and an Entry with the
+// fields that all these hosts share.
 type hostExpr struct {
 	Entry
 	names    []string
@@ -98,7 +98,7 @@ func (p *parser) addEntries(hosts []hostExpr) {
 	}
 }
 
-// readHostExpr reads one word:
+// readHostExpr reads one word that names hosts, in the form:
 //
 //	["^"] [ user "@" ] hostexpr [ ":" slots [ ":" user [ ":" address ] ] ]
 func (c *cursor) readHostExpr(start, limit int) (hostExpr, error) {
@@ -131,8 +131,9 @@ func (c *cursor) readHostExpr(start, limit int) (hostExpr, error) {
 	return m, nil
 }
 
-// readName parses the host name expression and returns its end, which is limit or the position of a colon. A
-// bare word that is an IPv6 address is read completely, with its colons (rule HOST-2).
+// readName parses the host name expression at the start of a word. It returns the end of the expression, which is
+// limit or the position of a colon. If the word is an IPv6 address without brackets, the whole word with its colons
+// is the name (rule HOST-2).
 func (c *cursor) readName(m *hostExpr, start, limit int) (int, error) {
 	word := c.text[start:limit]
 	switch {
@@ -168,8 +169,8 @@ func (c *cursor) readName(m *hostExpr, start, limit int) (int, error) {
 	return end, err
 }
 
-// parseIPv6 parses an address in the notation of RFC 5952. netip accepts any zone; here it must be an
-// interface name that is safe in a shell.
+// parseIPv6 parses an IPv6 address and returns it in the notation of RFC 5952. netip accepts any zone, but here a
+// zone must be an interface name that is safe in a shell.
 func parseIPv6(word string) (string, bool) {
 	a, err := netip.ParseAddr(word)
 	if err != nil || !a.Is6() {
@@ -197,8 +198,8 @@ func firstColon(word string) int {
 	return -1
 }
 
-// readSlotsAndUser reads the text after the first colon: SLOTS[:USER[:ADDRESS]]. The address is last since
-// an IPv6 address contains colons.
+// readSlotsAndUser reads the text after the first colon, SLOTS[:USER[:ADDRESS]]. The address comes last since an
+// IPv6 address contains colons.
 func (c *cursor) readSlotsAndUser(m *hostExpr, start, end int) error {
 	slots, rest, more := strings.Cut(c.text[start:end], ":")
 	var err error
@@ -235,8 +236,7 @@ func (c *cursor) readUser(m *hostExpr, start, end int) error {
 	return nil
 }
 
-// checkUser returns an error for a user name that a remote shell's command line could take for something
-// else.
+// checkUser returns an error if a remote shell could misinterpret the user name on a command line.
 func (c *cursor) checkUser(start, end int, name string) error {
 	if name == "" || name[0] == '-' || strings.ContainsAny(name, ":/'\"\\`$;&|<>()*?!#{}[]~^") ||
 		strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
@@ -245,8 +245,8 @@ func (c *cursor) checkUser(start, end int, name string) error {
 	return nil
 }
 
-// checkAddress checks a name or address to connect to, and returns it. An IPv6 address may be in
-// brackets.
+// checkAddress checks the name or address to which mpiexec is to connect, and returns it. An IPv6 address may be
+// enclosed in brackets.
 func (c *cursor) checkAddress(start, end int, value string) (string, error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")
 	if a, ok := parseIPv6(bare); ok {

@@ -2,7 +2,7 @@ package hostlist
 
 import "strings"
 
-// A lineFormat is one format of lines in host files. A new format is a row of lineFormats.
+// A lineFormat is one format of lines in host files. To add a format, add a row to lineFormats.
 type lineFormat struct {
 	usedBy  string                       // launchers whose files use it
 	syntax  string                       // cli.md 4.1
@@ -10,9 +10,9 @@ type lineFormat struct {
 	read    func(p *parser, line cursor) // adds the line's entries, or its errors
 }
 
-// lineFormats returns all formats, in the order in which they are tried. The first that matches reads the
-// line. Formats may change from line to line, since users combine files. No host name begins with "!".
-// "node1 4" could be two hosts, but nobody calls a host "4", and Grid Engine writes such lines.
+// lineFormats returns all formats in the order in which they are tried. The first format that matches parses the
+// line. The format may change from line to line, since users combine files. No host name begins with "!". "node1 4"
+// could name two hosts, but no host is called "4", and Grid Engine writes such lines.
 func lineFormats() []lineFormat {
 	return []lineFormat{
 		{usedBy: "ours", syntax: "!include FILE", matches: isDirective, read: (*parser).parseDirective},
@@ -32,8 +32,8 @@ func (p *parser) parseLine(c cursor) {
 	}
 }
 
-// parseHosts parses a line with hosts and attributes for all of them, or a whole list. After an error in
-// one word it continues with the next, so that one run shows all errors.
+// parseHosts parses a whole host list, or a line with hosts and attributes that apply to all hosts of the line.
+// After an error in one word it continues with the next word, so that the user sees all errors at once.
 func (p *parser) parseHosts(c cursor) {
 	if p.names > p.maxNames {
 		return
@@ -76,8 +76,8 @@ func (p *parser) parseHosts(c cursor) {
 	p.addEntries(hosts)
 }
 
-// addMention parses the word that ends at the cursor and appends its hosts to hosts. ok is false if
-// there are too many hosts.
+// addMention parses the word from start to the cursor and appends its hosts to hosts. ok is false if there are too
+// many hosts.
 func (p *parser) addMention(c *cursor, start int, hosts []hostExpr) (_ []hostExpr, ok bool) {
 	m, err := c.readHostExpr(start, c.pos)
 	if err != nil {
@@ -91,7 +91,7 @@ func (p *parser) addMention(c *cursor, start int, hosts []hostExpr) (_ []hostExp
 	return append(hosts, m), true
 }
 
-// refuseAttribute records the error that no attribute is allowed here.
+// refuseAttribute records the error that an attribute is not allowed at this position.
 func (p *parser) refuseAttribute(c *cursor, start int) {
 	if c.isList {
 		p.addError(c.errorAt(start, c.pos, "attributes are allowed only in a host file; here write HOST:SLOTS:USER:ADDRESS"))
@@ -100,8 +100,8 @@ func (p *parser) refuseAttribute(c *cursor, start int) {
 	p.addError(c.errorAt(start, c.pos-1, "a host name must come before attributes"))
 }
 
-// isGridEngine reports whether a line is from a PE_HOSTFILE, "HOST SLOTS QUEUE PROCESSORS": its second
-// word is a number. Attributes may stand before the number.
+// isGridEngine reports whether a line has the form of Grid Engine's PE_HOSTFILE, "HOST SLOTS QUEUE PROCESSORS". The
+// line has this form if its second word is a number. Attributes may come before the number.
 func isGridEngine(c cursor) bool {
 	if c.readWord() == "" || c.skipByte('=') || c.skipByte(',') {
 		return false
@@ -119,8 +119,8 @@ func isGridEngine(c cursor) bool {
 	return false
 }
 
-// parseGridEngine parses a line of a PE_HOSTFILE. Words after the slot count are ignored, except known
-// attributes, so that no max_slots is lost.
+// parseGridEngine parses a line of Grid Engine's PE_HOSTFILE. It ignores words after the slot count except known
+// attributes, such as max_slots.
 func (p *parser) parseGridEngine(c cursor) {
 	if p.names > p.maxNames {
 		return
@@ -175,7 +175,7 @@ func (p *parser) setSlots(c *cursor, start int, count string, hosts []hostExpr) 
 	}
 }
 
-// isDirective reports whether a line is a directive for this package.
+// isDirective reports whether a line is a directive, which begins with "!".
 func isDirective(c cursor) bool { return strings.HasPrefix(c.rest(), "!") }
 
 // parseDirective parses "!include FILE", the only directive.

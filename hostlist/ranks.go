@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// maxRank is the highest rank in a rank file. -n has the same limit (placement.md 1.5).
+// maxRank is the highest rank that a rank file may name. -n has the same limit (placement.md 1.5).
 const maxRank = 1<<20 - 1
 
 // A RankLine is one line of a rank file (cli.md 4.3):
 //
 //	rank N[-M] = HOST slot = SLOTS
 //
-// Each of the ranks gets all of the slots.
+// Each of the ranks N to M gets all of the slots.
 type RankLine struct {
 	First, Last int    // the ranks, from 0
 	Host        Entry  // where they run; without a name if Index is used
@@ -26,20 +26,19 @@ type RankLine struct {
 	slotFrom   int        // position of the slots, in bytes
 }
 
-// A SlotCheck returns an error if a list of slots is invalid. The bytes [start, end) of the list are the
-// wrong part.
+// A SlotCheck returns an error if a list of slots is invalid. The bytes [start, end) of slots are the invalid part.
 type SlotCheck func(slots string) (start, end int, err error)
 
-// SlotError returns an error about the bytes [start, end) of the line's slots.
+// SlotError returns an error about the bytes [start, end) of the slots in the line.
 func (l RankLine) SlotError(start, end int, reason string) *SyntaxError {
 	return l.slotSource.errorAt(l.slotFrom+start, l.slotFrom+end, "%s", reason)
 }
 
-// HostError returns an error about the line's host.
+// HostError returns an error about the host in the line.
 func (l RankLine) HostError(reason string) *SyntaxError { return l.Host.errorAt("%s", reason) }
 
-// ReadRanks reads a rank file. It may place each rank only once. It returns all errors together, as
-// ReadFile does. A file without ranks is an error.
+// ReadRanks reads a rank file. It is an error if the file places a rank twice or places no rank. ReadRanks returns
+// all errors together, as ReadFile does.
 func ReadRanks(name string, open func(name string) (io.ReadCloser, error), check SlotCheck) ([]RankLine, error) {
 	r := rankReader{parser: parser{open: open}, check: check, lineOfRank: make(map[int]int)}
 	text, err := r.readFile(name)
@@ -65,7 +64,7 @@ func ReadRanks(name string, open func(name string) (io.ReadCloser, error), check
 	return r.lines, r.asError()
 }
 
-// A rankReader collects the lines of a rank file, and their errors.
+// A rankReader collects the lines of a rank file and the errors in these lines.
 type rankReader struct {
 	parser
 	check      SlotCheck
@@ -93,7 +92,7 @@ func (r *rankReader) readRankLine(c *cursor) (RankLine, error) {
 	return l, r.readSlotList(c, &l)
 }
 
-// readKeyword reads a word, which must be one of words. Case does not matter.
+// readKeyword reads one of the given words. It ignores case and returns an error if another word follows.
 func (c *cursor) readKeyword(words ...string) error {
 	c.skipBlanks()
 	from := c.pos
@@ -106,7 +105,7 @@ func (c *cursor) readKeyword(words ...string) error {
 	return c.errorAt(from, max(c.pos, from+1), `%q where %q should be: a line is "rank N=HOST slot=SLOTS"`, word, words[0])
 }
 
-// readRanks reads "N =" or "N-M =" into l.
+// readRanks reads "N =" or "N-M =" and stores the ranks in l.
 func (r *rankReader) readRanks(c *cursor, l *RankLine) error {
 	c.skipBlanks()
 	from := c.pos
@@ -148,7 +147,7 @@ func (c *cursor) readRank(start int, word string) (int, error) {
 	return n, nil
 }
 
-// readRankHost reads a host, or "+nK" for host K of the host list.
+// readRankHost reads a host name, or "+nK", which stands for host K of the host list, and stores it in l.
 func (c *cursor) readRankHost(l *RankLine) error {
 	c.skipBlanks()
 	from := c.pos
@@ -174,7 +173,8 @@ func (c *cursor) readRankHost(l *RankLine) error {
 	return nil
 }
 
-// readSlotList reads the rest of the line into l, without quotes around it, and checks it.
+// readSlotList reads the rest of the line, removes quotes around it, checks it as a list of slots, and stores it in
+// l.
 func (r *rankReader) readSlotList(c *cursor, l *RankLine) error {
 	c.skipBlanks()
 	from := c.pos
@@ -190,7 +190,7 @@ func (r *rankReader) readSlotList(c *cursor, l *RankLine) error {
 	return nil
 }
 
-// A NodeIndex is the node of one rank in the value of -rankmap, as a position in the host list.
+// A NodeIndex is the node of one rank in the value of -rankmap, given as an index into the host list.
 type NodeIndex struct {
 	Node   int // from 0
 	source sourceLine
@@ -198,16 +198,16 @@ type NodeIndex struct {
 	to     int
 }
 
-// ErrorAt returns an error about the item of the -rankmap from which this index comes.
+// ErrorAt returns an error about the item of the -rankmap that gave this index.
 func (n NodeIndex) ErrorAt(reason string) *SyntaxError {
 	return n.source.errorAt(n.from, n.to, "%s", reason)
 }
 
-// ParseRankMap parses Hydra's map of ranks to nodes, one item for each rank:
+// ParseRankMap parses Hydra's map of ranks to nodes. The result has one element for each rank:
 //
 //	0,0,1,1                     the node of each rank
-//	(0,2,4),(2,1,8)             blocks (start,nodes,ranks): ranks on each of nodes from start
-//	(vector,(0,2,4))            the same, as PMI_process_mapping writes it
+//	(0,2,4),(2,1,8)             blocks (start,nodes,ranks): so many ranks on each of so many nodes from start
+//	(vector,(0,2,4))            the same blocks, as PMI_process_mapping writes them
 func ParseRankMap(origin, text string) ([]NodeIndex, error) {
 	c := cursor{sourceLine: sourceLine{file: origin, text: text}, isList: true}
 	end := len(text)
@@ -242,7 +242,7 @@ func ParseRankMap(origin, text string) ([]NodeIndex, error) {
 	}
 }
 
-// readMapItem parses one number or one block.
+// readMapItem parses one number or one block of a rank map.
 func (c *cursor) readMapItem(begin, end int, block bool) ([]NodeIndex, error) {
 	word := c.text[begin:end]
 	start, nodes, ranks := word, "1", "1"
@@ -276,8 +276,8 @@ func (c *cursor) readMapItem(begin, end int, block bool) ([]NodeIndex, error) {
 	return items, nil
 }
 
-// UnplacedRanks returns the ranks below n that no line places, folded: "2-3,7". It returns "" if there
-// are none.
+// UnplacedRanks returns the ranks below n that no line places, in folded form: "2-3,7". It returns "" if all ranks
+// are placed.
 func UnplacedRanks(lines []RankLine, n int) string {
 	placed := make([]bool, n)
 	for _, l := range lines {

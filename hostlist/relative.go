@@ -12,16 +12,16 @@ import (
 //	+n2     the third node
 //	+e:2    two nodes that are not used otherwise; +e: all of those
 
-// ParseRelative is like Parse, for a list that may have relative names such as +n2. Resolve must replace
-// these before the entries are used.
+// ParseRelative is like Parse, for a list that may contain relative names such as +n2. The caller must pass the
+// entries to Resolve before using them.
 func ParseRelative(origin, expr string) ([]Entry, error) {
 	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true, allowsRelative: true}, maxNames)
 }
 
-// IsRelative reports whether an entry names a position in another list, such as +n2.
+// IsRelative reports whether an entry has a relative name such as +n2, which refers to a position in another list.
 func (e Entry) IsRelative() bool { return strings.HasPrefix(e.Host, "+") }
 
-// readRelativeName parses "+nK", "+e" or "+e:K" and returns its end.
+// readRelativeName parses "+nK", "+e" or "+e:K" and returns the position after it.
 func (c *cursor) readRelativeName(m *hostExpr, start, limit int) (int, error) {
 	word := strings.ToLower(c.text[start:limit])
 	if !c.allowsRelative {
@@ -38,8 +38,8 @@ func (c *cursor) readRelativeName(m *hostExpr, start, limit int) (int, error) {
 	return end, nil
 }
 
-// parseRelativeName parses a relative name. For "+nK", index is the index of that host. For "+e" it is
-// -1, and count is the number of hosts. A count of 0 means all. ok is false if the name is invalid.
+// parseRelativeName parses a relative name. For "+nK", index is the position of the host in the allocation. For
+// "+e", index is -1 and count is the number of hosts, or 0 for all hosts. ok is false if the name is invalid.
 func parseRelativeName(name string) (index, count int, ok bool) {
 	if number, one := strings.CutPrefix(name, "+n"); one {
 		index, err := strconv.Atoi(number)
@@ -53,8 +53,9 @@ func parseRelativeName(name string) (index, count int, ok bool) {
 	return -1, count, hasCount && allDigits(number) && err == nil && count > 0
 }
 
-// Resolve replaces the relative entries of a list by hosts of an allocation. Slots, user and address of a
-// relative entry replace the host's own. "+e" means hosts that neither this list nor earlierLists name.
+// Resolve replaces the relative entries of a list by hosts of an allocation. Slots, user and address of a relative
+// entry replace those of the host. "+e" stands for hosts of the allocation that neither this list nor earlierLists
+// name.
 func Resolve(list, allocation []Entry, earlierLists ...Entry) ([]Entry, error) {
 	var errs errorList
 	used := make(map[string]bool)
@@ -84,7 +85,7 @@ func Resolve(list, allocation []Entry, earlierLists ...Entry) ([]Entry, error) {
 	return all, errs.asError()
 }
 
-// resolveRelative returns the hosts that one relative entry names.
+// resolveRelative returns the hosts of the allocation to which one relative entry refers.
 func (e Entry) resolveRelative(allocation []Entry, usedHosts map[string]bool) ([]Entry, error) {
 	index, count, _ := parseRelativeName(e.Host)
 	n := len(allocation)
@@ -106,7 +107,7 @@ func (e Entry) resolveRelative(allocation []Entry, usedHosts map[string]bool) ([
 	return empty, nil
 }
 
-// withHost returns host with the fields that the relative entry e sets.
+// withHost returns host with the fields that the relative entry e sets replaced.
 func (e Entry) withHost(host Entry) Entry {
 	host = withListEntry(host, e)
 	host.Exclude = e.Exclude

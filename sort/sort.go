@@ -30,8 +30,8 @@ const (
 	Proc Mode = "PROC"
 )
 
-// A sortKey is one key: its names, the value that it takes from a node, and the format of that value for
-// people.
+// A sortKey describes one sort key: its names, a function that returns a node's value, and the format of that value
+// for people.
 type sortKey struct {
 	mode     Mode
 	words    []string // its names, in the order of messages
@@ -48,10 +48,10 @@ type keyValue struct {
 	load  int64  // compared then: a whole number; 0 for all keys but PROC
 }
 
-// unknownValue is the value of a node for which nothing could be measured. Such nodes come last (4.3).
+// unknownValue is the value of a node that could not be measured. Such nodes come last (4.3).
 const unknownValue = math.MaxInt64
 
-// sortKeys has all keys, in the order in which messages list them.
+// sortKeys lists all sort keys, in the order in which messages list them.
 var sortKeys = []sortKey{
 	{mode: Proc, words: []string{"PROC"}, format: formatInt,
 		read: func(n *job.Node) keyValue { return keyValue{value: int64(n.Ranks), load: wholeLoad(n)} }},
@@ -68,8 +68,9 @@ var sortKeys = []sortKey{
 		read: func(n *job.Node) keyValue { return keyValue{name: n.Name} }},
 }
 
-// readLoad returns a function that returns a load of a node in whole hundredths. index selects the load
-// average of 1, 5 or 15 minutes. Equal texts in /proc/loadavg then give equal values (4.3).
+// readLoad returns a function that returns a load average of a node in hundredths. index selects the load average
+// of the last 1, 5 or 15 minutes. Whole numbers make sure that equal texts in /proc/loadavg give equal values
+// (4.3).
 func readLoad(index int) func(*job.Node) keyValue {
 	return func(n *job.Node) keyValue {
 		if n.Load[index] < 0 {
@@ -79,7 +80,7 @@ func readLoad(index int) func(*job.Node) keyValue {
 	}
 }
 
-// procsAndLoad returns the sum of the load and the number of processes. One process counts as a load of
+// procsAndLoad returns the sum of a node's load and its number of processes, where one process counts as a load of
 // 1.00.
 func procsAndLoad(n *job.Node) keyValue {
 	sum := readLoad(0)(n)
@@ -89,9 +90,9 @@ func procsAndLoad(n *job.Node) keyValue {
 	return sum
 }
 
-// wholeLoad returns the load of the last minute as a whole number, rounded half up. Small differences
-// between nodes, which change from one moment to the next, then do not count (4.3). It is 0 for a node
-// without processes, so that a job gets the same idle nodes each time.
+// wholeLoad returns a node's load average of the last minute as a whole number, rounded half up. Rounding makes
+// small differences between nodes irrelevant, since these change from one moment to the next (4.3). wholeLoad
+// returns 0 for a node without processes, so that a job gets the same idle nodes each time.
 func wholeLoad(n *job.Node) int64 {
 	load := readLoad(0)(n).value
 	switch {
@@ -112,7 +113,7 @@ func formatHundredths(rating int64) string {
 	return fmt.Sprintf("%.2f", float64(rating)/100)
 }
 
-// sortKey returns the row of a key in sortKeys. For an unknown Mode it returns the row of None.
+// sortKey returns the row of sortKeys for m. For an unknown Mode it returns the row of None.
 func (m Mode) sortKey() (row sortKey) {
 	for _, c := range sortKeys {
 		if c.mode == m {
@@ -122,8 +123,8 @@ func (m Mode) sortKey() (row sortKey) {
 	return row
 }
 
-// KeyWords returns the names of sort keys. If flag is true, these are the names that --sort accepts.
-// Otherwise they are the names that a variable or the cluster file accepts (4.1), which are fewer.
+// KeyWords returns the names of sort keys. If flag is true, it returns the names that --sort accepts. Otherwise it
+// returns the smaller set of names that a variable or the cluster file accepts (4.1).
 func KeyWords(flag bool) []string {
 	var words []string
 	for _, c := range sortKeys {
@@ -134,8 +135,8 @@ func KeyWords(flag bool) []string {
 	return words
 }
 
-// Parse parses the name of a key. Case does not matter. flag says that the text is the value of --sort.
-// KeyWords returns the valid names.
+// Parse parses the name of a sort key and ignores case. flag is true if text is the value of --sort. KeyWords
+// returns the names that Parse accepts.
 func Parse(text string, flag bool) (Mode, error) {
 	for _, c := range sortKeys {
 		written := func(word string) bool { return strings.EqualFold(word, text) }
@@ -146,9 +147,9 @@ func Parse(text string, flag bool) (Mode, error) {
 	return "", fmt.Errorf("unknown sort criterion %q", text)
 }
 
-// OrderEntries returns host entries, which are indices into nodes, in fill order. They are ordered by
-// key, then with PROC by whole load, then larger nodes first, then by ID, then as in the list (4.2). It
-// does not change its arguments.
+// OrderEntries returns host entries, which are indices into nodes, in the order in which ranks fill them. It orders
+// entries by sort key, then (for PROC) by whole load, then from larger to smaller nodes, then by ID, then by their
+// position in the list (4.2). It does not change its arguments.
 func OrderEntries(nodes []job.Node, entries []int, mode Mode) []int {
 	sorted := slices.Clone(entries)
 	read := mode.sortKey().read
@@ -163,7 +164,7 @@ func OrderEntries(nodes []job.Node, entries []int, mode Mode) []int {
 	return sorted
 }
 
-// An entryKey has all values that determine the place of a host entry in the order.
+// An entryKey holds all values that determine the position of a host entry in the order.
 type entryKey struct {
 	keyValue
 	size, id int
@@ -179,8 +180,8 @@ func (a *entryKey) compare(b *entryKey) int {
 	return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id))
 }
 
-// MeasuredValue returns the value of a node that a key measures, for people: its load or its number of
-// processes. For other keys it returns "".
+// MeasuredValue returns what a sort key measures on a node, formatted for people: the node's load or its number of
+// processes. If the key measures nothing, it returns "".
 func MeasuredValue(n *job.Node, mode Mode) string {
 	c := mode.sortKey()
 	if c.format == nil {
