@@ -11,12 +11,12 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// agentTimeout is how long to wait for a reply of the agent if the caller has no deadline. It leaves time
-// to touch a hardware key.
+// agentTimeout is how long to wait for a reply of ssh-agent if the caller has no deadline. It is long enough
+// for the user to touch a hardware key.
 const agentTimeout = 30 * time.Second
 
-// A keyAgent is a connection to the user's ssh-agent, shared by all SSH connections. The channel token
-// has one value. The goroutine that has received it may use the connection.
+// A keyAgent is a connection to the user's ssh-agent, shared by all SSH connections. The channel token holds
+// one value; a goroutine must receive it before it uses the connection.
 type keyAgent struct {
 	socket string
 	token  chan struct{}
@@ -34,8 +34,9 @@ func newKeyAgent(socket string) *keyAgent {
 	return a
 }
 
-// withConnection calls f with an open connection that no other goroutine uses and that ctx limits. After
-// an error it closes the connection, because a late reply could be taken for the next one.
+// withConnection calls f with an open connection to the agent. No other goroutine uses the connection
+// meanwhile, and its reads and writes fail when ctx ends. If f returns an error, the connection is closed,
+// because a late reply could be taken for the reply to the next request.
 func (a *keyAgent) withConnection(ctx context.Context, f func() error) error {
 	select {
 	case <-a.token:
@@ -68,9 +69,9 @@ func (a *keyAgent) disconnect() {
 	}
 }
 
-// An agentConn records that the connection has failed, because the library returns the same errors for a
-// failed connection and for a refusal. It has no Close method, so the library sends requests one at a time
-// and starts no goroutine that reads for ever.
+// An agentConn wraps the connection to the agent and records whether it has failed. The library's errors do
+// not tell a failed connection from a refusal. Because an agentConn has no Close method, the library sends
+// requests one at a time and starts no goroutine that reads for ever.
 type agentConn struct {
 	conn net.Conn
 	err  error
@@ -88,7 +89,7 @@ func (w *agentConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// list returns the agent's keys. It asks the agent once for each Dialer.
+// list returns the agent's keys. A Dialer asks its agent only once.
 func (a *keyAgent) list(ctx context.Context) (keys []*agent.Key, err error) {
 	err = a.withConnection(ctx, func() error {
 		if !a.listed {

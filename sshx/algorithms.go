@@ -21,8 +21,8 @@ func defaultHostKeyAlgos() []string {
 	}
 }
 
-// These are the default algorithms for key exchange, MACs, and signatures of the user and of authorities:
-// all algorithms of the library without SHA-1.
+// These functions return the default algorithms for key exchange, MACs, and signatures of users and of
+// certificate authorities: all algorithms of the library that do not use SHA-1.
 func defaultKex() []string         { return withoutSHA1(ssh.SupportedAlgorithms().KeyExchanges) }
 func defaultMACs() []string        { return withoutSHA1(ssh.SupportedAlgorithms().MACs) }
 func defaultPubkeyAlgos() []string { return withCertAlgos(defaultCAAlgos()) }
@@ -33,8 +33,8 @@ func withoutSHA1(algos []string) []string {
 }
 
 // chooseAlgos applies the user's list to the defaults as OpenSSH does (kex.c, kex_assemble_names). "+a,b"
-// appends, "-a,b*" removes, "^a,b" puts first, and any other list replaces. Names that are not in known
-// are ignored silently, because users list the algorithms of their OpenSSH.
+// appends, "-a,b*" removes, "^a,b" puts first, and any other list replaces the defaults. Names that are not
+// in known are ignored silently, because users list the algorithms of their OpenSSH.
 func chooseAlgos(list string, defaults, known []string) []string {
 	if list == "" {
 		return nil
@@ -95,7 +95,8 @@ func withCertAlgos(algos []string) []string {
 	return out
 }
 
-// keyType returns the key type of an algorithm: rsa-sha2-512 signs with an ssh-rsa key (RFC 8332).
+// keyType returns the type of key that an algorithm uses. For example, rsa-sha2-512 uses an ssh-rsa key (RFC
+// 8332).
 func keyType(algo string) string {
 	base, cert := strings.CutSuffix(algo, certSuffix)
 	if base == ssh.KeyAlgoRSASHA256 || base == ssh.KeyAlgoRSASHA512 {
@@ -107,9 +108,9 @@ func keyType(algo string) string {
 	return base
 }
 
-// orderHostKeyAlgos puts the algorithms first for which a key of the host is known (OpenSSH sshconnect2.c,
-// order_hostkeyalgs). Otherwise a host that is known by its ed25519 key and also has an rsa key would count
-// as changed.
+// orderHostKeyAlgos moves the algorithms to the front for which known_hosts has a key of the host (OpenSSH
+// sshconnect2.c, order_hostkeyalgs). Without this, a host that is known by its ed25519 key and also has an
+// rsa key could look as if its key had changed.
 func orderHostKeyAlgos(algos []string, known func(keyType string) bool, authority bool) []string {
 	var first, last []string
 	for _, a := range algos {

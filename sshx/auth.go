@@ -27,7 +27,7 @@ type authKey struct {
 	unlock func() (ssh.PublicKey, error)
 }
 
-// A keyOffer has the keys that may be offered to one target.
+// A keyOffer has the keys that may be offered when logging in to one target.
 type keyOffer struct {
 	files          []*keyFile
 	certs          []*ssh.Certificate // from CertificateFile
@@ -74,8 +74,8 @@ func (k *keyOffer) candidates() []authKey {
 	return uniqueKeys(slices.Concat(certs, both, others, files, late))
 }
 
-// withCertificate returns a certificate with its private key. It returns nil if there is no such key, or
-// the certificate is not valid.
+// withCertificate returns a certificate together with its private key. It returns nil if no such private key
+// is known or the certificate is not valid.
 func (k *keyOffer) withCertificate(cert *ssh.Certificate) []authKey {
 	if cert.CertType != ssh.UserCert || !validAt(cert, k.now) {
 		return nil
@@ -168,8 +168,8 @@ func uniqueKeys(list []authKey) []authKey {
 	return out
 }
 
-// unusableKeys returns why configured keys were not offered, for the error about a refused login. It
-// leaves out default keys that do not exist.
+// unusableKeys returns the reasons why configured keys were not offered. They are part of the error about a
+// refused login. Default keys that do not exist are left out.
 func (k *keyOffer) unusableKeys(configured bool) []string {
 	var notes []string
 	for _, f := range k.files {
@@ -181,8 +181,8 @@ func (k *keyOffer) unusableKeys(configured bool) []string {
 	return notes
 }
 
-// A loginAttempt offers keys on one connection, one for each call of nextKey. If a key cannot sign, it
-// offers the next one.
+// A loginAttempt offers keys to a server on one connection. Each call of nextKey offers one key, and skips
+// keys that cannot sign.
 type loginAttempt struct {
 	ctx       context.Context
 	pause     func() (resume func()) // stops the deadline while the user types
@@ -269,7 +269,7 @@ func (s *loginSigner) SignWithAlgorithm(_ io.Reader, data []byte, algorithm stri
 	return sig, err
 }
 
-// A limitedSigner is a Signer that offers only the algorithms of PubkeyAcceptedAlgorithms.
+// A limitedSigner is a Signer that uses only the algorithms in PubkeyAcceptedAlgorithms.
 type limitedSigner struct {
 	*loginSigner
 	algos []string

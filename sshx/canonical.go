@@ -8,7 +8,7 @@ import (
 
 // canonical returns the name to connect to, after the configuration was read once. It is HostName or the
 // alias, an address in its usual form, or the name found by CanonicalizeHostname (ssh.c, main and
-// resolve_canonicalize). reread says that the files must be read a second time.
+// resolve_canonicalize). reread is true if the files must be read a second time.
 func (s *hostScope) canonical() (name string, reread bool, err error) {
 	name = s.hostname()
 	when := strings.ToLower(s.firstWord("canonicalizehostname"))
@@ -47,8 +47,8 @@ func isNone(value string) bool {
 	return value == "" || strings.EqualFold(value, "none")
 }
 
-// lookupInDomains looks the host up in each of CanonicalDomains and returns its full name in the first
-// that has it.
+// lookupInDomains looks the host up in each of CanonicalDomains. It returns the full name in the first domain
+// that contains the host.
 func (s *hostScope) lookupInDomains(name string) (string, error) {
 	full, err := s.candidateNames(name)
 	if err != nil {
@@ -77,8 +77,8 @@ func (s *hostScope) lookupInDomains(name string) (string, error) {
 	return s.followCNAME(name, target)
 }
 
-// candidateNames returns the names to look up. Each ends in a dot, so that the resolver adds no domain.
-// It returns nil for a name with more than CanonicalizeMaxDots dots.
+// candidateNames returns the full names to look up, one for each domain. Each ends in a dot, so that the
+// resolver adds no domain. It returns nil for a name with more than CanonicalizeMaxDots dots.
 func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	if strings.HasSuffix(name, ".") {
 		return []string{name}, nil
@@ -148,14 +148,15 @@ func validDomain(name string) bool {
 	return name != "" && !strings.Contains(also, name[:1]) && !strings.Contains(name, "..") && !strings.ContainsFunc(name, bad)
 }
 
-// looksLikeAddress reports whether a name cannot be a host's, even if it is no valid address (ssh.c,
-// is_addr_fast).
+// looksLikeAddress reports whether a name looks like an address, so that it cannot be a host name. It need
+// not be a valid address (ssh.c, is_addr_fast).
 func looksLikeAddress(name string) bool {
 	return strings.ContainsAny(name, "%:") || strings.Trim(name, "0123456789.") == ""
 }
 
-// parseAddress parses an address in all forms that getaddrinfo(3) accepts. IPv4 may be one to four
-// numbers, decimal, octal or hexadecimal; the last one fills the remaining bytes (inet_aton(3)).
+// parseAddress parses an address in any form that getaddrinfo(3) accepts. An IPv4 address may have one to
+// four parts, each decimal, octal or hexadecimal. If there are fewer than four, the last part fills the
+// remaining bytes (inet_aton(3)).
 func parseAddress(name string) (netip.Addr, bool) {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return a, true

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Client is an SSH connection that is logged in. It has one goroutine, which ends with the connection.
+// A Client is an SSH connection on which the login has succeeded. It has one goroutine, which ends with the
+// connection.
 type Client struct {
 	target    Target
 	conn      ssh.Conn
@@ -24,7 +25,7 @@ type Client struct {
 	err error      // why the connection ended; set before done is closed
 }
 
-// errClosed is returned when Close was called on the client.
+// errClosed is returned after Close has been called on the client.
 var errClosed = errors.New("sshx: the connection was closed")
 
 func newClient(d *Dialer, t Target, conn ssh.Conn, w *sshConn, chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request, jump *jumpHost) *Client {
@@ -138,8 +139,8 @@ func (c *Client) lost(format string, args ...any) *DialError {
 	return newDialError(c.target, "connection", KindLost, format, args...).withDetails("%s", c.target.addr())
 }
 
-// Start runs a command with the user's login shell. ctx limits only the start. Later, closing the session
-// or the client ends the command.
+// Start runs a command with the user's login shell. ctx limits only the time to start the command. To end a
+// running command, close its session or the client.
 func (c *Client) Start(ctx context.Context, command string) (*Session, error) {
 	type started struct {
 		s   *Session

@@ -14,7 +14,7 @@ import (
 	"remshell/subprocess"
 )
 
-// commandLimit is how long a command in the configuration may run before the connection begins. ssh
+// commandLimit is how long a command in the ssh configuration may run before the connection is made. ssh
 // itself would wait for ever.
 const commandLimit = 10 * time.Second
 

@@ -27,8 +27,8 @@ type Config struct {
 
 type configFile struct{ blocks []configBlock }
 
-// A configBlock is a Host or Match line with the lines below it. The lines before the first Host or
-// Match form a block that always applies.
+// A configBlock is a Host or Match line of ssh_config with the lines below it. The lines before the first
+// Host or Match form a block that always applies.
 type configBlock struct {
 	file     string
 	line     int
@@ -39,8 +39,8 @@ type configBlock struct {
 	unknown  bool // a setting here, or in an included file, has an unknown keyword
 }
 
-// A setting is one line below Host or Match. The setting of an Include line has the files that it names,
-// because they apply only if its block does.
+// A setting is one line below Host or Match. The setting of an Include line contains the included files,
+// because they apply only if the block applies.
 type setting struct {
 	file    string
 	line    int
@@ -91,9 +91,9 @@ func ReadConfig(userFile, systemFile string, localUser User) (*Config, error) {
 	return c, nil
 }
 
-// With returns the configuration with options that override its files. Each option is KEY=VALUE, as in
-// -o of ssh(1). origin names the source of the options, for errors. An option without effect is
-// refused.
+// With returns the configuration with options that override its files. Each option is KEY=VALUE, as in -o of
+// ssh(1). origin names the source of the options, for errors. An option that would have no effect is an
+// error.
 func (c *Config) With(origin string, options []string) (*Config, error) {
 	file, err := configReader{}.parse(origin, []byte(strings.Join(options, "\n")), 0)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 }
 
 // supportedKeywords are the keywords of ssh_config that Resolve uses. ignoredKeywords are keywords that it
-// may ignore. They ask for something that this package always does, or never does.
+// may ignore. These ask for something that this package always or never does.
 var (
 	supportedKeywords = strings.Fields(`addressfamily bindaddress canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
 		canonicalizepermittedcnames casignaturealgorithms certificatefile ciphers connectionattempts
@@ -156,9 +156,9 @@ func (r configReader) read(name string, depth int) (*configFile, error) {
 	return r.parse(name, data, depth)
 }
 
-// checkOwner returns an error for a file that other users can write, as readconf.c does. They could run
-// commands as the user. ssh does not check the system's main file. Here a group may be able to write that
-// file, but not all users (rule TRUST-27).
+// checkOwner returns an error for a file that other users can write, as ssh does (readconf.c), because they
+// could run commands as the user. For the system's main file, which ssh does not check, it only requires that
+// not all users can write it (rule TRUST-27).
 func (r configReader) checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -220,8 +220,8 @@ const (
 	hiddenInclude = "X-Include"
 )
 
-// hideDirectives replaces Match and Include lines by lines that mean nothing to the library. Line numbers
-// stay the same.
+// hideDirectives replaces Match and Include lines by lines that the library ignores. Line numbers stay the
+// same.
 func hideDirectives(lines []string) []byte {
 	var out bytes.Buffer
 	for i, line := range lines {
@@ -321,8 +321,8 @@ func (r configReader) setting(name string, lines []string, kv *ssh_config.KV, de
 	return s, nil
 }
 
-// rawValue reports whether the value of a keyword is the whole rest of the line, as for a shell command
-// (readconf.c, parse_command).
+// rawValue reports whether the value of a keyword is the whole rest of the line, as for keywords whose value
+// is a shell command (readconf.c, parse_command).
 func rawValue(keyword string) bool {
 	switch strings.ToLower(keyword) {
 	case "proxycommand", "localcommand", "remotecommand", "knownhostscommand":
@@ -331,7 +331,7 @@ func rawValue(keyword string) bool {
 	return false
 }
 
-// include reads the files that a pattern matches. No match is no error.
+// include reads the files that a pattern of an Include line matches. It is no error if there are none.
 func (r configReader) include(s setting, pattern string, depth int) ([]*configFile, error) {
 	name, below, _ := strings.Cut(pattern, "/")
 	switch {

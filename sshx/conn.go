@@ -17,9 +17,10 @@ import (
 	"remshell/deadline"
 )
 
-// An sshConn is the connection below SSH. It has a read buffer, because the library reads the server's
-// version byte by byte. It keeps the first bytes received: a peer that is no SSH server often explains
-// itself in plain text. It records when the peer last sent something, and how reading has ended.
+// An sshConn is the connection on which SSH runs. It has a read buffer, because the library reads the
+// server's version byte by byte. It keeps the first bytes received, because a peer that is no SSH server
+// often explains itself in plain text. It also records when the peer last sent something, and the error that
+// ended reading.
 type sshConn struct {
 	net.Conn
 	r         *bufio.Reader
@@ -34,7 +35,7 @@ type sshConn struct {
 	greeting []byte     // first bytes received, until the library has read the version
 }
 
-// versionBufferSize is the size of the buffer for reading the version, in bytes. Later reads are
+// versionBufferSize is the size in bytes of the buffer for reading the server's version. Later reads are
 // larger and bypass the buffer.
 const versionBufferSize = 512
 
@@ -73,27 +74,27 @@ func (w *sshConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// waitFirstByte waits until the peer has sent something, or the connection fails. A server sends first
-// (RFC 4253, 4.2).
+// waitFirstByte waits until the peer has sent something, or the connection fails. In SSH the server may send
+// first (RFC 4253, 4.2).
 func (w *sshConn) waitFirstByte() { w.r.Peek(1) }
 
-// silentFor returns how long the peer has sent nothing.
+// silentFor returns the time since the peer last sent something.
 func (w *sshConn) silentFor() time.Duration {
 	return time.Since(w.createdAt) - time.Duration(w.lastHeard.Load())
 }
 
-// resetSilence makes silentFor count from now.
+// resetSilence makes silentFor count as if the peer had just sent something.
 func (w *sshConn) resetSilence() { w.lastHeard.Store(int64(time.Since(w.createdAt))) }
 
-// peerGreeting returns the first bytes that the peer sent. They may be incomplete.
+// peerGreeting returns the first bytes that the peer has sent. The text may be incomplete.
 func (w *sshConn) peerGreeting() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.TrimSpace(string(w.greeting))
 }
 
-// connect tries the addresses one after the other, as ssh does. Each gets an equal share of the
-// remaining time.
+// connect tries to connect to the addresses one after the other, as ssh does. The remaining time is divided
+// equally among them.
 func (d *Dialer) connect(b *deadline.Deadline, t Target, addrs []netip.Addr) (net.Conn, *DialError) {
 	dialer := net.Dialer{}
 	if t.BindAddress != "" {
@@ -140,7 +141,7 @@ func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err er
 	return e.withDetails("%s", net.JoinHostPort(a.Unmap().String(), port)).withCause(err)
 }
 
-// innermost returns the innermost wrapped error, which is the operating system's.
+// innermost returns the innermost wrapped error, which is usually the one of the operating system.
 func innermost(err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {

@@ -104,13 +104,14 @@ func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 	}
 }
 
-// isUnanswered reports whether no TCP connection to the host was possible. Then ConnectionAttempts allows
-// another attempt.
+// isUnanswered reports whether no TCP connection to the host could be made. In that case ConnectionAttempts
+// allows another attempt.
 func isUnanswered(e *DialError) bool {
 	return (e.Kind == KindNoRoute || e.Kind == KindRefused) && e.Step == "connect"
 }
 
-// attempt tries once to connect and log in: jump host, name look-up, permit, connection, login.
+// attempt tries once to connect to a host and to log in. The steps are: wait for the jump host, look the name
+// up, get a permit of the Pacer, connect, log in.
 func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
 	jump, err := d.jumpHost(ctx, t)
 	if err != nil {
@@ -148,7 +149,8 @@ func asError(e *DialError) error {
 	return e
 }
 
-// proxyKey identifies the jump host or proxy command of a target. It is empty if there is none.
+// proxyKey returns a text that identifies the jump host or proxy command of a target. It is empty if the
+// target has neither.
 func (t Target) proxyKey() string {
 	if len(t.Via) > 0 {
 		return t.lastJump().shareKey()
@@ -156,7 +158,8 @@ func (t Target) proxyKey() string {
 	return t.ProxyCommand
 }
 
-// waitForPermit waits for a permit of the Pacer. This wait does not count against the deadline.
+// waitForPermit waits until the Pacer allows another connection to be set up. The time of this wait is added
+// to the deadline.
 func (d *Dialer) waitForPermit(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Permit, *DialError) {
 	resume := b.Pause()
 	defer resume()
@@ -187,9 +190,9 @@ func (d *Dialer) usePacer() *Pacer {
 	return d.pacer
 }
 
-// outcomeOf returns what an attempt says about the server for which the Pacer counted it. direct is false
-// if the server is a jump host or proxy command, which many hosts share. Then one host's failure says
-// nothing about the others.
+// outcomeOf returns what an attempt to connect says about the server for which the Pacer counts it. direct is
+// false if the connection uses a jump host or proxy command, which many hosts share. In that case, the
+// failure of one host says nothing about the others.
 func outcomeOf(err *DialError, direct bool) Outcome {
 	switch {
 	case err == nil:
@@ -233,7 +236,8 @@ func (d *Dialer) connectAndLogIn(b *deadline.Deadline, t Target, jump *jumpHost,
 	return newClient(d, t, c, w, chans, reqs, jump), nil
 }
 
-// openTransport opens the connection below SSH: through the last jump host, a proxy command, or TCP.
+// openTransport opens the connection on which SSH is to run: through the last jump host, through a proxy
+// command, or by TCP.
 func (d *Dialer) openTransport(b *deadline.Deadline, t Target, jump *jumpHost, addrs []netip.Addr) (net.Conn, *DialError) {
 	switch {
 	case jump != nil:
@@ -252,8 +256,8 @@ func (d *Dialer) openTransport(b *deadline.Deadline, t Target, jump *jumpHost, a
 	return d.connect(b, t, addrs)
 }
 
-// timeout returns the error after ctx has ended. If the time limit has passed, reason is the reason.
-// Otherwise the error says that the caller has cancelled.
+// timeout returns the error for a step that failed because ctx has ended. If a time limit has passed, the
+// error contains reason. Otherwise it says that the caller has cancelled the attempt.
 func (d *Dialer) timeout(ctx context.Context, t Target, step, reason string) *DialError {
 	if end := context.Cause(ctx); ctx.Err() != nil && !errors.Is(end, errDeadline) {
 		return newDialError(t, step, KindCanceled, "cancelled: %v", end).withCause(end)
@@ -273,7 +277,7 @@ func (d *Dialer) timeoutOf(t Target) time.Duration {
 	return defaultTimeout
 }
 
-// formatDuration returns "10 s", "1.5 s" or "200 ms".
+// formatDuration formats a duration as seconds or milliseconds, such as "10 s", "1.5 s" or "200 ms".
 func formatDuration(d time.Duration) string {
 	if d < time.Second {
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -281,8 +285,8 @@ func formatDuration(d time.Duration) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", d.Seconds()), ".0") + " s"
 }
 
-// cached returns the result of read for a name. It calls read once for each name, even if many goroutines
-// ask.
+// cached returns the result of read for a name. It calls read only once for each name, even if many
+// goroutines need the result.
 func cached[T any](d *Dialer, m *map[string]func() T, name string, read func() T) T {
 	d.mu.Lock()
 	if *m == nil {
@@ -318,7 +322,8 @@ func (d *Dialer) keyFile(path string) *keyFile {
 	return cached(d, &d.keys, path, func() *keyFile { return loadKey(path) })
 }
 
-// askUser returns a function that calls Ask from one goroutine at a time. If Ask is nil, it returns nil.
+// askUser returns a function that calls Ask, but never from two goroutines at the same time. It returns nil
+// if Ask is nil.
 func (d *Dialer) askUser() func(string) ([]byte, error) {
 	if d.Ask == nil {
 		return nil
@@ -342,7 +347,7 @@ func (d *Dialer) keyAgent(socket string) *keyAgent {
 	return d.agents[socket]
 }
 
-// Close closes the connections to agents. Clients stay open.
+// Close closes the connections to ssh-agents. Clients stay open.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	agents := d.agents

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Kind is the kind of an error, for programs.
+// A Kind classifies errors, for programs that handle them.
 type Kind string
 
 const (
@@ -30,7 +30,7 @@ const (
 	KindOther      Kind = "other"
 )
 
-// A DialError says at which step connecting to a host has failed, and why.
+// A DialError says at which step connecting to a host failed, and why.
 type DialError struct {
 	Host    string // the alias that the user wrote
 	Step    string // config, jump, resolve, connect, handshake, host key, login, session
@@ -63,10 +63,11 @@ func (e *DialError) Reason() string {
 	return e.Step + ": " + e.Why
 }
 
-// Detail returns the part that differs between hosts with the same Reason. It may be empty.
+// Detail returns the details of the error, which may differ between hosts with the same Reason. It may be
+// empty.
 func (e *DialError) Detail() string { return e.Details }
 
-// Command returns the command in the hint that is for this host alone, or "".
+// Command returns the part of the hint that is a command for this host only, or "".
 func (e *DialError) Command() string { return e.command }
 
 // Code returns the error's kind.
@@ -74,11 +75,11 @@ func (e *DialError) Code() string { return string(e.Kind) }
 
 func (e *DialError) Unwrap() error { return e.Err }
 
-// IsDropped reports whether the server ended the connection before the login, as a server with too
-// many connections does.
+// IsDropped reports whether the server has closed the connection before the login, as servers with too many
+// connections do.
 func (k Kind) IsDropped() bool { return k == KindBusy || k == KindClosed }
 
-// IsRetryable reports whether the same attempt may succeed a moment later.
+// IsRetryable reports whether another attempt shortly afterwards may succeed.
 func (e *DialError) IsRetryable() bool { return e.Kind.IsDropped() && e.Step != "jump" }
 
 // Hint returns what the user can do, or "".
@@ -109,7 +110,7 @@ func (e *DialError) Hint() string {
 	return ""
 }
 
-// newDialError returns an error for t without a cause.
+// newDialError returns an error about t that wraps no other error.
 func newDialError(t Target, step string, kind Kind, reason string, args ...any) *DialError {
 	return &DialError{Host: t.Alias, Step: step, Kind: kind, Why: fmt.Sprintf(reason, args...), config: t.configName()}
 }
@@ -129,8 +130,8 @@ func (e *DialError) withHint(format string, args ...any) *DialError {
 	return e
 }
 
-// A ConfigError is returned for a line of a configuration file that is wrong, or needs something
-// unsupported.
+// A ConfigError is returned for a line of a configuration file that is wrong or needs something that is not
+// supported.
 type ConfigError struct {
 	File    string
 	Line    int    // 0: the whole file
@@ -151,7 +152,7 @@ func (e *ConfigError) Error() string {
 	return where + e.Why
 }
 
-// useSSH is the hint for a feature that OpenSSH has and this package has not.
+// useSSH is the hint for a feature that OpenSSH supports and this package does not.
 const useSSH = "use -launcher-exec ssh"
 
 // Hint returns what the user can do, or "".
@@ -162,7 +163,7 @@ func (e *ConfigError) withHint(format string, args ...any) *ConfigError {
 	return e
 }
 
-// shortenHome replaces home at the start of a path by ~, for a message.
+// shortenHome replaces the home directory at the start of a path by "~", for messages.
 func shortenHome(home, path string) string {
 	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok && home != "" {
 		return "~/" + rest

@@ -17,7 +17,7 @@ import (
 	"remshell/deadline"
 )
 
-// A connSetup is a connection that is not yet logged in.
+// A connSetup is a connection on which the login is not complete.
 type connSetup struct {
 	d       *Dialer
 	b       *deadline.Deadline
@@ -30,7 +30,7 @@ type connSetup struct {
 	banner  Tail // the server's banner
 }
 
-// runHandshake runs the library's client from the version exchange to the login.
+// runHandshake lets the library perform everything from the version exchange to the login.
 func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	if s.t.ProxyCommand != "" {
 		s.conn.waitFirstByte() // the command may write to known_hosts before it connects
@@ -74,7 +74,7 @@ func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh
 	return ssh.NewClientConn(s.conn, s.t.addr(), config)
 }
 
-// prepareLogin collects the keys to offer, once the server asks for a login.
+// prepareLogin collects the keys to offer. It is called when the server asks for a login.
 func (s *connSetup) prepareLogin() {
 	t := s.t
 	names := t.Identities
@@ -150,8 +150,8 @@ func realAlgos(names []string) []string {
 	})
 }
 
-// adviceFor returns a hint with the ssh_config line that allows an algorithm of the server. It is empty
-// if the library has none of them.
+// adviceFor returns a hint with a line for ssh_config that allows an algorithm which the server supports. It
+// is empty if the library supports none of the server's algorithms.
 func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 	keyword, known := algorithmKeyword(e.What)
 	for _, name := range e.RequestedAlgorithms {
@@ -195,10 +195,10 @@ func (s *connSetup) timeoutError() *DialError {
 		withHint("to see how far it gets: ssh -v %s true; the host may be overloaded, or may wait for PAM or a user database", s.t.Alias)
 }
 
-// brokenError returns the error for a connection that the server has ended. A server with too many
-// connections sends a text in place of its version ("Exceeded MaxStartups"; "Not allowed at this time"
-// under PerSourcePenalties), or closes silently. A server that closes after its version has another
-// reason, such as no usable host key.
+// brokenError returns the error for a connection that the server has closed. A server with too many
+// connections either closes silently or sends a text in place of its version, such as "Exceeded MaxStartups".
+// If a server closes after it has sent its version, the reason is another, for example that it has no usable
+// host key.
 func (s *connSetup) brokenError(err error) *DialError {
 	_, word, found := strings.Cut(err.Error(), disconnected)
 	if found { // 2: "text"
@@ -221,8 +221,8 @@ func (s *connSetup) brokenError(err error) *DialError {
 	return closedError(greeting, s.t, s.step).withDetails("%s", s.t.addr()).withCause(err)
 }
 
-// closedError returns the error for a connection that the server ended before asking for a key.
-// greeting is the text that it had sent.
+// closedError returns the error for a connection that the server closed before it asked for a key. greeting
+// is the text that the server had sent.
 func closedError(greeting string, t Target, step string) *DialError {
 	switch {
 	case greeting == "":
@@ -244,8 +244,8 @@ func noServerError(greeting string, t Target) *DialError {
 	return newDialError(t, "handshake", KindMismatch, "not an ssh server; it answered %s", quoteUntrusted(strings.TrimSpace(greeting)))
 }
 
-// quoteUntrusted quotes text from a peer whose host key was not accepted. Such a peer may be anybody (rule
-// TRUST-22), so the quoted text says that it is not authenticated.
+// quoteUntrusted quotes text from a peer whose host key was not accepted. As such a peer may be anybody (rule
+// TRUST-22), the result says that the text is not authenticated.
 func quoteUntrusted(text string) string {
 	const most = 256
 	if len(text) > most {
@@ -275,7 +275,7 @@ func (s *connSetup) loginError(err error) *DialError {
 	return e
 }
 
-// triedKeys lists the keys that were offered, and why others were not.
+// triedKeys returns a text that lists the keys that were offered, and the reasons why others were not.
 func (s *connSetup) triedKeys() string {
 	if s.login == nil {
 		return ""

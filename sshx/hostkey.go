@@ -27,11 +27,11 @@ type keyVerdict struct {
 	err  error      // why the key's certificate is not valid, if the key alone is unknown
 }
 
-// judgeHostKey looks up a server's key as OpenSSH does (sshconnect.c, check_host_key). k has the
-// known_hosts lines for the host's name. fallback has those for the name without port, or is nil.
-// principal is the name that a certificate must contain. There are two differences. A line that revokes a
-// key counts under both names, even if other lines match. A host that is known only by keys of other
-// types counts as changed: those types were requested first, and the server has none of them any more.
+// judgeHostKey looks up a server's key as OpenSSH does (sshconnect.c, check_host_key). k has the known_hosts
+// lines for the host's name. fallback has those for the name without port, or is nil. principal is the name
+// that a certificate must contain. There are two differences. A line that revokes a key counts under both
+// names, even if other lines match. A host that is known only by keys of other types counts as changed,
+// because the server did not offer these types although they were requested first.
 func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	if l := findRevocation(k.files, []string{k.name, principal}, key); l != nil {
 		return keyVerdict{kind: KindRevokedKey, line: l}
@@ -48,8 +48,8 @@ func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, n
 	return v
 }
 
-// judgeWithHashed looks up a key in plain lines first. If none has it, it looks in hashed lines, which
-// are slow to search.
+// judgeWithHashed looks up a key, first in lines with plain host names. Only if none of them has the key, it
+// looks in lines with hashed names, which are slow to search.
 func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	for {
 		v := judgeLines(k, principal, key, now)
@@ -59,8 +59,9 @@ func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time
 	}
 }
 
-// judgeLines looks up a key in the lines for the host. It checks authorities of certificates first, then
-// the key itself. Keys of the same type come last: they make it a changed key.
+// judgeLines looks up a key in the known_hosts lines of a host. A line for the certificate authority that
+// signed the key is preferred, then a line with the key itself. If there is neither, a different key of the
+// same type means that the key has changed.
 func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	var invalid keyVerdict // of a certificate that is not valid; its key is judged alone
 	if cert, ok := key.(*ssh.Certificate); ok {
@@ -86,8 +87,8 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 	return invalid
 }
 
-// errNoPrincipals is returned for a certificate that names no host and so is valid for any. OpenSSH
-// before version 10.3 accepts it.
+// errNoPrincipals is returned for a certificate that names no host and so would be valid for every host.
+// OpenSSH before version 10.3 accepts such certificates.
 var errNoPrincipals = errors.New("it contains no host name")
 
 // checkHostCert checks type, name, time and signature of a host certificate. A name in the certificate
@@ -109,7 +110,7 @@ func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error
 	return checker.CheckCert(principal, cert)
 }
 
-// A hostKeyChecker checks the host key of one connection, and chooses the algorithms to request.
+// A hostKeyChecker checks the host key of one connection. It also chooses the host key algorithms to request.
 type hostKeyChecker struct {
 	d              *Dialer
 	t              Target
@@ -137,8 +138,8 @@ func (d *Dialer) newHostKeyChecker(t Target, clock *deadline.Deadline) *hostKeyC
 	return h
 }
 
-// lookUpHost collects the lines for the host from all files, and then from KnownHostsCommand. It looks up
-// the name without port only in the files.
+// lookUpHost collects the known_hosts lines for the host from all files, and then from KnownHostsCommand.
+// Lines for the name without port are searched only in the files.
 func (h *hostKeyChecker) lookUpHost() {
 	files := h.files
 	if h.answer.file != nil {
@@ -151,7 +152,8 @@ func (h *hostKeyChecker) lookUpHost() {
 	}
 }
 
-// algorithms returns the host key algorithms to offer, ordered by the known keys of the host.
+// algorithms returns the host key algorithms to offer. Algorithms for which a key of the host is known come
+// first.
 func (h *hostKeyChecker) algorithms() ([]string, error) {
 	algos := h.t.HostKeyAlgorithms
 	if len(algos) == 0 {
@@ -204,9 +206,9 @@ func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicK
 	return h.refusalError(v, key)
 }
 
-// checkSignature returns an error for a certificate whose signature uses an algorithm that is not
-// allowed. SHA-1 is allowed only if CASignatureAlgorithms names it. The library refuses certificates
-// signed by a certificate.
+// checkSignature returns an error if the signature of a certificate uses an algorithm that is not allowed.
+// SHA-1 is allowed only if CASignatureAlgorithms names it. The library itself refuses certificates that were
+// signed by another certificate.
 func (h *hostKeyChecker) checkSignature(key ssh.PublicKey) error {
 	cert, ok := key.(*ssh.Certificate)
 	if !ok || slices.Contains(h.t.CAAlgorithms, cert.Signature.Format) {
@@ -255,7 +257,8 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 	return h.unknownKey().withDetails("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
 }
 
-// unknownKey returns the error for a key that no line has. It names the sources that were not consulted.
+// unknownKey returns the error for a key that no known_hosts line contains. It names sources of known hosts
+// that were not consulted.
 func (h *hostKeyChecker) unknownKey() *DialError {
 	e := newDialError(h.t, "host key", KindUnknownKey, "the host key is unknown")
 	switch {
@@ -268,7 +271,8 @@ func (h *hostKeyChecker) unknownKey() *DialError {
 	return e
 }
 
-// forgetCommand returns the command with which the user removes the host from the file that has line l.
+// forgetCommand returns a command with which the user can remove the host from the known_hosts file that
+// contains line l.
 func (h *hostKeyChecker) forgetCommand(l *knownLine) string {
 	words := []string{"ssh-keygen", "-R", h.t.knownName()}
 	if l.file != filepath.Join(h.t.Home, ".ssh/known_hosts") { // not the default file
@@ -329,9 +333,8 @@ func signedBy(key ssh.PublicKey, l *knownLine) bool {
 	return ok && l.hasKey(cert.SignatureKey)
 }
 
-// recordKey adds an unknown key to the user's first known_hosts file, unless another connection to the
-// same host has just added it. If the file cannot be written, it logs that and the connection goes on,
-// as with OpenSSH.
+// recordKey adds an unknown key to the user's first known_hosts file, unless another connection to the same
+// host has just done so. If the file cannot be written, it logs the error and does not fail, as in OpenSSH.
 func (h *hostKeyChecker) recordKey(key ssh.PublicKey) error {
 	h.d.recording.Lock()
 	defer h.d.recording.Unlock()
@@ -379,8 +382,8 @@ func newHashedName(name string) string {
 	return "|1|" + b64(salt[:]) + "|" + b64(sum)
 }
 
-// appendLine adds a line with a single write, so that other programs may add lines at the same time.
-// If the last line has no line end, it adds one first.
+// appendLine appends a line to a file with a single write, so that other programs may append lines at the
+// same time. If the file's last line has no line end, it adds one first.
 func appendLine(path, line string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {

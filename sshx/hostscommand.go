@@ -19,11 +19,11 @@ type HostsCommand struct {
 	Origin string // FILE:LINE
 }
 
-// laterToken stands for a token whose value is not yet known. No argument can contain this byte.
+// laterToken stands for a token whose value is not yet known. The byte cannot occur in an argument of a
+// command.
 const laterToken = "\x00"
 
-// hostsCommand parses the value of KnownHostsCommand. It expands the tokens whose values are already
-// known.
+// hostsCommand parses the value of KnownHostsCommand and expands the tokens whose values are already known.
 func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 	if isNone(set.text) {
 		return c
@@ -51,8 +51,8 @@ func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 	return HostsCommand{Words: words, Origin: set.location()}
 }
 
-// words returns the words of the command to run. reason is ORDER or HOSTNAME. key is the server's key. It
-// is nil if not yet known.
+// words returns the words of the command to run. reason is ORDER or HOSTNAME, as in ssh_config(5). key is the
+// server's key, or nil if it is not yet known.
 func (c HostsCommand) words(reason, name string, key ssh.PublicKey) []string {
 	kind, print, text := "NONE", "NONE", "NONE"
 	if key != nil {
@@ -72,8 +72,8 @@ type hostsOutput struct {
 	file  *knownFile
 }
 
-// runHostsCommand runs the HostsCommand of the target and looks the host up again. It does not run a
-// command with the same words twice. It skips a command that does not exist, as ssh does (sshconnect.c,
+// runHostsCommand runs the target's KnownHostsCommand and then looks the host up again. It does not run a
+// command with the same words twice. Like ssh, it skips a command that does not exist (sshconnect.c,
 // load_hostkeys_command).
 func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error {
 	c := h.t.KnownHostsCommand

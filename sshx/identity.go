@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// defaultIdentities returns the keys to try if none is configured (ssh(1), -i), the fastest first.
-// Keys on hardware (id_*_sk) work only through the agent.
+// defaultIdentities returns the key files to try if none is configured (ssh(1), -i), those with the fastest
+// algorithms first. Keys on security hardware (id_*_sk) work only through ssh-agent.
 func defaultIdentities(home string) []string {
 	var names []string
 	for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {
@@ -24,8 +24,8 @@ func defaultIdentities(home string) []string {
 	return names
 }
 
-// A keyFile is one private key, read at most once for each Dialer. pub, cert, signer and err do not
-// change after loadKey. An encrypted key gets its signer in unlock.
+// A keyFile is one private key, read at most once for each Dialer. pub, cert, signer and err do not change
+// after loadKey. For an encrypted key, unlock sets the signer.
 type keyFile struct {
 	path string
 	pub  ssh.PublicKey    // nil if not known before unlock
@@ -40,7 +40,7 @@ type keyFile struct {
 	failed error // why the user could not unlock the key
 }
 
-// A lockedKeyError is returned for a key with a passphrase if no user can be asked for it.
+// A lockedKeyError is returned for a key that needs a passphrase when no user can be asked for it.
 type lockedKeyError struct{ path string }
 
 func (e *lockedKeyError) Error() string {
@@ -116,11 +116,11 @@ func parsePublic(data []byte) ssh.PublicKey {
 	return pub
 }
 
-// passphraseTries is how often the user may type the passphrase of a key.
+// passphraseTries is how many times the user may try to type the passphrase of a key.
 const passphraseTries = 3
 
-// unlock returns the key's signer. If the key is encrypted, it asks for the passphrase. It asks once,
-// even if many connections need the key.
+// unlock returns the key's signer. If the key is encrypted, it asks the user for the passphrase, but only
+// once, even if many connections need the key.
 func (k *keyFile) unlock(askUser func(prompt string) ([]byte, error), name string) (ssh.Signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A jumpHost is a connection to a jump host that several targets share. It is opened for the first of
-// them and closed after the last.
+// A jumpHost is a connection to a jump host that several targets share. It is opened when the first of them
+// needs it and closed after the last.
 type jumpHost struct {
 	d      *Dialer
 	key    string
@@ -23,8 +23,8 @@ type jumpHost struct {
 	users int // guarded by Dialer.mu
 }
 
-// jumpHost returns the connection to the last jump host of t, once it is ready. It returns nil if t has
-// none. The caller must release it, or pass it to a Client, which does.
+// jumpHost waits for the connection to the last jump host of t and returns it. It returns nil if t has no
+// jump host. The caller must release the connection, or pass it to a Client, which releases it.
 func (d *Dialer) jumpHost(ctx context.Context, t Target) (*jumpHost, *DialError) {
 	if len(t.Via) == 0 {
 		return nil, nil
@@ -53,7 +53,7 @@ func (d *Dialer) jumpHost(ctx context.Context, t Target) (*jumpHost, *DialError)
 	return nil, e
 }
 
-// shareJumpHost returns the connection to a jump host. It starts one if there is none.
+// shareJumpHost returns the shared connection to a jump host. If there is none, it begins to open one.
 func (d *Dialer) shareJumpHost(t Target) *jumpHost {
 	key := t.shareKey()
 	d.mu.Lock()
@@ -86,7 +86,7 @@ func (h *jumpHost) isGone() bool {
 	}
 }
 
-// release ends the caller's use of the jump host. h may be nil.
+// release records that one caller no longer uses the jump host. h may be nil.
 func (h *jumpHost) release() {
 	if h == nil {
 		return
@@ -161,9 +161,10 @@ func (h *jumpHost) explainError(t Target, err error) *DialError {
 // pipeBuffer is the size of the copy buffer of a forwarded connection, for each direction, in bytes.
 const pipeBuffer = 16 << 10
 
-// channelConn returns a net.Conn for a forwarded channel. Closing it ends reads and writes at once, even
-// if the jump host no longer reads or replies. A plain channel ends only when the other side has agreed.
-// The copying goroutines then wait for the end of the connection to the jump host.
+// channelConn returns a net.Conn for a forwarded channel. Closing it ends reads and writes at once, even if
+// the jump host no longer replies. Closing the channel itself would take effect only after the peer has
+// agreed. Until then, the goroutines that copy data remain, at most until the connection to the jump host
+// ends.
 func channelConn(ch ssh.Channel) net.Conn {
 	near, far := net.Pipe()
 	go func() {

@@ -7,7 +7,7 @@ import (
 	"remshell/text"
 )
 
-// KeywordsOf is the OpenSSH version whose keywords this package knows.
+// KeywordsOf is the newest OpenSSH version whose keywords this package knows.
 const KeywordsOf = "10.5"
 
 // keywords are the keywords of OpenSSH up to KeywordsOf, including ignored and unsupported ones
@@ -40,10 +40,10 @@ var known = sync.OnceValue(func() map[string]bool {
 	return m
 })
 
-// isKeyword reports whether some version of ssh has a keyword.
+// isKeyword reports whether any version of ssh knows a keyword.
 func isKeyword(word string) bool { return known()[strings.ToLower(word)] }
 
-// closestKeyword returns the keyword that differs from word by one or two letters, or "".
+// closestKeyword returns a known keyword that differs from word by one or two letters, or "".
 func closestKeyword(word string) (keyword string) {
 	best := min(2, len(word)/3) + 1
 	for _, k := range keywords {
@@ -78,7 +78,8 @@ func (s *hostScope) handleUnknown(set setting) error {
 	return nil
 }
 
-// misspelt returns an error if the line's keyword is close to a known one, and nil otherwise.
+// misspelt returns an error if the line's keyword looks like a misspelt known keyword. Otherwise it returns
+// nil.
 func (set setting) misspelt() error {
 	keyword := closestKeyword(set.keyword)
 	if keyword == "" {
@@ -87,7 +88,7 @@ func (set setting) misspelt() error {
 	return set.fail("there is no such keyword (did you mean %s?)", keyword).withHint("correct it: ssh refuses that line, too")
 }
 
-// ignores reports whether IgnoreUnknown, in the lines read so far, names a keyword.
+// ignores reports whether IgnoreUnknown, in the lines read so far, allows an unknown keyword.
 func (s *hostScope) ignores(set setting) bool {
 	return matchHost(s.firstWord("ignoreunknown"), set.keyword)
 }

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A knownLine is one key of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT). The key stays in
-// base64. It is compared as text, and decoded only if it is a certificate authority.
+// A knownLine is one key of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT). The key is kept in
+// base64 and compared as text. It is decoded only if it belongs to a certificate authority.
 type knownLine struct {
 	file   string
 	line   int
@@ -80,8 +80,8 @@ func (f *knownFile) parse(data string) {
 	}
 }
 
-// addLine indexes one line. It ignores lines that it cannot parse, as OpenSSH does: the file may
-// contain key types of other programs.
+// addLine adds one line to the index. Like OpenSSH, it ignores lines that it cannot parse, because the file
+// may contain key types of other programs.
 func (f *knownFile) addLine(text string, n int) {
 	l := knownLine{file: f.path, line: n}
 	word, rest := nextField(text)
@@ -151,8 +151,8 @@ func hashName(salt []byte, name string) []byte {
 	return h.Sum(nil)
 }
 
-// openLines returns the lines for a name that are not hashed. It looks into the map, and then tries each
-// pattern.
+// openLines returns the lines that match a name and whose names are not hashed. It looks into the map, and
+// then tries each pattern.
 func (f *knownFile) openLines(name string) []*knownLine {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -166,7 +166,7 @@ func (f *knownFile) openLines(name string) []*knownLine {
 	return found
 }
 
-// hashedLines returns the lines whose hashed name is name.
+// hashedLines returns the lines whose hashed host name matches name.
 func (f *knownFile) hashedLines(name string) []*knownLine {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -179,8 +179,8 @@ func (f *knownFile) hashedLines(name string) []*knownLine {
 	return found
 }
 
-// findRevocation returns the line that revokes a key, or the authority that signed it, for one of these
-// names. It returns nil if there is none (rule TRUST-21).
+// findRevocation returns the line that revokes a key, or revokes the authority that signed it, for one of the
+// given host names. It returns nil if there is none (rule TRUST-21).
 func findRevocation(files []*knownFile, names []string, key ssh.PublicKey) *knownLine {
 	keys := []ssh.PublicKey{plainKey(key)}
 	if cert, ok := key.(*ssh.Certificate); ok {
@@ -221,8 +221,8 @@ func (l *knownLine) hasKey(key ssh.PublicKey) bool {
 	return err == nil && bytes.Equal(blob, key.Marshal())
 }
 
-// A knownKeys has the lines of some files for one name. Testing a hashed line takes a thousand times as
-// long as another, so hashed lines are added only if needed.
+// A knownKeys has the lines of several known_hosts files that match one host name. Testing a hashed line
+// takes a thousand times as long as testing another line, so hashed lines are added only if needed.
 type knownKeys struct {
 	files          []*knownFile
 	name           string
@@ -230,7 +230,7 @@ type knownKeys struct {
 	hashedIncluded bool // hashed lines were added
 }
 
-// lookUpKnown collects the lines for a name. It adds hashed lines only if no other line has a key of
+// lookUpKnown collects the lines that match a name. It tests hashed lines only if no other line has a key of
 // the host itself.
 func lookUpKnown(files []*knownFile, name string) *knownKeys {
 	k := &knownKeys{files: files, name: name}
@@ -255,17 +255,17 @@ func (k *knownKeys) includeHashed() bool {
 	return true
 }
 
-// hasMarker reports whether there is a line with this marker.
+// hasMarker reports whether there is a line with the given marker, such as @cert-authority.
 func (k *knownKeys) hasMarker(marker string) bool {
 	return k.find(marker, func(*knownLine) bool { return true }) != nil
 }
 
-// hasType reports whether a key of this type is known for the host itself.
+// hasType reports whether a key of the given type is known for the host itself.
 func (k *knownKeys) hasType(typ string) bool {
 	return k.find("", func(l *knownLine) bool { return l.typ == typ }) != nil
 }
 
-// hasKey returns the line with this marker and exactly this key, or nil.
+// hasKey returns the line with the given marker and exactly the given key, or nil.
 func (k *knownKeys) hasKey(marker string, key ssh.PublicKey) *knownLine {
 	text := keyText(key)
 	return k.find(marker, func(l *knownLine) bool { return l.key == text })
@@ -280,7 +280,7 @@ func (k *knownKeys) find(marker string, ok func(*knownLine) bool) *knownLine {
 	return nil
 }
 
-// keyText returns a key in the notation of known_hosts.
+// keyText returns a key in the form in which known_hosts contains it.
 func keyText(key ssh.PublicKey) string {
 	return base64.StdEncoding.EncodeToString(key.Marshal())
 }

@@ -13,7 +13,8 @@ import (
 	"remshell/deadline"
 )
 
-// lookup returns the addresses of a target's host name. For a literal address it returns that.
+// lookup returns the addresses of a target's host name. If the name is itself an address, it returns that
+// address.
 func (d *Dialer) lookup(b *deadline.Deadline, t Target) (addrs []netip.Addr, failed *DialError) {
 	resolved := t.Tracer.begin("resolve")
 	defer func() { resolved(asError(failed)) }()
@@ -92,9 +93,9 @@ func resultOf(addrs []netip.Addr, err error) lookupResult {
 	return lookupResult{addrs, err}
 }
 
-// notFoundError returns the error for a name without an address. err is the error of Go's look-up. timedOut says that
-// the time for the look-up is over. If no name server can be reached, the reason does not name the host, so that mpiexec
-// can report all hosts in one line.
+// notFoundError returns the error for a name without an address. err is the error of Go's look-up. timedOut
+// is true if the look-up took too long. If no name server can be reached, the reason does not name the host,
+// so that mpiexec can report all hosts in one line.
 func notFoundError(t Target, err error, timedOut bool) *DialError {
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNoAddress) {

@@ -28,8 +28,8 @@ type Machine interface {
 	HomeOf(ctx context.Context, user string) (string, error)
 }
 
-// A LocalMachine is the Machine on which this process runs. It runs each command once, and looks each
-// name up once. It does so again only after an error.
+// A LocalMachine is the Machine on which this process runs. It runs each command and looks each name up only
+// once, except after an error.
 type LocalMachine struct {
 	shell string
 	limit time.Duration // time limit of one command
@@ -46,8 +46,8 @@ type LocalMachine struct {
 
 var _ Machine = (*LocalMachine)(nil)
 
-// lookupLimit is how long a look-up by the C library may take. The library waits ten seconds or more for
-// name servers that do not reply. Then ssh treats the name as unknown.
+// lookupLimit is how long a look-up by the C library may take. The library waits ten seconds or more for each
+// name server that does not reply. After that time the name counts as unknown, as in ssh.
 const lookupLimit = time.Minute
 
 // A cachedAnswer is the result of a command or a look-up.
@@ -58,19 +58,19 @@ type cachedAnswer struct {
 	err  error
 }
 
-// maxLookups is the largest number of look-ups at the same time. The C library may use one daemon for
-// all.
+// maxLookups is the largest number of look-ups at the same time. It is small because the C library may use a
+// single daemon for all of them.
 const maxLookups = 8
 
-// NewLocalMachine returns a LocalMachine that runs commands with a shell. At most parallel commands run
-// at the same time. 0 means 1.
+// NewLocalMachine returns a LocalMachine that runs commands with a shell. At most parallel commands run at
+// the same time; 0 means 1.
 func NewLocalMachine(shell string, parallel int) *LocalMachine {
 	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(parallel, 1)), names: make(chan struct{}, maxLookups), answers: map[string]*cachedAnswer{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// Close kills the running commands, and waits for their ends.
+// Close kills the running commands, and waits until they have ended.
 func (l *LocalMachine) Close() {
 	l.mu.Lock()
 	l.cancel()
@@ -91,8 +91,8 @@ func (l *LocalMachine) Exec(ctx context.Context, command string) (bool, error) {
 	return ok, err
 }
 
-// Canonical implements Machine. It asks the C library, as ssh does: the library knows more sources
-// than /etc/hosts and name servers. It does not look up names that end in a dot in /etc/hosts.
+// Canonical implements Machine. Like ssh, it asks the C library, which knows more sources than /etc/hosts and
+// name servers. Names that end in a dot are not looked up in /etc/hosts.
 func (l *LocalMachine) Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
 	return l.lookUpOnce(ctx, l.slots, "host "+family+" "+host, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)
@@ -104,8 +104,9 @@ func (l *LocalMachine) Canonical(ctx context.Context, family, host string) (cano
 	})
 }
 
-// Addresses looks a host up as getaddrinfo(3) does, for addresses of a family (inet, inet6, else any).
-// It returns none on a machine without getent, such as macOS. There Go itself asks the C library.
+// Addresses looks a host up as getaddrinfo(3) does, for addresses of a family (inet, inet6, or any other word
+// for both). On a machine without getent, such as macOS, it returns no addresses; there Go itself asks the C
+// library.
 func (l *LocalMachine) Addresses(ctx context.Context, family, host string) ([]netip.Addr, error) {
 	text, _, err := l.lookUpOnce(ctx, l.names, "addresses "+family+" "+host, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)
@@ -119,7 +120,7 @@ func hostDatabase(family string) string {
 	return cmp.Or(map[string]string{"inet": "ahostsv4", "inet6": "ahostsv6"}[family], "ahosts")
 }
 
-// lookupCanonical is Canonical for machines without getent.
+// lookupCanonical is the implementation of Canonical for machines without the program getent.
 func lookupCanonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
 	network := map[string]string{"inet": "ip4", "inet6": "ip6"}[family]
 	if network == "" {
@@ -154,7 +155,8 @@ func (l *LocalMachine) HomeOf(ctx context.Context, name string) (string, error) 
 	return home, err
 }
 
-// Account returns the account with a user ID. It is empty if there is none. The only error is ctx's error.
+// Account returns the account with a user ID. The account is empty if there is none. The only possible error
+// is that of ctx.
 func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, error) {
 	text, _, _ := l.lookUpOnce(ctx, l.slots, "account "+strconv.Itoa(uid), func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, "passwd", strconv.Itoa(uid))

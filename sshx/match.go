@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A hostScope collects the settings for one host. The first value of each keyword counts, in the order of
-// the files (ssh_config(5)).
+// A hostScope collects the settings for one host. The files are read in order, and the first value of each
+// keyword counts (ssh_config(5)).
 type hostScope struct {
 	ctx     context.Context
 	machine Machine
@@ -33,8 +33,8 @@ func accumulates(keyword string) bool {
 	return keyword == "identityfile" || keyword == "certificatefile"
 }
 
-// collect reads all files once. It reads them again, with the canonical name of the host, if the name
-// was canonicalized or a Match line requires it (ssh.c, main).
+// collect collects the settings of a host from all files. It reads the files a second time, with the host's
+// canonical name, if the name was canonicalized or a Match line requires it (ssh.c, main).
 func (c *Config) collect(s *hostScope) (hostName string, err error) {
 	s.first, s.lists = map[string]setting{}, map[string][]setting{}
 	if err := s.readAll(c); err != nil {
@@ -57,7 +57,8 @@ func (s *hostScope) readAll(c *Config) error {
 	return nil
 }
 
-// readFile collects the settings of a file. If applies is false, it only checks for unknown keywords.
+// readFile collects the settings of a file. If applies is false, it only checks the file for unknown
+// keywords.
 func (s *hostScope) readFile(f *configFile, applies bool) error {
 	for i := range f.blocks {
 		b := &f.blocks[i]
@@ -122,7 +123,7 @@ func (s *hostScope) firstWord(key string) string {
 	return args[0]
 }
 
-// hostname returns the host name as known so far while the files are read.
+// hostname returns the host name as far as it is known at this point of reading the files.
 func (s *hostScope) hostname() string {
 	if s.final != "" {
 		return s.final
@@ -143,8 +144,8 @@ func (s *hostScope) username() string {
 	return s.me.Name
 }
 
-// applies reports whether the settings of a block apply. It does not evaluate a block without
-// settings.
+// applies reports whether the settings of a block apply to the host. A block without settings is not
+// evaluated.
 func (s *hostScope) applies(b *configBlock) (bool, error) {
 	switch {
 	case b.always:
@@ -157,9 +158,9 @@ func (s *hostScope) applies(b *configBlock) (bool, error) {
 	return matchPatterns(b.hosts, cmp.Or(s.final, s.alias)), nil
 }
 
-// matches reports whether the criteria of a Match line hold. It evaluates them from left to right and
-// stops at the first that does not hold. So commands run, and unsupported criteria fail, only for hosts
-// that depend on them.
+// matches reports whether the criteria of a Match line hold. It evaluates them from left to right and stops
+// at the first one that does not hold. As a result, a command runs, and an unsupported criterion is an error,
+// only if it matters for this host.
 func (s *hostScope) matches(b *configBlock) (bool, error) {
 	criteria, err := b.parseCriteria()
 	if err != nil {
@@ -201,8 +202,9 @@ func takesValue(criterion string) bool {
 	return criterion != "all" && criterion != "canonical" && criterion != "final"
 }
 
-// wantsFinal reports whether a Match line of the file, or of an included one, requires that the files are
-// read a second time. As in ssh, the line counts even if it cannot apply (readconf.c, match_cfg_line).
+// wantsFinal reports whether a Match line of the file, or of an included file, requires that the files are
+// read a second time. As in ssh, such a line counts even if it cannot apply to the host (readconf.c,
+// match_cfg_line).
 func (f *configFile) wantsFinal() bool {
 	return slices.ContainsFunc(f.blocks, func(b configBlock) bool {
 		criteria, _ := b.parseCriteria() // errors in them are reported when they are evaluated
@@ -235,8 +237,8 @@ func (s *hostScope) criterionHolds(b *configBlock, c criterion) (bool, error) {
 	return false, b.fail("unknown criterion %q; known: all canonical final exec host originalhost user localuser tagged", c.name)
 }
 
-// exec runs the command of a Match exec line. Tokens have the values known so far (readconf.c,
-// match_cfg_line).
+// exec runs the command of a Match exec line and reports whether it succeeded. Tokens in the command have the
+// values known so far (readconf.c, match_cfg_line).
 func (s *hostScope) exec(b *configBlock, template string) (bool, error) {
 	t := Target{Alias: s.alias, HostName: s.hostname(), User: s.username(), HostKeyAlias: cmp.Or(s.firstWord("hostkeyalias"), s.hostname())}
 	if t.Port = s.port; t.Port == 0 {

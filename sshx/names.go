@@ -7,7 +7,7 @@ import (
 
 // This file lists host names for completion in shells.
 
-// Names returns the names in Host lines that are no patterns.
+// Names returns the names in Host lines, without patterns.
 func (c *Config) Names() (names []string) {
 	var look func(files []*configFile)
 	look = func(files []*configFile) {
@@ -25,7 +25,7 @@ func (c *Config) Names() (names []string) {
 }
 
 // KnownNames returns the host names in a known_hosts file. It leaves out hashed names, patterns, and
-// addresses beside a name. A file that cannot be read has no names.
+// addresses that follow a name. If the file cannot be read, it returns none.
 func KnownNames(path string) (names []string) {
 	f, err := readKnownFile(path)
 	if err != nil {

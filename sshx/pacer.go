@@ -33,11 +33,11 @@ const (
 	defaultPerServer = 8
 )
 
-// UnknownServer is the name to pass to Acquire if the caller does not know the server. It may be many
-// servers, so its limit is Fanout until a connection is dropped.
+// UnknownServer is the name to pass to Acquire if the caller does not know which server it connects to. As
+// this may stand for many servers, its limit is Fanout until a connection is dropped.
 const UnknownServer = ""
 
-// An Outcome is the result of setting up a connection, as far as it says something about the server.
+// An Outcome says how setting up a connection ended, as far as that tells something about the server.
 type Outcome int
 
 const (
@@ -83,13 +83,13 @@ type Permit struct {
 	err    error
 }
 
-// IsCrowded reports whether the limit was above the number of connections that any server is sure to
-// accept. A dropped connection then may be due to the number of connections, and not to this attempt.
+// IsCrowded reports whether more connections were being set up than every server is sure to accept. If so, a
+// dropped connection may be due to their number, and not to this attempt.
 func (w *Permit) IsCrowded() bool { return w.limit > w.p.perServer() }
 
-// Acquire waits for a permit to set up a connection to a server, named by any string. It returns the error
-// of ctx if ctx ends. If another connection has found that the server is dead, it returns the error of that
-// connection.
+// Acquire waits for permission to set up a connection to a server. The server is identified by any string.
+// Acquire returns the error of ctx if ctx ends. If another connection has found that the server is dead, it
+// returns the error of that connection.
 func (p *Pacer) Acquire(ctx context.Context, server string) (*Permit, error) {
 	w := &Permit{p: p, ready: make(chan struct{})}
 	p.mu.Lock()
@@ -115,8 +115,8 @@ func (p *Pacer) Acquire(ctx context.Context, server string) (*Permit, error) {
 	return nil, context.Cause(ctx)
 }
 
-// grantPermits grants all permits that the limits allow. changed is the server whose state has changed.
-// The caller holds p.mu.
+// grantPermits grants all permits that the limits allow. changed is the server whose state has changed. The
+// caller must hold p.mu.
 func (p *Pacer) grantPermits(changed *pacedServer) {
 	p.markReady(changed)
 	for len(p.ready) > 0 && p.busy < p.fanout() {
@@ -173,8 +173,8 @@ func (p *Pacer) perServer() int {
 	return defaultPerServer
 }
 
-// Release ends setting up the connection and reports its outcome. If that is Dead, all callers that wait
-// for the same server get err.
+// Release records that the connection has been set up or has failed, with the outcome. If the outcome is
+// Dead, all callers that wait for the same server get err.
 func (w *Permit) Release(o Outcome, err error) {
 	p, s := w.p, w.server
 	p.mu.Lock()
@@ -202,9 +202,10 @@ func (w *Permit) Release(o Outcome, err error) {
 	p.grantPermits(s)
 }
 
-// Backoff returns how long to wait before attempt n+1. n counts from 1: 0.2, 0.5, 1, 2, 2, ... seconds,
-// each longer or shorter by up to a quarter. So attempts that were dropped together are not repeated
-// together. n = 0 is for an attempt that does not count, and waits as n = 1. random is from 0 to 1.
+// Backoff returns how long to wait after attempt n, which counts from 1, before the next one: 0.2, 0.5, 1, 2,
+// 2, ... seconds. Each time is made longer or shorter by up to a quarter, depending on random (0 to 1), so
+// that attempts that were dropped together are not repeated together. n = 0 stands for an attempt that does
+// not count; the result is that of n = 1.
 func Backoff(n int, random float64) time.Duration {
 	steps := []time.Duration{200, 500, 1000, 2000}
 	d := steps[min(max(n, 1), len(steps))-1] * time.Millisecond

@@ -2,8 +2,8 @@ package sshx
 
 import "strings"
 
-// matchWildcard reports whether s matches a pattern of * and ? (ssh_config(5), PATTERNS). It takes
-// time of order len(pattern)*len(s) at worst.
+// matchWildcard reports whether s matches a pattern with * and ? (ssh_config(5), PATTERNS). In the worst case
+// it takes time of order len(pattern)*len(s).
 func matchWildcard(pattern, s string) bool {
 	star, mark := -1, 0
 	p, i := 0, 0
@@ -25,8 +25,8 @@ func matchWildcard(pattern, s string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// matchPatterns reports whether s matches one of the patterns, and none of the patterns that begin
-// with '!'. Negated patterns alone match nothing.
+// matchPatterns reports whether s matches one of the patterns, and none of the patterns that begin with '!'.
+// If all patterns begin with '!', nothing matches.
 func matchPatterns(patterns []string, s string) bool {
 	found := false
 	for _, p := range patterns {
@@ -42,10 +42,10 @@ func matchPatterns(patterns []string, s string) bool {
 	return found
 }
 
-// matchList is matchPatterns for patterns separated by commas.
+// matchList does the same as matchPatterns, for patterns in one text that are separated by commas.
 func matchList(list, s string) bool { return matchPatterns(strings.Split(list, ","), s) }
 
-// matchHost is matchList for host names: it ignores case.
+// matchHost does the same as matchList for host names, ignoring case.
 func matchHost(list, name string) bool {
 	return matchList(strings.ToLower(list), strings.ToLower(name))
 }
@@ -55,7 +55,7 @@ func matchHost(list, name string) bool {
 // a word begins a comment. ok is false if quotes are unbalanced.
 func splitArgs(s string) (args []string, ok bool) { return splitWords(s, true) }
 
-// splitWords splits s as splitArgs does. If comments is false, # is an ordinary character.
+// splitWords splits s into words as splitArgs does. If comments is false, # is an ordinary character.
 func splitWords(s string, comments bool) (args []string, ok bool) {
 	for i := 0; i < len(s); {
 		if s[i] == ' ' || s[i] == '\t' {
@@ -100,8 +100,8 @@ func firstQuotedArg(s string) (word string, n int, closed bool) {
 	return b.String(), n, quote == 0
 }
 
-// escapable reports whether a backslash escapes c (misc.c, argv_split): quotes and the backslash, and
-// outside of quotes the space too.
+// escapable reports whether a backslash escapes the character c (misc.c, argv_split). It escapes quotes and
+// backslashes and, outside of quotes, also blanks.
 func escapable(c, quote byte) bool {
 	return c == '\'' || c == '"' || c == '\\' || (quote == 0 && c == ' ')
 }

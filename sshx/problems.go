@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// A FileProblem is a reason why an ssh file cannot be used, with a remedy.
+// A FileProblem says why a file of ssh cannot be used, and what the user can do.
 type FileProblem struct{ Text, Remedy string }
 
-// FindFileProblems checks the files of a user that connections need. When connecting, ssh and this
-// package ignore unusable files. Then a host is unknown, or refuses the login, and no message gives the
-// reason.
+// FindFileProblems checks the files that connections of a user need. When connecting, ssh and this package
+// silently ignore unusable files. The only effect is then that a host is unknown or refuses the login.
 func FindFileProblems(ctx context.Context, localUser User) (problems []FileProblem) {
 	add := func(text, remedy string) { problems = append(problems, FileProblem{text, remedy}) }
 	dir := filepath.Join(localUser.Home, ".ssh")
@@ -60,8 +59,8 @@ func checkReadable(path string) error {
 	return nil
 }
 
-// checkAgent connects to an agent and returns the error. It does not ask for keys, because an agent on
-// another host may be slow.
+// checkAgent connects to an ssh-agent and returns the error, if any. It does not ask for keys, because an
+// agent on another host may be slow.
 func checkAgent(ctx context.Context, socket string) error {
 	d := net.Dialer{Timeout: 5 * time.Second}
 	conn, err := d.DialContext(ctx, "unix", socket)

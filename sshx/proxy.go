@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A proxyConn is a connection through the stdin and stdout of a ProxyCommand.
+// A proxyConn is a connection through the stdin and stdout of a proxy command (ProxyCommand).
 type proxyConn struct {
 	out    *os.File // the command's stdout
 	in     *os.File // the command's stdin
@@ -21,8 +21,8 @@ type proxyConn struct {
 	done   chan struct{} // closed after the command was waited for
 }
 
-// startProxy runs a ProxyCommand with sh, in its own session. So ^C on the terminal does not reach it,
-// and all its processes can be killed.
+// startProxy runs a proxy command with sh, in a session of its own. For that reason ^C on the terminal does
+// not reach the command, and all its processes can be killed together.
 func startProxy(command string) (*proxyConn, error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
@@ -75,8 +75,8 @@ func (p *proxyConn) end() error {
 	return nil
 }
 
-// signal sends a signal to the command's process group. It does nothing after the command was waited for,
-// because its PID may be reused.
+// signal sends a signal to the command's process group. After the command has been waited for, it does
+// nothing, because another process may have got its PID.
 func (p *proxyConn) signal(s syscall.Signal) {
 	select {
 	case <-p.done:
@@ -96,9 +96,9 @@ func (p *proxyConn) SetDeadline(t time.Time) error {
 	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
-// explainError returns the proxy command's own error if the command has failed, and e otherwise. After
-// such a failure it only seems that the server has closed the connection. ssh as a proxy command reports
-// when its jump host is busy.
+// explainError returns the error of the proxy command if the command has failed, and e otherwise. When a
+// proxy command fails, it looks to this package as if the server had closed the connection; only the
+// command's own error gives the reason, such as a busy jump host.
 func (p *proxyConn) explainError(t Target, e *DialError) *DialError {
 	select {
 	case <-p.done:

@@ -18,7 +18,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxJumps is the largest number of jump hosts in a chain. The configuration may contain a loop.
+// maxJumps is the largest number of jump hosts in a chain. It is needed because the configuration may contain
+// a loop.
 const maxJumps = 16
 
 // Resolve returns how to connect to alias, which may be user@host. The same configuration, user and
@@ -62,7 +63,7 @@ func (h jumpSpec) splitUser() jumpSpec {
 	return h
 }
 
-// resolve resolves one host. path has the aliases through which it was reached.
+// resolve resolves one host of a chain of jump hosts. path has the aliases before it in the chain.
 func (c *Config) resolve(s hostScope, spec jumpSpec, path []string) (Target, error) {
 	if err := (Target{Alias: spec.host, User: spec.user}).checkNames(); err != nil {
 		return Target{}, err
@@ -114,7 +115,7 @@ func (r *resolver) unsupported(set setting, format string, args ...any) {
 	}
 }
 
-// refuseUnsupported records an error if a keyword that is not supported decides whether the login works.
+// refuseUnsupported records an error if the login depends on a keyword that this package does not support.
 func (r *resolver) refuseUnsupported() {
 	if set, ok := r.first["refuseconnection"]; ok && r.err == nil {
 		r.err = set.fail("%s", r.firstWord("refuseconnection")).withHint("the file refuses connections to this host")
@@ -288,7 +289,8 @@ func firstArg(text string) string {
 	return args[0]
 }
 
-// number parses a decimal number from lo to hi. If the keyword is not set, it returns def.
+// number parses a keyword's value as a decimal number from lo to hi. If the keyword is not set, it returns
+// def.
 func (r *resolver) number(key string, def, lo, hi int) int {
 	set, ok := r.first[key]
 	if !ok {
@@ -334,8 +336,8 @@ func (r *resolver) duration(key string) time.Duration {
 	return d
 }
 
-// parseTime parses "90", "1m30s" or "2h": numbers with the units s m h d w. A number without unit is
-// in seconds.
+// parseTime parses a time such as "90", "1m30s" or "2h". The units are s, m, h, d and w. A number without a
+// unit is in seconds.
 func parseTime(s string) (time.Duration, error) {
 	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 	total := time.Duration(0)
@@ -358,7 +360,8 @@ func parseTime(s string) (time.Duration, error) {
 	return total, nil
 }
 
-// paths parses a list of file names with tokens. "none" is the empty list.
+// paths returns a keyword's value as a list of file names, with tokens expanded. The value "none" means an
+// empty list.
 func (r *resolver) paths(key string, defaults ...string) []string {
 	set, ok := r.first[key]
 	names := defaults
@@ -374,7 +377,7 @@ func (r *resolver) paths(key string, defaults ...string) []string {
 	return list
 }
 
-// path expands ~, environment variables and tokens of one file name. "none" gives "".
+// path expands "~", environment variables and tokens in a file name. The name "none" gives "".
 func (r *resolver) path(set setting, name string) string {
 	if strings.EqualFold(name, "none") {
 		return ""
@@ -391,7 +394,7 @@ func (r *resolver) path(set setting, name string) string {
 	return rest
 }
 
-// homeOf returns the home directory of a user. If user is empty, it is the local user.
+// homeOf returns the home directory of a user. An empty user stands for the local user.
 func (r *resolver) homeOf(set setting, user string) string {
 	if user == "" {
 		return r.me.Home
@@ -412,7 +415,7 @@ func (r *resolver) expand(set setting, text string) string {
 	return out
 }
 
-// tokensFor returns a function that gives the value of each token for a connection to t
+// tokensFor returns a function that returns the value of each token (such as %h) for a connection to t
 // (ssh_config(5), TOKENS).
 func (s *hostScope) tokensFor(t Target) func(c byte) (text string, ok bool) {
 	short, _, _ := strings.Cut(s.me.Host, ".")
@@ -439,8 +442,8 @@ func (s *hostScope) tokensFor(t Target) func(c byte) (text string, ok bool) {
 	}
 }
 
-// token returns the value of a token that depends on the target alone. ProxyCommand and ProxyJump have
-// only these.
+// token returns the value of a token that depends only on the target. ProxyCommand and ProxyJump allow only
+// such tokens.
 func (t Target) token(c byte) (text string, ok bool) {
 	switch c {
 	case 'h':
@@ -457,8 +460,9 @@ func (t Target) token(c byte) (text string, ok bool) {
 	return "", false
 }
 
-// expandTokens replaces %x by the result of value, and %% by a percent sign. If getenv is not nil, it
-// replaces ${NAME} by the variable. A variable that is not set is an error, as in OpenSSH.
+// expandTokens replaces each token %x by the result of value, and %% by a percent sign. If getenv is not nil,
+// it also replaces ${NAME} by the environment variable. As in OpenSSH, a variable that is not set is an
+// error.
 func expandTokens(text string, getenv func(name string) string, value func(byte) (string, bool)) (string, error) {
 	var b strings.Builder
 	for text != "" {
@@ -492,5 +496,5 @@ func expandTokens(text string, getenv func(name string) string, value func(byte)
 	return b.String(), nil
 }
 
-// proxyCommand returns the command line for sh, with tokens replaced.
+// proxyCommand returns the proxy command as a command line for sh, with tokens expanded.
 func (t Target) proxyCommand() (string, error) { return expandTokens(t.ProxyCommand, nil, t.token) }

@@ -25,7 +25,7 @@ type Session struct {
 
 var _ io.ReadWriteCloser = (*Session)(nil)
 
-// An ExitError says how a command ended that did not exit with 0.
+// An ExitError says how a command ended, if it did not exit with 0.
 type ExitError struct {
 	Code    int    // exit code; 0 if a signal ended the command
 	Signal  string // without SIG; empty if no signal ended the command
@@ -42,8 +42,8 @@ func (e *ExitError) Error() string {
 // ErrNoStatus is returned when the server closes the session without an exit status.
 var ErrNoStatus = errors.New("the server did not report how the command ended")
 
-// stderrBuffer is the size in bytes of the buffer for reading stderr. Each session has one until its end,
-// and stderr is nearly always empty. io.Copy would take 32 KiB.
+// stderrBuffer is the size in bytes of the buffer for reading stderr. It is small because each session has
+// one until it ends, and stderr is nearly always empty. io.Copy would use 32 KiB.
 const stderrBuffer = 1 << 10
 
 func newSession(c *Client, ch ssh.Channel, reqs <-chan *ssh.Request) *Session {
@@ -88,8 +88,8 @@ func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
 	close(s.done)
 }
 
-// Read reads stdout. It returns io.EOF only if the command has closed stdout. If the connection has
-// broken, it returns another error.
+// Read reads the command's stdout. It returns io.EOF only if the command has closed stdout. If the connection
+// has broken, it returns a different error.
 func (s *Session) Read(p []byte) (int, error) {
 	n, err := s.ch.Read(p)
 	if err == io.EOF && s.client.transport.readError.Load() != nil {
@@ -101,7 +101,7 @@ func (s *Session) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes to stdin.
+// Write writes to the command's stdin.
 func (s *Session) Write(p []byte) (int, error) {
 	n, err := s.ch.Write(p)
 	if err != nil {
@@ -134,7 +134,8 @@ func (s *Session) Wait() error {
 // Stderr returns the last 4 KiB that the login shell and the command have written to stderr so far.
 func (s *Session) Stderr() string { return s.stderr.String() }
 
-// A Tail is a writer that keeps the last 4 KiB, for error messages. The zero value is ready to use.
+// A Tail is a writer that keeps the last 4 KiB written to it, for error messages. The zero value is ready to
+// use.
 type Tail struct {
 	mu   sync.Mutex // guards text
 	text []byte

@@ -36,7 +36,8 @@ import (
 	"unicode/utf8"
 )
 
-// A User is the local user who connects. Tokens and Match criteria of the configuration refer to it.
+// A User is the local user who makes connections. Tokens and Match criteria of the configuration refer to
+// this user.
 type User struct {
 	Name   string                   // local login name, %u
 	Home   string                   // home directory of the account, for %d and ~
@@ -49,7 +50,7 @@ type User struct {
 	HomeOf func(user string) string
 }
 
-// tilde returns the directory that ~ means in the user's shell, if that is Home. If $HOME is another
+// tilde returns the directory for which "~" stands in the user's shell, if that is Home. If $HOME is another
 // directory, it returns "".
 func (u User) tilde() string {
 	if home := u.getenv("HOME"); home != "" && home != u.Home {
@@ -132,12 +133,12 @@ func (w StepTracer) begin(step string) (end func(error)) {
 	return w(step)
 }
 
-// configName returns the path of the configuration file for messages.
+// configName returns the path of the user's configuration file, for messages.
 func (t Target) configName() string {
 	return cmp.Or(shortenHome(t.Tilde, t.ConfigFile), "~/.ssh/config")
 }
 
-// addr returns host:port, to dial and to show.
+// addr returns the target's address as host:port, for connecting and for messages.
 func (t Target) addr() string {
 	return net.JoinHostPort(t.HostName, strconv.Itoa(t.Port))
 }
@@ -163,8 +164,8 @@ func (t Target) certName() string {
 	return strings.ToLower(t.HostName)
 }
 
-// shareKey returns a key for sharing connections. Two targets with equal keys reach the same account
-// of the same server by the same path.
+// shareKey returns a key by which connections are shared. Two targets with equal keys are the same account on
+// the same server, reached by the same path.
 func (t Target) shareKey() string {
 	return fmt.Sprintf("%#v", t) // distinguishes nil from empty
 }
@@ -218,8 +219,8 @@ func (t Target) Silence() time.Duration {
 	return t.AliveInterval * time.Duration(t.AliveCountMax+1)
 }
 
-// checkNames returns an error if a name would be dangerous in a ProxyCommand or as a token's value,
-// whatever its source (rule TRUST-23).
+// checkNames returns an error if a name would be dangerous as part of a ProxyCommand or as the value of a
+// token, wherever the name comes from (rule TRUST-23).
 func (t Target) checkNames() error {
 	for _, name := range []string{t.Alias, t.HostName, t.User} {
 		if err := checkName(name); err != nil {
