@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// These are the limits on values in messages from the other end (rule TRUST-7). A value is checked once,
-// when the message is read, so later code can rely on the limits.
+// These are limits for values in messages from the other process (rule TRUST-7). A value is checked when the
+// message is read, so later code can rely on its limits.
 const (
 	maxWord         = 256      // bytes of a name
 	maxSentence     = 4 << 10  // bytes of a text for people
@@ -39,7 +39,8 @@ const MaxOnNode = 1 << 16
 // was read.
 const initialCapacity = 64
 
-// A Range has the smallest and largest valid value of a number, and the number's name for error messages.
+// A Range has the smallest and largest valid value of a number in a message. It also has the number's name,
+// for error messages.
 type Range struct {
 	Name      string
 	Low, High int64
@@ -76,7 +77,8 @@ var (
 	terminalSizeRange = Range{"terminal size", 0, math.MaxUint16}
 )
 
-// A Length has a name for error messages and a largest size: of a text in bytes, or of a list in elements.
+// A Length limits the size of a text, in bytes, or of a list, in elements. It also has a name for error
+// messages.
 type Length struct {
 	Name string
 	Max  int
@@ -100,7 +102,8 @@ func (l Length) truncate(text string) string {
 	return text[:end] + dots
 }
 
-// These are the largest lengths of texts for programs, which are never truncated, and of log lines.
+// These are limits for the lengths of log lines and of texts that programs read. The latter are never
+// truncated.
 var (
 	pathLength       = Length{"path", maxPath}
 	markLength       = Length{"word", 64}
@@ -112,12 +115,11 @@ var (
 	logLineLength    = Length{"line", maxLine}
 )
 
-// A cpuSet is a set of numbers below maxCPUs, as a bitmap that grows with the largest number in it. It is
-// no fixed array: each connection of a large job reads CPU numbers at some time, and a goroutine's stack
-// does not shrink again.
+// A cpuSet is a set of numbers below maxCPUs, as a bitmap that grows with the largest number in it. It is not
+// an array of fixed size, because that would enlarge the stack of each connection's goroutine for ever.
 type cpuSet []uint64
 
-// add adds n and reports whether it was absent.
+// add adds n to the set and reports whether n is new.
 func (s *cpuSet) add(n int) bool {
 	if short := n/64 + 1 - len(*s); short > 0 {
 		*s = append(*s, make([]uint64, short)...)
@@ -130,6 +132,6 @@ func (s *cpuSet) add(n int) bool {
 	return true
 }
 
-// MaxMarks is the largest number of marks that a helper reads under one tag (ReadMarks). No machine has
-// that many names.
+// MaxMarks is the largest number of marks (files that prove which nodes are one machine) that a helper reads
+// under one tag. No machine has that many names.
 const MaxMarks = 100

@@ -18,9 +18,10 @@ type ValueError string
 
 func (i ValueError) Error() string { return string(i) }
 
-// A Codec either writes the fields of a message to buf or reads them from it (Reading), in order. One list
-// of fields for each message serves both directions, so they cannot disagree. Each field has a valid range.
-// A writer truncates texts for people to it, and a reader refuses values outside it (rule TRUST-7).
+// A Codec either writes the fields of a message to buf or reads them from it (Reading), in order. One list of
+// fields for each message serves both directions, so they cannot disagree. Each field has a valid range. When
+// writing, texts for people are truncated to fit. When reading, values outside the range are refused (rule
+// TRUST-7).
 type Codec struct {
 	buf     []byte
 	Reading bool
@@ -29,7 +30,7 @@ type Codec struct {
 	claimedRanks, claimedCPUs int // totals of the claims read so far
 }
 
-// codecs has unused Codecs, so that a short message does not allocate one.
+// codecs is a pool of unused Codecs. It saves an allocation for each message.
 var codecs = sync.Pool{New: func() any { return new(Codec) }}
 
 // newCodec returns a Codec that reads from buf, or appends to buf. The caller must call free when it is
@@ -45,7 +46,7 @@ func (c *Codec) free() {
 	codecs.Put(c)
 }
 
-// Fail makes the message invalid with the error err. Only the first error counts.
+// Fail records the error err, which makes the message invalid. Only the first error counts.
 func (c *Codec) Fail(err error) {
 	if c.err == nil {
 		c.err = err
@@ -53,7 +54,7 @@ func (c *Codec) Fail(err error) {
 	c.buf = nil
 }
 
-// Require fails with the formatted error if valid is false and the codec is reading.
+// Require makes the message invalid, with a formatted error, if valid is false. It does so only when reading.
 func (c *Codec) Require(valid bool, format string, numbers ...int) {
 	if valid || !c.Reading {
 		return
@@ -65,7 +66,7 @@ func (c *Codec) Require(valid bool, format string, numbers ...int) {
 	c.Fail(ValueError(fmt.Sprintf(format, args...)))
 }
 
-// Num reads or writes a number. When reading, it refuses a number outside s.
+// Num reads or writes a number. When reading, a number outside s makes the message invalid.
 func (c *Codec) Num(p *int, s Range) {
 	n := int64(*p)
 	c.Num64(&n, s)
@@ -74,7 +75,7 @@ func (c *Codec) Num(p *int, s Range) {
 	}
 }
 
-// Num8 is Num for an int8. All values in s must fit into an int8.
+// Num8 does the same as Num for an int8. All values in s must fit into an int8.
 func (c *Codec) Num8(p *int8, s Range) {
 	n := int64(*p)
 	c.Num64(&n, s)
@@ -83,7 +84,7 @@ func (c *Codec) Num8(p *int8, s Range) {
 	}
 }
 
-// Num64 is Num for an int64.
+// Num64 does the same as Num for an int64.
 func (c *Codec) Num64(p *int64, s Range) {
 	c.varint(p)
 	if c.Reading && c.err == nil && !s.contains(*p) {
@@ -104,9 +105,9 @@ func (c *Codec) varint(p *int64) {
 	*p, c.buf = n, c.buf[size:]
 }
 
-// count writes n, or reads a length. A length that was read is never negative and never larger than the
-// rest of the body, because each element takes at least one byte. So a broken frame cannot cause an
-// allocation larger than itself.
+// count writes n, or reads a length. A length that was read is never negative and never larger than the rest
+// of the body, because each element takes at least one byte. For this reason, a broken message cannot cause
+// an allocation larger than itself.
 func (c *Codec) count(n int) int {
 	size := int64(n)
 	c.varint(&size)
@@ -117,7 +118,7 @@ func (c *Codec) count(n int) int {
 	return int(size)
 }
 
-// Bytes reads or writes bytes. Bytes that were read are part of the frame and not copied.
+// Bytes reads or writes a byte slice. When reading, the slice is part of the received frame and not a copy.
 func (c *Codec) Bytes(p *[]byte, l Length) {
 	n := c.count(len(*p))
 	if !c.Reading {
@@ -135,8 +136,8 @@ func (c *Codec) Bytes(p *[]byte, l Length) {
 // Blob reads or writes bytes whose only limit is the size of the frame.
 func (c *Codec) Blob(p *[]byte) { c.Bytes(p, Length{"blob", maxUnbounded}) }
 
-// Text reads or writes a text for programs. When reading, it refuses a text that is too long. It never
-// truncates.
+// Text reads or writes a text that a program uses. When reading, a text that is too long makes the message
+// invalid. Such texts are never truncated.
 func (c *Codec) Text(p *string, l Length) {
 	n := c.count(len(*p))
 	if !c.Reading {
@@ -151,7 +152,8 @@ func (c *Codec) Text(p *string, l Length) {
 	}
 }
 
-// HumanText reads or writes a text for people, in UTF-8. When writing, it truncates the text to l.
+// HumanText reads or writes a text for people, in UTF-8. When writing, it truncates a text that is longer
+// than l.
 func (c *Codec) HumanText(p *string, l Length) {
 	if !c.Reading {
 		fit := l.truncate(*p)
@@ -164,10 +166,10 @@ func (c *Codec) HumanText(p *string, l Length) {
 	}
 }
 
-// Word is HumanText with at most 256 bytes. name is the field's name for error messages.
+// Word reads or writes a text for people of at most 256 bytes. name is the field's name for error messages.
 func (c *Codec) Word(p *string, name string) { c.HumanText(p, Length{name, maxWord}) }
 
-// Sentence is HumanText with at most 4 KiB. name is the field's name for error messages.
+// Sentence reads or writes a text for people of at most 4 KiB. name is the field's name for error messages.
 func (c *Codec) Sentence(p *string, name string) { c.HumanText(p, Length{name, maxSentence}) }
 
 // Bool reads or writes a flag.
@@ -226,12 +228,12 @@ func (c *Codec) Nums(p *[]int, maxLen Length, bounds Range) {
 	List(c, p, maxLen, func(c *Codec, p *int) { c.Num(p, bounds) })
 }
 
-// Texts reads or writes a list of texts for programs.
+// Texts reads or writes a list of texts that programs use.
 func (c *Codec) Texts(p *[]string, maxLen Length, maxTextLen Length) {
 	List(c, p, maxLen, func(c *Codec, p *string) { c.Text(p, maxTextLen) })
 }
 
-// CPUs reads or writes CPU numbers. Duplicates are refused.
+// CPUs reads or writes CPU numbers. When reading, duplicates make the message invalid.
 func (c *Codec) CPUs(p *[]int) {
 	c.Nums(p, Length{"CPUs", maxCPUs}, cpuRange)
 	if c.Reading && len(*p) > 1 {
@@ -240,7 +242,7 @@ func (c *Codec) CPUs(p *[]int) {
 	}
 }
 
-// requireUnique adds cpus to used, and fails if one of them is in it already.
+// requireUnique adds cpus to the set used. It makes the message invalid if the set already has one of them.
 func (c *Codec) requireUnique(used *cpuSet, cpus []int) {
 	for _, cpu := range cpus {
 		if c.err == nil && !used.add(cpu) {

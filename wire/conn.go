@@ -15,13 +15,13 @@ import (
 // tell it from the output of a login shell (rule IO-14).
 const Magic = "\x00remshell helper\x00\xff\n"
 
-// maxNoise is how many bytes a login shell may print before Magic.
+// maxNoise is how many bytes a login shell may print before the helper's Magic arrives.
 const maxNoise = 1 << 20
 
-// ErrClosed is returned by Send after Close.
+// ErrClosed is returned by Send after Close was called.
 var ErrClosed = errors.New("connection closed")
 
-// A HelloError is returned when no helper has replied. Noise is the text that came instead.
+// A HelloError is returned when no helper has replied. Noise is the text that arrived instead.
 type HelloError struct {
 	Noise []byte
 	Err   error
@@ -32,10 +32,10 @@ func (e *HelloError) Error() string {
 }
 func (e *HelloError) Unwrap() error { return e.Err }
 
-// A Conn carries messages over a byte stream. Any goroutine may call Send. Send never blocks on the other
-// end: Credit limits the kinds of messages that may be many. Only one goroutine may call Recv. A writer
-// goroutine exists only while there is something to write, because nearly all connections of a large job
-// are idle.
+// A Conn carries messages over a byte stream. Any goroutine may call Send. Send never waits for the other
+// end; the amount of queued output is limited by Credit messages instead. Only one goroutine may call Recv. A
+// writer goroutine exists only while there is something to write, because nearly all connections of a large
+// job are idle.
 type Conn struct {
 	*connState
 	replaced bool // a Successor has taken over the stream; guarded by connState.mu
@@ -58,8 +58,8 @@ type connState struct {
 	err      error // of a failed write; every later Send returns it
 }
 
-// NewConn returns a Conn over rw and takes ownership of rw. self is the side of the caller. The Conn
-// accepts only messages that the other side may send.
+// NewConn returns a Conn that uses rw and closes it at the end. self is the caller's side of the connection.
+// The Conn accepts only messages that the other side may send.
 func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	if j, ok := rw.(interface{ inProcess() *InProcess }); ok {
 		return &Conn{connState: &connState{rw: rw, side: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}}
@@ -67,10 +67,10 @@ func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	return &Conn{connState: &connState{rw: rw, side: self, in: newInput(rw)}}
 }
 
-// Successor returns a Conn that takes over the stream of c. After that, c.Send returns ErrClosed and
-// c.Close does not close the stream, so that code of an earlier attempt (one run of all ranks) cannot
-// interfere. Messages sent by c go out before those of the successor. Only one goroutine may call Recv, on
-// either Conn.
+// Successor returns a Conn that takes over the stream of c. After that, c.Send returns ErrClosed and c.Close
+// does not close the stream, so that code of an earlier attempt (one run of all ranks) cannot interfere.
+// Messages that were sent by c are written before those of the successor. Only one goroutine may call Recv,
+// on either Conn.
 func (c *Conn) Successor() *Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *Conn) Send(m Message) error {
 	return err
 }
 
-// A Frame is an encoded message. It can be sent to many Conns.
+// A Frame is an encoded message. The same Frame can be sent on many Conns.
 type Frame []byte
 
 // Encode returns m as a Frame.
@@ -105,11 +105,11 @@ func TooLarge(m Message) bool {
 	return len(Encode(m)) > kindOf(m).MaxBody-2*binary.MaxVarintLen64
 }
 
-// shareFrameFrom is the size in bytes from which SendFrame does not copy a Frame. The result of a fence
-// with 1,000 nodes has some MiB for each node, and copies would need that a thousand times.
+// shareFrameFrom is the size in bytes from which SendFrame does not copy a Frame. In a job with 1,000 nodes,
+// the result of a fence has several MiB and is sent to each node, so copies would need much memory.
 const shareFrameFrom = 16 << 10
 
-// SendFrame is Send for an encoded message. f must not change afterwards.
+// SendFrame sends an encoded message, as Send does. f must not change afterwards.
 func (c *Conn) SendFrame(f Frame) error {
 	if c.inProcess != nil {
 		return c.sendInProcess(func() error { return c.inProcess.out.post(f) })
@@ -131,10 +131,10 @@ func (c *Conn) SendFrame(f Frame) error {
 	return nil
 }
 
-// InProcess reports whether the other end is in this process.
+// InProcess reports whether the other end of the connection is in this process.
 func (c *Conn) InProcess() bool { return c.inProcess != nil }
 
-// sendInProcess calls send. If a successor has taken over the stream, it returns ErrClosed instead.
+// sendInProcess calls send, or returns ErrClosed if a successor has taken over the stream.
 func (c *Conn) sendInProcess(send func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +144,8 @@ func (c *Conn) sendInProcess(send func() error) error {
 	return send()
 }
 
-// sendError returns why nothing can be sent any more, or nil. The caller holds c.mu.
+// sendError returns the error because of which nothing can be sent any more, or nil. The caller must hold
+// c.mu.
 func (c *Conn) sendError() error {
 	if c.err == nil && (c.closed || c.replaced) {
 		return ErrClosed
@@ -152,7 +153,7 @@ func (c *Conn) sendError() error {
 	return c.err
 }
 
-// appendFrame calls add to append a frame to the bytes that wait to be written.
+// appendFrame adds a frame to the bytes that wait to be written. add appends the frame to buf.
 func (c *Conn) appendFrame(add func(buf []byte) []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,10 +168,10 @@ func (c *Conn) appendFrame(add func(buf []byte) []byte) error {
 	return nil
 }
 
-// unwritten reports whether something waits to be written. The caller holds c.mu.
+// unwritten reports whether something waits to be written. The caller must hold c.mu.
 func (c *Conn) unwritten() bool { return len(c.outBuf) > 0 || len(c.frames) > 0 }
 
-// startWriter starts the writer goroutine unless it is running. The caller holds c.mu.
+// startWriter starts the writer goroutine unless it is already running. The caller must hold c.mu.
 func (c *Conn) startWriter() {
 	if c.writer == nil {
 		c.writer = make(chan struct{})
@@ -179,8 +180,8 @@ func (c *Conn) startWriter() {
 	}
 }
 
-// runWriter is the writer goroutine. It writes everything that is pending in one go, and ends when nothing
-// is pending.
+// runWriter is the function of the writer goroutine. It writes everything that is pending at once, and
+// returns when nothing is pending.
 func (c *Conn) runWriter(buffer []byte) {
 	var err error
 	for {
@@ -193,9 +194,9 @@ func (c *Conn) runWriter(buffer []byte) {
 	}
 }
 
-// takePending returns the pieces that wait to be written. The writer may reuse the last one. New bytes go
-// into buffer. If nothing waits, or if err, the result of the last write, is not nil, it returns nil and
-// the writer ends.
+// takePending returns the pieces of bytes that wait to be written. From then on, new bytes are collected in
+// buffer. err is the result of the last write. If nothing waits or err is not nil, takePending returns nil
+// and the writer must end.
 func (c *Conn) takePending(buffer []byte, err error) (pieces [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,8 +226,8 @@ func totalLength(pieces [][]byte) (n int) {
 	return n
 }
 
-// Backlog returns how many bytes were sent and not yet written. It is large if the other end or the
-// network is slow. Within one process it is 0.
+// Backlog returns how many bytes were sent but not yet written. The number grows if the other end or the
+// network is slow. It is always 0 within one process.
 func (c *Conn) Backlog() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,7 +241,8 @@ const (
 	maxBatch  = 1 << 20  // a larger buffer is freed after use
 )
 
-// reusable returns batch with length 0, for reuse. If its capacity is below flowBatch, it returns nil.
+// reusable returns batch with length 0, so that its memory can be used again. If its capacity is below
+// flowBatch, it returns nil.
 func reusable(batch []byte) []byte {
 	if cap(batch) < flowBatch {
 		return nil
@@ -248,7 +250,7 @@ func reusable(batch []byte) []byte {
 	return batch[:0]
 }
 
-// writeAll writes the pieces in order. It sets each to nil afterwards, to free its memory.
+// writeAll writes the pieces in order. After each write it sets the piece to nil, to free its memory.
 func (c *Conn) writeAll(pieces [][]byte) error {
 	for i, p := range pieces {
 		pieces[i] = nil
@@ -262,9 +264,8 @@ func (c *Conn) writeAll(pieces [][]byte) error {
 	return nil
 }
 
-// Recv returns the next message. It returns io.EOF if the stream ended between two
-// messages, and a Violation if the other end sent something that it may not. The caller owns the byte
-// slices in the message.
+// Recv returns the next message. It returns io.EOF if the stream ended between two messages, and a Violation
+// if the other end sent something that it must not send. The caller owns the byte slices in the message.
 func (c *Conn) Recv() (Message, error) {
 	if c.inProcess != nil {
 		return c.inProcess.recv()
@@ -289,7 +290,8 @@ func (c *Conn) Recv() (Message, error) {
 	return m, Decode(m, body)
 }
 
-// readBody reads size bytes, the body of m. For large Data it uses a buffer from the pool.
+// readBody reads the body of message m, which has size bytes. For large Data messages it uses a buffer from
+// the pool.
 func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 	data, pooled := m.(*Data)
 	if _, shared := m.(*StdinBroadcast); pooled || shared {
@@ -306,7 +308,8 @@ func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 // readStep is how many bytes are allocated for a body before any of it has arrived.
 const readStep = 64 << 10
 
-// readGrowing reads size bytes. Its memory is at most twice the bytes that have arrived (rule TRUST-31).
+// readGrowing reads size bytes. It never allocates more than twice the bytes that have arrived (rule
+// TRUST-31).
 func readGrowing(r io.Reader, size int) ([]byte, error) {
 	buf := make([]byte, min(size, readStep))
 	for n := 0; ; {
@@ -343,8 +346,8 @@ func (c *Conn) SendHello(h *Hello) error {
 	return c.Send(h)
 }
 
-// ReceiveHello waits for a helper's Hello. It also returns the text that the login shell printed before the
-// Hello. The error is a *HelloError.
+// ReceiveHello waits for the helper's Hello message. It also returns the text that the login shell printed
+// before it. The error is a *HelloError.
 func (c *Conn) ReceiveHello() (*Hello, []byte, error) {
 	noise, err := c.skipNoise()
 	if err != nil {
@@ -361,7 +364,7 @@ func (c *Conn) ReceiveHello() (*Hello, []byte, error) {
 	return h, noise, nil
 }
 
-// skipNoise reads up to and including Magic and returns the bytes before Magic.
+// skipNoise reads up to the end of Magic and returns the bytes before it.
 func (c *Conn) skipNoise() ([]byte, error) {
 	if c.inProcess != nil {
 		return nil, nil
@@ -380,7 +383,7 @@ func (c *Conn) skipNoise() ([]byte, error) {
 	return noise, fmt.Errorf("%d bytes of other text arrived instead of its greeting", len(noise))
 }
 
-// Flush waits until everything sent has been written, or a write has failed.
+// Flush waits until everything that was sent has been written, or a write has failed.
 func (c *Conn) Flush() {
 	if writer := c.writerDone(); writer != nil {
 		<-writer
@@ -394,8 +397,8 @@ func (c *Conn) writerDone() chan struct{} {
 	return c.writer
 }
 
-// stopSending makes every later Send fail, and calls drop. If a successor has taken over the stream, it
-// does nothing and returns false.
+// stopSending makes every later Send fail, and calls drop, which discards unsent messages. It does nothing
+// and returns false if a successor has taken over the stream.
 func (c *Conn) stopSending(drop func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -406,10 +409,10 @@ func (c *Conn) stopSending(drop func()) bool {
 	return !c.replaced
 }
 
-// closeTimeout is how long Close waits for a peer that does not read.
+// closeTimeout is how long Close waits for a peer that does not read the remaining messages.
 const closeTimeout = 2 * time.Second
 
-// Close lets the writer finish, for closeTimeout at most. Then it closes the stream.
+// Close waits until everything is written, for closeTimeout at most. Then it closes the stream.
 func (c *Conn) Close() error {
 	if !c.stopSending(func() {}) {
 		return nil
@@ -441,7 +444,7 @@ func (c *Conn) Abandon() error {
 	return err
 }
 
-// appendFrame appends a frame to the bytes that wait to be written. add does the appending.
+// appendFrame appends the frame of message m to buf and returns the result.
 func appendFrame(buf []byte, m Message) []byte {
 	buf = append(buf, NumberOf(m))
 	// The length precedes the body and is known only after it: reserve bytes for

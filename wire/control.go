@@ -17,10 +17,10 @@ That helper writes the request into the ledger, where the job's helper finds it.
 	   | ControlReply ---------------------------->   accepted; done, or refused
 */
 
-// ControlRequest is a request of a user to a running job. mpiexec sends it to a helper, which writes it
-// into the ledger. A helper of the job finds it there, checks whether the user may make it (Role), and
-// sends it to the job's mpiexec. A helper has at most one such request without a reply. The ControlReply
-// has the same ID.
+// ControlRequest is a request of a user to a running job. mpiexec sends it to a helper, which writes it into
+// the ledger. A helper of the job finds it there, checks whether the user may make it (Role), and sends it to
+// the job's mpiexec. A helper sends the next request only when it has the reply to the last one. The
+// ControlReply has the ID of its request.
 type ControlRequest struct {
 	AnsweredBy[*ControlReply]
 
@@ -43,8 +43,8 @@ func (m *ControlRequest) Fields(c *Codec) {
 	c.Time(&m.Request.Since, "time")
 }
 
-// ControlReply is the reply to ControlRequest. If State is empty, the helper reports nothing to the user,
-// because another helper of the job does.
+// ControlReply is the reply to ControlRequest. If State is empty, this helper reports nothing to the user,
+// because another helper of the job reports the result.
 type ControlReply struct {
 	ID    string
 	State job.ReplyState
@@ -67,7 +67,7 @@ func (c *Codec) nodeRankState(s *job.NodeRankState) {
 	c.RankState(&s.RankState)
 }
 
-// Truncate removes the ranks and stacks that cannot be encoded, and those that do not fit into the message.
+// Truncate removes ranks and stacks that cannot be encoded or do not fit into the message.
 func (m *ControlReply) Truncate() {
 	left, ranks := kindOf(m).MaxBody-2*maxSentence, MaxOnNode
 	m.Ranks = sendable(m.Ranks, (*Codec).nodeRankState, &left, &ranks)

@@ -9,9 +9,10 @@ import (
 	"io"
 )
 
-// Deflating a Fenced costs mpiexec some 5 ns per byte, once. Inflating costs each node 3 to 8 ns per byte, at the
-// same time. The savings count for each node: 3 ns per byte for encryption, and 8 ns on a link of
-// 1 Gbit/s. Business cards of MPI libraries shrink to 0.12 to 0.42 of their size.
+// These decide when the data of a fence is compressed. Deflating costs mpiexec about 5 ns per byte, once.
+// Inflating costs 3 to 8 ns per byte on each node, at the same time. mpiexec saves for each node: 3 ns per
+// byte for encryption, and 8 ns on a link of 1 Gbit/s. Business cards of MPI libraries shrink to 0.12 to 0.42
+// of their size.
 const (
 	deflateFrom   = 64 << 10 // fewest bytes of all blobs that are deflated
 	deflateNodes  = 16
@@ -19,17 +20,18 @@ const (
 	deflateGain   = 4        // least saving: 1/deflateGain of the size
 )
 
-// maxInflation is the highest ratio of inflated to deflated size: 258 bytes for a length and a distance
-// of one bit each (RFC 1951).
+// maxInflation is the highest possible ratio of inflated to deflated size. In the best case, one bit each for
+// a length and a distance stand for 258 bytes (RFC 1951).
 const maxInflation = 258 * 8 / 2
 
-// maxBlobs is the largest number of blobs in a fence. No cluster has that many nodes. An empty blob takes
-// one byte in the encoded list, and 24 in memory.
+// maxBlobs is the largest number of blobs in a fence. No cluster has that many nodes. The limit is needed
+// because an empty blob takes only one byte in the encoded list, but 24 in memory.
 const maxBlobs = 1 << 18
 
 var errInflate = errors.New("the compressed data in the message are malformed")
 
-// FrameFor encodes m for sending to this number of nodes. It deflates the blobs if that saves time.
+// FrameFor encodes m for sending it to the given number of nodes. It compresses the blobs if that saves time
+// in total.
 func (m *Fenced) FrameFor(nodes int) Frame {
 	if nodes < deflateNodes {
 		return Encode(m)
@@ -44,7 +46,7 @@ func (m *Fenced) FrameFor(nodes int) Frame {
 	return Encode(m.deflated())
 }
 
-// deflated returns m with its blobs deflated. If that saves too little, it returns m.
+// deflated returns a copy of m with compressed blobs. If compression saves too little, it returns m itself.
 func (m *Fenced) deflated() *Fenced {
 	c := Codec{}
 	List(&c, &m.Blobs, Length{"blobs", maxBlobs}, (*Codec).Blob)
@@ -55,8 +57,8 @@ func (m *Fenced) deflated() *Fenced {
 	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Deflated: deflated}
 }
 
-// Deflate returns b deflated. It tries the first sample bytes first. smaller is false if the sample, or b,
-// does not become much smaller.
+// Deflate compresses b. It first tries the first sample bytes. smaller is false if the sample, or b, does not
+// become much smaller.
 func Deflate(b []byte, sample int) (deflated []byte, smaller bool) {
 	tried := b[:min(len(b), sample)]
 	if !worthDeflating(len(tried), len(deflate(tried))) {
@@ -79,8 +81,8 @@ func deflate(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Inflate restores Blobs from Deflated, if that is set. Its memory is at most twice the bytes that were
-// inflated, whatever Size says (rule TRUST-30).
+// Inflate decompresses Deflated into Blobs, if Deflated is set. Whatever Size says, it allocates at most
+// twice the bytes that were really decompressed (rule TRUST-30).
 func (m *Fenced) Inflate() error {
 	if len(m.Deflated) == 0 {
 		return nil
@@ -99,7 +101,8 @@ func (m *Fenced) Inflate() error {
 	return nil
 }
 
-// inflate returns the size bytes that deflated contains. It returns an error if there are fewer or more.
+// inflate decompresses data that must give exactly size bytes. It returns an error for any other number of
+// bytes.
 func inflate(deflated []byte, size int) ([]byte, error) {
 	r := flate.NewReader(bytes.NewReader(deflated))
 	buf, err := readGrowing(r, size)
@@ -112,7 +115,7 @@ func inflate(deflated []byte, size int) ([]byte, error) {
 	return buf, nil
 }
 
-// decodeBlobs decodes a list of blobs. It returns an error if bytes follow the list.
+// decodeBlobs decodes a list of blobs. It returns an error if there are bytes after the list.
 func decodeBlobs(b []byte) (blobs [][]byte, err error) {
 	if n, _ := binary.Varint(b); n > maxBlobs {
 		return nil, fmt.Errorf("%d blobs", n)

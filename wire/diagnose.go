@@ -22,8 +22,8 @@ an MPI program can reach each other.
 The port stays open until Bye. It accepts only callers with the token.
 */
 
-// Diagnose requests an examination of the node. Dir and Program are the working directory and program of
-// a job. They may be empty.
+// Diagnose asks the helper to examine its node. Dir and Program are the working directory and program of a
+// job, or empty.
 type Diagnose struct {
 	AnsweredBy[*Diagnosed]
 
@@ -44,7 +44,7 @@ func (m *Diagnose) Fields(c *Codec) {
 	c.Bool(&m.Brief)
 }
 
-// Diagnosed is the reply to Diagnose.
+// Diagnosed is the reply to Diagnose. It has the findings about the node.
 type Diagnosed struct{ Diagnosis job.NodeDiagnosis }
 
 func (m *Diagnosed) Fields(c *Codec) { c.nodeDiagnosis(&m.Diagnosis) }
@@ -91,7 +91,7 @@ func (c *Codec) mpiLibrary(l *job.MPILibrary) {
 	c.Bool(&l.UCX)
 }
 
-// OpenProbePort requests a port to which other helpers can connect to test the network.
+// OpenProbePort asks the helper to open a port to which other helpers can connect, to test the network.
 type OpenProbePort struct {
 	AnsweredBy[*ProbePortOpened]
 
@@ -114,7 +114,7 @@ func (m *ProbePortOpened) Fields(c *Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// ProbePeers requests connections to the probe ports of other nodes, to test the network.
+// ProbePeers asks the helper to connect to the probe ports of other nodes, to test the network.
 type ProbePeers struct {
 	AnsweredBy[*PeersProbed]
 
@@ -134,14 +134,14 @@ func (c *Codec) probePort(p *ProbePort) {
 	c.Word(&p.Token, "token")
 }
 
-// PeersProbed is the reply to ProbePeers. It has one result for each port.
+// PeersProbed is the reply to ProbePeers. It has one result for each port that was to be probed.
 type PeersProbed struct{ Probes []job.PeerProbe }
 
 func (m *PeersProbed) Fields(c *Codec) {
 	List(c, &m.Probes, Length{"peers", maxPeers}, (*Codec).peerProbe)
 }
 
-// maxPeers is the largest number of nodes that one helper probes.
+// maxPeers is the largest number of nodes to which one helper makes test connections.
 const maxPeers = 1 << 14
 
 func (c *Codec) rlimit(l *job.Rlimit) {

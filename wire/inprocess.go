@@ -6,12 +6,12 @@ import (
 	"sync"
 )
 
-// An InProcess is one end of a stream inside one process, for a helper that runs inside mpiexec. Two
-// Conns over the two ends pass Data without copying it. All other messages are encoded, so that neither
-// side can change values of the other.
+// An InProcess is one end of a stream inside one process, for a helper that runs inside mpiexec. Two Conns
+// over the two ends pass Data without copying it. All other messages are encoded, so that neither side can
+// change values that the other one uses.
 type InProcess struct{ in, out *mailbox }
 
-// NewInProcess returns the two ends of a new stream.
+// NewInProcess returns the two ends of a new stream within this process.
 func NewInProcess() (first, second *InProcess) {
 	a, b := newMailbox(), newMailbox()
 	return &InProcess{a, b}, &InProcess{b, a}
@@ -19,19 +19,19 @@ func NewInProcess() (first, second *InProcess) {
 
 var errNoBytes = errors.New("this connection inside one process carries only messages, not bytes")
 
-// Read always fails: only a Conn can use an InProcess.
+// Read always returns an error, because only a Conn can use an InProcess.
 func (j *InProcess) Read([]byte) (int, error) { return 0, errNoBytes }
 
-// Write always fails.
+// Write always returns an error, because only a Conn can use an InProcess.
 func (j *InProcess) Write([]byte) (int, error) { return 0, errNoBytes }
 
-// Close ends both directions. Messages sent before can still be received.
+// Close ends both directions of the stream. Messages that were sent before can still be received.
 func (j *InProcess) Close() error {
 	j.Fail(io.EOF)
 	return nil
 }
 
-// Fail is Close with an error. The other end receives it instead of io.EOF.
+// Fail ends both directions of the stream. The other end then receives cause instead of io.EOF.
 func (j *InProcess) Fail(cause error) {
 	j.in.close(io.EOF)
 	j.out.close(cause)
@@ -40,8 +40,8 @@ func (j *InProcess) Fail(cause error) {
 // inProcess returns j. NewConn calls it to find an InProcess that is embedded in another type.
 func (j *InProcess) inProcess() *InProcess { return j }
 
-// A mailbox is the queue of one direction. It has no size limit of its own: Credit limits the amount of
-// Data.
+// A mailbox is the queue of messages in one direction of an InProcess. It has no size limit of its own,
+// because Credit messages limit the amount of Data.
 type mailbox struct {
 	mu     sync.Mutex // guards the rest
 	queue  []any      // Frame or *Data
@@ -75,7 +75,8 @@ func (b *mailbox) post(x any) error {
 	return nil
 }
 
-// takeAll waits for messages and returns all that are queued. The error says why no more can come.
+// takeAll waits until there are messages, and returns all that are queued. If no more messages can come, the
+// error says why.
 func (b *mailbox) takeAll(buffer []any) ([]any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +91,7 @@ func (b *mailbox) takeAll(buffer []any) ([]any, error) {
 	return taken, nil
 }
 
-// post queues m for the other end.
+// post queues m, so that the other end can receive it.
 func (j *InProcess) post(m Message) error {
 	data, ok := m.(*Data)
 	if !ok {
@@ -105,7 +106,7 @@ func (j *InProcess) post(m Message) error {
 	return j.out.post(data)
 }
 
-// An inProcessReader returns the queued messages one by one.
+// An inProcessReader returns the queued messages of an InProcess one by one.
 type inProcessReader struct {
 	*InProcess
 	self  Side

@@ -7,8 +7,8 @@ import (
 )
 
 // These are the sizes of the read buffer, in bytes. Most connections of a large job carry few messages and
-// keep the smallest. A connection that carries output grows to the largest, by a factor of inputGrowth at a
-// time.
+// keep the smallest. The buffer of a connection that carries much output grows to the largest size, by a
+// factor of inputGrowth at a time.
 const (
 	minInputBuffer = 1 << 10
 	maxInputBuffer = 64 << 10
@@ -38,8 +38,8 @@ func newInput(r io.Reader) *input {
 	return &input{bufio.NewReaderSize(from, minInputBuffer), from}
 }
 
-// growForOutput is called when a piece of output has arrived. If the last read filled the buffer, it
-// enlarges the buffer.
+// growForOutput enlarges the buffer if the last read has filled it. It is called when a piece of output has
+// arrived.
 func (in *input) growForOutput() {
 	size := in.Size()
 	if size == maxInputBuffer || in.counter.last < size {

@@ -166,7 +166,7 @@ func (c *Codec) attributes(t *job.Attributes) {
 	c.Require(t.IsValidProbe(), "a host attribute has a value that no host can have")
 }
 
-// requireUniqueDevices fails if the probe of a machine has a CPU or a GPU twice.
+// requireUniqueDevices makes the message invalid if the probe of a machine lists a CPU or a GPU twice.
 func (c *Codec) requireUniqueDevices(p *job.Probe) {
 	if !c.Reading {
 		return
@@ -220,7 +220,8 @@ func (c *Codec) claim(p *job.Claim) {
 	c.gang(&p.Gang)
 }
 
-// gang reads or writes a Gang, which may be nil.
+// gang reads or writes the description of a gang (a job that shares CPUs in turns). *p is nil if the job is
+// no gang.
 func (c *Codec) gang(p **job.Gang) {
 	has := *p != nil
 	if c.Bool(&has); !has {

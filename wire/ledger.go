@@ -16,9 +16,9 @@ Messages about other jobs, for --jobs, --kill and similar options. The helper ha
 	   | <--------------------------------- Evicted   what was done, or the error
 */
 
-// ListLedger requests the claims and tickets in a node's ledger. If Job is set, the reply also has the
-// states of the ranks that this job of user UID has on the node. MaxBytes limits the reply. 0 means the
-// largest size allowed.
+// ListLedger asks the helper for the claims and tickets in its node's ledger. If Job is set, the reply also
+// has the states of the ranks that this job of user UID has on the node. MaxBytes limits the size of the
+// reply. 0 means the largest size allowed.
 type ListLedger struct {
 	AnsweredBy[*LedgerListed]
 
@@ -35,9 +35,9 @@ func (m *ListLedger) Fields(c *Codec) {
 	c.Num(&m.MaxBytes, SizeRange)
 }
 
-// LedgerListed is the reply to ListLedger. If Err is set, the ledger cannot be read. If Notice is set,
-// entries of some users were left out. Path is the ledger directory and the number that this node's entries
-// have in it (rule TRUST-20). UID is the user of the helper.
+// LedgerListed is the reply to ListLedger. If Err is set, the ledger cannot be read. If Notice is set, it
+// says that entries of some users were left out. Path is the ledger directory and the number that this node's
+// entries have in it (rule TRUST-20). UID is the user of the helper.
 type LedgerListed struct {
 	Path    string
 	UID     int
@@ -82,8 +82,8 @@ func (c *Codec) members(p *[]string) {
 	List(c, p, Length{"names", job.MaxMembers}, func(c *Codec, p *string) { c.HumanText(p, Length{"name", job.MaxMemberName}) })
 }
 
-// SignalJob requests a signal to the ranks that a job of user UID has on the node. The helper checks
-// whether the sender may send it.
+// SignalJob asks the helper to send a signal to the ranks that a job of user UID has on the node. The helper
+// checks whether the sender may do so.
 type SignalJob struct {
 	AnsweredBy[*JobSignaled]
 
@@ -100,8 +100,8 @@ func (m *SignalJob) Fields(c *Codec) {
 	c.Num(&m.Signal, SignalRange)
 }
 
-// JobSignaled is the reply to SignalJob. It has the number of ranks signaled, or the reason why there was
-// none.
+// JobSignaled is the reply to SignalJob. It has the number of ranks that were signaled, or the reason why no
+// rank was.
 type JobSignaled struct {
 	Ranks int
 	Err   string
@@ -112,9 +112,9 @@ func (m *JobSignaled) Fields(c *Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// Evict ends the processes that hold the claims and tickets of a job of user UID, and removes the claims
-// and tickets (rule TRUST-19). If Processes is set, the job belongs to the helper's own user, and all
-// processes with the job's mark are ended, too (survive.md SV-3).
+// Evict asks the helper to end the processes that hold the claims and tickets of a job of user UID, and to
+// remove these claims and tickets (rule TRUST-19). If Processes is set, the job belongs to the helper's own
+// user, and the helper also ends all processes that carry the job's mark (survive.md SV-3).
 type Evict struct {
 	AnsweredBy[*Evicted]
 
@@ -131,8 +131,8 @@ func (m *Evict) Fields(c *Codec) {
 	c.Bool(&m.Processes)
 }
 
-// Evicted is the reply to Evict. It lists what was done, or has an error. Incomplete says that some
-// claims or tickets could not be removed.
+// Evicted is the reply to Evict. It lists what the helper did, or contains an error. Incomplete is true if
+// some claims or tickets could not be removed.
 type Evicted struct {
 	Done       []string
 	Incomplete bool

@@ -1,7 +1,7 @@
 package wire
 
-// An Owner has the handlers for the messages that one part of a program handles. T is the type of the
-// part. Handle adds handlers while the program is initialized.
+// An Owner is a table of message handlers that belong to one part of a program. T is the type of that part.
+// Handlers are added with Handle while the program is initialized.
 type Owner[T any] struct {
 	handlers [256]func(T, Message)
 }
@@ -11,8 +11,8 @@ func Handle[T any, M Message](o *Owner[T], handle func(T, M)) {
 	o.handlers[NumberFor[M]()] = func(t T, m Message) { handle(t, m.(M)) }
 }
 
-// Owns reports whether there is a handler for m.
+// Owns reports whether the table has a handler for m.
 func (o *Owner[T]) Owns(m Message) bool { return o.handlers[NumberOf(m)] != nil }
 
-// Handle calls the handler for m. There must be one.
+// Handle calls the handler for m. The table must have one.
 func (o *Owner[T]) Handle(t T, m Message) { o.handlers[NumberOf(m)](t, m) }

@@ -15,8 +15,8 @@ Fences and requests are few and need no credit. Each node has at most one PMI ba
 the number of its open PMIx fences and requests.
 */
 
-// A PMIEvent is the kind of event in a PMIReport. PMIAborted to PMIDisconnected end the job, sooner or
-// later.
+// A PMIEvent is the kind of event in a PMIReport. The events from PMIAborted to PMIDisconnected sooner or
+// later end the job.
 type PMIEvent int
 
 // These are the kinds of events that a PMI server reports about a rank.
@@ -44,10 +44,10 @@ func (m *PMIReport) Fields(c *Codec) {
 	c.Sentence(&m.Text, "text")
 }
 
-// Fence has the data that the ranks of one node have put since their last fence. ID names the
-// participants and the number of their earlier fences (pmiserver/fence). GivenUp means that the fence
-// failed: either the timeout of a local rank has passed, or mpiexec has sent GivenUp because of a rank
-// elsewhere. Then there is no data. Joined then says that the node has sent its data before.
+// Fence has the data that the ranks of one node have put since their last fence. ID names the participants
+// and counts their fences (pmiserver/fence). If GivenUp is set, there is no data and the fence has failed:
+// either the timeout of a rank on this node has passed, or mpiexec has reported a failure elsewhere. Joined
+// is then true if the node had sent its data before.
 type Fence struct {
 	ID      string
 	Blob    []byte
@@ -62,9 +62,9 @@ func (m *Fence) Fields(c *Codec) {
 	c.Bool(&m.Joined)
 }
 
-// Fenced is the reply to Fence. It has the data of each node. If GivenUp is set, the fence has failed.
-// Nodes that have not yet joined receive this, too. Such a node then sends Fence with GivenUp. Deflated
-// is the compressed list of blobs, and Size its length before compression (FrameFor, Inflate).
+// Fenced is the reply to Fence. It has the data of each node. If GivenUp is set, the fence has failed. This
+// is also sent to nodes that have not sent a Fence yet, which reply with a Fence that has GivenUp set, too.
+// Deflated is the compressed list of blobs, and Size its length before compression (FrameFor, Inflate).
 type Fenced struct {
 	ID       string
 	Blobs    [][]byte
@@ -83,9 +83,9 @@ func (m *Fenced) Fields(c *Codec) {
 	c.Bool(&m.GivenUp)
 }
 
-// RankMapRequest asks on which nodes the ranks of a group run. A helper sends it once for each group if
-// PMIx clients need the map, and again for each request of a client with an old version of PMIx. The helper
-// chooses ID, and the reply has the same ID.
+// RankMapRequest asks on which nodes the ranks of a group run. A helper sends it once for each group that
+// PMIx clients ask about, and more often for clients with old versions of PMIx. The reply has the ID that the
+// helper has chosen.
 type RankMapRequest struct {
 	AnsweredBy[*RankMap]
 
@@ -120,8 +120,8 @@ func (m *RankMap) Fields(c *Codec) {
 	c.Nums(&m.EarlierRanks, Length{"nodes", maxFromLauncher}, RankRange)
 }
 
-// GroupEnded reports the end of a group that has no ranks on the node. The node has asked for the group
-// in a RankMapRequest.
+// GroupEnded reports the end of a group to a node that runs no rank of the group but has asked for its rank
+// map.
 type GroupEnded struct{ Group string }
 
 func (m *GroupEnded) Fields(c *Codec) { c.Word(&m.Group, "group") }

@@ -11,15 +11,15 @@ import (
 // A dataBuffer has space for the frame of one Data.
 type dataBuffer [Window + 64]byte
 
-// buffers has unused dataBuffers. Output may be gigabytes in pieces of up to Window bytes. With a new
-// slice for each piece, half the time would go into clearing memory and garbage collection.
+// buffers is a pool of dataBuffers. Output may be gigabytes in pieces of up to Window bytes. If a new slice
+// were made for each piece, half of the time would be spent on clearing memory and on garbage collection.
 var buffers = sync.Pool{New: func() any { return new(dataBuffer) }}
 
 // pooledFrom is the size in bytes from which a buffer of the pool is used.
 const pooledFrom = 4 << 10
 
-// NewData returns a Data with size bytes to fill, at most Window. The caller may shorten Bytes. It must
-// pass the Data to Send or call Release, and must not use it afterwards.
+// NewData returns a Data message with size bytes for the caller to fill. size is at most Window. The caller
+// may shorten Bytes. It must pass the message to Send or call Release, and must not use it afterwards.
 func NewData(size int) *Data {
 	if size < pooledFrom {
 		return &Data{Bytes: make([]byte, size)}
@@ -28,9 +28,9 @@ func NewData(size int) *Data {
 	return &Data{Bytes: b[:size], pooled: b}
 }
 
-// SplicedData returns a piece of a rank's input: the n bytes in buffer, which must have no others. The
-// piece can only be sent inside one process. The sender may use buffer again when it has received credit
-// for all n bytes.
+// SplicedData returns a Data message with a piece of a rank's input. The n bytes are in buffer, a kernel pipe
+// buffer that must contain nothing else. The message can only be sent inside one process. The sender may use
+// buffer again when it has received credit for all n bytes.
 func SplicedData(rank int, buffer *pipe.SpliceBuffer, n int) *Data {
 	return &Data{Rank: rank, Stream: Stdin, splice: buffer, spliced: n}
 }
@@ -38,10 +38,10 @@ func SplicedData(rank int, buffer *pipe.SpliceBuffer, n int) *Data {
 // errSpliced is returned by Send for spliced data whose receiver is in another process.
 var errSpliced = errors.New("cannot send the data in a kernel pipe buffer to another process")
 
-// Len returns the number of bytes. 0 means end of file.
+// Len returns the number of bytes in the message. 0 means end of file.
 func (m *Data) Len() int { return len(m.Bytes) + m.spliced }
 
-// WriteToFile writes the piece to a file, releases it, and returns the number of bytes written.
+// WriteToFile writes the bytes to a file, releases the message, and returns the number of bytes written.
 func (m *Data) WriteToFile(file *os.File) (n int, err error) {
 	if m.splice != nil {
 		return m.splice.SpliceTo(file, m.spliced)

@@ -8,8 +8,8 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Prepare has the node's part of a group of ranks, for the helper to prepare. Only in this message are
-// ranks numbered from 0 in their group. In all other messages they have their numbers in the job.
+// Prepare tells the helper to prepare the node's ranks of a group. In this message, unlike in all others,
+// ranks have their numbers in the group and not in the job.
 type Prepare struct {
 	AnsweredBy[PrepareReply]
 
@@ -41,7 +41,7 @@ func (m *Prepare) Fields(c *Codec) {
 	m.checkRanks(c)
 }
 
-// checkRanks fails if a rank has no program or does not belong to the group.
+// checkRanks makes the message invalid if a rank has no program or does not belong to the group.
 func (m *Prepare) checkRanks(c *Codec) {
 	for i := range m.Apps {
 		c.Require(len(m.Apps[i].Argv) > 0, "app context %d has no program", i)
@@ -75,7 +75,7 @@ func (g *Group) fields(c *Codec) {
 	c.Num(&g.NodeCount, SizeRange)
 }
 
-// A GroupNode describes a node's part in a group.
+// A GroupNode describes which part of a group a node has.
 type GroupNode struct {
 	Index         int    // index among the nodes of the group
 	OnlyNode      bool   // the job has no other node
@@ -98,7 +98,7 @@ func (n *GroupNode) fields(c *Codec) {
 	c.Num(&n.EarlierRanks, RankRange)
 }
 
-// A Process has what each rank's process inherits, in addition to its App.
+// A Process has the settings that each rank's process inherits, in addition to those of its app context.
 type Process struct {
 	BaseEnv            job.Env
 	Compat             []string          // other launchers whose variables it gets too, see job.Request
@@ -164,7 +164,7 @@ func (p *PMISetup) fields(c *Codec) {
 	c.Word(&p.Token, "token")
 }
 
-// Supervision says what is reported about running ranks, and how they end.
+// Supervision says what the helper reports about running ranks, and how it ends them.
 type Supervision struct {
 	ProcessOnly       bool          // Signal goes to the rank's process only, not to its process group
 	KeepAll           bool          // the end of a rank does not end the others (job.EndPolicy)

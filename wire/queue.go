@@ -26,19 +26,20 @@ After ClaimsChanged, mpiexec requests the decision lock again. The helper of the
 long as the connection lasts and Pings arrive.
 */
 
-// A waiting mpiexec sends Ping to its queue host every PingEvery. If the helper there receives none for
-// PingTimeout, it removes the request from the queue.
+// An mpiexec whose job waits in the queue sends Ping to its queue host every PingEvery. If the helper there
+// receives none for PingTimeout, it removes the request from the queue.
 const (
 	PingEvery   = 5 * time.Second
 	PingTimeout = 15 * time.Second
 
-	// HeartbeatEvery is how often a helper sends Ping to mpiexec, if a batch system started it.
+	// HeartbeatEvery is how often a helper that a batch system has started sends Ping to mpiexec.
 	HeartbeatEvery = 10 * time.Second
 )
 
-// LockDecision requests the decision lock of the queue. Only its holder may plan and claim (placement.md
-// 6.4). mpiexec sends it to the helper on the queue host. If LocalOnly is set, the job runs on this node
-// only. Then the helper takes no lock, and the reply only has the length of the queue.
+// LockDecision requests the decision lock of the queue. Only the mpiexec that holds this lock may plan a job
+// and claim CPUs (placement.md 6.4). mpiexec sends the request to the helper on the queue host. LocalOnly is
+// set if the job runs only on this node. The helper then takes no lock, and the reply only contains the
+// length of the queue.
 type LockDecision struct {
 	AnsweredBy[*DecisionLocked]
 
@@ -51,8 +52,9 @@ func (m *LockDecision) Fields(c *Codec) {
 	c.Bool(&m.LocalOnly)
 }
 
-// DecisionLocked grants the decision lock. Ahead is the number of requests that are in the queue before
-// this one. If Notice is set, the lock could not be taken, and other jobs may plan at the same time.
+// DecisionLocked grants the decision lock. Ahead is the number of requests that come before this one in the
+// queue. If Notice is set, it says why the lock could not be taken. Other jobs may then be planned at the
+// same time.
 type DecisionLocked struct {
 	Ahead  int
 	Notice string
@@ -82,8 +84,9 @@ func (m *Enqueue) Fields(c *Codec) {
 	c.ticket(&m.Ticket)
 }
 
-// QueuePosition reports how many requests are ahead, and how many are in the queue. If Err is set, the
-// request is not in the queue any more. If EvictedBy is set, that user has removed it.
+// QueuePosition reports the place of a request in the queue: how many requests come before it, and how many
+// there are. If Err is set, the request is no longer in the queue. If EvictedBy is set, it names the user who
+// has removed the request.
 type QueuePosition struct {
 	Ahead, Total int
 	Err          string
@@ -99,8 +102,8 @@ func (m *QueuePosition) Fields(c *Codec) {
 	c.ticket(&m.Head)
 }
 
-// Overtake moves the request ahead of all requests that a user has in the queue now, or of one ticket of
-// that user (rule TRUST-18). The reply is QueuePosition.
+// Overtake moves this request before all requests that a given user has in the queue now, or before one
+// ticket of that user (rule TRUST-18). The reply is QueuePosition.
 type Overtake struct {
 	AnsweredBy[*QueuePosition]
 
@@ -113,12 +116,12 @@ func (m *Overtake) Fields(c *Codec) {
 	c.Num64(&m.Number, ticketRange)
 }
 
-// Dequeue removes the request from the queue.
+// Dequeue removes the request of this mpiexec from the queue.
 type Dequeue struct{}
 
 func (m *Dequeue) Fields(*Codec) {}
 
-// WatchClaims requests ClaimsChanged whenever a claim on the node is made or removed.
+// WatchClaims asks the helper to send ClaimsChanged whenever a claim on the node is made or removed.
 type WatchClaims struct{ Ledger string }
 
 func (m *WatchClaims) Fields(c *Codec) { c.Text(&m.Ledger, pathLength) }
@@ -129,8 +132,8 @@ type ClaimsChanged struct{}
 
 func (m *ClaimsChanged) Fields(*Codec) {}
 
-// Ping has no reply. It shows a helper with a ticket that mpiexec still waits: a stopped mpiexec must not
-// block all others. A Ping of a helper ensures that a dead connection is noticed.
+// Ping is a sign of life without a reply. With it, a waiting mpiexec shows that it is not stopped, because a
+// stopped one must not block the queue. A Ping from a helper makes a dead connection noticeable.
 type Ping struct{}
 
 func (m *Ping) Fields(*Codec) {}

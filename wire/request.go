@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// A Request is a message to which the other side sends one reply. Rep is the type of the reply: a
-// message, or an interface that several messages implement. A message becomes a Request by embedding
-// AnsweredBy.
+// A Request is a message to which the other process sends one reply. Rep is the type of the reply. It is a
+// message type, or an interface if there are several possible replies. A message becomes a Request by
+// embedding AnsweredBy.
 type Request[Rep any] interface {
 	Message
 	answeredBy(Rep)
 }
 
-// AnsweredBy, embedded in a request, names the type of its reply. The compiler checks callers by it, and
-// mpiexec checks the replies of helpers by it (KeyOfRequest). Some requests of features do not use it:
-// they have tables of their own at both ends, by ID.
+// AnsweredBy is embedded in a request to name the type of its reply. The compiler uses it to check callers,
+// and mpiexec uses it to check replies of helpers (KeyOfRequest). Some requests of features do not embed it,
+// because these features have their own tables of requests by ID at both ends.
 type AnsweredBy[Rep any] struct{}
 
 func (AnsweredBy[Rep]) answeredBy(Rep) {}
@@ -32,15 +32,15 @@ func (*Prepared) prepareReply()      {}
 func (*Refused) prepareReply()       {}
 func (*ClaimConflict) prepareReply() {}
 
-// A ReplyKey is equal for a request and its reply. A reply is expected while a request with the same key
-// has none.
+// A ReplyKey is a key that a request and its reply have in common. A reply is accepted only if a request with
+// the same key waits for one.
 type ReplyKey struct {
 	reply reflect.Type
 	ID    string // what ReplyID returns; empty if the messages have no ReplyID
 }
 
-// identified is implemented by requests and replies with an ID. The ID tells replies to several requests
-// of one kind apart.
+// identified is implemented by requests and replies that have an ID. By the ID, replies to several requests
+// of the same kind can be told apart.
 type identified interface{ ReplyID() string }
 
 func (m *Prepare) ReplyID() string        { return m.Group.Name }
@@ -58,7 +58,7 @@ func newReplyKey(reply reflect.Type, m Message) ReplyKey {
 	return key
 }
 
-// KeyOfRequest returns the key of a request. It returns false for any other message.
+// KeyOfRequest returns the key of a request. isRequest is false if m is not a request.
 func KeyOfRequest(m Message) (key ReplyKey, isRequest bool) {
 	request, ok := m.(interface{ replyType() reflect.Type })
 	if !ok {
@@ -67,8 +67,7 @@ func KeyOfRequest(m Message) (key ReplyKey, isRequest bool) {
 	return newReplyKey(request.replyType(), m), true
 }
 
-// KeyOfReply returns the key of a message that is a reply to mpiexec. It returns false for any other
-// message.
+// KeyOfReply returns the key of a reply to mpiexec. isReply is false if m is not such a reply.
 func KeyOfReply(m Message) (key ReplyKey, isReply bool) {
 	reply, ok := replyTypes()[reflect.TypeOf(m)]
 	if !ok {
@@ -84,7 +83,8 @@ func IsReplyTo(request, m Message) bool {
 	return isRequest && isReply && key == want
 }
 
-// replyTypes maps the type of each reply to mpiexec to the type that its request names in AnsweredBy.
+// replyTypes maps the type of each reply that mpiexec receives to the reply type that its request names in
+// AnsweredBy.
 var replyTypes = sync.OnceValue(func() map[reflect.Type]reflect.Type {
 	types := make(map[reflect.Type]reflect.Type)
 	for _, request := range Kinds() {

@@ -25,8 +25,8 @@ Messages that collect the data for a plan, and reserve what it uses. Prepare is 
 */
 
 // WriteMark asks the helper to write a mark, a random text, into the directory of shared memory. Only a
-// helper in the same namespaces of the same machine can read it. This proves that two nodes are one machine
-// without trusting what either reports (rule TRUST-6).
+// helper on the same machine, and in the same namespaces, can read it. With marks, mpiexec can prove that two
+// hosts are one machine, without having to trust what they report (rule TRUST-6).
 type WriteMark struct {
 	AnsweredBy[*MarkWritten]
 
@@ -38,13 +38,13 @@ func (m *WriteMark) Fields(c *Codec) {
 	c.Text(&m.Mark, markLength)
 }
 
-// MarkWritten is the reply to WriteMark. Err is why the mark could not be written, or empty if it was
-// written.
+// MarkWritten is the reply to WriteMark. Err says why the mark could not be written. It is empty if the mark
+// was written.
 type MarkWritten struct{ Err string }
 
 func (m *MarkWritten) Fields(c *Codec) { c.Sentence(&m.Err, "error") }
 
-// ReadMarks requests all marks that were written under a tag.
+// ReadMarks asks the helper for all marks that were written under a tag.
 type ReadMarks struct {
 	AnsweredBy[*MarksRead]
 
@@ -58,8 +58,8 @@ type MarksRead struct{ Marks []string }
 
 func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"words", MaxMarks}, markLength) }
 
-// Survey requests the claims of running jobs on the node. Claims of OwnJob do not count. Claims of
-// ParentJob, and of the jobs in which ParentJob runs, do not count either.
+// Survey asks the helper for the claims of running jobs on the node. Claims of OwnJob are left out. So are
+// claims of ParentJob, in a rank of which mpiexec runs, and of the jobs in which ParentJob runs.
 type Survey struct {
 	AnsweredBy[*Surveyed]
 
@@ -85,11 +85,11 @@ func (m *Survey) Fields(c *Codec) {
 	c.Bool(&m.WantGang)
 }
 
-// Surveyed is the reply to Survey. InParentJob confirms that ParentJob runs on this node and has claimed
-// everything that the helper may use. If Notice is set, the ledger cannot be used, and jobs on this node
-// may share CPUs. Forbidden is why the node's administrator allows this user no ranks. It is empty if the
-// user may run ranks. If Limited is set, MaxRanks is the largest number of ranks of all jobs. Warnings
-// are about the administrator's file.
+// Surveyed is the reply to Survey. InParentJob confirms that ParentJob runs on this node and has claimed all
+// CPUs that the helper may use. If Notice is set, it says why the ledger cannot be used; jobs on this node
+// may then share CPUs. Forbidden says why the node's administrator does not allow this user to run ranks. It
+// is empty if that is allowed. If Limited is set, MaxRanks is the largest number of ranks of all jobs.
+// Warnings are about the administrator's file.
 type Surveyed struct {
 	InParentJob      bool
 	Forbidden        string
@@ -146,9 +146,10 @@ func (c *Codec) occupancy(u *job.Occupancy) {
 	c.Bool(&u.Movable)
 }
 
-// Prepared reports that the helper has done everything that can fail before a start. If Notice is set,
-// there is no claim, and other jobs may use the same CPUs. Rendezvous is an address and a free port on
-// this node, for torch's variables. It is set only on the node of rank 0, and only if these are wanted.
+// Prepared reports that the helper has prepared the ranks of a group, so that starting them is unlikely to
+// fail. If Notice is set, the CPUs could not be claimed, and other jobs may use them. Rendezvous is an
+// address with a free port for PyTorch's variables. It is set only on the node of rank 0, and only if it was
+// requested.
 type Prepared struct{ Group, Notice, Rendezvous string }
 
 func (m *Prepared) Fields(c *Codec) {
@@ -157,8 +158,8 @@ func (m *Prepared) Fields(c *Codec) {
 	c.Word(&m.Rendezvous, "meeting point")
 }
 
-// Refused says why this node cannot run its ranks. Code is the exit code for that: 125, 126 or 127
-// (cli.md section 7).
+// Refused says why this node cannot run its ranks. Code is the resulting exit code of mpiexec: 125, 126 or
+// 127 (cli.md section 7).
 type Refused struct {
 	Group  string
 	Code   int
@@ -173,8 +174,8 @@ func (m *Refused) Fields(c *Codec) {
 	c.Sentence(&m.Hint, "hint")
 }
 
-// ClaimConflict is the reply to Prepare if another job has claimed some of the planned CPUs since the
-// survey. Nothing is claimed.
+// ClaimConflict is the reply to Prepare if another job has meanwhile claimed some of the planned CPUs. The
+// node has then claimed nothing.
 type ClaimConflict struct{ Group, Reason string }
 
 func (m *ClaimConflict) Fields(c *Codec) {
@@ -182,13 +183,14 @@ func (m *ClaimConflict) Fields(c *Codec) {
 	c.Sentence(&m.Reason, "reason")
 }
 
-// CancelPrepare withdraws a Prepare, because another node has refused or had a conflict.
+// CancelPrepare withdraws a Prepare, because another node has refused or has reported a conflict.
 type CancelPrepare struct{ Group string }
 
 func (m *CancelPrepare) Fields(c *Codec) { c.Word(&m.Group, "group") }
 
-// ReleaseClaims removes the claims that the helper has kept since NextAttempt or for a standby node. The
-// job waits in the queue, and waiting jobs claim nothing (survive.md SV-5).
+// ReleaseClaims makes the helper remove claims that it keeps for the next attempt of the job, or for a
+// standby node. mpiexec sends it when the job begins to wait in the queue, because waiting jobs must not
+// claim anything (survive.md SV-5).
 type ReleaseClaims struct{}
 
 func (m *ReleaseClaims) Fields(*Codec) {}

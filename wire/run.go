@@ -50,7 +50,7 @@ const (
 	Stderr
 )
 
-// Start starts the prepared ranks of a group. Rendezvous is the address from Prepared.
+// Start makes the helper start the prepared ranks of a group. Rendezvous is the address from Prepared.
 type Start struct{ Group, Rendezvous string }
 
 func (m *Start) Fields(c *Codec) {
@@ -58,7 +58,7 @@ func (m *Start) Fields(c *Codec) {
 	c.Word(&m.Rendezvous, "meeting point")
 }
 
-// KillGroup kills the ranks of a group, because one of them could not be started.
+// KillGroup makes the helper kill the ranks of a group, because one of them could not be started.
 type KillGroup struct{ Group string }
 
 func (m *KillGroup) Fields(c *Codec) { c.Word(&m.Group, "group") }
@@ -114,7 +114,7 @@ func (m *StdinBroadcast) Fields(c *Codec) {
 	c.Bytes(&m.Bytes, Length{"data", Window})
 }
 
-// Credit allows the sender of a stream to send this many more bytes.
+// Credit allows the sender of a stream to send a number of further bytes.
 type Credit struct {
 	Rank   int
 	Stream Stream
@@ -135,14 +135,14 @@ func (m *ResizeTerminal) Fields(c *Codec) {
 	c.Num(&m.Cols, terminalSizeRange)
 }
 
-// Signal requests a signal to the process groups of all ranks of the node. If Supervision.ProcessOnly is
-// set, only the ranks' own processes get it.
+// Signal makes the helper send a signal to the process groups of all its ranks. If Supervision.ProcessOnly is
+// set, only the ranks' own processes receive it.
 type Signal struct{ Number int }
 
 func (m *Signal) Fields(c *Codec) { c.Num(&m.Number, SignalRange) }
 
-// Hold adds or removes a reason to keep the node's ranks stopped, including ranks that start later. Ranks
-// run while there is no reason, and when the job is being ended.
+// Hold adds or removes a reason to keep the node's ranks stopped, including ranks that start later. The ranks
+// run when no reason is left, and when the job is being ended.
 type Hold struct {
 	Why job.Hold
 	On  bool
@@ -169,8 +169,8 @@ func (m *Log) Fields(c *Codec) {
 	c.HumanText(&m.Text, logLineLength)
 }
 
-// EndJob ends the ranks that are left on the node. They may end by themselves within Linger. Then they
-// get SIGTERM, and after Grace SIGKILL.
+// EndJob makes the helper end the ranks that still run on the node. For the time Linger they may end by
+// themselves. Then they receive SIGTERM, and after Grace SIGKILL.
 type EndJob struct{ Linger, Grace time.Duration }
 
 func (m *EndJob) Fields(c *Codec) {
@@ -178,9 +178,9 @@ func (m *EndJob) Fields(c *Codec) {
 	c.Duration(&m.Grace, "grace")
 }
 
-// HelperSignaled reports that the helper received SIGTERM or a similar signal that mpiexec has not sent. A
-// batch system, systemd or a person may have. The ranks may have received it, too (rule RM-60). Why names
-// the sender, if known. The helper continues to run.
+// HelperSignaled reports that the helper has received SIGTERM or a similar signal from somebody other than
+// mpiexec, for example from a batch system. The ranks may have received the signal, too (rule RM-60). Why
+// names the sender, if known. The helper continues to run.
 type HelperSignaled struct {
 	Signal int
 	Why    string
@@ -191,8 +191,8 @@ func (m *HelperSignaled) Fields(c *Codec) {
 	c.Sentence(&m.Why, "reason")
 }
 
-// ProcessesGone reports that no process of the job is left on the node. Drained follows when all their
-// output was read.
+// ProcessesGone reports that no process of the job is left on the node. Drained follows when all their output
+// has been read.
 type ProcessesGone struct{}
 
 func (m *ProcessesGone) Fields(*Codec) {}
@@ -212,9 +212,9 @@ func (m *Drained) Fields(c *Codec) {
 	c.Texts(&m.KeptSessions, Length{"directories", MaxSessions}, pathLength)
 }
 
-// NextAttempt ends an attempt that is followed by another (survive.md SV-2). mpiexec sends it after
-// Drained. The helper resets all state except its claims. It keeps these, without ranks, until Start or
-// ReleaseClaims.
+// NextAttempt ends an attempt that is followed by another one (survive.md SV-2). mpiexec sends it after
+// Drained. The helper forgets everything about the attempt except its claims. It keeps the claims until Start
+// or ReleaseClaims.
 type NextAttempt struct {
 	AnsweredBy[*AttemptReady]
 }
@@ -227,7 +227,7 @@ type AttemptReady struct{}
 
 func (m *AttemptReady) Fields(*Codec) {}
 
-// Bye ends the session; the helper exits.
+// Bye ends the session. The helper exits when it receives this message.
 type Bye struct{}
 
 func (m *Bye) Fields(*Codec) {}

@@ -14,8 +14,8 @@ SettingOf. Prepare carries its Fields to the feature's part in each helper.
 */
 type Setting = Message
 
-// settingTypes has, by number, a function for each kind of Setting that returns an empty one, and valid
-// examples for tests.
+// settingTypes has an entry for each kind of Setting, by number: a function that returns an empty Setting,
+// and valid examples for tests.
 var settingTypes [256]struct {
 	new      func() Setting
 	examples []Setting
@@ -27,8 +27,8 @@ var settingNumbers = make(map[reflect.Type]int)
 // maxSettings is the largest number of settings in a Prepare.
 const maxSettings = len(settingTypes)
 
-// RegisterSetting adds a feature's kind of setting. examples are valid settings, for tests. It is called while the program is
-// initialized. Each number must be free.
+// RegisterSetting registers a feature's kind of setting. examples are valid settings for tests. It is called
+// while the program is initialized. No two kinds may have the same number.
 func RegisterSetting[S any, P interface {
 	*S
 	Setting
@@ -40,7 +40,7 @@ func RegisterSetting[S any, P interface {
 	settingNumbers[reflect.TypeFor[P]()] = int(number)
 }
 
-// ExampleSettings returns the examples of all kinds of settings.
+// ExampleSettings returns the example settings of all kinds, for tests.
 func ExampleSettings() (all []Setting) {
 	for _, t := range settingTypes {
 		all = append(all, t.examples...)
@@ -58,7 +58,8 @@ func SettingOf[S Setting](in []Setting) (s S, found bool) {
 	return s, false
 }
 
-// settings reads or writes settings, each with its number. It refuses two of one kind.
+// settings reads or writes settings, each with its number. Two settings of the same kind make the message
+// invalid.
 func (c *Codec) settings(p *[]Setting) {
 	var seen [maxSettings]bool
 	List(c, p, Length{"settings", maxSettings}, func(c *Codec, s *Setting) {

@@ -24,7 +24,8 @@ func (c *Codec) stackGroup(g *job.StackGroup) {
 	})
 }
 
-// TruncateStacks returns a report without the groups that cannot be encoded, or do not fit into a message of this size.
+// TruncateStacks returns a report without the groups that cannot be encoded or would make it larger than size
+// bytes.
 func TruncateStacks(r job.StackReport, size int) job.StackReport {
 	left, groups := size-job.MaxStackNotes*2*maxWord, job.MaxStackGroups
 	all := len(r.Groups)

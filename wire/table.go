@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Side is one end of a Conn.
+// A Side is one of the two ends of a Conn.
 type Side int
 
 // These are the sides of a connection: mpiexec, a helper, or either of them.
@@ -23,11 +23,11 @@ func (s Side) String() string {
 	return "a helper"
 }
 
-// A Phase is a part of a session. It decides which messages are allowed.
+// A Phase is a part of a session. Each message is allowed only in certain phases.
 type Phase int
 
-// These are the phases of a session, in order. A spawn goes from Reserving to Running again while other
-// ranks run.
+// These are the phases of a session, in order. While ranks of the job run, a spawn passes through the phases
+// from Reserving to Running once more.
 const (
 	Greeting   Phase = iota + 1 // before all other phases
 	Queueing                    // before a plan, and between two plans
@@ -40,8 +40,8 @@ const (
 	Always                      // after Greeting
 )
 
-// A Kind is a kind of message, which is a row of the table (rule TRUST-4). It has a name, a sender, a
-// phase, the largest size of a body in bytes, and a function that returns an empty message.
+// A Kind describes one kind of message. It is a row of the table of messages (rule TRUST-4). It has a name, a
+// sender, a phase, the largest size of a body in bytes, and a function that returns an empty message.
 type Kind struct {
 	Name    string
 	Sender  Side
@@ -53,7 +53,7 @@ type Kind struct {
 	Example func(rank int) Message
 }
 
-// A Row is a feature's description of a kind of message, for Register.
+// A Row describes a kind of message that a feature adds with Register.
 type Row struct {
 	Sender  Side
 	Phase   Phase
@@ -61,12 +61,12 @@ type Row struct {
 	Example func(rank int) Message
 }
 
-// maxUnbounded is the largest body of messages that have no tighter limit. A fence of 1,000 nodes with 64 business cards
-// each takes some 64 MiB.
+// maxUnbounded is the largest body of messages that have no tighter limit. For comparison, a fence of 1,000
+// nodes with 64 ranks each has about 64 MiB of data.
 const maxUnbounded = 1 << 30
 
-// table has each kind at its number. The numbers are part of the protocol: they never change their
-// meaning within a Version. A message of helpers also needs a rule in launch/node and a handler in launch
+// table lists all kinds of messages. The index is the number of the kind in the protocol, which never changes
+// its meaning within a Version. A message of helpers also needs a rule in launch/node and a handler in launch
 // or launch/reserve. A message of mpiexec needs a handler in helper. Features add their messages with
 // Register.
 var table = [256]Kind{
@@ -172,8 +172,8 @@ func NumberFor[M Message]() byte {
 	return number
 }
 
-// Register adds the row of a feature's message M to the table. It is called while the program is initialized. New features take
-// numbers from 100 on. The number must be free.
+// Register adds a feature's message M to the table. It is called while the program is initialized. New
+// features use numbers from 100 on. The number must not be in use.
 func Register[M any, P interface {
 	*M
 	Message
@@ -185,10 +185,10 @@ func Register[M any, P interface {
 	kindNumbers[reflect.TypeFor[P]()] = number
 }
 
-// kindOf returns the row of m in the table.
+// kindOf returns the row of the table that describes m.
 func kindOf(m Message) *Kind { return &table[NumberOf(m)] }
 
-// kindByNumber returns the row with this number, or nil if there is none.
+// kindByNumber returns the row of the table with the given number, or nil if there is none.
 func kindByNumber(number byte) *Kind {
 	if table[number].New == nil {
 		return nil
@@ -210,8 +210,8 @@ func Kinds() []Kind {
 // NameOf returns the name of a message's kind.
 func NameOf(m Message) string { return kindOf(m).Name }
 
-// A Violation is the error for a message that violates the protocol (rule TRUST-2). The connection ends at
-// the first one.
+// A Violation is the error for a message that breaks the rules of the protocol (rule TRUST-2). The connection
+// is closed after the first one.
 type Violation string
 
 func (v Violation) Error() string { return string(v) }
@@ -220,8 +220,8 @@ func unknownKind(kind byte) Violation {
 	return Violation(fmt.Sprintf("the host sent a message of unknown kind %d, or with a malformed body", kind))
 }
 
-// checkHeader returns the kind of a frame, or an error if side self may not receive it. It is called before
-// the body is read (rule TRUST-31).
+// checkHeader checks the header of a frame. It returns the kind of the message, or an error if side self may
+// not receive it. It is called before the body is read (rule TRUST-31).
 func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
 	k := kindByNumber(kind)
 	switch {
@@ -235,7 +235,7 @@ func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
 	return k, nil
 }
 
-// article returns name with "a" or "an" before it.
+// article returns name preceded by "a" or "an".
 func article(name string) string {
 	if strings.ContainsRune("AEIOU", rune(name[0])) {
 		return "an " + name

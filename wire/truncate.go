@@ -12,8 +12,8 @@ import (
 // what a helper may send.
 
 // Truncate removes entries so that the message has at most maxBytes bytes. 0 means the largest size allowed.
-// If not all entries fit, each user gets the same share, and Truncate returns the users whose entries
-// were removed. States belong to one job and may take half of the size.
+// If not all entries fit, each user gets the same share, and Truncate returns the users whose entries were
+// removed. The states of ranks all belong to one job and may take half of the size.
 func (m *LedgerListed) Truncate(maxBytes int) (cut []int) {
 	if full := kindOf(m).MaxBody; maxBytes <= 0 || maxBytes > full {
 		maxBytes = full
@@ -36,15 +36,15 @@ func (m *LedgerListed) Truncate(maxBytes int) (cut []int) {
 	return cut
 }
 
-// A ledgerEntry is the encoded size of a claim or ticket, and its user.
+// A ledgerEntry is the size of an encoded claim or ticket, and the user to whom it belongs.
 type ledgerEntry struct {
 	uid                       int
 	size                      int // in bytes; 0: it cannot be sent
 	claimedRanks, claimedCPUs int
 }
 
-// measureEntry returns the size of an entry of user uid. The size is 0 if the entry cannot be encoded
-// validly.
+// measureEntry returns the encoded size of an entry that belongs to user uid. The size is 0 if the entry is
+// not valid.
 func measureEntry[T any](p *T, element func(*Codec, *T), uid int) ledgerEntry {
 	out := Codec{}
 	element(&out, p)
@@ -84,7 +84,7 @@ func fairShare(all []ledgerEntry, size int) (fits []bool, cut []int) {
 	return fits, slices.Compact(cut)
 }
 
-// Truncate removes the ticket at the head if it cannot be encoded validly.
+// Truncate removes the ticket at the head of the queue from the message if it is not valid.
 func (m *QueuePosition) Truncate() {
 	left, one := maxPath+2*maxSentence, 1
 	if len(sendable([]job.Ticket{m.Head}, (*Codec).ticket, &left, &one)) == 0 {

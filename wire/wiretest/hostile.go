@@ -7,23 +7,23 @@ import (
 )
 
 // HostileFrames returns the frames of m that cost a receiver the most memory. Each has as many tiny
-// elements in one of its lists as fit into the largest size, up to most bytes. There are none for
+// elements in one of its lists as fit into the largest size, up to limit bytes. There are none for
 // messages of mpiexec and for messages without a tight limit.
-func HostileFrames(m wire.Message, most int) (frames [][]byte) {
+func HostileFrames(m wire.Message, limit int) (frames [][]byte) {
 	kind := RowOf(m)
 	if kind.Sender != wire.Helper || kind.MaxBody >= 1<<30 {
 		return nil
 	}
 	leaves(reflect.ValueOf(m).Elem(), func(_ string, v reflect.Value) {
 		if v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 {
-			frames = append(frames, withLongList(m, v, min(most, kind.MaxBody)))
+			frames = append(frames, withLongList(m, v, min(limit, kind.MaxBody)))
 		}
 	})
 	return frames
 }
 
 // withLongList returns a frame of m whose list v has as many elements as fit.
-func withLongList(m wire.Message, v reflect.Value, most int) []byte {
+func withLongList(m wire.Message, v reflect.Value, limit int) []byte {
 	old := reflect.ValueOf(v.Interface())
 	defer func() { v.Set(old) }()
 	size := func(all reflect.Value, n int) []byte {
@@ -31,9 +31,9 @@ func withLongList(m wire.Message, v reflect.Value, most int) []byte {
 		return wire.Encode(m)
 	}
 	few := makeTiny(v.Type(), 2000)
-	n := most / (len(size(few, 2000)) - len(size(few, 1999)))
+	n := limit / (len(size(few, 2000)) - len(size(few, 1999)))
 	for all := makeTiny(v.Type(), n); ; n -= n/8 + 1 {
-		if frame := size(all, n); len(frame) <= most {
+		if frame := size(all, n); len(frame) <= limit {
 			return frame
 		}
 	}
