@@ -12,8 +12,8 @@ import (
 	"remshell/wire"
 )
 
-// perform performs an action of the lifecycle. It leaves the actions for signals and for the end of a job to
-// performEnd.
+// perform performs an action that the lifecycle has decided on. Actions for signals and for the end of a job
+// are passed on to performEnd.
 func (s *Session) perform(action any) {
 	switch a := action.(type) {
 	case lifecycle.Claim:
@@ -108,7 +108,7 @@ func (s *Session) performEnd(action any) {
 	}
 }
 
-// setTimer posts TimerFired after a delay. A later call replaces the delay.
+// setTimer makes the session receive the event TimerFired after a delay. A later call replaces the delay.
 func (s *Session) setTimer(after time.Duration) {
 	if s.endTimer == nil {
 		s.endTimer = time.AfterFunc(after, func() { s.PostEvent(lifecycle.TimerFired{}) })

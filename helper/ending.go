@@ -18,8 +18,8 @@ const (
 	// ended (rule IO-10).
 	outputTimeout = 2 * time.Second
 
-	// slowReaderAfter is how long the pipes of ranks may stay open after the last process has ended. Then
-	// the helper reports to mpiexec that only output is still pending.
+	// slowReaderAfter is how long the pipes of ranks may stay open after the last process has ended. After
+	// that time, the helper reports to mpiexec that it only waits for output to be accepted.
 	slowReaderAfter = time.Second
 )
 
@@ -40,7 +40,8 @@ func (s *Session) startEnding() {
 	}
 }
 
-// terminateAll sends SIGTERM to all processes of the job. A rank that is already exiting counts as ending by itself.
+// terminateAll sends SIGTERM to all processes of the job. A rank that is exiting already counts as one that
+// ended by itself.
 func (s *Session) terminateAll() {
 	s.orphans.noteOrphanGroups(s.Lifecycle.IsRank)
 	for _, terminating := range s.Hooks.Terminating {
@@ -70,9 +71,9 @@ func (s *Session) signalAll(sig unix.Signal) {
 	}
 }
 
-// awaitPipesClosed waits until the pipes of all ranks are closed. No process is left that could write, but a pipe may
-// still hold output. After slowReaderAfter it posts PipesSlow. If the job is being ended, or processes may stay, it
-// gives up after outputTimeout. At the end it posts PipesClosed for this round.
+// awaitPipesClosed waits until the pipes of all ranks are closed. All processes have ended by then, but a
+// pipe may still hold output. After slowReaderAfter it posts PipesSlow. If the job is being ended, or
+// processes may stay, it gives up after outputTimeout. At the end it posts PipesClosed for this round.
 func (s *Session) awaitPipesClosed(round int) {
 	var open []*outputStream
 	for _, r := range s.ranks {
@@ -105,10 +106,10 @@ func (s *Session) awaitPipesClosed(round int) {
 	}()
 }
 
-// reportDrained reports to mpiexec that no process and no output of the job is left on this node. First it
-// releases the claim, so that the next job finds the CPUs free, or keeps it for the next attempt (one run
-// of all ranks). A group that is being prepared delays the report: mpiexec starts the group once it is
-// prepared, and must not receive afterwards that nothing is left.
+// reportDrained reports to mpiexec that no process and no output of the job is left on this node. Before
+// that, it releases the claim, so that the next job finds the CPUs free, or keeps the claim for the next
+// attempt (one run of all ranks). It delays the report while a group is being prepared, because mpiexec may
+// start that group.
 func (s *Session) reportDrained() {
 	drained := &wire.Drained{Orphans: s.orphans.ofJob(s.byRank)}
 	var finish []func()
@@ -141,18 +142,20 @@ func newHelperSignals() helperSignals {
 	return helperSignals{reaperPID: os.Getppid(), receivedAt: make(map[unix.Signal]time.Time)}
 }
 
-// duplicateSignalTime limits the recognition of duplicate signals. When a batch system has signaled the ranks and
-// mpiexec passes on the same signal within this time, the helper does not signal the ranks again.
+// duplicateSignalTime is the time within which two equal signals count as one. If a batch system has signaled
+// the ranks and mpiexec passes on the same signal within this time, the helper does not signal the ranks
+// again.
 const duplicateSignalTime = 5 * time.Second
 
-// endNotOrdered is posted when mpiexec has had time to order the end of the ranks after HelperSignaled.
+// endNotOrdered is the event that mpiexec has not ended the ranks although it has had enough time since
+// HelperSignaled.
 type endNotOrdered struct{ grace time.Duration }
 
-// handleOwnSignal handles a signal to the process of this helper. (A signal that mpiexec passes on to the
-// ranks comes as wire.Signal, and passSignal sends it to them.) A terminating signal is meant for the
-// ranks, and the sender may have sent it to them, too. The helper reports the signal, and mpiexec orders
-// the end. If mpiexec does not, the helper ends the ranks after half of their grace, so that mpiexec still
-// receives their output and usage (rule RM-60). Without ranks, or after the reaper was killed, the job ends
+// handleOwnSignal handles a signal that the helper's own process has received. Signals that mpiexec passes on
+// to ranks arrive as wire.Signal messages instead. A signal that ends a process is meant for the ranks, and
+// the sender may have sent it to them, too. The helper reports the signal, so that mpiexec ends the job. If
+// mpiexec does not, the helper ends the ranks after half of their grace period; mpiexec then still receives
+// their output and usage (rule RM-60). Without ranks, or after the reaper was killed, the helper ends the job
 // as if mpiexec were gone.
 func (s *Session) handleOwnSignal(sig os.Signal) {
 	number, _ := sig.(unix.Signal)
@@ -180,10 +183,11 @@ func (s *Session) handleOwnSignal(sig os.Signal) {
 	}
 }
 
-// endedBySignal is posted when a signal ends a helper that has no ranks, or whose reaper is dead.
+// endedBySignal is the event that a signal ends a helper which has no ranks or whose reaper is dead.
 type endedBySignal struct{ number unix.Signal }
 
-// evictionText returns why the helper has to end if user evicted its job. It is empty if user is.
+// evictionText returns the reason for the helper's end if user has evicted its job. It is empty if user is
+// empty.
 func evictionText(user string) string {
 	if user == "" {
 		return ""
@@ -191,9 +195,9 @@ func evictionText(user string) string {
 	return "user " + user + " ended the job with mpiexec --evict"
 }
 
-// alreadySignaled reports whether the batch system has sent this signal to the ranks already. It forgets the signal,
-// so that a second one is passed on; only SIGTERM is remembered. SIGSTOP is always passed on, and so is the next
-// SIGCONT.
+// alreadySignaled reports whether the batch system has already sent this signal to the ranks. It returns true
+// only once for each such signal, so that a second one is passed on. SIGSTOP is always passed on, and so is
+// the next SIGCONT.
 func (s *Session) alreadySignaled(number unix.Signal) bool {
 	at, came := s.receivedAt[number]
 	switch number {

@@ -37,7 +37,8 @@ type Group struct {
 	variables        []string // of features, for the environment of all ranks
 }
 
-// streamWindow returns how many bytes of one output stream of a rank may be sent without new credit.
+// streamWindow returns how many bytes of a rank's output stream may be sent to mpiexec before it grants new
+// credit.
 func (g *Group) streamWindow() int {
 	if g.Prepare.Streams.Window > 0 {
 		return g.Prepare.Streams.Window
@@ -45,7 +46,7 @@ func (g *Group) streamWindow() int {
 	return wire.Window
 }
 
-// newGroup prepares the ranks of a group as Prepare describes them. It starts nothing.
+// newGroup prepares the ranks of a group as a Prepare message describes them. It does not start them.
 func (s *Session) newGroup(m *wire.Prepare) (*Group, *rank.Error) {
 	g := &Group{Prepare: m, address: s.peerAddress(m), pmiOffers: make(map[int]*pmiOffer)}
 	confined, refused := rank.NewKernelLimits(m.Process.KernelLimits)
@@ -83,7 +84,8 @@ func (s *Session) newGroup(m *wire.Prepare) (*Group, *rank.Error) {
 	return g, nil
 }
 
-// locateProgram finds a rank's working directory, environment and program. Ranks of one app share them.
+// locateProgram finds the working directory, environment and program of a rank. Ranks of the same app context
+// share the results.
 func (s *Session) locateProgram(g *Group, r *Rank, base job.Env, app job.App) *rank.Error {
 	for _, other := range g.ranks {
 		if other.Plan.App == r.Plan.App {
@@ -107,7 +109,7 @@ func (s *Session) locateProgram(g *Group, r *Rank, base job.Env, app job.App) *r
 	return refused
 }
 
-// addRanks adds the ranks of a group that starts. The lifecycle numbers them from first.
+// addRanks adds the ranks of a group that is about to start. In the lifecycle their numbers begin at first.
 func (s *Session) addRanks(g *Group, first int) {
 	for i, r := range g.ranks {
 		r.lifecycleIndex = first + i
@@ -131,8 +133,8 @@ func (s *Session) endGroup(g *Group) {
 	}
 }
 
-// retireRank drops an ended rank whose pipes are closed, since a job may spawn ranks for days. Processes that the rank left behind
-// may keep its pipes open until then.
+// retireRank forgets an ended rank once its pipes are closed, because a job may spawn ranks for days.
+// Processes that the rank has left behind may keep its pipes open until then.
 func (s *Session) retireRank(r *Rank) {
 	delete(s.ranks, r.lifecycleIndex)
 	if s.byRank[r.Number] == r {
@@ -146,7 +148,8 @@ func (s *Session) retireRank(r *Rank) {
 	}
 }
 
-// cancelGroup prevents the start of further ranks of a group, and keeps its running ranks from completing a barrier.
+// cancelGroup prevents the start of further ranks of a group, and prevents its running ranks from completing
+// a barrier.
 func (s *Session) cancelGroup(g *Group) {
 	g.canceled.Store(true)
 	s.stopExpectingByPort(g)
@@ -212,7 +215,8 @@ func (s *Session) newPMI(g *Group) *pmiserver.Server {
 	return server
 }
 
-// newSpawner returns the Spawner that handles spawn requests of a group's ranks, or nil if no feature provides one.
+// newSpawner returns the Spawner that handles spawn requests of a group's ranks. It returns nil if no feature
+// provides one.
 func (s *Session) newSpawner(g *Group) spawn.Spawner {
 	if s.Providers.Spawner == nil {
 		return nil
@@ -220,8 +224,8 @@ func (s *Session) newSpawner(g *Group) spawn.Spawner {
 	return s.Providers.Spawner(g)
 }
 
-// SetProgram sets the program of an app context whose App.StagedFile is set, for the ranks of a group that are about to
-// start. It returns why they cannot run it, or nil.
+// SetProgram sets the program of an app context whose program file was staged (App.StagedFile), for ranks
+// that are about to start. It returns the reason if the ranks cannot run the program, or nil.
 func (s *Session) SetProgram(g *Group, app int, path string) *rank.Error {
 	for _, r := range g.ranks {
 		if r.Plan.App != app {

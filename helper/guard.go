@@ -44,7 +44,8 @@ type guard struct {
 }
 
 // guardDelay is how long the first rank may run without a guard. An mpiexec that is killed in this time may
-// leave processes behind. Without the delay, one rank of /bin/true takes a twentieth longer (doc/adr/0007).
+// leave processes behind. Without the delay, a job with one rank of /bin/true would take 5 % longer
+// (doc/adr/0007).
 const guardDelay = 2 * time.Millisecond
 
 // guardRecheck is how often updateGuard checks whether processes that ranks left behind still exist.
@@ -87,7 +88,7 @@ func (s *Session) startGuard(heldClaim *ledger.HeldClaim) (guard, error) {
 	return guard{pid, fds[1]}, nil
 }
 
-// guardEnviron returns the variables by which a guard finds the files that a helper has left.
+// guardEnviron returns the environment variables from which a guard knows which files a helper may have left.
 func guardEnviron() (environ []string) {
 	for _, name := range []string{"TMPDIR", "XDG_CACHE_HOME", "HOME"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -111,8 +112,9 @@ func (g *guard) closePipe() {
 	*g = guard{}
 }
 
-// updateGuard starts the guard if processes of the job live, and kills it if none does. The guard is a child of the
-// helper, and the job is over only when there are no children. In a helper with a reaper it does nothing.
+// updateGuard starts the guard if processes of the job exist, and kills it if there are none. This is needed
+// because the guard is a child of the helper, and the job ends only when the helper has no children. In a
+// helper with a reaper it does nothing.
 func (s *Session) updateGuard() {
 	switch {
 	case s.sys.Guard == nil:
@@ -129,7 +131,8 @@ func (s *Session) updateGuard() {
 	}
 }
 
-// updateGuardAfter calls updateGuard on the session's goroutine after a delay. A later call replaces the delay.
+// updateGuardAfter calls updateGuard on the session's goroutine after a delay. If it is called again before,
+// the new delay replaces the old one.
 func (s *Session) updateGuardAfter(delay time.Duration) {
 	if s.guardTimer == nil {
 		s.guardTimer = time.AfterFunc(delay, func() { s.PostEvent(guardCheckDue{}) })
@@ -143,16 +146,16 @@ func (s *Session) hasOrphans() bool {
 	return slices.ContainsFunc(proc.Orphans(), func(pid int) bool { return !s.nonJob.hasPID(pid) })
 }
 
-// EnsureGuard starts the guard of a helper inside mpiexec, if it does not run yet. A feature calls it before it
-// creates files: if mpiexec is killed, the guard removes them (Feature.RemoveLeftFiles). A helper with a reaper needs
-// no guard.
+// EnsureGuard starts the guard of a helper that runs inside mpiexec, unless it already runs. A feature calls
+// it before it creates files, which the guard removes if mpiexec is killed (Feature.RemoveLeftFiles). In a
+// helper with a reaper it does nothing, because the reaper removes such files.
 func (s *Session) EnsureGuard() {
 	if s.sys.Guard != nil {
 		s.ensureGuard()
 	}
 }
 
-// ensureGuard starts a guard if there is none. If that fails, it warns.
+// ensureGuard starts a guard if there is none. It logs a warning if that fails.
 func (s *Session) ensureGuard() {
 	if s.guard.pid != 0 {
 		return
@@ -164,8 +167,7 @@ func (s *Session) ensureGuard() {
 	s.guard.sendRanks(s.runningRanks()...)
 }
 
-// A rankRecord says that a rank runs, or when it ended. The guard reads the bytes of the record from its
-// pipe.
+// A rankRecord says that a rank runs, or when it ended. It is sent to the guard through a pipe.
 type rankRecord struct {
 	PID   uint32
 	Ended uint64 // as proc.StartTicks; 0: it runs
@@ -178,8 +180,8 @@ const (
 	recordsPerWrite = 4096 / rankRecordSize
 )
 
-// sendRanks writes records to the guard's pipe. The guard reads them when mpiexec is dead. sendRanks returns false if
-// the pipe is full.
+// sendRanks writes records about ranks to the guard's pipe. The guard reads them only when mpiexec has died.
+// sendRanks returns false if the pipe is full.
 func (g *guard) sendRanks(ranks ...rankRecord) bool {
 	if g.pid == 0 {
 		return true
@@ -193,8 +195,8 @@ func (g *guard) sendRanks(ranks ...rankRecord) bool {
 	return true
 }
 
-// reportToGuard sends a record to the guard. If the pipe is full, a new guard replaces it and gets records of the
-// running ranks only.
+// reportToGuard sends a record to the guard. If the pipe is full, it starts a new guard instead, which
+// receives records of the running ranks only.
 func (s *Session) reportToGuard(record rankRecord) {
 	if !s.guard.sendRanks(record) {
 		old := s.guard

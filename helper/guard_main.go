@@ -19,15 +19,16 @@ import (
 )
 
 // guardTimeout is how long a guard tries to kill leftover processes. Its pause between two tries grows from
-// firstPause to longestPause, since reading all processes is slow.
+// firstPause to longestPause, because reading the list of all processes is slow.
 const (
 	guardTimeout = 10 * time.Second
 	firstPause   = 10 * time.Millisecond
 	longestPause = 160 * time.Millisecond
 )
 
-// RunGuard is the main function of a guard. When its input ends, mpiexec is dead, and RunGuard ends the leftover
-// processes of the job. The arguments are the job's ID and its grace in milliseconds.
+// RunGuard is the main function of a guard process. The end of its input means that mpiexec has died.
+// RunGuard then ends the remaining processes of the job. The arguments are the job's ID and the time in
+// milliseconds between SIGTERM and SIGKILL.
 func RunGuard(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("the guard process needs a job ID and a grace period in ms, not %q", args)
@@ -49,8 +50,8 @@ func RunGuard(args []string) error {
 	return nil
 }
 
-// parseRankRecords parses the records sent to a guard. The result has the time at which each rank ended, by PID, or 0
-// if the rank runs.
+// parseRankRecords parses the records that were sent to a guard. The result maps the PID of each rank to the
+// time at which the rank ended, or to 0 if it still runs.
 func parseRankRecords(records []byte) map[int]proc.StartTicks {
 	ranks := make(map[int]proc.StartTicks)
 	for ; len(records) >= rankRecordSize; records = records[rankRecordSize:] {
@@ -60,7 +61,7 @@ func parseRankRecords(records []byte) map[int]proc.StartTicks {
 	return ranks
 }
 
-// A leftJob is the job of a dead mpiexec.
+// A leftJob is the job of an mpiexec that has died.
 type leftJob struct {
 	job   string
 	ranks map[int]proc.StartTicks // by PID: when they ended; 0: they ran when mpiexec died
@@ -74,8 +75,8 @@ func (l *leftJob) signalUntil(deadline time.Time, sig syscall.Signal) {
 	}
 }
 
-// signalProcesses signals all processes of the job, and returns how many it could signal. Other users' processes do
-// not count.
+// signalProcesses signals all processes of the job, and returns how many it could signal. It ignores
+// processes of other users.
 func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 	marked := func(pid int) bool { return proc.EnvironVariable(pid, "MPIEXEC_JOBID") == l.job }
 	for _, p := range l.jobProcesses(proc.ReadAll(), marked) {
@@ -86,10 +87,10 @@ func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 	return n
 }
 
-// jobProcesses returns the processes in all that belong to the job. A process belongs to it if marked
-// reports true, or if it is in the session or process group of a rank. A rank's PID identifies the job only
-// as long as a process has it as session or group. After that it is forgotten, since the kernel may reuse
-// it. If a rank ended while mpiexec lived, only processes that started before its end count.
+// jobProcesses selects from all the processes that belong to the job. A process belongs to the job if marked
+// returns true, or if it is in the session or process group of a rank. A rank's PID is no longer used once no
+// process has it as its session or group, because the kernel may give it to another process. If a rank ended
+// while mpiexec lived, only processes that started before the rank's end count.
 func (l *leftJob) jobProcesses(all []proc.Info, marked func(pid int) bool) (chosen []proc.Info) {
 	taken := make(map[int]proc.StartTicks)
 	for _, p := range all {

@@ -50,7 +50,7 @@ import (
 	"remshell/wire"
 )
 
-// A System has the data that a helper needs about the machine and about the process it runs in.
+// A System describes the machine, and the process in which a helper runs.
 type System struct {
 	Build   string   // identifies this binary
 	Release string   // version shown to people
@@ -77,8 +77,8 @@ type System struct {
 	Terminal bool
 }
 
-// deathSignal returns the signal that a rank gets when the helper dies. A helper without a reaper uses SIGTERM: its
-// guard sends SIGKILL later.
+// deathSignal returns the signal that the kernel sends to a rank when the helper dies. For a helper without a
+// reaper it is SIGTERM, because its guard sends SIGKILL later.
 func (sys System) deathSignal() syscall.Signal {
 	if sys.Guard != nil {
 		return syscall.SIGTERM
@@ -86,16 +86,16 @@ func (sys System) deathSignal() syscall.Signal {
 	return syscall.SIGKILL
 }
 
-// ranksLeadSessions reports whether each rank leads a session. With sched_autogroup, the kernel shares a CPU first
-// among sessions. Ranks in one common session together get only as much of it as one busy process of another session.
-// Some batch systems find a job's processes by their session. There ranks leave the session only if a terminal
-// requires it.
+// ranksLeadSessions reports whether each rank leads a session. With sched_autogroup, the kernel shares a CPU
+// first among sessions. All ranks in one session would together get only as much CPU time as one busy process
+// of another session. The result is false under batch systems that find a job's processes by their session;
+// there, a rank leads a session only if it has a terminal.
 func (sys System) ranksLeadSessions() bool {
 	return sys.Terminal || sys.sessionBatchSystem() == nil
 }
 
-// sessionBatchSystem returns the batch system that runs this helper and finds a job's processes by their session. It
-// returns nil if there is none.
+// sessionBatchSystem returns the batch system that runs this helper, if it finds a job's processes by their
+// session. Otherwise it returns nil.
 func (sys System) sessionBatchSystem() *batch.System {
 	return batch.BySessions(batch.Inputs{Env: job.Variables(sys.Environ)})
 }
@@ -129,8 +129,8 @@ func (s *Session) shareGroupCPUs(g *Group) {
 	}
 }
 
-// commonCPUs returns all CPUs to which any of the ranks is bound. It returns nil, for no binding, if these are all
-// usable CPUs.
+// commonCPUs returns all CPUs to which at least one of the ranks is bound. If these are all usable CPUs, it
+// returns nil, which means no binding.
 func commonCPUs(ranks []job.RankPlan, usable []int) []int {
 	var all []int
 	for _, r := range ranks {
@@ -142,16 +142,19 @@ func commonCPUs(ranks []job.RankPlan, usable []int) []int {
 	return all
 }
 
-// ErrLeaveProcesses is returned by Serve if processes that ranks left behind may stay (--leave-children). A
-// helper with a reaper then exits with LeaveProcessesCode, so that the reaper does not end them.
+// ErrLeaveProcesses is returned by Serve if processes that ranks have left behind may keep running
+// (--leave-children). A helper with a reaper then exits with LeaveProcessesCode, which tells the reaper not
+// to end them.
 var ErrLeaveProcesses = errors.New("processes that the ranks started may keep running")
 
-// LeaveProcessesCode is the helper's exit code for ErrLeaveProcesses. No other end of a helper has it.
+// LeaveProcessesCode is the helper's exit code for ErrLeaveProcesses. A helper has this exit code in no other
+// case.
 const LeaveProcessesCode = 64
 
-// Serve runs a helper on conn until the job is over or mpiexec is gone. It leaves no process of the job behind, unless
-// they may stay (ErrLeaveProcesses). Each attempt of a job (survive.md SV-2) has a session of its own. The error is
-// nil if mpiexec ended the job with Bye; otherwise it says why the helper stopped.
+// Serve runs a helper on conn until the job is over or mpiexec is gone. When it returns, no process of the
+// job is left, unless processes may stay (ErrLeaveProcesses). Each attempt of a job (survive.md SV-2) has a
+// session of its own. The error is nil if mpiexec ended the job with Bye; otherwise it says why the helper
+// stopped.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, sys System) error {
 	if err := proc.BecomeSubreaper(); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)
@@ -217,7 +220,7 @@ func (s *Session) reportProbe() {
 	s.conn.Send(answer)
 }
 
-// A logger sends log lines to mpiexec.
+// A logger sends the helper's log lines to mpiexec.
 type logger struct{ conn *wire.Conn }
 
 func (l logger) warn(format string, args ...any) {
@@ -228,8 +231,8 @@ func (l logger) inform(format string, args ...any) {
 	l.conn.Send(&wire.Log{Text: fmt.Sprintf(format, args...)})
 }
 
-// InProcess is a helper inside mpiexec, for a job on this machine alone. Starting another Go program would take longer
-// than everything else (doc/adr/0007). Close waits until the helper has ended the job's processes.
+// InProcess is a helper that runs inside mpiexec, for a job on this machine alone. This is much faster than
+// starting a second Go program (doc/adr/0007). Close waits until the helper has ended the job's processes.
 type InProcess struct {
 	*wire.InProcess
 	done chan struct{} // closed when the helper has returned

@@ -17,8 +17,8 @@ import (
 	"remshell/proc"
 )
 
-// exitHint returns the reason why a rank ended, such as a lack of memory, if this node has evidence of it
-// (rule REP-3). Otherwise it is empty.
+// exitHint returns a likely reason why a rank ended, such as lack of memory, if there is evidence for it on
+// this node (rule REP-3). Otherwise it returns "".
 func (s *Session) exitHint(exit *job.Exit) string {
 	killer := killedBy(exit)
 	switch {
@@ -43,8 +43,8 @@ func (s *Session) exitHint(exit *job.Exit) string {
 	return ""
 }
 
-// killedBy returns the signal that killed a rank, or a process that the rank waited for. It is 0 if there was none. A
-// shell or a container runtime reports such a signal as exit code 128 plus the signal.
+// killedBy returns the signal that killed a rank, or killed a process for which the rank waited. It returns 0
+// if there was none. Shells and container runtimes report such a signal as exit code 128 plus the signal.
 func killedBy(exit *job.Exit) unix.Signal {
 	if exit.Signal == 0 && exit.Code > 128 {
 		return unix.Signal(exit.Code - 128)
@@ -52,12 +52,12 @@ func killedBy(exit *job.Exit) unix.Signal {
 	return unix.Signal(exit.Signal)
 }
 
-// memoryDaemons are programs that kill processes when memory is short, before the kernel's OOM killer does. earlyoom
-// sends SIGTERM first.
+// memoryDaemons are programs that kill processes when memory is short, before the kernel does. Of these,
+// earlyoom sends SIGTERM first.
 var memoryDaemons = []string{"earlyoom", "nohang", "oomd", "systemd-oomd"}
 
-// memoryDaemonHint returns a hint if one of memoryDaemons runs here and the ranks used at least half of the memory.
-// bytes is in bytes. Otherwise it is empty.
+// memoryDaemonHint returns a hint if one of memoryDaemons runs on this machine and the ranks used at least
+// half of its memory. bytes is the memory that the ranks used. Otherwise the result is empty.
 func memoryDaemonHint(root fs.FS, bytes int64) string {
 	total := probe.TotalMemory(root)
 	if total == 0 || bytes < total/2 {
@@ -92,9 +92,9 @@ func rlimitsOf(pid int) rankLimits {
 
 // exceeded returns the name of the limit for which a process was killed, or "".
 //
-// The kernel sends SIGXCPU at the soft limit of CPU time, which it raises by a second each time. If the hard limit is
-// equal, as ulimit sets it, it sends SIGKILL at once. It counts clock ticks, so on a busy machine Usage is up to half
-// a second less.
+// The kernel sends SIGXCPU at the soft limit of CPU time, which it raises by a second each time. If the hard
+// limit is equal, as ulimit sets it, it sends SIGKILL at once. As the kernel counts clock ticks for this, the
+// usage of the process may be up to half a second below the limit on a busy machine.
 func (l rankLimits) exceeded(exit job.Exit) string {
 	cpu := func(seconds uint64) string {
 		return fmt.Sprintf("the CPU time of the rank is limited to %d s (ulimit -t)", seconds)
@@ -116,9 +116,10 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 	return ""
 }
 
-// countDenials records how many processes the kernel has killed, and how many forks it has denied, before the ranks
-// run. Counting for the whole machine takes 0.1 ms, so it is done only when ranks have run for a second (running).
-// The reaper gets the counts, too, since a killed helper cannot report why it was killed.
+// countDenials records how many processes the kernel has killed for lack of memory, and how many forks it has
+// denied, before the ranks run. Counting for the whole machine takes 0.1 ms, so that part is done only when
+// ranks have run for a second (running). The reaper receives the counts, too, because a killed helper cannot
+// report why it was killed.
 func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:

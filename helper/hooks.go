@@ -40,7 +40,7 @@ type Feature struct {
 
 var features []Feature
 
-// Register adds a feature to all sessions. It is called while the program is initialized.
+// Register adds a feature that takes part in all sessions. It is called while the program is initialized.
 func Register(f Feature) { features = append(features, f) }
 
 // Hooks are the points of a session at which features take part. The goroutine of run calls the functions of a point, one
@@ -93,8 +93,8 @@ type Hooks struct {
 	Closing Hook[func()]
 }
 
-// Providers are services of features that this node's PMI servers call. A feature sets its field when it is attached.
-// If a field is nil, the servers refuse the requests that need it.
+// Providers are functions of features that this node's PMI servers call. A feature sets its field when it is
+// attached. If a field is nil, the PMI servers refuse requests that need it.
 type Providers struct {
 	// Names and PMIxNames are the table of names that ranks publish, for ranks that use PMI and PMIx.
 	Names     pmiserver.Names
@@ -128,11 +128,11 @@ func (s *Session) PMIxServer() *pmix.Server {
 	return &s.pmix.server
 }
 
-// GroupNamed returns the group of this name, or nil if it has no ranks here or is over. Only the goroutine of run may
-// call it.
+// GroupNamed returns the group with the given name. It returns nil if the group has no ranks on this node or
+// has ended. Only the goroutine of run may call it.
 func (s *Session) GroupNamed(name string) *Group { return s.groups[name] }
 
-// SetDeadRanks makes the PMI server report to the group's ranks which ranks of the group have failed.
+// SetDeadRanks tells the PMI server which ranks of the group have failed. Ranks can query that list.
 func (g *Group) SetDeadRanks(ranks []int) { g.pmi.SetDeadRanks(ranks) }
 
 // AliveRanks returns the running ranks of the group on this node. Only the goroutine of run may call it.
@@ -145,12 +145,12 @@ func (g *Group) AliveRanks() (alive []*Rank) {
 	return alive
 }
 
-// Requests returns the sender of ranks' requests to mpiexec. All requests share its IDs and its limit of unanswered
-// requests.
+// Requests returns the sender for requests of ranks to mpiexec. All such requests share one sequence of IDs
+// and one limit on unanswered requests.
 func (s *Session) Requests() *rpc.Requests { return s.requests }
 
-// AwaitStarted waits until the session has reported to mpiexec that a rank runs. It returns false if the session ends
-// before.
+// AwaitStarted waits until the session has reported to mpiexec that a rank runs. It returns false if the
+// session ends first.
 func (s *Session) AwaitStarted(r *Rank) bool {
 	select {
 	case <-r.announced:
@@ -166,31 +166,32 @@ func (g *Group) FindRank(number int) *Rank {
 	return g.ranks[slices.IndexFunc(g.ranks, func(r *Rank) bool { return r.Plan.Rank == number })]
 }
 
-// Ranks returns the ranks that were started here, in no order. An ended rank is included until its pipes are closed.
-// Only the goroutine of run may call it.
+// Ranks returns the ranks that were started on this node, in no particular order. An ended rank is included
+// until its pipes are closed. Only the goroutine of run may call it.
 func (s *Session) Ranks() []*Rank { return slices.Collect(maps.Values(s.ranks)) }
 
-// RequestStacks starts to gather the stacks of ranks: the functions of GatherStacks are called. It does nothing if
-// stacks are being gathered already. Only the goroutine of run may call it.
+// RequestStacks makes the features gather the stacks of the ranks (Hooks.GatherStacks). It does nothing if
+// stacks are already being gathered. Only the goroutine of run may call it.
 func (s *Session) RequestStacks() { s.stepLifecycle(lifecycle.RequestStacks{}) }
 
-// StacksReported ends the gathering that RequestStacks has started. mpiexec has the stacks, and SIGQUIT may reach the
-// ranks again. Only the goroutine of run may call it.
+// StacksReported ends what RequestStacks has begun, after the stacks were sent to mpiexec. From then on,
+// SIGQUIT is passed on to the ranks again. Only the goroutine of run may call it.
 func (s *Session) StacksReported() { s.stepLifecycle(lifecycle.StacksReported{}) }
 
-// Hold adds or removes a reason to keep the ranks on this node stopped. It does nothing once the job is being ended, which
-// removes all reasons. Only the goroutine of run may call it.
+// Hold adds a reason to keep the ranks on this node stopped, or removes it if add is false. It does nothing
+// once the job is being ended. Only the goroutine of run may call it.
 func (s *Session) Hold(reason job.Hold, add bool) {
 	s.stepLifecycle(lifecycle.Hold{Why: reason, On: add})
 }
 
-// WatchJobs calls changed with the claims of all jobs on this node, once now and then each time one is made or removed,
-// until the session ends. The goroutine of run calls changed. failed is called instead if the ledger cannot be watched any more.
+// WatchJobs calls changed with the claims of all jobs on this node, now and each time a claim is made or
+// removed, until the session ends. If the ledger can no longer be watched, it calls failed. changed and
+// failed are called by the goroutine of run.
 func (s *Session) WatchJobs(ledger string, changed func([]job.Claim), failed func(error)) {
 	s.claims.WatchJobs(ledger, func(all []job.Claim) { s.Post(func() { changed(all) }) }, func(err error) { s.Post(func() { failed(err) }) })
 }
 
-// IsAlive reports whether the rank was started and not yet reaped.
+// IsAlive reports whether the rank's process was started and its end has not been noticed yet.
 func (r *Rank) IsAlive() bool { return r.alive() }
 
 // PMIState returns how far the rank has come in its PMI session. Any goroutine may call it.
@@ -200,7 +201,8 @@ func (r *Rank) PMIState() job.PMIState { return job.PMIState(r.pmiState.Load()) 
 // user said so.
 func (r *Rank) SpeaksPMI() bool { return r.speaksPMI() }
 
-// Barrier returns the number, from 1, of the PMI barrier in which the rank waits. It is 0 if the rank waits in none.
+// Barrier returns the number, counted from 1, of the PMI barrier in which the rank waits. It returns 0 if the
+// rank waits in no barrier.
 func (r *Rank) Barrier() int { return r.group.pmi.Barrier(r.Plan.Rank) }
 
 // Group returns the rank's group.
@@ -209,8 +211,8 @@ func (r *Rank) Group() *Group { return r.group }
 // Dir returns the working directory with which a rank starts.
 func (r *Rank) Dir() string { return r.command.Dir }
 
-// Environ returns the environment with which a rank started, without the variables that differ between ranks of its
-// app context. It may be called once AwaitStarted has returned true.
+// Environ returns the environment with which a rank was started, except the variables that differ between
+// ranks of its app context. It may be called once AwaitStarted has returned true.
 func (r *Rank) Environ() []string { return r.group.pmiOffers[r.Plan.App].env }
 
 // OutputFile returns the helper's end of a rank's stdout, or of its stderr if stdout is false. It also reports
@@ -225,8 +227,9 @@ func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
 // Send sends a message to mpiexec. It returns the error of wire.Conn.Send. Any goroutine may call Send.
 func (s *Session) Send(m wire.Message) error { return s.conn.Send(m) }
 
-// WatchLink ends the session when the link to mpiexec has been dead for silence. It is for sessions without ranks; a
-// session with ranks does so in any case. Only the goroutine of run may call it.
+// WatchLink makes the session end when the connection to mpiexec has been dead for the time silence. It is
+// needed only in sessions without ranks, because sessions with ranks always do so. Only the goroutine of run
+// may call it.
 func (s *Session) WatchLink(silence time.Duration) {
 	s.startLinkWatch(&wire.Supervision{Silence: silence})
 }
@@ -234,14 +237,14 @@ func (s *Session) WatchLink(silence time.Duration) {
 // Flush waits until all sent messages are written.
 func (s *Session) Flush() { s.conn.Flush() }
 
-// Post makes the goroutine of run call do after the events that are queued already. If the session ends before, do is
-// not called. Any goroutine may call Post.
+// Post makes the goroutine of run call do, after it has handled the events that are already queued. If the
+// session ends first, do is never called. Any goroutine may call Post.
 func (s *Session) Post(do func()) { s.PostEvent(postedEvent(do)) }
 
 // Done returns a channel that is closed when the session is over.
 func (s *Session) Done() <-chan struct{} { return s.done }
 
-// System returns the data about the machine and about the process that the helper runs in.
+// System returns the description of the machine and of the helper's process.
 func (s *Session) System() System { return s.sys }
 
 // Backlog returns how many bytes wait to be sent to mpiexec.
@@ -250,18 +253,17 @@ func (s *Session) Backlog() int { return s.conn.Backlog() }
 // EndRanks ends all ranks on this node. grace is the time between SIGTERM and SIGKILL.
 func (s *Session) EndRanks(grace time.Duration) { s.stepLifecycle(lifecycle.End{Grace: grace}) }
 
-// HasRank reports whether a rank was started on this node, even if it has ended. number is the rank's number in the
-// job.
+// HasRank reports whether a rank was ever started on this node. number is the rank's number in the job.
 func (s *Session) HasRank(number int) bool {
 	_, has := s.byRank[number]
 	return has
 }
 
-// RankCount returns how many ranks were started here.
+// RankCount returns how many ranks were started on this node.
 func (s *Session) RankCount() int { return len(s.byRank) }
 
-// RankByGroup returns the rank of each process group, also of groups whose rank has ended. The caller must not change
-// the map.
+// RankByGroup maps each process group to its rank. It includes groups whose rank has ended. The caller must
+// not change the map.
 func (s *Session) RankByGroup() map[int]int { return s.orphans.rankByGroup }
 
 // NotOfJob reports whether a child of the helper is not part of the job. Any goroutine may call it.

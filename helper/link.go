@@ -33,10 +33,10 @@ type linkWatch struct {
 	lastAnswered time.Time // when the watch last found all data acknowledged
 }
 
-// A Link is the two ends of a TCP connection. The zero value is no connection.
+// A Link is the pair of addresses of a TCP connection. The zero value means no connection.
 type Link struct{ Local, Remote netip.AddrPort }
 
-// LinkOf returns the Link of a TCP connection, or the zero Link for any other.
+// LinkOf returns the addresses of a TCP connection. For any other connection it returns the zero Link.
 func LinkOf(conn net.Conn) Link {
 	local, _ := conn.LocalAddr().(*net.TCPAddr)
 	remote, _ := conn.RemoteAddr().(*net.TCPAddr)
@@ -51,9 +51,9 @@ func LinkOf(conn net.Conn) Link {
 
 func (l Link) isKnown() bool { return l.Local.IsValid() && l.Remote.IsValid() }
 
-// watchLink watches the connection to mpiexec as long as the session lasts. silence is how long the
-// connection may be dead before watchLink posts linkDeadEvent. It returns nil if there is no TCP connection
-// to watch, or silence is not positive.
+// watchLink starts to watch the connection to mpiexec. If the connection has been dead for the time silence,
+// the session receives a linkDeadEvent. watchLink returns nil if there is no TCP connection to watch, or
+// silence is not positive.
 func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
 	link := sys.Link
 	if !link.isKnown() {
@@ -82,8 +82,9 @@ func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
 	return w
 }
 
-// sendHeartbeats sends a Ping regularly as long as the session lasts. If a batch system's launcher carries
-// the stream, nothing else shows mpiexec that the stream is dead (rule RM-40).
+// sendHeartbeats sends a Ping to mpiexec at regular intervals as long as the session lasts. This is needed if
+// a batch system's launcher carries the stream, because mpiexec could not notice otherwise that the stream is
+// dead (rule RM-40).
 func (s *Session) sendHeartbeats() {
 	tick := time.NewTicker(wire.HeartbeatEvery)
 	defer tick.Stop()
@@ -97,8 +98,8 @@ func (s *Session) sendHeartbeats() {
 	}
 }
 
-// silentFor returns the time since the watch last found that the other end had acknowledged all data. It is 0 if all
-// data is acknowledged now.
+// silentFor returns the time since the watch last found that the peer had acknowledged all data. It returns 0
+// if all data is acknowledged now.
 func (w *linkWatch) silentFor(unanswered bool, now time.Time) time.Duration {
 	if !unanswered {
 		w.lastAnswered = now

@@ -13,8 +13,8 @@ import (
 	"remshell/wire"
 )
 
-// sessionHandlers has a row for each message of mpiexec that the session itself handles. Features, the
-// claims worker and the examiner have rows of their own. Each message has one owner.
+// sessionHandlers lists the messages of mpiexec that the session itself handles. Features, the claims worker
+// and the examiner have tables of their own. Each kind of message is in only one table.
 var sessionHandlers = func() (o wire.Owner[*Session]) {
 	// Groups of ranks, from their preparation to their end.
 	wire.Handle(&o, func(s *Session, m *wire.Prepare) {

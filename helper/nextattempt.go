@@ -28,12 +28,13 @@ connection and the claims outlive a session.
 */
 type claimsCarriedEvent struct{ claims.CarriedClaims }
 
-// errNextAttempt is the error of all requests of an attempt (one run of all ranks) that ends. A session
-// also returns it if mpiexec begins another attempt while ranks still run here.
+// errNextAttempt is the error for requests that are still open when an attempt (one run of all ranks) ends
+// because the job is restarted. A session also returns it if mpiexec begins another attempt while ranks still
+// run on this node.
 var errNextAttempt = errors.New("mpiexec restarts the job")
 
-// endAttempt takes over the claims of the session, so that the next attempt of the job (one run of all
-// ranks) has them, and ends the session.
+// endAttempt ends the session of an attempt (one run of all ranks). It keeps the session's claims for the
+// next attempt.
 func (s *Session) endAttempt(e claimsCarriedEvent) {
 	s.endErr, s.carriedClaims = errNextAttempt, e.CarriedClaims
 	if s.stepLifecycle(lifecycle.EndAttempt{}); s.Lifecycle.HasNextAttempt() {
@@ -41,7 +42,7 @@ func (s *Session) endAttempt(e claimsCarriedEvent) {
 	}
 }
 
-// nextAttempt returns the session of the next attempt (one run of all ranks), on the same connection.
+// nextAttempt returns the session for the next attempt (one run of all ranks). It uses the same connection.
 func (s *Session) nextAttempt() *Session {
 	next := newSession(s.conn.Successor(), s.sys, s.carriedClaims)
 	next.cpus, next.topology = s.cpus, s.topology

@@ -35,7 +35,7 @@ func newOrphanUsage() orphanUsage {
 	return orphanUsage{rankByGroup: make(map[int]int), byRank: make(map[int]*job.Usage)}
 }
 
-// rusageOf converts the usage that wait4(2) returned. It leaves the wall time 0.
+// rusageOf converts the usage that wait4(2) has returned. It does not set the wall time.
 func rusageOf(raw *unix.Rusage) job.Usage {
 	return job.Usage{
 		User:      time.Duration(raw.Utime.Nano()),
@@ -46,8 +46,9 @@ func rusageOf(raw *unix.Rusage) job.Usage {
 	}
 }
 
-// noteOrphanGroups records the rank of each orphan inherited so far, by process group. It is called once, before the
-// orphans get SIGTERM, and not at the end of each rank: reading all processes takes longer than a short job.
+// noteOrphanGroups records to which rank each orphan (a process that has outlived its parent) belongs, by
+// process group. It is called once, before the orphans receive SIGTERM. It is not called at the end of each
+// rank, because reading all processes takes longer than a short job.
 func (o *orphanUsage) noteOrphanGroups(isRank func(pid int) bool) {
 	for _, pid := range proc.Children() {
 		if isRank(pid) {
@@ -63,7 +64,8 @@ func (o *orphanUsage) noteOrphanGroups(isRank func(pid int) bool) {
 	}
 }
 
-// countOrphan adds the usage of an orphan to its rank's usage. It returns the rank, or -1 if that is unknown.
+// countOrphan adds the usage of an orphan to the usage of the rank from which it descends. It returns that
+// rank, or -1 if the rank is unknown.
 func (s *Session) countOrphan(e lifecycle.ChildEnded) (owner int) {
 	owner, known := s.orphans.rankByGroup[e.Group]
 	for _, ownerOf := range s.Hooks.OwnerOf {
@@ -87,8 +89,8 @@ func (s *Session) countOrphan(e lifecycle.ChildEnded) (owner int) {
 	return owner
 }
 
-// ofJob returns the usage of all orphans by rank. ranks has the ranks of this node. An orphan's environment may name
-// any other rank; such usage counts for the node, as rank -1.
+// ofJob returns the usage of all orphans, grouped by rank. ranks has the ranks of this node. If an orphan's
+// environment names a rank that is not on this node, its usage counts for the node, as rank -1.
 func (o *orphanUsage) ofJob(ranks map[int]*Rank) (list []job.OrphanUsage) {
 	var unknown job.Usage
 	for rank, usage := range o.byRank {
@@ -104,7 +106,8 @@ func (o *orphanUsage) ofJob(ranks map[int]*Rank) (list []job.OrphanUsage) {
 	return list
 }
 
-// nonJobProcesses is the set of the helper's children that are not part of the job. It is safe for concurrent use.
+// nonJobProcesses is the set of those children of the helper that do not belong to the job. It is safe for
+// concurrent use.
 type nonJobProcesses struct{ pids sync.Map }
 
 func (f *nonJobProcesses) addPID(pid int) { f.pids.Store(pid, true) }
@@ -114,7 +117,8 @@ func (f *nonJobProcesses) hasPID(pid int) bool {
 	return is
 }
 
-// removeReaped removes a reaped process, and reports whether it was in the set.
+// removeReaped removes a process that has ended from the set. It reports whether the set contained the
+// process.
 func (f *nonJobProcesses) removeReaped(pid int) bool {
 	_, was := f.pids.LoadAndDelete(pid)
 	return was

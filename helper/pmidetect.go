@@ -14,14 +14,14 @@ import (
 	"remshell/job"
 )
 
-// A pmiOffer is the choice of PMI versions that the ranks of one app context get, and the reason for it.
+// A pmiOffer says which PMI versions the ranks of one app context can use, and why these were chosen.
 type pmiOffer struct {
 	pmidetect.Verdict
 	env []string // environment of the app context, with the PMI variables; nil: not composed yet
 }
 
-// detectPMI chooses the PMI versions that the app context of a rank gets (rule PMIX-2). The rank's program
-// must have been found.
+// detectPMI chooses the PMI versions that the app context of a rank can use (rule PMIX-2). The rank's program
+// must already be known.
 func (s *Session) detectPMI(g *Group, r *Rank) *rank.Error {
 	if g.pmiOffers[r.Plan.App] != nil {
 		return nil
@@ -69,8 +69,8 @@ func (r *Rank) speaksPMI() bool {
 	return o != nil && o.Offer != job.PMIOfferNone && o.UsesPMI()
 }
 
-// pmiOffered returns the PMI versions that a rank gets. While the rank's program is still to be staged, it returns
-// PMIOfferNone.
+// pmiOffered returns the PMI versions that a rank can use. As long as the rank's program has not been copied
+// to this node, it returns PMIOfferNone.
 func (r *Rank) pmiOffered() job.PMIOffer {
 	if o := r.group.pmiOffers[r.Plan.App]; o != nil {
 		return o.Offer
@@ -78,8 +78,8 @@ func (r *Rank) pmiOffered() job.PMIOffer {
 	return job.PMIOfferNone
 }
 
-// composeAppEnv returns the environment of a rank's app context. It composes it once for all ranks of the app
-// context.
+// composeAppEnv returns the environment of a rank's app context. It composes the environment only once for
+// all ranks of the app context.
 func (s *Session) composeAppEnv(r *Rank) []string {
 	o := r.group.pmiOffers[r.Plan.App]
 	if o.env == nil {
@@ -89,7 +89,7 @@ func (s *Session) composeAppEnv(r *Rank) []string {
 	return o.env
 }
 
-// admitPMIx registers a group with the PMIx server, if at least one of its app contexts uses PMIx.
+// admitPMIx adds a group to the PMIx server, if at least one of its app contexts uses PMIx.
 func (s *Session) admitPMIx(g *Group) {
 	for _, o := range g.pmiOffers {
 		if o.Offer.OffersPMIx() && g.pmix == nil {
@@ -111,8 +111,8 @@ func (s *Session) describePMIx(g *Group) *rank.PMIx {
 	return p
 }
 
-// ranksPerCPU returns how many ranks of the job share each CPU that they may use on this node, rounded up. The ranks
-// of g count, although they have not started.
+// ranksPerCPU returns how many ranks of the job share each CPU on this node, rounded up. It counts the ranks
+// of g, although they have not started yet.
 func (s *Session) ranksPerCPU(g *Group) int {
 	all := slices.Clone(g.ranks)
 	for _, r := range s.ranks {
@@ -132,8 +132,8 @@ func (s *Session) ranksPerCPU(g *Group) int {
 	return (len(all) + have - 1) / have
 }
 
-// builtForLibrary returns the PMI or PMIx library that a rank's program is linked with, or "". It is called
-// for a rank 0 that has used no PMI server (rules REP-5, PMIX-6).
+// builtForLibrary returns the PMI or PMIx library with which a rank's program is linked, or "". It is used to
+// explain why rank 0 has not used a PMI server (rules REP-5, PMIX-6).
 func (s *Session) builtForLibrary(r *Rank) (library string) {
 	v := r.group.pmiOffers[r.Plan.App].Verdict
 	if v.Library == "" {
@@ -142,8 +142,9 @@ func (s *Session) builtForLibrary(r *Rank) (library string) {
 	return v.Library
 }
 
-// checkSpawnedLibrary refuses to spawn a program that cannot communicate with the rank that spawns it,
-// since the two are built with different MPI libraries (rule PMIX-43). It returns nil if they fit.
+// checkSpawnedLibrary returns an error for a spawned program that cannot communicate with the rank that
+// spawns it, because the two were built with different MPI libraries (rule PMIX-43). Otherwise it returns
+// nil.
 func checkSpawnedLibrary(g *Group, r *Rank, v pmidetect.Verdict) *rank.Error {
 	m := g.Prepare.Group
 	parent := ""

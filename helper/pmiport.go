@@ -34,7 +34,8 @@ type pmiPort struct {
 	ranks map[portRank]*Rank
 }
 
-// A portRank is the key of a rank in pmiPort.ranks: ranks of several groups may have the same number.
+// A portRank identifies a rank in pmiPort.ranks by its group and number, because ranks of several groups may
+// have the same number.
 type portRank struct {
 	server *pmiserver.Server
 	rank   int
@@ -52,7 +53,8 @@ func (p *pmiPort) findRank(server *pmiserver.Server, rank int) *Rank {
 	return p.ranks[portRank{server, rank}]
 }
 
-// removeRank drops an ended rank. Processes that it left behind may keep its connection.
+// removeRank removes an ended rank. Processes that the rank has left behind may continue to use its
+// connection.
 func (p *pmiPort) removeRank(server *pmiserver.Server, rank int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +86,7 @@ func (p *pmiPort) acceptLoop() {
 	}
 }
 
-// isOwnUser reports whether the process at the other end of conn belongs to our user.
+// isOwnUser reports whether the process at the other end of conn belongs to the helper's user.
 func (p *pmiPort) isOwnUser(conn net.Conn) bool {
 	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
 	remote, errRemote := netip.ParseAddrPort(conn.RemoteAddr().String())
@@ -99,7 +101,7 @@ func (p *pmiPort) isOwnUser(conn net.Conn) bool {
 	return known && (uid == os.Geteuid() || uid == os.Getuid())
 }
 
-// expectByPort accepts the ranks of a group at the port. It opens the port if it is not open yet.
+// expectByPort makes the port accept connections from the ranks of a group. It opens the port if necessary.
 func (s *Session) expectByPort(g *Group) *rank.Error {
 	if s.port == nil {
 		p, err := openPMIPort(s.sys.Root, func(text string) { s.log.warn("%s", text) })

@@ -14,7 +14,8 @@ import (
 	"remshell/wire"
 )
 
-// A pmiStream is a rank's PMI connection, seen by the code that waits for its end.
+// A pmiStream is the PMI connection of a rank. Code that waits for the end of the connection uses this
+// interface.
 type pmiStream interface {
 	RankExited()                  // the rank has ended
 	allAnswered() <-chan struct{} // closed when all requests that the rank sent before its exit are answered
@@ -53,9 +54,9 @@ func (t *tcpSession) allAnswered() <-chan struct{} {
 	return t.disconnected
 }
 
-// A pmiConn is our end of a rank's PMI_FD. Its reader answers each request before it reads on, and closes the
-// connection at the end. answered is closed when all requests that the rank sent before its exit are answered. The
-// rank's exit must not be reported before: one of these requests may be an abort.
+// A pmiConn is the helper's end of a rank's PMI connection (PMI_FD). One goroutine reads requests and answers
+// each before it reads the next. answered is closed when all requests that the rank sent before its exit are
+// answered. The exit must not be reported earlier, because one of these requests may be an abort.
 type pmiConn struct {
 	rank.PipeReader
 	answered       chan struct{} // see pmiConn
@@ -104,8 +105,8 @@ func (s *Session) servePMI(r *Rank, conn *pmiConn) {
 	s.reportPMIEnd(r, r.group.pmi.Serve(context.Background(), r.Plan.Rank, conn))
 }
 
-// reportPMIEnd reports to mpiexec that a rank's PMI connection has failed. If err is nil, it only traces
-// the end.
+// reportPMIEnd reports to mpiexec that a rank's PMI connection has failed. If err is nil, the connection
+// ended normally, and the end only appears in the trace of PMI messages.
 func (s *Session) reportPMIEnd(r *Rank, err error) {
 	report, word := wire.PMIReport{Rank: r.Number}, "CLOSED"
 	var junk *pmiserver.ProtocolError
@@ -123,9 +124,9 @@ func (s *Session) reportPMIEnd(r *Rank, err error) {
 	}
 }
 
-// sendAboutRank sends mpiexec a message about a rank, after Started and before Exited. It returns false,
-// and sends nothing, if the rank never ran or its exit was reported. Processes that the rank left behind
-// cannot send messages for it (rule TRUST-4).
+// sendAboutRank sends mpiexec a message about a rank, if the rank's start was reported and its exit was not.
+// Otherwise it sends nothing and returns false. This ensures that processes that a rank has left behind
+// cannot cause messages about the rank (rule TRUST-4).
 func (s *Session) sendAboutRank(r *Rank, m wire.Message) bool {
 	if !s.AwaitStarted(r) {
 		return false
@@ -138,22 +139,23 @@ func (s *Session) sendAboutRank(r *Rank, m wire.Message) bool {
 	return !r.exitReported
 }
 
-// These are the protocols that a rank uses to its PMI server.
+// These are the protocols that a rank may use to communicate with its PMI server.
 const (
 	protocolPMI = iota
 	protocolPMIx
 )
 
 // reportFenceWait reports to mpiexec that a rank waits in a fence of its whole group (rule PMIX-4). It
-// reports this once for each group and protocol. If a rank has also used the other protocol, it is not
-// reported: it is a script that runs one program after the other.
+// reports this once for each group and protocol. A rank that has also used the other protocol is not
+// reported, because it is a script that runs several programs one after the other.
 func (s *Session) reportFenceWait(r *Rank, protocol int) {
 	if !r.initedBy[protocolPMIx-protocol].Load() && r.group.fenceWaitReported[protocol].CompareAndSwap(false, true) {
 		s.sendAboutRank(r, &wire.PMIReport{Rank: r.Number, Event: wire.PMIWaits + wire.PMIEvent(protocol)})
 	}
 }
 
-// tracePMI passes one line of the messages between a rank and its PMI server to the features that trace them.
+// tracePMI passes a line about a message between a rank and its PMI server to the features that trace such
+// messages.
 func (s *Session) tracePMI(r *Rank, line string) {
 	for _, trace := range s.Hooks.PMILine {
 		trace(r, line)

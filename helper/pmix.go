@@ -31,8 +31,8 @@ import (
 	"remshell/wire"
 )
 
-// A pmixService is the PMIx server of this node and its files. It exists only while a rank here is offered
-// PMIx (rule PMIX-15).
+// A pmixService is the PMIx server of this node, with its files. It exists only while at least one rank on
+// this node can use PMIx (rule PMIX-15).
 type pmixService struct {
 	server    pmix.Server
 	uri       string // at which ranks find the server
@@ -42,7 +42,7 @@ type pmixService struct {
 	keptDirs  *keptSessionDirs
 }
 
-// startPMIxServer starts the PMIx server for a group, if it does not run.
+// startPMIxServer starts the PMIx server for a group, unless it already runs.
 func (s *Session) startPMIxServer(g *Group) error {
 	if s.pmix != nil {
 		return nil
@@ -69,8 +69,8 @@ func (s *Session) startPMIxServer(g *Group) error {
 	return nil
 }
 
-// removePMIx removes a group that is over from the PMIx server, and its files. The server ends with the
-// last group that uses it (rule PMIX-17); prepared groups count, too.
+// removePMIx removes an ended group and its files from the PMIx server. The server ends when no group uses it
+// any more (rule PMIX-17). Groups that are prepared but not started count as users.
 func (s *Session) removePMIx(g *Group) {
 	if s.pmix == nil {
 		return
@@ -82,7 +82,7 @@ func (s *Session) removePMIx(g *Group) {
 	s.closeUnwantedPMIx(g)
 }
 
-// closeUnwantedPMIx ends the PMIx server if no group other than except uses it.
+// closeUnwantedPMIx ends the PMIx server unless a group other than user uses it.
 func (s *Session) closeUnwantedPMIx(user *Group) {
 	for _, other := range s.groups {
 		if other != user && other.pmix != nil {
@@ -92,8 +92,9 @@ func (s *Session) closeUnwantedPMIx(user *Group) {
 	s.closePMIx()
 }
 
-// closePMIx closes the PMIx server, then removes its files. It does so on a goroutine: clients may wait for replies
-// that only the session's goroutine can give, and files can be many. reportDrained waits for it.
+// closePMIx closes the PMIx server and then removes its files. It does so on another goroutine, because
+// clients may wait for replies that only the session's goroutine can give, and there may be many files.
+// reportDrained waits until it has finished.
 func (s *Session) closePMIx() {
 	if service := s.pmix; service != nil {
 		s.pmixClosing.Go(func() { service.close(s.log) })
@@ -116,8 +117,8 @@ func (l *pmixService) close(log logger) {
 	l.keptDirs.addDir(left)
 }
 
-// A keptSessionDirs lists session directories that are not removed and are not yet reported to mpiexec
-// (rule PMIX-56).
+// A keptSessionDirs lists session directories of Open MPI that are not removed and whose names mpiexec does
+// not know yet (rule PMIX-56).
 type keptSessionDirs struct {
 	mu   sync.Mutex
 	dirs []string
@@ -138,8 +139,9 @@ func (s *keptSessionDirs) takeDirs() (dirs []string) {
 	return dirs
 }
 
-// registerFiles records files that a rank has asked to have removed at its end. They are also recorded for
-// the reaper, which removes them if the helper is killed. It returns the files that it refuses.
+// registerFiles records files that are to be removed at the end of a rank, at the rank's request. The reaper
+// learns of them, too, in case the helper is killed. registerFiles returns the files that it refuses to
+// record.
 func (l *pmixService) registerFiles(rank int, files []string, log logger) (refused []string) {
 	refused = l.leftFiles.AddFiles(rank, files)
 	kept := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return slices.Contains(refused, file) })
@@ -149,7 +151,8 @@ func (l *pmixService) registerFiles(rank int, files []string, log logger) (refus
 	return refused
 }
 
-// removeGroupFiles removes the files of an ended group, since a job may spawn groups for days.
+// removeGroupFiles removes the files of an ended group. It does not wait for the end of the job, because a
+// job may spawn groups for days.
 func (l *pmixService) removeGroupFiles(g *Group, log logger) {
 	var ranks []int
 	for _, r := range g.ranks {
@@ -166,8 +169,9 @@ func (l *pmixService) removeGroupFiles(g *Group, log logger) {
 // namespaceOf returns the PMIx namespace of a group. It contains the secret of the job (rule PMIX-19).
 func namespaceOf(m *wire.Prepare) string { return groupNamespace(m, m.Group.Name) }
 
-// groupNamespace returns the PMIx namespace of any group of the job that m belongs to. The group's number follows the
-// @: Open MPI 5.0 hashes the rest to 16 bits, and all groups share that part.
+// groupNamespace returns the PMIx namespace of any group of the job that m belongs to. The group's number
+// follows the @. The part before the @ is the same for all groups, because Open MPI 5.0 hashes that part to
+// 16 bits.
 func groupNamespace(m *wire.Prepare, group string) string {
 	return "rs-" + m.PMI.Token + "@" + strconv.Itoa(m.Job.GroupNumber(group))
 }
@@ -184,7 +188,7 @@ func (s *Session) addPMIx(g *Group) {
 	service.server.AddGroup(added)
 }
 
-// giveUpFence ends a fence that another node has given up.
+// giveUpFence ends a fence with an error, because it was given up on another node.
 func (s *Session) giveUpFence(m *wire.Fenced) {
 	id, err := fence.ParseID(m.ID)
 	if err == nil && (s.pmix == nil || !s.pmix.server.GiveUp(id)) {
@@ -192,7 +196,7 @@ func (s *Session) giveUpFence(m *wire.Fenced) {
 	}
 }
 
-// rankNumbers returns the numbers of the group's ranks on this node, within the group.
+// rankNumbers returns the numbers that the group's ranks on this node have within the group.
 func (g *Group) rankNumbers() []int {
 	numbers := make([]int, len(g.ranks))
 	for i, r := range g.ranks {
@@ -294,8 +298,8 @@ func connOwner(root fs.FS, conn net.Conn) (uid uint32, err error) {
 	return uint32(n), nil
 }
 
-// remoteGroups finds the groups of the job that have no ranks on this node. It asks mpiexec for them (rule
-// PMIX-45).
+// remoteGroups implements pmix.GroupFinder for groups of the job that have no ranks on this node. It asks
+// mpiexec about them (rule PMIX-45).
 type remoteGroups struct {
 	requests *rpc.Requests
 	prepare  *wire.Prepare // of any group of the job

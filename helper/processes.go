@@ -37,8 +37,9 @@ func (s *Session) RankByPID() map[int]int {
 	return roots
 }
 
-// visitDescendants calls visit for each descendant of the helper that is part of the job, parents before children. of
-// is the rank of the process's parent. visit returns the rank of the process itself.
+// visitDescendants calls visit for each descendant of the helper that belongs to the job, parents before
+// their children. of is the rank to which the parent belongs. visit returns the rank to which the process
+// itself belongs.
 func (s *Session) visitDescendants(visit func(p proc.Info, of int) int) {
 	tree := proc.ReadTree()
 	var below func(pid, rank int)

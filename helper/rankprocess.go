@@ -15,8 +15,8 @@ import (
 	"remshell/wire"
 )
 
-// A Rank is a rank of the job on this node, from its plan to its exit. The session's goroutine owns all its
-// fields but pmiState and initedBy.
+// A Rank is a rank of the job on this node, from its plan to its exit. Only the session's goroutine may use
+// its fields, except pmiState and initedBy.
 type Rank struct {
 	group          *Group
 	Number         int          // in the job
@@ -69,11 +69,11 @@ func (r *Rank) attachStreams(window int, pool *pipe.SizePool, send func(wire.Mes
 	}
 }
 
-// alive reports whether the rank was started and not yet reaped.
+// alive reports whether the rank's process was started and its end has not been noticed yet.
 func (r *Rank) alive() bool { return r.Child.PID != 0 && r.Exit == nil }
 
-// noteExit records how the rank ended. The usage is the usage of the rank and of the children that it
-// waited for.
+// noteExit records how the rank ended. The recorded usage is that of the rank and of the children for which
+// it has waited.
 func (r *Rank) noteExit(exit job.Exit, now time.Time) {
 	exit.Rank, exit.Usage.Wall = r.Number, now.Sub(r.started)
 	if exit.Usage.MaxRSS <= r.Child.MemoryFloor {
@@ -82,7 +82,8 @@ func (r *Rank) noteExit(exit job.Exit, now time.Time) {
 	r.Exit = &exit
 }
 
-// discardOutput drops the rank's further output and ends its input. The rank can go on writing.
+// discardOutput makes the helper drop all further output of the rank, and ends the rank's input. The rank can
+// continue to write.
 func (r *Rank) discardOutput() {
 	if r.Child.PID == 0 {
 		return
@@ -94,9 +95,9 @@ func (r *Rank) discardOutput() {
 	}
 }
 
-// awaitOutput calls done when the rank's remaining output is sent and its PMI requests are answered (rule
-// IO-10). An unanswered abort would look like a crash. There is no time limit, unless the rank failed or
-// limited is closed. Then the limit is outputTimeout.
+// awaitOutput calls done when the rank's remaining output has been sent and its PMI requests have been
+// answered (rule IO-10). It waits for PMI requests because an unanswered abort would look like a crash.
+// Waiting is limited to outputTimeout only if the rank has failed or limited is closed.
 func (r *Rank) awaitOutput(limited <-chan struct{}, done func()) {
 	r.stdout.RankExited()
 	r.stderr.RankExited()

@@ -62,13 +62,13 @@ func RunReaper(args []string) (int, error) {
 	return cleanUpAfterHelper(before, ended, err)
 }
 
-// ignoredSignals are signals that a reaper ignores, since they are meant for the helper. The helper notices the end of
-// a job by the end of its input. It inherits the ignored signals, but catches them or resets them, so that its ranks
-// do not inherit them.
+// ignoredSignals are signals that a reaper ignores, since they are meant for the helper. The helper inherits
+// from the reaper that these signals are ignored. It catches them or resets them, so that its ranks do not
+// ignore them.
 var ignoredSignals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM}
 
-// CleanUpAfterHelper ends the processes that a helper has left to its reaper, which is this process. It returns the
-// reaper's exit code. The arguments are the results of wait4(2) for the helper.
+// CleanUpAfterHelper ends the processes that a helper has left to this process, its reaper. It returns the
+// exit code for this process. The arguments are the results of wait4(2) for the helper.
 func CleanUpAfterHelper(ended unix.WaitStatus, err error) (int, error) {
 	before := proc.Denials{CgroupKills: -1, MachineKills: -1, Forks: -1}
 	if c, noted := reaper.NotedCounts(); noted {
@@ -77,7 +77,8 @@ func CleanUpAfterHelper(ended unix.WaitStatus, err error) (int, error) {
 	return cleanUpAfterHelper(before, ended, err)
 }
 
-// cleanUpAfterHelper is CleanUpAfterHelper with the kernel's denials counted before the helper ran.
+// cleanUpAfterHelper implements CleanUpAfterHelper. before has what the kernel had denied before the helper
+// ran, such as forks.
 func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (int, error) {
 	signal.Ignore(ignoredSignals...) // the entry ignored them, but Go's runtime has reset some
 	if err == nil && ended.ExitStatus() == LeaveProcessesCode {
@@ -96,8 +97,8 @@ func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (
 	return shellExitCode(ended), nil
 }
 
-// removeLeftFiles removes the files that a killed helper may have left: Open MPI's files, and files of features.
-// killed is the ID of that helper's job, or "" if it is unknown.
+// removeLeftFiles removes files that a killed helper may have left: those of Open MPI and of features. killed
+// is the ID of that helper's job, or "" if it is unknown.
 func removeLeftFiles(killed job.ID) {
 	for _, f := range features {
 		if f.RemoveLeftFiles != nil {
@@ -120,7 +121,8 @@ func releaseStdio() {
 	unix.Close(null)
 }
 
-// shellExitCode returns the exit code that a shell shows for a process: 128 plus the signal if one killed it.
+// shellExitCode returns the exit code that a shell would report for a process. If a signal killed the
+// process, this is 128 plus the signal.
 func shellExitCode(status unix.WaitStatus) int {
 	if status.Signaled() {
 		return job.Signal(status.Signal()).Status()

@@ -17,8 +17,8 @@ import (
 	"remshell/job"
 )
 
-// openRendezvous finds the address of the interface that -iface names. For PyTorch, on the node of rank 0, it also
-// reserves the port at which the ranks connect to each other.
+// openRendezvous finds the address of the interface that -iface names. For PyTorch, it also reserves a port
+// on the node of rank 0, where the ranks then connect to each other.
 func (g *Group) openRendezvous() (refused *rank.Error) {
 	m := g.Prepare
 	if m.Node.Interface != "" {
@@ -45,10 +45,10 @@ func (g *Group) openRendezvous() (refused *rank.Error) {
 	return nil
 }
 
-// reservePort reserves a free port on host, for a rank that listens there later. The socket is bound but
-// never listens, so no other process gets the port meanwhile (rule TRUST-26). If host is no address of this
-// node (others may know the node by it), the port is reserved on all addresses. The caller closes the file
-// to free the port.
+// reservePort reserves a free port on host, on which a rank listens later. It binds a socket but does not
+// listen, so no other process can get the port meanwhile (rule TRUST-26). If host is not an address of this
+// node, for example because only other nodes use that address, the port is reserved on all addresses. The
+// caller must close the file to free the port.
 func reservePort(host string) (*os.File, int, error) {
 	family, own, all := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{}), unix.Sockaddr(&unix.SockaddrInet4{})
 	if at, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(host, "0")); err == nil {

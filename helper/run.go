@@ -28,8 +28,8 @@ func (s *Session) reportRefused(e claimedEvent) {
 	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this host " + e.Forbidden, Hint: "ask the administrator of the host, or name other hosts"})
 }
 
-// prepareGroup checks working directories, programs and environments of a group before any rank starts. It
-// replies to mpiexec with Prepared or Refused.
+// prepareGroup checks working directories, programs and environments of a group before any rank starts. Then
+// it replies to mpiexec with Prepared or Refused.
 func (s *Session) prepareGroup(a lifecycle.PrepareGroup) {
 	e := a.Payload.(claimedEvent)
 	if s.heldClaim == nil {
@@ -64,7 +64,7 @@ func (s *Session) checkGroup(m *wire.Prepare) (refused *rank.Error) {
 	return refused
 }
 
-// beginJob applies the settings for the whole job that came with the job's first Prepare.
+// beginJob applies settings for the whole job, which the first Prepare message of the job contains.
 func (s *Session) beginJob(m *wire.Prepare) {
 	s.Prepare = m
 	for _, begins := range s.Hooks.JobBegins {
@@ -81,7 +81,8 @@ func (s *Session) beginJob(m *wire.Prepare) {
 	}
 }
 
-// forkGroup makes the fork thread start the ranks of a group, in order. It does not wait for them.
+// forkGroup makes the fork thread (the thread that starts all ranks) start the ranks of a group, in order. It
+// does not wait for the result.
 func (s *Session) forkGroup(a lifecycle.Fork) {
 	g := s.groups[a.Group]
 	g.rendezvous = a.Rendezvous
@@ -109,8 +110,9 @@ func (s *Session) forkGroup(a lifecycle.Fork) {
 // shortJob is how long ranks must run before the helper begins work that short jobs do not need.
 const shortJob = time.Second
 
-// beginLongJob starts to receive requests to the job from the ledger, and lets the features begin work that short jobs
-// do not need. It does nothing if no rank runs any more. It may be called again.
+// beginLongJob begins work that short jobs do not need. It starts to receive requests to the job from the
+// ledger, and calls features that have such work. It does nothing if no rank runs any more. It may be called
+// several times.
 func (s *Session) beginLongJob() {
 	if s.Lifecycle.IsDisconnected() || !s.Lifecycle.RankAlive() {
 		return
@@ -140,7 +142,7 @@ func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
 	return refused
 }
 
-// A forkBatch has the data that the fork thread needs to start the ranks of a group.
+// A forkBatch has the data that the fork thread (the thread that starts all ranks) needs for a group.
 type forkBatch struct {
 	ranks    []*Rank
 	binder   *rank.Binder
@@ -179,8 +181,9 @@ func (s *Session) forkAll(b forkBatch) {
 	}
 }
 
-// setPriority gives the fork thread a priority for the ranks that it forks next. The returned function restores the
-// process. The first time, it reports what this node does not allow. It must run on the fork thread.
+// setPriority gives the fork thread (the thread that starts all ranks) the priority that the next ranks
+// inherit. It must run on that thread. The returned function restores the process's own settings. At the
+// first call it reports priorities that this node does not allow.
 func (s *Session) setPriority(p rank.Priority) (restore func()) {
 	restore, denied, important := p.SetForForks()
 	if len(denied) == 0 || s.priorityReported {
@@ -196,15 +199,16 @@ func (s *Session) setPriority(p rank.Priority) (restore func()) {
 	return restore
 }
 
-// newBinder returns the Binder for the ranks of a group.
+// newBinder returns the Binder that binds the ranks of a group to CPUs and memory.
 func (s *Session) newBinder(g *Group) *rank.Binder {
 	return rank.NewBinder(g.Prepare.Process.BindingRequired, func(text string) { s.log.warn("%s", text) },
 		func() []int { return probe.AllowedMemory(s.sys.Root) })
 }
 
-// peerAddress returns the address at which other nodes reach this one. It is mpiexec's choice, or else the address at
-// which sshd was reached; it is empty if neither is known. A host's own name often resolves to 127.0.1.1, and the
-// user's name for it may exist only in an ssh configuration.
+// peerAddress returns the address at which other nodes can reach this node. It is the address that mpiexec
+// has chosen, or else the one at which sshd was reached. It is empty if neither is known. The host's name is
+// not used, because it often resolves to 127.0.1.1, and the name that the user knows may exist only in an ssh
+// configuration.
 func (s *Session) peerAddress(m *wire.Prepare) string {
 	if m.Node.Address != "" || m.Node.OnlyNode {
 		return m.Node.Address
@@ -233,7 +237,7 @@ func (s *Session) rankIdentity(r *Rank) rank.Identity {
 	return id
 }
 
-// completeCommand fills in the parts of a rank's command that are known only when it starts.
+// completeCommand sets the parts of a rank's command that are known only when the rank starts.
 func (s *Session) completeCommand(r *Rank) {
 	m, c := r.group.Prepare, &r.command
 	c.Identity = s.rankIdentity(r)
@@ -275,8 +279,8 @@ func (s *Session) reportStarted(r *Rank) {
 	}
 }
 
-// reapLoop waits for children, ranks and orphans alike, until the session ends. Nothing else in the helper waits for
-// them, so it sees each exit exactly once.
+// reapLoop waits for the ends of all children, ranks and orphans alike, until the session ends. No other code
+// in the helper waits for them, so each exit is seen exactly once.
 func (s *Session) reapLoop() {
 	for {
 		e, err := reapOne()
@@ -297,8 +301,8 @@ func (s *Session) reapLoop() {
 	}
 }
 
-// reapOne waits until one child exits and returns how it ended. The error is EINTR if the fork thread reaped the
-// child.
+// reapOne waits until one child has exited, and returns how it ended. The error is EINTR if the fork thread
+// has already waited for that child.
 func reapOne() (e lifecycle.ChildEnded, err error) {
 	pid, err := proc.AwaitChildEnd()
 	if err != nil {
@@ -339,7 +343,7 @@ func (s *Session) handleExit(a lifecycle.NoteExit) {
 	r.awaitOutput(s.jobEnding, func() { s.PostEvent(lifecycle.OutputSent{Rank: a.Rank}) })
 }
 
-// reportExit completes the exit record of a rank, and sends it to mpiexec if send is true.
+// reportExit completes the record of a rank's exit. If send is true, it sends the record to mpiexec.
 func (s *Session) reportExit(r *Rank, send bool) {
 	r.Exit.PMI = job.PMIState(r.pmiState.Load())
 	if r.stdin != nil {
@@ -364,15 +368,16 @@ func (s *Session) reportExit(r *Rank, send bool) {
 	r.reportMu.Unlock()
 }
 
-// noteBarrier records in which PMI barrier a rank waits. It is called before a signal may end the rank.
+// noteBarrier records in which PMI barrier a rank waits. It is called before the rank receives a signal that
+// may end it.
 func (r *Rank) noteBarrier() {
 	if r.Exit == nil {
 		r.barrier = max(r.barrier, r.group.pmi.Barrier(r.Plan.Rank))
 	}
 }
 
-// barrierFault returns the barrier in which a signal ended a rank, and the known fault of its MPI library that may
-// have kept the rank there. Without a barrier it returns 0 and "".
+// barrierFault returns the barrier in which a rank was when a signal ended it, and a known fault of its MPI
+// library that may have kept it there. It returns 0 and "" if the rank was in no barrier.
 func (s *Session) barrierFault(r *Rank) (barrier int, fault string) {
 	o := r.group.pmiOffers[r.Plan.App]
 	if r.barrier == 0 || r.Exit.Status() == 0 || r.Exit.PMI != job.PMIOpen || o == nil {
@@ -390,8 +395,8 @@ func (s *Session) barrierFault(r *Rank) (barrier int, fault string) {
 	return r.barrier, fault
 }
 
-// passSignal sends a user's signal to a rank's process group, or only to the rank if ProcessOnly is set
-// (rule SIG-6).
+// passSignal sends a user's signal to a rank's process group. If ProcessOnly is set, it sends the signal only
+// to the rank's own process (rule SIG-6).
 func (s *Session) passSignal(r *Rank, number unix.Signal) {
 	r.noteBarrier()
 	target := -r.Child.PID

@@ -23,8 +23,9 @@ import (
 	"remshell/wire"
 )
 
-// A Session is the state of one helper during one attempt (one run of all ranks of the job). The goroutine
-// of run owns all fields; other goroutines send it events. Its field Lifecycle decides what to do.
+// A Session is the state of one helper during one attempt (one run of all ranks of the job). Only the
+// goroutine of run uses the fields; other goroutines send events to it. The field lifecycle decides what to
+// do.
 type Session struct {
 	conn   *wire.Conn
 	sys    System
@@ -85,7 +86,7 @@ type pmiServices struct {
 	keptDirs    keptSessionDirs // session directories left by PMIx servers
 }
 
-// A services holds the helper's other services. Each works on goroutines of its own.
+// A services holds further services of the helper. Each of them runs on goroutines of its own.
 type services struct {
 	claims          *claims.Worker
 	examiner        *diagnose.Examiner
@@ -94,7 +95,7 @@ type services struct {
 	pipeSizes       *pipe.SizePool    // bounds the enlarged pipes of ranks that write much
 }
 
-// These are events that the session's goroutines send to run. Package lifecycle has further events.
+// These are events that goroutines of the session send to run. Package lifecycle defines further events.
 type (
 	frameEvent       struct{ m wire.Message }
 	inputEndedEvent  struct{ err error }
@@ -157,8 +158,8 @@ func (s *Session) PostEvent(event any) {
 	}
 }
 
-// readFrames reads frames from the connection and posts them as events. It never waits for a rank: the credit of
-// streams bounds their queues.
+// readFrames reads messages from the connection and posts them as events. It never waits for a rank, because
+// credit limits how much input is queued.
 func (s *Session) readFrames() {
 	for {
 		m, err := s.conn.Recv()
@@ -255,7 +256,7 @@ func (s *Session) handleEvent(event any) {
 	}
 }
 
-// stepLifecycle gives an event to the lifecycle and performs the actions that it returns.
+// stepLifecycle passes an event to the lifecycle and performs the actions that the lifecycle returns.
 func (s *Session) stepLifecycle(event any) {
 	for _, action := range s.Lifecycle.Step(event, time.Now()) {
 		s.perform(action)
@@ -268,7 +269,8 @@ func (s *Session) endDisconnected(cause error) {
 	s.stepLifecycle(lifecycle.MpiexecLost{})
 }
 
-// addInput queues one piece of input for a rank. It drops the piece if the rank is not here or has no stdin.
+// addInput queues a piece of input for a rank. It drops the piece if the rank is not on this node or has no
+// stdin.
 func (s *Session) addInput(rank int, piece *wire.Data) {
 	if r := s.byRank[rank]; r != nil && r.stdin != nil {
 		r.stdin.addPiece(piece)
@@ -288,6 +290,6 @@ func (s *Session) addCredit(m *wire.Credit) {
 	}
 }
 
-// Disconnect ends the job as if the connection to mpiexec were lost, because mpiexec has broken the protocol. cause is
-// the error.
+// Disconnect ends the job as if the connection to mpiexec were lost. It is called when mpiexec has broken the
+// protocol; cause says how.
 func (s *Session) Disconnect(cause error) { s.endDisconnected(cause) }

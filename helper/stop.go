@@ -25,22 +25,23 @@ This file stops the ranks of a node and continues them (survive.md SV-28):
 Package lifecycle keeps the holds, and removes them all when the job is ended.
 */
 
-// stopRounds is how often sendStop looks for running processes outside the ranks' process groups. It looks more than
-// once, since a process may fork between the search and the stop.
+// stopRounds is how many times sendStop looks for running processes outside the ranks' process groups. It
+// looks several times, because a process may fork before it is stopped.
 const stopRounds = 3
 
-// stopTimeout is how long after SIGSTOP the helper checks that all processes have stopped (survive.md SV-28).
+// stopTimeout is the time after SIGSTOP at which the helper checks that all processes have stopped
+// (survive.md SV-28).
 const stopTimeout = time.Second
 
-// A stopCounter counts how often the ranks were stopped or continued. So a check that was planned for an
-// earlier stop can be recognized.
+// A stopCounter counts how many times the ranks were stopped or continued. By the count, a check that was
+// scheduled for an earlier stop can be recognized.
 type stopCounter struct {
 	stopCount    int
 	turnReported bool // processes that cannot be stopped in turns were reported
 }
 
-// stopCheckDue is posted stopTimeout after a stop. If count differs from the session's, the ranks were stopped or
-// continued since.
+// stopCheckDue is the event that stopTimeout has passed since a stop. If count differs from the session's
+// count, the ranks were stopped or continued again meanwhile.
 type stopCheckDue struct{ count int }
 
 // stopRanks stops all ranks and the processes that they have started. After stopTimeout, reportNotStopped reports
@@ -111,8 +112,8 @@ func (s *Session) reportNotStopped(due stopCheckDue) {
 // maxNotStopped is the largest number of processes that a warning names as impossible to stop.
 const maxNotStopped = 4
 
-// unstoppable returns why a process cannot be stopped. It is empty if the process is stopped, or stops as soon as it
-// runs.
+// unstoppable returns the reason why a process cannot be stopped. It is empty if the process is stopped, or
+// will stop as soon as it runs.
 func unstoppable(p proc.Info) string {
 	switch {
 	case p.State == 'T' || p.State == 't' || p.State == 'Z' || p.State == 'X':
@@ -134,9 +135,9 @@ func (s *Session) signalGroups(sig unix.Signal) {
 	}
 }
 
-// outsideRankGroups returns the processes of the job that are in no rank's process group. It includes orphans only if
-// all orphans belong to the job. A helper inside mpiexec also has children that are not the job's, and processes that
-// may stay (ErrLeaveProcesses) are not signaled.
+// outsideRankGroups returns the processes of the job that are not in the process group of a rank. It leaves
+// out orphans if not all orphans belong to the job. That is so in a helper inside mpiexec, which has other
+// children, and if processes may stay (ErrLeaveProcesses).
 func (s *Session) outsideRankGroups() (outside []proc.Info) {
 	roots, orphans := s.RankByPID(), s.sys.Guard == nil && !s.Lifecycle.LeavesProcesses()
 	s.visitDescendants(func(p proc.Info, of int) int {

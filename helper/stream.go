@@ -58,7 +58,7 @@ func newOutputStream(number int, stream wire.Stream, file *os.File, window int, 
 	return s
 }
 
-// addCredit allows the stream to send so many more bytes.
+// addCredit allows the stream to send a number of further bytes.
 func (s *outputStream) addCredit(bytes int) {
 	s.mu.Lock()
 	s.credit += bytes
@@ -66,7 +66,7 @@ func (s *outputStream) addCredit(bytes int) {
 	s.creditAdded.Signal()
 }
 
-// discardRest drops all further output. The rank can go on writing.
+// discardRest makes the stream drop all further output. The rank can continue to write.
 func (s *outputStream) discardRest() {
 	s.mu.Lock()
 	s.discard = true
@@ -74,7 +74,7 @@ func (s *outputStream) discardRest() {
 	s.creditAdded.Signal()
 }
 
-// RankExited tells the stream that the rank was reaped. It is called once.
+// RankExited tells the stream that the rank has ended. It is called only once.
 func (s *outputStream) RankExited() {
 	s.PipeReader.RankExited()
 	if s.reaped != nil {
@@ -82,8 +82,8 @@ func (s *outputStream) RankExited() {
 	}
 }
 
-// close closes this end of the stream. On a terminal it first waits until the rank is reaped. The close would send
-// SIGHUP to a rank that has closed its streams and still runs, since it leads the terminal's session.
+// close closes the helper's end of the stream. If the stream is a terminal, it first waits until the rank has
+// ended, because closing a terminal sends SIGHUP to the rank that leads the terminal's session.
 func (s *outputStream) close() {
 	if s.reaped != nil {
 		<-s.reaped
@@ -126,7 +126,8 @@ func (s *outputStream) run() {
 	}
 }
 
-// readData waits for data and reads up to limit bytes. It returns nil at the end of the pipe.
+// readData waits for output of the rank and reads up to limit bytes of it. It returns nil at the end of the
+// pipe.
 func (s *outputStream) readData(limit int, reportDrained bool) (data *wire.Data, err error) {
 	s.readLimit = limit
 	n, err := s.ReadOnce(reportDrained)
@@ -138,7 +139,8 @@ func (s *outputStream) readData(limit int, reportDrained bool) (data *wire.Data,
 	return data, err
 }
 
-// awaitCredit waits until reading is allowed. It returns how many bytes may be read, at least one.
+// awaitCredit waits until mpiexec allows more output. It returns how many bytes may be read, at least one.
+// discard is true if output is to be dropped.
 func (s *outputStream) awaitCredit() (allowed int, discard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +159,8 @@ func (s *outputStream) useCredit(bytes int) {
 	s.mu.Unlock()
 }
 
-// A pipeGrowth enlarges the pipe of a stream once growAfter bytes have passed through it, so that a rank that writes
-// much is not stopped by each piece. Only outputStream.run uses it.
+// A pipeGrowth enlarges the pipe of a stream once growAfter bytes have passed through it. A rank that writes
+// much output then has to wait less often. Only outputStream.run uses it.
 type pipeGrowth struct {
 	pool        *pipe.SizePool // nil: pipes keep their size
 	wanted      int            // bytes; 0: the pipe was enlarged already
@@ -190,8 +192,8 @@ func (w *pipeGrowth) releaseSize() {
 	}
 }
 
-// A stdinWriter writes Data from mpiexec to the stdin of one rank. It accepts data as soon as the rank is planned, and
-// writes it when the rank runs.
+// A stdinWriter writes input from mpiexec to the stdin of one rank. It accepts data before the rank runs, and
+// writes the data once it runs.
 type stdinWriter struct {
 	eofText string // written to a terminal at the end of input; empty: the pipe is closed instead
 	rank    int
@@ -215,7 +217,7 @@ func newStdinWriter(rank int, send func(wire.Message) error) *stdinWriter {
 	return s
 }
 
-// addPiece queues a piece. An empty piece ends the stream.
+// addPiece queues a piece of input. An empty piece ends the stream.
 func (s *stdinWriter) addPiece(piece *wire.Data) {
 	s.mu.Lock()
 	if piece.Len() == 0 {
@@ -256,7 +258,7 @@ func (s *stdinWriter) run(file *os.File) {
 	}
 }
 
-// unreadIn returns how many bytes are in a pipe.
+// unreadIn returns how many bytes a pipe contains.
 func unreadIn(file *os.File) (n int64) {
 	if raw, err := file.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { n = int64(rank.BytesAvailable(int(fd))) })
@@ -264,8 +266,8 @@ func unreadIn(file *os.File) (n int64) {
 	return n
 }
 
-// consumedBytes returns how many bytes of its input an ended rank has read, or -1 if that is not known. It may be
-// called once.
+// consumedBytes returns how many bytes of its input an ended rank has read, or -1 if that is unknown. It may
+// be called only once.
 func (s *stdinWriter) consumedBytes() int64 {
 	select {
 	case <-s.done:
@@ -282,7 +284,7 @@ func (s *stdinWriter) consumedBytes() int64 {
 	return max(0, s.written-s.unread)
 }
 
-// nextPiece waits for a piece. It returns nil at the end of the stream.
+// nextPiece waits for a piece of input and returns it. It returns nil at the end of the stream.
 func (s *stdinWriter) nextPiece() *wire.Data {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,7 +299,7 @@ func (s *stdinWriter) nextPiece() *wire.Data {
 	return piece
 }
 
-// close ends the stream at once and drops queued pieces, since the rank is gone.
+// close ends the stream at once and drops queued pieces. It is called when the rank has ended.
 func (s *stdinWriter) close() {
 	s.addPiece(&wire.Data{})
 	s.mu.Lock()

@@ -68,13 +68,13 @@ func removeOldMarkers(oldest time.Time) {
 	})
 }
 
-// FindMarkers returns the marks of the marker files that have this tag, at most the given number.
-func FindMarkers(tag string, most int) (marks []string) {
+// FindMarkers returns the marks in the marker files with a given tag, but at most limit marks.
+func FindMarkers(tag string, limit int) (marks []string) {
 	eachMarker(time.Now().Add(markerScanTimeout), func(of, mark string) bool {
 		if of == tag {
 			marks = append(marks, mark)
 		}
-		return len(marks) < most
+		return len(marks) < limit
 	})
 	return marks
 }
