@@ -8,8 +8,8 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// Attributes are properties of a node by which node sets are formed. The helper's probe finds them (which-hosts.md
-// 2.1), and the cluster file may override them. A zero field means unknown.
+// Attributes are properties of a node by which node sets are formed. A helper finds their values on the node
+// (which-hosts.md 2.1), and the cluster file may override them. A zero field means unknown.
 type Attributes struct {
 	Speed        int          // clock rate of the slowest CPU that the helper may use, in MHz
 	SpeedQuality SpeedQuality // how Speed was found; empty if Speed is unknown
@@ -19,8 +19,8 @@ type Attributes struct {
 	GPUModels    []string     // a label for each model of GPU that the helper may use, ascending
 }
 
-// A SpeedQuality is the rule of which-hosts.md 2.1 by which a CPU's speed was found.
-// Speeds found by different rules are not comparable.
+// A SpeedQuality says by which rule of which-hosts.md 2.1 the speed of a node's CPUs was found. Speeds that
+// were found by different rules cannot be compared.
 type SpeedQuality string
 
 const (
@@ -30,12 +30,12 @@ const (
 	SpeedMeasured SpeedQuality = "measured" // the kernel's reading at the time of the probe
 )
 
-// SpeedQualities are the qualities that a probe can report. SpeedGiven is not among them, since only the cluster file
-// gives it.
+// SpeedQualities are the qualities that a helper can report. SpeedGiven is not among them, because it stands
+// for a speed that the cluster file gives.
 var SpeedQualities = []SpeedQuality{SpeedNominal, SpeedTurbo, SpeedMeasured}
 
-// IsValidProbe reports whether a probe can have found t. All names must be lower-case labels, and a speed needs a
-// quality that a probe can report.
+// IsValidProbe reports whether a helper can have found these attributes. All names must be lower-case labels,
+// and a speed needs one of SpeedQualities.
 func (t Attributes) IsValidProbe() bool {
 	bad := func(label string) bool { return !IsLabel(label) || label != strings.ToLower(label) }
 	return (t.CPUModel == "" || !bad(t.CPUModel)) && !slices.ContainsFunc(t.Networks, bad) && !slices.ContainsFunc(t.GPUModels, bad) &&
@@ -50,7 +50,8 @@ func (n *Node) SpeedQuality() SpeedQuality {
 	return n.ProbedAttributes.SpeedQuality
 }
 
-// probedAttribute returns the probe's value of an attribute, given its name in upper case. The zero Value means unknown.
+// probedAttribute returns the value of an attribute that the node's helper has found. name is in upper case.
+// The zero Value means unknown.
 func (n *Node) probedAttribute(name string) nodeset.Value {
 	switch name {
 	case nodeset.ProcSpeed:
@@ -69,14 +70,14 @@ func (n *Node) probedAttribute(name string) nodeset.Value {
 	return nodeset.Value{}
 }
 
-// HasProbedFeature reports whether the probe found a network with this label, or a GPU of this vendor. The cluster
-// file's additions to the networks and removals count.
+// HasProbedFeature reports whether the node has a network with this label, or a GPU of this vendor. It uses
+// what the helper has found, with the networks that the cluster file adds and without those that it removes.
 func (n *Node) HasProbedFeature(feature string) bool {
 	return slices.Contains(n.allNetworks(), feature) || slices.ContainsFunc(n.GPUs, func(g gpu.GPU) bool { return string(g.Vendor) == feature })
 }
 
-// allNetworks returns the networks that the probe found, with the cluster file's additions and removals applied,
-// ascending.
+// allNetworks returns the node's networks in ascending order: those that the helper has found, with the
+// networks that the cluster file adds and without those that it removes.
 func (n *Node) allNetworks() []string {
 	if n.Networks == nil {
 		return n.ProbedAttributes.Networks
@@ -93,8 +94,8 @@ func (n *Node) allNetworks() []string {
 	return all
 }
 
-// labelValue returns the attribute value with text as its only label. For an empty text it returns the zero Value,
-// which means unknown.
+// labelValue returns an attribute value that has text as its only label. If text is empty, it returns the
+// zero Value, which means unknown.
 func labelValue(text string) nodeset.Value {
 	if text == "" {
 		return nodeset.Value{}
@@ -113,8 +114,8 @@ func IsLabel(text string) bool {
 	return text != "" && len(text) <= MaxLabel && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-") == ""
 }
 
-// UnameMachine returns the architecture name of uname -m for a GOARCH value, "x86_64" for "amd64".
-// An unknown value is returned unchanged.
+// UnameMachine converts an architecture name of Go (GOARCH) to the name that uname -m prints, such as "amd64"
+// to "x86_64". It returns an unknown name unchanged.
 func UnameMachine(arch string) string {
 	switch arch {
 	case "amd64":

@@ -2,15 +2,15 @@ package job
 
 import "strings"
 
-// A BatchDir is a directory that a batch system makes for the job on each node, such as HTCondor's scratch directory.
-// Its path differs from node to node. The zero value means that there is none.
+// A BatchDir is a directory that a batch system makes for a job on each node, such as HTCondor's scratch
+// directory. It has a different path on each node. The zero value means that there is no such directory.
 type BatchDir struct {
 	LocalPath string // its absolute path on this machine
 	NodePath  string // its absolute path on the node
 }
 
-// Translate replaces LocalPath by NodePath in text. It replaces whole path names only: neither
-// "/scratch2" nor "/tmp/scratch" contains "/scratch".
+// Translate replaces the path LocalPath by NodePath in text. It replaces only complete path names: with
+// LocalPath "/scratch", it changes neither "/scratch2" nor "/tmp/scratch".
 func (d BatchDir) Translate(text string) string {
 	if d.LocalPath == "" || d.LocalPath == d.NodePath {
 		return text
@@ -58,7 +58,7 @@ func (d BatchDir) TranslateApp(a App) App {
 	return a
 }
 
-// isNameByte reports whether c can be part of a path name. Any other byte delimits names.
+// isNameByte reports whether c can be part of a path name. All other bytes separate names.
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80 || strings.IndexByte("/._-+@%", c) >= 0
 }

@@ -23,8 +23,7 @@ func (r *Request) KeepNodes(isKept func(NodeDef) bool) {
 	}
 }
 
-// AddNode appends def to the candidates and returns its index. It gives def an ID larger than all others, since the
-// IDs of a cluster file are not contiguous.
+// AddNode appends def to the candidates and returns its index. It gives def an ID larger than all others.
 func (r *Request) AddNode(def NodeDef) int {
 	i := len(r.Nodes)
 	def.ID = 0

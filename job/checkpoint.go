@@ -2,8 +2,8 @@ package job
 
 import "time"
 
-// A CheckpointPolicy says when and how mpiexec asks the program for checkpoints (survive.md 4). The zero value means
-// that the program is not known to write any.
+// A CheckpointPolicy says when and how mpiexec asks the program to write checkpoints (survive.md 4). The zero
+// value means that mpiexec does not know of any checkpoints.
 type CheckpointPolicy struct {
 	Signal    Signal        // sent to the ranks to request a checkpoint; 0: none
 	Command   string        // shell command that is run on this machine instead of the signal; empty: none
@@ -22,10 +22,10 @@ const DefaultCheckpointGrace = 5 * time.Minute
 // CanRequest reports whether mpiexec can request a checkpoint.
 func (c CheckpointPolicy) CanRequest() bool { return c.Signal != 0 || c.Command != "" }
 
-// CanVerify reports whether mpiexec can find out that a checkpoint is complete. If it cannot, it only requests
-// checkpoints.
+// CanVerify reports whether mpiexec can find out that a checkpoint is complete. If not, mpiexec can only
+// request checkpoints.
 func (c CheckpointPolicy) CanVerify() bool { return c.Command != "" || c.DoneFile != "" }
 
-// ExitCheckpointed is the exit code of a rank that has written a checkpoint and asks for a restart (rule
-// SV-1).
+// ExitCheckpointed is the exit code with which a rank says that it has written a checkpoint and wants to be
+// restarted (rule SV-1).
 const ExitCheckpointed = 85

@@ -9,7 +9,8 @@ import (
 
 // This file has the types for claims and tickets, as nodes' ledgers record them.
 
-// An Occupancy says which part of a node the running jobs use, according to the claims in its ledger.
+// An Occupancy says which CPUs and GPUs of a node running jobs use, according to the claims in the node's
+// ledger.
 type Occupancy struct {
 	Ranks           int        // ranks of these jobs
 	BoundRanks      int        // of Ranks, those whose CPUs are all in BusyCPUs
@@ -32,8 +33,8 @@ type Occupancy struct {
 	Movable bool // TopJob can be moved, as its claim says
 }
 
-// Union returns the occupancy by the jobs of u and v together. Its Top fields are the fields of u or v,
-// whichever has the larger use.
+// Union returns the occupancy by the jobs of u and of v together. Each Top field is taken from u or v,
+// whichever has the larger value.
 func (u Occupancy) Union(v Occupancy) Occupancy {
 	top := u
 	if len(v.BusyCPUs) > len(u.BusyCPUs) || u.TopUser == "" {
@@ -44,8 +45,8 @@ func (u Occupancy) Union(v Occupancy) Occupancy {
 		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), top.TopUser, top.TopUID, top.TopJob, top.TopPID, top.Since, top.Idle, top.Movable}
 }
 
-// sharedCPUs returns CPUs that may have ranks of several jobs. u or v uses them with --oversubscribe, and
-// neither uses them without it.
+// sharedCPUs returns the CPUs that ranks of several jobs may share: a job of u or v uses them with
+// --oversubscribe, and no job uses them without it.
 func sharedCPUs(u, v Occupancy) (shared []int) {
 	alone := func(u Occupancy, cpu int) bool {
 		return idset.Set(u.BusyCPUs).Has(cpu) && !idset.Set(u.SharedCPUs).Has(cpu)
@@ -58,8 +59,9 @@ func sharedCPUs(u, v Occupancy) (shared []int) {
 	return shared
 }
 
-// A Claim is a job's claim of CPUs and GPUs on one node, as the node's ledger records it (placement.md 6.4, job
-// files). The claiming helper writes every field but UID, so only UID can be trusted.
+// A Claim is a job's claim of CPUs and GPUs on one node, as the node's ledger records it (placement.md 6.4,
+// job files). The helper that makes the claim writes all fields except UID. Only UID, the owner of the file,
+// can be trusted.
 type Claim struct {
 	Job          ID            `json:"job"`
 	ParentJob    ID            `json:"inside,omitempty"` // the job that started this one's mpiexec from one of its ranks; empty: none
@@ -97,7 +99,8 @@ type Claim struct {
 // An IdleReason says why a job keeps a claim on a node on which it runs no ranks (survive.md SV-2).
 type IdleReason string
 
-// These are the idle reasons. Any other text in a ledger counts as no reason.
+// These are the reasons why a job keeps a claim without running ranks. Any other text in a ledger counts as
+// no reason.
 const (
 	IdleRestarting IdleReason = "restarting" // in the pause between two attempts
 	IdleStandby    IdleReason = "spare"      // standby node for a later attempt (SV-7)
@@ -149,7 +152,7 @@ type Ticket struct {
 	SetDelayEnd time.Time `json:"until,omitzero"`  // when that time ends; zero: unknown
 }
 
-// A LedgerListing has the contents of one node's ledger.
+// A LedgerListing has the claims and tickets in one node's ledger.
 type LedgerListing struct {
 	Path       string // the directory, and the prefix of the node's entries in it
 	Node       string // the node's name in the user's host list

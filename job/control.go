@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Verb is an operation that can be requested of a running job (survive.md SV-24).
+// A Verb is an operation that users can request of a running job (survive.md SV-24).
 type Verb string
 
 // These are the operations that can be requested.
@@ -31,7 +31,7 @@ var Verbs = []Verb{VerbStatus, VerbStacks, VerbEnd, VerbSuspend, VerbResume, Ver
 // NewestJob stands for the requesting user's most recently started job.
 const NewestJob ID = "last"
 
-// A JobRef names a job on the command line: JOB, or JOB@USER if several users claim that ID.
+// A JobRef is a job as named on the command line: JOB, or JOB@USER if several users have a job with that ID.
 type JobRef struct {
 	Job  ID
 	User string // user name or ID; empty: not given
@@ -58,11 +58,12 @@ func (r JobRef) MatchesUser(user string, uid int) bool {
 	return r.User == "" || r.User == user || r.User == strconv.Itoa(uid)
 }
 
-// AnyOwner is the Owner of a ControlRequest from an older version, which does not send an owner.
+// AnyOwner is the value of Owner in a ControlRequest from an older version of the program, which does not
+// send an owner.
 const AnyOwner = -1
 
-// A ControlRequest is a request to a running job. It is a file in the ledger of one of the job's nodes. The requester
-// writes every field but UID, so only UID can be trusted.
+// A ControlRequest is a request to a running job. It is a file in the ledger of one of the job's nodes. The
+// requester writes all fields except UID. Only UID, the owner of the file, can be trusted.
 type ControlRequest struct {
 	Job   ID        `json:"job"`
 	Owner int       `json:"owner"` // uid of the job's owner: another user may claim the same ID
@@ -73,7 +74,7 @@ type ControlRequest struct {
 	Since time.Time `json:"since"`
 }
 
-// A ReplyState says how far a job has come with a ControlRequest.
+// A ReplyState says how far a job has carried out a ControlRequest.
 type ReplyState string
 
 // These are the states of a reply. ReplyDone and ReplyRefused are final.
@@ -83,7 +84,7 @@ const (
 	ReplyRefused  ReplyState = "refused"
 )
 
-// IsFinal reports whether no other reply follows one with this state.
+// IsFinal reports whether a reply with this state is the last reply to its request.
 func (s ReplyState) IsFinal() bool { return s == ReplyDone || s == ReplyRefused }
 
 // IsKnown reports whether s is one of the states above.
@@ -109,12 +110,13 @@ type NodeRankState struct {
 // MaxRankStates is the largest number of ranks that one reply describes.
 const MaxRankStates = 4096
 
-// Truncated returns s in the form that other users may see: with texts cut to 256 bytes.
+// Truncated returns s with texts cut to 256 bytes. States from other users are reduced in this way.
 func (s NodeRankState) Truncated() NodeRankState {
 	return NodeRankState{truncate(s.Node), s.RankState.Truncated()}
 }
 
-// These are texts with which replies begin. The requester's mpiexec recognizes them and prints advice.
+// These are the beginnings of certain replies. The mpiexec that sent the request recognizes them and prints
+// advice.
 const (
 	LauncherStoppedText = "its mpiexec is stopped"
 	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
@@ -138,7 +140,7 @@ const (
 // IsKnown reports whether h is one of the reasons above.
 func (h Hold) IsKnown() bool { return h == HoldRequested || h == HoldLauncherStopped || h == HoldGang }
 
-// A Role says why a job accepts a user's request.
+// A Role says why a user may control a job.
 type Role string
 
 // These are the roles, in the order in which Authorize tries them.
@@ -148,8 +150,9 @@ const (
 	RoleAdministrator Role = "administrator"
 )
 
-// Authorize returns the role by which the user requester may control a job of owner, and false if it may not
-// (survive.md SV-25). Administrators are listed in the node's own file, which only root can write.
+// Authorize returns the role in which the user requester may control a job that belongs to owner. It returns
+// false if the user may not (survive.md SV-25). administrators are users who may control all jobs on the
+// node. They are listed in a file that only root can write.
 func Authorize(requester, owner int, administrators []int) (Role, bool) {
 	switch {
 	case requester == owner:
@@ -162,7 +165,7 @@ func Authorize(requester, owner int, administrators []int) (Role, bool) {
 	return "", false
 }
 
-// A ControlEvent is a ControlRequest that the job has answered, as --json reports it.
+// A ControlEvent is the event, for --json, that a job has answered a ControlRequest.
 type ControlEvent struct {
 	Node  string // the node through which the request came and which verified the user
 	Verb  Verb

@@ -2,8 +2,8 @@ package job
 
 import "time"
 
-// A HostDiagnosis has the results of examining one host from three sides (rule DIAG-5): from the launching
-// machine, by the host's own helper, and by the helpers of the other hosts.
+// A HostDiagnosis has the results of examining one host (rule DIAG-5): by mpiexec, by the host's own helper,
+// and by the helpers of other hosts.
 type HostDiagnosis struct {
 	Node          string     // the host's name in the user's host list
 	Local         bool       // the host is the launching machine
@@ -23,12 +23,12 @@ type HostDiagnosis struct {
 	PeerProbes []PeerProbe // connections from this host to the others
 }
 
-// A Defect is a fault with its remedy. Code is for programs, Text and Remedy are for people. The zero value means
-// that no fault was found.
+// A Defect describes a fault that was found. Code is for programs; Text and Remedy are for people. The zero
+// value means that no fault was found.
 type Defect struct{ Code, Text, Remedy string }
 
-// A NodeDiagnosis has the results of a helper's tests of its machine and login for --doctor, in addition to
-// a Probe.
+// A NodeDiagnosis has the results of the tests that a helper makes on its node for --doctor, in addition to a
+// Probe.
 type NodeDiagnosis struct {
 	Clock        time.Time // the node's clock when the examination began
 	Address      string    // address by which other nodes reach this one; empty: unknown
@@ -55,7 +55,7 @@ type NodeDiagnosis struct {
 	MPILibrary           MPILibrary // MPI library that the program is linked with
 }
 
-// AdminRules are the rules for one user in the files of a node's administrator.
+// AdminRules are the rules for one user that a node's administrator has set in files on the node.
 type AdminRules struct {
 	Forbidden string   // why the user may run nothing there, as a text that follows the node's name; empty: the user may
 	FileFault bool     // Forbidden applies to every user, because a file has an error
@@ -73,14 +73,14 @@ type MPILibrary struct {
 	UCX    bool   // it is linked with libucp and communicates by UCX
 }
 
-// A Rlimit is a resource limit (getrlimit(2)) of the login.
+// A Rlimit is a resource limit that a login on the node gets (getrlimit(2)).
 type Rlimit struct {
 	Name       string // its name in ulimit: "open files"
 	Flag       string // its option of ulimit
 	Soft, Hard int64  // negative: unlimited
 }
 
-// A CgroupLimits has the limits of the login's control group. A negative value means no limit.
+// A CgroupLimits has the limits of the control group in which a login runs. A negative value means no limit.
 type CgroupLimits struct {
 	Memory    int64 // in bytes
 	Processes int64

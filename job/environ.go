@@ -9,9 +9,9 @@ import (
 	"remshell/batch"
 )
 
-// OuterVariables lists the variables by which other launchers and batch systems tell a process that it is a rank.
-// mpiexec removes them from the environment of its ranks, which would otherwise take themselves for ranks of that
-// launcher (cli.md ENV-2, PMIX-8). A trailing * matches any rest.
+// OuterVariables lists the environment variables by which other launchers and batch systems tell a process
+// that it is a rank. mpiexec does not pass them on to its own ranks, because these would otherwise believe
+// that they are ranks of the other launcher (cli.md ENV-2, PMIX-8). A trailing * matches any rest.
 var OuterVariables = append(batch.RankVariables(),
 	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
 	"OMPI_MCA_ess*", "OMPI_MCA_pmix", "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_FILE_LOCATION", "OMPI_PARENT_PORT",
@@ -19,9 +19,9 @@ var OuterVariables = append(batch.RankVariables(),
 	"PRTE_*", "PALS_*", "PSID_CPU_PINNING", "__PINNING__",
 )
 
-// SuggestedVariable names a variable in which mpiexec lists for a rank the variables that it has set in the rank's
-// environment. Variables in OuterVariables are not listed. An mpiexec inside the rank thereby tells them from
-// variables that the user has set.
+// SuggestedVariable is an environment variable that lists, for a rank, the other variables that mpiexec has
+// set in its environment. Variables in OuterVariables are not listed. By this list, an mpiexec that runs
+// inside the rank can tell these variables from variables that the user has set.
 const SuggestedVariable = "MPIEXEC_SUGGESTED"
 
 // SuggestedValue returns the value of SuggestedVariable: the name and a hash of each assignment, joined by colons.
@@ -35,14 +35,14 @@ func SuggestedValue(assignments []string) string {
 	return strings.Join(marks, ":")
 }
 
-// assignmentHash returns "NAME=HASH", with a checksum of the whole assignment.
+// assignmentHash returns the variable's name and a checksum of the whole assignment, as "NAME=HASH".
 func assignmentHash(assignment string) string {
 	name, _, _ := strings.Cut(assignment, "=")
 	return fmt.Sprintf("%s=%08x", name, crc32.ChecksumIEEE([]byte(assignment)))
 }
 
-// OuterFilter returns a function that reports whether an assignment in environ was made by an outer launcher. A
-// variable that such a launcher has suggested counts only while its value is unchanged.
+// OuterFilter returns a function that reports whether an outer launcher has made a given assignment in
+// environ. Variables that are listed in SuggestedVariable count only if their values have not changed since.
 func OuterFilter(environ []string) func(assignment string) bool {
 	suggested := strings.Split(EnvValue(environ, SuggestedVariable), ":")
 	return func(assignment string) bool {
@@ -84,8 +84,8 @@ func Variables(environ []string) func(name string) (value string, defined bool) 
 // DefaultPath is the PATH that a process gets if its environment has none. sshd(8) sets the same for a login.
 const DefaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// OMPPlaces says how mpiexec sets OMP_PLACES for bound ranks (aprun.md 3). If it is empty, mpiexec does not set the
-// variable.
+// OMPPlaces says how mpiexec sets OMP_PLACES for ranks that are bound to CPUs (aprun.md 3). If it is empty,
+// mpiexec does not set the variable.
 type OMPPlaces string
 
 const (

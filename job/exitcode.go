@@ -1,6 +1,7 @@
 package job
 
-// These are exit codes of mpiexec itself (cli.md EXIT-5). env(1), timeout(1) and shells use the same codes.
+// These are the exit codes that mpiexec uses by itself (cli.md EXIT-5). env(1), timeout(1) and shells use the
+// same codes.
 const (
 	ExitOK        = 0
 	ExitTimeout   = 124 // the time of -timeout was over
@@ -13,8 +14,9 @@ const (
 // Status returns the exit code by which a shell reports a process killed by s: 128 + s.
 func (s Signal) Status() int { return 128 + int(s) }
 
-// StartFailureCode returns the exit code for a rank that could not be started (rule EXIT-5). It is code, if
-// that is ExitCannotRun or ExitNotFound. For any other code that a host reports it is ExitInternal.
+// StartFailureCode returns mpiexec's exit code for a rank that could not be started (rule EXIT-5). code is
+// the code that the host has reported. If it is not ExitCannotRun or ExitNotFound, the result is
+// ExitInternal.
 func StartFailureCode(code int) int {
 	if code == ExitCannotRun || code == ExitNotFound {
 		return code
@@ -22,9 +24,9 @@ func StartFailureCode(code int) int {
 	return ExitInternal
 }
 
-// ClampExitCode returns the exit code of mpiexec. It is 0 if and only if success is true. If a failure's
-// code is not in 1..255, it is InternalErrorCode(errorCode): only a faulty helper reports such a code (rule
-// TRUST-33).
+// ClampExitCode returns an exit code that mpiexec may use. It is 0 if and only if success is true. If the
+// code of a failure is not between 1 and 255, the result is InternalErrorCode(errorCode). Only a faulty
+// helper reports such codes (rule TRUST-33).
 func ClampExitCode(code int, success bool, errorCode int) int {
 	switch {
 	case success:

@@ -14,13 +14,13 @@ type Gang struct {
 	Memory int64 `json:"memory,omitempty"` // bytes that its ranks on the node may need by --mem-per-rank; 0: not given
 }
 
-// GangTerms are what all gangs of a node have in common.
+// GangTerms are the settings that all gangs (jobs that share CPUs in turns) on a node have in common.
 type GangTerms struct {
 	Parties int           `json:"parties"` // number of parties; 0: the node was not asked
 	Slice   time.Duration `json:"slice"`   // length of a slice, in ns, when the claim was made
 }
 
-// DefaultGangTerms are the terms of nodes whose administrator has set none.
+// DefaultGangTerms are the terms on nodes whose administrator has not set any.
 var DefaultGangTerms = GangTerms{Parties: 4, Slice: 10 * time.Second}
 
 // Limits of the terms that an administrator may set.
@@ -49,14 +49,15 @@ type GangJob struct {
 	Party int `json:"party"`
 }
 
-// GangCPUs are the CPUs of a node that a gang has claimed, ascending. A CPU that a job has claimed which is no gang is not
-// among them.
+// GangCPUs are the CPUs of a node that a gang (a job that shares CPUs in turns) has claimed, ascending. CPUs
+// that a job which is no gang has claimed, too, are left out.
 type GangCPUs struct {
 	GangJob
 	CPUs []int
 }
 
-// gangCPUs returns the CPUs of gangs in u and v together. A CPU counts only if no other job uses it in u or v.
+// gangCPUs returns the CPUs that gangs in u and v have claimed. It leaves out CPUs that another job, which is
+// no gang, uses in u or v.
 func gangCPUs(u, v Occupancy) (all []GangCPUs) {
 	for _, g := range slices.Concat(u.GangCPUs, v.GangCPUs) {
 		g.CPUs = slices.DeleteFunc(slices.Clone(g.CPUs), func(cpu int) bool { return u.usesWithoutTurns(cpu) || v.usesWithoutTurns(cpu) })
@@ -67,12 +68,13 @@ func gangCPUs(u, v Occupancy) (all []GangCPUs) {
 	return all
 }
 
-// usesWithoutTurns reports whether a job has claimed a CPU that does not share it in turns.
+// usesWithoutTurns reports whether a job that does not share CPUs in turns has claimed a CPU.
 func (u Occupancy) usesWithoutTurns(cpu int) bool {
 	return idset.Set(u.BusyCPUs).Has(cpu) && !slices.ContainsFunc(u.GangCPUs, func(g GangCPUs) bool { return idset.Set(g.CPUs).Has(cpu) })
 }
 
-// CPUsInTurns returns the busy CPUs that a gang of this party may share in turns, ascending.
+// CPUsInTurns returns the busy CPUs that a gang of the given party may share with other gangs in turns, in
+// ascending order.
 func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 	var own []int
 	for _, g := range u.GangCPUs {

@@ -27,8 +27,8 @@ import (
 // [A-Za-z0-9_.-], and is also the KVS name (key-value space) of the job's PMI group.
 type ID string
 
-// GroupName returns the name of one of the job's PMI groups. Group 0 has the ranks of the command line, and its name
-// is the ID. Each spawn makes another group, numbered from 1.
+// GroupName returns the name of one of the job's groups of ranks, as PMI uses it. Group 0 has the ranks of
+// the command line, and its name is the job's ID. Each spawn makes another group, numbered from 1.
 func (id ID) GroupName(number int) string {
 	if number == 0 {
 		return string(id)
@@ -36,8 +36,8 @@ func (id ID) GroupName(number int) string {
 	return fmt.Sprintf("%s_%d", id, number)
 }
 
-// GroupNumber returns the number of the group with this name, the inverse of GroupName. It returns -1 if group is not
-// such a name.
+// GroupNumber returns the number of the group with this name; it is the inverse of GroupName. It returns -1
+// if group is not a name of a group of this job.
 func (id ID) GroupNumber(group string) int {
 	if group == string(id) {
 		return 0
@@ -50,7 +50,8 @@ func (id ID) GroupNumber(group string) int {
 	return number
 }
 
-// A Request is a user's request for a job, with all defaults that do not depend on the nodes filled in.
+// A Request describes the job that a user wants to run. All defaults that do not depend on the nodes are
+// filled in.
 type Request struct {
 	Job         ID
 	User        User
@@ -102,7 +103,7 @@ type SpawnHosts struct {
 // SystemSize, as the value of Request.Universe, stands for the number of slots of all candidates.
 const SystemSize = -1
 
-// A Placement has the job-wide settings for where ranks go (placement.md 1.3).
+// A Placement has those settings about where ranks run that apply to the whole job (placement.md 1.3).
 type Placement struct {
 	Sort            string // sort.Mode; empty: the order of HostEntries
 	Overbook        bool   // allow more ranks than slots; implies Exclusive, except with LocalOnly
@@ -138,8 +139,8 @@ type SourcePosition struct {
 	Source           string // text of the whole line
 }
 
-// A Queue says on which host jobs that use the same nodes queue, and in which ledger they find each other's claims
-// (placement.md 6).
+// A Queue says where a job waits: on which host the queue is, and in which ledger jobs that use the same
+// nodes find each other's claims (placement.md 6).
 type Queue struct {
 	Host             *NodeDef  // the host that keeps the queue; nil: the candidate with the lowest ID
 	StandbyHosts     []NodeDef // keep the queue if Host cannot be reached, tried in this order
@@ -151,15 +152,15 @@ type Queue struct {
 	LauncherHost     string    // the host of this mpiexec, for listings
 }
 
-// A User is the user who starts the job, with the numeric IDs of the launching host.
+// A User is the user who starts the job, with numeric IDs as on the machine of mpiexec.
 type User struct {
 	Name     string // for listings
 	UID, GID int
 	GIDs     []int // supplementary groups
 }
 
-// QueueHosts returns the hosts that may keep the queue, in the order in which they are tried.
-// If it returns nil, a candidate keeps the queue.
+// QueueHosts returns the hosts that may keep the queue, in the order in which mpiexec tries them. If it
+// returns nil, one of the candidates keeps the queue.
 func (q Queue) QueueHosts() []NodeDef {
 	if q.Host == nil {
 		return nil
@@ -201,11 +202,11 @@ type RankNeeds struct {
 	HWThreads         int // hardware threads per core that count as CPUs; 0: a core is one CPU, AllThreads: every thread is
 }
 
-// ProbedFeatures are the features that probes find. They count for --nodetype if the cluster file and the host file give
-// them to no node.
+// ProbedFeatures are the features that helpers look for. They are used for --nodetype if neither the cluster
+// file nor the host file gives them to any node.
 var ProbedFeatures = []string{"ethernet", "infiniband", "omnipath", "roce", "slingshot", "nvidia", "amd", "intel"}
 
-// NoGPUs, as the value of RankNeeds.GPUs, hides the node's GPUs from the ranks.
+// NoGPUs is a value of RankNeeds.GPUs. It hides the node's GPUs from the ranks.
 const NoGPUs = -1
 
 // An Env says how a rank's environment differs from that of its helper.
@@ -229,14 +230,14 @@ type EndPolicy struct {
 	ErrorCode       int    // exit code for failures of mpiexec itself; 0: 125
 }
 
-// SignalPolicy says what mpiexec does with signals that it receives and that do not end the job.
+// SignalPolicy says what mpiexec does with received signals that do not end the job.
 type SignalPolicy struct {
 	Forward     []int // signals forwarded to the ranks; nil: the default ones, empty: none
 	ProcessOnly bool  // forward to the rank's process only, not to its process group
 }
 
-// An EndWarning is a signal that all ranks get some time before the job must end (rule RM-58). Signal has
-// its number on this machine. The zero value means no warning.
+// An EndWarning is a signal that all ranks receive some time before the job must end (rule RM-58). Signal has
+// its number on this machine. The zero value means that there is no such signal.
 type EndWarning struct {
 	Signal int
 	Before time.Duration
@@ -252,7 +253,8 @@ type TimeLimits struct {
 	Grace  time.Duration // --kill-grace: between SIGTERM and SIGKILL
 }
 
-// A NodeDef is a candidate node as the user and the cluster file describe it, before any probe.
+// A NodeDef describes a candidate node as the user and the cluster file describe it, before a helper has
+// examined it.
 type NodeDef struct {
 	ID           int    // position at which it is first named, from 0
 	Name         string // as the user wrote it; used in messages
@@ -328,8 +330,8 @@ func (n Node) SlotCount() int {
 	return n.CPUs()
 }
 
-// CPUs returns the number of slots that the node has if none are given: its cores (or hardware threads) without the
-// reserved ones, limited by the CPU quota.
+// CPUs returns the number of slots of a node for which no number is given. It is the number of cores (or
+// hardware threads) without the reserved ones, limited by the CPU quota.
 func (n Node) CPUs() int {
 	all := max(0, n.countUnits(n.Topology)-n.Reserve)
 	if n.CPUQuota > 0 {
@@ -356,8 +358,9 @@ type Probe struct {
 	Holder       string    // name of the batch system's process that is an ancestor of the helper (RM-45); empty: none known
 }
 
-// DepthAndShape returns the largest number of CPUs per rank and the largest exact number of ranks per node of the app
-// contexts (aprun.md 7). Each is 0 if it was not requested. One CPU per rank counts as not requested.
+// DepthAndShape returns the largest number of CPUs per rank, and the largest exact number of ranks per node,
+// that an app context requests (aprun.md 7). Each is 0 if no app context requests it. A request for one CPU
+// per rank counts as none.
 func DepthAndShape(apps []App) (depth, shape int) {
 	for _, app := range apps {
 		if shape = max(shape, app.ExactPerNode); app.CPUsPerRank > 1 {
@@ -375,14 +378,15 @@ type Memory struct {
 	HugePages HugePages
 }
 
-// A Failure is a candidate that cannot be used, with the reason. The text of Err does not repeat the host's name.
+// A Failure is a candidate that cannot be used, and the reason. The text of Err does not contain the host's
+// name.
 type Failure struct {
 	Node   string
 	Origin string
 	Err    error
 }
 
-// A Snapshot has the results of probing all candidates at one time.
+// A Snapshot has the results of examining all candidates at one time.
 type Snapshot struct {
 	Nodes  []Node
 	Failed []Failure
@@ -442,8 +446,8 @@ type RankPlan struct {
 	GPUs []gpu.GPU // GPUs assigned to it, all of one vendor, ascending by number
 }
 
-// A RankResources has the resources of a node that a rank uses, except GPUs. Ranks with equal resources on equal
-// nodes share one value to save memory, so it must not be changed.
+// A RankResources has the resources of a node that a rank uses, except GPUs. To save memory, ranks with equal
+// resources on equal nodes share one value, so it must not be changed.
 type RankResources struct {
 	Slots       []int // slots of the node, ascending (placement.md 7.2); also set if the rank is not pinned
 	ClaimedCPUs []int // CPUs of its slots, ascending; no other job may claim them
@@ -453,16 +457,16 @@ type RankResources struct {
 	MemMode pin.MemMode // memory policy for Mems; empty: memory comes from Mems only
 }
 
-// A Note is a remark on a node or the plan: Code is for programs, Text for people.
+// A Note is a remark about a node or a plan. Code is for programs, and Text is for people.
 type Note struct {
 	Code, Node, Text string
 	ID               int // ID of Node; meaningless if Node is empty
 }
 
-// maxCommandText is the longest command text in a listing, in bytes.
+// maxCommandText is the largest length in bytes of a command line in a listing of jobs.
 const maxCommandText = 200
 
-// Command returns the command line of the job's programs, cut to maxCommandText bytes, for listings.
+// Command returns the command line of the job's programs for listings of jobs, cut to maxCommandText bytes.
 func (r Request) Command() string {
 	var parts []string
 	for _, app := range r.Apps {

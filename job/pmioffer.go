@@ -1,9 +1,9 @@
 package job
 
-// A PMIOffer says by which PMI versions a rank can connect to its helper (rule PMIX-1).
+// A PMIOffer says which PMI versions a rank can use to communicate with its helper (rule PMIX-1).
 type PMIOffer string
 
-// These are the offers. The zero value is equivalent to PMIOfferAuto.
+// These are the possible offers of PMI versions. The zero value means the same as PMIOfferAuto.
 const (
 	PMIOfferAuto PMIOffer = "auto" // the helper decides by the libraries that the program is linked with
 	PMIOfferPMI1 PMIOffer = "pmi1" // PMI-1 by the PMI socket
@@ -13,7 +13,7 @@ const (
 	PMIOfferNone PMIOffer = "none"
 )
 
-// OffersPMI reports whether a rank gets a PMI socket, for PMI-1 or PMI-2.
+// OffersPMI reports whether a rank gets a socket for PMI-1 or PMI-2.
 func (o PMIOffer) OffersPMI() bool {
 	return o == PMIOfferPMI1 || o == PMIOfferPMI2 || o == PMIOfferBoth
 }

@@ -20,13 +20,14 @@ type RestartPolicy struct {
 	Saved        bool          // the job is or was saved: attempts are reported even if there is only one
 }
 
-// AllowsSeveral reports whether the job may have more than one attempt.
+// AllowsSeveral reports whether the job may have more than one attempt (run of all ranks).
 func (r RestartPolicy) AllowsSeveral() bool { return r.MaxRestarts > 0 || r.Saved }
 
-// UnlimitedRestarts, as the value of MaxRestarts, stands for any number of restarts.
+// UnlimitedRestarts is a value of MaxRestarts. It stands for any number of restarts.
 const UnlimitedRestarts = math.MaxInt
 
-// An EndKind is the way in which an attempt ended. It decides whether the job is restarted (rule SV-1).
+// An EndKind says in which way an attempt (one run of all ranks) has ended. The restart of the job depends on
+// it (rule SV-1).
 type EndKind string
 
 // These are the kinds that --restart-on can name. An attempt that ends in any other way, such as by ^C, is
@@ -39,22 +40,23 @@ const (
 	EndByStartFailure EndKind = "start"  // a rank could not be executed
 )
 
-// EndByResume is the reason of an attempt that --resume has started, however the last attempt ended.
+// EndByResume is the recorded reason for an attempt that --resume has started, however the last attempt
+// ended.
 const EndByResume EndKind = "resume"
 
 // EndByMove is the end of an attempt whose ranks are moved on request (rule SV-17). Another attempt always
 // follows, whatever RestartPolicy says, and does not count as a restart.
 const EndByMove EndKind = "move"
 
-// CountsAsFailure reports whether RestartPolicy counts an attempt that ended in this way. An attempt whose ranks were
-// moved does not count. It must not be called for an attempt that succeeded.
+// CountsAsFailure reports whether RestartPolicy counts an attempt that ended in this way as a failure. Moving
+// the ranks to other nodes does not count. It must not be called for an attempt that succeeded.
 func (k EndKind) CountsAsFailure() bool { return k != EndByMove }
 
 // EndKinds are the kinds that --restart can name.
 var EndKinds = []EndKind{EndByNodeLoss, EndBySignal, EndByAbort, EndByExitCode, EndByStartFailure}
 
-// AppliesTo reports whether a job is restarted after an attempt that ended in this way, if restarts are left. code
-// matters only for EndByExitCode.
+// AppliesTo reports whether a job is to be restarted after an attempt that ended in this way, provided that
+// restarts are left. code is the exit code; it is used only for EndByExitCode.
 func (r RestartPolicy) AppliesTo(kind EndKind, code int) bool {
 	return slices.Contains(r.On, kind) && (kind != EndByExitCode || r.Codes == nil || slices.Contains(r.Codes, code))
 }

@@ -11,10 +11,11 @@ import (
 
 // This file has the types for how a job and its ranks ended.
 
-// Usage is the resource usage of a rank, its children that were waited for, and its orphans, if their rank
-// is known. MaxRSS is the largest resident set of any one of these processes, in bytes. The kernel includes
-// the memory that a process had before its exec, so MaxRSS is never below the helper's resident set.
-// InBlocks and OutBlocks are blocks of 512 bytes read from and written to disks (getrusage(2)).
+// Usage is the resource usage of a rank. It includes children for which the rank waited, and processes that
+// outlived the rank, if their rank is known. MaxRSS is the largest resident set of any one of these
+// processes, in bytes. The kernel includes the memory that a process had before its exec, so MaxRSS is never
+// below the helper's resident set. InBlocks and OutBlocks are blocks of 512 bytes read from and written to
+// disks (getrusage(2)).
 type Usage struct {
 	Wall, User, System  time.Duration
 	MaxRSS              int64
@@ -36,7 +37,8 @@ func (u *Usage) Add(other Usage) {
 	u.InBlocks, u.OutBlocks = saturatingAdd(u.InBlocks, other.InBlocks), saturatingAdd(u.OutBlocks, other.OutBlocks)
 }
 
-// An OrphanUsage is the usage of processes that outlived their parents. Rank is -1 if it is unknown.
+// An OrphanUsage is the usage of processes that have outlived their parents. Rank is the rank from which they
+// descend, or -1 if that is unknown.
 type OrphanUsage struct {
 	Rank  int
 	Usage Usage
@@ -61,7 +63,7 @@ type Exit struct {
 	LibraryFault    string // a known fault of its MPI library that can make it wait forever (package mpifault); empty: none
 }
 
-// A PMIState says how far a rank came in its PMI session.
+// A PMIState says how far a rank has come in its use of PMI.
 type PMIState int8
 
 // These are the PMI states of a rank.
@@ -85,8 +87,8 @@ type RankState struct {
 	ProcState   string        // state letter of proc(5)
 }
 
-// Truncated returns r with texts cut to 256 bytes. States that another user wrote are reduced
-// to this form when they are read.
+// Truncated returns r with texts cut to 256 bytes. States that another user may have written are reduced in
+// this way.
 func (r RankState) Truncated() RankState {
 	for _, word := range []*string{&r.Phase, &r.WaitsFor, &r.WaitChannel, &r.ProcState} {
 		*word = truncate(*word)
@@ -106,7 +108,7 @@ func truncate(word string) string {
 // the program is an MPI program.
 func (r RankState) HasConnected() bool { return r.PMI != PMIUnused }
 
-// NotConnected is the phase of a rank that should initialize PMI and has not.
+// NotConnected is the text for the phase of a rank that should have initialized PMI but has not.
 const NotConnected = "not yet connected"
 
 // Describe returns in words what the rank is doing. connected is true if any rank of the job has connected to its
@@ -135,8 +137,8 @@ type SoftLimit struct {
 	Soft     int64
 }
 
-// A Priority says how the kernel treats a process beside others. If Known is false, the other fields are 0 and mean
-// nothing.
+// A Priority has the settings by which the kernel prefers one process over another, such as niceness. If
+// Known is false, the other fields have no meaning.
 type Priority struct {
 	Known    bool
 	Nice     int // niceness, from -20 to 19; a higher value leaves more CPU time to others
@@ -144,8 +146,8 @@ type Priority struct {
 	OOMScore int // OOM score adjustment, from -1000 to 1000; a higher value is killed earlier when memory runs out
 }
 
-// A KernelLimit is a limit that the kernel enforces on each process of a rank. Max is in bytes, in ns, or a count. If
-// Max is limits.Unlimited, the existing limit is removed.
+// A KernelLimit is a limit that the kernel enforces on each process of a rank. Max is in bytes, in
+// nanoseconds, or a count. If Max is limits.Unlimited, the limit that exists is removed.
 type KernelLimit struct {
 	Resource limits.Resource
 	Max      int64
@@ -163,14 +165,15 @@ func (e Exit) Status() int {
 // without finalizing PMI.
 func (e Exit) Failed() bool { return e.Status() != 0 || e.PMI == PMIOpen || e.PMI == PMIAborted }
 
-// These are the kinds of a Leftover, as in pmi-drafts.md 3.
+// These are the kinds of Leftover, as in pmi-drafts.md 3.
 const (
 	LeftoverSysVShm  = "sysvshm"  // a segment of System V
 	LeftoverPosixShm = "posixshm" // a file in /dev/shm
 	LeftoverSysVSem  = "sysvsem"  // a semaphore set of System V
 )
 
-// A Leftover is shared memory, or a semaphore set, of a rank that failed. Its node has removed it, unless Err is set.
+// A Leftover is shared memory, or a semaphore set, that a failed rank has left behind. The node has removed
+// it, unless Err is set.
 type Leftover struct {
 	Node  string // name of the node in the plan
 	Kind  string
@@ -220,7 +223,7 @@ type RankStart struct {
 	Err        string
 }
 
-// A NodeTotal is the usage of all ranks of one node. PeakRank is the rank with the largest memory, or -1 if
+// A NodeTotal is the usage of all ranks on one node. PeakRank is the rank that used the most memory, or -1 if
 // unknown.
 type NodeTotal struct {
 	Node       string

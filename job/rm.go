@@ -46,14 +46,15 @@ func (r RM) MarshalJSON() ([]byte, error) {
 	}{r.Name, r.Job, r.Hosts, r.Tasks, r.CPUs, end, r.Starter, r.Integration})
 }
 
-// ControlsHelpers reports whether the batch system started the helpers on all nodes, so that its signals
-// and limits also reach the ranks. It is false for nil.
+// ControlsHelpers reports whether the batch system has started the helpers on all nodes, so that its signals
+// and limits also reach the ranks. For a nil RM it returns false.
 func (r *RM) ControlsHelpers() bool {
 	return r != nil && r.Integration == TightIntegration && r.Starter != "fork"
 }
 
-// SignalsRanks reports whether a signal that the batch system sends to its task also reaches the ranks. A rank has a process
-// group of its own. Other batch systems signal the task's process group only, or are not known to do more.
+// SignalsRanks reports whether a signal that the batch system sends to its task also reaches the ranks. Each
+// rank has a process group of its own. Most batch systems signal only the process group of the task, or are
+// not known to signal others.
 func (r *RM) SignalsRanks() bool {
 	if !r.ControlsHelpers() {
 		return false
@@ -62,8 +63,8 @@ func (r *RM) SignalsRanks() bool {
 	return s != nil && s.Signals
 }
 
-// Accounts reports whether the batch system accounts for the processes of a helper. holder is the batch system's
-// process above the helper, or empty. The result is nil if this is unknown.
+// Accounts reports whether the batch system accounts for the processes of a helper. holder is the process of
+// the batch system from which the helper descends, or empty. The result is nil if the answer is unknown.
 func (r *RM) Accounts(holder string) *bool {
 	if r == nil {
 		return nil
@@ -76,8 +77,8 @@ func (r *RM) Accounts(holder string) *bool {
 	return &held
 }
 
-// Holder returns the names of the processes below which the batch system accounts for all processes, such as "A or
-// B". It is empty if they are unknown.
+// Holder returns the names of processes of the batch system, such as "A or B". The batch system accounts for
+// all processes that descend from one of these. It is empty if they are unknown.
 func (r *RM) Holder() string {
 	s := batch.Named(r.Name)
 	if s == nil {

@@ -26,7 +26,8 @@ type NodeSelection struct {
 	MaxDelay   time.Duration // longest time that the site lets any job wait for a node set
 }
 
-// A Contiguity says how a run of neighboring nodes is chosen. If it is empty, nodes need not be neighbors.
+// A Contiguity says how a run of neighboring nodes is chosen. The empty value means that the nodes need not
+// be neighbors.
 type Contiguity string
 
 // ContiguousFirst means the first run of neighboring nodes that fits the job. ContiguousBest means the run
@@ -39,7 +40,7 @@ const (
 // A HugePageRequest says whether ranks use huge pages (aprun.md 4). If it is empty, nothing was requested.
 type HugePageRequest string
 
-// These are the requests for huge pages. Ranks find the value in MPIEXEC_HUGEPAGES.
+// These are the possible requests for huge pages. Ranks find the value in the variable MPIEXEC_HUGEPAGES.
 const (
 	HugePagesPreferred HugePageRequest = "want" // use them where available; has no effect on the choice of nodes
 	HugePagesRequired  HugePageRequest = "need" // required for all memory of the ranks
@@ -61,8 +62,8 @@ func (h HugePages) PagesFor(bytes int64) int64 {
 	return (bytes + h.Size - 1) / h.Size
 }
 
-// Capacity returns how many ranks fit in the free pages, if each needs this number of bytes. It returns 0 if the page
-// size is unknown.
+// Capacity returns how many ranks fit into the free huge pages if each rank needs the given number of bytes.
+// It returns 0 if the page size is unknown.
 func (h HugePages) Capacity(bytes int64) int64 {
 	if pages := h.PagesFor(bytes); pages > 0 {
 		return h.Free / pages
@@ -70,8 +71,9 @@ func (h HugePages) Capacity(bytes int64) int64 {
 	return 0
 }
 
-// ListedNodes returns the names of the nodes that have a host entry. Only these get ranks. The request also has the
-// other nodes of the cluster: their CPUs count for the width of a gate, and they separate neighboring nodes.
+// ListedNodes returns the names of the nodes that have a host entry. Only these nodes get ranks. A request
+// also contains the other nodes of the cluster, because they matter for the width of a gate and for which
+// nodes are neighbors.
 func (r Request) ListedNodes() map[string]bool {
 	listed := make(map[string]bool)
 	if r.HostEntries == nil {
@@ -106,7 +108,7 @@ type Access struct {
 // Admits reports whether u has access. Root always has.
 func (a Access) Admits(u User) bool { return u.UID == 0 || a.Includes(u) }
 
-// Includes reports whether u is listed. In contrast to Admits, root needs to be listed too.
+// Includes reports whether u is listed. Unlike Admits, it returns false for root if root is not listed.
 func (a Access) Includes(u User) bool {
 	return (a.Users == nil || slices.Contains(a.Users, u.UID)) && (a.Groups == nil || slices.ContainsFunc(a.Groups, u.InGroup))
 }
@@ -118,7 +120,7 @@ type Class struct {
 	NodeSetDefaults nodeset.Level // the class's default node set
 }
 
-// An Affinity says which jobs prefer, or avoid, some nodes.
+// An Affinity says which jobs prefer certain nodes, or avoid them.
 type Affinity struct {
 	Nodes   []string // names, in any case; nil: those with Feature
 	Feature string
@@ -142,11 +144,11 @@ type Gate struct {
 	Classes []string // nil: any
 }
 
-// AutoWidth, as the value of Gate.Width, stands for the number of CPUs of all regions that precede this one in the
-// domain.
+// AutoWidth is a value of Gate.Width. It stands for the number of CPUs of all regions that come before this
+// one in the domain.
 const AutoWidth = -1
 
-// AllThreads, as the value of RankNeeds.HWThreads, makes every hardware thread a CPU.
+// AllThreads is a value of RankNeeds.HWThreads. It makes every hardware thread count as a CPU.
 const AllThreads = -1
 
 // A NodeChoice says which nodes a plan has chosen, and why.
@@ -194,8 +196,8 @@ func (c *NodeChoice) SetName() string {
 	return strings.Join(c.NodeSet.Chosen, "+")
 }
 
-// Attribute returns the node's value of an attribute. name is in upper case. A value in the cluster file overrides
-// the value that the node's helper has read.
+// Attribute returns the node's value of an attribute. name is in upper case. A value in the cluster file
+// takes precedence over the value that the node's helper has found.
 func (n *Node) Attribute(name string) nodeset.Value {
 	given, has := n.Attributes[name]
 	switch name {

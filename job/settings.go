@@ -10,15 +10,16 @@ import (
 	"remshell/text"
 )
 
-// NodeSettings are the run-time settings of a node. Root on the node changes them with mpijob drain, undrain and allow.
-// They restrict jobs in addition to the node's own file, node.toml. The zero value restricts nothing. Each setting is a
-// field of its own; package config has the form of the file.
+// NodeSettings are the run-time settings of a node. Root on the node changes them with mpijob drain, undrain
+// and allow. They restrict jobs in addition to the node's own file, node.toml. The zero value restricts
+// nothing. Each setting has a field. Package config reads and writes the file that contains them.
 type NodeSettings struct {
 	Drain Drain
 	Allow Allow
 }
 
-// A Drain keeps new ranks off a node. Ranks that run there go on. The zero value keeps none off.
+// A Drain prevents new ranks from starting on a node. Ranks that already run there continue. The zero value
+// does not prevent any.
 type Drain struct {
 	Since  time.Time // in whole seconds; zero: the node is not drained
 	Reason string    // as root has written it; empty: root has given none
@@ -31,7 +32,7 @@ type Allow struct {
 	MaxProcs *int     // most ranks of all jobs at a time; nil: no limit
 }
 
-// Bounds of NodeSettings.
+// These are the largest sizes of texts and lists in NodeSettings.
 const (
 	MaxReason      = 200     // bytes of Drain.Reason
 	MaxMembers     = 64      // names of users, and names of groups
@@ -42,7 +43,7 @@ const (
 // IsDrained reports whether the node starts no new ranks.
 func (s NodeSettings) IsDrained() bool { return !s.Drain.Since.IsZero() }
 
-// Text returns why a drained node starts no ranks, as a text that follows the node's name.
+// Text returns the reason why a drained node starts no ranks. The text is meant to follow the node's name.
 func (d Drain) Text() string {
 	words := "is drained by root since " + d.Since.Format("2006-01-02 15:04")
 	if d.Reason != "" {
@@ -51,7 +52,8 @@ func (d Drain) Text() string {
 	return words
 }
 
-// Text returns which ranks a node starts, as a text that follows the node's name. It is empty if the node starts all.
+// Text says which ranks a node may start. The text is meant to follow the node's name. It is empty if the
+// node may start all ranks.
 func (a Allow) Text() string {
 	var who, parts []string
 	if a.Users != nil {
@@ -72,7 +74,7 @@ func (a Allow) Text() string {
 	return "runs " + strings.Join(parts, ", ") + " (mpijob allow)"
 }
 
-// Lines returns a text for each setting, which follows the node's name.
+// Lines returns a text for each setting that is in effect. Each text is meant to follow the node's name.
 func (s NodeSettings) Lines() (lines []string) {
 	if s.IsDrained() {
 		lines = append(lines, s.Drain.Text())
@@ -94,7 +96,8 @@ func CheckReason(reason string) error {
 	return nil
 }
 
-// CheckMembers returns an error unless a list may be Users or Groups of an Allow. kind names its members: "user".
+// CheckMembers returns an error unless names can be the Users or Groups of an Allow. kind says what they are,
+// such as "user".
 func CheckMembers(kind string, names []string) error {
 	switch {
 	case names != nil && len(names) == 0:
@@ -110,7 +113,7 @@ func CheckMembers(kind string, names []string) error {
 	return nil
 }
 
-// isLine reports whether a text is valid UTF-8 of printable characters.
+// isLine reports whether a text is valid UTF-8 and has only printable characters.
 func isLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) })
 }

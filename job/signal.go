@@ -5,7 +5,7 @@ import "fmt"
 // A Signal is a signal number as on Linux, which all nodes run.
 type Signal int
 
-// These are the signals that mpiexec handles specially or forwards to ranks by default.
+// These are the signals that mpiexec treats specially or passes on to ranks by default.
 const (
 	SIGHUP   Signal = 1
 	SIGINT   Signal = 2

@@ -8,10 +8,10 @@ type StackFrame struct {
 	Library  string `json:"library,omitempty"` // ELF file with the function, without folders; "Python" for a function of Python
 }
 
-// A StackState is what the threads of a StackGroup do.
+// A StackState says what the threads of a StackGroup are doing.
 type StackState string
 
-// The states.
+// These are the states of threads.
 const (
 	StackRuns    StackState = "runs"    // uses a CPU, or waits for one
 	StackSleeps  StackState = "sleeps"  // waits in the kernel
@@ -29,7 +29,7 @@ func (s StackState) IsKnown() bool {
 	return false
 }
 
-// A StackGroup is threads of ranks that have the same stack.
+// A StackGroup is a set of threads, of one or several ranks, that have the same stack.
 type StackGroup struct {
 	Ranks   []int        `json:"ranks"`              // ascending
 	Nodes   []string     `json:"nodes,omitempty"`    // of the ranks; mpiexec adds them
@@ -47,15 +47,15 @@ type StackReport struct {
 	Notes  []string     `json:"notes,omitempty"` // what is missing, and why
 }
 
-// Bounds of a StackReport.
+// These are the largest sizes of a StackReport.
 const (
 	MaxStackGroups = 1024
 	MaxStackFrames = 64 // of one group
 	MaxStackNotes  = 64
 )
 
-// Truncated returns r with texts cut to 256 bytes, and without what is beyond the bounds. Reports that another user may
-// have written are reduced to this form when they are read.
+// Truncated returns r with texts cut to 256 bytes and lists cut to their largest sizes. Reports that another
+// user may have written are reduced in this way.
 func (r StackReport) Truncated() StackReport {
 	r.Groups, r.Notes = r.Groups[:min(len(r.Groups), MaxStackGroups)], r.Notes[:min(len(r.Notes), MaxStackNotes)]
 	for i := range r.Notes {

@@ -13,7 +13,8 @@ type StagedFile struct {
 	Mode int // permission bits of its owner
 }
 
-// MaxStagedFiles is the largest number of files that one job may stage. A user must pack a larger tree first.
+// MaxStagedFiles is the largest number of files that one job may copy to nodes (--stage). A user with more
+// files must pack them first.
 const MaxStagedFiles = 1024
 
 // IsExecutable reports whether the file has its owner's execute bit.
@@ -31,7 +32,8 @@ func FindStagedFile(program string, files []StagedFile, dirs ...string) (StagedF
 	return StagedFile{}, false
 }
 
-// refersTo reports whether program, a path with a slash, names file, either directly or relative to one of dirs.
+// refersTo reports whether program, which contains a slash, is the path of file, either directly or relative
+// to one of dirs.
 func refersTo(program, file string, dirs []string) bool {
 	if path.IsAbs(program) {
 		return path.Clean(program) == file

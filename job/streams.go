@@ -25,8 +25,8 @@ func (s Streams) ReadsStdin(rank int) bool {
 	return s.Stdin.Contains(rank)
 }
 
-// An Output says where one output stream of every rank goes. stdio.ParseLabel and stdio.ParseFile describe the
-// patterns.
+// An Output says where the output of one stream, stdout or stderr, goes for every rank. stdio.ParseLabel and
+// stdio.ParseFile describe the patterns.
 type Output struct {
 	Label    string // pattern of the label before each line; empty: none
 	Color    bool   // color the labels by rank

@@ -7,8 +7,8 @@ import (
 	"remshell/pin"
 )
 
-// UsableCPUs says how many of a node's CPUs ranks may use, and which settings withhold the others. A CPU is
-// a core, or a hardware thread on nodes where hardware threads count as CPUs.
+// UsableCPUs says how many CPUs of a node ranks may use, and which settings exclude the others. A CPU is a
+// core, or a hardware thread on nodes where hardware threads count as CPUs.
 type UsableCPUs struct {
 	Usable, Total int
 	Unit          string   // "core" or "hardware thread"
@@ -45,8 +45,8 @@ func (n Node) UsableCPUs(reserve int) UsableCPUs {
 	return b
 }
 
-// String returns a clause such as "the CPU mask or cpuset and reserve=1 leave 2 of 4 cores". It is empty if all CPUs
-// are usable.
+// String returns a clause such as "the CPU mask or cpuset and reserve=1 leave 2 of 4 cores". It is empty if
+// ranks may use all CPUs.
 func (b UsableCPUs) String() string {
 	verb := "leaves"
 	switch len(b.ReducedBy) {
@@ -59,7 +59,7 @@ func (b UsableCPUs) String() string {
 	return fmt.Sprintf("%s %s %d of %d %ss", strings.Join(b.ReducedBy, " and "), verb, b.Usable, b.Total, b.Unit)
 }
 
-// countUnits returns the number of CPUs in t, counted by the node's rule: cores or hardware threads.
+// countUnits returns the number of CPUs in t, which are cores or hardware threads, depending on the node.
 func (n Node) countUnits(t pin.Topology) int {
 	if n.CountedHWThreads != 0 && !n.CountThreads {
 		return t.CountUnitsPerCore(n.CountedHWThreads)

@@ -19,7 +19,7 @@ func (s *UsageSample) Add(other UsageSample) {
 	s.Mem, s.VMem = saturatingAdd(s.Mem, other.Mem), saturatingAdd(s.VMem, other.VMem)
 }
 
-// TakeMax sets each figure to the larger one of s and other.
+// TakeMax replaces each figure of s by the one of other if that is larger.
 func (s *UsageSample) TakeMax(other UsageSample) {
 	s.CPU, s.Mem, s.VMem = max(s.CPU, other.CPU), max(s.Mem, other.Mem), max(s.VMem, other.VMem)
 }
@@ -63,8 +63,8 @@ type JobUsage struct {
 	Job   UsageTotal
 }
 
-// SetExact replaces sampled values by the exact values of wait4(2) for all processes. It sets the times, and
-// takes MaxRSS as a lower bound of the memory.
+// SetExact replaces sampled values by the exact values that wait4(2) has returned for all processes. It sets
+// the times. MaxRSS only serves as a lower bound of the memory.
 func (u *UsageTotal) SetExact(exact Usage) {
 	u.CPU = exact.CPU()
 	u.Mem, u.Wall = max(u.Mem, exact.MaxRSS), exact.Wall
