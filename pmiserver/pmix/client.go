@@ -11,8 +11,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A client is a connection that has authenticated as a rank of this node, or as a child process of one
-// (rule PMIX-21). All fields but out and eventCodes belong to the goroutine that runs run.
+// A client is a connection that has authenticated as a rank of this node, or as a child process of one (rule
+// PMIX-21). Only the goroutine of run may use its fields, except out and eventCodes.
 type client struct {
 	server *Server
 	group  *group
@@ -29,7 +29,7 @@ type client struct {
 	out         outbox
 }
 
-// proc returns the namespace and rank of the client, as messages name it.
+// proc returns the namespace and rank by which messages identify the client.
 func (c *client) proc() bfrops.Proc {
 	return bfrops.Proc{Namespace: c.group.Namespace, Rank: bfrops.Rank(c.rank.number)}
 }
@@ -37,22 +37,22 @@ func (c *client) proc() bfrops.Proc {
 // isEnding reports whether the client must no longer wait for other processes (rule PMIX-64).
 func (c *client) isEnding() bool { return c.group.isEnding() }
 
-// A requestInfo is the part of a request that its reply needs.
+// A requestInfo has the parts of a request that are needed for the reply.
 type requestInfo struct {
 	tag     uint32
 	command string // for traces, such as FENCE
 }
 
-// errJunk is the error of a client that sends messages which cannot be decoded, or does not read its
-// replies. Other errors wrap it.
+// errJunk is returned for a client that sends messages which cannot be decoded, or does not read its replies.
+// Other errors wrap it.
 var errJunk = errors.New("the rank sent an invalid PMIx message")
 
 func isJunk(err error) bool { return errors.Is(err, errJunk) }
 
 func junkError(reason string) error { return fmt.Errorf("%w (%s)", errJunk, reason) }
 
-// readBufferSize is the size in bytes of each connection's read buffer. Header and body of nearly all
-// messages fit, so that one system call reads them.
+// readBufferSize is the size in bytes of each connection's read buffer. Nearly all messages fit into it, so
+// that one system call reads header and body.
 const readBufferSize = 512
 
 // readHandshake reads the first message of a connection, the handshake.
@@ -92,8 +92,7 @@ func (c *client) run() error {
 	}
 }
 
-// readMessage reads one message and handles its request. The memory of the message is not kept
-// afterwards.
+// readMessage reads one message and handles its request. The memory of the message is not used afterwards.
 func (c *client) readMessage() error {
 	var head [message.HeaderSize]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
@@ -121,10 +120,11 @@ func (c *client) readMessage() error {
 	return nil
 }
 
-// maxFirstAlloc limits the bytes that are allocated for a message when only its header has arrived.
+// maxFirstAlloc is the largest number of bytes that are allocated for a message of which only the header has
+// arrived.
 const maxFirstAlloc = 64 << 10
 
-// readBody reads size bytes. Above maxFirstAlloc it allocates memory only as bytes arrive.
+// readBody reads size bytes. It allocates at most maxFirstAlloc bytes at first, and more as bytes arrive.
 func readBody(conn io.Reader, size int) ([]byte, error) {
 	if size <= maxFirstAlloc {
 		body := make([]byte, size)
@@ -136,8 +136,8 @@ func readBody(conn io.Reader, size int) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// refuse replies to a message that is no valid request. It returns errJunk after maxBadMessages
-// malformed messages in a row.
+// refuse replies to a message that is not a valid request. It returns errJunk after maxBadMessages malformed
+// messages in a row.
 func (c *client) refuse(tag uint32, r *message.Refusal) error {
 	c.note(r.Error())
 	if !r.NoReply {
@@ -152,12 +152,12 @@ func (c *client) refuse(tag uint32, r *message.Refusal) error {
 	return nil
 }
 
-// replyStatus sends a reply that is only a status. Any goroutine may call it.
+// replyStatus sends a reply that consists of a status only. Any goroutine may call it.
 func (c *client) replyStatus(request requestInfo, s message.Status) {
 	c.reply(request, s.String(), message.AppendStatus(message.NewReply(request.tag), s))
 }
 
-// reply sends a reply that was begun by NewReply; summary describes it in the trace. Any goroutine may
+// reply sends a reply that NewReply has begun. summary describes the reply in the trace. Any goroutine may
 // call it.
 func (c *client) reply(request requestInfo, summary string, reply []byte) {
 	whole, fits := message.FinishReply(reply)

@@ -35,8 +35,8 @@ type collectiveKey struct {
 	members fence.Members
 }
 
-// A collective runs the fences, one after the other, of the processes of a set that are on this node. It
-// is kept after a fence completes, because it counts the fences of the set.
+// A collective carries out fences of a set of processes for those members that are on this node, one fence
+// after the other. It remains after a fence completes, because it counts the set's fences.
 type collective struct {
 	server *Server
 	key    collectiveKey
@@ -52,7 +52,7 @@ type collective struct {
 	contextID int // context ID of the PMIx group that was constructed last; read when participants are released
 }
 
-// A participant is a process of the collective's set that is on this node.
+// A participant is a member of a collective's set that is on this node.
 type participant struct {
 	group *group
 	rank  *localRank
@@ -71,11 +71,12 @@ type fenceCall struct {
 	timeout        time.Duration // how long the client waits in the fence; 0: without a limit (PMIX-31)
 }
 
-// maxFenceCalls limits how many fences of one set of processes a rank may have called that have not
-// completed.
+// maxFenceCalls is the largest number of fences of one set of processes that a rank may have called and that
+// have not completed.
 const maxFenceCalls = 1 << 10
 
-// groupSize returns the name and size of the group of a namespace. It is the find function of newProcSet.
+// groupSize returns the name and size of the group with a namespace. It is the function that newProcSet
+// needs.
 func (s *Server) groupSize(namespace string) (group string, size int, known bool) {
 	g := s.findGroup(namespace)
 	if g == nil || g.otherJob {
@@ -84,8 +85,8 @@ func (s *Server) groupSize(namespace string) (group string, size int, known bool
 	return g.Name, g.Size, true
 }
 
-// getCollective returns the collective of a kind and a set. If there is none, it creates one. It returns nil if there
-// are maxCollectives already.
+// getCollective returns the collective of a kind and a set of processes. It creates the collective if
+// necessary, and returns nil if there are already maxCollectives.
 func (s *Server) getCollective(kind fence.Kind, members procSet) *collective {
 	key := collectiveKey{kind, members.fenceMembers()}
 	s.mu.Lock()
@@ -154,15 +155,15 @@ func (m *collective) indexOf(g *group, rank int) int {
 	return slices.IndexFunc(m.participants, func(x *participant) bool { return x.group == g && x.rank.number == rank })
 }
 
-// rankLeft records that a rank will not enter the collective any more.
+// rankLeft records that a rank will never enter the collective again.
 func (m *collective) rankLeft(g *group, rank int) {
 	if i := m.indexOf(g, rank); i >= 0 {
 		m.local.RankLeft(i)
 	}
 }
 
-// enterCollective adds a client's call to the collective of a set. It returns false if there are too
-// many collectives or calls, or if a group of the set has ended.
+// enterCollective adds a client's call to the collective of a set of processes. It returns false if there are
+// too many collectives or calls, or if a group of the set has ended.
 func (s *Server) enterCollective(kind fence.Kind, members procSet, call fenceCall) (ok bool) {
 	for {
 		m := s.getCollective(kind, members)
@@ -184,9 +185,9 @@ func (s *Server) isRemoved(m *collective) bool {
 	return m.removed
 }
 
-// addCall puts a rank into the fence, at once or after the fences that it has called before. It returns
-// false if there are too many calls, or if the group has ended: a child process that outlives its rank
-// may still call.
+// addCall lets a rank enter the fence, either now or after the fences that it has called before. It returns
+// false if there are too many calls, or if the group has ended. The latter can happen if a child process
+// outlives its rank.
 func (m *collective) addCall(call fenceCall) bool {
 	i := m.indexOf(call.client.group, call.client.rank.number)
 	if i < 0 {
@@ -207,8 +208,8 @@ func (m *collective) addCall(call fenceCall) bool {
 	return true
 }
 
-// countEntered counts a participant that enters. It returns false if the collective is over, or if too many
-// collectives are active. The caller holds m.mu.
+// countEntered counts a participant that enters a collective. It returns false if the collective is over, or
+// if too many collectives are active. The caller holds m.mu.
 func (s *Server) countEntered(m *collective) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,8 +226,8 @@ func (s *Server) countEntered(m *collective) bool {
 	return true
 }
 
-// countLeft counts a participant that has left the fence. It removes a collective with a tag when no participant uses
-// it any more. The caller holds m.mu.
+// countLeft counts a participant that has left a fence. When no participant uses a collective with a tag any
+// more, it removes the collective. The caller holds m.mu.
 func (s *Server) countLeft(m *collective) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +241,7 @@ func (s *Server) countLeft(m *collective) {
 	}
 }
 
-// removeCollectives removes and returns the collectives of a group that has ended. The caller holds
+// removeCollectives removes the collectives of a group that has ended, and returns them. The caller holds
 // s.mu.
 func (s *Server) removeCollectives(group string) (removed []*collective) {
 	maps.DeleteFunc(s.givenUp, func(key collectiveKey, _ int) bool { return slices.Contains(key.members.Groups(), group) })
@@ -269,8 +270,8 @@ func (m *collective) stopTimers() {
 	}
 }
 
-// GiveUp ends a fence that another node has given up. It returns false if no rank of this node has called a fence of
-// that set yet. A rank that calls it later gets the status Timeout.
+// GiveUp ends a fence with an error, because another node has given it up. It returns false if no rank of
+// this node has called a fence of that set yet. Ranks that call it later receive the status Timeout.
 func (s *Server) GiveUp(id fence.ID) (known bool) {
 	key := collectiveKey{id.Kind, id.Members}
 	s.mu.Lock()
@@ -288,8 +289,8 @@ func (s *Server) GiveUp(id fence.ID) (known bool) {
 	return m != nil
 }
 
-// findByFence returns the collective whose fence of our job has this kind and these members, or nil. The caller holds
-// s.mu.
+// findByFence returns the collective of this job whose fence has the given kind and members, or nil. The
+// caller holds s.mu.
 func (s *Server) findByFence(key collectiveKey) *collective {
 	for _, m := range s.collectives {
 		if m.local.Kind == key.kind && m.local.Members == key.members {
@@ -299,8 +300,8 @@ func (s *Server) findByFence(key collectiveKey) *collective {
 	return nil
 }
 
-// enterFence starts a participant's first call. It starts the call's timeout and enters the fence. If the call
-// collects data, it brings the data that the rank has committed.
+// enterFence carries out the first call of a participant: it starts the call's timeout and enters the fence.
+// If the call collects data, the data that the rank has committed takes part in the fence.
 func (m *collective) enterFence(i int) {
 	m.mu.Lock()
 	x := m.participants[i]
@@ -320,8 +321,9 @@ func (m *collective) enterFence(i int) {
 	m.local.Enter(m.server.ctx, &m.server.tasks, i, blob, func(givenUp bool) { m.releaseParticipant(i, givenUp) })
 }
 
-// releaseParticipant replies to a participant whose fence has ended and starts its next call. givenUp is true if the
-// fence was given up. Then the client gets a timeout, and the next fence takes the rank's data again.
+// releaseParticipant replies to a participant whose fence has ended, and starts the participant's next call.
+// If givenUp is true, the fence was given up. The client then receives a timeout, and the rank's data takes
+// part in the next fence again.
 func (m *collective) releaseParticipant(i int, givenUp bool) {
 	m.mu.Lock()
 	x := m.participants[i]
@@ -350,8 +352,8 @@ func (m *collective) releaseParticipant(i int, givenUp bool) {
 	}
 }
 
-// replyCompleted reports to a client that all processes have entered. After a connect it also sends the job
-// info of the other groups, which may require a request to mpiexec (rule PMIX-45).
+// replyCompleted tells a client that all processes have entered the fence. After a connect, the reply also
+// contains the job info of the other groups, for which mpiexec may have to be asked (rule PMIX-45).
 func (m *collective) replyCompleted(done fenceCall) {
 	switch m.key.kind.WithoutTag() {
 	case fence.Connect:
@@ -366,7 +368,7 @@ func (m *collective) replyCompleted(done fenceCall) {
 	}
 }
 
-// replyConnected replies to a connect with the job info of the other groups in the set.
+// replyConnected replies to a connect. The reply contains the job info of the other groups in the set.
 func (m *collective) replyConnected(done fenceCall) {
 	reply := message.AppendStatus(message.NewReply(done.request.tag), message.Success)
 	for _, part := range m.set {
@@ -406,15 +408,15 @@ func (m *collective) appendRecord(blob []byte, x *participant) []byte {
 	return append(blob, bytes...)
 }
 
-// A byteRange is a part of the data that a rank has committed for other nodes. It starts at byte offset
-// from.
+// A byteRange is a part of the data that a rank has committed for other nodes. Its first byte has the offset
+// from in all data of the rank.
 type byteRange struct {
 	from  int
 	bytes []byte
 }
 
-// newBytes returns the bytes of p from byte offset known on. known is the number of bytes of the rank's
-// data that this node has already. It returns nil if p has no further bytes, or starts after known.
+// newBytes returns those bytes of p that this node does not have yet. known is the number of bytes of the
+// rank's data that this node has. The result is nil if p has no further bytes, or begins after known.
 func (p byteRange) newBytes(known int) []byte {
 	if p.from > known || p.from+len(p.bytes) <= known {
 		return nil
@@ -447,7 +449,8 @@ func (m *collective) decodeBlobs(all [][]byte) (publish func(), err error) {
 	}, nil
 }
 
-// decodeRecords decodes the records of all nodes: for each group of the set, what its ranks have committed, by rank.
+// decodeRecords decodes the records of all nodes. The result has an element for each group of the set, which
+// maps each rank to the data that it has committed.
 func (m *collective) decodeRecords(all [][]byte) (fresh []map[int]byteRange, err error) {
 	fresh = make([]map[int]byteRange, len(m.set))
 	for _, blob := range all {
@@ -473,8 +476,7 @@ func (m *collective) decodeRecords(all [][]byte) (fresh []map[int]byteRange, err
 	return fresh, nil
 }
 
-// addFenceData makes data of ranks of other nodes, which a fence has brought, visible to the ranks of
-// this node.
+// addFenceData makes data of remote ranks, received in a fence, visible to the ranks of this node.
 func (g *group) addFenceData(received map[int]byteRange) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

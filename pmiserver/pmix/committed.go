@@ -11,8 +11,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A group has the ranks with one namespace, as this node sees them: its local ranks, and the data that they and ranks
-// of other nodes have committed.
+// A group has the ranks of one namespace as this node knows them: its local ranks, and the data that local
+// and remote ranks have committed.
 type group struct {
 	Group
 	server *Server
@@ -62,15 +62,15 @@ type localRank struct {
 	spawns       atomic.Int32 // spawns that have no reply yet
 }
 
-// A pairSet has the data that a rank has committed: encoded key-value pairs, to which bytes are only appended, and
-// the set of their keys.
+// A pairSet has the data that a rank has committed: encoded key-value pairs, and the set of their keys. Pairs
+// are only added, never removed.
 type pairSet struct {
 	pairs []byte
 	keys  map[string]bool
 }
 
-// keyOverhead is the number of bytes that each key counts in addition to its pair, so that the limits cover the key's
-// entry in the map.
+// keyOverhead is the number of bytes by which each key counts more than its encoded pair. This accounts for
+// the key's entry in the map.
 const keyOverhead = 64
 
 func (s *pairSet) addPairs(pairs []byte, keys []string) {
@@ -122,8 +122,8 @@ func (g *group) removeClient(c *client) {
 	c.rank.clients = slices.DeleteFunc(c.rank.clients, func(other *client) bool { return other == c })
 }
 
-// reportConnEnd reports the end of a connection, unless it is regular: after finalize, or while another
-// connection of the same rank is open (pmix-wire.md 10).
+// reportConnEnd reports that a connection has ended unexpectedly. The end is expected after finalize, or
+// while another connection of the same rank is open (pmix-wire.md 10).
 func (g *group) reportConnEnd(c *client, err error) {
 	g.mu.Lock()
 	others := len(c.rank.clients)
@@ -153,7 +153,7 @@ func (g *group) setState(r *localRank, state State) {
 	}
 }
 
-// maxNotes limits the notes that are reported about one rank (rule TRUST-24).
+// maxNotes is the largest number of notes about one rank that are reported (rule TRUST-24).
 const maxNotes = 100
 
 func (g *group) reportNote(rank int, text string) {
@@ -169,8 +169,8 @@ func (g *group) reportNote(rank int, text string) {
 	}
 }
 
-// rankExited records that the process of a rank has ended, and finishes the Gets that wait for its keys
-// (rule PMIX-34).
+// rankExited records that the process of a rank has ended, and answers the Gets that wait for its keys (rule
+// PMIX-34).
 func (g *group) rankExited(number int) {
 	g.mu.Lock()
 	r := g.byRank[number]
@@ -184,7 +184,7 @@ func (g *group) rankExited(number int) {
 	finishAll(waiting, message.NotFound)
 }
 
-// commitPairs stores the data that a rank commits, as encoded (rule PMIX-28), and finishes the Gets that
+// commitPairs stores data that a rank commits, without decoding it (rule PMIX-28), and answers the Gets that
 // wait for it.
 func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.Status {
 	more, keys := 0, make([][]string, len(parts))
@@ -217,8 +217,9 @@ func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.St
 	return message.Success
 }
 
-// addPairs adds pairs with these keys. local says whether they are for ranks of this node or of other nodes. addPairs
-// removes and returns the Gets that have waited for one of the keys. The caller holds the group's mu.
+// addPairs adds pairs with the given keys. local is true if they are for ranks of this node, and false if
+// they are for other nodes. It removes and returns the Gets that have waited for one of the keys. The caller
+// holds the group's mu.
 func (r *localRank) addPairs(local bool, pairs []byte, keys []string) (served []*pendingGet) {
 	set := &r.remotePairs
 	if local {
@@ -246,26 +247,26 @@ func hasKey(pairs []byte, key string) bool {
 // takeForFence returns the data that a rank has committed for other nodes, starting at the byte offset. A
 // fence of the whole group takes only the bytes that the last one did not take. Other fences take all,
 // because it is not known which nodes already have which bytes.
-func (g *group) takeForFence(r *localRank, whole bool) (offset int, data []byte) {
+func (g *group) takeForFence(r *localRank, wholeGroup bool) (offset int, data []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	size := len(r.remotePairs.pairs)
-	if whole {
+	if wholeGroup {
 		offset, r.sentBytes = r.sentBytes, size
 	}
 	return offset, r.remotePairs.pairs[offset:size:size]
 }
 
 // untakeForFence undoes takeForFence for a fence that was given up.
-func (g *group) untakeForFence(r *localRank, offset int, whole bool) {
+func (g *group) untakeForFence(r *localRank, offset int, wholeGroup bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if whole {
+	if wholeGroup {
 		r.sentBytes = min(r.sentBytes, offset)
 	}
 }
 
-// fencePairs returns the data that fences have brought from a rank of another node, or nil.
+// fencePairs returns the data of a remote rank that was received in fences, or nil.
 func (g *group) fencePairs(rank int) []byte {
 	if all := g.fenceData.Load(); all != nil {
 		return (*all)[rank]
@@ -273,7 +274,7 @@ func (g *group) fencePairs(rank int) []byte {
 	return nil
 }
 
-// loadJobInfo returns the job info of the group. The first call requests it from mpiexec (rule PMIX-50).
+// loadJobInfo returns the job info of the group. The first call asks mpiexec for it (rule PMIX-50).
 func (g *group) loadJobInfo(ctx context.Context) (decoded *jobinfo.View, info []byte, err error) {
 	g.jobInfoMu.Lock()
 	defer g.jobInfoMu.Unlock()

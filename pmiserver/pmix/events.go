@@ -19,8 +19,8 @@ type Event struct {
 	Infos   []byte        // encoded as in messages
 }
 
-// A Notifier sends events to other nodes through mpiexec, and keeps the order of each rank's events. It calls done
-// once, from any goroutine, when mpiexec has forwarded the event or has refused to.
+// A Notifier sends events to other nodes through mpiexec. It keeps the order of each rank's events. When
+// mpiexec has forwarded an event or has refused to do so, it calls done once, from any goroutine.
 type Notifier interface {
 	Notify(e Event, done func(s message.Status))
 }
@@ -45,7 +45,7 @@ func (r *codeSet) has(code int32) bool {
 	return r.codes[code]
 }
 
-// add adds a code, and reports whether it is new.
+// add adds an event code to the set, and reports whether the code is new.
 func (r *codeSet) add(code int32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,7 +57,7 @@ func (r *codeSet) add(code int32) bool {
 	return !known
 }
 
-// remove removes a code, and reports whether it was in the set.
+// remove removes an event code, and reports whether the set contained it.
 func (r *codeSet) remove(code int32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *codeSet) remove(code int32) bool {
 	return known
 }
 
-// clear removes all codes, and returns how many there were.
+// clear removes all event codes, and returns how many there were.
 func (r *codeSet) clear() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,8 +75,9 @@ func (r *codeSet) clear() int {
 	return n
 }
 
-// registerEvents registers event codes for a client. A default handler, registered without codes, gets
-// only the events of its own library: events of other ranks go to those that named their code.
+// registerEvents registers event codes for a client. A handler that is registered without codes receives only
+// events of the client's own library. Events of other ranks are sent only to clients that have named their
+// codes.
 func (c *client) registerEvents(codes []int32) message.Status {
 	for _, code := range codes {
 		if !c.eventCodes.add(code) {
@@ -137,8 +138,8 @@ func (c *client) handleNotify(q requestInfo, r *message.Notify) {
 	})
 }
 
-// eventTargets returns the processes that may receive an event, by its range. If the result is empty, all ranks of
-// the job may.
+// eventTargets returns the processes to which an event may be delivered, according to its range. An empty
+// result stands for all ranks of the job.
 func (c *client) eventTargets(r *message.Notify) (fence.Members, message.Status) {
 	switch r.Range {
 	case message.InNamespace:
@@ -154,9 +155,9 @@ func (c *client) eventTargets(r *message.Notify) (fence.Members, message.Status)
 	return "", message.Success
 }
 
-// DeliverEvent sends an event to the clients of this node that have registered its code and are among
-// its targets. The rank that sent it does not get it. A client with more than maxEventBacklog bytes
-// queued misses it.
+// DeliverEvent sends an event to those clients of this node that have registered its code and are among its
+// targets. The rank that has sent the event does not receive it, and neither does a client with more than
+// maxEventBacklog queued bytes.
 func (s *Server) DeliverEvent(e Event) {
 	isTarget, err := e.Targets.Matcher()
 	if err != nil || bfrops.IsMalformedInfos(e.Infos) {
@@ -178,7 +179,7 @@ func (s *Server) DeliverEvent(e Event) {
 	}
 }
 
-// eventListeners lists the clients that have registered a code.
+// eventListeners returns the clients that have registered an event code.
 func (s *Server) eventListeners(code int32) (all []*client) {
 	s.mu.Lock()
 	groups := slices.Clone(s.groups)

@@ -8,7 +8,7 @@ import (
 )
 
 // A FetchRequest asks another node for all data that one of its ranks has committed for other nodes. The
-// reply comes when the data contains the key (rule PMIX-62).
+// other node replies when the data contains Key (rule PMIX-62).
 type FetchRequest struct {
 	Group   string
 	Rank    int
@@ -16,15 +16,15 @@ type FetchRequest struct {
 	Timeout time.Duration // in whole seconds; 0: the default of PMIX-33
 }
 
-// A Fetcher sends a FetchRequest to the node of the rank through mpiexec. It calls answer once, from any goroutine
-// and perhaps before Fetch returns. If the server is closed before, it does not call answer. The status is Success
-// with the data, NotFound, NoMemory, or Failed when the job is ending.
+// A Fetcher sends a FetchRequest to the node of the rank through mpiexec. It calls answer once, from any
+// goroutine and perhaps before Fetch returns. If the server is closed first, it never calls answer. The
+// status is Success (with the data), NotFound or NoMemory, or Failed if the job is ending.
 type Fetcher interface {
 	Fetch(w FetchRequest, answer func(data []byte, s message.Status))
 }
 
-// remoteData is the data of ranks of other nodes that was fetched for Gets, without the data that fences have
-// brought. The group's mu guards it.
+// remoteData is data of remote ranks that was requested from their nodes for Gets. Data that was received in
+// fences is not part of it. The group's mu guards it.
 type remoteData struct {
 	fetched  map[int][]byte        // by rank: its data for other nodes, as last fetched
 	inFlight map[fetchKey][]*fetch // fetches without a reply yet
@@ -35,8 +35,8 @@ type fetchKey struct {
 	key  string
 }
 
-// A fetch is a request to another node that has no reply yet. It serves all local Gets of the same rank
-// and key that joined it.
+// A fetch is a request for data to another node that has not been answered yet. It serves all local Gets that
+// need the same rank and key.
 type fetch struct {
 	deadline time.Time // when the other node gives up; zero: the default of PMIX-33
 	waiting  getQueue
@@ -62,7 +62,7 @@ func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
 	}
 }
 
-// knownPairs returns the data of a rank of another node, if this node has it and it contains the key. Otherwise it
+// knownPairs returns the data of a remote rank if this node has it and it contains the key. Otherwise it
 // returns nil.
 func (g *group) knownPairs(rank int, key string) []byte {
 	if data := g.fencePairs(rank); hasKey(data, key) {
@@ -77,8 +77,8 @@ func (g *group) knownPairs(rank int, key string) []byte {
 	return nil
 }
 
-// fetchPairs makes a Get wait for a fetch from another node. It starts the fetch unless the Get can join
-// one.
+// fetchPairs makes a Get wait for data from another node. If a suitable request is in progress, the Get joins
+// it. Otherwise it sends a new request.
 func (g *group) fetchPairs(key fetchKey, w *pendingGet, timeout time.Duration) {
 	g.mu.Lock()
 	f, isNew := g.remote.joinFetch(key, time.Now(), timeout)
@@ -94,12 +94,12 @@ func (g *group) fetchPairs(key fetchKey, w *pendingGet, timeout time.Duration) {
 	}
 }
 
-// fetchTimeout returns how long the other node waits, given the timeout of the Get. It is twice as long,
-// so that Gets which start a little later can join the fetch.
+// fetchTimeout returns how long another node is to wait for a key. timeout is the timeout of the Get. The
+// result is twice as long, so that Gets which start a little later can join the same request.
 func fetchTimeout(timeout time.Duration) time.Duration { return 2 * timeout }
 
-// joinFetch returns a fetch in progress whose deadline is late enough for the timeout. If there is none, it creates
-// one.
+// joinFetch returns a request for data that is in progress and lasts long enough for the timeout. If there is
+// none, it creates one.
 func (x *remoteData) joinFetch(key fetchKey, now time.Time, timeout time.Duration) (f *fetch, isNew bool) {
 	for _, f := range x.inFlight[key] {
 		if timeout == 0 && f.deadline.IsZero() || timeout > 0 && !f.deadline.Before(now.Add(timeout)) {
@@ -117,7 +117,7 @@ func (x *remoteData) joinFetch(key fetchKey, now time.Time, timeout time.Duratio
 	return f, true
 }
 
-// fetchDone stores data fetched from another node, and finishes the Gets that wait for it.
+// fetchDone stores data that another node has sent, and answers the Gets that wait for it.
 func (g *group) fetchDone(key fetchKey, f *fetch, data []byte, s message.Status) {
 	g.mu.Lock()
 	waiting := f.waiting.takeAll(anyGet)
@@ -139,8 +139,8 @@ func (g *group) fetchDone(key fetchKey, f *fetch, data []byte, s message.Status)
 	}
 }
 
-// ServeFetch handles a FetchRequest of another node like a Get of this node, but with the data committed
-// for other nodes. It calls answer once, from any goroutine.
+// ServeFetch handles another node's request for data. It does the same as for a Get of a local rank, but uses
+// the data committed for other nodes. It calls answer once, from any goroutine.
 func (s *Server) ServeFetch(w FetchRequest, answer func(data []byte, s message.Status)) {
 	g := s.groupByName(w.Group)
 	if g == nil || g.findRank(int64(w.Rank)) == nil {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A getQueue holds the Gets that wait for a rank, by key. So a commit looks only at the Gets of its keys, and a Get
-// that gives up is removed without a search. The mu of the rank's group guards it.
+// A getQueue holds the Gets that wait for a rank, ordered by key. This makes it fast to find the Gets that a
+// commit answers, and to remove a Get that gives up. The mu of the rank's group guards it.
 type getQueue struct {
 	byKey     map[string]map[*pendingGet]bool // inner maps are never empty
 	count     int
@@ -39,7 +39,8 @@ func (x *getQueue) removeGet(w *pendingGet) bool {
 	return true
 }
 
-// takeByKey removes and returns the Gets of a key for which match is true, in the order of their arrival.
+// takeByKey removes those Gets of a key for which match returns true. It returns them in the order of their
+// arrival.
 func (x *getQueue) takeByKey(key string, match func(*pendingGet) bool) (removed []*pendingGet) {
 	for w := range x.byKey[key] {
 		if match(w) {
@@ -53,7 +54,8 @@ func (x *getQueue) takeByKey(key string, match func(*pendingGet) bool) (removed 
 	return removed
 }
 
-// takeAll removes and returns the Gets of all keys for which match is true, in the order of their arrival.
+// takeAll removes those Gets of all keys for which match returns true. It returns them in the order of their
+// arrival.
 func (x *getQueue) takeAll(match func(*pendingGet) bool) (removed []*pendingGet) {
 	for key := range x.byKey {
 		removed = append(removed, x.takeByKey(key, match)...)

@@ -31,7 +31,7 @@ func (c *client) handleGet(q requestInfo, r *message.Get) {
 	}
 }
 
-// replyGroupInfo replies with the job info of another group, if that contains the key.
+// replyGroupInfo replies with the job info of another group, if the job info contains the key.
 func (c *client) replyGroupInfo(q requestInfo, g *group, key string) {
 	if _, info, err := g.loadJobInfo(c.server.ctx); err == nil && hasKey(info, key) {
 		reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
@@ -66,8 +66,8 @@ type pendingGet struct {
 	order     int                                 // position in the order of arrival
 }
 
-// newPendingGet makes a pendingGet for a client's request. If the rank has too many, it replies NoMemory
-// and returns nil.
+// newPendingGet makes a pendingGet for a client's request. If the rank already has too many, it replies with
+// NoMemory and returns nil.
 func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pendingGet {
 	if c.rank.gets.Add(1) > maxWaitingGets {
 		c.rank.gets.Add(-1)
@@ -85,8 +85,8 @@ func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pending
 	}}
 }
 
-// replyFound replies to a Get with the data of a rank, and perhaps of further ranks (ahead). If the rank is in
-// another namespace, the job info of that namespace precedes the data.
+// replyFound replies to a Get with the data of a rank. ahead says for how many further ranks the reply also
+// has data. If the rank is in another namespace, the reply begins with the job info of that namespace.
 func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahead readAhead) {
 	reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
 	if g != c.group {
@@ -100,12 +100,12 @@ func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahe
 	c.reply(q, fmt.Sprintf("%d bytes", len(pairs)), reply)
 }
 
-// defaultGetTimeout is how long a Get waits for a key after its rank has first committed, if the client
-// sets no timeout (rule PMIX-33).
+// defaultGetTimeout is how long a Get without a timeout waits for a key, counted from the first commit of the
+// rank (rule PMIX-33).
 const defaultGetTimeout = 2 * time.Second
 
-// A getTimeout is the longest time that a Get waits. 0 means defaultGetTimeout after the first commit of
-// the rank. With a negative value the Get does not wait.
+// A getTimeout is how long a Get waits. 0 stands for defaultGetTimeout after the first commit of the rank.
+// With a negative value the Get does not wait.
 type getTimeout time.Duration
 
 func getTimeoutOf(o message.Options) getTimeout {
@@ -143,8 +143,8 @@ func (g *group) awaitCommit(source *localRank, w *pendingGet, timeout getTimeout
 	w.answer(data, status)
 }
 
-// pairsFor returns the data of a rank that the asking process may see. There is one set for ranks of the same node
-// and one for other nodes.
+// pairsFor returns the data of the rank that the requesting process may see. A rank can commit different data
+// for processes on the same node and on other nodes.
 func (r *localRank) pairsFor(w *pendingGet) *pairSet {
 	if w.asker == nil {
 		return &r.remotePairs
@@ -152,8 +152,8 @@ func (r *localRank) pairsFor(w *pendingGet) *pairSet {
 	return &r.nodePairs
 }
 
-// startCommitTimers records that a rank has committed. At its first commit, Gets that wait for it
-// without a timeout get defaultGetTimeout. The caller holds g.mu.
+// startCommitTimers records that a rank has committed. At the rank's first commit, it starts the timers of
+// waiting Gets that have no timeout of their own. The caller holds g.mu.
 func (g *group) startCommitTimers(r *localRank) {
 	if r.hasCommitted {
 		return
@@ -166,7 +166,7 @@ func (g *group) startCommitTimers(r *localRank) {
 	})
 }
 
-// limitWait starts a timer that answers a waiting Get with NotFound. The caller holds g.mu.
+// limitWait starts a timer after which a waiting Get is answered with NotFound. The caller holds g.mu.
 func (g *group) limitWait(list *getQueue, w *pendingGet, after time.Duration) {
 	w.timer = time.AfterFunc(after, func() {
 		g.server.runTask(func() {
@@ -177,15 +177,15 @@ func (g *group) limitWait(list *getQueue, w *pendingGet, after time.Duration) {
 	})
 }
 
-// cancelGet removes a Get from a queue. It returns false if the Get was answered already.
+// cancelGet removes a Get from a queue. It returns false if the Get has already been answered.
 func (g *group) cancelGet(list *getQueue, w *pendingGet) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return list.removeGet(w)
 }
 
-// finish stops the timer of a Get and answers it. If s is Success, the answer has all data of the rank
-// (rule PMIX-35), otherwise none.
+// finish stops the timer of a Get and answers the Get. If s is Success, the answer has all data of the rank
+// (rule PMIX-35). Otherwise it has no data.
 func (w *pendingGet) finish(data []byte, s message.Status) {
 	if w.timer != nil {
 		w.timer.Stop()
@@ -199,8 +199,8 @@ func finishAll(waiting []*pendingGet, s message.Status) {
 	}
 }
 
-// takeWaitingGets removes and returns the Gets that wait for ranks of the group, on this node or others. If all is
-// false, it takes only the Gets of asker.
+// takeWaitingGets removes and returns the Gets that wait for ranks of the group, whether these are on this
+// node or not. If all is false, it takes only Gets by ranks of asker.
 func (g *group) takeWaitingGets(all bool, asker *group) (removed []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

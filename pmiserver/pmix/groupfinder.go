@@ -13,7 +13,7 @@ type GroupFinder interface {
 	FindGroup(ctx context.Context, namespace string) (Group, error)
 }
 
-// A groupSearch counts the running calls of FindGroup. Server.mu guards it.
+// A groupSearch counts the calls of FindGroup that are in progress. Server.mu guards it.
 type groupSearch struct {
 	clients int             // running calls of FindGroup
 	ended   map[string]bool // groups that ended meanwhile: RemoveGroup may come before FindGroup returns
@@ -28,7 +28,8 @@ func (x *groupSearch) noteEnded(group string) {
 	}
 }
 
-// findGroup returns the group of a namespace, or nil if there is none. The group's ranks may be on any node.
+// findGroup returns the group with a namespace, whose ranks may be on any node. It returns nil if there is no
+// such group.
 func (s *Server) findGroup(namespace string) *group {
 	g := s.groupByNamespace(namespace)
 	if g != nil || s.GroupFinder == nil {
@@ -50,8 +51,8 @@ func (s *Server) findGroup(namespace string) *group {
 	return s.addRemoteGroup(found)
 }
 
-// addRemoteGroup adds a group without local ranks, and returns it. If another client has added the group already, it
-// returns that one. The caller holds s.mu.
+// addRemoteGroup adds a group that has no local ranks, and returns it. If another client has already added
+// the group, it returns the existing one. The caller holds s.mu.
 func (s *Server) addRemoteGroup(found Group) *group {
 	for _, g := range s.groups {
 		if g.Name == found.Name {

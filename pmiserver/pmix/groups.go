@@ -12,7 +12,7 @@ import (
 // A PMIx group is a set of processes with an ID, as for MPI_Comm_create_from_group. A fence with this ID in
 // its kind constructs it, another one destructs it. In between the server stores nothing of it.
 
-// constructGroup puts a rank into the fence that constructs a PMIx group.
+// constructGroup lets a rank enter the fence that constructs a PMIx group.
 func (c *client) constructGroup(q requestInfo, r *message.GroupConstruct) {
 	if c.server.OtherNodes == nil { // without mpiexec there are no context IDs
 		c.replyStatus(q, message.NotSupported)
@@ -22,7 +22,7 @@ func (c *client) constructGroup(q requestInfo, r *message.GroupConstruct) {
 	c.joinCollective(q, fence.Construct.WithTag(r.ID), r.Procs, fenceCall{wantsContextID: r.Options.ContextID(), timeout: r.Options.Timeout()})
 }
 
-// destructGroup puts a rank into the fence that destructs a PMIx group.
+// destructGroup lets a rank enter the fence that destructs a PMIx group.
 func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 	members := r.Procs
 	if len(members) == 0 {
@@ -35,8 +35,8 @@ func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 // they destruct it.
 const lastMajorWithoutMembers = 4
 
-// These are the limits of the PMIx groups that are remembered for a rank. Above them the client has to name
-// the members itself.
+// These are limits for the PMIx groups whose members the server remembers for a rank. Beyond them, the client
+// must name the members itself.
 const (
 	maxMadeGroups = 1 << 10
 	maxMembers    = 1 << 16 // members of all groups together
@@ -66,8 +66,8 @@ func (r *localRank) recallGroup(g *group, id string) []bfrops.Proc {
 	return r.madeGroups[id]
 }
 
-// forgetGroup drops the members of a PMIx group that was destructed. It is not called for a destruct that timed out,
-// which may be repeated and then needs the members.
+// forgetGroup forgets the members of a PMIx group that was destructed. It is not called if the destruction
+// has timed out, because the client may repeat it and then needs the members.
 func (r *localRank) forgetGroup(g *group, id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,8 +91,8 @@ func (m *collective) decodeContextID(all [][]byte) (publish func(), err error) {
 // maxContextID is the largest context ID of a PMIx group (rule PMIX-46).
 const maxContextID = 1<<31 - 1
 
-// replyGroup replies to a construct with the members of the group, and its context ID if the client
-// wants one.
+// replyGroup replies to the construction of a PMIx group with its members, and with a context ID if the
+// client has asked for one.
 func (m *collective) replyGroup(done fenceCall) {
 	context := 0
 	if done.wantsContextID {
@@ -103,7 +103,7 @@ func (m *collective) replyGroup(done fenceCall) {
 	c.reply(done.request, fmt.Sprintf("group of %d, context %d", m.set.size(), context), reply)
 }
 
-// procs lists the processes of the collective, on all nodes.
+// procs returns the processes of the collective on all nodes.
 func (m *collective) procs() (all []bfrops.Proc) {
 	for _, part := range m.set {
 		add := func(rank int) { all = append(all, bfrops.Proc{Namespace: part.namespace, Rank: bfrops.Rank(rank)}) }

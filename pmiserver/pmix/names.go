@@ -9,15 +9,15 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A Name is the value that is published under a name.
+// A Name is the value that a rank has published under a name.
 type Name struct {
 	Port  string // value for ranks that use PMI-1 or PMI-2
 	Value []byte // value for ranks that use PMIx, encoded by appendDatum; empty if the publisher uses PMI-1 or PMI-2
 	Once  bool   // the first look-up removes it
 }
 
-// Names is the job's table of published names, which mpiexec stores (rule PMIX-39). Its methods may block
-// until mpiexec replies.
+// Names is the job's table of published names. mpiexec stores the table (rule PMIX-39), so the methods may
+// block until mpiexec replies.
 type Names interface {
 	Publish(ctx context.Context, service string, n Name) (added bool, err error)
 	Lookup(ctx context.Context, service string) (n Name, found bool, err error)
@@ -25,7 +25,7 @@ type Names interface {
 	Unpublish(ctx context.Context, service string) error
 }
 
-// These are the limits of names (pmix-wire.md 11; rule TRUST-24).
+// These are the limits for published names (pmix-wire.md 11; rule TRUST-24).
 const (
 	maxNameRequests = 1 << 10 // names in requests of one rank that have no reply yet
 	maxNameBytes    = 4 << 10 // bytes of a name and its value
@@ -61,8 +61,8 @@ func (c *client) requestNames(q requestInfo, names int, send func(ctx context.Co
 	})
 }
 
-// handlePublish publishes names. It stops at the first name that is published already. The names before it stay
-// published.
+// handlePublish publishes several names. It stops at the first name that is already published. The names
+// before that one remain published.
 func (c *client) handlePublish(q requestInfo, r *message.Publish) {
 	once, data := r.Infos.Persistence() == message.FirstRead, r.Infos.Data()
 	c.requestNames(q, len(data), func(ctx context.Context) message.Status {
@@ -84,7 +84,7 @@ func (c *client) handlePublish(q requestInfo, r *message.Publish) {
 	})
 }
 
-// handleUnpublish removes names from the table. A name that is not there is no error.
+// handleUnpublish removes names from the table. It is no error if the table does not contain a name.
 func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		for _, key := range r.Keys {
@@ -97,8 +97,8 @@ func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	})
 }
 
-// handleLookup replies with published values. If the client waits, the reply comes when as many of the
-// names as it requires are published (rule PMIX-40).
+// handleLookup replies with the values of published names. If the client wants to wait, the reply is sent
+// when as many names are published as it requires (rule PMIX-40).
 func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		least, waits := r.Options.Wait()
@@ -135,8 +135,8 @@ func (c *client) noteAwaited(name string) (endWait func()) {
 	}
 }
 
-// findNames looks up keys. If mayWait is true, it blocks until at least minimum of them are published. The results are in
-// the order of the keys.
+// findNames looks up keys. If mayWait is true, it blocks until at least minimum of them are published. It
+// returns the results in the order of keys.
 func (c *client) findNames(ctx context.Context, keys []string, minimum int, mayWait bool) ([]bfrops.Datum, message.Status) {
 	var names []*Name
 	if mayWait {
@@ -166,8 +166,8 @@ func (c *client) findNames(ctx context.Context, keys []string, minimum int, mayW
 	return nil, message.NotFound
 }
 
-// republish publishes names again that a look-up has removed from the table, if the client cannot receive
-// them (rule PMIX-41).
+// republish publishes names again that a look-up has removed from the table but whose values the client
+// cannot receive (rule PMIX-41).
 func (c *client) republish(keys []string, names []*Name) {
 	for i, n := range names {
 		if n != nil && n.Once {
@@ -183,7 +183,8 @@ func (g *group) hasExited(r *localRank) bool {
 	return r.exited
 }
 
-// lookupNow looks up keys, one after the other. An element of the result is nil if its key is not published.
+// lookupNow looks up keys one by one, without waiting. An element of the result is nil if its key is not
+// published.
 func (c *client) lookupNow(ctx context.Context, keys []string) []*Name {
 	names := make([]*Name, len(keys))
 	for i, key := range keys {
@@ -194,8 +195,8 @@ func (c *client) lookupNow(ctx context.Context, keys []string) []*Name {
 	return names
 }
 
-// awaitNames waits for all keys at once, until at least minimum of them are published or ctx ends. An element of the
-// result is nil if its key was not received.
+// awaitNames waits until at least minimum of the keys are published, or ctx ends. An element of the result is
+// nil if its key was not published.
 func (c *client) awaitNames(ctx context.Context, keys []string, minimum int) []*Name {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
@@ -220,13 +221,14 @@ func (c *client) awaitNames(ctx context.Context, keys []string, minimum int) []*
 	return names
 }
 
-// appendDatum encodes a datum: its publisher, then its key and value.
+// appendDatum appends the encoding of a datum to dst: the datum's publisher, key and value.
 func appendDatum(dst []byte, d bfrops.Datum) []byte {
 	return bfrops.AppendPair(bfrops.AppendProc(dst, d.Publisher), d.Key, d.Value)
 }
 
-// toDatum returns the result of a look-up of key in a namespace. A name that was published by PMI-1 or PMI-2 becomes
-// a string without a publisher. It returns an error if the value cannot be decoded, or is for another key.
+// toDatum returns the result of a look-up of key in a namespace. If the name was published by PMI-1 or PMI-2,
+// the result is a string without a publisher. toDatum returns an error if the value cannot be decoded or
+// belongs to another key.
 func (n Name) toDatum(key, namespace string) (bfrops.Datum, error) {
 	if len(n.Value) == 0 {
 		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}, nil

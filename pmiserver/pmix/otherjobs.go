@@ -34,7 +34,7 @@ other job waits no longer. A group of another job has no ranks here. Its data do
 afterwards.
 */
 
-// A groupRecord is a group, as its job describes it to another job.
+// A groupRecord describes a group of ranks of one job to another job.
 type groupRecord struct {
 	Namespace string
 	Universe  int
@@ -44,7 +44,7 @@ type groupRecord struct {
 	Data      map[int][]byte // by rank: what the members of the set have committed for other nodes
 }
 
-// Limits of what jobs exchange when they connect (pmix-wire.md 11).
+// These are limits for the data that jobs exchange when they connect (pmix-wire.md 11).
 const (
 	maxJobBytes   = 1 << 20   // bytes that a job sends
 	maxPieceBytes = 3 << 10   // bytes of one name's value
@@ -62,17 +62,18 @@ var errJobEnded = errors.New("the other job has ended")
 
 var errOtherJob = errors.New("the other job sent what cannot be used")
 
-// jobOf returns the part of a namespace that all namespaces of a job have in common. ok is false for a namespace that
-// no server of ours has made.
+// jobOf returns the part that the namespaces of all groups of one job have in common. ok is false if the
+// namespace was not made by this program.
 func jobOf(namespace string) (job string, ok bool) {
 	job, _, ok = strings.Cut(namespace, "@")
 	return job, ok && job != ""
 }
 
-// isForeign reports whether a part of a set belongs to another job.
+// isForeign reports whether this part of a set of processes belongs to another job.
 func (part setPart) isForeign() bool { return part.size == unknownSize }
 
-// groupOrForeign is groupSize for sets that may have processes of other jobs, which are named by their namespace.
+// groupOrForeign is a variant of groupSize for sets that may contain processes of other jobs. Groups of other
+// jobs are identified by their namespaces.
 func (s *Server) groupOrForeign(ownNamespace string) func(namespace string) (group string, size int, known bool) {
 	ownJob, _ := jobOf(ownNamespace)
 	return func(namespace string) (group string, size int, known bool) {
@@ -83,7 +84,7 @@ func (s *Server) groupOrForeign(ownNamespace string) func(namespace string) (gro
 	}
 }
 
-// ownParts returns the parts of a set that belong to our job.
+// ownParts returns the parts of a set of processes that belong to this server's job.
 func (s procSet) ownParts() procSet {
 	return slices.DeleteFunc(slices.Clone(s), setPart.isForeign)
 }
@@ -96,8 +97,9 @@ func (part setPart) lowest() int {
 	return 0
 }
 
-// text returns a text that is the same for this set in each of its jobs. A process is in one collective at a time, so
-// the lowest rank of each group tells apart the sets that can meet at the same time.
+// text returns a text that identifies this set of processes, and that all of its jobs compute in the same
+// way. It contains only the lowest rank of each group. That suffices, because a process takes part in one
+// collective at a time.
 func (s procSet) text() string {
 	var words []string
 	for _, part := range s {
@@ -107,8 +109,8 @@ func (s procSet) text() string {
 	return strings.Join(words, " ")
 }
 
-// A jobsExchanger exchanges the data of a collective with the other nodes of our job and with other jobs. It implements
-// fence.Exchanger.
+// A jobsExchanger implements fence.Exchanger for a collective with processes of several jobs. It exchanges
+// data with the other nodes of this job and with the other jobs.
 type jobsExchanger struct {
 	m    *collective
 	own  procSet
@@ -116,7 +118,8 @@ type jobsExchanger struct {
 	past int // exchanges that are over; the goroutine of the exchange owns it
 }
 
-// useOtherJobs makes a collective exchange its data with other jobs, if its set has processes of some.
+// useOtherJobs makes a collective exchange its data with other jobs, if its set contains processes of other
+// jobs.
 func (m *collective) useOtherJobs() {
 	own := m.set.ownParts()
 	if len(own) == len(m.set) {
@@ -168,10 +171,11 @@ func (x *jobsExchanger) GiveUp(id fence.ID, exchanging bool) {
 	}
 }
 
-// hasOtherNodes reports whether other nodes of our job have members of the set.
+// hasOtherNodes reports whether other nodes of this job have members of the set.
 func (x *jobsExchanger) hasOtherNodes() bool { return len(x.m.participants) < x.own.size() }
 
-// isFirst reports whether this node has the first member of our job. It speaks for the job.
+// isFirst reports whether this node has the first member of this job in the set. That node exchanges data
+// with other jobs on behalf of its job.
 func (x *jobsExchanger) isFirst() bool {
 	first := x.own[0]
 	return slices.ContainsFunc(x.m.participants, func(p *participant) bool {
@@ -179,7 +183,8 @@ func (x *jobsExchanger) isFirst() bool {
 	})
 }
 
-// exchangeJobs sends what our job has to the other jobs of the set, and returns the groups that they send.
+// exchangeJobs sends the data of this job to the other jobs of the set. It returns the groups that these jobs
+// send.
 func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups []groupRecord, err error) {
 	s := x.m.server
 	ownJob, _ := jobOf(x.own[0].namespace)
@@ -227,17 +232,19 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 	return groups, nil
 }
 
-// announceJob publishes the name that shows other jobs that ours has not ended. Another node may have published it.
+// announceJob publishes the name by which other jobs see that this job has not ended. It is no error if
+// another node has already published the name.
 func (s *Server) announceJob(ctx context.Context, job string) error {
 	_, err := s.Names.Publish(ctx, presenceOf(job), Name{Port: "here"})
 	s.announced.Store(err == nil)
 	return err
 }
 
-// presenceOf returns the name that a job publishes when its ranks first use names. It lasts until the job ends.
+// presenceOf returns the name that a job publishes to show that it has not ended. The name is published when
+// a rank of the job first uses names, and remains until the job ends.
 func presenceOf(job string) string { return fmt.Sprintf("remshell-job-%x", sha256.Sum256([]byte(job))) }
 
-// receiveFromLiving is receiveFromJob until the other job ends. Then it returns errJobEnded.
+// receiveFromLiving does the same as receiveFromJob. If the other job ends first, it returns errJobEnded.
 func (s *Server) receiveFromLiving(job, name string) (text []byte, err error) {
 	ctx, end := context.WithCancelCause(s.waitCtx)
 	watched := make(chan struct{})
@@ -254,8 +261,9 @@ func (s *Server) receiveFromLiving(job, name string) (text []byte, err error) {
 	return text, err
 }
 
-// watchJob calls end with errJobEnded when the name that shows that a job has not ended is gone, or has not appeared
-// within joinWithin. It returns then, or when ctx ends.
+// watchJob watches the name by which another job shows that it has not ended. It calls end with errJobEnded
+// when the name has disappeared, or has not appeared within joinWithin. After that, or when ctx ends, it
+// returns.
 func (s *Server) watchJob(ctx context.Context, job string, end func(error)) {
 	began, seen, missed := time.Now(), false, 0
 	for {
@@ -279,13 +287,13 @@ func (s *Server) watchJob(ctx context.Context, job string, end func(error)) {
 	}
 }
 
-// nameOf returns the beginning of the names under which a job publishes what is for another one.
+// nameOf returns the beginning of the names under which the job sender publishes data for the job receiver.
 func (x *jobsExchanger) nameOf(sender, receiver string) string {
 	return fmt.Sprintf("remshell-%x-%d", sha256.Sum256([]byte(x.text+" "+sender+" "+receiver)), x.past)
 }
 
-// describe encodes the groups of our job in the set, with what their members have committed. all has the records of all
-// nodes. A disconnect brings no data.
+// describe encodes the groups of this job that are in the set, with the data that their members have
+// committed. all has the records of all nodes. For a disconnect there is no data.
 func (x *jobsExchanger) describe(ctx context.Context, all [][]byte) ([]byte, error) {
 	records, err := x.m.decodeRecords(all)
 	if err != nil {
@@ -310,7 +318,7 @@ func (x *jobsExchanger) describe(ctx context.Context, all [][]byte) ([]byte, err
 	return json.Marshal(groups)
 }
 
-// sendToJob publishes a text in pieces. The first piece begins with the length of the text.
+// sendToJob publishes a text for another job, in pieces. The first piece begins with the length of the text.
 func (s *Server) sendToJob(ctx context.Context, name string, text []byte) error {
 	if len(text) > maxJobBytes {
 		return fmt.Errorf("%d bytes of job info and data, at most %d", len(text), maxJobBytes)
@@ -329,7 +337,7 @@ func (s *Server) sendToJob(ctx context.Context, name string, text []byte) error 
 	return nil
 }
 
-// receiveFromJob waits for a text that another job publishes in pieces.
+// receiveFromJob waits for a text that another job publishes in pieces, and returns it.
 func (s *Server) receiveFromJob(ctx context.Context, name string) (text []byte, err error) {
 	size := uint64(math.MaxUint64)
 	for i := 0; uint64(len(text)) < size; i++ {
@@ -353,7 +361,8 @@ func (s *Server) receiveFromJob(ctx context.Context, name string) (text []byte, 
 	return text, nil
 }
 
-// decodeJob decodes and checks what another job has sent. It may describe only its groups in the set: all of these.
+// decodeJob decodes and checks data that another job has sent. The data must describe all groups of that job
+// in the set, and no others.
 func decodeJob(text []byte, namespaces []string) (groups []groupRecord, err error) {
 	if json.Unmarshal(text, &groups) != nil || len(groups) != len(namespaces) {
 		return nil, errOtherJob
@@ -367,7 +376,7 @@ func decodeJob(text []byte, namespaces []string) (groups []groupRecord, err erro
 	return groups, nil
 }
 
-// isValid reports whether a group can be as described.
+// isValid reports whether the description of a group is plausible.
 func (r groupRecord) isValid() bool {
 	ranks, used := 0, make([]bool, len(r.Nodes))
 	for _, n := range r.Apps {
@@ -407,8 +416,9 @@ func arePairs(data []byte) bool {
 	return r.Err() == nil
 }
 
-// useForeignGroups adds the groups of other jobs that a collective has brought. When the last connection to a group is
-// over, it removes the group. Libraries need not say that, so the oldest group goes if there are too many.
+// useForeignGroups adds groups of other jobs that were received in a collective. It removes a group when the
+// last connection to it has ended. As libraries need not report that, it also removes the oldest group if
+// there are too many.
 func (s *Server) useForeignGroups(kind fence.Kind, groups []groupRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -430,7 +440,7 @@ func (s *Server) useForeignGroups(kind fence.Kind, groups []groupRecord) {
 	}
 }
 
-// foreignGroup returns the group of another job with a namespace, or nil. The caller holds s.mu.
+// foreignGroup returns the group of another job that has the given namespace, or nil. The caller holds s.mu.
 func (s *Server) foreignGroup(namespace string) *group {
 	for _, g := range s.groups {
 		if g.otherJob && g.Namespace == namespace {
@@ -461,7 +471,7 @@ func (s *Server) addForeignGroup(r groupRecord) *group {
 	return g
 }
 
-// addForeignData makes what ranks of another job have committed visible to the ranks of this node.
+// addForeignData makes data that ranks of another job have committed visible to the ranks of this node.
 func (g *group) addForeignData(r groupRecord) {
 	received := make(map[int]byteRange, len(r.Data))
 	for rank, data := range r.Data {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// maxQueued limits the bytes that are queued for the clients of one rank, if they do not read (rule
+// maxQueued is the largest number of bytes that are queued for the clients of one rank that do not read (rule
 // PMIX-24).
 const maxQueued = 64 << 20
 
@@ -20,13 +20,13 @@ var errOverrun = fmt.Errorf("it does not read the replies to its requests, of wh
 // errGone is returned when a message is sent to a client whose connection has ended.
 var errGone = errors.New("the PMIx client has closed its connection")
 
-// An outbox writes the messages to one client, in the order of the calls of enqueue. The caller
-// never waits for the client:
+// An outbox writes the messages to one client, in the order of the calls of enqueue. The caller never waits
+// for the client:
 //
 //	enqueue --- queue empty, socket buffer has space ---> written at once, by the caller
 //	        \-- else ---> queue ---> a goroutine, until the queue is empty
 //
-// A goroutine for every reply would cost two thread switches.
+// This avoids the two thread switches that a goroutine for every reply would cost.
 type outbox struct {
 	conn io.WriteCloser
 	raw  syscall.RawConn // of conn; nil if it has none: then nothing is written at once
@@ -39,8 +39,8 @@ type outbox struct {
 	endErr  error      // why nothing is written any more; nil while it is
 }
 
-// enqueue adds a message; the outbox owns its bytes from now on. It returns errOverrun, and closes the
-// connection, if too many bytes are queued.
+// enqueue adds a message to the queue. The caller must not change the message afterwards. If too many bytes
+// are queued, enqueue closes the connection and returns errOverrun.
 func (o *outbox) enqueue(message []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -67,8 +67,8 @@ func (o *outbox) enqueue(message []byte) error {
 	return nil
 }
 
-// writeNow writes as many bytes as the kernel takes without blocking, and returns their number. An error is not
-// reported here: the next Write of the queue gets it again. The caller holds o.mu, and no goroutine runs write.
+// writeNow writes as many bytes as the kernel takes without blocking, and returns their number. It does not
+// report errors, because the next Write returns them. The caller holds o.mu, and no goroutine runs write.
 func (o *outbox) writeNow(message []byte) (n int) {
 	if o.raw == nil {
 		return 0
@@ -93,8 +93,8 @@ func rawOf(conn net.Conn) syscall.RawConn {
 	return raw
 }
 
-// enqueueUnlessBehind adds a message unless more than limit bytes are queued. It returns false if the
-// message was not added.
+// enqueueUnlessBehind adds a message to the queue, unless more than limit bytes are already queued. It
+// reports whether the message was added.
 func (o *outbox) enqueueUnlessBehind(limit int, message []byte) bool {
 	o.mu.Lock()
 	behind := o.bytes > limit

@@ -13,8 +13,8 @@ import (
 // errBadProcs is returned for a list of processes that is empty or names a process that does not exist.
 var errBadProcs = errors.New("the list of processes is empty, or names a process that does not exist")
 
-// A procSet is the set of processes of a collective, sorted by the names of their groups. Lists that name
-// the same processes, in whatever form and order, give the same set (rule PMIX-29).
+// A procSet is the set of processes of a collective, sorted by the names of their groups. Lists that contain
+// the same processes in a different form or order give equal sets (rule PMIX-29).
 type procSet []setPart
 
 // A setPart has the processes of one group in a set.
@@ -25,8 +25,8 @@ type setPart struct {
 	ranks     []int  // ranks in the set, ascending; nil if all are
 }
 
-// newProcSet makes a set of a list of processes. find returns name and size of the group of a namespace.
-// The error is errBadProcs.
+// newProcSet makes a set from a list of processes. find returns the name and size of the group with a
+// namespace. The error is errBadProcs.
 func newProcSet(procs []bfrops.Proc, find func(namespace string) (group string, size int, known bool)) (procSet, error) {
 	var all procSet
 	at := make(map[string]int) // index in all, by namespace
@@ -59,8 +59,8 @@ func newProcSet(procs []bfrops.Proc, find func(namespace string) (group string, 
 	return all, nil
 }
 
-// normalize sorts the ranks and removes duplicates. If all ranks of the group are in the set, ranks
-// becomes nil.
+// normalize sorts the ranks and removes duplicates. If all ranks of the group are in the set, it sets ranks
+// to nil.
 func (s *setPart) normalize() {
 	if s.ranks == nil {
 		return
@@ -100,7 +100,7 @@ func (s procSet) size() (n int) {
 	return n
 }
 
-// fenceMembers returns the set in the notation of package fence.
+// fenceMembers converts the set to the form that package fence uses.
 func (s procSet) fenceMembers() fence.Members {
 	var text []byte
 	for i, part := range s {

@@ -8,31 +8,31 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// These are the limits of the further ranks' data that a reply to a Get carries (rule PMIX-69).
+// These are limits for the data of further ranks that a reply to a Get may contain (rule PMIX-69).
 const (
 	maxReadAhead      = 256       // ranks
 	maxReadAheadBytes = 128 << 10 // size of the whole reply
 	procOverhead      = 64        // typical bytes that each rank adds beside its data
 )
 
-// A readSequence detects a client that sends Gets for one rank after the other, as an MPI library does whose ranks
-// all connect. Then a reply also carries the data of the next ranks, each time of about twice as many. A kernel reads
-// a file ahead in the same way:
+// A readSequence detects a client that sends Gets for one rank after the other, as an MPI library does whose
+// ranks all connect. In this case a reply also contains the data of the next ranks, each time of about twice
+// as many. Kernels read files ahead in the same way:
 //
 //	requested    0    1     3       6         11
 //	sent         0    1-2   3-5     6-10      11-19   ...
 //
-// The client's library stores all that it gets, and does not request it again: n ranks take log n Gets. A
-// readSequence belongs to the goroutine of the client.
+// The client's library stores all received data and does not request it again, so that n ranks take only log
+// n Gets. A readSequence belongs to the goroutine of the client.
 type readSequence struct {
 	group *group
 	last  int // index, in a list of ranks, of the last Get
 	count int // ranks after last that the reply carried at most
 }
 
-// nextCount records a Get, and returns how many further ranks' data the reply has to carry. A gap in the sequence
-// does not break it, unless the gap is larger than the last count. Gaps arise because the client does not ask for its
-// own rank, and because some ranks were left out of a reply.
+// nextCount records a Get, and returns for how many further ranks the reply is to contain data. Small gaps in
+// the sequence of ranks are allowed: a client skips its own rank, and some ranks may be missing in a reply. A
+// gap that is larger than the last count ends the sequence.
 func (s *readSequence) nextCount(g *group, at, size int) (count int) {
 	step := (at - s.last + size) % size
 	next := min(max(1, 2*s.count), maxReadAhead)
@@ -43,15 +43,16 @@ func (s *readSequence) nextCount(g *group, at, size int) (count int) {
 	return next
 }
 
-// A readAhead says for how many further ranks a reply carries data. Ranks that have not committed the key are left
-// out.
+// A readAhead says for how many further ranks a reply contains data. Ranks that have not committed the key
+// are left out.
 type readAhead struct {
 	count int
 	key   string
 }
 
-// readAheadFor records a client's Get of a rank. It keeps separate sequences for ranks of this node and ranks of
-// other nodes: with cyclic placement, a client that asks only for the ranks of its node skips others in between.
+// readAheadFor records a client's Get of a rank, and returns for which further ranks the reply is to contain
+// data. Ranks of this node and of other nodes are treated as separate sequences, because with cyclic
+// placement the ranks of one node have gaps between their numbers.
 func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	i, isLocal := slices.BinarySearch(g.Ranks, rank)
 	if isLocal {
@@ -60,8 +61,8 @@ func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	return readAhead{c.remoteReads.nextCount(g, rank-i, g.Size-len(g.Ranks)), key}
 }
 
-// appendReadAhead appends data of the ranks after rank to the reply about rank. It appends only data that this node
-// has, up to maxReadAheadBytes.
+// appendReadAhead appends data of the ranks after rank to the reply about rank. It appends only data that
+// this node has, and at most maxReadAheadBytes.
 func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhead) []byte {
 	for next := range g.nextRanks(rank, ahead.count) {
 		if g == c.group && next == c.rank.number {
@@ -76,8 +77,8 @@ func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhe
 	return reply
 }
 
-// nextRanks lists the next count ranks after rank. If rank is on this node, these are ranks of this node, else ranks
-// of other nodes.
+// nextRanks returns the next count ranks after rank. If rank is on this node, these are ranks of this node.
+// Otherwise they are ranks of other nodes.
 func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 	if i, isLocal := slices.BinarySearch(g.Ranks, rank); isLocal {
 		return slices.Values(g.Ranks[i+1 : min(i+1+count, len(g.Ranks))])

@@ -8,8 +8,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// handleRequest handles a request. It replies at once, or when other processes have made the calls that the request
-// waits for. A request without a case here is not supported.
+// handleRequest handles a request. It replies now or, if the request waits for calls of other processes, when
+// these have been made. It refuses kinds of requests that are not supported.
 func (c *client) handleRequest(q requestInfo, request message.Request) {
 	switch r := request.(type) {
 	case *message.Req:
@@ -58,7 +58,7 @@ func (c *client) handleRequest(q requestInfo, request message.Request) {
 	}
 }
 
-// replyJobInfo sends a rank its job info, and makes its state Initialized.
+// replyJobInfo sends the job info to a rank, and sets the rank's state to Initialized.
 func (c *client) replyJobInfo(q requestInfo) {
 	_, info, err := c.group.loadJobInfo(c.server.ctx)
 	if err != nil {
@@ -70,9 +70,9 @@ func (c *client) replyJobInfo(q requestInfo) {
 	c.reply(q, "job info", message.AppendJobInfo(message.NewReply(q.tag), c.group.Namespace, info))
 }
 
-// handleAbort reports an abort, which ends the job. The reply comes after the report, because the client
-// exits once it has the reply. An abort of a rank that has ended already (a child process sent it)
-// changes nothing.
+// handleAbort reports an abort, which ends the job. It reports the abort before it replies, because the
+// client exits once it has the reply. If the rank has already ended, and one of its child processes has sent
+// the abort, nothing happens.
 func (c *client) handleAbort(q requestInfo, r *message.Abort) {
 	text := r.Message
 	if text == "N/A" { // Open MPI sends this for an empty message
@@ -100,13 +100,14 @@ func (c *client) handleQuery(q requestInfo, r *message.Query) {
 	c.reply(q, fmt.Sprintf("%d told", len(results)), message.AppendQueryResult(message.NewReply(q.tag), results))
 }
 
-// queryAnswers are the values of the keys that a query may ask for. The only process sets are those of MPI itself.
+// queryAnswers are the values of the keys that a query may contain. The only process sets are those of MPI
+// itself.
 var queryAnswers = map[string]bfrops.Value{
 	"pmix.qry.psetnum": bfrops.SizeOf(0),
 	"pmix.qry.psets":   bfrops.TextOf(""),
 }
 
-// joinCollective makes a rank enter a collective of the processes that it names.
+// joinCollective lets a rank enter a collective of the processes that the request names.
 func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.Proc, call fenceCall) {
 	call.client, call.request = c, q
 	find := c.server.groupSize
@@ -131,8 +132,9 @@ func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.P
 	}
 }
 
-// handleJobControl registers files that are to be removed after the rank has ended. It does nothing for directories,
-// which are below the session directory and are removed with it. Requests to end or stop processes are not supported.
+// handleJobControl registers files that are to be removed after the rank has ended. It ignores directories,
+// because they are in the session directory and are removed together with it. Requests to end or stop
+// processes are not supported.
 func (c *client) handleJobControl(r *message.JobControl) message.Status {
 	cleanup, all := r.Cleanup()
 	if !all {
@@ -146,8 +148,8 @@ func (c *client) handleJobControl(r *message.JobControl) message.Status {
 	return message.Success
 }
 
-// printLog prints the texts of a library's messages (rule PMIX-48). Messages to the system log are not
-// supported.
+// printLog prints texts that an MPI library wants to show to the user (rule PMIX-48). Messages to the system
+// log are not supported.
 func (c *client) printLog(r *message.Log) message.Status {
 	if c.group.Print == nil {
 		return message.NotSupported

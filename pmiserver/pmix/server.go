@@ -20,7 +20,7 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// These are the limits of connections and stored data (rule PMIX-20, pmix-wire.md 11).
+// These are limits for connections and stored data (rule PMIX-20, pmix-wire.md 11).
 const (
 	handshakeTimeout     = 5 * time.Second // from accept until the handshake is complete
 	extraPending         = 64              // connections without a handshake, beside one for each local rank
@@ -57,7 +57,7 @@ type Group struct {
 	Events
 }
 
-// Events are functions that report what the ranks of a group do. Each of them may be nil.
+// Events are functions that are called to report what the ranks of a group do. Each of them may be nil.
 type Events struct {
 	Abort        func(rank, code int, message string) (reported bool) // aborts the job; code is an exit status; false: the rank had ended
 	StateChanged func(rank int, state State)
@@ -115,7 +115,8 @@ type Server struct {
 	announced atomic.Bool // other jobs can see that ours has not ended
 }
 
-// Links connect a server to the rest of the job. All messages that they send go through mpiexec.
+// Links are the connections of a server to the rest of the job. All messages that they send go through
+// mpiexec.
 type Links struct {
 	// GroupFinder finds the groups of the job that have no ranks on this node. It is nil if there are none.
 	GroupFinder GroupFinder
@@ -136,8 +137,8 @@ type Links struct {
 	SharesNames bool
 }
 
-// A lifetime has the two contexts that end a server's work. After Freeze no client waits for other processes. After
-// Close the server does nothing.
+// A lifetime has two contexts, which end when Freeze and when Close is called. After Freeze no client waits
+// for other processes. After Close the server does nothing.
 type lifetime struct {
 	ctx         context.Context
 	end         context.CancelFunc
@@ -147,7 +148,7 @@ type lifetime struct {
 	tasks       sync.WaitGroup // connections, and their fences and requests under way
 }
 
-// An admission has the state for authenticating connections to the port.
+// An admission has the state that is needed to authenticate connections to the port.
 type admission struct {
 	listener         net.Listener
 	lastIndex        atomic.Uint32
@@ -237,8 +238,8 @@ func (s *Server) Freeze() {
 	}
 }
 
-// freezeGroup does the same as Freeze, for one group whose rank has aborted the job. Its other ranks need not wait
-// until mpiexec ends the job. Other groups go on until then.
+// freezeGroup ends the waits of one group, as Freeze does for all groups. It is called when a rank of the
+// group has aborted the job, so that the other ranks of the group do not wait until mpiexec ends the job.
 func (s *Server) freezeGroup(g *group) {
 	g.ending.Store(true)
 	for _, m := range s.collectivesOf(func(of procSet) bool { return of.hasGroup(g.Name) }) {
@@ -256,8 +257,8 @@ func (s *Server) AddGroup(g Group) {
 	s.ranks += len(g.Ranks)
 }
 
-// RemoveGroup removes a group and its collectives. Call it when no rank of the group is left on this node. For a
-// group without local ranks, call it when the whole group has ended.
+// RemoveGroup removes a group and its collectives. It must be called when no rank of the group is left on
+// this node. For a group without local ranks, it must be called when the whole group has ended.
 func (s *Server) RemoveGroup(name string) {
 	s.mu.Lock()
 	removed := s.removeCollectives(name)
@@ -308,8 +309,8 @@ func (s *Server) groupByName(group string) *group {
 	return nil
 }
 
-// groupByNamespace returns the group of a namespace, or nil. Its comparison takes constant time, so that a
-// client cannot guess a namespace byte by byte (rule PMIX-19).
+// groupByNamespace returns the group with a namespace, or nil. Comparing namespaces takes constant time, so
+// that a client cannot guess a namespace byte by byte (rule PMIX-19).
 func (s *Server) groupByNamespace(namespace string) *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -416,8 +417,8 @@ func (s *Server) checkHandshake(conn net.Conn, sameUser bool, h message.Handshak
 	return c, message.Success
 }
 
-// isOwnUser reports whether the process at the other end belongs to our user. It is also true if the kernel does not
-// know the owner.
+// isOwnUser reports whether the process at the other end of conn belongs to the same user as this server. It
+// also returns true if the kernel does not know the owner.
 func (s *Server) isOwnUser(conn net.Conn) bool {
 	uid, err := s.SocketOwner(conn)
 	if err == nil || errors.Is(err, ErrNoOwner) {
@@ -429,14 +430,14 @@ func (s *Server) isOwnUser(conn net.Conn) bool {
 	return true
 }
 
-// A pendingConn is a connection whose handshake is not complete.
+// A pendingConn is a connection whose client has not been authenticated yet.
 type pendingConn struct {
 	conn   net.Conn
 	number int // order of acceptance, because goroutines start in any order
 }
 
-// pendingConns are the connections whose handshake is not complete, in the order of acceptance (rule
-// PMIX-20).
+// pendingConns are the connections whose clients have not been authenticated yet, in the order in which they
+// were accepted (rule PMIX-20).
 type pendingConns []pendingConn
 
 // addPending adds a pending connection. The returned function removes it. If there are too many, addPending closes
@@ -462,7 +463,7 @@ func (s *Server) addPending(n pendingConn, sameUser bool) (remove func()) {
 	}
 }
 
-// addClient adds a client. It returns false if its rank or the node has too many.
+// addClient adds a client. It returns false if the client's rank, or the node, already has too many clients.
 func (s *Server) addClient(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -473,7 +474,7 @@ func (s *Server) addClient(c *client) bool {
 	return true
 }
 
-// removeClient removes a client from its rank and from the count.
+// removeClient removes a client from its rank, and from the number of clients.
 func (s *Server) removeClient(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,13 +8,14 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// These are the limits of spawn requests (pmix-wire.md 11).
+// These are limits for spawn requests (pmix-wire.md 11).
 const (
 	maxSpawns   = 16      // spawns of a rank that have no reply yet
 	maxPrograms = 1 << 12 // programs in one spawn
 )
 
-// handleSpawn starts programs as a new group, and replies when all its ranks run (rule PMIX-42).
+// handleSpawn starts programs as a new group of ranks. It replies when all ranks of the group run (rule
+// PMIX-42).
 func (c *client) handleSpawn(q requestInfo, r *message.Spawn) {
 	request, status := spawnRequest(r)
 	switch {
@@ -90,7 +91,7 @@ var spawnKeys = map[string]string{
 	"pmix.bindto":      "bind_to",
 }
 
-// translateOptions adds options to a command. Unknown options are ignored.
+// translateOptions translates PMIx options of a spawn to a command's options. It ignores unknown options.
 func translateOptions(command *spawn.Command, options message.Options) {
 	for _, o := range options {
 		text, isText := o.Value.Text()

@@ -14,8 +14,8 @@ type WaitingRank struct {
 	Rank  int
 }
 
-// WaitingRanks describes what each waiting rank of this node waits for (rule PMIX-65). If a rank waits for
-// several events, it describes one of them. Ranks that do not wait are left out.
+// WaitingRanks returns, for each rank of this node that waits, a text that says for what it waits (rule
+// PMIX-65). If a rank waits for several events, the text describes one of them.
 func (s *Server) WaitingRanks() map[WaitingRank]string {
 	s.mu.Lock()
 	groups, collectives := slices.Clone(s.groups), slices.Collect(maps.Values(s.collectives))
@@ -30,8 +30,8 @@ func (s *Server) WaitingRanks() map[WaitingRank]string {
 	return all
 }
 
-// listWaiting adds the ranks of the group that spawn or wait for names, and the ranks that wait for data
-// of the group.
+// listWaiting adds to all the ranks of the group that wait for a spawn or a name. It also adds the ranks that
+// wait for data of the group.
 func (g *group) listWaiting(all map[WaitingRank]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,11 +61,12 @@ func (w *pendingGet) listWaiting(all map[WaitingRank]string, waitingRank int) {
 	}
 }
 
-// collectiveTexts describes a rank that waits in a collective, by the kind of collective.
+// collectiveTexts has, for each kind of collective, the text for a rank that waits in one.
 var collectiveTexts = map[fence.Kind]string{fence.PMIxFence: "in fence", fence.Connect: "connecting", fence.Disconnect: "disconnecting",
 	fence.Construct: "making a group", fence.Destruct: "ending a group"}
 
-// listWaiting adds the ranks that wait in the collective, with the number of participants of this node that do.
+// listWaiting adds to all the ranks that wait in the collective. Each text contains the number of
+// participants of this node that wait.
 func (m *collective) listWaiting(all map[WaitingRank]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
