@@ -15,7 +15,7 @@ import (
 	"remshell/job"
 )
 
-// These are the largest numbers of claims in a listing, of all users together and of each user (rule
+// These are the largest numbers of claims in a listing: of all users together, and of each user (rule
 // TRUST-4: LedgerListed).
 const (
 	maxListedTotal   = 4096
@@ -38,7 +38,8 @@ func (d *Dir) Claims() (claims []Claim, err error) {
 	return claims, cmp.Or(err, l.readError)
 }
 
-// HasClaim reports whether a job has a claim. It reads only the entries of the job's user.
+// HasClaim reports whether a job has a claim in the ledger. It reads only the entries of the user to whom the
+// job belongs.
 func (d *Dir) HasClaim(key job.Key) (claimed bool) {
 	l := d.newReader(nil)
 	l.onlyUser = key.UID
@@ -93,14 +94,14 @@ func (l *reader) readOthers(isIgnored func(Claim) bool) (o OtherClaims, count in
 	return o, count, err
 }
 
-// union returns the summary of all claims that are summarized in o and p.
+// union returns a summary of all claims that o and p summarize.
 func (o OtherClaims) union(p OtherClaims) OtherClaims {
 	mine := slices.Concat(o.Mine, p.Mine)
 	slices.SortStableFunc(mine, compareAge)
 	return OtherClaims{mine, o.OtherUsers.Union(p.OtherUsers), o.OtherUsersClaims + p.OtherUsersClaims, cmp.Or(o.OtherJob, p.OtherJob)}
 }
 
-// A HeldClaim is a claim of this process. It lasts until Release or the death of this process.
+// A HeldClaim is a claim that this process has made. It lasts until Release is called or this process dies.
 type HeldClaim struct {
 	// Warning is a *LimitError if not all claims of others could be read.
 	Warning error
@@ -109,14 +110,15 @@ type HeldClaim struct {
 	file  *ownFile
 }
 
-// tieWait is how long a job waits for another one to withdraw its claim. It applies if two claims in
-// conflict were published at the same time.
+// tieWait is how long a job waits for another job to withdraw its claim, if both have published conflicting
+// claims at the same time.
 const tieWait = 100 * time.Millisecond
 
-// TakeClaim claims a part of this node. It calls check to check whether the claim is compatible with the claims of
-// others. It does so before it publishes the claim, and again afterwards if new claims have come meanwhile, since others
-// respect only a claim that they can see. If check returns an error, TakeClaim withdraws the claim and returns that
-// error. It returns *UnusableError if the ledger cannot be used.
+// TakeClaim claims CPUs and GPUs of this node for a job. check checks whether the claim is compatible with
+// the claims of other jobs. It is called before the claim is published, and again afterwards if new claims
+// have appeared, because other jobs respect a claim only when they can see it. If check returns an error,
+// TakeClaim withdraws the claim and returns that error. It returns *UnusableError if the ledger cannot be
+// used.
 func (d *Dir) TakeClaim(ctx context.Context, c Claim, check func(OtherClaims) error) (*HeldClaim, error) {
 	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -141,13 +143,14 @@ func (d *Dir) TakeClaim(ctx context.Context, c Claim, check func(OtherClaims) er
 	return &HeldClaim{first.readError, c, s}, nil
 }
 
-// withNotes makes the reader record the paths that it reads.
+// withNotes makes the reader remember the paths of the files that it reads.
 func (l *reader) withNotes() *reader { l.noteRead = true; return l }
 
 // recheckClaims looks for claims under paths that are not in readFiles. A file gets its name only when its
-// text is complete, so the files in readFiles need not be read again. If claims in conflict were published at
-// the same time, each job sees the other's, and only the first claim by name stays. That job waits for the
-// others to be withdrawn. A claim that was published before ours is not withdrawn.
+// text is complete, so the files in readFiles need not be read again. If several jobs have published
+// conflicting claims at the same time, each job sees the claims of the others. Only the claim that comes
+// first by name remains, and its job waits until the others are withdrawn. A claim that was published earlier
+// is not withdrawn.
 func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, readFiles map[string]bool, mine string, check func(OtherClaims) error) error {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -168,7 +171,8 @@ func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, readFiles m
 	}
 }
 
-// publishClaim writes a claim to a file with a random name, so that no user can block the name.
+// publishClaim writes a claim to a file with a random name. As the name is random, no other user can use it
+// first.
 func (d *Dir) publishClaim(c Claim) (*ownFile, error) {
 	name := fmt.Sprintf("%s%s-%s", kindClaim, randomName(), c.Job)
 	text, err := encode(claimText{name, c})
@@ -182,8 +186,9 @@ func (d *Dir) publishClaim(c Claim) (*ownFile, error) {
 	return s, s.writeAndPublish(name, text)
 }
 
-// SetIdle replaces the claim by one with the given idle reason. It publishes the new claim before it removes the old one,
-// so the CPUs are never free for others. It always returns a held claim; if there is an error, that is the old one.
+// SetIdle replaces the claim by one with the given idle reason. It publishes the new claim before it removes
+// the old one, so that no other job can claim the CPUs in between. The result is never nil; if there is an
+// error, it is the old claim.
 func (h *HeldClaim) SetIdle(reason job.IdleReason) (*HeldClaim, error) {
 	c := h.claim
 	c.IdleReason = reason
@@ -206,16 +211,16 @@ func (h *HeldClaim) Release() error {
 	return nil
 }
 
-// DupFile returns another descriptor of the claim's file. While another process has this descriptor, the claim stays
-// even if this process dies. Release ends the claim in any case.
+// DupFile returns another descriptor of the claim's file. If another process has this descriptor, the claim
+// remains valid when this process dies. Release ends the claim in any case.
 func (h *HeldClaim) DupFile() (fd int, err error) {
 	h.file.mu.Lock()
 	defer h.file.mu.Unlock()
 	return unix.FcntlInt(uintptr(h.file.fd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// checkOwner returns an error unless uid is our own. A file that names another user than its owner is ignored by
-// readers.
+// checkOwner returns an error unless uid is the current user. A file must name its owner as the user, because
+// readers ignore it otherwise.
 func checkOwner(uid int) error {
 	if uid != os.Geteuid() {
 		return fmt.Errorf("uid %[2]d may not make a claim for uid %[1]d: %[3]w", uid, os.Geteuid(), unix.EPERM)

@@ -30,8 +30,8 @@ the ledger, in the directory of their own user:
 UID is the requester's. RANDOM is visible to all, so another user could make a request with the same RANDOM.
 */
 
-// A PostedFile is a request or reply of ours in the ledger. Others can read it until Drop is called or this process
-// dies.
+// A PostedFile is a request or reply that this process has written to the ledger. Others can read it until
+// Drop is called or this process dies.
 type PostedFile struct {
 	ID   string // names the reply to a request
 	file *ownFile
@@ -72,8 +72,8 @@ func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	return &PostedFile{replyID(a, number), s}, nil
 }
 
-// replyID returns the ID that names the reply to a request. A requester of an older version sends no owner,
-// and expects a reply whose ID is the random part alone.
+// replyID returns the ID by which the reply to a request is found. For a requester of an older version, which
+// sends no owner, it is only the random part.
 func replyID(a job.ControlRequest, random string) string {
 	if a.Owner == job.AnyOwner {
 		return random
@@ -81,7 +81,7 @@ func replyID(a job.ControlRequest, random string) string {
 	return fmt.Sprintf("%d-%s", a.UID, random)
 }
 
-// checkReplyID returns an error for an ID that replyID cannot return.
+// checkReplyID returns an error for an ID that replyID never returns.
 func checkReplyID(id string) error {
 	uid, random, both := strings.Cut(id, "-")
 	if !both {
@@ -93,7 +93,8 @@ func checkReplyID(id string) error {
 	return checkRandom(random)
 }
 
-// removeStaleRequests removes files left behind by requesters and helpers of our user that were killed.
+// removeStaleRequests removes requests and replies of the current user whose processes were killed before
+// they could remove them.
 func (d *Dir) removeStaleRequests() {
 	for _, kind := range []string{kindRequest, kindReply} {
 		l := d.newReader(nil)
@@ -116,8 +117,8 @@ func (d *Dir) PostReply(id string, a job.ControlReply) (*PostedFile, error) {
 	return &PostedFile{id, s}, nil
 }
 
-// ReplaceReply atomically replaces a reply by another one (survive.md SV-26): the new file is locked before it gets
-// the name. It returns the reply that is valid afterwards, which is old if there is an error.
+// ReplaceReply atomically replaces a reply by another one (survive.md SV-26): the new file is locked before
+// it gets the name. It returns the reply that is valid afterwards. If there is an error, this is old.
 func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, error) {
 	s, name, err := d.writeReply(old.ID, a)
 	if err != nil {
@@ -131,7 +132,7 @@ func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, er
 	return &PostedFile{old.ID, s}, nil
 }
 
-// writeReply writes and locks a reply. It does not give the file its name yet.
+// writeReply writes a reply to a file and locks the file, but does not give the file its name yet.
 func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string, err error) {
 	name = kindReply + id
 	if err := errors.Join(checkReplyID(id), checkReply(a), checkOwner(a.UID)); err != nil {
@@ -155,8 +156,8 @@ func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string
 	return s, name, nil
 }
 
-// ReadReply reads the reply to a request that owner, the owner of the job, has written. It ignores a reply of more
-// than maxBytes bytes. found is false if there is no reply, or no longer.
+// ReadReply reads the reply to a request. owner is the user to whom the job belongs, and who must have
+// written the reply. A reply of more than maxBytes bytes is ignored. found is false if there is no reply.
 func (d *Dir) ReadReply(id string, owner, maxBytes int) (a job.ControlReply, found bool) {
 	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // the directories that were found are enough
 	_, random, _ := strings.Cut(id, "-")
@@ -190,7 +191,7 @@ func (d *Dir) readReplyFrom(s userDir, name string, maxBytes int) (a job.Control
 	return a, err == nil
 }
 
-// StillWaits reports whether the requester still waits for a reply to its request.
+// StillWaits reports whether the process that has made a request still waits for the reply.
 func (d *Dir) StillWaits(a FoundRequest) bool { return d.isAlive(a.entry) }
 
 // These are limits for reading requests (rule SV-25). At most maxRequestsPerUser requests of a user are
@@ -202,8 +203,8 @@ const (
 	minRequestInterval = 100 * time.Millisecond
 )
 
-// WatchRequests calls handle for each new request to a job of our user. It returns when ctx ends, with its error, or
-// when the directory cannot be read any more.
+// WatchRequests calls handle for each new request to a job of the current user. It returns the error of ctx
+// when ctx ends, or another error when the directory can no longer be read.
 func (d *Dir) WatchRequests(ctx context.Context, id job.ID, handle func(FoundRequest)) error {
 	w := newWatcher(d)
 	defer w.close()
@@ -251,8 +252,8 @@ func (d *Dir) readRequests(w *watcher, id job.ID, handled map[string]bool) (foun
 	}
 }
 
-// requestingUsers returns for each request the user whose limits apply to it. All uids without an account count as
-// one user, since a user can have 65,536 of them.
+// requestingUsers returns, for each request, the user whose limits apply to the request. All uids without an
+// account count as one user, because a user can have 65,536 of them.
 func (d *Dir) requestingUsers(requests []FoundRequest) (users []int) {
 	for _, a := range requests {
 		user := a.UID
@@ -264,8 +265,8 @@ func (d *Dir) requestingUsers(requests []FoundRequest) (users []int) {
 	return users
 }
 
-// nextRequests returns the requests to handle now, at most one per user and requestInterval. pause is the time until
-// the next one may be handled, or 0 if there is none.
+// nextRequests returns the requests to handle now: at most one per user in each requestInterval. pause is the
+// time until the next request may be handled. It is 0 if there is none.
 func nextRequests(requests []FoundRequest, users []int, lastTimes map[int]time.Time, now time.Time) (chosen []FoundRequest, pause time.Duration) {
 	for i, a := range requests {
 		if before, any := lastTimes[users[i]]; any && now.Sub(before) < requestInterval {
@@ -280,7 +281,8 @@ func nextRequests(requests []FoundRequest, users []int, lastTimes map[int]time.T
 	return chosen, pause
 }
 
-// waitForNames waits until a name is added or removed. If pause is not 0, it waits at most that long.
+// waitForNames waits until a name is added to or removed from the directory. If pause is not 0, it waits at
+// most that long.
 func (w *watcher) waitForNames(ctx context.Context, pause time.Duration) error {
 	for {
 		limit := recheckEvery
@@ -300,7 +302,8 @@ func (w *watcher) waitForNames(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// decodeRequest decodes the request in a file with this name and owner. random is the random part of the name.
+// decodeRequest decodes a request from the text of a file with the given name and owner. random is the random
+// part of the file name.
 func decodeRequest(name string, owner int, text []byte) (a job.ControlRequest, random string, err error) {
 	t := requestText{ControlRequest: job.ControlRequest{Owner: job.AnyOwner}}
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {
@@ -317,7 +320,7 @@ func decodeRequest(name string, owner int, text []byte) (a job.ControlRequest, r
 	return t.ControlRequest, random, checkRandom(random)
 }
 
-// decodeReply decodes the reply in a file with this name and owner.
+// decodeReply decodes a reply from the text of a file with the given name and owner.
 func decodeReply(name string, owner int, text []byte) (a job.ControlReply, err error) {
 	var t replyText
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {

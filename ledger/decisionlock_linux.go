@@ -57,19 +57,19 @@ func (d *Dir) LockDecision(ctx context.Context) (*DecisionLock, error) {
 	return g, nil
 }
 
-// Unlock releases the lock. It may be called more than once.
+// Unlock releases the decision lock. It may be called more than once.
 func (g *DecisionLock) Unlock() {
 	if g.lockFile != nil {
 		g.lockFile.remove()
 	}
 }
 
-// errSameTime is returned when another request has published its entry again in the same clock tick in which ours was
-// published.
+// errSameTime is returned when another process has published its entry for the decision lock again in the
+// same clock tick in which this process has published its own.
 var errSameTime = errors.New("another process took it at the same time")
 
-// locksBefore returns the other requests' entries that were published before s, the oldest first. mine is the time at
-// which s, our own entry, was published.
+// locksBefore returns the entries for the decision lock that other requests published before s, the oldest
+// first. s is the entry of this process, and mine is the time at which it was published.
 func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (earlier []entry, mine int64, err error) {
 	for {
 		if mine, err = s.publishedAt(); err != nil {
@@ -95,8 +95,8 @@ func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (earlier []entry, min
 	}
 }
 
-// waitForLocks waits until all entries in earlier are gone, or the time for them has passed. warning is about the first
-// entry that is not gone.
+// waitForLocks waits until the entries in earlier are gone or have been waited for long enough. warning is
+// about the first entry that is not gone.
 func (d *Dir) waitForLocks(ctx context.Context, earlier []entry, mine int64) (warning, err error) {
 	if len(earlier) == 0 {
 		return nil, nil
@@ -126,8 +126,8 @@ func (d *Dir) waitForLocks(ctx context.Context, earlier []entry, mine int64) (wa
 	return warning, nil
 }
 
-// waitForLock waits until the entry s is gone, or is published again. In the second case its holder has looked for
-// entries again and has seen ours.
+// waitForLock waits until the entry s is gone or is published again. If it is published again, its holder has
+// seen the entry of this process.
 func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, deadline time.Time) (gone bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		now, lives := d.recheck(s)

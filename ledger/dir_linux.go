@@ -72,7 +72,8 @@ func Open(dir, identity string) (*Dir, error) {
 	return d, nil
 }
 
-// Close closes the directory. All claims, queue places and waits must have ended.
+// Close closes the ledger directory. It must not be called while claims, queue places or waits of this Dir
+// exist.
 func (d *Dir) Close() error { return unix.Close(d.dir) }
 
 // Path returns the directory and the prefix of this node's entries in it.
@@ -101,7 +102,8 @@ func openDir(dir string) (int, error) {
 	return fd, nil
 }
 
-// makeDir makes a directory that all users may write to, whatever the umask. Two processes may do so at once.
+// makeDir makes a directory to which all users may write, whatever the umask is. Two processes may call it at
+// the same time.
 func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
 		return nil
@@ -111,8 +113,9 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o777|fs.ModeSticky)
 }
 
-// checkDir returns an error for a directory in which another user could remove our files. Its owner can,
-// and without the sticky bit every user who may write to it can (rule TRUST-20).
+// checkDir returns an error for a directory in which another user could remove files of the user uid. The
+// directory's owner could do so. Without the sticky bit, every user who may write to the directory could
+// (rule TRUST-20).
 func checkDir(owner, uid int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != uid:
@@ -138,8 +141,8 @@ func possibleCPUs() int {
 	return min(n+1, maxCPU)
 }
 
-// openBelow opens a name in a directory. It follows no symbolic link and enters no other file system, because a file
-// system of a user (FUSE) could block us forever.
+// openBelow opens a file or directory by its name within a directory. It follows no symbolic link and enters
+// no other file system, because a user's own file system (FUSE) could block for ever.
 func (d *Dir) openBelow(dir int, name string, flags int) (int, error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}
@@ -157,7 +160,7 @@ func (d *Dir) openBelow(dir int, name string, flags int) (int, error) {
 	return openat(dir, name, flags, 0)
 }
 
-// openat is openat(2), repeated when a signal interrupts it.
+// openat calls openat(2), and repeats the call if a signal has interrupted it.
 func openat(dir int, name string, flags int, mode uint32) (int, error) {
 	for {
 		fd, err := unix.Openat(dir, name, flags, mode)

@@ -12,15 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are ages at which leftover files are removed: files of a process that died before it published
-// them, and entries of other boots or machines. The holder of a file touches it every touchEvery.
+// These are the ages at which leftover files are removed. Leftover are files whose process died before it
+// published them, and entries from before the last boot or from other machines. The process that holds a file
+// updates the file's time every touchEvery.
 const (
 	staleNewAge     = time.Minute
 	staleForeignAge = 30 * 24 * time.Hour // as systemd-tmpfiles for /var/tmp
 	touchEvery      = 24 * time.Hour
 )
 
-// An inode identifies a file, whatever its name.
+// An inode identifies a file independently of its name.
 type inode struct{ dev, ino uint64 }
 
 func inodeOf(st *unix.Stat_t) inode { return inode{uint64(st.Dev), uint64(st.Ino)} }
@@ -46,7 +47,7 @@ var (
 	errForeign  = errors.New("not an entry of a ledger")
 )
 
-// A reader reads the entries of all users once. It keeps the limits of rules TRUST-13 to TRUST-15.
+// A reader reads the entries of all users once. It enforces the limits of rules TRUST-13 to TRUST-15.
 type reader struct {
 	d           *Dir
 	deadline    time.Time
@@ -73,8 +74,8 @@ func (d *Dir) newReader(known map[string]bool) *reader {
 	return &reader{d: d, onlyUser: -1, deadline: time.Now().Add(limit), timePerUser: limit / 4, timeSpent: make(map[int]time.Duration), limits: d.newUserLimits(), skip: known}
 }
 
-// readKind calls use for every valid entry of a kind. It silently skips invalid entries, since any user may put
-// anything there. It returns an error if the directory cannot be used.
+// readKind calls use for every valid entry of a kind. It silently skips invalid entries, because any user may
+// write anything. It returns an error if the ledger directory cannot be used.
 func (l *reader) readKind(kind string, use func(entry)) error {
 	userDirs, err := l.d.listUserDirs(l.deadline)
 	var unusable *UnusableError
@@ -108,15 +109,15 @@ func (l *reader) readKind(kind string, use func(entry)) error {
 	return nil
 }
 
-// noteError records the first reason why not all entries are read.
+// noteError records why not all entries were read. Only the first reason is kept.
 func (l *reader) noteError(err error) {
 	if l.readError == nil {
 		l.readError = err
 	}
 }
 
-// readUserDir reads the entries of one user. The limits apply to all files in the directory, before any is opened. If
-// there are too many, no entry of the user counts.
+// readUserDir reads the entries of one user. Limits for the number and size of files are checked before any
+// file is opened. If a user exceeds them, all entries of this user are ignored.
 func (l *reader) readUserDir(s userDir, kind string, use func(entry)) {
 	fd, err := l.d.openUserDir(s)
 	if err != nil {
@@ -206,7 +207,7 @@ func (d *Dir) readEntry(dir int, user userDir, name string, limits *userLimits) 
 	return s, s.readText(fd, int(st.Size))
 }
 
-// maxEntrySize returns the largest size of an entry, in bytes. Files that we write are smaller.
+// maxEntrySize returns the largest size of an entry in bytes. This program writes only smaller files.
 func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	switch {
 	case strings.HasPrefix(name, kindRequest):
@@ -223,7 +224,8 @@ func (d *Dir) maxEntrySize(uid int, name string) int64 {
 // more ranks to start on this node.
 func (d *Dir) maxForeignRanks() int { return 16*d.cpus() + 4096 }
 
-// readText reads the text of the entry's file. It fails unless the text begins with the name of the file.
+// readText reads the text of the entry's file. It returns an error if the text does not begin with the name
+// of the file.
 func (s *entry) readText(fd, size int) error {
 	text := make([]byte, size)
 	first := text[:min(size, 4096)]
@@ -254,21 +256,22 @@ func (d *Dir) openFile(dir int, name string) (fd int, st unix.Stat_t, err error)
 	return fd, st, err
 }
 
-// isLocked reports whether a process holds the write lock of a file. A process that may only read the file can hold
-// no more than a read lock, which does not count.
+// isLocked reports whether a process holds a write lock on a file. A read lock does not count, because every
+// user who may read the file can take one.
 func isLocked(fd int) (bool, error) {
 	l := unix.Flock_t{Type: unix.F_RDLCK}
 	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l)
 	return l.Type != unix.F_UNLCK, err
 }
 
-// isAlive reports whether the entry still exists and its holder is alive.
+// isAlive reports whether the entry still exists and the process that holds it is alive.
 func (d *Dir) isAlive(s entry) bool {
 	_, alive := d.recheck(s)
 	return alive
 }
 
-// recheck reads the attributes of an entry again. alive is false if the entry or its holder is gone.
+// recheck reads the attributes of an entry again. alive is false if the entry does not exist any more or the
+// process that held it is dead.
 func (d *Dir) recheck(s entry) (now entry, alive bool) {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
@@ -295,8 +298,8 @@ func createdAt(fd int) int64 {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
-// removeStale removes leftover files of our user, or, as root, of all users. Names are never reused, so a leftover
-// file never becomes valid again. Errors are ignored.
+// removeStale removes leftover files of the current user. If the user is root, it removes those of all users.
+// File names are never reused, so a leftover file never becomes valid again. Errors are ignored.
 func (l *reader) removeStale(now time.Time) {
 	for _, s := range l.stale {
 		if mayRemove(s.uid) {
@@ -310,7 +313,8 @@ func (l *reader) removeStale(now time.Time) {
 	}
 }
 
-// removeUnpublished removes a file of ours that was never published and was last changed before the given time.
+// removeUnpublished removes a file of the current user that was never published and was last changed before
+// cutoff.
 func (l *reader) removeUnpublished(name string, cutoff time.Time) {
 	dir, s, err := l.d.openOwnDir()
 	if err != nil {
@@ -326,10 +330,10 @@ func (l *reader) removeUnpublished(name string, cutoff time.Time) {
 	}
 }
 
-// mayRemove reports whether we may remove leftovers of this owner.
+// mayRemove reports whether this process may remove leftover files of an owner.
 func mayRemove(owner int) bool { return owner == os.Geteuid() || os.Geteuid() == 0 }
 
-// removeEntry removes the file of an entry, unless another file has its name by now.
+// removeEntry removes the file of an entry, unless another file has the same name by now.
 func (d *Dir) removeEntry(s entry) error {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
@@ -339,7 +343,7 @@ func (d *Dir) removeEntry(s entry) error {
 	return remove(dir, s.base, s.file)
 }
 
-// remove removes a name from a directory, unless another file has the name by now.
+// remove removes a file by its name from a directory, unless another file has the name by now.
 func remove(dir int, name string, file inode) error {
 	if !isFile(dir, name, file) {
 		return nil
@@ -347,7 +351,7 @@ func remove(dir int, name string, file inode) error {
 	return unix.Unlinkat(dir, name, 0)
 }
 
-// isFile reports whether file has this name in a directory.
+// isFile reports whether the given file is the one with this name in a directory.
 func isFile(dir int, name string, file inode) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && inodeOf(&st) == file

@@ -18,7 +18,7 @@ func (e *UnusableError) Error() string { return fmt.Sprintf("claims in %s: %v", 
 
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// Hint says what an administrator can do to make the ledger usable.
+// Hint returns what an administrator can do to make the ledger usable.
 func (e *UnusableError) Hint() string {
 	return "needs a local directory that belongs to root and has mode 1777; set ledger in the cluster file"
 }
@@ -38,8 +38,9 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s has too many files of %s (%s); an administrator can remove them", e.Dir, theUser(e.User), e.Many)
 }
 
-// A LockTimeoutError says that the request goes on without the decision lock, because it waited too long. It is a
-// warning: claims are as safe as with the lock, but two jobs may refuse each other.
+// A LockTimeoutError says that a request continues without the decision lock, because it has waited too long.
+// It is only a warning: two jobs still cannot claim the same CPUs, but each may cause the other to be
+// refused.
 type LockTimeoutError struct {
 	User string // the user who holds the lock; empty: no user, see Err
 	Err  error
@@ -56,7 +57,7 @@ func (e *LockTimeoutError) Error() string {
 
 func (e *LockTimeoutError) Unwrap() error { return e.Err }
 
-// Hint says what the user can do about a decision lock that another process keeps.
+// Hint returns what the user can do about a decision lock that another process keeps.
 func (e *LockTimeoutError) Hint() string {
 	if e.User != "" {
 		return "end that process, or ask its user to do so"

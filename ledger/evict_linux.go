@@ -16,7 +16,7 @@ import (
 	"remshell/job"
 )
 
-// An EvictionResult says what an eviction did about one entry of a job (rule TRUST-19).
+// An EvictionResult says what was done to evict one entry of a job (rule TRUST-19).
 type EvictionResult struct {
 	Kind      string // "claim" or "ticket"
 	User      string // its owner
@@ -24,13 +24,15 @@ type EvictionResult struct {
 	StillHeld bool   // it is still held
 }
 
-// evictGrace is the time between SIGTERM and SIGKILL for a holder. evictTime is the limit for all entries of a job together.
+// evictGrace is the time between SIGTERM and SIGKILL for a process that holds an entry. evictTime is how long
+// evicting all entries of a job may take.
 const (
 	evictGrace = 3 * time.Second
 	evictTime  = 20 * time.Second
 )
 
-// An OwnerError is returned when only the owner of an entry, or root, may evict it.
+// An OwnerError is returned when the current user may not evict a job. Only the owner of the job and root
+// may.
 type OwnerError struct{ User string }
 
 func (e *OwnerError) Error() string {
@@ -40,8 +42,9 @@ func (e *OwnerError) Error() string {
 	return fmt.Sprintf("only root or %s may do this", e.User)
 }
 
-// Evict ends the processes that hold the claims and tickets of a job, and removes these entries. Root may evict
-// any job, other users only their own. It returns *OwnerError if all that was found belongs to another user.
+// Evict ends the processes that hold the claims and tickets of a job, and removes these entries. Root may
+// evict any job, and other users only their own jobs. Evict returns *OwnerError if all entries that it has
+// found belong to another user.
 func (d *Dir) Evict(ctx context.Context, key job.Key) (done []EvictionResult, err error) {
 	var found []entry
 	collect := func(id job.ID, s entry) {
@@ -86,8 +89,8 @@ func (d *Dir) Evict(ctx context.Context, key job.Key) (done []EvictionResult, er
 	return nil, err
 }
 
-// EvictedBy returns the name of the user who is evicting a job of our user now, or "" if no user is. Only root and
-// our own user can do so.
+// EvictedBy returns the name of the user who is evicting a job of the current user at this time, or "" if
+// nobody is. Only root and the current user can do so.
 func (d *Dir) EvictedBy(id job.ID) (user string) {
 	d.newReader(nil).readKind(requestNamePrefix(id), func(s entry) {
 		a, _, err := decodeRequest(s.base, s.uid, s.text)
@@ -98,7 +101,7 @@ func (d *Dir) EvictedBy(id job.ID) (user string) {
 	return user
 }
 
-// evictEntry signals the holders of an entry until no process holds it any more, or the time has passed.
+// evictEntry signals the processes that hold an entry, until no process holds it or the time has passed.
 func (d *Dir) evictEntry(ctx context.Context, s entry) EvictionResult {
 	kind, _, _ := strings.Cut(s.base, "-")
 	e := EvictionResult{Kind: kind, User: d.userName(s.uid), StillHeld: true}
@@ -133,8 +136,8 @@ func (e *EvictionResult) addPID(pid int) {
 	e.PIDs = append(e.PIDs, pid)
 }
 
-// signalHolder signals a process by a pidfd, if the process still holds the entry. Without this check it might signal
-// another process that has got the same PID.
+// signalHolder sends a signal to a process, if the process still holds the entry. It uses a pidfd, so that it
+// cannot signal another process that has meanwhile got the same PID.
 func (d *Dir) signalHolder(pid int, s entry, signal unix.Signal, end time.Time) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -146,8 +149,8 @@ func (d *Dir) signalHolder(pid int, s entry, signal unix.Signal, end time.Time) 
 	return d.holdsLock(pid, s, end) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
 
-// findHolders returns the processes of the entry's owner that hold its lock. It returns the ones that it has found
-// when the time end comes.
+// findHolders returns the processes of the entry's owner that hold the entry's lock. At the time end it stops
+// searching, and returns the processes found so far.
 func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 	names, _ := os.ReadDir(d.procDir)
 	for _, name := range names {
@@ -159,8 +162,9 @@ func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 	return pids
 }
 
-// holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the entry's lock.
-// It gives up at the time end, since a user may have a thousand processes with a million descriptors each.
+// holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the
+// entry's lock. It stops searching at the time end, because a user may have a thousand processes with a
+// million descriptors each.
 func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	var st unix.Stat_t
 	root := filepath.Join(d.procDir, strconv.Itoa(pid))
@@ -186,8 +190,8 @@ func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	return false
 }
 
-// inodeOfFD returns the inode of a descriptor's file. It reads only attributes that the kernel has cached, since the
-// file system may be a user's own (FUSE) and block forever.
+// inodeOfFD returns the inode of a descriptor's file. It uses only attributes that the kernel has cached,
+// because a user's own file system (FUSE) could block for ever.
 func inodeOfFD(fd string) inode {
 	var st unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, fd, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st) != nil {

@@ -49,9 +49,9 @@ type (
 	Ticket = job.Ticket
 )
 
-// OtherClaims summarizes claims of other jobs on a node. Claims of our own user are listed one by one,
-// since this job may run inside one of these jobs. Claims of all other users are only added up, so that
-// their number takes no memory (rule TRUST-15).
+// OtherClaims summarizes the claims of other jobs on a node. Claims of the current user are listed one by
+// one, because this job may run inside one of these jobs. Claims of other users are only added up, so that
+// their number does not matter for memory (rule TRUST-15).
 type OtherClaims struct {
 	Mine             []Claim // oldest first
 	OtherUsers       job.Occupancy
@@ -62,8 +62,8 @@ type OtherClaims struct {
 // Occupancy returns the sum of all claims in o.
 func (o OtherClaims) Occupancy() job.Occupancy { return OccupancyOf(o.Mine, nil).Union(o.OtherUsers) }
 
-// OccupancyOf adds up claims, leaving out each claim for which the function isIgnored returns true. If
-// isIgnored is nil, all claims count.
+// OccupancyOf returns the sum of claims. It leaves out claims for which isIgnored returns true. A nil
+// isIgnored ignores no claim.
 func OccupancyOf(claims []Claim, isIgnored func(Claim) bool) job.Occupancy {
 	var t claimSum
 	for _, c := range claims {
@@ -74,7 +74,8 @@ func OccupancyOf(claims []Claim, isIgnored func(Claim) bool) job.Occupancy {
 	return t.occupancy()
 }
 
-// A claimSum adds up claims. It takes no more memory than the node's CPUs, GPUs and users and maxGangs jobs need.
+// A claimSum adds up claims. Its memory depends on the number of CPUs, GPUs, users and gangs (at most
+// maxGangs) of the node, and not on the number of claims.
 type claimSum struct {
 	ranks, boundRanks int
 	exclusive         bool
@@ -87,13 +88,14 @@ type claimSum struct {
 	holders           map[int]userCPUs // use of each user, by uid
 }
 
-// A gangKey is a gang, and the party that its claims have.
+// A gangKey identifies a gang (a job that shares CPUs in turns) and the party that its claims name.
 type gangKey struct {
 	job.Key
 	party int
 }
 
-// maxGangs is the largest number of gangs of a node. A claim of one more counts as the claim of a job that is no gang.
+// maxGangs is the largest number of gangs of a node that are counted. A claim of a further gang is treated as
+// the claim of a job that is no gang.
 const maxGangs = 256
 
 // A userCPUs has the number of CPUs that one user has claimed on a node, and the user's oldest claim.
@@ -137,7 +139,8 @@ func (t *claimSum) addClaim(c Claim) {
 	t.holders[c.UID] = h
 }
 
-// turnCPUs returns the bits of the CPUs that the gang of a claim has, or that all jobs have that are no gangs.
+// turnCPUs returns the bitmap of CPUs to which a claim is to be added. For a claim of a gang, this is the
+// bitmap of that gang. For any other claim, it is the bitmap of all jobs that are no gangs.
 func (t *claimSum) turnCPUs(c Claim) *[]uint64 {
 	if c.Gang == nil {
 		return &t.otherCPUs
@@ -155,7 +158,7 @@ func (t *claimSum) turnCPUs(c Claim) *[]uint64 {
 	return t.gangCPUs[key]
 }
 
-// setBit sets the bit of a CPU. It returns 1 if the bit was not set before, else 0.
+// setBit sets the bit of a CPU. It returns 1 if the bit was 0 before, and 0 otherwise.
 func setBit(bits *[]uint64, cpu int) int {
 	word, bit := cpu/64, uint64(1)<<(cpu%64)
 	if word >= len(*bits) {

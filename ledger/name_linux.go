@@ -28,10 +28,11 @@ All processes of a user use one directory (openOwnDir). The file names-lock in i
 a name; only the user can open it. So of two processes that publish a name at once, one succeeds.
 */
 
-// ErrNameTaken is returned by PublishName if our user has published the name already.
+// ErrNameTaken is returned by PublishName if the current user has already published the name.
 var ErrNameTaken = errors.New("the name is published already")
 
-// Limits of published names. Other users may publish as many as they like, so only some of each are read.
+// These are limits for published names. Other users may publish as many names as they like, so only a limited
+// number is read.
 const (
 	maxForeignNames = 16                     // entries of one name that are read of each other user
 	namesLockWait   = 5 * time.Second        // for another process of our user that publishes a name
@@ -40,10 +41,11 @@ const (
 	namesLockFile   = "names-lock"
 )
 
-// A HeldName is a name that this process has published. It lasts until Remove or the death of this process.
+// A HeldName is a name that this process has published. It lasts until Remove is called or this process dies.
 type HeldName struct{ file *ownFile }
 
-// PublishName publishes a name. If private is true, other users can neither find it nor read it. It returns ErrNameTaken if a live process of our user has published the same name, and
+// PublishName publishes a name. If private is true, other users can neither find nor read it. It returns
+// ErrNameTaken if the current user has already published the name in a process that still runs. It returns
 // ErrNameTooLong or *UnusableError if the name cannot be published.
 func (d *Dir) PublishName(ctx context.Context, n Name, private bool) (*HeldName, error) {
 	if err := cmp.Or(checkName(n), checkOwner(n.UID)); err != nil {
@@ -80,16 +82,17 @@ func (d *Dir) PublishName(ctx context.Context, n Name, private bool) (*HeldName,
 // Remove removes the name. It may be called more than once.
 func (h *HeldName) Remove() error { return h.file.remove() }
 
-// IsPublished reports whether the name can still be found: the first look-up removes a name with Once.
+// IsPublished reports whether the name can still be found. A name with Once can be found only once.
 func (h *HeldName) IsPublished() bool {
 	h.file.mu.Lock()
 	defer h.file.mu.Unlock()
 	return h.file.fd >= 0 && isFile(h.file.dir, h.file.name, h.file.file)
 }
 
-// FindName looks up a name. If anyUser is true, names of other users count where our user has none. Of several names
-// the oldest is found. If Once of a name of our user is set, FindName removes it, so that no other look-up finds it.
-// If the error is a *LimitError, the name may be there, but could not be read.
+// FindName looks up a name. It prefers names of the current user; names of other users are found only if
+// anyUser is true. If there are several, it returns the oldest. If the found name belongs to the current user
+// and has Once set, FindName removes it, so that it is found only once. If the error is a *LimitError, the
+// name may exist but could not be read.
 func (d *Dir) FindName(name []byte, anyUser bool) (found Name, ok bool, err error) {
 	own, err := d.ownNames(nameFilePrefix(name), name)
 	if err != nil {
@@ -116,8 +119,8 @@ type foundName struct {
 	Name
 }
 
-// ownNames returns the live entries of our user with a name, oldest first. It reads the entries of a kind, and removes
-// leftovers of it.
+// ownNames returns the valid entries of the current user with a name, the oldest first. kind is the kind of
+// the entries. It also removes leftover files of this kind.
 func (d *Dir) ownNames(kind string, name []byte) (found []foundName, err error) {
 	dir, own, err := d.openOwnDir()
 	if err != nil {
@@ -130,7 +133,7 @@ func (d *Dir) ownNames(kind string, name []byte) (found []foundName, err error) 
 	return sortNames(found), l.readError
 }
 
-// foreignNames returns live entries of other users with a name, oldest first.
+// foreignNames returns valid entries of other users with a name, the oldest first.
 func (d *Dir) foreignNames(name []byte) (found []foundName, err error) {
 	l := d.newReader(nil)
 	l.maxPerUser = maxForeignNames
@@ -142,7 +145,7 @@ func (d *Dir) foreignNames(name []byte) (found []foundName, err error) {
 	return sortNames(found), cmp.Or(err, l.readError)
 }
 
-// appendName appends an entry if it is valid and has this name.
+// appendName appends an entry to found if the entry is valid and has this name.
 func appendName(found []foundName, s entry, name []byte) []foundName {
 	n, err := decodeName(s.base, s.uid, s.text)
 	if err != nil || string(n.Name) != string(name) {
@@ -160,10 +163,11 @@ func sortNames(found []foundName) []foundName {
 	return found
 }
 
-// age returns when the entry was made, in ns of Unix time. The time of its publication changes when it is touched.
+// age returns when the entry was created, in ns of Unix time. It does not use the time of publication, which
+// changes when the file is touched.
 func (f foundName) age() int64 { return cmp.Or(f.createdAt, f.publishedAt) }
 
-// takeName removes an entry of our user. It returns false if another process has removed it.
+// takeName removes an entry of the current user. It returns false if another process has removed it first.
 func (d *Dir) takeName(s entry) bool {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
@@ -173,8 +177,8 @@ func (d *Dir) takeName(s entry) bool {
 	return unix.Unlinkat(dir, s.base, 0) == nil // the name is random, so no other file has it
 }
 
-// lockNames waits until no other process of our user publishes a name. The lock is a file that only our user can open,
-// and that exists only while it is held.
+// lockNames waits until no other process of the current user is publishing a name. It uses the lock of a file
+// that only the current user can open and that exists only while the lock is held.
 func (d *Dir) lockNames(ctx context.Context) (unlock func(), err error) {
 	dir, _, err := d.openOwnDir()
 	if err != nil {
@@ -203,8 +207,8 @@ func (d *Dir) lockNames(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// tryNamesLock locks the file of the lock, and creates it if necessary. locked is false if another process holds it, or
-// has removed it meanwhile.
+// tryNamesLock locks the file for lockNames, which it creates if necessary. locked is false if another
+// process holds the lock, or has removed the file meanwhile.
 func tryNamesLock(dir int) (fd int, locked bool, err error) {
 	fd, err = openat(dir, namesLockFile, unix.O_CREAT|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -225,9 +229,9 @@ func tryNamesLock(dir int) (fd int, locked bool, err error) {
 	return -1, false, err
 }
 
-// WatchNames calls changed once when it has begun to watch, and then each time names may have been published or
-// removed: names of our user, and with anyUser of all users. It returns when ctx ends, with its error, or when the
-// directory cannot be read any more.
+// WatchNames calls changed once when it begins to watch, and then each time names may have been published or
+// removed. It watches names of the current user and, if anyUser is true, of all users. It returns the error
+// of ctx when ctx ends, or another error when the directory can no longer be read.
 func (d *Dir) WatchNames(ctx context.Context, anyUser bool, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ownFile is a file in our own user directory. It is written and locked before it gets the name by which others
-// find it. It stays until remove is called or this process dies.
+// An ownFile is a file in the ledger directory of the current user. It is written and locked before it gets
+// the name by which others find it. It stays until remove is called or this process dies.
 //
 //	O_TMPFILE, or new-RANDOM   mode 0600: no other user can open or lock it
 //	write, lock, mode 0644
@@ -32,7 +32,7 @@ type ownFile struct {
 	touch *time.Timer
 }
 
-// newUnnamed makes a file that no other user can see.
+// newUnnamed makes a file that other users cannot see yet.
 func (d *Dir) newUnnamed() (*ownFile, error) {
 	dir, own, err := d.openOwnDir()
 	if err != nil {
@@ -56,7 +56,7 @@ func (d *Dir) newUnnamed() (*ownFile, error) {
 	return s, nil
 }
 
-// create creates the file. The file has no name yet if the file system supports that (O_TMPFILE).
+// create creates the file. If the file system supports it, the file has no name at first (O_TMPFILE).
 func (s *ownFile) create() (err error) {
 	if !s.d.testWithout.tmpfile {
 		s.fd, err = openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
@@ -74,9 +74,9 @@ func (s *ownFile) create() (err error) {
 	return err
 }
 
-// write replaces the text. It truncates a longer old text only afterwards: if a file was truncated to nothing,
-// ext4 writes it to disk when it is closed
-// (auto_da_alloc in ext4(5)), which takes milliseconds.
+// write replaces the text. If the old text was longer, it truncates the file after writing and not before,
+// because ext4 would then write the file to disk when it is closed (auto_da_alloc in ext4(5)), which takes
+// milliseconds.
 func (s *ownFile) write(text []byte) error {
 	for at := 0; at < len(text); {
 		n, err := unix.Pwrite(s.fd, text[at:], int64(at))
@@ -94,7 +94,7 @@ func (s *ownFile) write(text []byte) error {
 	return nil
 }
 
-// mode returns the permissions of the file when it has been written.
+// mode returns the permissions that the file has after it was written.
 func (s *ownFile) mode() uint32 {
 	if s.private {
 		return privateMode
@@ -102,15 +102,16 @@ func (s *ownFile) mode() uint32 {
 	return publicMode
 }
 
-// The permissions of entries. Others may read all but replies with stacks.
+// These are the permissions of entries. Other users may read all entries except replies that contain stacks.
 const (
 	publicMode  = 0o644
 	privateMode = 0o600
 )
 
-// lock takes the write lock, which shows that the holder lives, and makes the file readable for all. The lock belongs
-// to the open file description and not to the process (F_OFD_SETLK), so that closing another descriptor does not
-// release it. flock(2) would not suffice: every user who may read the file could hold it.
+// lock takes a write lock on the file, which shows to others that this process is alive, and makes the file
+// readable for all users. The lock belongs to the open file description and not to the process (F_OFD_SETLK),
+// so that closing another descriptor does not release it. flock(2) would not suffice: every user who may read
+// the file could hold it.
 func (s *ownFile) lock() error {
 	l := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(uintptr(s.fd), unix.F_OFD_SETLK, &l); err != nil {
@@ -122,7 +123,8 @@ func (s *ownFile) lock() error {
 	return nil
 }
 
-// publish gives the file its name, by which others find it. It returns unix.EEXIST if the name exists.
+// publish gives the file the name by which others find it. It returns unix.EEXIST if a file with that name
+// exists.
 func (s *ownFile) publish(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +140,8 @@ func (s *ownFile) publish(name string) error {
 	return &UnusableError{s.d.path, err}
 }
 
-// link links the file to a name and removes its old name, if any. If the file system has no hard
-// links, it renames the file.
+// link gives the file a name and removes its old name, if any. It uses a hard link or, if the file system has
+// none, renames the file.
 func (s *ownFile) link(name string) error {
 	if s.name == "" {
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", s.fd), s.dir, name, unix.AT_SYMLINK_FOLLOW)
@@ -157,7 +159,8 @@ func (s *ownFile) link(name string) error {
 	return err
 }
 
-// replace atomically gives the file the name of another file of ours. The other file loses the name.
+// replace atomically gives the file the name of another file of the current user. The other file then has no
+// name.
 func (s *ownFile) replace(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +179,8 @@ func (s *ownFile) replace(name string) error {
 	return nil
 }
 
-// touchFile updates the file's times, since systemd-tmpfiles removes files that are older than a month.
+// touchFile updates the file's times. This is needed because systemd-tmpfiles removes files that are older
+// than a month.
 func (s *ownFile) touchFile() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +192,8 @@ func (s *ownFile) touchFile() {
 	s.touch.Reset(touchEvery)
 }
 
-// remove removes the file and then unlocks it, so that it is never seen as a leftover. It may be
-// called more than once.
+// remove removes the file and then unlocks it. In this order, no other process can take it for a leftover
+// file. It may be called more than once.
 func (s *ownFile) remove() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,13 +235,15 @@ func (s *ownFile) publishedAt() (int64, error) {
 	return st.Ctim.Nano(), err
 }
 
-// publishAgain makes now the time that publishedAt returns. It does so by a chmod that changes nothing else.
+// publishAgain changes the time that publishedAt returns to the current time. It uses a chmod that changes
+// nothing else.
 func (s *ownFile) publishAgain() error { return unix.Fchmod(s.fd, s.mode()) }
 
 // path returns the path of the file within the ledger directory.
 func (s *ownFile) path() string { return s.userDir.name + "/" + s.name }
 
-// randomName returns a random part of a file name. No other user can predict it and take the name first.
+// randomName returns the random part of a file name. As it is random, no other user can predict the name and
+// use it first.
 func randomName() string {
 	var raw [8]byte
 	rand.Read(raw[:]) // never fails

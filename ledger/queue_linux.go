@@ -26,8 +26,8 @@ func (d *Dir) Tickets() ([]Ticket, error) {
 	return tickets, cmp.Or(err, l.readError)
 }
 
-// CountWaiting returns the number of tickets ahead of a request without a ticket, and the first of these
-// tickets. It leaves out tickets that our user has overtaken lately (rule TRUST-18).
+// CountWaiting returns how many tickets are in the queue for a request that has none itself, and the first of
+// these tickets. It leaves out tickets that the current user has overtaken (rule TRUST-18).
 func (d *Dir) CountWaiting() (n int, head Ticket, err error) {
 	all, err := d.newReader(nil).readTickets()
 	if all = d.withoutOvertaken(all); len(all) > 0 {
@@ -44,7 +44,7 @@ func (d *Dir) withoutOvertaken(all []queuedTicket) []queuedTicket {
 	return slices.DeleteFunc(all, func(w queuedTicket) bool { return n.isOvertaken(w.Ticket, now) })
 }
 
-// A queuedTicket is a ticket with the file that it was read from.
+// A queuedTicket is a ticket together with the file from which it was read.
 type queuedTicket struct {
 	entry
 	Ticket
@@ -69,7 +69,7 @@ func (l *reader) readTickets() (all []queuedTicket, err error) {
 	return all, err
 }
 
-// A QueuePlace is a place in the queue. It lasts until Leave or the death of this process.
+// A QueuePlace is a place in the queue. It lasts until Leave is called or this process dies.
 type QueuePlace struct {
 	Ticket Ticket
 
@@ -80,8 +80,8 @@ type QueuePlace struct {
 	ahead []queuedTicket // the tickets before ours, in their order
 }
 
-// Enqueue puts a ticket with the next number into the queue. The ticket is locked before others can see it.
-// Enqueue returns *UnusableError if the ledger cannot be used.
+// Enqueue puts a ticket with the next number into the queue. The ticket's file is locked before others can
+// see it. Enqueue returns *UnusableError if the ledger cannot be used.
 func (d *Dir) Enqueue(t Ticket) (*QueuePlace, error) {
 	if err := errors.Join(checkTicket(t), checkOwner(t.UID)); err != nil {
 		return nil, fmt.Errorf("ticket: %w", err)
@@ -110,10 +110,11 @@ func (d *Dir) Enqueue(t Ticket) (*QueuePlace, error) {
 	}
 }
 
-// maxTicketTies limits how often Enqueue tries again because another request took the same number at the same moment.
+// maxTicketTies is how often Enqueue tries again if another request has taken the same number at the same
+// moment.
 const maxTicketTies = 100
 
-// nextTicketNumber returns the number after all tickets in the queue.
+// nextTicketNumber returns the number for a new ticket, which is behind all tickets in the queue.
 func nextTicketNumber(alive []queuedTicket) int64 {
 	var present []int64
 	for _, w := range alive {
@@ -125,7 +126,7 @@ func nextTicketNumber(alive []queuedTicket) int64 {
 	return nextNumber(present[0], present)
 }
 
-// publishTicket writes a ticket to a file and publishes it under its number.
+// publishTicket writes a ticket to a file and publishes the file under the ticket's number.
 func (d *Dir) publishTicket(t Ticket) (*ownFile, error) {
 	name := ticketName(t.Number, randomName())
 	text, err := encode(ticketText{name, t})
@@ -139,12 +140,13 @@ func (d *Dir) publishTicket(t Ticket) (*ownFile, error) {
 	return s, s.writeAndPublish(name, text)
 }
 
-// ticketsBefore returns the tickets with lower numbers. New tickets get higher numbers than ours, so this list can
-// only shrink. A ticket that comes later with a lower number is ignored: its user tries to jump the queue.
+// ticketsBefore returns the tickets with lower numbers. New tickets get higher numbers, so this list can only
+// become shorter. A ticket that appears later with a lower number is ignored, because its user is trying to
+// jump the queue.
 //
-// If several tickets took the same number at the same moment, all but the first by name withdraw. alone is true for
-// the first one when the others have withdrawn. A ticket that does not withdraw was made without seeing ours, and is
-// ahead.
+// If several tickets have taken the same number at the same moment, only the first by name remains, and the
+// others are withdrawn. alone is true if this process has the first one and the others have been withdrawn. A
+// ticket that is not withdrawn was made by a process that has not seen this one's, and counts as earlier.
 func (d *Dir) ticketsBefore(number int64, mine string) (earlier []queuedTicket, alone bool, err error) {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {
@@ -167,12 +169,12 @@ func (d *Dir) ticketsBefore(number int64, mine string) (earlier []queuedTicket, 
 	}
 }
 
-// Ahead returns the number of live tickets before ours.
+// Ahead returns the number of live tickets before this place.
 func (p *QueuePlace) Ahead() (int, error) {
 	return p.dropGone(func(entry) bool { return true }), nil
 }
 
-// Head returns the ticket at the head of the queue. It returns false if our ticket is the head.
+// Head returns the ticket at the head of the queue. It returns false if this place is the head.
 func (p *QueuePlace) Head() (Ticket, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,8 +184,8 @@ func (p *QueuePlace) Head() (Ticket, bool) {
 	return p.ahead[0].Ticket, true
 }
 
-// Overtake moves this place ahead of the tickets that a user has in the queue now. For rememberTime it also
-// moves our user's other requests ahead of them. If number is not 0, only the ticket with this number is
+// Overtake moves this place before the tickets that a user has in the queue now. For rememberTime, this also
+// applies to other requests of the current user. If number is not 0, only the ticket with this number is
 // overtaken (rule TRUST-18).
 func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.mu.Lock()
@@ -199,8 +201,8 @@ func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.d.writeNotes(func(n *rememberedUsers) { n.Overtaken = append(n.Overtaken, overtaken{uid, first, last, time.Now()}) })
 }
 
-// dropGone drops the tickets ahead of ours whose holders are gone. It checks only tickets for which check returns
-// true. It returns the number of tickets left.
+// dropGone forgets tickets before this place whose holders are dead. It checks only tickets for which check
+// returns true. It returns the number of tickets that remain before this place.
 func (p *QueuePlace) dropGone(check func(entry) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,7 +212,7 @@ func (p *QueuePlace) dropGone(check func(entry) bool) int {
 	return len(p.ahead)
 }
 
-// Leave gives up the place. It may be called more than once.
+// Leave leaves the queue. It may be called more than once.
 func (p *QueuePlace) Leave() error {
 	if err := p.file.remove(); err != nil {
 		return fmt.Errorf("ticket in %s: %w", p.d.path, err)
@@ -218,9 +220,9 @@ func (p *QueuePlace) Leave() error {
 	return nil
 }
 
-// WaitForTurn blocks until no live ticket is ahead, or ctx ends. If moved is not nil, it is called with the number of
-// tickets ahead, first at once and then after each change. There is no polling: inotify reports the end of each file,
-// and only that file is checked then.
+// WaitForTurn blocks until no live ticket is before this place, or ctx ends. If moved is not nil, it is
+// called with the number of tickets before this place, first at once and then after each change. WaitForTurn
+// does not poll: inotify reports when a file disappears, and only that file is checked.
 func (p *QueuePlace) WaitForTurn(ctx context.Context, moved func(ahead int)) error {
 	w := newWatcher(p.d)
 	defer w.close()
@@ -246,15 +248,16 @@ func (p *QueuePlace) WaitForTurn(ctx context.Context, moved func(ahead int)) err
 	}
 }
 
-// copyAhead returns a copy of the tickets ahead.
+// copyAhead returns a copy of the list of tickets before this place.
 func (p *QueuePlace) copyAhead() []queuedTicket {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.ahead)
 }
 
-// mayHaveGone returns a filter for the tickets to check after changes. It selects the tickets whose files changed, or
-// all if these are unknown. If nothing has happened for long, it selects only the last ticket before ours.
+// mayHaveGone returns a function that selects the tickets to check after changes. These are the tickets whose
+// files have changed, or all tickets if that is unknown. If nothing has happened for a long time, it is only
+// the last ticket before this place.
 func (p *QueuePlace) mayHaveGone(ctx context.Context, ended changes) func(entry) bool {
 	if ended.unknown {
 		return func(entry) bool { return true }

@@ -14,8 +14,8 @@ import (
 	"remshell/job"
 )
 
-// These are limits of the files and bytes of one user (rule TRUST-14), of the users, and of the names that
-// are read from the ledger directory before user directories are looked up by name.
+// These limit the number and size of one user's files (rule TRUST-14), the number of users, and how many
+// names are read from the ledger directory. If it has more names, user directories are looked up by name.
 const (
 	maxFiles  = 10_000
 	maxBytes  = 16 << 20
@@ -23,7 +23,7 @@ const (
 	maxListed = 10_000
 )
 
-// These are limits of values in an entry. A claim of 100,000 ranks takes some 3 MiB.
+// These are limits for values in an entry. For comparison, a claim of 100,000 ranks has about 3 MiB.
 const (
 	maxText         = 4 << 20   // bytes of a file
 	maxStacksText   = 1 << 20   // bytes of the stacks in a reply
@@ -54,14 +54,15 @@ const (
 	anyLedger   = "remshell-"
 )
 
-// namePrefix returns the prefix of the names of all user directories of one node. The identity of the node
-// distinguishes hosts that share a file system. It is hashed to keep it secret.
+// namePrefix returns the common prefix of the user directories of one node. It contains a hash of the node's
+// identity, which distinguishes hosts that share a file system. It is a hash because the identity is secret.
 func namePrefix(identity string) string {
 	sum := sha256.Sum256([]byte(identity))
 	return anyLedger + hex.EncodeToString(sum[:8]) + "-"
 }
 
-// ticketName returns the name of a ticket's file. The number is padded, so that names sort like numbers.
+// ticketName returns the name of a ticket's file. The number is padded with zeros, so that sorting by name
+// sorts by number.
 func ticketName(number int64, random string) string {
 	return fmt.Sprintf("%s%020d-%s", kindTicket, number, random)
 }
@@ -70,9 +71,9 @@ func ticketName(number int64, random string) string {
 // TRUST-15).
 func maxClaimSize(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
 
-// claimText, ticketText and the other types are the texts of the files. Each file begins with its own name, and does
-// not count under any other name, such as a hard link. So no file counts twice, and no ticket counts under a better
-// number.
+// claimText, ticketText and the other types are the texts of the files. Each file begins with its own name.
+// It is ignored if it has another name, such as a hard link, so that no file counts twice and no ticket
+// counts under a better number.
 type (
 	claimText struct {
 		File string `json:"file"`
@@ -98,11 +99,11 @@ type (
 	}
 )
 
-// replyStates are the states in a reply. They are decoded one by one, and only as many as a reply of our helper has:
-// a list that fills a file would take fifty times the memory of the file.
+// replyStates are the states of ranks in a reply. They are decoded one by one, and only as many as this
+// program writes. Otherwise a large list could take fifty times as much memory as its file.
 type replyStates []job.NodeRankState
 
-// replyStacks are the stacks in a reply. They are decoded within the bounds of a report.
+// replyStacks are the stacks in a reply. They are decoded only up to the largest size of a report.
 type replyStacks job.StackReport
 
 func (s *replyStacks) UnmarshalJSON(text []byte) error {
@@ -136,11 +137,12 @@ func (s *replyStates) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// fileStart returns the beginning of a file with this name, the same in all versions.
+// fileStart returns the first bytes of a file with the given name. They are the same in all versions of the
+// program.
 func fileStart(name string) []byte { return []byte(`{"file":"` + name + `"`) }
 
-// WarmUpJSON makes encoding/json build its encoder for claims. This takes a fifth of a millisecond, once per type.
-// It should happen while nothing waits for a claim.
+// WarmUpJSON makes encoding/json prepare its encoder for claims. This takes 0.2 ms once, and should happen at
+// a time when nothing waits for a claim.
 func WarmUpJSON() { encode(claimText{}) }
 
 func encode(v any) ([]byte, error) {
@@ -151,8 +153,8 @@ func encode(v any) ([]byte, error) {
 	return text, err
 }
 
-// decodeClaim decodes the claim in a file with this name and owner. It returns an error for any text that our helper
-// does not write.
+// decodeClaim decodes a claim from the text of a file with the given name and owner. It returns an error for
+// any text that this program does not write.
 func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	var c claimText
 	if err := decodeAs(name, owner, text, &c, func() (string, int) { return c.File, c.UID }); err != nil {
@@ -173,7 +175,8 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	return c.Claim, nil
 }
 
-// decodeTicket decodes the ticket in a file with this name and owner. The name must have the ticket's number.
+// decodeTicket decodes a ticket from the text of a file with the given name and owner. The file name must
+// contain the ticket's number.
 func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	var t ticketText
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {
@@ -191,8 +194,8 @@ func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	return t.Ticket, nil
 }
 
-// A Name is a name that a rank has published for ranks of other jobs (MPI_Publish_name). Name, Port and Value are bytes
-// of the rank and may have any values.
+// A Name is a name that a rank has published for ranks of other jobs (MPI_Publish_name). The fields Name,
+// Port and Value come from the rank and may contain any bytes.
 type Name struct {
 	Job   job.ID `json:"job"`
 	UID   int    `json:"uid"`
@@ -202,14 +205,14 @@ type Name struct {
 	Once  bool   `json:"once,omitempty"`  // the first look-up by its user removes it
 }
 
-// nameFilePrefix returns the beginning of the file names of all entries with a name. The name is hashed, since it may
-// have any bytes.
+// nameFilePrefix returns the beginning of the file names of all entries for a published name. It contains a
+// hash of the name, because the name may contain any bytes.
 func nameFilePrefix(name []byte) string {
 	sum := sha256.Sum256(name)
 	return kindName + hex.EncodeToString(sum[:8]) + "-"
 }
 
-// decodeName decodes the published name in a file with this name and owner.
+// decodeName decodes a published name from the text of a file with the given name and owner.
 func decodeName(file string, owner int, text []byte) (Name, error) {
 	var n nameText
 	if err := decodeAs(file, owner, text, &n, func() (string, int) { return n.File, n.UID }); err != nil {
@@ -223,10 +226,10 @@ func decodeName(file string, owner int, text []byte) (Name, error) {
 	return n.Name, checkName(n.Name)
 }
 
-// ErrNameTooLong is returned for a published name that is too long, with its port and value.
+// ErrNameTooLong is returned for a published name that is too long, counting its port and value.
 var ErrNameTooLong = fmt.Errorf("the name is too long: at most %d bytes with its port", maxNameBytes)
 
-// checkName returns an error for a published name that our helper does not write.
+// checkName returns an error for a published name that this program does not write.
 func checkName(n Name) error {
 	if len(n.Name)+len(n.Port)+len(n.Value) > maxNameBytes {
 		return ErrNameTooLong
@@ -234,8 +237,8 @@ func checkName(n Name) error {
 	return checkID(n.Job)
 }
 
-// decodeAs decodes the text of a file into t. nameAndOwner returns the file name and owner in t. decodeAs fails unless these
-// are name and owner.
+// decodeAs decodes the text of a file into t. nameAndOwner then returns the file name and owner that t
+// contains. decodeAs returns an error unless these are name and owner.
 func decodeAs(name string, owner int, text []byte, t any, nameAndOwner func() (file string, uid int)) error {
 	if err := json.Unmarshal(text, t); err != nil {
 		return err
@@ -246,7 +249,7 @@ func decodeAs(name string, owner int, text []byte, t any, nameAndOwner func() (f
 	return nil
 }
 
-// checkRequest returns an error for a request that our helper does not write.
+// checkRequest returns an error for a request that this program does not write.
 func checkRequest(a job.ControlRequest) error {
 	if !slices.Contains(job.Verbs, a.Verb) {
 		return fmt.Errorf("verb %.60q", a.Verb)
@@ -261,7 +264,7 @@ func checkRequest(a job.ControlRequest) error {
 	return errors.Join(checkID(a.Job), checkTime(a.Since))
 }
 
-// checkReply returns an error for a reply that our helper does not write.
+// checkReply returns an error for a reply that this program does not write.
 func checkReply(a job.ControlReply) error {
 	if !a.State.IsKnown() {
 		return fmt.Errorf("state %.60q", a.State)
@@ -269,7 +272,7 @@ func checkReply(a job.ControlReply) error {
 	return checkID(a.Job)
 }
 
-// checkRandom returns an error unless s can be a result of randomName.
+// checkRandom returns an error if s cannot be a result of randomName.
 func checkRandom(s string) error {
 	if raw, err := hex.DecodeString(s); err != nil || len(raw) != 8 || strings.ToLower(s) != s {
 		return fmt.Errorf("%.60q is not the random part of a file name", s)
@@ -305,13 +308,13 @@ func checkClaim(c Claim) error {
 	return nil
 }
 
-// checkTicket returns an error for impossible values in a ticket. It does not check the number.
+// checkTicket returns an error for a ticket with impossible values. It does not check the ticket's number.
 func checkTicket(t Ticket) error {
 	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.ExactPerNode), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.MaxSetDelay), checkTime(t.Since), checkTime(t.SetDelayEnd))
 }
 
-// checkPlausible returns an error for an impossible claim of another user (rule TRUST-15). A claim is
-// impossible if a node with the given number of CPUs cannot have it, or if it names a CPU or GPU twice.
+// checkPlausible returns an error for a claim of another user that is impossible (rule TRUST-15): if a node
+// with the given number of CPUs cannot have such a claim, or if it contains a CPU or GPU twice.
 func checkPlausible(c Claim, size, cpus, ranks int) error {
 	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
 		return fmt.Errorf("the claim is impossible: it has %d ranks in %d bytes", n, size)
@@ -337,7 +340,7 @@ func checkPlausible(c Claim, size, cpus, ranks int) error {
 	return nil
 }
 
-// checkID returns an error for a job ID with characters that have a meaning in paths.
+// checkID returns an error for a job ID with characters that have a special meaning in paths.
 func checkID(id job.ID) error {
 	if len(id) == 0 || len(id) > 40 {
 		return fmt.Errorf("job ID %.60q has %d bytes, but must have 1 to 40", id, len(id))
@@ -367,8 +370,8 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// truncate limits the length of a text of another user, and makes it valid UTF-8. Control characters stay:
-// format.EscapeSentence escapes them when the text is printed (rule TRUST-28).
+// truncate limits the length of a text from another user, and makes it valid UTF-8. It does not remove
+// control characters; format.EscapeSentence escapes them when the text is printed (rule TRUST-28).
 func truncate(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine]
@@ -376,10 +379,10 @@ func truncate(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// nextNumber returns the number after the largest one in present, which is in ascending order. It starts at first,
-// the lowest number in the queue or 0. It ignores numbers after a gap that is larger than honest tickets leave.
-// Otherwise one file with the largest possible number would block the queue for all. A user who takes a number far
-// away is overtaken by others instead.
+// nextNumber returns the number after the largest one in present, which is in ascending order. first is the
+// lowest number in the queue, or 0. Numbers after a large gap are ignored, because correct programs never
+// leave such gaps. Otherwise a single file with the largest possible number would block the queue for all
+// users. A user who takes a number far away is overtaken by others instead.
 func nextNumber(first int64, present []int64) int64 {
 	last := first
 	if first > maxFirstTicket {

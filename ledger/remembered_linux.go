@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rememberTime is how long notes about other users of the queue are valid.
+// rememberTime is how long notes about other users of the queue remain valid.
 const rememberTime = 10 * time.Minute
 
-// notesFile is the file name of a user's notes, in the user's own directory. Only that user reads them.
+// notesFile is the name of a file with notes, in the user's own ledger directory. Only this user reads it.
 const notesFile = "notes"
 
-// rememberedUsers are notes about other users: which ones did not release the decision lock, and which ones our user
-// has overtaken.
+// rememberedUsers are notes about other users: those who did not release the decision lock in time, and those
+// whom the current user has overtaken.
 type rememberedUsers struct {
 	Unresponsive []unresponsive `json:"vain,omitempty"`   // users who held the decision lock too long
 	Overtaken    []overtaken    `json:"passed,omitempty"` // users who were overtaken in the queue (TRUST-18)
@@ -26,8 +26,8 @@ type unresponsive struct {
 	At  time.Time `json:"at"`
 }
 
-// An overtaken is a user whose tickets with numbers from First to Last our user has overtaken: they do not count as
-// ahead of ours.
+// An overtaken is a user whom the current user has overtaken in the queue. Tickets of that user with numbers
+// from First to Last do not count as earlier.
 type overtaken struct {
 	UID   int       `json:"uid"`
 	First int64     `json:"first,omitempty"`
@@ -41,8 +41,8 @@ func (n *rememberedUsers) noteUnresponsive(uid int, now time.Time) {
 	}
 }
 
-// unresponsiveUsers returns the users who recently kept the decision lock too long. A request does not wait for their
-// lock.
+// unresponsiveUsers returns the users who have recently kept the decision lock too long. Requests do not wait
+// for their locks.
 func (n *rememberedUsers) unresponsiveUsers(now time.Time) map[int]bool {
 	uids := make(map[int]bool)
 	for _, v := range n.Unresponsive {
@@ -53,7 +53,7 @@ func (n *rememberedUsers) unresponsiveUsers(now time.Time) map[int]bool {
 	return uids
 }
 
-// isOvertaken reports whether the ticket is one that our user has overtaken lately.
+// isOvertaken reports whether the current user has recently overtaken a ticket.
 func (n *rememberedUsers) isOvertaken(t Ticket, now time.Time) bool {
 	return slices.ContainsFunc(n.Overtaken, func(p overtaken) bool {
 		return p.UID == t.UID && p.First <= t.Number && t.Number <= p.Last && isRecent(p.At, now)
@@ -68,7 +68,7 @@ func (n *rememberedUsers) dropExpired(now time.Time) {
 	n.Overtaken = slices.DeleteFunc(n.Overtaken, func(p overtaken) bool { return !isRecent(p.At, now) })
 }
 
-// readNotes reads our user's notes. If they cannot be read, it returns empty notes.
+// readNotes reads the notes of the current user. If they cannot be read, it returns empty notes.
 func (d *Dir) readNotes() *rememberedUsers {
 	n := new(rememberedUsers)
 	dir, _, err := d.openOwnDir()
@@ -88,7 +88,8 @@ func (d *Dir) readNotes() *rememberedUsers {
 	return n
 }
 
-// writeNotes changes our user's notes. Errors are ignored: without notes only some waits take longer.
+// writeNotes changes the notes of the current user. Errors are ignored, because the only effect of missing
+// notes is that some waits take longer.
 func (d *Dir) writeNotes(change func(*rememberedUsers)) {
 	n := d.readNotes()
 	n.dropExpired(time.Now())

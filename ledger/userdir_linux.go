@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A userDir is the directory of one user's entries: remshell-HASH-UID. If another user has taken that name,
-// a dot and a random part follow. It is valid only if it belongs to that user, has mode 0755 and is not a
-// symbolic link (rule TRUST-14).
+// A userDir is the directory of one user's entries: remshell-HASH-UID. If another user has taken that name
+// first, a dot and a random part follow. A userDir is valid only if it belongs to the user with this UID, has
+// mode 0755 and is not a symbolic link (rule TRUST-14).
 type userDir struct {
 	name string
 	uid  int
 }
 
-// listUserDirs returns the user directories of all users. Any user may fill the ledger directory with anything, so it
-// is read for a limited time only. If the time does not suffice, listUserDirs looks up by name the directories of all
-// users who can have a live entry. These are the users who run a process or are in the user database.
+// listUserDirs returns the user directories of all users. As any user may fill the ledger directory, it is
+// read for a limited time only. If that time is too short, listUserDirs looks up by name the directories of
+// all users who can have a live entry. These are the users who run a process or are in the user database.
 func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
 	if err != nil {
@@ -56,8 +56,8 @@ func (d *Dir) parseUserDir(name string) (userDir, bool) {
 	return userDir{name, int(uid)}, is && err == nil && digits == strconv.FormatUint(uid, 10)
 }
 
-// guessUserDirs returns directories by name for all users who can have a live entry, without reading the ledger
-// directory.
+// guessUserDirs looks up, by name, the directories of all users who can have a valid entry. It does not read
+// the ledger directory.
 func (d *Dir) guessUserDirs() (guessed []userDir) {
 	uids := d.runningUsers()
 	uids = append(uids, os.Geteuid())
@@ -71,7 +71,7 @@ func (d *Dir) guessUserDirs() (guessed []userDir) {
 	return guessed
 }
 
-// runningUsers returns the users of all processes that we can see.
+// runningUsers returns the users of all processes that this process can see.
 func (d *Dir) runningUsers() (uids []int) {
 	fd, err := openat(unix.AT_FDCWD, d.procDir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -90,8 +90,9 @@ func (d *Dir) runningUsers() (uids []int) {
 	return uids
 }
 
-// checkReadCompletely returns a *LimitError if the entries of a user may be missing. That is so if the directory
-// could not be read to its end and other users' processes are hidden from us. Otherwise it returns nil.
+// checkReadCompletely returns a *LimitError if the entries of a user may be missing. That is so if the
+// directory could not be read to its end, and processes of other users are hidden from this process.
+// Otherwise it returns nil.
 func (d *Dir) checkReadCompletely(names []string) error {
 	var st unix.Stat_t
 	if os.Geteuid() == 0 || unix.Stat(d.procDir+"/1", &st) == nil {
@@ -112,20 +113,20 @@ func (d *Dir) checkReadCompletely(names []string) error {
 	return &LimitError{d.path, d.userName(most), fmt.Sprintf("more than %s files", thousands(len(names)))}
 }
 
-// listNames reads at most most names of a directory within another one, until the deadline. complete is true if the
-// directory has no more names.
-func (d *Dir) listNames(dir int, name string, most int, deadline time.Time) (names []string, complete bool, err error) {
+// listNames reads up to limit names of a directory within another directory, until the deadline. complete is
+// true if the directory has no more names.
+func (d *Dir) listNames(dir int, name string, limit int, deadline time.Time) (names []string, complete bool, err error) {
 	fd, err := d.openBelow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, false, err
 	}
 	defer unix.Close(fd)
-	return namesOf(fd, most, deadline)
+	return namesOf(fd, limit, deadline)
 }
 
-func namesOf(fd, most int, deadline time.Time) (names []string, complete bool, err error) {
+func namesOf(fd, limit int, deadline time.Time) (names []string, complete bool, err error) {
 	buf := make([]byte, 8<<10)
-	for len(names) <= most && time.Now().Before(deadline) {
+	for len(names) <= limit && time.Now().Before(deadline) {
 		n, err := unix.ReadDirent(fd, buf)
 		if err == unix.EINTR {
 			continue
@@ -155,8 +156,8 @@ func (d *Dir) openUserDir(s userDir) (int, error) {
 	return fd, nil
 }
 
-// openOwnDir opens our own user directory, and creates it if necessary. All processes of a user open the same one, also
-// if several create it at once.
+// openOwnDir opens the ledger directory of the current user, and creates it if necessary. If several
+// processes of the user do so at the same time, all get the same directory.
 func (d *Dir) openOwnDir() (int, userDir, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,13 +185,13 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 	return -1, s, &UnusableError{d.path, errors.New("mpiexec creates a directory in it, but another process removes that directory again and again")}
 }
 
-// maxOwnDirTries limits how often openOwnDir tries. Each try fails only if another process changes the directories
-// meanwhile.
+// maxOwnDirTries is how often openOwnDir tries. A try fails only if another process changes the directories
+// at the same time.
 const maxOwnDirTries = 10
 
-// completeOwnDir opens a directory of ours to which another process of our user has not given its mode yet
-// (makeOwnDir). It gives it the mode. It returns errForeign if the directory is not ours, or if other users could write
-// to it.
+// completeOwnDir opens a directory of the current user that another process has created but to which it has
+// not yet given its final mode (makeOwnDir). It sets the mode. It returns errForeign if the directory does
+// not belong to the current user, or if other users could write to it.
 func (d *Dir) completeOwnDir(s userDir) (int, error) {
 	fd, err := d.openBelow(d.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -206,13 +207,14 @@ func (d *Dir) completeOwnDir(s userDir) (int, error) {
 	return fd, nil
 }
 
-// sameTick is how long to wait until two directories that are created later have another time of creation. The kernel
+// sameTick is the time after which a new directory is sure to have a different time of creation. The kernel
 // counts these times in ticks of 1 to 10 ms.
 const sameTick = 20 * time.Millisecond
 
-// otherOwnDir returns the name of our directory if it cannot have its usual name: the oldest of ours. It creates one
-// with a random part if there is none. Processes of one user that do so at the same time agree on one, because each
-// decides only when no older one can appear.
+// otherOwnDir returns the name of the current user's directory if it cannot have the usual name. This is the
+// oldest of the user's directories. If there is none, it creates one with a random part in its name. If
+// several processes do so at the same time, all choose the same directory, because each decides only when no
+// older one can appear.
 func (d *Dir) otherOwnDir() (name string, err error) {
 	created := ""
 	for {
@@ -236,8 +238,9 @@ func (d *Dir) otherOwnDir() (name string, err error) {
 	}
 }
 
-// oldestOwnDir returns the oldest of our directories that other users cannot write to, and its time of creation in ns
-// of Unix time. If several are equally old, it is the first by name. The name is "" if there is none.
+// oldestOwnDir returns the oldest directory of the current user to which other users cannot write, and its
+// time of creation in ns of Unix time. If several are equally old, it returns the first by name. The name is
+// "" if there is none.
 func (d *Dir) oldestOwnDir() (oldest string, createdFirst int64) {
 	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // the directories that were found are enough
 	for _, s := range all {                              // ordered by name
@@ -256,13 +259,13 @@ func (d *Dir) oldestOwnDir() (oldest string, createdFirst int64) {
 	return oldest, createdFirst
 }
 
-// isOwnDir reports whether a directory is ours, and other users cannot write to it.
+// isOwnDir reports whether a directory belongs to the current user and other users cannot write to it.
 func isOwnDir(fd int) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && int(st.Uid) == os.Geteuid() && st.Mode&0o022 == 0
 }
 
-// makeOwnDir creates a directory of ours with mode 0755, whatever the umask.
+// makeOwnDir creates a directory of the current user with mode 0755, whatever the umask is.
 func (d *Dir) makeOwnDir(name string) error {
 	if err := unix.Mkdirat(d.dir, name, 0o700); err != nil {
 		return err

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// A userDB tells users with an account from subordinate IDs, of which any user may have many (subuid(5)).
+// A userDB distinguishes users with an account from subordinate user IDs, of which every user may have many
+// (subuid(5)).
 type userDB struct {
 	names       map[int]string // by uid
 	subordinate [][2]int       // first and count of ranges in subuid(5)
@@ -68,11 +69,12 @@ func fieldAt(fields []string, i int) string {
 	return ""
 }
 
-// noUser stands for all uids without a user account. Together they have the limits of one user, since each
-// owner of subordinate IDs has 65,536 of them (rule TRUST-14).
+// noUser stands for all uids without a user account. Together they have the limits of a single user, because
+// a user can have 65,536 subordinate IDs (rule TRUST-14).
 const noUser = -1
 
-// userOf returns the user whose limits apply to a uid: the uid itself, or noUser.
+// userOf returns the user whose limits apply to a uid. This is the uid itself, or noUser if it has no
+// account.
 func (d userDB) userOf(uid int) int {
 	if d.names[uid] != "" {
 		return uid
@@ -88,15 +90,15 @@ func (d userDB) userOf(uid int) int {
 	return noUser
 }
 
-// accountName returns the name of a user in /etc/passwd, or "" if it is not there. Names in entries of other users
-// are not used, since they could be false.
+// accountName returns the name of a user in /etc/passwd, or "" if it does not contain the user. User names in
+// other users' files are not used, because they could be false.
 func (d *Dir) accountName(uid int) string { return d.users().names[uid] }
 
 // userName returns the name of a user, or "uid N" if it has none.
 func (d *Dir) userName(uid int) string { return nameOrUID(d.accountName(uid), uid) }
 
-// userLimits counts the files of each user, and checks them against the limits. The user database is read only when
-// all files together exceed the limits of one user.
+// userLimits counts the files of each user and compares them with the limits. It reads the user database only
+// if all files together exceed the limits of one user.
 type userLimits struct {
 	d         *Dir
 	usersRead bool
@@ -112,7 +114,7 @@ func (l userLoad) plus(m userLoad) userLoad { return userLoad{l.names + m.names,
 
 func (d *Dir) newUserLimits() *userLimits { return &userLimits{d: d, each: make(map[int]userLoad)} }
 
-// countUser adds the size and number of an entry to the sums of its user. It reports whether the user is within the
+// countUser adds an entry's size to what its user has so far. It reports whether the user is within the
 // limits.
 func (l *userLimits) countUser(uid int, m userLoad) bool {
 	if l.all = l.all.plus(m); l.all.exceedsLimit() {
@@ -123,7 +125,7 @@ func (l *userLimits) countUser(uid int, m userLoad) bool {
 	return !l.each[user].exceedsLimit()
 }
 
-// userOf returns the user whose limits apply to a uid. Until readUsers is called, it is the uid itself.
+// userOf returns the user whose limits apply to a uid. Until readUsers is called, this is the uid itself.
 func (l *userLimits) userOf(uid int) int {
 	if !l.usersRead || uid == os.Geteuid() {
 		return uid
@@ -131,7 +133,7 @@ func (l *userLimits) userOf(uid int) int {
 	return l.d.users().userOf(uid)
 }
 
-// readUsers makes the limits count by user account instead of by uid.
+// readUsers makes the limits apply to user accounts instead of uids.
 func (l *userLimits) readUsers() {
 	if l.usersRead {
 		return
@@ -143,7 +145,7 @@ func (l *userLimits) readUsers() {
 	}
 }
 
-// thousands formats a number with commas between thousands.
+// thousands formats a number with commas between groups of three digits.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

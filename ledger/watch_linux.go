@@ -14,30 +14,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollInterval is the polling interval if inotify is not available. A user has only 128 inotify instances by default.
+// pollInterval is how often the directory is read if inotify is not available. By default, a user can have
+// only 128 inotify instances.
 const pollInterval = 250 * time.Millisecond
 
 // minLookInterval is the shortest time between two scans of the directory. After a long scan, the pause is
-// lookPauseFactor times its duration, so that a user whose many entries change all the time cannot keep a CPU busy.
+// lookPauseFactor times its duration, so that a user with many entries that change all the time cannot keep a
+// CPU busy.
 const (
 	minLookInterval = 2 * time.Millisecond
 	lookPauseFactor = 4
 )
 
-// maxWatchedPerUser is the largest number of claims of one user that inotify watches. The kernel limits the number of
-// watches (fs.inotify.max_user_watches). If a user has more claims, the watcher notices the end of the unwatched ones
-// when their names are removed, or at the next scan.
+// maxWatchedPerUser is the largest number of claims of one user that inotify watches. The kernel limits the
+// number of watches (fs.inotify.max_user_watches). If a user has more claims, the end of a further claim is
+// noticed when its name is removed, or at the next scan.
 const maxWatchedPerUser = 256
 
-// fileEvents occur when the holder of a file ends: its only descriptor for writing is closed, or the file's last name
-// and descriptor disappear. dirEvents occur when names are added or removed.
+// fileEvents occur when the process that holds a file ends: the only descriptor for writing is closed, or the
+// file's last name and descriptor disappear. dirEvents occur when names are added to a directory or removed
+// from it.
 const (
 	fileEvents = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_DONT_FOLLOW
 	dirEvents  = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
 )
 
-// A watcher is notified by inotify when holders of files end. Without inotify it reports at regular intervals that
-// any file may have changed.
+// A watcher is notified by inotify when the processes that hold files end. Without inotify, it reports at
+// regular intervals that any file may have changed.
 type watcher struct {
 	d            *Dir
 	fd           int
@@ -47,7 +50,7 @@ type watcher struct {
 	lastLookTook time.Duration // duration of the last scan of all claims
 }
 
-// changes describes the events for which a watcher has waited.
+// changes describes the events that a watcher has received.
 type changes struct {
 	files   map[string]bool // files whose holders may have ended
 	names   bool            // names of the watcher's kind were added or removed
@@ -73,8 +76,9 @@ func (w *watcher) close() {
 	}
 }
 
-// watchEntry watches one entry. It watches the file and not the directory. Events for the directory have the name
-// with which the file was opened, which is empty for a file created without a name.
+// watchEntry begins to watch an entry. It watches the file itself and not the directory, because events for a
+// directory contain the name with which a file was opened. This name is empty for a file that was created
+// without a name.
 func (w *watcher) watchEntry(s entry) {
 	if dir, err := w.d.openUserDir(s.userDir); err == nil {
 		w.addWatch(dir, "/"+s.base, s.path(), fileEvents)
@@ -82,10 +86,11 @@ func (w *watcher) watchEntry(s entry) {
 	}
 }
 
-// watchDir watches the ledger directory for new user directories.
+// watchDir begins to watch the ledger directory for new user directories.
 func (w *watcher) watchDir() { w.addWatch(w.d.dir, "/.", "", dirEvents) }
 
-// watchUserDir watches a user directory for new entries. It returns false if the directory is watched already or cannot be watched.
+// watchUserDir begins to watch a user directory for new entries. It returns false if the directory is already
+// watched or cannot be watched.
 func (w *watcher) watchUserDir(s userDir) bool {
 	dir, err := w.d.openUserDir(s)
 	if err != nil {
@@ -111,7 +116,7 @@ func (w *watcher) addWatch(dir int, path, name string, events uint32) {
 	}
 }
 
-// wait blocks until an event occurs or the time timeout has passed. It fails only if ctx ends.
+// wait blocks until an event occurs or timeout has passed. It returns an error only if ctx ends.
 func (w *watcher) wait(ctx context.Context, timeout time.Duration) (changes, error) {
 	if w.queue == nil {
 		return changes{unknown: true}, sleep(ctx, min(pollInterval, timeout))
@@ -137,8 +142,8 @@ func (w *watcher) wait(ctx context.Context, timeout time.Duration) (changes, err
 	return w.parse(buf[:n]), nil
 }
 
-// parse decodes inotify events (inotify(7)): watch, mask, cookie, length of the name, and
-// the name, padded with zeros.
+// parse decodes inotify events (inotify(7)). Each event consists of watch, mask, cookie, length of the name,
+// and the name padded with zeros.
 func (w *watcher) parse(buf []byte) changes {
 	n := changes{files: make(map[string]bool)}
 	for len(buf) >= unix.SizeofInotifyEvent {
@@ -167,9 +172,10 @@ func (w *watcher) parse(buf []byte) changes {
 	return n
 }
 
-// waitUnlocked waits until files that were closed by their holders are also unlocked. The kernel reports the close
-// shortly before it drops the lock (__fput in fs/file_table.c). If a file stays locked, another process has closed
-// it. The limit is one second for all files together, since one user can close a thousand.
+// waitUnlocked waits until files that their processes have closed are also unlocked. This is needed because
+// the kernel reports the close shortly before it drops the lock (__fput in fs/file_table.c). A file that
+// remains locked was closed by a process that did not hold it. The time limit is one second for all files
+// together, because one user can close a thousand files.
 func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
 		all = slices.DeleteFunc(all, func(s entry) bool { return !d.isAlive(s) })
@@ -179,9 +185,9 @@ func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	}
 }
 
-// Watch calls changed once when it has begun to watch, and then each time a claim is made or removed on this node. It
-// notices a change within milliseconds, even if the holder was killed. It returns when ctx ends, with its error, or
-// when the directory cannot be read any more.
+// Watch calls changed once when it begins to watch, and then each time a claim is made or removed on this
+// node. It notices changes within milliseconds, even if the process that held a claim was killed. It returns
+// the error of ctx when ctx ends, or another error when the directory can no longer be read.
 func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()
@@ -202,8 +208,8 @@ func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// watchAll returns all live claims, after it has begun to watch them. watched are the claims that are watched
-// already.
+// watchAll returns all valid claims, after it has begun to watch them. watched has the claims that are
+// already watched.
 func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, error) {
 	for began := time.Now(); ; {
 		found, fresh, each := make(map[string]entry), false, make(map[int]int)
