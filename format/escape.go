@@ -65,13 +65,13 @@ func EscapeJSON(text []byte) []byte {
 // breaksJSON reports whether a character is white space of JSON other than a space.
 func breaksJSON(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
 
-func escape(text string, most int) string {
-	if isPrintable(text, most) {
+func escape(text string, limit int) string {
+	if isPrintable(text, limit) {
 		return text
 	}
 	var b strings.Builder
 	whole := 0 // length of the text that fits before cutMark
-	for len(text) > 0 && b.Len() <= most {
+	for len(text) > 0 && b.Len() <= limit {
 		r, size := utf8.DecodeRuneInString(text)
 		if text[0] == '\r' && size < len(text) && text[1] == '\n' {
 			size = 2 // the line end of network protocols
@@ -79,19 +79,19 @@ func escape(text string, most int) string {
 		}
 		b.WriteString(escapeRune(r, text[:size]))
 		text = text[size:]
-		if b.Len() <= most-len(cutMark) {
+		if b.Len() <= limit-len(cutMark) {
 			whole = b.Len()
 		}
 	}
-	if b.Len() > most {
+	if b.Len() > limit {
 		return b.String()[:whole] + cutMark
 	}
 	return b.String()
 }
 
-// isPrintable reports whether a text has at most most bytes, all printable ASCII.
-func isPrintable(text string, most int) bool {
-	if len(text) > most {
+// isPrintable reports whether a text has at most limit bytes, all printable ASCII.
+func isPrintable(text string, limit int) bool {
+	if len(text) > limit {
 		return false
 	}
 	for i := range len(text) {

@@ -24,9 +24,10 @@ func New(numbers ...int) Set {
 	return Set(slices.Compact(slices.Sorted(slices.Values(numbers))))
 }
 
-// Parse parses numbers from 0 to most and ranges of them, "0-3,8". It keeps their order and duplicates. The empty
-// text is the empty list. The error names the faulty item.
-func Parse(text string, most int) (list []int, err error) {
+// Parse parses a list of numbers and ranges, such as "0-3,8". Each number must be from 0 to limit. The result
+// has the order and duplicates of the text. The empty text is the empty list. The error names the faulty
+// item.
+func Parse(text string, limit int) (list []int, err error) {
 	if text == "" {
 		return nil, nil
 	}
@@ -37,7 +38,7 @@ func Parse(text string, most int) (list []int, err error) {
 		if err == nil && isRange {
 			last, err = strconv.Atoi(high)
 		}
-		if err != nil || first < 0 || last < first || last > most {
+		if err != nil || first < 0 || last < first || last > limit {
 			return nil, fmt.Errorf("in the list of numbers %q, item %q is not a valid number or range", text, item)
 		}
 		for n := first; n <= last; n++ {

@@ -112,7 +112,7 @@ type attach struct {
 // Attaching returns a copy of s that joins the session on each node to a batch job before the helper
 // starts. If that fails on a node, failed is called, from any goroutine, with the reason: missing, failed,
 // or another text from the node.
-func (s HelperBinary) Attaching(attachment *batch.Attach, job string, failed func(host, why string)) HelperBinary {
+func (s HelperBinary) Attaching(attachment *batch.Attach, job string, failed func(host, reason string)) HelperBinary {
 	s.attach = &attach{attachment, job, failed}
 	return s
 }

@@ -66,7 +66,7 @@ func newCheckpointer(j *launch.Job) *checkpointer {
 }
 
 // Request implements launch.Checkpoints: it starts a checkpoint, or joins the one in progress.
-func (c *checkpointer) Request(answer func(why string), stop func()) {
+func (c *checkpointer) Request(answer func(reason string), stop func()) {
 	c.replies = append(c.replies, answer)
 	if stop != nil {
 		c.stopJob = stop
@@ -75,7 +75,7 @@ func (c *checkpointer) Request(answer func(why string), stop func()) {
 }
 
 // RequestAndStop implements launch.Checkpoints: it requests a checkpoint after which stop ends the job's run.
-func (c *checkpointer) RequestAndStop(stop func(), stays func(why string)) {
+func (c *checkpointer) RequestAndStop(stop func(), stays func(reason string)) {
 	c.Request(func(why string) {
 		if c.state.Phase != machine.Stopping { // the attempt goes on
 			stays(why)

@@ -60,7 +60,7 @@ type Connection struct {
 
 // Open opens a port for the helpers of hosts. It calls refuse, from any goroutine, for each connection
 // that is refused.
-func Open(hosts []string, ports Ports, refuse func(from netip.Addr, why string)) (*Listener, error) {
+func Open(hosts []string, ports Ports, refuse func(peer netip.Addr, reason string)) (*Listener, error) {
 	d := &Listener{refuse: refuse, connections: make(chan Connection, len(hosts)), expected: make(map[string]bool, len(hosts))}
 	for _, host := range hosts {
 		d.expected[host] = true
