@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"remshell/cli/option"
 )
 
 // twoNUMAState writes a cluster state of nodes named letter and a number, each with so many CPUs in two NUMA nodes.
@@ -153,5 +156,44 @@ func TestFrontEndArgs(t *testing.T) {
 		if got := strings.Join(FrontEndArgs(strings.Fields(line)), " "); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
+	}
+}
+
+// Each command of aprun in the guide's table is translated to the one beside it.
+func TestAprunTableOfTheGuide(t *testing.T) {
+	text, err := os.ReadFile("../doc/guide/switching.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n| aprun | here |\n|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	code := regexp.MustCompile("`([^`]+)`")
+	options := option.Mpiexec(signalNumber)
+	seen := 0
+	for row := range strings.Lines(table) {
+		cells := strings.Split(row, "|")
+		lines, translations := code.FindAllStringSubmatch(cells[1], -1), code.FindAllStringSubmatch(cells[2], -1)
+		if len(lines) != len(translations) {
+			t.Errorf("%s: %d commands of aprun, and %d of mpiexec", row, len(lines), len(translations))
+			continue
+		}
+		for i := range lines {
+			line, want := lines[i][1], translations[i][1]
+			args := strings.Fields(line)
+			var words []string
+			if translate := statusFrontEnds[args[0]]; translate != nil {
+				words, _, err = translate(args[1:], option.Mpijob(options))
+				words = append([]string{"mpijob"}, words...)
+			} else {
+				words, _, err = translateAprun(append(args, "a"), options, System{FS: withAccount(t.TempDir())})
+			}
+			seen++
+			if got := strings.Join(words, " ") + " "; err != nil || !strings.Contains(got, want+" ") {
+				t.Errorf("%s: %q, %v; the guide says %s", line, got, err, want)
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d commands in the table", seen)
 	}
 }

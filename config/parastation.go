@@ -7,7 +7,7 @@ import (
 )
 
 // ParaStationText says what to write in place of ParaStation's configuration file.
-const ParaStationText = "is a parastation.conf; in a cluster file write for each node [[node]] with name and id, and hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap as there; PSINodesSort stands above them"
+const ParaStationText = "is a parastation.conf; in a cluster file write for each node [[node]] with name and id, and hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap, allowUserMap as there, with lists in brackets; PSINodesSort stands above them"
 
 // paraStationWords are the words with which lines of a parastation.conf begin.
 var paraStationWords = []string{"installdir", "coredir", "hwtype", "hardware", "nodes", "node", "nrofnodes", "masternode", "environment", "env", "psinodessort", "startupscript", "selecttime", "deadinterval", "statustimeout", "rlimit", "runjobs", "loglevel", "logdestination"}
