@@ -93,14 +93,14 @@ func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 type RuleSet []*AdminRules
 
 // ForbidReason returns why a user must not run ranks here, or "" if the user may. Root is a member of all lists, as
-// in the cluster file.
-func (s RuleSet) ForbidReason(uid int, groups []int) string {
+// in the cluster file. drained reports whether the reason is that root has drained the node.
+func (s RuleSet) ForbidReason(uid int, groups []int) (reason string, drained bool) {
 	for _, r := range s {
-		if reason := r.forbidReason(uid, groups); reason != "" {
-			return reason
+		if reason = r.forbidReason(uid, groups); reason != "" {
+			return reason, !r.NoJobs && !r.Drain.Since.IsZero()
 		}
 	}
-	return ""
+	return "", false
 }
 
 func (r *AdminRules) forbidReason(uid int, groups []int) string {

@@ -39,7 +39,7 @@ func TestRules(t *testing.T) {
 		r, err := LoadAdminRules("f", test.text, nobody)
 		if err != nil {
 			t.Errorf("%s: %v", test.text, err)
-		} else if got := (RuleSet{r}).ForbidReason(test.uid, test.groups); got != test.want {
+		} else if got, drained := (RuleSet{r}).ForbidReason(test.uid, test.groups); got != test.want || drained {
 			t.Errorf("%s: uid %d: %q, want %q", test.text, test.uid, got, test.want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestRules(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	var none RuleSet
-	if none.SmallerMaxProcs(-1) != -1 || none.ForbidReason(5, nil) != "" || none.MaxProcsReason(1<<20) != "" {
+	if why, _ := none.ForbidReason(5, nil); none.SmallerMaxProcs(-1) != -1 || why != "" || none.MaxProcsReason(1<<20) != "" {
 		t.Error("no file forbids something")
 	}
 }

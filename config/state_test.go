@@ -77,10 +77,11 @@ func TestStateRules(t *testing.T) {
 		{job.NodeSettings{Allow: job.Allow{Users: []string{"alice"}}}, 7, "is reserved for other users (state)"},
 		{job.NodeSettings{Allow: job.Allow{Users: []string{"7", "bob"}}}, 7, ""},
 		{job.NodeSettings{Allow: job.Allow{Groups: []string{"chem"}}}, 7, "is reserved for other groups (state)"},
+		{job.NodeSettings{Drain: drain}, 5, "is reserved for other users (node)"},
 		{job.NodeSettings{Drain: drain}, 0, "is drained by root since 2026-11-27 11:40: disk"},
 	} {
-		if got := state(test.s).ForbidReason(test.uid, nil); got != test.want {
-			t.Errorf("%+v, uid %d: %q, want %q", test.s, test.uid, got, test.want)
+		if got, drained := state(test.s).ForbidReason(test.uid, nil); got != test.want || drained != strings.HasPrefix(got, "is drained") {
+			t.Errorf("%+v, uid %d: %q, %v, want %q", test.s, test.uid, got, drained, test.want)
 		}
 	}
 	if r := state(job.NodeSettings{Allow: job.Allow{MaxProcs: &most}}); r.SmallerMaxProcs(-1) != 4 || r.MaxProcsReason(5) != "may run at most 4 processes at a time (node)" {

@@ -45,6 +45,8 @@ func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	switch {
 	case r.FileFault:
 		found = append(found, newFinding(c, Failure, "node-file", r.Forbidden, "ask the administrator of the host to correct that file, which belongs to root"))
+	case r.Drained:
+		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "do not use this host, or, as root there: mpijob undrain root@HOST"))
 	case r.Forbidden != "" && !c.ClusterPolicy.NoJobs:
 		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "ask the administrator of the host, or do not use this host"))
 	}

@@ -56,6 +56,9 @@ var cases = []struct {
 		c.ClusterPolicy.NoJobs, c.Diagnosis.Rules = true, job.AdminRules{Forbidden: "runs no jobs, bad", FileFault: true}
 	}, "failure node-file: runs no jobs, bad", "belongs to root"},
 	{"reserved for others", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Forbidden = "is reserved for other users (f)" }, "failure barred: is reserved for other users (f)", "do not use this host"},
+	{"drained", func(c *job.HostDiagnosis) {
+		c.Diagnosis.Rules.Forbidden, c.Diagnosis.Rules.Drained = "is drained by root", true
+	}, "failure barred: is drained by root", "as root there: mpijob undrain root@HOST"},
 	{"a front end", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "runs no jobs (f)", true
 	}, "", ""},

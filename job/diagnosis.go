@@ -58,6 +58,7 @@ type NodeDiagnosis struct {
 // AdminRules are the rules for one user that a node's administrator has set in files on the node.
 type AdminRules struct {
 	Forbidden string   // why the user may run nothing there, as a text that follows the node's name; empty: the user may
+	Drained   bool     // Forbidden says that root has drained the node
 	FileFault bool     // Forbidden applies to every user, because a file has an error
 	MaxRanks  int      // most ranks of all jobs at a time; negative: no limit
 	Warnings  []string // about lines in the files that have no effect

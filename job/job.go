@@ -288,6 +288,7 @@ func (n NodeDef) IsSameNode(other NodeDef) bool { return n.Name == other.Name }
 type NodePolicy struct {
 	NoJobs       bool
 	ClosedWhy    string // why the node's own administrator allows no jobs; empty: jobs are allowed
+	Drained      bool   // ClosedWhy says that root has drained the node
 	Users        []int  // users who may use it; nil: all, empty: only root
 	Groups       []int  // groups that may use it; nil: all, empty: only root
 	MaxProcs     *int   // most ranks at a time; nil: no limit

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
 
 	"remshell/gpu"
@@ -88,7 +87,9 @@ func candidateFromProbe(def job.NodeDef, probed map[string]int, failed map[strin
 // applyNodeRules applies the rules of the node's own administrator (node.toml), which the request does not
 // contain.
 func (s *candidate) applyNodeRules(policy job.NodePolicy) {
-	s.ClosedWhy = cmp.Or(policy.ClosedWhy, s.ClosedWhy)
+	if policy.ClosedWhy != "" {
+		s.ClosedWhy, s.Drained = policy.ClosedWhy, policy.Drained
+	}
 	if policy.MaxProcs != nil && (s.MaxProcs == nil || *policy.MaxProcs < *s.MaxProcs) {
 		s.MaxProcs, s.maxProcsFromNode = policy.MaxProcs, true
 	}

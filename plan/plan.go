@@ -20,6 +20,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"remshell/job"
 	"remshell/sort"
@@ -55,6 +56,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	if failed != nil {
 		if !failed.textNamesRejected {
 			failed.Rejected = found.rejected
+			failed.Remedy = strings.TrimPrefix(failed.Remedy+prob.undrainHint(found.rejected), "; ")
 		}
 		return p, failed
 	}

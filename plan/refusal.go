@@ -68,6 +68,25 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	return failed
 }
 
+// undrainHint returns how root may open the rejected nodes that are drained, as the last part of a hint. It is empty
+// if no rejected node is drained.
+func (p problem) undrainHint(rejected []job.Note) string {
+	const most = 4 // names in the hint
+	var drained []string
+	for _, r := range rejected {
+		if slices.ContainsFunc(p.candidates, func(s candidate) bool { return s.Name == r.Node && s.Drained }) {
+			drained = append(drained, "root@"+r.Node)
+		}
+	}
+	switch {
+	case drained == nil:
+		return ""
+	case len(drained) > most:
+		drained = []string{"root@HOST"}
+	}
+	return "; or, as root there: mpijob undrain " + strings.Join(drained, " ")
+}
+
 // refuseTooFewNodes returns an error if fewer nodes can be reached than --min-nodes requires, and nil
 // otherwise.
 func (p problem) refuseTooFewNodes() *Error {

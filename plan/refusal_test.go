@@ -132,3 +132,27 @@ func TestNoSharedHostsLeft(t *testing.T) {
 		}
 	}
 }
+
+// The hint of a refused job says how root may open drained nodes that it could use, and only these.
+func TestUndrainHint(t *testing.T) {
+	for drained, want := range map[string]string{
+		"":       "share CPUs with --oversubscribe",
+		"b":      "; or, as root there: mpijob undrain root@b",
+		"a b":    "; or, as root there: mpijob undrain root@a root@b",
+		"abcdef": "; or, as root there: mpijob undrain root@HOST",
+	} {
+		req, snap := requestFor(job.Request{Apps: []job.App{{N: 99}}}, cluster("a:2 b:2 c:2 d:2 e:2 f:2 g:2"))
+		for i := range snap.Nodes {
+			if n := &snap.Nodes[i]; strings.Contains(drained, n.Name) {
+				n.ClosedWhy, n.Drained = "is drained by root", true
+			} else if n.Name == "g" {
+				n.ClosedWhy = "is reserved for other users"
+			}
+		}
+		_, err := Make(req, snap)
+		var failed *Error
+		if !errors.As(err, &failed) || !strings.HasSuffix(failed.Remedy, want) || strings.Contains(failed.Remedy, "undrain") != (drained != "") {
+			t.Errorf("%q: %v, hint %q, want %q", drained, err, failed.Remedy, want)
+		}
+	}
+}

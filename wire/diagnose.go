@@ -80,6 +80,7 @@ func (c *Codec) nodeDiagnosis(e *job.NodeDiagnosis) {
 
 func (c *Codec) adminRules(r *job.AdminRules) {
 	c.Sentence(&r.Forbidden, "reason")
+	c.Bool(&r.Drained)
 	c.Bool(&r.FileFault)
 	c.Num(&r.MaxRanks, Range{"count", -1, 1e6})
 	c.warnings(&r.Warnings)

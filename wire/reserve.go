@@ -88,11 +88,12 @@ func (m *Survey) Fields(c *Codec) {
 // Surveyed is the reply to Survey. InParentJob confirms that ParentJob runs on this node and has claimed all
 // CPUs that the helper may use. If Notice is set, it says why the ledger cannot be used; jobs on this node
 // may then share CPUs. Forbidden says why the node's administrator does not allow this user to run ranks. It
-// is empty if that is allowed. If Limited is set, MaxRanks is the largest number of ranks of all jobs.
-// Warnings are about the administrator's file.
+// is empty if that is allowed. If Drained is set, the reason is that root has drained the node. If Limited is
+// set, MaxRanks is the largest number of ranks of all jobs. Warnings are about the administrator's file.
 type Surveyed struct {
 	InParentJob      bool
 	Forbidden        string
+	Drained          bool
 	Limited          bool
 	MaxRanks         int
 	Occupancy        job.Occupancy
@@ -108,6 +109,7 @@ type Surveyed struct {
 func (m *Surveyed) Fields(c *Codec) {
 	c.Bool(&m.InParentJob)
 	c.Sentence(&m.Forbidden, "reason")
+	c.Bool(&m.Drained)
 	c.Bool(&m.Limited)
 	c.Num(&m.MaxRanks, CountRange)
 	c.occupancy(&m.Occupancy)

@@ -76,7 +76,8 @@ func (w *Worker) checkNodeRules(m *wire.Prepare) (forbidden string) {
 	}
 	groups, _ := os.Getgroups()
 	m.Claim.MaxProcs = rules.SmallerMaxProcs(m.Claim.MaxProcs)
-	return cmp.Or(rules.ForbidReason(os.Geteuid(), append(groups, os.Getegid())), rules.MaxProcsReason(len(m.Ranks)))
+	forbidden, _ = rules.ForbidReason(os.Geteuid(), append(groups, os.Getegid()))
+	return cmp.Or(forbidden, rules.MaxProcsReason(len(m.Ranks)))
 }
 
 // A ClaimResult is the result of a claim.

@@ -199,7 +199,8 @@ func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 func (w *Worker) surveyClaims(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: probe.Load(w.root)}
 	rules := w.adminFiles.Rules()
-	answer.Forbidden, answer.Limited, answer.MaxRanks, answer.Warnings = rules.Forbidden, rules.MaxRanks >= 0, max(rules.MaxRanks, 0), rules.Warnings
+	answer.Forbidden, answer.Drained = rules.Forbidden, rules.Drained
+	answer.Limited, answer.MaxRanks, answer.Warnings = rules.MaxRanks >= 0, max(rules.MaxRanks, 0), rules.Warnings
 	parties := 0
 	if m.WantGang {
 		var err error

@@ -154,7 +154,8 @@ func (f AdminFiles) Rules() job.AdminRules {
 		result.Forbidden, result.FileFault = unclear+err.Error(), true
 	} else {
 		groups, _ := os.Getgroups()
-		result.Forbidden, result.MaxRanks = rules.ForbidReason(os.Geteuid(), append(groups, os.Getegid())), min(rules.SmallerMaxProcs(-1), maxRanks)
+		result.Forbidden, result.Drained = rules.ForbidReason(os.Geteuid(), append(groups, os.Getegid()))
+		result.MaxRanks = min(rules.SmallerMaxProcs(-1), maxRanks)
 	}
 	warnings := rules.Warnings()
 	for _, w := range warnings[:min(len(warnings), job.MaxWarnings)] {

@@ -63,6 +63,9 @@ func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err er
 			d := cmp.Or(answer.Diagnosis.Dir, answer.Diagnosis.Program)
 			if text := answer.Diagnosis.Rules.Forbidden; text != "" {
 				d = job.Defect{Text: text, Remedy: "ask the administrator of the host, or choose other hosts"}
+				if answer.Diagnosis.Rules.Drained {
+					d.Remedy = "choose other hosts, or, as root there: mpijob undrain root@" + n.def.Name
+				}
 			}
 			if d.Text != "" {
 				failed = append(failed, job.Failure{Node: n.def.Name, Err: &usererr.Error{Text: d.Text, Remedy: d.Remedy}})

@@ -111,6 +111,7 @@ type host struct {
 	earlierRanks int           // number of the job's ranks that have ever been placed there
 
 	forbidden string // why the node's administrator forbids this user's jobs; empty if they are allowed
+	drained   bool   // forbidden says that root has drained the node
 	maxRanks  *int   // administrator's limit on the ranks of all jobs; nil if there is none
 
 	kept *KeptNode // the claim of the attempt before, if the node is taken over from it; else nil

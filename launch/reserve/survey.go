@@ -61,7 +61,7 @@ func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit tim
 	return callWithin(ctx, r, limit, nodes, request, func(n *host, answer *wire.Surveyed) {
 		n.outsideOccupancy, n.attributes = answer.OutsideOccupancy, answer.Attributes
 		n.occupancy, n.probe.Load, n.jobHasAll = answer.Occupancy, answer.Load, answer.InParentJob
-		n.forbidden, n.maxRanks, n.gang = answer.Forbidden, nil, answer.Gang
+		n.forbidden, n.drained, n.maxRanks, n.gang = answer.Forbidden, answer.Drained, nil, answer.Gang
 		n.clock = clockRange{answer.Clock.Sub(time.Now()), answer.Clock.Sub(asked[n])}
 		if answer.Limited {
 			n.maxRanks = &answer.MaxRanks
@@ -177,7 +177,7 @@ func (r *reservation) takeSnapshot() {
 // node's administrator has set on the node itself.
 func (n *host) definitionWithRules() job.NodeDef {
 	def := n.def
-	def.ClosedWhy = n.forbidden
+	def.ClosedWhy, def.Drained = n.forbidden, n.drained
 	if n.maxRanks != nil && (def.MaxProcs == nil || *n.maxRanks < *def.MaxProcs) {
 		def.MaxProcs = n.maxRanks
 	}

@@ -64,11 +64,13 @@ func TestDrain(t *testing.T) {
 	want(0, "mpijob: "+drained, `drain n2 --reason "disk fault"`)
 	starts(0, "n1\n", "-host", "n1,n2", "-n", "1")
 	starts(125, ": disk fault", "-host", "n2", "-n", "1")
+	starts(125, "or, as root there: mpijob undrain root@n2\n", "-host", "n2", "-n", "1")
 	starts(125, "n2: is drained by root since 20", "-host", "n1:1,n2:1", "-n", "2")
 	starts(0, ": disk fault", "--dry-run", "-host", "n1,n2", "-n", "1")
 	want(0, drained, "ps n1 n2")
 	want(0, `"settings":[{"node":"n2","drained_since":"20`, "ps --json n2")
 	want(125, ": disk fault", "doctor n2")
+	want(125, "as root there: mpijob undrain root@HOST", "doctor n2")
 	if out, errs, _ := mpijob("doctor n1 n2"); strings.Count(out+errs, "disk fault") != 1 {
 		t.Errorf("doctor has the drain not once: %q, %q", out, errs)
 	}
@@ -79,7 +81,7 @@ func TestDrain(t *testing.T) {
 	if mode := onN2("stat -c %a:%u:%h /etc/remshell/state.toml; ls -A /etc/remshell"); mode != "644:0:1\n.state.lock\nnode.toml\nstate.toml" {
 		t.Errorf("files: %q", mode)
 	}
-	want(0, "n2 is not drained, and has no restriction", "undrain n2")
+	want(0, "n2 is not drained, and has no restriction", "undrain root@n2") // as the hint says
 	starts(0, "n2\n", "-host", "n2", "-n", "1")
 	want(0, "no jobs\n", "ps n2")
 
