@@ -22,9 +22,9 @@ import (
 	"remshell/transport/dialback"
 )
 
-// A ByStarter starts helpers on the hosts of a batch job with the batch system's starter program (srun,
-// qrsh, ...). It calls the starter once for each host. Package batch describes the starters and their
-// options. The fields must not change after the first Dial.
+// A ByStarter starts helpers on the hosts of a batch job with the batch system's starter program (srun, qrsh,
+// ...). It calls the starter once for each host. Package batch describes the starters and their options. Its
+// fields must not change after the first call of Dial.
 type ByStarter struct {
 	Self        HelperBinary
 	System      *batch.System                  // the batch system; it has a Starter
@@ -61,7 +61,7 @@ func (s *ByStarter) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	})
 }
 
-// Route returns "by" and the command line with which the starter starts the helper on a host.
+// Route returns the word "by" and the command line with which the starter starts the helper on a host.
 func (s *ByStarter) Route(host Host) (string, error) {
 	argv, err := s.argv(host)
 	return "by " + strings.Join(argv, " "), err
@@ -84,12 +84,12 @@ func (s *ByStarter) argv(host Host) ([]string, error) {
 	return s.System.Starter.Argv(call), nil
 }
 
-// dial runs the starter for a host. The helper uses the starter's stdin and stdout.
+// dial runs the starter for a host. The helper communicates over the starter's stdin and stdout.
 func (s *ByStarter) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	return s.dialTo(ctx, host, new(dialBacks))
 }
 
-// dialTo runs the starter for a host. If c expects that host, its helper connects to mpiexec instead of
+// dialTo runs the starter for a host. If c lists that host, the helper connects to mpiexec by TCP instead of
 // using the starter's streams.
 func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.ReadWriteCloser, error) {
 	call, err := s.starterCall(host)
@@ -107,7 +107,7 @@ func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.Rea
 	return nil, s.withStarterHelp(err)
 }
 
-// withStarterHelp adds the starter's own explanation, if it has one, to a timeout error.
+// withStarterHelp adds to a timeout error the explanation that the starter's program can give, if any.
 func (s *ByStarter) withStarterHelp(err error) error {
 	var e *Error
 	if s.System.Starter.ExplainSilence == nil || !errors.As(err, &e) || e.Kind != KindNoRoute || e.Step != "connect" {
@@ -119,8 +119,9 @@ func (s *ByStarter) withStarterHelp(err error) error {
 	return err
 }
 
-// endProgram ends the starter. Once the helper runs (helperRuns), it sends no SIGTERM: the starter would kill
-// the helper's ranks, which the helper ends itself. SIGKILL, after a grace period, ends only the starter.
+// endProgram ends the starter program. helperRuns is true once the helper has started. In that case it sends
+// no SIGTERM, because the starter would kill the helper's ranks, which the helper ends itself. After a grace
+// period it sends SIGKILL, which ends only the starter.
 func (s *ByStarter) endProgram(p *localCommand, helperRuns bool) {
 	if !helperRuns && s.System.Starter.EndsAtSIGTERM {
 		p.signalGroup(syscall.SIGTERM)
@@ -132,7 +133,7 @@ func (s *ByStarter) endProgram(p *localCommand, helperRuns bool) {
 	p.waitFor(killGrace)
 }
 
-// verdict explains why the starter ended before the helper sent anything.
+// verdict returns the reason why the starter ended before the helper had sent anything.
 func (s *ByStarter) verdict(stderr string, exit int) Verdict {
 	v := s.System.Starter.Diagnose(stderr, exit)
 	kind := KindOther
@@ -142,7 +143,7 @@ func (s *ByStarter) verdict(stderr string, exit int) Verdict {
 	return Verdict{Kind: kind, Step: s.System.Starter.Program, Why: v.Why, Hint: v.Remedy}
 }
 
-// why explains why the starter ended after the helper had sent something.
+// why returns the reason why the starter ended after the helper had sent something.
 func (s *ByStarter) why(status error, stderr string) string {
 	return s.System.Starter.Program + ": " + cmp.Or(s.System.Starter.ErrorLine(stderr), waitErrorText(status))
 }
@@ -177,8 +178,8 @@ type dialBacks struct {
 	streams map[string]chan net.Conn // for the connections of hosts that dialBackOf was not called for, by the batch system's host name; each has capacity 1
 }
 
-// listenForDialBacks opens a port for the helpers of hosts. If it cannot open one, it logs a warning, and
-// no helper connects.
+// listenForDialBacks opens a port to which the helpers of hosts can connect. If that fails, it logs a
+// warning, and the helpers use the starter's streams instead.
 func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	c := &dialBacks{starter: s, streams: make(map[string]chan net.Conn), closed: make(chan struct{}), pending: refusals{warn: s.Warn}}
 	c.remaining.Store(int32(len(hosts)))
@@ -209,7 +210,8 @@ func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	return c
 }
 
-// joinToken returns the token for helpers of a listener. A helper that the starter gives no streams must connect.
+// joinToken returns the token that helpers need to connect to a listener. If the starter gives its helpers no
+// streams, they must connect.
 func (s *ByStarter) joinToken(listener *dialback.Listener) dialback.JoinToken {
 	if secret := s.System.Starter.Secret; secret != "" {
 		return listener.PublicJoinToken(ownAddresses(), secret, envValue(s.Env, secret))
@@ -219,7 +221,8 @@ func (s *ByStarter) joinToken(listener *dialback.Listener) dialback.JoinToken {
 	return token
 }
 
-// envValue returns the value of a variable of an environment. Of several, the last counts.
+// envValue returns the value of a variable in an environment. If the variable is set several times, the last
+// value counts.
 func envValue(environ []string, name string) (value string) {
 	for _, assignment := range environ {
 		if rest, found := strings.CutPrefix(assignment, name+"="); found {
@@ -241,8 +244,8 @@ func (c *dialBacks) deliverStreams(channels map[string]chan net.Conn) {
 	}
 }
 
-// hostDone records that one host has its Result. After the last host it closes the port to which helpers
-// connect.
+// hostDone records that the Result of one host is known. After the last host it closes the port to which
+// helpers connect.
 func (c *dialBacks) hostDone() {
 	if c.remaining.Add(-1) == 0 && c.listener != nil {
 		c.listener.Close()
@@ -250,8 +253,8 @@ func (c *dialBacks) hostDone() {
 	}
 }
 
-// dialBackOf returns the dialBack of a host at its first call. It returns nil at later calls, and if the
-// host's helper does not connect to mpiexec.
+// dialBackOf returns the dialBack of a host when it is called for the first time. It returns nil when it is
+// called again, and if the host's helper does not connect to mpiexec.
 func (c *dialBacks) dialBackOf(host string) *dialBack {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,16 +266,16 @@ func (c *dialBacks) dialBackOf(host string) *dialBack {
 	return &dialBack{host, stream, c}
 }
 
-// A dialBack receives the connection of one host's helper to mpiexec. A nil *dialBack means that the
-// helper does not connect.
+// A dialBack waits for the connection that one host's helper makes to mpiexec. A nil *dialBack means that the
+// helper makes no connection.
 type dialBack struct {
 	host   string // as the batch system spells it
 	stream <-chan net.Conn
 	owner  *dialBacks
 }
 
-// cannotDialBack reports that the helper cannot connect: as a warning for the first host, and as a log
-// line for the others.
+// cannotDialBack reports that a helper cannot connect to mpiexec. For the first host this is a warning, and
+// for other hosts a log line.
 func (b *dialBack) cannotDialBack(reason string) {
 	s := b.owner.starter
 	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its data goes through %s", b.host, b.owner.listener.Port(), reason, s.System.Starter.Program)
@@ -283,15 +286,16 @@ func (b *dialBack) cannotDialBack(reason string) {
 	s.Log.Info().Msg(text)
 }
 
-// sendsProgram logs that the binary is sent over the starter's streams. The host has no program that could
-// connect before it has arrived (rule RM-36).
+// sendsProgram logs that the binary is sent over the starter's streams. Until the binary has arrived, there
+// is no program on the host that could connect to mpiexec (rule RM-36).
 func (b *dialBack) sendsProgram(size int64) {
 	s := b.owner.starter
 	s.Log.Info().Msgf("%s has no copy of mpiexec: sending %d MB through %s; to avoid this, install mpiexec on a path that all hosts share",
 		b.host, (size+1<<20-1)>>20, s.System.Starter.Program)
 }
 
-// stopExpecting records that the helper has connected, or will not. A later connection is refused.
+// stopExpecting records that no further connection of this helper is expected: it has connected, or will not
+// connect. Later connections are refused.
 func (b *dialBack) stopExpecting() {
 	if b == nil {
 		return
@@ -304,8 +308,8 @@ func (b *dialBack) stopExpecting() {
 	}
 }
 
-// newLink returns the helperLink of the helper's connection. p is the starter that has started the
-// helper.
+// newLink returns a helperLink for the connection that the helper has made. p is the starter process that has
+// started the helper.
 func (b *dialBack) newLink(conn net.Conn, p *localCommand) helperLink {
 	shared := &sharedStarter{program: p}
 	shared.users.Store(1)

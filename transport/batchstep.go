@@ -51,10 +51,10 @@ const (
 	stepTimePerHost = 100 * time.Millisecond // added for each host
 )
 
-// maxToldRefusals is how many refused connections are reported for one port.
+// maxToldRefusals is the largest number of refused connections that are reported for one port.
 const maxToldRefusals = 8
 
-// Route returns the command line of the starter, as it would be for this host alone.
+// Route returns the command line of the starter as it would be if this host were the only one.
 func (o *OneStep) Route(host Host) (string, error) {
 	call, err := o.PerHost.starterCall(host)
 	if err != nil {
@@ -95,9 +95,9 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 }
 
 // groupHosts divides a set of hosts into steps, each of which is one call of the starter. Hosts in the same
-// part of the batch job share a step. A host gets a call of its own if it would be alone in its step. It
-// also gets one if its binary has another path or must be sent. If a host does not belong to the job,
-// groupHosts sends its Result.
+// part of the batch job share a step. Some hosts get calls of their own: hosts that would be alone in a step,
+// and hosts whose binary has another path or must be sent. For a host that does not belong to the job,
+// groupHosts sends a Result with an error.
 func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]stepHost, single []stepHost) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {
@@ -126,7 +126,8 @@ func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]ste
 	return kept, single
 }
 
-// A stepAttempt is one call of the starter for several hosts while their helpers are being started.
+// A stepAttempt is one call of the starter for several hosts, from the call until their helpers have
+// connected.
 type stepAttempt struct {
 	*OneStep
 	self      HelperBinary
@@ -154,15 +155,16 @@ func newStep(o *OneStep, members []stepHost, results chan<- Result, alone func(s
 	return s
 }
 
-// timeouts returns the time limits for this number of hosts: for the replies of their shells, and then
-// for their helpers.
+// timeouts returns the time limits for a given number of hosts: one for the replies of the shells, and one
+// for the connections of the helpers.
 func (o *OneStep) timeouts(hosts int) stepTimeouts {
 	t, more := programTimeouts(o.PerHost.Timeout, o.PerHost.Shell), time.Duration(hosts)*stepTimePerHost
 	t.shell, t.others = max(t.shell, minStepTime)+more, max(t.others, minStepTime)+more
 	return t
 }
 
-// dial calls the starter. If the batch system is busy, it tries again, up to the number of retries.
+// dial calls the starter. If the batch system is busy, it repeats the call, up to the allowed number of
+// retries.
 func (s *stepAttempt) dial(ctx context.Context) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -207,8 +209,8 @@ func (s *stepAttempt) failContext(err error) {
 	})
 }
 
-// attempt calls the starter once. When it returns nil, each host has a Result or will get its own call of
-// the starter. Otherwise the batch system is busy.
+// attempt calls the starter once. It returns nil if each host has a Result or will get a call of its own.
+// Otherwise the batch system is busy, and busy says why.
 func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	hosts := slices.Sorted(maps.Keys(s.pending))
 	refused := refusals{warn: s.PerHost.Warn}
@@ -229,10 +231,10 @@ func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	return nil
 }
 
-// perHostOption returns the value of -launcher that selects one call for each host.
+// perHostOption returns the value of -launcher with which the starter is called once for each host.
 func (s *stepAttempt) perHostOption() string { return s.PerHost.System.EachWord() }
 
-// startStarter runs the starter and sends it the script.
+// startStarter starts the starter program and sends it the script.
 func (s *stepAttempt) startStarter(hosts []string) (*localCommand, error) {
 	var calls []batch.Call
 	for _, host := range hosts {
@@ -251,7 +253,7 @@ func (s *stepAttempt) startStarter(hosts []string) (*localCommand, error) {
 	return p, nil
 }
 
-// awaitHelpers handles replies of shells and connections of helpers, until each host has a result. If the
+// awaitHelpers handles replies of shells and connections of helpers until each host has a Result. If the
 // batch system is busy, it returns the starter's Verdict.
 func (s *stepAttempt) awaitHelpers(ctx context.Context, listener *dialback.Listener, shared *sharedStarter) (busy *Verdict) {
 	s.PerHost.Log.Info().Msgf("listening on port %d until the helpers of %s have connected", listener.Port(), strings.Join(slices.Sorted(maps.Keys(s.pending)), ","))
@@ -286,7 +288,7 @@ func (s *stepAttempt) awaitHelpers(ctx context.Context, listener *dialback.Liste
 	return nil
 }
 
-// helperConnected sends the Result of a host whose helper has connected.
+// helperConnected sends the Result for a host whose helper has connected.
 func (s *stepAttempt) helperConnected(c dialback.Connection, shared *sharedStarter) {
 	m, pending := s.pending[c.Host]
 	if !pending {
@@ -325,9 +327,9 @@ func (s *stepAttempt) handleLine(l stepLine, listener *dialback.Listener) {
 	}
 }
 
-// timeoutHosts sends an error for each host whose time limit has passed. Before the join token is sent,
-// these are the hosts whose shell has not replied. After that, these are the hosts whose helper has not
-// connected.
+// timeoutHosts sends an error for each host whose time limit has passed. As long as the join token has not
+// been sent, these are the hosts whose shell has not replied. Afterwards, these are the hosts whose helper
+// has not connected.
 func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 	for host, m := range s.pending {
 		if !s.invited && s.shellsReady[host] {
@@ -358,13 +360,13 @@ func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 	return nil
 }
 
-// A refusals counts the refused connections at one port.
+// A refusals counts the connections that were refused at one port.
 type refusals struct {
 	warn  func(string)
 	count atomic.Int32
 }
 
-// report reports a refused connection, unless maxToldRefusals were already reported.
+// report reports a refused connection, unless maxToldRefusals connections have already been reported.
 func (s *refusals) report(peer netip.Addr, reason string) {
 	switch n := s.count.Add(1); {
 	case n <= maxToldRefusals:
@@ -377,8 +379,7 @@ func (s *refusals) report(peer netip.Addr, reason string) {
 // A stepLine is a line of output from the shell or helper of a host in a step.
 type stepLine struct{ host, verb, text string }
 
-// parseStepLine parses a line of a step's output. ok is false if the line does not belong to the
-// protocol.
+// parseStepLine parses a line of a step's output. ok is false if the line is not part of the protocol.
 func parseStepLine(line string) (l stepLine, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r\n"), lineMarker)
 	l.host, rest, _ = strings.Cut(rest, " ")
@@ -386,17 +387,17 @@ func parseStepLine(line string) (l stepLine, ok bool) {
 	return l, ok && l.host != "" && (l.verb == "run" || l.verb == "fail")
 }
 
-// cannotDialBackPrefix begins the text that a helper sends if it cannot connect to mpiexec.
+// cannotDialBackPrefix is the beginning of the text that a helper sends if it cannot connect to mpiexec.
 const cannotDialBackPrefix = "call "
 
-// ReportCannotDialBack writes a line to a step's output: the helper on host cannot connect to mpiexec,
-// and why.
+// ReportCannotDialBack writes a line to a step's output which reports that the helper on host cannot connect
+// to mpiexec. cause is the reason.
 func ReportCannotDialBack(out io.Writer, host string, cause error) {
 	fmt.Fprintf(out, "%s%s fail %s%s\n", lineMarker, host, cannotDialBackPrefix, cause)
 }
 
-// readStepOutput reads the step's output until its end, so that the starter never blocks in a write.
-// After stop is closed, it drops lines.
+// readStepOutput reads the output of a step until its end, so that the starter never has to wait when it
+// writes. It sends the lines to a channel, and drops them after stop is closed.
 func readStepOutput(out io.Reader, lines chan<- stepLine, stop <-chan struct{}) {
 	defer close(lines)
 	in := bufio.NewReaderSize(out, maxLine)
@@ -430,8 +431,8 @@ func ownAddresses() (found []netip.Addr) {
 	return found
 }
 
-// A sharedStarter is the starter process of several helpers, with a count of its users. It is closed
-// after the last user. Its input then ends, and with it all helpers.
+// A sharedStarter is a starter process that serves several helpers. It counts its users and is closed after
+// the last one. When its input ends, all its helpers end.
 type sharedStarter struct {
 	program *localCommand
 	users   atomic.Int32
@@ -443,7 +444,8 @@ func (c *sharedStarter) release() {
 	}
 }
 
-// A stepLink is the connection of a helper, together with the starter that has started the helper.
+// A stepLink is the connection that a helper has made, together with the starter process that has started the
+// helper.
 type stepLink struct {
 	net.Conn
 	starter *sharedStarter
@@ -452,7 +454,7 @@ type stepLink struct {
 	once    sync.Once
 }
 
-// Close closes the connection. Data that was written is still sent.
+// Close closes the connection. Data that was written before is still sent.
 func (l *stepLink) Close() error {
 	l.once.Do(func() {
 		if s, ok := l.Conn.(interface{ NetConn() net.Conn }); ok {
@@ -469,10 +471,10 @@ func (l *stepLink) verdict(exit int) Verdict { return l.starter.program.verdict(
 func (l *stepLink) localAddr() net.Addr      { return l.LocalAddr() }
 func (l *stepLink) silence() time.Duration   { return 0 }
 
-// lookInterval is how often the method ended reads the starter's stderr, to find a line about the helper.
+// lookInterval is how often stepLink.ended reads the starter's stderr, in search of a line about the helper.
 const lookInterval = 10 * time.Millisecond
 
-// ended waits until the step ends, or until the starter prints a line about the end of this helper.
+// ended waits until the step ends, or until the starter reports that this helper has ended.
 func (l *stepLink) ended(limit time.Duration) linkEnd {
 	for waited := time.Duration(0); waited < limit; waited += lookInterval {
 		if l.starter.program.waitFor(lookInterval) {

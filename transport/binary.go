@@ -17,8 +17,8 @@ import (
 	"remshell/sshx"
 )
 
-// A HelperBinary is the program to run as helper on a node. It is the binary of this process, or the same
-// release for another architecture.
+// A HelperBinary is the program that runs as helper on a node. It is the binary of this process, or a binary
+// of the same release for another architecture.
 type HelperBinary struct {
 	Path  string // path, with links resolved, under which other hosts may see the file; empty if it is not shared
 	Build string // identity: letters, digits, _ and - only
@@ -41,8 +41,8 @@ type HelperBinary struct {
 }
 
 // A StepTracer is called when a step of connecting to a host begins, from any goroutine. It returns a
-// function that is called at the step's end, with nil or the error. The steps of one host come one after
-// the other. First come those of sshx.StepTracer. Then come session, shell (until /bin/sh has replied),
+// function that is called at the step's end, with nil or the error. The steps of one host do not overlap.
+// They begin with the steps of sshx.StepTracer. Then follow session, shell (until /bin/sh has replied),
 // delivery, and helper (until its first byte). A nil StepTracer traces nothing.
 type StepTracer func(host, step string) (end func(error))
 
@@ -53,7 +53,7 @@ func (w StepTracer) begin(host, step string) (end func(error)) {
 	return w(host, step)
 }
 
-// forHost returns the sshx.StepTracer for connecting to one host.
+// forHost returns a sshx.StepTracer that traces the steps of connecting to one host.
 func (w StepTracer) forHost(host string) sshx.StepTracer {
 	if w == nil {
 		return nil
@@ -61,47 +61,48 @@ func (w StepTracer) forHost(host string) sshx.StepTracer {
 	return func(step string) func(error) { return w(host, step) }
 }
 
-// WithTracer returns a copy of s whose connections report their steps to w.
+// WithTracer returns a copy of s whose connections call w for their steps.
 func (s HelperBinary) WithTracer(w StepTracer) HelperBinary {
 	s.tracer = w
 	return s
 }
 
-// WithLoginShell returns a copy of s with the user's login shell on this machine. The login shell on the
-// hosts is probably the same.
+// WithLoginShell returns a copy of s that knows the user's login shell on this machine. The login shell on
+// the hosts is probably the same.
 func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	s.loginShell = shell
 	return s
 }
 
-// A stepVariables has the names of environment variables by which a batch system tells the tasks of a
-// step where they run.
+// A stepVariables has the names of environment variables in which a batch system tells the tasks of a step on
+// which host they run.
 type stepVariables struct {
 	host           string // variable with the task's host, as the batch system spells it
 	starterAddress string // variable with the address of the starter's machine; it may be unset
 }
 
-// ForStep returns a copy of s for the hosts of a batch step. The binary is never sent there: a host without
-// it reports an error. host and near are the names of the variables in stepVariables.
+// ForStep returns a copy of s for the hosts of a batch step. In a step the binary is never sent, so a host
+// that does not have it reports an error. host and near are the names of the variables in stepVariables.
 func (s HelperBinary) ForStep(host, near string) HelperBinary {
 	s.delivery, s.stepNames = "never", &stepVariables{host, near}
 	return s
 }
 
-// An invitedHelper is a helper that is to connect to mpiexec, with the program that starts it.
+// An invitedHelper is a helper that is to connect to mpiexec, together with the program that starts the
+// helper.
 type invitedHelper struct {
 	*dialBack
 	starter *localCommand
 }
 
-// WithDelivery returns a copy of s with a setting for when the binary is sent to a node: always, never, or
-// auto. With auto, it is sent to nodes that do not have it.
+// WithDelivery returns a copy of s with the given mode for sending the binary to nodes: always, never, or
+// auto. With auto, the binary is sent to nodes that do not have it.
 func (s HelperBinary) WithDelivery(mode string) HelperBinary {
 	s.delivery = mode
 	return s
 }
 
-// An attach makes the shell on each node join its session to a job of a batch system, before it starts
+// An attach makes the shell on each node join its session to a job of a batch system before the shell starts
 // the helper.
 type attach struct {
 	*batch.Attach
@@ -109,15 +110,15 @@ type attach struct {
 	apart func(host, reason string) // called for each node where that failed
 }
 
-// Attaching returns a copy of s that joins the session on each node to a batch job before the helper
-// starts. If that fails on a node, failed is called, from any goroutine, with the reason: missing, failed,
-// or another text from the node.
+// Attaching returns a copy of s that joins the session on each node to a batch job before the helper starts.
+// If that fails on a node, failed is called from any goroutine. The reason is "missing", "failed", or a text
+// that the node has sent.
 func (s HelperBinary) Attaching(attachment *batch.Attach, job string, failed func(host, reason string)) HelperBinary {
 	s.attach = &attach{attachment, job, failed}
 	return s
 }
 
-// fill returns the values for the script's placeholders about the batch job.
+// fill returns the values of those placeholders of the script that concern the batch job.
 func (a *attach) fill() []string {
 	if a == nil {
 		return []string{"@JOIN@", ":", "@ATTACH@", ":", "@JOBFLAG@", "", "@JOB@", "''", "@PROCESSFLAG@", "", "@VARIABLE@", "_rs_x"}
@@ -126,14 +127,14 @@ func (a *attach) fill() []string {
 		"@PROCESSFLAG@", quote(a.ProcessFlag), "@VARIABLE@", a.Variable}
 }
 
-// AtPath returns a copy of s with the path of mpiexec on a node that the user has given. An empty path
-// means that there is none.
+// AtPath returns a copy of s that uses mpiexec at a path on the node which the user has given. An empty path
+// means that the user has given none.
 func (s HelperBinary) AtPath(path string) HelperBinary {
 	s.nodePath = path
 	return s
 }
 
-// CheckSameFile returns an error if a file on this machine is not the same build as the binary.
+// CheckSameFile returns an error if a file on this machine is not from the same build as the binary.
 func (s HelperBinary) CheckSameFile(file string) error {
 	other, err := readBinary(file, file)
 	switch {
@@ -148,13 +149,13 @@ func (s HelperBinary) CheckSameFile(file string) error {
 // otherBuild is the error text of CheckSameFile. The script has the same text.
 const otherBuild = "it is not the same build as this mpiexec"
 
-// headSize is how many bytes of a file are searched for its build ID. Go's linker writes it right after
-// the ELF header, in the first 4096 bytes (cmd/link/internal/ld, ELFRESERVE).
+// headSize is how many bytes of a program are searched for its build ID. Go's linker writes the ID right
+// after the ELF header, in the first 4096 bytes (cmd/link/internal/ld, ELFRESERVE).
 const headSize = 4096
 
-// RunningBinary returns the program of this process. Its identity is the last part of Go's build ID,
-// which is a hash of its contents. A program without a build ID is hashed, which takes some milliseconds.
-// Nodes do not look for it on a shared path.
+// RunningBinary returns the program of this process. It is identified by the last part of Go's build ID,
+// which is a hash of the program's contents. If the program has no build ID, RunningBinary computes a hash,
+// which takes some milliseconds. Nodes then do not look for the program in a shared directory.
 func RunningBinary() (HelperBinary, error) {
 	path, err := os.Executable()
 	if err != nil {
@@ -214,11 +215,11 @@ func fileIdentity(info os.FileInfo) string {
 	return "none"
 }
 
-// IsBuildID reports whether a word has the form of a program's identity.
+// IsBuildID reports whether a word has the form of an identity of a program.
 func IsBuildID(word string) bool { return isPlainID([]byte(word)) }
 
-// buildID finds the ELF note of Go's linker (name Go, type 4) in the first bytes of a program. It returns
-// the last of the four parts of the build ID, or "".
+// buildID searches the first bytes of a program for the ELF note that Go's linker has written (name Go, type
+// 4). It returns the last of the four parts of the build ID, or "".
 func buildID(head []byte) string {
 	const name = "Go\x00\x00"
 	for at := 0; ; at++ {

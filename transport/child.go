@@ -26,14 +26,14 @@ type LocalChild struct {
 	KeepSession bool     // keep the helper in this process's session, where a batch system looks for it
 }
 
-// closePatience is how long Close waits for a helper that was told to end. A helper that needs longer
-// continues without mpiexec.
+// closePatience is how long Close waits for a helper to end after its input was closed. A helper that needs
+// longer continues without mpiexec.
 const closePatience = 500 * time.Millisecond
 
 var _ Transport = (*LocalChild)(nil)
 
-// Dial starts a helper for each host of a set. Several hosts are simulated nodes, or several names of
-// this machine.
+// Dial starts a helper on this machine for each host of a set. Several hosts are simulated nodes, or several
+// names of this machine.
 func (c *LocalChild) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, c.dial)
 }
@@ -44,8 +44,8 @@ func (c *LocalChild) Route(Host) (string, error) { return RouteLocal, nil }
 // RouteLocal is the text that Route returns for this machine.
 const RouteLocal = "this machine"
 
-// CheckLocalHelper checks the path of mpiexec that the user has given for this machine. It returns an
-// error if the file there is not the same build as the running program, which is the helper here.
+// CheckLocalHelper checks a path of mpiexec that the user has given for this machine. On this machine the
+// running program is the helper. So it returns an error if the file is not from the same build.
 func CheckLocalHelper(host Host) error {
 	if host.Helper == "" {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"remshell/proc"
 )
 
-// These are the times of ending the orphans of a killed helper: SIGTERM first, SIGKILL after orphanGrace.
-// The reaper does the same on other nodes.
+// These are the times for ending the orphans of a killed helper, the processes that it has left behind. They
+// receive SIGTERM first, and SIGKILL after orphanGrace. On other nodes the reaper does the same.
 const (
 	orphanGrace   = time.Second
 	orphanTimeout = 10 * time.Second
@@ -21,11 +21,11 @@ const (
 
 func becomeSubreaper() error { return proc.BecomeSubreaper() }
 
-// runningProgram returns a path of this program that stays valid after its file was replaced.
+// runningProgram returns a path of this program that remains valid when its file is replaced.
 func runningProgram() (string, error) { return "/proc/self/exe", nil }
 
-// watchOutOfMemory returns a function that says whether the kernel has killed processes for lack of memory
-// since the call of watchOutOfMemory. If the kernel has killed none, the function returns an empty text.
+// watchOutOfMemory counts how many processes the kernel has killed for lack of memory so far. The returned
+// function describes the processes killed since then. It returns "" if there are none.
 func watchOutOfMemory() (outOfMemory func() string) {
 	root := os.DirFS("/")
 	before := make(chan proc.Denials, 1)
@@ -46,9 +46,9 @@ func startTimeOf(pid int) startTime {
 	return born
 }
 
-// endOrphans ends the orphans of a killed helper, which are now children of this process: SIGTERM, a
-// grace period, SIGKILL. It does not wait for them with wait(2), since other goroutines wait for children
-// of their own. The zombies vanish when this process ends.
+// endOrphans ends the orphans of a killed helper, which are now children of this process, with SIGTERM, a
+// grace period, and SIGKILL. It does not call wait(2) for them, because that could disturb goroutines that
+// wait for other children. The remaining zombies vanish when this process ends.
 func endOrphans(helper startTime) {
 	start := time.Now()
 	sig := unix.SIGTERM
@@ -73,8 +73,9 @@ func endOrphans(helper startTime) {
 	}
 }
 
-// findOrphans returns the living children that this process has not started itself. They are younger than
-// the helper. Programs that connect to other nodes have a pipe to this process, and orphans have none.
+// findOrphans returns the living children of this process that it has not started itself. It recognizes them
+// by two properties: they are younger than the helper, and unlike programs that connect to other nodes they
+// have no pipe to this process.
 func findOrphans(helper startTime) []int {
 	self := os.Getpid()
 	ownPipes := pipesIn("/proc/self/fd")
@@ -91,8 +92,8 @@ func findOrphans(helper startTime) []int {
 	return found
 }
 
-// pipesIn returns the pipes and sockets that a process has open, without its standard streams. fds is its
-// directory /proc/PID/fd.
+// pipesIn returns the pipes and sockets that a process has open, except its standard streams. fds is the
+// process's directory /proc/PID/fd.
 func pipesIn(fds string) map[string]bool {
 	pipes := map[string]bool{}
 	entries, _ := os.ReadDir(fds)

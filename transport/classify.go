@@ -16,8 +16,8 @@ type Verdict struct {
 	Line string // line of stderr with the reason; empty if Why has it, or there is none
 }
 
-// A messageRule maps a message of OpenSSH 9.2 or of a shell to its meaning. The first rule that matches
-// counts, so more specific rules come first.
+// A messageRule maps a message of OpenSSH 9.2 or of a shell to its meaning. If several rules match, the first
+// one counts, so more specific rules come first.
 type messageRule struct {
 	pattern       string // part of stderr, in lower case; alternatives are separated by |
 	exit          int    // only with this exit code; 0 means any
@@ -91,8 +91,8 @@ func Classify(stderr string, exit int) Verdict {
 	return Verdict{KindOther, "start", lastLineOr(stderr, noMessageText(exit)), "", ""}
 }
 
-// lineWith returns the first line that contains part, which must be in lower case. If part is empty, it
-// returns "".
+// lineWith returns the first line that contains part, which must be in lower case. The result is "" if part
+// is empty or no line contains it.
 func lineWith(text, part string) string {
 	for line := range strings.Lines(text) {
 		if part != "" && strings.Contains(strings.ToLower(line), part) {

@@ -11,8 +11,8 @@ import (
 	"remshell/sshx"
 )
 
-// A Command connects to nodes with a program that runs a shell there: ssh, rsh, kubectl exec -i, docker
-// exec -i. Its fields must not change after the first Dial.
+// A Command connects to nodes with a program that runs a shell there, such as ssh, rsh, kubectl exec -i or
+// docker exec -i. Its fields must not change after the first call of Dial.
 type Command struct {
 	Self      HelperBinary
 	Template  []string      // -launcher-exec, split into words: a program, or words with %h
@@ -44,7 +44,7 @@ func (c *Command) argv(host Host) ([]string, error) {
 
 func (c *Command) timeout() time.Duration { return loginTimeout(c.Timeout) }
 
-// dial runs the program for a host.
+// dial runs the program for one host.
 func (c *Command) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	argv, err := c.argv(host)
 	if err != nil {

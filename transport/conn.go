@@ -80,7 +80,7 @@ func shellTimeout(configured time.Duration) time.Duration {
 	return cmp.Or(max(configured, 0), defaultShell)
 }
 
-// A helperLink is the connection to the stdin and stdout of a process that a transport has started.
+// A helperLink is a connection to the stdin and stdout of a process on a host that a transport has started.
 type helperLink interface {
 	io.ReadWriteCloser
 	// ended waits for the process to end, at most for limit, and returns how it ended.
@@ -120,12 +120,11 @@ func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 // Write writes to the helper's stdin.
 func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
 
-// Close closes the connection or ends the process. It returns within a second.
+// Close closes the connection or ends the local program. It returns within a second.
 func (c *Conn) Close() error { return c.link.Close() }
 
-// Source returns where the node has the binary from: shared, cache or sent. It returns told if the user
-// has given the path. It returns found if the binary was there in an unknown place. It returns child on
-// this machine.
+// Source returns from where the node has the binary: shared, cache, sent, told (the user has given the path),
+// or found (it was there in an unknown place). On this machine it returns child.
 func (c *Conn) Source() string { return c.source }
 
 // Noise returns the text that the login shell printed before it ran the command.
@@ -134,33 +133,33 @@ func (c *Conn) Noise() []byte { return c.noise }
 // Sent returns how many bytes of the binary were sent.
 func (c *Conn) Sent() int64 { return c.sent }
 
-// Build returns the identity of the binary that was started. On a node of another architecture it differs
-// from that of this process. It is empty for a child of this process.
+// Build returns the identity of the binary that was started. On a node of another architecture, this is not
+// the identity of this process's binary. It is empty for a child of this process.
 func (c *Conn) Build() string { return c.build }
 
-// Login returns how long the login took, including all attempts. It is 0 if another program, such as ssh,
-// logs in.
+// Login returns how long the login took, including repeated attempts. It is 0 if another program, such as
+// ssh, logs in.
 func (c *Conn) Login() time.Duration { return c.login }
 
-// Shell returns the time from the login until /bin/sh replied. If another program logs in, it includes the
-// login.
+// Shell returns how long it took from the login until /bin/sh replied. If another program logs in, this
+// includes the login.
 func (c *Conn) Shell() time.Duration { return c.shell }
 
-// Stderr returns the last 4 KiB of the remote side's stderr.
+// Stderr returns the last 4 KiB that the remote side has written to stderr.
 func (c *Conn) Stderr() string { return c.link.stderr() }
 
 // LocalAddr returns the local address of the TCP connection, or nil if it is unknown.
 func (c *Conn) LocalAddr() net.Addr { return c.link.localAddr() }
 
-// Silence returns how long the link may be silent before it counts as lost. It is 0 if another program,
-// such as ssh, decides when the link is lost.
+// Silence returns how long the connection may be silent before it counts as lost. It is 0 if another program,
+// such as ssh, detects lost connections.
 func (c *Conn) Silence() time.Duration { return c.link.silence() }
 
-// whyTimeout is how long Why waits for an exit code after the stream has ended. The reaper of a killed
-// helper gives its orphans a second to end (helper.reaperGrace). Only then does it report how the helper
-// ended.
+// whyTimeout is how long Why waits for an exit code after the stream has ended. It must be longer than the
+// second that the reaper of a killed helper gives to the remaining processes (helper.reaperGrace), because
+// the reaper reports only afterwards how the helper ended.
 const whyTimeout = 2 * time.Second
 
-// Why returns why the stream ended. Call it after Read or Write has failed. It may wait for the exit
-// code. It returns "" if the helper has closed its output and still runs.
+// Why returns why the stream ended. It may be called after Read or Write has failed, and may wait for the
+// exit code. It returns "" if the helper has closed its output but still runs.
 func (c *Conn) Why() string { return c.link.ended(whyTimeout).why }

@@ -23,8 +23,9 @@ const (
 	maxLine    = 8 << 10
 	maxDirs    = 4 // number of directories that are tried (script.go)
 
-	// maxInFlight is how many bytes of the binary may not have arrived yet when all bytes were written. An
-	// SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have buffers.
+	// maxInFlight is the largest number of bytes of the binary that may still be on their way when all bytes
+	// have been written. An SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have
+	// buffers.
 	maxInFlight = 4 << 20
 )
 
@@ -50,8 +51,9 @@ func programTimeouts(login, shell time.Duration) stepTimeouts {
 	return stepTimeouts{shell: loginTimeout(login) + shellTimeout(shell), others: shellTimeout(shell)}
 }
 
-// deliver runs the protocol in the package comment over l, until the helper has sent its first byte. On
-// failure it closes l. The first step, which waits for the shell, has already begun, with limit.
+// deliver carries out the protocol in the package comment over l, until the helper has sent its first byte.
+// If that fails, it closes l. limit is the deadline of the first step, which waits for the shell and has
+// already begun.
 func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLink, times stepTimeouts) (*Conn, error) {
 	defer limit.Stop()
 	ctx := limit.Context()
@@ -90,13 +92,13 @@ type delivery struct {
 	endStep       func(error)   // ends the current trace step; nil if there is none
 }
 
-// beginTimedStep begins a step that has its own time limit.
+// beginTimedStep begins a step of the delivery with the time limit of that step.
 func (d *delivery) beginTimedStep(name string) {
 	d.limit.BeginStep(d.timeouts.others)
 	d.beginStep(name)
 }
 
-// beginStep begins a trace step. It ends the earlier step, as a success.
+// beginStep begins a step in the trace. It ends the previous step as successful.
 func (d *delivery) beginStep(name string) {
 	if d.endStep != nil {
 		d.endStep(nil)
@@ -104,7 +106,7 @@ func (d *delivery) beginStep(name string) {
 	d.endStep = d.self.tracer.begin(d.host, name)
 }
 
-// sources are the places from which a node may run the binary, as the script names them.
+// sources are the places from which a node may run the binary, in the words that the script uses.
 var sources = []string{"shared", "cache", "sent", "told"}
 
 func (d *delivery) converse() error {
@@ -150,8 +152,8 @@ func (d *delivery) converse() error {
 	}
 }
 
-// retryOtherMachine sends the script again, for the binary of the node's architecture. It does so only once.
-// line is the script's report of the architecture.
+// retryOtherMachine sends the script once more, this time for the binary of the node's architecture, which
+// line contains. If it has done so before, retried is false.
 func (d *delivery) retryOtherMachine(line string) (retried bool, err error) {
 	code, uname, _ := strings.Cut(line, " ")
 	if code != "machine" || d.self.goos != "" {
@@ -205,8 +207,8 @@ func (d *delivery) readLine() (verb, text string, err error) {
 	}
 }
 
-// readUntil reads up to the byte end, which it consumes and does not return. If there are more than limit
-// bytes, it returns an error.
+// readUntil reads up to and including the byte end, and returns the bytes before it. It returns an error if
+// there are more than limit bytes.
 func (d *delivery) readUntil(end byte, limit int) ([]byte, error) {
 	var got []byte
 	for len(got) <= limit {
@@ -226,7 +228,8 @@ func (d *delivery) readUntil(end byte, limit int) ([]byte, error) {
 	return got, errTooMuchText
 }
 
-// sendProgram sends the binary. It ignores a failed write: the host may have sent the reason.
+// sendProgram sends the binary to the host. It ignores a failed write, because the host may have sent the
+// reason, which is read afterwards.
 func (d *delivery) sendProgram() error {
 	if d.writeErr != nil {
 		return nil
@@ -256,7 +259,7 @@ func (d *delivery) sendProgram() error {
 	return nil
 }
 
-// awaitHelper waits for the helper's first byte, without consuming it.
+// awaitHelper waits until the helper's first byte has arrived, but does not consume it.
 func (d *delivery) awaitHelper() error {
 	if _, err := d.in.Peek(1); err != nil {
 		return d.linkError(err)
@@ -264,8 +267,8 @@ func (d *delivery) awaitHelper() error {
 	return nil
 }
 
-// awaitDialBack sends the join token to the helper, and then uses the connection that the helper makes.
-// If the helper cannot connect, it uses the present stream.
+// awaitDialBack sends the join token to the helper, and then uses the connection that the helper makes. If
+// the helper cannot connect, the stream over which the token was sent remains in use.
 func (d *delivery) awaitDialBack() error {
 	if _, err := io.WriteString(d.link, d.self.dialBack.owner.joinToken); err != nil {
 		d.writeErr = err
@@ -287,14 +290,14 @@ func (d *delivery) awaitDialBack() error {
 	}
 }
 
-// A noDialBack is a helper's report that it cannot connect to mpiexec, with the reason. err is set if the
-// stream ended without such a report.
+// A noDialBack is a helper's report that it cannot connect to mpiexec, with the reason. If the stream has
+// ended without such a report, err is set.
 type noDialBack struct {
 	why string
 	err error
 }
 
-// noDialBackVerb begins the line of a noDialBack.
+// noDialBackVerb is the first word of the line that contains a noDialBack.
 const noDialBackVerb = "stay "
 
 // ReportStaysOnStream writes a helper's report that it cannot connect to mpiexec, with the reason. The
@@ -303,7 +306,7 @@ func ReportStaysOnStream(out io.Writer, cause error) {
 	fmt.Fprintf(out, "%s%s%s\n", lineMarker, noDialBackVerb, cause)
 }
 
-// readNoDialBack reads until a noDialBack, and no further byte. It drops other text.
+// readNoDialBack reads up to the end of a noDialBack. It drops other text before it.
 func readNoDialBack(in *bufio.Reader) noDialBack {
 	for whole := true; ; {
 		line, err := in.ReadSlice('\n')
@@ -318,7 +321,7 @@ func readNoDialBack(in *bufio.Reader) noDialBack {
 	}
 }
 
-// failLineError returns the error for a fail line of the protocol, which has a code and a text.
+// failLineError returns the error for a "fail" line of the protocol, which contains a code and a text.
 func (d *delivery) failLineError(line string) error {
 	code, text, _ := strings.Cut(line, " ")
 	switch {
@@ -352,11 +355,11 @@ func (d *delivery) failLineError(line string) error {
 	return d.newError("deliver", KindOther, "%s", line)
 }
 
-// programEndTime is how long to wait for the exit code of a program whose stream has ended. On a busy
-// machine, ssh may exit more than a second after it has closed its streams.
+// programEndTime is how long to wait for the exit code of a program whose stream has ended. It is long
+// because, on a busy machine, ssh may exit more than a second after it has closed its streams.
 const programEndTime = 10 * time.Second
 
-// linkError returns the error for a link that ended before the helper's first byte.
+// linkError returns the error for a connection that ended before the helper's first byte.
 func (d *delivery) linkError(err error) error {
 	if err == errTooMuchText {
 		return d.newError("session", KindSession, "%v", err)
@@ -387,8 +390,8 @@ func (d *delivery) linkError(err error) error {
 	return e
 }
 
-// contextError returns the error for a delivery that a context ended. stderr is the last line on standard
-// error.
+// contextError returns the error for a delivery whose context has ended, for example after a time limit.
+// stderr is the last line on standard error.
 func (d *delivery) contextError(cause error, stderr string) *Error {
 	late := func(step string, kind Kind, remedy, why string, args ...any) *Error {
 		e := d.newError(step, kind, why, args...).withCause(cause)
@@ -436,7 +439,7 @@ func (e *Error) withCause(err error) *Error {
 	return e
 }
 
-// formatSeconds formats a duration in seconds: "60 s", "0.3 s".
+// formatSeconds formats a duration in seconds, such as "60 s" or "0.3 s".
 func formatSeconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // lastLine returns the last line that is not blank, cut to 200 bytes.

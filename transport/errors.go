@@ -1,6 +1,7 @@
 package transport
 
-// A Kind is the kind of an error, for programs. If package sshx has the same kind, it uses the same text.
+// A Kind classifies errors for programs that handle them. A kind that package sshx also has, has the same
+// text there.
 type Kind string
 
 const (
@@ -28,11 +29,11 @@ const (
 	KindOther   Kind = "other"
 )
 
-// isDropped reports whether the server ended the connection before the login. A server with too many
-// connections does that.
+// isDropped reports whether the server has closed the connection before the login, as servers with too many
+// connections do.
 func (k Kind) isDropped() bool { return k == KindBusy || k == KindClosed }
 
-// An Error says at which step connecting to a host has failed, and why.
+// An Error says at which step connecting to a host failed, and why.
 type Error struct {
 	Host    string
 	Step    string // config, start, resolve, connect, host key, login, session, shell, deliver, helper

@@ -6,8 +6,8 @@ import (
 	"remshell/sshx"
 )
 
-// A Host has all that a transport needs to reach one machine. It is made from a candidate and passed by
-// value.
+// A Host has everything that a transport needs to reach one machine. It is made from a candidate and passed
+// by value.
 type Host struct {
 	Name    string // the user's name for it, in every message
 	Alias   string // name to look up in the SSH configuration, and to pass to a command; empty means Name. An alias= of a host file is in Name
@@ -25,7 +25,8 @@ func (h Host) alias() string { return cmp.Or(h.Alias, h.Name) }
 // address returns the address to write into a command.
 func (h Host) address() string { return cmp.Or(h.Address, h.alias()) }
 
-// applyTo returns t with the host list's settings, which override the user's SSH configuration.
+// applyTo returns t with the settings of the host list, which take precedence over the user's SSH
+// configuration.
 func (h Host) applyTo(t sshx.Target) sshx.Target {
 	t.HostName = cmp.Or(h.Address, t.HostName)
 	t.User = cmp.Or(h.User, t.User)

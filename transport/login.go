@@ -6,7 +6,7 @@ import (
 	"remshell/sshx"
 )
 
-// An SSHLogin is the login for an SSH server that was started on a host for this job alone (HTCondor's
+// An SSHLogin says how to log in to an SSH server that was started on a host for one job only (HTCondor's
 // sshd.sh).
 type SSHLogin struct {
 	User string
@@ -14,9 +14,9 @@ type SSHLogin struct {
 	Key  string // file of the private key
 }
 
-// applyTo returns t with this login, which overrides the user's SSH configuration. The server's host key
-// is as new as the job, so it cannot be known. The first key of HOST:PORT is accepted and recorded beside
-// the private key, in the job's own directory. Later no other key is accepted there.
+// applyTo returns t with this login, which takes precedence over the user's SSH configuration. The server's
+// host key cannot be known, because it was made for this job. The first key seen for HOST:PORT is accepted
+// and recorded beside the private key, in the job's own directory. After that, no other key is accepted.
 func (l SSHLogin) applyTo(t sshx.Target) sshx.Target {
 	t.User, t.Port = l.User, l.Port
 	t.Identities, t.Certificates, t.IdentitiesOnly = []string{l.Key}, nil, true

@@ -19,8 +19,8 @@ The node's shell reports its architecture ("fail machine Linux aarch64"), and th
 session, for that binary.
 */
 
-// unameWords has, for architectures, the outputs of uname -m of machines that run their programs, as
-// shell patterns. An architecture without an entry has Go's own name: riscv64, ppc64le, s390x.
+// unameWords maps architectures to shell patterns for the output of uname -m on machines that run their
+// programs. Architectures without an entry have the same name as in Go: riscv64, ppc64le, s390x.
 var unameWords = []struct {
 	arch  string
 	words []string
@@ -48,8 +48,9 @@ func unamePattern(goos, goarch string) string {
 	return strings.Join(patterns, "|")
 }
 
-// parseUname converts an output of uname -s -m to Go's operating system and architecture: "Linux aarch64"
-// is linux arm64. If a machine runs programs of several architectures, it returns the best.
+// parseUname converts the output of uname -s -m to an operating system and architecture as Go names them,
+// such as "Linux aarch64" to linux and arm64. If a machine runs programs of several architectures, it returns
+// the best of them.
 func parseUname(uname string) (goos, goarch string, ok bool) {
 	goos, machine, found := strings.Cut(strings.ToLower(strings.TrimSpace(uname)), " ")
 	if !found || !isPlainWord(goos) || !isPlainWord(machine) {
@@ -70,7 +71,7 @@ func isPlainWord(word string) bool {
 	return word != "" && len(word) <= 20 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// targetSystem returns the operating system and architecture that the binary is built for.
+// targetSystem returns the operating system and architecture for which the binary is built.
 func (s HelperBinary) targetSystem() (goos, goarch string) {
 	if s.goos == "" {
 		return runtime.GOOS, runtime.GOARCH
@@ -78,7 +79,8 @@ func (s HelperBinary) targetSystem() (goos, goarch string) {
 	return s.goos, s.goarch
 }
 
-// A noBinaryError lists the files that were searched for a binary for another architecture.
+// A noBinaryError is returned if there is no binary for another architecture. It lists the files that were
+// searched for.
 type noBinaryError struct {
 	files []string
 	err   error // error of the last file

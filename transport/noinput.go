@@ -23,11 +23,12 @@ can be started. It has the join token, which is not secret:
 	   | <== TLS, proof by the token and the job's secret ====== helper
 */
 
-// silentCodes are the exit codes of the script's failures, by the first word of its "fail" lines.
+// silentCodes maps the first word of the script's "fail" lines to an exit code. Exit codes are used if the
+// script cannot print to mpiexec.
 var silentCodes = map[string]int{"machine": 101, "told": 102, "never": 103, "space": 104}
 
-// silentSay returns commands for the script's function that prints lines of the protocol. They print
-// nothing, and end the shell with an exit code for a failure.
+// silentSay returns a shell function that replaces the one with which the script prints lines of the
+// protocol. It prints nothing, and for a failure it ends the shell with an exit code.
 func silentSay() string {
 	var cases strings.Builder
 	for _, word := range []string{"machine", "told", "never", "space"} {
@@ -36,14 +37,16 @@ func silentSay() string {
 	return `case "$1 ${2-}" in` + cases.String() + " esac"
 }
 
-// silentScript returns the arguments of /bin/sh for a host. The helper reads the token from its input.
+// silentScript returns the arguments of /bin/sh for a host whose shell cannot print to mpiexec. token is the
+// join token for the helper.
 func (s HelperBinary) silentScript(host, token string) []string {
 	s.silent, s.delivery = true, "never"
 	s.silentArgs = quote(host) + " '' <<'_RS_TOKEN'\n" + token + "_RS_TOKEN"
 	return []string{"-c", "exec >/dev/null\n" + s.deliveryScript(newFileTag())}
 }
 
-// dialWithoutInput runs the starter for a host, and returns the connection of the helper.
+// dialWithoutInput runs a starter that passes no input to the host, and returns the connection that the
+// helper makes.
 func (s *ByStarter) dialWithoutInput(ctx context.Context, host Host, c *dialBacks) (io.ReadWriteCloser, error) {
 	call, err := s.starterCall(host)
 	if err != nil {
@@ -98,7 +101,7 @@ func (s *ByStarter) dialWithoutInput(ctx context.Context, host Host, c *dialBack
 	return nil, err
 }
 
-// silentError returns the error for a starter that has ended before the helper connected.
+// silentError returns the error for a starter that ended before the helper had connected.
 func (s *ByStarter) silentError(host Host, c *dialBacks, p *localCommand) *Error {
 	program := s.System.Starter.Program
 	exit := p.ended(programEndTime).exit

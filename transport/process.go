@@ -14,9 +14,9 @@ import (
 	"remshell/sshx"
 )
 
-// A localCommand is a program that runs on this machine, with its stdin and stdout. It has its own
-// session and process group. So ^C on the terminal does not reach it, and it cannot ask for a password
-// there. A helper under PBS has only its own process group.
+// A localCommand is a program that runs on this machine, with its stdin and stdout. It runs in a session of
+// its own, so that ^C on the terminal does not reach it and it cannot ask for a password there. Only a helper
+// under PBS stays in the session, in a process group of its own.
 type localCommand struct {
 	cmd        *exec.Cmd
 	in, out    *os.File
@@ -29,12 +29,12 @@ type localCommand struct {
 	status     error         // result of cmd.Wait; valid after done
 }
 
-// stderrDelay is how long to wait for the end of a program's stderr after its exit. A leftover process
-// may keep stderr open.
+// stderrDelay is how long to wait for the end of a program's stderr after the program has exited. The wait is
+// limited because another process may still have stderr open.
 const stderrDelay = 100 * time.Millisecond
 
-// startProcess starts cmd. stop is called by Close. after is called when the program has exited, before
-// done is closed.
+// startProcess starts cmd. Close of the result calls stop. When the program has exited, after is called, and
+// then done is closed.
 func startProcess(cmd *exec.Cmd, stop, after func(*localCommand)) (*localCommand, error) {
 	stdin, in, err := os.Pipe()
 	if err != nil {
@@ -75,7 +75,7 @@ func (p *localCommand) verdict(exit int) Verdict    { return p.interpret.verdict
 func (p *localCommand) localAddr() net.Addr         { return nil }
 func (p *localCommand) silence() time.Duration      { return 0 }
 
-// Close closes the streams, so that a helper reads end of file and ends. Then it calls stop.
+// Close closes the streams, so that a helper reads end of file and ends. After that it calls stop.
 func (p *localCommand) Close() error {
 	p.once.Do(func() {
 		p.in.Close()
@@ -85,7 +85,7 @@ func (p *localCommand) Close() error {
 	return nil
 }
 
-// waitFor waits for the program's end, for limit at most. It reports whether the program has ended.
+// waitFor waits up to limit for the program to end. It reports whether the program has ended.
 func (p *localCommand) waitFor(limit time.Duration) bool {
 	select {
 	case <-p.done:
@@ -102,8 +102,8 @@ func (p *localCommand) waitFor(limit time.Duration) bool {
 	}
 }
 
-// ended returns how the program ended. If this process has ended it, there is no text: ssh then exits with
-// 255 and "Killed by signal 15.", which explains nothing.
+// ended returns how the program ended. The text is empty if this process has ended the program, because ssh
+// then only reports "Killed by signal 15.", which explains nothing.
 func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.waitFor(limit) {
 		return linkEnd{exit: -1}
@@ -122,7 +122,8 @@ func (p *localCommand) signalGroup(sig syscall.Signal) {
 	syscall.Kill(-p.cmd.Process.Pid, sig)
 }
 
-// exitCode returns the exit code as a shell does: for a signal it is 128 plus the signal's number.
+// exitCode returns the exit code of a process as a shell reports it. If a signal killed the process, it is
+// 128 plus the number of the signal.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
@@ -138,7 +139,7 @@ func withLastLine(text, stderr string) string {
 	return text
 }
 
-// waitErrorText returns the text for an error of exec.Cmd.Wait.
+// waitErrorText returns the text for an error that exec.Cmd.Wait has returned.
 func waitErrorText(err error) string {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -150,8 +151,8 @@ func waitErrorText(err error) string {
 // maxSignal is the largest signal of Linux (signal(7)).
 const maxSignal = 64
 
-// exitText returns the text about a program's exit code. A helper's reaper, like a shell, reports a
-// signal as a code above 128.
+// exitText returns a text that explains a program's exit code. A code above 128 stands for a signal, because
+// shells and a helper's reaper report signals in this way.
 func exitText(code int) string {
 	if signal := code - 128; 0 < signal && signal <= maxSignal {
 		return fmt.Sprintf("killed by signal %d", signal)

@@ -33,7 +33,7 @@ type shellProgram struct {
 	dialBack    *dialBack // how the helper connects to mpiexec; nil if it uses the program's streams
 }
 
-// A stderrReader explains the end of a program from its exit code and stderr.
+// A stderrReader determines why a program has ended from its exit code and stderr.
 type stderrReader struct {
 	verdict func(stderr string, exit int) Verdict    // for an end before the helper's first byte
 	why     func(status error, stderr string) string // for an end after that
@@ -45,8 +45,8 @@ var defaultStderrReader = stderrReader{verdict: Classify, why: func(status error
 
 const defaultRetries = 4
 
-// dial runs the program and starts the helper with it. If a server is busy, it tries again, but never
-// after the helper was started (cli.md SSH-7, SSH-8).
+// dial runs the program and starts the helper with it. If a server is busy, it tries again. After the helper
+// was started, it never tries again (cli.md SSH-7, SSH-8).
 func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.ReadWriteCloser, error) {
 	for tries := 0; ; {
 		entered := r.self.tracer.begin(host.Name, "wait to connect")
@@ -75,8 +75,8 @@ func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.Re
 	}
 }
 
-// outcomeOf returns what the pacer has to know about an attempt: whether a server behind the program is
-// busy. Other failures concern only one host.
+// outcomeOf returns what an attempt to connect says about the server, for the pacer. Only a busy server
+// matters; other failures concern a single host.
 func outcomeOf(err error, busy bool) sshx.Outcome {
 	switch {
 	case err == nil:
@@ -87,7 +87,7 @@ func outcomeOf(err error, busy bool) sshx.Outcome {
 	return sshx.OwnFailure
 }
 
-// sleepContext waits for d, or until ctx ends.
+// sleepContext waits for the duration d, or until ctx ends.
 func sleepContext(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -124,7 +124,7 @@ func (r shellProgram) attempt(ctx context.Context, host Host, argv []string) (*C
 	return conn, err
 }
 
-// innermost returns the innermost wrapped error, which is the operating system's.
+// innermost returns the innermost wrapped error, which is usually the one of the operating system.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)
@@ -135,15 +135,15 @@ func innermost(err error) error {
 	}
 }
 
-// These are the times to wait after the streams of a program were closed. It may end by itself within
-// closeGrace. Then it gets SIGTERM, and after termGrace SIGKILL.
+// These are times to wait after the streams of a program were closed. A program may end by itself within
+// closeGrace. Otherwise it receives SIGTERM and, after termGrace, SIGKILL.
 const (
 	closeGrace = 100 * time.Millisecond
 	termGrace  = 300 * time.Millisecond
 	killGrace  = 500 * time.Millisecond
 )
 
-// endGroup ends the program's process group: SIGTERM, a grace period, SIGKILL.
+// endGroup ends the program's process group with SIGTERM, a grace period, and SIGKILL.
 func endGroup(p *localCommand) {
 	if p.waitFor(closeGrace) {
 		return
@@ -156,5 +156,5 @@ func endGroup(p *localCommand) {
 	p.waitFor(killGrace)
 }
 
-// endLeftovers kills the processes that an exited program has left in its process group.
+// endLeftovers kills processes that a program has left in its process group when it exited.
 func endLeftovers(p *localCommand) { syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }

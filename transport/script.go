@@ -12,8 +12,8 @@ import (
 //go:embed deliver.sh
 var deliverScript string
 
-// deliveryScript returns the script that /bin/sh on a node runs to find or receive the binary. tag makes
-// the name of the temporary file unique among all hosts that share a directory.
+// deliveryScript returns the script that /bin/sh on a node runs to find or receive the binary. tag makes the
+// name of a temporary file unique among all hosts that share a directory.
 func (s HelperBinary) deliveryScript(tag string) string {
 	dirs := s.nodeDirs
 	if dirs == nil {
@@ -53,8 +53,8 @@ func (s HelperBinary) deliveryScript(tag string) string {
 	return fill.Replace(withoutComments(deliverScript))
 }
 
-// hostPrefix returns the text at the start of each line of the script's output: in a step, where the
-// lines of many hosts are merged, the host's name.
+// hostPrefix returns the text at the start of each line of the script's output. In a step, where lines of
+// many hosts are merged, it is the name of the host.
 func (s *stepVariables) hostPrefix() string {
 	if s == nil {
 		return ""
@@ -62,8 +62,8 @@ func (s *stepVariables) hostPrefix() string {
 	return "$" + s.host + " "
 }
 
-// dialBackArgs returns the helper's arguments for connecting to mpiexec (package dialback): its host, and
-// the address to try first, if one is known.
+// dialBackArgs returns the arguments with which a helper connects to mpiexec (package dialback): the name of
+// its host and, if known, the address to try first.
 func (s HelperBinary) dialBackArgs() string {
 	switch {
 	case s.silent:
@@ -77,8 +77,8 @@ func (s HelperBinary) dialBackArgs() string {
 }
 
 // minAddressSpace is the least address space, in KiB, with which a helper starts (rule RM-57). Go's runtime
-// reserves 1.2 GB for tables of all possible memory, or less if that is not available, and uses little of
-// it. In tests it never started with 720 MB, mostly with 760 MB, and always with 800 MB.
+// reserves 1.2 GB for tables of all possible memory, or less if that is not available, and uses little of it.
+// In tests a helper never started with 720 MB, mostly with 760 MB, and always with 800 MB.
 const minAddressSpace = 900 << 10
 
 func withoutComments(script string) string {
@@ -92,8 +92,8 @@ func withoutComments(script string) string {
 	return b.String()
 }
 
-// sharedParts returns all directories above a program and then the program's path. It returns nil for a
-// path that the script cannot handle.
+// sharedParts returns all directories that contain a program, from the top, and then the program's path. It
+// returns nil for a path that the script cannot handle.
 func sharedParts(file string) []string {
 	if !path.IsAbs(file) || path.Clean(file) != file || strings.ContainsFunc(file, func(r rune) bool { return r < ' ' }) {
 		return nil
@@ -107,7 +107,7 @@ func sharedParts(file string) []string {
 	}
 }
 
-// quote returns s as one word for a shell.
+// quote quotes s so that a shell reads it as one word.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func quoteAll(words []string) string {

@@ -13,7 +13,7 @@ import (
 	"remshell/sshx"
 )
 
-// SSH connects to hosts with the built-in SSH client: one connection and one session for each host.
+// SSH connects to hosts with the built-in SSH client. Each host has one connection with one session.
 type SSH struct {
 	Self      HelperBinary
 	Dialer    *sshx.Dialer
@@ -29,8 +29,9 @@ func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, s.dial)
 }
 
-// Route returns address, port, user and jump hosts. It leaves out the address if that is the host's name,
-// so that equal routes have equal texts (rule DIAG-1).
+// Route returns the address, port, user and jump hosts by which a host is reached. It leaves out an address
+// that is equal to the host's name, so that hosts which are reached in the same way have equal texts (rule
+// DIAG-1).
 func (s *SSH) Route(host Host) (string, error) {
 	t, err := s.target(context.Background(), host)
 	if err != nil {
@@ -46,7 +47,7 @@ func (s *SSH) Route(host Host) (string, error) {
 	return text + " as " + t.User + routeText(t), nil
 }
 
-// routeText returns the text about the proxy command or the jump hosts.
+// routeText returns a text about the proxy command or jump hosts of a target.
 func routeText(t sshx.Target) string {
 	if t.ProxyCommand != "" {
 		return " through " + t.ProxyCommand
@@ -58,9 +59,9 @@ func routeText(t sshx.Target) string {
 	return text
 }
 
-// target looks a host up in the user's SSH configuration, by the name that the user wrote (rule SSH-1). The
-// host list overrides the configuration. If the host list has no login settings, the login of an SSH server
-// of this job (SSHLogin) overrides it.
+// target looks a host up in the user's SSH configuration, by the name that the user has written (rule SSH-1).
+// The settings of the host list take precedence. If the host list has no login settings, an SSH server that
+// was started for this job (SSHLogin) also takes precedence.
 func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	t, err := s.Resolve(ctx, host.alias())
 	if err != nil {
@@ -74,8 +75,8 @@ func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	return host.applyTo(t), nil
 }
 
-// dial connects, logs in and starts the helper. The client limits its rate and tries again until it is
-// logged in. After that, dial does not try again (cli.md SSH-8).
+// dial connects to a host, logs in and starts the helper. Until the login, the SSH client limits the number
+// of attempts in progress and retries. After the login there are no retries (cli.md SSH-8).
 func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	target, err := s.target(ctx, host)
 	if err != nil {
@@ -115,7 +116,7 @@ func startShell(ctx context.Context, client *sshx.Client, timeout time.Duration)
 		Why: fmt.Sprintf("the server did not start a session within %s", formatSeconds(timeout)), Remedy: "PAM or a file system may hang there; see the system log of its sshd", Err: errStepTimeout}
 }
 
-// An sshLink is an SSH session with its connection. There is no other session on the connection.
+// An sshLink is an SSH session together with its connection, on which there is no other session.
 type sshLink struct {
 	*sshx.Session
 	client *sshx.Client
@@ -124,11 +125,11 @@ type sshLink struct {
 func (l *sshLink) stderr() string           { return l.Stderr() }
 func (l *sshLink) verdict(exit int) Verdict { return Classify(l.Stderr(), exit) }
 
-// Close closes the connection and so the session. The node's shell or helper reads end of file.
+// Close closes the connection and thereby the session. The node's shell or helper then reads end of file.
 func (l *sshLink) Close() error { return l.client.Close() }
 
-// localAddr returns the local address of the connection. It is nil behind a jump host or proxy command:
-// the address would not lead to the host.
+// localAddr returns the local address of the connection. It is nil for a connection through a jump host or
+// proxy command, because the host could not reach that address.
 func (l *sshLink) localAddr() net.Addr {
 	if tcp, ok := l.client.LocalAddr().(*net.TCPAddr); ok && len(l.client.Target().Via) == 0 {
 		return tcp
@@ -136,8 +137,8 @@ func (l *sshLink) localAddr() net.Addr {
 	return nil
 }
 
-// silence returns how long the user's keep-alives let the connection be silent (ServerAliveInterval,
-// ServerAliveCountMax).
+// silence returns how long the connection may be silent, according to the user's settings ServerAliveInterval
+// and ServerAliveCountMax.
 func (l *sshLink) silence() time.Duration {
 	return l.client.Target().Silence()
 }
@@ -171,8 +172,8 @@ func (l *sshLink) ended(limit time.Duration) linkEnd {
 	}
 }
 
-// connectionLost returns the linkEnd for a broken connection. If the operating system has given an error
-// text, the linkEnd contains it: "ssh: connection reset by peer".
+// connectionLost returns the linkEnd for a broken connection. It contains the error text of the operating
+// system, if there is one, as in "ssh: connection reset by peer".
 func connectionLost(err error) linkEnd {
 	why := "the connection broke"
 	var e *sshx.DialError

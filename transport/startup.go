@@ -2,9 +2,9 @@ package transport
 
 import "path"
 
-// startupFiles maps a login shell to the file that it reads first when sshd runs a single command
-// (sshd(8)). bash reads .bashrc then although it is not interactive. sh, dash, ksh and mksh read no file
-// then.
+// startupFiles maps a login shell to the file that the shell reads first when sshd runs a single command
+// (sshd(8)). In this case bash reads .bashrc although it is not interactive. sh, dash, ksh and mksh read no
+// file.
 var startupFiles = map[string]string{
 	"bash": "~/.bashrc",
 	"csh":  "~/.cshrc",
@@ -13,8 +13,8 @@ var startupFiles = map[string]string{
 	"zsh":  "~/.zshenv",
 }
 
-// StartupFile returns a text that names the file which a login shell reads first. shell is the user's shell
-// on this machine. The login shell on the host is unknown, but usually the same.
+// StartupFile returns a text that names the file which a login shell reads first. shell is the user's login
+// shell on this machine. That on the host is unknown, but usually the same.
 func StartupFile(shell string) string {
 	name := path.Base(shell)
 	if file := startupFiles[name]; file != "" {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shell is the command that is run on the node.
+// shell is the command that transports run on a node.
 const shell = "/bin/sh"
 
 /*
@@ -55,8 +55,8 @@ func ShellCommand(template, args []string, host Host, localUser string, timeout 
 // isSSH reports whether the program is ssh(1).
 func isSSH(template []string) bool { return filepath.Base(template[0]) == "ssh" }
 
-// sshOptions returns ssh options for no X11, no terminal, no prompts, and a connect timeout. It leaves out
-// user and port if the template has tokens, because such a template contains user and port itself.
+// sshOptions returns ssh options that switch off X11, terminal and prompts, and set a connect timeout. User
+// and port are added unless the template has tokens, because such a template contains them itself.
 func sshOptions(host Host, templated bool, timeout time.Duration) []string {
 	seconds := max(1, int(timeout.Round(time.Second)/time.Second))
 	options := []string{"-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=" + strconv.Itoa(seconds)}
@@ -69,8 +69,8 @@ func sshOptions(host Host, templated bool, timeout time.Duration) []string {
 	return options
 }
 
-// expandTokens replaces the tokens of one word. command says whether the word contains the command (%c,
-// %q).
+// expandTokens replaces the tokens of one word. command is true if the word contains a token for the command
+// (%c or %q).
 func expandTokens(word string, host Host, localUser string) (text string, command bool, err error) {
 	var b strings.Builder
 	for i := 0; i < len(word); i++ {

@@ -10,8 +10,7 @@ import (
 	"sync"
 )
 
-// A Transport connects to hosts. To add a transport, write a type with these two methods, and choose it
-// in cli/dialer.go.
+// A Transport connects to hosts. A new transport is a type with these two methods that cli/dialer.go chooses.
 type Transport interface {
 	// Dial starts the helpers of a set of hosts. It sends one Result for each as soon as it is known, in any
 	// order, and then closes the channel. It never blocks on the receiver, who has to close the streams.
@@ -29,8 +28,8 @@ type Result struct {
 	Err    error
 }
 
-// DialEach calls dial for each host of a set, for all at once. It implements Transport.Dial for
-// transports that connect to one host at a time. dial limits how many are connected at the same time
+// DialEach calls dial for all hosts of a set at the same time. It implements Transport.Dial for transports
+// that connect to one host at a time. dial must limit how many connections are made at the same time
 // (sshx.Pacer).
 func DialEach(ctx context.Context, hosts []Host, dial func(context.Context, Host) (io.ReadWriteCloser, error)) <-chan Result {
 	results := make(chan Result, len(hosts))
@@ -48,19 +47,20 @@ func DialEach(ctx context.Context, hosts []Host, dial func(context.Context, Host
 	return results
 }
 
-// A PanicError is the error of a panic in a goroutine for one host. It is a bug of this program. Only that
-// host fails (rule TRUST-35).
+// A PanicError is the error for a panic in a goroutine that served one host, which is a bug of this program.
+// Only that host fails (rule TRUST-35).
 type PanicError struct {
 	Value any    // argument of panic
 	Stack []byte // for the log
 }
 
-// NewPanicError returns the error for a value from recover. The deferred function itself must call it.
+// NewPanicError returns the error for a value that recover has returned. It must be called directly by the
+// deferred function, so that it records the right stack.
 func NewPanicError(value any) *PanicError { return &PanicError{value, debug.Stack()} }
 
 func (c *PanicError) Error() string { return fmt.Sprintf("internal error: %v", c.Value) }
 
-// dialRecovered calls dial and returns a panic as an error.
+// dialRecovered calls dial. If dial panics, it returns the panic as an error.
 func dialRecovered(ctx context.Context, host Host, dial func(context.Context, Host) (io.ReadWriteCloser, error)) (stream io.ReadWriteCloser, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -70,7 +70,7 @@ func dialRecovered(ctx context.Context, host Host, dial func(context.Context, Ho
 	return dial(ctx, host)
 }
 
-// Transports has the transport to this machine and the transport to other hosts of one command line.
+// Transports has the two transports of a command line: to this machine and to other hosts.
 type Transports struct {
 	Local  Transport // to this machine
 	Remote Transport // to all others
@@ -78,7 +78,7 @@ type Transports struct {
 
 var _ Transport = Transports{}
 
-// Dial calls Dial of each transport once, with its hosts of the set.
+// Dial divides the hosts by transport and calls Dial of each transport once.
 func (w Transports) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	var dialing sync.WaitGroup
@@ -97,14 +97,15 @@ func (w Transports) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// A transportHosts has the hosts of a set that use one transport.
+// A transportHosts has those hosts of a set that use the same transport.
 type transportHosts struct {
 	transport Transport
 	hosts     []Host
 	at        []int // index of each host in the set
 }
 
-// splitByTransport divides a set of hosts by transport. A transport without hosts has no entry.
+// splitByTransport divides a set of hosts by transport. A transport that no host uses has no entry in the
+// result.
 func (w Transports) splitByTransport(hosts []Host) (subsets []transportHosts) {
 	local, remote := transportHosts{transport: w.Local}, transportHosts{transport: w.Remote}
 	for i, host := range hosts {
@@ -130,15 +131,15 @@ func (w Transports) Route(host Host) (string, error) {
 	return w.Remote.Route(host)
 }
 
-// A Fallback connects to all hosts of a job with First. If First fails for one of them, it connects to
-// all with Second. It never uses both (rm-integration.md RM-30). Which one it uses is decided by the
-// first set of hosts, for good. A later failure, when ranks may run, is an error of its host.
+// A Fallback connects to all hosts of a job with First. If First fails for one host, it connects to all hosts
+// with Second, so that one job never uses both (rm-integration.md RM-30). The first set of hosts decides this
+// for the whole job. A later failure, when ranks may already run, is an error for that host only.
 //
 //	the first set --First--> all are reached ------------------------> First from now on
 //	                    '--> one is not: what was reached is closed --> Second from now on
 //
-// No Result of the first set is sent before all are known. The fields must not change after the first
-// Dial.
+// The Results of the first set are sent only when all of them are known. The fields must not change after the
+// first call of Dial.
 type Fallback struct {
 	First, Second Transport
 	Failed        func(host Host, err error) // called once, before Second is used; may be nil
@@ -149,7 +150,7 @@ type Fallback struct {
 
 var _ Transport = (*Fallback)(nil)
 
-// Dial connects with the transport that was decided on. The first call decides.
+// Dial connects to hosts with the transport that is in use. The first call decides which transport that is.
 func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	go func() {
@@ -168,8 +169,8 @@ func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// decide returns the transport to use. If it connected to hosts to decide, it also returns their results.
-// Later calls wait for the first.
+// decide returns the transport to use. The first call connects to the hosts to find that out, and returns
+// their results, too. Other calls wait until the first has decided.
 func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transport, reached []Result) {
 	f.deciding.Lock()
 	defer f.deciding.Unlock()
@@ -192,14 +193,15 @@ func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transpor
 	return f.decided, nil
 }
 
-// warrantsFallback reports whether err may be a failure of the transport itself. It returns false if the
-// host does not belong to the job, or if connecting was cancelled.
+// warrantsFallback reports whether the other transport is to be used because of err. It returns false if the
+// host does not belong to the job or connecting was cancelled, because these are no failures of the
+// transport.
 func warrantsFallback(err error) bool {
 	var e *Error
 	return err != nil && (!errors.As(err, &e) || e.Kind != KindConfig && e.Kind != KindCanceled)
 }
 
-// closeStreams closes the streams of a set in parallel, since each may take some time.
+// closeStreams closes the streams of several Results in parallel, because each may take some time.
 func closeStreams(set []Result) {
 	var closing sync.WaitGroup
 	for _, r := range set {
@@ -210,8 +212,7 @@ func closeStreams(set []Result) {
 	closing.Wait()
 }
 
-// Route returns the route of the transport that was decided on. Before that, it returns the route of
-// First.
+// Route returns the route to a host by the transport that is in use or, before that is decided, by First.
 func (f *Fallback) Route(host Host) (string, error) {
 	f.deciding.Lock()
 	defer f.deciding.Unlock()
@@ -221,7 +222,8 @@ func (f *Fallback) Route(host Host) (string, error) {
 	return f.First.Route(host)
 }
 
-// A LocalOverride treats those hosts as this machine for which IsLocal returns true, and no others.
+// A LocalOverride is a transport that decides by its function IsLocal which hosts are this machine, whatever
+// the hosts themselves say.
 type LocalOverride struct {
 	Transports
 	IsLocal func(Host) bool
@@ -237,7 +239,7 @@ func (h LocalOverride) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return h.Transports.Dial(ctx, hosts)
 }
 
-// Unreachable is the transport to other hosts if the command line has none.
+// Unreachable is the transport to other hosts for a command line that cannot reach any.
 type Unreachable struct {
 	Why       string // text of the error of each host
 	RouteText string // text that Route returns

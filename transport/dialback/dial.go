@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// maxRounds is how often a helper tries all addresses of mpiexec.
+// maxRounds is how many times a helper tries all addresses of mpiexec.
 const maxRounds = 3
 
 // errNotMpiexec is returned if a program other than mpiexec replies at an address.
 var errNotMpiexec = errors.New("another program answers there")
 
-// A Refusal is the error if mpiexec refuses the connection of a helper. Why is mpiexec's reason.
+// A Refusal is returned if mpiexec refuses the connection of a helper. Why is the reason that mpiexec gives.
 type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Why }
 
-// WithSecret returns the token with which a helper connects if Token is not secret. value is the value of the
-// variable Secret. If Secret is empty, it returns the token unchanged.
+// WithSecret returns the token with which a helper connects if Token itself is not secret. value is the value
+// of the environment variable that Secret names. If Secret is empty, the token is returned unchanged.
 func (t JoinToken) WithSecret(value string) JoinToken {
 	if t.Secret != "" {
 		t.Token = secretKey(t.Token, value)
@@ -45,7 +45,7 @@ type dialer struct {
 	timeouts timeouts
 }
 
-// dialRounds tries the addresses up to maxRounds times.
+// dialRounds tries the addresses in rounds, up to maxRounds times.
 func (c dialer) dialRounds(ctx context.Context, addresses []netip.AddrPort) (conn net.Conn, err error) {
 	times := maxRounds
 	if c.token.Streams { // the helper can use the starter's streams instead
@@ -67,8 +67,8 @@ func (c dialer) dialRounds(ctx context.Context, addresses []netip.AddrPort) (con
 	return nil, err
 }
 
-// dialRound tries all addresses in parallel. If mpiexec replies at an address and then fails, that
-// address is left out for the rest of the round.
+// dialRound tries all addresses in parallel. If mpiexec replies at an address but connecting fails
+// afterwards, that address is left out for the rest of the round.
 func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.Conn, error) {
 	ctx, over := context.WithTimeoutCause(ctx, c.timeouts.round, errNoAnswer)
 	defer over()
@@ -91,8 +91,8 @@ func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.
 	return nil, last
 }
 
-// orderAddresses returns addresses with near first and only once. near is the address of the starter's
-// machine.
+// orderAddresses returns the addresses without duplicates, and near first. near is the address of the machine
+// on which the starter runs.
 func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPort {
 	if !near.IsValid() || len(addresses) == 0 {
 		return addresses
@@ -102,7 +102,8 @@ func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPor
 	return slices.Insert(others, 0, first)
 }
 
-// authenticate sends the proof and waits until mpiexec accepts it. On failure it closes the connection.
+// authenticate sends the proof that this helper has the token, and waits until mpiexec accepts it. If that
+// fails, it closes the connection.
 func (c dialer) authenticate(ctx context.Context, stream *tls.Conn) (err error) {
 	defer func() {
 		if err != nil {
@@ -135,7 +136,7 @@ func (c dialer) sendProof(stream *tls.Conn) (refusal string, err error) {
 	return readAnswer(stream)
 }
 
-// innermost returns the innermost wrapped error, which is the operating system's.
+// innermost returns the innermost wrapped error, which is usually the one of the operating system.
 func innermost(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -40,7 +40,7 @@ import (
 	"strings"
 )
 
-// A JoinToken has all that a helper needs to connect to mpiexec and to prove who it is.
+// A JoinToken has the data with which a helper connects to mpiexec and proves that it belongs to the job.
 type JoinToken struct {
 	Certificate [32]byte         // SHA-256 of mpiexec's certificate, which is made for this step
 	Token       [32]byte         // random secret
@@ -72,16 +72,16 @@ func (t JoinToken) Text() string {
 	return b.String()
 }
 
-// tokenEnd has the last line of a token for each value of Streams.
+// tokenEnd maps each value of Streams to the last line of a token.
 var tokenEnd = map[bool]string{false: "end", true: "streams"}
 
-// secretWord begins the line with the name of JoinToken.Secret.
+// secretWord is the first word of the line that contains JoinToken.Secret.
 const secretWord = "secret"
 
 var errJoinToken = errors.New("the data received is not a join token of mpiexec")
 
-// ReadJoinToken reads a token. It may consume some bytes after the token. It reads no more lines than a
-// token may have.
+// ReadJoinToken reads a token. It may consume bytes that follow the token, but does not read more lines than
+// a token may have.
 func ReadJoinToken(r io.Reader) (JoinToken, error) {
 	var t JoinToken
 	in := bufio.NewReaderSize(r, maxLine)

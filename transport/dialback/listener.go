@@ -27,14 +27,15 @@ const (
 	handshakeTimeout = 60 * time.Second // for the TLS handshake and the proof
 )
 
-// keepAlive makes the kernel notice within 45 s that the other machine is gone, as after a loss of power
-// (rule SIG-7). It does not notice a stopped process, because that machine's kernel still replies.
+// keepAlive makes the kernel notice within 45 s that the other machine has disappeared, for example because
+// it has lost power (rule SIG-7). A stopped process is not noticed, because the kernel of its machine still
+// replies.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
 
 // Ports is the range of ports from which a Listener chooses one. The zero value allows any port.
 type Ports struct{ Low, High uint16 }
 
-// A Listener accepts the connections of the expected helpers. Its port is open until Close, or until no
+// A Listener accepts connections of helpers that it expects. Its port is open until Close is called or no
 // helper is expected any more.
 type Listener struct {
 	refuse      func(peer netip.Addr, reason string)
@@ -58,8 +59,8 @@ type Connection struct {
 	Stream net.Conn
 }
 
-// Open opens a port for the helpers of hosts. It calls refuse, from any goroutine, for each connection
-// that is refused.
+// Open opens a port to which the helpers of hosts can connect. It calls refuse, from any goroutine, for each
+// connection that is refused.
 func Open(hosts []string, ports Ports, refuse func(peer netip.Addr, reason string)) (*Listener, error) {
 	d := &Listener{refuse: refuse, connections: make(chan Connection, len(hosts)), expected: make(map[string]bool, len(hosts))}
 	for _, host := range hosts {
@@ -81,8 +82,8 @@ func Open(hosts []string, ports Ports, refuse func(peer netip.Addr, reason strin
 	return d, nil
 }
 
-// makeCertificate returns a certificate without names, and its key. Helpers check the certificate by its
-// hash.
+// makeCertificate makes a certificate without names, and its private key. Helpers recognize the certificate
+// by its hash.
 func makeCertificate() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -123,8 +124,8 @@ func (d *Listener) JoinToken(addresses []netip.Addr) JoinToken {
 	return t
 }
 
-// PublicJoinToken returns a token that others may read, and makes the Listener accept only helpers that also
-// know secret. variable is the environment variable in which they have it.
+// PublicJoinToken returns a token that need not be secret, and makes the Listener accept only helpers that
+// also know secret. They have it in the environment variable with the given name.
 func (d *Listener) PublicJoinToken(addresses []netip.Addr, variable, secret string) JoinToken {
 	d.mu.Lock()
 	d.key = secretKey(d.token, secret)
@@ -134,19 +135,19 @@ func (d *Listener) PublicJoinToken(addresses []netip.Addr, variable, secret stri
 	return t
 }
 
-// Connections returns the channel of accepted connections, in the order in which they came. The receiver
-// must close their streams.
+// Connections returns the channel on which accepted connections arrive. The receiver must close their
+// streams.
 func (d *Listener) Connections() <-chan Connection { return d.connections }
 
-// StopExpecting records that the helper of a host will not connect.
+// StopExpecting records that the helper of a host will not connect any more.
 func (d *Listener) StopExpecting(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.markDone(host)
 }
 
-// markDone records that a host is no longer expected. It returns false if it was not expected before.
-// d.mu must be held.
+// markDone records that a host's helper is no longer expected. It returns false if it was not expected
+// before. The caller must hold d.mu.
 func (d *Listener) markDone(host string) bool {
 	if !d.expected[host] || d.closed {
 		return false
@@ -200,8 +201,8 @@ func (d *Listener) isClosed() bool {
 	return d.closed
 }
 
-// addPending adds a pending connection. If there are too many, it closes the oldest. It returns false if
-// the Listener is closed.
+// addPending adds a connection that has not been authenticated. If there are too many such connections, it
+// closes the oldest one. It returns false if the Listener is closed.
 func (d *Listener) addPending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,8 +218,8 @@ func (d *Listener) addPending(conn net.Conn) bool {
 	return true
 }
 
-// removePending removes a pending connection. It returns false if addPending has closed it as the oldest:
-// such a connection is not reported as refused.
+// removePending removes a connection that has not been authenticated. It returns false if addPending has
+// already closed it to make room. Such a connection is not reported as refused.
 func (d *Listener) removePending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -229,7 +230,7 @@ func (d *Listener) removePending(conn net.Conn) bool {
 	return i >= 0
 }
 
-// handshake checks a pending connection. It accepts an expected helper, and refuses any other.
+// handshake authenticates a connection. It accepts a helper that is expected, and refuses all others.
 func (d *Listener) handshake(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	stream := tls.Server(conn, d.config)
@@ -250,15 +251,15 @@ func (d *Listener) handshake(conn net.Conn) {
 	d.connections <- Connection{host, stream} // never blocks: each host is accepted once
 }
 
-// proofKey returns the key of the proofs.
+// proofKey returns the key with which the proofs of helpers are computed.
 func (d *Listener) proofKey() [32]byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.key
 }
 
-// readHelperProof reads and checks a proof. refusal says what is wrong with it. It is empty if the proof is
-// valid.
+// readHelperProof reads and checks the proof that a helper sends. refusal says what is wrong with the proof.
+// It is empty if the proof is valid.
 func (d *Listener) readHelperProof(stream *tls.Conn) (host, refusal string) {
 	if err := stream.Handshake(); err != nil {
 		return "", noProofReason(err)
@@ -274,8 +275,7 @@ func (d *Listener) readHelperProof(stream *tls.Conn) (host, refusal string) {
 	return p.host, ""
 }
 
-// checkExpected returns why a helper with a valid proof is refused. It returns "" if the helper is
-// accepted.
+// checkExpected returns the reason for refusing a helper with a valid proof, or "" to accept it.
 func (d *Listener) checkExpected(host string) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -289,11 +289,11 @@ func (d *Listener) checkExpected(host string) (refusal string) {
 	return ""
 }
 
-// leftBeforeProof is the reason if the other side closed the connection before it sent a proof. A helper
-// does that if it has connected by another address.
+// leftBeforeProof is the reason for refusal if the peer has closed the connection before it has sent a proof.
+// This is normal for a helper that has connected by another address.
 const leftBeforeProof = "gone"
 
-// noProofReason returns why there is no valid proof. err is the error of the handshake.
+// noProofReason returns the reason why there is no valid proof. err is the error of the handshake.
 func noProofReason(err error) string {
 	for _, left := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, left) {

@@ -30,7 +30,7 @@ func (p proof) bytes() []byte {
 	return append(append(text, p.host...), p.mac[:]...)
 }
 
-// readProof reads a proof, and no byte after it.
+// readProof reads a proof, and no bytes after it.
 func readProof(r io.Reader) (p proof, err error) {
 	first := make([]byte, len(proofHead)+1)
 	if _, err := io.ReadFull(r, first); err != nil {
@@ -52,7 +52,8 @@ func readProof(r io.Reader) (p proof, err error) {
 // 7.5).
 const exporterLabel = "EXPORTER-remshell-callback"
 
-// secretLabel begins the text from which the key of a proof is made, if the token is not secret.
+// secretLabel is the beginning of the text from which the key of a proof is computed if the token is not
+// secret.
 const secretLabel = "remshell join token\n"
 
 // secretKey returns the key of a proof for a token that is not secret: an HMAC-SHA256 of the token, keyed
@@ -65,8 +66,8 @@ func secretKey(token [32]byte, secret string) (key [32]byte) {
 	return key
 }
 
-// connectionMAC returns the MAC by which a helper proves that it has the token. It depends on the
-// connection and the host, so that it is of no use on another connection.
+// connectionMAC returns the MAC by which a helper proves that it has the token. It depends on the connection
+// and the host, so that it is useless on another connection.
 func connectionMAC(token [32]byte, state tls.ConnectionState, host string) (mac [sha256.Size]byte, err error) {
 	secret, err := state.ExportKeyingMaterial(exporterLabel, nil, 32)
 	if err != nil {
@@ -84,15 +85,15 @@ func computeMAC(token [32]byte, secret []byte, host string) (mac [sha256.Size]by
 	return mac
 }
 
-// writeAnswer sends mpiexec's reply to a proof: why the helper is refused, or an empty text if it is
-// accepted.
+// writeAnswer sends mpiexec's reply to a proof. refusal is the reason for refusing the helper, or empty to
+// accept it.
 func writeAnswer(w io.Writer, refusal string) error {
 	refusal = refusal[:min(len(refusal), 255)]
 	_, err := w.Write(append([]byte{byte(len(refusal))}, refusal...))
 	return err
 }
 
-// readAnswer reads mpiexec's reply to a proof, and no byte after it.
+// readAnswer reads mpiexec's reply to a proof, and no bytes after it.
 func readAnswer(r io.Reader) (refusal string, err error) {
 	var length [1]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

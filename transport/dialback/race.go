@@ -66,7 +66,7 @@ func (c dialer) raceAddresses(ctx context.Context, addresses []netip.AddrPort) (
 	return 0, nil, err
 }
 
-// timeouts are a helper's time limits for connecting.
+// timeouts are the times after which a helper gives up when it connects to mpiexec.
 type timeouts struct {
 	nextAddress     time.Duration // until the next address is tried too, if the last one has not accepted
 	nextAfterAccept time.Duration // the same if it has accepted: mpiexec may have many connections to handle
@@ -75,15 +75,15 @@ type timeouts struct {
 	pause           time.Duration // pause between two rounds
 }
 
-// defaultTimeouts are the timeouts of helpers. 250 ms is from RFC 8305. With them, a round of attempts ends
-// before mpiexec stops waiting for the helper.
+// defaultTimeouts are the timeouts that helpers use. The 250 ms are from RFC 8305. With these values, a round
+// of attempts ends before mpiexec stops waiting for the helper.
 var defaultTimeouts = timeouts{nextAddress: 250 * time.Millisecond, nextAfterAccept: time.Second, accept: 3 * time.Second, round: 45 * time.Second, pause: time.Second}
 
-// errNoAnswer is the error for an address that was given up because nothing replied there.
+// errNoAnswer is returned for an address at which nothing has replied in time.
 var errNoAnswer = errors.New("no answer")
 
-// A raceResults has the channels for the results of a race. Sending to them never blocks: their capacity
-// is the number of addresses.
+// A raceResults has the channels for the results of trying several addresses at the same time. Sending to
+// them never blocks, because their capacity is the number of addresses.
 type raceResults struct {
 	accepted chan int
 	ended    chan raceResult
@@ -115,7 +115,7 @@ func (c dialer) tryAddress(ctx context.Context, r raceResults, at int, address n
 	r.ended <- raceResult{at: at, stream: stream}
 }
 
-// explain returns the error to report for an address that has failed with err.
+// explain returns the error to report for an address. err is the error with which connecting failed.
 func (c dialer) explain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
