@@ -10,8 +10,8 @@ import (
 	"remshell/pin"
 )
 
-// bindRanks gives every rank its slots, CPUs and NUMA nodes (section 7). It returns a note for each node
-// on which the user's CPU map is not applied.
+// bindRanks assigns slots, CPUs and NUMA nodes to every rank (placement.md 7). It returns a note for each
+// node on which the user's CPU map cannot be applied.
 func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 	for k := range plans {
 		note, failed := s.bindNode(s.assigned[plans[k].Ranks[0].Rank].candidate, plans[k].Ranks)
@@ -26,8 +26,8 @@ func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *E
 	return notes, nil
 }
 
-// confineUnboundRanks keeps unbound ranks on the CPUs whose numbers a batch system has granted (rule RM-6).
-// Otherwise they could run on every CPU that their helper may use.
+// confineUnboundRanks restricts unbound ranks to the CPUs that a batch system has granted (rule RM-6).
+// Without this, they could run on every CPU that their helper may use.
 func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
 	if !n.Confined {
 		return
@@ -42,7 +42,7 @@ func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
 	}
 }
 
-// bindNode binds all ranks of candidate i.
+// bindNode binds all ranks on candidate i.
 func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *Error) {
 	n := &s.candidates[i]
 	if s.hasFixedCPUs() {
@@ -76,9 +76,9 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	return note, nil
 }
 
-// avoidClaimedCPUs adds to busy the CPUs that jobs outside this batch job have claimed, if enough CPUs
-// remain for demand slots. Otherwise it returns busy unchanged and the node's ranks stay unbound, since
-// they share CPUs with those jobs (rule RM-20).
+// avoidClaimedCPUs adds to busy the CPUs that jobs outside this batch job have claimed, provided that enough
+// CPUs remain for demand slots. If too few remain, it returns busy unchanged. The node's ranks then stay
+// unbound, because they share CPUs with those jobs (rule RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {
@@ -93,8 +93,8 @@ func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, deman
 	return busy
 }
 
-// claimedNote returns the note that another job has claimed CPUs which the batch system has granted to
-// this job.
+// claimedNote returns the note that another job has claimed CPUs which the batch system has granted to this
+// job.
 func (n *candidate) claimedNote() job.Note {
 	units := len(n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0))
 	return job.Note{Code: CodeClaimed, Node: n.Name, ID: n.ID,
@@ -102,9 +102,9 @@ func (n *candidate) claimedNote() job.Note {
 			n.Name, units, max(n.Slots, units), n.OutsideOccupancy.TopJob, n.OutsideOccupancy.TopUser)}
 }
 
-// cpuMapFor returns the CPU map of a node, the order in which ranks get its CPUs. It returns the user's map
-// if that applies there (7.3). Otherwise it returns the node's own map, and note says why the user's does
-// not apply.
+// cpuMapFor returns the CPU map of a node, which is the order in which ranks get the node's CPUs. It returns
+// the user's map if that can be applied to the node (placement.md 7.3). Otherwise it returns the node's own
+// map, and note says why.
 func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.CPUMap) == 0 {
 		return n.CPUMap, note
@@ -125,9 +125,9 @@ func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	return s.req.CPUMap, job.Note{}
 }
 
-// bindRoundRobin gives the free slots of a node to its ranks in rank order. widths has the number of
-// slots for each rank. If ranks share CPUs, or if the host entry has more slots than the node has CPUs,
-// it starts again at the first slot (7.2).
+// bindRoundRobin assigns the free slots of a node to its ranks, in the order of the ranks. widths has the
+// number of slots for each rank. It starts again at the first slot if the slots do not suffice, which happens
+// if ranks share CPUs or the host entry has more slots than the node has CPUs (placement.md 7.2).
 func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	free := n.sortUnsharedFirst(slots, pin.FreeSlots(slots, n.busy))
 	if len(free) == 0 {
@@ -156,7 +156,8 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 	}
 }
 
-// sortUnsharedFirst returns the free slots. Slots that this job does not use yet come first, or slots with few gangs.
+// sortUnsharedFirst sorts the free slots. Slots that this job does not use yet come first. For a gang, slots
+// with few other gangs come first.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 	if gangs := s.gangsOnCPU(); len(gangs) > 0 {
 		most := func(slot int) (most int) {
@@ -177,8 +178,8 @@ func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
-// bindRank sets the CPUs and memory of a rank from assigned, as far as the rank is to be bound (7.4,
-// 7.5).
+// bindRank sets the CPUs and memory of a rank from its assigned slots, as far as the rank is to be bound
+// (placement.md 7.4, 7.5).
 func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignment) {
 	p := job.RankResources{Slots: assigned.Slots, ClaimedCPUs: assigned.CPUs}
 	if n.unboundByClaims {
@@ -204,8 +205,8 @@ func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignm
 	r.RankResources = s.portionCache.intern(p)
 }
 
-// bindsRanksOn reports whether the ranks on a candidate are bound to CPUs. The administrator's NoPin
-// counts first, then the binding in the host entry, then the request.
+// bindsRanksOn reports whether ranks on a candidate are bound to CPUs. The administrator's setting NoPin
+// takes precedence, then the binding in the host entry, and then the request.
 func (s *placement) bindsRanksOn(n *candidate) bool { return bindsRanks(s.req, n) }
 
 func bindsRanks(req job.Request, n *candidate) bool {
@@ -227,15 +228,15 @@ func (s *placement) slotDemand(ranks []job.RankPlan) int {
 	return total
 }
 
-// A portionSet stores each distinct RankResources of a plan once. A plan with a million ranks on equal
-// nodes then stores no more of them than a plan for one node.
+// A portionSet stores each distinct RankResources of a plan only once. This saves memory if many ranks run on
+// equal nodes.
 type portionSet map[portionKey][]*job.RankResources
 
-// A portionKey is a hash key of a RankResources. Different resources may have the same key.
+// A portionKey is a hash key for RankResources. Different resources may have the same key.
 type portionKey struct{ slot, slots, cpu, cpus int }
 
-// maxPortionsPerKey is the largest number of RankResources stored under one key. If there are more, the
-// nodes differ so much that storing does not help.
+// maxPortionsPerKey is the largest number of RankResources that are stored under one key. If there are more,
+// the nodes differ so much that storing values once does not save memory.
 const maxPortionsPerKey = 8
 
 // intern returns the stored RankResources that is equal to p. If there is none, it stores p.
@@ -255,7 +256,7 @@ func (known portionSet) intern(p job.RankResources) *job.RankResources {
 	return fresh
 }
 
-// equalNumbers reports whether two lists are equal. A nil list differs from an empty one.
+// equalNumbers reports whether two lists are equal. A nil list is not equal to an empty one.
 func equalNumbers(a, b []int) bool { return (a == nil) == (b == nil) && slices.Equal(a, b) }
 
 // firstOrNone returns the first number of a list, or -1 if the list is empty.

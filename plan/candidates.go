@@ -9,7 +9,7 @@ import (
 	"remshell/usererr"
 )
 
-// A candidate is a node of the host list, with its probe and the rules that apply to it. It does not
+// A candidate is a node of the host list, together with its probe and the rules that apply to it. It does not
 // change while ranks are placed.
 type candidate struct {
 	job.Node
@@ -26,8 +26,8 @@ type candidate struct {
 	unboundByClaims  bool // its ranks are not bound: other jobs claim CPUs that the batch system granted to this one (RM-20)
 }
 
-// joinNames makes the candidates from the request and the results of the probes. Two names of one machine
-// become one candidate, with a note (rule HOST-8).
+// joinNames makes the candidates from the request and the results of the probes. If one machine has two names
+// in the request, it becomes one candidate, and joinNames returns a note (rule HOST-8).
 func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 	seen := make(map[string]int, len(snap.Nodes)) // index into snap.Nodes by name
 	for i, n := range snap.Nodes {
@@ -65,10 +65,11 @@ func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note)
 	return p, notes
 }
 
-// notProbed is the reason for excluding a node to which mpiexec did not connect.
+// notProbed is the reason for excluding a node to which mpiexec has not connected.
 const notProbed = "not asked"
 
-// candidateFromProbe returns a candidate with the result of its probe. If there is none, Down says why.
+// candidateFromProbe returns a candidate with the result of its probe. If there is no probe, the candidate's
+// field Down says why.
 func candidateFromProbe(def job.NodeDef, probed map[string]int, failed map[string]error, snap job.Snapshot) candidate {
 	s := candidate{snapshotIndex: -1, names: []string{def.Name}}
 	if i, ok := probed[def.Name]; ok {
@@ -84,8 +85,8 @@ func candidateFromProbe(def job.NodeDef, probed map[string]int, failed map[strin
 	return s
 }
 
-// applyNodeRules applies the rules of the node's own administrator (node.toml), which the request does not
-// contain.
+// applyNodeRules applies the rules that the node's administrator has set on the node (node.toml). The request
+// does not contain these.
 func (s *candidate) applyNodeRules(policy job.NodePolicy) {
 	if policy.ClosedWhy != "" {
 		s.ClosedWhy, s.Drained = policy.ClosedWhy, policy.Drained
@@ -95,16 +96,16 @@ func (s *candidate) applyNodeRules(policy job.NodePolicy) {
 	}
 }
 
-// addName adds another name of the same machine. The candidate keeps its first name. Slots and limits that
-// the user wrote for both are added up (rule HOST-8).
+// addName adds another name of the same machine to the candidate, which keeps its first name. Slots and
+// limits that the user has written for the two names are added up (rule HOST-8).
 func (s *candidate) addName(other candidate) {
 	s.Slots += other.Slots
 	s.MaxSlots += other.MaxSlots
 	s.names = append(s.names, other.Name)
 }
 
-// countFree sets the busy units, free slots and free GPUs. The number of free slots is S minus the busy
-// units (section 0).
+// countFree computes the busy units, free slots and free GPUs of the candidate. The number of free slots is
+// the number of slots minus the number of busy units (placement.md 0).
 func (s *candidate) countFree() {
 	size, held, own := s.SlotCount(), s.BusyCPUs, s.OwnRanks
 	if s.sharesOwnCPUs {
@@ -117,14 +118,14 @@ func (s *candidate) countFree() {
 	s.gpus = s.freeGPUs()
 }
 
-// busyCPUsOfOthers returns the busy CPUs, except those in ShareableCPUs.
+// busyCPUsOfOthers returns the CPUs that other jobs use, except those in ShareableCPUs.
 func (s *candidate) busyCPUsOfOthers() []int {
 	return slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(s.ShareableCPUs, cpu) })
 }
 
-// entriesOf returns the host entries as indices of candidates. Two names of one machine are one
-// candidate. Then the second name counts only if the first has no entry: a spawn may use another name of
-// a node than the job does.
+// entriesOf returns the host entries as indices of candidates. at maps each host of the request to its
+// candidate. If a machine has two names, entries with the second name count only if there is none with the
+// first. This matters for a spawn that uses another name of a node than the job does.
 func entriesOf(req job.Request, at []int, joined []bool) []int {
 	var entries []int
 	if req.HostEntries == nil {
@@ -160,7 +161,7 @@ func distinctCandidates(entries []int, candidates int) []int {
 	return once
 }
 
-// whenIdle returns the candidate as it would be if it were reachable and no job used it (6.2).
+// whenIdle returns the candidate as it would be if it were reachable and no job used it (placement.md 6.2).
 func (s candidate) whenIdle() candidate {
 	s.Down, s.Occupancy, s.OutsideOccupancy, s.busy = "", job.Occupancy{}, job.Occupancy{}, nil
 	s.free = s.SlotCount()
@@ -170,8 +171,8 @@ func (s candidate) whenIdle() candidate {
 	return s
 }
 
-// isNamedIn reports whether hosts contains a name of the candidate. A nil set contains every host
-// (nameSet).
+// isNamedIn reports whether hosts contains one of the candidate's names. A nil set contains every host (see
+// nameSet).
 func (s *candidate) isNamedIn(hosts map[string]bool) bool {
 	return hosts == nil || slices.ContainsFunc(s.names, func(n string) bool { return hosts[n] })
 }

@@ -13,8 +13,8 @@ import (
 
 // This file reports which nodes and sets were chosen, and why no set was.
 
-// choiceFor returns which nodes a solution has chosen, for the plan. It is nil if neither the request nor
-// the cluster restricts the choice of nodes.
+// choiceFor describes, for the plan, which nodes a solution has chosen and why. It returns nil if neither the
+// request nor the cluster restricts the choice of nodes.
 func (p problem) choiceFor(found *solution) *job.NodeChoice {
 	req := &p.req
 	if !p.hasNodeChoice() {
@@ -49,8 +49,8 @@ func (p problem) hasNodeChoice() bool {
 		slices.ContainsFunc(p.candidates, func(c candidate) bool { return c.Reserve > 0 || c.Flavors != nil })
 }
 
-// setChoiceFor returns the node sets that were considered, and the chosen ones. It is nil if no set was
-// requested.
+// setChoiceFor describes the node sets that were considered, and those that were chosen. It returns nil if
+// the request does not mention node sets.
 func (p problem) setChoiceFor(found *solution) *job.SetChoice {
 	set := &p.req.NodeSet
 	if set.Policy == "" || found.setChooser == nil {
@@ -92,9 +92,9 @@ func (p problem) unusedValueNotes() (notes []job.Note) {
 	return notes
 }
 
-// mixedSpeedNotes returns a warning if hosts are compared by speeds from different sources
-// (which-hosts.md 2.1). It lists the usable hosts by source. A speed from the cluster file counts as
-// nominal speed, which is the speed under full load that most probes find.
+// mixedSpeedNotes returns a warning if hosts are compared by speeds from different sources (which-hosts.md
+// 2.1). The warning lists the usable hosts by source. A speed from the cluster file is treated as a nominal
+// speed, the speed under full load, which is what helpers find on most machines.
 func (p problem) mixedSpeedNotes(usable [][]bool) []job.Note {
 	sets := p.req.NodeSet.Policy != "" && p.req.NodeSet.Attribute == nodeset.ProcSpeed
 	if !p.restrictsNodes() || !sets && !p.req.Balance {
@@ -122,11 +122,11 @@ func (p problem) mixedSpeedNotes(usable [][]bool) []job.Note {
 	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("CPU speeds come from different sources and are hard to compare: %s; to set them: procspeed in the cluster file", strings.Join(origins, ", "))}}
 }
 
-// waitHint is the first part of the hint in a refusal that is not permanent.
+// waitHint is the first part of the hint for a job that could run later.
 const waitHint = "to wait: --wait; "
 
-// refuseSets returns the error if all candidates together can run the job and no node set can. delayed
-// says that the job waits for a set.
+// refuseSets returns the error for a job that could run on all candidates together but not on any node set.
+// delayed is true if the job waits for a set.
 func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	set := &c.req.NodeSet
 	what := fmt.Sprintf("no %s:%s set", set.Policy, set.Attribute)
@@ -162,9 +162,9 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	return failed
 }
 
-// describeShortage returns a text that says why no set can run the job, and how many ranks fit. It
-// describes the set with the largest capacity, or the union of all sets for ANYOF. capacity is the format
-// of a number of ranks, such as "at most %s".
+// describeShortage returns a text that says why no node set can run the job, and for how many ranks there is
+// room. It describes the set with the largest capacity or, for ANYOF, the union of all sets. capacity is the
+// format of a number of ranks, such as "at most %s".
 func (c *nodeChooser) describeShortage(capacity string) (shortage string, free int) {
 	if len(c.sets.Sets) == 0 {
 		return " (no node is in one)", 0
@@ -181,9 +181,9 @@ func (c *nodeChooser) describeShortage(capacity string) (shortage string, free i
 	return c.describeShortageOf("largest: "+largest.Name, largest.Members, capacity)
 }
 
-// describeShortageOf returns a text that says why the nodes in members cannot run the job, and how many
-// ranks fit there. If their capacity is large enough, another reason applies: the nodes may be scattered,
-// or have no room for the shape.
+// describeShortageOf returns a text that says why the nodes in members cannot run the job, and for how many
+// ranks there is room on them. If their capacity is large enough, the reason is another, for example that the
+// nodes are not neighbors.
 func (c *nodeChooser) describeShortageOf(name string, members []int, capacity string) (shortage string, free int) {
 	if len(members) == 0 {
 		return fmt.Sprintf(" (%s, of which no node is free)", name), 0

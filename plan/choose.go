@@ -20,8 +20,7 @@ import (
 //	    no request, or optional             -> all candidates, if they fit
 //	nothing: refused
 
-// A placementGroup is a group of nodes that were chosen together, and the number of ranks that are placed
-// on them.
+// A placementGroup is a group of nodes that were chosen together, with the number of ranks to place on them.
 type placementGroup struct {
 	nodeSet string // the node set; empty if there is none
 	entries []int  // host entries, in list order
@@ -39,7 +38,7 @@ type nodeChooser struct {
 	sets    *nodeset.Chooser
 }
 
-// chooseNodes chooses nodes that can run the job, and places its ranks on them.
+// chooseNodes chooses nodes that can run the job and places the job's ranks on them.
 func (p problem) chooseNodes(found *solution) *Error {
 	c := &nodeChooser{problem: p, usable: found.usable}
 	c.entries = slices.DeleteFunc(slices.Clone(p.entries), func(entry int) bool {
@@ -61,8 +60,8 @@ func (p problem) chooseNodes(found *solution) *Error {
 	return c.refuseSets(waiting)
 }
 
-// useAllNodes places the ranks on any usable nodes. If a contiguous job fits only on scattered nodes, the
-// error says why no contiguous nodes can run it.
+// useAllNodes places the ranks on any usable nodes. If the job needs contiguous nodes and fits only on
+// scattered ones, the error says why no contiguous nodes can run it.
 func (c *nodeChooser) useAllNodes(found *solution) *Error {
 	groups := []placementGroup{{entries: c.entries}}
 	if !isContiguous(c.req) {
@@ -80,8 +79,8 @@ func (p problem) restrictsNodes() bool {
 	return p.req.FixedPlacements == nil && (p.req.NodeSet.Policy != "" || p.req.Balance)
 }
 
-// chooseInPasses tries the choices in order, first without sharing CPUs and then, if that is allowed,
-// with sharing. It returns true if one fits.
+// chooseInPasses tries the possible choices of nodes in order, first without sharing CPUs and then, if that
+// is allowed, with sharing. It returns true as soon as the job fits.
 func (c *nodeChooser) chooseInPasses(found *solution, waiting bool) bool {
 	if groups := c.chooseBySet(waiting); groups != nil && c.tryGroups(found, groups, true) == nil {
 		return true
@@ -153,8 +152,8 @@ func (c *nodeChooser) collectNodes() {
 	c.sets = nodeset.NewChooser(c.req.NodeSet, nodes, ranks, holds)
 }
 
-// affinityOf returns a function that returns the affinity of a node: the value of the first affinity
-// entry that matches the node, or 0.
+// affinityOf returns a function that returns the affinity of a node. This is the value of the first affinity
+// entry that matches the node, or 0 if none matches.
 func (c *nodeChooser) affinityOf() func(*job.Node) int {
 	if c.req.NodeSet.Priority != nodeset.ByAffinity {
 		return func(*job.Node) int { return 0 }
@@ -176,8 +175,8 @@ func (c *nodeChooser) affinityOf() func(*job.Node) int {
 	}
 }
 
-// nodesHoldRanks reports whether the nodes in members alone can run this number of ranks. 0 means the
-// whole job. To find out, it places the ranks there.
+// nodesHoldRanks reports whether the nodes in members alone can run the given number of ranks. 0 means all
+// ranks of the job. To find out, it places the ranks on these nodes.
 func (c *nodeChooser) nodesHoldRanks(members []int, ranks int) bool {
 	if len(members) == 0 {
 		return false
@@ -197,8 +196,8 @@ func (c *nodeChooser) newGroup(set string, members []int, ranks int) placementGr
 	return placementGroup{nodeSet: set, entries: slices.DeleteFunc(slices.Clone(c.entries), func(entry int) bool { return !in[entry] }), ranks: ranks}
 }
 
-// balanceBySpeed returns the nodes in members that differ least in speed and can run the ranks. Without
-// --balance it returns all.
+// balanceBySpeed returns those nodes in members that differ least in speed and together can run the ranks.
+// Without --balance it returns all members.
 func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	if !c.req.Balance || isContiguous(c.req) {
 		return members
@@ -206,8 +205,8 @@ func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	return c.sets.Balance(members, ranks)
 }
 
-// chooseBySet returns the nodes that the policy of the node-set request chooses, without sharing CPUs. It
-// is nil if nothing fits. If waiting is true, only the best set counts.
+// chooseBySet returns the nodes that the policy of the node-set request chooses, provided that ranks do not
+// share CPUs. It returns nil if the job does not fit. If waiting is true, only the best set counts.
 func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	s := c.req.NodeSet
 	switch {
@@ -233,8 +232,8 @@ func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	return []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.balanceBySpeed(members, c.sets.Ranks), 0)}
 }
 
-// chooseBySetSharingCPUs returns the node sets that the job may use if its ranks share CPUs, in the order in
-// which to try them. The job's policy for node sets decides.
+// chooseBySetSharingCPUs returns the node sets that the job may use if its ranks share CPUs. They are in the
+// order in which to try them, which depends on the policy of the node-set request.
 func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	switch c.req.NodeSet.Policy {
 	case "":
@@ -248,8 +247,8 @@ func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	return choices
 }
 
-// spanSets returns the groups if the job spans several sets evenly. It is nil if this was not requested
-// or is not possible.
+// spanSets returns the placement groups of a job that is divided evenly among several sets. It returns nil if
+// that was not requested or is not possible.
 func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	s := c.req.NodeSet
 	if !s.Plus.SpanEvenly || s.Policy == nodeset.AnyOf || s.Policy == "" || len(c.req.Apps) > 1 || isContiguous(c.req) {
@@ -261,8 +260,8 @@ func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	return groups
 }
 
-// waitsForSet reports whether the job still waits for one set. It does until its delay is over, if an
-// idle cluster could run it in one.
+// waitsForSet reports whether the job still waits until it fits into one set. It waits until its delay has
+// passed, provided that it would fit into one set of the idle cluster.
 func (c *nodeChooser) waitsForSet() bool {
 	if c.req.NodeSet.Policy == "" || c.req.NodeSet.Delay <= c.waited {
 		return false
@@ -270,9 +269,9 @@ func (c *nodeChooser) waitsForSet() bool {
 	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// bestSetWhenIdle returns the set that would be chosen on an idle cluster: its name, and its members
-// that are candidates now. If a present set has the same members, name is the name of the present set.
-// If no set can run the job on an idle cluster, members is nil.
+// bestSetWhenIdle returns the node set that would be chosen if no job ran on the cluster: its name, and those
+// of its members that are candidates now. If one of the present sets has the same members, name is the name
+// of that set. members is nil if no set of the idle cluster could run the job.
 func (c *nodeChooser) bestSetWhenIdle() (name string, members []int) {
 	idle := c.whenIdle()
 	set, _ := idle.sets.ChooseOne()
@@ -309,8 +308,8 @@ func (c *nodeChooser) whenIdle() *nodeChooser {
 	return idle
 }
 
-// tryGroups places the ranks on groups of nodes. For a contiguous job it first reduces each group to
-// contiguous nodes. If unshared is true, ranks share no CPU.
+// tryGroups places the ranks on placement groups. If the job needs contiguous nodes, it first reduces each
+// group to such nodes. If unshared is true, ranks must not share CPUs.
 func (c *nodeChooser) tryGroups(found *solution, groups []placementGroup, unshared bool) *Error {
 	if isContiguous(c.req) {
 		var failed *Error

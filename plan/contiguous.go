@@ -22,8 +22,8 @@ import (
 func isContiguous(req job.Request) bool { return req.Contiguous != "" && req.FixedPlacements == nil }
 
 // makeContiguous changes the problem for a job that needs contiguous nodes (neighbors). Ranks of such a job
-// never share CPUs, whatever options allow. It is exclusive if it has the option to overbook. Its nodes are
-// ordered by ID and not by the sort key.
+// never share CPUs, whatever the options allow. With the option to overbook, the job gets its nodes
+// exclusively. Its nodes are ordered by ID and not by the sort key.
 func (p *problem) makeContiguous() {
 	if isContiguous(p.req) {
 		p.req.Exclusive = isExclusive(p.req)
@@ -32,8 +32,9 @@ func (p *problem) makeContiguous() {
 	}
 }
 
-// lineCandidates returns the candidates of the line by ascending ID, even if they are not free or not in
-// the host list. The line has the nodes for applications in all regions that the job may use.
+// lineCandidates returns the candidates of the line in ascending order of their IDs, including those that are
+// not free or not in the host list. The line consists of the nodes for applications in all regions that the
+// job may use.
 func (p *problem) lineCandidates() []int {
 	var nodes []int
 	for i := range p.candidates {
@@ -45,7 +46,7 @@ func (p *problem) lineCandidates() []int {
 	return nodes
 }
 
-// contiguousWindows reduces each group to contiguous nodes that can run its ranks.
+// contiguousWindows reduces each placement group to contiguous nodes that can run its ranks.
 func (c *nodeChooser) contiguousWindows(groups []placementGroup) ([]placementGroup, *Error) {
 	nodes := c.lineCandidates()
 	windows := make([]placementGroup, len(groups))
@@ -71,8 +72,8 @@ func (c *nodeChooser) contiguousWindows(groups []placementGroup) ([]placementGro
 	return windows, nil
 }
 
-// rankCounts returns the acceptable numbers of ranks for a group, the largest first. 0 means as many as
-// there are slots.
+// rankCounts returns the acceptable numbers of ranks for a placement group, the largest first. 0 means one
+// rank for each slot.
 func rankCounts(req job.Request, l placementGroup) []int {
 	if l.ranks > 0 {
 		return []int{l.ranks}
@@ -87,9 +88,9 @@ func rankCounts(req job.Request, l placementGroup) []int {
 	return []int{ranks}
 }
 
-// lineCapacities returns the capacity of each node of the line, in ranks. It is 0 for nodes outside the
-// group. If the job has several apps, the one with the largest capacity counts. Placing the ranks later
-// checks whether all apps fit.
+// lineCapacities returns the capacity of each node of the line in ranks. It is 0 for nodes outside the
+// placement group. If the job has several apps, the app with the largest capacity counts; whether all apps
+// fit is checked when ranks are placed.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)
 	byCandidate := make([]int, len(c.candidates))
@@ -129,11 +130,11 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line
 	return failed
 }
 
-// maxBlockingJobs is the largest number of jobs that a refusal names.
+// maxBlockingJobs is the largest number of jobs that an error about blocked nodes names.
 const maxBlockingJobs = 8
 
-// blockingJobs returns a text that names the jobs which use most of the nodes of a line, and whether each
-// can be moved (survive.md SV-18). movable is the first that can, or "".
+// blockingJobs returns a text that names the jobs which use most of the nodes of a line, and says whether
+// each can be moved (survive.md SV-18). movable is the first job that can be moved, or "".
 func (c *nodeChooser) blockingJobs(nodes []int) (jobs string, movable job.ID) {
 	type holder struct {
 		id      job.ID

@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// An Error says why there is no plan. Code is one of the codes in placement.md 1.5.
+// An Error says why no plan can be made. Code is one of the codes in placement.md 1.5.
 type Error struct {
 	Code          string
 	Text          string
@@ -28,7 +28,7 @@ type Error struct {
 	InputError *hostlist.SyntaxError // the place in the user's input; nil if no place is to blame
 }
 
-// Error returns the text. If a line of the user's input is wrong, the text includes that line.
+// Error returns the text of the error. If a line of the user's input is wrong, the text includes that line.
 func (e *Error) Error() string {
 	if e.InputError == nil {
 		return e.Text
@@ -39,7 +39,7 @@ func (e *Error) Error() string {
 // Hint returns what the user can do.
 func (e *Error) Hint() string { return e.Remedy }
 
-// Reasons returns why nodes are not used, one line for each reason.
+// Reasons returns the reasons why nodes are not used, one line for each.
 func (e *Error) Reasons() []string {
 	if e.InputError != nil {
 		return nil
@@ -78,7 +78,8 @@ func FoldReasons(rejected []job.Note) []string {
 	return lines
 }
 
-// reasonText returns the text of a reason for people. Most texts stand alone; some need the code in front.
+// reasonText returns the text of a reason for people. Most texts are complete; for the others it adds the
+// code in front.
 func reasonText(code, text string) string {
 	if text == notProbed {
 		return "it was " + text

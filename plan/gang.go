@@ -16,8 +16,9 @@ import (
 //	most = 1   CPUs of at most one gang: party 0, then 2, 1, 3
 //	...        the first that fits
 
-// solveForGang places a gang. It prefers free CPUs, then CPUs with few gangs. party is the one that it gets. The returned
-// problem is the one that was solved, or else the last one that was tried.
+// solveForGang places the ranks of a gang, a job that shares CPUs with others in turns. It prefers free CPUs,
+// and then CPUs with few gangs. party is the party of the gang. The returned problem is the one that was
+// solved or, if none was, the last one that was tried.
 func (p problem) solveForGang() (solved problem, found solution, party int, failed *Error) {
 	order, most := p.partyOrder(), p.mostGangs()
 	solved = p.forParty(order[0], 0)
@@ -35,8 +36,9 @@ func (p problem) solveForGang() (solved problem, found solution, party int, fail
 	return solved, found, 0, failed
 }
 
-// partyOrder returns the parties in the order in which they are tried: by their bits in reverse, 0 2 1 3. Two gangs then
-// have parties that are far from each other. A spawn has the party of its job.
+// partyOrder returns the parties (numbers of gangs) in the order in which they are tried. It reverses the
+// bits of the numbers, as in 0 2 1 3, so that two gangs have parties that are far apart. A spawn has the
+// party of its job.
 func (p problem) partyOrder() (order []int) {
 	if own := p.req.JobGang; own != nil {
 		return []int{own.Party}
@@ -64,7 +66,7 @@ func (p problem) mostGangs() (largest int) {
 	return largest
 }
 
-// gangsOnCPU returns the number of gangs on each CPU that gangs use and no other job.
+// gangsOnCPU returns the number of gangs on each CPU that only gangs use.
 func (s *candidate) gangsOnCPU() map[int]int {
 	count := make(map[int]int)
 	for _, g := range s.GangCPUs {
@@ -75,7 +77,8 @@ func (s *candidate) gangsOnCPU() map[int]int {
 	return count
 }
 
-// forParty returns the problem of a gang of this party, for which CPUs with at most that many gangs count as free.
+// forParty returns the problem for a gang of the given party. In it, CPUs that at most maxGangs gangs use
+// count as free.
 func (p problem) forParty(party, maxGangs int) problem {
 	p.candidates = slices.Clone(p.candidates)
 	for i := range p.candidates {
@@ -90,10 +93,11 @@ func (p problem) forParty(party, maxGangs int) problem {
 	return p
 }
 
-// allCPUs returns all CPUs that ranks may use on the node, ascending.
+// allCPUs returns all CPUs of the node that ranks may use, in ascending order.
 func (s *candidate) allCPUs() []int { return s.Topology.UsableCPUs() }
 
-// claimAllCPUs makes the ranks of a gang claim all CPUs of the nodes on which they are not bound. They may run on any.
+// claimAllCPUs makes unbound ranks of a gang claim all CPUs of their nodes, because they may run on any of
+// these CPUs.
 func (s *placement) claimAllCPUs(plans []job.NodePlan) {
 	for _, np := range plans {
 		n := s.candidateOfPlan(np)
@@ -110,8 +114,8 @@ func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
 	return &s.candidates[s.assigned[np.Ranks[0].Rank].candidate]
 }
 
-// gangOf returns the gang of a plan, and the gangs that share its CPUs. It fails if the administrators of the
-// nodes have set different terms.
+// gangOf returns the gang that a plan makes of the job, and the other gangs that share its CPUs. It returns
+// an error if the administrators of the nodes have set different terms for gangs.
 func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.GangJob, *Error) {
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang
@@ -139,9 +143,10 @@ func describeTerms(t job.GangTerms) string {
 	return fmt.Sprintf("%d parties and slices of %v", t.Parties, t.Slice)
 }
 
-// gangMemoryLeft returns how many bytes a gang may use on the candidate: 90 % of its memory, without what other gangs have
-// asked for or all processes use. A gang that is stopped keeps its memory. known is false if the node has no other gang,
-// or its memory is unknown.
+// gangMemoryLeft returns how many bytes a gang may use on the candidate. This is 90 % of the memory, less the
+// larger of two values: what other gangs have requested, and what all processes use. Other gangs matter
+// because a stopped gang keeps its memory. known is false if the node has no other gang, or its memory is
+// unknown.
 func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
 	if total := s.Memory.Total; len(s.GangCPUs) > 0 && total > 0 {
 		return total/10*9 - max(s.GangMemory, total-s.Memory.Available), true
@@ -149,8 +154,8 @@ func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
 	return 0, false
 }
 
-// gangMemoryCheck rejects a node with too little memory for another gang. Without --mem-per-rank, a gang needs the node's
-// memory divided by the number of parties.
+// gangMemoryCheck rejects a node that has too little memory for another gang. Without --mem-per-rank, a gang
+// is assumed to need the node's memory divided by the number of parties.
 var gangMemoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string {
 	left, known := s.gangMemoryLeft()
 	need := w.memoryPerRank

@@ -54,7 +54,7 @@ func gpusPerRank(app job.App) int { return max(0, app.GPUs) }
 // gpuOption returns the option that requests n GPUs for each rank, for messages.
 func gpuOption(n int) string { return fmt.Sprint("-gpus-per-proc ", n) }
 
-// gpuCapacity returns for how many ranks of an app its candidates have free GPUs.
+// gpuCapacity returns the number of ranks of an app for which its candidates have free GPUs.
 func (s *placement) gpuCapacity(a *eligibleNodes) int {
 	capacity := 0
 	for _, i := range a.candidates {
@@ -63,8 +63,8 @@ func (s *placement) gpuCapacity(a *eligibleNodes) int {
 	return capacity
 }
 
-// refuseFewGPUs returns an error if there are too few free GPUs for n ranks, and nil otherwise. It
-// considers only GPUs.
+// refuseFewGPUs returns an error if there are too few free GPUs for n ranks, and nil otherwise. It does not
+// consider other resources.
 func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 	if gpusPerRank(a.app) == 0 || s.gpuCapacity(a) >= n {
 		return nil
@@ -129,8 +129,8 @@ func (s *placement) listedCandidates() []int {
 	return distinctCandidates(candidates, len(s.candidates))
 }
 
-// bindNearGPUs assigns GPUs to the ranks of a node, and binds each rank to CPUs near its GPUs. Ranks
-// without GPUs, and ranks for which no CPUs are left near their GPUs, get the lowest slots that remain.
+// bindNearGPUs assigns GPUs to the ranks of a node, and binds each rank to CPUs near its GPUs. If no such
+// CPUs are left, or a rank has no GPUs, the rank gets the lowest slots that remain.
 func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	left, gpus := pin.FreeSlots(slots, n.busy), slices.Clone(n.gpus)
 	near := func(numa int) (mine []int) {
@@ -166,7 +166,7 @@ func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin
 	}
 }
 
-// slotsNear returns the slots near any of the GPUs. Slots near the first GPU come first.
+// slotsNear returns the slots that are near any of the given GPUs. Slots near the first GPU come first.
 func slotsNear(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
 	var seen []int
 	for _, g := range gpus {
@@ -178,7 +178,7 @@ func slotsNear(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
 	return slots
 }
 
-// assignGPUs assigns GPUs to the ranks of a node, near the CPUs that the ranks already have.
+// assignGPUs assigns GPUs to the ranks of a node, which already have CPUs. It prefers GPUs near these CPUs.
 func (s *placement) assignGPUs(n *candidate, ranks []job.RankPlan) {
 	if s.gpuDemand(ranks) == 0 {
 		return

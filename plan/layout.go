@@ -17,7 +17,7 @@ import (
 //	rank    which number it gets: renumberRanks
 //	bind    on which CPUs it may run: pin.Binder
 
-// A layoutState is the state of placing ranks by a layout (--map-by, --rank-by, --bind-to).
+// A layoutState holds the state of placing ranks by a layout (--map-by, --rank-by, --bind-to).
 type layoutState struct {
 	pin.Layout                     // of the job; layoutFor returns that of a candidate
 	slots          [][]pin.Unit    // by candidate
@@ -28,8 +28,8 @@ type layoutState struct {
 	confinedToNUMA bool            // ranks of some app must stay inside a NUMA node
 }
 
-// layoutFor returns the layout (mapping, ranking, binding) for a candidate. If its host entry has a
-// binding, that replaces the binding of the job.
+// layoutFor returns the layout (mapping, ranking, binding) for a candidate. If the host entry of the
+// candidate has a binding, that binding replaces the job's.
 func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	if n.Bind != nil {
 		l.Bind = *n.Bind
@@ -37,7 +37,7 @@ func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	return l
 }
 
-// bindingSource returns the binding of a candidate in the user's words.
+// bindingSource returns the binding of a candidate as the user has written it.
 func bindingSource(n *candidate, l pin.Layout) string {
 	if n.Bind != nil {
 		return "binding=" + n.Bind.Text
@@ -45,8 +45,8 @@ func bindingSource(n *candidate, l pin.Layout) string {
 	return "--bind-to " + l.Bind.Text
 }
 
-// followsLayout reports whether ranks are placed by a layout. They are if the job or a host entry has
-// one, or if ranks must stay inside a NUMA node.
+// followsLayout reports whether ranks are placed by a layout. That is so if the job or a host entry has a
+// layout, or if ranks must stay inside a NUMA node.
 func (s *placement) followsLayout() bool {
 	return s.req.Layout.NeedsPool() || confinesToNUMA(s.req) ||
 		slices.ContainsFunc(s.entries, func(i int) bool { return layoutFor(&s.candidates[i], s.req.Layout).NeedsPool() })
@@ -68,7 +68,7 @@ func newLayoutState(s *placement) *layoutState {
 	return l
 }
 
-// busyForLayout returns the units that the layout must avoid, because other jobs use them. It is nil if
+// busyForLayout returns the units that a layout must avoid because other jobs use them. It returns nil if
 // ignoreOtherJobs is true and the layout names its CPUs.
 func busyForLayout(n *candidate, l pin.Layout, ignoreOtherJobs bool) pin.BusyUnits {
 	if ignoreOtherJobs && l.NamesCPUs() {
@@ -77,8 +77,8 @@ func busyForLayout(n *candidate, l pin.Layout, ignoreOtherJobs bool) pin.BusyUni
 	return n.busy
 }
 
-// missingForLayout returns what the node lacks for the layout. The text is printed after the node's name.
-// It is empty if nothing is missing.
+// missingForLayout returns what a node lacks for the layout, as text to print after the node's name. It
+// returns "" if the node lacks nothing.
 func missingForLayout(n *candidate, w *requirement) string {
 	l := layoutFor(n, w.layout)
 	if !l.NeedsPool() && l.Mem.Text == "" || len(n.Topology.Cores) == 0 {
@@ -94,7 +94,7 @@ func missingForLayout(n *candidate, w *requirement) string {
 	return ""
 }
 
-// takeSlots takes slots for the next rank of candidate i. If none are free, the rank shares slots.
+// takeSlots takes slots of candidate i for the next rank. If no slots are free, the rank shares slots.
 func (l *layoutState) takeSlots(i, width int) {
 	take, ok := l.slotPools[i].TakeSlots(width, l.pprRounds)
 	if !ok {
@@ -104,8 +104,8 @@ func (l *layoutState) takeSlots(i, width int) {
 	l.takenByRank = append(l.takenByRank, take)
 }
 
-// allowMoreRounds lets ppr fill each object more than once, if CPUs may be shared and the ranks do not
-// fit otherwise.
+// allowMoreRounds allows the mapping ppr to fill each object more than once, if CPUs may be shared and the
+// ranks do not fit otherwise.
 func (s *placement) allowMoreRounds(a *eligibleNodes, n int) {
 	l := s.layout
 	if l == nil || l.Map.PerObject == 0 || !s.mayShareCPUs(a, n) {
@@ -120,7 +120,7 @@ func (s *placement) allowMoreRounds(a *eligibleNodes, n int) {
 	}
 }
 
-// placeAcrossNodes places ranks on the objects of all nodes in turn (--map-by X:span).
+// placeAcrossNodes places ranks on the hardware objects of all nodes in turn (--map-by X:span).
 func (s *placement) placeAcrossNodes(a *eligibleNodes, app, n int, quota []int) {
 	width := max(1, a.app.CPUsPerRank)
 	for placed := true; n > 0 && placed; {
@@ -147,7 +147,7 @@ func (s *placement) placeAcrossNodes(a *eligibleNodes, app, n int, quota []int) 
 	}
 }
 
-// renumberRanks numbers the ranks of an app by --rank-by. Its first rank gets the number first.
+// renumberRanks numbers the ranks of an app as --rank-by says. first is the number of the app's first rank.
 func (s *placement) renumberRanks(first int) {
 	l := s.layout
 	if l == nil || l.Rank.Text == "" {
@@ -166,7 +166,7 @@ type rankOrder struct {
 	mappedIndex int
 }
 
-// sortRanks returns the ranks from first on, in the order of --rank-by.
+// sortRanks returns the ranks from number first on, in the order that --rank-by says.
 func (s *placement) sortRanks(first int) []rankOrder {
 	visit := make(map[int]int)     // order of the first rank, by candidate
 	local := make(map[int]int)     // ranks so far, by candidate
@@ -199,8 +199,9 @@ func (s *placement) sortRanks(first int) []rankOrder {
 	return ranks
 }
 
-// objectOf returns the number of the hardware object, such as a socket, that contains a rank. If --rank-by
-// names a level, it is the object of that level. Otherwise it is the object to which the rank was mapped.
+// objectOf returns the number of the hardware object, such as a socket, to which a rank belongs. If --rank-by
+// names a level, it is the object of that level that contains the rank. Otherwise it is the object to which
+// the rank was mapped.
 func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	if l.Rank.Order != "object" || len(t.Slots) == 0 {
 		return t.Object
@@ -208,7 +209,8 @@ func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	return s.candidates[i].Topology.ObjectOf(l.slots[i][t.Slots[0]].CPUs[0], l.Rank.Level)
 }
 
-// refuseByPolicy changes the text and hint of failed if a mapping or a CPU list limits the capacity.
+// refuseByPolicy replaces the text and hint of the error failed if the real reason is a mapping or a CPU list
+// that limits the capacity.
 func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Error {
 	if s.layout == nil {
 		return failed
@@ -232,7 +234,7 @@ func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Erro
 	return failed
 }
 
-// bindMappedRanks binds the ranks of candidate i by --bind-to.
+// bindMappedRanks binds the ranks on candidate i as --bind-to says.
 func (s *placement) bindMappedRanks(i int, ranks []job.RankPlan) *Error {
 	n, l := &s.candidates[i], s.layout
 	layout := layoutFor(n, l.Layout)
@@ -251,8 +253,9 @@ func (s *placement) bindMappedRanks(i int, ranks []job.RankPlan) *Error {
 	return nil
 }
 
-// refuseOverload returns an error if ranks would be bound to the same CPUs and the user has not allowed
-// that. Slots in the host list allow ranks to share CPUs, but not to be bound to the same ones.
+// refuseOverload returns an error if two ranks would be bound to the same CPU and the user has not allowed
+// that. If the host list gives a node more slots than CPUs, ranks may share CPUs but not be bound to the same
+// ones.
 func (s *placement) refuseOverload() *Error {
 	l := s.layout
 	if l == nil || s.userAllowsSharing() {

@@ -7,14 +7,14 @@ import "strconv"
 // is longer (pmi-wire.md 3.3).
 const mappingLimit = 673
 
-// A mappingBlock is one block of a mapping: ranksPerNode ranks go to each of the nodes start, start+1, ...
-// start+nodes-1.
+// A mappingBlock is one block of PMI_process_mapping: there are ranksPerNode ranks on each of the nodes
+// start, start+1, ... start+nodes-1.
 type mappingBlock struct{ start, nodes, ranksPerNode int }
 
-// Mapping returns the PMI_process_mapping of a group, which says which ranks share a node. node has a
-// label of each rank's node. Only the equality of labels matters. The result is empty if there are no
-// ranks, or if the mapping is too long for clients. The server then replies "not found", which is slower
-// but correct. Format and algorithm are in pmi-wire.md 3.1 and 3.2.
+// Mapping returns the value of PMI_process_mapping for a group of ranks, which says which ranks share a node.
+// node has a label for the node of each rank; only the equality of labels matters. The result is empty if
+// there are no ranks, or if the value would be too long for clients. The server then replies "not found",
+// which is slower for the clients but correct. Format and algorithm are described in pmi-wire.md 3.1 and 3.2.
 func Mapping(node []int) string {
 	if len(node) == 0 {
 		return ""
@@ -48,7 +48,8 @@ func renumber(node []int) []int {
 	return labels
 }
 
-// blocks joins runs of equal labels, and runs of equal length on successive nodes, into blocks.
+// blocks combines labels to blocks: first runs of equal labels, and then runs of the same length on
+// successive nodes.
 func blocks(labels []int) []mappingBlock {
 	var bs []mappingBlock
 	for r := 0; r < len(labels); {
@@ -66,8 +67,8 @@ func blocks(labels []int) []mappingBlock {
 	return bs
 }
 
-// shortestPeriod returns the smallest p with labels[r] == labels[r mod p] for all r: the length minus the
-// longest border (the failure function of Knuth, Morris and Pratt).
+// shortestPeriod returns the smallest p for which labels[r] == labels[r mod p] for all r. This is the length
+// minus the longest border (failure function of Knuth, Morris and Pratt).
 func shortestPeriod(labels []int) int {
 	border := make([]int, len(labels))
 	for i := 1; i < len(labels); i++ {

@@ -8,9 +8,9 @@ import (
 )
 
 // Partition divides a machine that has several names marked SeparateNode into separate nodes (rule HOST-8).
-// Each gets an identity and a part of the cores, in the order of the names. All names without the mark get
-// one common part. If there are fewer cores than parts, each node has all cores. A GPU belongs to one part.
-// A second call changes nothing.
+// Each gets an identity and a part of the cores, in the order of the names. All names without the mark
+// together are one node. If there are fewer cores than nodes, each node has all cores. Each GPU belongs to
+// one node. Calling Partition again changes nothing.
 func Partition(nodes []job.Node) {
 	machines := make(map[string][]int)
 	for i, n := range nodes {

@@ -9,7 +9,7 @@ import (
 	"remshell/sort"
 )
 
-// An assignment is the candidate on which one rank runs, and the app that it runs.
+// An assignment says on which candidate one rank runs, and which app it runs.
 type assignment struct{ candidate, app int }
 
 // A placement has the ranks of a job that have been placed so far.
@@ -51,8 +51,8 @@ func newPlacement(req job.Request, candidates []candidate, of, order []int) *pla
 	return s
 }
 
-// placeGroups places the ranks on the groups, one group after the other, each in the order of its nodes.
-// It places all ranks or none. Groups share no node.
+// placeGroups places the ranks on placement groups, one group after the other, and in each group in the order
+// of its nodes. It places all ranks or none. No node may be in two groups.
 func (s *placement) placeGroups(groups []placementGroup, usable [][]bool, mode sort.Mode) *Error {
 	var order []int
 	for _, l := range groups {
@@ -69,7 +69,8 @@ func (s *placement) placeGroups(groups []placementGroup, usable [][]bool, mode s
 	return nil
 }
 
-// placeApps places every app of the job in order (5.7). It places all ranks or returns an error.
+// placeApps places the ranks of all apps of the job, in order (placement.md 5.7). It places all ranks or
+// returns an error.
 func (s *placement) placeApps(usable [][]bool) *Error {
 	if s.req.FixedPlacements != nil {
 		return s.placeByRankFile(usable)
@@ -82,8 +83,8 @@ func (s *placement) placeApps(usable [][]bool) *Error {
 	return nil
 }
 
-// excludeUsedNodes returns the usable candidates for the next app. With NoSharedHosts it leaves out those
-// with ranks of earlier apps.
+// excludeUsedNodes returns the candidates that the next app may use. With NoSharedHosts, candidates with
+// ranks of earlier apps are left out.
 func (s *placement) excludeUsedNodes(usable []bool) []bool {
 	if !s.req.NoSharedHosts || len(s.assigned) == 0 {
 		return usable
@@ -137,7 +138,7 @@ func (s *placement) placeRanks(area *eligibleNodes, a, n int) *Error {
 	return err
 }
 
-// placeByQuota places n ranks of app a on candidates. quota has the largest number for each.
+// placeByQuota places n ranks of app a. quota has the largest number of ranks for each candidate.
 func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	switch {
 	case s.req.RoundRobin:
@@ -149,8 +150,9 @@ func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	}
 }
 
-// quotas returns the largest number of ranks for each candidate. Without shared CPUs this is the capacity
-// (5.2). With shared CPUs it is a proportional share of n or, in round-robin order, the bound (5.4, 5.5).
+// quotas returns the largest number of ranks for each candidate. If ranks do not share CPUs, this is the
+// capacity (placement.md 5.2). If they do, it is a proportional share of n or, in round-robin order, the
+// limit of the candidate (placement.md 5.4, 5.5).
 func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	if n <= a.freeCapacity() {
 		return a.capacity, nil
@@ -172,7 +174,7 @@ func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	return s.proportionalShares(a, n, bounds), nil
 }
 
-// An eligibleNodes has the candidates that one app may use, with their capacities.
+// An eligibleNodes has the candidates that one app may use, and their capacities for this app.
 type eligibleNodes struct {
 	app        job.App
 	candidates []int // in the order in which they are filled, each once
@@ -203,8 +205,8 @@ func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
 	return a
 }
 
-// followsTaskGrant reports whether the ranks of an app run where the batch system has placed its tasks.
-// They do if the batch system has counted tasks and the user gave no number of ranks (rule RM-6).
+// followsTaskGrant reports whether the ranks of an app are placed where the batch system has granted tasks.
+// That is so if the batch system has counted tasks and the user has not given a number of ranks (rule RM-6).
 func (s *placement) followsTaskGrant(app job.App) bool {
 	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.PerObject == 0 &&
 		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })
@@ -224,9 +226,9 @@ func (s *placement) capacityOf(i int, a *eligibleNodes) int {
 	return capacity
 }
 
-// rankLimit returns the largest number of ranks on candidate i by maxproc, max_slots, memory, NUMA, -ppn
-// and GPUs (min(M-P, ppn) in 5.1). limitName is the name of the limit that decides. It is empty if there is
-// none.
+// rankLimit returns the largest number of ranks that candidate i may have because of limits other than CPUs
+// (min(M-P, ppn) in placement.md 5.1). These are maxproc, max_slots, memory, NUMA, -ppn and GPUs. limitName
+// is the name of the smallest limit, or "" if there is none.
 func (s *placement) rankLimit(i int, app job.App) (limit int, limitName string) {
 	n, limit := &s.candidates[i], math.MaxInt
 	tighten := func(most int, name string) {
@@ -265,8 +267,8 @@ func (s *placement) rankLimit(i int, app job.App) (limit int, limitName string) 
 	return limit, limitName
 }
 
-// ranksInSlots returns how many ranks fit into this number of slots of candidate i, if each rank has this
-// number of threads.
+// ranksInSlots returns how many ranks fit into the given number of slots of candidate i, if each rank has the
+// given number of threads.
 func (s *placement) ranksInSlots(i, slots, threads int) int {
 	if s.req.LocalOnly && s.candidates[i].Slots == 0 {
 		threads = min(threads, max(1, s.candidates[i].SlotCount()))
@@ -274,12 +276,12 @@ func (s *placement) ranksInSlots(i, slots, threads int) int {
 	return max(0, slots) / threads
 }
 
-// freeCapacity returns how many ranks fit without sharing CPUs (U in 5.1).
+// freeCapacity returns how many ranks fit without sharing CPUs (U in placement.md 5.1).
 func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
-// rankCount returns the number of ranks of an app. If the user gave no number (rule PLACE-1), each node
-// gets as many ranks as its limit says or has free slots. It is 0 if the user gave several numbers (-soft)
-// and all are too large.
+// rankCount returns the number of ranks of an app. If the user has not given it (rule PLACE-1), each node
+// gets as many ranks as it has free slots or as its limit allows. The result is 0 if the user has given
+// several numbers (-soft) and all are too large.
 func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N
@@ -315,9 +317,9 @@ func (s *placement) rankCount(a *eligibleNodes) int {
 	return max(1, n)
 }
 
-// ranksInWrittenSlots returns how many ranks fit into the slots that the user wrote for a host (HOST:N),
-// even if other jobs use its CPUs. It is 0 if some listed hosts may stay unused, since a host may then
-// have fewer ranks.
+// ranksInWrittenSlots returns how many ranks fit into the slots that the user has written for a host
+// (HOST:N), even if other jobs use the host's CPUs. It returns 0 if some listed hosts may remain unused,
+// because a host may then have fewer ranks.
 func (s *placement) ranksInWrittenSlots(i int, a *eligibleNodes) int {
 	if !s.req.LocalOnly && (!s.req.AllHosts || s.req.SkipUnreachable) {
 		return 0
@@ -325,7 +327,8 @@ func (s *placement) ranksInWrittenSlots(i int, a *eligibleNodes) int {
 	return min(a.limits[i], s.ranksInSlots(i, s.candidates[i].Slots, max(1, a.app.CPUsPerRank)))
 }
 
-// fillNodes places n ranks in the order of the host entries. It fills one node before the next.
+// fillNodes places n ranks in the order of the host entries. It uses all slots of one node before it
+// continues with the next.
 func (s *placement) fillNodes(app, n int, quota []int) {
 	for {
 		i := s.entries[s.nextEntry]
@@ -339,8 +342,9 @@ func (s *placement) fillNodes(app, n int, quota []int) {
 	}
 }
 
-// placeCyclic places ranks on the host entries of one region in turn, one rank at a time. When the region
-// is full, it goes on to the next. If CPUs are shared, all regions count as one (which-hosts.md 10).
+// placeCyclic places ranks on the host entries of one region in turn, one rank at a time. When the region is
+// full, it continues with the next region. If CPUs are shared, all regions are treated as one (which-hosts.md
+// 10).
 func (s *placement) placeCyclic(app, n int, quota []int) {
 	for n > 0 {
 		from, to := s.regionEntries()
@@ -373,8 +377,8 @@ func (s *placement) regionEntries() (start, end int) {
 	return start, end
 }
 
-// cycleEntries places n ranks on the host entries [start, end) in turn, one rank at a time. It removes the
-// entries of full nodes after each round, so that its time is proportional to ranks plus entries.
+// cycleEntries places n ranks on the host entries [start, end) in turn, one rank at a time. After each round
+// it removes the entries of full nodes, so that its time is proportional to the number of ranks plus entries.
 func (s *placement) cycleEntries(app, n int, quota []int, start, end int) {
 	mapping, stride := s.req.Layout.Map, 1
 	if mapping.Level == pin.ByNode {
@@ -416,7 +420,7 @@ func (s *placement) putRanks(app, i, ranks int) {
 	s.freeGPUs[i] -= ranks * gpusPerRank(s.req.Apps[app])
 }
 
-// putRank places one rank on candidate i. The caller has taken its slots already.
+// putRank places one rank on candidate i. The caller has already taken the rank's slots.
 func (s *placement) putRank(app, i int) {
 	s.assigned = append(s.assigned, assignment{i, app})
 	s.ranksOn[i]++
@@ -433,7 +437,7 @@ func (s *placement) candidateOfRank() []int {
 	return candidates
 }
 
-// unboundPortion is the RankResources of ranks that are not bound yet, and of ranks on a node without
+// unboundPortion is the RankResources of ranks that have not been bound yet, and of ranks on a node without
 // slots.
 var unboundPortion = new(job.RankResources)
 

@@ -27,8 +27,8 @@ import (
 	"remshell/text"
 )
 
-// Make returns the plan for a request on a cluster whose state the probes have found. The error is an
-// *Error. With an error, the plan has only the rejected nodes and the notes.
+// Make returns the plan for a request. snap is the state of the cluster. The error is an *Error. If there is
+// an error, the plan contains only the rejected nodes and the notes.
 func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	mode, err := sortModeOf(req)
 	if err != nil {
@@ -95,9 +95,9 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	return p, nil
 }
 
-// overgrantedNotes returns a warning for hosts on which a batch system has granted more slots than there
-// are usable CPUs. Ranks share CPUs there, as if the user had written the slots (rm-integration.md
-// RM-20).
+// overgrantedNotes returns a warning about hosts on which a batch system has granted more slots than there
+// are usable CPUs. Ranks share CPUs on these hosts, as if the user had written that many slots
+// (rm-integration.md RM-20).
 func (s *placement) overgrantedNotes() (notes []job.Note) {
 	for i := range s.candidates {
 		n := &s.candidates[i]
@@ -121,12 +121,12 @@ func sortModeOf(req job.Request) (sort.Mode, error) {
 	return mode, nil
 }
 
-// isExclusive reports whether the job needs idle nodes that no other job uses (1.3). Overbooking only this
-// machine does not exclude other jobs.
+// isExclusive reports whether the job needs nodes that no other job uses (placement.md 1.3). A job that
+// overbooks only this machine does not exclude other jobs.
 func isExclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.LocalOnly }
 
-// sharedCPUsNote returns the warning that ranks share CPUs on this machine, and with which jobs (rule
-// PLACE-4).
+// sharedCPUsNote returns a warning that ranks share CPUs on this machine. It names other jobs with which they
+// share (rule PLACE-4).
 func (s *placement) sharedCPUsNote() job.Note {
 	node, ranks := s.candidates[0], len(s.assigned)
 	n := text.Count(ranks, "rank") + " share"

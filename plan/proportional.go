@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// ignoresOtherJobs reports whether the job may use CPUs of other jobs: it runs only on this machine and
-// does not wait.
+// ignoresOtherJobs reports whether the job may use CPUs that other jobs use. It may if it runs only on this
+// machine and does not wait.
 func (s *placement) ignoresOtherJobs() bool {
 	return s.req.LocalOnly && !s.req.NoOversubscribe && !s.req.Wait
 }
 
-// slotsOfOtherJobs returns how many slots of candidate i other jobs use.
+// slotsOfOtherJobs returns how many slots of candidate i are used by other jobs.
 func (s *placement) slotsOfOtherJobs(i int) int {
 	n := &s.candidates[i]
 	if n.sharesOwnCPUs {
@@ -25,7 +25,7 @@ func (s *placement) capacityWithoutOtherJobs(i int, a *eligibleNodes) int {
 	return min(a.limits[i], s.ranksInSlots(i, s.freeSlots[i]+s.slotsOfOtherJobs(i), max(1, a.app.CPUsPerRank)))
 }
 
-// mayUseSlotOfOtherJob reports whether a rank for which no slot is free may share one with another job.
+// mayUseSlotOfOtherJob reports whether a rank may share a slot with another job if no slot is free.
 func (s *placement) mayUseSlotOfOtherJob(i, width int) bool {
 	shares := s.ignoresOtherJobs() && s.slotsOfOtherJobs(i) > 0 && s.freeSlots[i]+s.slotsOfOtherJobs(i) >= width
 	s.sharesCPUs = s.sharesCPUs || shares
@@ -37,9 +37,9 @@ func (s *placement) userAllowsSharing() bool {
 	return s.req.Overbook || s.req.ShareOwnCPUs || s.req.Oversubscribe && !s.req.NoOversubscribe
 }
 
-// mayShareCPUs reports whether n ranks that do not fit may share CPUs. They may if the user asked for it.
-// On this machine alone they also may if only other jobs are in the way, or if no slots were written (rule
-// PLACE-4).
+// mayShareCPUs reports whether n ranks that do not fit may share CPUs. They may if the user allows it. If the
+// job runs only on this machine, they also may if the ranks would fit without other jobs, or if the user has
+// not written a number of slots (rule PLACE-4).
 func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	if s.mustNotShare {
 		return false
@@ -60,8 +60,8 @@ func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	return slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots == 0 })
 }
 
-// rankBounds returns the largest number of ranks for each candidate (m in 5.4). It is the candidate's
-// limit and, on nodes that must not be overbooked, its capacity. It is never more than n.
+// rankBounds returns the largest number of ranks for each candidate (m in placement.md 5.4). It is the
+// candidate's limit or, on nodes that must not be overbooked, its capacity, but never more than n.
 func (s *placement) rankBounds(a *eligibleNodes, n int) []int {
 	bounds := make([]int, len(s.candidates))
 	for _, i := range a.candidates {
@@ -76,8 +76,9 @@ func (s *placement) rankBounds(a *eligibleNodes, n int) []int {
 	return bounds
 }
 
-// proportionalShares returns how many of n more ranks each candidate gets (5.4). With the ranks of earlier
-// apps, the nodes then have ranks in proportion to their sizes. A node that already has more gets none.
+// proportionalShares returns how many of n further ranks each candidate gets (placement.md 5.4). After that,
+// the numbers of ranks on the nodes, including ranks of earlier apps, are in proportion to the nodes' sizes.
+// A node that already has more ranks gets none.
 func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []int {
 	open := slices.Clone(a.candidates)
 	for {
@@ -102,9 +103,9 @@ func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []
 	}
 }
 
-// apportion divides n ranks in proportion to sizes. bounds has the largest number for each. It rounds by
-// largest remainder. Of equal remainders the first in the list wins (5.4). The sum of the bounds must be
-// at least n.
+// apportion divides n ranks in proportion to sizes, rounding by largest remainder. bounds has the largest
+// number for each. If two remainders are equal, the one earlier in the list wins (placement.md 5.4). The sum
+// of bounds must be at least n.
 func apportion(n int, sizes, bounds []int) []int {
 	shares := make([]int, len(sizes))
 	open := make([]int, len(sizes)) // nodes that have not reached their bound
@@ -133,7 +134,7 @@ func apportion(n int, sizes, bounds []int) []int {
 	}
 }
 
-// apportionRemainder gives each node in open the integer part of its share. Nodes with the largest
+// apportionRemainder adds to shares the integer part of each open node's share. The nodes with the largest
 // remainders get one more.
 func apportionRemainder(ranks, total int, open, sizes, shares []int) {
 	left := ranks

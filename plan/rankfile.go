@@ -31,8 +31,8 @@ func (s *placement) placeByRankFile(usable [][]bool) *Error {
 	return nil
 }
 
-// candidatesNamed reports, for each candidate, whether hosts contains one of its names. A nil list
-// contains all.
+// candidatesNamed reports, for each candidate, whether hosts contains one of its names. A nil list contains
+// all candidates.
 func (s *placement) candidatesNamed(hosts []string) []bool {
 	set := nameSet(hosts)
 	may := make([]bool, len(s.candidates))
@@ -42,8 +42,8 @@ func (s *placement) candidatesNamed(hosts []string) []bool {
 	return may
 }
 
-// placeFixedRank places a rank of app a on the node that the rank file names. usable and allowed say which
-// candidates the app may use.
+// placeFixedRank places a rank of app a on the node that the rank file names for it. usable and allowed say
+// which candidates the app may use.
 func (s *placement) placeFixedRank(rank, a int, usable, allowed []bool) *Error {
 	fixed := &s.req.FixedPlacements[rank]
 	i := s.candidateOf[fixed.Node]
@@ -92,8 +92,8 @@ func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, text s
 	return nil
 }
 
-// takeFixedCPUs takes the CPUs that the rank file names for a rank. It returns an error if another rank
-// or job uses them and may not share them.
+// takeFixedCPUs takes the CPUs that the rank file names for a rank. It returns an error if another rank or
+// job uses these CPUs and they may not be shared.
 func (s *placement) takeFixedCPUs(rank, i int) *Error {
 	n, fixed := &s.candidates[i], &s.req.FixedPlacements[rank]
 	owners := s.ownersOn(i)
@@ -150,8 +150,8 @@ func (s *placement) ownersOn(i int) *cpuOwners {
 	return b
 }
 
-// bindFixedCPUs binds the ranks of candidate i to the CPUs that the rank file names. A rank's slots are
-// all slots with such a CPU.
+// bindFixedCPUs binds the ranks on candidate i to the CPUs that the rank file names. A rank's slots are all
+// slots that contain one of its CPUs.
 func (s *placement) bindFixedCPUs(i int, ranks []job.RankPlan) {
 	n, owners := &s.candidates[i], s.ownersOn(i)
 	for k := range ranks {

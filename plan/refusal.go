@@ -13,9 +13,9 @@ import (
 	"remshell/text"
 )
 
-// chooseRefusal returns the error of a job that cannot start now, or nil. It checks in the order of placement.md
-// 6.3: the job can never start, it would overtake waiting requests, it does not fit now. isImpossible reports
-// whether the job can never start. It is called only if the job does not fit.
+// chooseRefusal returns the error of a job that cannot start now, or nil. It checks, in the order of
+// placement.md 6.3, whether the job can never start, would overtake waiting requests, or does not fit now.
+// isImpossible reports whether the job can never start; it is called only if the job does not fit.
 func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, isImpossible func() bool) *Error {
 	if failed != nil && isImpossible() {
 		failed.Permanent = true
@@ -39,8 +39,8 @@ func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, isImpossib
 	return failed
 }
 
-// refuseClaimedHost returns another error than failed if other jobs have claimed all CPUs of the only host.
-// That error names the user to ask (rule TRUST-16).
+// refuseClaimedHost returns an error that replaces failed if there is only one host and other jobs have
+// claimed all its CPUs. The error names the user to ask (rule TRUST-16).
 func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	if failed == nil || failed.Code != CodeNoNodes || p.refuseTooFewNodes() != nil || len(p.candidates) != 1 || p.candidates[0].TopUser == "" ||
 		len(rejected) != 1 || rejected[0].Code != "cpus-full" {
@@ -103,7 +103,7 @@ func (p problem) refuseTooFewNodes() *Error {
 		Remedy: "make the other nodes reachable, or lower --min-nodes"}
 }
 
-// refuseNoNode returns the error that no node can run an app. alone says that the job has no other app.
+// refuseNoNode returns the error that no node can run an app. alone is true if the job has no other app.
 func refuseNoNode(app job.App, alone bool) *Error {
 	if app.Hosts == nil || alone {
 		return &Error{Code: CodeNoNodes, Text: "no host can take this job now", Remedy: "use other hosts, or drop some requirements"}
@@ -112,8 +112,8 @@ func refuseNoNode(app job.App, alone bool) *Error {
 		programName(app), hostlist.FoldBrief(app.Hosts)), Remedy: "give other hosts for it"}
 }
 
-// refuseSharedNodes returns the error if --no-share-hosts leaves an app no node, because earlier apps use
-// all nodes that it may use.
+// refuseSharedNodes returns the error for an app that gets no node because of --no-share-hosts: earlier apps
+// use all nodes that it could use.
 func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 	failed := &Error{Code: CodeNoNodes, Remedy: "add hosts, or let app contexts share them: --share-hosts"}
 	if there := len(usable.candidates); apps > there {
@@ -129,8 +129,8 @@ func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 	return failed
 }
 
-// refuseTooFewSlots returns the error that there are too few slots (rule PLACE-4). It states the capacity
-// and what to do.
+// refuseTooFewSlots returns the error that there are too few slots (rule PLACE-4). The error says for how
+// many ranks there is room, and what the user can do.
 func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	capacity, where := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.slots >= n*max(1, a.app.CPUsPerRank) {
@@ -165,7 +165,8 @@ func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	return &Error{Code: CodeNotEnough, Text: text, WantedRanks: n, FreeRanks: capacity, Remedy: remedy}
 }
 
-// refuseSoft returns the error that even the smallest number of ranks of -soft does not fit.
+// refuseSoft returns the error that there is not enough room even for the smallest number of ranks that -soft
+// allows.
 func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	least := a.app.Soft[len(a.app.Soft)-1]
 	failed := s.refuseTooFewSlots(a, least)
@@ -175,7 +176,7 @@ func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	return failed
 }
 
-// listNumbers returns a text that lists numbers in ascending order. If there are more than 12, it has the
+// listNumbers returns a text with numbers in ascending order. If there are more than 12, it contains only the
 // first ten and the last.
 func listNumbers(descending []int) string {
 	const most = 12
@@ -189,7 +190,7 @@ func listNumbers(descending []int) string {
 	return strings.Join(words, ", ") + " ranks"
 }
 
-// describeExcess returns the text about how many ranks do not fit. If the job has several apps, it names
+// describeExcess returns a text that says how many ranks do not fit. If the job has several apps, it names
 // the program.
 func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	text := text.Count(n, "rank")
@@ -202,7 +203,7 @@ func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	return text + a.describeThreads() + " do not fit"
 }
 
-// describeLimits returns the text about limits, other than CPUs, that restrict ranks on candidates:
+// describeLimits returns a text about limits, other than CPUs, on the numbers of ranks on candidates, such as
 // "maxproc allows 2 on n4".
 func (s *placement) describeLimits(a *eligibleNodes) string {
 	type cause struct {
@@ -222,8 +223,8 @@ func (s *placement) describeLimits(a *eligibleNodes) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeThreads returns the text about how many CPUs each rank needs, and which option requested them.
-// It is empty for one CPU.
+// describeThreads returns a text that says how many CPUs each rank needs, and which option has requested
+// that. It is empty if each rank needs one CPU.
 func (a *eligibleNodes) describeThreads() string {
 	switch {
 	case a.app.CPUsPerRank <= 1:
@@ -234,8 +235,8 @@ func (a *eligibleNodes) describeThreads() string {
 	return fmt.Sprintf(" of %d CPUs each (%s)", a.app.CPUsPerRank, a.app.CPUsPerRankOrigin)
 }
 
-// refuseByLimits returns the error that limits other than CPUs are too low. allowed is the number of ranks
-// that they allow.
+// refuseByLimits returns the error that limits other than CPUs allow fewer than n ranks. allowed is the
+// number of ranks that they allow.
 func (s *placement) refuseByLimits(a *eligibleNodes, n, allowed int) *Error {
 	var by []string
 	for _, i := range a.candidates {
@@ -254,9 +255,9 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, allowed int) *Error {
 		verb, allowed, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit, or add hosts", WantedRanks: n, FreeRanks: allowed}
 }
 
-// describeConfinement returns the text about why ranks cannot use some cores of a node: mpiexec may run
-// under taskset or in a batch job. It is empty if all cores are usable or the user wrote a number of
-// slots. reserve is the number of cores that the job leaves free.
+// describeConfinement returns a text that says why ranks cannot use some cores of a node. For example,
+// mpiexec may run under taskset or in a batch job. The text is empty if all cores are usable or the user has
+// written a number of slots. reserve is the number of cores that the job leaves free.
 func describeConfinement(n job.Node, reserve int) string {
 	if n.Slots > 0 {
 		return ""
@@ -264,8 +265,8 @@ func describeConfinement(n job.Node, reserve int) string {
 	return n.UsableCPUs(reserve).String()
 }
 
-// describeConfinements returns the text of describeConfinement for several nodes, with each reason once,
-// as the end of a sentence.
+// describeConfinements combines the texts of describeConfinement for several nodes to the end of a sentence.
+// Each reason occurs once.
 func (s *placement) describeConfinements(candidates []int) string {
 	var why strings.Builder
 	for _, g := range text.Groups(candidates, func(i int) (string, string) {

@@ -10,7 +10,7 @@ import (
 // This file finds the region of each candidate, and whether the job may enter that region (which-hosts.md
 // 10).
 
-// A regionAccess is the region of a candidate, and whether the job may use it.
+// A regionAccess says to which region a candidate belongs, and whether the job may use that region.
 type regionAccess struct {
 	regionNumber int    // its number in the domain; 0 for all nodes if there are no regions
 	regionName   string // empty if the node is in no region
@@ -18,9 +18,9 @@ type regionAccess struct {
 	mayOpenLater bool   // the job might enter if the sizes of all nodes were known
 }
 
-// gateRequest returns the properties of a job that decide which regions of the cluster it may use. CPUs
-// of all apps are added up. An app with several numbers of ranks (-soft) counts with the smallest. An app
-// without a number does not count.
+// gateRequest returns the properties of a job that decide which regions of the cluster it may use. The CPUs
+// of all apps are added up. If an app has several acceptable numbers of ranks (-soft), the smallest counts.
+// An app without a number of ranks does not count.
 func gateRequest(req job.Request) region.GateRequest {
 	v := region.GateRequest{User: req.User, Class: req.Class}
 	for _, app := range req.Apps {
@@ -45,8 +45,8 @@ func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) 
 	return regionAccess{number, name, "not in any region", false}
 }
 
-// judgeRegions decides for all candidates whether the job may use their regions. The size of a region
-// includes all its nodes, even those that are not in the host list.
+// judgeRegions decides for each candidate whether the job may use its region. The size of a region includes
+// all its nodes, even those that are not in the host list.
 func (p *problem) judgeRegions() {
 	d := region.New(p.req.Regions, p.req.Domain)
 	if !d.HasRegions() {

@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// A requirement has the resources that one app of the job needs on every node.
+// A requirement has the resources that one app of the job needs on a node.
 type requirement struct {
 	user            job.User
 	features        []string
@@ -39,14 +39,14 @@ func requirementOf(req job.Request, app job.App) requirement {
 	return requirement{req.User, app.Features, app.ProbedFeatures, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), localOnly, localOnly && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve, req.Gang}
 }
 
-// A nodeCheck is a reason to reject a node. Its function returns the text for people, or "" if the node
-// passes.
+// A nodeCheck is a reason for which a node may be rejected. Its function returns the text for the user, or ""
+// if the node is acceptable.
 type nodeCheck struct {
 	code   string
 	reason func(s *candidate, w *requirement) string
 }
 
-// staticChecks are the checks that need no connection (section 3, 1 to 5), in order.
+// staticChecks are the checks that need no connection to the node, in order (placement.md 3, 1 to 5).
 var staticChecks = []nodeCheck{
 	{"out", func(s *candidate, w *requirement) string { return s.ExcludedWhy }},
 	{"administrator", func(s *candidate, w *requirement) string { return s.ClosedWhy }},
@@ -79,7 +79,8 @@ var staticChecks = []nodeCheck{
 	regionCheck,
 }
 
-// probeChecks are the checks that need a probe (6) and the registry of running jobs (7 to 11), in order.
+// probeChecks are the checks that need a probe of the node (6) or the claims of running jobs (7 to 11), in
+// order (placement.md 3).
 var probeChecks = []nodeCheck{
 	{"unreachable", func(s *candidate, w *requirement) string { return s.Down }},
 	{"architecture", func(s *candidate, w *requirement) string {
@@ -148,7 +149,8 @@ func reasonUnless(ok bool, reason string) string {
 	return reason
 }
 
-// dropReason returns why an app of the job cannot use a candidate. code is empty if it can.
+// dropReason returns the reason why an app of the job cannot use a candidate. code is empty if the app can
+// use it.
 func dropReason(s *candidate, w *requirement) (code, detail string) {
 	for _, checks := range [][]nodeCheck{staticChecks, probeChecks} {
 		for _, c := range checks {
@@ -160,8 +162,8 @@ func dropReason(s *candidate, w *requirement) (code, detail string) {
 	return "", ""
 }
 
-// IsPermanentReason reports whether a rejection with this code is permanent: the job can never use the
-// node, even if nothing else runs there.
+// IsPermanentReason reports whether a rejection with this code is permanent, so that the job can never use
+// the node, even if no other job runs there.
 func IsPermanentReason(code string) bool {
 	return code != "hardware" && slices.ContainsFunc(staticChecks, func(c nodeCheck) bool { return c.code == code })
 }
@@ -175,8 +177,8 @@ func mayBeUsed(req job.Request, s *candidate) bool {
 	})
 }
 
-// nameSet returns names as a set, because 10,000 nodes may be compared with as many names. For a nil list
-// it returns nil.
+// nameSet converts a list of names to a set, for fast look-up when 10,000 nodes are compared with as many
+// names. It returns nil for a nil list.
 func nameSet(names []string) map[string]bool {
 	if names == nil {
 		return nil
@@ -188,8 +190,9 @@ func nameSet(names []string) map[string]bool {
 	return set
 }
 
-// selectCandidates returns, by app and candidate, whether the app may use the candidate (section 3).
-// rejected has the candidates that no app may use, with the reason, each once and in list order.
+// selectCandidates decides which app may use which candidate (placement.md 3). usable is indexed by app and
+// candidate. rejected has the candidates that no app may use, with the reason, each once and in the order of
+// the list.
 func selectCandidates(req job.Request, candidates []candidate, entries []int) (usable [][]bool, rejected []job.Note) {
 	once := distinctCandidates(entries, len(candidates))
 	notes := make([]job.Note, len(candidates))

@@ -20,8 +20,8 @@ type shapePlacement struct {
 	unplaced int   // ranks that no node can take
 }
 
-// placeInShape chooses nodes for n ranks with shape ranks on each. order has the candidates in the order
-// in which they are filled. capacity is by candidate.
+// placeInShape chooses nodes for n ranks, with shape ranks on each node. order has the candidates in the
+// order in which they are used. capacity has the capacity of each candidate.
 func placeInShape(order []int, capacity []int, n, shape int) (f shapePlacement) {
 	passed := slices.Clone(order)
 	full, behind := n/shape, 0
@@ -49,7 +49,7 @@ func (f *shapePlacement) addNode(candidate, ranks int) {
 	f.nodes, f.ranks = append(f.nodes, candidate), append(f.ranks, ranks)
 }
 
-// ranksInShape returns how many ranks of an app may be placed on a node with this capacity.
+// ranksInShape returns how many ranks of an app may be placed on a node with the given capacity.
 func ranksInShape(app job.App, capacity int) int {
 	if app.ExactPerNode > 0 {
 		return min(capacity, app.ExactPerNode)
@@ -57,7 +57,7 @@ func ranksInShape(app job.App, capacity int) int {
 	return capacity
 }
 
-// placeShaped places n ranks of app a by its --shape.
+// placeShaped places n ranks of app a as its option --shape says.
 func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
 	if failed := s.refuseFewGPUs(area, n); failed != nil {
 		return failed
@@ -88,8 +88,8 @@ func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
 	return nil
 }
 
-// remainingCandidates returns the candidates of area in the order in which they are filled, from the one
-// at which placement has stopped.
+// remainingCandidates returns the candidates of area in the order in which they are used, beginning with the
+// one at which placement has stopped.
 func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	may := make([]bool, len(s.candidates))
 	for _, i := range area.candidates {
@@ -99,8 +99,7 @@ func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	return slices.DeleteFunc(order, func(i int) bool { return !may[i] })
 }
 
-// shapeCapacity returns how many ranks fit by --shape. A node that has no room for a full shape does not
-// count.
+// shapeCapacity returns how many ranks fit with --shape. Nodes without room for a full shape do not count.
 func (a *eligibleNodes) shapeCapacity() int {
 	capacity := 0
 	for _, i := range a.candidates {
@@ -111,7 +110,7 @@ func (a *eligibleNodes) shapeCapacity() int {
 	return capacity
 }
 
-// refuseShape returns the error that ranks are left over after --shape.
+// refuseShape returns the error that some ranks do not fit because of --shape.
 func (a *eligibleNodes) refuseShape(code string, f shapePlacement, n int) *Error {
 	placed := 0
 	for _, ranks := range f.ranks {

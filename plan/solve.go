@@ -13,7 +13,7 @@ import (
 	"remshell/sort"
 )
 
-// A problem is a request together with the nodes that it may use.
+// A problem is a request together with the nodes from which to choose.
 type problem struct {
 	req           job.Request
 	candidates    []candidate
@@ -25,7 +25,7 @@ type problem struct {
 	closedRegions []job.Note    // the other regions of the domain
 }
 
-// A solution has the results of the stages of planning that have succeeded.
+// A solution has the results of those stages of planning that have succeeded.
 type solution struct {
 	usable     [][]bool // by app and candidate
 	rejected   []job.Note
@@ -75,8 +75,8 @@ func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("without -n every host must take a rank, but there is no room on %s now", which), Remedy: remedy}
 }
 
-// withSharedCPUs returns the problem with --oversubscribe. Ranks may then share CPUs with each other, and
-// with jobs that allow it. They use free CPUs first.
+// withSharedCPUs returns the problem with the option --oversubscribe. Ranks may then share CPUs with each
+// other and with jobs that also allow it. They still use free CPUs first.
 func (p problem) withSharedCPUs() problem {
 	p.req.ShareOwnCPUs = true
 	p.candidates = slices.Clone(p.candidates)
@@ -90,14 +90,14 @@ func (p problem) withSharedCPUs() problem {
 	return p
 }
 
-// hasSolution reports whether a problem has a solution.
+// hasSolution reports whether all ranks of the job can be placed.
 func (p problem) hasSolution() bool {
 	_, failed := p.solve()
 	return failed == nil
 }
 
 // withIdleNodes returns the problem as it would be if every node of the list were idle and reachable
-// (6.2). It drops the sort key, which does not change whether the job fits.
+// (placement.md 6.2). It drops the sort key, which is irrelevant for whether the job fits.
 func (p problem) withIdleNodes() problem {
 	p.sortMode, p.waited = sort.None, nodeset.MaxTime
 	p.candidates = slices.Clone(p.candidates)
@@ -107,8 +107,8 @@ func (p problem) withIdleNodes() problem {
 	return p
 }
 
-// mayFitWhenIdle reports whether the job might fit on idle nodes. A node of unknown size may have as many
-// CPUs and GPUs as the job needs.
+// mayFitWhenIdle reports whether the job might fit on idle nodes. A node of unknown size is assumed to have
+// as many CPUs and GPUs as the job needs.
 func (p problem) mayFitWhenIdle() bool {
 	gpus := slices.ContainsFunc(p.req.Apps, func(app job.App) bool { return gpusPerRank(app) > 0 })
 	unseen := func(entry int) bool {
@@ -129,8 +129,8 @@ func (p problem) mayBeInSet(c *candidate) bool {
 	return set.Policy != "" && set.Kind.Probed && c.unreachable && !c.Attribute(set.Attribute).Known()
 }
 
-// fillOrder sorts host entries in the order in which their nodes get ranks: by region, then by the
-// preference after a restart (tier), then by the sort key.
+// fillOrder sorts host entries in the order in which their nodes get ranks. They are sorted by region, then
+// by the preference after a restart (tier), and then by the sort key.
 func fillOrder(candidates []candidate, entries []int, mode sort.Mode) []int {
 	nodes := make([]job.Node, len(entries))
 	positions := make([]int, len(entries))

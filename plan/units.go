@@ -17,8 +17,8 @@ import (
 //	without the last ones, in reserve   0 4 1 5 2 6
 //	by the user's map, if it applies    2 6 1 5 0 4
 
-// applySlotRules sets on a candidate whether slots are hardware threads, and how many stay in reserve, as
-// the request says.
+// applySlotRules applies two settings of the request to a candidate: whether slots are hardware threads, and
+// how many slots remain free.
 func (s *candidate) applySlotRules(req job.Request) {
 	if len(req.Apps) > 0 && !s.CountThreads {
 		s.CountedHWThreads = req.Apps[0].HWThreads
@@ -27,7 +27,7 @@ func (s *candidate) applySlotRules(req job.Request) {
 	s.Reserve = max(s.Reserve, req.Reserve)
 }
 
-// slotsAreThreads reports whether a slot is a hardware thread.
+// slotsAreThreads reports whether a slot of this node is a hardware thread and not a core.
 func (s *candidate) slotsAreThreads() bool { return s.CountThreads || s.CountedHWThreads != 0 }
 
 // unitsInMapOrder returns all units (cores, or hardware threads if slots are threads) in the order of a
@@ -62,9 +62,10 @@ func (s *candidate) reservedUnits() pin.BusyUnits {
 	return last
 }
 
-// busyUnits returns the busy units (cores, or hardware threads if slots are threads). procs processes use
-// the node, and located of these run on the known CPUs cpus. Reserved units can be busy, too. If slots
-// are threads, all threads of a busy core are busy.
+// busyUnits returns the busy units (cores, or hardware threads if slots are threads). procs is the number of
+// processes of other jobs on the node. Of these, located processes run on the CPUs in cpus; the CPUs of the
+// others are unknown. Reserved units can be busy, too. If slots are threads, all threads of a busy core are
+// busy.
 func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	cores := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), s.CPUMap)
 	busy := pin.FindBusyUnits(cores, cpus, procs)
@@ -83,8 +84,8 @@ func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	return threads
 }
 
-// slotsOfOthers returns how many slots other processes use. Busy reserved units count only if the user
-// wrote a number of slots.
+// slotsOfOthers returns how many slots are used by processes of other jobs. Busy reserved units count only if
+// the user has written a number of slots.
 func (s *candidate) slotsOfOthers() int {
 	if s.Reserve == 0 || s.Slots > 0 || len(s.busy) == 0 {
 		return len(s.busy)
@@ -99,12 +100,12 @@ func (s *candidate) slotsOfOthers() int {
 	return lost
 }
 
-// confinesToNUMA reports whether an app of the job keeps each rank inside one NUMA node.
+// confinesToNUMA reports whether an app of the job requires that each rank stays inside one NUMA node.
 func confinesToNUMA(req job.Request) bool {
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// numaCheck rejects a node on which no rank fits into one NUMA node.
+// numaCheck rejects a node if no rank fits into any of its NUMA nodes.
 var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string {
 	switch {
 	case !w.numa.IsSet() || len(s.Topology.Cores) == 0:
@@ -117,7 +118,7 @@ var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string 
 	return fmt.Sprintf("%s leaves no group of %s free", w.numa.Option(), text.Count(w.threads, "CPU"))
 }}
 
-// numaCapacity returns how many ranks with this many slots fit inside NUMA nodes of a candidate.
+// numaCapacity returns how many ranks with the given number of slots fit into the NUMA nodes of a candidate.
 func (s *candidate) numaCapacity(c pin.Confinement, width int) int {
 	slots := s.slotsInMapOrder(s.CPUMap)
 	pool := pin.NewNUMAPool(s.Topology, slots, pin.FreeSlots(slots, s.busy))
@@ -125,8 +126,8 @@ func (s *candidate) numaCapacity(c pin.Confinement, width int) int {
 	return pool.Capacity(width, 1)
 }
 
-// memoryCheck rejects a node with too little memory, or huge pages, for one rank. A node of unknown size
-// passes.
+// memoryCheck rejects a node that has too little memory, or too few huge pages, for one rank. A node whose
+// memory is unknown is not rejected.
 var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string {
 	huge := s.Memory.HugePages
 	switch {
@@ -142,8 +143,8 @@ var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string 
 	return fmt.Sprintf("%s of %d kB free, but each rank needs %d by --mem-per-rank", text.Count(int(huge.Free), "huge page"), huge.Size>>10, huge.PagesFor(w.memoryPerRank))
 }}
 
-// newPool returns the free slots of a candidate in the order of the layout. If ranks stay inside NUMA
-// nodes, they are sorted by NUMA node.
+// newPool returns the free slots of a candidate in the order of the layout. If ranks must stay inside NUMA
+// nodes, the slots are sorted by NUMA node.
 func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout, busy pin.BusyUnits, width int) *pin.Pool {
 	free := pin.FreeSlots(slots, busy)
 	if l.confinedToNUMA {
@@ -152,7 +153,7 @@ func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout,
 	return pin.NewPool(n.Topology, slots, free, layout, width, n.slotsAreThreads())
 }
 
-// confineApp sets on all pools whether ranks of the next app stay inside NUMA nodes.
+// confineApp sets for all pools of slots whether ranks of the next app must stay inside NUMA nodes.
 func (s *placement) confineApp(c pin.Confinement) {
 	if s.layout == nil || !s.layout.confinedToNUMA {
 		return

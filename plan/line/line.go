@@ -21,7 +21,7 @@ const (
 // Modes has the names of the modes, in the order in which messages list them.
 var Modes = []string{string(First), string(Best)}
 
-// A Requirement is what a job needs of contiguous nodes.
+// A Requirement says what a job needs of contiguous nodes.
 type Requirement struct {
 	Ranks int // 0 means as many as fit in a run
 	Shape int // ranks on each node but the last; 0 means as many as fit
@@ -43,7 +43,7 @@ func (n Requirement) minCapacity() int {
 	return min(n.Shape, n.Ranks)
 }
 
-// ranksOn returns the largest number of the job's ranks on a node with this capacity.
+// ranksOn returns the largest number of the job's ranks that a node with the given capacity can have.
 func (n Requirement) ranksOn(capacity int) int {
 	if n.Shape > 0 {
 		return min(capacity, n.Shape)
@@ -51,13 +51,13 @@ func (n Requirement) ranksOn(capacity int) int {
 	return capacity
 }
 
-// A Window is the range [From, To) of positions in the line.
+// A Window is a range [From, To) of positions in the line of nodes.
 type Window struct {
 	From, To    int
 	UnusedNodes int // nodes of its run outside the window
 }
 
-// precedes reports whether mode Best prefers w to other.
+// precedes reports whether w is better than other in mode Best.
 func (w Window) precedes(other Window) bool {
 	if a, b := w.To-w.From, other.To-other.From; a != b {
 		return a < b
@@ -65,7 +65,7 @@ func (w Window) precedes(other Window) bool {
 	return w.UnusedNodes < other.UnusedNodes
 }
 
-// FindWindow returns the window for a job. ok is false if no run can run the job.
+// FindWindow returns the window in which a job is to run. ok is false if no run of nodes is large enough.
 func FindWindow(capacities []int, need Requirement, mode Mode) (chosen Window, ok bool) {
 	if need.Ranks == 0 {
 		longest, capacity := LargestRun(capacities, need)
@@ -84,8 +84,8 @@ func FindWindow(capacities []int, need Requirement, mode Mode) (chosen Window, o
 	return chosen, ok
 }
 
-// LargestRun returns the run with the largest capacity, and that capacity in ranks. Of equal runs it
-// returns the first.
+// LargestRun returns the run of nodes with the largest capacity, and its capacity in ranks. If several runs
+// have this capacity, it returns the first.
 func LargestRun(capacities []int, need Requirement) (longest Window, capacity int) {
 	for from, to := range runs(capacities, need.minCapacity()) {
 		sum := 0
@@ -99,7 +99,7 @@ func LargestRun(capacities []int, need Requirement) (longest Window, capacity in
 	return longest, capacity
 }
 
-// runs yields all maximal stretches of nodes whose capacity is at least minimum.
+// runs iterates over the longest possible runs of nodes whose capacity is at least minimum.
 func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 	return func(yield func(from, to int) bool) {
 		from := 0
@@ -115,7 +115,7 @@ func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 	}
 }
 
-// shortestWindow returns the shortest part of a run that can run the job. Of equally short ones it
+// shortestWindow returns the shortest part of a run that can run the job. If several are equally short, it
 // returns the first.
 func (n Requirement) shortestWindow(capacities []int, runStart, runEnd int) (shortest Window, ok bool) {
 	if n.Shape > 0 && n.HoldsJob == nil {
@@ -143,8 +143,8 @@ func (n Requirement) holdsJob(start, end int) bool {
 	return n.HoldsJob == nil || end > start && n.HoldsJob(start, end)
 }
 
-// shapedWindow returns the window for a job with --shape. Each node of the run can take a full shape, so
-// the window starts with the first node. The node after the run may have capacity for only the remainder.
+// shapedWindow returns the window for a job with --shape, in a run of nodes that each have room for a full
+// shape. The window starts with the first node. The node after the run may be used for the remaining ranks.
 func (n Requirement) shapedWindow(capacities []int, runStart, runEnd int) (w Window, ok bool) {
 	full, rest := n.Ranks/n.Shape, n.Ranks%n.Shape
 	end := runStart + full

@@ -12,7 +12,7 @@ type Value struct {
 	Number Number
 }
 
-// Known reports whether the value is known. A number of 0 counts as unknown.
+// Known reports whether the value is known. The number 0 counts as unknown.
 func (v Value) Known() bool { return len(v.Labels) > 0 || v.Number > 0 }
 
 // Attributes maps names of attributes, in upper case, to values.
@@ -33,7 +33,7 @@ const (
 	GPUModel  = "GPUMODEL"
 )
 
-// A Kind says how values of an attribute of nodes are written and compared.
+// A Kind says how the values of a node attribute are written and compared.
 type Kind struct {
 	Numeric bool
 	AnyCase bool              // labels are compared without regard to case
@@ -41,7 +41,7 @@ type Kind struct {
 	Probed  bool              // the value comes from a probe; it is unknown for a node that is down
 }
 
-// builtIn has the kinds of the attributes that every cluster has.
+// builtIn has the kinds of those attributes that every cluster has.
 var builtIn = map[string]Kind{
 	Feature:   {},
 	ProcSpeed: {Numeric: true, Probed: true, Units: map[string]Number{"": oneUnit, "MHZ": oneUnit, "GHZ": 1000 * oneUnit}},
@@ -57,15 +57,15 @@ var builtIn = map[string]Kind{
 	GPUModel: {AnyCase: true, Probed: true},
 }
 
-// plain is the Units of numbers without a unit.
+// plain is the value of Units for numbers that are written without a unit.
 var plain = map[string]Number{"": oneUnit}
 
 // Kinds has the kinds of a cluster's attributes, by name in upper case.
 type Kinds map[string]Kind
 
-// KindsOf returns the kinds of all attributes: the built-in ones, and attributes that only nodes of this
-// cluster have. local returns the attributes of node i. An attribute must be text on all nodes or a number
-// on all nodes. mixed is the name of the first attribute that violates this, or "".
+// KindsOf returns the kinds of all attributes: the built-in ones, and attributes that only this cluster has.
+// local returns the attributes of node i. On all nodes, an attribute must be either text or a number. mixed
+// is the name of the first attribute that breaks this rule, or "".
 func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string) {
 	kinds = maps.Clone(Kinds(builtIn))
 	for i := range nodes {
@@ -84,8 +84,8 @@ func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string
 	return kinds, mixed
 }
 
-// Names returns the names of the attributes. First come the attributes that every cluster has, then the others. Both
-// parts are sorted.
+// Names returns the names of the attributes: first the attributes that every cluster has, and then the
+// others. Both parts are sorted.
 func (k Kinds) Names() []string {
 	names := slices.Sorted(maps.Keys(builtIn))
 	for _, name := range slices.Sorted(maps.Keys(k)) {

@@ -18,12 +18,13 @@ type Chooser struct {
 	HoldsJob func(members []int, ranks int) bool
 }
 
-// NewChooser returns a Chooser with the sets of a setting. holds becomes its HoldsJob and may be nil.
+// NewChooser returns a Chooser for the node sets of a setting. holds reports whether nodes can run a number
+// of ranks; it is stored in HoldsJob and may be nil.
 func NewChooser(s Setting, nodes []Node, ranks int, holds func(members []int, ranks int) bool) *Chooser {
 	return &Chooser{Setting: s, Nodes: nodes, Sets: BuildSets(s, nodes), Ranks: ranks, HoldsJob: holds}
 }
 
-// holdsRanks reports whether members, which have this total capacity, can run the ranks.
+// holdsRanks reports whether members can run the ranks. capacity is the total capacity of members.
 func (c *Chooser) holdsRanks(members []int, capacity, ranks int) bool {
 	if c.HoldsJob == nil {
 		return capacity >= ranks
@@ -44,8 +45,8 @@ func (c *Chooser) capacityOf(members []int) (capacity int) {
 	return capacity
 }
 
-// ChooseOne returns the set that the policy ONEOF or FIRSTOF chooses, and the members of the set that the
-// job may use. set is -1 if none fits.
+// ChooseOne returns the set that the policy ONEOF or FIRSTOF chooses, and those members of the set that the
+// job may use. set is -1 if no set can run the job.
 func (c *Chooser) ChooseOne() (set int, members []int) {
 	if c.Policy == FirstOf || c.Priority == FirstFit {
 		if set = slices.IndexFunc(c.indices(), c.SetFits); set < 0 {
@@ -69,8 +70,8 @@ func (c *Chooser) ChooseOne() (set int, members []int) {
 	return set, c.narrowByPriority(c.Sets[set].Members)
 }
 
-// UsableMembers returns the nodes that the job may use. members are the nodes of one set. It returns nil
-// if they cannot run the job.
+// UsableMembers returns those of members, the nodes of one set, that the job may use. It returns nil if they
+// cannot run the job.
 func (c *Chooser) UsableMembers(members []int) []int {
 	switch {
 	case !c.HoldsRanks(members, c.Ranks):
@@ -81,8 +82,8 @@ func (c *Chooser) UsableMembers(members []int) []int {
 	return c.narrowByPriority(members)
 }
 
-// NameOf returns the name of the first set with exactly these members, in any order. If there is none, it
-// returns name.
+// NameOf returns the name of the first set that has exactly these members, in any order. If there is no such
+// set, it returns the given name.
 func (c *Chooser) NameOf(members []int, name string) string {
 	members = slices.Sorted(slices.Values(members))
 	for _, set := range c.Sets {
@@ -136,9 +137,9 @@ func (c *Chooser) indices() []int {
 	return all
 }
 
-// OrderForSharing returns the sets in the order in which the policy tries them if ranks share CPUs:
-// FIRSTOF by index, ONEOF by descending number of CPUs and then by index. In the set with the most CPUs
-// the fewest ranks share one.
+// OrderForSharing returns the sets in the order in which to try them if ranks share CPUs. For FIRSTOF they
+// are in the order of their indices. For ONEOF, sets with more CPUs come first, because fewer ranks then
+// share a CPU.
 func (c *Chooser) OrderForSharing() []int {
 	if c.Policy == FirstOf {
 		return c.indices()
@@ -154,9 +155,9 @@ func (c *Chooser) OrderForSharing() []int {
 	return order
 }
 
-// narrowByPriority returns the nodes that the priority type of the request keeps. members are the nodes
-// of the chosen set. AFFINITY removes avoided nodes. MINLOSS removes nodes that are faster than needed.
-// If the others cannot run the job, it returns all members.
+// narrowByPriority returns those of members, the nodes of the chosen set, that remain after applying the
+// priority of the request. AFFINITY removes nodes to avoid, and MINLOSS removes nodes that are faster than
+// needed. If the remaining nodes cannot run the job, it returns all members.
 func (c *Chooser) narrowByPriority(members []int) []int {
 	remains := func(Node) bool { return true }
 	switch c.Priority {

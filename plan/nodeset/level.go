@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Level is the node-set request of one source, not yet parsed. Sources are the cluster file, a class,
+// A Level is the node-set request of one source, in the form of text. Sources are the cluster file, a class,
 // variables and flags. The zero value requests nothing.
 type Level struct {
 	Source         string                  // source of the request, for messages: --node-set, class amd
@@ -18,7 +18,7 @@ type Level struct {
 	Modifiers map[string]string // texts by key: KeyOptional, ...
 }
 
-// RequestParts is a request as configuration files write it.
+// RequestParts is a node-set request as it is written in configuration files.
 type RequestParts struct {
 	Policy, Attribute string
 	List              []string
@@ -33,10 +33,10 @@ const (
 	KeyDelay     = "delay"
 )
 
-// Keys lists all modifiers, in the order in which they are checked.
+// Keys lists the keys of all modifiers, in the order in which they are checked.
 var Keys = []string{KeyOptional, KeyTolerance, KeyPriority, KeyPlus, KeyDelay}
 
-// WithDefaults returns the level with missing values taken from weaker, a level of the same kind.
+// WithDefaults returns the level. Values that it lacks are taken from weaker, another level of the same kind.
 func (l Level) WithDefaults(weaker Level) Level {
 	l.Source, l.Spec, l.Parts = cmp.Or(l.Source, weaker.Source), cmp.Or(l.Spec, weaker.Spec), cmp.Or(l.Parts, weaker.Parts)
 	if l.ModifierSource == nil {
@@ -67,7 +67,7 @@ func (l Level) parseRequest(kinds Kinds) (Request, error) {
 	return r, atSource(l.Source, err)
 }
 
-// requestText returns the request in the user's words.
+// requestText returns the request as the user has written it.
 func (l Level) requestText() string {
 	if l.Spec != nil {
 		return *l.Spec
@@ -75,7 +75,7 @@ func (l Level) requestText() string {
 	return l.Parts.Policy + ":" + l.Parts.Attribute
 }
 
-// modifierSource returns which source has set a modifier.
+// modifierSource returns the source that has set a modifier.
 func (l Level) modifierSource(key string) string {
 	if l.ModifierSource == nil {
 		return l.Source
@@ -108,8 +108,8 @@ type Levels struct {
 	NodesListed bool          // the user listed hosts, so that the requests of cluster and class do not count
 }
 
-// Setting is the effective node-set request after merging flags, variables, class and cluster file. The
-// zero value means no sets.
+// Setting is the node-set request that results from merging flags, variables, class and cluster file. The
+// zero value means that there are no node sets.
 type Setting struct {
 	Request
 	Source    string // source of the request
@@ -123,8 +123,8 @@ type Setting struct {
 	RequestedDelay time.Duration     // the requested delay if it was above the limit; else 0
 }
 
-// These are the sources of node-set requests, the strongest first. They are indices of the list that
-// byStrength returns.
+// These are the sources of node-set requests, the one that takes precedence first. They are indices of the
+// list that byStrength returns.
 const (
 	flagLevel = iota
 	variableLevel
@@ -134,8 +134,8 @@ const (
 
 func (l Levels) byStrength() []Level { return []Level{l.Flags, l.Variables, l.Class, l.Cluster} }
 
-// parseRequests parses all requests, the weakest first, and returns the strongest and its level.
-// strongest is -1 if there is none.
+// parseRequests parses the requests of all levels, the weakest first. It returns the strongest request and
+// the index of its level. strongest is -1 if there is no request.
 func (l Levels) parseRequests(kinds Kinds) (request Request, strongest int, err error) {
 	strongest = -1
 	for i, level := range slices.Backward(l.byStrength()) {
@@ -156,7 +156,7 @@ func (l Levels) parseRequests(kinds Kinds) (request Request, strongest int, err 
 	return request, strongest, nil
 }
 
-// refuseUserLevel returns the error if users may not request node sets.
+// refuseUserLevel returns the error for a request of a user if users may not request node sets.
 func refuseUserLevel(text string) error {
 	return &WordError{Token: text, Allowed: []string{"none: the cluster file switches them off"}}
 }

@@ -21,13 +21,13 @@ const (
 
 var priorities = []string{string(ByAffinity), string(BestFit), string(BestResource), string(FirstFit), string(MinLoss), string(WorstFit)}
 
-// A Plus says what a job may do if no single set can run it now.
+// A Plus says what a job may do if no single set can run it now, such as wait or use several sets.
 type Plus struct {
 	SpanEvenly bool // it spreads evenly over several sets
 	Delay      bool // it waits for the best set
 }
 
-// String returns the modifier in the form in which users write it: "SPANEVENLY,DELAY".
+// String returns the modifier as users write it, such as "SPANEVENLY,DELAY".
 func (p Plus) String() string {
 	var words []string
 	if p.SpanEvenly {

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// A Number is a numeric value of an attribute, in 1/(1024*10^6) of its unit. So six decimals, and K in a
-// memory size counted in M, are exact. Values that would not be exact are errors. The range is 0 to
-// MaxNumber.
+// A Number is the numeric value of an attribute, in units of 1/(1024*10^6). With this unit, numbers with six
+// decimals are exact, and so is a memory size in K that is counted in M. Values that would not be exact are
+// errors. The range is 0 to MaxNumber.
 type Number int64
 
-// oneUnit is 1 as a Number.
+// oneUnit is the Number that represents 1.
 const oneUnit Number = 1024 * 1_000_000
 
 // MaxNumber is the largest value of an attribute.
 const MaxNumber = 8_000_000_000 * oneUnit
 
-// FromInt converts an integer. For integers that are too large it returns MaxNumber, and for negative
-// ones 0.
+// FromInt converts an integer to a Number. It returns MaxNumber for integers that are too large, and 0 for
+// negative ones.
 func FromInt(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/oneUnit))) * oneUnit }
 
-// ParseNumber parses a decimal number with up to six decimals. It also parses every result of String,
-// which may have more.
+// ParseNumber parses a decimal number with up to six decimals. It also accepts every result of Number.String,
+// which may have more decimals.
 func ParseNumber(text string) (Number, bool) { return parseScaled(text, oneUnit) }
 
-// NumberFault returns why a decimal number is no valid Number.
+// NumberFault returns a text that says why a decimal number cannot be a Number.
 func NumberFault(text string) string {
 	whole, decimals, _ := strings.Cut(text, ".")
 	if n, ok := ParseNumber(whole); ok && n < MaxNumber && len(decimals) > 6 {
@@ -34,7 +34,8 @@ func NumberFault(text string) string {
 	return "is not from 0 to " + MaxNumber.String()
 }
 
-// maxDecimals is the largest number of decimals of a Number: 10^-6/1024 has 16.
+// maxDecimals is the largest number of decimals that a Number can have. The smallest Number, 10^-6/1024, has
+// 16.
 const maxDecimals = 16
 
 // parseScaled parses a decimal number and multiplies it by unit. It returns false if the result is not exact.
@@ -57,7 +58,7 @@ func parseScaled(text string, unit Number) (Number, bool) {
 	return Number(value), true
 }
 
-// String returns the number without an exponent: "2400", "2.5".
+// String returns the number in decimal without an exponent, such as "2400" or "2.5".
 func (n Number) String() string {
 	text := strconv.FormatInt(int64(n/oneUnit), 10)
 	rest := n % oneUnit
@@ -70,14 +71,15 @@ func (n Number) String() string {
 	return text + "." + strings.TrimRight(decimals, "0")
 }
 
-// A Tolerance says by how much the numbers in a set may exceed the smallest one, in millionths of it. It
-// is at most MaxTolerance.
+// A Tolerance says by how much the numbers in a set may exceed the smallest number of the set. It is in
+// millionths of that number, and at most MaxTolerance.
 type Tolerance int64
 
-// MaxTolerance allows numbers up to eleven times the smallest one.
+// MaxTolerance is the largest tolerance. It allows numbers up to eleven times the smallest one.
 const MaxTolerance Tolerance = 10_000_000
 
-// ParseTolerance parses 0 to 10 with up to six decimals, or 0% to 1000% with up to four.
+// ParseTolerance parses a tolerance: a number from 0 to 10 with up to six decimals, or a percentage from 0%
+// to 1000% with up to four.
 func ParseTolerance(text string) (Tolerance, bool) {
 	each, digits := oneUnit, text
 	if before, percent := strings.CutSuffix(text, "%"); percent {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// A setRating is the sort key of a set for a priority. The set with the smallest rating is the best.
+// A setRating is the sort key of a node set for a given priority. The set with the smallest rating is the
+// best.
 type setRating struct {
 	first    uint128
 	second   int64
@@ -48,7 +49,8 @@ func (c *Chooser) rate(set int) setRating {
 	return r
 }
 
-// slowestSpeed returns the lowest speed of the set's members with capacity. It is 0 if unknown.
+// slowestSpeed returns the lowest speed among those members of the set that have capacity. It returns 0 if
+// that is unknown.
 func (c *Chooser) slowestSpeed(set int) (slowest Number) {
 	for _, i := range c.Sets[set].Members {
 		if n := &c.Nodes[i]; n.Capacity > 0 && (slowest == 0 || n.Speed < slowest) {
@@ -61,7 +63,8 @@ func (c *Chooser) slowestSpeed(set int) (slowest Number) {
 	return slowest
 }
 
-// needsAvoidedNodes returns 0 if the set can run the job without its avoided nodes, and 1 otherwise.
+// needsAvoidedNodes returns 1 if the set can run the job only with nodes that are to be avoided, and 0
+// otherwise.
 func (c *Chooser) needsAvoidedNodes(set int) uint64 {
 	var allowed []int
 	for _, i := range c.Sets[set].Members {
@@ -88,15 +91,15 @@ func (c *Chooser) ranksOnPreferredNodes(set int) (capacity int) {
 	return capacity
 }
 
-// A speedLoss is the sum of the speeds that are lost because all ranks run as fast as the slowest node.
+// A speedLoss is the total speed that is lost because all ranks run at the speed of the slowest node.
 type speedLoss struct {
 	speedsKnown bool    // the speeds of all members are known
 	total       uint128 // sum over the ranks of the speed above that of the slowest node
 	first, last Number  // slowest and fastest speed of the nodes used
 }
 
-// speedLossOf computes the loss of a set with these members. It fills members with capacity by ascending
-// speed until all ranks are placed.
+// speedLossOf computes the lost speed for a set with these members. It fills the members with capacity,
+// slowest first, until all ranks are placed.
 func (c *Chooser) speedLossOf(members []int) (l speedLoss) {
 	if c.Attribute != ProcSpeed {
 		members = slices.Clone(members)
@@ -128,7 +131,8 @@ func (c *Chooser) speedLossOf(members []int) (l speedLoss) {
 	return l
 }
 
-// A uint128 is an unsigned number with 128 bits. Sums of speeds may need more than 64.
+// A uint128 is an unsigned number with 128 bits. It is used for sums of speeds, which may need more than 64
+// bits.
 type uint128 struct{ high, low uint64 }
 
 // maxUint128 is the largest uint128.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Policy says how many sets a job may use.
+// A Policy says whether a job may use one node set or several.
 type Policy string
 
 // These are the numbers of node sets that a job may use. An empty policy means that node sets do not
@@ -19,7 +19,8 @@ const (
 
 var policies = []string{string(OneOf), string(AnyOf), string(FirstOf)}
 
-// A Request is a policy, an attribute and optionally a list of values:
+// A Request is a parsed node-set request. It consists of a policy, an attribute and, optionally, a list of
+// values:
 //
 //	request   = policy ":" attribute [ ":" list ] / "none"
 //	policy    = "ONEOF" / "ANYOF" / "FIRSTOF"                  ; any case
@@ -40,10 +41,10 @@ type Item struct {
 	First, Last Number
 }
 
-// isPattern reports whether the item is a pattern for labels.
+// isPattern reports whether the item is a pattern that may match several labels.
 func (i Item) isPattern() bool { return strings.ContainsAny(i.Label, "*?") }
 
-// canonicalText returns the item in the form of a canonical request.
+// canonicalText returns the item as it appears in the canonical form of a request.
 func (i Item) canonicalText() string {
 	switch {
 	case i.Label != "":
@@ -66,7 +67,7 @@ func (r Request) String() string {
 	return text
 }
 
-// A WordError is an invalid word in a request or a modifier.
+// A WordError is returned for an invalid word in a request or a modifier.
 type WordError struct {
 	Token   string
 	Allowed []string
@@ -87,10 +88,10 @@ const maxLabel = 64
 // maxItems is the largest number of values in a list.
 const maxItems = 10_000
 
-// blanks are the characters allowed between and around words.
+// blanks are the characters that may surround words.
 const blanks = " \t\n\r\f\v"
 
-// Parse parses a request that is one text. The error is a *WordError.
+// Parse parses a request that is written as one text. The error is a *WordError.
 func Parse(text string, kinds Kinds) (Request, error) {
 	text = trim(text)
 	if strings.EqualFold(text, "none") {
@@ -109,7 +110,8 @@ func isSeparator(c rune) bool { return c == ',' || c == ':' || strings.ContainsR
 // SplitList splits a list into its values.
 func SplitList(list string) []string { return strings.FieldsFunc(list, isSeparator) }
 
-// ParseParts parses a request that is given in parts. The error is a *WordError.
+// ParseParts parses a request whose policy, attribute and list are given separately. The error is a
+// *WordError.
 func ParseParts(policy, attribute string, list []string, kinds Kinds) (Request, error) {
 	if !slices.Contains(policies, strings.ToUpper(policy)) {
 		return Request{}, &WordError{Token: policy, Allowed: policies, Reason: "unknown policy"}
@@ -162,7 +164,7 @@ func IsLabel(text string) bool {
 	return text != "" && len(text) <= maxLabel && !strings.ContainsFunc(text, func(c rune) bool { return !isLabelRune(c) || c == '*' || c == '?' })
 }
 
-// parseNumber parses a number with one of the units that this kind of attribute has.
+// parseNumber parses a number, which may have one of the units of this kind of attribute.
 func (k Kind) parseNumber(text string) (Number, bool) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	each, known := k.Units[strings.ToUpper(text[len(digits):])]
@@ -172,8 +174,8 @@ func (k Kind) parseNumber(text string) (Number, bool) {
 	return parseScaled(digits, each)
 }
 
-// ParseQuantity parses a number with a unit of a built-in attribute. It returns false if the text is
-// invalid.
+// ParseQuantity parses a number that may have a unit of the built-in attribute name. It returns false if the
+// text is invalid.
 func ParseQuantity(name, text string) (Number, bool) {
 	kind := builtIn[name]
 	if n, ok := kind.parseNumber(text); ok && kind.Numeric {

@@ -25,8 +25,8 @@ type Set struct {
 	Capacity int   // total capacity of the members, in ranks
 }
 
-// BuildSets returns the sets of a setting in the order of their indices. Of sets with equal members it
-// returns only the first.
+// BuildSets returns the node sets of a setting in the order of their indices. If several sets have the same
+// members, it returns only the first.
 func BuildSets(s Setting, nodes []Node) []Set {
 	if s.Kind.Numeric {
 		return numberSets(s, nodes)
@@ -34,7 +34,7 @@ func BuildSets(s Setting, nodes []Node) []Set {
 	return labelSets(s, nodes)
 }
 
-// A numberLine has the nodes whose number is known, sorted by number.
+// A numberLine has the nodes for which a numeric attribute is known, sorted by the attribute's value.
 type numberLine struct {
 	nodes           []int
 	values          []Number // the distinct numbers, ascending
@@ -60,8 +60,8 @@ func newNumberLine(nodes []Node) numberLine {
 	return l
 }
 
-// setOf returns the set of the nodes whose numbers are between first and last. Numbers may exceed last by
-// the tolerance t.
+// setOf returns the set of nodes whose numbers are between first and last. t is the tolerance by which
+// numbers may exceed last.
 func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	low, _ := slices.BinarySearch(l.values, first)
 	high, _ := slices.BinarySearchFunc(l.values, last, func(v, last Number) int {
@@ -74,8 +74,8 @@ func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	return Set{Name: name, Members: l.nodes[from:to:to], Capacity: l.capacityThrough[to] - l.capacityThrough[from]}
 }
 
-// endOf returns the index after the nodes that have one of the lowest numbers. values says how many
-// different numbers these are.
+// endOf returns the index after the last node whose number is among the lowest ones. values is how many
+// different numbers count as lowest.
 func (l *numberLine) endOf(values int) int {
 	if values == 0 {
 		return 0
@@ -114,7 +114,8 @@ func numberSets(s Setting, nodes []Node) []Set {
 	return sets
 }
 
-// wholeRange returns the range from the smallest to the largest number of the list, which is not empty.
+// wholeRange returns the range from the smallest to the largest number of the request's list, which must not
+// be empty.
 func (s *Setting) wholeRange() Item {
 	whole := s.List[0]
 	for _, item := range s.List {
@@ -123,7 +124,7 @@ func (s *Setting) wholeRange() Item {
 	return whole
 }
 
-// toleranceOf returns the tolerance for an item. A range has none.
+// toleranceOf returns the tolerance for an item of the list. A range has no tolerance.
 func (s *Setting) toleranceOf(item Item) Tolerance {
 	if item.First != item.Last {
 		return 0
@@ -131,7 +132,8 @@ func (s *Setting) toleranceOf(item Item) Tolerance {
 	return s.Tolerance
 }
 
-// foldLabel returns a label in the form for comparisons. If the kind ignores case, that is lower case.
+// foldLabel returns a label in the form that is used for comparisons. If this kind of attribute ignores case,
+// it is in lower case.
 func (k Kind) foldLabel(label string) string {
 	if k.AnyCase {
 		return strings.ToLower(label)
@@ -139,7 +141,7 @@ func (k Kind) foldLabel(label string) string {
 	return label
 }
 
-// labelSets returns the sets of an attribute with labels.
+// labelSets returns the sets of an attribute whose values are labels.
 func labelSets(s Setting, nodes []Node) []Set {
 	members := make(map[string][]int)   // by folded label
 	spelling := make(map[string]string) // as the first node spells it
@@ -181,9 +183,9 @@ func labelSets(s Setting, nodes []Node) []Set {
 	return sets
 }
 
-// labelNames returns the labels of the sets, in order. If the request has a list, these are its labels,
-// with each pattern replaced by the labels that match it. Otherwise they are all labels of the nodes, in
-// natural order.
+// labelNames returns the labels of the sets, in order. If the request has a list, these are its labels; a
+// pattern stands for all labels that match it. Without a list, these are all labels of the nodes in natural
+// order.
 func (s *Setting) labelNames(spelling map[string]string) []string {
 	if s.List == nil {
 		return slices.SortedFunc(maps.Values(spelling), hostlist.Compare)
@@ -233,8 +235,8 @@ func matches(pattern, label string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// UnusedValues returns the values of the list that no node has, in their order. It skips patterns. The
-// values of a list of numbers for ANYOF are one range. Its two ends are used if a node is in the range.
+// UnusedValues returns the values of the list that no node has, in their order. Patterns are skipped. For
+// ANYOF, a list of numbers stands for one range; its ends count as used if a node is within the range.
 func UnusedValues(s Setting, nodes []Node) []string {
 	if s.List == nil {
 		return nil

@@ -2,15 +2,16 @@ package nodeset
 
 import "slices"
 
-// A Part is one of the sets that a job spans, with the members that it uses.
+// A Part is one of several sets among which a job is divided, with the members that the job uses.
 type Part struct {
 	Set     int
 	Members []int
 	Ranks   int
 }
 
-// Span finds the smallest number of sets that can run the job in parts that differ by at most one rank. It
-// returns nil if there is none. The search does not backtrack: if sets overlap, it may miss a span.
+// Span divides the job evenly among as few sets as possible. The numbers of ranks in the parts differ by at
+// most one. It returns nil if there is none. The search does not backtrack: if sets overlap, it may miss a
+// span.
 //
 //	line = sets with capacity, by the key of the priority
 //	for k = 2 .. min(number of sets, np):
@@ -41,7 +42,7 @@ func count(sets []int, match func(int) bool) (n int) {
 	return n
 }
 
-// setsToSpan returns the sets with capacity, in the order in which they are tried.
+// setsToSpan returns the sets that have capacity, in the order in which they are tried.
 func (c *Chooser) setsToSpan() []int {
 	sets := slices.DeleteFunc(c.indices(), func(set int) bool { return c.Sets[set].Capacity == 0 })
 	if c.Policy == FirstOf || c.Priority == FirstFit || c.Priority == MinLoss || c.Priority == ByAffinity {
@@ -55,7 +56,7 @@ func (c *Chooser) setsToSpan() []int {
 	return sets
 }
 
-// spanOver returns k parts, or nil if there are none.
+// spanOver divides the job evenly among k of the sets. It returns nil if that is not possible.
 func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	taken := make([]bool, len(c.Nodes))
 	for i := range c.Nodes {
@@ -90,8 +91,8 @@ func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	return parts
 }
 
-// membersForPart returns the members of a set that are not yet used, if they can run the ranks. Otherwise
-// it returns nil.
+// membersForPart returns the members of a set that are not used yet, if they can run the given number of
+// ranks. Otherwise it returns nil.
 func (c *Chooser) membersForPart(set, ranks int, isUsed []bool) []int {
 	members := slices.DeleteFunc(slices.Clone(c.Sets[set].Members), func(i int) bool { return isUsed[i] })
 	if !c.holdsRanks(members, c.capacityOf(members), ranks) {

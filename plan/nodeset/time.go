@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// MaxTime is the longest time that ParseTime accepts: 10,000 days.
+// MaxTime is the longest time that ParseTime accepts, which is 10,000 days.
 const MaxTime = 10_000 * day
 
 const day = 24 * time.Hour
 
-// ParseTime parses a time of at most MaxTime: a number of seconds, 90s, 5m, 1h30m, or [[DD:]HH:]MM:SS.
+// ParseTime parses a time of at most MaxTime. It can be a number of seconds, a text such as 90s, 5m or 1h30m,
+// or [[DD:]HH:]MM:SS.
 func ParseTime(text string) (time.Duration, bool) {
 	switch {
 	case strings.Contains(text, ":"):
@@ -51,7 +52,7 @@ func parseClock(text string) (sum time.Duration, ok bool) {
 	return sum, sum <= MaxTime
 }
 
-// parseUnits parses hours, minutes and seconds, each with its letter, in this order.
+// parseUnits parses a time such as 1h30m: hours, minutes and seconds in this order, each with its letter.
 func parseUnits(text string) (sum time.Duration, ok bool) {
 	rest := text
 	for _, u := range []struct {

@@ -22,11 +22,11 @@ import (
 	"remshell/text"
 )
 
-// OutsideDomain is the region number of a node that belongs to no region in which jobs run.
+// OutsideDomain is used as the region number of a node that belongs to no region in which jobs run.
 const OutsideDomain = -1
 
-// flavors has the flavors that a node may have: operating system (os), support (su), applications (ap).
-// They are in the order of a signature.
+// flavors lists the flavors that a node may have: operating system (os), support (su), applications (ap).
+// This is their order in a signature.
 var flavors = []string{"os", "su", "ap"}
 
 // Signature returns the flavors of a node as one text, in the order os, su, ap. For a node without
@@ -38,8 +38,8 @@ func Signature(nodeFlavors []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(flavors), func(f string) bool { return !slices.Contains(nodeFlavors, f) }), " ")
 }
 
-// RunsRanks reports whether a node with these flavors may run ranks. It may if it has the flavor "ap", or
-// none.
+// RunsRanks reports whether a node with these flavors may run ranks. It may if it has the flavor "ap" or no
+// flavors at all.
 func RunsRanks(flavors []string) bool { return flavors == nil || slices.Contains(flavors, "ap") }
 
 // A Domain has the regions of a cluster in which jobs run, in order. The zero value means that the
@@ -52,8 +52,8 @@ type Domain struct {
 	regionOfSignature map[string]int // index in the file, by signature
 }
 
-// New returns a domain, the regions in which jobs run. regions has all regions in the order of the cluster
-// file. names has the regions of the domain in its order. If names is nil, the domain has all regions.
+// New returns the domain of a cluster. regions has all regions in the order of the cluster file. names has
+// the regions in which jobs run, in their order. If names is nil, jobs run in all regions.
 func New(regions []job.Region, names []string) Domain {
 	d := Domain{numberOf: make(map[string]int), regionOfNode: make(map[string]int), regionOfSignature: make(map[string]int)}
 	for i, r := range regions {
@@ -77,7 +77,7 @@ func New(regions []job.Region, names []string) Domain {
 	return d
 }
 
-// setFirst stores a number for a key, unless there is one.
+// setFirst stores a number for a key, unless the key already has one.
 func setFirst(numbers map[string]int, key string, number int) {
 	if _, known := numbers[key]; !known {
 		numbers[key] = number
@@ -135,8 +135,8 @@ type Verdict struct {
 	MayOpenLater bool   // it might be allowed if all sizes were known
 }
 
-// JudgeGates returns, for each region of the domain, whether a job may use it. sizes has the numbers of
-// CPUs, in the order of the domain.
+// JudgeGates decides, for each region of the domain, whether a job may use it. sizes has the numbers of CPUs
+// of the regions, in the order of the domain.
 func (d Domain) JudgeGates(request GateRequest, sizes []Size) []Verdict {
 	verdicts := make([]Verdict, len(d.regions))
 	var before Size
@@ -148,8 +148,8 @@ func (d Domain) JudgeGates(request GateRequest, sizes []Size) []Verdict {
 	return verdicts
 }
 
-// judgeGate checks whether a job meets the condition (gate) of one region. precedingSize is the total size of
-// the regions before it.
+// judgeGate decides whether a job meets the condition (gate) of one region. precedingSize is the total size
+// of the regions before it.
 func judgeGate(r *job.Region, request GateRequest, precedingSize Size) Verdict {
 	g := r.Gate
 	switch {
@@ -176,8 +176,8 @@ func judgeGate(r *job.Region, request GateRequest, precedingSize Size) Verdict {
 	return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of more than %s; %s", r.Name, text.Count(width, "CPU"), has)}
 }
 
-// JudgeWithoutSizes returns which regions a job may use while the sizes of regions are unknown. A Verdict
-// with MayOpenLater may change when they are known.
+// JudgeWithoutSizes decides which regions a job may use as long as the sizes of the regions are unknown. A
+// Verdict with MayOpenLater may change when they are known.
 func (d Domain) JudgeWithoutSizes(request GateRequest) []Verdict {
 	sizes := make([]Size, len(d.regions))
 	for i := range sizes {
@@ -186,8 +186,8 @@ func (d Domain) JudgeWithoutSizes(request GateRequest) []Verdict {
 	return d.JudgeGates(request, sizes)
 }
 
-// NeedsSize reports whether the number of CPUs of a region must be known. It must if a later region
-// allows only jobs that are larger than all regions before it.
+// NeedsSize reports whether the number of CPUs of a region must be known. That is so if a later region only
+// accepts jobs that are larger than all regions before it.
 func (d Domain) NeedsSize(number int) bool {
 	return number >= 0 && slices.ContainsFunc(d.regions[number+1:], func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth
