@@ -34,7 +34,7 @@ type Connector struct {
 	Trace        *trace.Recorder // records the time of each step; may be nil
 }
 
-// A ConnectResult is the result of connecting to one node of a set.
+// A ConnectResult is the result of connecting to one node.
 type ConnectResult struct {
 	Index int   // of the node in the set, from 0
 	Node  *Node // nil if Err is set
@@ -43,7 +43,7 @@ type ConnectResult struct {
 }
 
 // Connect connects to a set of nodes with one call of the dialer. It sends a ConnectResult for each node as
-// soon as its result is known. Then it closes the channel. It never waits for the receiver.
+// soon as the result is known, and closes the channel at the end. Sending never waits for the receiver.
 func (c *Connector) Connect(ctx context.Context, defs []job.NodeDef) <-chan ConnectResult {
 	connected := make(chan ConnectResult, len(defs))
 	began, slept := time.Now(), c.StopTimes.Total()
@@ -77,8 +77,8 @@ func (c *Connector) beginConnectSteps(defs []job.NodeDef) []trace.Step {
 	return steps
 }
 
-// ConnectOne connects to one node. Connect uses it to try again if a connection failed while mpiexec was
-// stopped. Timeouts ran on meanwhile, on both sides, so that failure says nothing about the node (rule
+// ConnectOne connects to one node. It is used to try again if a connection failed while mpiexec was stopped.
+// Such a failure says nothing about the node, because timeouts continue while mpiexec is stopped (rule
 // SIG-5).
 func (c *Connector) ConnectOne(ctx context.Context, def job.NodeDef) (*Node, error) {
 	one := <-c.Connect(ctx, []job.NodeDef{def})
@@ -100,7 +100,8 @@ func ToHost(def job.NodeDef) transport.Host {
 		Helper: def.HelperPath, Index: def.ID, Local: def.Local}
 }
 
-// receiveHello performs the handshake with a helper. If its host was not reached, it returns that error.
+// receiveHello performs the handshake with a helper. If the helper's host could not be reached, it returns
+// that error.
 func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled transport.Result, start time.Time) (n *Node, err error) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -163,8 +164,8 @@ func (n *Node) handshake(c *Connector) error {
 	return nil
 }
 
-// sameVersion checks that the helper is the same binary as mpiexec. On another architecture it must be
-// the binary that mpiexec has sent there, of the same release.
+// sameVersion checks that the helper is the same binary as mpiexec. On another architecture, it must be the
+// binary of the same release that mpiexec has sent there.
 func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 	want := c.Build
 	if s, ok := n.stream.(interface{ Build() string }); ok && s.Build() != "" && want != "" {
@@ -179,7 +180,7 @@ func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 	return nil
 }
 
-// logConnection adds the details of the connection to a log line, as far as the stream has them.
+// logConnection adds details about the connection to a log line, as far as they are known.
 func (n *Node) logConnection(line *zerolog.Event) *zerolog.Event {
 	line = line.Str("node", n.Name()).Str("named", n.Def.Origin).Int("CPUs", n.Probe.Topology.CountUsableCores())
 	if s, ok := n.stream.(interface{ Source() string }); ok {

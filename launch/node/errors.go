@@ -11,7 +11,8 @@ import (
 	"remshell/wire"
 )
 
-// A NoAnswerError is the error of a host that was connected and sent no reply within Limit.
+// A NoAnswerError is returned for a host to which a connection was made but that has not replied within
+// Limit.
 type NoAnswerError struct{ Limit time.Duration }
 
 func (s NoAnswerError) Error() string {
@@ -21,7 +22,7 @@ func (s NoAnswerError) Error() string {
 // Code returns the error code in JSON output.
 func (s NoAnswerError) Code() string { return "silent" }
 
-// A ViolationError is the error of a host whose helper violated the protocol before the ranks started.
+// A ViolationError is returned for a host whose helper has violated the protocol before the ranks started.
 type ViolationError struct{ wire.Violation }
 
 func (e ViolationError) Error() string { return e.Violation.Error() + "; not used" }
@@ -40,7 +41,7 @@ func (n *Node) violationError(err error) error {
 // IsViolation reports whether err is a protocol violation by a helper.
 func IsViolation(err error) bool { return err != nil && errors.As(err, new(wire.Violation)) }
 
-// logPanic logs the stack if err is a panic of a goroutine that handled the node's messages.
+// logPanic logs the stack if err was caused by a panic in a goroutine that handled the node's messages.
 func logPanic(log zerolog.Logger, node string, err error) {
 	var crash *transport.PanicError
 	if errors.As(err, &crash) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An Inbox is a queue of events that many goroutines fill and one goroutine empties. Put never blocks, so
-// that goroutines that read connections can call it.
+// An Inbox is a queue of events that many goroutines fill and one goroutine empties. Put never blocks, so it
+// can be called by goroutines that read from connections.
 type Inbox struct {
 	mu     sync.Mutex // guards events
 	events []any
@@ -15,8 +15,8 @@ type Inbox struct {
 	spare  []any // the slice that Take returned last; Take's caller uses it until the next Take
 }
 
-// maxSpare is the largest capacity, in events, of a spare list that is kept for reuse. A large job ends
-// with half a million events at once; the memory for these is freed.
+// maxSpare is the largest capacity, in events, of a list that an Inbox keeps for reuse. The end of a large
+// job causes half a million events at once, and the memory for these is better freed.
 const maxSpare = 1 << 16
 
 // NewInbox returns an empty Inbox.
@@ -33,9 +33,9 @@ func (b *Inbox) Put(event any) {
 	}
 }
 
-// Take waits until there is at least one event, and returns all of them. It returns none at the deadline
-// or when ctx ends. A zero deadline means none. The slice is valid until the next Take. The caller should
-// set handled events to nil, so that the garbage collector can free what they refer to.
+// Take waits until there is at least one event, and returns all of them. It returns no events if the deadline
+// passes or ctx ends. A zero deadline means no deadline. The slice is valid until the next call of Take. The
+// caller should set handled events to nil, so that the garbage collector can free memory.
 func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 	var timeout <-chan time.Time
 	if !deadline.IsZero() {
@@ -57,7 +57,8 @@ func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 	}
 }
 
-// takeAll returns the collected events. The slice of the call before is reused for later events.
+// takeAll returns the collected events. The slice that the previous call returned is used again for later
+// events.
 func (b *Inbox) takeAll() []any {
 	if cap(b.spare) > maxSpare {
 		b.spare = nil

@@ -9,7 +9,7 @@ import (
 	"remshell/wire"
 )
 
-// A NodeMessage is the event that a node has sent a message.
+// A NodeMessage is the event that a message from a node has arrived.
 type NodeMessage struct {
 	From    *Node
 	Message wire.Message
@@ -21,20 +21,21 @@ type Disconnected struct {
 	Err  error
 }
 
-// A StreamHandler returns a function that handles the messages about the standard streams of a node's
-// ranks. The goroutine that reads the connection calls it for each message, before it reads the next one.
-// It must not block. If it returns false, the message goes to the inbox.
+// A StreamHandler returns a function that handles the messages about the standard streams of a node's ranks.
+// That function is called for each message, by the goroutine that reads the connection, and must not block.
+// If it returns false, the message is put into the inbox.
 type StreamHandler func(n *Node) (handle func(wire.Message) (taken bool))
 
-// A Listener reads the messages of helpers and passes them to a StreamHandler or the inbox.
+// A Listener reads the messages of helpers and passes each to a StreamHandler or puts it into the inbox.
 type Listener struct {
 	Inbox         *Inbox
 	StreamHandler StreamHandler // nil if no ranks will run
 	Log           zerolog.Logger
 }
 
-// Listen reads a helper's messages until the connection ends, or until AttemptReady ends the node's part in
-// this attempt (one run of all ranks). It blocks only in reads of the connection.
+// Listen reads a helper's messages until the connection ends, or until AttemptReady arrives, after which
+// messages belong to the next attempt (one run of all ranks). It blocks only when it reads from the
+// connection.
 func (l Listener) Listen(n *Node) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -85,7 +86,7 @@ func (l Listener) dispatch(n *Node, m wire.Message, handle func(wire.Message) bo
 	}
 }
 
-// recv returns the node's next message, or nil if the validator drops it.
+// recv returns the node's next message. It returns nil for a message that is to be ignored.
 func (n *Node) recv() (wire.Message, error) {
 	m, err := n.conn.Recv()
 	if err != nil {
@@ -96,15 +97,15 @@ func (n *Node) recv() (wire.Message, error) {
 }
 
 // disconnect closes the connection to a node at once (rule TRUST-2). The helper then reads end of file and
-// ends its ranks.
+// ends its ranks. cause is the reason.
 func (l Listener) disconnect(n *Node, cause error) {
 	l.Inbox.Put(Disconnected{n, cause})
 	n.endReading(cause)
 	n.conn.Abandon()
 }
 
-// deliverPostponed starts a timer for messages that exceeded their rate limit. After one second it delivers
-// the messages that no newer message has replaced.
+// deliverPostponed starts a timer for messages that have exceeded their rate limit. After one second it
+// delivers each of these messages, unless a newer message has replaced it.
 func (l Listener) deliverPostponed(n *Node) {
 	if !n.validator.keepForLater() {
 		return

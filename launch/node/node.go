@@ -45,8 +45,8 @@ func (n *Node) Name() string { return n.Def.Name }
 // programStart is when this process started.
 var programStart = time.Now()
 
-// LastHeard returns when the helper's last message arrived, or when mpiexec started if there was none.
-// Any goroutine may call it.
+// LastHeard returns when the helper's last message arrived. If there was none, it returns when mpiexec
+// started. Any goroutine may call it.
 func (n *Node) LastHeard() time.Time { return programStart.Add(time.Duration(n.lastRecv.Load())) }
 
 // Send sends a message to the helper. It returns the error of wire.Conn.Send.
@@ -55,31 +55,31 @@ func (n *Node) Send(m wire.Message) error {
 	return n.conn.Send(m)
 }
 
-// SendFenced sends the result of a fence, as a frame that was encoded once for all nodes.
+// SendFenced sends the result of a fence. The frame was encoded once for all nodes.
 func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
 	n.validator.noteFenceResultSent(id)
 	n.conn.SendFrame(frame)
 }
 
-// SendFrame sends a message that was encoded once for several nodes. It does not call the functions of
-// OnSend, so the message must have none.
+// SendFrame sends a message that was encoded once for several nodes. It does not call the functions that were
+// added with OnSend, so there must be none for this kind of message.
 func (n *Node) SendFrame(frame wire.Frame) { n.conn.SendFrame(frame) }
 
-// SendFrameOf is Send for a message that was encoded once for several nodes. It calls the functions of
-// OnSend.
+// SendFrameOf sends a message that was encoded once for several nodes. Like Send, it calls the functions that
+// were added with OnSend.
 func (n *Node) SendFrameOf(m wire.Message, frame wire.Frame) error {
 	n.validator.NoteSent(m)
 	return n.conn.SendFrame(frame)
 }
 
-// StopWaitingFor records that mpiexec no longer waits for the reply to a request. The reply, if it comes,
-// is dropped.
+// StopWaitingFor records that mpiexec no longer waits for the reply to a request. If the reply arrives, it is
+// ignored.
 func (n *Node) StopWaitingFor(request wire.Message) { n.validator.stopWaitingFor(request) }
 
-// ShiftDeadlines adds to the validator's time limits the time for which mpiexec was stopped.
+// ShiftDeadlines extends the validator's time limits by the time for which mpiexec was stopped.
 func (n *Node) ShiftDeadlines(stopped time.Duration) { n.validator.shiftTimes(stopped) }
 
-// Backlog returns how many bytes are queued and not yet written to the connection.
+// Backlog returns how many bytes were sent but not yet written to the connection.
 func (n *Node) Backlog() int { return n.conn.Backlog() }
 
 // InProcess reports whether the helper runs inside this process.
@@ -105,8 +105,8 @@ func (n *Node) Noise() []byte {
 	return nil
 }
 
-// Sent returns how many bytes of mpiexec's binary were copied to the host to run as its helper. It is 0
-// if the host had the binary.
+// Sent returns how many bytes of mpiexec's binary were copied to the host, where the binary runs as helper.
+// It is 0 if the host already had the binary.
 func (n *Node) Sent() int64 {
 	if s, ok := n.stream.(interface{ Sent() int64 }); ok {
 		return s.Sent()
@@ -122,8 +122,8 @@ func (n *Node) Login() time.Duration {
 	return 0
 }
 
-// Shell returns how long the user's login shell took from the login until it ran /bin/sh. If the time of
-// the login is unknown, it counts from the start of the connection. It is 0 if there is no login shell.
+// Shell returns how long the user's login shell took, from the login until it ran /bin/sh. If the time of the
+// login is unknown, this includes the login. It is 0 if there is no login shell.
 func (n *Node) Shell() time.Duration {
 	if s, ok := n.stream.(interface{ Shell() time.Duration }); ok {
 		return s.Shell()
@@ -131,9 +131,9 @@ func (n *Node) Shell() time.Duration {
 	return 0
 }
 
-// MaxSilence returns how long the link to a node may be silent before the node's helper ends the job
-// there. It is the time that the link's keep-alives allow, or fallback if that is unknown. It is 0 on
-// this machine, which has no link.
+// MaxSilence returns how long the connection to a node may be silent before the node's helper ends the job
+// there. The time depends on the keep-alive settings of the connection. If these are unknown, it is fallback.
+// It is 0 on this machine, which needs no connection.
 func (n *Node) MaxSilence(fallback time.Duration) time.Duration {
 	if n.Def.Local {
 		return 0
@@ -144,8 +144,8 @@ func (n *Node) MaxSilence(fallback time.Duration) time.Duration {
 	return fallback
 }
 
-// LocalIP returns mpiexec's own address of the connection. It is nil if the connection is not a TCP
-// connection of this process.
+// LocalIP returns the address of mpiexec's machine in the connection. It is nil if the connection is not a
+// TCP connection of this process.
 func (n *Node) LocalIP() net.IP {
 	if s, ok := n.stream.(interface{ LocalAddr() net.Addr }); ok {
 		if tcp, ok := s.LocalAddr().(*net.TCPAddr); ok {
@@ -155,7 +155,7 @@ func (n *Node) LocalIP() net.IP {
 	return nil
 }
 
-// withReason returns the error with which the connection ended, if its stream knows one. Otherwise it
+// withReason returns the error with which the connection ended, if the stream knows that error. Otherwise it
 // returns an error that describes err.
 func (n *Node) withReason(err error) error {
 	if s, ok := n.stream.(interface{ Why() string }); ok {
@@ -169,5 +169,5 @@ func (n *Node) withReason(err error) error {
 	return err
 }
 
-// errClosed is returned when the helper's output has ended and no reason is known.
+// errClosed is returned when the helper's output has ended for an unknown reason.
 var errClosed = errors.New("mpiexec on the host has closed the connection")

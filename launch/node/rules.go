@@ -26,14 +26,15 @@ type rule struct {
 // initialization.
 var rules [256]rule
 
-// Admit sets the function that decides whether a helper may send a message of type M now. check returns
-// the message, or nil to drop it. An error is a violation and ends the connection. check is called with
-// the validator's lock held. Admit is called while the program is initialized.
+// Admit registers a function that decides whether a helper may send a message of type M at present. check
+// returns the message, or nil to ignore it. An error of check is a violation of the protocol and ends the
+// connection. check is called with the validator's lock held. Admit is called while the program is
+// initialized.
 func Admit[M wire.Message](check func(*Validator, M) (wire.Message, error)) {
 	rules[wire.NumberFor[M]()].admit = func(v *Validator, m wire.Message) (wire.Message, error) { return check(v, m.(M)) }
 }
 
-// AdmitIf is like Admit, for a check that never drops a message.
+// AdmitIf does the same as Admit, for a function that never ignores a message.
 func AdmitIf[M wire.Message](check func(*Validator, M) error) {
 	Admit(func(v *Validator, m M) (wire.Message, error) {
 		if err := check(v, m); err != nil {
@@ -43,16 +44,16 @@ func AdmitIf[M wire.Message](check func(*Validator, M) error) {
 	})
 }
 
-// OnSend adds a function to call before a message of type M is sent to a helper. It is called with the
-// validator's lock held, after functions that were added before. OnSend is called while the program is
-// initialized.
+// OnSend registers a function that is called before a message of type M is sent to a helper. Functions are
+// called in the order in which they were registered, with the validator's lock held. OnSend is called while
+// the program is initialized.
 func OnSend[M wire.Message](note func(*Validator, M)) {
 	r := &rules[wire.NumberFor[M]()]
 	r.sent = append(r.sent, func(v *Validator, m wire.Message) { note(v, m.(M)) })
 }
 
-// StateOf returns the connection's value of type T, in which a feature keeps state for its rules. The first
-// call makes a zero T. The caller holds the validator's lock.
+// StateOf returns the value of type T that belongs to the connection. A feature keeps state for its rules
+// there. The first call makes a zero T. The caller must hold the validator's lock.
 func StateOf[T any](v *Validator) *T {
 	key := reflect.TypeFor[T]()
 	state, has := v.featureStates[key].(*T)
@@ -66,18 +67,18 @@ func StateOf[T any](v *Validator) *T {
 	return state
 }
 
-// TakeReply closes the request that m replies to. It returns m, or nil if mpiexec does not wait for the
-// reply any more. The error for a reply that was not requested is a violation. A rule calls it if it has
-// more to check about a reply.
+// TakeReply records that the request has been answered to which m is the reply. It returns m, or nil if
+// mpiexec no longer waits for the reply. If there is no such request, it returns a violation. It is called by
+// rules that check more about a reply.
 func (v *Validator) TakeReply(m wire.Message) (wire.Message, error) {
 	return v.requestsSent.takeReply(m)
 }
 
-// SettingOf returns the values of a feature's options for the job, as sent to the helper in Prepare. found
-// is false if Prepare had none of type S.
+// SettingOf returns the setting of type S that was sent to the helper in Prepare. It has the values of a
+// feature's options. found is false if there is no such setting.
 func SettingOf[S wire.Setting](v *Validator) (s S, found bool) { return wire.SettingOf[S](v.settings) }
 
-// admit applies the rule for the message's kind. It returns the message, nil to drop it, or a violation.
+// admit applies the rule for the message's kind. It returns the message, nil to ignore it, or a violation.
 func (v *Validator) admit(m wire.Message) (wire.Message, error) {
 	if check := rules[wire.NumberOf(m)].admit; check != nil {
 		return check(v, m)
