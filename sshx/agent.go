@@ -113,7 +113,7 @@ func (a *keyAgent) close() {
 	a.token <- struct{}{}
 }
 
-// sign asks the agent to sign data with one of its keys.
+// sign asks the agent to sign data with a key of the agent.
 func (a *keyAgent) sign(ctx context.Context, key ssh.PublicKey, data []byte, algorithm string) (sig *ssh.Signature, err error) {
 	flags := agent.SignatureFlags(0)
 	switch algorithm {

@@ -8,8 +8,8 @@ import (
 )
 
 // defaultHostKeyAlgos returns the library's host key algorithms in OpenSSH's order (myproposal.h,
-// KEX_DEFAULT_PK_ALG): certificates first, and ed25519 before the rest. ed25519 is also the fastest to
-// verify.
+// KEX_DEFAULT_PK_ALG). Certificates come first, and ed25519, which is the fastest to verify, comes before the
+// others.
 func defaultHostKeyAlgos() []string {
 	return []string{
 		ssh.CertAlgoED25519v01,
@@ -61,7 +61,7 @@ func chooseAlgos(list string, defaults, known []string) []string {
 	return unique(chosen)
 }
 
-// preStandardName returns the name that an algorithm had before it was standardized.
+// preStandardName returns the name that an algorithm had before it was standardized, or "" if it had no other name.
 func preStandardName(algo string) string {
 	if algo == ssh.KeyExchangeCurve25519 {
 		return "curve25519-sha256@libssh.org"
@@ -81,7 +81,7 @@ func unique(list []string) []string {
 
 const certSuffix = "-cert-v01@openssh.com"
 
-// withCertAlgos returns algos with the certificate form of each algorithm added.
+// withCertAlgos returns algos together with the certificate form of each algorithm.
 func withCertAlgos(algos []string) []string {
 	out := slices.Clone(algos)
 	for _, a := range algos {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// An authKey is a public key to offer to a server. Offering it does not need the private key.
+// An authKey is a public key to offer to a server. Offering the key does not require the private key.
 type authKey struct {
 	name string // for messages
 	pub  ssh.PublicKey
@@ -39,9 +39,9 @@ type keyOffer struct {
 	now            time.Time
 }
 
-// candidates returns the keys in OpenSSH's order (sshconnect2.c, pubkey_prepare): certificates,
-// configured keys that the agent has, other agent keys, and keys that are only in files. Keys that
-// need a passphrase before they can be offered come last.
+// candidates returns the keys to offer in OpenSSH's order (sshconnect2.c, pubkey_prepare). Certificates come first.
+// Then come configured keys that the agent has, other keys of the agent, and keys that are only in files. Keys that
+// cannot be offered before the user types a passphrase come last.
 func (k *keyOffer) candidates() []authKey {
 	var certs, both, files, late []authKey
 	inFiles := func(pub ssh.PublicKey) bool {
@@ -157,7 +157,7 @@ func samePublic(a, b ssh.PublicKey) bool {
 	return a != nil && b != nil && bytes.Equal(a.Marshal(), b.Marshal())
 }
 
-// uniqueKeys removes duplicate keys.
+// uniqueKeys returns list without duplicate keys.
 func uniqueKeys(list []authKey) []authKey {
 	var out []authKey
 	for _, c := range list {
@@ -218,7 +218,7 @@ func (l *loginAttempt) nextKey(c *ssh.ClientAuthContext) (ssh.AuthMethod, error)
 
 var errNoMoreKeys = errors.New("no key left to try")
 
-// signer returns a key as an ssh.Signer, or nil if the key cannot be used.
+// signer returns an ssh.Signer for a key, or nil if the key cannot be used.
 func (l *loginAttempt) signer(c authKey) ssh.Signer {
 	if c.pub == nil {
 		resume := l.pause()
@@ -244,7 +244,7 @@ func (l *loginAttempt) signer(c authKey) ssh.Signer {
 	return &limitedSigner{s, unique(algos)}
 }
 
-// A loginSigner is an ssh.Signer that gives up when the deadline of its connection has passed.
+// A loginSigner is an ssh.Signer that returns an error when the deadline of its connection has passed.
 type loginSigner struct {
 	authKey
 	attempt *loginAttempt

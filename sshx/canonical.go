@@ -41,7 +41,7 @@ func (s *hostScope) isDirect() bool {
 	return isNone(s.first["proxycommand"].text) && isNone(s.firstWord("proxyjump"))
 }
 
-// isNone reports whether a value is not set, or is "none".
+// isNone reports whether value is empty or "none".
 func isNone(value string) bool {
 	value = strings.TrimSpace(value)
 	return value == "" || strings.EqualFold(value, "none")
@@ -102,7 +102,7 @@ func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	return names, nil
 }
 
-// lookup looks a name up. target is its canonical name. It may be empty.
+// lookup looks a name up. target is the canonical name that the look-up gave, or "".
 func (s *hostScope) lookup(name string) (target string, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return "", false, err
@@ -114,8 +114,8 @@ func (s *hostScope) lookup(name string) (target string, found bool, err error) {
 	return target, found, err
 }
 
-// followCNAME returns target if a rule of CanonicalizePermittedCNAMEs allows it, else name (ssh.c,
-// check_follow_cname).
+// followCNAME returns target if a rule of CanonicalizePermittedCNAMEs allows target for name, and name otherwise
+// (ssh.c, check_follow_cname).
 func (s *hostScope) followCNAME(name, target string) (string, error) {
 	set := s.first["canonicalizepermittedcnames"]
 	rules, _ := splitArgs(set.text)
@@ -139,7 +139,7 @@ func (s *hostScope) followCNAME(name, target string) (string, error) {
 	return name, nil
 }
 
-// validDomain reports whether a name from a name server can be a host name (misc.c, valid_domain).
+// validDomain reports whether a name that a name server has sent can be a host name (misc.c, valid_domain).
 func validDomain(name string) bool {
 	const also = ".-_"
 	bad := func(r rune) bool {
@@ -180,7 +180,7 @@ func parseAddress(name string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), true
 }
 
-// parseNumber parses a number in C's notation.
+// parseNumber parses a number that is decimal, octal or hexadecimal, in C's notation.
 func parseNumber(s string) (uint64, bool) {
 	base := 10
 	switch lower := strings.ToLower(s); {

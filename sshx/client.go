@@ -38,20 +38,21 @@ func newClient(d *Dialer, t Target, conn ssh.Conn, w *sshConn, chans <-chan ssh.
 // Target returns the target of the connection.
 func (c *Client) Target() Target { return c.target }
 
-// LocalAddr returns the local address. It is meaningful only for a direct connection.
+// LocalAddr returns the local address of the connection. It is meaningful only if the connection is direct, without
+// jump host or proxy command.
 func (c *Client) LocalAddr() net.Addr { return c.conn.LocalAddr() }
 
-// Done returns a channel that is closed when the connection has ended, for any reason.
+// Done returns a channel that is closed when the connection has ended for any reason.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err returns why the connection ended. It is nil while the connection is open.
+// Err returns why the connection has ended, or nil while the connection is open.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// setError records why the connection has ended. Only the first reason counts.
+// setError records why the connection has ended. Only the first call has an effect.
 func (c *Client) setError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +69,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// serve refuses the server's requests, and checks that the server still replies, until the connection
-// ends.
+// serve runs until the connection ends. It refuses the server's requests, and checks that the server still replies.
 func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	defer close(c.done)
 	defer c.jump.release()
@@ -106,9 +106,9 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 	c.transport.Close()
 }
 
-// checkAlive sends a keep-alive if the peer was silent for AliveInterval. After AliveCountMax further
-// silent intervals it closes the connection (OpenSSH clientloop.c, server_alive_check). It returns the
-// time until the next check.
+// checkAlive sends a keep-alive if the server has been silent for AliveInterval. If the server stays silent for
+// AliveCountMax further intervals, checkAlive closes the connection (OpenSSH clientloop.c, server_alive_check). It
+// returns the time until the next check.
 func (c *Client) checkAlive(pending chan struct{}) (next time.Duration) {
 	interval, quiet := c.target.AliveInterval, c.transport.silentFor()
 	switch n := int(quiet / interval); {
@@ -122,7 +122,7 @@ func (c *Client) checkAlive(pending chan struct{}) (next time.Duration) {
 	return interval - quiet%interval
 }
 
-// sendKeepAlive sends a keep-alive. Any reply, even a refusal, shows that the peer is alive.
+// sendKeepAlive sends a keep-alive. Any reply, even a refusal, shows that the server is alive.
 func (c *Client) sendKeepAlive(pending chan struct{}) {
 	select {
 	case pending <- struct{}{}:
@@ -187,7 +187,7 @@ func (c *Client) start(command string) (*Session, error) {
 		withHint("the account may be limited to sftp or by a forced command")
 }
 
-// connectionError returns the error of a step that failed because the connection broke.
+// connectionError returns the error of a step that has failed with err because the connection broke.
 func (c *Client) connectionError(err error) error {
 	if e := c.Err(); e != nil {
 		return e

@@ -18,9 +18,9 @@ import (
 // itself would wait for ever.
 const commandLimit = 10 * time.Second
 
-// runCommand runs a command without input in its own session, with subprocess.Run. It kills the command
-// when ctx ends or after limit. If the command does not exit with 0, the error is an *ExitError with the
-// end of its stderr. If out is nil, the output is dropped.
+// runCommand runs a command without input in its own session, with subprocess.Run. It kills the command when ctx is
+// done or after limit. If the command exits with a code other than 0, the error is an *ExitError with the end of
+// the command's stderr. If out is nil, the command's output is dropped.
 func runCommand(ctx context.Context, limit time.Duration, out *boundedOutput, words ...string) error {
 	late := fmt.Errorf("no answer in %s", formatDuration(limit))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
@@ -48,7 +48,7 @@ func runCommand(ctx context.Context, limit time.Duration, out *boundedOutput, wo
 	return failed
 }
 
-// quoted returns a command in the form in which a user types it into a shell.
+// quoted returns a command as a user would type it into a shell.
 func quoted(words []string) string {
 	var list []string
 	for _, word := range words {
@@ -60,7 +60,7 @@ func quoted(words []string) string {
 	return strings.Join(list, " ")
 }
 
-// A boundedOutput keeps up to captureMax bytes of a command's output.
+// A boundedOutput is a writer that keeps the first captureMax bytes of a command's output.
 type boundedOutput struct {
 	strings.Builder
 	truncated bool // there was more output

@@ -16,7 +16,7 @@ import (
 	"github.com/kevinburke/ssh_config"
 )
 
-// A Config is the content of the user's and the system's configuration files, read once. It never
+// A Config is the content of the user's and the system's configuration files, which are read once. It never
 // changes, so any number of goroutines may call Resolve.
 type Config struct {
 	files []*configFile // the first value of a keyword in this order wins
@@ -50,7 +50,7 @@ type setting struct {
 	include []*configFile
 }
 
-// hasUnknown reports whether a line of the file, or of an included one, has an unknown keyword.
+// hasUnknown reports whether a line of the file, or of an included file, has an unknown keyword.
 func (f *configFile) hasUnknown() bool {
 	return slices.ContainsFunc(f.blocks, func(b configBlock) bool { return b.unknown })
 }
@@ -61,12 +61,12 @@ func (s setting) fail(format string, args ...any) *ConfigError {
 	return &ConfigError{File: s.file, Line: s.line, Keyword: s.keyword, Why: fmt.Sprintf(format, args...)}
 }
 
-// maxInclude is how deep Include lines may be nested (OpenSSH's READCONF_MAX_DEPTH).
+// maxInclude is the maximum depth of nested Include lines (OpenSSH's READCONF_MAX_DEPTH).
 const maxInclude = 16
 
-// ReadConfig reads the user's file and then the system's. An empty name counts as an empty file. So
-// does a file that does not exist or cannot be read, as in ssh (OpenSSH ssh.c, process_config_files).
-// A line that cannot be parsed is a *ConfigError.
+// ReadConfig reads the user's configuration file and then the system's. If a name is empty, or its file does not
+// exist or cannot be read, the file counts as empty, as in ssh (OpenSSH ssh.c, process_config_files). If a line
+// cannot be parsed, the error is a *ConfigError.
 func ReadConfig(userFile, systemFile string, localUser User) (*Config, error) {
 	user := configReader{home: localUser.Home, homeOf: localUser.HomeOf, dir: filepath.Join(localUser.Home, ".ssh"), uid: localUser.UID}
 	system := configReader{home: localUser.Home, homeOf: localUser.HomeOf, dir: filepath.Dir(systemFile), uid: localUser.UID, main: systemFile}
@@ -129,7 +129,7 @@ var (
 		tcpkeepalive updatehostkeys visualhostkey`)
 )
 
-// A configReader reads configuration files and resolves relative names in Include.
+// A configReader reads configuration files and resolves the relative file names in Include lines.
 type configReader struct {
 	home, dir string
 	homeOf    func(user string) string
@@ -183,9 +183,9 @@ func (r configReader) checkOwner(f *os.File) error {
 	return nil
 }
 
-// parse splits a file into blocks and lines with the ssh_config library. It hides Match and Include from
-// the library, which refuses most of Match and does not say which included file is wrong. It splits
-// values itself, because the library ends them at any '#' and loses quotes between words.
+// parse splits a file into blocks and lines with the ssh_config library. It hides Match and Include lines from the
+// library, which rejects most Match lines and does not say in which included file an error is. It splits values
+// itself, because the library ends values at any '#' and loses quotes between words.
 func (r configReader) parse(name string, data []byte, depth int) (*configFile, error) {
 	lines := strings.Split(string(data), "\n")
 	parsed, err := ssh_config.DecodeBytes(hideDirectives(lines))
@@ -238,7 +238,7 @@ func hideDirectives(lines []string) []byte {
 	return out.Bytes()
 }
 
-// splitKeyword splits "Keyword value", "Keyword=value" and "Keyword = value".
+// splitKeyword splits a line "Keyword value", "Keyword=value" or "Keyword = value" into keyword and value.
 func splitKeyword(line string) (keyword, rest string) {
 	line = strings.Trim(line, " \t\r\f")
 	i := strings.IndexAny(line, " \t=")
@@ -272,8 +272,8 @@ func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (conf
 	return b, nil
 }
 
-// lineOfHost returns the line number of the first Host line with these words. It is needed because the
-// library does not keep the line numbers of Host blocks.
+// lineOfHost returns the line number of the first Host line with these words. The library does not record the line
+// numbers of Host blocks.
 func lineOfHost(lines []string, words []string) int {
 	for i, line := range lines {
 		keyword, rest := splitKeyword(line)

@@ -45,8 +45,8 @@ func newSSHConn(c net.Conn) *sshConn {
 
 const maxGreeting = 256
 
-// maxUntrusted is how many bytes a peer may send before its host key is accepted. A key exchange takes a
-// few thousand (rule TRUST-22).
+// maxUntrusted is the maximum number of bytes that a peer may send before its host key is accepted. A key exchange
+// takes a few thousand bytes (rule TRUST-22).
 const maxUntrusted = 64 << 10
 
 var errTooMuchUntrusted = errors.New("sshx: too much was sent before the key")

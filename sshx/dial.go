@@ -19,8 +19,8 @@ import (
 	"remshell/deadline"
 )
 
-// A Dialer connects to the hosts of one run of the program. Its fields must not change after the first
-// Dial. Each field may have its zero value. A Dialer must not be copied.
+// A Dialer connects to the hosts of one run of the program. Each field may have its zero value. The fields must not
+// change after the first call of Dial. A Dialer must not be copied.
 type Dialer struct {
 	Log     zerolog.Logger
 	Timeout time.Duration // for one attempt, from name look-up to login; 0: 10 s
@@ -64,12 +64,12 @@ const (
 	defaultRetries = 4
 )
 
-// errDeadline is the cause of a context whose time limit has passed. So such a context can be distinguished
-// from one that the caller has cancelled.
+// errDeadline is the cause of a context whose time limit has passed. It distinguishes such a context from one that
+// the caller has cancelled.
 var errDeadline = errors.New("no answer in time")
 
-// Dial connects to a host and logs in. It waits for the Pacer, and tries again if the server is busy. It
-// returns at once when ctx ends. The error is a *DialError.
+// Dial connects to a host and logs in. It waits for a permit of the Pacer, and retries if the server is busy. It
+// returns at once when ctx is done. The error is a *DialError.
 func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 	t = t.withDefaults()
 	if err := t.checkNames(); err != nil {
@@ -206,7 +206,7 @@ func outcomeOf(err *DialError, direct bool) Outcome {
 	return OwnFailure
 }
 
-// connectAndLogIn opens the transport and logs in, within the deadline.
+// connectAndLogIn opens the connection below SSH and logs in, within the deadline.
 func (d *Dialer) connectAndLogIn(b *deadline.Deadline, t Target, jump *jumpHost, addrs []netip.Addr) (*Client, *DialError) {
 	connected := t.Tracer.begin("connect")
 	conn, err := d.openTransport(b, t, jump, addrs)
@@ -311,7 +311,7 @@ func (d *Dialer) knownFile(path string) *knownFile {
 	})
 }
 
-// forgetKnownFile removes a known_hosts file from the cache, so that it is read again.
+// forgetKnownFile removes a known_hosts file from the cache, so that the file is read again.
 func (d *Dialer) forgetKnownFile(path string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -45,7 +45,7 @@ type DialError struct {
 	isSentence bool   // Why is a sentence that needs no step in front of it
 }
 
-// Error returns host, step, reason and details on one line.
+// Error returns the host, step, reason and details on one line.
 func (e *DialError) Error() string {
 	s := e.Host + ": " + e.Reason()
 	if e.Details != "" {
@@ -54,8 +54,8 @@ func (e *DialError) Error() string {
 	return s
 }
 
-// Reason returns the message without the host's name and details. It is equal for hosts that fail in
-// the same way, so that they can be listed on one line.
+// Reason returns the message without the host's name and details. It is equal for hosts that fail in the same way,
+// so that a caller can list these hosts on one line.
 func (e *DialError) Reason() string {
 	if e.isSentence {
 		return e.Why
@@ -82,7 +82,7 @@ func (k Kind) IsDropped() bool { return k == KindBusy || k == KindClosed }
 // IsRetryable reports whether another attempt shortly afterwards may succeed.
 func (e *DialError) IsRetryable() bool { return e.Kind.IsDropped() && e.Step != "jump" }
 
-// Hint returns what the user can do, or "".
+// Hint returns what the user can do about the error, or "".
 func (e *DialError) Hint() string {
 	if e.remedy != "" {
 		return e.remedy
@@ -155,7 +155,7 @@ func (e *ConfigError) Error() string {
 // useSSH is the hint for a feature that OpenSSH supports and this package does not.
 const useSSH = "use -launcher-exec ssh"
 
-// Hint returns what the user can do, or "".
+// Hint returns what the user can do about the error, or "".
 func (e *ConfigError) Hint() string { return e.remedy }
 
 func (e *ConfigError) withHint(format string, args ...any) *ConfigError {

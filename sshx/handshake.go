@@ -103,8 +103,8 @@ func (s *connSetup) prepareLogin() {
 	s.login.remaining = k.candidates()
 }
 
-// explain returns a DialError for an error of the library. It uses the current step and the text that the
-// server has sent.
+// explain returns the DialError for an error of the library. It takes into account the current step and the text
+// that the server has sent.
 func (s *connSetup) explain(err error) *DialError {
 	var own *DialError
 	var algos *ssh.AlgorithmNegotiationError
@@ -131,8 +131,8 @@ func (s *connSetup) explain(err error) *DialError {
 	return newDialError(s.t, s.step, KindMismatch, "%s", strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")).withCause(err)
 }
 
-// disconnected is the prefix of the library's error for SSH_MSG_DISCONNECT, which has no exported
-// type.
+// disconnected is the start of the library's error text for SSH_MSG_DISCONNECT. The library exports no type for
+// that error.
 const disconnected = "ssh: disconnect, reason "
 
 // algorithmName returns this package's name for one of the library's kinds of algorithms.
@@ -143,7 +143,7 @@ func algorithmName(kind string) string {
 	return "no " + kind + " in common"
 }
 
-// realAlgos returns the names of algorithms. It leaves out names that only announce extensions (RFC 8308).
+// realAlgos returns names without those that are not algorithms and only announce extensions (RFC 8308).
 func realAlgos(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.HasPrefix(name, "ext-info-") || strings.HasPrefix(name, "kex-strict-")
@@ -177,7 +177,7 @@ func algorithmKeyword(kind string) (keyword string, known []string) {
 	return "MACs", slices.Concat(good.MACs, old.MACs)
 }
 
-// isBroken reports whether an error means that the connection ended.
+// isBroken reports whether an error means that the connection has ended.
 func isBroken(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
@@ -254,7 +254,7 @@ func quoteUntrusted(text string) string {
 	return fmt.Sprintf("%q (not authenticated)", text)
 }
 
-// loginError returns the error for a login in which no key was accepted.
+// loginError returns the error for a login for which the server accepted no key.
 func (s *connSetup) loginError(err error) *DialError {
 	why := "login refused for user " + s.t.User
 	offers := strings.Join(s.login.methods, ", ")

@@ -91,8 +91,8 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 // OpenSSH before version 10.3 accepts such certificates.
 var errNoPrincipals = errors.New("it contains no host name")
 
-// checkHostCert checks type, name, time and signature of a host certificate. A name in the certificate
-// may be a wildcard, which the library does not support.
+// checkHostCert checks the type, names, validity period and signature of a host certificate. A name in the
+// certificate may be a wildcard, which the library does not support.
 func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error {
 	if cert.CertType != ssh.HostCert {
 		return errors.New("a user's certificate, not a host's")
@@ -122,8 +122,8 @@ type hostKeyChecker struct {
 	fallback       *knownKeys // lines for the name without port; nil: none
 }
 
-// newHostKeyChecker reads the known_hosts files of a target, if that was not done before, and collects the lines for its
-// host.
+// newHostKeyChecker returns a hostKeyChecker with the known_hosts lines for the target's host. It reads the
+// known_hosts files of the target unless they were read before.
 func (d *Dialer) newHostKeyChecker(t Target, clock *deadline.Deadline) *hostKeyChecker {
 	h := &hostKeyChecker{d: d, t: t, clock: clock}
 	for _, path := range slices.Concat(t.UserKnownHosts, t.GlobalKnownHosts) {
@@ -172,8 +172,8 @@ func (h *hostKeyChecker) algorithms() ([]string, error) {
 	return orderHostKeyAlgos(algos, k.hasType, k.hasMarker(markerAuthority)), nil
 }
 
-// checkHostKey decides whether to accept the server's key. It is an ssh.HostKeyCallback. It refuses revoked
-// keys even if StrictHostKeyChecking is no (rule TRUST-21).
+// checkHostKey decides whether to accept the server's key. It is an ssh.HostKeyCallback. It rejects revoked keys
+// even if StrictHostKeyChecking is no (rule TRUST-21).
 func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicKey) error {
 	for _, path := range h.t.RevokedKeys {
 		if err := h.checkRevokedFile(path, key); err != nil {
@@ -281,7 +281,7 @@ func (h *hostKeyChecker) forgetCommand(l *knownLine) string {
 	return quoted(words)
 }
 
-// revokedError returns the error for a revoked key. location is the file and line that revokes it.
+// revokedError returns the error for a revoked key. location is the file and line that revokes the key.
 func (h *hostKeyChecker) revokedError(location string) error {
 	e := newDialError(h.t, "host key", KindRevokedKey, "its host key is revoked (%s)", location)
 	e.isSentence = true
@@ -295,9 +295,9 @@ func plainKey(key ssh.PublicKey) ssh.PublicKey {
 	return key
 }
 
-// checkRevokedFile returns an error if a key, or the authority that signed it, is in a file of
-// RevokedHostKeys, a list of public keys. The binary format (KRL) is not supported. If the file is a KRL,
-// or a line is no key, no host is trusted.
+// checkRevokedFile returns an error if a file of RevokedHostKeys, which is a list of public keys, contains key or
+// the authority that signed key. The binary format (KRL) is not supported. If the file is a KRL, or a line is not a
+// key, checkRevokedFile returns an error for every key.
 func (h *hostKeyChecker) checkRevokedFile(path string, key ssh.PublicKey) error {
 	name := shortenHome(h.t.Tilde, path)
 	unusable := func(err error) error {
@@ -327,7 +327,7 @@ func (h *hostKeyChecker) checkRevokedFile(path string, key ssh.PublicKey) error 
 	return nil
 }
 
-// signedBy reports whether a key is a certificate that the key of a line has signed.
+// signedBy reports whether key is a certificate that was signed with the key of line l.
 func signedBy(key ssh.PublicKey, l *knownLine) bool {
 	cert, ok := key.(*ssh.Certificate)
 	return ok && l.hasKey(cert.SignatureKey)

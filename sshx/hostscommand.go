@@ -101,7 +101,7 @@ func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error
 	return nil
 }
 
-// whyMissing returns why a program cannot be run, or "" if it can.
+// whyMissing returns why a program cannot be run, or "" if the program can be run.
 func whyMissing(program string) string {
 	if !filepath.IsAbs(program) {
 		return program + " is not an absolute path"
@@ -112,7 +112,8 @@ func whyMissing(program string) string {
 	return ""
 }
 
-// commandFailed returns the error of a failed command, which ends the connection, as in ssh.
+// commandFailed returns the error for a command that has failed with err. As in ssh, this failure ends the
+// connection.
 func (h *hostKeyChecker) commandFailed(words []string, err error) error {
 	ctx := h.clock.Context()
 	if ctx.Err() != nil {

@@ -79,8 +79,8 @@ func loadKey(path string) *keyFile {
 	return k
 }
 
-// readPrivate reads a key file. It returns an error for a file that other users can read, as OpenSSH does
-// (authfile.c, sshkey_perm_ok).
+// readPrivate reads the file of a private key. It returns an error if other users can read the file, as OpenSSH
+// does (authfile.c, sshkey_perm_ok).
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

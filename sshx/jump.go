@@ -158,7 +158,7 @@ func (h *jumpHost) explainError(t Target, err error) *DialError {
 	return newDialError(t, "connect", KindNoRoute, "%s cannot reach it: %s", h.target.Alias, open.Message).withDetails("%s", t.addr()).withCause(err)
 }
 
-// pipeBuffer is the size of the copy buffer of a forwarded connection, for each direction, in bytes.
+// pipeBuffer is the size in bytes of the copy buffer for each direction of a forwarded connection.
 const pipeBuffer = 16 << 10
 
 // channelConn returns a net.Conn for a forwarded channel. Closing it ends reads and writes at once, even if

@@ -10,7 +10,7 @@ import (
 // KeywordsOf is the newest OpenSSH version whose keywords this package knows.
 const KeywordsOf = "10.5"
 
-// keywords are the keywords of OpenSSH up to KeywordsOf, including ignored and unsupported ones
+// keywords lists the keywords of OpenSSH up to version KeywordsOf, including ignored and unsupported keywords
 // (readconf.c, keywords), and the keywords that Debian, Red Hat and Apple add.
 var keywords = strings.Fields(`
 	AddKeysToAgent AddressFamily AFSTokenPassing BatchMode BindAddress BindInterface CanonicalDomains CanonicalizeFallbackLocal CanonicalizeHostname
@@ -64,9 +64,9 @@ type Unknown struct {
 /*
 handleUnknown handles a line with an unknown keyword that IgnoreUnknown does not name.
 
-ssh returns an error for such a line, in any block. handleUnknown does so if the keyword looks misspelt.
-Otherwise the keyword may be that of a newer ssh or of a patch: nearly every release of OpenSSH adds some.
-Then it records the line and ignores it.
+ssh returns an error for such a line, in any block. handleUnknown returns an error if the keyword looks
+misspelt. Otherwise the keyword may belong to a newer ssh or to a patched one, since nearly every release of
+OpenSSH adds some keywords. Then handleUnknown records the line and ignores it.
 */
 func (s *hostScope) handleUnknown(set setting) error {
 	if err := set.misspelt(); err != nil {

@@ -30,14 +30,14 @@ const (
 	markerRevoked   = "@revoked"
 )
 
-// A hashedLine is a line whose host name is stored as an HMAC-SHA1 with a salt (HashKnownHosts).
+// A hashedLine is a line of known_hosts whose host name is stored as an HMAC-SHA1 with a salt (HashKnownHosts).
 type hashedLine struct {
 	knownLine
 	salt, sum []byte
 }
 
-// A knownFile is an index of one known_hosts file. Names without wildcards are in a map. Patterns and
-// hashed names are searched one by one.
+// A knownFile is an index of one known_hosts file. A map holds the names without wildcards. Patterns and hashed
+// names are searched one by one.
 type knownFile struct {
 	path string
 	info fs.FileInfo // when the file was read; nil if it did not exist
@@ -126,7 +126,7 @@ func nextField(s string) (field, rest string) {
 	return s[:i], s[i:]
 }
 
-// newHashedLine parses |1|salt|sum. It returns nil for anything else.
+// newHashedLine parses a hashed name of the form |1|salt|sum. It returns nil for any other word.
 func newHashedLine(word string, l knownLine) *hashedLine {
 	parts := strings.Split(word, "|")
 	if len(parts) != 4 || parts[1] != "1" {
@@ -144,7 +144,7 @@ func (h *hashedLine) matches(name string) bool {
 	return hmac.Equal(hashName(h.salt, name), h.sum)
 }
 
-// hashName returns the hash of a name for HashKnownHosts.
+// hashName returns the hash of a name with a salt, as HashKnownHosts stores it.
 func hashName(salt []byte, name string) []byte {
 	h := hmac.New(sha1.New, salt)
 	h.Write([]byte(name))
@@ -196,7 +196,7 @@ func findRevocation(files []*knownFile, names []string, key ssh.PublicKey) *know
 	return nil
 }
 
-// revokingLines returns the lines that revoke keys for one of these names.
+// revokingLines returns the lines that revoke keys for one of the given names.
 func (f *knownFile) revokingLines(names []string) (found []*knownLine) {
 	for _, name := range names {
 		for _, l := range f.openLines(name) {
@@ -215,7 +215,7 @@ func (f *knownFile) revokingLines(names []string) (found []*knownLine) {
 	return found
 }
 
-// hasKey reports whether the line has this key. It compares the decoded base64.
+// hasKey reports whether the line has this key. It compares the bytes of the decoded base64.
 func (l *knownLine) hasKey(key ssh.PublicKey) bool {
 	blob, err := base64.StdEncoding.DecodeString(l.key)
 	return err == nil && bytes.Equal(blob, key.Marshal())

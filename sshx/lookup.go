@@ -32,16 +32,15 @@ func (d *Dialer) lookup(b *deadline.Deadline, t Target) (addrs []netip.Addr, fai
 	return nil, notFoundError(t, err, ctx.Err() != nil)
 }
 
-// A lookupResult is the result of one look-up.
+// A lookupResult is the result of one name look-up.
 type lookupResult struct {
 	addrs []netip.Addr
 	err   error // not nil if there are no addresses
 }
 
-// lookupAddresses looks a name up as Go does, in files and name servers. If these do not know the name,
-// or have not replied within delay, it also asks the C library. Name servers may not reply at all for
-// foreign names, such as *.local. The first result with addresses counts. The error is that of Go's
-// look-up.
+// lookupAddresses looks a name up as Go does, in files and name servers. If these do not know the name, or have not
+// replied within delay, it also asks the C library. Some name servers do not reply for unknown domains, such as
+// *.local. lookupAddresses returns the first result that has addresses. The error is the one of Go's look-up.
 func (d *Dialer) lookupAddresses(ctx context.Context, delay time.Duration, t Target) ([]netip.Addr, error) {
 	own, system := make(chan lookupResult, 1), make(chan lookupResult, 1)
 	go func() { own <- d.lookupInGo(ctx, t) }()
@@ -66,7 +65,7 @@ func (d *Dialer) lookupAddresses(ctx context.Context, delay time.Duration, t Tar
 	return nil, failed
 }
 
-// lookupInGo looks a name up as Go does.
+// lookupInGo looks a name up with Go's resolver.
 func (d *Dialer) lookupInGo(ctx context.Context, t Target) lookupResult {
 	network := map[string]string{"inet": "ip4", "inet6": "ip6"}[t.AddressFamily]
 	find := d.Lookup

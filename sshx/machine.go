@@ -16,7 +16,7 @@ import (
 	"remshell/nsswitch"
 )
 
-// A Machine runs commands and looks up names that a configuration refers to. Its methods may be called
+// A Machine runs the commands and looks up the names to which a configuration refers. Its methods may be called
 // from any goroutine.
 type Machine interface {
 	// Exec runs a command with the user's shell, and reports whether it exits with 0 (Match exec).
@@ -165,8 +165,8 @@ func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, 
 	return nsswitch.ParseAccount(text, uid), context.Cause(ctx)
 }
 
-// lookUpOnce returns the result of find for a key. It calls find once for each key, when one of slots is
-// free.
+// lookUpOnce returns the result of find for a key. It calls find only once for each key, and only while it holds
+// one of the slots, which limit how many calls run at the same time.
 func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, key string, find func(context.Context) (string, bool, error)) (string, bool, error) {
 	a, err := l.startLookup(slots, key, find)
 	if err != nil {

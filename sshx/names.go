@@ -58,7 +58,7 @@ func isAddress(name string) bool {
 	return strings.Contains(name, ":") || strings.Trim(name, "0123456789.") == ""
 }
 
-// plainNames removes patterns from a list.
+// plainNames returns list without the names that are patterns.
 func plainNames(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return strings.ContainsAny(name, "*?!") })
 }

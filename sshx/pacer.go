@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// A Pacer limits how many connections are being set up at the same time, so that servers do not drop them
-// (cli.md SSH-7). All transports use it. With OpenSSH's default MaxStartups 10:30:100, a server with ten
-// connections that are not logged in drops a growing share of new ones.
+// A Pacer limits how many connections to a server are set up at the same time, so that servers do not drop
+// connections (cli.md SSH-7). All transports use a Pacer. With OpenSSH's default MaxStartups 10:30:100, a server
+// that has ten connections without a login drops a growing share of new connections.
 //
 //	Acquire ... connect, key exchange, login ... Release(outcome)
 //
-// When a server drops a connection, the limit for this server is halved. It grows by one after as many
-// logins as the limit. Waiting callers are served in the order of arrival, except those whose server is
-// at its limit. The zero value is ready to use, and may be shared.
+// When a server drops a connection, the limit for this server is halved. After as many logins as the limit, the
+// limit grows by one. Waiting callers are served in the order of arrival, except those whose server is at its
+// limit. The zero value is ready to use, and may be shared.
 type Pacer struct {
 	Fanout    int // connections in set-up at the same time; 0: 64
 	PerServer int // of these, to one server or through one jump host; 0: 8
@@ -135,7 +135,8 @@ func (p *Pacer) grantPermits(changed *pacedServer) {
 	}
 }
 
-// markReady queues a server if it is below its limit and a caller waits. The caller holds p.mu.
+// markReady adds a server to the queue if the server is below its limit and a caller waits for it. The caller must
+// hold p.mu.
 func (p *Pacer) markReady(s *pacedServer) {
 	if s.isWanted() && !s.isReady {
 		s.isReady, s.firstArrival = true, s.waiting[0].number

@@ -50,9 +50,9 @@ func matchHost(list, name string) bool {
 	return matchList(strings.ToLower(list), strings.ToLower(name))
 }
 
-// splitArgs splits a configuration value as OpenSSH's argv_split does: at white space, with '...' and
-// "..." for words that contain white space. A backslash escapes a quote or itself. A # at the start of
-// a word begins a comment. ok is false if quotes are unbalanced.
+// splitArgs splits a configuration value into words at white space, as OpenSSH's argv_split does. '...' and "..."
+// enclose words that contain white space. A backslash escapes a quote or another backslash. A # at the start of a
+// word begins a comment. ok is false if quotes are unbalanced.
 func splitArgs(s string) (args []string, ok bool) { return splitWords(s, true) }
 
 // splitWords splits s into words as splitArgs does. If comments is false, # is an ordinary character.
@@ -75,8 +75,8 @@ func splitWords(s string, comments bool) (args []string, ok bool) {
 	return args, true
 }
 
-// firstQuotedArg returns the first word of s and its length in s. closed is false if a quote is not
-// closed.
+// firstQuotedArg returns the first word of s, and how many bytes of s the word takes. closed is false if a quote is
+// not closed.
 func firstQuotedArg(s string) (word string, n int, closed bool) {
 	var b strings.Builder
 	quote := byte(0)

@@ -55,7 +55,7 @@ func startProxy(command string) (*proxyConn, error) {
 	return p, nil
 }
 
-// proxyGrace is how long a proxy command may take to end after its input was closed.
+// proxyGrace is how long a proxy command may continue to run after its input was closed.
 const proxyGrace = 500 * time.Millisecond
 
 // end closes the command's input, which ends most commands. If the command has not ended after

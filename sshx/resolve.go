@@ -22,9 +22,9 @@ import (
 // a loop.
 const maxJumps = 16
 
-// Resolve returns how to connect to alias, which may be user@host. The same configuration, user and
-// results of machine give the same Target. If the host needs something that this package does not
-// support, the error is a *DialError of KindConfig. It wraps a *ConfigError with file, line and keyword.
+// Resolve returns how to connect to alias, which may be user@host. The same configuration, user and results of
+// machine always give the same Target. If the host needs something that this package does not support, the error is
+// a *DialError of KindConfig. It wraps a *ConfigError with file, line and keyword.
 func (c *Config) Resolve(ctx context.Context, alias string, localUser User, machine Machine) (Target, error) {
 	t, err := c.resolve(hostScope{ctx: ctx, machine: machine, me: localUser}, jumpSpec{host: alias, useOwnProxyJump: true}.splitUser(), nil)
 	switch {
@@ -49,7 +49,7 @@ func configFailure(alias string, err error) *DialError {
 	return e
 }
 
-// A jumpSpec is a host as written in ProxyJump.
+// A jumpSpec is one host of a ProxyJump value.
 type jumpSpec struct {
 	user, host      string
 	port            int
@@ -94,8 +94,8 @@ func (c *Config) resolve(s hostScope, spec jumpSpec, path []string) (Target, err
 	return r.t, r.err
 }
 
-// A resolver makes a Target from the settings of a hostScope. It keeps the first error, so that its
-// callers need not check each step.
+// A resolver makes a Target from the settings of a hostScope. It keeps the first error, so that its methods need
+// not return errors.
 type resolver struct {
 	*hostScope
 	t    Target
@@ -308,8 +308,8 @@ func (r *resolver) yesNo(key string) bool {
 	return r.choice(key, "no", "yes", "true", "false") == "yes" || r.firstWord(key) == "true"
 }
 
-// choice returns the value of a keyword, which must be def or one of allowed. If the keyword is not set, the
-// value is def.
+// choice returns the value of a keyword, which must be def or one of allowed. If the keyword is not set, it returns
+// def.
 func (r *resolver) choice(key, def string, allowed ...string) string {
 	set, ok := r.first[key]
 	if !ok {
@@ -322,7 +322,7 @@ func (r *resolver) choice(key, def string, allowed ...string) string {
 	return word
 }
 
-// duration parses a time in OpenSSH's format (sshd_config(5), TIME FORMATS).
+// duration returns the value of a keyword as a duration in OpenSSH's format (sshd_config(5), TIME FORMATS).
 func (r *resolver) duration(key string) time.Duration {
 	set, ok := r.first[key]
 	word := r.firstWord(key)
@@ -406,7 +406,7 @@ func (r *resolver) homeOf(set setting, user string) string {
 	return home
 }
 
-// expand replaces the tokens and ${NAME} in text.
+// expand replaces tokens and environment variables, written ${NAME}, in text.
 func (r *resolver) expand(set setting, text string) string {
 	out, err := expandTokens(text, r.me.getenv, r.tokensFor(r.t))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Session is a running remote command. Read reads its stdout and Write writes to its stdin. Both may be
-// called at the same time.
+// A Session is a running remote command. Read reads the command's stdout, and Write writes to the command's stdin.
+// One goroutine may call Read while another calls Write.
 type Session struct {
 	client *Client
 	ch     ssh.Channel
@@ -39,7 +39,7 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit code %d", e.Code)
 }
 
-// ErrNoStatus is returned when the server closes the session without an exit status.
+// ErrNoStatus is returned if the server closes the session without sending an exit status.
 var ErrNoStatus = errors.New("the server did not report how the command ended")
 
 // stderrBuffer is the size in bytes of the buffer for reading stderr. It is small because each session has
@@ -55,8 +55,8 @@ func newSession(c *Client, ch ssh.Channel, reqs <-chan *ssh.Request) *Session {
 	return s
 }
 
-// watch handles the session's requests, such as the exit status, until it is closed (RFC 4254 section
-// 6.10).
+// watch handles the requests that the server sends for the session, such as the exit status, until the session is
+// closed (RFC 4254 section 6.10).
 func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
 	s.status = ErrNoStatus
 	for r := range reqs {
@@ -115,7 +115,7 @@ func (s *Session) Write(p []byte) (int, error) {
 // CloseWrite closes the command's stdin.
 func (s *Session) CloseWrite() error { return s.ch.CloseWrite() }
 
-// Close ends the session without waiting for the command. Unread output is lost. The client stays open.
+// Close ends the session without waiting for the command. Unread output is lost. The client stays connected.
 func (s *Session) Close() error {
 	err := s.ch.Close()
 	if err == io.EOF { // both sides closed it at the same time
@@ -124,8 +124,8 @@ func (s *Session) Close() error {
 	return err
 }
 
-// Wait waits for the end of the session. It returns nil for exit code 0, an *ExitError, or
-// ErrNoStatus. Another goroutine must read stdout meanwhile.
+// Wait waits for the end of the session. It returns nil if the command exited with code 0. Otherwise it returns an
+// *ExitError or ErrNoStatus. Another goroutine must read stdout while Wait waits.
 func (s *Session) Wait() error {
 	<-s.done
 	return s.status
@@ -153,14 +153,14 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the kept text.
+// String returns the text that the Tail has kept.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.text)
 }
 
-// Line returns the last line that is not blank.
+// Line returns the last line of the text that is not blank.
 func (t *Tail) Line() string {
 	lines := strings.Split(strings.TrimSpace(t.String()), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

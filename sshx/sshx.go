@@ -66,7 +66,7 @@ func (u User) getenv(name string) string {
 	return u.Getenv(name)
 }
 
-// A Target is everything needed to connect to one host. Empty lists and zero durations mean the
+// A Target contains everything needed to connect to one host. An empty list or a zero duration stands for the
 // default.
 type Target struct {
 	Alias    string // the name that the user wrote; shown in messages
@@ -120,10 +120,10 @@ type Target struct {
 	Tracer StepTracer
 }
 
-// A StepTracer is called when a step of connecting to a host begins, from any goroutine. It returns a
-// function that is called at the step's end, with nil or the error. Steps come one after the other: jump,
-// resolve, wait to connect, connect, key exchange, authentication. Between two attempts there is a step
-// "pause". A nil StepTracer traces nothing.
+// A StepTracer is called when a step of connecting to a host begins, from any goroutine. It returns a function that
+// is called when the step ends, with nil or the step's error. Steps follow one another: jump, resolve, wait to
+// connect, connect, key exchange, authentication. Between two attempts there is a step "pause". A nil StepTracer
+// traces nothing.
 type StepTracer func(step string) (end func(error))
 
 func (w StepTracer) begin(step string) (end func(error)) {
@@ -143,9 +143,8 @@ func (t Target) addr() string {
 	return net.JoinHostPort(t.HostName, strconv.Itoa(t.Port))
 }
 
-// knownName returns the name of this host in known_hosts (OpenSSH sshconnect.c,
-// get_hostfile_hostname_ipaddr). It is HostKeyAlias if set. Else it is the host name; with a port
-// other than 22 it is [host]:port.
+// knownName returns the name of this host in known_hosts (OpenSSH sshconnect.c, get_hostfile_hostname_ipaddr). If
+// HostKeyAlias is set, it returns that. Otherwise it returns the host name, or [host]:port if the port is not 22.
 func (t Target) knownName() string {
 	if t.HostKeyAlias != "" {
 		return strings.ToLower(t.HostKeyAlias)
@@ -156,7 +155,7 @@ func (t Target) knownName() string {
 	return fmt.Sprintf("[%s]:%d", strings.ToLower(t.HostName), t.Port)
 }
 
-// certName returns the name that a host certificate must contain as principal.
+// certName returns the name that a host certificate must contain as a principal.
 func (t Target) certName() string {
 	if t.HostKeyAlias != "" {
 		return strings.ToLower(t.HostKeyAlias)
@@ -170,15 +169,14 @@ func (t Target) shareKey() string {
 	return fmt.Sprintf("%#v", t) // distinguishes nil from empty
 }
 
-// lastJump returns the target of the last jump host, with the hops before it as its Via. Via must not
-// be empty.
+// lastJump returns the target of the last jump host. The jump hosts before it are its Via. t.Via must not be empty.
 func (t Target) lastJump() Target {
 	last := t.Via[len(t.Via)-1]
 	last.Via = t.Via[:len(t.Via)-1]
 	return last
 }
 
-// withDefaults sets the fields that Dial needs to their defaults.
+// withDefaults returns t with defaults for those fields that Dial needs and that are not set.
 func (t Target) withDefaults() Target {
 	if t.HostName == "" {
 		t.HostName = t.Alias
@@ -202,7 +200,8 @@ func (t Target) withDefaults() Target {
 	return t
 }
 
-// applyModernDefaults sets the algorithm lists that the user did not set. None needs SHA-1 (rule TRUST-21).
+// applyModernDefaults sets those lists of algorithms that the user has not set. No algorithm in these lists uses
+// SHA-1 (rule TRUST-21).
 func (t *Target) applyModernDefaults() {
 	for list, defaults := range map[*[]string]func() []string{
 		&t.Kex: defaultKex, &t.MACs: defaultMACs, &t.PubkeyAlgorithms: defaultPubkeyAlgos, &t.CAAlgorithms: defaultCAAlgos,
@@ -213,7 +212,7 @@ func (t *Target) applyModernDefaults() {
 	}
 }
 
-// Silence returns how long the peer may be silent before the connection counts as lost.
+// Silence returns how long the server may be silent before the connection counts as lost.
 func (t Target) Silence() time.Duration {
 	t = t.withDefaults()
 	return t.AliveInterval * time.Duration(t.AliveCountMax+1)
@@ -235,7 +234,7 @@ func (t Target) checkNames() error {
 	return nil
 }
 
-// checkName returns an error if a name has characters that a shell interprets, or looks like an option.
+// checkName returns an error if a name has characters that a shell interprets, or looks like a command-line option.
 func checkName(name string) error {
 	bad := strings.HasPrefix(name, "-") || strings.ContainsAny(name, "'\"`\\$;&|<>(){}[]*?!~^#") ||
 		strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r) })

@@ -45,7 +45,7 @@ type ByStarter struct {
 
 var _ Transport = (*ByStarter)(nil)
 
-// Dial starts a shell on each host of a set.
+// Dial starts a helper on each of the hosts.
 func (s *ByStarter) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	if !s.DialBack {
 		return DialEach(ctx, hosts, s.dial)
@@ -154,8 +154,8 @@ func NotInJob(host, system, number string) error {
 		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
 }
 
-// A dialBacks lists the helpers of a set of hosts that are to connect to mpiexec by TCP. Each helper is
-// started by its own call of the starter (rule RM-36):
+// A dialBacks lists the helpers of a set of hosts that are to connect to mpiexec by TCP. Each helper is started by
+// its own call of the starter (rule RM-36):
 //
 //	mpiexec                                    helper
 //	   | <---------------- run WHERE            over the starter's streams, as usual
@@ -163,7 +163,7 @@ func NotInJob(host, system, number string) error {
 //	   | <== TLS ==========================>    or
 //	   | <---------------- stay WHY             it cannot connect: it uses the starter's streams
 //
-// The zero value expects no helper.
+// The zero value expects no helper to connect.
 type dialBacks struct {
 	starter    *ByStarter
 	listener   *dialback.Listener
@@ -232,7 +232,7 @@ func envValue(environ []string, name string) (value string) {
 	return value
 }
 
-// deliverStreams passes each connection to the dialBack of its host.
+// deliverStreams passes each helper's connection to the dialBack of the helper's host.
 func (c *dialBacks) deliverStreams(channels map[string]chan net.Conn) {
 	for {
 		select {

@@ -25,8 +25,8 @@ import (
 
 /*
 A OneStep starts helpers on the hosts of a batch job with one call of the starter. The starter copies its
-input to all hosts, and merges their outputs into one. These cannot carry the data of several helpers, so
-the helpers connect to mpiexec (package dialback).
+input to all hosts, and merges the outputs of all hosts into one. These streams cannot carry the data of
+several helpers, so the helpers connect to mpiexec (package dialback).
 
 	mpiexec                          srun                     /bin/sh on each host
 	   | script ---------------------> | ----------------------> |
@@ -36,7 +36,8 @@ the helpers connect to mpiexec (package dialback).
 	   | <== TLS, one connection for each host =================> |   or HOST fail call WHY
 
 A shell may read ahead, so only the script is sent before all shells have replied. The step ends when its
-input ends, which is when the last of the streams is closed. When the step ends, all its helpers end.
+input ends, which is when mpiexec closes the last of the helpers' connections. When the step ends, all its
+helpers end.
 */
 type OneStep struct {
 	PerHost *ByStarter // transport to a host by itself
@@ -44,8 +45,8 @@ type OneStep struct {
 
 var _ Transport = (*OneStep)(nil)
 
-// These are the smallest time limits for all hosts of a batch step: until each shell has replied, and then
-// until each helper has connected.
+// These constants give the time limit of a batch step for all its hosts together. The limit applies to the replies
+// of the shells, and then again to the connections of the helpers.
 const (
 	minStepTime     = time.Minute
 	stepTimePerHost = 100 * time.Millisecond // added for each host
@@ -63,7 +64,7 @@ func (o *OneStep) Route(host Host) (string, error) {
 	return "by one step, " + strings.Join(o.PerHost.System.Starter.Step.Argv([]batch.Call{call}), " "), nil
 }
 
-// A stepHost is one host of a step, which is one call of the starter for several hosts.
+// A stepHost is one host of a step. A step is one call of the starter for several hosts.
 type stepHost struct {
 	index int // index in the set
 	host  Host
@@ -308,7 +309,7 @@ func (s *stepAttempt) dropHost(host string) {
 	delete(s.shellsReady, host)
 }
 
-// handleLine handles a line from the shell of a host, or from a helper that cannot connect.
+// handleLine handles a line that the shell of a host, or a helper that cannot connect, has printed.
 func (s *stepAttempt) handleLine(l stepLine, listener *dialback.Listener) {
 	m, pending := s.pending[l.host]
 	switch why, unable := strings.CutPrefix(l.text, cannotDialBackPrefix); {
@@ -376,7 +377,7 @@ func (s *refusals) report(peer netip.Addr, reason string) {
 	}
 }
 
-// A stepLine is a line of output from the shell or helper of a host in a step.
+// A stepLine is a line of a step's output that comes from the shell or helper of one host.
 type stepLine struct{ host, verb, text string }
 
 // parseStepLine parses a line of a step's output. ok is false if the line is not part of the protocol.

@@ -146,7 +146,7 @@ func (s HelperBinary) CheckSameFile(file string) error {
 	return nil
 }
 
-// otherBuild is the error text of CheckSameFile. The script has the same text.
+// otherBuild is the text of the error that CheckSameFile returns. The delivery script has the same text.
 const otherBuild = "it is not the same build as this mpiexec"
 
 // headSize is how many bytes of a program are searched for its build ID. Go's linker writes the ID right
@@ -171,8 +171,8 @@ func RunningBinary() (HelperBinary, error) {
 	return readBinary(path, running)
 }
 
-// readBinary reads the identity of the program in file. path is the name by which other hosts may see
-// that file.
+// readBinary returns the program in file, with its identity. path is the name under which other hosts may see the
+// file.
 func readBinary(path, file string) (HelperBinary, error) {
 	s := HelperBinary{Path: path, Open: func() (io.ReadCloser, error) { return os.Open(file) }}
 	f, err := os.Open(file)
@@ -205,8 +205,9 @@ func readBinary(path, file string) (HelperBinary, error) {
 }
 
 // fileIdentity returns the inode number, the size and the modification time (in nanoseconds) of a file. Two
-// files that differ, on any hosts, do not agree in all three. For a time without a fraction it returns
-// "none": it may have been set for all files of an image, whose inode numbers may then repeat, too.
+// different files, even on different hosts, do not agree in all three. If the time has no fraction of a second,
+// fileIdentity returns "none". Such a time may have been set for all files of an image, and the inode numbers of
+// images may agree, too.
 func fileIdentity(info os.FileInfo) string {
 	about, ok := info.Sys().(*syscall.Stat_t)
 	if when := info.ModTime().UTC(); ok && when.Nanosecond() != 0 {
@@ -245,8 +246,8 @@ func buildID(head []byte) string {
 	}
 }
 
-// isPlainID reports whether id has at least 16 bytes and can be part of a file name, a shell pattern and
-// an argument.
+// isPlainID reports whether id has at least 16 bytes and only bytes that are safe in a file name, a shell pattern
+// and an argument.
 func isPlainID(id []byte) bool {
 	for _, c := range id {
 		switch {

@@ -15,10 +15,10 @@ A LocalChild starts the helper of this machine as a child of this process.
 	mpiexec (subreaper) --- helper (subreaper) --- ranks --- ...
 	        '<--------- orphans of a killed helper ---'
 
-On other nodes a reaper runs between sshd and the helper. Here mpiexec takes its place. A helper that
-exits normally leaves no process behind. If it was killed, its orphans become children of mpiexec, which
-ends them. When mpiexec dies, the helper reads end of file and ends its ranks with their grace period.
-That is why the helper has no parent-death signal.
+On other nodes a reaper runs between sshd and the helper. On this machine mpiexec takes the place of the reaper.
+A helper that exits normally leaves no process behind. If the helper was killed, its orphans become children of
+mpiexec, which ends them. When mpiexec dies, the helper reads end of file and gives its ranks a grace period
+before it kills them. A parent-death signal would end the helper before that, so the helper has none.
 */
 type LocalChild struct {
 	Self        HelperBinary
@@ -38,7 +38,7 @@ func (c *LocalChild) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, c.dial)
 }
 
-// Route returns RouteLocal.
+// Route returns RouteLocal, for any host.
 func (c *LocalChild) Route(Host) (string, error) { return RouteLocal, nil }
 
 // RouteLocal is the text that Route returns for this machine.
@@ -60,7 +60,7 @@ func CheckLocalHelper(host Host) error {
 	return nil
 }
 
-// dial starts the helper.
+// dial starts the helper and returns its stream.
 func (c *LocalChild) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	if err := CheckLocalHelper(host); err != nil {
 		return nil, err

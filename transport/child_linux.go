@@ -37,10 +37,10 @@ func watchOutOfMemory() (outOfMemory func() string) {
 	}
 }
 
-// A startTime is the time at which a process was started.
+// A startTime is the time at which a process was started, in clock ticks since boot.
 type startTime = proc.StartTicks
 
-// startTimeOf returns when a process was started. It returns 0 if the process does not exist.
+// startTimeOf returns the time at which a process was started. It returns 0 if the process does not exist.
 func startTimeOf(pid int) startTime {
 	_, _, born := proc.ParentStateStart(pid)
 	return born

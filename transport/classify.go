@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Verdict says why a remote-shell program, such as ssh, has failed. It is derived from the program's
-// exit code and stderr.
+// A Verdict says why a remote-shell program, such as ssh, has failed. It is derived from the program's exit code
+// and stderr.
 type Verdict struct {
 	Kind Kind
 	Step string
@@ -58,8 +58,8 @@ var messageRules = []messageRule{
 
 /*
 Classify returns why a remote-shell program has failed, from its exit code and stderr (cli.md SSH-5). An
-exit code of -1 means that there is none. A shell exits with 126 if it cannot execute a program and with
-127 if it does not find it. ssh exits with 255 for failures of its own.
+exit code of -1 means that the code is unknown. A shell exits with 126 if it cannot execute a program and with
+127 if it does not find the program. ssh exits with 255 for failures of its own.
 */
 func Classify(stderr string, exit int) Verdict {
 	lower := strings.ToLower(stderr)

@@ -27,12 +27,12 @@ type Command struct {
 
 var _ Transport = (*Command)(nil)
 
-// Dial connects to the hosts of a set.
+// Dial starts a helper on each of the hosts.
 func (c *Command) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, c.dial)
 }
 
-// Route returns the command line of the program.
+// Route returns the command line of the program for a host.
 func (c *Command) Route(host Host) (string, error) {
 	argv, err := c.argv(host)
 	return "by " + strings.Join(argv, " "), err

@@ -68,14 +68,13 @@ const (
 	defaultShell   = 60 * time.Second
 )
 
-// loginTimeout returns how long a login may take. It is the configured time, or a default if that is 0 or
-// less.
+// loginTimeout returns how long a login may take. It returns configured, or a default if configured is 0 or less.
 func loginTimeout(configured time.Duration) time.Duration {
 	return cmp.Or(max(configured, 0), defaultTimeout)
 }
 
-// shellTimeout returns how long each step after the login may take. It is the configured time, or a default
-// if that is 0 or less.
+// shellTimeout returns how long each step after the login may take. It returns configured, or a default if
+// configured is 0 or less.
 func shellTimeout(configured time.Duration) time.Duration {
 	return cmp.Or(max(configured, 0), defaultShell)
 }
@@ -98,7 +97,8 @@ type linkEnd struct {
 	err  error  // error of the connection, which Dial returns unchanged; else nil
 }
 
-// A Conn is the stdin and stdout of a running helper. One goroutine may read while another writes.
+// A Conn is the stream to a running helper. Reads come from the helper's stdout, and writes go to its stdin. One
+// goroutine may read while another writes.
 type Conn struct {
 	link   helperLink
 	in     *bufio.Reader

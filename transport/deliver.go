@@ -32,7 +32,7 @@ const (
 // errTooMuchText is returned if a host sends too much text before the first line of the protocol.
 var errTooMuchText = errors.New("the login shell printed too much text before /bin/sh answered")
 
-// errStepTimeout is the cause of a context that ends because a step took too long.
+// errStepTimeout is the cause of a context that was cancelled because a step took too long.
 var errStepTimeout = errors.New("no answer in time")
 
 // stepTimeouts are the time limits for the steps of a delivery.
@@ -45,8 +45,8 @@ type stepTimeouts struct {
 	suspect string
 }
 
-// programTimeouts returns the time limits for a program, such as ssh, that logs in and does not report the
-// end of the login.
+// programTimeouts returns the time limits for a program, such as ssh, that does the login itself and does not
+// report when the login is complete.
 func programTimeouts(login, shell time.Duration) stepTimeouts {
 	return stepTimeouts{shell: loginTimeout(login) + shellTimeout(shell), others: shellTimeout(shell)}
 }
@@ -178,7 +178,7 @@ func (d *delivery) retryOtherMachine(line string) (retried bool, err error) {
 	return true, nil
 }
 
-// readLine reads the next line of the protocol. Other text before it is kept as noise.
+// readLine reads the next line of the protocol. It keeps any other text before that line as noise.
 func (d *delivery) readLine() (verb, text string, err error) {
 	for {
 		noise, err := d.readUntil(lineMarker[0], maxNoise)
@@ -442,7 +442,7 @@ func (e *Error) withCause(err error) *Error {
 // formatSeconds formats a duration in seconds, such as "60 s" or "0.3 s".
 func formatSeconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// lastLine returns the last line that is not blank, cut to 200 bytes.
+// lastLine returns the last line of text that is not blank, cut to 200 bytes.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	line := strings.TrimSpace(lines[len(lines)-1])

@@ -57,10 +57,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // Reason returns the message without the host's name.
 func (e *Error) Reason() string { return e.Step + ": " + e.Why }
 
-// Detail returns the part of the message that differs between hosts with the same failure.
+// Detail returns the part of the message that may differ between hosts with the same failure.
 func (e *Error) Detail() string { return e.Details }
 
-// Hint returns what the user can do. It may be empty.
+// Hint returns what the user can do about the error. It may return "".
 func (e *Error) Hint() string { return e.Remedy }
 
 // Code returns the error's kind.

@@ -19,10 +19,10 @@ type Host struct {
 	Local   bool   // whether it is this machine, by its names and addresses
 }
 
-// alias returns the name to look up in the SSH configuration, or to pass to a program.
+// alias returns the host's name to look up in the SSH configuration, or to pass to a remote-shell program.
 func (h Host) alias() string { return cmp.Or(h.Alias, h.Name) }
 
-// address returns the address to write into a command.
+// address returns the address of the host for the command line of a remote-shell program.
 func (h Host) address() string { return cmp.Or(h.Address, h.alias()) }
 
 // applyTo returns t with the settings of the host list, which take precedence over the user's SSH

@@ -32,8 +32,8 @@ var unameWords = []struct {
 	{"loong64", []string{"loongarch64"}},
 }
 
-// unamePattern returns a shell pattern for the output of uname -s -m on machines that run programs of
-// this operating system and architecture.
+// unamePattern returns a shell pattern for the output of uname -s -m on machines that can run programs of this
+// operating system and architecture.
 func unamePattern(goos, goarch string) string {
 	names := []string{goarch}
 	for _, s := range unameWords {
@@ -66,7 +66,7 @@ func parseUname(uname string) (goos, goarch string, ok bool) {
 	return goos, machine, true
 }
 
-// isPlainWord reports whether a word that a node has sent can be part of a file name.
+// isPlainWord reports whether word, which a node has sent, is safe as part of a file name.
 func isPlainWord(word string) bool {
 	return word != "" && len(word) <= 20 && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }

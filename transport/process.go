@@ -148,7 +148,7 @@ func waitErrorText(err error) string {
 	return exitText(exitCode(exit.ProcessState))
 }
 
-// maxSignal is the largest signal of Linux (signal(7)).
+// maxSignal is the highest signal number of Linux (signal(7)).
 const maxSignal = 64
 
 // exitText returns a text that explains a program's exit code. A code above 128 stands for a signal, because

@@ -97,7 +97,7 @@ func sleepContext(ctx context.Context, d time.Duration) {
 	}
 }
 
-// attempt runs the program once and starts the helper with it.
+// attempt runs the program once for a host and starts the helper with it.
 func (r shellProgram) attempt(ctx context.Context, host Host, argv []string) (*Conn, error) {
 	r.log.Debug().Str("host", host.Name).Strs("argv", argv).Msg("starting")
 	cmd := exec.Command(argv[0], argv[1:]...)

@@ -118,5 +118,5 @@ func quoteAll(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// newFileTag returns a unique name for a temporary file.
+// newFileTag returns a random name for a temporary file, which is unique among all hosts.
 func newFileTag() string { return "new." + rand.Text() }

@@ -24,7 +24,7 @@ type SSH struct {
 
 var _ Transport = (*SSH)(nil)
 
-// Dial connects to the hosts of a set.
+// Dial starts a helper on each of the hosts.
 func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, s.dial)
 }

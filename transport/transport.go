@@ -21,7 +21,7 @@ type Transport interface {
 	Route(host Host) (string, error)
 }
 
-// A Result is the result of connecting to one host of a set.
+// A Result is the result of connecting to one host.
 type Result struct {
 	Index  int                // of the host in the set, from 0
 	Stream io.ReadWriteCloser // stdin and stdout of its helper; nil if Err is set
@@ -229,7 +229,7 @@ type LocalOverride struct {
 	IsLocal func(Host) bool
 }
 
-// Dial calls IsLocal for each host, marks those hosts as this machine, and passes all hosts to the wrapped
+// Dial marks each host for which IsLocal returns true as this machine. Then it passes all hosts to the wrapped
 // transport.
 func (h LocalOverride) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	hosts = slices.Clone(hosts)
@@ -247,10 +247,10 @@ type Unreachable struct {
 
 var _ Transport = Unreachable{}
 
-// Dial returns an error for each host.
+// Dial returns an error Result for each host.
 func (n Unreachable) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, func(context.Context, Host) (io.ReadWriteCloser, error) { return nil, errors.New(n.Why) })
 }
 
-// Route returns RouteText.
+// Route returns n.RouteText, for any host.
 func (n Unreachable) Route(Host) (string, error) { return n.RouteText, nil }

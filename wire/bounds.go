@@ -32,11 +32,11 @@ const (
 	maxFromLauncher = 1 << 24 // elements of a list from mpiexec; the frame's size is the real bound
 )
 
-// MaxOnNode is the largest number of ranks on one node.
+// MaxOnNode is the maximum number of ranks on one node.
 const MaxOnNode = 1 << 16
 
-// initialCapacity is the largest number of elements for which a list allocates memory before any element
-// was read.
+// initialCapacity is the maximum number of elements for which a list allocates memory before any element has been
+// read.
 const initialCapacity = 64
 
 // A Range has the smallest and largest valid value of a number in a message. It also has the number's name,
@@ -50,7 +50,7 @@ func (s Range) contains(n int64) bool { return s.Low <= n && n <= s.High }
 
 func (s Range) errorFor(n int64) error { return ValueError(fmt.Sprintf("%s %d", s.Name, n)) }
 
-// These are the ranges of values that occur in several messages.
+// These are the valid ranges of numbers that occur in several messages.
 var (
 	RankRange         = Range{"rank", 0, math.MaxInt32}
 	RankOrNone        = Range{"rank", -1, math.MaxInt32}
@@ -86,8 +86,8 @@ type Length struct {
 
 func (l Length) errorFor(n int) error { return ValueError(fmt.Sprintf("%s of %d bytes", l.Name, n)) }
 
-// truncate cuts a text for people to somewhat less than l.max bytes, so that several such texts fit into
-// one frame. It replaces invalid UTF-8.
+// truncate shortens a text for people to somewhat less than l.max bytes, so that several such texts fit into one
+// frame. It replaces invalid UTF-8.
 func (l Length) truncate(text string) string {
 	const dots = "..."
 	text = strings.ToValidUTF8(text, "\ufffd")

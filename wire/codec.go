@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// errShort is returned for a frame whose body ends inside a field.
+// errShort is returned if the body of a frame ends inside a field.
 var errShort = errors.New("the message ends before its last field")
 
 // A ValueError describes an invalid value in a message.
@@ -133,7 +133,7 @@ func (c *Codec) Bytes(p *[]byte, l Length) {
 	}
 }
 
-// Blob reads or writes bytes whose only limit is the size of the frame.
+// Blob reads or writes a byte slice whose size is limited only by the size of the frame.
 func (c *Codec) Blob(p *[]byte) { c.Bytes(p, Length{"blob", maxUnbounded}) }
 
 // Text reads or writes a text that a program uses. When reading, a text that is too long makes the message
@@ -172,7 +172,7 @@ func (c *Codec) Word(p *string, name string) { c.HumanText(p, Length{name, maxWo
 // Sentence reads or writes a text for people of at most 4 KiB. name is the field's name for error messages.
 func (c *Codec) Sentence(p *string, name string) { c.HumanText(p, Length{name, maxSentence}) }
 
-// Bool reads or writes a flag.
+// Bool reads or writes a bool.
 func (c *Codec) Bool(p *bool) {
 	n := 0
 	if *p {
@@ -184,12 +184,12 @@ func (c *Codec) Bool(p *bool) {
 	}
 }
 
-// Duration reads or writes a duration of 0 to 73 years.
+// Duration reads or writes a duration. Durations from 0 to 73 years are valid.
 func (c *Codec) Duration(p *time.Duration, name string) {
 	c.Num64((*int64)(p), Range{name, 0, maxTime})
 }
 
-// Time reads or writes a time in nanoseconds, without its zone. The zero time stays zero.
+// Time reads or writes a time with a precision of nanoseconds, but not its time zone. The zero time stays zero.
 func (c *Codec) Time(p *time.Time, name string) {
 	n := int64(0)
 	if !p.IsZero() {
@@ -201,8 +201,8 @@ func (c *Codec) Time(p *time.Time, name string) {
 	}
 }
 
-// List reads or writes a list. It calls element for every element. When reading, it allocates memory only as
-// elements arrive (rule TRUST-30).
+// List reads or writes a list of at most maxLen elements. It calls element for each element. A reader allocates
+// memory only as elements arrive (rule TRUST-30).
 func List[T any](c *Codec, p *[]T, maxLen Length, element func(*Codec, *T)) {
 	n := c.count(len(*p))
 	if !c.Reading {
@@ -223,7 +223,7 @@ func List[T any](c *Codec, p *[]T, maxLen Length, element func(*Codec, *T)) {
 	}
 }
 
-// Nums reads or writes a list of numbers.
+// Nums reads or writes a list of at most maxLen numbers, each within bounds.
 func (c *Codec) Nums(p *[]int, maxLen Length, bounds Range) {
 	List(c, p, maxLen, func(c *Codec, p *int) { c.Num(p, bounds) })
 }

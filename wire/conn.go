@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Magic is the first thing that a helper sends. Its first byte does not occur in text, so that mpiexec can
-// tell it from the output of a login shell (rule IO-14).
+// Magic is the first text that a helper sends. The first byte of Magic does not occur in text, so that mpiexec can
+// tell Magic from the output of a login shell (rule IO-14).
 const Magic = "\x00remshell helper\x00\xff\n"
 
 // maxNoise is how many bytes a login shell may print before the helper's Magic arrives.
@@ -41,7 +41,7 @@ type Conn struct {
 	replaced bool // a Successor has taken over the stream; guarded by connState.mu
 }
 
-// A connState is the state of one stream. A Conn and its successors share it (Successor).
+// A connState is the state of one stream. A Conn and its successors share one connState (Successor).
 type connState struct {
 	rw        io.ReadWriteCloser
 	side      Side
@@ -78,8 +78,8 @@ func (c *Conn) Successor() *Conn {
 	return &Conn{connState: c.connState}
 }
 
-// Send encodes m and queues it for the writer. Its error comes from an earlier write, so the last messages
-// before a failure may be lost without an error. If m is a Data from NewData, Send releases it.
+// Send encodes m and queues it for the writer. The error that Send returns is that of an earlier write, so the last
+// messages before a failure may be lost without an error. If m is a Data from NewData, Send releases it.
 func (c *Conn) Send(m Message) error {
 	if c.inProcess != nil {
 		return c.sendInProcess(func() error { return c.inProcess.post(m) })
@@ -97,10 +97,10 @@ func (c *Conn) Send(m Message) error {
 // A Frame is an encoded message. The same Frame can be sent on many Conns.
 type Frame []byte
 
-// Encode returns m as a Frame.
+// Encode returns the encoded form of m.
 func Encode(m Message) Frame { return appendFrame(nil, m) }
 
-// TooLarge reports whether m may be larger than its kind allows.
+// TooLarge reports whether the encoded m may be larger than the limit for messages of its kind.
 func TooLarge(m Message) bool {
 	return len(Encode(m)) > kindOf(m).MaxBody-2*binary.MaxVarintLen64
 }
@@ -234,7 +234,7 @@ func (c *Conn) Backlog() int {
 	return c.writing + totalLength(c.frames) + len(c.outBuf)
 }
 
-// These are sizes of the write buffer, in bytes.
+// These are the sizes of the write buffer in bytes.
 const (
 	minBatch  = 128
 	flowBatch = 32 << 10 // a buffer of this size has carried output, and is kept when there is nothing to write
@@ -305,7 +305,7 @@ func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 	return readGrowing(c.in, size)
 }
 
-// readStep is how many bytes are allocated for a body before any of it has arrived.
+// readStep is the maximum number of bytes that are allocated for a body before any of its bytes has arrived.
 const readStep = 64 << 10
 
 // readGrowing reads size bytes. It never allocates more than twice the bytes that have arrived (rule
@@ -324,7 +324,7 @@ func readGrowing(r io.Reader, size int) ([]byte, error) {
 	}
 }
 
-// decodeFrame returns the message in a complete frame. self is the receiving side.
+// decodeFrame decodes the message in a complete frame. self is the side of the receiver.
 func decodeFrame(f Frame, self Side) (Message, error) {
 	size, n := binary.Uvarint(f[1:])
 	k, err := checkHeader(f[0], size, self)
@@ -335,7 +335,7 @@ func decodeFrame(f Frame, self Side) (Message, error) {
 	return m, Decode(m, f[1+n:])
 }
 
-// SendHello sends Magic and h, the first message of a helper.
+// SendHello sends Magic and then h, which is the first message of a helper.
 func (c *Conn) SendHello(h *Hello) error {
 	if c.inProcess != nil {
 		return c.Send(h)
@@ -390,7 +390,8 @@ func (c *Conn) Flush() {
 	}
 }
 
-// writerDone returns a channel that is closed when the writer ends, or nil if no writer is running.
+// writerDone returns a channel that is closed when the writer goroutine ends. It returns nil if no writer is
+// running.
 func (c *Conn) writerDone() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -431,7 +432,7 @@ func (c *Conn) Close() error {
 	return c.rw.Close()
 }
 
-// Abandon closes the stream at once. Messages that are not yet written are lost.
+// Abandon closes the stream at once. Messages that have not been written yet are lost.
 func (c *Conn) Abandon() error {
 	if !c.stopSending(func() { c.frames, c.outBuf = nil, nil }) {
 		return nil
@@ -458,7 +459,8 @@ func appendFrame(buf []byte, m Message) []byte {
 	return append(buf, body...)
 }
 
-// Decode reads the body of a frame into m, an empty message. The error is a Violation.
+// Decode decodes body, the body of a frame, into m, which must be an empty message. If decoding fails, the error is
+// a Violation.
 func Decode(m Message, body []byte) error {
 	c := newCodec(body, true)
 	defer c.free()
@@ -472,8 +474,8 @@ func Decode(m Message, body []byte) error {
 	return Violation(fmt.Sprintf("the host sent %s message with an impossible value: %v", article(NameOf(m)), c.err))
 }
 
-// unexpected returns io.ErrUnexpectedEOF for io.EOF, which is unexpected inside a message. It returns
-// other errors unchanged.
+// unexpected returns io.ErrUnexpectedEOF if err is io.EOF, since a stream must not end inside a message. It returns
+// any other error unchanged.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -104,7 +104,7 @@ func (m *OpenProbePort) Fields(c *Codec) {
 	c.Word(&m.Token, "token")
 }
 
-// ProbePortOpened is the reply to OpenProbePort. If Port is 0, no port could be opened.
+// ProbePortOpened is the reply to OpenProbePort. Port is 0 if the helper could not open a port.
 type ProbePortOpened struct {
 	Port int
 	Err  string

@@ -37,7 +37,7 @@ func (j *InProcess) Fail(cause error) {
 	j.out.close(cause)
 }
 
-// inProcess returns j. NewConn calls it to find an InProcess that is embedded in another type.
+// inProcess returns j. NewConn calls this method to find an InProcess that is embedded in another type.
 func (j *InProcess) inProcess() *InProcess { return j }
 
 // A mailbox is the queue of messages in one direction of an InProcess. It has no size limit of its own,

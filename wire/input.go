@@ -21,7 +21,7 @@ type input struct {
 	counter *countingReader
 }
 
-// A countingReader is a stream that records how many bytes the last read returned.
+// A countingReader is a reader that records how many bytes the last read returned.
 type countingReader struct {
 	io.Reader
 	last int

@@ -93,7 +93,7 @@ func (c *Codec) orphan(o *job.OrphanUsage) {
 	c.usage(&o.Usage)
 }
 
-// RankState encodes or decodes the state of a rank.
+// RankState reads or writes the state of a rank.
 func (c *Codec) RankState(s *job.RankState) {
 	c.Num(&s.Rank, RankRange)
 	c.Num(&s.PID, pidRange)
@@ -241,8 +241,7 @@ func (c *Codec) gangTerms(p *job.GangTerms) {
 	c.Num64((*int64)(&p.Slice), Range{"slice", 0, int64(job.MaxSlice)})
 }
 
-// reported reads or writes the values that a claim has for the columns of --ps. There may be fewer values
-// than columns.
+// reported reads or writes the values of a claim for the columns of --ps. There may be fewer values than columns.
 func (c *Codec) reported(p *[]int64) {
 	next := column.All
 	List(c, p, Length{"columns", len(next)}, func(c *Codec, value *int64) {

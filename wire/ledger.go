@@ -61,7 +61,7 @@ func (m *LedgerListed) Fields(c *Codec) {
 	c.NodeSettings(&m.Settings)
 }
 
-// NodeSettings reads or writes the settings of a node at run time. Each setting is a part of its own.
+// NodeSettings reads or writes the settings of a node at run time. Each setting is an optional part.
 func (c *Codec) NodeSettings(s *job.NodeSettings) {
 	c.Time(&s.Drain.Since, "time")
 	c.HumanText(&s.Drain.Reason, Length{"reason", job.MaxReason})
@@ -77,7 +77,7 @@ func (c *Codec) NodeSettings(s *job.NodeSettings) {
 	}
 }
 
-// members reads or writes names of users or groups.
+// members reads or writes a list of names of users or groups.
 func (c *Codec) members(p *[]string) {
 	List(c, p, Length{"names", job.MaxMembers}, func(c *Codec, p *string) { c.HumanText(p, Length{"name", job.MaxMemberName}) })
 }

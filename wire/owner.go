@@ -6,7 +6,7 @@ type Owner[T any] struct {
 	handlers [256]func(T, Message)
 }
 
-// Handle sets the handler for messages of type M.
+// Handle registers the handler for messages of type M.
 func Handle[T any, M Message](o *Owner[T], handle func(T, M)) {
 	o.handlers[NumberFor[M]()] = func(t T, m Message) { handle(t, m.(M)) }
 }

@@ -8,14 +8,14 @@ import (
 	"remshell/pipe"
 )
 
-// A dataBuffer has space for the frame of one Data.
+// A dataBuffer has space for the frame of one Data message.
 type dataBuffer [Window + 64]byte
 
 // buffers is a pool of dataBuffers. Output may be gigabytes in pieces of up to Window bytes. If a new slice
 // were made for each piece, half of the time would be spent on clearing memory and on garbage collection.
 var buffers = sync.Pool{New: func() any { return new(dataBuffer) }}
 
-// pooledFrom is the size in bytes from which a buffer of the pool is used.
+// pooledFrom is the minimum size in bytes for which a buffer of the pool is used.
 const pooledFrom = 4 << 10
 
 // NewData returns a Data message with size bytes for the caller to fill. size is at most Window. The caller
@@ -35,7 +35,7 @@ func SplicedData(rank int, buffer *pipe.SpliceBuffer, n int) *Data {
 	return &Data{Rank: rank, Stream: Stdin, splice: buffer, spliced: n}
 }
 
-// errSpliced is returned by Send for spliced data whose receiver is in another process.
+// errSpliced is returned by Send for Data from SplicedData if the receiver is in another process.
 var errSpliced = errors.New("cannot send the data in a kernel pipe buffer to another process")
 
 // Len returns the number of bytes in the message. 0 means end of file.
@@ -50,7 +50,7 @@ func (m *Data) WriteToFile(file *os.File) (n int, err error) {
 	return file.Write(m.Bytes)
 }
 
-// Release returns the buffer of a Data, sent or received, to the pool. Bytes must not be used afterwards.
+// Release returns the buffer of a Data, sent or received, to the pool. Bytes must not be used afterwards. Calling
 // Release is optional: without it, the garbage collector frees the buffer.
 func (m *Data) Release() {
 	if m.pooled != nil {

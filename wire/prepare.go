@@ -52,7 +52,7 @@ func (m *Prepare) checkRanks(c *Codec) {
 	}
 }
 
-// A Group is one MPI_COMM_WORLD: the ranks of the command line, or the ranks of one spawn.
+// A Group is the set of ranks of one MPI_COMM_WORLD: the ranks of the command line, or the ranks of one spawn.
 type Group struct {
 	Name       string // name of the group and of its key-value space
 	Number     int    // number of the group in the job: 0 is the command line's, spawns follow
@@ -187,8 +187,8 @@ func (s *Supervision) fields(c *Codec) {
 	c.Duration(&s.Silence, "silence")
 }
 
-// A Claim says what to write into the node's ledger, and which claims of other jobs are allowed beside
-// it. On a standby node (survive.md SV-7) the helper makes the claim and prepares no ranks.
+// A Claim says what the helper writes into the node's ledger, and which claims of other jobs may exist at the same
+// time. On a standby node (survive.md SV-7) the helper makes the claim and prepares no ranks.
 type Claim struct {
 	Entry         job.Claim // the claim; its ranks are those of Prepare.Ranks
 	Ledger        string    // directory of the ledger; empty: the default

@@ -70,8 +70,8 @@ type UnlockDecision struct{}
 
 func (m *UnlockDecision) Fields(*Codec) {}
 
-// Enqueue puts a request into the queue. mpiexec sends it to the helper on the queue host. The request
-// leaves the queue when the connection ends, or when no Ping arrives for PingTimeout.
+// Enqueue adds a request to the queue. mpiexec sends Enqueue to the helper on the queue host. The request leaves
+// the queue when the connection ends, or when no Ping arrives for PingTimeout.
 type Enqueue struct {
 	AnsweredBy[*QueuePosition]
 

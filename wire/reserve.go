@@ -53,7 +53,7 @@ type ReadMarks struct {
 
 func (m *ReadMarks) Fields(c *Codec) { c.Text(&m.Tag, markLength) }
 
-// MarksRead is the reply to ReadMarks.
+// MarksRead is the reply to ReadMarks, with the marks under the tag.
 type MarksRead struct{ Marks []string }
 
 func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"words", MaxMarks}, markLength) }

@@ -37,13 +37,13 @@ credit separately. Empty Data means the end of a stream or, against
 the stream's direction, that nobody reads the stream any more.
 */
 
-// Window is how many bytes of one stream may be sent before the receiver allows more with Credit.
+// Window is the maximum number of bytes of one stream that may be sent before the receiver allows more with Credit.
 const Window = 64 << 10
 
 // A Stream is one of the three standard streams of a rank.
 type Stream int
 
-// These are the standard streams of a rank. Their numbers are those of their file descriptors.
+// These are the standard streams of a rank. The number of each stream is that of its file descriptor.
 const (
 	Stdin Stream = iota
 	Stdout
@@ -63,9 +63,9 @@ type KillGroup struct{ Group string }
 
 func (m *KillGroup) Fields(c *Codec) { c.Word(&m.Group, "group") }
 
-// Started reports that one rank has started, or could not be executed. In the second case Err is set, and
-// Code is 126 or 127, or 125 if the rank could not be bound. CPUs and Mems are the CPUs and NUMA nodes to
-// which the kernel has bound the rank. They are nil if it is not bound.
+// Started reports that one rank has started or could not be executed. If the rank could not be executed, Err is
+// set, and Code is 126 or 127, or 125 if the rank could not be bound. CPUs and Mems are the CPUs and NUMA nodes to
+// which the kernel has bound the rank. They are nil if the rank is not bound.
 type Started struct {
 	Rank, PID, Code int
 	Err, Hint       string
@@ -85,7 +85,7 @@ func (m *Started) Fields(c *Codec) {
 	c.Require(m.Err != "" || m.PID > 0, "pid %d", m.PID)
 }
 
-// Data is a piece of a stream of one rank, at most Window bytes. See NewData.
+// Data is a piece of one standard stream of one rank. It has at most Window bytes. See NewData.
 type Data struct {
 	Rank   int
 	Stream Stream
@@ -102,8 +102,8 @@ func (m *Data) Fields(c *Codec) {
 	c.Bytes(&m.Bytes, Length{"data", Window})
 }
 
-// StdinBroadcast is a piece of mpiexec's standard input for several ranks of the node, at most Window
-// bytes. It is sent instead of one Data for each rank. An empty piece means end of file.
+// StdinBroadcast is a piece of mpiexec's standard input for several ranks of the node. It has at most Window bytes,
+// and is sent instead of one Data for each rank. An empty piece means end of file.
 type StdinBroadcast struct {
 	Ranks []int
 	Bytes []byte
@@ -153,7 +153,7 @@ func (m *Hold) Fields(c *Codec) {
 	c.Bool(&m.On)
 }
 
-// Exited reports the end of a rank. It comes after all output of the rank.
+// Exited reports the end of a rank. The helper sends Exited after all output of the rank.
 type Exited struct{ Exit job.Exit }
 
 func (m *Exited) Fields(c *Codec) { c.exit(&m.Exit) }
@@ -197,11 +197,11 @@ type ProcessesGone struct{}
 
 func (m *ProcessesGone) Fields(*Codec) {}
 
-// MaxSessions is the largest number of Open MPI session directories that a helper reports.
+// MaxSessions is the maximum number of Open MPI session directories that a helper reports.
 const MaxSessions = 64
 
-// Drained reports that no process and no output of the job is left on the node. It has the usage of
-// processes that outlived their ranks, and the Open MPI session directories that were kept, if any.
+// Drained reports that no process and no output of the job is left on the node. It contains the resource usage of
+// processes that outlived their ranks, and the Open MPI session directories that were kept.
 type Drained struct {
 	Orphans      []job.OrphanUsage
 	KeptSessions []string
@@ -221,8 +221,8 @@ type NextAttempt struct {
 
 func (m *NextAttempt) Fields(*Codec) {}
 
-// AttemptReady is the reply to NextAttempt. All messages after these two belong to the next attempt (one
-// run of all ranks).
+// AttemptReady is the reply to NextAttempt. All messages after AttemptReady belong to the next attempt (one run of
+// all ranks).
 type AttemptReady struct{}
 
 func (m *AttemptReady) Fields(*Codec) {}

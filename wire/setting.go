@@ -7,8 +7,8 @@ import (
 )
 
 /*
-A Setting has the values of a feature's options for one job. mpiexec's part of the feature reads it with
-SettingOf. Prepare carries its Fields to the feature's part in each helper.
+A Setting contains the values of a feature's options for one job. mpiexec's part of the feature reads a
+Setting with SettingOf. Prepare carries the fields of the Setting to the feature's part in each helper.
 
 	options --> Setting --Prepare--> helper
 */
@@ -21,10 +21,10 @@ var settingTypes [256]struct {
 	examples []Setting
 }
 
-// settingNumbers maps the type of a setting to its number.
+// settingNumbers maps the type of a Setting to its number.
 var settingNumbers = make(map[reflect.Type]int)
 
-// maxSettings is the largest number of settings in a Prepare.
+// maxSettings is the maximum number of Settings in a Prepare.
 const maxSettings = len(settingTypes)
 
 // RegisterSetting registers a feature's kind of setting. examples are valid settings for tests. It is called
@@ -48,7 +48,7 @@ func ExampleSettings() (all []Setting) {
 	return all
 }
 
-// SettingOf returns the setting of type S in a list. found is false if there is none.
+// SettingOf returns the Setting of type S in a list. found is false if the list has no such Setting.
 func SettingOf[S Setting](in []Setting) (s S, found bool) {
 	for _, one := range in {
 		if s, found = one.(S); found {

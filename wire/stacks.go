@@ -2,7 +2,7 @@ package wire
 
 import "remshell/job"
 
-// StackReport reads or writes the stacks of ranks.
+// StackReport reads or writes a report of the stacks of ranks.
 func (c *Codec) StackReport(r *job.StackReport) {
 	List(c, &r.Groups, Length{"groups", job.MaxStackGroups}, (*Codec).stackGroup)
 	List(c, &r.Notes, Length{"notes", job.MaxStackNotes}, func(c *Codec, p *string) { c.Word(p, "note") })

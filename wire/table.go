@@ -160,10 +160,10 @@ var kindNumbers = func() map[reflect.Type]byte {
 	return all
 }()
 
-// NumberOf returns the number of m's kind. m must have a row in the table.
+// NumberOf returns the number of m's kind. The table must have a row for m.
 func NumberOf(m Message) byte { return kindNumbers[reflect.TypeOf(m)] }
 
-// NumberFor returns the number of the kind of message type M. M must have a row in the table.
+// NumberFor returns the number of the kind of messages of type M. The table must have a row for M.
 func NumberFor[M Message]() byte {
 	number, has := kindNumbers[reflect.TypeFor[M]()]
 	if !has {

@@ -57,8 +57,8 @@ func measureEntry[T any](p *T, element func(*Codec, *T), uid int) ledgerEntry {
 }
 
 // fairShare reports which entries fit into size bytes, and which users have entries that do not fit. For each
-// entry it adds up the entries of the same user up to this one. Entries with the smallest sum come first, so
-// no user can displace others with many or large entries.
+// entry, it adds up the sizes of the entries of the same user up to this entry. Entries with the smallest sums are
+// taken first, so no user can displace others by many or large entries.
 func fairShare(all []ledgerEntry, size int) (fits []bool, cut []int) {
 	fits = make([]bool, len(all))
 	sum, before := make(map[int]int), make([]int, len(all)) // by user, by entry
@@ -92,8 +92,8 @@ func (m *QueuePosition) Truncate() {
 	}
 }
 
-// sendable returns the elements of list that can be encoded validly and that together fit into the given
-// numbers of bytes and entries. It reduces both numbers accordingly.
+// sendable returns the elements of list that can be encoded as valid and that together fit into the given numbers
+// of bytes and entries. It subtracts what they use from both numbers.
 func sendable[T any](list []T, element func(*Codec, *T), bytes, entries *int) (fitting []T) {
 	in, out := Codec{Reading: true}, Codec{}
 	for i := range list {
@@ -110,7 +110,7 @@ func sendable[T any](list []T, element func(*Codec, *T), bytes, entries *int) (f
 	return fitting
 }
 
-// Truncate removes values that no node can have.
+// Truncate removes values that are impossible for a node.
 func (m *Surveyed) Truncate() {
 	truncateOccupancy(&m.Occupancy)
 	truncateOccupancy(&m.OutsideOccupancy)
@@ -138,7 +138,7 @@ func truncateOccupancy(u *job.Occupancy) {
 	}
 }
 
-// filterSorted returns the elements for which fits returns true, sorted and without duplicates.
+// filterSorted returns the elements of list for which fits returns true, sorted and without duplicates.
 func filterSorted[T int | string](list []T, fits func(T) bool) []T {
 	kept := slices.DeleteFunc(slices.Clone(list), func(x T) bool { return !fits(x) })
 	slices.Sort(kept)

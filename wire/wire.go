@@ -35,11 +35,11 @@ other end, nor how to read the blobs of a fence.
 */
 package wire
 
-// Version is the version of this protocol. Both ends must have the same version. In practice both are the
-// same build, because mpiexec copies the helper to the nodes.
+// Version is the version of this protocol. Both sides must have the same version. Usually both sides are the same
+// build, because mpiexec copies its own binary to the nodes.
 const Version = 5
 
-// A Message is a pointer to a struct that has a row in the table of kinds.
+// A Message is a pointer to a struct whose type has a row in the table of kinds.
 type Message interface {
 	// Fields reads or writes the fields of the message, in their order.
 	Fields(c *Codec)

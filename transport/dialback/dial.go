@@ -14,7 +14,7 @@ import (
 // maxRounds is how many times a helper tries all addresses of mpiexec.
 const maxRounds = 3
 
-// errNotMpiexec is returned if a program other than mpiexec replies at an address.
+// errNotMpiexec is returned if the program that replies at an address is not mpiexec.
 var errNotMpiexec = errors.New("another program answers there")
 
 // A Refusal is returned if mpiexec refuses the connection of a helper. Why is the reason that mpiexec gives.
@@ -31,9 +31,9 @@ func (t JoinToken) WithSecret(value string) JoinToken {
 	return t
 }
 
-// DialBack connects to mpiexec as the helper of a host. It returns the stream once mpiexec has accepted
-// the helper. near is the address of the starter's machine, as the batch system reports it, and is tried
-// first. The zero value means unknown.
+// DialBack connects to mpiexec as the helper of a host. It returns the stream after mpiexec has accepted the
+// helper. It tries near first, which is the address of the starter's machine as the batch system reports it. The
+// zero value of near means unknown.
 func DialBack(ctx context.Context, token JoinToken, host string, near netip.Addr) (net.Conn, error) {
 	return dialer{token, host, defaultTimeouts}.dialRounds(ctx, orderAddresses(token.Addresses, near))
 }
@@ -123,8 +123,7 @@ func (c dialer) authenticate(ctx context.Context, stream *tls.Conn) (err error) 
 	return nil
 }
 
-// sendProof sends the proof and returns mpiexec's reply. The reply is empty if mpiexec accepts the
-// helper.
+// sendProof sends the helper's proof and returns mpiexec's reply. The reply is empty if mpiexec accepts the helper.
 func (c dialer) sendProof(stream *tls.Conn) (refusal string, err error) {
 	mac, err := connectionMAC(c.token.Token, stream.ConnectionState(), c.host)
 	if err != nil {

@@ -1,8 +1,8 @@
 /*
 Package dialback lets helpers connect to their mpiexec. A starter is the program with which a batch system
-starts helpers, such as srun. It may start all helpers in one step, with one input that is copied to all and with merged outputs (rule RM-37). Then the helpers need
-connections of their own. Helpers also use this package with a starter that serves one host at a time, if
-it cannot carry all data of a job (rule RM-36).
+starts helpers, such as srun. It may start all helpers in one step, in which it copies one input to all
+helpers and merges their outputs (rule RM-37). Then the helpers need connections of their own. A helper that
+has a starter for itself also uses this package, if that starter cannot carry all data of a job (rule RM-36).
 
 	mpiexec                                        helper, one on each host
 	   | JoinToken, by the starter's input --------->   the same for all
@@ -16,17 +16,17 @@ A Listener is mpiexec's side. It has one port, which is open until no helper is 
 connection is pending until its helper has sent a valid proof. Pending connections are limited in number
 and time, and cannot keep a helper from connecting. DialBack is the helper's side.
 
-A helper that cannot connect reports that on the starter's stream, by which it got the JoinToken. If the
-stream is the helper's alone (JoinToken.Streams), the helper then uses it for all messages. Otherwise the
-helper ends.
+A helper that cannot connect reports this on the starter's stream, on which it received the JoinToken. If no
+other helper uses that stream (JoinToken.Streams), the helper then uses the stream for all messages. Otherwise
+the helper ends.
 
-Neither the token nor the private key is ever on a command line, in a file or in an environment. Only
-somebody who can read the step's input can read the token. Arguments and environment of ranks are sent the
-same way anyway.
+Neither the token nor the private key is ever on a command line, in a file or in an environment. Only a
+process that can read the step's input can read the token. Such a process can read the arguments and
+environment of the ranks anyway, which are sent the same way.
 
-A starter that passes no input takes the JoinToken as an argument of its program, which others can read. Then
-the token is no secret, and the key of the proof is an HMAC of it, keyed with a secret of the batch job that
-all its processes have in their environment (JoinToken.Secret, rule RM-38).
+A starter that passes no input takes the JoinToken as an argument of its program, which other users can read.
+Then the token is not secret, and the key of the proof is an HMAC of the token. The HMAC is keyed with a secret of
+the batch job that all its processes have in their environment (JoinToken.Secret, rule RM-38).
 */
 package dialback
 

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// These are the limits on pending connections, which have not yet sent a valid proof.
+// These constants limit the number and the duration of pending connections, which have not yet sent a valid proof.
 const (
 	maxPending       = 64               // in addition to two for each expected host, which may try two addresses; beyond that the oldest is closed
 	handshakeTimeout = 60 * time.Second // for the TLS handshake and the proof
@@ -32,7 +32,7 @@ const (
 // replies.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 3}
 
-// Ports is the range of ports from which a Listener chooses one. The zero value allows any port.
+// Ports is the range of ports from which a Listener chooses one port. The zero value allows any port.
 type Ports struct{ Low, High uint16 }
 
 // A Listener accepts connections of helpers that it expects. Its port is open until Close is called or no
@@ -53,7 +53,7 @@ type Listener struct {
 	closed    bool
 }
 
-// A Connection is the stream of a helper that has proved that it has the token.
+// A Connection is the stream of a helper that has proved that it has the join token.
 type Connection struct {
 	Host   string
 	Stream net.Conn
@@ -94,7 +94,7 @@ func makeCertificate() (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: private}, err
 }
 
-// listen listens on a free port of the range, on all addresses of this machine.
+// listen listens on a free port in the range ports, on all addresses of this machine.
 func listen(ports Ports) (net.Listener, error) {
 	config := net.ListenConfig{KeepAliveConfig: keepAlive}
 	if ports == (Ports{}) {
@@ -115,7 +115,8 @@ func listen(ports Ports) (net.Listener, error) {
 // Port returns the port of the Listener.
 func (d *Listener) Port() uint16 { return uint16(d.listener.Addr().(*net.TCPAddr).Port) }
 
-// JoinToken returns the token for the helpers. addresses are the addresses of this machine.
+// JoinToken returns the join token for the helpers. addresses are the addresses of this machine to which the
+// helpers may connect.
 func (d *Listener) JoinToken(addresses []netip.Addr) JoinToken {
 	t := JoinToken{Certificate: d.certificate, Token: d.token}
 	for _, a := range addresses[:min(len(addresses), maxAddresses)] {

@@ -14,8 +14,8 @@ import (
 //
 //	greeting | length of host, 1 byte | host | MAC, 32 bytes
 //
-// mpiexec replies with the length of a text, 1 byte, and the text. The text says why the helper is
-// refused. It is empty if the helper is accepted.
+// mpiexec replies with one byte, which is the length of a text, and the text. The text says why mpiexec refuses the
+// helper. It is empty if mpiexec accepts the helper.
 type proof struct {
 	host string
 	mac  [sha256.Size]byte
@@ -48,16 +48,15 @@ func readProof(r io.Reader) (p proof, err error) {
 	return p, nil
 }
 
-// exporterLabel is the label with which both ends derive a secret from their TLS connection (RFC 8446,
-// 7.5).
+// exporterLabel is the label that both sides use to derive a secret from their TLS connection (RFC 8446, 7.5).
 const exporterLabel = "EXPORTER-remshell-callback"
 
 // secretLabel is the beginning of the text from which the key of a proof is computed if the token is not
 // secret.
 const secretLabel = "remshell join token\n"
 
-// secretKey returns the key of a proof for a token that is not secret: an HMAC-SHA256 of the token, keyed
-// with the secret.
+// secretKey returns the key of a proof for a token that other users may read. The key is an HMAC-SHA256 of the
+// token, keyed with secret.
 func secretKey(token [32]byte, secret string) (key [32]byte) {
 	h := hmac.New(sha256.New, []byte(secret))
 	io.WriteString(h, secretLabel)
@@ -76,7 +75,8 @@ func connectionMAC(token [32]byte, state tls.ConnectionState, host string) (mac 
 	return computeMAC(token, secret, host), nil
 }
 
-// computeMAC returns the HMAC-SHA256 of a connection's secret and a host, keyed with the token.
+// computeMAC returns the HMAC-SHA256 of a secret, which belongs to one connection, and a host name. The HMAC is
+// keyed with the token.
 func computeMAC(token [32]byte, secret []byte, host string) (mac [sha256.Size]byte) {
 	h := hmac.New(sha256.New, token[:])
 	h.Write(secret)

@@ -12,16 +12,16 @@ import (
 )
 
 /*
-raceAddresses tries the addresses of mpiexec in parallel and returns the first that replies as mpiexec. An
-address may drop packets, or accept a connection and send nothing. The helper cannot know that beforehand:
+raceAddresses tries the addresses of mpiexec in parallel and returns the first at which mpiexec replies. An
+address may drop packets, or accept a connection and send nothing. The helper cannot know that in advance:
 
 	first   connect ......................... closed
 	second  | no answer | connect, TLS ......... closed
 	third               |  silent   | connect, TLS, the right certificate: mpiexec
 	fourth  not tried
 
-It also tries the next address as soon as one has failed. The helper sends its proof only afterwards, so
-mpiexec receives it once, however many of the addresses are its own.
+raceAddresses also tries the next address as soon as one has failed. The helper sends its proof only after the
+race. So mpiexec receives the proof once, even if the helper has reached it by several addresses.
 */
 func (c dialer) raceAddresses(ctx context.Context, addresses []netip.AddrPort) (winner int, stream *tls.Conn, err error) {
 	ctx, over := context.WithCancel(ctx)
@@ -89,14 +89,15 @@ type raceResults struct {
 	ended    chan raceResult
 }
 
-// A raceResult is the result of trying one address.
+// A raceResult is the result of trying one address of mpiexec.
 type raceResult struct {
 	at     int
 	stream *tls.Conn
 	err    error
 }
 
-// tryAddress connects to one address and performs the TLS handshake.
+// tryAddress connects to one address, performs the TLS handshake, and sends the result to a channel of r. at is the
+// index of the address.
 func (c dialer) tryAddress(ctx context.Context, r raceResults, at int, address netip.AddrPort) {
 	dialer := net.Dialer{Timeout: c.timeouts.accept, KeepAliveConfig: keepAlive}
 	conn, err := dialer.DialContext(ctx, "tcp", address.String())
