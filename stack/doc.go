@@ -4,7 +4,7 @@ that others give it. It performs no ptrace and knows no process.
 
 	Registers, Memory, Mappings --Unwind--> addresses --Symbolize--> Frames
 
-	unwind.go    from frame to frame: by CFI, else by frame pointers
+	unwind.go    from frame to frame: by CFI, else by frame pointers, else by return addresses on the stack
 	cfi.go       finds and parses call frame information (.eh_frame_hdr, .eh_frame, .debug_frame)
 	rules.go     executes call frame instructions; expr.go evaluates DWARF expressions
 	image.go     an ELF file with bounds

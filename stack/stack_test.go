@@ -121,6 +121,42 @@ func TestUnwindARM64(t *testing.T) {
 	}
 }
 
+// Without call frame information and frame pointers, the first word of the stack that is behind a call counts. If a frame pointer is
+// kept, it is the caller's if that call is in another file.
+func TestUnwindByReturnAddresses(t *testing.T) {
+	const program, library = 0x10000, 0x20000
+	mappings := []Mapping{{Start: program, End: program + 0x1000, Path: "/program"}, {Start: library, End: library + 0x1000, Path: "/libc.so"}}
+	call := uint64(0xe8 << 16)              // at -7: call rel32 is 5 bytes
+	indirect := uint64(0xff<<40 | 0xd0<<48) // call *%rax is 2 bytes
+	jump := uint64(0xff<<40 | 0xe0<<48)     // jmp *%rax
+	link := uint64(0x97ffffff)              // bl
+	for _, test := range []struct {
+		name   string
+		arch   Arch
+		pc, fp uint64
+		memory memory
+		want   []uint64
+	}{
+		{"the first of two", AMD64, library + 8, 0, memory{0x9000: 5, 0x9008: library + 0x107, 0x9010: program + 0x207, library + 0x100: call, program + 0x200: indirect},
+			[]uint64{library + 8, library + 0x107, program + 0x207}},
+		{"data that is no return address", AMD64, library + 8, 0, memory{0x9000: library + 0x107, 0x9008: program + 0x207, library + 0x100: jump, program + 0x200: call},
+			[]uint64{library + 8, program + 0x207}},
+		{"a caller with a frame pointer", AMD64, library + 8, 0x9010, memory{0x9000: program + 0x207, 0x9008: 0, 0x9010: 0, 0x9018: program + 0x307, program + 0x200: call},
+			[]uint64{library + 8, program + 0x207, program + 0x307}},
+		{"a frame pointer of its own", AMD64, program + 8, 0x9010, memory{0x9000: program + 0x207, 0x9008: 0, 0x9010: 0, 0x9018: program + 0x307, program + 0x200: call},
+			[]uint64{program + 8, program + 0x307}},
+		{"arm64", ARM64, library + 8, 0, memory{0x9000: library + 0x108, 0x9008: program + 0x204, program + 0x200: link, library + 0x104: 0xd65f03c0}, []uint64{library + 8, program + 0x204}},
+		{"nothing", AMD64, library + 8, 0, memory{0x9000: 1, 0x9008: 2}, []uint64{library + 8}},
+	} {
+		regs := Registers{PC: test.pc}
+		regs.Set(layouts[test.arch].sp, 0x9000)
+		regs.Set(layouts[test.arch].fp, test.fp)
+		if got := addresses(Unwind(test.arch, regs, test.memory.read, mappings)); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %#x, want %#x", test.name, got, test.want)
+		}
+	}
+}
+
 // An expression that never ends, underflows, or reads what is not there gives no value.
 func TestExpressions(t *testing.T) {
 	var regs Registers

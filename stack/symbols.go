@@ -21,8 +21,12 @@ type symbolTable struct {
 	size    uint64
 }
 
-// symbolSize is sizeof(Elf64_Sym).
-const symbolSize = 24
+// symbolSize is sizeof(Elf64_Sym), and maxUnsized how far a symbol without a size reaches: up to the next one, at most. Such are those of
+// hand-written assembly.
+const (
+	symbolSize = 24
+	maxUnsized = 64 << 10
+)
 
 // findSymbols finds the symbol tables of a file.
 func findSymbols(f *elf.File) (all []*symbolTable) {
@@ -71,9 +75,10 @@ func (m *Image) Lookup(names ...string) map[string]Symbol {
 
 // A candidate is the best symbol for an address so far.
 type candidate struct {
-	name  string
-	value uint64
-	sized bool // the address is within the size of the symbol
+	name   string
+	value  uint64
+	sized  bool   // the address is within the size of the symbol
+	latest uint64 // the last symbol that begins at or below the address, also if it ends before
 }
 
 // names returns the names of the functions at addresses, as the file has them. An address without one is missing.
@@ -96,7 +101,7 @@ func (m *Image) names(addresses []uint64, deadline time.Time) map[uint64]string 
 	}()
 	found := make(map[uint64]string)
 	for i, c := range best {
-		if c.name != "" {
+		if c.name != "" && (c.sized || c.value == c.latest) {
 			found[addresses[i]] = c.name
 		}
 	}
@@ -116,16 +121,16 @@ func (t *symbolTable) improve(addresses []uint64, best []candidate, deadline tim
 		if section == elf.SHN_UNDEF || kind != elf.STT_FUNC && kind != elf.STT_NOTYPE && kind != elf.STT_GNU_IFUNC || value == 0 {
 			continue
 		}
-		end := value + size
-		if size == 0 { // hand-written assembly: up to the next symbol
-			end = value + 64<<10
-		}
+		end := value + max(size, maxUnsized)
 		if end < value {
 			continue
 		}
 		i, _ := slices.BinarySearch(addresses, value)
 		for ; i < len(addresses) && addresses[i] < end; i++ {
-			t.consider(&best[i], binary.LittleEndian.Uint32(e[:]), value, size > 0)
+			best[i].latest = max(best[i].latest, value)
+			if size == 0 || addresses[i]-value < size {
+				t.consider(&best[i], binary.LittleEndian.Uint32(e[:]), value, size > 0)
+			}
 		}
 	}
 }
@@ -150,7 +155,7 @@ func (t *symbolTable) consider(c *candidate, nameAt uint32, value uint64, sized 
 	if c.name != "" && c.sized == sized && c.value == value && !nicer(name, c.name) {
 		return
 	}
-	*c = candidate{name, value, sized}
+	*c = candidate{name, value, sized, c.latest}
 }
 
 // nicer reports whether name is the better one of two names of a function: MPI_Send before PMPI_Send, write before

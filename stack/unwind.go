@@ -103,8 +103,11 @@ func (u *unwinder) step(regs Registers, at Address, innermost bool) (next Regist
 	if at.Mapping == nil && innermost { // a call through a bad pointer
 		return u.returnFromLeaf(regs)
 	}
-	next, ok = u.byFramePointer(regs)
-	return next, false, ok
+	byPointer, ok := u.byFramePointer(regs)
+	if next, found := u.byScan(regs, at, byPointer.value[u.arch.sp]); found {
+		return next, false, true
+	}
+	return byPointer, false, ok
 }
 
 // apply applies the rules of a function.
@@ -189,6 +192,77 @@ func (u *unwinder) byFramePointer(regs Registers) (next Registers, ok bool) {
 	next.Set(u.arch.sp, fp+16)
 	next.PC = back
 	return next, true
+}
+
+// scanWords is how many words of a stack are searched for a return address.
+const scanWords = 512
+
+// byScan leaves a function without call frame information and without a frame pointer: it takes the first word of the stack that is the
+// address behind a call. This is a guess: words may be left from earlier calls. musl is built so. If a frame pointer is kept, end is
+// where that frame ends. It is the caller's only if there is a call from another file before; otherwise byScan returns false.
+func (u *unwinder) byScan(regs Registers, at Address, end uint64) (next Registers, ok bool) {
+	sp, known := regs.Get(u.arch.sp)
+	if !known || sp%8 != 0 || end != 0 && at.Mapping == nil {
+		return next, false
+	}
+	for word := sp; word < sp+8*scanWords && (end == 0 || word < end); word += 8 {
+		back, readable := u.mem.word(word, 8)
+		if !readable {
+			return next, false
+		}
+		back &= u.arch.addressMask
+		from := find(u.mappings, back-1)
+		if from == nil || ok && from.Path == at.Mapping.Path || !u.isBehindCall(back) {
+			continue
+		}
+		if !ok {
+			next, ok = regs, true
+			next.PC = back
+			next.Set(u.arch.sp, word+8)
+		}
+		if end == 0 || from.Path != at.Mapping.Path {
+			return next, true
+		}
+	}
+	return next, false
+}
+
+// isBehindCall reports whether the instruction before an address may be a call.
+func (u *unwinder) isBehindCall(address uint64) bool {
+	if !u.amd64 {
+		code, ok := u.mem.word(address-4, 4)
+		return ok && address%4 == 0 && (code>>26 == 0x25 || code&0xfffffc1f == 0xd63f0000) // BL, BLR
+	}
+	var code [7]byte
+	if !u.mem(address-7, code[:]) {
+		return false
+	}
+	if code[2] == 0xe8 { // call rel32
+		return true
+	}
+	for i := range 6 { // call r/m64: FF /2 of the right size
+		if code[i] == 0xff && code[i+1]>>3&7 == 2 && operandSize(code[i+1]) == 7-i-1 {
+			return true
+		}
+	}
+	return false
+}
+
+// operandSize returns how long an operand of amd64 is: its ModRM byte, SIB byte and displacement. It may be wrong for a SIB byte without
+// a base.
+func operandSize(modRM byte) int {
+	mode, rm := modRM>>6, modRM&7
+	size := 1
+	if mode != 3 && rm == 4 {
+		size++
+	}
+	switch {
+	case mode == 1:
+		size++
+	case mode == 2, mode == 0 && rm == 5:
+		size += 4
+	}
+	return size
 }
 
 // returnFromLeaf leaves a function that has done nothing yet.

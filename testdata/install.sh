@@ -6,7 +6,8 @@
 #
 # These are the programs the tests compare us with (OpenSSH, MPICH's Hydra, Open
 # MPI), Slurm's PMI-2 library, the shells a user may have as login shell, what a
-# testbed is made of, Slurm with munge, Grid Engine, and rpm, which installs our package in a root of its own.
+# testbed is made of, compilers whose programs the unwinder reads, Slurm with munge,
+# Grid Engine, and rpm, which installs our package in a root of its own.
 # No service is started or left enabled: every sshd of the tests is started by the
 # tests, in a namespace or on a loopback address of their own.
 set -eu
@@ -14,7 +15,8 @@ set -eu
 wanted="openssh-server openssh-client mpich libmpich-dev openmpi-bin libopenmpi-dev
 	iproute2 procps strace gcc libc6-dev util-linux tcsh csh fish zsh man-db groff nftables hwloc libpmi2-0-dev rpm
 	libpmix-dev python3-mpi4py python3-torch numactl slurm-wlm munge
-	gridengine-master gridengine-exec gridengine-client esmtp-run"
+	gridengine-master gridengine-exec gridengine-client esmtp-run
+	gfortran musl-tools"
 
 missing() {
 	for p in $wanted; do

@@ -17,8 +17,8 @@ import (
 	"remshell/stack"
 )
 
-// program compiles a program in C or C++ and returns its path. The test is skipped without a compiler, or if that does not know the
-// flags.
+// program compiles a program in C, C++, Fortran or Go and returns its path. A first flag without a hyphen is the compiler. The test is
+// skipped without a compiler, or if that does not know the flags.
 func program(t *testing.T, source string, flags ...string) string {
 	t.Helper()
 	compiler, suffix := "gcc", ".c"
@@ -27,6 +27,12 @@ func program(t *testing.T, source string, flags ...string) string {
 	}
 	if strings.Contains(source, "end program") {
 		compiler, suffix = "gfortran", ".f90"
+	}
+	if strings.Contains(source, "package main") {
+		compiler, suffix, flags = "go", ".go", slices.Concat([]string{"build"}, flags)
+	}
+	if len(flags) > 0 && strings.HasSuffix(flags[0], "-gcc") {
+		compiler, flags = flags[0], flags[1:]
 	}
 	path, err := exec.LookPath(compiler)
 	if err != nil {
@@ -38,7 +44,9 @@ func program(t *testing.T, source string, flags ...string) string {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "planted")
-	if text, err := exec.Command(path, slices.Concat(flags, []string{"-o", out, file})...).CombinedOutput(); err != nil {
+	cmd := exec.Command(path, slices.Concat(flags, []string{"-o", out, file})...)
+	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "GO111MODULE=off")
+	if text, err := cmd.CombinedOutput(); err != nil {
 		if slices.Contains(flags, "-static") {
 			t.Skipf("no static libraries: %s", text)
 		}
@@ -127,6 +135,27 @@ template <class T> struct Mesh { __attribute__((noinline)) void relax(T x) { for
 int main() { std::puts("ready"); std::fflush(stdout); solver::Mesh<double> m; m.relax(1.0); return 0; }
 `
 
+const inlinedCxx = `#include <cstdio>
+namespace solver { volatile int sink;
+template <class T> struct Mesh {
+	void relax(T x) { for (;;) sink = sink + 1; }
+	void smooth(T x) { relax(x + 1); }
+};
+__attribute__((noinline)) void solve() { Mesh<double> m; m.smooth(1.0); }
+}
+int main() { std::puts("ready"); std::fflush(stdout); solver::solve(); return 0; }
+`
+
+const inGo = `package main
+import ("fmt"; "os")
+var sink int
+//go:noinline
+func innermost(n int) { for { sink += n } }
+//go:noinline
+func outermost(n int) { innermost(n + 1); sink++ }
+func main() { fmt.Println("ready"); outermost(len(os.Args)) }
+`
+
 const inFortran = `module waves
 contains
   subroutine advance(n)
@@ -164,6 +193,11 @@ func TestStacksOfPrograms(t *testing.T) {
 		{"static", inC, []string{"-O2", "-static"}, "innermost, outermost, main"},
 		{"exported names alone", inC, []string{"-O2", "-rdynamic", "-s"}, "innermost, outermost, main"},
 		{"C++", inCxx, []string{"-O2"}, "solver::Mesh<double>::relax, main"},
+		{"C++ with inlined functions", inlinedCxx, []string{"-O2", "-g"}, "solver::Mesh<double>::relax planted.cc:4, solver::Mesh<double>::smooth planted.cc:5, solver::solve planted.cc:7, main planted.cc:9"},
+		{"position independent and static", inC, []string{"-O2", "-static-pie"}, "innermost, outermost, main"},
+		{"musl", inC, []string{"musl-gcc", "-O2"}, "innermost, outermost, main"},
+		{"musl, static", inC, []string{"musl-gcc", "-O2", "-static"}, "innermost, outermost, main"},
+		{"Go", inGo, nil, "main.innermost planted.go:, main.outermost planted.go:7, main.main planted.go:8, runtime.main"},
 		{"Fortran", inFortran, []string{"-g", "-O0"}, "advance planted.f90:6, MAIN__ planted.f90:15, main planted.f90:"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -171,8 +205,10 @@ func TestStacksOfPrograms(t *testing.T) {
 			var got string
 			for range 1000 { // it may still return from puts
 				threads, _ := namesOf(t, pid)
-				if got = strings.Join(threads[0], ", "); inOrder(got, test.want) {
-					return
+				for _, names := range threads { // Go's main function may be on any
+					if got = strings.Join(names, ", "); inOrder(got, test.want) {
+						return
+					}
 				}
 			}
 			t.Errorf("%s, want %s", got, test.want)
@@ -190,6 +226,27 @@ func inOrder(text, parts string) bool {
 		text = text[at+len(part):]
 	}
 	return true
+}
+
+// The C library of musl has no call frame information. A process that waits in it is read nevertheless.
+func TestStackInMusl(t *testing.T) {
+	for _, flags := range [][]string{{"-O2"}, {"-O0", "-g"}, {"-O2", "-static"}, {"-O2", "-s"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			want := "sleep, main"
+			if slices.Contains(flags, "-s") {
+				want = "sleep, 0x"
+			}
+			pid := start(t, program(t, inC, slices.Concat([]string{"musl-gcc"}, flags)...), "sleep")
+			var got string
+			for range 1000 { // it may still be in puts
+				threads, _ := namesOf(t, pid)
+				if got = strings.Join(threads[0], ", "); inOrder(got, want) {
+					return
+				}
+			}
+			t.Errorf("%s, want %s", got, want)
+		})
+	}
 }
 
 // A stripped program has the starts of its functions instead of names.

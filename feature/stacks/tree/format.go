@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,9 +96,9 @@ func placeText(g job.StackGroup) string {
 		}
 		return format.EscapeSentence(place)
 	}
-	names := []string{g.Frames[last].Function}
-	if last > 0 {
-		names = []string{g.Frames[last-1].Function, names[0]}
+	var names []string
+	for _, f := range g.Frames[max(last-1, 0):] {
+		names = append(names, cmp.Or(f.Function, "?"))
 	}
 	return format.EscapeSentence(strings.Join(names, " -> "))
 }

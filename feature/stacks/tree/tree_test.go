@@ -181,6 +181,10 @@ other threads:
 	if !strings.Contains(alike, "  all ranks are in one call at one place. If MPI_Allreduce never ends, compare its arguments, which are not read: root, communicator, count.\n") {
 		t.Error(alike)
 	}
+	unknown := Format(job.StackReport{Groups: []job.StackGroup{{Ranks: []int{0}, State: job.StackRuns, Frames: frames("@a @a")}}})
+	if !strings.HasPrefix(unknown, "  rank 0  ? -> ?  (running)\n") {
+		t.Error(unknown)
+	}
 	hostile := Format(job.StackReport{Groups: []job.StackGroup{{Ranks: []int{0}, State: job.StackRuns, Frames: []job.StackFrame{{Function: "\x1b[2J", File: "a\nb", Line: 1}}}}})
 	if strings.ContainsAny(hostile, "\x1b") || strings.Contains(hostile, "a\nb") {
 		t.Errorf("%q", hostile)

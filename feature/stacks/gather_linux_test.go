@@ -1,0 +1,53 @@
+package stacks
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/job"
+)
+
+// A rank that a debugger traces is left alone, and the report says which process traces it. Other ranks are read.
+func TestRankUnderADebugger(t *testing.T) {
+	var targets []target
+	for rank := range 2 {
+		cmd := exec.Command("sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		targets = append(targets, target{rank, cmd.Process.Pid})
+	}
+	seized, release := make(chan error), make(chan bool)
+	defer close(release)
+	go func() {
+		runtime.LockOSThread()
+		seized <- unix.PtraceSeize(targets[1].pid)
+		<-release
+	}()
+	if err := <-seized; err != nil {
+		t.Fatal(err)
+	}
+	notes := make(map[int]job.StackGroup)
+	for _, g := range gatherStacks(targets, time.Now().Add(10*time.Second)).Groups {
+		for _, rank := range g.Ranks {
+			notes[rank] = g
+		}
+	}
+	if g := notes[0]; g.Note != "" || len(g.Frames) == 0 {
+		t.Errorf("rank 0: %+v", g)
+	}
+	if g := notes[1]; !strings.HasPrefix(g.Note, "process ") || !strings.HasSuffix(g.Note, " traces it already") || len(g.Frames) != 0 {
+		t.Errorf("rank 1: %+v", g)
+	}
+	var status unix.WaitStatus
+	if got, err := unix.Wait4(targets[1].pid, &status, unix.WNOHANG|unix.WUNTRACED, nil); got != 0 || err != nil {
+		t.Error("it was stopped: " + fmt.Sprint(status, err))
+	}
+}
