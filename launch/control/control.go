@@ -16,13 +16,13 @@ import (
 	"remshell/job"
 )
 
-// A Requester identifies a request: the node that forwarded it, and its ID.
+// A Requester identifies a request by the node that has forwarded it and by its ID.
 type Requester struct {
 	Node int
 	ID   string
 }
 
-// A Request is a request by a user who has the permission (survive.md SV-26).
+// A Request is a request of a user who is allowed to make it (survive.md SV-26).
 type Request struct {
 	Requester
 	Verb       job.Verb
@@ -32,7 +32,8 @@ type Request struct {
 	Role       job.Role
 }
 
-// Terms say when a job refuses requests with a verb. The feature that carries them out registers them.
+// Terms say when a job refuses requests with a certain verb. They are registered by the feature that carries
+// out these requests.
 type Terms struct {
 	WhileEnding  bool   // the job carries them out also while it ends
 	Suspended    string // why a job that a user has suspended refuses; empty: it does not
@@ -41,11 +42,12 @@ type Terms struct {
 
 var termsOf = make(map[job.Verb]Terms)
 
-// Register adds the terms of a verb. It is called while the program is initialized.
+// Register registers the terms for a verb. It is called while the program is initialized.
 func Register(verb job.Verb, terms Terms) { termsOf[verb] = terms }
 
-// WhyRefused returns why a request is refused, or "" if it is carried out. running says that the job is
-// not ending. suspended says that a user has suspended it. The feature may have further conditions.
+// WhyRefused returns the reason for refusing a request, or "" if the request may be carried out. running is
+// true unless the job is ending. suspended is true if a user has suspended the job. The feature that carries
+// out the request may have further conditions.
 func WhyRefused(verb job.Verb, running, suspended bool) string {
 	terms, known := termsOf[verb]
 	switch {
@@ -59,7 +61,8 @@ func WhyRefused(verb job.Verb, running, suspended bool) string {
 	return terms.NotSuspended
 }
 
-// DescribeUser returns the requester's name, marked as administrator if the job is another user's.
+// DescribeUser returns the name of the user who has made the request. If the job belongs to another user, the
+// result says that the requester is an administrator.
 func (r Request) DescribeUser() string {
 	if r.Role == job.RoleAdministrator {
 		return r.User + " (administrator)"
@@ -67,8 +70,8 @@ func (r Request) DescribeUser() string {
 	return r.User
 }
 
-// WithNode returns text, which describes a request to users. If the requester is on a remote node, it
-// adds the node's name: only that node has checked who the requester is.
+// WithNode returns text, which describes the request to users. If the requester is on a remote node, it adds
+// the name of that node, because only that node has checked who the requester is.
 func (r Request) WithNode(text string) string {
 	if r.SayingNode == "" {
 		return text
@@ -76,7 +79,7 @@ func (r Request) WithNode(text string) string {
 	return r.SayingNode + " says: " + text
 }
 
-// EndText returns the line which says that this request ends the job.
+// EndText returns the line which reports that this request ends the job.
 func (r Request) EndText() string {
 	return r.WithNode("the job was ended by " + r.DescribeUser() + " with --end")
 }

@@ -8,8 +8,9 @@ import (
 	"remshell/text"
 )
 
-// RateLimits limits how often each remote node forwards requests, since a node could invent requesters.
-// The value is the time at which burst requests may arrive at once again. All attempts of a job share it.
+// RateLimits limits how often each remote node may forward requests, because a faulty node could invent
+// requests. Each value is the time at which burst requests may again arrive at once. All attempts of a job
+// share one RateLimits.
 type RateLimits map[rateKey]time.Time
 
 type rateKey struct {
@@ -25,8 +26,8 @@ const (
 	statusInterval = time.Second
 )
 
-// TooSoon counts a request forwarded by a remote node. It returns why the request is refused, or
-// "". A request to end the job is never refused.
+// TooSoon counts a request that a remote node has forwarded. It returns the reason for refusing the request,
+// or "". Requests to end the job are never refused.
 func (l RateLimits) TooSoon(r Request, now time.Time) string {
 	if r.SayingNode == "" || r.Verb == job.VerbEnd {
 		return ""

@@ -34,26 +34,26 @@ type State struct {
 	ended     bool                   // End was called
 }
 
-// These are the actions that Add, Remove and End return.
+// These are the actions that Add, Remove and End return. The caller carries them out.
 type (
-	// TellNodes is an action: report to all nodes that a reason to stop ranks was added (On), or was
+	// TellNodes is the action of telling all nodes that a reason to stop ranks was added (On), or that it was
 	// removed after HeldFor.
 	TellNodes struct {
 		Why     job.Hold
 		On      bool
 		HeldFor time.Duration
 	}
-	// Suspend is an action: report that the ranks are stopped from now on.
+	// Suspend is the action of reporting that the ranks are stopped from now on.
 	Suspend struct{}
-	// Resume is an action: report that the ranks run again, after they were stopped for HeldFor.
+	// Resume is the action of reporting that the ranks run again, after they were stopped for HeldFor.
 	Resume struct{ HeldFor time.Duration }
 )
 
 // An Action is one of the action types above.
 type Action any
 
-// Add adds a reason. It does nothing if the reason is there already. While the job is ending, it adds
-// only mpiexec's own reason.
+// Add adds a reason to stop the ranks. It does nothing if there is already the same reason. While the job is
+// ending, it ignores all reasons except mpiexec's own.
 func (s *State) Add(reason job.Hold, now time.Time) []Action {
 	if s.Has(reason) || s.ended && reason != job.HoldLauncherStopped {
 		return nil
@@ -70,7 +70,7 @@ func (s *State) Add(reason job.Hold, now time.Time) []Action {
 	return actions
 }
 
-// Remove removes a reason. It does nothing if there is no such reason.
+// Remove removes a reason to stop the ranks. It does nothing if there is no such reason.
 func (s *State) Remove(reason job.Hold, now time.Time) []Action {
 	if !s.Has(reason) {
 		return nil
@@ -82,7 +82,7 @@ func (s *State) Remove(reason job.Hold, now time.Time) []Action {
 	return actions
 }
 
-// End removes all reasons, because the job ends. It does nothing if there are none.
+// End removes all reasons to stop the ranks, because the job is ending.
 func (s *State) End(now time.Time) (actions []Action) {
 	s.ended = true
 	for _, why := range s.Reasons() {
@@ -97,7 +97,7 @@ func (s *State) Has(reason job.Hold) bool {
 	return has
 }
 
-// HeldFor returns how long a reason has been in the set. It is zero if it is not.
+// HeldFor returns how long ago a reason was added. It returns 0 if the set does not contain the reason.
 func (s *State) HeldFor(reason job.Hold, now time.Time) time.Duration {
 	if !s.Has(reason) {
 		return 0
@@ -105,5 +105,6 @@ func (s *State) HeldFor(reason job.Hold, now time.Time) time.Duration {
 	return now.Sub(s.since[reason])
 }
 
-// Reasons returns the reasons, sorted. A node that joins the job needs them before it starts ranks.
+// Reasons returns all reasons to stop the ranks, sorted. They are sent to a node that joins the job before
+// its ranks start.
 func (s *State) Reasons() []job.Hold { return slices.Sorted(maps.Keys(s.since)) }

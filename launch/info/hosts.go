@@ -10,8 +10,8 @@ import (
 	"remshell/job"
 )
 
-// FindHosts returns the candidates for a host list that a rank names, in the syntax of -host. It connects
-// to none of them. Local is set for the launching machine.
+// A FindHosts is a function that makes candidates from a host list that a rank has given, in the syntax of
+// -host. It does not connect to the hosts. It sets Local in the candidate that is mpiexec's machine.
 type FindHosts func(list string) ([]job.NodeDef, error)
 
 // A HostPolicy says on which hosts a job may spawn ranks (rule TRUST-9).
@@ -22,14 +22,14 @@ type HostPolicy struct {
 	Candidates []job.NodeDef // candidates of the job
 }
 
-// A KnownHost is a host of the job, with the host name that its machine reports.
+// A KnownHost is a host of the job, together with the host name that the machine itself reports.
 type KnownHost struct {
 	Def      job.NodeDef
 	Hostname string
 }
 
-// SetCandidates sets the candidates of a spawn in req, which is a copy of the job's request. It copies
-// the lists of req before it changes them.
+// SetCandidates sets the candidates for a spawn in req, which is a copy of the job's request. It copies the
+// lists in req before it changes them.
 func (g *HostPolicy) SetCandidates(req *job.Request) {
 	req.Nodes, req.HostEntries = slices.Clone(req.Nodes), slices.Clone(req.HostEntries)
 	if g.Allowed.Job {
@@ -46,8 +46,8 @@ func (g *HostPolicy) SetCandidates(req *job.Request) {
 	}
 }
 
-// confineToHosts restricts the ranks of a command to the hosts in list. Each must be a candidate or
-// allowed.
+// confineToHosts restricts the ranks of a command to the hosts in list. Each host must be a candidate, or
+// allowed by the policy g.
 func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy) error {
 	if g.FindHosts == nil {
 		return errors.New("this spawn cannot choose its hosts")
@@ -75,12 +75,12 @@ func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy
 	return nil
 }
 
-// isPlainName reports whether a host is given by its name alone. A rank may not choose the user, port or
+// isPlainName reports whether a host is given by its name only. Ranks must not choose the user, port or
 // address of a connection.
 func isPlainName(def job.NodeDef) bool { return def.User == "" && def.Port == 0 && def.Address == "" }
 
-// candidateIndex returns the index of the candidate that named means, or -1. Names that the user has
-// given come before the machines' own host names.
+// candidateIndex returns the index of the candidate that has the name in named, or -1. Names that the user
+// has given take precedence over host names that the machines report.
 func (g *HostPolicy) candidateIndex(req *job.Request, named job.NodeDef) int {
 	i := slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return isCandidate(n, named) })
 	if i >= 0 {
@@ -94,14 +94,14 @@ func (g *HostPolicy) candidateIndex(req *job.Request, named job.NodeDef) int {
 	return -1
 }
 
-// isCandidate reports whether n is the candidate that the name in named refers to.
+// isCandidate reports whether n is the candidate to which the name in named refers.
 func isCandidate(n, named job.NodeDef) bool {
 	is := func(name string) bool { return name != "" && strings.EqualFold(name, named.Host) }
 	return n.IsSameNode(named) || is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) || n.Local && named.Local
 }
 
-// NotAllowedError returns the error for hosts that are not allowed, with the option that would
-// allow them.
+// NotAllowedError returns the error for hosts on which the job may not spawn ranks. It names the option that
+// would allow them.
 func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	var names []string
 	candidates, local, qualified := 0, 0, false
@@ -128,8 +128,7 @@ func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	return &ForbiddenError{fmt.Sprintf("the job does not include %s (--spawn-hosts %s allows it)", list, allow)}
 }
 
-// A ForbiddenError says that rules TRUST-9 or TRUST-10 forbids a spawn. Text is printed after the name of
-// the rank.
+// A ForbiddenError says that rule TRUST-9 or TRUST-10 forbids a spawn. Text follows the name of the rank.
 type ForbiddenError struct{ Text string }
 
 func (e *ForbiddenError) Error() string { return e.Text }

@@ -33,8 +33,8 @@ type infoValues struct {
 // Constraints has, for each command of a spawn, the info keys for which a job.Request has no field.
 type Constraints []infoValues
 
-// MakeRequest returns the request for a spawn. It starts from the job's request and the app context of
-// the spawning rank, and applies the info keys (MPI-4.1, 11.8.4). Unknown keys are ignored.
+// MakeRequest makes the request for a spawn from the job's request and the app context of the rank that
+// spawns. It applies the info keys of the spawn (MPI-4.1, 11.8.4), and ignores unknown ones.
 func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy) (job.Request, Constraints, error) {
 	if len(r.Commands) == 0 { // a faulty helper may send that
 		return req, nil, errors.New("the spawn names no program")
@@ -75,9 +75,9 @@ func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy
 	return req, constraints, nil
 }
 
-// programDirs returns the directories in which a program without a slash is searched after PATH. These are
-// the program's working directory, as for mpirun, and the working directory of the spawning rank. Open
-// MPI's library does not pass on the info key "path".
+// programDirs returns the directories in which a program without a slash in its name is searched, after PATH.
+// These are the program's working directory, as in mpirun, and the working directory of the rank that spawns.
+// The latter helps because Open MPI's library does not pass on the info key "path".
 func programDirs(dirs ...string) (all []string) {
 	for _, dir := range dirs {
 		if filepath.IsAbs(dir) && !slices.Contains(all, dir) { // only the node can resolve a path that begins with a home directory
@@ -87,7 +87,7 @@ func programDirs(dirs ...string) (all []string) {
 	return all
 }
 
-// readKey stores the value of one info key of a spawn.
+// readKey stores the value of one info key of a spawned command.
 func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Request, g *HostPolicy) (err error) {
 	switch p.Key {
 	case "host", "hosts", "add-host":
@@ -115,7 +115,7 @@ func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Req
 	return err
 }
 
-// resolvePath returns path, which may be relative to dir.
+// resolvePath returns path. If path is relative, it is joined to dir.
 func resolvePath(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -123,7 +123,8 @@ func resolvePath(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// archName converts an architecture of uname(1) to GOARCH. It returns other names unchanged.
+// archName converts the name of an architecture from uname(1) to Go's name (GOARCH). It returns other names
+// unchanged.
 func archName(name string) string {
 	switch name {
 	case "x86_64", "x86-64":
@@ -149,9 +150,9 @@ func (w Constraints) RestrictArch(req *job.Request, snap job.Snapshot) {
 	}
 }
 
-// LowerCounts lowers the number of ranks of one app context to the next lower number that its key "soft"
-// allows. It chooses the largest app context that has such a key. With a single app context, the new number
-// is at most room. It returns false if no app context allows fewer ranks.
+// LowerCounts lowers the number of ranks of one app context to the next lower number that its info key "soft"
+// allows. It chooses the largest app context that has such a key. If there is only one app context, the new
+// number is at most room. It returns false if no app context allows fewer ranks.
 func (w Constraints) LowerCounts(apps []job.App, room int) bool {
 	if len(apps) > 1 {
 		room = MaxRanks // it is not known which app context does not fit
@@ -181,8 +182,8 @@ func (w Constraints) UsesAllHosts(req job.Request) bool {
 	return mapped && req.RoundRobin && w[0].hosts == nil
 }
 
-// BoundSoft checks the number of ranks of a spawn before it is planned. If there are more than limit, it
-// lowers the numbers as the keys "soft" allow. It returns an error if that is not enough.
+// BoundSoft checks the number of ranks of a spawn before planning. If there are more than limit, it lowers
+// the numbers as far as the info keys "soft" allow. It returns an error if there are still too many.
 func (w Constraints) BoundSoft(apps []job.App, limit int) error {
 	for {
 		size := 0

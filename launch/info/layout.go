@@ -8,8 +8,8 @@ import (
 	"remshell/pin"
 )
 
-// A layout maps info keys about mapping, ranking and binding to their values. A value has the syntax of
-// the option with this name.
+// A layout maps info keys about mapping, ranking and binding to their values. Each value has the syntax of
+// the option with the same name.
 type layout map[string]string
 
 // layoutKeys has the keys of a layout, in the order in which they are applied.
@@ -35,8 +35,8 @@ func isLayoutKey(key string) bool {
 	return false
 }
 
-// readMapping sets the mapping in placement. It ignores modifiers about oversubscription: ranks of a spawn share
-// CPUs anyway if none is free.
+// readMapping parses a mapping and stores it in placement. It ignores modifiers about oversubscription,
+// because spawned ranks share CPUs anyway if no CPU is free.
 func readMapping(value string, placement *job.Placement) (unsupported bool, err error) {
 	var m pin.Mapping
 	if err := m.UnmarshalText([]byte(value)); err != nil {
@@ -47,7 +47,7 @@ func readMapping(value string, placement *job.Placement) (unsupported bool, err 
 	return m.Seq || m.File != "" || m.PEList != nil || m.Width > 0 || m.NoLocal || m.Threads || m.NoThread, nil
 }
 
-// readBinding sets the binding in placement.
+// readBinding parses a binding and stores it in placement.
 func readBinding(value string, placement *job.Placement) (unsupported bool, err error) {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {
@@ -57,8 +57,9 @@ func readBinding(value string, placement *job.Placement) (unsupported bool, err 
 	return b.Width > 0 || b.CPUList != nil || b.Sets != nil || b.RoundRobin || b.Report, nil
 }
 
-// applyLayout applies the layout keys of a spawn; without a key the job's setting remains. All
-// commands of a spawn are one group and need the same layout.
+// applyLayout applies the info keys about mapping, ranking and binding to a spawn. Without such a key, the
+// job's setting remains. All commands of a spawn must have the same layout, because they are one group of
+// ranks.
 func applyLayout(constraints Constraints, placement *job.Placement) error {
 	for _, v := range constraints[1:] {
 		if !maps.Equal(v.layout, constraints[0].layout) {

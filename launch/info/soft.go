@@ -10,7 +10,7 @@ import (
 // maxSoftCounts is the largest number of rank counts in one info key "soft" (rule TRUST-11).
 const maxSoftCounts = 1 << 16
 
-// parseSoft parses the info key "soft": numbers of ranks as A, A:B or A:B:STEP, separated by commas
+// parseSoft parses the info key "soft": numbers of ranks written as A, A:B or A:B:STEP, separated by commas
 // (MPI-4.1, 11.8.2). It returns the numbers from 1 to limit, in descending order.
 func parseSoft(text string, limit int) (counts []int, err error) {
 	for item := range strings.SplitSeq(text, ",") {
@@ -37,8 +37,8 @@ func parseSoft(text string, limit int) (counts []int, err error) {
 	return counts, nil
 }
 
-// parseSoftRange parses one item of a "soft" list. Its numbers have 32 bits. ok is false if it is
-// invalid.
+// parseSoftRange parses one item of a "soft" list, whose numbers must fit into 32 bits. ok is false if the
+// item is invalid.
 func parseSoftRange(item string) (first, last, step int, ok bool) {
 	var n []int
 	for field := range strings.SplitSeq(item, ":") {

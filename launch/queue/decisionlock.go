@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// ChooseHost sets the queue host: the first host of the cluster file's list that was reached. If the
-// cluster file has no list, it is the first node. Tickets at other hosts of the list count, too: they are
-// one queue (rule SV-37).
+// ChooseHost chooses the queue host, which is the first host of the cluster file's list that was reached. If
+// the cluster file has no list, it is the first node. Tickets on other hosts of the list count, too: all
+// these hosts together have one queue (rule SV-37).
 func (q *Queue) ChooseHost() error {
 	queueHosts, old := q.req.Queue.QueueHosts(), q.host
 	if q.host, q.otherHosts = nil, nil; q.isBatchManaged() {
@@ -56,21 +56,23 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 	return "mpiexec has not reached it"
 }
 
-// isBatchManaged reports whether mpiexec runs inside a batch job. The batch system has then chosen the
-// hosts, so there is no queue. A request waits only for other launches in the same batch job (rule RM-20).
+// isBatchManaged reports whether mpiexec runs inside a batch job. In that case there is no queue, because the
+// batch system has chosen the hosts. A request then waits only for other launches in the same batch job (rule
+// RM-20).
 func (q *Queue) isBatchManaged() bool { return q.req.RM.ID() != "" }
 
-// continueWithout lets the job go on without a queue, as the administrator allows (queueRequired = false).
+// continueWithout allows the job to start without a queue, as the administrator permits (queueRequired =
+// false).
 func (q *Queue) continueWithout(name, reason string) {
 	q.host, q.ahead = nil, 0
 	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s); the job starts without waiting in the queue", name, reason))
 }
 
-// lockTimeout is how long mpiexec waits for the decision lock. It is longer than the time for which a
-// helper lets one request hold it.
+// lockTimeout is how long mpiexec waits for the decision lock, which ensures that one job at a time is
+// planned. It is longer than the time for which a helper lets one request hold the lock.
 const lockTimeout = 40 * time.Second
 
-// CodeQueueUnreachable is the error code of a request that cannot reach its queue host.
+// CodeQueueUnreachable is the error code for a request whose queue host cannot be reached.
 const CodeQueueUnreachable = "queue-unreachable"
 
 func unreachableError(name, reason string) *usererr.Error {
@@ -78,8 +80,8 @@ func unreachableError(name, reason string) *usererr.Error {
 		Remedy: "add hosts to queueHosts in the cluster file, or set queueRequired = false there", Code: job.ExitInternal}
 }
 
-// LockDecision waits for the decision lock on the queue host. It returns how many requests are ahead of
-// this one.
+// LockDecision waits for the decision lock on the queue host, which ensures that one job at a time is
+// planned. It returns how many requests come before this one in the queue.
 func (q *Queue) LockDecision(ctx context.Context) (ahead int, err error) {
 	err = q.requestLock(ctx)
 	return q.ahead, err
@@ -120,8 +122,8 @@ func (q *Queue) requestLock(ctx context.Context) error {
 	return unreachableError(n.Name(), why)
 }
 
-// countElsewhere adds to q.ahead the requests that wait at other queue hosts. If this request has a ticket,
-// it counts only those that were there before it.
+// countElsewhere adds to q.ahead the requests that wait at other queue hosts. If this request already has a
+// ticket, it counts only requests that were there earlier.
 func (q *Queue) countElsewhere(ctx context.Context) error {
 	for _, other := range q.otherHosts {
 		tickets, err := q.ticketsOf(ctx, other)
@@ -146,21 +148,21 @@ func (q *Queue) tickets(ctx context.Context, n Host, limit time.Duration) (ticke
 	return tickets, err
 }
 
-// needsNoLock reports whether the request uses only this machine and does not wait. Then it needs no
-// decision lock (rule TRUST-17).
+// needsNoLock reports whether the request uses only this machine and does not wait. Such a request does not
+// need the decision lock (rule TRUST-17).
 func (q *Queue) needsNoLock() bool {
 	return q.helpers.OnlyThisMachine() && !q.req.Wait && q.req.NodeSet.Delay == 0 && q.req.Queue.Host == nil
 }
 
-// UnlockDecision releases the decision lock.
+// UnlockDecision releases the decision lock, so that another job can be planned.
 func (q *Queue) UnlockDecision() {
 	if n := q.host; n != nil {
 		n.Send(&wire.UnlockDecision{})
 	}
 }
 
-// Count returns how many requests wait in the queue. It does not take the decision lock. The queue host
-// must reply within limit.
+// Count returns how many requests wait in the queue, without taking the decision lock. The queue host must
+// reply within limit.
 func (q *Queue) Count(ctx context.Context, limit time.Duration) (int, error) {
 	if q.host == nil {
 		return 0, nil
@@ -169,8 +171,9 @@ func (q *Queue) Count(ctx context.Context, limit time.Duration) (int, error) {
 	return len(tickets), err
 }
 
-// EnqueueFailed enqueues the request if waiting may help. failed is the error of an attempt to start. If
-// waiting cannot help, EnqueueFailed returns failed. The caller still holds the decision lock.
+// EnqueueFailed puts the request into the queue after an attempt to start has failed, if waiting may help.
+// failed is the error of that attempt. If waiting cannot help, EnqueueFailed returns failed. The caller still
+// holds the decision lock.
 func (q *Queue) EnqueueFailed(ctx context.Context, failed error) error {
 	e, _ := failed.(*plan.Error)
 	if e == nil || e.QueuePosition == 0 || q.position.hasTicket {
@@ -192,8 +195,8 @@ func (q *Queue) EnqueueFailed(ctx context.Context, failed error) error {
 	return failed // if the queue host is lost, WaitForChance handles that
 }
 
-// enqueueLast enqueues the request at the end of the queue. All requests that now wait at any queue host
-// are ahead of it. failed is the error of its last attempt.
+// enqueueLast puts the request at the end of the queue. All requests that wait now, at any queue host, come
+// before it. failed is the error of the request's last attempt to start.
 func (q *Queue) enqueueLast(ctx context.Context, failed *plan.Error) error {
 	q.position.elders, q.position.moved = make(map[job.ID]bool), nil
 	for _, other := range q.otherHosts {
@@ -211,7 +214,7 @@ func (q *Queue) enqueueLast(ctx context.Context, failed *plan.Error) error {
 	return q.noteElders(ctx)
 }
 
-// enqueue makes a ticket at the queue host, which gives the request its place in the queue.
+// enqueue makes a ticket on the queue host. The ticket gives the request its place in the queue.
 func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	t := job.Ticket{Job: q.req.Job, UID: q.req.User.UID, User: q.req.User.Name, LauncherHost: q.req.Queue.LauncherHost,
 		Since: time.Now(), Summary: q.req.Command()}
@@ -234,8 +237,9 @@ func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	return nil
 }
 
-// sendPings sends Pings to the queue host until Finish, also during attempts, which may take longer than
-// the helper's PingTimeout. A stopped mpiexec sends none, so the helper then releases its ticket.
+// sendPings sends Pings to the queue host until Finish is called, also during attempts to start, which may
+// take longer than the helper's PingTimeout. A stopped mpiexec sends none. Its helper then removes the
+// ticket.
 func (q *Queue) sendPings(n Host) {
 	if q.pinged[n] {
 		return
@@ -254,7 +258,7 @@ func (q *Queue) sendPings(n Host) {
 	}()
 }
 
-// Leave releases the request's ticket, because the job has its nodes.
+// Leave removes the request's ticket, because the job now has its nodes.
 func (q *Queue) Leave() {
 	if q.position.hasTicket {
 		q.host.Send(&wire.Dequeue{})

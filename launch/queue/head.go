@@ -39,8 +39,8 @@ type headObserver struct {
 	patience time.Duration // longest extra time for a head that waits for a node set
 }
 
-// These constants decide when a request passes the head (first request) of the queue (headObserver). A head
-// whose ranks fit is observed every minLookInterval, which is as often as it would try to start.
+// These constants decide when a request passes the first request of the queue, the head (headObserver). A
+// head whose ranks fit is observed every minLookInterval, which is as often as it would try to start.
 const (
 	maxFitTime      = time.Minute
 	minLooks        = 5
@@ -59,15 +59,15 @@ const (
 	useOtherNodes               // start on nodes that it does not name
 )
 
-// An observation is whether the head's ranks fit on its nodes at one moment.
+// An observation says whether the ranks of the queue's first request fit on its nodes at one moment.
 type observation struct {
 	fits       bool // the head's ranks fit now
 	neverFits  bool // they can never fit
 	tooFewSeen bool // too few of its nodes were observed to decide
 }
 
-// withHead returns the observer for a head, the first request of the queue. If it is the same head as
-// before, the result is w itself.
+// withHead returns an observer for the first request of the queue (head). If that request is the same as
+// before, it returns w itself.
 func (w headObserver) withHead(head job.Ticket, now time.Time) headObserver {
 	if w.head.Number == head.Number && w.head.UID == head.UID && w.head.Job == head.Job {
 		return w
@@ -75,7 +75,8 @@ func (w headObserver) withHead(head job.Ticket, now time.Time) headObserver {
 	return headObserver{head: head, since: now, next: now, patience: w.patience}
 }
 
-// decide adds an observation. It returns the new observer, and whether to overtake the head.
+// decide adds an observation. It returns the observer that includes it, and whether to overtake the first
+// request of the queue.
 func (w headObserver) decide(o observation, now time.Time) (headObserver, headDecision) {
 	if !o.fits {
 		w.fitsSince, w.looks = time.Time{}, 0
@@ -100,14 +101,14 @@ func (w headObserver) decide(o observation, now time.Time) (headObserver, headDe
 	return w, keepWaiting
 }
 
-// setPatience returns how long the head may wait for a better node set although its ranks fit. The
-// cluster file limits that time.
+// setPatience returns how long the first request of the queue may wait for a better node set although its
+// ranks fit. The cluster file limits this time.
 func (w headObserver) setPatience() time.Duration {
 	return min(time.Duration(w.head.MaxSetDelay)*time.Second, w.patience)
 }
 
-// observeHead checks whether the ranks of a ticket fit on the nodes that it names, or on all given nodes if
-// it names none. nodes must not count CPUs that the ticket's own user uses.
+// observeHead checks whether the ranks of a ticket fit on the nodes that the ticket names. If it names none,
+// all given nodes are used. CPUs used by the ticket's own user must not count as busy in nodes.
 func observeHead(t job.Ticket, nodes []job.Node) observation {
 	named := ticketNodes(t)
 	freeRanks, maxRanks, seen := 0, 0, 0
@@ -128,8 +129,8 @@ func observeHead(t job.Ticket, nodes []job.Node) observation {
 	}
 }
 
-// capacityOn returns how many ranks of a ticket fit on a node. free is their number now. all is their
-// number if no other job used the node.
+// capacityOn returns how many ranks of a ticket fit on a node. free is the number of ranks that fit now. all
+// is the number that would fit if no other job used the node.
 func capacityOn(t job.Ticket, n *job.Node) (free, all int) {
 	each := max(1, t.CPUs)
 	cores, idle := len(n.Topology.Cores), n.Ranks == 0 && !n.ExclusivelyHeld
@@ -157,11 +158,12 @@ func capacityOn(t job.Ticket, n *job.Node) (free, all int) {
 	return free, all
 }
 
-// maxNamedNodes is how many nodes a ticket may name. A ticket that names more is treated as naming none.
+// maxNamedNodes is the largest number of nodes that a ticket may name. A ticket that names more is treated as
+// if it named none.
 const maxNamedNodes = 1 << 16
 
-// ticketNodes returns the host names of a ticket's nodes. It is nil if the ticket names none or too many,
-// or its list is invalid.
+// ticketNodes returns the host names of the nodes that a ticket names. It returns nil if the ticket names
+// none or too many, or its list is invalid.
 func ticketNodes(t job.Ticket) map[string]bool {
 	names, err := hostlist.ExpandUpTo(maxNamedNodes, t.Nodes)
 	if t.Nodes == "" || err != nil {
@@ -174,8 +176,7 @@ func ticketNodes(t job.Ticket) map[string]bool {
 	return named
 }
 
-// describeRequest writes into a ticket what the request needs (rule TRUST-18). Other requests read it
-// there.
+// describeRequest writes into a ticket what the request needs, for other requests to read (rule TRUST-18).
 func (q *Queue) describeRequest(t *job.Ticket) {
 	perNode := 0
 	for _, app := range q.req.Apps {
@@ -207,16 +208,17 @@ func HostName(hostname string, def job.NodeDef) string {
 	return strings.ToLower(cmp.Or(hostname, def.Name))
 }
 
-// maxNodesText is the largest size of the node list in a ticket, in bytes.
+// maxNodesText is the largest size in bytes of the list of nodes in a ticket.
 const maxNodesText = 3 << 10
 
-// hasForeignHead reports whether the head of the queue is known and belongs to another user.
+// hasForeignHead reports whether the first request of the queue is known and belongs to another user.
 func (q *Queue) hasForeignHead() bool {
 	head := q.position.head
 	return head.Job != "" && (head.UID != q.req.User.UID || head.User != q.req.User.Name)
 }
 
-// observeHeadIfDue observes the head of the queue if that is due, and overtakes it if it may.
+// observeHeadIfDue checks the first request of the queue if it is time to do so, and overtakes that request
+// if this is allowed.
 func (q *Queue) observeHeadIfDue(ctx context.Context, now time.Time) {
 	p := &q.position
 	p.headObserver.patience = q.req.MaxDelay
@@ -238,7 +240,7 @@ func (q *Queue) observeHeadIfDue(ctx context.Context, now time.Time) {
 	q.carryOut(ctx, decision)
 }
 
-// carryOut carries out a decision about the head.
+// carryOut carries out the decision whether to pass the first request of the queue.
 func (q *Queue) carryOut(ctx context.Context, decision headDecision) {
 	p := &q.position
 	switch {
@@ -258,8 +260,8 @@ func (q *Queue) carryOut(ctx context.Context, decision headDecision) {
 	}
 }
 
-// ticketOwner returns the user of a ticket: the user name in it, or else the uid that owns the ticket's
-// file.
+// ticketOwner returns the user to whom a ticket belongs: the user name in the ticket or, if there is none,
+// the uid that owns the ticket's file.
 func ticketOwner(t job.Ticket) string {
 	if t.User == "" {
 		return fmt.Sprintf("uid %d", t.UID)

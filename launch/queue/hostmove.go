@@ -30,15 +30,15 @@ type hostMove struct {
 	next        time.Time       // when to count again
 }
 
-// These are the times of a move to another queue host (hostMove).
+// These are the times that matter when a request moves to another queue host (hostMove).
 const (
 	moveStep     = 50 * time.Millisecond // delay for each position, so that requests arrive in order
 	maxMoveWait  = 15 * time.Second
 	recountEvery = time.Second
 )
 
-// rejoin enqueues the request again after its ticket was lost. If the queue host is lost, it moves to the
-// next queue host that answers. Otherwise it goes to the end of the queue.
+// rejoin puts the request into the queue again after its ticket was lost. If the queue host is lost, the
+// request moves to the next queue host that replies. Otherwise it goes to the end of the queue.
 func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 	p := &q.position
 	hadTicket := p.elders != nil
@@ -60,8 +60,8 @@ func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 	return context.Cause(ctx)
 }
 
-// moveTo enqueues the request at the new queue host, behind its elders only. It prints text with the new
-// position.
+// moveTo puts the request into the queue at the new queue host. Only requests that were before it at the old
+// host count as before it. text is printed with the new position.
 func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) error {
 	p := &q.position
 	m := &hostMove{eldersAhead: p.ahead, eldersSeen: make(map[job.ID]bool), until: time.Now().Add(maxMoveWait)}
@@ -85,8 +85,8 @@ func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) err
 	return context.Cause(ctx)
 }
 
-// recount counts the requests that are ahead of a request that has moved to another queue host. Some of
-// them wait there, and some have not arrived there yet.
+// recount counts the requests that come before a request which has moved to another queue host. Some of them
+// wait at that host already, and others have not arrived yet.
 func (q *Queue) recount(ctx context.Context) error {
 	p := &q.position
 	tickets, err := q.ticketsOf(ctx, q.host)
@@ -111,7 +111,8 @@ func (q *Queue) recount(ctx context.Context) error {
 	return nil
 }
 
-// noteElders adds the requests that wait before this one at its own queue host to its elders.
+// noteElders adds the requests before this one at its own queue host to its elders, the requests that were
+// there earlier.
 func (q *Queue) noteElders(ctx context.Context) error {
 	tickets, err := q.ticketsOf(ctx, q.host)
 	var own int64
@@ -128,8 +129,7 @@ func (q *Queue) noteElders(ctx context.Context) error {
 	return err
 }
 
-// reconnectQueueHost connects to the first queue host of the list that replies, and retries until one
-// does.
+// reconnectQueueHost connects to the first queue host of the list that replies. It tries until one does.
 func (q *Queue) reconnectQueueHost(ctx context.Context, lastHost job.NodeDef, reason string) error {
 	for delay := minRejoin; !q.connectNextQueueHost(ctx, lastHost); delay = min(2*delay, maxRejoin) {
 		q.env.SayOnce(fmt.Sprintf("lost contact with the queue host %s (%s), and no other queue host answers; mpiexec tries again until one does", lastHost.Name, reason))
@@ -140,8 +140,9 @@ func (q *Queue) reconnectQueueHost(ctx context.Context, lastHost job.NodeDef, re
 	return nil
 }
 
-// connectNextQueueHost connects at once to all queue hosts that are not connected, and takes the first of
-// the list that replies. After the first reply it waits at most three seconds for the others (rule SV-36).
+// connectNextQueueHost connects to all queue hosts that are not connected, all at the same time, and chooses
+// the first of the list that replies. After the first reply it waits up to three seconds for the others (rule
+// SV-36).
 func (q *Queue) connectNextQueueHost(ctx context.Context, lastHost job.NodeDef) bool {
 	queueHosts := q.req.Queue.QueueHosts()
 	if len(queueHosts) == 0 {

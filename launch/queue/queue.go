@@ -38,8 +38,8 @@ type Host interface {
 	Lost() error // why it cannot be used any more; nil if it can
 }
 
-// Helpers is the set of helpers to which a request is connected. Methods may return Hosts that are lost,
-// unless they say otherwise.
+// Helpers gives access to the helpers to which a request is connected. Methods may return Hosts that are
+// lost, unless they say otherwise.
 type Helpers interface {
 	// FindHost returns the host with a name that is connected and not lost, or nil.
 	FindHost(name string) Host
@@ -83,7 +83,7 @@ type Helpers interface {
 	OthersOccupancy(ctx context.Context, uid int) ([]job.Node, error)
 }
 
-// An Env has the services and settings that a Queue needs of its caller.
+// An Env has the services and settings that the caller provides for a Queue.
 type Env struct {
 	StopTimes *node.StopTimes
 	Log       zerolog.Logger
@@ -92,7 +92,7 @@ type Env struct {
 	ReplyTime time.Duration     // time limit for a host's reply to a request of a start
 }
 
-// A Queue is one request's view of the queue: the queue host and the request's position.
+// A Queue represents the queue for one request. It knows the queue host and the request's position.
 type Queue struct {
 	// Bypass is set if the request comes from inside another job and may use all of that job's nodes. It then
 	// waits behind no other request.
@@ -113,12 +113,12 @@ type Queue struct {
 	pinged       map[Host]bool // hosts to which Pings are sent
 }
 
-// New returns the queue for a request whose hosts are those of helpers.
+// New returns the queue for a request. helpers gives access to the request's hosts.
 func New(req *job.Request, helpers Helpers, env Env) *Queue {
 	return &Queue{req: req, helpers: helpers, env: env, finished: make(chan struct{}), pinged: make(map[Host]bool)}
 }
 
-// call is Helpers.Call with typed request and reply.
+// call calls Helpers.Call, with types for the request and its reply.
 func call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Queue, limit time.Duration, n Host, request Req, handle func(Rep)) error {
 	return q.helpers.Call(ctx, limit, n, request, func(reply wire.Message) { handle(reply.(Rep)) })
 }
@@ -136,8 +136,8 @@ func (q *Queue) IsQueueHost(n Host) bool {
 	return false
 }
 
-// TakeNotice returns the problem of the decision lock and the host that reported it, and clears it. text
-// is empty if there is no problem. The caller reports it to the user.
+// TakeNotice returns a problem with the decision lock, and the host that has reported it, and forgets the
+// problem. text is empty if there is none. The caller reports the problem to the user.
 func (q *Queue) TakeNotice() (host, text string) {
 	if q.host != nil {
 		host, text = q.host.Name(), q.lockNotice
@@ -146,13 +146,13 @@ func (q *Queue) TakeNotice() (host, text string) {
 	return host, text
 }
 
-// Finish ends the use of the queue, after success and failure alike.
+// Finish ends the use of the queue. It must be called after success and after failure.
 func (q *Queue) Finish() { close(q.finished) }
 
-// Standing returns data about the request's place in the queue that an attempt to start needs. ahead is the
-// number of requests before it, as the queue host reported it with the decision lock (wire.DecisionLocked).
-// competing is the number of these that want nodes which this attempt may use. alone is the time since the
-// first attempt that had no request before it, or 0 if there was no such attempt.
+// Standing returns data about the request's place in the queue for an attempt to start. ahead is the number
+// of requests before this one, as the queue host has reported it (wire.DecisionLocked). competing is how many
+// of these need nodes that this attempt may use. alone is the time since the first attempt that had no
+// request before it, or 0 if there was none.
 func (q *Queue) Standing(ahead int) (competing int, alone time.Duration) {
 	if q.avoidedNodes != "" { // the requests ahead want none of the other nodes
 		ahead = 0
@@ -166,9 +166,11 @@ func (q *Queue) Standing(ahead int) (competing int, alone time.Duration) {
 	return ahead, alone
 }
 
-// DecidesOrder reports whether the queue decides when this request starts. It is false if there is no
-// queue, if the request leaves the nodes of the head alone, or if it bypasses the queue.
+// DecidesOrder reports whether the queue decides when this request starts. That is not so if there is no
+// queue, if the request leaves alone the nodes of the first request in the queue, or if it bypasses the
+// queue.
 func (q *Queue) DecidesOrder() bool { return q.host != nil && q.avoidedNodes == "" && !q.Bypass }
 
-// AvoidedNodes returns the host names of the nodes that this request leaves to the head of the queue.
+// AvoidedNodes returns the host names of the nodes that this request leaves to the first request of the
+// queue.
 func (q *Queue) AvoidedNodes() map[string]bool { return ticketNodes(job.Ticket{Nodes: q.avoidedNodes}) }

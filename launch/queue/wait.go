@@ -43,8 +43,8 @@ type position struct {
 	headObserver headObserver // observes head
 }
 
-// These are the times by which a waiting request reports its position, tries to start again and
-// reconnects (placement.md 6.5, 6.7).
+// These are the times after which a waiting request reports its position, tries to start again and reconnects
+// (placement.md 6.5, 6.7).
 const (
 	reportAfter = 2 * time.Second
 	minRetry    = 100 * time.Millisecond // shortest time between attempts, however much changes
@@ -57,8 +57,8 @@ const (
 // ErrWaited is returned when a request has waited for the longest time that its user allows.
 var ErrWaited = errors.New("the request has waited for the longest time that --wait allows")
 
-// CodeUnreachable is the error code of a request that waits for hosts that its user named and that cannot
-// be reached.
+// CodeUnreachable is the error code for a request that waits because hosts that the user has named cannot be
+// reached.
 const CodeUnreachable = "unreachable"
 
 // IsWaiting reports whether the request has begun to wait.
@@ -67,11 +67,11 @@ func (q *Queue) IsWaiting() bool { return !q.position.began.IsZero() }
 // Waited returns how long the request has waited.
 func (q *Queue) Waited() time.Duration { return time.Since(q.position.began) }
 
-// Position returns the last known position of the request. The head has position 1.
+// Position returns the last known position of the request in the queue. The first request has position 1.
 func (q *Queue) Position() int { return q.position.ahead + 1 }
 
-// BeginWait begins to wait. The context that it returns ends with ErrWaited after the longest time that
-// the user allows.
+// BeginWait records that the request begins to wait. The returned context ends with ErrWaited after the
+// longest time that the user allows.
 func (q *Queue) BeginWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	q.position.began = time.Now()
 	if limit := q.req.TimeLimits.Wait; limit > 0 {
@@ -80,8 +80,8 @@ func (q *Queue) BeginWait(ctx context.Context) (context.Context, context.CancelF
 	return context.WithCancel(ctx)
 }
 
-// WaitForChance returns nil when another attempt is worthwhile. At the head of the queue that is whenever
-// claims have changed. An error ends the request.
+// WaitForChance waits until another attempt to start is worthwhile, and then returns nil. For the first
+// request of the queue, that is whenever claims have changed. If it returns an error, the request ends.
 func (q *Queue) WaitForChance(ctx context.Context, failed *plan.Error) error {
 	p := &q.position
 	now := time.Now()
@@ -127,7 +127,7 @@ func (q *Queue) WaitForChance(ctx context.Context, failed *plan.Error) error {
 	return context.Cause(ctx)
 }
 
-// nextWake returns when a waiting request has to act even if it receives nothing.
+// nextWake returns when a waiting request has to act even if no message arrives.
 func (q *Queue) nextWake(now, retry time.Time) time.Time {
 	next := now.Add(maxRetry)
 	earlier := func(t time.Time) {
@@ -153,8 +153,8 @@ func (q *Queue) nextWake(now, retry time.Time) time.Time {
 	return next
 }
 
-// reportPosition prints the request's position once it has waited for reportAfter, and then at each
-// change.
+// reportPosition prints the request's position when it has waited for reportAfter, and again whenever the
+// position changes.
 func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 	p := &q.position
 	if now.Sub(p.began) < reportAfter || !p.hasTicket && !q.isBatchManaged() {
@@ -171,8 +171,8 @@ func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 	}
 }
 
-// waitReason returns a short text that says why the request waits. until is when a wait for a better node
-// set ends.
+// waitReason returns a short text that says why the request waits. If it waits for a better node set, until
+// is the end of that wait.
 func waitReason(failed *plan.Error, until time.Time) string {
 	fit := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
 	switch code := failed.Code; {
@@ -195,7 +195,7 @@ func waitReason(failed *plan.Error, until time.Time) string {
 	return failed.Text
 }
 
-// waitAndReceive handles events for d.
+// waitAndReceive handles events for the duration d.
 func (q *Queue) waitAndReceive(ctx context.Context, d time.Duration) error {
 	until := time.Now().Add(d)
 	for time.Now().Before(until) && ctx.Err() == nil {
@@ -207,7 +207,7 @@ func (q *Queue) waitAndReceive(ctx context.Context, d time.Duration) error {
 // ClaimsChanged records that claims on a host have changed, so that another attempt is worthwhile.
 func (q *Queue) ClaimsChanged() { q.position.changed = true }
 
-// PositionReceived handles a message of the queue host about this request's position.
+// PositionReceived handles a message from the queue host about this request's position.
 func (q *Queue) PositionReceived(m *wire.QueuePosition) {
 	p := &q.position
 	p.evictedBy = cmp.Or(p.evictedBy, m.EvictedBy)
@@ -218,8 +218,8 @@ func (q *Queue) PositionReceived(m *wire.QueuePosition) {
 	p.ahead, p.total, p.head = m.Ahead, m.Total, m.Head
 }
 
-// AwaitChange waits until claims on a host have changed. It returns at until, and after maxRetry, at the
-// latest. The caller has sent WatchClaims to the hosts.
+// AwaitChange waits until claims on a host have changed, but no longer than until the time until, and no
+// longer than maxRetry. The caller must have sent WatchClaims to the hosts.
 func (q *Queue) AwaitChange(ctx context.Context, until time.Time) error {
 	if err := q.waitAndReceive(ctx, min(minRetry, time.Until(until))); err != nil {
 		return err

@@ -13,14 +13,15 @@ import (
 // This file decides whether a job may be moved (rule SV-17), and makes the request for its new nodes while
 // it runs.
 
-// A Move has the names of the hosts that a job is to leave, and of the hosts that it may move to. If both
-// are empty, the job is planned again on the CPUs that are free now.
+// A Move names hosts that a job is to leave, and hosts to which it may move. If both lists are empty, the job
+// is planned again on the CPUs that are free now.
 type Move struct {
 	From []string // excluded for the job from now on
 	To   []string // the only candidates; empty: all
 }
 
-// These are prefixes of the arguments of a move: "from=n1", "to=n[3-4],n7". Each may be given once.
+// These are the prefixes of the arguments of a move, as in "from=n1" and "to=n[3-4],n7". Each may be given
+// once.
 const (
 	fromArg = "from="
 	toArg   = "to="
@@ -29,7 +30,7 @@ const (
 // maxMoveText is the largest size of one folded host list in a move request, in bytes.
 const maxMoveText = 1500
 
-// Args returns the move as arguments of a control request. It returns an error if they are too long.
+// Args returns the move as arguments of a control request. It returns an error if the arguments are too long.
 func (m Move) Args() (args []string, err error) {
 	for _, list := range []struct {
 		prefix string
@@ -46,8 +47,8 @@ func (m Move) Args() (args []string, err error) {
 	return args, nil
 }
 
-// ParseMove parses the arguments of a control request. They come from another user's process and
-// may be anything.
+// ParseMove parses the arguments of a control request to move a job. They come from another user's process
+// and may contain anything.
 func ParseMove(args []string) (m Move, err error) {
 	for _, arg := range args {
 		hosts, list := &m.From, ""
@@ -69,7 +70,8 @@ func ParseMove(args []string) (m Move, err error) {
 	return m, nil
 }
 
-// WhyUnmovable returns why a job cannot be moved at all, or "". The text is printed after the job's name.
+// WhyUnmovable returns the reason why a job cannot be moved at all, or "" if it can be. The text follows the
+// job's name.
 func WhyUnmovable(req job.Request) string {
 	switch {
 	case req.Restart.MaxRestarts == 0:
@@ -113,7 +115,8 @@ func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt
 	return req, vacated, ""
 }
 
-// findNamed returns the candidates with these names or aliases. If a name is unknown, unknown names it.
+// findNamed returns the candidates that have one of the given names as name or alias. If there is no
+// candidate with some name, unknown is that name.
 func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, unknown string) {
 	found = make(map[string]bool, len(names))
 	for _, name := range names {
@@ -127,7 +130,7 @@ func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, unkn
 	return found, ""
 }
 
-// IsSamePlan reports whether two plans have the same number of ranks on each node. Then there is nothing
+// IsSamePlan reports whether two plans have the same number of ranks on each node, so that there is nothing
 // to move.
 func IsSamePlan(old, p job.Plan) bool {
 	ranks := make(map[string]int, len(old.Nodes))
@@ -145,8 +148,8 @@ func IsSamePlan(old, p job.Plan) bool {
 	return true
 }
 
-// IsCovered reports whether the CPUs and GPUs that old claims on a node are enough for part. Then the
-// node needs no new claim.
+// IsCovered reports whether the CPUs and GPUs that the plan old claims on a node suffice for part, so that no
+// new claim is needed there.
 func IsCovered(old, part job.NodePlan) bool {
 	cpus, gpus := make(map[int]bool), make(map[string]bool)
 	for _, r := range old.Ranks {

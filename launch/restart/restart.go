@@ -38,15 +38,15 @@ const KeepTime = 10 * time.Minute
 // SearchTime is how long a restart looks for free nodes before it gives up (rule SV-5).
 const SearchTime = 10 * time.Minute
 
-// A Decision says whether a job is started again after its last attempt.
+// A Decision says whether, and after which pause, a job is started again after its last attempt.
 type Decision struct {
 	Restarts bool
 	Pause    time.Duration // before the next attempt
 	Why      string        // why there is no restart although the cause is a reason for one; empty: it is no reason
 }
 
-// Decide decides whether to start a job again after its last attempt. This mpiexec must have run that
-// attempt. random is from 0 to 1 and lengthens the pause by up to a fifth. Jobs that failed together then
+// Decide decides whether to start a job again after its last attempt, which must have been run by this
+// mpiexec. random is from 0 to 1 and lengthens the pause by up to a fifth, so that jobs that failed together
 // do not restart together.
 func Decide(p job.RestartPolicy, attempts []job.Attempt, random float64) Decision {
 	attempts = attempts[p.PastAttempts:]
@@ -74,8 +74,8 @@ func allTooShort(attempts []job.Attempt) bool {
 	return !slices.ContainsFunc(attempts[len(attempts)-maxShortInRow:], func(a job.Attempt) bool { return a.Duration() >= tooShort })
 }
 
-// pause returns the pause before the next attempt. It doubles with each attempt. After an attempt that
-// ran long it is as short as at first.
+// pause returns the pause before the next attempt. It doubles with each attempt, and returns to its first
+// value after an attempt that ran long.
 func pause(first time.Duration, attempts []job.Attempt, random float64) time.Duration {
 	first = cmp.Or(first, DefaultDelay)
 	p := first
@@ -90,20 +90,20 @@ func pause(first time.Duration, attempts []job.Attempt, random float64) time.Dur
 	return p + time.Duration(random*float64(p)/5)
 }
 
-// withoutMoves returns the attempts that did not end by a move. A move is no failure, so it does not
-// count as a restart.
+// withoutMoves returns the attempts except those that ended because the job was moved. Moving a job is no
+// failure and does not count as a restart.
 func withoutMoves(attempts []job.Attempt) []job.Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.CountsAsFailure() })
 }
 
-// RestartsUsed returns how many restarts have been used if the job restarts after the last of attempts.
+// RestartsUsed returns how many restarts a job has used if it is started again after the last of attempts.
 // That restart is included.
 func RestartsUsed(p job.RestartPolicy, attempts []job.Attempt) int {
 	return len(withoutMoves(attempts[min(p.PastAttempts, len(attempts)):]))
 }
 
-// RestartsLeft returns how many restarts there may be after these attempts and the next one: a
-// number, or "unlimited".
+// RestartsLeft returns how many restarts remain after these attempts and the next one. It is a number, or
+// "unlimited".
 func RestartsLeft(p job.RestartPolicy, attempts []job.Attempt) string {
 	if p.MaxRestarts == job.UnlimitedRestarts {
 		return "unlimited"
@@ -111,8 +111,8 @@ func RestartsLeft(p job.RestartPolicy, attempts []job.Attempt) string {
 	return strconv.Itoa(p.MaxRestarts - RestartsUsed(p, attempts))
 }
 
-// RestartNumber returns the number of the restart that follows these attempts: "1 of 3", or "1" if
-// restarts are unlimited.
+// RestartNumber returns which restart follows these attempts, such as "1 of 3", or "1" if restarts are
+// unlimited.
 func RestartNumber(p job.RestartPolicy, attempts []job.Attempt) string {
 	if p.MaxRestarts == job.UnlimitedRestarts {
 		return strconv.Itoa(RestartsUsed(p, attempts))
@@ -120,8 +120,8 @@ func RestartNumber(p job.RestartPolicy, attempts []job.Attempt) string {
 	return fmt.Sprintf("%d of %d", RestartsUsed(p, attempts), p.MaxRestarts)
 }
 
-// NextRequest returns the request of the attempt that follows attempts. If attempts is empty, it returns
-// the request of the first attempt. Later attempts skip unreachable nodes.
+// NextRequest returns the request for the attempt that follows after attempts. If attempts is empty, it
+// returns the request of the first attempt. Attempts after the first skip nodes that cannot be reached.
 func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	req := first
 	if !first.Restart.AllowsSeveral() {
@@ -139,9 +139,9 @@ func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	return req
 }
 
-// nextCandidates orders the candidates by preference (rule SV-4). Nodes that had ranks and were not lost
-// come first. Then come standby nodes, then unused nodes by the sort key. Nodes that were lost once come
-// last. After a move, only nodes of the move are candidates.
+// nextCandidates returns the candidates for the next attempt in the order of preference (rule SV-4). Nodes
+// that had ranks and were not lost come first. Then follow standby nodes, unused nodes by the sort key, and
+// last nodes that were lost once. After a move, only nodes of the move are candidates.
 func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	last := attempts[len(attempts)-1]
 	failures := make(map[string]int)
@@ -179,8 +179,8 @@ func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	return nodes
 }
 
-// nextApps returns the app contexts of an attempt after the first, with the arguments that the user has
-// added for restarts. The last app context may have fewer ranks (rule SV-5).
+// nextApps returns the app contexts of an attempt after the first, with arguments that the user has requested
+// for restarts. The last app context may have fewer ranks than in the first attempt (rule SV-5).
 func nextApps(first job.Request) []job.App {
 	apps := slices.Clone(first.Apps)
 	for i := range apps {
@@ -196,8 +196,8 @@ func nextApps(first job.Request) []job.App {
 	return apps
 }
 
-// restartCount returns the name of the environment variable in which a launcher counts restarts, or "".
-// torchrun, for example, has one.
+// restartCount returns the name of the environment variable in which a launcher, such as torchrun, counts
+// restarts. It returns "" if the launcher has no such variable.
 func restartCount(launcher string) string {
 	if launcher == "torch" {
 		return "TORCHELASTIC_RESTART_COUNT"
@@ -208,7 +208,8 @@ func restartCount(launcher string) string {
 	return ""
 }
 
-// attemptVariables returns the environment variables that tell ranks which attempt runs (rule SV-10).
+// attemptVariables returns environment variables by which ranks learn which attempt they belong to (rule
+// SV-10).
 func attemptVariables(first job.Request, attempts []job.Attempt) []string {
 	number := strconv.Itoa(len(attempts))
 	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + RestartsLeft(first.Restart, attempts)}

@@ -8,9 +8,10 @@ import (
 	"remshell/pin"
 )
 
-// StandbyRequest returns the request for a job's standby nodes (rule SV-7). Each must have as many free
-// CPUs as the largest part of the plan has on one node. Fewer nodes than requested are enough. It returns
-// false if the job wants no standby nodes, or if its ranks have fixed placements and could not use any.
+// StandbyRequest returns a request for the standby nodes of a job, which it holds in reserve for restarts
+// (rule SV-7). Each must have as many free CPUs as the plan uses on its largest node. Fewer nodes than
+// requested are acceptable. It returns false if the job wants no standby nodes, or if its ranks have fixed
+// placements and could not use any.
 func StandbyRequest(req job.Request, p job.Plan) (job.Request, bool) {
 	if req.Restart.StandbyNodes == 0 || req.FixedPlacements != nil || len(p.Nodes) == 0 {
 		return req, false

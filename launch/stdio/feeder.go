@@ -9,8 +9,8 @@ import (
 	"remshell/wire"
 )
 
-// A stdinFeeder reads mpiexec's standard input and sends it to some ranks. It never reads more than the
-// slowest of them has credit for. The rest stays in the input (rules IO-2, IO-4).
+// A stdinFeeder reads mpiexec's standard input and sends it to some ranks. It reads only as much as the
+// slowest of these ranks can accept, and leaves the rest in the input (rules IO-2, IO-4).
 type stdinFeeder struct {
 	in io.Reader
 
@@ -58,8 +58,8 @@ func (f *stdinFeeder) addReaders(readers []StdinReader) {
 	}
 }
 
-// run reads until the input ends or no rank reads any more. It calls failed if the input fails before its
-// end. A read that blocks when the job ends stays blocked until mpiexec exits.
+// run reads until the input ends or no rank reads any more. If the input fails before its end, it calls
+// failed. A read that blocks when the job ends remains blocked until mpiexec exits.
 func (f *stdinFeeder) run(failed func(error)) {
 	defer close(f.ended)
 	from, done := f.chooseSource()
@@ -67,7 +67,7 @@ func (f *stdinFeeder) run(failed func(error)) {
 	f.feedFrom(from, failed)
 }
 
-// feedFrom reads from one source. If the source returns errNoSplice, feedFrom continues with a
+// feedFrom reads from one source until the input ends. If the source returns errNoSplice, it continues with a
 // copySource.
 func (f *stdinFeeder) feedFrom(source inputSource, failed func(error)) {
 	for {
@@ -90,8 +90,8 @@ func (f *stdinFeeder) feedFrom(source inputSource, failed func(error)) {
 	}
 }
 
-// chooseSource returns a spliceSource if the input can be spliced, and a copySource otherwise. done frees
-// it.
+// chooseSource returns a spliceSource if the input can be spliced (moved without copying), and a copySource
+// otherwise. The caller must call done to free the source.
 func (f *stdinFeeder) chooseSource() (source inputSource, done func()) {
 	if p := f.newSpliceSource(); p != nil {
 		return p, p.close
@@ -101,7 +101,7 @@ func (f *stdinFeeder) chooseSource() (source inputSource, done func()) {
 
 func (f *stdinFeeder) newCopySource() inputSource { return &copySource{f, make([]byte, wire.Window)} }
 
-// activeReaders returns the ranks that still read.
+// activeReaders returns the ranks that still read the input.
 func (f *stdinFeeder) activeReaders() []StdinReader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,15 +124,15 @@ func (c *copySource) readAndSend(allowed int) error {
 	return err
 }
 
-// hasReaders reports whether any rank still reads.
+// hasReaders reports whether any rank still reads the input.
 func (f *stdinFeeder) hasReaders() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !f.closed && len(f.readers) > 0
 }
 
-// waitForCredit waits until the ranks have credit for minCredit bytes, and returns how many bytes may be
-// read. At most maxBytes bytes may be under way to each rank. It returns 0 if no rank reads any more.
+// waitForCredit waits until all ranks can accept minCredit bytes, and returns how many bytes may be read. At
+// most maxBytes bytes may be on the way to each rank. It returns 0 if no rank reads any more.
 func (f *stdinFeeder) waitForCredit(maxBytes, minCredit int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,8 +151,8 @@ func (f *stdinFeeder) waitForCredit(maxBytes, minCredit int) int {
 	}
 }
 
-// sendToAll sends a piece to all ranks that still read. Each node gets it once. An empty piece means end
-// of file.
+// sendToAll sends a piece of input to all ranks that still read. It sends the piece only once to each node.
+// An empty piece means end of file.
 func (f *stdinFeeder) sendToAll(piece []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,7 +167,7 @@ func (f *stdinFeeder) sendToAll(piece []byte) {
 	}
 }
 
-// readersOnFirstNode returns how many of readers, counted from the first, are on the node of the first.
+// readersOnFirstNode returns how many elements at the start of readers are on the same node as the first one.
 func readersOnFirstNode(readers []StdinReader) int {
 	end := slices.IndexFunc(readers, func(r StdinReader) bool { return r.Node != readers[0].Node })
 	if end < 0 {
@@ -176,7 +176,7 @@ func readersOnFirstNode(readers []StdinReader) int {
 	return end
 }
 
-// stdinMessage returns the message that sends a piece to readers of one node.
+// stdinMessage returns the message that sends a piece of input to readers on one node.
 func stdinMessage(readers []StdinReader, piece []byte) wire.Message {
 	if len(readers) == 1 {
 		return &wire.Data{Rank: readers[0].Rank, Stream: wire.Stdin, Bytes: piece}
@@ -188,7 +188,7 @@ func stdinMessage(readers []StdinReader, piece []byte) wire.Message {
 	return &wire.StdinBroadcast{Ranks: ranks, Bytes: piece}
 }
 
-// addCredit records that a rank has read n bytes.
+// addCredit records that a rank has read n bytes of the input.
 func (f *stdinFeeder) addCredit(rank, n int) {
 	f.changeLocked(func() {
 		for i := range f.readers {
@@ -199,16 +199,16 @@ func (f *stdinFeeder) addCredit(rank, n int) {
 	})
 }
 
-// dropReader removes a rank that has closed its stdin or has ended. Bytes that were sent to it and that it
-// has not read are lost. That is no error (rule IO-3).
+// dropReader removes a rank that has closed its stdin or has ended. Bytes that were sent to the rank but not
+// read are lost, which is no error (rule IO-3).
 func (f *stdinFeeder) dropReader(rank int) {
 	f.changeLocked(func() {
 		f.readers = slices.DeleteFunc(f.readers, func(r StdinReader) bool { return r.Rank == rank })
 	})
 }
 
-// rankEnded records that a rank has ended. read is how many bytes it has read. It is negative if that is
-// unknown.
+// rankEnded records that a rank has ended. read is the number of bytes that the rank has read, or negative if
+// that is unknown.
 func (f *stdinFeeder) rankEnded(rank int, read int64) {
 	f.dropReader(rank)
 	f.mu.Lock()
@@ -219,9 +219,9 @@ func (f *stdinFeeder) rankEnded(rank int, read int64) {
 	}
 }
 
-// seekBack stops reading. If the input is a file, it seeks back over the bytes that no rank has read. The
-// next program that uses this input then finds them (POSIX, XCU 1.4, INPUT FILES). If the input is no
-// file and no rank has read anything, seekBack returns how many bytes are lost. Otherwise it returns 0.
+// seekBack stops reading. If the input is a file, it seeks back to the bytes that no rank has read, so that
+// the next program that uses the same input finds them (POSIX, XCU 1.4, INPUT FILES). If the input is not a
+// file, and no rank has read anything, it returns how many bytes are lost. Otherwise it returns 0.
 func (f *stdinFeeder) seekBack() (lost int64) {
 	f.close()
 	file := f.file()

@@ -8,8 +8,7 @@ import (
 	"remshell/launch/stdio/pattern"
 )
 
-// A labelMaker makes the labels that -label puts before lines, from a pattern. It caches labels that do
-// not change.
+// A labelMaker makes the labels that -label puts before lines of output. It caches labels that do not change.
 type labelMaker struct {
 	pattern  pattern.Pattern
 	stream   string
@@ -41,7 +40,7 @@ func (l *labelMaker) addRanks(ranks GroupRanks) {
 	l.made = append(l.made, make([][]byte, ranks.Size)...)
 }
 
-// labelFunc returns a function that returns the label of a rank. It returns nil if lines have no labels.
+// labelFunc returns a function that returns the label of a rank. It returns nil if lines are not labelled.
 func (l *labelMaker) labelFunc() func(rank int) []byte {
 	if len(l.pattern) == 0 {
 		return nil
@@ -58,11 +57,11 @@ func (l *labelMaker) labelFunc() func(rank int) []byte {
 	}
 }
 
-// colors is the number of terminal colours for labels. They are readable on dark and light backgrounds.
-// Red is left out, because it marks errors.
+// colors is the number of terminal colours that labels use. All are readable on dark and light backgrounds.
+// Red is not used, because it marks errors.
 const colors = 5
 
-// appendLabel appends the label of a rank to out. now is for labels that show the time.
+// appendLabel appends the label of a rank to out. now is the time that labels may show.
 func (l *labelMaker) appendLabel(out []byte, rank int, now time.Time) []byte {
 	info := l.ranks[rank]
 	info.Stream, info.PID = l.stream, l.pids[rank]

@@ -8,19 +8,20 @@ import (
 )
 
 const (
-	// maxUnfinished is the largest part of an unfinished line that is held back, in bytes (rule IO-8).
+	// maxUnfinished is the largest part of an unfinished line, in bytes, that is held back until the line is
+	// complete (rule IO-8).
 	maxUnfinished = 64 << 10
 
-	// unfinishedDelay is how long an unfinished line is held back. It is short so that prompts appear (rule
-	// IO-8).
+	// unfinishedDelay is how long an unfinished line is held back. It is short, so that prompts of programs
+	// appear (rule IO-8).
 	unfinishedDelay = 50 * time.Millisecond
 )
 
 // A lineAssembler merges the output of many ranks without mixing their lines (rules IO-8, IO-9). It does no
 // I/O: it appends the bytes to write to a writeBuffer.
 //
-// Without labels, bytes are unchanged. With labels, each line gets a label, and a last line without
-// newline gets a newline.
+// Without labels, the bytes of each rank are unchanged. With labels, each line begins with a label, and a
+// newline is added to a last line that has none.
 type lineAssembler struct {
 	Label func(rank int) []byte // returns the label of a rank; nil: no labels
 	Raw   bool                  // unfinished lines are not held back
@@ -31,13 +32,13 @@ type lineAssembler struct {
 	lastPiece  time.Time      // time of the WriteDue after the last piece
 }
 
-// newLineAssembler returns a lineAssembler. label returns the label of a rank. If label is nil, there are
-// no labels.
+// newLineAssembler returns a lineAssembler. label returns the label of a rank. If label is nil, lines are not
+// labelled.
 func newLineAssembler(label func(rank int) []byte) *lineAssembler {
 	return &lineAssembler{Label: label, unfinished: make(map[int][]byte), openRank: -1}
 }
 
-// AddOutput adds a piece of a rank's output. It appends to out what can be written now.
+// AddOutput adds a piece of a rank's output. It appends to out the bytes that can be written now.
 func (l *lineAssembler) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	l.hasNew = true
 	end := len(piece)
@@ -55,9 +56,9 @@ func (l *lineAssembler) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	}
 }
 
-// WriteDue is called after each batch of pieces. If only one rank has an unfinished line and it is older
-// than unfinishedDelay, WriteDue appends it to out. It returns when to call it again if no piece comes
-// before that, or the zero time.
+// WriteDue is called after each batch of pieces. If only one rank has an unfinished line, and that line is
+// older than unfinishedDelay, it appends the line to out. It returns the time at which it is to be called
+// again if no further pieces arrive, or the zero time.
 func (l *lineAssembler) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	if l.hasNew {
 		l.hasNew, l.lastPiece = false, now
@@ -94,23 +95,23 @@ func (l *lineAssembler) RankEnded(out *writeBuffer, rank int) {
 	}
 }
 
-// WriteOwnLine writes a line of mpiexec's own. If a rank's unfinished line was written last, it ends that
-// line first.
+// WriteOwnLine writes a line that comes from mpiexec itself. If the last thing written is an unfinished line
+// of a rank, it ends that line first.
 func (l *lineAssembler) WriteOwnLine(out *writeBuffer, line []byte) {
 	l.finishLine(out, true)
 	out.addCopy(line)
 }
 
-// finishLine ends the unfinished line that was written last. It does nothing if unless is false.
-func (l *lineAssembler) finishLine(out *writeBuffer, unless bool) {
-	if unless && l.openRank >= 0 {
+// finishLine ends the unfinished line that was written last, if needed is true.
+func (l *lineAssembler) finishLine(out *writeBuffer, needed bool) {
+	if needed && l.openRank >= 0 {
 		out.addCopy([]byte("\n"))
 		l.openRank = -1
 	}
 }
 
-// writeHeld writes the held part of a rank's line and then body. It puts a label before each line that
-// begins there.
+// writeHeld writes the part of a rank's line that was held back, followed by body. It puts a label before
+// each line that begins in them.
 func (l *lineAssembler) writeHeld(out *writeBuffer, rank int, body []byte) {
 	head := l.unfinished[rank]
 	delete(l.unfinished, rank)

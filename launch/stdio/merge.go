@@ -10,26 +10,27 @@ import (
 )
 
 const (
-	// mergeDelay is how long a line waits for equal lines of other ranks.
+	// mergeDelay is how long a line is held back because other ranks may write the same line.
 	mergeDelay = time.Second
 
-	// maxMergeBytes is the largest total size of the lines that wait, in bytes.
+	// maxMergeBytes is the largest total size, in bytes, of the lines that are held back.
 	maxMergeBytes = 1 << 20
 
-	// mergeDepth is how many waiting lines are searched for an equal one.
+	// mergeDepth is how many of the lines that are held back are searched for an equal one.
 	mergeDepth = 1000
 )
 
-// A lineMerger writes equal lines of several ranks once, with the numbers of these ranks before it:
-// "[0-3,7] text". Like lineAssembler, it does no I/O.
+// A lineMerger writes equal lines of several ranks once, with the numbers of these ranks before it: "[0-3,7]
+// text". Like lineAssembler, it does no I/O.
 //
 //	rank 0   a b c        -->   [0-1] a
 //	rank 1   a   c              [0] b
 //	                            [0-1] c
 //
-// A new line joins an equal waiting line, if the waiting line comes after the last line of its rank.
-// Otherwise it is inserted directly after that last line, so the lines of each rank stay in order. A line
-// is written when no other rank can join it, or mergeDelay after the last one joined.
+// Lines are held back for a short time. A new line of a rank is merged with an equal line that is held back,
+// provided that this line comes after the rank's previous line. Otherwise it is inserted directly after the
+// rank's previous line, so that the lines of each rank stay in order. A line is written when no other rank
+// can have the same line there, or mergeDelay after the last merge.
 type lineMerger struct {
 	first        *mergedLine         // waiting lines, as a linked list
 	lastLine     map[int]*mergedLine // by running rank, its last line if that waits; nil: it is written
@@ -47,7 +48,7 @@ type mergedLine struct {
 	next  *mergedLine
 }
 
-// newLineMerger returns a lineMerger for these ranks.
+// newLineMerger returns a lineMerger for the output of the given ranks.
 func newLineMerger(ranks []int) *lineMerger {
 	c := &lineMerger{lastLine: make(map[int]*mergedLine), writtenRanks: len(ranks), unfinished: make(map[int][]byte)}
 	for _, rank := range ranks {
@@ -84,7 +85,8 @@ func (c *lineMerger) finishLine(out *writeBuffer, rank int) {
 	}
 }
 
-// addLine adds a line of a rank: it joins an equal waiting line, or becomes a waiting line itself.
+// addLine adds a line of a rank. It merges the line with an equal one that is held back, or holds it back as
+// a line of its own.
 func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	last, living := c.lastLine[rank]
 	place := &c.first
@@ -112,7 +114,8 @@ func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	}
 }
 
-// findEqualLine returns the first line equal to text among first and the lines after it, or nil.
+// findEqualLine returns the first line that is equal to text. It searches first and the lines after it, and
+// returns nil if there is none.
 func findEqualLine(first *mergedLine, text []byte) *mergedLine {
 	for range mergeDepth {
 		if first == nil || bytes.Equal(first.text, text) {
@@ -123,7 +126,7 @@ func findEqualLine(first *mergedLine, text []byte) *mergedLine {
 	return nil
 }
 
-// writeFirst writes the first of the waiting lines.
+// writeFirst writes the first of the lines that are held back.
 func (c *lineMerger) writeFirst(out *writeBuffer) {
 	l := c.first
 	for _, rank := range l.ranks {
@@ -139,8 +142,8 @@ func (c *lineMerger) writeFirst(out *writeBuffer) {
 	c.first = l.next
 }
 
-// WriteDue writes the lines that no other rank can join, and the lines that have waited for mergeDelay.
-// It returns when to call it again.
+// WriteDue writes the lines that cannot be merged any more, and lines that were held back for mergeDelay. It
+// returns the time at which to call it again.
 func (c *lineMerger) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	for _, l := range c.newLines {
 		if l.since.IsZero() {
@@ -157,7 +160,7 @@ func (c *lineMerger) WriteDue(out *writeBuffer, now time.Time) (time.Time, error
 	return time.Time{}, nil
 }
 
-// RankEnded records the end of a rank. Lines no longer wait for it.
+// RankEnded records that a rank has ended, so that no line is held back for it any more.
 func (c *lineMerger) RankEnded(out *writeBuffer, rank int) {
 	c.finishLine(out, rank)
 	if last, living := c.lastLine[rank]; living && last == nil {
@@ -166,10 +169,10 @@ func (c *lineMerger) RankEnded(out *writeBuffer, rank int) {
 	delete(c.lastLine, rank)
 }
 
-// WriteOwnLine writes a line of mpiexec's own.
+// WriteOwnLine writes a line that comes from mpiexec itself.
 func (c *lineMerger) WriteOwnLine(out *writeBuffer, line []byte) { out.addCopy(line) }
 
-// FlushAll writes all waiting lines.
+// FlushAll writes all lines that are held back.
 func (c *lineMerger) FlushAll(out *writeBuffer) {
 	for _, rank := range slices.Sorted(maps.Keys(c.unfinished)) {
 		c.finishLine(out, rank)

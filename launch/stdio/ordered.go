@@ -8,15 +8,17 @@ import (
 )
 
 const (
-	// maxSpoolMemory is how many bytes of a rank's output are kept in memory. The rest is kept in a file.
+	// maxSpoolMemory is how many bytes of a rank's output are kept in memory. Further output is kept in a
+	// file.
 	maxSpoolMemory = 32 << 10
 
-	// replayStep is how many kept bytes are written at a time.
+	// replayStep is how many bytes of kept output are written at a time.
 	replayStep = 1 << 20
 )
 
-// A rankSequencer writes all output of rank 0, then all output of rank 1, and so on. It keeps the output
-// of later ranks meanwhile. It must not block them, because the program might then deadlock.
+// A rankSequencer writes all output of rank 0, then all output of rank 1, and so on. It keeps the output of
+// later ranks until it can be written. It does not block these ranks, because the program might then
+// deadlock.
 type rankSequencer struct {
 	*lineAssembler
 	ranks    []int // in the order of their output
@@ -26,7 +28,8 @@ type rankSequencer struct {
 	spoolErr error // error of keeping output
 }
 
-// newRankSequencer returns a rankSequencer that writes to assembler. ranks must be in ascending order.
+// newRankSequencer returns a rankSequencer that passes output on to assembler. ranks must be in ascending
+// order.
 func newRankSequencer(assembler *lineAssembler, ranks []int) *rankSequencer {
 	return &rankSequencer{lineAssembler: assembler, ranks: ranks, spools: make(map[int]*spool), ended: make(map[int]bool)}
 }
@@ -55,8 +58,8 @@ func (o *rankSequencer) AddOutput(out *writeBuffer, rank int, piece []byte) {
 // RankEnded records the end of a rank.
 func (o *rankSequencer) RankEnded(_ *writeBuffer, rank int) { o.ended[rank] = true }
 
-// WriteDue writes kept output of the current rank. When that rank has ended, it continues with the next
-// one.
+// WriteDue writes output that was kept for the current rank. If that rank has ended, it continues with the
+// next rank.
 func (o *rankSequencer) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	for o.current < len(o.ranks) && o.spoolErr == nil {
 		rank := o.ranks[o.current]
@@ -85,14 +88,15 @@ func (o *rankSequencer) WriteDue(out *writeBuffer, now time.Time) (time.Time, er
 	return o.lineAssembler.WriteDue(out, now)
 }
 
-// EndAll marks all ranks as ended, so that WriteDue writes everything that is left.
+// EndAll marks all ranks as ended, so that WriteDue writes all output that is left.
 func (o *rankSequencer) EndAll() {
 	for _, rank := range o.ranks {
 		o.ended[rank] = true
 	}
 }
 
-// A spool keeps bytes in memory up to maxSpoolMemory, and further bytes in an unlinked temporary file.
+// A spool keeps bytes for later: up to maxSpoolMemory in memory, and further bytes in an unlinked temporary
+// file.
 type spool struct {
 	memory  []byte
 	file    *os.File
@@ -118,7 +122,7 @@ func (s *spool) append(piece []byte) error {
 	return err
 }
 
-// readNext returns the next bytes, at most limit of them. At the end it returns none.
+// readNext returns the next bytes, but at most limit bytes. At the end it returns an empty slice.
 func (s *spool) readNext(limit int) ([]byte, error) {
 	if piece := s.memory; len(piece) > 0 {
 		s.memory = nil

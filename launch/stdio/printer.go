@@ -47,8 +47,8 @@ type Printer struct {
 	observe    func(rank int, data []byte) // receives the output of ranks, and no data at a rank's end; nil: not observed
 }
 
-// A queueItem is one of: output of a rank, ends of ranks, a line of mpiexec, a new routing, or the
-// process ID of a rank.
+// A queueItem is one item in the queue of a Printer: output of a rank, ends of ranks, a line of mpiexec, a
+// new routing, or the process ID of a rank.
 type queueItem struct {
 	from         Sender // sends to the rank's helper
 	data         *wire.Data
@@ -92,15 +92,15 @@ func newPrinter(stream wire.Stream, w io.Writer) *Printer {
 	return p
 }
 
-// Write queues a line of mpiexec and copies it. It never blocks, because the goroutine that owns the
-// job's state must not wait for a terminal.
+// Write queues a copy of a line that comes from mpiexec itself. It never blocks, because the goroutine that
+// owns the job's state must not wait for a terminal.
 func (p *Printer) Write(line []byte) (int, error) {
 	p.enqueue(queueItem{ownLine: bytes.Clone(line)})
 	return len(line), nil
 }
 
 // Close makes the printer write everything that is queued and then end. It does not wait for that. Output
-// that is held back is written when it is released. If no release was announced, it is written at once.
+// that HoldOutput holds back is written when it is released or, if no release was announced, at once.
 func (p *Printer) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -109,10 +109,10 @@ func (p *Printer) Close() {
 	p.wakeUp()
 }
 
-// Done returns a channel that is closed when everything has been written after Close.
+// Done returns a channel that is closed after Close, when everything has been written.
 func (p *Printer) Done() <-chan struct{} { return p.done }
 
-// WriteError returns the error that made the terminal unusable, or nil.
+// WriteError returns the error because of which the terminal cannot be written to any more, or nil.
 func (p *Printer) WriteError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,16 +137,16 @@ func (p *Printer) enqueue(x queueItem) {
 	p.wakeUp()
 }
 
-// holdOutput holds back the output of ranks. Each call needs a releaseOutput. Credit limits how much
-// output waits.
+// holdOutput begins to hold back the output of ranks. Each call must be followed by releaseOutput. Credit
+// limits how much output is held back.
 func (p *Printer) holdOutput() {
 	p.mu.Lock()
 	p.holdCount++
 	p.mu.Unlock()
 }
 
-// announceRelease records that releaseOutput will be called, so that the printer waits for it after
-// Close.
+// announceRelease records that releaseOutput will be called. Without this, Close would not wait for the
+// release.
 func (p *Printer) announceRelease() {
 	p.mu.Lock()
 	p.releasing++
@@ -162,8 +162,8 @@ func (p *Printer) releaseOutput() {
 	p.wakeUp()
 }
 
-// queueHeld queues the output that was held back, if every holdOutput has had its release. It also does
-// so if the printer is closed and no release was announced. p.mu must be held.
+// queueHeld queues the output that was held back, if every holdOutput was followed by a release, or if the
+// printer is closed and no release was announced. The caller must hold p.mu.
 func (p *Printer) queueHeld() {
 	if p.isAtEnd() {
 		p.holdCount = 0
@@ -173,11 +173,11 @@ func (p *Printer) queueHeld() {
 	}
 }
 
-// isAtEnd reports whether nothing more will be queued. p.mu must be held.
+// isAtEnd reports whether nothing more will be queued. The caller must hold p.mu.
 func (p *Printer) isAtEnd() bool { return p.closed && p.releasing == 0 }
 
-// enqueueEnd queues the end of a rank. Consecutive ends share one item, because all ranks end at the end
-// of a job.
+// enqueueEnd queues the end of a rank. Consecutive ends share one item, because all ranks of a job often end
+// together.
 func (p *Printer) enqueueEnd(rank int) {
 	p.mu.Lock()
 	queue := &p.queue
@@ -219,8 +219,8 @@ func (p *Printer) run() {
 	p.writeRest()
 }
 
-// nextBatch waits for items and returns them. It returns none when a WriteDue is due. It reuses old, the
-// slice that it returned before.
+// nextBatch waits for queued items and returns them. It returns none if a call of WriteDue is due. It reuses
+// old, the slice that it returned at the previous call.
 func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	clear(old)
 	var late <-chan time.Time
@@ -245,7 +245,7 @@ func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	}
 }
 
-// nextDue returns when the first call of WriteDue is due. any is false if none is.
+// nextDue returns when the next call of WriteDue is due. any is false if there is none.
 func (p *Printer) nextDue() (first time.Time, any bool) {
 	for _, due := range p.dueSinks {
 		if !any || due.Before(first) {
@@ -278,9 +278,8 @@ func (p *Printer) handleItem(x queueItem) {
 	}
 }
 
-// maxMixed is how many bytes of a rank's output are merged before a sink is written to. Labels can make
-// short lines ten times as long, so merging all of a rank's credit at once would need much memory (rule
-// IO-11).
+// maxMixed is how many bytes of a rank's output are merged before they are written. Labels can make short
+// lines ten times as long, so more bytes at once would need much memory (rule IO-11).
 const maxMixed = 64 << 10
 
 // addOutput passes output of a rank to its sinks.
@@ -325,8 +324,8 @@ func (p *Printer) addRanks(r *outputRouting) {
 	}
 }
 
-// eachSink calls do for each sink of a rank. If end is true, it includes the terminal even if the rank's
-// output is not shown there.
+// eachSink calls do for each sink to which the output of a rank goes. If end is true, it also calls do for
+// the terminal, even if the rank's output is not shown there.
 func (p *Printer) eachSink(rank int, end bool, do func(*sink)) {
 	sinks, routed := p.routes[rank]
 	shown := !routed || end
@@ -383,8 +382,8 @@ func (p *Printer) sinkFailed(o *sink, err error) {
 	}
 }
 
-// giveCredit sends credit for written bytes to the ranks. It waits until enough bytes have been written,
-// to save messages.
+// giveCredit allows the ranks to send as many further bytes as have been written. To save messages, it waits
+// until enough bytes have been written.
 func (p *Printer) giveCredit(batch []queueItem) {
 	for _, x := range batch {
 		if x.data == nil {
@@ -400,7 +399,7 @@ func (p *Printer) giveCredit(batch []queueItem) {
 	}
 }
 
-// writeRest writes everything that is still held, and closes the files.
+// writeRest writes everything that is still held back, and closes the files.
 func (p *Printer) writeRest() {
 	defer func() { p.files, p.uncredited = nil, make(map[int]int) }()
 	for _, o := range append([]*sink{p.terminal}, p.files...) {

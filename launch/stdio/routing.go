@@ -17,25 +17,28 @@ import (
 )
 
 const (
-	// maxWindowTotal is the largest credit of all ranks together for one output stream, in bytes.
+	// maxWindowTotal is the largest number of bytes of one output stream that all ranks together may have on
+	// the way to mpiexec.
 	maxWindowTotal = 16 << 20
 
 	minWindow = 4 << 10
 	maxWindow = 256 << 10
 )
 
-// WindowSize returns the credit of each rank for one output stream, in bytes. In small jobs it is large,
-// so that no rank has to wait. In large jobs it is small, to save memory in mpiexec.
+// WindowSize returns how many bytes of one output stream each rank may have on the way to mpiexec. In small
+// jobs the number is large, so that ranks need not wait. In large jobs it is small, to save memory in
+// mpiexec.
 func WindowSize(ranks int) int { return min(max(maxWindowTotal/max(ranks, 1), minWindow), maxWindow) }
 
-// GroupRanks has the ranks of one group, as the output options need them.
+// GroupRanks has the data about the ranks of one group that the output options need.
 type GroupRanks struct {
 	FirstRank, Size int                       // number in the job of its rank 0, and how many ranks there are
 	PatternRanks    func() []pattern.RankInfo // returns the values for patterns, by rank; called only if they are needed
 }
 
-// RanksOfPlan returns the ranks of a plan. first is the number that its rank 0 has in the job.
-// PatternRanks makes its list only when called: it is large in large jobs and rarely needed.
+// RanksOfPlan returns the ranks of a plan. first is the number of the plan's rank 0 in the job. The function
+// PatternRanks of the result makes its list only when it is called, because the list may be large and is
+// rarely needed.
 func RanksOfPlan(p job.Plan, attempt, group, first int, start time.Time) GroupRanks {
 	return GroupRanks{first, p.Size, sync.OnceValue(func() []pattern.RankInfo { return patternRanks(p, attempt, group, first, start) })}
 }
@@ -95,7 +98,7 @@ func newRouting(s job.Streams, options job.Output, ranks GroupRanks, stream stri
 	return r, r.addRanks(ranks, shown)
 }
 
-// addRanks sets the sinks of further ranks. visible has the ranks whose output goes to the terminal.
+// addRanks sets the sinks of further ranks. visible has those ranks whose output goes to the terminal.
 func (r *outputRouting) addRanks(ranks GroupRanks, visible []int) error {
 	if r.routes == nil {
 		r.routes = make(map[int][]*sink, ranks.Size)
@@ -112,8 +115,8 @@ func (r *outputRouting) addRanks(ranks GroupRanks, visible []int) error {
 	return r.openFiles(ranks.PatternRanks())
 }
 
-// forLaterRanks returns a routing for the ranks of a spawned group. It shares filesByName with r. The
-// printer owns the other fields of r.
+// forLaterRanks returns a routing for the ranks of a spawned group. It shares only filesByName with r,
+// because the printer owns the other fields of r.
 func (r *outputRouting) forLaterRanks(s job.Streams, ranks GroupRanks) (*outputRouting, error) {
 	shown := shownRanks(s, r.output, ranks)
 	more := &outputRouting{window: WindowSize(ranks.Size), lines: r.lines, output: r.output, stream: r.stream, filesByName: r.filesByName, laterRanks: ranks, shown: shown}
@@ -163,7 +166,8 @@ func (r *outputRouting) openFiles(infos []pattern.RankInfo) error {
 	return nil
 }
 
-// createFile opens a file for appending and creates its directory. Two streams may go to the same file.
+// createFile opens a file for appending, after creating its directory. Both output streams may go to the same
+// file.
 func createFile(name string, options job.Output) (*os.File, error) {
 	dir, err := userfile.Resolve(filepath.Dir(name))
 	if err == nil {
@@ -179,7 +183,7 @@ func createFile(name string, options job.Output) (*os.File, error) {
 	return userfile.OpenFile(name, flags, 0o666)
 }
 
-// fileRemedy returns a hint for the error of opening a file, or "".
+// fileRemedy returns a hint about an error of opening a file, or "".
 func fileRemedy(err error) string {
 	switch hint := usererr.Hint(err); {
 	case hint != "":

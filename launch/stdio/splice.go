@@ -12,7 +12,7 @@ import (
 )
 
 // A spliceSource reads a pipe whose readers are all in this process. It moves pages of the pipe to them
-// without copying (splice(2), tee(2)), through one SpliceBuffer for each reader. It reads more when all
+// without copying (splice(2), tee(2)), through one SpliceBuffer for each reader. It reads more input when all
 // buffers are empty.
 type spliceSource struct {
 	f          *stdinFeeder
@@ -29,8 +29,8 @@ const (
 	widenFrom    = 4 * pipe.DefaultSize
 )
 
-// newSpliceSource returns a spliceSource. It returns nil if the input is no pipe, or a reader is in
-// another process.
+// newSpliceSource returns a spliceSource. It returns nil if the input is not a pipe, or if one of the readers
+// is in another process.
 func (f *stdinFeeder) newSpliceSource() *spliceSource {
 	in, ok := f.in.(*os.File)
 	readers := f.activeReaders()
@@ -58,7 +58,7 @@ func (p *spliceSource) close() {
 
 func (p *spliceSource) limits() (maxBytes, minCredit int) { return wideBuffer, wideBuffer }
 
-// readAndSend moves input into the smallest buffer and duplicates it into the others.
+// readAndSend moves input into the smallest of the readers' buffers and duplicates it into the others.
 func (p *spliceSource) readAndSend(int) error {
 	readers := p.f.activeReaders()
 	if len(readers) == 0 {
@@ -84,7 +84,7 @@ func (p *spliceSource) readAndSend(int) error {
 	return nil
 }
 
-// errNoSplice is returned when pages cannot be spliced. The rest of the input must be copied.
+// errNoSplice is returned when pages cannot be spliced, so that the rest of the input must be copied.
 var errNoSplice = errors.New("no passage")
 
 // copyOut sends copies of the n bytes in a buffer.
@@ -101,8 +101,8 @@ func (p *spliceSource) copyOut(t *pipe.SpliceBuffer, n int) error {
 	return errNoSplice
 }
 
-// widenPipes enlarges the input pipe and the readers' buffers, so that readers wake up less often. It
-// leaves out buffers of ranks that read no more, because these may still be in use.
+// widenPipes enlarges the input pipe and the readers' buffers, so that processes have to wake up less often.
+// It does not enlarge buffers of ranks that no longer read, because these may still be in use.
 func (p *spliceSource) widenPipes(readers []StdinReader) {
 	p.widened = true
 	size := min(maxWideTotal/len(readers), wideBuffer)
@@ -112,8 +112,8 @@ func (p *spliceSource) widenPipes(readers []StdinReader) {
 	}
 }
 
-// sendSpliced sends to all active readers the n bytes in the buffer of rank full. If the bytes cannot be
-// duplicated, it sends nothing and returns false.
+// sendSpliced sends the n bytes in the buffer of rank full to all ranks that still read. If the bytes cannot
+// be duplicated, it sends nothing and returns false.
 func (p *spliceSource) sendSpliced(full, n int) bool {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()

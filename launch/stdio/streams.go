@@ -31,8 +31,8 @@ import (
 	"remshell/wire"
 )
 
-// A Sender sends a message to a helper. It must not wait until the message has been written to the
-// connection.
+// A Sender is a function that sends a message to a helper. It must not wait until the message has been
+// written to the connection.
 type Sender func(wire.Message) error
 
 // Streams are the standard streams of one job, including its spawned groups.
@@ -46,7 +46,7 @@ type Streams struct {
 	stderrTails map[int][]byte // by rank, the last bytes of its stderr, at most maxStderrTail
 }
 
-// maxStderrTail is how many bytes from the end of a rank's stderr are kept for a report.
+// maxStderrTail is how many bytes at the end of a rank's stderr are kept for reports.
 const maxStderrTail = 512
 
 // Observers has functions that the printers call, on their own goroutines.
@@ -56,14 +56,14 @@ type Observers struct {
 	OnFileFailed func(err error)                            // called when a file for a rank's output cannot be written to
 }
 
-// New returns the streams of a job that has not started. in is the standard input for ranks, or nil for
-// none. The caller may also write its own lines to the printers.
+// New returns the streams of a job that has not started. in is the standard input for the ranks, or nil. The
+// caller may also write lines of its own to the printers.
 func New(in io.Reader, out, err *Printer) *Streams {
 	return &Streams{out: out, err: err, feed: newStdinFeeder(in), stderrTails: make(map[int][]byte)}
 }
 
-// Open opens the files for the ranks' output, and sets where output goes. Call it before any process is
-// started (rule IO-13). The error is a *usererr.Error.
+// Open opens the files for the ranks' output, and sets where output goes. It must be called before any
+// process is started (rule IO-13). The error is a *usererr.Error.
 func (s *Streams) Open(options job.Streams, ranks GroupRanks, observers Observers) error {
 	if err := rankOptionError(options, ranks.Size); err != nil {
 		return err
@@ -113,12 +113,12 @@ func rankOptionError(options job.Streams, size int) error {
 	return nil
 }
 
-// A GroupOutput has the open output files of a group that is about to be spawned. Pass it to AddGroup, or
-// close it.
+// A GroupOutput has the open output files of a group of ranks that is about to be spawned. It must be passed
+// to AddGroup or closed.
 type GroupOutput struct{ out, err *outputRouting }
 
-// PrepareGroup opens the files for the output of a spawned group that has not started. Prepare one group
-// at a time. The error is a *usererr.Error.
+// PrepareGroup opens the files for the output of a spawned group that has not started. Only one group at a
+// time may be prepared. The error is a *usererr.Error.
 func (s *Streams) PrepareGroup(options job.Streams, ranks GroupRanks) (*GroupOutput, error) {
 	out, err := s.routes[0].forLaterRanks(options, ranks)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Streams) PrepareGroup(options job.Streams, ranks GroupRanks) (*GroupOut
 	return &GroupOutput{out, errs}, nil
 }
 
-// Close closes the files of a group that is not started.
+// Close closes the files of a group that will not be started.
 func (g *GroupOutput) Close() {
 	g.out.close()
 	g.err.close()
@@ -144,15 +144,15 @@ func (s *Streams) AddGroup(g *GroupOutput) {
 	s.err.enqueue(queueItem{addedRouting: g.err})
 }
 
-// HoldOutput holds back the output of ranks. Each call needs a ReleaseOutput. Lines of mpiexec are still
-// written.
+// HoldOutput begins to hold back the output of ranks. Each call must be followed by ReleaseOutput. Lines of
+// mpiexec itself are still written.
 func (s *Streams) HoldOutput() {
 	s.out.holdOutput()
 	s.err.holdOutput()
 }
 
-// ReleaseOutput writes text to standard error. Then it releases the output of both streams that
-// HoldOutput holds back.
+// ReleaseOutput writes text to standard error and then releases the output of both streams that HoldOutput
+// has held back.
 func (s *Streams) ReleaseOutput(text string) {
 	s.out.announceRelease()
 	s.err.announceRelease()
@@ -162,8 +162,8 @@ func (s *Streams) ReleaseOutput(text string) {
 	}})
 }
 
-// HandleData handles data from a rank's helper: a piece of output, or the message that the rank has
-// closed its stdin. It frees the piece once that has been written. HandleData never blocks.
+// HandleData handles data from a rank's helper. This is a piece of output, or the message that the rank has
+// closed its stdin. The piece is freed once it has been written. HandleData never blocks.
 func (s *Streams) HandleData(m *wire.Data, helper Sender) {
 	x := queueItem{from: helper, rank: m.Rank, data: m}
 	switch m.Stream {
@@ -177,8 +177,8 @@ func (s *Streams) HandleData(m *wire.Data, helper Sender) {
 	}
 }
 
-// RankStarted sets the process ID of a rank, for labels that show it. Call it before the rank's first
-// output.
+// RankStarted sets the process ID of a rank, for labels that show it. It must be called before the rank's
+// first output.
 func (s *Streams) RankStarted(rank, pid int) {
 	if pid != 0 && s.labelsShowPIDs.Load() {
 		s.out.enqueue(queueItem{rank: rank, pid: pid})
@@ -186,18 +186,19 @@ func (s *Streams) RankStarted(rank, pid int) {
 	}
 }
 
-// RankEnded records that a rank has ended. Its unfinished line is then written, and output of other ranks
-// no longer waits for it.
+// RankEnded records that a rank has ended. If its last line is unfinished, that line is then written. The
+// output of other ranks no longer waits for this rank.
 func (s *Streams) RankEnded(rank int) {
 	s.out.enqueueEnd(rank)
 	s.err.enqueueEnd(rank)
 }
 
-// AddStdinReaders sets the ranks that receive mpiexec's standard input. Call it before any of them runs.
+// AddStdinReaders sets the ranks that receive mpiexec's standard input. It must be called before any of them
+// runs.
 func (s *Streams) AddStdinReaders(readers []StdinReader) { s.feed.addReaders(readers) }
 
-// FeedStdin starts to read mpiexec's standard input. Call it once the ranks are started. It calls failed
-// if the input fails before its end while a rank still reads.
+// FeedStdin starts to read mpiexec's standard input. It must be called once the ranks are started. If the
+// input fails before its end while a rank still reads, it calls failed.
 func (s *Streams) FeedStdin(failed func(error)) {
 	if s.feed.in != nil {
 		s.feed.ended = make(chan struct{})
@@ -208,13 +209,13 @@ func (s *Streams) FeedStdin(failed func(error)) {
 // CreditStdin records that a rank has read some bytes of mpiexec's standard input.
 func (s *Streams) CreditStdin(rank, bytes int) { s.feed.addCredit(rank, bytes) }
 
-// StdinReaderEnded records that a rank has ended. read is how many bytes of mpiexec's standard input it
-// has read. It is negative if that is unknown.
+// StdinReaderEnded records that a rank has ended. read is the number of bytes of mpiexec's standard input
+// that the rank has read, or negative if that is unknown.
 func (s *Streams) StdinReaderEnded(rank int, read int64) { s.feed.rankEnded(rank, read) }
 
-// SeekStdinBack stops reading. Call it when all ranks have ended. If the input is a file, it seeks back
-// over the bytes that no rank has read. If the input is no file and no rank has read anything, it returns
-// how many bytes are lost.
+// SeekStdinBack stops reading standard input. It must be called when all ranks have ended. If the input is a
+// file, it seeks back to the bytes that no rank has read. If the input is not a file, and no rank has read
+// anything, it returns how many bytes are lost.
 func (s *Streams) SeekStdinBack() (lost int64) { return s.feed.seekBack() }
 
 // Close stops reading mpiexec's standard input. It does not close the printers.

@@ -8,20 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A writeBuffer collects bytes to write in one system call. It copies short pieces, and keeps references
-// to long ones.
+// A writeBuffer collects bytes that are then written in one system call. It copies short pieces and keeps
+// references to long ones.
 type writeBuffer struct {
 	list     [][]byte
 	copies   []byte // copied bytes; those from runStart on are not in list yet
 	runStart int
 }
 
-// minBorrow is the size in bytes from which a piece is not copied. Copying a shorter one is faster.
+// minBorrow is the size in bytes from which a piece is not copied. For shorter pieces, copying is faster.
 const minBorrow = 1 << 10
 
 func (c *writeBuffer) addCopy(b []byte) { c.copies = append(c.copies, b...) }
 
-// addBorrowed appends b without copying it. b must not change before it is written.
+// addBorrowed appends b without copying it. b must not change until it has been written.
 func (c *writeBuffer) addBorrowed(b []byte) {
 	if len(b) < minBorrow {
 		c.addCopy(b)
@@ -53,10 +53,10 @@ func (c *writeBuffer) bytes() []byte {
 	return bytes.Join(c.list, nil)
 }
 
-// maxCopyBuffer is the largest capacity, in bytes, of a buffer that is kept for reuse.
+// maxCopyBuffer is the largest capacity, in bytes, of a buffer that is kept for further use.
 const maxCopyBuffer = 1 << 20
 
-// writeTo writes everything, in one system call if w is a file, and empties the buffer.
+// writeTo writes everything and empties the buffer. If w is a file, it uses one system call.
 func (c *writeBuffer) writeTo(w io.Writer) (err error) {
 	if c.isEmpty() {
 		return nil

@@ -7,13 +7,14 @@ import (
 	"remshell/job"
 )
 
-// batchGrace is how long after a cause the batch system may still replace it as the cause. A batch system
-// ends hosts, helpers and ranks at once, but mpiexec learns of them one after the other (rule RM-61).
+// batchGrace is how long after a first cause mpiexec may still decide that the batch system was the real
+// cause. A batch system ends hosts, helpers and ranks all at once, but mpiexec learns of their ends one after
+// the other (rule RM-61).
 const batchGrace = 5 * time.Second
 
 // helperSignaled handles the event that a helper received a signal that ends it, such as SIGTERM. If all
-// helpers received one, the batch system is ending its job. The ranks received it, too, so it is not sent
-// again. They are killed after the grace period.
+// helpers have received one, the batch system is ending its job. The ranks have then received the signal,
+// too, so it is not sent again, and they are killed after the grace period.
 func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	s.nodes[e.Node].toldToEnd = true
 	failure := Failure{Kind: NodeToldToEnd, Node: e.Node, Code: int(e.Signal), Text: e.Why}
@@ -31,10 +32,10 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	return actions
 }
 
-// killedByBatch reports whether the cause is a rank that was killed inside a batch job less than a moment
-// ago. A batch system kills the processes of a step one after the other, Slurm the youngest first. So a
-// helper may report the end of its rank and die before it can report more. An exit with a known reason,
-// such as lack of memory, is a cause of its own.
+// killedByBatch reports whether the job ends because a rank was killed inside a batch job just now, so that
+// the batch system may have done it. A batch system kills the processes of a step one after the other; Slurm
+// begins with the youngest. For that reason a helper may report the end of its rank and die before it can
+// report more. If there is another explanation for the exit, such as lack of memory, the result is false.
 func (s *State) killedByBatch(now time.Time) bool {
 	if !s.suspectsBatch() || s.Cause.Kind != RankDied || now.Sub(s.causeAt) > batchGrace {
 		return false
@@ -42,19 +43,19 @@ func (s *State) killedByBatch(now time.Time) bool {
 	return s.Exit(s.Cause.Rank) != nil && !s.isExplained()
 }
 
-// isExplained reports whether the node knows why the rank of the cause ended, such as lack of memory.
-// systemd may then stop the whole session, but the rank remains the cause.
+// isExplained reports whether the node knows why the rank that caused the end has ended, for example for lack
+// of memory. systemd may then stop the whole session, but the rank remains the cause.
 func (s *State) isExplained() bool {
 	exit := s.Exit(s.Cause.Rank)
 	return exit != nil && exit.Hint != ""
 }
 
-// helperKilledPatterns are reasons for the loss of a node that only say that its helper was killed, and
-// not why. Something on the node has ended the helper or its whole session.
+// helperKilledPatterns are texts about the loss of a node that only say that its helper was killed, without a
+// reason. In these cases something on the node has ended the helper or its whole session.
 var helperKilledPatterns = []string{"killed by signal 9", "ssh: the server closed the connection", "the server closed the session"}
 
-// logHint returns a hint about which log says why a node's helper was killed. It returns "" in a batch
-// job, because then the batch system is asked.
+// logHint returns a hint that names the log which says why a node's helper was killed. In a batch job it
+// returns "", because mpiexec asks the batch system instead.
 func (s *State) logHint(node int) string {
 	if s.policy.BatchJob != (BatchJob{}) {
 		return ""
@@ -77,8 +78,9 @@ func (s *State) addRecentlyKilled(ranks []int, node int) []int {
 	return ranks
 }
 
-// ShouldAskBatch reports whether to ask the batch system if it has ended the job. It is asked if it may
-// be the cause, unless all helpers have received a signal that ends them.
+// ShouldAskBatch reports whether mpiexec should ask the batch system if it has ended the job. That is so if
+// the batch system may be the cause, unless all helpers have received a signal that ends them, which makes
+// the cause clear.
 func (s *State) ShouldAskBatch() bool {
 	if !s.suspectsBatch() {
 		return false
@@ -87,29 +89,29 @@ func (s *State) ShouldAskBatch() bool {
 	return signaled || s.Cause.Kind == NodeConnectionLost || s.Cause.Kind == RankDied
 }
 
-// BlameBatch makes the batch system the cause of the job's end. The caller has learned from the batch
-// system that the batch job is over.
+// BlameBatch makes the batch system the cause of the job's end. It is called when the batch system has
+// reported that the batch job is over.
 func (s *State) BlameBatch() {
 	c := s.causeOf(Failure{Kind: BatchEndsJob})
 	s.Cause = &c
 }
 
-// blameBatch makes the batch system the cause of the job's end. It does so only if the batch system may
-// explain the present cause and that is younger than batchGrace.
+// blameBatch makes the batch system the cause of the job's end, if that can explain the present cause and the
+// present cause is younger than batchGrace.
 func (s *State) blameBatch(now time.Time) {
 	if s.suspectsBatch() && now.Sub(s.causeAt) <= batchGrace {
 		s.BlameBatch()
 	}
 }
 
-// suspectsBatch reports whether mpiexec runs in a batch job whose end may explain the cause of the job's
-// end.
+// suspectsBatch reports whether mpiexec runs in a batch job and the end of the batch job can explain the
+// cause of the job's end.
 func (s *State) suspectsBatch() bool {
 	return s.policy.BatchJob != (BatchJob{}) && s.Cause != nil && s.mayBeBatch()
 }
 
-// mayBeBatch reports whether the cause of the job's end may be that a batch system ends the hosts, helpers
-// and ranks of its job.
+// mayBeBatch reports whether the present cause of the job's end can be explained by a batch system that ends
+// hosts, helpers and ranks of its job.
 func (s *State) mayBeBatch() bool {
 	rule := s.Cause.rule()
 	return rule.mayBeBatch != nil && rule.mayBeBatch(*s.Cause)

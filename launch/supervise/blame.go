@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// handleFailure handles a failure. It ends the job at once, or later if the failure may be the
-// consequence of one that is not yet reported.
+// handleFailure handles a failure. It ends the job at once, or a little later if the failure may be the
+// consequence of another one that has not been reported yet.
 func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	c := s.causeOf(e)
 	if s.policy.EndPolicy.KeepAll && c.rule().tolerable && s.Phase == Running {
@@ -21,9 +21,9 @@ func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	return s.endWithCause(c, now)
 }
 
-// tolerateCause reports a failure while the other ranks go on. It does not report a lost PMI connection,
-// because the end of its rank is reported. It reports only the first barrier that can never complete:
-// later ones are its consequence.
+// tolerateCause reports a failure while the other ranks continue. It does not report a lost PMI connection,
+// because the end of that rank is reported anyway. Of barriers that can never complete it reports only the
+// first, because the others are consequences.
 func (s *State) tolerateCause(c Cause) []Action {
 	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
 		return nil
@@ -52,11 +52,13 @@ func (s *State) setCause(c Cause, now time.Time) {
 	s.Cause, s.causeAt = &c, now
 }
 
-// fromOutside are the causes after which no other attempt follows, even if the job was ending already.
+// fromOutside are the causes after which no other attempt (run of all ranks) follows, even if the job was
+// already ending for another reason.
 var fromOutside = []Kind{BySignal, BatchEndsJob, EndedByRequest}
 
-// WasToldToEnd reports whether a user or the batch system ended the job while it was ending already. Then
-// no attempt may follow. If the job was ending to be moved, that request becomes the cause.
+// WasToldToEnd reports whether a user or the batch system has ended the job while the job was already ending.
+// In that case no further attempt may follow. If the job was ending in order to be moved, the later request
+// becomes the cause.
 func (s *State) WasToldToEnd() bool {
 	if s.laterEnd != nil && s.IsMoved() {
 		s.Cause = s.laterEnd
@@ -64,7 +66,7 @@ func (s *State) WasToldToEnd() bool {
 	return s.laterEnd != nil
 }
 
-// replaceDoubtful makes c the cause of the job's end if the present cause may be a consequence of c.
+// replaceDoubtful makes c the cause of the job's end, if the present cause may be a consequence of c.
 func (s *State) replaceDoubtful(c Cause, now time.Time) {
 	doubt := causeGrace
 	if c.Kind == NodeConnectionLost {

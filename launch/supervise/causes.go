@@ -10,11 +10,11 @@ import (
 	"remshell/text"
 )
 
-// A Kind is a kind of cause: one way in which a job fails or is ended. It is the index of a row of
-// causes.
+// A Kind is a kind of cause, which is one way in which a job fails or is ended. Its value is the index of a
+// row in causes.
 type Kind int
 
-// These are the kinds of causes. Each has a row in causes, which describes it.
+// These are the kinds of causes. Each is described by a row of causes.
 const (
 	RankExited Kind = iota + 1
 	RankDied
@@ -53,7 +53,7 @@ type Failure struct {
 	sinceStart time.Duration // of the loss of a node
 }
 
-// A Cause is the reason why a job ends or would end: the first failure in time.
+// A Cause is the reason why a job ends. If several failures occur, it is the first one in time.
 type Cause struct {
 	Kind Kind
 	Text string // first line of the report; empty: nothing is reported
@@ -63,7 +63,7 @@ type Cause struct {
 	Node int // the node of the fault; -1: none
 }
 
-// A blamed names the party that is at fault for a cause.
+// A blamed says who is at fault for a cause, for example the program or the batch system.
 type blamed string
 
 const (
@@ -124,12 +124,12 @@ var causes = [...]causeRule{
 	EndedByMove:        {name: "a user moves the job with `--migrate`", reason: "move", endKind: job.EndByMove, text: reportedText, code: fixedCode(job.ExitCheckpointed), blames: blameNobody},
 }
 
-// CountsAfterRanks reports whether a failure of this kind counts even after all ranks have ended. An
-// example is lost output.
+// CountsAfterRanks reports whether a failure of this kind still counts when all ranks have ended. Lost output
+// is an example.
 func (k Kind) CountsAfterRanks() bool { return causes[k].afterRanks }
 
-// Reason returns the cause as one word for reports. If c is nil, the job ended well and it returns "ok"
-// (rule RM-53).
+// Reason returns the cause as one word for reports. For a nil cause, which means that the job succeeded, it
+// returns "ok" (rule RM-53).
 func (c *Cause) Reason() string {
 	if c == nil {
 		return "ok"
@@ -137,8 +137,8 @@ func (c *Cause) Reason() string {
 	return c.rule().reason
 }
 
-// EndKind returns the kind of end for the restart rules (rule SV-1). It returns "" if c is nil, or if the
-// job never restarts after such a cause.
+// EndKind returns the kind of end by which the rules for restarts classify this cause (rule SV-1). It returns
+// "" if c is nil, or if the job is never restarted after such a cause.
 func (c *Cause) EndKind() job.EndKind {
 	if c == nil {
 		return ""
@@ -148,20 +148,21 @@ func (c *Cause) EndKind() job.EndKind {
 
 func (c Cause) rule() causeRule { return causes[c.Kind] }
 
-// yieldsTo reports whether c may be a consequence of other, which was reported later. When a rank crashes
-// or a node dies, other ranks notice it. They abort or exit with a code, often before mpiexec learns of
-// the crash. Exits on one node are reported in order, but an abort is reported at once.
+// yieldsTo reports whether c may be a consequence of other, which was reported later. When a rank crashes or
+// a node dies, other ranks notice it and abort or exit with a code, often before mpiexec learns of the crash.
+// Of events on the same node, exits are reported in order, but an abort may be reported before an earlier
+// exit.
 func (c Cause) yieldsTo(other Cause) bool {
 	rule := c.rule()
 	return other.Rank != c.Rank && slices.Contains(rule.yieldsTo, other.Kind) &&
 		(other.Node != c.Node || rule.immediate && other.Rank >= 0)
 }
 
-// isInternal reports whether the failure is mpiexec's own. Then MPIEXEC_ERROR_CODE replaces its exit
-// code.
+// isInternal reports whether the failure is one of mpiexec itself. In that case MPIEXEC_ERROR_CODE replaces
+// the exit code.
 func (c Cause) isInternal() bool { return c.Code == job.ExitInternal && !c.rule().programsCode }
 
-// isSuccess reports whether the program itself has chosen exit code 0.
+// isSuccess reports whether the exit code is 0 because the program itself has chosen it.
 func (c Cause) isSuccess() bool { return c.Code == 0 && c.rule().programsCode }
 
 // causeOf returns the cause for a failure.
@@ -180,7 +181,7 @@ func (s *State) causeOf(e Failure) Cause {
 	return c
 }
 
-// failureOf returns the failure for the exit of a rank that failed by itself.
+// failureOf returns the Failure that describes the exit of a rank that failed by itself.
 func failureOf(exit *job.Exit) Failure {
 	kind := RankExited
 	if exit.Signal != 0 {
@@ -193,7 +194,8 @@ func failureOf(exit *job.Exit) Failure {
 
 func anyCause(Cause) bool { return true }
 
-// endedBySignal reports whether a rank died by SIGTERM or SIGKILL. Batch systems end jobs with these.
+// endedBySignal reports whether the cause is a rank that died by SIGTERM or SIGKILL. Batch systems end jobs
+// with these signals.
 func endedBySignal(c Cause) bool {
 	return c.Code == job.SIGTERM.Status() || c.Code == job.Signal(9).Status()
 }
@@ -204,8 +206,9 @@ func fixedCode(code int) func(*State, Failure) int { return func(*State, Failure
 
 func reportedCode(_ *State, e Failure) int { return e.Code }
 
-// abortCode returns the exit code of MPI_Abort. If other ranks were still running, code 0 becomes 1: a rank
-// cannot make a job successful by ending others before they are done (rule TRUST-33).
+// abortCode returns the exit code for a call of MPI_Abort. If other ranks were still running, code 0 becomes
+// 1, because a rank cannot make a job successful by ending other ranks before they have finished (rule
+// TRUST-33).
 func abortCode(s *State, e Failure) int {
 	if e.Code == 0 && s.othersRun(e.Rank) {
 		return 1
@@ -239,7 +242,7 @@ func notFinalizedText(s *State, e Failure) string {
 	return s.RankOnNode(e.Rank) + " ended without calling MPI_Finalize, while other ranks still run"
 }
 
-// lostNodeText returns the text about a lost node. It names the ranks that were lost with it (rule REP-6).
+// lostNodeText returns the text about a lost node, which names the ranks that ran there (rule REP-6).
 func lostNodeText(s *State, e Failure) string {
 	text := "lost contact with " + s.nodes[e.Node].name
 	if e.Text != "" {
@@ -252,8 +255,8 @@ func lostNodeText(s *State, e Failure) string {
 	return text
 }
 
-// toldToEndText returns the text about a node whose processes received a signal such as SIGTERM, when the
-// other nodes received none.
+// toldToEndText returns the text about a node on which processes have received a signal such as SIGTERM,
+// while the other nodes have not received any.
 func toldToEndText(s *State, e Failure) string {
 	text := fmt.Sprintf("the processes on %s received a signal to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
 	if e.Text != "" {
@@ -262,8 +265,8 @@ func toldToEndText(s *State, e Failure) string {
 	return text
 }
 
-// batchEndsText returns the text that names the batch system that ended the job. Batch systems do not
-// report why.
+// batchEndsText returns the text which says that the batch system has ended the job. It does not say why,
+// because batch systems do not report that.
 func batchEndsText(s *State, _ Failure) string {
 	return fmt.Sprintf("%s ends job %s (at its time limit, or because a user cancelled it)", batch.Title(s.policy.BatchJob.System), s.policy.BatchJob.Job)
 }

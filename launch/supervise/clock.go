@@ -23,16 +23,17 @@ func (c clock) jobTime(now time.Time) time.Time {
 	return now.Add(-c.stopped)
 }
 
-// moment returns when the job's clock will show jobTime, unless it is stopped again before.
+// moment returns the time at which the job's clock shows jobTime, provided that the clock is not stopped
+// before.
 func (c clock) moment(jobTime time.Time) time.Time { return jobTime.Add(c.stopped) }
 
 // IsSuspended reports whether the ranks are stopped.
 func (s *State) IsSuspended() bool { return !s.clock.stoppedAt.IsZero() }
 
-// Suspend stops the job's clock, because the ranks are stopped. No deadline passes until Resume.
+// Suspend stops the job's clock, because the ranks are being stopped. Until Resume, no deadline passes.
 func (s *State) Suspend(now time.Time) { s.clock.stoppedAt = now }
 
-// Resume starts the job's clock again, because the ranks run again.
+// Resume starts the job's clock again, because the ranks continue.
 func (s *State) Resume(now time.Time) {
 	s.clock.stopped += now.Sub(s.clock.stoppedAt)
 	s.clock.stoppedAt = time.Time{}
@@ -41,5 +42,6 @@ func (s *State) Resume(now time.Time) {
 	}
 }
 
-// StoppedTime returns for how long the ranks have been stopped so far. A present stop does not count.
+// StoppedTime returns for how long the ranks have been stopped in total. If they are stopped now, the present
+// stop does not count.
 func (s *State) StoppedTime() time.Duration { return s.clock.stopped }

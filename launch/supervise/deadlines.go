@@ -18,7 +18,7 @@ type deadlines struct {
 	giveUp time.Time // nodes that are not drained are given up
 }
 
-// A timer is a time by the job's clock, and the function that Step calls then.
+// A timer is a time by the job's clock, with the function that Step calls at that time.
 type timer struct {
 	due    time.Time // zero: never
 	expire func(*State, time.Time) []Action
@@ -39,7 +39,7 @@ func (s *State) timers() [8]timer {
 	}
 }
 
-// nextTimer returns the timer that is due first. Its due time is zero if there is none.
+// nextTimer returns the timer that is due first. If there is none, its due time is zero.
 func (s *State) nextTimer() (next timer) {
 	for _, t := range s.timers() {
 		if !t.due.IsZero() && (next.due.IsZero() || t.due.Before(next.due)) {
@@ -49,7 +49,7 @@ func (s *State) nextTimer() (next timer) {
 	return next
 }
 
-// Next returns when Step needs a Tick. The zero time means never.
+// Next returns the time at which Step must be called with a Tick. The zero time means never.
 func (s *State) Next() time.Time {
 	next := s.nextTimer()
 	if s.IsSuspended() || next.due.IsZero() {
@@ -66,8 +66,8 @@ func (s *State) handleTick(now time.Time) []Action {
 	return next.expire(s, now)
 }
 
-// rankStarted counts a rank that has started or could not be started. After the last rank, the start
-// timeout ends.
+// rankStarted counts a rank that has started or could not be started. The start timeout no longer applies
+// after the last rank.
 func (s *State) rankStarted() {
 	if s.countStarted() {
 		s.deadlines.start = time.Time{}
@@ -78,14 +78,14 @@ func (s *State) handleStartTimeout(now time.Time) []Action {
 	return s.handleFailure(Failure{Kind: StartTimeout}, now)
 }
 
-// stacksTaken ends the ranks after the time that they had to write their stacks (SIGQUIT).
+// stacksTaken ends the ranks after they have had time to write their stacks (SIGQUIT).
 func (s *State) stacksTaken(now time.Time) []Action {
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their stacks
-// if the user wants that (rule DIAG-12). An earlier cause remains the cause: ^C, or a rank that failed
-// while the others went on. In the second case it also reports the timeout.
+// handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their stacks if
+// the user wants that (rule DIAG-12). If there is an earlier cause, that remains the cause. It may be ^C, or
+// a rank that failed while the other ranks continued; in the latter case the timeout is reported, too.
 func (s *State) handleTimeout(now time.Time) []Action {
 	s.deadlines.run = time.Time{}
 	var actions []Action
@@ -112,9 +112,9 @@ func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
-// timeLeft returns how much longer the job may run before it is ended. It is ended before its batch job
-// ends, by the margin that the user has set. It is at least one second. It returns 0 if there is no
-// margin, or the end is unknown.
+// timeLeft returns how much longer the job may run until mpiexec ends it. mpiexec ends it before the batch
+// job ends; the user sets by how much. The result is at least one second. It is 0 if the user has not
+// requested that or the end of the batch job is unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0
@@ -122,8 +122,8 @@ func (s *State) timeLeft(now time.Time) time.Duration {
 	return max(time.Second, s.policy.BatchJob.End.Add(-s.policy.Margin).Sub(now))
 }
 
-// End returns when the job must end: by -timeout, a limit or its batch system, whichever comes first. The
-// zero time means unknown.
+// End returns when the job must end: because of -timeout, a limit or its batch system, whichever comes first.
+// The zero time means that the end is unknown.
 func (s *State) End() time.Time {
 	var ends time.Time
 	if run := s.deadlines.run; !run.IsZero() {
@@ -135,8 +135,8 @@ func (s *State) End() time.Time {
 	return ends
 }
 
-// warnAt returns when to send the ranks the warning signal before End (rule RM-58). The zero time means
-// never.
+// warnAt returns when to send the ranks the signal that warns them of the coming End (rule RM-58). The zero
+// time means never.
 func (s *State) warnAt() time.Time {
 	ends := s.End()
 	if s.policy.Warn.Signal == 0 || ends.IsZero() {
@@ -145,11 +145,11 @@ func (s *State) warnAt() time.Time {
 	return s.clock.jobTime(ends.Add(-s.policy.Warn.Before))
 }
 
-// warnRetry is how long to wait again if ranks have not started when the warning is due.
+// warnRetry is how long to wait before the next try if some ranks have not started when the warning is due.
 const warnRetry = 100 * time.Millisecond
 
-// warnRanks sends the warning signal to the ranks. If some have not started, it tries again after
-// warnRetry.
+// warnRanks sends the signal that warns of the coming end to the ranks. If some ranks have not started, it
+// tries again after warnRetry.
 func (s *State) warnRanks(now time.Time) []Action {
 	if s.unstarted > 0 {
 		s.deadlines.warn = now.Add(warnRetry)

@@ -8,8 +8,8 @@ import (
 	"remshell/hostlist"
 )
 
-// endRanks orders all nodes to end their ranks. It does nothing if they already have an order to end them
-// at least as forcibly and as soon.
+// endRanks orders all nodes to end their ranks. It does nothing if it has already ordered them to do so at
+// least as soon and as forcibly.
 func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Action {
 	by := now.Add(grace)
 	if s.Phase > phase || s.Phase == phase && !by.Before(s.killAt) {
@@ -23,7 +23,7 @@ func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Acti
 	return []Action{EndAll{0, grace}}
 }
 
-// checkFinished returns the actions that follow when all ranks have ended. It returns none before.
+// checkFinished returns the actions that follow when all ranks have ended. Until then it returns none.
 func (s *State) checkFinished(now time.Time) []Action {
 	if first := s.pending.checkpointed.cause; s.RanksLeft == 0 && first != nil {
 		s.setCause(*first, now)
@@ -41,8 +41,8 @@ func (s *State) checkFinished(now time.Time) []Action {
 	return nil
 }
 
-// giveUpNodes ends supervision although nodes still have processes of the job. Nodes on which only output
-// is left may take longer, unless the job is being ended (rule IO-10).
+// giveUpNodes ends supervision although processes of the job are left on some nodes. Nodes that only have
+// unsent output are given more time, unless the job is being ended (rule IO-10).
 func (s *State) giveUpNodes(time.Time) []Action {
 	var names []string
 	for _, n := range s.nodes {

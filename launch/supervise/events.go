@@ -9,21 +9,21 @@ import (
 
 // These are the events that Step handles, besides Failure.
 type (
-	// RankEnded reports that a rank has ended. Exit is the struct from the node's message and is kept, to
-	// save memory: a job may have 640,000 ranks.
+	// RankEnded reports that a rank has ended. To save memory, the Exit from the node's message is kept and
+	// not copied, because a job may have 640,000 ranks.
 	RankEnded struct{ *job.Exit }
 	// RankStarted reports that a rank runs.
 	RankStarted struct{ Rank int }
-	// GroupSpawned reports that the ranks of a spawned group are being started. They are numbered after
-	// the existing ranks, and new nodes after the existing nodes.
+	// GroupSpawned reports that the ranks of a spawned group are being started. Their numbers follow those of
+	// the existing ranks, and numbers of new nodes follow those of the existing nodes.
 	GroupSpawned struct {
 		NewNodes []string
 		Nodes    []int // by new rank, its node
 	}
-	// GroupKilled reports that a rank of a spawned group could not be started. The group's other ranks
+	// GroupKilled reports that a rank of a spawned group could not be started. The other ranks of the group
 	// are killed, and later events about them are ignored.
 	GroupKilled struct{ FirstRank, RankCount int }
-	// RankStartFailed reports that a rank could not be executed. Other ranks of its node may run.
+	// RankStartFailed reports that a rank could not be executed. Other ranks on its node may run.
 	RankStartFailed struct {
 		Rank, Code   int
 		Reason, Hint string
@@ -33,8 +33,8 @@ type (
 		Node int
 		Why  string
 	}
-	// NodeViolated reports that a node was disconnected because its helper violated the protocol. Ranks
-	// on other nodes do not fail as a consequence.
+	// NodeViolated reports that a node was disconnected because its helper has violated the protocol. Ranks
+	// on other nodes do not fail because of that.
 	NodeViolated struct{ NodeLost }
 	// HelperSignaled reports that a helper received a signal that ends it, such as SIGTERM.
 	HelperSignaled struct {
@@ -47,11 +47,11 @@ type (
 	NodeProcessesGone struct{ Node int }
 	// NodeDrained reports that no process and no output of the job is left on a node.
 	NodeDrained struct{ Node int }
-	// LimitExceeded reports that a limit was exceeded. It is a limit of the job, or of the administrator
-	// of a node. A node itself ends its ranks for its administrator's limit.
+	// LimitExceeded reports that a limit of the job, or of a node's administrator, was exceeded. If it is an
+	// administrator's limit, the node itself ends its ranks.
 	LimitExceeded struct{ limits.Excess }
-	// CheckpointRequested reports that ranks were asked to write a checkpoint. For Grace they may exit
-	// with ExitCheckpointed.
+	// CheckpointRequested reports that ranks were asked to write a checkpoint. During the time Grace they may
+	// exit with ExitCheckpointed.
 	CheckpointRequested struct{ Grace time.Duration }
 	// Signaled reports a signal that mpiexec received.
 	Signaled struct{ job.Signal }

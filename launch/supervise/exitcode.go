@@ -14,8 +14,9 @@ func (s *State) ExitCode() int {
 	return job.ClampExitCode(code, success, s.policy.EndPolicy.ErrorCode)
 }
 
-// rawCode returns the exit code of the cause. With --exit-status it returns the code that this option
-// selects from the ranks' codes. success reports whether the job ended well.
+// rawCode returns the exit code before it is limited to valid values. It is the code of the cause or, with
+// --exit-status, the code that this option selects from the ranks' codes. success reports whether the job
+// succeeded.
 func (s *State) rawCode() (code int, success bool) {
 	code = s.Cause.Code
 	if s.Cause.Rank >= 0 {
@@ -31,7 +32,8 @@ func (s *State) rawCode() (code int, success bool) {
 	return code, code == 0 && s.Cause.isSuccess()
 }
 
-// combineCodes returns the exit codes of all ranks that ended by themselves, combined with combine.
+// combineCodes returns one code for all ranks that ended by themselves. It calls combine to combine their
+// exit codes.
 func (s *State) combineCodes(combine func(a, b int) int) int {
 	code := 0
 	for _, e := range s.Exits {
@@ -45,7 +47,7 @@ func (s *State) combineCodes(combine func(a, b int) int) int {
 	return code
 }
 
-// codeOfRank0 returns the exit code of rank 0. If it has none, or if it is at fault and exited with 0, it
+// codeOfRank0 returns the exit code of rank 0. If rank 0 has none, or has exited with 0 but is at fault, it
 // returns the code of the cause.
 func (s *State) codeOfRank0() (code int, success bool) {
 	e := s.Exit(0)
@@ -55,5 +57,5 @@ func (s *State) codeOfRank0() (code int, success bool) {
 	return e.Status(), e.Status() == 0
 }
 
-// stoppedByUs reports whether a rank ended because mpiexec ordered it to end.
+// stoppedByUs reports whether a rank has ended because mpiexec has ended it.
 func (s *State) stoppedByUs(e *job.Exit) bool { return e.ToldToEnd && e.Rank != s.Cause.Rank }

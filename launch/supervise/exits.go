@@ -48,8 +48,8 @@ func (s *State) handleExit(exit *job.Exit, now time.Time) []Action {
 	return s.checkFinished(now)
 }
 
-// noteCheckpointed reports whether a rank exited because it has written the requested checkpoint, to be
-// started again. If so, the other ranks have until checkpointUntil to do the same (rule SV-14).
+// noteCheckpointed reports whether a rank has exited because it has written a requested checkpoint and wants
+// to be started again. If so, the other ranks have until checkpointUntil to do the same (rule SV-14).
 func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || now.After(s.pending.checkpointUntil) {
 		return false
@@ -58,14 +58,15 @@ func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// failedByItself reports whether a rank that ended while the job was ending may be the cause. That is so if
-// it crashed or exited with a code. If a rank aborted, it did so because of another one.
+// failedByItself reports whether a rank that ended while the job was ending may be the real cause. That is so
+// if the rank crashed or exited with a code. A rank that aborted is not, because it did so on account of
+// another rank.
 func failedByItself(exit *job.Exit) bool {
 	return !exit.ToldToEnd && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
 }
 
-// failedWithCause records a rank that failed by itself within sameFailureTime of the cause. It reports
-// false for other ranks (rule REP-2).
+// failedWithCause reports whether a rank has failed by itself within sameFailureTime of the cause, and
+// records such a rank (rule REP-2).
 func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	if s.Cause == nil || s.Cause.Rank < 0 || exit.ToldToEnd || exit.Status() == 0 || now.Sub(s.causeAt) > sameFailureTime {
 		return false
@@ -74,8 +75,8 @@ func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// sameFailureTime is how long after the first failure another rank's failure is listed with it (rule
-// REP-2).
+// sameFailureTime is the time after the first failure within which failures of other ranks are listed
+// together with the first (rule REP-2).
 const sameFailureTime = 100 * time.Millisecond
 
 // handleRankFailure handles a rank that failed by itself.
@@ -96,13 +97,13 @@ func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
 	return append(actions, s.checkFinished(now)...)
 }
 
-// reportContinues returns the action that reports how a rank ended and that the other ranks go on.
+// reportContinues returns the action which reports that a rank has ended and that the other ranks continue.
 func (s *State) reportContinues(ended string) Action {
 	return ReportLine{fmt.Sprintf("%s; the other ranks continue (%s)", ended, text.Count(s.RanksLeft, "rank"))}
 }
 
-// handleNodeLost handles the loss of a node. sinceStart is the time since the start of the ranks by the
-// wall clock.
+// handleNodeLost handles the loss of a node. sinceStart is the time since the start of the ranks, including
+// times in which they were stopped.
 func (s *State) handleNodeLost(kind Kind, e NodeLost, sinceStart time.Duration, now time.Time) []Action {
 	done := s.nodes[e.Node].finished
 	lost := s.markNodeOver(e.Node)

@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 )
 
-// exitText returns how a rank ended. The text is printed after "rank 5 on node02".
+// exitText returns a text about how a rank ended. The text follows a text such as "rank 5 on node02".
 func exitText(e *job.Exit) string {
 	if e.Signal == 0 {
 		return fmt.Sprintf("exited with code %d", e.Code)
@@ -21,7 +21,7 @@ func exitText(e *job.Exit) string {
 	return text
 }
 
-// FormatRanks formats a set of ranks: "rank 3", "ranks 0-3,7".
+// FormatRanks formats a set of ranks, such as "rank 3" or "ranks 0-3,7".
 func FormatRanks(set []int) string {
 	text := idset.Text(slices.Sorted(slices.Values(set)))
 	if len(set) == 1 {

@@ -2,9 +2,9 @@ package supervise
 
 import "time"
 
-// endForMove ends the attempt (one run of all ranks) so that the next one starts on other nodes (survive.md
-// SV-17). If all ranks have ended by themselves, the job moves only if one of them has written a checkpoint
-// and exited to be started again.
+// endForMove ends the attempt (one run of all ranks), because the next attempt is to run on other nodes
+// (survive.md SV-17). If all ranks have ended by themselves, the job is moved only if one of them has written
+// a checkpoint and wants to be started again.
 func (s *State) endForMove(e MoveReady, now time.Time) []Action {
 	c := s.causeOf(Failure{Kind: EndedByMove, Text: e.Text})
 	if s.Phase == Lingering && s.Cause != nil && s.AllCheckpointed() {
@@ -19,5 +19,5 @@ func (s *State) endForMove(e MoveReady, now time.Time) []Action {
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// IsMoved reports whether the attempt (one run of all ranks) ends because the job is moved.
+// IsMoved reports whether the attempt (one run of all ranks) ends because the job moves to other nodes.
 func (s *State) IsMoved() bool { return s.Cause != nil && s.Cause.Kind == EndedByMove }

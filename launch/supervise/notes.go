@@ -10,12 +10,12 @@ import (
 
 // This file has notes about a job that is over, beside the report of its cause.
 
-// loaderFailed is the exit code of the dynamic loader of glibc and musl if a shared library is missing. A
-// shell that does not find a command has the same exit code. Neither has started the MPI program.
+// loaderFailed is the exit code of the dynamic loader of glibc and musl if a shared library is missing.
+// Shells use the same exit code if they do not find a command. In both cases the MPI program has not started.
 const loaderFailed = 127
 
-// NotOurMPI returns a note if the program is an MPI program and no rank has connected to mpiexec's PMI
-// server (rules REP-5, PMIX-6). Otherwise it returns "". ranks is the number of ranks. program is the
+// NotOurMPI returns a note if the program is an MPI program but no rank has connected to the PMI server of
+// its helper (rules REP-5, PMIX-6). Otherwise it returns "". ranks is the number of ranks, and program is the
 // program of rank 0.
 func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
 	if ranks < 2 || len(exits) == 0 {
@@ -43,9 +43,9 @@ func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
 	return fmt.Sprintf("note: no rank connected to mpiexec by PMI; mpiexec offered %s (%s found in %s)%s", first.PMIOffer.Description(), first.MPILibrary, program, try)
 }
 
-// StuckInFinalize returns a note about ranks that were ended in MPI_Finalize, if a known bug of their
-// library can block them there, or "". MPICH has two PMI barriers in MPI_Init, and a third if ranks share
-// a node. nodes has the node of each rank.
+// StuckInFinalize returns a note about ranks that mpiexec has ended in MPI_Finalize, if a known bug of their
+// MPI library can block them there. Otherwise it returns "". It relies on the number of barriers: MPICH has
+// two PMI barriers in MPI_Init, and a third if ranks share a node. nodes has the node of each rank.
 func StuckInFinalize(exits []*job.Exit, nodes []int) string {
 	onNode := make(map[int]int) // number of ranks, by node
 	for _, node := range nodes {

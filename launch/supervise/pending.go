@@ -13,22 +13,22 @@ type pending struct {
 	checkpointUntil time.Time // until then ranks may exit with ExitCheckpointed
 }
 
-// A suspicion is a possible cause of the job's end, and the time at which it becomes the cause. The zero
-// value is none.
+// A suspicion is a possible cause of the job's end, together with the time at which it becomes the cause. The
+// zero value means that there is none.
 type suspicion struct {
 	cause *Cause
 	due   time.Time
 }
 
-// set sets the suspicion, if there is none yet: the first one counts.
+// set sets the suspicion, unless there is one already. The first one counts.
 func (s *suspicion) set(c Cause, due time.Time) {
 	if s.cause == nil {
 		*s = suspicion{&c, due}
 	}
 }
 
-// leftEarly records that a rank has exited with 0 without MPI_Finalize. That explains why the PMI
-// connection of the rank ended.
+// leftEarly records that a rank has exited with 0 without calling MPI_Finalize. This explains why the rank's
+// PMI connection has ended.
 func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
 	if p.suspected.cause != nil && p.suspected.cause.Rank == rank {
 		p.suspected = suspicion{}
@@ -36,8 +36,8 @@ func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
 	p.notFinalized.set(c, now.Add(c.rule().delay))
 }
 
-// dropSuspicions removes all suspicions about ranks. It is called when ranks are told to end. Later ends
-// of ranks are due to that.
+// dropSuspicions removes all suspicions about ranks. It is called when ranks are ordered to end, because that
+// explains all later ends of ranks.
 func (p *pending) dropSuspicions() { p.suspected, p.notFinalized = suspicion{}, suspicion{} }
 
 func (s *State) suspectedCounts(now time.Time) []Action {
@@ -52,8 +52,8 @@ func (s *State) checkpointedCounts(now time.Time) []Action {
 	return s.pendingCounts(s.pending.checkpointed, now)
 }
 
-// pendingCounts ends the job because a suspicion is due. If a rank has written a checkpoint and exited, the
-// suspicion is ignored, because it is a consequence of that exit.
+// pendingCounts ends the job because of a suspicion that is due. It ignores the suspicion if a rank has
+// written a checkpoint and exited, because the suspicion is then a consequence of that exit.
 func (s *State) pendingCounts(due suspicion, now time.Time) []Action {
 	if s.pending.checkpointed.cause != nil {
 		due = s.pending.checkpointed

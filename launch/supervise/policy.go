@@ -6,7 +6,7 @@ import (
 	"remshell/job"
 )
 
-// A Policy has the user's options about failures, signals and time limits.
+// A Policy has the user's settings about failures, signals and time limits.
 type Policy struct {
 	Grace        time.Duration  // --kill-grace
 	StackTime    time.Duration  // how long a node may take to read its ranks' stacks

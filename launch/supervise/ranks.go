@@ -55,7 +55,7 @@ func (t *rankTable) Nodes() []int {
 	return nodes
 }
 
-// addGroup adds a spawned group.
+// addGroup adds the ranks of a spawned group.
 func (t *rankTable) addGroup(e GroupSpawned) {
 	for _, name := range e.NewNodes {
 		t.nodes = append(t.nodes, nodeState{name: name, finished: true})
@@ -73,7 +73,8 @@ func (t *rankTable) addGroup(e GroupSpawned) {
 	t.unstarted += len(e.Nodes)
 }
 
-// addRank adds a rank to a node. If the node's list has many ranks that have ended, it removes these.
+// addRank adds a rank to the list of a node's ranks. If the list has many ranks that have ended, it removes
+// them.
 func (n *nodeState) addRank(rank int, ranks []rankState) {
 	if len(n.ranks) > 2*n.ranksLeft+64 {
 		n.ranks = slices.DeleteFunc(n.ranks, func(r int) bool { return ranks[r].over })
@@ -93,7 +94,7 @@ func (t *rankTable) countStarted() bool {
 	return t.unstarted == 0
 }
 
-// markProcesses records that there are processes of the job on the node of a rank again.
+// markProcesses records that processes of the job exist again on the node of a rank.
 func (t *rankTable) markProcesses(rank int) {
 	if rank >= 0 && rank < len(t.ranks) {
 		t.nodes[t.ranks[rank].node].noProcesses = false
@@ -112,8 +113,8 @@ func (t *rankTable) markRankOver(rank int) bool {
 	return true
 }
 
-// markNodeOver records that nothing of the job is left on a node. It returns the node's ranks whose end
-// was not recorded before.
+// markNodeOver records that no process of the job is left on a node. It returns those ranks of the node whose
+// end was not recorded before.
 func (t *rankTable) markNodeOver(node int) (ranks []int) {
 	n := &t.nodes[node]
 	if !n.finished {
@@ -152,7 +153,7 @@ func (t *rankTable) RankNumber(rank int) string {
 	return FormatRank(group, number)
 }
 
-// othersRun reports whether another rank than this one has not ended.
+// othersRun reports whether any rank except the given one is still running.
 func (t *rankTable) othersRun(rank int) bool {
 	return t.RanksLeft > 1 || t.RanksLeft == 1 && !t.isRunning(rank)
 }

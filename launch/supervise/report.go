@@ -13,7 +13,7 @@ import (
 	"remshell/text"
 )
 
-// A RankProfile has the data that the report shows about a rank besides its exit.
+// A RankProfile has the data that a report shows about a rank in addition to how the rank ended.
 type RankProfile struct {
 	Program        string // with its arguments, shortened
 	PID            int    // 0: it never ran
@@ -55,20 +55,22 @@ func (s *State) Report(profileOf func(rank int) RankProfile, follows Sequel) str
 	return strings.Join(slices.Concat([]string{text}, below), "\n")
 }
 
-// A Sequel says what follows after an attempt (one run of all ranks). The zero value is nothing.
+// A Sequel says what follows after an attempt (one run of all ranks). The zero value means that nothing
+// follows.
 type Sequel struct {
 	Attempt *NextAttempt // nil: none
 	WhyNone string       // why the job is not restarted although it has a restart policy; empty: nothing is reported
 }
 
-// A NextAttempt describes the attempt (one run of all ranks) after one that failed or is moved.
+// A NextAttempt describes the attempt (one run of all ranks) that follows after one that has failed or is
+// moved to other nodes.
 type NextAttempt struct {
 	Number          string   // which restart it is, "1 of 3"; empty: a move, which does not count
 	ExcludedNodes   []string // lost nodes that are not used again
 	LastResortNodes []string // lost nodes that are used again only if the job does not fit without them
 }
 
-// sentence returns the text that the report adds to the cause if the job starts again.
+// sentence returns the sentence that the report adds to the cause if the job starts again.
 func (r *NextAttempt) sentence() string {
 	switch {
 	case r == nil, r.Number == "":
@@ -84,7 +86,8 @@ func (r *NextAttempt) sentence() string {
 	return text
 }
 
-// endingLine returns the last line of a report: the exit code, or the next attempt (one run of all ranks).
+// endingLine returns the last line of a report, which names the exit code or the next attempt (one run of all
+// ranks).
 func (s *State) endingLine(next *NextAttempt) string {
 	if next != nil {
 		return labelledLine("restart", next.Number)
@@ -92,7 +95,7 @@ func (s *State) endingLine(next *NextAttempt) string {
 	return fmt.Sprintf("  exit code %d", s.ExitCode())
 }
 
-// labelledLine returns a line of a report that begins with a word, or "" if text is empty.
+// labelledLine returns a line of a report that begins with the given word, or "" if text is empty.
 func labelledLine(word, text string) string {
 	if text == "" {
 		return ""
@@ -125,7 +128,7 @@ func boundText(p RankProfile) string {
 	return text
 }
 
-// Exit returns the exit of a rank, or nil if none was reported.
+// Exit returns how a rank has ended, or nil if its end has not been reported.
 func (s *State) Exit(rank int) *job.Exit {
 	if i := slices.IndexFunc(s.Exits, func(e *job.Exit) bool { return e.Rank == rank }); i >= 0 {
 		return s.Exits[i]
@@ -133,7 +136,8 @@ func (s *State) Exit(rank int) *job.Exit {
 	return nil
 }
 
-// alsoFailed returns the text about the ranks that failed within sameFailureTime of the first (rule REP-2).
+// alsoFailed returns the text about ranks that failed within sameFailureTime after the first failure (rule
+// REP-2).
 func (s *State) alsoFailed() string {
 	byEnd := make(map[string][]int)
 	var order []string
@@ -154,7 +158,8 @@ func (s *State) alsoFailed() string {
 	return strings.Join(order, "; ")
 }
 
-// othersText returns the text about the ranks that mpiexec ended: how many, and by which signals.
+// othersText returns the text about the ranks that mpiexec has ended: their number, and the signals that were
+// needed.
 func (s *State) othersText() string {
 	if len(s.endedByUs) == 0 {
 		return ""
@@ -184,7 +189,7 @@ func (s *State) othersText() string {
 	return line + ": " + strings.Join(how, ", ")
 }
 
-// ExitCodes returns one line for each distinct exit code, with the ranks that had it.
+// ExitCodes returns a line for each different exit code, with the ranks that had it.
 func (s *State) ExitCodes() (lines []string) {
 	byCode, exited := make(map[int][]int), make([]bool, len(s.ranks))
 	for _, e := range s.Exits {

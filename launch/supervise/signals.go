@@ -53,8 +53,8 @@ func (s *State) handleSignal(number job.Signal, now time.Time) []Action {
 	return nil // for example SIGPIPE: a write to a closed pipe returns an error as well
 }
 
-// handleInterrupt handles ^C. The first is sent to the ranks, the second ends them, the third ends
-// mpiexec at once.
+// handleInterrupt handles ^C. The first ^C is sent to the ranks. The second makes mpiexec end the ranks, and
+// the third ends mpiexec at once.
 func (s *State) handleInterrupt(now time.Time) []Action {
 	s.signals++
 	if s.signals == 1 && s.Phase != Running {
@@ -75,7 +75,7 @@ func (s *State) handleInterrupt(now time.Time) []Action {
 	return []Action{EndAll{0, 0}, Finish{}}
 }
 
-// BlameSignal makes a signal the cause, if there is none yet.
+// BlameSignal makes a signal the cause of the job's end, unless there is a cause already.
 func (s *State) BlameSignal(number job.Signal, now time.Time) {
 	s.blameSignal(number, s.clock.jobTime(now))
 }

@@ -9,9 +9,10 @@ import (
 	"remshell/batch"
 )
 
-// These are the times after which a silent node is checked and given up (rule RM-40). After a node was
-// silent for askBatchAfter, mpiexec asks the batch system for the state of its job. If the job runs,
-// mpiexec asks again after maxSilence of silence, and then the node is lost.
+// These are the times after which a silent node is checked and counts as lost (rule RM-40). When a node has
+// been silent for askBatchAfter, mpiexec asks the batch system for the state of the batch job. If the batch
+// job runs, mpiexec asks again when the node has been silent for maxSilence. If it still runs, the node
+// counts as lost.
 const (
 	SilenceCheckEvery = 5 * time.Second // between two checks
 	askBatchAfter     = 30 * time.Second
@@ -45,7 +46,8 @@ type nodeSilence struct {
 	askNext          time.Time // do not ask before
 }
 
-// Check updates when each node last sent a message. It reports whether the batch system must be asked.
+// Check updates the times at which each node last sent a message. It reports whether mpiexec must ask the
+// batch system about a silent node.
 func (s *SilentNodes) Check(lastHeard map[int]time.Time, now time.Time) (mustAsk bool) {
 	if s.checkedAt.IsZero() || now.Sub(s.checkedAt) > SilenceCheckEvery+maxCheckDelay {
 		s.countedFrom, s.nodes = now, nil
@@ -81,8 +83,8 @@ func (n nodeSilence) isDue(now time.Time) bool {
 	return now.Sub(n.since) >= askBatchAfter
 }
 
-// BatchReplied handles the state of the job that the batch system has reported. It returns the events
-// that follow. system is the batch system's name.
+// BatchReplied handles the batch system's reply about the state of the batch job, and returns the events that
+// follow from it. system is the name of the batch system.
 func (s *SilentNodes) BatchReplied(state batch.State, system string, now time.Time) (events []Event) {
 	s.askingBatch = false
 	if state == batch.Over {

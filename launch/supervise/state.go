@@ -18,8 +18,8 @@ const (
 	Killing           // ranks are being killed by SIGKILL
 )
 
-// A State is the state of supervision of a job. Use NewState: the zero value is not usable. Its times are
-// by the job's clock, except began.
+// A State is the state of supervision of a job. It must be made with NewState. Its times, except began, are
+// by the job's clock.
 type State struct {
 	rankTable
 	clock  clock
@@ -44,7 +44,7 @@ type State struct {
 	brokenReported bool // a barrier that cannot complete was reported
 }
 
-// NewState returns the state of a job whose ranks are about to start.
+// NewState returns the state for a job whose ranks are about to start.
 func NewState(p job.Plan, policy Policy, now time.Time) State {
 	s := State{rankTable: newRankTable(p), deadlines: deadlines{start: policy.StartBy}, began: now, policy: policy}
 	if s.since = policy.Since; s.since.IsZero() {
@@ -65,21 +65,22 @@ func NewState(p job.Plan, policy Policy, now time.Time) State {
 	return s
 }
 
-// EndedFromOutside reports whether the cause is no failure of the job: a signal, the time limit or a
-// closed stdout.
+// EndedFromOutside reports whether the job has ended for a reason other than a failure, such as a signal, the
+// time limit or a closed stdout.
 func (s *State) EndedFromOutside() bool { return s.Cause != nil && s.Cause.rule().external }
 
-// WaitsForNodes reports whether mpiexec waits until the nodes have ended their processes. After a third
-// ^C it does not.
+// WaitsForNodes reports whether mpiexec waits until all nodes have ended their processes. After a third ^C it
+// does not wait.
 func (s *State) WaitsForNodes() bool { return s.signals < 3 }
 
-// KeepsAll reports whether the other ranks go on when one fails.
+// KeepsAll reports whether the other ranks continue when one rank fails.
 func (s *State) KeepsAll() bool { return s.policy.EndPolicy.KeepAll }
 
 // IsRunning reports whether all ranks have started and the job is not ending.
 func (s *State) IsRunning() bool { return s.Phase == Running && s.unstarted == 0 }
 
-// AllCheckpointed reports whether each rank has exited by itself with 0, or after it wrote a checkpoint.
+// AllCheckpointed reports whether each rank has exited by itself, either with 0 or after it has written a
+// checkpoint.
 func (s *State) AllCheckpointed() bool {
 	return s.Phase == Lingering && (s.Cause == nil || s.Cause.Kind == RankExited && s.Cause.Code == job.ExitCheckpointed)
 }

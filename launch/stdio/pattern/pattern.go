@@ -14,12 +14,12 @@ import (
 //	%r rank   %R rank, zero-padded   %l local rank   %n %p node's index
 //	%h host   %g group   %s stream   %j job   %a attempt   %t seconds since the start   %%
 //
-// Labels are made when there is output, and have two more:
+// Labels, which are made at the time of the output, have two more verbs:
 //
 //	%T wall clock   %P process ID
 //
-// The ranks of the command line are group 0, spawned groups are 1 and so on. For a spawned rank %r
-// and %R include the group, "1:0", unless the pattern has %g.
+// The ranks of the command line are group 0, spawned groups are 1 and so on. For a spawned rank %r and %R
+// include the group, "1:0", unless the pattern has %g.
 type Pattern []token
 
 // A token is a part of a Pattern: literal text, or, if verb is not 0, a percent verb.
@@ -64,7 +64,7 @@ func parsePattern(text, verbs string) (p Pattern, err error) {
 	return p, nil
 }
 
-// HasVerb reports whether the pattern has one of these percent verbs. verbs has their letters.
+// HasVerb reports whether the pattern has at least one of the given percent verbs. verbs has their letters.
 func (p Pattern) HasVerb(verbs string) bool {
 	for _, x := range p {
 		if x.verb != 0 && strings.IndexByte(verbs, x.verb) >= 0 {
@@ -127,8 +127,8 @@ func (p Pattern) Append(out []byte, w RankInfo, now time.Time) []byte {
 	return out
 }
 
-// group appends the group of a spawned rank and a colon, unless the pattern has %g. Otherwise ranks of
-// two groups would have the same name.
+// group appends the group of a spawned rank and a colon, unless the pattern has the verb %g. Without this,
+// ranks of two groups could have the same name.
 func (p Pattern) group(out []byte, w RankInfo) []byte {
 	if w.Group == 0 || p.HasVerb("g") {
 		return out
