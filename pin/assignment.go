@@ -6,9 +6,10 @@ import "slices"
 // number.
 type BusyUnits map[int]bool
 
-// FindBusyUnits returns the busy units of a node. A unit is busy if cpus contains one of its CPUs. procs is the
-// number of processes of other jobs. If fewer units are busy than that, further units count as busy until the numbers
-// agree (placement.md 0, padding). slots are the units in default order.
+// FindBusyUnits returns the units (cores or hardware threads) of a node that other jobs use. A unit is busy
+// if cpus contains one of its CPUs. If there are fewer such units than procs, the number of processes of
+// other jobs, further units count as busy until the numbers agree (placement.md 0, padding). slots are the
+// units in default order.
 func FindBusyUnits(slots []Unit, cpus []int, procs int) BusyUnits {
 	if len(cpus) == 0 && procs == 0 {
 		return nil
@@ -32,7 +33,7 @@ func FindBusyUnits(slots []Unit, cpus []int, procs int) BusyUnits {
 	return busy
 }
 
-// FreeSlots returns the numbers of the slots whose units are not busy, ascending.
+// FreeSlots returns the numbers of those slots whose units are not busy, in ascending order.
 func FreeSlots(slots []Unit, busy BusyUnits) []int {
 	free := make([]int, 0, len(slots))
 	for i, u := range slots {
@@ -51,8 +52,8 @@ type Assignment struct {
 	Unbound bool  // the rank has these CPUs but is not bound to them
 }
 
-// NewAssignment returns the assignment of a rank that has the slots mine (placement.md 7.4, 7.5). slots are all slots
-// of the node. The result shares memory with its arguments.
+// NewAssignment returns the assignment of a rank that has the slots in mine (placement.md 7.4, 7.5). slots
+// are all slots of the node. The result shares memory with the arguments.
 func NewAssignment(slots []Unit, mine []int) Assignment {
 	assigned := Assignment{Slots: mine}
 	if len(mine) == 1 {

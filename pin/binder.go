@@ -6,8 +6,8 @@ import (
 	"remshell/idset"
 )
 
-// A Binder computes the CPUs to which the ranks of one node are bound (--bind-to). These are the CPUs of the rank's
-// own slots, or more, or fewer.
+// A Binder computes the CPUs to which the ranks of one node are bound (--bind-to). These may be the CPUs of
+// the rank's own slots, more CPUs, or fewer.
 type Binder struct {
 	bind              Binding
 	slots             []Unit
@@ -18,7 +18,7 @@ type Binder struct {
 	cpus              []int              // of all free slots, ascending
 }
 
-// NewBinder returns a binder for a node that CheckLayout accepts. free lists its free slots.
+// NewBinder returns a binder for a node that has passed CheckLayout. free has the node's free slots.
 func NewBinder(t Topology, slots []Unit, free []int, l Layout, threads bool) *Binder {
 	e := &Binder{bind: l.Bind, slots: slots, assignmentOfGroup: make(map[int]Assignment)}
 	free = slices.Sorted(slices.Values(free))
@@ -40,7 +40,7 @@ func NewBinder(t Topology, slots []Unit, free []int, l Layout, threads bool) *Bi
 	return e
 }
 
-// bindAllTo makes the binder bind every rank to all of these slots.
+// bindAllTo makes the binder bind every rank to all of the given slots.
 func (e *Binder) bindAllTo(slots []int) {
 	e.groupOfSlot = make([]int, len(e.slots))
 	e.slotsOfGroup = [][]int{slices.Sorted(slices.Values(slots))}
@@ -57,7 +57,7 @@ func (e *Binder) groupByObject(t Topology, free []int) {
 	}
 }
 
-// listFreeCPUs records the free CPUs and their slots.
+// listFreeCPUs records which CPUs are free, and to which slots they belong.
 func (e *Binder) listFreeCPUs(free []int) {
 	e.slotOfCPU = make(map[int]int)
 	for _, slot := range free {
@@ -79,7 +79,8 @@ func (t Topology) UsableCPUs() []int {
 	return cpus
 }
 
-// Bind returns the CPUs and memory of a rank. local is its number on the node, and mine are its slots.
+// Bind returns the CPUs and memory to which a rank is to be bound. local is the number of the rank on the
+// node, and mine has the rank's slots.
 func (e *Binder) Bind(local int, mine []int) Assignment {
 	switch {
 	case e.bind.Sets != nil:
@@ -107,7 +108,7 @@ func (e *Binder) Bind(local int, mine []int) Assignment {
 	return assigned
 }
 
-// widen returns an assignment with all free slots of the groups that contain the slots mine.
+// widen returns an assignment with all free slots of those groups that contain a slot in mine.
 func (e *Binder) widen(mine []int) Assignment {
 	var groups, wide []int
 	for _, slot := range mine {
@@ -135,7 +136,7 @@ func (e *Binder) widen(mine []int) Assignment {
 	return assigned
 }
 
-// exactCPUs returns the assignment of exactly these CPUs. Its slots are all slots that contain one of them.
+// exactCPUs returns an assignment of exactly these CPUs. Its slots are all slots that contain one of them.
 func (e *Binder) exactCPUs(cpus []int) Assignment {
 	var mine []int
 	for _, cpu := range cpus {
@@ -146,7 +147,8 @@ func (e *Binder) exactCPUs(cpus []int) Assignment {
 	return assigned
 }
 
-// PutsRanksOnSameCPU reports whether "user:" sets give the same CPU to two ranks of one node.
+// PutsRanksOnSameCPU reports whether the sets of a "user:" binding would give the same CPU to two ranks of
+// one node. ranks is the number of ranks there.
 func (b Binding) PutsRanksOnSameCPU(ranks int) bool {
 	if b.Sets == nil {
 		return false

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A Confinement keeps each rank of an app context inside one NUMA node (which-hosts.md 9.2): all slots of
-// the rank are in that node. The zero value does not confine ranks.
+// A Confinement says whether all slots of a rank must be in one NUMA node (which-hosts.md 9.2). It applies to
+// the ranks of one app context. The zero value does not confine ranks.
 type Confinement struct {
 	PerNUMA      int   // most ranks in each NUMA node; 0 means no limit
 	FirstNodes   int   // use only this many NUMA nodes, with the lowest numbers; 0 means all
@@ -19,8 +19,8 @@ func (c Confinement) IsSet() bool {
 	return c.PerNUMA > 0 || c.FirstNodes > 0 || c.NUMANodes != nil || c.StrictMemory
 }
 
-// allowsNUMA reports whether ranks may be in a NUMA node. number is its number, and k its index among the NUMA nodes
-// of the node.
+// allowsNUMA reports whether ranks may be in a NUMA node. number is the NUMA node's number, and k is its
+// index among the NUMA nodes of the machine.
 func (c Confinement) allowsNUMA(k, number int) bool {
 	return (c.FirstNodes == 0 || k < c.FirstNodes) && (c.NUMANodes == nil || slices.Contains(c.NUMANodes, number))
 }
@@ -56,8 +56,8 @@ func NewNUMAPool(t Topology, slots []Unit, free []int) *Pool {
 	return p
 }
 
-// SetConfinement sets the confinement of the next app context of the job. It has an effect only on pools that
-// NewNUMAPool returned.
+// SetConfinement sets the confinement for the ranks of the next app context. It has an effect only on pools
+// that NewNUMAPool has returned.
 func (p *Pool) SetConfinement(c Confinement) {
 	if p.numaNodes == nil {
 		return
@@ -74,7 +74,8 @@ func (p *Pool) SetConfinement(c Confinement) {
 	}
 }
 
-// mayCrossNUMA reports whether the slots of one of the next ranks may be in several NUMA nodes.
+// mayCrossNUMA reports whether the slots of one rank may be in several NUMA nodes, for the ranks that come
+// next.
 func (p *Pool) mayCrossNUMA() bool { return p.numaNodes != nil && p.perObject == 0 }
 
 // freeSlots returns the number of free slots in all objects.
@@ -86,7 +87,8 @@ func (p *Pool) freeSlots() int {
 	return n
 }
 
-// takeLowest takes the lowest free slots for a rank, from any NUMA nodes. It returns false if there are too few.
+// takeLowest takes the lowest free slots for a rank, whatever their NUMA nodes are. It returns false if there
+// are too few.
 func (p *Pool) takeLowest(width int) (RankSlots, bool) {
 	if p.freeSlots() < width {
 		return RankSlots{}, false
@@ -105,7 +107,8 @@ func (p *Pool) takeLowest(width int) (RankSlots, bool) {
 	return take, true
 }
 
-// Option returns the first command-line option that confines ranks, for messages.
+// Option returns, for messages, the command-line option that confines ranks. If there are several, it returns
+// the first.
 func (c Confinement) Option() string {
 	switch {
 	case c.PerNUMA > 0:

@@ -10,8 +10,8 @@ import (
 	"remshell/idset"
 )
 
-// A CPURange is one item of a list of CPUs that a user has written (cli.md 4.3). Its numbers are logical, which means
-// counted by package, core and thread, unless KernelNumbers is set.
+// A CPURange is one item of a list of CPUs that a user has written (cli.md 4.3). Its numbers count CPUs by
+// package, core and thread, unless KernelNumbers is set.
 type CPURange struct {
 	KernelNumbers bool // the numbers are the kernel's CPU numbers
 	InPackage     bool // the numbers are cores of a package; else units of the node
@@ -19,7 +19,7 @@ type CPURange struct {
 	First, Last   int  // from 0; Last < First means all
 }
 
-// String returns the range in the notation that ParseCPURanges parses.
+// String returns the range in the syntax that ParseCPURanges accepts.
 func (p CPURange) String() string {
 	numbers := "*"
 	if p.Last >= p.First {
@@ -34,7 +34,7 @@ func (p CPURange) String() string {
 	return numbers
 }
 
-// A SpanError is an error in a part of a text, the bytes From to To-1.
+// A SpanError is an error about a part of a text, which consists of the bytes From to To-1.
 type SpanError struct {
 	From, To int
 	Reason   string
@@ -42,7 +42,7 @@ type SpanError struct {
 
 func (e *SpanError) Error() string { return e.Reason }
 
-// allNumbers is the value of Last in a range without numbers ("*").
+// allNumbers is the value of Last in a range that selects all numbers ("*").
 const allNumbers = -1
 
 // ParseCPURanges parses a list of CPUs. The error is a *SpanError.
@@ -67,8 +67,8 @@ func ParseCPURanges(list string) ([]CPURange, error) {
 	return ranges, nil
 }
 
-// parseCPURange parses an item. If the item has no prefix, it gets the prefix of the previous item. reason says why
-// the item is invalid, or is empty.
+// parseCPURange parses one item of a list. An item without a prefix has the prefix of the previous item.
+// reason says why the item is invalid, or is empty.
 func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
 	p = CPURange{KernelNumbers: prefix.KernelNumbers, InPackage: prefix.InPackage, Package: prefix.Package, Last: allNumbers}
 	numbers := item
@@ -106,7 +106,7 @@ func cpuNumber(text string) (int, bool) {
 	return n, err == nil && n >= 0 && n < maxCPU && text[0] != '+' && text[0] != '-'
 }
 
-// A Numbering maps the numbers of CPURanges to the CPUs of a node.
+// A Numbering maps the numbers in CPURanges to the CPUs of a node.
 type Numbering struct {
 	kernel   []numberedCPUs   // every CPU
 	units    []numberedCPUs   // by package, core and thread
@@ -114,14 +114,15 @@ type Numbering struct {
 	usable   []int            // usable CPUs
 }
 
-// A numberedCPUs is a CPU, core or unit with its number, and its usable CPUs.
+// A numberedCPUs is a CPU, core or unit with its number and the usable CPUs in it.
 type numberedCPUs struct {
 	number int
 	cpus   []int
 }
 
-// Numbering numbers all online CPUs, cores and units. threads says that units are hardware threads. CPUs outside the
-// cpuset have numbers too, so that a list means the same in every job. But they cannot be used.
+// Numbering numbers all online CPUs, cores and units. threads is true if units are hardware threads. CPUs
+// outside the cpuset are numbered, too, although they cannot be used, so that a list means the same in every
+// job.
 func (t Topology) Numbering(threads bool) *Numbering {
 	n := new(Numbering)
 	cores := slices.Clone(t.Cores)
@@ -149,7 +150,7 @@ func (t Topology) Numbering(threads bool) *Numbering {
 
 func byNumber(a, b numberedCPUs) int { return cmp.Compare(a.number, b.number) }
 
-// threads returns the threads of a core, by their kernel numbers.
+// threads returns the threads of a core with their kernel numbers.
 func (c Core) threads() []numberedCPUs {
 	var threads []numberedCPUs
 	for _, cpu := range c.AllCPUs() {
@@ -162,8 +163,8 @@ func (c Core) threads() []numberedCPUs {
 	return threads
 }
 
-// CPUs returns the CPUs of the ranges, each once, in the order of the list and ascending within a core. It
-// returns an error if the node lacks one of them.
+// CPUs returns the CPUs that the ranges select, without duplicates, in the order of the list. Within a core
+// they are in ascending order. It returns an error if the node lacks one of them.
 func (n *Numbering) CPUs(ranges []CPURange) ([]int, error) {
 	var cpus []int
 	for _, p := range ranges {
@@ -222,7 +223,7 @@ func foldNumbers(found []numberedCPUs) string {
 	return cmp.Or(idset.Text(numbers), "none")
 }
 
-// foldUpTo returns the numbers from 0 to n-1 as text such as "0-7", or "none" if n is 0.
+// foldUpTo returns the numbers from 0 to n-1 as text, such as "0-7". If n is 0, it returns "none".
 func foldUpTo(n int) string {
 	numbers := make([]int, n)
 	for i := range numbers {

@@ -7,18 +7,19 @@ import (
 	"remshell/idset"
 )
 
-// maxDrawnCores is the largest number of cores that are drawn as characters. For a larger node the numbers of the
-// marked cores are listed.
+// maxDrawnCores is the largest number of cores that are drawn as characters. For a node with more cores, the
+// numbers of the marked cores are listed instead.
 const maxDrawnCores = 64
 
-// DescribeCPUs describes for people where some CPUs of a node are. cpus are kernel numbers, ascending:
+// DescribeCPUs returns a text for people that says where some CPUs of a node are. cpus has their kernel
+// numbers in ascending order. Examples:
 //
 //	package 0 core 3 [...B/....|..../....]
 //	package 0-1 core 0-39 [0-31|32-39]
 //	core 1 cpu 5 [.b--]
 //
-// Cores have the numbers of placement.md 7.1. CPUs are listed only if cpus leaves out usable CPUs of their cores.
-// DrawCores explains the brackets.
+// Cores have the numbers of placement.md 7.1. CPUs are listed only if cpus leaves out usable CPUs of their
+// cores. DrawCores explains the brackets.
 func (t Topology) DescribeCPUs(cpus []int) string {
 	var packages, cores, ofCores []int
 	for number, core := range t.Cores {
@@ -39,7 +40,7 @@ func (t Topology) DescribeCPUs(cpus []int) string {
 	return text + t.DrawCores(cpus)
 }
 
-// labelNumbers returns label followed by numbers and a blank, or "" if there are no numbers.
+// labelNumbers returns label followed by the numbers and a blank. It returns "" if there are no numbers.
 func labelNumbers(label string, numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
@@ -70,8 +71,8 @@ func (t Topology) DrawCores(cpus []int) string {
 	return b.String()
 }
 
-// coresWithCPU returns the numbers of the cores in cores that have at least one of the CPUs, as text such
-// as "0-3". It returns "." if there are none.
+// coresWithCPU returns those numbers in cores whose cores have at least one of the CPUs, as text such as
+// "0-3". It returns "." if there are none.
 func (t Topology) coresWithCPU(cores, cpus []int) string {
 	mine := slices.DeleteFunc(slices.Clone(cores), func(c int) bool { return coverageOf(t.Cores[c], cpus) == coversNone })
 	if len(mine) == 0 {
@@ -80,7 +81,7 @@ func (t Topology) coresWithCPU(cores, cpus []int) string {
 	return idset.Text(mine)
 }
 
-// A coreGroup is a group of cores that are drawn without a separator.
+// A coreGroup is a group of cores between which no separator is drawn.
 type coreGroup struct {
 	border byte // separator before the group
 	cores  []int
@@ -102,7 +103,7 @@ func (t Topology) coreGroups() []coreGroup {
 	return all
 }
 
-// splitByKey groups cores by a key, in the order in which the keys first occur.
+// splitByKey groups cores by a key. The groups are in the order in which their keys first occur.
 func splitByKey(cores []int, key func(core int) CoreLocation) [][]int {
 	at := make(map[CoreLocation]int)
 	var parts [][]int
@@ -128,7 +129,7 @@ func (t Topology) coreNumbers() []int {
 	return numbers
 }
 
-// CountNUMANodes returns the number of known NUMA nodes.
+// CountNUMANodes returns the number of NUMA nodes, as far as they are known.
 func (t Topology) CountNUMANodes() int {
 	known := make(map[int]bool)
 	for i := range t.Cores {
@@ -139,7 +140,7 @@ func (t Topology) CountNUMANodes() int {
 	return len(known)
 }
 
-// A coverage says how many CPUs of a core are in a list.
+// A coverage says whether all, some or none of the CPUs of a core are in a list.
 type coverage int
 
 const (
@@ -148,7 +149,8 @@ const (
 	coversAll
 )
 
-// coverageOf returns how many CPUs of a core are in an ascending list.
+// coverageOf returns whether all, some or none of the CPUs of a core are in cpus, which is in ascending
+// order.
 func coverageOf(c Core, cpus []int) coverage {
 	n := 0
 	for _, list := range [][]int{c.CPUs, c.Unusable} {

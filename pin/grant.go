@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A CPUGrant has the CPUs of a node that a batch system has granted to a job, in the batch system's notation
+// A CPUGrant has the CPUs of a node that a batch system has granted to a job, as the batch system writes them
 // (rm-integration.md RM-6). The zero value grants all CPUs.
 type CPUGrant struct {
 	Numbering GrantNumbering
@@ -25,12 +25,12 @@ const (
 	SocketCores                       // pairs of a socket and a core in it, both from 0: "0,0:0,1" (Grid Engine)
 )
 
-// IsGiven reports whether the batch system granted CPUs by number.
+// IsGiven reports whether the batch system has granted CPUs by their numbers.
 func (g CPUGrant) IsGiven() bool { return g.List != "" }
 
-// RestrictTo returns the topology restricted to a grant. CPUs outside the grant become unusable, like CPUs outside
-// the affinity mask. A topology that was not probed stays as it is. RestrictTo returns an error if the list is
-// invalid or no usable CPU remains.
+// RestrictTo returns the topology with only the granted CPUs usable. Other CPUs become unusable, like CPUs
+// outside the affinity mask. A topology that was not probed is returned unchanged. The error says that the
+// list is invalid or that no usable CPU remains.
 func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 	if !g.IsGiven() || len(t.Cores) == 0 {
 		return t, nil
@@ -61,8 +61,8 @@ func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 	return result, nil
 }
 
-// grantedCPUs returns a function that reports whether a CPU is granted. The function's arguments are the index of the
-// CPU's core and the CPU's number.
+// grantedCPUs returns a function that reports whether a CPU is granted. The function takes the index of the
+// CPU's core, and the number of the CPU.
 func (t Topology) grantedCPUs(g CPUGrant) (func(core, cpu int) bool, error) {
 	if g.Numbering == SocketCores {
 		cores, err := t.socketCores(g.List)
@@ -85,8 +85,9 @@ func (t Topology) grantedCPUs(g CPUGrant) (func(core, cpu int) bool, error) {
 	return func(core, _ int) bool { return cores[core] }, nil
 }
 
-// parseNumbers returns the set of numbers below size that are in a list, and the count of all numbers in the list. It
-// does not expand ranges, since the tasks of a host may be very many.
+// parseNumbers parses a list of numbers. numbers tells which numbers below size are in the list, and count is
+// how many numbers the list has in all. Large ranges are not expanded, because a list may have very many
+// numbers.
 func parseNumbers(list string, size int) (numbers []bool, count int, err error) {
 	numbers = make([]bool, size)
 	for item := range strings.SplitSeq(list, ",") {
@@ -109,8 +110,8 @@ func parseNumbers(list string, size int) (numbers []bool, count int, err error) 
 	return numbers, count, nil
 }
 
-// socketCores returns the cores that a list of pairs names, each of a socket and a core. Sockets are numbered in the
-// order of their lowest CPU, and so are the cores of a socket.
+// socketCores returns the cores in a list of pairs, each of which is a socket and a core. Sockets are
+// numbered in the order of their lowest CPU, and so are the cores of a socket.
 func (t Topology) socketCores(list string) (map[int]bool, error) {
 	words := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ':' })
 	numbers := make([]int, len(words))
@@ -138,7 +139,7 @@ func (t Topology) socketCores(list string) (map[int]bool, error) {
 	return cores, nil
 }
 
-// shortenText returns a list for a message, cut after 60 bytes.
+// shortenText returns a list for a message, cut off after 60 bytes.
 func shortenText(list string) string {
 	if len(list) > 60 {
 		list = list[:60] + "..."

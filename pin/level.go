@@ -11,7 +11,8 @@ import (
 // A Level is a kind of hardware object in a node, from large to small.
 type Level int
 
-// These are the levels. A slot is room for one rank, and not a hardware object.
+// These are the levels of hardware objects. BySlot is an exception: a slot is room for one rank and not a
+// hardware object.
 const (
 	BySlot Level = iota
 	ByNode
@@ -33,7 +34,8 @@ var levelWords = []struct {
 	{"l3cache", ByL3}, {"l2cache", ByL2}, {"l1cache", ByCore}, {"core", ByCore}, {"hwthread", ByThread}, {"board", ByNode},
 }
 
-// objectWords returns the words for kinds of hardware objects. It leaves out board, which only a binding may name.
+// objectWords returns the words for kinds of hardware objects. It leaves out "board", which is allowed only
+// in a binding.
 func objectWords() (words []string) {
 	for _, known := range levelWords[:len(levelWords)-1] {
 		words = append(words, known.word)
@@ -60,8 +62,8 @@ func parseLevel(word string) Level {
 	return BySlot
 }
 
-// matchWord returns the word that text equals or abbreviates. Case does not matter. It returns an error if several
-// words or none match.
+// matchWord returns the word that is equal to text or that text abbreviates, ignoring case. It returns an
+// error if no word or several words match.
 func matchWord(text string, words []string) (string, error) {
 	lower := strings.ToLower(text)
 	var found []string
@@ -82,8 +84,8 @@ func matchWord(text string, words []string) (string, error) {
 	return "", fmt.Errorf("%q may be %s", text, strings.Join(found, " or "))
 }
 
-// objectOfCore returns the number of the object at a level that contains core i. It is -1 if the object is unknown or
-// does not exist.
+// objectOfCore returns the number of the object at level l that contains core i. It returns -1 if the object
+// is unknown or does not exist.
 func (t Topology) objectOfCore(i int, l Level) int {
 	switch c := &t.Cores[i]; l {
 	case ByPackage:
@@ -100,7 +102,8 @@ func (t Topology) objectOfCore(i int, l Level) int {
 	return 0
 }
 
-// ObjectOf returns the number of the object at a level that contains a usable CPU. It is -1 if there is none.
+// ObjectOf returns the number of the object at level l that contains a usable CPU. It returns -1 if there is
+// none.
 func (t Topology) ObjectOf(cpu int, l Level) int {
 	for i := range t.Cores {
 		if slices.Contains(t.Cores[i].CPUs, cpu) {
@@ -113,7 +116,7 @@ func (t Topology) ObjectOf(cpu int, l Level) int {
 	return -1
 }
 
-// KnowsLevel reports whether the objects at a level are known on this node.
+// KnowsLevel reports whether it is known which objects the node has at level l.
 func (t Topology) KnowsLevel(l Level) bool {
 	for i := range t.Cores {
 		if t.objectOfCore(i, l) >= 0 {
@@ -123,9 +126,9 @@ func (t Topology) KnowsLevel(l Level) bool {
 	return len(t.Cores) == 0
 }
 
-// objects returns the numbers of all objects at a level, ascending. If count is larger than 1, each count consecutive
-// objects form a group. Then firsts has only the first object of each group. group maps an object to the index of its
-// group.
+// objects returns the numbers of all objects at a level in ascending order. If count is larger than 1, count
+// consecutive objects form a group, and firsts has only the first object of each group. group maps an object
+// to the index of its group.
 func (t Topology) objects(l Level, count int) (firsts []int, group map[int]int) {
 	var numbers []int
 	for i := range t.Cores {
@@ -144,7 +147,8 @@ func (t Topology) objects(l Level, count int) (firsts []int, group map[int]int) 
 	return firsts, group
 }
 
-// coreOfCPU returns the index of the core of each usable CPU, by the CPU's number. It is -1 for other numbers.
+// coreOfCPU returns a slice that maps the number of each usable CPU to the index of its core. For other
+// numbers the value is -1.
 func (t Topology) coreOfCPU() []int {
 	var of []int
 	for i := range t.Cores {

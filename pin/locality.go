@@ -29,9 +29,9 @@ func (t Topology) Locality(cpus []int) string {
 	return strings.Join(words, ":")
 }
 
-// logicalOrder returns the cores in logical order, from outer objects to inner ones. Of two objects, one
-// inside the other, the outer one has the lower first CPU, or the same. So a core is sorted by the first
-// CPUs of all objects that contain it, ascending. This works for any nesting of objects.
+// logicalOrder returns the cores in logical order, from outer objects to inner ones. If one object contains
+// another, its first CPU is lower than or equal to that of the other. For that reason, sorting cores by the
+// first CPUs of all objects that contain them works for any nesting of objects.
 func (t Topology) logicalOrder() []int {
 	paths, order := make([][]int, len(t.Cores)), make([]int, len(t.Cores))
 	firsts := make(map[[2]int]int) // first CPU of an object, by level and number
@@ -56,8 +56,8 @@ func (t Topology) logicalOrder() []int {
 // outerLevels are the levels of objects that contain cores.
 var outerLevels = []Level{ByPackage, ByNUMA, ByL3, ByL2}
 
-// touchedObjects returns the logical indexes of the objects at a level that contain at least one of the CPUs,
-// ascending.
+// touchedObjects returns the logical indexes of those objects at a level that contain at least one of the
+// CPUs, in ascending order.
 func (t Topology) touchedObjects(cpus, order []int, l Level) []int {
 	var indexes []int
 	index := make(map[int]int) // logical index of an object, by its number

@@ -15,8 +15,8 @@ import (
 // To add a policy, add a row, its cases to TestPolicies, a line to testdata/placement/layouts.txt, and its words to
 // the grammar in doc/spec/cli.md. Tests name what is missing.
 
-// A mappingPolicy is a row of mappingPolicies. It has a word with which the value of --map-by may begin, and the
-// meaning of the word.
+// A mappingPolicy describes one policy of --map-by. It has the word with which the value of the option
+// begins, and the meaning of that word.
 type mappingPolicy struct {
 	word  string // an unambiguous abbreviation will do
 	value string // text that must follow the word, for messages; capitals stand for values; empty: none
@@ -30,7 +30,7 @@ type mappingPolicy struct {
 	turn func(round, turn, nodes int) int
 }
 
-// mappingPolicies lists the policies in the order in which messages list their words.
+// mappingPolicies lists all mapping policies, in the order in which messages list their words.
 var mappingPolicies = []mappingPolicy{
 	{word: "slot"},
 	{word: "node", level: ByNode, turn: inOrder},
@@ -53,10 +53,10 @@ var mappingPolicies = []mappingPolicy{
 		help: "pe-list=LIST[:ordered] uses only these cores: all of them for each rank, or with :ordered one core for each rank."},
 }
 
-// inOrder is the turn function of policies that serve the nodes in the same order in each round.
+// inOrder is the turn function of policies that use the nodes in the same order in each round.
 func inOrder(_, turn, _ int) int { return turn }
 
-// A Mapping says to which objects ranks are assigned in turn (--map-by):
+// A Mapping is the parsed value of --map-by. It says to which hardware objects ranks are assigned in turn:
 //
 //	object [":" count] {":" qualifier} | "ppr:" N ":" object {":" qualifier}
 //	"seq" [":file=" PATH] | "rankfile:file=" PATH | "pe-list=" CPULIST [":ordered"]
@@ -74,7 +74,7 @@ type Mapping struct {
 	Qualifiers
 }
 
-// Qualifiers are the qualifiers of a mapping that set other options.
+// Qualifiers are those qualifiers of a mapping that have the same effect as other options.
 type Qualifiers struct {
 	Width                          int  // pe=N: CPUs for each rank; 0 if not given
 	Oversubscribe, NoOversubscribe bool // oversubscribe, nooversubscribe
@@ -82,7 +82,7 @@ type Qualifiers struct {
 	Threads, NoThread              bool // hwtcpus, corecpus: whether threads or cores count as CPUs
 }
 
-// Choices returns the words with which a value of --map-by may begin. Capitals stand for values.
+// Choices returns the words with which a value of --map-by may begin. Words in capitals stand for values.
 func (Mapping) Choices() (words []string) {
 	for _, p := range mappingPolicies {
 		words = append(words, p.word+p.value)
@@ -90,8 +90,8 @@ func (Mapping) Choices() (words []string) {
 	return words
 }
 
-// MappingHelp returns the sentences that the reference of options has about policies with a help text, such as ppr
-// and seq.
+// MappingHelp returns the help texts of the policies that have one, such as ppr and seq, for the reference of
+// options.
 func MappingHelp() string {
 	var sentences []string
 	for _, p := range mappingPolicies {
@@ -102,12 +102,13 @@ func MappingHelp() string {
 	return strings.Join(sentences, " ")
 }
 
-// IsCyclic reports whether nodes get ranks in turn. Otherwise each node is filled before the next gets ranks.
+// IsCyclic reports whether nodes get ranks in turn. If not, each node is filled before the next node gets
+// ranks.
 func (m Mapping) IsCyclic() bool { return m.policy().turn != nil }
 
-// Turn returns the function that gives the order of nodes in each round (mappingPolicy.turn), for a job whose nodes
-// get ranks in turn. If the mapping has no such function, because another option makes nodes get ranks in turn, it is
-// inOrder.
+// Turn returns the function that gives the order of nodes in each round (mappingPolicy.turn), for a job whose
+// nodes get ranks in turn. The mapping may have no such function, because another option makes nodes get
+// ranks in turn. In that case it returns inOrder.
 func (m Mapping) Turn() func(round, turn, nodes int) int {
 	if p := m.policy(); p.turn != nil {
 		return p.turn
@@ -115,7 +116,7 @@ func (m Mapping) Turn() func(round, turn, nodes int) int {
 	return inOrder
 }
 
-// policy returns the row of mappingPolicies for a mapping. If no mapping was given, it is the row of slot.
+// policy returns the policy of a mapping. If no mapping was given, it is the policy "slot".
 func (m Mapping) policy() mappingPolicy {
 	i := slices.IndexFunc(mappingPolicies, func(p mappingPolicy) bool { return p.word == m.Policy })
 	return mappingPolicies[max(0, i)]
@@ -136,9 +137,10 @@ func (m *Mapping) UnmarshalText(text []byte) error {
 	return m.readQualifiers(value, rest)
 }
 
-// findPolicy returns the policy with which a value of --map-by begins, and the rest of the value. Without a word the
-// policy is slot, as in Open MPI: ":oversubscribe". An abbreviation of exactly one kind of object means that object,
-// even if other policies begin alike.
+// findPolicy returns the policy with which a value of --map-by begins, and the rest of the value. If the
+// value begins with a qualifier, as in ":oversubscribe", the policy is slot, as in Open MPI. If a word
+// abbreviates exactly one kind of hardware object, it means that object, even if it also abbreviates another
+// policy.
 func findPolicy(value string) (p mappingPolicy, rest string, err error) {
 	head, _, qualified := strings.Cut(value, ":")
 	if head == "" && qualified {

@@ -16,8 +16,8 @@ type Layout struct {
 	Mem  Memory
 }
 
-// NeedsPool reports whether package plan must use a Pool, which groups slots by hardware objects.
-// Otherwise ranks get the next slots (placement.md).
+// NeedsPool reports whether package plan must use a Pool, which groups slots by hardware objects. Without a
+// Pool, ranks simply get the next slots (placement.md).
 func (l Layout) NeedsPool() bool {
 	m, b := l.Map, l.Bind
 	return m.Level > ByNode || m.PerObject > 0 || m.PEList != nil || m.Span || l.Rank.Text != "" ||
@@ -84,7 +84,7 @@ type Memory struct {
 	Nodes []int // of bind, ascending
 }
 
-// A MemMode is a memory policy. If it is empty, memory comes only from the rank's NUMA nodes.
+// A MemMode is a memory policy. The empty policy takes memory only from the NUMA nodes of the rank.
 type MemMode string
 
 // These are the memory policies other than the empty one.
@@ -182,8 +182,8 @@ func (b *Binding) parseQualifiers(rest, value string) error {
 	return nil
 }
 
-// parseSets parses sets of CPUs, "0+2,1+4,3-5", as Hydra has them: the kernel's CPUs of each rank of a node. The word
-// none, which Hydra does not have, leaves a rank unbound.
+// parseSets parses sets of CPUs for the ranks of a node, such as "0+2,1+4,3-5", as in Hydra. The numbers are
+// those of the kernel. The word none, which Hydra does not have, leaves a rank unbound.
 func (b *Binding) parseSets(text string) error {
 	for set := range strings.SplitSeq(text, ",") {
 		if set == "none" {

@@ -25,7 +25,7 @@ type Pool struct {
 	sharedCount map[int]int         // by width: how many ranks share slots
 }
 
-// A poolObject is a hardware object with its free slots, in slot order, and the number of its ranks.
+// A poolObject is a hardware object, with its free slots in slot order and the number of ranks placed on it.
 type poolObject struct {
 	freeSlots []int
 	slots     int // number of slots, free or not
@@ -40,8 +40,8 @@ type RankSlots struct {
 	Object int // index of the object that contains them
 }
 
-// NewPool returns the pool of a node that CheckLayout accepts. slots are all its slots in slot order. width is the
-// width of the widest rank. threads says that slots are hardware threads.
+// NewPool returns the pool of a node that has passed CheckLayout. slots are all slots of the node in slot
+// order. width is the number of slots of the widest rank. threads is true if slots are hardware threads.
 func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads bool) *Pool {
 	p := &Pool{perObject: l.Map.PerObject, sharedSlots: make(map[int][]RankSlots), sharedCount: make(map[int]int)}
 	size := len(slots)
@@ -62,7 +62,7 @@ func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads 
 	return p
 }
 
-// saveInitial saves the free slots of all objects, before ranks take any.
+// saveInitial saves which slots of each object are free, before ranks take any.
 func (p *Pool) saveInitial() {
 	p.initial = make([]poolObject, len(p.objects))
 	for i := range p.objects {
@@ -70,7 +70,7 @@ func (p *Pool) saveInitial() {
 	}
 }
 
-// cpuList returns the CPUs to which a layout is restricted. nil means all.
+// cpuList returns the CPUs to which a layout is restricted. nil means that all CPUs may be used.
 func (l Layout) cpuList() []CPURange {
 	if l.Map.PEList != nil {
 		return l.Map.PEList
@@ -81,7 +81,8 @@ func (l Layout) cpuList() []CPURange {
 // NamesCPUs reports whether a layout names CPUs by number.
 func (l Layout) NamesCPUs() bool { return l.cpuList() != nil || l.Bind.Sets != nil }
 
-// CheckLayout returns an error if the node lacks something that the layout needs. slots are all slots of the node.
+// CheckLayout returns an error if the node lacks something that the layout needs. slots has all slots of the
+// node.
 func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bool) error {
 	bind := l.Bind.Level
 	if l.Bind.IfSupported && !t.KnowsLevel(bind) {
@@ -151,7 +152,7 @@ func (t Topology) checkCPUSets(slots []Unit, busy BusyUnits, sets [][]int) error
 	return nil
 }
 
-// intersect returns the numbers of list that are also in others. It changes list.
+// intersect returns the numbers of list that others also contains. It changes list.
 func intersect(list, others []int) []int {
 	among := make(map[int]bool, len(others))
 	for _, n := range others {
@@ -160,8 +161,8 @@ func intersect(list, others []int) []int {
 	return slices.DeleteFunc(list, func(n int) bool { return !among[n] })
 }
 
-// mappingOrder returns the positions of slots in the order in which ranks get slots: core by core if slots are
-// threads, and slot order otherwise.
+// mappingOrder returns the positions of the slots in the order in which ranks get them. If slots are threads,
+// all slots of a core come together. Otherwise it is the order of the slots.
 func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	core := t.coreOfCPU()
 	order, position := make([]int, len(slots)), make([]int, len(slots))
@@ -180,7 +181,7 @@ func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	return position
 }
 
-// splitByCount makes one object of each count consecutive slots.
+// splitByCount makes an object of every count consecutive slots.
 func (p *Pool) splitByCount(position, free []int, count int) {
 	p.objects = make([]poolObject, (len(position)+count-1)/count)
 	for i := range position {
@@ -216,7 +217,8 @@ func (p *Pool) splitByObject(t Topology, slots []Unit, free []int, m Mapping) {
 	}
 }
 
-// groupOfSlots returns the index of the group of objects that contains each slot. It is -1 if there is none.
+// groupOfSlots returns, for each slot, the index of the group of objects that contains it, or -1 if there is
+// none.
 func (t Topology) groupOfSlots(slots []Unit, l Level, group map[int]int) []int {
 	core := t.coreOfCPU()
 	byCore := make([]int, len(t.Cores))
@@ -233,7 +235,7 @@ func (t Topology) groupOfSlots(slots []Unit, l Level, group map[int]int) []int {
 	return groupOf
 }
 
-// slotsOfRanges returns the slots that contain the CPUs of the ranges, in the order of the ranges.
+// slotsOfRanges returns the slots that contain CPUs of the ranges, in the order of the ranges.
 func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([]int, error) {
 	cpus, err := t.Numbering(threads).CPUs(ranges)
 	if err != nil {
@@ -259,8 +261,8 @@ func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([
 // CountObjects returns the number of objects into which the pool's slots are grouped.
 func (p *Pool) CountObjects() int { return len(p.objects) }
 
-// Capacity returns how many more ranks of a width fit in the pool. If objects have a limit of ranks (ppr),
-// rounds multiplies it.
+// Capacity returns how many more ranks with a given number of slots (width) fit into the pool. If each object
+// has a limit of ranks (ppr), the limit is multiplied by rounds.
 func (p *Pool) Capacity(width, rounds int) int {
 	if p.mayCrossNUMA() {
 		return p.freeSlots() / width
@@ -283,8 +285,8 @@ func (p *Pool) objectCapacity(i, width, rounds int) int {
 	return capacity
 }
 
-// CapacityByLimit returns how many more ranks the limits of the objects allow (ppr, times rounds), regardless of free
-// slots.
+// CapacityByLimit returns how many more ranks the objects' limits (ppr, times rounds) allow, no matter how
+// many slots are free.
 func (p *Pool) CapacityByLimit(rounds int) int {
 	left := 0
 	for i := range p.objects {
@@ -293,9 +295,9 @@ func (p *Pool) CapacityByLimit(rounds int) int {
 	return left
 }
 
-// TakeSlots takes slots for the next rank from the pool. Objects are used in turn. If they have a limit of ranks, one
-// object is filled after the other, and then again up to twice the limit, and so on. It returns false if no object
-// has enough free slots.
+// TakeSlots takes slots for the next rank from the pool. Objects are used in turn. If they have a limit of
+// ranks, each object is filled up to the limit before the next is used; then all are filled up to twice the
+// limit, and so on. It returns false if no object has enough free slots.
 func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	if p.mayCrossNUMA() {
 		return p.takeLowest(width)
@@ -316,7 +318,7 @@ func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	return RankSlots{}, false
 }
 
-// TakeSlotsOf takes slots for a rank from object i. It returns false if the object is full.
+// TakeSlotsOf takes slots for a rank from object i. It returns false if the object has no room.
 func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	t := &p.objects[i]
 	if p.objectCapacity(i, width, rounds) == 0 {
@@ -328,8 +330,8 @@ func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	return take, true
 }
 
-// ShareSlots gives a rank slots that other ranks also have. It returns, in turn, the slots that ranks of this width
-// would get on the empty node.
+// ShareSlots returns slots for a rank that other ranks use, too. At each call it returns the next of those
+// sets of slots that ranks of this width would get on the empty node.
 func (p *Pool) ShareSlots(width int) RankSlots {
 	if p.sharedSlots[width] == nil {
 		fresh := &Pool{objects: make([]poolObject, len(p.initial)), numaNodes: p.numaNodes}

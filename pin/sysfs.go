@@ -16,14 +16,14 @@ import (
 // a list that names the CPUs of a group is read once for the group. Facts that are equal for all cores are
 // read for one core.
 
-// A sysfsTree is a sysfs file system and its CPUs.
+// A sysfsTree gives access to the CPUs in a sysfs file system.
 type sysfsTree struct {
 	fs.FS
 	online []int // ascending
 }
 
-// ReadTopology reads the cores from sys, the root of a sysfs tree. allowed lists the usable CPUs. A CPU
-// without topology files, as in some containers, is a core of its own.
+// ReadTopology reads the cores of a machine from sys, the root of a sysfs tree. allowed has the usable CPUs.
+// In some containers CPUs have no topology files; then each CPU is treated as a core.
 func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
 	t := sysfsTree{FS: sys}
 	t.online = idset.New(append(t.readCPUs("devices/system/cpu/online"), allowed...)...)
@@ -45,7 +45,7 @@ func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
 	return Topology{Cores: cores}, nil
 }
 
-// readCores returns the cores, ordered by lowest CPU.
+// readCores returns the cores, sorted by their lowest CPU.
 func (t sysfsTree) readCores(allowed []int) ([]Core, error) {
 	usable, seen := make(groupNumbers), make(groupNumbers)
 	usable.setGroup(0, allowed)
@@ -79,7 +79,7 @@ func (c *Core) addCPU(cpu int, usable bool) {
 	}
 }
 
-// siblings returns the hardware threads of cpu's core, ascending, including cpu.
+// siblings returns the hardware threads of the core to which cpu belongs, including cpu, in ascending order.
 func (t sysfsTree) siblings(cpu int) ([]int, error) {
 	name := cpuFile(cpu, "topology/thread_siblings_list")
 	text, found := t.readLine(name)
@@ -109,8 +109,8 @@ func (t sysfsTree) readNUMANodes() (groupNumbers, error) {
 	return nodes, nil
 }
 
-// readPackages returns the package of each CPU. Some virtual machines and ARM firmware number all packages
-// -1, which means unknown.
+// readPackages returns the package of each CPU. A package number of -1, which some virtual machines and ARM
+// firmware use for all packages, means unknown.
 func (t sysfsTree) readPackages() groupNumbers {
 	packages := make(groupNumbers)
 	for _, cpu := range t.online {
@@ -124,7 +124,7 @@ func (t sysfsTree) readPackages() groupNumbers {
 	return packages
 }
 
-// readCaches returns which CPUs share an L2 cache, and which an L3 cache.
+// readCaches returns which CPUs share an L2 cache, and which share an L3 cache.
 func (t sysfsTree) readCaches(cores []Core, kinds map[int]CoreKind) (level2, level3 groupNumbers) {
 	folders := make(map[CoreKind][4]string)
 	for _, core := range cores {
@@ -144,8 +144,8 @@ func (t sysfsTree) readCaches(cores []Core, kinds map[int]CoreKind) (level2, lev
 	return t.groupByCache(func(cpu int) string { return folders[kinds[cpu]][2] }), level3
 }
 
-// groupByCache groups the CPUs by a cache. folder returns the sysfs folder of that cache for a CPU, or "" if the CPU
-// has none.
+// groupByCache groups the CPUs by a cache. folder returns the sysfs folder that describes this cache for a
+// CPU, or "" if the CPU has no such cache.
 func (t sysfsTree) groupByCache(folder func(cpu int) string) groupNumbers {
 	caches, next := make(groupNumbers), 0
 	for _, cpu := range t.online {
@@ -160,8 +160,8 @@ func (t sysfsTree) groupByCache(folder func(cpu int) string) groupNumbers {
 	return caches
 }
 
-// cpusOfCache returns the CPUs that share a cache with cpu. folder describes the cache. It returns nil if the cache
-// is unknown or does not exist.
+// cpusOfCache returns the CPUs that share a cache with cpu. folder is the sysfs folder that describes the
+// cache. It returns nil if the cache is unknown or does not exist.
 func (t sysfsTree) cpusOfCache(cpu int, folder string) []int {
 	if folder == "" {
 		return nil
@@ -169,8 +169,8 @@ func (t sysfsTree) cpusOfCache(cpu int, folder string) []int {
 	return t.readCPUs(cpuFile(cpu, folder+"/shared_cpu_list"))
 }
 
-// cacheFolders returns the folders of a CPU that describe its data caches, by level. Cores of one kind
-// have the same folders.
+// cacheFolders returns the sysfs folders that describe the data caches of a CPU, indexed by level. Cores of
+// one kind have the same folders.
 func (t sysfsTree) cacheFolders(cpu int) (folders [4]string) {
 	for i := range 8 {
 		folder := fmt.Sprintf("cache/index%d", i)
@@ -187,10 +187,10 @@ func (t sysfsTree) cacheFolders(cpu int) (folders [4]string) {
 	return folders
 }
 
-// coreKinds returns the kind of each core of a hybrid processor, by CPU. It returns nil if all cores are alike. On
-// Intel processors the kernel has a performance counter for each kind. Elsewhere the kernel reports the relative
-// capacity of a CPU. Cores of servers differ in capacity by a few percent and are of one kind. An efficient core has
-// less than three quarters of the best capacity.
+// coreKinds returns the kind of each core of a hybrid processor, by CPU. It returns nil if all cores are of
+// one kind. For Intel processors, the kernel has a performance counter for each kind. For others it reports
+// the relative capacity of each CPU. A core counts as an efficient one if it has less than three quarters of
+// the best capacity. Smaller differences, as between the cores of servers, do not count.
 func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 	kinds := make(map[int]CoreKind)
 	mark := func(kind CoreKind, cpus []int) {
@@ -219,8 +219,9 @@ func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 	return nil
 }
 
-// coreCapacities returns the capacity of each core, where 1024 is the best. It returns nil if the capacities are
-// unknown. It does not read machines with SMT, since no kernel distinguishes kinds in this way there.
+// coreCapacities returns the capacity of each core, where 1024 is the best. It returns nil if the capacities
+// are unknown. It does not read them on machines with several hardware threads per core, because kernels do
+// not use them to distinguish kinds of cores there.
 func (t sysfsTree) coreCapacities(cores []Core) (capacities []int) {
 	if slices.ContainsFunc(cores, func(c Core) bool { return len(c.CPUs)+len(c.Unusable) > 1 }) {
 		return nil
@@ -244,7 +245,7 @@ func (g groupNumbers) setGroup(number int, cpus []int) {
 	}
 }
 
-// groupOf returns the number of the group of a CPU, or -1 if the CPU is in none.
+// groupOf returns the number of the group to which a CPU belongs, or -1 if there is none.
 func (g groupNumbers) groupOf(cpu int) int {
 	if number, in := g[cpu]; in {
 		return number
@@ -256,15 +257,15 @@ func cpuFile(cpu int, file string) string {
 	return "devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/" + file
 }
 
-// readLine returns the first line of a file, without its line end. Some kernels (5.15, seen on ARM) write a NUL after
-// the line of a list.
+// readLine returns the first line of a file, without its line end. It also removes a NUL, which some kernels
+// (5.15, seen on ARM) write after the line.
 func (t sysfsTree) readLine(name string) (text string, found bool) {
 	data, err := fs.ReadFile(t.FS, name)
 	line, _, _ := strings.Cut(string(data), "\n")
 	return strings.TrimSpace(line), err == nil
 }
 
-// readNumber returns the number in a file. It returns -1 if the file contains none or does not exist.
+// readNumber returns the number in a file. It returns -1 if the file does not exist or contains no number.
 func (t sysfsTree) readNumber(name string) int {
 	text, _ := t.readLine(name)
 	n, err := strconv.Atoi(text)
@@ -274,7 +275,7 @@ func (t sysfsTree) readNumber(name string) int {
 	return n
 }
 
-// readCPUs returns the list of CPUs in a file. It returns nil if the file contains none.
+// readCPUs returns the CPUs that are listed in a file. It returns nil if the file contains no list.
 func (t sysfsTree) readCPUs(name string) []int {
 	text, _ := t.readLine(name)
 	cpus, _ := ParseCPUs(text)
