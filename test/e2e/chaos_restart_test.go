@@ -164,7 +164,7 @@ func queueLostCase(cutOff bool) chaosCase {
 		m.repair = up
 	}
 	m.killed = true
-	m.otherLines = []string{"the queue host n1 ", "waiting for resources, ", "the job starts now, after waiting for "}
+	m.otherLines = []string{"the queue host n1 ", "waiting in the queue, ", "the job starts now, after waiting for "}
 	m.after = func(t *testing.T, v *taggedJob, _ result) {
 		var want string
 		for i, w := range waiting {
