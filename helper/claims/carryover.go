@@ -18,11 +18,12 @@ to the next:
 	                                                                  at the end of the session
 */
 
-// CarriedClaims are the claims that a job keeps between two attempts. They are claims of its groups, and claims in
-// the cluster file's ledger.
+// CarriedClaims are the claims that a job keeps between two attempts (runs of all ranks). They are the claims
+// of its groups of ranks, and claims in the cluster file's ledger (the directory of claims that the cluster
+// file names).
 type CarriedClaims []*ledger.HeldClaim
 
-// Release gives up all claims. It may be called more than once.
+// Release releases all claims. It may be called more than once.
 func (r *CarriedClaims) Release() {
 	for _, held := range *r {
 		held.Release()
@@ -30,8 +31,8 @@ func (r *CarriedClaims) Release() {
 	*r = nil
 }
 
-// CarryOver makes all claims outlive the session, and calls handle with them. It marks each claim as idle in the
-// ledger. A claim that cannot be marked is carried over, too.
+// CarryOver makes all claims outlive the session, and calls handle with them. It marks each claim in the
+// ledger as idle. Claims for which that fails are kept, too.
 func (w *Worker) CarryOver(handle func(CarriedClaims)) {
 	w.runTask(func() {
 		all := w.carried
@@ -52,7 +53,7 @@ func (w *Worker) CarryOver(handle func(CarriedClaims)) {
 	})
 }
 
-// ReleaseCarried gives up all idle claims, both of earlier attempts (one run of all ranks) and for a
+// ReleaseCarried releases all idle claims: those of earlier attempts (runs of all ranks) and those for a
 // standby node.
 func (w *Worker) ReleaseCarried() {
 	w.runTask(func() {

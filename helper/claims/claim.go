@@ -19,10 +19,10 @@ import (
 
 // This file takes and releases claims for the groups of the job on this node.
 
-// splitEnclosingJobs separates the claims of enclosing jobs from all other claims. A job encloses another
-// one if one of its ranks has started the other's mpiexec, which may use the CPUs of that rank. enclosingID is
-// the ID of the enclosing job. It comes from our environment, which can be forged. Therefore jobs of other
-// users never count as enclosing.
+// splitEnclosingJobs separates the claims of enclosing jobs from all other claims. A job encloses another job
+// if one of its ranks has started the other job's mpiexec, which may use the CPUs of that rank. enclosingID
+// is the ID of the enclosing job. As it comes from the environment, which can be forged, jobs of other users
+// never count as enclosing.
 func splitEnclosingJobs(claims []job.Claim, enclosingID job.ID, uid int) (outer, others []job.Claim) {
 	enclosing := make(map[job.ID]bool)
 	for id := enclosingID; id != "" && !enclosing[id]; {
@@ -42,7 +42,8 @@ func splitEnclosingJobs(claims []job.Claim, enclosingID job.ID, uid int) (outer,
 	return outer, others
 }
 
-// splitByBatchJob separates our own user's claims of the batch job rm from all others (rule RM-20).
+// splitByBatchJob separates those claims of the current user that belong to the batch job rm from all other
+// claims (rule RM-20).
 func splitByBatchJob(all ledger.OtherClaims, rm string) (inside, outside ledger.OtherClaims) {
 	outside = all
 	outside.Mine = nil
@@ -56,19 +57,22 @@ func splitByBatchJob(all ledger.OtherClaims, rm string) (inside, outside ledger.
 	return inside, outside
 }
 
-// claimsCover reports whether the claims together include all of cpus, or one of them has the node exclusively.
+// claimsCover reports whether the claims together include all of cpus, or whether one of them claims the
+// whole node exclusively.
 func claimsCover(claims []job.Claim, cpus []int) bool {
 	use := ledger.OccupancyOf(claims, nil)
 	return use.ExclusivelyHeld || idset.Set(use.BusyCPUs).HasAll(cpus)
 }
 
-// A conflictError says which CPUs, GPUs or other resource of this job another job has claimed first.
+// A conflictError says which of the CPUs, GPUs or other resources that this job needs have already been
+// claimed by another job.
 type conflictError struct{ reason string }
 
 func (e *conflictError) Error() string { return e.reason }
 
-// checkNodeRules checks a Prepare against the rules of the node's administrator. It returns why the rules forbid the
-// ranks, or "" if they allow them. It also lowers m's limit of ranks to the administrator's limit.
+// checkNodeRules checks a Prepare against the rules of the node's administrator. It returns the reason if the
+// rules forbid the ranks, and "" otherwise. It also lowers the limit of ranks in m to the administrator's
+// limit.
 func (w *Worker) checkNodeRules(m *wire.Prepare) (forbidden string) {
 	rules, err := w.adminFiles.ReadRules()
 	if err != nil {
@@ -80,7 +84,7 @@ func (w *Worker) checkNodeRules(m *wire.Prepare) (forbidden string) {
 	return cmp.Or(forbidden, rules.MaxProcsReason(len(m.Ranks)))
 }
 
-// A ClaimResult is the result of a claim.
+// A ClaimResult is the result of making a claim.
 type ClaimResult struct {
 	Conflict  string            // what another job has claimed first; empty: no conflict
 	Held      *ledger.HeldClaim // nil: no claim was made
@@ -88,7 +92,8 @@ type ClaimResult struct {
 	Forbidden string            // why the administrator forbids the ranks; empty: they are allowed
 }
 
-// Claim makes the claim of a group, if the node's rules allow it, and calls handle with the result.
+// Claim makes the claim for a group of ranks, if the node's rules allow that, and calls handle with the
+// result.
 func (w *Worker) Claim(m *wire.Prepare, handle func(ClaimResult)) {
 	w.runTask(func() { handle(w.checkAndTakeClaim(m)) })
 }
@@ -104,7 +109,7 @@ func (w *Worker) checkAndTakeClaim(m *wire.Prepare) ClaimResult {
 	return ClaimResult{Held: w.held[m.Group.Name], Notice: notice}
 }
 
-// Release gives up the claims of a group, and then calls done.
+// Release releases the claims of a group of ranks, and then calls done.
 func (w *Worker) Release(group string, done func()) {
 	w.runTask(func() { w.releaseClaim(group); done() })
 }
@@ -122,11 +127,12 @@ func (w *Worker) Drain(keepClaims bool, cleanUp, done func()) {
 	})
 }
 
-// takeClaim writes the claim of one group into the ledger. Each group has a claim of its own, so that its
-// CPUs are free when it ends. A claim is never rewritten, since others may be reading it.
+// takeClaim writes the claim of one group of ranks into the ledger. Each group has a claim of its own, so
+// that its CPUs are free when it ends. A claim is never changed after it was written, because other processes
+// may be reading it.
 //
-// conflict is set if another job claimed the same CPUs or GPUs before. If the ledger cannot be used, the
-// job goes on without a claim, and notice says why.
+// conflict is set if another job has already claimed the same CPUs or GPUs. If the ledger cannot be used, the
+// job continues without a claim, and notice says why.
 func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice string) {
 	w.releaseClaim(m.Group.Name)
 	dir, err := w.openLedger(m.Claim.Ledger)
@@ -161,8 +167,9 @@ func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice str
 	return nil, notice
 }
 
-// noteInClusterLedger records in the cluster file's ledger that a job claims CPUs in another ledger.
-// Without the record, readers of the cluster's ledger would take this node for idle (rule TRUST-20).
+// noteInClusterLedger writes a note into the ledger (directory of claims) that the cluster file names, if the
+// job claims CPUs in a different ledger. Without the note, readers of the cluster's ledger would believe that
+// this node is idle (rule TRUST-20).
 func (w *Worker) noteInClusterLedger(group string, t wire.Claim) {
 	if t.ClusterLedger == "" || t.Entry.UID == 0 {
 		return
@@ -181,7 +188,8 @@ func (w *Worker) noteInClusterLedger(group string, t wire.Claim) {
 	w.clusterHeld[group] = held
 }
 
-// clusterNote returns the claim for the cluster file's ledger. It names the ranks but not their CPUs.
+// clusterNote returns the note for the ledger that the cluster file names. It is a claim with the job's ranks
+// but without their CPUs.
 func clusterNote(t wire.Claim) job.Claim {
 	note := t.Entry
 	note.Ranks = slices.Clone(note.Ranks)
@@ -192,9 +200,10 @@ func clusterNote(t wire.Claim) job.Claim {
 	return note
 }
 
-// findConflict repeats the checks of a plan that depend on other jobs' claims (placement.md 3, 7 to 11), since others
-// may have claimed CPUs after the plan was made. The job's own claims do not count, because mpiexec has planned
-// around them. Only the node's limit of ranks counts them. The error is a *conflictError, or nil.
+// findConflict checks again those conditions of a plan that depend on claims of other jobs (placement.md 3, 7
+// to 11), because others may have claimed CPUs after the plan was made. The job's own claims are ignored,
+// because the plan takes them into account; they count only for the node's limit of ranks. The error is a
+// *conflictError, or nil.
 func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) error {
 	if mine.RM != "" { // other batch jobs cannot use what the batch system granted to this one
 		others, _ = splitByBatchJob(others, mine.RM)
@@ -250,7 +259,7 @@ func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) e
 	return nil
 }
 
-// releaseClaim gives up the claims of a group.
+// releaseClaim releases the claims of a group of ranks.
 func (w *Worker) releaseClaim(group string) {
 	if held := w.held[group]; held != nil {
 		held.Release()

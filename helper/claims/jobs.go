@@ -22,7 +22,7 @@ import (
 
 // This file has the operations on all jobs of the node: list them, signal their ranks, and evict them.
 
-// watchClaims sends ClaimsChanged at every change of claims on this node, until the session ends.
+// watchClaims sends ClaimsChanged to mpiexec whenever claims on this node change, until the session ends.
 func (w *Worker) watchClaims(m *wire.WatchClaims) {
 	dir, err := w.openLedger(m.Ledger)
 	if err != nil || w.watchingClaims {
@@ -36,8 +36,9 @@ func (w *Worker) watchClaims(m *wire.WatchClaims) {
 	}()
 }
 
-// WatchJobs calls changed with all claims of the node, once now and then at every change, until the session ends. Claims that
-// cannot be read are missing. It calls failed if it has to give up. Both are called on another goroutine.
+// WatchJobs calls changed with all claims of the node, now and whenever they change, until the session ends.
+// Claims that cannot be read are missing. If it can no longer watch the claims, it calls failed. Both are
+// called on another goroutine.
 func (w *Worker) WatchJobs(ledger string, changed func([]job.Claim), failed func(error)) {
 	w.runTask(func() {
 		dir, err := w.openLedger(ledger)
@@ -87,8 +88,8 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 	w.send(answer)
 }
 
-// splitLimitError turns a *ledger.LimitError into a notice: the list is usable, but some entries are missing. It
-// returns any other error as it is.
+// splitLimitError converts a *ledger.LimitError to a notice, because the list can be used although some
+// entries are missing. It returns any other error unchanged.
 func splitLimitError(err error) (notice string, other error) {
 	var limit *ledger.LimitError
 	if errors.As(err, &limit) {
@@ -97,7 +98,7 @@ func splitLimitError(err error) (notice string, other error) {
 	return "", err
 }
 
-// evictJob ends the processes that hold a job's ledger entries.
+// evictJob ends the processes that hold the ledger entries of a job.
 func (w *Worker) evictJob(m *wire.Evict) {
 	answer := &wire.Evicted{}
 	dir, err := w.openLedger(m.Ledger)
@@ -119,11 +120,12 @@ func (w *Worker) evictJob(m *wire.Evict) {
 	w.send(answer)
 }
 
-// killTimeout is how long to wait for killed processes to die. A process that waits for a device dies later.
+// killTimeout is how long to wait for killed processes to die. Processes that wait for a device may die
+// later.
 const killTimeout = 5 * time.Second
 
-// killJobProcesses kills the processes that a job's helper has left behind. It reports whether no such
-// process is left.
+// killJobProcesses kills the processes that a job's helper has left behind. It reports whether none of them
+// is left.
 func killJobProcesses(ctx context.Context, id job.ID) bool {
 	mark := "MPIEXEC_JOBID=" + string(id)
 	for end := time.Now().Add(killTimeout); ; {
@@ -145,8 +147,8 @@ const (
 	maxPIDs      = 16
 )
 
-// evictionTexts describes for each ledger entry of a job what the eviction did. heldStill reports whether a process still
-// holds one.
+// evictionTexts describes what was done to evict a job, with one text for each of its ledger entries.
+// heldStill reports whether a process still holds an entry.
 func evictionTexts(results []ledger.EvictionResult, id job.ID) (texts []string, heldStill bool) {
 	for i, e := range results {
 		if heldStill = heldStill || e.StillHeld; i < maxEvictions {
@@ -159,7 +161,7 @@ func evictionTexts(results []ledger.EvictionResult, id job.ID) (texts []string, 
 	return texts, heldStill
 }
 
-// evictionText describes what an eviction did about one ledger entry.
+// evictionText describes what was done to evict one ledger entry of a job.
 func evictionText(e ledger.EvictionResult, id job.ID) string {
 	text := fmt.Sprintf("removed the %s of job %s of user %s", e.Kind, id, e.User)
 	if e.StillHeld {
@@ -174,11 +176,11 @@ func evictionText(e ledger.EvictionResult, id job.ID) string {
 	return text
 }
 
-// maySignal reports whether we may inspect and signal the processes of a job. The job must belong to our user, or we
-// must be root.
+// maySignal reports whether this process may inspect and signal the processes of a job. That is so if the job
+// belongs to the current user, or if the current user is root.
 func maySignal(key job.Key) bool { return os.Geteuid() == 0 || os.Geteuid() == key.UID }
 
-// signalJob signals the ranks of a job of our user (or of any user, if we are root).
+// signalJob sends a signal to the ranks of a job of the current user. Root may send signals to any job.
 func (w *Worker) signalJob(m *wire.SignalJob) {
 	answer := &wire.JobSignaled{}
 	claims, err := w.listClaims(m.Ledger)
@@ -192,12 +194,12 @@ func (w *Worker) signalJob(m *wire.SignalJob) {
 	w.send(answer)
 }
 
-// endSignals are the signals by which users ask a process to end.
+// endSignals are signals with which users ask a process to end.
 var endSignals = []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT}
 
-// signalRanks finds the ranks of a job by their environment, and signals the process group of each (rule
-// SIG-6). It returns how many it has signaled. Processes of other users with the same environment do not
-// count. Ranks of a job of root may have changed their user.
+// signalRanks finds the ranks of a job by their environment, and sends a signal to the process group of each
+// (rule SIG-6). It returns how many ranks it has signaled. Processes of other users with the same environment
+// are ignored, except for jobs of root, whose ranks may have changed their user.
 func signalRanks(key job.Key, number unix.Signal) (ranks int, err error) {
 	if !maySignal(key) {
 		return 0, fmt.Errorf("job %s belongs to another user (uid %d)", key.Job, key.UID)

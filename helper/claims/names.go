@@ -13,13 +13,14 @@ import (
 // This file finds the names of the users in the ledger. An entry of another user is not believed about its user's name: package ledger
 // takes the name of the file's owner from /etc/passwd, which does not have users of a directory service.
 
-// An unnamedUser is a user whose name is not in /etc/passwd. name points to the variable that gets the name.
+// An unnamedUser is a user whose name is not in /etc/passwd. name points to the variable in which the name is
+// to be stored.
 type unnamedUser struct {
 	uid  int
 	name *string
 }
 
-// nameListed fills in the missing user names of a list of claims and tickets.
+// nameListed fills in user names that are missing in a list of claims and tickets.
 func (w *Worker) nameListed(m *wire.LedgerListed) {
 	var all []unnamedUser
 	for i, c := range m.Claims {
@@ -35,15 +36,16 @@ func (w *Worker) nameListed(m *wire.LedgerListed) {
 	w.nameUsers(all)
 }
 
-// nameSurveyed fills in the name of the user who has claimed most CPUs of the node, if it is missing.
+// nameSurveyed fills in the name of the user who has claimed the most CPUs of the node, if the name is
+// missing.
 func (w *Worker) nameSurveyed(u *job.Occupancy) {
 	if u.TopUser == fmt.Sprint("uid ", u.TopUID) {
 		w.nameUsers([]unnamedUser{{u.TopUID, &u.TopUser}})
 	}
 }
 
-// nameUsers looks up the names of users and fills them in. Names that are not found stay unset. Each user is looked
-// up once per session.
+// nameUsers looks up the names of users and stores them. Names that are not found remain empty. Each user is
+// looked up only once in a session.
 func (w *Worker) nameUsers(all []unnamedUser) {
 	var unknown []int
 	for _, one := range all {

@@ -16,14 +16,15 @@ import (
 
 // This file keeps the job's place in the queue, and the decision lock.
 
-// decisionLockTimeout is how long one request may hold the decision lock. This time is longer than nodes
-// may take to reply, and shorter than the time for which other requests wait for the lock. So an mpiexec
-// that is stopped while it has the lock does not keep all others waiting. Claims are safe without the lock.
+// decisionLockTimeout is how long one request may hold the decision lock. The time is longer than nodes may
+// take to reply, and shorter than the time for which other requests wait for the lock. It ensures that an
+// mpiexec which is stopped while it has the lock does not block all others. This is safe, because two jobs
+// cannot claim the same CPU even without the lock.
 const decisionLockTimeout = 20 * time.Second
 
-// takeDecisionLock waits for the decision lock, under which one request at a time is planned. Then it sends
-// the length of the queue. A job that runs only on this node needs no lock: its claim is safe without (rule
-// TRUST-17).
+// takeDecisionLock waits for the decision lock, which ensures that one request at a time is planned. Then it
+// sends the length of the queue. A job that runs only on this node does not need the lock, because its claim
+// alone keeps other jobs away (rule TRUST-17).
 func (w *Worker) takeDecisionLock(m *wire.LockDecision) {
 	answer := &wire.DecisionLocked{}
 	dir, err := w.openLedger(m.Ledger)
@@ -55,8 +56,8 @@ func (w *Worker) releaseDecisionLock() {
 	}
 }
 
-// queuePosition returns the number of requests before ours in the queue, and the number of all. If we have no place
-// in the queue, all count as before ours.
+// queuePosition returns how many requests come before this job's request in the queue, and how many there are
+// in all. If this job has no place in the queue, all requests come before it.
 func (w *Worker) queuePosition() (ahead, total int, err error) {
 	if w.queuePlace == nil {
 		ahead, _, err = w.ledger.CountWaiting()
@@ -70,7 +71,7 @@ func (w *Worker) queuePosition() (ahead, total int, err error) {
 	return ahead, len(tickets), err
 }
 
-// enqueue takes a place in the queue, and from then on sends mpiexec each new position.
+// enqueue takes a place in the queue for this job. From then on it sends each new position to mpiexec.
 func (w *Worker) enqueue(m *wire.Enqueue) {
 	w.dequeue()
 	dir, err := w.openLedger(m.Ledger)
@@ -90,7 +91,7 @@ func (w *Worker) enqueue(m *wire.Enqueue) {
 	w.watchQueue()
 }
 
-// watchQueue starts a goroutine that reports every change of our position in the queue.
+// watchQueue starts a goroutine that reports every change of this job's position in the queue.
 func (w *Worker) watchQueue() {
 	ctx, stop := context.WithCancel(w.ctx)
 	over := make(chan struct{})
@@ -102,7 +103,7 @@ func (w *Worker) watchQueue() {
 	w.stopWatchingQueue = func() { stop(); <-over }
 }
 
-// reportPosition sends our position in the queue to mpiexec, if it has changed.
+// reportPosition sends this job's position in the queue to mpiexec, if it has changed.
 func (w *Worker) reportPosition() {
 	if w.queuePlace == nil {
 		return
@@ -120,7 +121,7 @@ func (w *Worker) reportPosition() {
 	}
 }
 
-// passUser lets our request pass another user's requests in the queue, and sends the new position.
+// passUser moves this job's request before another user's requests in the queue, and sends the new position.
 func (w *Worker) passUser(m *wire.Overtake) {
 	if w.queuePlace == nil {
 		w.send(&wire.QueuePosition{Err: "this job is no longer in the queue"})
@@ -131,12 +132,12 @@ func (w *Worker) passUser(m *wire.Overtake) {
 	w.reportPosition()
 }
 
-// notePing records that mpiexec still waits. The session calls it, not the worker, since the worker may itself be
-// waiting for the decision lock.
+// notePing records that mpiexec is still waiting and not stopped. It is called by the session and not by the
+// worker's goroutine, which may itself be waiting for the decision lock.
 func (w *Worker) notePing() { w.lastPing.Store(int64(time.Since(w.began))) }
 
-// expirePlace gives up our place in the queue if mpiexec has sent no Ping in time, because it would hold up all other
-// requests.
+// expirePlace gives up this job's place in the queue if mpiexec has not sent a Ping in time. A stopped
+// mpiexec would otherwise block all other requests.
 func (w *Worker) expirePlace() {
 	if w.queuePlace == nil {
 		return
@@ -149,13 +150,13 @@ func (w *Worker) expirePlace() {
 	w.send(&wire.QueuePosition{Err: fmt.Sprintf("mpiexec sent nothing for %v, so its request was removed from the queue", wire.PingTimeout)})
 }
 
-// evictedTimeout is how long the worker may take to find out who evicts the job. The worker may be waiting for a
-// lock. The evicting process kills the helper after 3 s.
+// evictedTimeout is how long the worker may take to find out who evicts the job. The worker may be waiting
+// for a lock, and the evicting process kills the helper after 3 s.
 const evictedTimeout = time.Second
 
-// EvictedBy calls handle with the name of the user who evicts our job, or with "" if no user does. If the job
-// waits in the queue, it first reports to mpiexec that its place is lost. If id is empty, the job is the
-// one that waits.
+// EvictedBy calls handle with the name of the user who is evicting a job, or with "" if nobody is. If the job
+// waits in the queue, it first reports to mpiexec that the job's place is lost. id is the ID of the job; if
+// it is empty, the job is the one that waits.
 func (w *Worker) EvictedBy(id job.ID, handle func(user string)) {
 	found := make(chan string, 1)
 	w.runTask(func() {

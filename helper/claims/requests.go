@@ -21,7 +21,8 @@ import (
 // This file handles control requests (survive.md 7): it writes requests of our user to the ledger, and forwards to mpiexec the
 // requests to our job.
 
-// A jobRequests has the requests to our job. Mpiexec authorizes one at a time, but may work on several.
+// A jobRequests has the control requests to the job of this session. Only one request at a time is sent to
+// mpiexec for a first reply, but several may be in progress.
 type jobRequests struct {
 	receiving      bool
 	mpiexecStopped bool // mpiexec is stopped and cannot reply
@@ -32,14 +33,14 @@ type jobRequests struct {
 	finalReplies   []pendingRequest                   // requests with a final reply that the requester may not have read yet
 }
 
-// A pendingRequest is a request of an authorized user that has no final reply yet.
+// A pendingRequest is a request of an authorized user for which there is no final reply yet.
 type pendingRequest struct {
 	ledger.FoundRequest
 	role  job.Role
 	reply *ledger.PostedFile // nil: none yet
 }
 
-// These are times for requests to a running job.
+// These are the times that matter for control requests to a running job.
 const (
 	replyPoll         = 50 * time.Millisecond // between two reads for a reply
 	firstReplyTimeout = 10 * time.Second      // until the first reply
@@ -47,17 +48,18 @@ const (
 	replySeenTimeout  = 5 * time.Second       // at the end of the session, for requesters who have not read the final reply
 )
 
-// These are the largest sizes of a reply that are read, in bytes.
+// These are the largest sizes, in bytes, of replies that are read.
 const (
 	maxReplyBytes  = 64 << 10
 	maxStatusBytes = 4 << 20
 )
 
-// maxShownReplies limits the replies in the ledger at a time. Above the limit, unauthorized requests get no reply.
-// Replies are files of our own user, who may have no more than 10,000 files in the ledger.
+// maxShownReplies is the largest number of replies that are in the ledger at a time. When it is reached,
+// unauthorized requests get no reply. Each reply is a file of the current user, who may have no more than
+// 10,000 files in the ledger.
 const maxShownReplies = 256
 
-// ReceiveRequests makes the worker receive requests to our job until the session ends. name is the ledger's
+// ReceiveRequests begins to receive control requests to a job, until the session ends. name is the ledger's
 // directory.
 func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	w.runTask(func() {
@@ -75,10 +77,10 @@ func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	})
 }
 
-// SetStopped records whether mpiexec is stopped (SIGSTOP). While it is, requests are refused at once.
+// SetStopped records whether mpiexec is stopped (SIGSTOP). As long as it is, requests are refused at once.
 func (w *Worker) SetStopped(stopped bool) { w.runTask(func() { w.requests.mpiexecStopped = stopped }) }
 
-// handleRequest authorizes a request and queues it for mpiexec, or refuses it.
+// handleRequest checks whether the user may make a request. It queues the request for mpiexec, or refuses it.
 func (w *Worker) handleRequest(a ledger.FoundRequest) {
 	if a.Verb == job.VerbEvict {
 		return // EvictedBy reads it when the signal comes
@@ -106,8 +108,8 @@ func (w *Worker) handleRequest(a ledger.FoundRequest) {
 	w.sendNextRequest()
 }
 
-// sendNextRequest sends the next request to mpiexec, unless mpiexec still has an unanswered one. It skips requests
-// whose requester has died.
+// sendNextRequest sends the next request to mpiexec, unless mpiexec has not replied to the last one yet. It
+// skips requests whose requesters have died.
 func (w *Worker) sendNextRequest() {
 	for w.requests.current == nil && len(w.requests.waiting) > 0 {
 		a := w.requests.waiting[0]
@@ -144,7 +146,7 @@ func (w *Worker) handleReply(m *wire.ControlReply) {
 	w.sendNextRequest()
 }
 
-// writeReply writes a reply to a request into the ledger. It replaces an earlier reply.
+// writeReply writes a reply to a request into the ledger. If there is an earlier reply, it is replaced.
 func (w *Worker) writeReply(a *pendingRequest, answer job.ControlReply) {
 	var err error
 	answer.Job, answer.UID = a.Job, os.Geteuid()
@@ -170,15 +172,15 @@ func (w *Worker) writeReply(a *pendingRequest, answer job.ControlReply) {
 	}
 }
 
-// noteReply records a reply, so that it is removed at the end of the session.
+// noteReply records a reply that was written, so that it is removed at the end of the session.
 func (a *jobRequests) noteReply(posted *ledger.PostedFile) {
 	if _, known := a.shownReplies[posted]; !known {
 		a.shownReplies[posted] = nil
 	}
 }
 
-// awaitRepliesSeen waits until requesters have read their final replies, but at most replySeenTimeout. A request may
-// itself end the session.
+// awaitRepliesSeen waits until requesters have read their final replies, but no longer than replySeenTimeout.
+// This matters because a request may itself end the session.
 func (w *Worker) awaitRepliesSeen() {
 	waits := func(a pendingRequest) bool { return w.ledger.StillWaits(a.FoundRequest) }
 	for end := time.Now().Add(replySeenTimeout); slices.ContainsFunc(w.requests.finalReplies, waits) && time.Now().Before(end); {
@@ -186,7 +188,7 @@ func (w *Worker) awaitRepliesSeen() {
 	}
 }
 
-// removeReplies removes all our replies from the ledger.
+// removeReplies removes all replies of this session from the ledger.
 func (w *Worker) removeReplies() {
 	for posted, timer := range w.requests.shownReplies {
 		if timer != nil {
@@ -197,8 +199,8 @@ func (w *Worker) removeReplies() {
 	clear(w.requests.shownReplies)
 }
 
-// submitRequest writes a request of our user to another job into the ledger, and sends mpiexec the reply. It waits in
-// a goroutine of its own.
+// submitRequest writes a request of the current user to another job into the ledger, and sends the reply to
+// mpiexec. It waits for the reply on another goroutine.
 func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	dir, err := w.openLedger(m.Ledger)
 	if err != nil {
@@ -213,8 +215,8 @@ func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	}()
 }
 
-// awaitReply writes a request into the ledger and waits for the final reply of the job's owner. Replies of other
-// users who claim the same job ID do not count.
+// awaitReply writes a request into the ledger and waits for the final reply of the job's owner. Replies by
+// other users who use the same job ID are ignored.
 func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wire.ControlReply {
 	refused := func(text string) *wire.ControlReply { return &wire.ControlReply{State: job.ReplyRefused, Text: text} }
 	of := job.Key{Job: a.Job, UID: a.Owner}
@@ -257,8 +259,8 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 	}
 }
 
-// endedReply returns the reply to a request if the job has ended before it replied. It means success if the request
-// was to end the job.
+// endedReply returns the reply to a request if the job has ended before it has sent a final reply. The reply
+// means success if the request was to end the job.
 func endedReply(a job.ControlRequest, reply job.ControlReply) *wire.ControlReply {
 	if a.Verb == job.VerbEnd {
 		return &wire.ControlReply{State: job.ReplyDone, Text: "the job has ended"}

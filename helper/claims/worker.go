@@ -68,7 +68,8 @@ type Worker struct {
 }
 
 // New starts a Worker for a session. send sends a message to mpiexec. root is "/", and environ is the
-// helper's own environment. carriedOver has the claims of the job's last attempt (one run of all ranks).
+// helper's own environment. carriedOver has the claims that were kept from the job's last attempt (one run of
+// all ranks).
 func New(root fs.FS, environ []string, send func(wire.Message) error, carriedOver CarriedClaims) *Worker {
 	w := &Worker{carried: carriedOver, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, adminFiles: probe.AdminFiles{Node: config.NodeFile, State: config.StateFile}, clusterFile: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
@@ -90,7 +91,7 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, carriedOve
 	return w
 }
 
-// owned has the functions that handle messages about the ledger.
+// owned is the table of functions that handle messages about the ledger.
 var owned = func() (o wire.Owner[*Worker]) {
 	wire.Handle(&o, (*Worker).takeDecisionLock)
 	wire.Handle(&o, func(w *Worker, _ *wire.UnlockDecision) { w.releaseDecisionLock() })
@@ -115,10 +116,11 @@ func (w *Worker) now() time.Time {
 	return time.Now()
 }
 
-// Owns reports whether a Worker handles m.
+// Owns reports whether messages such as m are handled by a Worker.
 func Owns(m wire.Message) bool { return owned.Owns(m) }
 
-// HandleMessage queues the handling of a message of mpiexec about the ledger. Earlier tasks come first.
+// HandleMessage queues a message of mpiexec about the ledger. It is handled after the tasks that were queued
+// before.
 func (w *Worker) HandleMessage(m wire.Message) {
 	if _, ok := m.(*wire.Ping); ok {
 		w.notePing()
@@ -126,12 +128,11 @@ func (w *Worker) HandleMessage(m wire.Message) {
 	w.runTask(func() { owned.Handle(w, m) })
 }
 
-// runTask queues a task and never blocks. If it blocked, worker and session could wait for each other, since
-// tasks send messages through the session. Tasks queued after Close
-// are dropped.
+// runTask queues a task. It never blocks, because tasks send messages through the session, so that worker and
+// session could otherwise wait for each other. Tasks that are queued after Close are dropped.
 func (w *Worker) runTask(task func()) { w.tasks.addTask(task) }
 
-// A taskQueue is a queue of tasks. It has no limit of its own, since each task comes from a message of mpiexec.
+// A taskQueue is a queue of tasks. It needs no limit, because each task comes from a message of mpiexec.
 type taskQueue struct {
 	mu    sync.Mutex // guards list
 	list  []func()
@@ -158,7 +159,7 @@ func (b *taskQueue) nextTask() (task func()) {
 	return task
 }
 
-// inform sends a line for mpiexec's log.
+// inform sends a line to mpiexec's log.
 func (w *Worker) inform(warning bool, text string) {
 	w.send(&wire.Log{Warning: warning, Text: text})
 }
@@ -178,10 +179,11 @@ func (w *Worker) releaseEverything() {
 	w.removeReplies()
 }
 
-// SetMachineID sets the identity of the machine (job.Probe.Identity). Without it, the Worker determines it when needed.
+// SetMachineID sets the identity of the machine (job.Probe.Identity). If it is not called, the Worker
+// determines the identity when it is needed.
 func (w *Worker) SetMachineID(machine string) { w.runTask(func() { w.machineID = machine }) }
 
-// openLedger opens the ledger, once per session.
+// openLedger opens the ledger. In each session it is opened only once.
 func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 	if w.ledger != nil {
 		return w.ledger, nil
@@ -238,8 +240,8 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	w.send(answer)
 }
 
-// otherClaims returns a summary of the claims in the ledger, leaving out each claim for which isIgnored
-// returns true. name is the ledger's directory. parties is the number of parties if this job is a gang, else 0.
+// otherClaims returns a summary of the claims in the ledger, without claims for which isIgnored returns true.
+// name is the ledger's directory. parties is the number of parties if this job is a gang, and 0 otherwise.
 func (w *Worker) otherClaims(name string, parties int, isIgnored func(job.Claim) bool) (ledger.OtherClaims, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {

@@ -39,7 +39,7 @@ import (
 	"remshell/wire"
 )
 
-// A Node is the machine and the login to examine.
+// A Node is a machine, with the user's login on it, that is to be examined.
 type Node struct {
 	Root    fs.FS            // "/"
 	Environ []string         // of the login
@@ -63,7 +63,7 @@ func New(node Node, send func(wire.Message) error) *Examiner {
 	return e
 }
 
-// owned has the functions that handle the messages of --doctor.
+// owned is the table of functions that handle the messages of --doctor.
 var owned = func() (o wire.Owner[*Examiner]) {
 	wire.Handle(&o, func(e *Examiner, m *wire.Diagnose) {
 		e.tasks.Go(func() { e.send(&wire.Diagnosed{Diagnosis: e.node.examine(e.ctx, m)}) })
@@ -90,10 +90,10 @@ func (e *Examiner) Close() {
 	e.tasks.Wait()
 }
 
-// lookupTimeout is the limit for looking up the host's own name.
+// lookupTimeout is how long looking up the host's own name may take.
 const lookupTimeout = 3 * time.Second
 
-// examine examines this machine and the login of the user.
+// examine examines this machine and the user's login on it.
 func (n Node) examine(ctx context.Context, m *wire.Diagnose) job.NodeDiagnosis {
 	now := n.Now
 	if now == nil {
@@ -158,7 +158,7 @@ func examineProgram(exam *job.NodeDiagnosis, environ []string, m *wire.Diagnose)
 	exam.PMIOffer, exam.MPILibrary = verdict.String(), verdict.MPI
 }
 
-// homeDefect checks the home directory of the login. It returns no defect if the directory can be used.
+// homeDefect checks the home directory of the login. It returns the zero Defect if the directory can be used.
 func homeDefect(environ []string) job.Defect {
 	dir := job.EnvValue(environ, "HOME")
 	wrong := func(text, remedy string) job.Defect { return job.Defect{Code: "home", Text: text, Remedy: remedy} }
@@ -178,7 +178,8 @@ func homeDefect(environ []string) job.Defect {
 	return job.Defect{}
 }
 
-// accountDefect looks up the account of our user, as programs do. It returns no defect if the account is found.
+// accountDefect looks up the account of the current user in the way in which programs do. It returns the zero
+// Defect if the account is found.
 func accountDefect(ctx context.Context) job.Defect {
 	uid := os.Geteuid()
 	if nsswitch.LookupAccount(ctx, lookupTimeout, uid) != (nsswitch.Account{}) {
@@ -188,8 +189,8 @@ func accountDefect(ctx context.Context) job.Defect {
 		Remedy: fmt.Sprintf("check that the directory service, such as LDAP, answers: getent passwd %d; some programs need the name of their user", uid)}
 }
 
-// claimDirSpace describes the file system of the directory of claims. Err is set if we cannot create files in the
-// directory.
+// claimDirSpace describes the file system that contains the directory of claims. Err is set if this process
+// cannot create files in the directory.
 func claimDirSpace(dir string) job.FileSystem {
 	s := folderSpace(dir)
 	if err := unix.Access(dir, unix.R_OK|unix.W_OK|unix.X_OK); s.Err == "" && err != nil {
@@ -204,7 +205,7 @@ func onlineCPUs(root fs.FS) int {
 	return len(cpus)
 }
 
-// loginLimits returns the resource limits of the login session that MPI programs are likely to reach.
+// loginLimits returns those resource limits of the login that MPI programs are likely to reach.
 func loginLimits(ctx context.Context) []job.Rlimit {
 	var all []job.Rlimit
 	for _, l := range []struct {
@@ -232,8 +233,9 @@ func loginLimits(ctx context.Context) []job.Rlimit {
 	return all
 }
 
-// openFilesLimit returns the limit of open files for ranks. Go raises its own limit at the start and restores
-// the original one for child processes (package os, rlimit.go), so this function asks a child process.
+// openFilesLimit returns the limit of open files that ranks have. It asks a child process, because Go raises
+// the limit of its own process at the start and restores the original one only for child processes (package
+// os, rlimit.go).
 func openFilesLimit(ctx context.Context, ownLimit int64) int64 {
 	out, err := exec.CommandContext(ctx, "/bin/sh", "-c", "ulimit -Sn").Output()
 	if err != nil {
@@ -249,13 +251,13 @@ func openFilesLimit(ctx context.Context, ownLimit int64) int64 {
 	return ownLimit
 }
 
-// cgroupLimits returns the limits of our control group.
+// cgroupLimits returns the limits of the control group in which this process runs.
 func cgroupLimits(root fs.FS) job.CgroupLimits {
 	memory, processes := proc.CgroupLimits(root)
 	return job.CgroupLimits{Memory: memory, Processes: processes}
 }
 
-// folderSpace describes the file system that path is on.
+// folderSpace describes the file system on which path is.
 func folderSpace(path string) job.FileSystem {
 	s := job.FileSystem{Path: path}
 	var at unix.Statfs_t
@@ -268,8 +270,8 @@ func folderSpace(path string) job.FileSystem {
 	return s
 }
 
-// cacheDir returns the directory below which mpiexec stores its program when it copies it to this node. That is
-// XDG_CACHE_HOME, or else HOME. It returns "" if neither is an absolute path.
+// cacheDir returns the directory below which mpiexec stores its program on this node. This is XDG_CACHE_HOME
+// or, if that is not an absolute path, HOME. It returns "" if neither is an absolute path.
 func cacheDir(environ []string) string {
 	for _, dir := range []string{job.EnvValue(environ, "XDG_CACHE_HOME"), job.EnvValue(environ, "HOME")} {
 		if filepath.IsAbs(dir) {
@@ -279,8 +281,8 @@ func cacheDir(environ []string) string {
 	return ""
 }
 
-// rdmaDevice returns the name of an RDMA device of this node, or "" if there is none. The driver of such a device
-// needs locked memory.
+// rdmaDevice returns the name of an RDMA device of this node, or "" if there is none. Programs that use such
+// a device need locked memory.
 func rdmaDevice(root fs.FS) string {
 	entries, _ := fs.ReadDir(root, "sys/class/infiniband")
 	if len(entries) == 0 {
@@ -289,7 +291,8 @@ func rdmaDevice(root fs.FS) string {
 	return entries[0].Name()
 }
 
-// interfaceOf returns the network interface that has an address, and its MTU in bytes. name is "" if there is none.
+// interfaceOf returns the network interface that has a given address, and its MTU in bytes. name is "" if
+// there is none.
 func interfaceOf(address string) (name string, mtu int) {
 	want, err := netip.ParseAddr(address)
 	interfaces, _ := net.Interfaces()
@@ -324,8 +327,8 @@ func ownName(ctx context.Context) (addresses []string, reason string) {
 	return addresses, ""
 }
 
-// lookupHost looks up a name in files and name servers, and then with the C library. Each of the two gets half of the
-// time.
+// lookupHost looks up a name, first in files and name servers, and then with the C library. Each of the two
+// may take half of the remaining time.
 func lookupHost(ctx context.Context, host string) []netip.Addr {
 	own, cancel := context.WithTimeout(ctx, lookupTimeout/2)
 	defer cancel()
@@ -337,9 +340,9 @@ func lookupHost(ctx context.Context, host string) []netip.Addr {
 	return found
 }
 
-// sshdLimits returns MaxStartups and MaxSessions of the sshd that accepted our login, or 0 if
-// unknown. The title of its listener contains the first: "sshd: /usr/sbin/sshd -f
-// FILE [listener] 0 of 10-100 startups" (OpenSSH sshd.c, since 8.1).
+// sshdLimits returns the settings MaxStartups and MaxSessions of the sshd that has accepted this login. A
+// value that is unknown is 0. MaxStartups is part of the title of sshd's listener process: "sshd:
+// /usr/sbin/sshd -f FILE [listener] 0 of 10-100 startups" (OpenSSH sshd.c, since 8.1).
 func sshdLimits(root fs.FS) (startups, sessions int) {
 	title := sshdListenerTitle(root, os.Getpid())
 	if title == "" {
@@ -355,7 +358,8 @@ func sshdLimits(root fs.FS) (startups, sessions int) {
 	return startups, sessions
 }
 
-// sshdListenerTitle returns the title of the sshd listener above a process, or "" if there is none.
+// sshdListenerTitle returns the title of the sshd listener from which a process descends, or "" if there is
+// none.
 func sshdListenerTitle(root fs.FS, pid int) string {
 	title := ""
 	for pid > 1 {
@@ -369,8 +373,8 @@ func sshdListenerTitle(root fs.FS, pid int) string {
 	return title
 }
 
-// maxStartupsOf returns MaxStartups from the title of an sshd listener, such as 10 for "0 of 10-100 startups". It
-// returns 0 if the title has no such text.
+// maxStartupsOf extracts MaxStartups from the title of an sshd listener. For example, it returns 10 for "0 of
+// 10-100 startups". It returns 0 if the title contains no such text.
 func maxStartupsOf(title string) int {
 	_, rest, found := strings.Cut(title, "[listener] ")
 	words := strings.Fields(rest)
@@ -382,7 +386,8 @@ func maxStartupsOf(title string) int {
 	return n
 }
 
-// sshdConfigPath returns the configuration file that an sshd was started with, given its title.
+// sshdConfigPath returns the configuration file with which an sshd was started, given the title of its
+// process.
 func sshdConfigPath(title string) string {
 	words := strings.Fields(title)
 	for i, w := range words {
@@ -393,8 +398,9 @@ func sshdConfigPath(title string) string {
 	return "/etc/ssh/sshd_config"
 }
 
-// readSSHDConfig reads the keywords, in lower case, of an sshd_config and of the files that it
-// includes. The first value of each keyword wins (sshd_config(5)). Files that cannot be read are skipped.
+// readSSHDConfig reads an sshd_config and the files that it includes. The result is indexed by keyword in
+// lower case. If a keyword occurs several times, the first value counts (sshd_config(5)). Files that cannot
+// be read are skipped.
 func readSSHDConfig(root fs.FS, file string) map[string]string {
 	found := make(map[string]string)
 	text, _ := fs.ReadFile(root, strings.TrimPrefix(file, "/"))

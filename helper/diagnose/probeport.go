@@ -60,7 +60,7 @@ func (e *Examiner) listen(m *wire.OpenProbePort) {
 	e.send(&wire.ProbePortOpened{Port: ln.Addr().(*net.TCPAddr).Port})
 }
 
-// serve answers connections to the probe port until the port is closed.
+// serve serves connections to the probe port until the port is closed.
 func (p *probePort) serve(token []byte) {
 	for {
 		c, err := p.listener.Accept()
@@ -83,7 +83,7 @@ func (p *probePort) serve(token []byte) {
 	}
 }
 
-// answerProbe answers one connection to the probe port.
+// answerProbe serves one connection to the probe port.
 func answerProbe(c net.Conn, token []byte) {
 	received := make([]byte, len(token))
 	c.SetDeadline(time.Now().Add(3 * stepTimeout))
@@ -111,7 +111,8 @@ func (p *probePort) close() {
 	p.tasks.Wait()
 }
 
-// probePeers probes the ports of peers, at most maxProbes at a time. It returns the results in the order of peers.
+// probePeers tests connections to the probe ports of peers, at most maxProbes at a time. It returns the
+// results in the order of peers.
 func probePeers(ctx context.Context, peers []wire.ProbePort) []job.PeerProbe {
 	results := make([]job.PeerProbe, len(peers))
 	slots := make(chan struct{}, maxProbes)
@@ -127,7 +128,7 @@ func probePeers(ctx context.Context, peers []wire.ProbePort) []job.PeerProbe {
 	return results
 }
 
-// probePeer connects to the probe port of one peer and exchanges the data.
+// probePeer tests the connection to one other node: it connects to the node's probe port and exchanges data.
 func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 	result := func(stage string, err error) job.PeerProbe {
 		return job.PeerProbe{Peer: d.Node, Stage: stage, Err: netErrText(err)}
@@ -160,8 +161,8 @@ func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 	return job.PeerProbe{Peer: d.Node}
 }
 
-// netErrText returns the operating system's text for an error, without addresses and ports. So errors with the same
-// cause have the same text.
+// netErrText returns the operating system's text for a network error, without addresses and ports. For that
+// reason, errors with the same cause have the same text.
 func netErrText(err error) string {
 	var no syscall.Errno
 	var timeout net.Error

@@ -25,7 +25,7 @@ import (
 	"remshell/job"
 )
 
-// Work is the phase of the ranks that were started on this node.
+// Work says how far the work of the ranks on this node has come.
 type Work int
 
 // These are the phases of Work.
@@ -37,8 +37,8 @@ const (
 	Drained                 // mpiexec was told that nothing is left
 )
 
-// Ending is the phase of ending the processes of a job. SIGKILL is sent again and again, since a process may fork
-// between the search for processes and the signal.
+// Ending says how far the helper has come in ending the processes of a job. SIGKILL is sent repeatedly,
+// because a process may fork after the helper has listed all processes and before it sends the signal.
 type Ending int
 
 // These are the phases of Ending.
@@ -65,21 +65,22 @@ const (
 	slowKillInterval = 500 * time.Millisecond // after the first second: remaining processes sleep in the kernel, and looking is slow
 )
 
-// Rules are the settings of a job's first Prepare that apply to the whole job.
+// Rules are settings for the whole job, which the job's first Prepare contains.
 type Rules struct {
 	Grace          time.Duration // between SIGTERM and SIGKILL if mpiexec sends Bye or is gone
 	LeaveProcesses bool          // processes that ranks leave behind may stay
 }
 
-// These are the events. Ranks are numbered from 0 in the order in which they are started on this node.
+// These are the events that Step handles. In events, ranks are numbered from 0 in the order in which they are
+// started on this node.
 type (
-	// Prepare is the event that mpiexec announces a group. Its CPUs are not claimed yet.
+	// Prepare is the event that mpiexec has announced a group of ranks. Its CPUs are not claimed yet.
 	Prepare struct {
 		Group   string
 		Payload any // passed through to the actions
 	}
-	// Claimed is the result of claiming the CPUs of a group. The node's administrator may also have refused
-	// it.
+	// Claimed is the result of claiming CPUs for a group. It also says if the node's administrator does not
+	// allow the group.
 	Claimed struct {
 		Group   string
 		Rules   Rules
@@ -91,25 +92,26 @@ type (
 		Group string
 		Ranks int
 	}
-	// Released says that the claim of a canceled Prepare is released.
+	// Released is the event that the claim of a canceled Prepare has been released.
 	Released struct{ Group string }
-	// Start starts a prepared group.
+	// Start is the event that mpiexec orders a prepared group to be started.
 	Start struct {
 		Group      string
 		Rendezvous string // the group's rendezvous address, if mpiexec knows one
 	}
-	// KillGroup kills the ranks of a group, since one of them could not be started.
+	// KillGroup is the event that mpiexec orders the ranks of a group to be killed, because one of them could
+	// not be started.
 	KillGroup struct{ Group string }
-	// Forked is the event that a rank runs.
+	// Forked is the event that a rank has been started.
 	Forked struct {
 		Rank, PID int
 		At        time.Time // just before the fork
 	}
 	// NotForked is the event that a rank could not be started.
 	NotForked struct{ Rank int }
-	// ForkingEnded says that all ranks of a group were forked or have failed to start.
+	// ForkingEnded is the event that each rank of a group has been started or could not be started.
 	ForkingEnded struct{}
-	// ChildEnded says that a child, perhaps a rank, has ended.
+	// ChildEnded is the event that a child process of the helper, which may be a rank, has ended.
 	ChildEnded struct {
 		PID     int
 		Group   int       // process group ID; 0: unknown
@@ -117,118 +119,124 @@ type (
 		Started time.Time // zero: unknown
 		At      time.Time
 	}
-	// OutputSent says that all output of an ended rank was sent or given up.
+	// OutputSent is the event that all output of an ended rank has been sent or given up.
 	OutputSent struct{ Rank int }
-	// NoChildren says that the helper has no children.
+	// NoChildren is the event that the helper has no child processes any more.
 	NoChildren struct{}
-	// PipesClosed says that the pipes of all ranks are closed, or were given up.
+	// PipesClosed is the event that the pipes of all ranks are closed or were given up.
 	PipesClosed struct{ Round int }
-	// PipesSlow says that pipes are still open a while after the last process ended.
+	// PipesSlow is the event that some pipes are still open although the last process ended a while ago.
 	PipesSlow struct{ Round int }
-	// Signal is a signal that a user sends to all ranks.
+	// Signal is the event that a user sends a signal to all ranks.
 	Signal struct{ Number int }
-	// Hold adds or removes a reason to keep the ranks stopped.
+	// Hold is the event that a reason to keep the ranks stopped is added or removed.
 	Hold struct {
 		Why job.Hold
 		On  bool
 	}
 	// RequestStacks is the event that a user requests the stacks of the ranks.
 	RequestStacks struct{}
-	// StacksReported says that the stacks were sent.
+	// StacksReported is the event that the stacks of the ranks have been sent.
 	StacksReported struct{}
-	// End is an order to end all processes that are left after Linger. It can also shorten an ending that
-	// is under way.
+	// End is the order to end all processes that are left after the time Linger. If the ending has already
+	// begun, it may shorten the times.
 	End struct{ Linger, Grace time.Duration }
 	// TimerFired is the event that the time of the last SetTimer has passed.
 	TimerFired struct{}
-	// Bye is the event that mpiexec closes the connection regularly.
+	// Bye is the event that mpiexec ends the session regularly.
 	Bye struct{}
-	// EndAttempt is the event that an attempt (one run of all ranks) ends and another one follows.
+	// EndAttempt is the event that an attempt (one run of all ranks) has ended and another one follows.
 	EndAttempt struct{}
 	// MpiexecLost is the event that the connection to mpiexec is lost.
 	MpiexecLost struct{}
 )
 
-// These are the actions.
+// These are the actions that Step returns.
 type (
-	// Claim is an action: claim the CPUs, GPUs and memory that a group needs.
+	// Claim is the action to claim the CPUs, GPUs and memory that a group needs.
 	Claim struct{ Prepare }
-	// PrepareGroup prepares a group. First is true for the job's first accepted Prepare.
+	// PrepareGroup is the action to prepare a group of ranks. First is true for the first Prepare of the job
+	// that was accepted.
 	PrepareGroup struct {
 		Claimed
 		First bool
 	}
-	// ReportRefused reports to mpiexec why a group is refused.
+	// ReportRefused is the action to report to mpiexec why a group is refused.
 	ReportRefused struct{ Claimed }
-	// ForgetGroup drops a group that was not started.
+	// ForgetGroup is the action to forget a group that was not started.
 	ForgetGroup struct{ Group string }
-	// ForgetJob drops the settings of the job's first Prepare.
+	// ForgetJob is the action to forget the settings of the job's first Prepare.
 	ForgetJob struct{}
-	// Fork starts the ranks of a group. First is the number of its lowest rank.
+	// Fork is the action to start the ranks of a group. First is the number of the group's lowest rank.
 	Fork struct {
 		Start
 		First int
 	}
-	// Reap starts to wait for children.
+	// Reap is the action to begin to wait for the ends of child processes.
 	Reap struct{}
-	// LookForChildren makes the reap loop wait for children again, since there may be new ones.
+	// LookForChildren is the action to wait for child processes again, because there may be new ones.
 	LookForChildren struct{}
-	// ReportStarted reports to mpiexec that a rank runs, and attaches its streams.
+	// ReportStarted is the action to report to mpiexec that a rank runs, and to attach its streams.
 	ReportStarted struct{ Rank int }
-	// DiscardOutput drops all further output of the ranks and of processes that they left behind.
+	// DiscardOutput is the action to drop all further output of the ranks and of processes that they have
+	// left behind.
 	DiscardOutput struct{}
-	// DiscardRankOutput drops the further output of one rank.
+	// DiscardRankOutput is the action to drop the further output of one rank.
 	DiscardRankOutput struct{ Rank int }
-	// FailRequests fails all requests to mpiexec that wait for a reply.
+	// FailRequests is the action to let all requests to mpiexec fail that wait for a reply.
 	FailRequests struct{}
-	// StartEnding forks no further rank, limits the time for remaining output, and keeps ranks from completing a
-	// barrier or fence.
+	// StartEnding is the action to begin the end of the job: start no further rank, limit the time for
+	// remaining output, and keep ranks from completing a barrier or fence.
 	StartEnding struct{}
-	// PassSignal sends a user's signal to a rank.
+	// PassSignal is the action to send a user's signal to a rank.
 	PassSignal struct{ Rank, Number int }
-	// StopAll stops all processes of the job.
+	// StopAll is the action to stop all processes of the job (SIGSTOP).
 	StopAll struct{}
-	// StopRank stops one rank that was just forked.
+	// StopRank is the action to stop one rank that was just started (SIGSTOP).
 	StopRank struct{ Rank int }
-	// ContinueAll continues all processes of the job.
+	// ContinueAll is the action to continue all stopped processes of the job (SIGCONT).
 	ContinueAll struct{}
-	// TerminateAll sends SIGTERM to all processes of the job.
+	// TerminateAll is the action to send SIGTERM to all processes of the job.
 	TerminateAll struct{}
-	// KillAll sends SIGKILL to all processes of the job.
+	// KillAll is the action to send SIGKILL to all processes of the job.
 	KillAll struct{}
-	// TerminateRank sends SIGTERM to the process group of a rank.
+	// TerminateRank is the action to send SIGTERM to the process group of a rank.
 	TerminateRank struct{ Rank int }
-	// KillRank sends SIGKILL to the process group of a rank.
+	// KillRank is the action to send SIGKILL to the process group of a rank.
 	KillRank struct{ Rank int }
-	// CancelGroup prevents the start of further ranks of a group.
+	// CancelGroup is the action to prevent the start of further ranks of a group.
 	CancelGroup struct{ Group string }
-	// SetTimer posts TimerFired after a time. It replaces an earlier SetTimer.
+	// SetTimer is the action to post TimerFired after a time. It replaces an earlier SetTimer.
 	SetTimer struct{ After time.Duration }
-	// NoteExit records how a rank ended, and waits for the rest of its output.
+	// NoteExit is the action to record how a rank has ended, and to wait for the rest of its output.
 	NoteExit struct {
 		Rank int
 		ChildEnded
 		WasTerminated bool // the helper had sent it SIGTERM or SIGKILL
 	}
-	// CountOrphan counts the usage of a child that is not a rank.
+	// CountOrphan is the action to count the resource usage of a child process that is not a rank.
 	CountOrphan struct{ ChildEnded }
-	// ReportExit completes the exit record of a rank, and sends it if ToMpiexec is true.
+	// ReportExit is the action to complete the record of a rank's exit and, if ToMpiexec is true, to send it.
 	ReportExit struct {
 		Rank      int
 		ToMpiexec bool
 	}
-	// EndGroup releases the resources of the group to which a rank belongs, since all its ranks have ended. No later
-	// action names one of these ranks.
+	// EndGroup is the action to release the resources of the group to which a rank belongs, because all its
+	// ranks have ended. No later action is about one of these ranks.
 	EndGroup struct{ Rank int }
-	// UpdateGuard kills the guard if no process of the job is left. It is returned when no rank runs any more.
+	// UpdateGuard is the action to kill the guard, the process that ends the job if mpiexec is killed, if no
+	// process of the job is left. It is returned when no rank runs any more.
 	UpdateGuard struct{}
-	// AwaitPipesClosed waits until all pipes are closed, and then posts PipesClosed with this Round.
+	// AwaitPipesClosed is the action to wait until all pipes are closed, and then to post PipesClosed with
+	// this Round.
 	AwaitPipesClosed struct{ Round int }
-	// ReportEmptied reports to mpiexec that no process is left, but that output is still to be sent.
+	// ReportEmptied is the action to report to mpiexec that no process is left, but that output is still to
+	// be sent.
 	ReportEmptied struct{}
-	// ReportDrained reports to mpiexec that nothing of the job is left on this node.
+	// ReportDrained is the action to report to mpiexec that no process and no output of the job is left on
+	// this node.
 	ReportDrained struct{}
-	// GatherStacks collects the states and stacks of the ranks.
+	// GatherStacks is the action to collect the states and stacks of the ranks.
 	GatherStacks struct{}
 )
 
@@ -242,7 +250,7 @@ type group struct {
 	unfinished int // ranks that have not ended
 }
 
-// A rank is the state of a rank that is planned, running or ended.
+// A rank is the state of one rank, which is planned, running or ended.
 type rank struct {
 	group  *group
 	phase  phase
@@ -268,7 +276,7 @@ const (
 	quitPending // SIGQUIT is passed on when the stacks were sent
 )
 
-// A State is the state of a helper's lifecycle. Use New to make one.
+// A State is the state of a helper's lifecycle. It must be made with New.
 type State struct {
 	work       Work
 	ending     Ending
@@ -295,23 +303,23 @@ type State struct {
 	terminatedAt time.Time
 }
 
-// New returns the state of a helper that has received nothing yet.
+// New returns the state of a helper that has not received any message.
 func New() *State {
 	return &State{preparing: make(map[string]int), groups: make(map[string]*group), ranks: make(map[int]*rank), byPID: make(map[int]int), holds: make(map[job.Hold]bool)}
 }
 
-// Done reports whether the helper has nothing left to do: the connection is over, or the next attempt (one
-// run of all ranks) begins, and there are no processes.
+// Done reports whether the helper has nothing left to do. That is so if it has no processes, and the
+// connection is over or the next attempt (one run of all ranks) begins.
 func (s *State) Done() bool { return s.connection != Connected && s.work != Busy }
 
 // IsDisconnected reports whether the connection to mpiexec is over.
 func (s *State) IsDisconnected() bool { return s.connection == Disconnected }
 
-// HasNextAttempt reports whether mpiexec begins another attempt (one run of all ranks). It has a State of
-// its own.
+// HasNextAttempt reports whether mpiexec begins another attempt (one run of all ranks). The next attempt uses
+// a new State.
 func (s *State) HasNextAttempt() bool { return s.connection == NextAttempt }
 
-// IsRank reports whether pid is a running rank.
+// IsRank reports whether pid is the process of a running rank.
 func (s *State) IsRank(pid int) bool {
 	_, is := s.byPID[pid]
 	return is
@@ -326,7 +334,7 @@ func (s *State) Busy() bool { return s.work == Busy }
 // RankMayLive reports whether at least one rank runs or is being forked.
 func (s *State) RankMayLive() bool { return s.forking > 0 || s.RankAlive() }
 
-// LeavesProcesses reports whether processes that ranks leave behind may stay.
+// LeavesProcesses reports whether processes that ranks have left behind may keep running.
 func (s *State) LeavesProcesses() bool { return s.rules != nil && s.rules.LeaveProcesses }
 
 // Step applies an event to the state, and returns the actions to perform, in order.
@@ -408,7 +416,7 @@ func (s *State) claimed(e Claimed) []any {
 	return []any{PrepareGroup{e, first}}
 }
 
-// releasePrepare cancels a Prepare: the job was planned again, or a spawn was given up.
+// releasePrepare cancels a Prepare. mpiexec cancels one if it plans the job again or gives up a spawn.
 func (s *State) releasePrepare(name string) (do []any) {
 	if s.preparing[name]--; s.preparing[name] <= 0 {
 		delete(s.preparing, name)
@@ -463,7 +471,8 @@ func (s *State) killGroup(name string) []any {
 	return do
 }
 
-// rankForked adds a new rank, and returns the actions for events that came while it was being forked.
+// rankForked adds a rank that has just been started. It returns the actions for events that arrived while the
+// rank was being started.
 func (s *State) rankForked(e Forked) []any {
 	r := s.ranks[e.Rank]
 	r.phase = running
@@ -488,8 +497,8 @@ func (s *State) rankForked(e Forked) []any {
 	return append(do, LookForChildren{})
 }
 
-// takeEarlyEnd handles a rank's end that was reported before its Forked. If the child ended before e.At, it was
-// another process with the same PID.
+// takeEarlyEnd handles the end of a rank that was reported before its Forked event. It ignores a child that
+// ended before e.At, because that was another process with the same PID.
 func (s *State) takeEarlyEnd(e Forked) []any {
 	i := slices.IndexFunc(s.earlyEnds, func(end ChildEnded) bool { return end.PID == e.PID && !end.At.Before(e.At) })
 	if i < 0 {
@@ -512,8 +521,9 @@ func (s *State) forkingEnded() (do []any) {
 	return append(do, LookForChildren{})
 }
 
-// checkRanksGone does nothing while a rank runs or is being forked. Otherwise it returns UpdateGuard. If leftover
-// processes may stay, it also sets Work to NoProcesses, so that the helper does not wait for them.
+// checkRanksGone does nothing if a rank runs or is being started. Otherwise it returns UpdateGuard. If
+// processes that ranks have left behind may keep running, it also sets Work to NoProcesses, so that the
+// helper does not wait for them.
 func (s *State) checkRanksGone() (do []any) {
 	if s.RankMayLive() {
 		return nil
@@ -525,8 +535,8 @@ func (s *State) checkRanksGone() (do []any) {
 	return do
 }
 
-// childEnded handles the end of a child. While ranks are being forked, the end of an unknown child waits in earlyEnds:
-// it may be a rank whose Forked has not arrived.
+// childEnded handles the end of a child process. While ranks are being started, ends of unknown children are
+// kept in earlyEnds, because an unknown child may be a rank whose Forked event has not arrived yet.
 func (s *State) childEnded(e ChildEnded) []any {
 	i, is := s.byPID[e.PID]
 	switch {
@@ -549,14 +559,14 @@ func (s *State) childEnded(e ChildEnded) []any {
 	return append(do, s.checkRanksGone()...)
 }
 
-// wasTerminated reports whether the helper had sent SIGTERM to the ranks at the given time or before.
+// wasTerminated reports whether the helper had already sent SIGTERM to the ranks at a given time.
 func (s *State) wasTerminated(at time.Time) bool {
 	return s.ending >= Terminating && !at.Before(s.terminatedAt)
 }
 
-// rankOutputSent reports the exit of a rank to mpiexec. It reports failures in the order in which ranks
-// ended. If a rank fails because another one did, it may have less output to send, but it must not look
-// like the first one to fail (rule EXIT-2).
+// rankOutputSent reports the exit of a rank to mpiexec, after all output of the rank has been sent. Failures
+// are reported in the order in which the ranks ended. This matters because a rank that fails on account of
+// another rank may have less output to send, and must not look like the first to fail (rule EXIT-2).
 func (s *State) rankOutputSent(i int) (do []any) {
 	r := s.ranks[i]
 	r.phase = outputSent
@@ -570,15 +580,15 @@ func (s *State) rankOutputSent(i int) (do []any) {
 	return append(do, s.reportDrained()...)
 }
 
-// reportExit reports the exit of a rank. Once the connection is over, the exit is not sent to mpiexec: the helper
-// itself ends the ranks then.
+// reportExit returns the action that reports the exit of a rank. If the connection to mpiexec is over, the
+// exit is only recorded, because the helper itself then ends the ranks.
 func (s *State) reportExit(i int) []any {
 	s.reporting--
 	return append([]any{ReportExit{i, s.connection == Connected}}, s.rankOver(i)...)
 }
 
-// rankOver counts a rank as ended. It drops a group whose ranks have all ended, since a job may spawn groups for
-// days.
+// rankOver counts a rank as ended. If all ranks of its group have ended, it forgets the group, because a job
+// may spawn groups for days.
 func (s *State) rankOver(i int) []any {
 	g := s.ranks[i].group
 	if g.unfinished--; g.unfinished > 0 {
@@ -593,7 +603,7 @@ func (s *State) rankOver(i int) []any {
 	return []any{EndGroup{i}}
 }
 
-// noProcesses records that no process is left, or that the remaining ones may stay.
+// noProcesses records that no process is left, or that all remaining processes may keep running.
 func (s *State) noProcesses() []any {
 	if s.work != Busy {
 		return nil
@@ -602,8 +612,8 @@ func (s *State) noProcesses() []any {
 	return []any{AwaitPipesClosed{s.round}}
 }
 
-// reportDrained reports once that nothing of the job is left. All exits must have been reported, and no group may be
-// in preparation.
+// reportDrained returns, once, the action that reports that nothing of the job is left on this node. Before
+// that, all exits must have been reported, and no group may be in preparation.
 func (s *State) reportDrained() []any {
 	if s.work != OutputDone || len(s.preparing) > 0 || s.reporting > 0 || s.connection == Disconnected {
 		return nil
@@ -612,7 +622,7 @@ func (s *State) reportDrained() []any {
 	return []any{ReportDrained{}}
 }
 
-// beginEnding starts to end all processes, or shortens an ending that has begun. It never extends a deadline.
+// beginEnding begins to end all processes. If the ending has already begun, it may only shorten its times.
 func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []any) {
 	if linger == 0 {
 		do = []any{StartEnding{}}
@@ -640,7 +650,7 @@ func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []an
 	return do
 }
 
-// nextEndingStep takes the next step of the ending if its deadline has passed.
+// nextEndingStep takes the next step of ending the processes, if the time for it has come.
 func (s *State) nextEndingStep(now time.Time) []any {
 	if s.ending == NotEnding || now.Before(s.deadline) || s.work != Busy {
 		return nil
@@ -659,8 +669,8 @@ func (s *State) nextEndingStep(now time.Time) []any {
 	return []any{KillAll{}, SetTimer{slowKillInterval}}
 }
 
-// endAttempt ends this attempt if nothing of the job is left here. Otherwise mpiexec has broken the protocol, and the
-// helper acts as if the connection were lost.
+// endAttempt ends this attempt (one run of all ranks) if nothing of the job is left on this node. Otherwise
+// mpiexec has broken the protocol, and the helper acts as if the connection were lost.
 func (s *State) endAttempt(now time.Time) []any {
 	if s.work != Drained && s.work != Idle || len(s.preparing) > 0 {
 		return s.mpiexecLost(now)

@@ -23,14 +23,14 @@ func (s *State) setHold(e Hold) []any {
 	})
 }
 
-// HeldOnlyFor reports whether the ranks are stopped for this reason alone.
+// HeldOnlyFor reports whether the given reason is the only one for which the ranks are stopped.
 func (s *State) HeldOnlyFor(reason job.Hold) bool { return len(s.holds) == 1 && s.holds[reason] }
 
-// clearHolds removes all holds.
+// clearHolds removes all reasons to keep the ranks stopped.
 func (s *State) clearHolds() []any { return s.changeHolds(func() { clear(s.holds) }) }
 
-// changeHolds applies a change to the holds. The first hold stops the ranks, the removal of the last one continues
-// them.
+// changeHolds applies a change to the set of reasons to keep the ranks stopped. If that adds the first
+// reason, the ranks are stopped. If that removes the last one, they continue.
 func (s *State) changeHolds(do func()) []any {
 	held := len(s.holds) > 0
 	do()
@@ -49,8 +49,9 @@ const (
 	sigcont = 18
 )
 
-// passSignal passes a user's signal to all running ranks. While stacks are being gathered, SIGQUIT waits: it kills
-// ranks that do not catch it. SIGCONT is dropped while there is a hold.
+// passSignal passes a user's signal to all running ranks. While stacks are being gathered, SIGQUIT is
+// delayed, because it kills ranks that do not catch it. SIGCONT is ignored while there is a reason to keep
+// the ranks stopped.
 func (s *State) passSignal(number int) (do []any) {
 	if number == sigcont && len(s.holds) > 0 {
 		return nil

@@ -30,8 +30,8 @@ type Finding struct {
 	HasPMIxVariable, HasPMIVariable bool // a static program contains "PMIX_NAMESPACE", or "PMI_FD"
 }
 
-// decidingPMIx returns the program's libpmix if the offer depends on it alone: the program needs libpmix itself, and
-// no MPI library. Otherwise it returns nil.
+// decidingPMIx returns the program's libpmix if the choice of PMI versions depends only on it. That is so if
+// the program needs libpmix directly and no MPI library. Otherwise it returns nil.
 func (f Finding) decidingPMIx() *Library {
 	if f.NeedsPMIx && f.OpenMPI == nil && f.MPICH == nil {
 		return f.PMIx
@@ -39,7 +39,7 @@ func (f Finding) decidingPMIx() *Library {
 	return nil
 }
 
-// Decide returns the PMI versions to offer, by the table of rule PMIX-2.
+// Decide returns which PMI versions to offer to a program, according to the table of rule PMIX-2.
 func Decide(f Finding) job.PMIOffer {
 	switch {
 	case f.Kind == Static && f.HasPMIxVariable && !f.HasPMIVariable:

@@ -36,7 +36,7 @@ type File interface {
 	ID() (ID, error)
 }
 
-// An ID identifies a file and its contents: it changes when the file is replaced or modified.
+// An ID identifies a file and its contents. It changes when the file is replaced or modified.
 type ID struct {
 	Device, Inode  uint64
 	Size, Modified int64 // bytes; ns since 1970
@@ -48,7 +48,7 @@ type Search struct {
 	LibraryPath string // LD_LIBRARY_PATH
 }
 
-// SearchOf returns the Search for a rank with this environment that starts in dir.
+// SearchOf returns the Search for a rank with the given environment and working directory.
 func SearchOf(env []string, dir string) Search {
 	return Search{dir, job.EnvValue(env, "LD_LIBRARY_PATH")}
 }
@@ -66,7 +66,7 @@ func (l Library) String() string {
 	return l.Name + " -> " + l.Path
 }
 
-// A Verdict is the choice of PMI versions for a program, with the reason.
+// A Verdict says which PMI versions to offer to a program, and why.
 type Verdict struct {
 	Offer   job.PMIOffer
 	Why     string // "script"; "libmpi.so.40 -> /usr/lib/libmpi.so.40.30.4, Open MPI"
@@ -76,26 +76,27 @@ type Verdict struct {
 	MPI job.MPILibrary // the same library, in the form used to look up known faults
 }
 
-// UsesPMI reports whether the program is known to use PMI or PMIx. It is false for a program that gets both versions
-// because nothing is known about it.
+// UsesPMI reports whether the program is known to use PMI or PMIx. It returns false if both are offered only
+// because nothing is known about the program.
 func (v Verdict) UsesPMI() bool { return v.Library != "" || v.Offer != job.PMIOfferBoth }
 
 func (v Verdict) String() string { return fmt.Sprintf("%s (%s)", v.Offer, v.Why) }
 
-// A Detector finds Verdicts and caches them. It must be used by one goroutine only.
+// A Detector computes Verdicts and caches them. Only one goroutine may use it.
 type Detector struct {
 	files Files
 	cache map[cacheKey]Verdict
 }
 
-// A cacheKey is the key of the cache: everything that a Verdict depends on.
+// A cacheKey is a key of a Detector's cache. It contains everything on which a Verdict depends.
 type cacheKey struct {
 	program ID
 	path    string // path of the program, for $ORIGIN
 	search  Search
 }
 
-// maxCached is the most Verdicts in the cache. A job that spawns for days may use any number of programs.
+// maxCached is the largest number of Verdicts in the cache. A limit is needed because a job that spawns for
+// days may use any number of programs.
 const maxCached = 1024
 
 // NewDetector returns a Detector for programs among these files.
@@ -103,7 +104,7 @@ func NewDetector(files Files) *Detector {
 	return &Detector{files: files, cache: make(map[cacheKey]Verdict)}
 }
 
-// Detect returns the Verdict on the program that execve would load from path.
+// Detect returns the Verdict for the program that execve would load from path.
 func (d *Detector) Detect(path string, search Search) Verdict {
 	f, err := d.files.Open(path)
 	if err != nil {

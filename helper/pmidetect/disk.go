@@ -38,7 +38,8 @@ func (Disk) Resolve(path string) string {
 	return path
 }
 
-// A diskFile is a file read by system calls. An os.File would first be registered with the poller.
+// A diskFile is a file that is read by system calls. It is faster than an os.File, which is first registered
+// with Go's poller.
 type diskFile struct {
 	fd   int
 	stat unix.Stat_t
@@ -64,7 +65,7 @@ func (f *diskFile) ReadAt(p []byte, at int64) (n int, err error) {
 // Close closes the file.
 func (f *diskFile) Close() error { return unix.Close(f.fd) }
 
-// ID returns the file's identity from fstat(2).
+// ID returns the ID of the file, from fstat(2).
 func (f *diskFile) ID() (ID, error) {
 	return ID{uint64(f.stat.Dev), f.stat.Ino, f.stat.Size, f.stat.Mtim.Nano()}, nil
 }

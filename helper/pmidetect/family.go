@@ -15,8 +15,8 @@ const (
 	pmix
 )
 
-// familyPrefixes maps prefixes of library names to families, for libraries whose names exist in only one family. ABI versions
-// follow the prefix.
+// familyPrefixes maps prefixes of library names to families. It contains names that exist in only one family.
+// In library names, an ABI version follows the prefix.
 var familyPrefixes = []struct {
 	prefix string
 	family
@@ -28,8 +28,9 @@ var familyPrefixes = []struct {
 	{"libpmix.so.", pmix},
 }
 
-// familyOf returns the family of a library. It goes by the library's name and by the libraries that it needs, since
-// both MPI families have a libmpi.so.12. found is nil if the library's file was not found.
+// familyOf returns the family of a library. The library's name does not always suffice, because two MPI
+// families have a libmpi.so.12, so it also uses the names of the libraries that the library needs. found is
+// nil if the library's file was not found.
 func familyOf(name string, found *object) family {
 	switch name {
 	case "libmpifort.so.12", "libmpicxx.so.12":

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// These are limits of the files and paths that are tried for one program (rule PMIX-2). When a limit is
-// reached, the result so far decides.
+// These are limits for the number of files and paths that are tried for one program (rule PMIX-2). When a
+// limit is reached, the result is based on what was found until then.
 const (
 	maxFiles      = 512
 	maxPathsTried = 1 << 16 // paths
 )
 
-// defaultDirs has the directories in which the dynamic loader looks for every library (ld.so(8)), and the ones that
-// most distributions add.
+// defaultDirs has the directories in which the dynamic loader always looks for libraries (ld.so(8)), and
+// directories that most distributions add.
 const defaultDirs = "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:" +
 	"/lib64:/usr/lib64:/lib:/usr/lib:/usr/local/lib64:/usr/local/lib"
 
@@ -28,13 +28,14 @@ type librarySearch struct {
 	mpichFiles []string // files of the libraries of MPICH's family
 }
 
-// A loadedObject is a program or library, with the directories to search for the libraries that it needs.
+// A loadedObject is a program or library, together with the directories in which libraries that it needs are
+// searched for.
 type loadedObject struct {
 	*object
 	searchDirs []string
 }
 
-// examineProgram examines a program and all libraries that it depends on.
+// examineProgram examines a program and all libraries on which it depends.
 func examineProgram(files Files, f File, program string, env Search) Finding {
 	o, err := readObject(f)
 	if err != nil {
@@ -53,7 +54,7 @@ func examineProgram(files Files, f File, program string, env Search) Finding {
 	return s.finding
 }
 
-// kindOf returns the kind of a file that is not a 64-bit ELF file.
+// kindOf returns the kind of a program file that is not a 64-bit ELF file.
 func kindOf(f io.ReaderAt) Kind {
 	var head [2]byte
 	n, err := f.ReadAt(head[:], 0)
@@ -66,8 +67,9 @@ func kindOf(f io.ReaderAt) Kind {
 	return Other
 }
 
-// followDependencies records all libraries that a program depends on, also indirectly. Some programs, such as those
-// of OpenFOAM and code_saturne, are not themselves linked with MPI.
+// followDependencies records all libraries on which a program depends, directly or indirectly. Indirect ones
+// matter because some programs, such as those of OpenFOAM and code_saturne, are not themselves linked with
+// MPI.
 func (s *librarySearch) followDependencies(program loadedObject) {
 	seen := make(map[string]bool)
 	queue := []loadedObject{program}
@@ -86,7 +88,8 @@ func (s *librarySearch) followDependencies(program loadedObject) {
 	}
 }
 
-// searchDirsOf returns the directories to search for the libraries that an object needs, in the order of the loader.
+// searchDirsOf returns the directories in which libraries that an object needs are searched for, in the
+// loader's order.
 func (s *librarySearch) searchDirsOf(o *object, file string) []string {
 	rpath := o.rpath
 	if o.runpath != "" {
@@ -98,7 +101,8 @@ func (s *librarySearch) searchDirsOf(o *object, file string) []string {
 	return strings.FieldsFunc(all, func(r rune) bool { return r == ':' })
 }
 
-// locateLibrary finds and reads a library in these directories. The returned object is nil if no directory has it.
+// locateLibrary finds a library in these directories and reads it. The returned object is nil if none of the
+// directories contains the library.
 func (s *librarySearch) locateLibrary(name string, dirs []string) (string, *object) {
 	if strings.Contains(name, "/") {
 		dirs = []string{""}
@@ -124,8 +128,8 @@ func (s *librarySearch) locateLibrary(name string, dirs []string) (string, *obje
 	return "", nil
 }
 
-// recordLibrary records a library in the finding, if it belongs to a known family. If the library was not found, file
-// is empty and o is nil.
+// recordLibrary records a library in the finding if the library belongs to a known family. If the library was
+// not found, file is empty and o is nil.
 func (s *librarySearch) recordLibrary(name, file string, o *object) {
 	s.finding.UCX = s.finding.UCX || strings.HasPrefix(name, "libucp.so.")
 	var first **Library

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// An object is the part of an ELF file that the kernel and the dynamic loader use (gABI 4.1, chapters 5
-// and 7). ELF sections are not read, since they may be stripped.
+// An object is an ELF file, reduced to the parts that the kernel and the dynamic loader use (gABI 4.1,
+// chapters 5 and 7). ELF sections are not read, because they may be stripped.
 type object struct {
 	order          binary.ByteOrder
 	segments       []elf.Prog64 // loadable segments
@@ -20,7 +20,7 @@ type object struct {
 	rpath, runpath string
 }
 
-// These are limits of the size of one object. An object that exceeds one counts as damaged.
+// These are limits for the size of an object. An object that exceeds a limit is treated as damaged.
 const (
 	maxHeaderBytes  = 64 << 10 // bytes
 	maxDynamicBytes = 64 << 10 // bytes
@@ -63,7 +63,8 @@ func readObject(f io.ReaderAt) (*object, error) {
 	return o, o.readHeaders(f, head, headers)
 }
 
-// readPiece returns size bytes of a file, from offset at. head has the beginning of the file, which was read already.
+// readPiece returns size bytes of a file, starting at offset at. head has the beginning of the file, which
+// was already read.
 func readPiece(f io.ReaderAt, head []byte, at uint64, size int) ([]byte, error) {
 	if at <= uint64(len(head)) && uint64(len(head))-at >= uint64(size) {
 		return head[at:][:size], nil
@@ -150,7 +151,7 @@ func (o *object) fileOffset(address uint64) uint64 {
 	return 0
 }
 
-// readName reads the string at offset at of the string table.
+// readName reads the string at offset at of the string table, which begins at offset table of the file.
 func readName(f io.ReaderAt, table, at uint64) (string, error) {
 	if table == 0 || int64(table+at) < 0 || table+at < table {
 		return "", errDamaged
@@ -171,14 +172,14 @@ func readName(f io.ReaderAt, table, at uint64) (string, error) {
 // isDynamic reports whether the object is dynamically linked.
 func (o *object) isDynamic() bool { return o.hasInterpreter || len(o.needed) > 0 }
 
-// These are limits of the search for words in an object.
+// These are limits for searching an object for words.
 const (
 	maxSearchedBytes = 64 << 20 // bytes
 	searchStep       = 256 << 10
 )
 
-// contains reports for each word whether it occurs in the read-only segments of an object. All results are false if
-// the segments are larger than maxSearchedBytes or cannot be read.
+// contains reports, for each word, whether it occurs in the read-only segments of an object. All results are
+// false if these segments are larger than maxSearchedBytes or cannot be read.
 func (o *object) contains(f io.ReaderAt, words ...string) []bool {
 	found, none := make([]bool, len(words)), make([]bool, len(words))
 	longest := 0

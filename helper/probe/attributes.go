@@ -12,9 +12,9 @@ import (
 	"remshell/job"
 )
 
-// Attributes returns the attributes of this node by which node sets are made (which-hosts.md 2.1). root is "/", and
-// environ is the helper's own environment. Attributes is called only if a job needs it, because opening /proc/cpuinfo
-// takes 10 ms on some kernels.
+// Attributes returns the attributes of this node from which node sets are made (which-hosts.md 2.1). root is
+// "/", and environ is the helper's own environment. It is called only if a job needs attributes, because
+// opening /proc/cpuinfo takes 10 ms on some kernels.
 func Attributes(root fs.FS, environ []string) job.Attributes {
 	allowed, _ := AllowedCPUs(root)
 	usable, _ := usableGPUs(root, environ)
@@ -25,7 +25,7 @@ func Attributes(root fs.FS, environ []string) job.Attributes {
 	return t
 }
 
-// gpuModels returns the models of GPUs as labels in ascending order, each model once.
+// gpuModels returns the models of GPUs as labels, without duplicates and in ascending order.
 func gpuModels(root fs.FS, gpus []gpu.GPU) []string {
 	found := make(labelSet)
 	for _, g := range gpus {
@@ -37,7 +37,8 @@ func gpuModels(root fs.FS, gpus []gpu.GPU) []string {
 // A labelSet is a set of labels.
 type labelSet map[string]bool
 
-// addLabels adds words as labels. It makes them lower case, and replaces characters that labels cannot have by "-".
+// addLabels converts words to labels and adds them: it changes capitals to small letters, and replaces
+// characters that are not allowed by "-".
 func (l labelSet) addLabels(words ...string) {
 	for _, word := range words {
 		word = strings.Map(func(r rune) rune {
@@ -58,11 +59,12 @@ func (l labelSet) sorted() []string {
 	return all[:min(len(all), job.MaxLabels)]
 }
 
-// A cpuInfoFields is the entry of one CPU in /proc/cpuinfo, by field name.
+// A cpuInfoFields has the fields that /proc/cpuinfo contains about one CPU, by name.
 type cpuInfoFields map[string]string
 
-// readCPUInfo returns the entries of /proc/cpuinfo by CPU number. Entry -1 has the fields before the first and after
-// the last CPU, which apply to all CPUs: "Hardware" on ARM, "clock" on some POWER.
+// readCPUInfo returns the fields of /proc/cpuinfo by CPU number. Number -1 stands for fields that apply to
+// all CPUs, which come before the first or after the last CPU, such as "Hardware" on ARM and "clock" on some
+// POWER machines.
 func readCPUInfo(root fs.FS) map[int]cpuInfoFields {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	all := map[int]cpuInfoFields{-1: make(cpuInfoFields)}
@@ -83,8 +85,8 @@ func readCPUInfo(root fs.FS) map[int]cpuInfoFields {
 	return all
 }
 
-// cpuModel returns VENDOR-FAMILY-MODEL or arm-IMPLEMENTER-PART of the first CPU with these fields,
-// or "" if there is none.
+// cpuModel returns the CPU model as VENDOR-FAMILY-MODEL or arm-IMPLEMENTER-PART. It uses the first CPU that
+// has the necessary fields, and returns "" if there is none.
 func cpuModel(info map[int]cpuInfoFields) string {
 	for _, cpu := range slices.Sorted(maps.Keys(info)) {
 		text, found := info[cpu], make(labelSet)

@@ -18,7 +18,8 @@ import (
 	"remshell/proc"
 )
 
-// ReadColumns reads the columns of --ps that a helper reports (column.All), for each claim on this node. root is "/".
+// ReadColumns reads, for each claim on this node, the columns of --ps that a helper reports (column.All).
+// root is "/".
 func ReadColumns(root fs.FS, claims []job.Claim) {
 	l := processScan{root: root, claims: claims}
 	for i := range claims {
@@ -26,15 +27,15 @@ func ReadColumns(root fs.FS, claims []job.Claim) {
 	}
 }
 
-// IsIdle reports whether the process named in a claim has no ranks, or does not belong to the claim's user. It is
-// false if we cannot see the processes of other users.
+// IsIdle reports whether the process that a claim names has no ranks, or does not belong to the user who has
+// made the claim. It returns false if processes of other users cannot be seen.
 func IsIdle(uid, pid int, since time.Time) bool {
 	claim := job.Claim{UID: uid, PID: pid, Since: since, Ranks: make([]job.ClaimedRank, 1)}
 	return column.State.Read(new(processScan).source(claim)) == column.Idle
 }
 
-// A processScan is one scan of all processes, shared by all claims, since another user may have made a thousand
-// claims.
+// A processScan is one scan of all processes. All claims share it, because another user may have made a
+// thousand claims.
 type processScan struct {
 	tree   proc.Tree // nil: not read yet
 	names  map[int]string
@@ -45,7 +46,7 @@ type processScan struct {
 	claimed map[int]int // the claims' processes: user ID by process ID, or -1 after takeProcesses; nil: not read yet
 }
 
-// A claimProcess is the process named in a user's claim.
+// A claimProcess is the process that a claim of a user names.
 type claimProcess struct{ uid, pid int }
 
 // exists reports whether the process exists and belongs to the user.
@@ -54,7 +55,7 @@ func (of claimProcess) exists() bool {
 	return of.pid > 0 && unix.Stat(fmt.Sprintf("/proc/%d", of.pid), &st) == nil && int(st.Uid) == of.uid
 }
 
-// source returns the data of a claim that columns read.
+// source returns the data of a claim from which columns are computed.
 func (l *processScan) source(c job.Claim) column.Source {
 	of := claimProcess{c.UID, c.PID}
 	s := column.Source{Claim: c, Age: time.Since(c.Since), Hidden: !seesAllProcesses(), Root: l.root,
@@ -65,7 +66,7 @@ func (l *processScan) source(c job.Claim) column.Source {
 	return s
 }
 
-// readTree reads the tree of all processes at the first call. Later calls do nothing.
+// readTree reads the tree of all processes. Only the first call reads it.
 func (l *processScan) readTree() {
 	if l.tree == nil {
 		l.tree, l.names, l.states = proc.ReadTree(), make(map[int]string), make(map[claimProcess]column.RanksState)
@@ -84,9 +85,10 @@ func (l *processScan) ranksOf(p claimProcess) column.RanksState {
 	return seen
 }
 
-// takeProcesses returns the processes of the ranks of a claim, found below the process that the claim names. It
-// leaves out the processes below the process of another claim. If several claims name one process, the first claim
-// gets its ranks. So the time for the claims of all users together is bounded by the number of processes.
+// takeProcesses returns the processes of a claim's ranks, which descend from the process root that the claim
+// names. It leaves out descendants of the processes of other claims. If several claims name the same process,
+// only the first one gets its ranks. In this way the time for the claims of all users together depends only
+// on the number of processes.
 func (l *processScan) takeProcesses(root claimProcess) (pids []int) {
 	l.readTree()
 	if l.claimed == nil {
@@ -122,9 +124,9 @@ func (l *processScan) takeProcesses(root claimProcess) (pids []int) {
 	return pids
 }
 
-// descendantsState returns whether the ranks below process pid run, are stopped or have ended. A reaper or
-// guard runs the same program as pid, and is not a rank. A guard that mpiexec has started from
-// /proc/self/exe has the name "exe". A process of that name counts as a rank only if there is no other
+// descendantsState returns whether the ranks that descend from process pid run, are stopped or have ended.
+// Reapers and guards run the same program as pid and are not ranks. A guard that mpiexec has started from
+// /proc/self/exe has the name "exe", so a process of that name counts as a rank only if there is no other
 // rank.
 func (l *processScan) descendantsState(pid int) column.RanksState {
 	seen, ours, unsure := column.NoRanks, l.commandName(pid), false
@@ -156,7 +158,8 @@ func (l *processScan) commandName(pid int) string {
 	return name
 }
 
-// seesAllProcesses reports whether we can see the processes of other users (mount option hidepid of /proc).
+// seesAllProcesses reports whether this process can see the processes of other users, which the mount option
+// hidepid of /proc may prevent.
 func seesAllProcesses() bool {
 	_, err := os.Stat("/proc/1")
 	return err == nil

@@ -26,7 +26,8 @@ type MarkerFiles []string // paths
 
 const markerDir = "/dev/shm"
 
-// markerMaxAge is the age from which a marker file is a leftover. markerScanTimeout is how long the directory is read.
+// markerMaxAge is the age from which a marker file counts as left over. markerScanTimeout is how long reading
+// the directory of marker files may take.
 const (
 	markerMaxAge      = time.Hour
 	markerScanTimeout = time.Second
@@ -36,7 +37,8 @@ func markerPath(tag, mark string) string {
 	return filepath.Join(markerDir, "remshell-"+tag+"-"+mark)
 }
 
-// Create creates a marker file and records it for Remove. It returns the text of the error, or "".
+// Create creates a marker file and records it for Remove. If that fails, it returns the text of the error,
+// and otherwise "".
 func (m *MarkerFiles) Create(tag, mark string) string {
 	if !isMarkerPart(tag) || !isMarkerPart(mark) {
 		return "invalid mark"
@@ -52,8 +54,8 @@ func (m *MarkerFiles) Create(tag, mark string) string {
 	return ""
 }
 
-// removeOldMarkers removes our user's marker files that are older than a time. It removes only empty files with the
-// name of a marker file.
+// removeOldMarkers removes marker files of the current user that are older than the time oldest. It removes
+// only empty files whose names are those of marker files.
 func removeOldMarkers(oldest time.Time) {
 	eachMarker(time.Now().Add(markerScanTimeout), func(tag, mark string) bool {
 		name := markerPath(tag, mark)
@@ -79,8 +81,8 @@ func FindMarkers(tag string, limit int) (marks []string) {
 	return marks
 }
 
-// eachMarker calls do with the tag and mark of each marker file, until do returns false or the deadline has passed.
-// Any user can create files in that directory.
+// eachMarker calls do with the tag and mark of each marker file, until do returns false or the deadline has
+// passed. The deadline is needed because any user can create files in that directory.
 func eachMarker(deadline time.Time, do func(tag, mark string) bool) {
 	dir, err := os.Open(markerDir)
 	if err != nil {

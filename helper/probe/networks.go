@@ -27,8 +27,8 @@ const (
 	loopbackType   = "772"
 )
 
-// networks returns the labels of all networks that are up, ascending, and the speed of the fastest in Mb/s, or
-// 0 if no speed is known.
+// networks returns the labels of all networks that are up, in ascending order. fastest is the speed of the
+// fastest in Mb/s, or 0 if no speed is known.
 func networks(root fs.FS) (names []string, fastest int) {
 	found := make(labelSet)
 	for _, name := range listDir(root, "sys/class/net") {
@@ -42,8 +42,8 @@ func networks(root fs.FS) (names []string, fastest int) {
 	return found.sorted(), fastest
 }
 
-// linkLabels adds the labels of a network interface to found, and returns its speed in Mb/s. It returns 0 if the
-// speed is unknown or the interface does not count.
+// linkLabels adds the labels of a network interface to found, and returns its speed in Mb/s. The result is 0
+// if the speed is unknown or the interface is not a usable network.
 func linkLabels(root fs.FS, name string, found labelSet) (speed int) {
 	file := func(of string) string { return strings.TrimSpace(ReadLine(root, "sys/class/net/"+name+"/"+of)) }
 	kind := file("type")
@@ -75,7 +75,7 @@ func linkLabels(root fs.FS, name string, found labelSet) (speed int) {
 	return speed
 }
 
-// maxMbps is larger than the speed of any link. A larger value in a file is not believed.
+// maxMbps is a speed that no link reaches. A larger value in a file is treated as wrong.
 const maxMbps = 100_000_000
 
 func isUp(file func(string) string) bool {
@@ -83,8 +83,8 @@ func isUp(file func(string) string) bool {
 	return state == "up" || state == "unknown" && file("carrier") == "1"
 }
 
-// isPhysical reports whether a network interface is hardware, or a bond or VLAN over such an interface. depth is the
-// depth of the recursion, which is limited.
+// isPhysical reports whether a network interface is hardware, or is a bond or VLAN on top of such an
+// interface. depth is the depth of the recursion, which is limited.
 func isPhysical(root fs.FS, name string, depth int) bool {
 	const deepest = 4
 	if _, err := fs.Stat(root, "sys/devices/virtual/net/"+name); err != nil {
@@ -106,8 +106,8 @@ func driverOf(root fs.FS, name string) string {
 	return ueventValue(root, "sys/class/net/"+name+"/device/uevent", "DRIVER")
 }
 
-// rdmaPort adds the labels of an RDMA port to found, and returns its speed in Mb/s. It returns 0 if the speed is
-// unknown or the port is not up.
+// rdmaPort adds the labels of an RDMA port to found, and returns the port's speed in Mb/s. It returns 0 if
+// the speed is unknown or the port is not up.
 func rdmaPort(root fs.FS, device, port string, found labelSet) int {
 	file := func(of string) string {
 		return strings.TrimSpace(ReadLine(root, "sys/class/infiniband/"+device+"/ports/"+port+"/"+of))
@@ -136,8 +136,8 @@ func rdmaPort(root fs.FS, device, port string, found labelSet) int {
 	return 0
 }
 
-// infinibandGeneration returns the InfiniBand generation in a port's rate: "EDR" for "100 Gb/sec (4X EDR)". It
-// returns "" if the rate has none.
+// infinibandGeneration returns the InfiniBand generation that is part of a port's rate, such as "EDR" for
+// "100 Gb/sec (4X EDR)". It returns "" if there is none.
 func infinibandGeneration(rate string) string {
 	_, inside, _ := strings.Cut(rate, "(")
 	inside, _, _ = strings.Cut(inside, ")")

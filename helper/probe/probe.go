@@ -26,9 +26,9 @@ import (
 	"remshell/pin"
 )
 
-// Node describes the hardware of this machine as a plan needs it, from /proc and /sys. root is "/". Only
-// the CPUs in this process's affinity mask and cpuset count (rule PLACE-5). In the same way, the variables
-// in environ, the helper's own environment, limit the GPUs.
+// Node describes the hardware of this machine as planning needs it. It reads /proc and /sys; root is "/".
+// Only CPUs in this process's affinity mask and cpuset count (rule PLACE-5). In the same way, variables in
+// environ, the helper's own environment, limit the GPUs.
 func Node(root fs.FS, environ []string) (job.Probe, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -65,9 +65,9 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 	}, nil
 }
 
-// batchDaemonAbove returns the name of the nearest process that belongs to a batch system, among pid and
-// its ancestors (rule RM-45). It returns "" if there is none. It does not search if environ has no variable
-// of a batch system.
+// batchDaemonAbove returns the name of the nearest process, among pid and its ancestors, that belongs to a
+// batch system (rule RM-45). It returns "" if there is none. It searches only if environ has a variable of a
+// batch system.
 func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
 	if !batch.MayHold(batch.Inputs{Env: job.Variables(environ)}) {
 		return ""
@@ -111,9 +111,10 @@ func usableGPUs(root fs.FS, environ []string) (usable []gpu.GPU, withheld int) {
 	return usable, found.Withheld + len(found.GPUs) - len(usable)
 }
 
-// cpuType returns the type of the CPUs and their number of features. It parses the alias by which the kernel loads
-// drivers for them: "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,...". It does not use /proc/cpuinfo,
-// because opening that takes 10 ms on kernels that measure the speed of the CPUs meanwhile.
+// cpuType returns the type of the CPUs and the number of their features. It parses the alias by which the
+// kernel selects drivers: "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,...". It does not use
+// /proc/cpuinfo, because some kernels measure the speed of the CPUs when that file is opened, which takes 10
+// ms.
 func cpuType(root fs.FS) string {
 	alias := strings.TrimPrefix(ReadLine(root, "sys/devices/system/cpu/modalias"), "cpu:type:")
 	kind, features, _ := strings.Cut(alias, ":feature:")
@@ -123,9 +124,9 @@ func cpuType(root fs.FS) string {
 	return fmt.Sprintf("%s with %d features", kind, strings.Count(strings.Trim(features, ","), ",")+1)
 }
 
-// AllowedCPUs returns the online CPUs in the affinity mask of this process. It reads the mask as text, because Go's
-// fixed set for the system call ends at 1,024 CPUs. Unlike the system call, the text includes CPUs that do not exist;
-// a virtual machine may allow many more than it has.
+// AllowedCPUs returns the online CPUs in the affinity mask of this process. It reads the mask from a text
+// file, because Go's type for the system call is limited to 1,024 CPUs. The text may include CPUs that do not
+// exist, especially in virtual machines, so it keeps only those that are online.
 func AllowedCPUs(root fs.FS) ([]int, error) {
 	list, err := statusLine(root, "Cpus_allowed_list:")
 	if err != nil {
@@ -140,7 +141,7 @@ func AllowedCPUs(root fs.FS) ([]int, error) {
 	return there, nil
 }
 
-// AllowedMemory returns the NUMA nodes from which this process may allocate memory, or nil if
+// AllowedMemory returns the NUMA nodes from which this process may allocate memory, or nil if that is
 // unknown.
 func AllowedMemory(root fs.FS) []int {
 	list, _ := statusLine(root, "Mems_allowed_list:")
@@ -148,7 +149,8 @@ func AllowedMemory(root fs.FS) []int {
 	return nodes
 }
 
-// statusLine returns the value of a line in /proc/self/status. name is the name of the line with its colon.
+// statusLine returns the value of a line in /proc/self/status. name is the first word of the line, with its
+// colon.
 func statusLine(root fs.FS, name string) (string, error) {
 	status, err := fs.ReadFile(root, "proc/self/status")
 	if err != nil {
@@ -179,10 +181,10 @@ func Identity(root fs.FS) string {
 	return strings.Join(parts, " ")
 }
 
-// Load returns the load averages of 1, 5 and 15 minutes, and -1 for each that is unknown.
+// Load returns the load averages of the last 1, 5 and 15 minutes. A value that is unknown is -1.
 func Load(root fs.FS) [3]float64 { return parseLoad(ReadLine(root, "proc/loadavg")) }
 
-// parseLoad parses the line of /proc/loadavg. Values that cannot be parsed are -1, unknown.
+// parseLoad parses the line of /proc/loadavg. A value that cannot be parsed is -1, which means unknown.
 func parseLoad(line string) [3]float64 {
 	result := [3]float64{-1, -1, -1}
 	fields := strings.Fields(line)
@@ -194,8 +196,8 @@ func parseLoad(line string) [3]float64 {
 	return result
 }
 
-// readMemory parses /proc/meminfo. Missing values are 0, which means unknown. MemAvailable exists since Linux 3.14. A
-// kernel built without huge pages has no lines about them, which counts as no huge pages.
+// readMemory parses /proc/meminfo. Missing values are 0, which means unknown; MemAvailable is missing before
+// Linux 3.14. If there are no lines about huge pages, the kernel was built without them.
 func readMemory(root fs.FS) (m job.Memory) {
 	text, _ := fs.ReadFile(root, "proc/meminfo")
 	for line := range strings.Lines(string(text)) {

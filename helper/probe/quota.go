@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// cpuQuota returns how many CPUs our control group and its parents allow at a time, as containers and batch systems
-// limit them. It returns 0 if there is no limit. Fractions are rounded down, but the result is at least 1.
+// cpuQuota returns how many CPUs the control group of this process, and the groups above it, may use at a
+// time. Containers and batch systems set such limits. It returns 0 if there is no limit. Fractions are
+// rounded down, but the result is at least 1.
 func cpuQuota(root fs.FS) int {
 	least := 0.0
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")
@@ -34,9 +35,9 @@ func cpuQuota(root fs.FS) int {
 	return max(1, int(least))
 }
 
-// cgroupQuota returns the CPU quota of one control group, in CPUs, or 0 if there is none. controllers selects the
-// hierarchy. Version 2 of cgroups has it in one file, as "200000 100000" or "max 100000", in µs. Version 1 has it in
-// two files, with -1 for no limit.
+// cgroupQuota returns the CPU quota of one control group, in CPUs, or 0 if there is none. controllers selects
+// the hierarchy. In version 2 of cgroups the quota is in one file, as "200000 100000" or "max 100000" in µs.
+// In version 1 it is in two files, and -1 means no limit.
 func cgroupQuota(root fs.FS, controllers, dir string) float64 {
 	switch {
 	case controllers == "":

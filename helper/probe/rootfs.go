@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A RootFS is an fs.FS of the files below a directory; "" is "/". A probe reads hundreds of small files in /proc and
-// /sys on a large node. os.ReadFile needs ten system calls for each, since it registers such files with Go's poller.
-// RootFS.ReadFile needs four.
+// A RootFS is an fs.FS of the files below a directory; "" stands for "/". It is faster than os.DirFS for
+// hundreds of small files in /proc and /sys: its ReadFile makes four system calls, while os.ReadFile makes
+// ten, because it registers files with Go's poller.
 type RootFS string
 
 var _ fs.ReadFileFS = RootFS("")
@@ -19,10 +19,11 @@ var _ fs.ReadFileFS = RootFS("")
 // Open implements fs.FS.
 func (d RootFS) Open(name string) (fs.File, error) { return os.DirFS(string(d) + "/").Open(name) }
 
-// maxFile is more than the size of any file in /proc and /sys that is read: /proc/cpuinfo has 12 MiB for 8,192 CPUs.
+// maxFile is larger than any file in /proc and /sys that is read. The largest is /proc/cpuinfo, which has 12
+// MiB on a machine with 8,192 CPUs.
 const maxFile = 64 << 20
 
-// ReadFile reads a whole file. It fails if the file is larger than maxFile.
+// ReadFile reads a whole file. It returns an error if the file is larger than maxFile.
 func (d RootFS) ReadFile(name string) ([]byte, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -50,7 +51,7 @@ func (d RootFS) ReadFile(name string) ([]byte, error) {
 	}
 }
 
-// retryEINTR repeats a system call that a signal interrupted.
+// retryEINTR repeats a system call as long as signals interrupt it.
 func retryEINTR(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); err != unix.EINTR {

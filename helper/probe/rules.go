@@ -17,7 +17,8 @@ import (
 	"remshell/limits"
 )
 
-// AdminFiles are the files with the rules of a node's administrator. A file with an empty name is not read.
+// AdminFiles are the names of the files in which a node's administrator sets rules. A file whose name is
+// empty is not read.
 type AdminFiles struct {
 	Node   string // the users and programs that are allowed
 	State  string // run-time settings
@@ -27,8 +28,9 @@ type AdminFiles struct {
 // SystemFiles are the AdminFiles of this node.
 var SystemFiles = AdminFiles{Node: config.NodeFile, State: config.StateFile, Limits: config.LimitsFile}
 
-// ReadRules reads the rules for jobs in the files Node and State. A file that does not exist has no rules. It fails if
-// a file does not belong to root or has an error; then no rank may run here.
+// ReadRules reads the rules for jobs from the files Node and State. If a file does not exist, it contains no
+// rules. If a file does not belong to root or is faulty, ReadRules returns an error, and no rank may run on
+// this node.
 func (f AdminFiles) ReadRules() (rules config.RuleSet, err error) {
 	if f.Node != "" {
 		text, err := readRootFile(f.Node)
@@ -53,7 +55,8 @@ func (f AdminFiles) ReadRules() (rules config.RuleSet, err error) {
 	return rules, nil
 }
 
-// ReadLimits reads the limits for jobs from a file of this node's administrator, under the same conditions as AdminFiles.ReadRules.
+// ReadLimits reads limits for jobs from a file of this node's administrator. The conditions are the same as
+// for AdminFiles.ReadRules.
 func ReadLimits(file string) (limits.Map, error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -62,8 +65,8 @@ func ReadLimits(file string) (limits.Map, error) {
 	return config.LoadLimits(file, *text)
 }
 
-// ReadAdministrators reads from this node's cluster file the users who may control jobs of others (rule
-// SV-25). The file must belong to root. Users who are unknown on this node are left out.
+// ReadAdministrators reads which users may control jobs of others from this node's cluster file, which must
+// belong to root (rule SV-25). Users who are unknown on this node are left out.
 func ReadAdministrators(file string) (uids []int, err error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -86,8 +89,9 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
-// GangTerms reads from this node's cluster file how gangs take turns here. Without a file that says so, or with an error,
-// the result is job.DefaultGangTerms. The file must belong to root.
+// GangTerms reads from this node's cluster file how gangs (jobs that share CPUs in turns) do so on this node.
+// The file must belong to root. If the file does not say so, or there is an error, the result is
+// job.DefaultGangTerms.
 func GangTerms(file string) (job.GangTerms, error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -103,15 +107,15 @@ func GangTerms(file string) (job.GangTerms, error) {
 // maxFileBytes is the largest size of an administrator's file.
 const maxFileBytes = 1 << 20
 
-// readRootFile reads a file that only root can have written. The result is nil if the file does not exist. It fails
-// if another user can write it.
+// readRootFile reads a file that only root can have written. It returns nil if the file does not exist, and
+// an error if another user can write to it.
 func readRootFile(file string) (*string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	return readIfRoots(f, err, file, maxFileBytes)
 }
 
-// readIfRoots reads and closes f, unless err is the error of opening it, under the same conditions as readRootFile.
-// name is used in errors. A file of more than limit bytes is an error.
+// readIfRoots reads f, under the same conditions as readRootFile, and closes it. err is the error of opening
+// f. name is the file's name for errors. It is an error if the file has more than limit bytes.
 func readIfRoots(f *os.File, err error, name string, limit int) (*string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -139,10 +143,10 @@ func readIfRoots(f *os.File, err error, name string, limit int) (*string, error)
 	return &text, err
 }
 
-// maxRanks means that the number of ranks is not limited. It is the largest number that package wire can send.
+// maxRanks stands for an unlimited number of ranks. It is the largest number that a message can contain.
 const maxRanks = 1e6
 
-// Rules returns the rules of this node's administrator for our user.
+// Rules returns the rules that this node's administrator has set for the current user.
 func (f AdminFiles) Rules() job.AdminRules {
 	const unclear = "runs no jobs, because the rules of its administrator cannot be used: "
 	result := job.AdminRules{MaxRanks: -1}

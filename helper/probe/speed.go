@@ -12,12 +12,12 @@ import (
 	"remshell/job"
 )
 
-// maxMHz is larger than the speed of any CPU. A larger value in a file is not believed.
+// maxMHz is a speed that no CPU reaches. A larger value in a file is treated as wrong.
 const maxMHz = 1_000_000
 
-// cpuSpeed returns the speed of the slowest CPU in MHz, which is PROCSPEED of which-hosts.md 2.1. It uses the first
-// of the rules 2 to 6 there that gives a speed. (Rule 1 is the cluster file's value.) usedRule says which rule that was.
-// cpuSpeed returns 0 if no rule gives a speed.
+// cpuSpeed returns the speed of the slowest CPU in MHz (PROCSPEED in which-hosts.md 2.1). It tries the rules
+// 2 to 6 of that page in order, and returns the first speed that it finds; usedRule is the rule that gave it.
+// Rule 1 is not tried, because it is about the cluster file. If no rule gives a speed, it returns 0.
 func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, usedRule job.SpeedQuality) {
 	for _, rule := range []struct {
 		quality job.SpeedQuality
@@ -48,15 +48,16 @@ func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, used
 	return 0, ""
 }
 
-// These are the units in a CPU's files. Each is the number of decimal places between the number in the file
-// and MHz.
+// These are the units in which files about CPUs give speeds. Each is the number of decimal places between the
+// number in the file and MHz.
 const (
 	wholeMHz = 0
 	kHz      = 3
 )
 
-// fileMHz reads a speed from the file name of a CPU. places is the unit of the file: wholeMHz or kHz. A speed in kHz
-// is rounded to the nearest MHz. fileMHz returns 0 if the file does not exist or has no speed.
+// fileMHz reads a speed from the file with the given name in a CPU's directory. places is the unit of the
+// file: wholeMHz or kHz. A speed in kHz is rounded to the nearest MHz. It returns 0 if the file does not
+// exist or contains no speed.
 func fileMHz(root fs.FS, cpu int, name string, places int) int {
 	n, ok := parseDecimal(strings.TrimSpace(ReadLine(root, fmt.Sprintf("sys/devices/system/cpu/cpu%d/%s", cpu, name))), 0)
 	if !ok {
@@ -68,7 +69,8 @@ func fileMHz(root fs.FS, cpu int, name string, places int) int {
 	return n
 }
 
-// modelNameMHz returns the speed at the end of a processor's name, "... CPU E5-2650 v4 @ 2.20GHz", or 0 if there is none.
+// modelNameMHz returns the speed at the end of a processor's name, such as "... CPU E5-2650 v4 @ 2.20GHz", in
+// MHz. It returns 0 if there is none.
 func modelNameMHz(name string) int {
 	i := strings.LastIndex(name, "@")
 	if i < 0 {
@@ -82,8 +84,8 @@ func modelNameMHz(name string) int {
 	return (tenths + 5) / 10
 }
 
-// measuredMHz returns the largest speed that the kernel has measured for one of these CPUs, rounded half up to
-// 100 MHz, or 0 if there is none.
+// measuredMHz returns the largest speed in MHz that the kernel has measured for one of these CPUs, rounded to
+// a multiple of 100. It returns 0 if there is none.
 func measuredMHz(cpus []int, info map[int]cpuInfoFields) int {
 	most := 0
 	for _, cpu := range append([]int{-1}, cpus...) {
@@ -98,9 +100,9 @@ func measuredMHz(cpus []int, info map[int]cpuInfoFields) int {
 	return 0
 }
 
-// parseDecimal parses a decimal number and multiplies it by 10^places: "2.40" gives 2400 if places is 3. It ignores
-// further decimal places. It is exact, unlike floating point: 2.675 GHz are 2675 MHz. It returns false if text is not
-// such a number.
+// parseDecimal parses a decimal number and multiplies it by 10^places. For example, "2.40" with 3 places
+// gives 2400. Further decimal places are ignored. Unlike floating point, the result is exact. It returns
+// false if text is not such a number.
 func parseDecimal(text string, places int) (int, bool) {
 	whole, part, _ := strings.Cut(text, ".")
 	if strings.Trim(whole+part, "0123456789") != "" || whole == "" || len(whole) > 9 {

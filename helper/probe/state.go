@@ -25,17 +25,19 @@ This file reads and changes the run-time settings of this node.
 The folder is opened once, and all names are relative to it. No name is followed if it is a link.
 */
 
-// ReadState reads the run-time settings of this node. They are zero if file does not exist. It fails if the file is a
-// link, does not belong to root, or has an error.
+// ReadState reads the settings of this node that root can change at run time. They are zero if the file does
+// not exist. It returns an error if the file is a link, does not belong to root, or is faulty.
 func ReadState(file string) (job.NodeSettings, error) {
 	fd, err := unix.Open(file, stateOpenFlags, 0)
 	return parseState(fd, err, file)
 }
 
-// stateOpenFlags open a StateFile for reading. A link is an error, and a FIFO does not block.
+// stateOpenFlags are the flags for opening a StateFile for reading. With them, a link is an error, and
+// opening a FIFO does not block.
 const stateOpenFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// parseState parses the file of an open descriptor, and closes it. err is the error of opening it.
+// parseState reads and parses the file with descriptor fd, and closes it. err is the error of opening the
+// file.
 func parseState(fd int, err error, file string) (s job.NodeSettings, _ error) {
 	if err == unix.ELOOP {
 		return s, fmt.Errorf("%s: is a symbolic link, must be a file", file)
@@ -52,19 +54,21 @@ func parseState(fd int, err error, file string) (s job.NodeSettings, _ error) {
 	return s, err
 }
 
-// ErrNotRoot is returned if a user who is not root changes the run-time settings.
+// ErrNotRoot is returned if a user other than root tries to change the settings of a node.
 var ErrNotRoot = errors.New("only root may change them")
 
-// Names of files beside the StateFile. Only root can open the lock, so no other user can hold it.
+// These are the names of files beside the StateFile. Only root can open the lock file, so no other user can
+// hold the lock.
 const (
 	stateLock = ".state.lock"
 	newState  = ".state.toml.new"
 )
 
-// ChangeState changes the run-time settings of this node. It creates the folder of file if it is missing. change gets
-// the present settings, and returns the new ones or an error, after which nothing is changed. Changes of several
-// processes come one after the other. ctx limits the wait for them. After a crash the file has the old or the new text.
-// The file is removed if there is no setting left.
+// ChangeState changes the run-time settings of this node. It creates the folder of file if it is missing. It
+// calls change with the present settings. change returns the new settings, or an error if nothing is to be
+// changed. If several processes change settings, they do so one after the other; ctx limits the wait for the
+// others. After a crash, the file contains either the old or the new settings. If no setting is left, the
+// file is removed.
 func ChangeState(ctx context.Context, file string, change func(job.NodeSettings) (job.NodeSettings, error)) (job.NodeSettings, error) {
 	var none job.NodeSettings
 	if os.Geteuid() != 0 {
@@ -95,7 +99,8 @@ func ChangeState(ctx context.Context, file string, change func(job.NodeSettings)
 	return s, nil
 }
 
-// openStateDir opens the folder of the StateFile. It must belong to root, and nobody else may write to it.
+// openStateDir opens the folder that contains the StateFile. The folder must belong to root, and no other
+// user may have permission to write to it.
 func openStateDir(path string) (int, error) {
 	made := unix.Mkdir(path, 0o755)
 	if made != nil && made != unix.EEXIST {
@@ -116,8 +121,8 @@ func openStateDir(path string) (int, error) {
 	return dir, nil
 }
 
-// checkRoots returns an error unless an open file has this type (unix.S_IFREG), belongs to root, and only root may
-// write to it.
+// checkRoots returns an error unless an open file has the given type (such as unix.S_IFREG), belongs to root,
+// and can be written only by root.
 func checkRoots(fd int, path string, kind uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -129,7 +134,8 @@ func checkRoots(fd int, path string, kind uint32) error {
 	return nil
 }
 
-// lockState waits until no other process changes the StateFile. unlock ends that.
+// lockState waits until no other process is changing the StateFile. From then on no other process can change
+// it, until unlock is called.
 func lockState(ctx context.Context, dir int, path string) (unlock func(), err error) {
 	path = filepath.Join(path, stateLock)
 	fd, err := unix.Openat(dir, stateLock, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
@@ -159,8 +165,8 @@ func lockState(ctx context.Context, dir int, path string) (unlock func(), err er
 // lockPoll is the time between two attempts to lock the StateFile.
 const lockPoll = 10 * time.Millisecond
 
-// replaceState replaces the file name in dir by one with this text, or removes it if text is empty. The caller holds
-// the lock.
+// replaceState replaces the file name in the directory dir by one that contains text, or removes it if text
+// is empty. The caller must hold the lock.
 func replaceState(dir int, name, text string) error {
 	if text == "" {
 		if err := unix.Unlinkat(dir, name, 0); err != nil && err != unix.ENOENT {

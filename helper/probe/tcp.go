@@ -13,8 +13,9 @@ import (
 	"remshell/job"
 )
 
-// SSHConnection returns the two ends of the TCP connection by which sshd accepted our login. They are in the variable
-// SSH_CONNECTION: "client port server port" (ssh(1)). ok is false if the variable is missing or invalid.
+// SSHConnection returns the two ends of the TCP connection on which sshd has accepted this login. They are in
+// the environment variable SSH_CONNECTION, as "client port server port" (ssh(1)). ok is false if the variable
+// is missing or invalid.
 func SSHConnection(environ []string) (local, remote netip.AddrPort, ok bool) {
 	f := strings.Fields(job.EnvValue(environ, "SSH_CONNECTION"))
 	if len(f) != 4 {
@@ -34,9 +35,10 @@ func addrPort(addr, port string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(p)), err
 }
 
-// IsRetransmitting reports whether the kernel has repeated segments of a connection, or probes of a closed window,
-// more than twice without any reply. table has the form of /proc/net/tcp. Both counters return to 0 with the first
-// acknowledgment (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is icsk_probes_out).
+// IsRetransmitting reports whether the kernel has sent data of a connection, or probes of a closed window,
+// more than twice again without receiving a reply. table has the form of /proc/net/tcp. Both of its counters
+// return to 0 at the first acknowledgment (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is
+// icsk_probes_out).
 func IsRetransmitting(table string, local, remote netip.AddrPort) bool {
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
@@ -56,8 +58,8 @@ func IsRetransmitting(table string, local, remote netip.AddrPort) bool {
 	return false
 }
 
-// parseProcAddr parses ADDRESS:PORT of /proc/net/tcp. Both are hexadecimal. The address consists of 32-bit
-// words in the machine's byte order, the port is a number.
+// parseProcAddr parses an ADDRESS:PORT in the form of /proc/net/tcp. Both parts are hexadecimal. The address
+// consists of 32-bit words in the machine's byte order.
 func parseProcAddr(text string) (netip.AddrPort, bool) {
 	addr, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(addr)
@@ -74,9 +76,9 @@ func parseProcAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(p)), ok
 }
 
-// SocketOwner returns the user of a connection. table has the form of /proc/net/tcp. known is false unless
-// the connection is established and a process has it open (rule TRUST-25). For a closed connection the
-// kernel shows uid 0, as if root owned it.
+// SocketOwner returns the user to whom one end of a connection belongs. table has the form of /proc/net/tcp.
+// known is false unless the connection is established and a process has it open (rule TRUST-25), because for
+// a closed connection the kernel shows uid 0, as if root owned it.
 func SocketOwner(table string, local, remote netip.AddrPort) (uid int, known bool) {
 	const established, uidCell, inodeCell = "01", 7, 9
 	for line := range strings.Lines(table) {

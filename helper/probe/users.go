@@ -19,14 +19,15 @@ const (
 	userLookupTimeout = time.Second
 )
 
-// UserIDs returns functions that look up users and groups of this node, for use while one configuration file is read.
+// UserIDs returns functions that look up users and groups of this node. A new set of functions is used for
+// each configuration file that is read.
 func UserIDs() config.IDs {
 	user, group := nsswitch.IDFinders(userLookupTimeout)
 	return config.IDs{User: user, Group: group}
 }
 
-// UserNames returns the names of users that are not in /etc/passwd. It runs getent, which uses the directory services of
-// nsswitch.conf. Users without a name are not in the result.
+// UserNames returns the names of users that are not in /etc/passwd. It runs getent, which asks the directory
+// services in nsswitch.conf. Users without a name are left out.
 func UserNames(ctx context.Context, uids []int) map[int]string {
 	names := make(map[int]string)
 	if len(uids) == 0 {

@@ -14,7 +14,8 @@ import (
 
 const wordBits = bits.UintSize
 
-// cpuSetOf returns a set of CPUs or NUMA nodes, as long as its largest number needs. It is nil if numbers is empty.
+// cpuSetOf converts numbers of CPUs or NUMA nodes to a set. The set is only as long as the largest number
+// requires. It is nil if numbers is empty.
 func cpuSetOf(numbers []int) unix.CPUSetDynamic {
 	if len(numbers) == 0 {
 		return nil
@@ -43,7 +44,7 @@ type memPolicy struct {
 	nodes unix.CPUSetDynamic
 }
 
-// mpolOf returns the number that the kernel uses for a mode of memory policy.
+// mpolOf converts a memory policy to the number that the kernel uses for it.
 func mpolOf(mode pin.MemMode) int {
 	switch mode {
 	case pin.Interleave:
@@ -54,7 +55,8 @@ func mpolOf(mode pin.MemMode) int {
 	return unix.MPOL_BIND
 }
 
-// A bindingCalls holds the system calls of a Binder; all are for the calling thread. Tests replace them.
+// A bindingCalls has the system calls that a Binder makes. All of them affect the calling thread. Tests
+// replace them.
 type bindingCalls struct {
 	setCPUs   func(unix.CPUSetDynamic) error
 	getCPUs   func() (unix.CPUSetDynamic, error)
@@ -78,8 +80,8 @@ func Affinity() ([]int, error) {
 	return cpuNumbers(cpus), err
 }
 
-// getAffinity is sched_getaffinity(2). The system call refuses a buffer too short for all CPUs that this kernel may
-// have, so getAffinity tries larger ones.
+// getAffinity calls sched_getaffinity(2). The system call fails if the buffer is too short for all CPUs that
+// this kernel may have, so getAffinity tries larger buffers.
 func getAffinity() (unix.CPUSetDynamic, error) {
 	for most := 1 << 10; ; most *= 4 {
 		cpus := unix.NewCPUSet(most)
@@ -89,16 +91,17 @@ func getAffinity() (unix.CPUSetDynamic, error) {
 	}
 }
 
-// setPolicy is set_mempolicy(2), whose last argument is one more than the number of bits. unix.SetMemPolicyDynamic
-// passes the number of bytes instead, so the kernel would ignore the higher nodes.
+// setPolicy calls set_mempolicy(2). The last argument of the system call is one more than the number of bits.
+// unix.SetMemPolicyDynamic cannot be used, because it passes the number of bytes instead, so that the kernel
+// would ignore the higher NUMA nodes.
 func setPolicy(p memPolicy) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, uintptr(p.mode),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p.nodes))), uintptr(len(p.nodes)*wordBits+1))
 	return errnoErr(errno)
 }
 
-// getPolicy is get_mempolicy(2), which package unix lacks. Its 1,024 bits suffice: no kernel is built for more NUMA
-// nodes.
+// getPolicy calls get_mempolicy(2), which package unix lacks. It reads 1,024 bits, the largest number of NUMA
+// nodes for which a kernel can be built.
 func getPolicy() (memPolicy, error) {
 	var mode int32
 	nodes := unix.NewCPUSet(1024)

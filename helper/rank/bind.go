@@ -38,9 +38,9 @@ type Binder struct {
 	warnedCPUs, memDenied bool // a warning was given
 }
 
-// NewBinder returns a Binder for one ForkThread. If a binding is required and the kernel forbids it, ranks fail to
-// start; otherwise warn is called, at most once for CPUs and once for memory. allowedMems lists the NUMA nodes from
-// which this process may allocate.
+// NewBinder returns a Binder for one ForkThread. If required is true and the kernel forbids a binding, ranks
+// fail to start. Otherwise warn is called instead, at most once for CPUs and once for memory. allowedMems
+// returns the NUMA nodes from which this process may allocate memory.
 func NewBinder(required bool, warn func(text string), allowedMems func() []int) *Binder {
 	return &Binder{bindingCalls: realBindingCalls(), required: required, warn: warn, allowedMems: allowedMems}
 }
@@ -88,14 +88,15 @@ func (b *Binder) bindCPUs(cpus []int) (bound []int, err error) {
 	return b.actualCPUs, nil
 }
 
-// isDenied reports whether the kernel forbids the system call itself, as seccomp filters do, and not only these CPUs.
+// isDenied reports whether the kernel forbids the system call as such, as seccomp filters do, and not only
+// binding to these CPUs.
 func isDenied(err error) bool {
 	return err == unix.EPERM || err == unix.EACCES || err == unix.ENOSYS
 }
 
-// bindMemory sets the memory policy of processes forked until releaseMemory: NUMA nodes, or another mode. It returns
-// the nodes that the kernel then allows. If the kernel refuses, as in many containers, the rank starts all the same
-// (placement.md 7.7).
+// bindMemory sets the memory policy for processes that are forked until releaseMemory is called. It returns
+// the NUMA nodes that the kernel then allows. If the kernel refuses the policy, as in many containers, the
+// rank is started nevertheless (placement.md 7.7).
 func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
 	if len(mems) == 0 && mode != pin.Local || b.memDenied || b.denied {
 		return nil
@@ -119,7 +120,7 @@ func (b *Binder) bindMemory(mems []int, mode pin.MemMode) []int {
 	return cpuNumbers(now.nodes)
 }
 
-// memoryText returns the memory policy that the kernel refuses, for a warning.
+// memoryText returns a text for a warning that names the memory policy which the kernel has refused.
 func memoryText(mems []int, mode pin.MemMode) string {
 	switch mode {
 	case pin.Interleave:
@@ -130,7 +131,7 @@ func memoryText(mems []int, mode pin.MemMode) string {
 	return "cannot bind the memory of ranks to NUMA node " + idset.Text(mems)
 }
 
-// readHelperPolicy reads the helper's own memory policy, once.
+// readHelperPolicy reads the helper's own memory policy. Only the first call reads it.
 func (b *Binder) readHelperPolicy() (err error) {
 	if !b.policyKnown {
 		b.helperPolicy, err = b.getPolicy()
@@ -139,7 +140,7 @@ func (b *Binder) readHelperPolicy() (err error) {
 	return err
 }
 
-// releaseMemory gives the thread the helper's memory policy again.
+// releaseMemory sets the thread's memory policy back to the helper's.
 func (b *Binder) releaseMemory() {
 	if !b.policyKnown {
 		return
@@ -151,5 +152,5 @@ func (b *Binder) releaseMemory() {
 	b.setPolicy(b.helperPolicy)
 }
 
-// Restore gives the thread the helper's CPU mask again.
+// Restore sets the thread's CPU mask back to the helper's.
 func (b *Binder) Restore() { b.bindCPUs(nil) }

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// otherArch returns the architecture of a program for another machine. It is empty if the program fits this machine,
-// or if its architecture is unknown.
+// otherArch returns the architecture of a program if the program was built for another kind of machine. It
+// returns "" if the program can run on this machine or its architecture is unknown.
 func otherArch(program string) string {
 	f, err := os.Open(program)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"remshell/job"
 )
 
-// bareVariables are the only variables of the node's environment that a rank gets with -genvnone (rule
+// bareVariables are the only variables of the node's environment that ranks get if -genvnone is given (rule
 // ENV-3).
 var bareVariables = []string{"HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "LANG"}
 
@@ -42,12 +42,12 @@ func (v *envBuilder) setDefault(name, value string) {
 	}
 }
 
-// maxCommandLineVar is the largest command line that ranks get in a variable, in bytes. The kernel allows 128 KiB in
-// one variable, but much more in arguments.
+// maxCommandLineVar is the largest command line, in bytes, that ranks get in an environment variable. The
+// kernel limits a single variable to 128 KiB, but allows much more in arguments.
 const maxCommandLineVar = 4 << 10
 
-// setShortDefault is setDefault for values that ranks do not need. It leaves out values longer than
-// maxCommandLineVar.
+// setShortDefault does the same as setDefault for values that ranks can do without. It leaves out values
+// longer than maxCommandLineVar.
 func (v *envBuilder) setShortDefault(name, value string) {
 	if len(value) <= maxCommandLineVar {
 		v.setDefault(name, value)
@@ -64,8 +64,8 @@ func (v *envBuilder) unsetMatching(patterns []string) {
 	})
 }
 
-// identityVars is the number of variables that a rank has in addition to its app context's. A slice reserves this
-// capacity.
+// identityVars is the number of variables that a rank gets in addition to those of its app context. It is
+// used as extra capacity of a slice.
 const identityVars = 24
 
 func (v *envBuilder) assignments() []string {
@@ -76,9 +76,9 @@ func (v *envBuilder) assignments() []string {
 	return list
 }
 
-// AppEnv composes the environment that all ranks of an app context share. nodeEnv is the node's environment, base has
-// mpiexec's settings, and app has the app context's. Later values override earlier ones (cli.md 8). PWD is set to
-// dir.
+// AppEnv composes the environment that all ranks of an app context share. nodeEnv is the node's environment,
+// base has mpiexec's settings, and app has the settings of the app context. Later ones override earlier ones
+// (cli.md 8). PWD is set to dir.
 func AppEnv(nodeEnv []string, base, app job.Env, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(nodeEnv)+len(base.Set))}
 	outer, keepOnly := job.OuterFilter(nodeEnv), base.Minimal || app.Minimal
@@ -102,7 +102,7 @@ func AppEnv(nodeEnv []string, base, app job.Env, dir string) []string {
 	return v.assignments()
 }
 
-// WithDefaultPath returns environ. If environ has no PATH, the result has the default PATH.
+// WithDefaultPath returns an environment that has a PATH. If environ has none, it adds the default PATH.
 func WithDefaultPath(environ []string) []string {
 	if _, defined := job.LookupEnv(environ, "PATH"); defined {
 		return environ
@@ -110,8 +110,8 @@ func WithDefaultPath(environ []string) []string {
 	return append(slices.Clip(environ), "PATH="+job.DefaultPath)
 }
 
-// WithExistingDirs removes those directories from an environment's settings that do not exist on this node
-// (rule ENV-5). It calls log for each.
+// WithExistingDirs removes from an environment's settings directories that do not exist on this node (rule
+// ENV-5). It calls log for each of them.
 func WithExistingDirs(env job.Env, log func(text string)) job.Env {
 	env.DirVars = slices.DeleteFunc(slices.Clone(env.DirVars), func(assignment string) bool {
 		name, dir, _ := strings.Cut(assignment, "=")

@@ -6,13 +6,13 @@ import (
 	"runtime"
 )
 
-// A ForkThread runs functions on one thread, which lives until Close and does nothing else. The kernel sends the
-// parent-death signal when the forking thread ends, not when its process ends, so Go must not retire the thread. The
-// thread also takes on the CPUs and memory policy of each rank, which no other thread may have. Go does not create
-// threads from a locked one.
+// A ForkThread runs functions on one thread, which exists until Close and does nothing else. It is needed
+// because the kernel sends a rank the parent-death signal when the forking thread ends, even if its process
+// lives on. The thread also takes on the CPUs and memory policy of each rank, which no other thread may have.
+// Go never creates new threads from a locked thread.
 type ForkThread chan func()
 
-// NewForkThread starts the thread.
+// NewForkThread starts a ForkThread.
 func NewForkThread() ForkThread {
 	s := make(ForkThread)
 	go func() {
@@ -24,13 +24,13 @@ func NewForkThread() ForkThread {
 	return s
 }
 
-// Do runs f on the thread and waits for it.
+// Do runs f on the thread and waits until f returns.
 func (s ForkThread) Do(f func()) {
 	done := make(chan struct{})
 	s <- func() { f(); close(done) }
 	<-done
 }
 
-// Close ends the thread. All processes that it forked must have ended before, since each would get its parent-death
-// signal.
+// Close ends the thread. All processes that it has forked must have ended before, because the kernel sends
+// them their parent-death signal.
 func (s ForkThread) Close() { close(s) }

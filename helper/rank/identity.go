@@ -15,7 +15,8 @@ import (
 	"remshell/job"
 )
 
-// An Identity has the data from which the environment of a rank is made: its place in the job and on the node.
+// An Identity describes the place of a rank in the job and on the node. The rank's environment is made from
+// it.
 type Identity struct {
 	Job                        job.ID
 	Size, Nodes, Node          int
@@ -72,8 +73,8 @@ func (id Identity) commonVars() []string {
 	return vars
 }
 
-// setAddress sets the variable by which MPICH learns the address at which peers reach the node, unless the user has
-// set it.
+// setAddress sets the variable that tells MPICH at which address other nodes reach this node, unless the user
+// has set it.
 func (id Identity) setAddress(v *envBuilder) {
 	if id.Address != "" {
 		v.setDefault("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", id.Address)
@@ -83,7 +84,8 @@ func (id Identity) setAddress(v *envBuilder) {
 	}
 }
 
-// pmiVars returns the variables by which a rank finds its PMI server. There are none if PMI is not offered.
+// pmiVars returns the variables by which a rank finds its PMI server. It returns none if PMI is not offered
+// to the rank.
 func (id Identity) pmiVars() []string {
 	if id.Offer != "" && !id.Offer.OffersPMI() {
 		return nil
@@ -100,8 +102,8 @@ func (id Identity) pmiVars() []string {
 	return vars
 }
 
-// pinningVars returns the variables for a rank's slots and CPUs. They are the variables of ParaStation (placement.md
-// 7.6), and MPIEXEC_BINDING with the CPUs in the kernel's list format.
+// pinningVars returns the variables that describe a rank's slots and CPUs. These are the variables of
+// ParaStation (placement.md 7.6), and MPIEXEC_BINDING, which has the CPUs in the kernel's list format.
 func (id Identity) pinningVars() []string {
 	var vars []string
 	if len(id.Slots) > 0 {
@@ -139,8 +141,8 @@ func cpuBits(cpus []int, count int) string {
 	return string(digits)
 }
 
-// rankEnv returns the environment of a rank. app is the environment of its app context, to which the rank's identity
-// is added.
+// rankEnv returns the environment of a rank. It adds the variables that identify the rank to app, the
+// environment of the rank's app context.
 func (id Identity) rankEnv(app []string) []string {
 	env := id.withOpenMPPlaces(id.gpuEnv(app))
 	has := func(name string) bool {
@@ -163,9 +165,9 @@ func (id Identity) rankEnv(app []string) []string {
 	return env
 }
 
-// gpuEnv returns an app context's environment with the variables for a rank's GPUs, if the user asked for GPUs. Other
-// GPU variables are removed. The ones that the node or the launcher sets list all GPUs, and package cli refuses
-// variables of the user.
+// gpuEnv returns the environment app with variables that select the rank's GPUs, if the user has requested
+// GPUs. It removes other GPU variables: those of the node or the launcher name all GPUs, and package cli does
+// not allow the user to set any.
 func (id Identity) gpuEnv(app []string) []string {
 	if id.GPUs == nil && !id.NoGPUs {
 		return slices.Clone(app)
@@ -185,8 +187,9 @@ func (id Identity) gpuEnv(app []string) []string {
 	return v.assignments()
 }
 
-// compatVars returns the variables by which other launchers identify a rank (cli.md 8, --env-compat). Libraries infer
-// the launcher from them, so they are set only on request.
+// compatVars returns the variables with which other launchers identify a rank (cli.md 8, --env-compat). They
+// are set only at the user's request, because libraries use them to find out which launcher has started the
+// program.
 func (id Identity) compatVars() (vars []string) {
 	add := func(name string, value int) { vars = append(vars, name+"="+strconv.Itoa(value)) }
 	for _, launcher := range id.Compat {

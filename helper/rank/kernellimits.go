@@ -32,7 +32,7 @@ type Rlimit struct {
 	value    unix.Rlimit
 }
 
-// cpuGrace is how many seconds of CPU time a process has after SIGXCPU until SIGKILL.
+// cpuGrace is how many seconds of CPU time a process may use after SIGXCPU before it gets SIGKILL.
 const cpuGrace = 5
 
 var rlimitResources = map[limits.Resource]int{
@@ -40,7 +40,8 @@ var rlimitResources = map[limits.Resource]int{
 	limits.Stack: unix.RLIMIT_STACK, limits.NoFile: unix.RLIMIT_NOFILE, limits.MemLock: unix.RLIMIT_MEMLOCK, limits.NProc: unix.RLIMIT_NPROC,
 }
 
-// NewKernelLimits returns the limits for the ranks of a job. The error names a limit that this node cannot set.
+// NewKernelLimits returns the limits for the ranks of a job. The error names a limit that cannot be set on
+// this node.
 func NewKernelLimits(bounds []job.KernelLimit) (KernelLimits, *Error) {
 	var all KernelLimits
 	for _, b := range bounds {
@@ -58,22 +59,23 @@ func NewKernelLimits(bounds []job.KernelLimit) (KernelLimits, *Error) {
 	return all, nil
 }
 
-// IsStricter reports whether a limit is lower than the hard limit that processes of this helper have anyway.
+// IsStricter reports whether a limit is lower than the hard limit that applies to processes of this helper
+// anyway.
 func IsStricter(b job.KernelLimit) bool {
 	var own unix.Rlimit
 	resource, known := rlimitResources[b.Resource]
 	return known && (unix.Getrlimit(resource, &own) != nil || rlimitOf(b).Max < own.Max)
 }
 
-// WithoutBounded returns the limits in softLimits, except limits of resources that bounds limits, too.
+// WithoutBounded returns softLimits without the limits of those resources that bounds limits, too.
 func WithoutBounded(softLimits []job.SoftLimit, bounds []job.KernelLimit) SoftLimits {
 	return slices.DeleteFunc(slices.Clone(softLimits), func(l job.SoftLimit) bool {
 		return slices.ContainsFunc(bounds, func(b job.KernelLimit) bool { return rlimitResources[b.Resource] == l.Resource })
 	})
 }
 
-// rlimitOf converts a limit to the values of setrlimit(2). A limit of CPU time is in seconds, and its hard limit is
-// cpuGrace above the soft limit.
+// rlimitOf converts a limit to the values for setrlimit(2). A limit of CPU time is in seconds, and its hard
+// limit is cpuGrace seconds above the soft limit.
 func rlimitOf(b job.KernelLimit) unix.Rlimit {
 	switch {
 	case b.Max == limits.Unlimited:
@@ -89,8 +91,8 @@ func (r Rlimit) setError(reason string) *Error {
 	return &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), reason), "use a lower value with --limit, or have the hard limit raised in /etc/security/limits.conf on that host"}
 }
 
-// applyTo sets the limits of a process that this thread has forked and that has stopped after its exec. Then it
-// continues the process. If a limit cannot be set, it kills the process.
+// applyTo sets the limits of a process that this thread has forked and that has stopped after its exec. Then
+// it lets the process continue. If a limit cannot be set, it kills the process.
 func (c KernelLimits) applyTo(pid int) *Error {
 	if len(c) == 0 {
 		return nil
@@ -107,8 +109,8 @@ func (c KernelLimits) applyTo(pid int) *Error {
 	return nil
 }
 
-// awaitExecStop waits until a traced child stops at its exec. It returns false if the child has ended; the child is
-// not reaped then.
+// awaitExecStop waits until a traced child process stops at its exec. It returns false if the child has
+// ended. In that case the child still has to be waited for.
 func awaitExecStop(pid int) bool {
 	for {
 		var info unix.Siginfo

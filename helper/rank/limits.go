@@ -13,19 +13,20 @@ import (
 	"remshell/limits"
 )
 
-// SoftLimits are mpiexec's soft resource limits (rule ENV-8). If a limit does not hurt the helper, the
-// helper sets it for itself, so that ranks inherit it. It sets the other limits only while it forks a rank,
-// so that they apply from the rank's first instruction. Hard limits are always the node's.
+// SoftLimits are mpiexec's soft resource limits, which ranks are to have (rule ENV-8). The helper sets limits
+// for itself if they do not disturb it, so that ranks inherit them. Other limits are set only while a rank is
+// being forked, so that they apply from the rank's first instruction. Hard limits are always those of the
+// node.
 type SoftLimits []job.SoftLimit
 
-// isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. The limits of stack
-// and core are needed when a program is loaded. The helper works with any value of them: it has no large stack and
-// writes no core.
+// isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. This is so for
+// the limits of stack and core, which are needed when a program is loaded. They do not disturb the helper,
+// which has no large stack and writes no core file.
 func isInherited(resource int) bool {
 	return resource == unix.RLIMIT_STACK || resource == unix.RLIMIT_CORE
 }
 
-// clipToHard returns the soft limit, or the hard limit if that is lower. A negative soft limit means unlimited.
+// clipToHard returns the lower one of a soft limit and the hard limit. A negative soft limit means unlimited.
 func clipToHard(soft int64, hard uint64) uint64 {
 	if soft < 0 {
 		return hard
@@ -33,8 +34,8 @@ func clipToHard(soft int64, hard uint64) uint64 {
 	return min(uint64(soft), hard)
 }
 
-// SetInherited sets the limits that ranks inherit. It calls log for each that differs from the node's own, or cannot
-// be set.
+// SetInherited sets those limits for the helper itself that ranks are to inherit. It calls log for each limit
+// that differs from the node's or cannot be set.
 func (l SoftLimits) SetInherited(log func(string)) {
 	for _, soft := range l {
 		var own unix.Rlimit
@@ -85,12 +86,12 @@ func withForkLimits(limits []ForkLimit, f func()) {
 	}
 }
 
-// headroom is how many bytes of memory the other threads of this process must still be able to allocate during a
-// fork.
+// headroom is how many bytes of memory other threads of this process must be able to allocate while a rank is
+// being forked.
 const headroom = 1 << 30
 
-// isBearable reports whether this process can have a limit during a fork. A low limit of memory is not bearable: the
-// Go runtime exits if it gets no memory.
+// isBearable reports whether this process can have a limit while it forks. Low memory limits are not
+// possible, because Go's runtime exits if it cannot get memory.
 func isBearable(resource int, cur uint64) bool {
 	if resource != unix.RLIMIT_AS && resource != unix.RLIMIT_DATA {
 		return true
@@ -104,7 +105,7 @@ func isBearable(resource int, cur uint64) bool {
 	return n == 6 && cur > size*uint64(os.Getpagesize())+headroom
 }
 
-// ApplyTo gives a started rank the limits that it did not inherit.
+// ApplyTo sets, for a rank that has been started, the limits that it has not inherited.
 func (l SoftLimits) ApplyTo(pid int) {
 	for _, limit := range l {
 		var own unix.Rlimit
@@ -117,7 +118,7 @@ func (l SoftLimits) ApplyTo(pid int) {
 	}
 }
 
-// limitText returns the value of a limit as messages show it.
+// limitText formats the value of a limit for messages.
 func limitText(resource int, value uint64) string {
 	switch {
 	case value >= limits.Unlimited:
@@ -130,7 +131,7 @@ func limitText(resource int, value uint64) string {
 	return limits.Amount(limits.File, int64(value)) // all others are sizes
 }
 
-// limitName returns a limit's name as in ulimit(1), or else as in getrlimit(2).
+// limitName returns the name of a limit as in ulimit(1) or, if it has none there, as in getrlimit(2).
 func limitName(resource int) string {
 	names := map[int]string{
 		unix.RLIMIT_AS: "address space", unix.RLIMIT_CORE: "core file size", unix.RLIMIT_CPU: "CPU time",

@@ -27,7 +27,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Reason }
 
-// InternalError returns an Error with job.ExitInternal.
+// InternalError returns an Error whose exit code is job.ExitInternal.
 func InternalError(reason, hint string) *Error { return &Error{job.ExitInternal, reason, hint} }
 
 // CheckWorkingDir returns an error if dir cannot be a rank's working directory, or nil.
@@ -46,7 +46,7 @@ func CheckWorkingDir(dir string) *Error {
 		"choose another working directory with -wdir"}
 }
 
-// SearchPath returns the PATH of an environment, or the default PATH if it has none.
+// SearchPath returns the PATH in an environment. If there is none, it returns the default PATH.
 func SearchPath(environ []string) string {
 	if path, defined := job.LookupEnv(environ, "PATH"); defined {
 		return path
@@ -107,8 +107,7 @@ func FindProgram(program, dir string, before []string, path string, after ...str
 	return "", missing
 }
 
-// blankHint returns a hint if program looks like a command line that was given as one quoted argument. Otherwise it
-// returns "".
+// blankHint returns a hint if program looks like a whole command line in quotes. Otherwise it returns "".
 func blankHint(program string) string {
 	if strings.Contains(program, " ") {
 		return "the program name has a blank; do not put quotes around a program together with its arguments"
@@ -116,11 +115,11 @@ func blankHint(program string) string {
 	return ""
 }
 
-// compilers are the compiler wrappers of MPI libraries, by the extension of a source file.
+// compilers maps extensions of source files to the compiler commands of MPI libraries.
 var compilers = map[string]string{".c": "mpicc", ".cc": "mpicxx", ".cpp": "mpicxx", ".cxx": "mpicxx", ".C": "mpicxx",
 	".f": "mpifort", ".F": "mpifort", ".for": "mpifort", ".f90": "mpifort", ".F90": "mpifort", ".f95": "mpifort", ".f03": "mpifort", ".f08": "mpifort"}
 
-// sourceHint returns a hint for a file that is source code; it is empty for any other file.
+// sourceHint returns a hint if a file is source code, and "" otherwise.
 func sourceHint(program string) string {
 	kind := filepath.Ext(program)
 	switch {
@@ -132,7 +131,8 @@ func sourceHint(program string) string {
 	return ""
 }
 
-// checkRunnable returns an error if file cannot be executed, or nil. name is how the error calls the file.
+// checkRunnable returns an error if file cannot be executed, and nil otherwise. name is the file's name for
+// the error.
 func checkRunnable(file, name string) *Error {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -157,7 +157,8 @@ func checkRunnable(file, name string) *Error {
 	return nil
 }
 
-// execError explains why the fork or exec of file failed. path is how the user calls the file.
+// execError returns an error that explains why the fork or exec of file has failed. path is the name that the
+// user has given.
 func execError(err error, file, path string, argv, env []string) *Error {
 	failed := &Error{job.ExitCannotRun, fmt.Sprintf("program %s: %v", path, WithoutPath(err)), ""}
 	switch {
@@ -187,8 +188,8 @@ func bytesOf(texts []string) int {
 	return sum
 }
 
-// largestVariables returns the names and sizes, in bytes, of the n largest variables. It does not return their
-// values.
+// largestVariables returns the names and sizes, in bytes, of the n largest variables in env. It does not
+// return their values, which may be secret.
 func largestVariables(env []string, n int) []string {
 	sorted := slices.Clone(env)
 	slices.SortStableFunc(sorted, func(a, b string) int { return len(b) - len(a) })
@@ -200,8 +201,8 @@ func largestVariables(env []string, n int) []string {
 	return names
 }
 
-// WithoutPath returns the cause of an *fs.PathError, or err if it is of another type. It is for messages that name
-// the path already.
+// WithoutPath returns the error without its path if err is an *fs.PathError, and otherwise err itself. It is
+// used in messages that already name the path.
 func WithoutPath(err error) error {
 	var path *os.PathError
 	if errors.As(err, &path) {

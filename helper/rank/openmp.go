@@ -9,12 +9,13 @@ import (
 	"remshell/job"
 )
 
-// maxPlacesBytes is the largest OMP_PLACES that ranks get, in bytes. The kernel allows 128 KiB in one variable.
+// maxPlacesBytes is the largest value of OMP_PLACES, in bytes, that ranks get. The kernel allows 128 KiB in
+// one variable.
 const maxPlacesBytes = 64 << 10
 
-// withOpenMPPlaces adds the variables that bind OpenMP's threads to a rank's CPUs (aprun.md 3), unless the user has
-// set them. A rank that is not bound gets none. An mpiexec inside the rank may replace them, since its ranks have
-// other CPUs.
+// withOpenMPPlaces adds the variables that bind OpenMP's threads to a rank's CPUs (aprun.md 3), unless the
+// user has set them. Ranks that are not bound do not get such variables. If mpiexec is started inside the
+// rank, it may replace them, because its own ranks have other CPUs.
 func (id Identity) withOpenMPPlaces(env []string) []string {
 	text := id.ompPlaces()
 	if text == "" || len(text) > maxPlacesBytes {

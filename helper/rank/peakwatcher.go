@@ -26,8 +26,8 @@ type PeakWatcher struct {
 	peaks map[int]*peak // by PID; nil: not started
 }
 
-// A peak is the largest memory seen of a process, in bytes. If the process used more than floor, wait4 reports the
-// right value.
+// A peak is the largest memory of a process that has been seen, in bytes. If the process has used more than
+// floor, wait4 reports the right value instead.
 type peak struct{ seen, floor int64 }
 
 // ownPeak returns the largest resident set of this process so far, in bytes.
@@ -37,7 +37,7 @@ func ownPeak() int64 {
 	return used.Maxrss << 10
 }
 
-// Start begins to read the watched processes, until done is closed.
+// Start begins to read the memory of the watched processes. It ends when done is closed.
 func (p *PeakWatcher) Start(done <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,8 @@ func (p *PeakWatcher) Start(done <-chan struct{}) {
 	}()
 }
 
-// Watch begins to watch a process. floor is the memory, in bytes, above which wait4 reports the right value.
+// Watch begins to watch a process. If the process uses more than floor bytes, wait4 reports its peak
+// correctly, and it need not be read any more.
 func (p *PeakWatcher) Watch(pid int, floor int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,8 +77,8 @@ func (p *PeakWatcher) updatePeaks() {
 	}
 }
 
-// StopWatching stops watching a process, and returns the largest memory that it has seen, in bytes. It returns 0 if
-// it has seen none.
+// StopWatching stops watching a process. It returns the largest memory that was seen, in bytes, or 0 if none
+// was seen.
 func (p *PeakWatcher) StopWatching(pid int) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A PipeReader reads the helper's end of a pipe that a rank writes to. A leftover child may hold the other end open
-// for ever. So the rank's own output does not end with the pipe. Once the rank is reaped, its output ends when the
-// pipe is empty, or when all bytes that were in the pipe at the rank's exit are read.
+// A PipeReader reads the helper's end of a pipe that a rank writes to. A child process of the rank may keep
+// the other end open for ever, so the end of the pipe cannot be used as the end of the rank's output.
+// Instead, once the rank has ended, its output is complete when the pipe is empty, or when all bytes have
+// been read that were in the pipe at the rank's exit.
 type PipeReader struct {
 	File   *os.File
 	Buffer func(fd int) []byte // returns the buffer of the next read
@@ -30,7 +31,8 @@ type PipeReader struct {
 	rankEnd   int64      // value of readBytes at which all that the rank wrote is read; valid once it has exited
 }
 
-// A readState is the state of one read. It is allocated once and reused, since PMI requests are frequent.
+// A readState is the state of one read. It is allocated once and used again for each read, because PMI
+// requests are frequent.
 type readState struct {
 	raw           syscall.RawConn
 	attempt       func(fd uintptr) bool
@@ -42,7 +44,8 @@ type readState struct {
 // ErrDrained is returned by ReadOnce when the rank has exited and all its output is read.
 var ErrDrained = errors.New("the rank has exited, and all its output has been read")
 
-// RankExited makes the reader read only the rest of the output, because its rank was reaped.
+// RankExited tells the reader that the rank has ended. From then on, only the rest of the rank's output is
+// read.
 func (r *PipeReader) RankExited() {
 	r.mu.Lock()
 	r.rankEnd = r.readBytes
@@ -56,9 +59,9 @@ func (r *PipeReader) RankExited() {
 	r.File.SetReadDeadline(time.Unix(1, 0)) // wakes a waiting read
 }
 
-// ReadOnce waits for data and reads once. If the rank has exited and no data is left, it returns ErrDrained if
-// reportDrained is true; otherwise it waits for data of leftover children. At the end of the file it returns 0 and
-// nil.
+// ReadOnce waits for data and reads once. If the rank has ended and all its output has been read, it returns
+// ErrDrained if reportDrained is true; otherwise it waits for output of the rank's child processes. At the
+// end of the pipe it returns 0 and nil.
 func (r *PipeReader) ReadOnce(reportDrained bool) (n int, err error) {
 	if r.state.raw == nil {
 		if r.state.raw, err = r.File.SyscallConn(); err != nil {
@@ -79,7 +82,7 @@ func (r *PipeReader) ReadOnce(reportDrained bool) (n int, err error) {
 	}
 }
 
-// tryRead reads the available bytes and counts them. It returns false if there are none.
+// tryRead reads the bytes that are available and counts them. It returns false if no bytes are available.
 func (r *PipeReader) tryRead(fd uintptr) bool {
 	buf := r.Buffer(int(fd))
 	r.mu.Lock()

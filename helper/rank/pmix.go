@@ -14,8 +14,8 @@ import (
 	"remshell/job"
 )
 
-// PMIx has the data about the node's PMIx server, and for Open MPI, that the ranks of a group get in their
-// environment (pmix-wire.md 2.2).
+// PMIx describes the node's PMIx server, and facts for Open MPI. The environment of a group's ranks is made
+// from it (pmix-wire.md 2.2).
 type PMIx struct {
 	Namespace     string // of the group
 	Server        string // name and address, as in PMIX_SERVER_URI3
@@ -35,8 +35,8 @@ func (p *PMIx) Oversubscribed() bool { return p.RanksPerCPU > 1 }
 // TimerSlack returns the timer slack of the group's ranks.
 func (p *PMIx) TimerSlack() time.Duration { return TimerSlackFor(p.RanksPerCPU) }
 
-// AppEnv returns an app context's environment with the PMI settings that its ranks share. The user's own
-// settings override them, except those that would break PMI (rule PMIX-7).
+// AppEnv returns the environment app of an app context with the PMI settings that its ranks have in common.
+// Settings of the user take precedence, except those that would break PMI (rule PMIX-7).
 func (id Identity) AppEnv(app, argv []string, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(app))}
 	for _, assignment := range app {
@@ -61,8 +61,9 @@ func (id Identity) AppEnv(app, argv []string, dir string) []string {
 	return v.assignments()
 }
 
-// setServer sets the variables by which PMIx clients 2.1 to 7.0 find the server, in the one encoding that all of them
-// accept. A marker makes Open MPI 4 assume that a launcher started it (pmix-wire.md 2.3).
+// setServer sets the variables by which PMIx clients 2.1 to 7.0 find the server, in the one encoding that all
+// of them accept. It also sets a variable that makes Open MPI 4 assume that a launcher has started it
+// (pmix-wire.md 2.3).
 func (p *PMIx) setServer(v *envBuilder, host string) {
 	for _, assignment := range []string{
 		"PMIX_NAMESPACE=" + p.Namespace,
@@ -79,7 +80,7 @@ func (p *PMIx) setServer(v *envBuilder, host string) {
 	}
 }
 
-// setGroupInfo sets the variables with sizes and names of the group that Open MPI and scripts read.
+// setGroupInfo sets the variables from which Open MPI and scripts read the size and names of the group.
 func (p *PMIx) setGroupInfo(v *envBuilder, id Identity) {
 	first, sum := make([]int, len(p.AppSizes)), 0
 	for i, n := range p.AppSizes {
@@ -95,10 +96,11 @@ func (p *PMIx) setGroupInfo(v *envBuilder, id Identity) {
 	v.setDefault("OMPI_MCA_orte_app_num", strconv.Itoa(id.App))
 }
 
-// joinBlanks returns numbers as text, with a blank between two.
+// joinBlanks returns numbers as text, separated by blanks.
 func joinBlanks(numbers []int) string { return strings.Trim(fmt.Sprint(numbers), "[]") }
 
-// setEnvInfo sets the variables from which Open MPI makes MPI_INFO_ENV, and the session directories.
+// setEnvInfo sets the variables from which Open MPI makes MPI_INFO_ENV, and the variables for the session
+// directories.
 func (p *PMIx) setEnvInfo(v *envBuilder, id Identity, argv []string, dir string) {
 	v.setShortDefault("OMPI_COMMAND", argv[0])
 	if len(argv) > 1 {
@@ -115,7 +117,7 @@ func (p *PMIx) setEnvInfo(v *envBuilder, id Identity, argv []string, dir string)
 	}
 }
 
-// setHints sets variables for facts that Open MPI cannot know, or would have to find out itself.
+// setHints sets variables that tell Open MPI facts which it cannot know, or would have to find out by itself.
 func (p *PMIx) setHints(v *envBuilder) {
 	v.setDefault("OMPI_MCA_orte_bound_at_launch", "1")
 	v.setDefault("OMPI_MCA_orte_precondition_transports", transportKey(p.Secret))
@@ -138,15 +140,15 @@ func (p *PMIx) setHints(v *envBuilder) {
 // networkVariables are the variables with which users choose the network that Open MPI uses (rule PMIX-13).
 var networkVariables = []string{"OMPI_MCA_pml", "OMPI_MCA_mtl", "OMPI_MCA_btl", "UCX_*", "FI_*"}
 
-// transportKey returns the key by which Open MPI's transports identify a job: two numbers of 64 bits. It is the same
-// for all ranks, and does not reveal the job's secret.
+// transportKey returns the key by which Open MPI's transports identify a job. It consists of two 64-bit
+// numbers, is the same for all ranks, and does not reveal the job's secret.
 func transportKey(secret string) string {
 	sum := sha256.Sum256([]byte("transports " + secret))
 	return fmt.Sprintf("%x-%x", sum[:8], sum[8:16])
 }
 
-// rankVars returns the PMIx and Open MPI variables that differ between ranks. It leaves out variables for which isSet
-// returns true, except the rank number.
+// rankVars returns the PMIx and Open MPI variables whose values differ between ranks. It leaves out variables
+// for which isSet returns true, except the rank number.
 func (p *PMIx) rankVars(id Identity, isSet func(name string) bool) []string {
 	vars := []string{"PMIX_RANK=" + strconv.Itoa(id.Rank)}
 	suggest := func(name, value string) {

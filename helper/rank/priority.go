@@ -13,9 +13,9 @@ import (
 	"remshell/job"
 )
 
-// Priority is mpiexec's priority (rule ENV-8). The fork thread takes it on, so that ranks have it from
-// their first instruction. The kernel keeps the rights of the node: a helper that may not raise a priority
-// keeps its own.
+// Priority is the priority of mpiexec, which ranks are to have (rule ENV-8). The fork thread takes on this
+// priority, so that ranks have it from their first instruction. If the node does not allow the helper to
+// raise a priority, the helper's own priority remains.
 type Priority job.Priority
 
 // OwnPriority returns the priority of the calling thread. Known is false if the niceness cannot be read.
@@ -53,12 +53,13 @@ func ownIOPriority() int {
 	return int(value)
 }
 
-// SetForForks gives the calling thread the priority, as far as this node allows it, and its process the OOM score
-// adjustment. restore sets the process back. The thread must fork nothing but ranks: it keeps niceness and I/O priority,
-// since an ordinary user may not raise a priority again. If p.Known is false, nothing changes.
+// SetForForks gives the calling thread the priority, as far as this node allows it, and its process the OOM
+// score adjustment. restore sets the process back. The thread must only be used to fork ranks, because it
+// keeps the niceness and I/O priority: an ordinary user may not raise a priority again. If p.Known is false,
+// nothing changes.
 //
-// denied has a text for each value that the node does not allow. isRaised is true if one of them is a higher priority
-// than processes usually have: then the user has asked for it.
+// denied has a text for each value that the node does not allow. isRaised is true if one of them is a higher
+// priority than processes usually have: then the user has asked for it.
 func (p Priority) SetForForks() (restore func(), denied []string, isRaised bool) {
 	own := OwnPriority()
 	if !p.Known || !own.Known {
@@ -86,8 +87,8 @@ func (p Priority) SetForForks() (restore func(), denied []string, isRaised bool)
 	return func() { writeOOMScore(own.OOMScore) }, denied, isRaised
 }
 
-// setNice gives the calling thread a niceness, or the nearest one that the node allows (RLIMIT_NICE). It returns the
-// niceness that the thread then has. current is the one that it has now.
+// setNice sets the niceness of the calling thread to wanted, or to the nearest value that the node allows
+// (RLIMIT_NICE). It returns the resulting niceness. current is the present one.
 func setNice(wanted, current int) int {
 	if wanted == current || unix.Setpriority(unix.PRIO_PROCESS, 0, wanted) == nil {
 		return wanted
@@ -102,12 +103,13 @@ func setNice(wanted, current int) int {
 	return current
 }
 
-// lowestNice returns the lowest niceness that an ordinary user may set below a soft RLIMIT_NICE.
+// lowestNice returns the lowest niceness that an ordinary user may set if the soft limit RLIMIT_NICE has the
+// given value.
 func lowestNice(limit uint64) int { return 20 - int(min(limit, 40)) }
 
 func writeOOMScore(score int) error { return os.WriteFile(oomFile, []byte(strconv.Itoa(score)), 0) }
 
-// ioText returns an I/O priority as ionice(1) shows it.
+// ioText formats an I/O priority as ionice(1) does.
 func ioText(value int) string {
 	class, level := value>>ioClassShift, value&(1<<ioClassShift-1)
 	switch class {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndOfInput is the text that a terminal accepts as the end of input. The first byte ends a line that was
-// begun, the second is the end of file (termios(3), VEOF).
+// EndOfInput is what is written to a terminal to end its input. The first byte completes a line that was
+// begun, and the second is the end of file (termios(3), VEOF).
 const EndOfInput = "\x04\x04"
 
 // openTerminal opens a pseudo-terminal for a rank. The rank's three standard streams are its slave end; the helper
@@ -51,8 +51,8 @@ func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	return err
 }
 
-// openPTYPeer opens the rank's end of a pseudo-terminal. It does not use the name, since /dev/pts may belong to
-// another ptmx.
+// openPTYPeer opens the rank's end of a pseudo-terminal. It does not open the terminal by name, because
+// /dev/pts may belong to a different ptmx.
 func openPTYPeer(master uintptr, flags int) (fd int, err error) {
 	n, _, errno := unix.Syscall(unix.SYS_IOCTL, master, unix.TIOCGPTPEER, uintptr(flags))
 	if errno != 0 {
@@ -61,7 +61,7 @@ func openPTYPeer(master uintptr, flags int) (fd int, err error) {
 	return int(n), nil
 }
 
-// ResizeTerminal sets the size of a terminal. file is its master.
+// ResizeTerminal sets the size of a terminal. file is the terminal's master end.
 func ResizeTerminal(file *os.File, size unix.Winsize) {
 	if raw, err := file.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &size) })

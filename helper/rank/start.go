@@ -65,7 +65,7 @@ type Process struct {
 	CPUs, Mems  []int // as bound by the kernel; nil: not bound
 }
 
-// Start forks and executes the command. It must run on the ForkThread that b belongs to.
+// Start forks a process and executes the command. It must run on the ForkThread for which b was made.
 func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 	cpus, err := b.bindCPUs(c.CPUs)
 	if err != nil {
@@ -100,8 +100,8 @@ func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 	return Process{pid, ownPeak(), p, cpus, mems}, nil
 }
 
-// bindError returns the error for a rank that cannot be bound to its CPUs. The rank does not start, since it would
-// share cores with others (placement.md 7.7).
+// bindError returns the error for a rank that cannot be bound to its CPUs. Such a rank is not started,
+// because it would share cores with other ranks or jobs (placement.md 7.7).
 func bindError(cpus []int, err error) *Error {
 	hint := "check that these CPUs are online and in the CPU set of mpiexec on that host, or use --no-pin"
 	if isDenied(err) {
@@ -118,9 +118,10 @@ func (c *Command) openStreams() (Pipes, error) {
 	return openWith(func(p *Pipes) error { return p.openTerminal(c.Stdin, c.WindowSize) })
 }
 
-// forkExec forks and executes on the calling thread. files are the descriptors for stdin, stdout, stderr
-// and PMI. The process leads a session or a process group of its own (rule SIG-6), and gets DeathSignal
-// when this thread ends. os/exec would open a pidfd and start goroutines for each process.
+// forkExec forks and executes on the calling thread. files are the descriptors for stdin, stdout, stderr and
+// PMI. The process leads a session or a process group of its own (rule SIG-6), and receives DeathSignal when
+// this thread ends. Package os/exec is not used, because it opens a pidfd and starts goroutines for each
+// process.
 func (c *Command) forkExec(env []string, files [4]int) (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Sys: &syscall.SysProcAttr{
 		Setpgid:   !c.LeadSession && !c.Terminal,
@@ -141,7 +142,8 @@ func (c *Command) forkExec(env []string, files [4]int) (pid int, err error) {
 	return pid, err
 }
 
-// isText reports whether a file is a script without "#!". As in shells, it is one if its first line has no zero byte.
+// isText reports whether a file is a script without a "#!" line. As in shells, a file is a script if its
+// first line contains no zero byte.
 func isText(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipes are the descriptors of a process that is being started. ours are the helper's ends. theirs are the child's
-// ends, which the helper closes when the child runs.
+// Pipes are the descriptors of a process that is being started. ours has the helper's ends. theirs has the
+// process's ends, which the helper closes when the process runs.
 type Pipes struct {
 	ours   [4]int // write end of stdin or -1; read ends of stdout, stderr, PMI
 	theirs [4]int
@@ -20,8 +20,8 @@ func openPipes(stdin, merge bool) (Pipes, error) {
 	return openWith(func(p *Pipes) error { return p.openStreams(stdin, merge) })
 }
 
-// openWith calls streams to open the streams of a rank, and opens its PMI connection. Only the helper's ends are
-// nonblocking: the flag belongs to the open file description, which a child shares.
+// openWith calls streams to open the streams of a rank, and opens its PMI connection. Only the helper's ends
+// are nonblocking. The other ends must not be, because child processes share that flag.
 func openWith(streams func(*Pipes) error) (p Pipes, err error) {
 	p = Pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
 	defer func() {
@@ -71,7 +71,7 @@ func (p *Pipes) openStreams(stdin, merge bool) (err error) {
 	return err
 }
 
-// closePMI closes the PMI connection. A rank that connects by PMI_PORT does not need it.
+// closePMI closes the PMI connection. It is called for a rank that connects to a port instead (PMI_PORT).
 func (p *Pipes) closePMI() {
 	p.close(p.ours[3:])
 	p.close(p.theirs[3:])
@@ -86,11 +86,11 @@ func (p *Pipes) close(fds []int) {
 	}
 }
 
-// Close closes the helper's ends, except those that Stdin, Stdout, Stderr or PMI has returned.
+// Close closes the helper's ends, except ends that Stdin, Stdout, Stderr or PMI has already returned.
 func (p *Pipes) Close() { p.close(p.ours[:]) }
 
-// Stdin returns the helper's end of the standard input, or nil if there is none. It may be called once, like the
-// other three methods.
+// Stdin returns the helper's end of the standard input, or nil if there is none. Like Stdout, Stderr and PMI,
+// it may be called only once.
 func (p *Pipes) Stdin() *os.File { return p.file(0, "stdin") }
 
 // Stdout returns the helper's end of the standard output, or of the terminal. It may be called once.

@@ -15,11 +15,10 @@ const (
 	maxSlack     = 10 * time.Millisecond
 )
 
-// TimerSlackFor returns the timer slack for ranks when perCPU of them share a CPU. 0 means the kernel's
-// default. An Open MPI rank that waits for a fence in MPI_Init sleeps for 100 µs, polls, and sleeps again.
-// If many such ranks share a CPU, their polls keep it from the ranks that they wait for. The slack grows
-// with perCPU, so that a CPU with many ranks wakes them about as rarely as a CPU with one rank (rule
-// PMIX-70).
+// TimerSlackFor returns the timer slack for ranks of which perCPU share each CPU. 0 means the kernel's
+// default. An Open MPI rank that waits for a fence in MPI_Init repeatedly sleeps for 100 µs and polls. If
+// many such ranks share a CPU, their polling keeps the CPU from the ranks for which they wait. As the slack
+// grows with perCPU, a CPU with many ranks wakes them about as rarely as a CPU with one rank (rule PMIX-70).
 func TimerSlackFor(perCPU int) time.Duration {
 	if perCPU <= 1 {
 		return 0
@@ -27,8 +26,8 @@ func TimerSlackFor(perCPU int) time.Duration {
 	return min(time.Duration(perCPU)*defaultSlack, maxSlack)
 }
 
-// withTimerSlack sets the timer slack of the calling thread while f runs. A child that f forks inherits it and keeps
-// it after exec. If the thread has a larger slack, that stays.
+// withTimerSlack runs f while the calling thread has the given timer slack. A child process that f forks
+// inherits the slack and keeps it after exec. If the thread already has a larger slack, it is not changed.
 func withTimerSlack(slack time.Duration, f func()) {
 	own, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	if err != nil || time.Duration(own) >= slack {

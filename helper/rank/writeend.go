@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenWriteEnd opens a rank's output stream for writing. file is the helper's end of the stream. Bytes that the
-// caller writes follow the rank's output, and are read as if the rank wrote them. The caller has to close the result
-// soon, since the stream does not end before.
+// OpenWriteEnd opens a rank's output stream for writing. file is the helper's end of the stream. Bytes
+// written to the result follow the rank's output and are read as if the rank had written them. The caller
+// must close the result soon, because the stream does not end before.
 func OpenWriteEnd(file *os.File, terminal bool) (stream *os.File, err error) {
 	raw, err := file.SyscallConn()
 	if err != nil {

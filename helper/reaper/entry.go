@@ -4,8 +4,8 @@ package reaper
 
 import "golang.org/x/sys/unix"
 
-// entry is the program's entry point, if the linker was told so (-E). It is written in assembly, and Go code does not
-// call it.
+// entry is the entry point of the program, which the linker is told to use (-E). It is written in assembly,
+// and Go code does not call it.
 func entry()
 
 /*

@@ -58,7 +58,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These variables are written only by the assembly code of entry, before Go's runtime starts.
+// These variables are set by the assembly code of entry before Go's runtime starts. Nothing else writes to
+// them.
 var (
 	part   int32 // a Role
 	status uint32
@@ -73,8 +74,8 @@ var (
 // linked without the entry.
 func StdoutClosed() bool { return stdout == -int32(unix.EBADF) }
 
-// Counts are how many processes the kernel had killed for lack of memory (proc.Denials) before a helper began. The
-// helper passes them to its reaper, which cannot count before Go's runtime starts.
+// Counts says how many processes the kernel had killed for lack of memory (proc.Denials) before a helper
+// began. The helper passes them to its reaper, because the reaper cannot count before Go's runtime starts.
 type Counts struct {
 	Group, Machine int64
 	valid          int64 // 1 if the counts are set
@@ -88,7 +89,8 @@ func NoteCounts(c Counts) {
 	}
 }
 
-// NotedCounts returns the counts that the helper has passed to this reaper. It returns false if there are none.
+// NotedCounts returns the counts that the helper has passed to this reaper. It returns false if the helper
+// has not passed any.
 func NotedCounts() (Counts, bool) {
 	if shared == nil {
 		return Counts{}, false
@@ -96,8 +98,8 @@ func NotedCounts() (Counts, bool) {
 	return *shared, shared.valid == 1
 }
 
-// A Role says which kind of process this is: reaper, guard or another. The assembly code of entry has
-// decided it before Go's runtime started.
+// A Role says whether this process is a reaper, a guard or something else. The assembly code of entry decides
+// that before Go's runtime starts.
 type Role int32
 
 // These are the roles of a process.
@@ -110,7 +112,8 @@ const (
 // CurrentRole returns the role of this process.
 func CurrentRole() Role { return Role(part) }
 
-// HelperStatus returns how the helper of a RoleReaper has ended. The error says why waiting for the helper failed.
+// HelperStatus returns how the helper of this reaper (RoleReaper) has ended. The error says why waiting for
+// the helper has failed.
 func HelperStatus() (unix.WaitStatus, error) {
 	if errno != 0 {
 		return 0, unix.Errno(errno)

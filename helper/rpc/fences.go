@@ -11,8 +11,8 @@ import (
 	"remshell/wire"
 )
 
-// Fences sends the fences of this node's PMI servers to the coordinator in mpiexec, and waits for the results. It
-// sends one wire.Fence for each fence, and receives one wire.Fenced.
+// Fences sends the fences of this node's PMI servers to mpiexec, which coordinates them, and waits for the
+// results. For each fence it sends one wire.Fence and receives one wire.Fenced.
 type Fences struct {
 	send func(wire.Message) error
 
@@ -23,13 +23,13 @@ type Fences struct {
 	err              error           // set by Fail; no fence gets a result any more
 }
 
-// NewFences returns Fences that send messages to mpiexec by send.
+// NewFences returns a Fences. send sends a message to mpiexec.
 func NewFences(send func(wire.Message) error) *Fences {
 	return &Fences{send: send, waiting: make(map[string]chan *wire.Fenced), givenUpByMpiexec: make(map[string]bool), givenUpHere: make(map[string]bool)}
 }
 
-// Exchange implements fence.Exchanger. fence.Local calls it on a goroutine of its own. It returns when Deliver is
-// called with the result of the fence.
+// Exchange implements fence.Exchanger. It is called by fence.Local on a separate goroutine, and returns when
+// Deliver is called with the result of the fence.
 func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
 	answer, name := make(chan *wire.Fenced, 1), id.String()
 	f.mu.Lock()
@@ -65,7 +65,7 @@ func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]by
 	}
 }
 
-// GiveUp implements fence.Exchanger: it reports that this node no longer waits for a fence.
+// GiveUp implements fence.Exchanger. It reports to mpiexec that this node no longer waits for a fence.
 func (f *Fences) GiveUp(id fence.ID, exchanging bool) {
 	name := id.String()
 	f.mu.Lock()
@@ -82,8 +82,9 @@ func (f *Fences) GiveUp(id fence.ID, exchanging bool) {
 	}
 }
 
-// Deliver passes the result of a fence to Exchange. The session calls it for each Fenced. If mpiexec has given up the
-// fence before this node entered it, Deliver returns true: the caller has to give it up, too.
+// Deliver passes the result of a fence to Exchange. The session calls it for each Fenced. If mpiexec has
+// given up the fence before this node has entered it, Deliver returns true, and the caller has to give it up,
+// too.
 func (f *Fences) Deliver(m *wire.Fenced) (needsGiveUp bool) {
 	f.mu.Lock()
 	answer, left := f.waiting[m.ID], f.givenUpHere[m.ID]
@@ -99,7 +100,7 @@ func (f *Fences) Deliver(m *wire.Fenced) (needsGiveUp bool) {
 	return needsGiveUp
 }
 
-// Fail makes all fences fail with err, those in progress and all later ones.
+// Fail makes all fences fail with err, both those in progress and all later ones.
 func (f *Fences) Fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

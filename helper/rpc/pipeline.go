@@ -11,8 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// A Pipeline sends requests to mpiexec and passes each reply, of type Rep, to the caller. A limited number of
-// requests is in flight at once; further ones wait in their order. IDs ascend in the order of sending.
+// A Pipeline sends requests to mpiexec and passes each reply, of type Rep, to the caller. Only a limited
+// number of requests is sent without having been answered; further requests are queued. IDs ascend in the
+// order in which requests are sent.
 type Pipeline[Rep any] struct {
 	maxInFlight int
 	send        func(wire.Message) error
@@ -30,17 +31,18 @@ type queuedRequest[Rep any] struct {
 	onReply func(Rep, error)
 }
 
-// NewPipeline returns a Pipeline that sends messages to mpiexec by send, with at most maxInFlight requests in flight.
+// NewPipeline returns a Pipeline. send sends a message to mpiexec. At most maxInFlight requests are sent
+// without having been answered.
 func NewPipeline[Rep any](maxInFlight int, send func(wire.Message) error) *Pipeline[Rep] {
 	return &Pipeline[Rep]{maxInFlight: maxInFlight, send: send}
 }
 
-// errJobEnding is the error of all requests once the connection to mpiexec is over.
+// errJobEnding is the error for all requests once the connection to mpiexec is over.
 var errJobEnding = errors.New("the job is ending")
 
-// Add queues a request. It does not block. newMessage returns the message for the request's ID. onReply is called
-// with the reply or with errJobEnding. If ctx ends while the request is queued, the request is not sent and onReply
-// may not be called.
+// Add queues a request. It does not block. newMessage returns the message for the ID of the request. onReply
+// is called with the reply or with errJobEnding. If ctx ends while the request is queued, the request is not
+// sent, and onReply may not be called.
 func (p *Pipeline[Rep]) Add(ctx context.Context, newMessage func(id int) wire.Message, onReply func(Rep, error)) {
 	p.mu.Lock()
 	failed := p.failed
@@ -80,7 +82,7 @@ func (p *Pipeline[Rep]) Call(ctx context.Context, newMessage func(id int) wire.M
 	return reply, err
 }
 
-// sendNext sends queued requests until maxInFlight are in flight. The caller holds p.mu.
+// sendNext sends queued requests until maxInFlight of them are unanswered. The caller must hold p.mu.
 func (p *Pipeline[Rep]) sendNext() {
 	for len(p.queue) > 0 && len(p.inFlight) < p.maxInFlight {
 		q := p.queue[0]
@@ -100,7 +102,7 @@ func (p *Pipeline[Rep]) sendNext() {
 	}
 }
 
-// Deliver passes a reply of mpiexec to the caller of the request with this ID.
+// Deliver passes a reply of mpiexec to the caller of the request that has this ID.
 func (p *Pipeline[Rep]) Deliver(id int, reply Rep) {
 	p.mu.Lock()
 	onReply := p.inFlight[id]
@@ -112,7 +114,7 @@ func (p *Pipeline[Rep]) Deliver(id int, reply Rep) {
 	}
 }
 
-// Fail makes all requests fail with errJobEnding, those in progress and all later ones.
+// Fail makes all requests fail with errJobEnding, both those in progress and all later ones.
 func (p *Pipeline[Rep]) Fail() {
 	p.mu.Lock()
 	p.failed = true

@@ -31,7 +31,7 @@ const (
 	keepName    = ".stays"
 )
 
-// These are limits of one cleanup of leftover session directories.
+// These are limits for one removal of session directories that were left behind.
 const (
 	maxNamesRead    = 10_000  // names read of a directory
 	maxRemovedDirs  = 64      // directories removed
@@ -39,7 +39,8 @@ const (
 	minUnlockedAge  = time.Minute
 )
 
-// takeLock takes the lock of a newly created session directory, and writes this host's name to the lock file.
+// takeLock takes the lock of a newly created session directory, and writes the name of this host to the lock
+// file.
 func takeLock(dir *os.Root) (lock *os.File, err error) {
 	lock, err = dir.OpenFile(lockName, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -60,7 +61,8 @@ func hostName() string {
 	return name
 }
 
-// AppendCleanup adds files to the list in .cleanup, the files to remove if the helper is killed.
+// AppendCleanup adds files to the list in the file .cleanup. The listed files are removed if the helper is
+// killed.
 func (d *Dir) AppendCleanup(files []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +78,7 @@ func (d *Dir) AppendCleanup(files []string) error {
 	return withoutPath(err)
 }
 
-// WriteCleanup replaces the list in .cleanup, the files to remove if the helper is killed.
+// WriteCleanup replaces the list in the file .cleanup. The listed files are removed if the helper is killed.
 func (d *Dir) WriteCleanup(files []string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,8 +91,8 @@ func (d *Dir) WriteCleanup(files []string) error {
 	return d.root.Rename(cleanupName+".new", cleanupName)
 }
 
-// RemoveLeftDirs removes the session directories that killed helpers of this user have left. It looks in the
-// directories that an environment gives (candidateDirs).
+// RemoveLeftDirs removes session directories that killed helpers of this user have left behind. It looks in
+// the directories that an environment names (candidateDirs).
 func RemoveLeftDirs(environ []string) { removeLeftDirs(candidateDirs(environ)) }
 
 func removeLeftDirs(places []string) {
@@ -117,8 +119,8 @@ func listNames(place string) []string {
 	return names
 }
 
-// removeLeftDir removes a session directory of this user whose helper is dead, and the files listed in its .cleanup.
-// Other users cannot have added files to the list.
+// removeLeftDir removes a session directory of this user whose helper is dead, and the files that are listed
+// in its .cleanup. Other users cannot add files to that list.
 func removeLeftDir(path string) (removed bool) {
 	dir, err := owndir.Open(path)
 	if err != nil {
@@ -150,7 +152,7 @@ func removeLeftDir(path string) (removed bool) {
 	return owndir.Remove(dir, path) == nil
 }
 
-// readCleanup reads the list in .cleanup.
+// readCleanup reads the list of files in .cleanup.
 func readCleanup(dir *os.Root) []string {
 	list, err := dir.OpenFile(cleanupName, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

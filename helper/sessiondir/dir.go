@@ -22,7 +22,7 @@ import (
 )
 
 // A Dir is the session directory of a job on this node, where Open MPI keeps its files (rule PMIX-51). Its
-// name is chosen before it is created, since ranks get the name when they start.
+// name is chosen before the directory is created, because ranks are given the name when they start.
 type Dir struct {
 	Path string
 	Keep bool // do not remove the directory (PMIX-56)
@@ -32,25 +32,25 @@ type Dir struct {
 	lock *os.File   // its lock file
 }
 
-// maxDirPath is the largest length of a session directory's path, in bytes. Open MPI creates sockets below it, whose
-// paths have at most 108 bytes.
+// maxDirPath is the largest length of a session directory's path, in bytes. It is limited because Open MPI
+// creates sockets below the directory, and the path of a socket has at most 108 bytes.
 const maxDirPath = 60
 
-// NewDir chooses a path for a session directory: in the TMPDIR of an environment, or elsewhere if that is full or not
-// writable. It does not create the directory.
+// NewDir chooses a path for a session directory. It is in the TMPDIR of an environment, or elsewhere if that
+// is full or not writable. NewDir does not create the directory.
 func NewDir(environ []string) *Dir {
 	var random [6]byte
 	rand.Read(random[:]) // never fails
 	return &Dir{Path: filepath.Join(firstUsable(candidateDirs(environ)), dirPrefix()+hex.EncodeToString(random[:]))}
 }
 
-// dirPrefix returns the start of the names of this user's session directories.
+// dirPrefix returns the prefix of the names of this user's session directories.
 func dirPrefix() string { return fmt.Sprintf("rs-%d-", os.Geteuid()) }
 
 // randomDigits is how many random digits follow the prefix in the name of a session directory.
 const randomDigits = 12
 
-// candidateDirs returns the directories that may hold session directories, the best one first.
+// candidateDirs returns the directories in which session directories may be, the preferred one first.
 func candidateDirs(environ []string) []string {
 	places := []string{"/tmp", "/var/tmp", "/dev/shm"}
 	if temp := job.EnvValue(environ, "TMPDIR"); filepath.IsAbs(temp) && len(temp)+1+len(dirPrefix())+randomDigits <= maxDirPath {
@@ -59,8 +59,8 @@ func candidateDirs(environ []string) []string {
 	return places
 }
 
-// firstUsable returns the first directory that is writable and has space. If none is usable, it returns the directory
-// in which Open MPI would create its session directory itself.
+// firstUsable returns the first directory that is writable and has free space. If there is none, it returns
+// the directory that Open MPI would use by itself.
 func firstUsable(places []string) string {
 	for _, place := range places {
 		var fs unix.Statfs_t
@@ -71,8 +71,9 @@ func firstUsable(places []string) string {
 	return "/tmp"
 }
 
-// create creates the directory, with access for this user only, if it has not done so yet. It fails if the path
-// exists. It first removes directories that killed helpers have left.
+// create creates the directory, unless it has already done so. Only this user gets access to the directory.
+// It first removes directories that killed helpers have left behind. It returns an error if the path already
+// exists.
 func (d *Dir) create() error {
 	if d.root != nil {
 		return nil

@@ -13,24 +13,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Leftovers are files that ranks leave if they do not end regularly, such as shared memory segments. Ranks
-// register them when they create them (rule PMIX-53).
+// Leftovers are files, such as shared memory segments, that remain if ranks do not end regularly. Ranks
+// register such files when they create them (rule PMIX-53).
 type Leftovers struct {
 	mu     sync.Mutex       // guards byRank
 	byRank map[int][]string // the files that each rank has registered
 }
 
-// These are limits of the files that a rank may register (pmix-wire.md 11).
+// These are limits for the files that a rank may register (pmix-wire.md 11).
 const (
 	maxFilesOfRank = 256
 	maxLeftPath    = 4 << 10 // bytes
 )
 
-// leftoverDirs are the directories in which ranks may register files. The session directory is removed as a whole.
+// leftoverDirs are the directories in which ranks may register files. Files in the session directory need not
+// be registered, because it is removed as a whole.
 var leftoverDirs = []string{"/dev/shm/", "/tmp/"}
 
-// AddFiles registers files of a rank for removal. It refuses files in other directories and files above the
-// limit, and returns them.
+// AddFiles registers files of a rank that are to be removed. It returns the files that it refuses, because
+// they are in other directories or exceed the limit.
 func (l *Leftovers) AddFiles(rank int, files []string) (refused []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +48,7 @@ func (l *Leftovers) AddFiles(rank int, files []string) (refused []string) {
 	return refused
 }
 
-// ListAll returns all registered files, for another process that may have to remove them.
+// ListAll returns all registered files, so that another process can remove them if this one is killed.
 func (l *Leftovers) ListAll() (files []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +58,7 @@ func (l *Leftovers) ListAll() (files []string) {
 	return files
 }
 
-// isAllowedPath reports whether a path is a clean path in one of leftoverDirs.
+// isAllowedPath reports whether a path is a file in one of leftoverDirs, written without "." or "..".
 func isAllowedPath(path string) bool {
 	if len(path) > maxLeftPath || filepath.Clean(path) != path || strings.Contains(path, "\n") {
 		return false
@@ -112,11 +113,11 @@ func removeOwn(path string) error {
 	return ignoreNotExist(unix.Unlinkat(dir, filepath.Base(path), 0))
 }
 
-// openDirFlags opens a directory only as the start of further paths (O_PATH).
+// openDirFlags are the flags for opening a directory that is only used to open files below it (O_PATH).
 const openDirFlags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// openDirNoLinks opens a directory if no part of its path is a symbolic link. openat2(2) does so in one call. Before
-// Linux 5.6, and in some containers, it is missing, and walkToDir is used.
+// openDirNoLinks opens a directory. It returns an error if a part of the path is a symbolic link. It uses
+// openat2(2) or, before Linux 5.6 and in some containers, walkToDir.
 func openDirNoLinks(path string) (fd int, err error) {
 	fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: openDirFlags, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err == unix.ENOSYS || err == unix.EPERM {
@@ -125,7 +126,7 @@ func openDirNoLinks(path string) (fd int, err error) {
 	return fd, err
 }
 
-// walkToDir does the same as openDirNoLinks, but opens one part of the absolute path after the other.
+// walkToDir does the same as openDirNoLinks, by opening one part of the absolute path after the other.
 func walkToDir(path string) (fd int, err error) {
 	fd, err = unix.Open("/", openDirFlags, 0)
 	for part := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' }) {

@@ -19,7 +19,7 @@ import (
 // FreeTimeout is the longest time for removing leftovers (rule PD-17).
 const FreeTimeout = time.Second
 
-// MaxFreed is the most leftovers that are removed at the end of a job.
+// MaxFreed is the largest number of objects that are removed at the end of a job.
 const MaxFreed = 4096
 
 // Free removes the shared memory and the semaphore sets that processes of the job have left behind. All processes of
@@ -64,7 +64,8 @@ func readTable(name string) []byte {
 	return text
 }
 
-// free removes a segment, unless it has changed since it was listed or a process is attached to it.
+// free removes a shared memory segment, unless the segment has changed since it was listed or a process is
+// attached to it.
 func (s sysvSegment) free() (freed bool, err error) {
 	var is unix.SysvShmDesc
 	if _, err := unix.SysvShmCtl(s.id, unix.IPC_STAT, &is); err != nil {
@@ -116,7 +117,7 @@ func (f file) free(folder string) (freed bool, err error) {
 	return true, nil
 }
 
-// isSameFile reports whether f is the file that was seen before.
+// isSameFile reports whether f is the same file as earlier, which was seen before.
 func (f file) isSameFile(earlier file) bool {
 	return f.fileNumber == earlier.fileNumber && f.uid == earlier.uid && f.plain && f.createdAt.Equal(earlier.createdAt)
 }

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MemoryFiles measures the in-memory files of a job's processes. These are files of memfd_create(2), and files in
-// /dev/shm, which stay when no process has them open any more. The zero value is ready to use.
+// MemoryFiles measures the in-memory files of a job's processes. These are files made by memfd_create(2), and
+// files in /dev/shm, which remain when no process has them open. The zero value is ready to use.
 type MemoryFiles struct {
 	seen map[fileNumber]time.Time // files in /dev/shm that the job has held, with their creation times
 }
 
-// Size returns the memory of the files of these processes, in bytes. Each file counts once, whether it is mapped or
-// only open. Memory that is mapped without a descriptor, outside of /dev/shm, does not count.
+// Size returns the memory of the files of these processes, in bytes. Each file counts once, whether it is
+// mapped or only open. It does not count memory outside of /dev/shm that is mapped without a descriptor.
 func (s *MemoryFiles) Size(pids []int) (bytes int64) {
 	deadline, uid := time.Now().Add(ScanTimeout), os.Geteuid()
 	there, now, sizes := make(map[fileNumber]file), make(map[fileNumber]time.Time), make(map[fileNumber]int64)

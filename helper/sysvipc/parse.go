@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// These are limits of the sizes that the parsers read, in bytes. Any process of the machine can choose
-// names in these tables of the kernel. The parsers skip lines that do not have the kernel's format.
+// These are the largest sizes, in bytes, that the parsers read. Limits are needed because any process can
+// choose names in these tables of the kernel. The parsers skip lines that do not have the kernel's format.
 const (
 	maxTable = 8 << 20 // of /proc/sysvipc: 32,768 segments
 	maxMaps  = 16 << 20
@@ -69,8 +69,8 @@ func parseNumbers(fields ...[]byte) (all []int64, ok bool) {
 	return all, true
 }
 
-// parseMapping returns the file that a line of /proc/PID/maps is about, by device and inode. It ignores the name,
-// since a process can give a file any name:
+// parseMapping returns the file, as device and inode, to which a line of /proc/PID/maps refers. It does not
+// use the name, because a process can give a file any name:
 //
 //	7f3c5a000000-7f3c5a021000 rw-s 00000000 00:1a 41    /dev/shm/x.1
 func parseMapping(line []byte) (fileNumber, bool) {

@@ -20,15 +20,17 @@ const ShmDir = "/dev/shm"
 // ScanTimeout is the longest time for a scan of the job's processes (rule PD-21).
 const ScanTimeout = 200 * time.Millisecond
 
-// scanPause is the shortest time between two scans: the end of a job, which needs a scan, often follows its first
-// failure at once.
+// scanPause is the shortest time between two scans. It saves a scan because the end of a job, which needs
+// one, often follows soon after its first failure, which also needs one.
 const scanPause = time.Second
 
-// maxEntries is the most names in ShmDir that are read, since any user may create files there.
+// maxEntries is the largest number of names in ShmDir that are read. A limit is needed because any user may
+// create files there.
 const maxEntries = 1 << 16
 
-// Scan records which files of shared memory the processes of the job hold. all returns the job's processes. If a scan
-// takes longer than ScanTimeout, no files are removed at the end. A nil Tracker does nothing.
+// Scan records which files of shared memory are held by processes of the job. all returns these processes. If
+// a scan takes longer than ScanTimeout, no files are removed at the end of the job. A nil Tracker does
+// nothing.
 func (b *Tracker) Scan(all func() []Process) {
 	if b == nil || !b.lastScan.IsZero() && time.Since(b.lastScan) < scanPause {
 		return
@@ -57,13 +59,14 @@ func (b *Tracker) Scan(all func() []Process) {
 	b.incomplete = b.incomplete || time.Now().After(deadline)
 }
 
-// ipcNamespace returns the identity of a process's IPC namespace.
+// ipcNamespace returns an identifier of the IPC namespace in which a process is.
 func ipcNamespace(pid string) string {
 	name, _ := os.Readlink("/proc/" + pid + "/ns/ipc")
 	return name
 }
 
-// heldBy calls found for each file that a process has mapped, and for each file of ShmDir that it has open.
+// heldBy calls found for each file that a process holds: files that it has mapped, and files of ShmDir that
+// it has open.
 func heldBy(pid int, deadline time.Time, found func(fileNumber)) {
 	mappings(pid, deadline, found)
 	descriptors(pid, deadline, func(to string, is *unix.Stat_t) {
@@ -91,8 +94,8 @@ func mappings(pid int, deadline time.Time, found func(fileNumber)) {
 	}
 }
 
-// descriptors calls found for each in-memory file that a process has open. to is the target of the descriptor's link
-// in /proc.
+// descriptors calls found for each in-memory file that a process has open. The argument to is the target of
+// the descriptor's link in /proc.
 func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Stat_t)) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	fds, err := os.Open(dir)
@@ -161,8 +164,8 @@ const blockSize = 512
 
 func makeDev(major, minor uint32) uint64 { return unix.Mkdev(major, minor) }
 
-// fileClockNow returns the time of the coarse clock from which the kernel takes the times of files. It may be some
-// milliseconds behind.
+// fileClockNow returns the present time by the clock that the kernel uses for times of files. It may be some
+// milliseconds behind other clocks.
 func fileClockNow() time.Time {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {

@@ -11,8 +11,7 @@ import (
 	"remshell/job"
 )
 
-// A semSet is a semaphore set of System V, as a line of /proc/sysvipc/sem has it. The times are in seconds of Unix
-// time.
+// A semSet is a System V semaphore set, as /proc/sysvipc/sem describes it. Times are in seconds of Unix time.
 type semSet struct {
 	key, id    int
 	semaphores int
@@ -24,9 +23,9 @@ type semSet struct {
 // lastUsed returns the time at which a process last used the set.
 func (s semSet) lastUsed() int64 { return max(s.operated, s.changed) }
 
-// madeMeanwhile returns the semaphore sets that a user's processes have created since the job began. A set that was
-// there before has a later time of change if a process has set its values, so such sets are known by their IDs. The
-// kernel gives an ID again only after 2^16 others.
+// madeMeanwhile returns the semaphore sets that processes of a user have created since the job began. Sets
+// that existed before are recognized by their IDs. Their times of change are not used, because these become
+// later when a process sets values. The kernel gives the same ID again only after 2^16 others.
 func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 	for _, s := range all {
 		if s.cuid == uid && s.changed >= b.jobStart.Unix() && !b.setsBefore[s.id] {
@@ -36,10 +35,10 @@ func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 	return created
 }
 
-// isOfJob reports whether a set belongs to the job alone, and which rank it belongs to (PD-18). pids has the process
-// that last used each semaphore. All of them must be processes of the job whose objects are to be removed, and have
-// started before the set was last used. One of them must have used it then. The last two conditions exclude a process
-// that had the PID of a process of the job at another time.
+// isOfJob reports whether a semaphore set belongs to this job alone, and to which rank (rule PD-18). pids has
+// the process that last used each semaphore. All of them must be processes of the job whose objects are to be
+// removed, and must have started before the set was last used. At least one must have existed at that time.
+// The last two conditions exclude other processes that had the same PIDs at other times.
 func (b *Tracker) isOfJob(s semSet, pids []int) (rank int, ofJob bool) {
 	last, usedLast := s.lastUsed(), false
 	for i, pid := range pids {
@@ -60,7 +59,8 @@ func (b *Tracker) isOfJob(s semSet, pids []int) (rank int, ofJob bool) {
 	return rank, usedLast
 }
 
-// isOfAProcess reports whether the objects of a process with this PID may be removed. 0 is no process.
+// isOfAProcess reports whether objects of a process with this PID may be removed. It returns false for PID 0,
+// which stands for no process.
 func (b *Tracker) isOfAProcess(pid int) bool {
 	for _, l := range b.lifetimes[pid] {
 		if b.isToFree(l.Rank) {
@@ -70,9 +70,9 @@ func (b *Tracker) isOfAProcess(pid int) bool {
 	return false
 }
 
-// freeSets removes the semaphore sets that processes of the job have left, and returns how many other sets of the user
-// were made since the job began. add is called for each set that is removed, or could not be removed. It returns true
-// to end the removal.
+// freeSets removes the semaphore sets that processes of the job have left. It returns how many other sets of
+// the user were created since the job began. It calls add for each set that it has removed or could not
+// remove. If add returns true, it stops.
 func (b *Tracker) freeSets(uid int, deadline time.Time, add func(job.Leftover, error) bool) (otherSets int) {
 	made := b.madeMeanwhile(parseSets(readTable("sem")), uid)
 	var left []leftObject[semSet]
@@ -105,15 +105,16 @@ func (b *Tracker) freeSets(uid int, deadline time.Time, add func(job.Leftover, e
 	return otherSets
 }
 
-// Commands of semctl(2), from linux/sem.h.
+// These are commands for semctl(2), from linux/sem.h.
 const (
 	semGetPID  = 11 // the process that last used a semaphore; 0: none, or one that our PID namespace does not show
 	semGetNCnt = 14 // the number of processes that wait for a larger value
 	semGetZCnt = 15 // the number of processes that wait for 0
 )
 
-// lastPIDs returns the process that last used each semaphore of the set. idle is false if this could not be found out
-// until the deadline, if a process waits for a semaphore, or if a process is not one of accepted.
+// lastPIDs returns the processes that last used each semaphore of the set. idle is false if that could not be
+// found out before the deadline, if a process waits for a semaphore, or if accepted returns false for a
+// process.
 func (s semSet) lastPIDs(deadline time.Time, accepted func(pid int) bool) (pids []int, idle bool) {
 	for i := range s.semaphores {
 		if i%256 == 0 && time.Now().After(deadline) {
@@ -133,7 +134,7 @@ func (s semSet) lastPIDs(deadline time.Time, accepted func(pid int) bool) (pids 
 	return pids, len(pids) > 0
 }
 
-// semValue calls semctl(2) for a semaphore of a set, with a command that returns a number.
+// semValue calls semctl(2) for one semaphore of a set, with a command that returns a number.
 func semValue(id, number, command int) (int, error) {
 	n, _, errno := unix.Syscall6(unix.SYS_SEMCTL, uintptr(id), uintptr(number), uintptr(command), 0, 0, 0)
 	if errno != 0 {

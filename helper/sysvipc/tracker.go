@@ -10,10 +10,11 @@ import (
 	"remshell/job"
 )
 
-// NoRank is the rank of a process whose rank is unknown.
+// NoRank stands for the rank of a process whose rank is unknown.
 const NoRank = -1
 
-// These are limits of a Tracker's records, since a job may start processes for days.
+// These are the largest numbers of records that a Tracker keeps. Limits are needed because a job may start
+// processes for days.
 const (
 	maxProcesses = 1 << 16 // processes
 	maxHeldFiles = 1 << 12 // files
@@ -27,7 +28,7 @@ type Process struct {
 	Leader  bool      // it is the rank itself, not a descendant
 }
 
-// A lifetime has a process of the job and the time at which the process was last known to run.
+// A lifetime has a process of the job, and the last time at which the process was known to run.
 type lifetime struct {
 	Process
 	lastSeen time.Time
@@ -55,11 +56,11 @@ type Tracker struct {
 	scanTimeout, freeTimeout time.Duration // ScanTimeout and FreeTimeout, except in tests
 }
 
-// A fileNumber identifies a file by device and inode number.
+// A fileNumber identifies a file by its device and inode number.
 type fileNumber struct{ dev, number uint64 }
 
-// NewTracker returns a Tracker for a job that runs no process yet. If evenOnSuccess is true, it also removes what successful ranks
-// leave behind (--clean-ipc evenOnSuccess).
+// NewTracker returns a Tracker for a job that runs no process yet. If evenOnSuccess is true, it also removes
+// what successful ranks leave behind (--clean-ipc always).
 func NewTracker(evenOnSuccess bool) *Tracker {
 	before := make(map[int]bool)
 	for _, s := range parseSets(readTable("sem")) {
@@ -71,8 +72,8 @@ func NewTracker(evenOnSuccess bool) *Tracker {
 // NoteEnded records that a process of the job has ended.
 func (b *Tracker) NoteEnded(p Process, at time.Time) { b.noteProcess(p, at) }
 
-// noteProcess records that a process existed until a time. Two processes that had the same PID one after the other
-// differ in their start times.
+// noteProcess records that a process existed at the time seenAt. Two processes that had the same PID one
+// after the other differ in their start times.
 func (b *Tracker) noteProcess(p Process, seenAt time.Time) {
 	if b == nil || p.Started.IsZero() {
 		return
@@ -93,18 +94,18 @@ func (b *Tracker) noteProcess(p Process, seenAt time.Time) {
 	b.lifetimes[p.PID] = append(of, lifetime{p, seenAt})
 }
 
-// sameStart reports whether two start times belong to the same process. They may differ a little, because the clock
-// may have been set between two conversions from the kernel's ticks.
+// sameStart reports whether two start times can be those of the same process. They may differ a little,
+// because the clock may have been adjusted between two conversions from the kernel's ticks.
 func sameStart(a, b time.Time) bool { return a.Sub(b).Abs() < 100*time.Millisecond }
 
-// NoteRankEnd records how a rank has ended. succeeded is true if it succeeded. A nil Tracker does nothing.
+// NoteRankEnd records that a rank has ended, and whether it succeeded. A nil Tracker does nothing.
 func (b *Tracker) NoteRankEnd(rank int, succeeded bool) {
 	if b != nil {
 		b.failedRanks[rank] = b.failedRanks[rank] || !succeeded
 	}
 }
 
-// HasWork reports whether Free has anything to remove. It is false for a nil Tracker.
+// HasWork reports whether there is anything for Free to remove. It returns false for a nil Tracker.
 func (b *Tracker) HasWork() bool {
 	if b == nil {
 		return false
@@ -117,8 +118,8 @@ func (b *Tracker) HasWork() bool {
 	return b.freeAll && len(b.failedRanks) > 0
 }
 
-// isToFree reports whether objects that a rank has left are to be removed (rule PD-16). If the rank is
-// unknown, its objects are removed only if every rank's objects are.
+// isToFree reports whether objects left behind by a rank are to be removed (rule PD-16). Objects whose rank
+// is unknown are removed only if the objects of all ranks are.
 func (b *Tracker) isToFree(rank int) bool {
 	if b.freeAll {
 		return true
@@ -143,8 +144,8 @@ type sysvSegment struct {
 	changed       int64 // last change, in seconds since 1970
 }
 
-// leftSegments returns the segments that dead processes of the job created and that no process uses (rule
-// PD-18). The times of segments are in whole seconds, so a difference of one second is accepted.
+// leftSegments returns the segments that dead processes of the job have created and that no process uses
+// (rule PD-18). As the times of segments are in whole seconds, a difference of one second is allowed.
 func (b *Tracker) leftSegments(all []sysvSegment, uid int) (leftovers []leftObject[sysvSegment]) {
 	for _, s := range all {
 		if s.cuid != uid || s.attached != 0 {
@@ -160,8 +161,8 @@ func (b *Tracker) leftSegments(all []sysvSegment, uid int) (leftovers []leftObje
 	return leftovers
 }
 
-// A leftObject is an object that a rank has left behind. rank is NoRank if it belongs to a process of the job whose rank
-// is unknown.
+// A leftObject is an object that a rank has left behind. rank is NoRank if the object belongs to a process of
+// the job whose rank is unknown.
 type leftObject[T any] struct {
 	object T
 	rank   int
@@ -178,15 +179,15 @@ type file struct {
 	memoryBytes int64 // memory that it takes, in bytes
 }
 
-// isCandidate reports whether a file can be a file of the job: a regular file of our user, created while
-// the job ran.
+// isCandidate reports whether a file may belong to the job. It must be a regular file of the user uid that
+// was created while the job ran.
 func (b *Tracker) isCandidate(f file, uid int) bool {
 	return f.plain && f.uid == uid && !f.createdAt.IsZero() && !f.createdAt.Before(b.jobStart)
 }
 
-// leftFiles returns two kinds of files (rule PD-19). Processes of the job held the first during a scan. The
-// second have the PID of a rank in their name, and were created while that rank ran. It does not check
-// whether a process still holds them.
+// leftFiles returns files that the job has left behind (rule PD-19). These are files that processes of the
+// job held during a scan, and files whose names contain the PID of a rank and that were created while that
+// rank ran. It does not check whether a process still holds these files.
 func (b *Tracker) leftFiles(all []file, uid int) (leftovers []leftObject[file]) {
 	if b.incomplete {
 		return nil
@@ -204,11 +205,11 @@ func (b *Tracker) leftFiles(all []file, uid int) (leftovers []leftObject[file]) 
 	return leftovers
 }
 
-// minPIDInName is the smallest number in a file name that is taken for a PID. Containers number processes from 1, so
-// a small number may have another meaning.
+// minPIDInName is the smallest number in a file name that is taken for a PID. Smaller numbers are ambiguous,
+// because containers number processes from 1.
 const minPIDInName = 1000
 
-// rankInName finds the rank whose PID is in a file's name and that ran when the file was created.
+// rankInName finds the rank whose PID is part of a file's name and that ran when the file was created.
 func (b *Tracker) rankInName(f file) (lifetime, bool) {
 	for digits := range strings.FieldsFuncSeq(f.name, func(r rune) bool { return r < '0' || r > '9' }) {
 		pid, ok := parseNumber(digits, 10)
