@@ -109,7 +109,7 @@ func Read(system string, w Inputs, options Options) (Allocation, error) {
 	case !s.Inside(w):
 		return Allocation{}, &usererr.Error{
 			Text:   fmt.Sprintf("-rmk %s: %s is not set", system, s.Variable),
-			Remedy: "run inside an allocation, or name hosts with -host",
+			Remedy: "run mpiexec inside an allocation, or list hosts with -host",
 		}
 	}
 	if err := s.refuseCopies(w); err != nil {
@@ -145,7 +145,7 @@ func (s *System) refuseCopies(w Inputs) error {
 		return nil
 	}
 	return &usererr.Error{
-		Text:   fmt.Sprintf("the batch system started mpiexec %s (%s?), and each instance would start the whole job", times, by),
+		Text:   fmt.Sprintf("the batch system started mpiexec %s (perhaps by %s), and each instance would start the whole job", times, by),
 		Remedy: "start mpiexec once, or let each instance use only its own host with -rmk none",
 	}
 }
@@ -153,7 +153,7 @@ func (s *System) refuseCopies(w Inputs) error {
 // noGroups returns the error that --het-group does not apply to the hosts of source. source is another batch system
 // or an option.
 func noGroups(source string) error {
-	return &usererr.Error{Text: fmt.Sprintf("--het-group is for %s heterogeneous jobs, and the hosts are those of %s", GroupOwners("and"), source), Remedy: "leave it out"}
+	return &usererr.Error{Text: fmt.Sprintf("--het-group works only in heterogeneous jobs of %s, but the hosts come from %s", GroupOwners("and"), source), Remedy: "leave it out"}
 }
 
 // otherSystem returns the name of another batch system if mpiexec also runs in a job of that system and that job

@@ -81,7 +81,7 @@ func condorSlot(w Inputs) (cpus int, source string, err error) {
 	case cpus > 0 && cpus <= maxCount:
 		return cpus, source, nil
 	case err == nil:
-		err = errors.New("neither .machine.ad nor .job.ad has its number of CPUs")
+		err = errors.New("neither .machine.ad nor .job.ad contains the number of CPUs of the job")
 	}
 	return 0, "", err
 }

@@ -23,7 +23,7 @@ import (
 // flux alloc, which have an instance of their own. When the instance ends, it ends the processes that it has
 // started.
 var flux = System{
-	Name: "flux", Title: "Flux", Within: "call mpiexec in a script of flux batch, or by flux alloc", Untried: true,
+	Name: "flux", Title: "Flux", Within: "start mpiexec in a script of flux batch, or with flux alloc", Untried: true,
 
 	Variable: "FLUX_JOB_ID",
 	Inside: func(w Inputs) bool {
@@ -68,7 +68,7 @@ func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 		args, source = []string{"job", "info", id, "R"}, "flux job info"
 	}
 	if w.Run == nil {
-		return Allocation{}, newUnreadError("no program may be run in this mode")
+		return Allocation{}, newUnreadError("the hosts of the Flux job are not known, because mpiexec runs no program in this mode")
 	}
 	text, err := w.Run("flux", args...)
 	if err != nil {

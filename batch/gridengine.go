@@ -29,7 +29,7 @@ import (
 // Grid Engine does not announce that it ends a job. It kills all processes of the job by SIGKILL, including
 // mpiexec. It also ends a job if a task of the job was killed. In that case the killed task is the cause.
 var gridEngine = System{
-	Name: "sge", Title: "Grid Engine", Within: "call mpiexec in a script of qsub -pe",
+	Name: "sge", Title: "Grid Engine", Within: "start mpiexec in a script of qsub -pe",
 
 	Variable: "JOB_ID",
 	Inside: func(w Inputs) bool {
@@ -50,7 +50,7 @@ var gridEngine = System{
 		Fanout: 16, StartTimeout: 60 * time.Second,
 		EndGrace: 700 * time.Millisecond,
 		ErrorPatterns: []ErrorPattern{
-			{Pattern: "didn't accept task", Busy: true, Why: "no slot for another task", Remedy: "set control_slaves TRUE in the parallel environment, or use -launcher ssh"},
+			{Pattern: "didn't accept task", Busy: true, Why: "Grid Engine has no slot for another task", Remedy: "set control_slaves TRUE in the parallel environment, or use -launcher ssh"},
 		},
 		DefaultRemedy: "check that qrsh -inherit HOST true works here, or use -launcher ssh",
 		ErrorLine:     qrshLine,

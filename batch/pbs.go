@@ -25,7 +25,7 @@ import (
 //
 //	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all of that session
 var pbs = System{
-	Name: "pbs", Title: "PBS", Within: "call mpiexec in a script of qsub",
+	Name: "pbs", Title: "PBS", Within: "start mpiexec in a script of qsub",
 	Products: []string{"Torque", "OpenPBS", "PBSPro"},
 
 	Variable: "PBS_JOBID",

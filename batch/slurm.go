@@ -29,7 +29,7 @@ import (
 // Slurm signals and ends all ranks in the same way, including the ranks on this machine, since all ranks belong to
 // steps of the Slurm job.
 var slurm = System{
-	Name: "slurm", Title: "Slurm", Within: "call mpiexec in a script of sbatch, or by salloc",
+	Name: "slurm", Title: "Slurm", Within: "start mpiexec in a script of sbatch, or with salloc",
 
 	Variable: "SLURM_JOB_ID",
 	Inside: func(w Inputs) bool {
@@ -64,7 +64,7 @@ var slurm = System{
 			if overlaps(help) {
 				return "", ""
 			}
-			return "srun waits for free CPUs, because this version has no --overlap", "leave CPUs free, or use -launcher ssh"
+			return "srun waits for free CPUs, because this version of srun has no option --overlap", "leave CPUs of the allocation free, or use -launcher ssh"
 		},
 		ErrorLine: srunLine,
 	},

@@ -141,11 +141,11 @@ func (s *Starter) Diagnose(stderr string, exit int) ErrorPattern {
 	case line != "":
 		v.Why = line
 	case exit < 0:
-		v.Why = "it ended without a message"
+		v.Why = "the launcher ended without a message"
 	case exit > 128: // as a shell tells it
-		v.Why = fmt.Sprintf("it was killed by signal %d", exit-128)
+		v.Why = fmt.Sprintf("the launcher was killed by signal %d", exit-128)
 	default:
-		v.Why = fmt.Sprintf("it ended with exit code %d and printed no message", exit)
+		v.Why = fmt.Sprintf("the launcher ended with exit code %d and printed no message", exit)
 	}
 	return v
 }

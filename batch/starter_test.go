@@ -182,9 +182,9 @@ func TestVerdict(t *testing.T) {
 		busy              bool
 	}{
 		{"slurm", "srun: error: Unable to create step for job 1: Requested node configuration is not available", "Unable to create step for job 1: Requested node configuration is not available", false},
-		{"slurm", "srun: cluster configuration lacks support for cpu binding\n", "it ended with exit code 1 and printed no message", false},
+		{"slurm", "srun: cluster configuration lacks support for cpu binding\n", "the launcher ended with exit code 1 and printed no message", false},
 		{"slurm", "srun: error: Unable to confirm allocation for job 1: Socket timed out on send/recv operation\n", "Unable to confirm allocation for job 1: Socket timed out on send/recv operation", true},
-		{"sge", "error: executing task of job 8 failed: execution daemon on host \"n2\" didn't accept task\n", "no slot for another task", true},
+		{"sge", "error: executing task of job 8 failed: execution daemon on host \"n2\" didn't accept task\n", "Grid Engine has no slot for another task", true},
 		{"sge", "error: executing task of job 8 failed: failed sending task to execd@n9: can't resolve host name\n", "failed sending task to execd@n9: can't resolve host name", false},
 	} {
 		got := Named(test.system).Starter.Diagnose(test.said, 1)

@@ -27,10 +27,10 @@ var statusFrontEnds = map[string]func(args []string, table *option.JobTable) (wo
 	"apstat": translateApstat,
 	"apkill": translateApkill,
 	"psiadmin": func([]string, *option.JobTable) ([]string, string, error) {
-		return nil, "", &usererr.Error{Text: "psiadmin administers daemons, and mpiexec has none", Remedy: "mpijob ps lists jobs (list proc), mpijob end JOB ends one, mpijob doctor HOST checks hosts, mpijob drain HOST and mpijob allow maxproc=N HOST restrict them; node.toml and cluster.toml do so for good"}
+		return nil, "", &usererr.Error{Text: "psiadmin controls ParaStation daemons, but mpiexec needs no daemons", Remedy: "mpijob ps lists jobs (list proc), mpijob end JOB ends one, mpijob doctor HOST checks hosts, mpijob drain HOST and mpijob allow maxproc=N HOST restrict hosts; for permanent restrictions, edit node.toml and cluster.toml"}
 	},
 	"psmgr": func([]string, *option.JobTable) ([]string, string, error) {
-		return nil, "", &usererr.Error{Text: "psmgr runs process managers on hosts, and mpiexec has none", Remedy: "mpijob ps lists jobs, mpijob end JOB ends one, mpijob doctor HOST checks hosts"}
+		return nil, "", &usererr.Error{Text: "psmgr controls process managers on hosts, but mpiexec needs no process managers", Remedy: "mpijob ps lists jobs, mpijob end JOB ends one, mpijob doctor HOST checks hosts"}
 	},
 }
 
@@ -76,15 +76,15 @@ func translateApstat(args []string, table *option.JobTable) (words []string, hel
 			case next == "":
 				return nil, "", &usererr.Error{Text: fmt.Sprintf("apstat has no option -%c", l), Remedy: "-a lists jobs, -n checks hosts, -p lists waiting requests, -A JOB prints the state of a job"}
 			case l == 'A' && id != "":
-				return nil, "", &usererr.Error{Text: "-A is given twice, but apstat prints one job", Remedy: "run apstat once for each of them"}
+				return nil, "", &usererr.Error{Text: "-A is given twice, but apstat prints one job", Remedy: "run apstat once for each job"}
 			case word != "" && word != next:
-				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c and -%c cannot be used together", letter, l), Remedy: "run apstat once for each of them"}
+				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c and -%c cannot be used together", letter, l), Remedy: "run apstat once for each job"}
 			}
 			word, letter = next, l
 		}
 		if word == "status" && id == "" {
 			if i++; i == len(args) {
-				return nil, "", &usererr.Error{Text: "-A: no job given", Remedy: "apstat -a lists the jobs"}
+				return nil, "", &usererr.Error{Text: "-A: no job given", Remedy: "apstat -a lists jobs"}
 			}
 			id = args[i]
 		}

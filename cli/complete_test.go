@@ -32,7 +32,7 @@ func TestCompletionRequest(t *testing.T) {
 		{"mpiexec --__complete -n 1 ./a x", "arguments 2\n"},
 		{"mpijob --__complete ps comp", "words 0\ncompute1\t\ncompute2\t\ncompute3\t\n"},
 		{"mpijob --__complete su", "words 0\nsuspend\tstop all ranks of a job\n"},
-		{"aprun --__complete -n 2 -L", "words 0\n-L\thosts: 3,7-12,node40 or names, in the order of their numbers\n"},
+		{"aprun --__complete -n 2 -L", "words 0\n-L\tuse these hosts, in the order of their numbers: 3,7-12,node40\n"},
 		{"aprun --__complete -l ho", "files 0\n"},
 		{"aprun --__complete -n 2 ./a x", "arguments 2\n"},
 		{"aprun --__complete -n 2 ./a : he", "program 0\n"},

@@ -126,7 +126,7 @@ func (j *eventWriter) close(limited bool) error {
 	case <-j.done:
 		return j.err
 	case <-late:
-		return errors.New("no program reads from it")
+		return errors.New("no program reads from the pipe")
 	}
 }
 

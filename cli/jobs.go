@@ -25,7 +25,7 @@ import (
 func programAsHosts(line option.Line) (option.Line, error) {
 	app := &line.Apps[0]
 	if len(line.Apps) > 1 {
-		return line, &usererr.Error{Text: line.Command(line.Query.Command) + " starts no program, so it does not accept :", Remedy: "give only hosts as arguments"}
+		return line, &usererr.Error{Text: line.Command(line.Query.Command) + " does not start a program, so app contexts (:) are not allowed", Remedy: "as arguments, give only hosts"}
 	}
 	if app.Program != "" && !line.NamesHosts() {
 		app.Host, app.HostFile = nil, ""
@@ -51,7 +51,7 @@ func checkHostsGiven(line option.Line) error {
 	if !is || !query.NeedsHosts || line.Apps[0].Program != "" || line.NamesHosts() {
 		return nil
 	}
-	return &usererr.Error{Text: line.Query.Command + ": no host given", Remedy: "name each host: " + line.Command(line.Query.Command, "HOST")}
+	return &usererr.Error{Text: line.Query.Command + ": no host is given", Remedy: "name each host: " + line.Command(line.Query.Command, "HOST")}
 }
 
 // answerJobQuery carries out a query about jobs. It prints what the ledgers contain, or sends a signal or a

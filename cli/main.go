@@ -188,7 +188,7 @@ func printInfo(table infoTexts, line option.Line, sys System) (done bool, err er
 		return false, nil
 	}
 	if err == nil && line.Help == nil && isOnLine(line, "json") {
-		err = &usererr.Error{Text: "--json does not apply to --version, --info and other options about mpiexec itself: they print text", Remedy: "leave it out"}
+		err = &usererr.Error{Text: "--json cannot be used with --version, --info and other options that print text about mpiexec itself", Remedy: "leave it out"}
 	}
 	if err == nil {
 		_, err = io.WriteString(sys.Out, text)
@@ -212,7 +212,7 @@ func checkQueries(line option.Line) error {
 	case j.JSON != "" && j.Plan && !j.DryRun:
 		return &usererr.Error{Text: "--json is not needed with --plan, which always writes JSON", Remedy: "leave it out"}
 	case j.Outputs().JSON && (j.JSON == "" || !startsRanks(line)):
-		return &usererr.Error{Text: "--output json requires --json, and works only when ranks are started", Remedy: "add --json, or leave out --output json"}
+		return &usererr.Error{Text: "--output json requires --json and a job that runs", Remedy: "add --json, or leave out --output json"}
 	case printsTopologyOnly(line) && isOnLine(line, "json"):
 		return &usererr.Error{Text: "--display topo cannot print JSON", Remedy: "leave --json out"}
 	}

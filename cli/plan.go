@@ -150,7 +150,7 @@ func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 			lines = append(lines, prefix+offer)
 		}
 		if elsewhere != nil {
-			lines = append(lines, fmt.Sprintf("%sdepends on the libraries of the program on %s", prefix, hostlist.Fold(elsewhere)))
+			lines = append(lines, fmt.Sprintf("%sthe PMI version depends on the MPI library of the program on %s", prefix, hostlist.Fold(elsewhere)))
 		}
 	}
 	return lines

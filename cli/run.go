@@ -276,7 +276,7 @@ func (c *invocation) setDialer() (closeDialer func(), err error) {
 	}
 	if d.sshDialer != nil {
 		d.warn = func(text string) { c.env.Report(text) }
-		d.sshDialer.Recorded = func(file string) { c.env.Report("mpiexec has added new ssh host keys to " + file) }
+		d.sshDialer.Recorded = func(file string) { c.env.Report("mpiexec added new ssh host keys to " + file) }
 	}
 	c.env.Dialer, c.env.Build, c.env.Release = d, d.build, Version
 	return d.closeAll, nil

@@ -77,7 +77,7 @@ func (c *invocation) findStarter() error {
 // was never tried with a real batch system.
 func (c *invocation) logUntried(program string, s *batch.System) {
 	if s.Untried {
-		c.env.Log.Info().Msgf("mpiexec calls %s as the manuals of %s describe, but was never tested with it", program, s.Title)
+		c.env.Log.Info().Msgf("mpiexec calls %s as the manuals of %s describe, but it was never tested with this batch system", program, s.Title)
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err erro
 // runBatchTool runs a program of the batch system, such as squeue, and logs its output.
 func (c *invocation) runBatchTool(name string, args ...string) (string, error) {
 	text, err := runBatchProgram(name, args...)
-	c.env.Log.Debug().Str("program", name).Str("said", strings.TrimSpace(text)).Err(err).Msg("called a program of the batch system")
+	c.env.Log.Debug().Str("program", name).Str("said", strings.TrimSpace(text)).Err(err).Msg("mpiexec called a program of the batch system")
 	return text, err
 }
 

@@ -178,7 +178,7 @@ func (c *invocation) reportUnreadInput() {
 		return
 	}
 	c.env.UnreadInput = func(bytes int64) {
-		c.env.Report(fmt.Sprintf("note: mpiexec read %s of standard input that no rank used; with -stdin none, mpiexec does not read standard input", text.Count(int(bytes), "byte")))
+		c.env.Report(fmt.Sprintf("note: mpiexec read %s of standard input that no rank used; to leave standard input unread, use -stdin none", text.Count(int(bytes), "byte")))
 	}
 }
 

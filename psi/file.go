@@ -64,7 +64,7 @@ func dropComments(all []string) []string {
 func (l *nodeList) hostLineReader(unique bool) lineReader {
 	return func(words []string, at string) error {
 		if len(words) > 1 {
-			return l.badFileError(words[1], at+": unexpected", "one host name per line")
+			return l.badFileError(words[1], at+": unexpected word", "one host name on each line")
 		}
 		before := len(l.entries)
 		if err := l.addHost(words[0], 1); err != nil {
@@ -81,7 +81,7 @@ func (l *nodeList) hostLineReader(unique bool) lineReader {
 func (l *nodeList) readCountLine(words []string, at string) error {
 	const allowed = "HOST COUNT with COUNT 0-65535"
 	if len(words) < 2 {
-		return l.badFileError(words[0], at+": no count behind", allowed)
+		return l.badFileError(words[0], at+": the count is missing after", allowed)
 	}
 	count, ok := parseNumber(words[1], 0, 65535)
 	if !ok {

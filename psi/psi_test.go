@@ -163,9 +163,9 @@ func TestAdHoc(t *testing.T) {
 // An error in a file names the line.
 func TestFileLines(t *testing.T) {
 	for assignment, want := range map[string]string{
-		"PSI_HOSTFILE=wrong": `PSI_HOSTFILE: wrong line 2: no node with host name "n9"; allowed: n0, n1, n2, n3, n4`,
-		"PSI_HOSTFILE=two":   `PSI_HOSTFILE: two line 2: unexpected "n2"; allowed: one host name per line`,
-		"PSI_PEFILE=pe4":     `PSI_PEFILE: pe4 line 1: no node with host name "n9"; allowed: n0, n1, n2, n3, n4`,
+		"PSI_HOSTFILE=wrong": `PSI_HOSTFILE: wrong line 2: the cluster has no node with the host name "n9"; allowed: n0, n1, n2, n3, n4`,
+		"PSI_HOSTFILE=two":   `PSI_HOSTFILE: two line 2: unexpected word "n2"; allowed: one host name on each line`,
+		"PSI_PEFILE=pe4":     `PSI_PEFILE: pe4 line 1: the cluster has no node with the host name "n9"; allowed: n0, n1, n2, n3, n4`,
 		"PSI_PEFILE=pe3":     `PSI_PEFILE: pe3 line 1: bad count "65536"; allowed: HOST COUNT with COUNT 0-65535`,
 		"PSI_HOSTFILE=gone":  `PSI_HOSTFILE: cannot read "gone": file does not exist; allowed: path of a readable file`,
 	} {

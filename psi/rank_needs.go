@@ -39,7 +39,7 @@ func (c *Settings) readShape(in Input) error {
 		return err
 	}
 	if c.PerNode > 0 && c.ExactPerNode > c.PerNode {
-		return badValue("--shape", *in.Flags.Shape, fmt.Sprintf("at most --ppn, %d", c.PerNode))
+		return badValue("--shape", *in.Flags.Shape, fmt.Sprintf("at most %d, the value of --ppn", c.PerNode))
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (c *Settings) readNUMA(in Input) error {
 			return badValue("--numa-list", *list, "N", "FIRST-LAST with FIRST <= LAST")
 		}
 		if f.NUMANodes != nil {
-			return badValue("--numa-list", *list, "one of --numa-list and --numa-nodes")
+			return badValue("--numa-list", *list, "only one of --numa-list and --numa-nodes")
 		}
 	}
 	c.NUMA.StrictMemory = f.StrictMem != nil && *f.StrictMem
@@ -121,7 +121,7 @@ func (c *Settings) readMemory(in Input) error {
 	size, request := cutHugePageRequest(trimBlanks(*value))
 	var ok bool
 	if c.Memory, ok = parseBytes(size); !ok {
-		return badValue("--mem-per-rank", *value, "a number of MB, or with K, M, G, T")
+		return badValue("--mem-per-rank", *value, "a number of MB, or a number with a unit K, M, G or T")
 	}
 	c.HugePages = request
 	return nil
@@ -166,15 +166,15 @@ func parseBytes(text string) (int64, bool) {
 func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, fixed bool) error {
 	for _, s := range shares {
 		if s.HWThreads != shares[0].HWThreads {
-			return badValue("--hw-threads", strconv.Itoa(max(0, s.HWThreads)), "the same in all app contexts")
+			return badValue("--hw-threads", strconv.Itoa(max(0, s.HWThreads)), "the same value in all app contexts")
 		}
 		source := s.NUMA.Option()
 		switch m := layout.Map; {
 		case !s.NUMA.IsSet():
 		case fixed:
-			return badValue(source, "a rank file", "one of both")
+			return &Error{Code: "bad-value", Source: source, Token: "-rankfile", Problem: "cannot be used together with"}
 		case m.Level > pin.ByNode || m.PerObject > 0 || m.PEList != nil || m.Span:
-			return badValue(source, "--map-by "+m.Text, "one of both")
+			return &Error{Code: "bad-value", Source: source, Token: "--map-by " + m.Text, Problem: "cannot be used together with"}
 		}
 	}
 	return nil

@@ -40,9 +40,9 @@ func (c *Settings) readClass(in Input) error {
 		c.Class = name
 		return nil
 	}
-	refusal := &Error{Code: "bad-class", Source: source, Token: name, Problem: "there is no class"}
+	refusal := &Error{Code: "bad-class", Source: source, Token: name, Problem: "the cluster file has no class"}
 	if i >= 0 {
-		refusal.Problem = "you may not use class"
+		refusal.Problem = "you are not allowed to use the class"
 	}
 	for _, class := range in.Rules.Classes {
 		refusal.Allowed = append(refusal.Allowed, class.Name)
@@ -80,7 +80,7 @@ func (c *Settings) readNodeSets(in Input) error {
 	if text := in.Rules.MaxDelay; text != nil {
 		var ok bool
 		if levels.MaxDelay, ok = nodeset.ParseTime(trimBlanks(*text)); !ok {
-			return &Error{Code: "bad-node-set", Source: "nodeset.maxDelay", Token: *text, Problem: "no time", Allowed: []string{"SECONDS", "1h30m"}}
+			return &Error{Code: "bad-node-set", Source: "nodeset.maxDelay", Token: *text, Problem: "bad time", Allowed: []string{"SECONDS", "1h30m"}}
 		}
 	}
 	c.MaxDelay = levels.MaxDelay
@@ -94,10 +94,10 @@ func (c *Settings) readNodeSets(in Input) error {
 		return &Error{Code: "bad-node-set", Source: wrong.Source, Token: wrong.Token, Problem: what, Allowed: wrong.Allowed}
 	}
 	if in.RanksPlaced && c.NodeSet.Policy != "" { // the user's request; requests of cluster and class are ignored
-		return &Error{Code: "bad-node-set", Source: c.NodeSet.Source, Token: c.NodeSet.Request.String(), Problem: "each rank has a fixed node, so no set is chosen", Allowed: []string{"none"}}
+		return &Error{Code: "bad-node-set", Source: c.NodeSet.Source, Token: c.NodeSet.Request.String(), Problem: "each rank has a fixed node, so mpiexec cannot use the node set", Allowed: []string{"none"}}
 	}
 	if c.NodeSet.RequestedDelay > 0 {
-		c.addWarning("delay-cut", "a delay of %s is reduced to %s, the maximum of the cluster file", c.NodeSet.RequestedDelay, c.NodeSet.Delay)
+		c.addWarning("delay-cut", "mpiexec reduced the delay of %s to %s, the maximum in the cluster file", c.NodeSet.RequestedDelay, c.NodeSet.Delay)
 	}
 	if c.NodeSet.Policy == nodeset.AnyOf && c.NodeSet.Plus.SpanEvenly {
 		c.addWarning("span-ignored", "SPANEVENLY has no effect with ANYOF, which already mixes sets")

@@ -90,7 +90,7 @@ func (c *Settings) readFeatures(in Input) error {
 			for _, probed := range job.ProbedFeatures {
 				known[probed] = true
 			}
-			return &Error{Code: "unknown-hwtype", Source: source, Token: w, Problem: "no node has the feature",
+			return &Error{Code: "unknown-hwtype", Source: source, Token: w, Problem: "no node of the cluster file has the feature",
 				Allowed: slices.Sorted(maps.Keys(known))}
 		}
 	}

@@ -57,15 +57,15 @@ func (c *Settings) readToggles(in Input) {
 	for _, t := range toggles {
 		value, defined := in.Env(t.variable)
 		if defined && t.flag(&in.Flags) == nil && meansNo(value) {
-			c.addWarning("value-ignored", "%s=%q switches it on, because any value does; to switch it off, unset it", t.variable, value)
+			c.addWarning("value-ignored", "%s=%q switches the setting on, because any value does; to switch it off, unset the variable", t.variable, value)
 		}
 	}
 	if f := in.Flags.Exclusive; f != nil && !*f && c.Overbook {
-		c.addWarning("overbook-implies-exclusive", "--no-exclusive has no effect: overbooking requires exclusive nodes")
+		c.addWarning("overbook-implies-exclusive", "--no-exclusive has no effect, because --overbook requires exclusive use of nodes")
 	}
 	for _, name := range unsupported {
 		if _, defined := in.Env(name); defined {
-			c.addWarning("unsupported-variable", "%s has no effect here; unset it", name)
+			c.addWarning("unsupported-variable", "the variable %s has no effect in mpiexec; unset it", name)
 		}
 	}
 }

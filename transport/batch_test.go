@@ -66,7 +66,7 @@ func TestByStarterRefused(t *testing.T) {
 	for stderr, want := range map[string]string{
 		"srun: error: Unable to create step for job 1: Requested node configuration is not available": "srun: Unable to create step for job 1: Requested node configuration is not available",
 		"srun: error: n2: task 0: Killed\nsrun: Force Terminated StepId=1.6":                          "srun: n2: task 0: Killed",
-		"srun: cluster configuration lacks support for cpu binding":                                   "srun: it ended with exit code 1 and printed no message",
+		"srun: cluster configuration lacks support for cpu binding":                                   "srun: the launcher ended with exit code 1 and printed no message",
 	} {
 		s := testStarter(t, "echo '"+stderr+"' >&2; exit 1\n")
 		_, err := dial(t, s, "n1")
@@ -94,7 +94,7 @@ func TestByStarterSilent(t *testing.T) {
 	s.StarterHelp, s.Timeout, s.Shell = func() string { return "" }, 100*time.Millisecond, 100*time.Millisecond
 	_, err := dial(t, s, "n1")
 	var e *Error
-	if !errors.As(err, &e) || e.Why != "srun waits for free CPUs, because this version has no --overlap" {
+	if !errors.As(err, &e) || e.Why != "srun waits for free CPUs, because this version of srun has no option --overlap" {
 		t.Error(err)
 	}
 }

@@ -52,7 +52,7 @@ func (b *defaultOptions) readConfig(sources Sources) {
 		}
 	}
 	if path.Base(file) == "parastation.conf" {
-		b.errs = append(b.errs, &usererr.Error{Text: file + ": a parastation.conf cannot be used as the file with options of mpiexec; its nodes belong in a cluster file", Remedy: "mpiexec --cluster " + file + " prints the keys that a cluster file uses instead"})
+		b.errs = append(b.errs, &usererr.Error{Text: file + ": parastation.conf cannot be used as the configuration file of mpiexec; nodes belong into a cluster file", Remedy: "mpiexec --cluster " + file + " prints the corresponding keys of a cluster file"})
 		return
 	}
 	for line, err := range logicalLines(text) {
@@ -85,7 +85,7 @@ func (b *defaultOptions) readConfigLine(location string, args []string) {
 	}
 	s := b.scan(appWords{args: args, precedence: fromUserConfig, from: location})
 	if len(s.program) > 0 {
-		s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s is not an option", ShellQuote(s.program[0])), Remedy: "write one option on each line; quote a value with blanks"})
+		s.errs = append(s.errs, &usererr.Error{Text: fmt.Sprintf("%s is not an option", ShellQuote(s.program[0])), Remedy: "write one option on each line, with two dashes; put values with blanks in quotes"})
 	}
 	if s.help != nil || s.version {
 		s.refuseOption("help", true)

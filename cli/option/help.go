@@ -240,12 +240,12 @@ func (o *Option) settingText(value string) string {
 // scopeText returns a text that says whether the option applies to one app context or to the whole job.
 func (o *Option) scopeText() string {
 	text := map[Scope]string{
-		PerApp:    "Applies to its own app context",
-		Inherited: "If given in the first app context, it applies to all app contexts that do not set it",
-		PerJob:    "Applies to the whole job",
+		PerApp:    "The option applies only to its own app context",
+		Inherited: "In the first app context, the option applies to all app contexts that do not set it",
+		PerJob:    "The option applies to the whole job",
 	}[o.Scope]
 	if o.accumulates {
-		text += ". May be given several times"
+		text += ". It may be given several times"
 	}
 	return strings.TrimSuffix(wrapText(text+".", 78), "\n")
 }

@@ -15,10 +15,10 @@ func TestMisplacedOption(t *testing.T) {
 		want string
 	}{
 		{[]string{"--again", "--dry-run", "a"}, true, "--again requires --resume; add --resume FILE, or leave it out"},
-		{[]string{"--cluster-state", "f", "a"}, true, "--cluster-state requires --plan or --dry-run; add one of them, or leave it out"},
+		{[]string{"--cluster-state", "f", "a"}, true, "--cluster-state requires --plan or --dry-run; add one of these options, or leave it out"},
 		{[]string{"--cluster-state", "f", "--dry-run"}, false, ""},
 		{[]string{"--cluster-state", "f", "--dry-run", "-gsoft", "1:2", "a"}, false, "-gsoft contradicts --cluster-state; use only one of them"},
-		{[]string{"--save-job", "f", "--dry-run"}, false, "--save-job works only when ranks are started; leave it out"},
+		{[]string{"--save-job", "f", "--dry-run"}, false, "--save-job cannot be used in a command that starts no ranks; leave it out"},
 		{[]string{"--save-job", "f", "a"}, true, ""},
 		{[]string{"-merge", "-ordered-output", "a"}, true, "-merge contradicts -ordered-output; use only one of them"},
 		{[]string{"--no-probe", "a"}, true, "--no-probe requires --dry-run; add --dry-run, or leave it out"},

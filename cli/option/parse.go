@@ -344,7 +344,7 @@ func startsNothing(apps []scannedApp) bool {
 
 func noProgramError(appCount int, file string) *usererr.Error {
 	if file != "" {
-		return &usererr.Error{Text: "no program given", Remedy: "each line needs a program; a backslash at the end of a line continues the line"}
+		return &usererr.Error{Text: "no program given", Remedy: "write a program on each line, or continue a line with a backslash at its end"}
 	}
 	if appCount > 1 {
 		return &usererr.Error{Text: "no program given", Remedy: "each part between two : needs a program"}

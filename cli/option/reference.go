@@ -22,10 +22,10 @@ func (t *Table) Reference() string {
 			o.writeReference(&b)
 		}
 	}
-	fmt.Fprintf(&b, "\n## Variables that are not passed on\n\n`-genvall`, the default, takes all variables of mpiexec along, and exported "+
-		"shell functions, but not these, of which a rank keeps the values of its own host: `%s`. What another launcher has set for mpiexec, such as `PMI_*`, "+
-		"is not taken along either, and `TMPDIR` only to hosts that have that folder. A name that `-genvlist`, `-genv`, `-env` or `-x` gives is "+
-		"taken along all the same.\n", strings.Join(PrivateVariables, "`, `"))
+	fmt.Fprintf(&b, "\n## Variables that are not passed on\n\n`-genvall`, the default, passes on all variables of mpiexec, and exported "+
+		"shell functions. It does not pass on these variables, so ranks keep the values of their own hosts: `%s`. Variables that another launcher has set for "+
+		"mpiexec, such as `PMI_*`, are not passed on either. `TMPDIR` is passed on only to hosts that have that folder. Variables in `-genvlist`, `-genv`, "+
+		"`-env` or `-x` are always passed on.\n", strings.Join(PrivateVariables, "`, `"))
 	b.WriteString("\n## Options of other launchers\n\nmpiexec refuses these options and prints what to use instead. With `--lenient` it only warns of the options marked *. It ignores the options marked +, with a note.\n\n")
 	for _, r := range t.refusals {
 		star := ""

@@ -10,11 +10,11 @@ var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
 	"launcher-fallback": "use --batch-option fallback=ssh",
 	"mem-metric":        "leave out the option: memory is always the resident set size",
-	"no-mpi-hints":      "if you choose Open MPI's network, such as with --mca pml ucx, mpiexec does not choose it",
+	"no-mpi-hints":      "to choose the network of Open MPI yourself, use for example --mca pml ucx",
 	"rm-kill-delay":     "use --batch-option kill-delay=TIME",
 	"rm-lsf-rankfile":   "use -hostfile $LSB_DJOB_RANKFILE",
 	"rm-margin":         "use --batch-option margin=TIME",
-	"rm-scope":          "use --batch-option scope=job instead of job; leave out step, which is the default",
+	"rm-scope":          "use --batch-option scope=job; scope=step is the default",
 	"preemptible":       "use --suspend and --resume-job, --checkpoint, or --migrate",
 }
 

@@ -62,7 +62,7 @@ func TestAdviceOnARemovedOptionFitsItsValue(t *testing.T) {
 		"MPIEXEC_NO_MPI_HINTS=0":  "unset it",
 		"MPIEXEC_NO_MPI_HINTS=no": "unset it",
 		"MPIEXEC_NO_MPI_HINTS=1":  removedOptions["no-mpi-hints"],
-		"MPIEXEC_RM_SCOPE=step":   "use --batch-option scope=job instead of job; leave out step, which is the default",
+		"MPIEXEC_RM_SCOPE=step":   "use --batch-option scope=job; scope=step is the default",
 	} {
 		_, err := Mpiexec(linuxSignals).Parse([]string{"a"}, Sources{Environ: []string{assignment}})
 		var all UsageErrors
@@ -77,7 +77,7 @@ func TestHelpOnARemovedOrForeignOptionWithoutDashes(t *testing.T) {
 	for word, want := range map[string]string{
 		"rm-scope":       "--rm-scope was removed",
 		"rm_kill_delay":  "--rm-kill-delay was removed",
-		"nproc-per-node": "-nproc-per-node: torchrun uses this option for ranks on each host; with mpiexec use -ppn N, with --env-compat torch",
+		"nproc-per-node": "-nproc-per-node: in torchrun, this option sets the number of ranks on each host; use -ppn N together with --env-compat torch",
 	} {
 		if _, err := Mpiexec(linuxSignals).HelpOn(word); err == nil || err.Error() != want {
 			t.Errorf("-help %s: %v, want %s", word, err, want)

@@ -74,7 +74,7 @@ func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, 
 // context.
 func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (string, error)) (apps []scannedApp, err error) {
 	if read == nil {
-		return nil, &usererr.Error{Text: g.Spelled + ": this file cannot be read at this place"}
+		return nil, &usererr.Error{Text: g.Spelled + ": mpiexec cannot read this file for a spawn"}
 	}
 	text, err := read(g.Value)
 	if err != nil {

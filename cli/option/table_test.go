@@ -51,7 +51,7 @@ func TestFrontEnd(t *testing.T) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	text, err := table.Explain("cpus-per-pe")
-	if want := "-d D   CPUs for each rank\n\nAs often as there is work.\n\nAlso written: --cpus-per-pe\nApplies to its own app context.\nVariables: MPIEXEC_CPUS_PER_PE\n"; err != nil || text != want {
+	if want := "-d D   CPUs for each rank\n\nAs often as there is work.\n\nAlso written: --cpus-per-pe\nThe option applies only to its own app context.\nVariables: MPIEXEC_CPUS_PER_PE\n"; err != nil || text != want {
 		t.Errorf("%q, %v\nwant %q", text, err, want)
 	}
 }

@@ -283,7 +283,7 @@ func (b *defaultOptions) takeVariable(m namedOption, v variable, text string) {
 			return
 		}
 		if on, _ := parseSwitch(text); !on {
-			b.errs = append(b.errs, &usererr.Error{Text: fmt.Sprintf("%s: %q is neither 1 nor 0", v.name, text)})
+			b.errs = append(b.errs, &usererr.Error{Text: fmt.Sprintf("%s: %q is not allowed; the value must be 1 or 0", v.name, text)})
 			return
 		}
 	}

@@ -43,7 +43,7 @@ func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, 
 	named := namesRelativeHosts(line)
 	system := w.wantedBatchSystem(line, named)
 	if asked := allocationOption(line); system == "" && asked != "" {
-		return line, "", &usererr.Error{Text: asked + " works only with hosts of a batch system, and this job does not use such hosts", Remedy: "leave it out"}
+		return line, "", &usererr.Error{Text: asked + " works only with hosts that a batch system allocated, but this job uses other hosts", Remedy: "leave it out"}
 	}
 	if system != "" {
 		if err := w.readAllocation(system, wish); err != nil {

@@ -103,7 +103,7 @@ func checkAttr(key, value string) error {
 	case key == "binding":
 		return checkBinding(value)
 	case key == "type" && len(splitFeatures(value)) == 0:
-		return errors.New("the value lists no features")
+		return errors.New("the list of features is empty")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func checkBinding(value string) error {
 	case b.Width > 0:
 		return fmt.Errorf("the number of CPUs of a rank must be the same on all hosts: -tpp %d", b.Width)
 	case b.Report:
-		return errors.New("report is not allowed for a single host; use --report-bindings")
+		return errors.New("the word report is not allowed for a single host; use --report-bindings")
 	}
 	return nil
 }

@@ -211,7 +211,7 @@ func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
 	for i, group := range groups {
 		groups[i] = strings.Join(lacked[group], ", ") + " of " + group
 	}
-	return []job.Note{{Code: "unseen", Text: "these attributes are not known, because the hosts were not contacted: " + strings.Join(groups, "; ")}}
+	return []job.Note{{Code: "unseen", Text: "mpiexec does not know these attributes, because it did not contact the hosts: " + strings.Join(groups, "; ")}}
 }
 
 // candidatesOfUnknownSize returns the usable candidates whose number of slots is unknown.
@@ -271,9 +271,9 @@ func unprobedNotes(req job.Request) []job.Note {
 	if !remote {
 		return nil
 	}
-	notes := []job.Note{{Code: "unseen", Text: "no host was contacted (--no-probe), so mpiexec does not know whether the hosts answer and which CPUs they have"}}
+	notes := []job.Note{{Code: "unseen", Text: "mpiexec contacted no host (--no-probe), so it does not know which hosts can be reached and which CPUs they have"}}
 	if mode, err := sort.Parse(req.Sort, true); err == nil && len(req.Nodes) > 1 && sort.MeasuredValue(&job.Node{}, mode) != "" {
-		notes = append(notes, job.Note{Code: "unseen", Text: "the hosts should be sorted by " + strings.ToLower(string(mode)) + ", but they were not contacted (--no-probe)"})
+		notes = append(notes, job.Note{Code: "unseen", Text: "mpiexec cannot sort the hosts by " + strings.ToLower(string(mode)) + ", because it did not contact them (--no-probe)"})
 	}
 	return notes
 }

@@ -33,7 +33,7 @@ var reportOptions = []string{"resume", "again", "save-job", "plan", "dry-run", "
 // with --resume (rule SV-21).
 func CheckChanges(line option.Line, savedRequest job.Request) error {
 	if len(line.Apps) > 1 || line.Apps[0].Program != "" {
-		return &usererr.Error{Text: "--resume starts the program of the saved job, and accepts no other", Remedy: "leave out the program; --restart-args WORDS adds arguments"}
+		return &usererr.Error{Text: "--resume starts the program of the saved job, so no program may be given", Remedy: "leave out the program; --restart-args WORDS adds arguments"}
 	}
 	allowed := slices.Concat(changeableOptions, outputOptions, reportOptions, option.TransportOptions)
 	for _, g := range line.OptionsOnLine() {

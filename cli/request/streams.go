@@ -117,7 +117,7 @@ func (w Inputs) setOutputFiles(s *job.Streams, j option.JobOptions, words option
 	literal := strings.NewReplacer("%", "%%").Replace
 	switch {
 	case (words.Dir != "" || words.File != "") && j.OutFile.Name+j.ErrFile.Name != "", words.Dir != "" && words.File != "":
-		return &usererr.Error{Text: "two options write the output to files", Remedy: "use only one of -outfile-pattern, --output-filename and --output"}
+		return &usererr.Error{Text: "several options write the output to files", Remedy: "use only one of -outfile-pattern, --output-filename and --output"}
 	case words.Dir != "":
 		where := literal(words.Dir) + "/1/rank.%R/"
 		s.Out = job.Output{Label: s.Out.Label, File: where + "stdout", FileOnly: words.NoCopy}

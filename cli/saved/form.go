@@ -190,7 +190,7 @@ func readStruct(target reflect.Value, decoded any, at string) error {
 func readSlice(target reflect.Value, decoded any, at string) error {
 	list, ok := decoded.([]any)
 	if !ok || len(list) > maxList {
-		return kindError(false, at, fmt.Sprintf("a list of at most %d", maxList))
+		return kindError(false, at, fmt.Sprintf("a list of at most %d elements", maxList))
 	}
 	target.Set(reflect.MakeSlice(target.Type(), len(list), len(list)))
 	for i, value := range list {

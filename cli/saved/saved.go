@@ -217,15 +217,15 @@ func (j Job) check() error {
 	}
 	switch {
 	case j.ID == "" || len(j.ID) > 40 || strings.ContainsFunc(string(j.ID), isForbidden):
-		return errors.New("job: the value is not a name of at most 40 letters, digits, _, . and -")
+		return errors.New("job: the value is not a job ID of at most 40 letters, digits, _, . and -")
 	case !slices.Contains([]State{Stopped, Running, Ended}, j.State):
-		return errors.New("state: the value is not stopped, running or ended")
+		return errors.New("state: the value must be stopped, running or ended")
 	case j.Request == nil || j.Request.Job != j.ID:
-		return errors.New("request: the value belongs to another job")
+		return errors.New("request: the value does not belong to this job")
 	case j.Attempt < -1 || j.Attempt > maxCount || j.Attempt+1 < len(j.History) || j.Attempt > len(j.History):
 		return errors.New("attempt: the number does not follow the attempts in history")
 	case j.Size < 0 || j.Size > maxCount:
-		return errors.New("size: the value is not a number of ranks")
+		return errors.New("size: the value must be a number of ranks")
 	}
 	return checkRequest(*j.Request)
 }

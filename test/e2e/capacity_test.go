@@ -209,8 +209,8 @@ func TestRoomOnAHost(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"--mem-per-rank 900000G -n 1", " available, but each rank needs "},
 		{"--numa-list 60000 -n 1", "leaves no group of 1 CPU free"},
-		{"--per-numa 1 --map-by numa -n 1", "one of both"},
-		{"--shape 3 -ppn 2 -n 3", "at most --ppn, 2"},
+		{"--per-numa 1 --map-by numa -n 1", "cannot be used together with"},
+		{"--shape 3 -ppn 2 -n 3", "at most 2, the value of --ppn"},
 	} {
 		r := b.runMpiexec(t, of(append(strings.Fields(test.args), "hostname")...)...)
 		if r.code == 0 || r.out != "" || !strings.Contains(r.err, test.want) {

@@ -33,7 +33,7 @@ func TestADryRunLooksAtItsHosts(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	r = b.runMpiexec(t, append([]string{"--no-probe"}, args...)...)
-	if r.code != 125 || !strings.Contains(r.out, "no plan") || !strings.Contains(r.out, "no host was contacted") {
+	if r.code != 125 || !strings.Contains(r.out, "no plan") || !strings.Contains(r.out, "mpiexec contacted no host") {
 		t.Errorf("--no-probe: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	r = b.runMpiexec(t, "--dry-run", "-host", "n1,nowhere.invalid", "-n", "2", "true")
@@ -227,7 +227,7 @@ func TestALoopOverLinesKeepsItsLines(t *testing.T) {
 			t.Errorf("%s: the loop saw %q, want %q; %s", test.line, got, test.want, errs)
 		}
 	}
-	const note = "note: mpiexec read 12 bytes of standard input that no rank used; with -stdin none, mpiexec does not read standard input"
+	const note = "note: mpiexec read 12 bytes of standard input that no rank used; to leave standard input unread, use -stdin none"
 	for _, test := range []struct {
 		line string
 		note bool

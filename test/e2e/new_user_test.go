@@ -215,7 +215,7 @@ func TestCIJob(t *testing.T) {
 	}
 	r := n.runBoxes(t, all, "1.0", "PATH="+n.dir+"/.bin:/usr/bin:/bin", "HOME="+home, "CI_SSH_KEY="+strings.TrimSuffix(string(key), "\n"))
 	t.Logf("%s%s", r.out, r.err)
-	if said := firstOutOfOrder(r.err, "mpiexec has added new ssh host keys to "+n.dir+"/ci_known_hosts\n"); said != "" {
+	if said := firstOutOfOrder(r.err, "mpiexec added new ssh host keys to "+n.dir+"/ci_known_hosts\n"); said != "" {
 		t.Errorf("no %q", said)
 	}
 	if said := firstOutOfOrder(r.out, "n1", "rank 0 of 2", "code 0"); said != "" {

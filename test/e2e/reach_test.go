@@ -252,7 +252,7 @@ func TestAcceptNewHostKeys(t *testing.T) {
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	args := []string{"--accept-new-host-keys", "-host", "n1", "-n", "1", "true"}
 	b.editKnownHosts(t, b.knownAs(t, "n1"), "")
-	if r, want := b.runMpiexec(t, args...), "mpiexec: mpiexec has added new ssh host keys to ~/.ssh/known_hosts\n"; r.code != 0 || r.err != want {
+	if r, want := b.runMpiexec(t, args...), "mpiexec: mpiexec added new ssh host keys to ~/.ssh/known_hosts\n"; r.code != 0 || r.err != want {
 		t.Errorf("exit %d: %swant %s", r.code, r.err, want)
 	}
 	b.runMpiexec(t, args[1:]...).checkSuccess(t) // was recorded

@@ -257,7 +257,7 @@ func sgeDelivery(t *testing.T, s *sgeCluster) {
 func sgeNoTasks(t *testing.T, s *sgeCluster) {
 	j := s.submitScript(t, "$MPIEXEC --retries 2 hostname; echo =$?=\nexec $MPIEXEC -launcher ssh -v hostname", "-pe", "loose", "2")
 	out := j.wait(t)
-	for text, want := range map[string]int{"qrsh: no slot for another task": 1, "set control_slaves TRUE in the parallel environment, or use -launcher ssh": 1, "=125=": 1, "starter ssh (loose)": 1} {
+	for text, want := range map[string]int{"qrsh: Grid Engine has no slot for another task": 1, "set control_slaves TRUE in the parallel environment, or use -launcher ssh": 1, "=125=": 1, "starter ssh (loose)": 1} {
 		if n := strings.Count(out, text); n != want {
 			t.Errorf("%q stands there %d times, want %d:\n%s", text, n, want, out)
 		}

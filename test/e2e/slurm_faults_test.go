@@ -100,7 +100,7 @@ func slurmNoController(t *testing.T, s *slurmCluster) {
 	r.awaitOut(t, "ready", 2)
 	controller := s.stopController(t)
 	s.launchDuringStop(t, "20", "not all ranks started within 20s", nil)
-	s.launchDuringStop(t, "240", "mpiexec: n[1-2]: srun: it was killed by signal 9", srunTo("n1", "n2"))
+	s.launchDuringStop(t, "240", "mpiexec: n[1-2]: srun: the launcher was killed by signal 9", srunTo("n1", "n2"))
 	for _, h := range []string{"n1", "n2"} {
 		if err := s.On(t.Context(), h, "touch", "/tmp/leave").Run(); err != nil {
 			t.Fatal(err)

@@ -103,7 +103,7 @@ func TestStartersNeverTried(t *testing.T) {
 			job := newFakeJob(t, b, s)
 			program, env := s.Starter.Program, job.env
 			res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "-launcher", s.Name, "hostname"}}).wait(t)
-			if res.code != 0 || countEqualLines(res.out) != "n1:2 n2:1" || !strings.Contains(res.err, "starter "+program+" (tight)") || strings.Contains(res.err, "but was never tested with it") != s.Untried {
+			if res.code != 0 || countEqualLines(res.out) != "n1:2 n2:1" || !strings.Contains(res.err, "starter "+program+" (tight)") || strings.Contains(res.err, "but it was never tested with this batch system") != s.Untried {
 				t.Fatalf("exit %d: %s%s", res.code, res.out, res.err)
 			}
 			calls, _ := os.ReadFile(filepath.Join(job.dir, "calls"))
