@@ -61,7 +61,7 @@ func (r *reader) checkServedClasses() {
 func (r *reader) checkClasses(line int, key string, names []string) {
 	for _, name := range names {
 		if _, known := r.cluster.Classes[name]; !known {
-			r.addFault(line, "%s: there is no class %q; %s", key, name, allowedText(r.cluster.jobClasses(), func(c job.Class) string { return c.Name }, "write [[class]] with name = "+strconv.Quote(name)))
+			r.addFault(line, "%s: the cluster file has no class %q; %s", key, name, allowedText(r.cluster.jobClasses(), func(c job.Class) string { return c.Name }, "write [[class]] with name = "+strconv.Quote(name)))
 		}
 	}
 }
