@@ -94,7 +94,7 @@ func (a Allocation) CPUs() (n int) {
 func Known(name string) bool { return Named(name) != nil || name == fileSystem }
 
 // remedyNameHosts is the hint that is printed if mpiexec cannot use the host list of a batch system (rule RM-3).
-const remedyNameHosts = "name hosts with -host, or run here with -rmk none"
+const remedyNameHosts = "to use other hosts, list them with -host; to use only this host, add -rmk none"
 
 // Read returns the allocation that a batch system, or a file of the user, describes. It must only be called if
 // Known(system) is true.

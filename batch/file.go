@@ -25,7 +25,7 @@ func ofFile(w Inputs, options Options) (Allocation, error) {
 	a := Allocation{System: fileSystem, Source: options.File, Width: 1}
 	switch {
 	case options.File == "":
-		return a, &usererr.Error{Text: "-rmk file needs a file", Remedy: "name it with --rm-file FILE"}
+		return a, &usererr.Error{Text: "-rmk file: the name of the file is missing", Remedy: "add --rm-file FILE"}
 	case options.Groups != nil:
 		return a, noGroups("--rm-file")
 	}

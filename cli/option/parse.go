@@ -150,13 +150,13 @@ func (g GivenOption) contradicted(other GivenOption) error {
 // misplaced returns the error that option g needs one of the required options.
 func (g GivenOption) misplaced(required []string) error {
 	if required[0] == "run" {
-		return &usererr.Error{Text: g.Spelled + " works only when ranks are started", Remedy: "leave it out"}
+		return &usererr.Error{Text: g.Spelled + " cannot be used in a command that starts no ranks", Remedy: "leave it out"}
 	}
 	var names []string
 	for _, name := range required {
 		names = append(names, g.table.names[name].Option.Dashed)
 	}
-	remedy := "add one of them, or leave it out"
+	remedy := "add one of these options, or leave it out"
 	if only := g.table.names[required[0]].Option; len(required) == 1 {
 		remedy = fmt.Sprintf("add %s%s, or leave it out", only.Dashed, only.argumentText())
 	}
