@@ -2,7 +2,7 @@
 Package trace stops a process for a moment and copies what package stack needs from it: the registers and the stack of
 each thread, its calls of Python functions, and the names of the files that it executes.
 
-	Capture:   all threads: PTRACE_SEIZE, PTRACE_INTERRUPT
+	Capture:   8 threads at a time: PTRACE_SEIZE, PTRACE_INTERRUPT
 	           each stopped thread: copy its registers, 128 KiB of its stack and its Python frames, PTRACE_DETACH
 	           the tracing thread ends, and the kernel detaches the others
 
@@ -35,13 +35,21 @@ import (
 )
 
 const (
-	// windowBytes is how much of a stack is copied while its thread is stopped. More is read when it runs again.
-	windowBytes = 128 << 10
+	// windowBytes is how much of a stack is copied while its thread is stopped, and laterWindowBytes how much of each after the first
+	// fullWindows ones. More is read when it runs again.
+	windowBytes      = 128 << 10
+	laterWindowBytes = 16 << 10
+	fullWindows      = 64
+	// maxStanding is how many threads of a process may stand at a time, so that none stands long. patience is how long Capture waits for
+	// one of them before it interrupts as many others: they may be in an uninterruptible sleep.
+	maxStanding = 8
+	patience    = 20 * time.Millisecond
 	// standTime is how long Capture waits for threads to stop: on a busy host they may get no CPU before. Those that have
 	// stopped run again meanwhile.
 	standTime = 1500 * time.Millisecond
-	// maxPause is how long a thread may stand before that is noticed.
-	maxPause = time.Millisecond
+	// A thread may stand for firstPause to maxPause before that is noticed.
+	firstPause = 20 * time.Microsecond
+	maxPause   = time.Millisecond
 )
 
 // Host is the architecture of this machine. If it is not known, Capture returns an error.
@@ -131,30 +139,39 @@ func (p *Process) onThread(failed chan<- error) {
 type tracer struct {
 	process *Process
 	waiting []*Thread // interrupted, and not copied yet
+	copied  int
 }
 
-// capture interrupts all threads, and copies and releases each as soon as it stands. A thread in an uninterruptible
-// sleep does not stand before that ends.
+// capture interrupts threads, some at a time, and copies and releases each as soon as it stands. A thread in an
+// uninterruptible sleep does not stand before that ends.
 func (t *tracer) capture() error {
 	p := t.process
 	p.readThreads()
 	if len(p.Threads) == 0 {
 		return &Error{Err: unix.ESRCH}
 	}
-	for i := range p.Threads {
-		th := &p.Threads[i]
-		if err := unix.PtraceSeize(th.TID); err == nil {
-			t.waiting = append(t.waiting, th)
-			unix.PtraceInterrupt(th.TID)
-		} else if i == 0 {
-			return &Error{Err: err}
-		}
-	}
-	deadline, pause := time.Now().Add(standTime), 20*time.Microsecond
+	next, most := 0, maxStanding
+	deadline, pause, progress := time.Now().Add(standTime), firstPause, time.Now()
 	for {
-		t.waiting = slices.DeleteFunc(t.waiting, t.read)
-		if len(t.waiting) == 0 || time.Now().After(deadline) {
+		for ; next < len(p.Threads) && len(t.waiting) < most; next++ {
+			th := &p.Threads[next]
+			if err := unix.PtraceSeize(th.TID); err == nil {
+				t.waiting = append(t.waiting, th)
+				unix.PtraceInterrupt(th.TID)
+			} else if next == 0 {
+				return &Error{Err: err}
+			}
+		}
+		before, now := len(t.waiting), time.Now()
+		if t.waiting = slices.DeleteFunc(t.waiting, t.read); len(t.waiting) == 0 && next == len(p.Threads) || now.After(deadline) {
 			return nil
+		}
+		if len(t.waiting) < before {
+			pause, progress = firstPause, now
+			continue
+		}
+		if now.Sub(progress) > patience {
+			most, progress = most+maxStanding, now
 		}
 		time.Sleep(pause)
 		pause = min(2*pause, maxPause)
@@ -170,7 +187,11 @@ func (t *tracer) read(th *Thread) bool {
 	began := time.Now()
 	if th.Registers, th.Read = stack.FromUser(Host, words); th.Read {
 		th.windowAt = th.Registers.SP(Host)
-		th.window = readMemory(t.process.PID, th.windowAt, windowBytes)
+		size := windowBytes
+		if t.copied++; t.copied > fullWindows {
+			size = laterWindowBytes
+		}
+		th.window = slices.Clip(slices.Clone(readMemory(t.process.PID, th.windowAt, size))) // often the stack ends long before
 		t.process.readCalls(th)
 	}
 	ptrace(unix.PTRACE_DETACH, th.TID, 0, uintptr(pendingSignal(th.TID)))
@@ -281,7 +302,29 @@ func (p *Process) readCalls(th *Thread) {
 			tid, _ = strconv.ParseUint(ids[len(ids)-1], 10, 64)
 		}
 	}
-	th.Calls = p.python.Calls(p.Memory(th), th.Registers.ThreadPointer, tid)
+	th.Calls = p.python.Calls(pagesOf(p.PID), th.Registers.ThreadPointer, tid)
+}
+
+// pagesOf returns the memory of a process, of which each page is read once.
+func pagesOf(pid int) stack.Memory {
+	const size = 4096
+	pages := make(map[uint64][]byte)
+	return func(address uint64, to []byte) bool {
+		for len(to) > 0 {
+			at := address % size
+			page, known := pages[address-at]
+			if !known && len(pages) < 4096 {
+				page = readMemory(pid, address-at, size)
+				pages[address-at] = page
+			}
+			if at >= uint64(len(page)) {
+				return false
+			}
+			n := copy(to, page[at:])
+			to, address = to[n:], address+uint64(n)
+		}
+		return true
+	}
 }
 
 // readThreads lists the threads and reads what the kernel tells of each.

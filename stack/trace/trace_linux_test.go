@@ -331,13 +331,18 @@ const threaded = `#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/prctl.h>
 volatile int sink;
+void *blocked(void *p) { if (!vfork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); for (;;) pause(); } return p; }
 __attribute__((noinline)) void *work(void *p) { for (;;) sink++; return p; }
 void *briefly(void *p) { return p; }
 __attribute__((noinline)) void churn(void) { for (;;) { pthread_t a; if (!pthread_create(&a, 0, briefly, 0)) pthread_join(a, 0); } }
 int main(int argc, char **argv) {
 	pthread_t t;
 	for (int i = 1; i < 32 && !strcmp(argv[1], "many"); i++) pthread_create(&t, 0, work, 0);
+	for (int i = 0; i < 20 && !strcmp(argv[1], "blocked"); i++) pthread_create(&t, 0, blocked, 0);
+	if (!strcmp(argv[1], "blocked")) pthread_create(&t, 0, work, 0);
 	puts("ready"); fflush(stdout);
 	if (!strcmp(argv[1], "churn")) churn();
 	for (;;) pause();
@@ -353,8 +358,8 @@ func TestThreads(t *testing.T) {
 			t.Fatalf("%d threads", len(threads))
 		}
 		for i, names := range threads {
-			if !p.Threads[i].Read {
-				continue // this machine is too busy
+			if !p.Threads[i].Read || len(names) == 0 {
+				continue // this machine is too busy, or the thread has just begun
 			}
 			want := "work"
 			if i == 0 {
@@ -365,6 +370,27 @@ func TestThreads(t *testing.T) {
 			}
 		}
 		t.Logf("a thread stood for at most %v", p.Stopped)
+	}
+}
+
+// Threads that cannot be stopped do not keep others from being read, though only some are interrupted at a time.
+func TestThreadsThatCannotBeStopped(t *testing.T) {
+	pid := start(t, program(t, threaded, "-O1", "-pthread"), "blocked")
+	for {
+		threads, p := namesOf(t, pid)
+		blocked := 0
+		for _, th := range p.Threads {
+			if th.State == 'D' {
+				blocked++
+			}
+		}
+		if blocked < 20 {
+			continue // not all of them wait yet
+		}
+		if got := strings.Join(threads[21], ", "); !strings.Contains(got, "work") {
+			t.Errorf("the last thread: %s", got)
+		}
+		return
 	}
 }
 
