@@ -14,8 +14,8 @@ import (
 	"remshell/text"
 )
 
-// NodeFile is the file in which the administrator of a node restricts jobs there. It belongs to root and overrides
-// files of users (doc/node.toml explains it).
+// NodeFile is the file in which the administrator of a node restricts jobs on that node. The file must belong to
+// root. It takes precedence over the files of users. doc/node.toml explains its keys.
 const NodeFile = "/etc/remshell/node.toml"
 
 // AdminRules are the restrictions of a NodeFile or of a StateFile.
@@ -30,7 +30,7 @@ type AdminRules struct {
 	Warnings []error // an *Error for each setting without effect
 }
 
-// A nodeFile has the contents of a NodeFile as they were decoded from TOML.
+// A nodeFile holds the contents of a NodeFile as decoded from TOML.
 type nodeFile struct {
 	RunJobs       any
 	Users, User   any
@@ -41,12 +41,12 @@ type nodeFile struct {
 
 var nodeFileKeys = []string{"runJobs", "users", "user", "groups", "group", "maxproc", "processes"}
 
-// LimitsFile is the file in which the administrator of a node limits the resources of a job there, in addition to the
-// job's own limits. Like NodeFile it must belong to root.
+// LimitsFile is the file in which the administrator of a node limits the resources of a job on that node. These
+// limits apply in addition to the job's own limits. Like NodeFile, the file must belong to root.
 const LimitsFile = "/etc/remshell/limits.toml"
 
-// LoadLimits parses the text of a LimitsFile: NAME = value, as in [limits] of a cluster file (rule RM-55).
-// The returned error joins one *Error for each fault.
+// LoadLimits parses the text of a LimitsFile. The lines have the form NAME = value, as in [limits] of a cluster
+// file (rule RM-55). The returned error joins one *Error for each mistake.
 func LoadLimits(name, text string) (limits.Map, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	l := scanKeyLines(text)
@@ -71,7 +71,7 @@ func LoadLimits(name, text string) (limits.Map, error) {
 	return bounds, errors.Join(r.errs...)
 }
 
-// LoadAdminRules parses the text of a NodeFile. The returned error joins one *Error for each fault.
+// LoadAdminRules parses the text of a NodeFile. The returned error joins one *Error for each mistake.
 func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	l := scanKeyLines(text)
@@ -89,7 +89,8 @@ func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 	return &AdminRules{File: name, NoJobs: p.NoJobs, Users: p.Users, Groups: p.Groups, MaxProcs: p.MaxProcs, Warnings: r.sortedWarnings()}, nil
 }
 
-// A RuleSet has the restrictions of all files of a node: its NodeFile first, then its StateFile. All of them hold.
+// A RuleSet holds the restrictions of all files of a node: those of the NodeFile, and then those of the StateFile.
+// A job must satisfy all of them.
 type RuleSet []*AdminRules
 
 // ForbidReason returns why a user must not run ranks here, or "" if the user may. Root is a member of all lists, as
@@ -118,8 +119,8 @@ func (r *AdminRules) forbidReason(uid int, groups []int) string {
 	return ""
 }
 
-// forbidSource returns the name of the file with the restriction. If the file has warnings, it returns the first: the
-// unknown name in it may be the name of the user.
+// forbidSource returns the name of the file with the restriction. If the file has warnings, it returns the first
+// warning instead, since the unknown name in the warning may be the name of the user.
 func (r *AdminRules) forbidSource() string {
 	if len(r.Warnings) == 0 {
 		return r.File
@@ -127,7 +128,8 @@ func (r *AdminRules) forbidSource() string {
 	return r.Warnings[0].Error()
 }
 
-// SmallerMaxProcs returns the smallest of the files' limits of ranks and other. A negative value means no limit.
+// SmallerMaxProcs returns the smallest of other and the maximum numbers of ranks in all files. A negative number
+// means that there is no maximum.
 func (s RuleSet) SmallerMaxProcs(other int) int {
 	for _, r := range s {
 		if r.MaxProcs != nil && (other < 0 || *r.MaxProcs < other) {
@@ -137,7 +139,8 @@ func (s RuleSet) SmallerMaxProcs(other int) int {
 	return other
 }
 
-// MaxProcsReason returns an explanation if ranks exceeds a limit even without other jobs. Otherwise it returns "".
+// MaxProcsReason returns an explanation if ranks exceeds a maximum number of ranks even without other jobs.
+// Otherwise it returns "".
 func (s RuleSet) MaxProcsReason(ranks int) string {
 	for _, r := range s {
 		if r.MaxProcs != nil && ranks > *r.MaxProcs {

@@ -11,8 +11,8 @@ import (
 	"remshell/sort"
 )
 
-// A Class is a class of jobs, selected by --class: who may use it, and the settings of its jobs (rule
-// RM-55).
+// A Class is a class of jobs, which --class selects. It says which users may use the class, and has the settings of
+// the class's jobs (rule RM-55).
 type Class struct {
 	name            string
 	Limits          limits.Map    // includes maxtime as walltime
@@ -25,8 +25,8 @@ type Class struct {
 // Name returns the name of the class. It is empty for the zero Class, which stands for no class.
 func (c Class) Name() string { return c.name }
 
-// Admits reports whether a user may use the class. Root may. Any other user must be in both lists; a nil list
-// contains all.
+// Admits reports whether a user may use the class. Root always may. Any other user must be in both lists of the
+// class, where a nil list contains everybody.
 func (c Class) Admits(uid int, groups []int) bool {
 	in := func(g int) bool { return slices.Contains(groups, g) }
 	return uid == 0 || (c.Users == nil || slices.Contains(c.Users, uid)) && (c.Groups == nil || slices.ContainsFunc(c.Groups, in))
@@ -34,7 +34,8 @@ func (c Class) Admits(uid int, groups []int) bool {
 
 var classKeys = []string{"name", "limits", "sort", "maxtime", "users", "groups", "nodeset"}
 
-// A pendingClassSets is the node-set setting of a class. It is parsed later, when all attributes of nodes are known.
+// pendingClassSets holds the node-set setting of a class until it can be parsed, which is when all attributes of
+// nodes are known.
 type pendingClassSets struct {
 	name, table, key string
 	line             int
@@ -42,8 +43,8 @@ type pendingClassSets struct {
 }
 
 /*
-readClasses reads the classes. There are two notations for them. A new setting needs a field of Class and a case in
-readClassKey, and then works in both.
+readClasses reads the classes of jobs, which can be written in two notations. A new setting needs a field of Class
+and a case in readClassKey. It can then be used in both notations.
 
 	[class.long]           [[class]]
 	maxtime = "10h"        name = "long"
@@ -71,7 +72,7 @@ func (r *reader) readClasses(value any) {
 	}
 }
 
-// readClassName returns the name in an entry of [[class]], or adds an error.
+// readClassName returns the name in an entry of [[class]]. If the name is missing or invalid, it adds an error.
 func (r *reader) readClassName(table string, entry any) string {
 	keys, _ := entry.(map[string]any)
 	for key, value := range keys {
@@ -83,7 +84,7 @@ func (r *reader) readClassName(table string, entry any) string {
 	return ""
 }
 
-// readClass reads one class. table is the name under which keyLines has its lines.
+// readClass reads one class. table is the name under which keyLines stores the lines of the class's keys.
 func (r *reader) readClass(name, table string, entry any) {
 	keys, ok := entry.(map[string]any)
 	if !ok {
@@ -97,7 +98,7 @@ func (r *reader) readClass(name, table string, entry any) {
 	r.cluster.Classes[name] = c
 }
 
-// readClassKey reads one key of a class.
+// readClassKey reads one key of a class and stores the value in c.
 func (r *reader) readClassKey(c *Class, table, key string, value any) {
 	line := r.lines.lineInTable(table, key)
 	switch strings.ToLower(key) {
@@ -141,7 +142,7 @@ func (r *reader) readClassMembers(c *Class, key string, line int, value any) {
 	c.Groups = r.readMembers(line, key, value, r.ids.Group)
 }
 
-// readMaxTime reads the maximum run time of jobs of a class, another notation for the limit walltime.
+// readMaxTime reads the maximum run time of the jobs of a class and returns it as the limit walltime.
 func (r *reader) readMaxTime(line int, value any) limits.Map {
 	most, err := limits.Value(limits.WallTime, fmt.Sprint(value))
 	if err != nil {
@@ -156,8 +157,8 @@ func isSortKey(word string) bool {
 	return err == nil
 }
 
-// noteClassSets stores the node-set setting of a class for later. key is ours, or DEFAULT.NODESET as in the Moab
-// scheduler.
+// noteClassSets stores the node-set setting of a class, to be parsed later. key is our own key, or the key
+// DEFAULT.NODESET of the Moab scheduler.
 func (r *reader) noteClassSets(class, table, key string, line int, value any) {
 	if strings.EqualFold(key, "nodeset") {
 		r.pendingSets = append(r.pendingSets, pendingClassSets{class, table, key, line, value})

@@ -10,8 +10,8 @@ Package config reads the cluster file, which lists the nodes of the cluster and 
 	text --Load--> Cluster: nodes in ascending order of ID, with defaults
 	           or: FILE:LINE: what is wrong, all errors at once
 
-The keys are those of placement.md 1.8; doc/cluster.toml explains each. The package opens no file. Its
-inputs are the text, and functions that look up users and groups.
+The keys are those of placement.md 1.8; doc/cluster.toml explains each key. The package opens no file. Its
+inputs are the text of the file, and functions that look up users and groups.
 */
 package config
 
@@ -30,7 +30,7 @@ import (
 	"remshell/sort"
 )
 
-// A Cluster is the content of a cluster file.
+// A Cluster holds the content of a cluster file.
 type Cluster struct {
 	File           string
 	Nodes          []job.NodeDef // in ascending order of ID
@@ -51,16 +51,17 @@ type Cluster struct {
 	Warnings []error // an *Error for each setting without effect
 }
 
-// ClusterFile is the cluster file for all users. Its list of administrators counts only on the node on
-// which the file is (rule SV-25).
+// ClusterFile is the path of the cluster file that applies to all users. Its list of administrators applies only to
+// the node on which the file is (rule SV-25).
 const ClusterFile = "/etc/remshell/cluster.toml"
 
-// IDs has functions that look up users and groups. A name for which a function returns an error matches no user.
+// IDs contains the functions that look up users and groups. If a function returns an error for a name, the name
+// matches no user.
 type IDs struct {
 	User, Group func(name string) (int, error) // return the number for a name
 }
 
-// An Error is an error in a configuration file, or a warning about it.
+// An Error is an error in a configuration file, or a warning about the file.
 type Error struct {
 	File string
 	Line int // 0: unknown
@@ -69,7 +70,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fileLine(e.File, e.Line) + ": " + e.Text }
 
-// fileLine returns "FILE:LINE", or "FILE" if the line is 0, which means unknown.
+// fileLine returns "FILE:LINE". If line is 0, the line is unknown, and fileLine returns "FILE".
 func fileLine(file string, line int) string {
 	if line == 0 {
 		return file
@@ -77,7 +78,7 @@ func fileLine(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// A clusterFile is a cluster file as decoded from TOML. A field of type any accepts several types of values.
+// A clusterFile holds a cluster file as decoded from TOML. A field of type any accepts several types of values.
 type clusterFile struct {
 	PSINodesSort  string
 	QueueHost     string
@@ -98,8 +99,8 @@ type clusterFile struct {
 	NodeAllocationPolicy                                             any
 }
 
-// Load parses the text of a cluster file. name is used in messages. The returned error joins one *Error for each
-// fault.
+// Load parses the text of a cluster file. name is the name of the file for messages. The returned error joins one
+// *Error for each mistake.
 func Load(name, text string, ids IDs) (*Cluster, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	r := &reader{name: name, ids: ids, lines: scanKeyLines(text), text: text, cluster: &Cluster{File: name}}
@@ -123,7 +124,7 @@ func Load(name, text string, ids IDs) (*Cluster, error) {
 	return r.cluster, nil
 }
 
-// byLine compares errors by line.
+// byLine compares two errors by the line to which they refer.
 func byLine(a, b error) int {
 	var x, y *Error
 	if errors.As(a, &x) && errors.As(b, &y) {
@@ -132,7 +133,7 @@ func byLine(a, b error) int {
 	return 0
 }
 
-// A reader converts a decoded file and collects its errors.
+// A reader converts a decoded file and collects the errors in the file.
 type reader struct {
 	name    string
 	ids     IDs
@@ -155,7 +156,8 @@ func (r *reader) addFault(line int, format string, args ...any) {
 	r.errs = append(r.errs, &Error{r.name, line, fmt.Sprintf(format, args...)})
 }
 
-// addWarning adds a warning. If several have the same text, only the first in the file is kept.
+// addWarning adds a warning about a line. If several warnings have the same text, only the first in the file is
+// kept.
 func (r *reader) addWarning(line int, format string, args ...any) {
 	w := &Error{r.name, line, fmt.Sprintf(format, args...)}
 	if first := r.warnings[w.Text]; first != nil && first.Line <= line {
@@ -167,7 +169,7 @@ func (r *reader) addWarning(line int, format string, args ...any) {
 	r.warnings[w.Text] = w
 }
 
-// sortedWarnings returns the warnings in the order of the file.
+// sortedWarnings returns the warnings, ordered by line.
 func (r *reader) sortedWarnings() (all []error) {
 	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
 		all = append(all, r.warnings[text])
@@ -176,7 +178,7 @@ func (r *reader) sortedWarnings() (all []error) {
 	return all
 }
 
-// syntaxError converts an error of the TOML decoder, about invalid TOML or an unknown key.
+// syntaxError converts an error that the TOML decoder has returned for invalid TOML or an unknown key.
 func (r *reader) syntaxError(err error) error {
 	var unknown *toml.StrictMissingError
 	var wrong *toml.DecodeError
@@ -204,8 +206,8 @@ func (r *reader) syntaxError(err error) error {
 	return errors.Join(r.errs...)
 }
 
-// plainTypeError rewrites a type error of the TOML decoder. The decoder names Go types; the result names the types of
-// TOML.
+// plainTypeError rewrites a type error of the TOML decoder. The decoder's text names Go types, and the result names
+// TOML types instead.
 func plainTypeError(text string) string {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(text, "cannot decode TOML "), " into struct field config.")
 	field, typ, ok := strings.Cut(rest, " of type ")
@@ -307,7 +309,7 @@ func (r *reader) readLimits(table string, entries map[string]any) limits.Map {
 	return bounds
 }
 
-// readQueueHosts reads which nodes may hold the queue.
+// readQueueHosts reads the setting that says which nodes may hold the queue.
 func (r *reader) readQueueHosts(f *clusterFile) {
 	key, names := "queueHosts", f.QueueHosts
 	if f.QueueHost != "" {

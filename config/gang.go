@@ -9,7 +9,8 @@ import (
 	"remshell/job"
 )
 
-// readGang reads the table [gang], which says how jobs with --gang take turns on the node on which the file is.
+// readGang reads the table [gang]. This table says how jobs with --gang take turns on the node on which the file
+// is.
 func (r *reader) readGang(entries map[string]any) {
 	t := &r.cluster.Gang
 	*t = job.DefaultGangTerms
@@ -36,7 +37,7 @@ func (r *reader) readGang(entries map[string]any) {
 	}
 }
 
-// ParseSlice reads the length of a slice, such as 10s, 2m or 30 (seconds).
+// ParseSlice parses the length of a time slice, such as 10s, 2m or 30. A number without a unit is in seconds.
 func ParseSlice(text string) (time.Duration, error) {
 	length, err := time.ParseDuration(text)
 	if err != nil {

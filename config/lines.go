@@ -11,8 +11,8 @@ import (
 	"remshell/text"
 )
 
-// keyLines has the lines of keys in a file, for messages. The TOML decoder reports lines of syntax errors only. Keys
-// are in lower case. Keys in inline tables have no line.
+// keyLines holds the line numbers of the keys in a file, for messages, since the TOML decoder reports line numbers
+// only for syntax errors. Keys are in lower case. Keys in inline tables have no line number.
 type keyLines struct {
 	global map[string]int
 	nodes  []map[string]int          // by [[node]] entry; "" is the header
@@ -20,7 +20,7 @@ type keyLines struct {
 	count  map[string]int            // number of tables in each list
 }
 
-// scanKeyLines finds the keys of a file, up to the first syntax error.
+// scanKeyLines returns the line numbers of the keys in a file, up to the first syntax error.
 func scanKeyLines(file string) keyLines {
 	l := keyLines{global: make(map[string]int), tables: make(map[string]map[string]int), count: make(map[string]int)}
 	current, at := l.global, lineCount{text: file}
@@ -44,8 +44,8 @@ func scanKeyLines(file string) keyLines {
 	return l
 }
 
-// tableName returns the name under which the table that begins with key is stored. In a list of tables it includes
-// the index: "class[0]", "class[0].limits".
+// tableName returns the name under which keyLines stores the table that begins with key. If the table is an element
+// of a list, the name includes the index: "class[0]", "class[0].limits".
 func (l *keyLines) tableName(key string, isList bool) string {
 	first, below, _ := strings.Cut(key, ".")
 	if isList && below == "" {
@@ -57,7 +57,8 @@ func (l *keyLines) tableName(key string, isList bool) string {
 	return key
 }
 
-// keyOf returns the key of an expression, or the name of the table that it begins, and its offset in the file.
+// keyOf returns the key of an expression and the offset of the expression in the file. If the expression begins a
+// table, the key is the name of the table.
 func keyOf(e *unstable.Node) (key string, offset int) {
 	var parts []string
 	for it := e.Key(); it.Next(); {
@@ -69,21 +70,22 @@ func keyOf(e *unstable.Node) (key string, offset int) {
 	return strings.Join(parts, "."), offset
 }
 
-// A lineCount converts increasing offsets in a text to line numbers, in linear time.
+// A lineCount converts increasing offsets in a text to line numbers. All conversions together take linear time.
 type lineCount struct {
 	text          string
 	offset, lines int // bytes counted so far, and the line ends in them
 }
 
-// lineAt returns the line of an offset, from 1. Offsets of later calls must not be smaller.
+// lineAt returns the number of the line at an offset. Lines are numbered from 1. Offsets must not decrease from
+// call to call.
 func (c *lineCount) lineAt(offset int) int {
 	c.lines += strings.Count(c.text[c.offset:offset], "\n")
 	c.offset = offset
 	return c.lines + 1
 }
 
-// lineInNode returns the line of a key in the i-th [[node]] entry. If the key is not there, it returns the
-// line of the entry. It is 0 if unknown.
+// lineInNode returns the line of a key in the [[node]] entry with index i. If the entry does not have the key, it
+// returns the line of the entry. It returns 0 if the line is unknown.
 func (l keyLines) lineInNode(i int, key string) int {
 	if i >= len(l.nodes) {
 		return 0
@@ -91,21 +93,22 @@ func (l keyLines) lineInNode(i int, key string) int {
 	return cmp.Or(l.nodes[i][strings.ToLower(key)], l.nodes[i][""])
 }
 
-// lineInTable returns the line of a key in a table. If the key is not there, it returns the line of the
-// table. It is 0 if unknown.
+// lineInTable returns the line of a key in a table. If the table does not have the key, it returns the line of the
+// table. It returns 0 if the line is unknown.
 func (l keyLines) lineInTable(table, key string) int {
 	lines := l.tables[strings.ToLower(table)]
 	return cmp.Or(lines[strings.ToLower(key)], lines[""])
 }
 
-// A memberError is returned for a member of a list of users or groups that is neither a name nor a number.
+// A memberError is returned if an element of a list of users or groups is neither a name nor a number.
 type memberError struct{ item any }
 
 func (e *memberError) Error() string {
 	return valueText(e.item) + " is neither a name nor a number"
 }
 
-// suggest returns the known word nearest to word, ignoring case. It returns "" if none is near.
+// suggest returns the known word that is most similar to word, ignoring case. It returns "" if no known word is
+// similar.
 func suggest(word string, known []string) string {
 	word = strings.ToLower(word)
 	far := func(other string) int { return text.EditDistance(word, strings.ToLower(other)) }
@@ -116,8 +119,8 @@ func suggest(word string, known []string) string {
 	return best
 }
 
-// schedulerClass returns the class name if the line of the file has the syntax of the Moab scheduler, CLASSCFG[amd]
-// ...
+// schedulerClass returns the name of the class if the line of the file has the syntax of the Moab scheduler, which
+// is CLASSCFG[amd] ...
 func schedulerClass(file string, line int) (name string, found bool) {
 	for number, text := range strings.Split(file, "\n") {
 		if rest, is := strings.CutPrefix(strings.ToUpper(strings.TrimSpace(text)), "CLASSCFG["); is && number+1 == line {

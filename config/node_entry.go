@@ -7,8 +7,8 @@ import (
 	"remshell/job"
 )
 
-// A nodeEntry is one [[node]] entry: one node, or several with equal settings. It also accepts the names of
-// placement.md 1.8, where they differ from ours.
+// A nodeEntry is one [[node]] entry, which stands for one node or for several nodes with equal settings. An entry
+// may also use the names of placement.md 1.8 that differ from our names.
 type nodeEntry struct {
 	ID      *int
 	Name    string
@@ -34,7 +34,7 @@ type nodeEntry struct {
 	ProcSpeed, Memory, Networks, Classes, Attributes, Global, Flavors, Reserve any
 }
 
-// These are the keys that messages suggest for unknown keys.
+// These are the keys that messages can suggest for an unknown key.
 var (
 	globalKeys = []string{"PSINodesSort", "queueHost", "queueHosts", "queueRequired", "ledger", "accounting_file", "administrators", "limits", "gang", "class", "node", "nodeset", "nodeAlloc", "domain", "affinity", "region", "NODESETPOLICY", "NODESETATTRIBUTE", "NODESETLIST", "NODESETISOPTIONAL",
 		"NODESETTOLERANCE", "NODESETPRIORITYTYPE", "NODESETPLUS", "NODESETDELAY", "NODEALLOCATIONPOLICY"}
@@ -45,7 +45,7 @@ var (
 	}
 )
 
-// readNodeEntry adds the nodes of one entry.
+// readNodeEntry adds the nodes of the [[node]] entry with index i.
 func (r *reader) readNodeEntry(i int, e *nodeEntry) {
 	names, ok := r.expandNames(i, "name", e.Name)
 	if !ok {
@@ -83,7 +83,7 @@ func (r *reader) readNodeEntry(i int, e *nodeEntry) {
 	}
 }
 
-// addNode adds a node. Its ID and names must be unique.
+// addNode adds a node. It adds an error if another node has the same ID or name.
 func (r *reader) addNode(i int, def job.NodeDef) {
 	if r.byID == nil {
 		r.byID, r.byName = make(map[int]string), make(map[string]bool)
@@ -106,8 +106,8 @@ func (r *reader) addNode(i int, def job.NodeDef) {
 	r.cluster.Nodes = append(r.cluster.Nodes, def)
 }
 
-// expandNames expands names with numbers in brackets, such as "node[01-16]". It returns false, and adds an error, if
-// the expression is invalid.
+// expandNames expands names with numbers in brackets, such as "node[01-16]". If the expression is invalid, it adds
+// an error and returns false.
 func (r *reader) expandNames(i int, key, expr string) ([]string, bool) {
 	if expr == "" {
 		r.addFault(r.lines.lineInNode(i, key), "a node needs a %s", key)
@@ -121,7 +121,8 @@ func (r *reader) expandNames(i int, key, expr string) ([]string, bool) {
 	return names, true
 }
 
-// expandForNodes expands an expression such as "node[01-16]" into one name for each of the entry's nodes.
+// expandForNodes expands an expression such as "node[01-16]", which must give one name for each of the entry's
+// nodes.
 func (r *reader) expandForNodes(i int, key, expr string, nodes int) ([]string, bool) {
 	names, ok := r.expandNames(i, key, expr)
 	if ok && len(names) != nodes {

@@ -12,19 +12,19 @@ import (
 // This file reads the default node-set requests: of the cluster in [nodeset], also under the scheduler's names, and of
 // classes (which-hosts.md 3.2, 3.3).
 
-// nodeSetKeys are the keys of the table [nodeset]. The settings of a class may have all of them but the
+// nodeSetKeys are the keys of the table [nodeset]. The settings of a class may have all of these keys except the
 // last two.
 var nodeSetKeys = []string{"policy", "attribute", "list", "optional", "tolerance", "priority", "plus", "delay", "maxDelay", "perJob"}
 
-// schedulerSetKeys maps the Moab scheduler's names, at the top level of the file, to some of the
-// nodeSetKeys.
+// schedulerSetKeys maps keys of the Moab scheduler, which are at the top level of the file, to the nodeSetKeys with
+// the same meaning.
 var schedulerSetKeys = map[string]string{
 	"nodesetpolicy": "policy", "nodesetattribute": "attribute", "nodesetlist": "list", "nodesetisoptional": "optional",
 	"nodesettolerance": "tolerance", "nodesetprioritytype": "priority", "nodesetplus": "plus", "nodesetdelay": "delay",
 }
 
-// readClusterSets reads the default node-set request of the cluster, under our names for its keys and
-// under Moab's.
+// readClusterSets reads the default node-set request of the cluster. It accepts our keys and the keys of the Moab
+// scheduler.
 func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	value := f.NodeSet
 	if value == nil {
@@ -69,7 +69,7 @@ func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	t.reportUnknownKeys(nodeSetKeys...)
 }
 
-// readClassSets reads the default node-set request of a class, which is a text or a table.
+// readClassSets reads the default node-set request of a class. value is a text or a table.
 func (r *reader) readClassSets(name, key string, line int, value any, kinds nodeset.Kinds) nodeset.Level {
 	text, is := value.(string)
 	if is {
@@ -94,7 +94,8 @@ func (r *reader) readClassSets(name, key string, line int, value any, kinds node
 	return l
 }
 
-// takeSetLevel removes the keys of a node-set request and its modifiers, checks them, and returns them.
+// takeSetLevel removes the keys of a node-set request and its modifiers from the table, checks their values, and
+// returns these.
 func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	l := nodeset.Level{Modifiers: make(map[string]string)}
 	policy, attribute, list := t.takeText("policy"), t.takeText("attribute"), t.takeWords("list", nodeset.SplitList)
@@ -119,8 +120,8 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	return l
 }
 
-// checkSetLevel adds errors for the request and for its modifiers. It checks each modifier alone with the request;
-// only priority needs the tolerance, too.
+// checkSetLevel adds errors for the node-set request and for its modifiers. It checks each modifier separately,
+// together with the request. Only priority is checked together with the tolerance, too.
 func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class bool) {
 	resolve := func(l nodeset.Level) error {
 		l.ModifierSource = func(key string) string { return key }
@@ -154,7 +155,7 @@ func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class boo
 	}
 }
 
-// requestKeyOf returns the key of the part of a request that err is about.
+// requestKeyOf returns the key of that part of a node-set request to which err refers.
 func requestKeyOf(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {
@@ -168,7 +169,7 @@ func requestKeyOf(err error) string {
 	return "list"
 }
 
-// wordErrorText returns the message of err without its source.
+// wordErrorText returns the text of err without the source, such as an option, that err names.
 func wordErrorText(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {
@@ -177,8 +178,8 @@ func wordErrorText(err error) string {
 	return err.Error()
 }
 
-// attributeKinds returns the kinds of all attributes of nodes. It adds an error for an attribute that is text on one
-// node and a number on another.
+// attributeKinds returns the kinds (text or number) of all attributes of nodes. It adds an error for an attribute
+// that is a text on one node and a number on another.
 func (r *reader) attributeKinds() nodeset.Kinds {
 	numbers, texts := make(map[string]string), make(map[string]string) // nodes by attribute
 	for _, n := range r.cluster.Nodes {

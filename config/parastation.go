@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// ParaStationText says what to write in place of ParaStation's configuration file.
+// ParaStationText is a text that says how to write the contents of ParaStation's configuration file as a cluster
+// file.
 const ParaStationText = "is a parastation.conf; in a cluster file write for each node [[node]] with name and id, and hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap, allowUserMap as there, with lists in brackets; PSINodesSort stands above them"
 
-// paraStationWords are the words with which lines of a parastation.conf begin.
+// paraStationWords are the words that can begin a line of a parastation.conf.
 var paraStationWords = []string{"installdir", "coredir", "hwtype", "hardware", "nodes", "node", "nrofnodes", "masternode", "environment", "env", "psinodessort", "startupscript", "selecttime", "deadinterval", "statustimeout", "rlimit", "runjobs", "loglevel", "logdestination"}
 
-// isParaStation reports whether a file that is not TOML is a parastation.conf, by its name or by its first line that is
-// neither empty nor a comment.
+// isParaStation reports whether a file that is not TOML is a parastation.conf. It decides by the file's name, and
+// by the first line that is neither empty nor a comment.
 func isParaStation(name, text string) bool {
 	if path.Base(name) == "parastation.conf" {
 		return true

@@ -10,7 +10,7 @@ import (
 	"remshell/job"
 )
 
-// readPolicy reads the settings of placement.md 1.8 from the i-th [[node]] entry.
+// readPolicy reads the settings of placement.md 1.8 in the [[node]] entry with index i.
 func (r *reader) readPolicy(i int, e *nodeEntry) job.NodePolicy {
 	p := job.NodePolicy{
 		NoJobs: !r.readYesNo(i, "runJobs", e.RunJobs, true), Features: append(e.Features, e.HWType...),
@@ -37,8 +37,8 @@ func (r *reader) readPolicy(i int, e *nodeEntry) job.NodePolicy {
 	return p
 }
 
-// oneOfTwoKeys returns the key and value of a setting that has two names, a and b. If the file has both, it adds an
-// error.
+// oneOfTwoKeys returns the key and value of a setting that can be written with key a or key b. If the file has both
+// keys, it adds an error.
 func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string, any) {
 	if va != nil && vb != nil {
 		r.addFault(r.lines.lineInNode(i, b), "%s and %s mean the same; use only one of them", a, b)
@@ -49,7 +49,7 @@ func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string
 	return a, va
 }
 
-// readYesNo reads yes, no, true or false. It returns fallback if value is nil.
+// readYesNo reads a value that is yes, no, true or false. It returns fallback if value is nil.
 func (r *reader) readYesNo(i int, key string, value any, fallback bool) bool {
 	if v, ok := parseYesNo(value, fallback); ok {
 		return v
@@ -62,7 +62,7 @@ func (r *reader) readYesNo(i int, key string, value any, fallback bool) bool {
 	return fallback
 }
 
-// valueText returns a value as the file writes it. For a list or a table it returns the kind of the value.
+// valueText returns a value as it is written in the file. For a list or a table, it returns the kind of the value.
 func valueText(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -90,7 +90,7 @@ func parseYesNo(value any, fallback bool) (v, ok bool) {
 	return fallback, false
 }
 
-// readLimit reads a number, or "any", for which it returns nil.
+// readLimit reads a value that is a number or "any". It returns nil for "any".
 func (r *reader) readLimit(i int, key string, value any) *int {
 	switch v := value.(type) {
 	case nil:
@@ -108,8 +108,8 @@ func (r *reader) readLimit(i int, key string, value any) *int {
 	return nil
 }
 
-// readMembers reads a list of names and numbers, or "any", for which it returns nil. A name that does not exist
-// matches no user. So a list of only such names is empty, not nil.
+// readMembers reads a list of names and numbers of users or groups, or "any". It returns nil for "any". A name that
+// does not exist matches no user, so a list of only such names gives an empty list that is not nil.
 func (r *reader) readMembers(line int, key string, value any, find func(string) (int, error)) []int {
 	if text, ok := value.(string); ok && strings.EqualFold(text, "any") || value == nil {
 		return nil

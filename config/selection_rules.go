@@ -14,8 +14,8 @@ import (
 // This file reads the rules that select the nodes of a job (which-hosts.md 3): node sets, affinities, regions and
 // their gates.
 
-// readSelectionRules reads the rules for choosing nodes: classes, node sets, affinities and regions. Nodes and
-// classes must have been read before.
+// readSelectionRules reads the rules by which nodes are chosen: classes, node sets, affinities and regions. It must
+// be called after the nodes and classes have been read.
 func (r *reader) readSelectionRules(f *clusterFile) {
 	kinds := r.attributeKinds()
 	r.readClusterSets(f, kinds)
@@ -46,7 +46,7 @@ func (c *Cluster) jobClasses() (rules []job.Class) {
 	return rules
 }
 
-// checkServedClasses adds an error for each class that a node serves and that is not defined.
+// checkServedClasses adds an error for each class that a node serves but that is not defined.
 func (r *reader) checkServedClasses() {
 	checked := make(map[int]bool) // by entry
 	for _, n := range r.cluster.Nodes {
@@ -57,7 +57,7 @@ func (r *reader) checkServedClasses() {
 	}
 }
 
-// checkClasses adds an error for each name that is not the name of a class.
+// checkClasses adds an error for each of names that is not the name of a class.
 func (r *reader) checkClasses(line int, key string, names []string) {
 	for _, name := range names {
 		if _, known := r.cluster.Classes[name]; !known {
@@ -66,8 +66,8 @@ func (r *reader) checkClasses(line int, key string, names []string) {
 	}
 }
 
-// allowedText returns the names of all as a list of allowed values. If there are none, it returns write, which says
-// how to define one.
+// allowedText returns the names of all values as a list of allowed values. If all is empty, it returns write, which
+// says how to define a value.
 func allowedText[T any](all []T, name func(T) string, write string) string {
 	if len(all) == 0 {
 		return write
@@ -79,13 +79,13 @@ func allowedText[T any](all []T, name func(T) string, write string) string {
 	return "allowed: " + strings.Join(names, ", ")
 }
 
-// takeAccess removes two keys from the table and returns their lists of users and groups.
+// takeAccess removes two keys from the table and returns the users and groups that they list.
 func (t *keyTable) takeAccess(users, groups string) job.Access {
 	return job.Access{Users: t.takeMembers(users, t.r.ids.User), Groups: t.takeMembers(groups, t.r.ids.Group)}
 }
 
-// takeClasses removes a key and returns its list of classes, which must exist. It returns nil if the key is missing,
-// which admits any class.
+// takeClasses removes a key from the table and returns its list of classes. It adds an error for a class that does
+// not exist. It returns nil, which admits any class, if the key is missing.
 func (t *keyTable) takeClasses(key string) []string {
 	names := t.takeWords(key, singleton)
 	if len(names) == 1 && strings.EqualFold(names[0], "any") {
@@ -95,7 +95,8 @@ func (t *keyTable) takeClasses(key string) []string {
 	return names
 }
 
-// takeNodes removes a key and returns its list of nodes, which must exist. It returns nil if the key is missing.
+// takeNodes removes a key from the table and returns its list of nodes. It adds an error for a node that does not
+// exist. It returns nil if the key is missing.
 func (t *keyTable) takeNodes(key string) (nodes []string) {
 	for _, expr := range t.takeWords(key, singleton) {
 		names, err := hostlist.Expand(expr)
@@ -157,8 +158,8 @@ func (r *reader) readRegion(t *keyTable) job.Region {
 	return region
 }
 
-// takeSignature removes the key signature and returns the flavors of a region in canonical order. It returns "" if
-// there are none.
+// takeSignature removes the key signature from the table and returns the flavors of a region in canonical order. It
+// returns "" if the region has no flavors.
 func (t *keyTable) takeSignature() string {
 	var flavors []string
 	for _, word := range strings.Fields(t.takeText("signature")) {
@@ -167,10 +168,10 @@ func (t *keyTable) takeSignature() string {
 	return Signature(flavors)
 }
 
-// flavorWords are the flavors in the order of a signature.
+// flavorWords lists the flavors (kinds of nodes in a region) in the order of a signature.
 var flavorWords = []string{"os", "su", "ap"}
 
-// readFlavor returns a flavor in lower case, or adds an error.
+// readFlavor returns a flavor in lower case. It adds an error if word is not a flavor.
 func (r *reader) readFlavor(line int, key, word string) string {
 	word = strings.ToLower(word)
 	if !slices.Contains(flavorWords, word) {
@@ -179,7 +180,8 @@ func (r *reader) readFlavor(line int, key, word string) string {
 	return word
 }
 
-// Signature returns the flavors of a node in the order os, su, ap, separated by blanks (which-hosts.md 10).
+// Signature returns the given flavors (kinds of nodes) in the order os, su, ap, separated by blanks (which-hosts.md
+// 10).
 func Signature(flavors []string) string {
 	var in []string
 	for _, word := range flavorWords {
@@ -225,7 +227,8 @@ func (r *reader) readNodeAlloc(f *clusterFile) {
 	}
 }
 
-// readAttributes reads the settings of a [[node]] entry that which-hosts.md 3.1 adds to placement.md 1.8.
+// readAttributes reads the settings of a [[node]] entry that which-hosts.md 3.1 defines in addition to those of
+// placement.md 1.8.
 func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	t := &keyTable{r: r, line: func(key string) int { return r.lines.lineInNode(i, key) }, keys: map[string]any{
 		"procspeed": e.ProcSpeed, "memory": e.Memory, "networks": e.Networks, "classes": e.Classes, "global": e.Global,
@@ -265,15 +268,15 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	}
 }
 
-// reservedAttributes are attributes that cannot be set under attributes, with what to write instead. They have a key
-// of their own, or only a probe determines them.
+// reservedAttributes lists the attributes that cannot be set under attributes, each with what to write instead.
+// These attributes have a key of their own, or are only determined by a probe.
 var reservedAttributes = map[string]string{
 	nodeset.Feature: "write features", nodeset.ProcSpeed: "write procspeed", nodeset.Memory: "write memory", nodeset.Network: "write networks",
 	nodeset.Class: "write classes", nodeset.Arch: "the probe finds it", nodeset.CPUModel: "the probe finds it", nodeset.NetSpeed: "the probe finds it",
 	nodeset.CPUs: "the probe finds it", nodeset.GPUs: "the probe finds it", nodeset.GPUModel: "the probe finds it",
 }
 
-// readOwnAttributes reads the attributes that the cluster file itself defines.
+// readOwnAttributes reads those attributes of a [[node]] entry that the cluster file itself defines.
 func (r *reader) readOwnAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	if e.Attributes == nil {
 		return

@@ -31,33 +31,33 @@ A further setting is a field of job.NodeSettings, a row here, and a part of the 
 wire).
 */
 
-// StateFile is the file with the run-time settings of a node. Like NodeFile it must belong to root. Only the program
-// writes it (mpijob drain, undrain, allow).
+// StateFile is the file with the run-time settings of a node. Like NodeFile, it must belong to root. Only mpijob
+// drain, undrain and allow write this file.
 const StateFile = "/etc/remshell/state.toml"
 
-// MaxStateBytes is the largest size of a StateFile in bytes.
+// MaxStateBytes is the maximum size of a StateFile in bytes.
 const MaxStateBytes = 64 << 10
 
-// A stateTable is a setting in a StateFile. read reads its table into s, and adds errors to the reader of t. write
-// returns the lines below its header, or "" if the setting is not set.
+// A stateTable describes one setting in a StateFile. read reads the setting's table into s, and adds errors to the
+// reader of t. write returns the lines below the table's header, or "" if the setting is not set.
 type stateTable struct {
 	name  string
 	read  func(t *keyTable, s *job.NodeSettings)
 	write func(s job.NodeSettings) string
 }
 
-// stateTables has all settings, in the order in which they are written.
+// stateTables lists all settings of a StateFile, in the order in which they are written.
 var stateTables = []stateTable{
 	{"drain", readDrain, writeDrain},
 	{"allow", readAllow, writeAllow},
 }
 
-// stateHead is the beginning of a written StateFile.
+// stateHead is the comment at the beginning of each StateFile.
 const stateHead = `# Settings of this node at run time. mpijob drain, undrain and allow write this file.
 # node.toml holds, too: nothing here allows what it forbids.
 `
 
-// LoadState parses the text of a StateFile. The returned error joins one *Error for each fault.
+// LoadState parses the text of a StateFile. The returned error joins one *Error for each mistake.
 func LoadState(name, text string) (s job.NodeSettings, err error) {
 	r := &reader{name: name, lines: scanKeyLines(text), text: text}
 	entries := make(map[string]any)
@@ -82,8 +82,8 @@ func LoadState(name, text string) (s job.NodeSettings, err error) {
 	return s, nil
 }
 
-// FormatState returns the text of a StateFile. It is empty if there is no setting. LoadState reads the same settings
-// from it.
+// FormatState returns the text of a StateFile with the settings s. It returns "" if no setting is set. LoadState
+// reads the same settings from the text.
 func FormatState(s job.NodeSettings) string {
 	var b strings.Builder
 	for _, table := range stateTables {
@@ -164,7 +164,7 @@ func writeAllow(s job.NodeSettings) (lines string) {
 	return lines
 }
 
-// An allowList is a list of an Allow, with its key in the file.
+// An allowList is one list of a job.Allow, with the list's key in the file.
 type allowList struct {
 	key, member string
 	names       *[]string
@@ -174,12 +174,13 @@ func allowLists(a *job.Allow) []allowList {
 	return []allowList{{"users", "user", &a.Users}, {"groups", "group", &a.Groups}}
 }
 
-// quoteTOML returns a line of printable text as a basic string of TOML.
+// quoteTOML returns a line of printable text as a TOML basic string.
 func quoteTOML(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// StateRules returns the restrictions of a node's run-time settings. name is the file that has them.
+// StateRules returns the restrictions that the run-time settings of a node impose. name is the file that contains
+// these settings.
 func StateRules(name string, s job.NodeSettings, ids IDs) *AdminRules {
 	r := &reader{name: name, ids: ids}
 	members := func(key string, names []string, find func(string) (int, error)) []int {

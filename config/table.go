@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// A keyTable is a table of the file. Readers remove its keys one by one. The keys that remain are unknown.
+// A keyTable is a table of the file while it is being read. The methods that read a key remove the key. The keys
+// that remain in the end are unknown keys.
 type keyTable struct {
 	r        *reader
 	name     string               // under which lines are stored; empty: the top level
@@ -17,8 +18,8 @@ type keyTable struct {
 	spelling map[string]string    // keys as the file spells them
 }
 
-// openTable returns value as a table. If value is not a table, it returns nil and adds an error. write shows the
-// correct notation.
+// openTable returns value as a table. If value is not a table, it returns nil and adds an error, which shows the
+// correct notation write.
 func (r *reader) openTable(name string, value any, write string) *keyTable {
 	keys, ok := value.(map[string]any)
 	if !ok {
@@ -50,7 +51,7 @@ func (r *reader) openTables(name string, value any) (all []*keyTable) {
 	return all
 }
 
-// lineOf returns the line of a key in a table. If that is unknown, it returns the line of the table's name.
+// lineOf returns the line of a key in a table. If that line is unknown, it returns the line of the table's header.
 func (r *reader) lineOf(table, key string) int {
 	if line := r.lines.lineInTable(table, key); line > 0 {
 		return line
@@ -59,7 +60,7 @@ func (r *reader) lineOf(table, key string) int {
 	return r.lines.global[strings.ToLower(first)]
 }
 
-// lineOf returns the line of a key.
+// lineOf returns the line of a key of the table.
 func (t *keyTable) lineOf(key string) int {
 	if t.line != nil {
 		return t.line(strings.ToLower(key))
@@ -71,14 +72,15 @@ func (t *keyTable) addFault(key, format string, args ...any) {
 	t.r.addFault(t.lineOf(key), "%s: %s", key, fmt.Sprintf(format, args...))
 }
 
-// takeValue removes a key and returns its value, or nil if the key is missing.
+// takeValue removes a key from the table and returns its value, or nil if the key is missing.
 func (t *keyTable) takeValue(key string) any {
 	value := t.keys[strings.ToLower(key)]
 	delete(t.keys, strings.ToLower(key))
 	return value
 }
 
-// reportUnknownKeys adds an error for each key that was not removed by a take method.
+// reportUnknownKeys adds an error for each key that no take method has removed. The error suggests one of the known
+// keys.
 func (t *keyTable) reportUnknownKeys(known ...string) {
 	for _, key := range slices.Sorted(maps.Keys(t.keys)) {
 		near := ""
@@ -89,8 +91,8 @@ func (t *keyTable) reportUnknownKeys(known ...string) {
 	}
 }
 
-// takeText removes a key and returns its value, a non-empty string. It returns "" if the key is missing or its value
-// is invalid.
+// takeText removes a key from the table and returns its value, which must be a non-empty string. It returns "" if
+// the key is missing or the value is invalid.
 func (t *keyTable) takeText(key string) string {
 	switch value := t.takeValue(key).(type) {
 	case nil:
@@ -105,8 +107,8 @@ func (t *keyTable) takeText(key string) string {
 	return ""
 }
 
-// takeScalar removes a key and returns its value as text. The value may be a string, a number, yes or no. It returns
-// false if the key is missing or invalid.
+// takeScalar removes a key from the table and returns its value as text. The value may be a string, a number, yes
+// or no. ok is false if the key is missing or the value is invalid.
 func (t *keyTable) takeScalar(key string) (text string, ok bool) {
 	value := t.takeValue(key)
 	if value == nil {
@@ -132,8 +134,9 @@ func scalarText(value any) (string, bool) {
 	return "", false
 }
 
-// takeWords removes a key and returns its value, a list of texts. A single text is split with split. Numbers count as
-// texts. It returns nil if the key is missing.
+// takeWords removes a key from the table and returns its value, which is a list of strings and numbers. If the
+// value is a single string, takeWords divides the string with the function split. It returns nil if the key is
+// missing.
 func (t *keyTable) takeWords(key string, split func(string) []string) (words []string) {
 	value := t.takeValue(key)
 	if value == nil {
@@ -158,7 +161,8 @@ func (t *keyTable) takeWords(key string, split func(string) []string) (words []s
 // singleton returns a list whose only element is text.
 func singleton(text string) []string { return []string{text} }
 
-// takeYesNo removes a key and returns its value: yes, no, true or false. It returns fallback if the key is missing.
+// takeYesNo removes a key from the table and returns its value, which is yes, no, true or false. It returns
+// fallback if the key is missing.
 func (t *keyTable) takeYesNo(key string, fallback bool) bool {
 	value := t.takeValue(key)
 	on, ok := parseYesNo(value, fallback)
@@ -168,8 +172,8 @@ func (t *keyTable) takeYesNo(key string, fallback bool) bool {
 	return on
 }
 
-// takeMembers removes a key and returns its list of user or group IDs. It returns nil, which admits all, if the key
-// is missing or "any".
+// takeMembers removes a key from the table and returns the user or group IDs that it lists. If the key is missing
+// or the value is "any", it returns nil, which admits everybody.
 func (t *keyTable) takeMembers(key string, find func(string) (int, error)) []int {
 	return t.r.readMembers(t.lineOf(key), key, t.takeValue(key), find)
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // checkAttributes compares the node's attributes in the cluster file with those measured on the node
-// (which-hosts.md 15). Node sets use the cluster file, so wrong values there put ranks on wrong nodes.
+// (which-hosts.md 15). mpiexec forms node sets by the values in the cluster file, so wrong values there put ranks
+// on wrong nodes.
 func checkAttributes(c job.HostDiagnosis) (found []Finding) {
 	warn := func(key, configured, measured string) {
 		found = append(found, newFinding(c, Warning, "label", fmt.Sprintf("the cluster file sets %s to %s, but the node reports %s", key, configured, measured), "compare with mpiexec --display topo, and correct "+key+" in the cluster file"))
@@ -29,7 +30,7 @@ func checkAttributes(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// wholeNumber returns the integer part of an attribute's number. 0 means unknown.
+// wholeNumber returns the integer part of an attribute's number. It returns 0 if the number is unknown.
 func wholeNumber(v nodeset.Value) int { return int(v.Number / nodeset.FromInt(1)) }
 
 // differsMuch reports whether two numbers differ by more than an eighth of the larger one.

@@ -15,7 +15,7 @@ import (
 	"remshell/text"
 )
 
-// These are thresholds of warnings. They are above the values that MPICH and Open MPI need on a node of
+// These are the values at which warnings begin. They are higher than what MPICH and Open MPI need on a node of
 // ordinary size.
 const (
 	maxLoginTime    = 3 * time.Second
@@ -33,13 +33,13 @@ const (
 	minMaxSessions  = 2
 )
 
-// checks has the checks of each host that was reached, in the order of the report.
+// checks lists the checks that are made for each host to which mpiexec could connect, in the order of the report.
 var checks = []func(job.HostDiagnosis) []Finding{
 	checkAdminRules, checkLogin, checkShell, checkLoginOutput, checkClock, checkAccount, checkDirAndProgram, checkLimits, checkCgroup, checkDevShm, checkDisks, checkCPUMask, checkSSHServer, checkLedger, checkAttributes,
 }
 
-// checkAdminRules reports rules of the node's administrator that limit or forbid jobs. It reports nothing
-// if the cluster file also says that the node runs no jobs.
+// checkAdminRules reports rules of the node's administrator that limit or forbid jobs. It reports nothing if the
+// cluster file, too, says that the node runs no jobs.
 func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	r := c.Diagnosis.Rules
 	switch {
@@ -82,7 +82,7 @@ func checkAccount(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkClaimed reports a host whose CPUs are all claimed by other jobs.
+// checkClaimed reports a host on which other jobs have claimed all CPUs.
 func checkClaimed(c job.HostDiagnosis) []Finding {
 	var busy []int
 	owner, exclusive := "", false
@@ -150,8 +150,8 @@ func checkLoginOutput(c job.HostDiagnosis) []Finding {
 		"print only in interactive shells: in its ~/.bashrc put the output inside: case $- in *i*) ... ;; esac")}
 }
 
-// checkClock compares the host's clock with the clock of this machine. It allows for the time that the
-// request and its reply took.
+// checkClock compares the host's clock with the clock of this machine. It allows for the time between the request
+// and its reply.
 func checkClock(c job.HostDiagnosis) []Finding {
 	off := max(c.Skew, -c.Skew) - c.SkewError
 	if off < maxClockSkew {
@@ -179,8 +179,8 @@ func checkDirAndProgram(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkLimits checks the resource limits of a login. Ranks on this machine inherit them. On other hosts
-// ranks get this machine's soft limits, as far as the hard limits there allow (rule ENV-8).
+// checkLimits checks the resource limits of a login. Ranks on this machine inherit these limits. Ranks on other
+// hosts get this machine's soft limits, up to the hard limits of their host (rule ENV-8).
 func checkLimits(c job.HostDiagnosis) (found []Finding) {
 	least := map[string]int64{"n": minFiles, "u": minProcs, "s": minStack}
 	for _, l := range c.Diagnosis.Limits {
@@ -201,8 +201,9 @@ func checkLimits(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// ranksGetOurLimit reports whether ranks on a host get this machine's soft limit, up to the host's hard
-// limit. The limit of processes is the host's own, because it counts all processes of the user there.
+// ranksGetOurLimit reports whether ranks on a host get this machine's soft limit, up to the host's hard limit. The
+// limit on the number of processes is always the host's own, because it counts all processes of the user on that
+// host.
 func ranksGetOurLimit(c job.HostDiagnosis, l job.Rlimit) bool { return !c.Local && l.Flag != "u" }
 
 func limitFinding(c job.HostDiagnosis, l job.Rlimit, advised string) Finding {
@@ -218,7 +219,7 @@ func limitFinding(c job.HostDiagnosis, l job.Rlimit, advised string) Finding {
 	return newFinding(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit %s%s)", inUlimitUnit(l.Flag, l.Soft), unit, l.Name, which, l.Flag), remedy+advised)
 }
 
-// inUlimitUnit converts a limit to the unit that the shell's ulimit uses: KiB for sizes.
+// inUlimitUnit converts a limit to the unit in which the shell's ulimit prints it, which is KiB for sizes.
 func inUlimitUnit(flag string, limit int64) int64 {
 	if strings.Contains("slvf", flag) {
 		return limit >> 10
@@ -287,7 +288,7 @@ func checkCPUMask(c job.HostDiagnosis) []Finding {
 		"check taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd, may restrict it")}
 }
 
-// checkSSHServer checks sshd's limits on concurrent logins and on sessions in one connection.
+// checkSSHServer checks sshd's limits on concurrent logins and on sessions per connection.
 func checkSSHServer(c job.HostDiagnosis) (found []Finding) {
 	e := c.Diagnosis
 	if e.MaxStartups > 0 && e.MaxStartups < minMaxStartups {
@@ -315,7 +316,7 @@ func checkLedger(c job.HostDiagnosis) []Finding {
 	return nil
 }
 
-// checkHostName checks the host's own name and address, by which other hosts may have to reach it.
+// checkHostName checks the host's own name and address, which other hosts may need to connect to the host.
 func checkHostName(c job.HostDiagnosis) []Finding {
 	remedy := "in its /etc/hosts, set the address of its name to its network address"
 	if c.Diagnosis.Address != "" && !isLoopback(c.Diagnosis.Address) {

@@ -1,12 +1,12 @@
 /*
-Package doctor finds problems in the diagnoses of hosts: what would prevent a job there, and how to fix it
-(rule DIAG-5).
+Package doctor finds problems in the diagnoses of hosts: what would prevent a job from running on a host, and how to
+fix that (rule DIAG-5).
 
 	job.HostDiagnosis per host --Diagnose--> Report: findings, equal ones once, with all their hosts
 	                                            |--> Text, JSON, ExitCode
 
-A failure means that a job cannot use the host, a warning that a job may fail there, a note that some jobs
-may. The package does no I/O. Package helper/diagnose collects the data on each host, and package
+A failure means that a job cannot use the host. A warning means that a job may fail on the host. A note means that
+some jobs may fail. The package does no I/O. Package helper/diagnose collects the data on each host, and package
 launch/reserve connects to the hosts.
 */
 package doctor
@@ -26,7 +26,7 @@ import (
 // Severity is the level of a finding.
 type Severity int
 
-// These are the levels of findings, from no problem to failure.
+// These are the levels of findings, from the least to the most severe.
 const (
 	Fine Severity = iota
 	Note
@@ -39,8 +39,7 @@ func (l Severity) String() string { return [...]string{"fine", "note", "warning"
 // MarshalText returns the word of the level.
 func (l Severity) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// A Finding is a problem of one or more hosts. Its Code is for programs and does not change between
-// releases.
+// A Finding is a problem of one or more hosts. Code is for programs and does not change between releases.
 type Finding struct {
 	Level  Severity `json:"level"`
 	Code   string   `json:"code"`
@@ -55,15 +54,15 @@ type Finding struct {
 	detail   usererr.Details // differing details of the hosts, which are not in Text
 }
 
-// A Report is the result of a diagnosis.
+// A Report is the result of diagnosing all hosts.
 type Report struct {
 	Findings []Finding // failures first, then warnings and notes, each in the order of hosts
 	Hosts    []job.HostDiagnosis
 	Next     string // command to type next; after failures it repeats the diagnosis; empty: none
 }
 
-// Diagnose returns the findings about all hosts. launcher is the diagnosis of the machine on which
-// mpiexec runs. It is nil if that machine is one of the hosts. defects are further problems found on that
+// Diagnose returns a report with the findings about all hosts. launcher is the diagnosis of the machine on which
+// mpiexec runs, or nil if that machine is one of the hosts. defects are further problems that were found on that
 // machine.
 func Diagnose(hosts []job.HostDiagnosis, launcher *job.NodeDiagnosis, defects ...job.Defect) Report {
 	found := checkLaunchingHost(launcher, defects)
@@ -95,8 +94,8 @@ func sortBySeverity(found []Finding) []Finding {
 	return found
 }
 
-// WithRefusal returns the report with the error of the job added: as a failure, or as a warning if the
-// job would wait. If err is nil, it adds nothing.
+// WithRefusal returns the report with the error that would prevent the job from starting. It adds a failure, or a
+// warning if the job would wait in the queue. If err is nil, it adds nothing.
 func (r Report) WithRefusal(err error) Report {
 	if err == nil {
 		return r
@@ -113,8 +112,8 @@ func (r Report) WithRefusal(err error) Report {
 	return r
 }
 
-// remedies has the advice to the user for failures that have none of their own, by the error codes of
-// packages transport and sshx.
+// remedies maps error codes of packages transport and sshx to advice for the user. It is used for failures that
+// have no advice of their own.
 var remedies = map[string]string{
 	"unknown-name": "check the spelling, or give it a HostName in the ssh configuration, or a line in /etc/hosts",
 	"unreachable":  "check that it is switched on (ping, ip route) and that no firewall drops packets to its ssh port",
@@ -127,7 +126,7 @@ var remedies = map[string]string{
 	"missing":      "install it there, or give its full path",
 }
 
-// defaultRemedy is the remedy for all other failures.
+// defaultRemedy is the advice for all failures that are not in remedies and have no advice of their own.
 const defaultRemedy = "run with -vv to see the last step"
 
 // newFinding returns a finding of one host.
@@ -167,8 +166,8 @@ func (r Report) WorstLevel() Severity {
 	return worst
 }
 
-// ExitCode returns the exit code of --doctor. It is 0 if there is no problem, 1 if there are only
-// warnings, and failure if there are failures.
+// ExitCode returns the exit code of --doctor. It returns 0 if there is no problem, 1 if there are warnings but no
+// failures, and failure if there are failures.
 func (r Report) ExitCode(failure int) int {
 	switch r.WorstLevel() {
 	case Failure:
@@ -179,5 +178,5 @@ func (r Report) ExitCode(failure int) int {
 	return 0
 }
 
-// foldHosts returns host names as a folded list: n[1-3].
+// foldHosts returns host names as a folded list, such as "n[1-3]".
 func foldHosts(names []string) string { return hostlist.Fold(names) }

@@ -8,13 +8,13 @@ import (
 	"remshell/job"
 )
 
-// compareHosts returns the findings that compare several hosts.
+// compareHosts returns the findings that result from comparing hosts with each other.
 func compareHosts(hosts []job.HostDiagnosis) []Finding {
 	return slices.Concat(unreachedPeers(hosts), compareMTUs(hosts))
 }
 
-// unreachedPeers returns a finding for each host that cannot connect to other hosts. All hosts that it
-// cannot reach for the same reason are in one finding.
+// unreachedPeers returns findings about hosts that cannot connect to other hosts. Each finding is about one host,
+// and lists all hosts to which it cannot connect for the same reason.
 func unreachedPeers(hosts []job.HostDiagnosis) (found []Finding) {
 	for _, c := range hosts {
 		missed := make(map[job.PeerProbe][]string) // hosts by stage and reason
@@ -41,7 +41,7 @@ func compareProbes(a, b job.PeerProbe) int {
 	return 0
 }
 
-// unreachedFinding returns the finding for a host that cannot connect to other hosts. probe has the reason.
+// unreachedFinding returns the finding that host c cannot connect to the given hosts. probe contains the reason.
 func unreachedFinding(c job.HostDiagnosis, probe job.PeerProbe, hosts []string) Finding {
 	if probe.Stage == "large" {
 		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, but packets of full size do not: %s", foldHosts(hosts), probe.Err),
@@ -52,9 +52,8 @@ func unreachedFinding(c job.HostDiagnosis, probe job.PeerProbe, hosts []string) 
 		"ranks connect to high ports: open ports 1024 to 65535 between the hosts in their firewalls (nft list ruleset), and check ip route")
 }
 
-// compareMTUs compares the MTUs of the interfaces by which hosts reach each other. It reports hosts whose
-// MTU differs from the most frequent one. If several are equally frequent, it compares with the largest
-// of these.
+// compareMTUs compares the MTUs of the network interfaces over which hosts communicate. It reports hosts whose MTU
+// differs from the most frequent MTU. If several MTUs are equally frequent, it compares with the largest of these.
 func compareMTUs(hosts []job.HostDiagnosis) (found []Finding) {
 	count := make(map[int]int)
 	for _, c := range hosts {

@@ -14,9 +14,9 @@ import (
 	"remshell/text"
 )
 
-// Text returns the report for people: the hosts, then the findings, then a summary. Hosts with the same
-// description share a line. Lines are folded at width, except the command to type next. If width is 0,
-// they are not folded.
+// Text returns the report for people: the hosts, then the findings, then a summary. Hosts with the same description
+// share a line. Lines are wrapped at width characters, except for the command to type next. If width is 0, lines
+// are not wrapped.
 func (r Report) Text(width int) string {
 	var b strings.Builder
 	line := func(indent int, line string) {
@@ -69,7 +69,7 @@ func (f Finding) hostsText() string {
 	return foldHosts(f.Hosts)
 }
 
-// A hostRow is a line of the report about all hosts with the same description.
+// A hostRow is one line of the report, which describes all hosts with the same description.
 type hostRow struct {
 	text               string
 	hosts              []string
@@ -92,7 +92,7 @@ func (r Report) hostRows() []hostRow {
 	return rows
 }
 
-// loginText returns a text about how long logins took. It is empty if there were none.
+// loginText returns a text about how long logins took. It returns "" if there were no logins.
 func (r hostRow) loginText() string {
 	from, to := fmt.Sprintf("%.2f", r.minLogin.Seconds()), fmt.Sprintf("%.2f", r.maxLogin.Seconds())
 	switch {
@@ -104,7 +104,7 @@ func (r hostRow) loginText() string {
 	return ", login in " + from + " to " + to + " s"
 }
 
-// describeHost returns the text about a host's properties: its CPUs, for example.
+// describeHost returns a text about a host's properties, such as its CPUs.
 func describeHost(c job.HostDiagnosis) string {
 	if c.Failure.Text != "" {
 		return "cannot be used"
@@ -147,8 +147,7 @@ func describeHost(c job.HostDiagnosis) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeCPUs returns a text with the number of cores. If there are more hardware threads than cores, it
-// has their number, too.
+// describeCPUs returns a text with the number of cores and, if it is larger, the number of hardware threads.
 func describeCPUs(c job.HostDiagnosis) string {
 	cores, threads := len(c.Probe.Topology.Cores), 0
 	for _, core := range c.Probe.Topology.Cores {
@@ -161,7 +160,7 @@ func describeCPUs(c job.HostDiagnosis) string {
 	return words
 }
 
-// summaryLine returns the last line of the report.
+// summaryLine returns the last line of the report, which summarizes the findings.
 func (r Report) summaryLine() string {
 	failures, warnings, down := 0, 0, 0
 	for _, f := range r.Findings {

@@ -8,16 +8,16 @@ import (
 	"remshell/job"
 )
 
-// attributesAlike reports whether two nodes may share a description. Measured speeds may differ, since measuring is
-// inexact. Installed memory may differ, since the description shows its range.
+// attributesAlike reports whether two nodes may share one description. Their measured speeds may differ, since
+// measuring is inexact. Their installed memory may differ, since the description shows its range.
 func attributesAlike(a, b job.Node) bool {
 	x, y := a.ProbedAttributes, b.ProbedAttributes
 	return x.SpeedQuality == y.SpeedQuality && (x.Speed == y.Speed || x.SpeedQuality == job.SpeedMeasured) && x.NetSpeed == y.NetSpeed && x.CPUModel == y.CPUModel &&
 		slices.Equal(x.Networks, y.Networks) && slices.Equal(x.GPUModels, y.GPUModels)
 }
 
-// formatAttributes returns the attributes by which node sets are formed, under their names in requests (which-hosts.md
-// 2). It is empty if the nodes were not probed.
+// formatAttributes returns the attributes by which node sets are formed, under the names that requests use
+// (which-hosts.md 2). kind lists nodes of one kind. It returns "" if the nodes were not probed.
 func formatAttributes(kind []job.Node) string {
 	var numbers, words []string
 	addPair := func(to *[]string, name, value string) {
@@ -43,7 +43,8 @@ func formatAttributes(kind []job.Node) string {
 	return text
 }
 
-// formatSpeed returns the speed of the slowest CPU, or the range of the nodes' speeds, and how the speed was found.
+// formatSpeed returns the CPU speed of the nodes, or the range of their speeds, and how the speed was found. The
+// speed of a node is that of its slowest CPU.
 func formatSpeed(kind []job.Node) string {
 	text := formatRange(kind, "MHz", func(n job.Node) int { return n.ProbedAttributes.Speed })
 	if text != "" {
@@ -52,8 +53,8 @@ func formatSpeed(kind []job.Node) string {
 	return text
 }
 
-// formatRange returns the smallest and the largest value of the nodes, or one value if these are equal. It is empty
-// if the value is unknown.
+// formatRange returns the smallest and the largest of the values of the nodes, or one value if both are equal. It
+// returns "" if the value is unknown.
 func formatRange(kind []job.Node, unit string, valueOf func(job.Node) int) string {
 	least, most := valueOf(kind[0]), valueOf(kind[0])
 	for _, n := range kind {

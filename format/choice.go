@@ -12,10 +12,11 @@ import (
 	"remshell/text"
 )
 
-// maxListedSets is the largest number of node sets that are listed one by one.
+// maxListedSets is the maximum number of node sets that are listed one by one.
 const maxListedSets = 12
 
-// NodeChoice describes which nodes were chosen, and among which node sets. It is empty if the plan has no choice.
+// NodeChoice describes which nodes were chosen, and among which node sets. It returns "" if the plan made no
+// choice.
 //
 //	class amd; regions main, not overflow (for jobs of more than 32 CPUs)
 //	node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
@@ -55,8 +56,8 @@ func NodeChoice(v JobView) string {
 	return b.String()
 }
 
-// formatRegions returns the regions (parts of the cluster) that the job may use, and why it may not use the
-// other regions for applications.
+// formatRegions returns the regions (parts of the cluster) that the job may use. It also returns why the job may
+// not use the other regions for applications.
 func formatRegions(c *job.NodeChoice) string {
 	texts := slices.Clone(c.Regions)
 	if len(texts) == 0 {
@@ -69,8 +70,8 @@ func formatRegions(c *job.NodeChoice) string {
 	return "regions " + EscapeSentence(strings.Join(texts, ", "))
 }
 
-// NodeSetRequest returns the effective request for node sets, its modifiers, and the origin of each. It is empty if
-// there is no request.
+// NodeSetRequest returns the effective request for node sets with its modifiers, and the origin of each. It returns
+// "" if there is no request.
 func NodeSetRequest(s nodeset.Setting) string {
 	if s.Policy == "" {
 		return ""
@@ -87,8 +88,8 @@ func NodeSetRequest(s nodeset.Setting) string {
 	return t.String()
 }
 
-// formatSets lists the node sets. If there are more than maxListedSets, it lists the sets around the first chosen
-// one.
+// formatSets lists the node sets. If there are more than maxListedSets, it lists the sets before and after the
+// first chosen set.
 func formatSets(c *job.NodeChoice) string {
 	from, to := 0, len(c.NodeSet.Sets)
 	if to > maxListedSets {

@@ -16,8 +16,8 @@ import (
 	"remshell/usererr"
 )
 
-// RankVariables lists the variables that describe a rank in its environment. A test of package helper checks that the
-// list is complete.
+// RankVariables lists the environment variables that describe a rank to the rank itself. A test of package helper
+// checks that the list is complete.
 var RankVariables = []string{
 	"PMI_RANK", "PMI_SIZE", "PMI_FD", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
 	"MPIEXEC_JOBID", "MPIEXEC_RANK", "MPIEXEC_SIZE", "MPIEXEC_LOCAL_RANK", "MPIEXEC_LOCAL_SIZE",
@@ -26,17 +26,16 @@ var RankVariables = []string{
 	"PMI_HOSTNAME", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME", "MPIEXEC_SUGGESTED", "GFORTRAN_UNBUFFERED_PRECONNECTED",
 }
 
-// JobVariables lists the variables that describe the job to its ranks. Each is set only if there is something to
-// describe. An mpiexec started by a rank does not read them as options, even if they have the name of an option's
-// variable.
+// JobVariables lists the environment variables that describe the job to its ranks. Each variable is set only if it
+// applies to the job. An mpiexec that a rank starts does not read these variables as options, even if a variable
+// has the same name as an option's variable.
 var JobVariables = []string{
 	"MPIEXEC_MEM_PER_RANK", "MPIEXEC_HUGEPAGES", "MPIEXEC_NODESET", "MPIEXEC_STAGE_DIR", "MPIEXEC_CKPT_DIR", "MPIEXEC_CKPT_SIGNAL",
 	"MPIEXEC_ATTEMPT", "MPIEXEC_RESTARTS_LEFT", "MPIEXEC_RESTART_REASON", "MPIEXEC_PREVIOUS_SIZE", "MPIEXEC_LOST_NODES",
 }
 
-// DryRun explains a plan (rule DIAG-1): the candidates, the rejected ones with the reasons, the order and
-// its sort key, the CPUs of each rank, and the variables of the ranks. Without a plan it says why there is
-// none.
+// DryRun explains a plan (rule DIAG-1). It lists the candidates, the rejected nodes with the reasons, the order of
+// nodes and its sort key, the CPUs of each rank, and the variables of the ranks. If there is no plan, it says why.
 func DryRun(v JobView) string {
 	var s paragraphs
 	for _, w := range v.Warnings {
@@ -64,10 +63,10 @@ func DryRun(v JobView) string {
 	return s.String()
 }
 
-// A paragraphs is a text under construction. Each of its paragraphs has a label in front.
+// paragraphs collects a text of several paragraphs. Each paragraph has a label in front.
 type paragraphs struct{ strings.Builder }
 
-// addParagraph adds a paragraph. It adds nothing if the text is empty.
+// addParagraph adds a paragraph with a label. It adds nothing if text is empty.
 func (s *paragraphs) addParagraph(label, text string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		if line != "" {
@@ -77,7 +76,8 @@ func (s *paragraphs) addParagraph(label, text string) {
 	}
 }
 
-// addVerdict adds the reason why there is no plan, or the position in the queue at which the job would wait.
+// addVerdict adds the reason why there is no plan, or the queue position at which the job would wait. It adds
+// nothing if err is nil.
 func (s *paragraphs) addVerdict(err error) {
 	var planErr *plan.Error
 	switch {
@@ -94,7 +94,8 @@ func (s *paragraphs) addVerdict(err error) {
 	}
 }
 
-// formatOrder returns the host entries in filling order and the sort key, with the measured value of each host.
+// formatOrder returns the host entries in the order in which ranks fill them, the sort key, and what the key
+// measured on each host.
 func formatOrder(v JobView) string {
 	by := sort.Mode(v.Plan.Sort)
 	if by == sort.None {
@@ -158,7 +159,7 @@ func formatApps(v JobView) string {
 	return lines.String()
 }
 
-// addNodes adds each rank with its binding, node by node in filling order.
+// addNodes adds a line for each rank with the rank's binding, node by node in the order in which nodes are filled.
 func (s *paragraphs) addNodes(v JobView) {
 	for _, n := range v.Plan.Nodes {
 		fmt.Fprintf(s, "  %s\n", EscapeField(n.Name))
@@ -190,7 +191,7 @@ func formatUnknownCPUs(v JobView, n job.NodePlan) string {
 	return lines.String()
 }
 
-// formatVariables lists the variables that a rank gets in addition to the variables of its node.
+// formatVariables lists the environment variables that ranks get in addition to the variables of their node.
 func formatVariables(v JobView) string {
 	var b strings.Builder
 	own, copied := ownAssignments(slices.Concat(v.Request.BaseEnv.Set, v.Request.GlobalEnv), v.Environ)
@@ -221,8 +222,8 @@ func formatVariables(v JobView) string {
 	return b.String() + wrapWords(append(slices.Clone(RankVariables), gpuVariables(v)...))
 }
 
-// gpuVariables returns the names of the variables by which GPUs are assigned to ranks of the plan, or hidden from
-// them.
+// gpuVariables returns the names of the environment variables that assign GPUs to ranks of the plan, or hide GPUs
+// from them.
 func gpuVariables(v JobView) []string {
 	var names []string
 	addNames := func(assignments []string) {
@@ -243,7 +244,7 @@ func gpuVariables(v JobView) []string {
 	return names
 }
 
-// formatHostVariables lists the variables that ranks get on some hosts only (env= of a host file).
+// formatHostVariables lists the environment variables that ranks get only on some hosts (env= of a host file).
 func formatHostVariables(nodes []job.NodeDef) string {
 	var b strings.Builder
 	names := make(map[string][]string) // by assignment
@@ -262,8 +263,8 @@ func formatHostVariables(nodes []job.NodeDef) string {
 	return b.String()
 }
 
-// ownAssignments splits assignments: it returns those that are not in the launcher's environment, and the number of
-// the others.
+// ownAssignments divides assignments of environment variables. added are those that the launcher's environment
+// environ does not contain. copied is the number of the others.
 func ownAssignments(assignments, environ []string) (added []string, copied int) {
 	inEnviron := make(map[string]bool, len(environ))
 	for _, assignment := range environ {
@@ -279,7 +280,8 @@ func ownAssignments(assignments, environ []string) (added []string, copied int) 
 	return added, copied
 }
 
-// quoteAssignment returns NAME=VALUE, with the value quoted if it has blanks or quotes. Secret values are not shown.
+// quoteAssignment returns an assignment NAME=VALUE, with the value in quotes if it contains blanks or quotes. It
+// hides the value of a variable that may be secret.
 func quoteAssignment(assignment string) string {
 	name, value, _ := strings.Cut(assignment, "=")
 	if isSecretName(name) {
@@ -298,7 +300,7 @@ func isSecretName(name string) bool {
 		func(word string) bool { return strings.Contains(name, word) })
 }
 
-// wrapWords joins words into lines of at most 84 characters.
+// wrapWords joins words with blanks into lines of at most 84 characters.
 func wrapWords(words []string) string {
 	const width = 84
 	var b strings.Builder

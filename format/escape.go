@@ -12,26 +12,26 @@ import (
 	"remshell/text"
 )
 
-// These are limits on the printed length of text from other hosts or users, in bytes (rule TRUST-28).
+// These constants limit the printed length of text from other hosts or users, in bytes (rule TRUST-28).
 const (
 	maxField    = 256
 	maxSentence = 4 << 10
 	cutMark     = "..."
 )
 
-// EscapeSentence makes a sentence safe to print that may contain text from other hosts or users (rule
-// TRUST-28). The result is one line of at most 4 KiB without terminal controls or invisible characters. All
-// text for the user passes through EscapeSentence before it is printed. JSON has the text itself, and
-// output of ranks is not changed. Applying it twice has no further effect.
+// EscapeSentence makes a sentence that may contain text from other hosts or users safe to print (rule TRUST-28).
+// The result is one line of at most 4 KiB, without terminal control characters or invisible characters. All text
+// for the user passes through EscapeSentence before it is printed. JSON output is not escaped in this way, and
+// output of ranks is not changed. Escaping a result again does not change it.
 func EscapeSentence(sentence string) string { return escape(sentence, maxSentence) }
 
-// EscapeField does the same as EscapeSentence for a name or another field, but cuts it after 256 bytes.
+// EscapeField is like EscapeSentence, for a name or another field. The result has at most 256 bytes.
 func EscapeField(field string) string { return escape(field, maxField) }
 
-// EscapeUncut does the same as EscapeSentence without cutting, for transcripts.
+// EscapeUncut is like EscapeSentence, but does not limit the length. It is for transcripts.
 func EscapeUncut(line string) string { return escape(line, math.MaxInt) }
 
-// EscapeLines applies EscapeSentence to each line of a text whose line breaks are our own.
+// EscapeLines applies EscapeSentence to each line of a text. The line breaks of the text must be our own.
 func EscapeLines(text string) string {
 	if isPrintable(text, len(text)) {
 		return text
@@ -43,8 +43,8 @@ func EscapeLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// EscapeJSON makes JSON safe to print. It replaces characters that could control a terminal by JSON escapes. The
-// meaning stays the same.
+// EscapeJSON makes JSON text safe to print. It replaces characters that could control a terminal by JSON escapes,
+// which does not change the values.
 func EscapeJSON(text []byte) []byte {
 	if !slices.ContainsFunc(text, func(b byte) bool { return !breaksJSON(rune(b)) && (b < ' ' || b > '~') }) {
 		return text // the usual case; the plan of a million ranks has 100 MB
@@ -62,7 +62,7 @@ func EscapeJSON(text []byte) []byte {
 	return out
 }
 
-// breaksJSON reports whether a character is white space of JSON other than a space.
+// breaksJSON reports whether a character is a line break or tab, which JSON allows between values.
 func breaksJSON(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
 
 func escape(text string, limit int) string {
@@ -102,7 +102,7 @@ func isPrintable(text string, limit int) bool {
 	return true
 }
 
-// escapeRune returns the printed form of a character. encoded has its bytes in the text.
+// escapeRune returns the printed form of a character. encoded is the character as it is encoded in the text.
 func escapeRune(r rune, encoded string) string {
 	switch {
 	case r == utf8.RuneError && len(encoded) == 1: // no UTF-8
@@ -119,7 +119,7 @@ func escapeRune(r rune, encoded string) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// Columns aligns rows in columns. It escapes the cells, because nodes may have sent them.
+// Columns aligns the cells of rows in columns. It escapes the cells, since nodes may have sent them.
 func Columns(rows [][]string) string {
 	for _, row := range rows {
 		for i, cell := range row {

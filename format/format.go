@@ -5,12 +5,12 @@ Package format formats nodes, plans, jobs and queues for the user, and escapes t
 	JobView    --Map-------->  ranks by node                        (DIAG-2)
 	           --Ranks------>  a line for each rank, with its CPUs
 	           --Hosts------>  hosts, slots, and where they were named
-	           --DryRun----->  all of that, and why                 (DIAG-1)
+	           --DryRun----->  all of the above, with the reasons   (DIAG-1)
 
 	ledgers    --Ledger----->  jobs, queue, one job
 
-Each function turns values into a text that ends with a newline. Equal hosts are listed once: host names and numbers
-are folded, as in n[1-3]. The package decides nothing. Package simulate makes the JSON of a plan.
+Each function converts values to a text that ends with a newline. Equal hosts are listed once: host names and
+numbers are folded, as in n[1-3]. The package makes no decisions. Package simulate makes the JSON form of a plan.
 */
 package format
 
@@ -24,7 +24,7 @@ import (
 	"remshell/text"
 )
 
-// A JobView has everything that mpiexec can print about a job before it starts.
+// A JobView contains everything that mpiexec can print about a job before it starts.
 type JobView struct {
 	Request  job.Request
 	Snapshot job.Snapshot
@@ -37,7 +37,7 @@ type JobView struct {
 	Environ   []string                 // the launcher's environment; nil: variables are not shown
 }
 
-// nodeOf returns the probed node of a node plan. If the node was not probed, the result has only its name.
+// nodeOf returns the probed node of a node plan. If the node was not probed, the returned node has only a name.
 func (v JobView) nodeOf(n job.NodePlan) job.Node {
 	if n.Node >= 0 && n.Node < len(v.Snapshot.Nodes) {
 		return v.Snapshot.Nodes[n.Node]
@@ -54,7 +54,7 @@ func (v JobView) programName(app int) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// A textTable collects rows of cells and escapes them; text.Columns formats them.
+// A textTable collects rows of cells and escapes the cells. text.Columns formats the table.
 type textTable struct {
 	rows   [][]string
 	indent string
@@ -67,8 +67,8 @@ func (t *textTable) addRow(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// dropEmptyColumns removes columns that are empty in all rows but the first, which has the column names. It removes
-// only columns in names.
+// dropEmptyColumns removes columns whose cells are empty in all rows except the first row, which has the column
+// names. It removes only the columns in names.
 func (t *textTable) dropEmptyColumns(names []string) {
 	for _, name := range names {
 		i := slices.Index(t.rows[0], name)
@@ -83,7 +83,8 @@ func (t *textTable) dropEmptyColumns(names []string) {
 
 func (t *textTable) String() string { return text.Columns(t.indent, t.rows) }
 
-// labelNumbers returns a word and folded numbers, such as "ranks 0-3". It is empty if there are no numbers.
+// labelNumbers returns word followed by the folded numbers, such as "ranks 0-3". It returns "" if there are no
+// numbers.
 func labelNumbers(word string, numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
@@ -94,7 +95,8 @@ func labelNumbers(word string, numbers []int) string {
 	return word + " " + foldNumbers(numbers)
 }
 
-// foldNumbers formats ascending numbers, such as "0-3,8". Four or more at equal distances become "0-12 by 4".
+// foldNumbers formats ascending numbers as ranges, such as "0-3,8". It formats four or more numbers at equal
+// distances as "0-12 by 4".
 func foldNumbers(numbers []int) string {
 	if step := strideOf(numbers); step > 1 {
 		return fmt.Sprintf("%d-%d by %d", numbers[0], numbers[len(numbers)-1], step)
@@ -102,8 +104,8 @@ func foldNumbers(numbers []int) string {
 	return idset.Text(numbers)
 }
 
-// strideOf returns the distance between neighbours if it is the same for all, else 0. It returns 0 for fewer than
-// four numbers.
+// strideOf returns the distance between neighboring numbers if all distances are equal, and 0 otherwise. It returns
+// 0 for fewer than four numbers.
 func strideOf(numbers []int) int {
 	if len(numbers) < 4 {
 		return 0
@@ -117,7 +119,8 @@ func strideOf(numbers []int) int {
 	return step
 }
 
-// sortedKnown returns the numbers sorted, without duplicates. It leaves out negative numbers, which mean unknown.
+// sortedKnown returns numbers sorted and without duplicates. It leaves out negative numbers, which stand for
+// unknown.
 func sortedKnown(numbers []int) []int {
 	known := slices.DeleteFunc(slices.Clone(numbers), func(n int) bool { return n < 0 })
 	slices.Sort(known)

@@ -17,7 +17,7 @@ import (
 	"remshell/text"
 )
 
-// A Ledger has the contents of the ledgers of several nodes together.
+// A Ledger holds the combined contents of the ledgers of several nodes.
 type Ledger struct {
 	now   time.Time
 	jobs  []liveJob // oldest first
@@ -28,7 +28,7 @@ type Ledger struct {
 	settings   []nodeSettings
 }
 
-// A nodeSettings is the JSON form of the settings of a node at run time. Only nodes that have some are listed.
+// nodeSettings is the JSON form of the run-time settings of a node. Only nodes with such settings are listed.
 type nodeSettings struct {
 	Node         string    `json:"node"`
 	DrainedSince time.Time `json:"drained_since,omitzero"`
@@ -43,7 +43,7 @@ type nodeSettings struct {
 // Stacks returns the stacks of one job's ranks, or nil if they were not requested.
 func (l Ledger) Stacks() *job.StackReport { return l.stacks }
 
-// A rankOnNode is the state of a rank and the name of its node.
+// A rankOnNode is the state of a rank together with the name of the rank's node.
 type rankOnNode struct {
 	node string
 	job.RankState
@@ -59,7 +59,7 @@ type rankStatus struct {
 	Wait  string  `json:"waits_in,omitempty"`
 }
 
-// A liveJob is a running job, in its JSON form (--ps --json).
+// A liveJob is a running job in the JSON form of --ps --json.
 type liveJob struct {
 	Job          job.ID     `json:"job"`
 	ParentJob    job.ID     `json:"parent_job,omitempty"`
@@ -92,23 +92,23 @@ type liveJob struct {
 	gangJobs    []job.GangJob  // the gangs that share CPUs with it
 }
 
-// A jobExtent describes the layout of a job on its nodes, apart from the number of ranks (aprun.md 7). A part that is
-// zero is unknown and not shown.
+// A jobExtent describes the layout of a job on its nodes, apart from the number of ranks (aprun.md 7). A zero field
+// is unknown and not shown.
 type jobExtent struct {
 	Depth   int    `json:"depth,omitempty"`    // CPUs of each rank, more than one
 	Shape   int    `json:"shape,omitempty"`    // ranks on each node, exactly
 	NodeSet string `json:"node_set,omitempty"` // the chosen node sets; for a waiting request, those requested
 }
 
-// cells returns the cells of extentColumns.
+// cells returns the table cells for extentColumns.
 func (e jobExtent) cells() []string {
 	return []string{numberUnlessZero(e.Depth), numberUnlessZero(e.Shape), EscapeField(e.NodeSet)}
 }
 
-// extentColumns are the columns of a jobExtent. A table has only the columns in which some row has a value.
+// extentColumns are the column names for a jobExtent. A table has only those columns in which some row has a value.
 var extentColumns = []string{"DEPTH", "SHAPE", "SET"}
 
-// text returns depth and shape as a text that follows the number of ranks.
+// text returns the depth and shape of a job as a text that is printed after the number of ranks.
 func (e jobExtent) text() (text string) {
 	if e.Depth > 0 {
 		text += fmt.Sprintf(", depth %d", e.Depth)
@@ -119,7 +119,7 @@ func (e jobExtent) text() (text string) {
 	return text
 }
 
-// numberUnlessZero returns the number as text, or "" for 0.
+// numberUnlessZero returns n as text, or "" if n is 0.
 func numberUnlessZero(n int) string {
 	if n == 0 {
 		return ""
@@ -127,7 +127,7 @@ func numberUnlessZero(n int) string {
 	return strconv.Itoa(n)
 }
 
-// A liveNode is a node of a running job.
+// A liveNode is one node of a running job in the JSON form of --ps --json.
 type liveNode struct {
 	Node  string `json:"node"`
 	Ranks []int  `json:"ranks"`
@@ -140,7 +140,7 @@ type liveNode struct {
 	seenRanks map[int]bool // by rank
 }
 
-// A queueRow is a waiting request, in its JSON form (--queue --json).
+// A queueRow is a waiting request in the JSON form of --queue --json.
 type queueRow struct {
 	Position     int       `json:"position"`
 	Job          job.ID    `json:"job"`
@@ -157,7 +157,7 @@ type queueRow struct {
 	SetDelayEnd time.Time `json:"until,omitzero"`  // when that ends, if known
 }
 
-// NewLedger merges the ledgers of several nodes. If a node was read under two names, its claims count once.
+// NewLedger merges the ledgers of several nodes. If one node was read under two names, its claims count only once.
 func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	l := Ledger{now: now}
 	indexOf, seenRank := make(map[job.Key]int), make(map[int]bool)
@@ -204,7 +204,7 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	return l
 }
 
-// addClaim adds a claim of the job. A claim of ranks that were already seen on the node is ignored.
+// addClaim adds a claim of the job. It ignores a claim of ranks that the node already has.
 func (j *liveJob) addClaim(c job.Claim) {
 	if c.IdleReason == job.IdleRestarting {
 		j.IdleReason = job.IdleRestarting
@@ -237,8 +237,8 @@ func (j *liveJob) addClaim(c job.Claim) {
 	}
 }
 
-// sortNodes sorts ranks and CPUs. It is called only once, after all claims were added, since another user may have
-// made very many claims.
+// sortNodes sorts the ranks and CPUs of each node. It is called once, after all claims were added, since another
+// user may have made very many claims.
 func (j *liveJob) sortNodes() {
 	for i := range j.Nodes {
 		slices.Sort(j.Nodes[i].Ranks)
@@ -247,7 +247,7 @@ func (j *liveJob) sortNodes() {
 	j.Missing = max(0, j.nodeCount-(len(j.Nodes)-len(j.standbyNodes())))
 }
 
-// setReported sets the fields that come from reported values, after all claims were added.
+// setReported sets the fields that are computed from reported values. It is called after all claims were added.
 func (j *liveJob) setReported() {
 	state := column.State.Of(j.reported)
 	j.Idle, j.Stopped = state == column.Idle, state == column.Suspended
@@ -261,7 +261,7 @@ func (j *liveJob) setReported() {
 	}
 }
 
-// reportedCells returns the table cells of the columns in column.Shown.
+// reportedCells returns the table cells for the columns of column.Shown.
 func (j *liveJob) reportedCells() (cells []string) {
 	for _, c := range column.Shown() {
 		cell := ""
@@ -273,21 +273,20 @@ func (j *liveJob) reportedCells() (cells []string) {
 	return cells
 }
 
-// setExtent takes the layout of a job from its oldest claim, because later claims may be claims of spawned
-// ranks. Claims of standby nodes (held in reserve for a restart) do not count, since they have another
-// layout.
+// setExtent sets the layout of a job from its oldest claim, because later claims may belong to spawned ranks. It
+// ignores claims of standby nodes (held in reserve for a restart), since these have another layout.
 func (j *liveJob) setExtent(c job.Claim) {
 	if c.IdleReason != job.IdleStandby && (j.extentSince.IsZero() || c.Since.Before(j.extentSince)) {
 		j.extentSince, j.jobExtent, j.gang = c.Since, jobExtent{c.CPUsPerRank, c.ExactPerNode, c.NodeSet}, c.Gang
 	}
 }
 
-// maxGangsOnCPU is the largest number of gangs of a CPU that are shown. More do not run there, but another user may have
-// made their claims.
+// maxGangsOnCPU is the maximum number of gangs that are shown for one CPU. No more gangs can run on a CPU, but
+// another user may have made false claims.
 const maxGangsOnCPU = 2 * job.MaxParties
 
-// forEachShared calls f for each claim of a node and each other claim with which it shares a CPU in turns, several times if
-// they share several.
+// forEachShared calls f for each claim of a node and each other claim that takes turns with it on a CPU. It calls f
+// several times if the two claims share several CPUs.
 func forEachShared(claims []job.Claim, f func(c, other job.Claim)) {
 	onCPU := make(map[int][]job.Claim)
 	forEachCPU := func(f func(c job.Claim, cpu int)) {
@@ -315,8 +314,9 @@ func forEachShared(claims []job.Claim, f func(c, other job.Claim)) {
 	})
 }
 
-// setGang says how the job shares CPUs in turns. A gang whose ranks are stopped waits for its slice if it must not run in
-// this slice, or not a moment ago, because clocks of hosts differ. It also waits before its first slice.
+// setGang records how the job takes turns on CPUs. A gang whose ranks are stopped counts as waiting for its slice
+// if it must not run in this slice. It also counts as waiting if it was not allowed to run a moment ago, because
+// the clocks of hosts differ, and before its first slice.
 func (j *liveJob) setGang(now time.Time) {
 	if j.gang == nil {
 		return
@@ -326,7 +326,7 @@ func (j *liveJob) setGang(now time.Time) {
 	j.Gang.Waits = j.Stopped && (!j.Gang.RunsAt(now) || !j.Gang.RunsAt(now.Add(-moment)) || now.Sub(j.Since) < j.gang.Slice+2*moment)
 }
 
-// gangCells returns the cells of gangColumns.
+// gangCells returns the table cells for gangColumns.
 func (j *liveJob) gangCells() []string {
 	if j.Gang == nil {
 		return []string{"", ""}
@@ -334,7 +334,7 @@ func (j *liveJob) gangCells() []string {
 	return []string{strconv.Itoa(j.Gang.Party), j.Gang.Percent()}
 }
 
-// gangColumns are the columns of gangs. A table has them only if there is a gang.
+// gangColumns are the column names for gangs. A table has these columns only if one of the jobs is a gang.
 var gangColumns = []string{"PARTY", "SHARE"}
 
 func (j *liveJob) nodeNames() []string {
@@ -345,7 +345,7 @@ func (j *liveJob) nodeNames() []string {
 	return names
 }
 
-// countCPUs returns the number of CPUs that the job has claimed on the nodes that were read.
+// countCPUs returns the number of CPUs that the job has claimed on the nodes whose ledgers were read.
 func (j *liveJob) countCPUs() int {
 	n := 0
 	for i := range j.Nodes {
@@ -377,7 +377,7 @@ func (l Ledger) FormatJobs() string {
 	return t.String() + l.formatSettings()
 }
 
-// formatSettings returns a line for each setting. Nodes with equal settings share it.
+// formatSettings returns a line for each run-time setting of nodes. Nodes with equal settings share a line.
 func (l Ledger) formatSettings() string {
 	nodes := make(map[string][]string)
 	var lines []string // in the order of the nodes
@@ -396,11 +396,11 @@ func (l Ledger) formatSettings() string {
 	return b.String()
 }
 
-// launcherColumn is the name of the column with the host and process ID of mpiexec.
+// launcherColumn is the name of the column that shows the host and process ID of a job's mpiexec.
 const launcherColumn = "MPIEXEC"
 
-// launcherText returns where the mpiexec of a job runs, with its process ID: "front:4711". It is empty if the job's
-// claims do not say that.
+// launcherText returns the host and process ID of a job's mpiexec, such as "front:4711". It returns "" if the job's
+// claims do not contain them.
 func (j *liveJob) launcherText() string {
 	if j.LauncherPID == 0 {
 		return ""
@@ -408,9 +408,8 @@ func (j *liveJob) launcherText() string {
 	return fmt.Sprintf("%s:%d", EscapeField(j.LauncherHost), j.LauncherPID)
 }
 
-// idleText returns a note about a job's claims. It says that the job is suspended or waits for its slice, that its claims are idle
-// (rule TRUST-16) and why (survive.md SV-2), or which standby nodes it has. It is empty if none of these
-// applies.
+// idleText returns a note about a job's claims, or "". The note says that the job is suspended or waits for its
+// slice, that its claims are idle (rule TRUST-16) and why (survive.md SV-2), or which standby nodes the job has.
 func (j *liveJob) idleText() string {
 	switch {
 	case j.Gang != nil && j.Gang.Waits:
@@ -428,7 +427,7 @@ func (j *liveJob) idleText() string {
 	return ""
 }
 
-// standbyNodes returns the job's standby nodes, which it holds in reserve for a restart.
+// standbyNodes returns the job's standby nodes, which are held in reserve for a restart.
 func (j *liveJob) standbyNodes() (names []string) {
 	for _, n := range j.Nodes {
 		if n.Standby {
@@ -438,7 +437,7 @@ func (j *liveJob) standbyNodes() (names []string) {
 	return names
 }
 
-// missingText returns "+N" if the ledgers of N nodes of the job were not read, else "".
+// missingText returns "+N" if the ledgers of N nodes of the job were not read. It returns "" if all were read.
 func (j *liveJob) missingText() string {
 	if j.Missing == 0 {
 		return ""
@@ -463,11 +462,11 @@ func (l Ledger) FormatQueue() string {
 	return t.String()
 }
 
-// widthText returns how many ranks a request needs: a number or "all".
+// widthText returns the number of ranks that a request needs, or "all".
 func (w queueRow) widthText() string { return cmp.Or(numberUnlessZero(w.Ranks), "all") }
 
-// delayText returns a note on how long the request waits for a better node set. It is empty if the request does not
-// wait for one.
+// delayText returns a note on how long the request waits for a better node set. It returns "" if the request does
+// not wait for a node set.
 func (w queueRow) delayText() string {
 	switch {
 	case !w.SetDelayEnd.IsZero():
@@ -486,7 +485,8 @@ func (l Ledger) queueRows() []queueRow {
 	return waiters
 }
 
-// setText returns the node sets that the request asks for.
+// setText returns a text that names the node set of the request, such as ", for node set switchA". It returns "" if
+// the request names no node set.
 func (w queueRow) setText() string {
 	if w.NodeSet == "" {
 		return ""
@@ -503,8 +503,8 @@ func ticketExtent(t job.Ticket) jobExtent {
 	return e
 }
 
-// FormatStatus describes one job, running or waiting. It returns false if there is none. Jobs of two users may have
-// the same ID. Then it describes both, unless ref names a user.
+// FormatStatus describes one job, running or waiting. It returns false if there is no such job. If jobs of two
+// users have the same ID, it describes both, unless ref names a user.
 func (l Ledger) FormatStatus(ref job.JobRef) (string, bool) {
 	var texts []string
 	for _, w := range l.queueRows() {
@@ -524,7 +524,7 @@ func (l Ledger) FormatStatus(ref job.JobRef) (string, bool) {
 	return strings.Join(texts, "\n"), len(texts) > 0
 }
 
-// formatRankStates returns the table of what each rank is doing, as -timeout prints it.
+// formatRankStates returns a table that says what each rank is doing, as -timeout prints it.
 func (l Ledger) formatRankStates() string {
 	var t textTable
 	t.addRow("rank", "node", "pid", "state", "CPU", "waits in")
@@ -603,7 +603,8 @@ func (j *liveJob) extraText() string {
 	return text
 }
 
-// FormatJSON returns the JSON of the jobs and requests that ref names. If ref is the zero value, it returns all.
+// FormatJSON returns the JSON of the jobs and requests to which ref refers. If ref is the zero value, it returns
+// all of them.
 func (l Ledger) FormatJSON(ref job.JobRef) string {
 	jobs, waiting := l.jobs, l.queueRows()
 	if ref.Job != "" {
@@ -625,14 +626,14 @@ func (l Ledger) FormatJSON(ref job.JobRef) string {
 	return string(EscapeJSON(text)) + "\n"
 }
 
-// formatAge returns how long ago a time was, as HH:MM:SS. It is 0 for a time in the future, since clocks of other
-// hosts may be ahead.
+// formatAge returns the time that has passed since a time, as HH:MM:SS. It returns 0 for a time in the future,
+// since the clocks of other hosts may be ahead.
 func (l Ledger) formatAge(since time.Time) string {
 	return job.FormatClock(max(0, l.now.Sub(since)).Truncate(time.Second))
 }
 
-// formatUser returns the user name that the job states, with the user ID that the ledger guarantees. If name is
-// empty, it returns only the ID.
+// formatUser returns the user name that the job states, together with the user ID, which the ledger guarantees. If
+// name is empty, it returns only the ID.
 func formatUser(name string, uid int) string {
 	if name == "" {
 		return strconv.Itoa(uid)

@@ -11,12 +11,12 @@ import (
 	"remshell/text"
 )
 
-// Map returns the ranks of each node, node by node in filling order (rule DIAG-2):
+// Map returns the ranks of each node, node by node in the order in which nodes are filled (rule DIAG-2):
 //
 //	node01  16 cores  ranks 0-7   solver
 //	node02  16 cores  ranks 8-15  solver
 //
-// A node with ranks of several app contexts has a line for each.
+// If a node has ranks of several app contexts, Map returns a line for each of these.
 func Map(v JobView) string {
 	var lines textTable
 	for _, n := range v.Plan.Nodes {
@@ -31,7 +31,7 @@ func Map(v JobView) string {
 	return lines.String()
 }
 
-// ranksByApp returns the ranks of a node, by app context.
+// ranksByApp returns the ranks of a node, one list for each app context.
 func ranksByApp(v JobView, n job.NodePlan) [][]int {
 	ranks := make([][]int, len(v.Request.Apps))
 	for _, r := range n.Ranks {
@@ -40,8 +40,8 @@ func ranksByApp(v JobView, n job.NodePlan) [][]int {
 	return ranks
 }
 
-// formatUnits returns how many ranks of one CPU fit on a node, and what reduces that number, such as "2 of 4 cores,
-// by reserve=2". The argument reserve is the number of CPUs that the job leaves free on each node.
+// formatUnits returns how many ranks fit on a node if each rank uses one CPU, and what reduces that number, such as
+// "2 of 4 cores, by reserve=2". reserve is the number of CPUs that the job leaves free on each node.
 func formatUnits(n job.Node, reserve int) string {
 	switch {
 	case n.Slots > 0:
@@ -57,7 +57,7 @@ func formatUnits(n job.Node, reserve int) string {
 	return text.Count(b.Usable, unit)
 }
 
-// Ranks returns for each rank, in order, its node and binding:
+// Ranks returns a line for each rank, in order, with the rank's node and binding:
 //
 //	rank 0  node01  package 0  NUMA 0  core 0  CPUs 0,16  solver
 func Ranks(v JobView) string {
@@ -69,14 +69,14 @@ func Ranks(v JobView) string {
 	return lines.String()
 }
 
-// A rankRow is a rank, its node and its binding.
+// A rankRow is a rank together with its node and binding.
 type rankRow struct {
 	job.RankPlan
 	node    int      // index into Plan.Nodes
 	binding []string // cells of a table
 }
 
-// rankRows returns all ranks in order.
+// rankRows returns the rows of all ranks, in order of rank.
 func rankRows(v JobView) []rankRow {
 	rows := make([]rankRow, v.Plan.Size)
 	for i, n := range v.Plan.Nodes {
@@ -104,8 +104,8 @@ func newCoreFinder(n job.Node) coreFinder {
 	return p
 }
 
-// bindingCells returns the table cells of a rank's binding: package, NUMA node, cores, CPUs, memory if it is remote,
-// and GPUs.
+// bindingCells returns the table cells for a rank's binding: package, NUMA node, cores, CPUs, memory if it is
+// remote, and GPUs.
 func (p coreFinder) bindingCells(r job.RankPlan) []string {
 	gpus := labelNumbers("GPU", gpuIndices(r.GPUs))
 	switch {
@@ -131,8 +131,8 @@ func gpuIndices(gpus []gpu.GPU) (numbers []int) {
 	return numbers
 }
 
-// formatRemoteMemory returns the NUMA nodes that the memory of a rank comes from. It returns "" if these are near,
-// the NUMA nodes of the rank's cores.
+// formatRemoteMemory returns the NUMA nodes mems, from which a rank gets its memory. It returns "" if these are
+// equal to near, the NUMA nodes of the rank's cores.
 func formatRemoteMemory(mems, near []int) string {
 	switch {
 	case slices.Equal(mems, near):
@@ -143,7 +143,7 @@ func formatRemoteMemory(mems, near []int) string {
 	return "memory of NUMA " + foldNumbers(mems)
 }
 
-// Hosts lists the candidates, with their slots and where the user named them. Candidates for which these are equal
+// Hosts lists the candidate hosts, with their slots and where the user named them. Candidates that look the same
 // share a line:
 //
 //	node[01-02]  16 slots each  hosts.txt:1
@@ -156,10 +156,11 @@ func Hosts(v JobView) string {
 	return lines.String()
 }
 
-// A hostGroup has the text of one line about candidates that look the same.
+// A hostGroup holds the texts of one line about candidate hosts that look the same.
 type hostGroup struct{ names, size, origin, route string }
 
-// hostGroups groups the candidates of the request, in the order of the first candidate of each group.
+// hostGroups groups the candidate hosts of the request that look the same. Groups are in the order of their first
+// host.
 func (v JobView) hostGroups() []hostGroup {
 	seen, listed := make(map[int]job.Node), make(map[int]bool)
 	for _, n := range v.Snapshot.Nodes {
@@ -195,10 +196,11 @@ func (v JobView) hostGroups() []hostGroup {
 	return all
 }
 
-// unknownSize is shown for a host that was not probed and for which the user gave no slots.
+// unknownSize is the text for a host that was not probed and for which the user gave no slots.
 const unknownSize = "size unknown"
 
-// formatCapacity returns how many ranks fit on a host, and the limits and features that the cluster file gives it.
+// formatCapacity returns how many ranks fit on a host, with the limits and features that the cluster file gives the
+// host.
 func formatCapacity(n job.Node, reserve int) string {
 	size := formatUnits(n, reserve)
 	if size == "" {

@@ -13,8 +13,8 @@ import (
 	"remshell/text"
 )
 
-// Topology draws each distinct kind of node. It shows the names and number of the nodes, and the CPUs and GPUs that
-// may not be used:
+// Topology draws one picture for each kind of node. A picture shows the names and number of the nodes of that kind,
+// and the CPUs and GPUs that ranks must not use:
 //
 //	n[1-2]  2 nodes  amd64  2 packages  16 cores of 2 threads  62 GiB
 //	  package 0  NUMA 0  cores 0-7   CPUs 0-7,16-23   L3 0  L2 for each core  [##/##/##/##/../##/##/##]
@@ -24,8 +24,8 @@ import (
 //	  PROCSPEED 2000 MHz (nominal)  MEMORY 65536 MB  NETSPEED 200000 Mb/s  CPUMODEL genuineintel-6-143
 //	  NETWORK eth1g ethernet ib ib-hdr infiniband rdma
 //
-// The brackets have a character for each thread: "#" if it may be used, else ".". "/" separates cores, and "|" cores
-// with different L3 caches.
+// The brackets contain one character for each hardware thread: "#" if ranks may use the thread, and "." otherwise.
+// "/" separates cores, and "|" separates cores with different L3 caches.
 func Topology(nodes []job.Node) string {
 	var b strings.Builder
 	var unseen []string
@@ -44,7 +44,7 @@ func Topology(nodes []job.Node) string {
 	return b.String()
 }
 
-// groupAlike groups nodes that look the same, in the order of the first node of each group.
+// groupAlike groups nodes that look the same in a picture. Groups are in the order of their first node.
 func groupAlike(nodes []job.Node) [][]job.Node {
 	var all [][]job.Node
 	for _, n := range nodes {
@@ -134,7 +134,7 @@ func distinctValues(cores []pin.Core, valueOf func(pin.Core) int) []int {
 	return numbers
 }
 
-// formatSize returns the number of cores and threads.
+// formatSize returns the number of cores and of their threads.
 func formatSize(cores []pin.Core) string {
 	threads := distinctValues(cores, func(c pin.Core) int { return len(c.CPUs) + len(c.Unusable) })
 	total := 0
@@ -150,8 +150,8 @@ func formatSize(cores []pin.Core) string {
 	return fmt.Sprintf("%s, %d threads", text.Count(len(cores), "core"), total)
 }
 
-// formatMemory returns the memory size of the nodes, or the range of their sizes: firmware reserves different parts
-// of equal memory.
+// formatMemory returns the memory size of the nodes, or the range of their sizes. Sizes differ because firmware
+// reserves different parts of equal memory.
 func formatMemory(kind []job.Node) string {
 	least, most := kind[0].Memory.Total, kind[0].Memory.Total
 	for _, n := range kind {
@@ -169,14 +169,14 @@ func formatMemory(kind []job.Node) string {
 	return fmt.Sprintf("%d-%d GiB", gib(least), gib(most))
 }
 
-// A coreArea has cores that differ only in their caches.
+// A coreArea is a group of cores that differ only in their caches.
 type coreArea struct {
 	pin.CoreLocation
 	numbers []int // numbers of the cores
 	cores   []pin.Core
 }
 
-// drawAreas returns a line for each area.
+// drawAreas returns a line for each area of the cores. The cores of an area differ only in their caches.
 func drawAreas(cores []pin.Core) string {
 	lines := textTable{indent: "  "}
 	before := pin.UnknownLocation
@@ -197,7 +197,7 @@ func drawAreas(cores []pin.Core) string {
 	return lines.String()
 }
 
-// splitAreas groups the cores by area, sorted by package.
+// splitAreas groups the cores by area. Areas are sorted by package.
 func splitAreas(cores []pin.Core) []coreArea {
 	var all []coreArea
 	for number, c := range cores {
@@ -214,7 +214,7 @@ func splitAreas(cores []pin.Core) []coreArea {
 	return all
 }
 
-// formatCaches returns how the cores of an area share the caches of a level.
+// formatCaches returns how the cores of an area share the caches of a level, such as "L3 0".
 func (a coreArea) formatCaches(level string, cacheOf func(pin.CoreLocation) int) string {
 	users := make(map[int][]int) // cores by cache
 	for i, c := range a.cores {
@@ -244,10 +244,11 @@ func (a coreArea) formatCaches(level string, cacheOf func(pin.CoreLocation) int)
 	return fmt.Sprintf("%s of cores %s", level, strings.Join(lists, " | "))
 }
 
-// maxStripWidth is the largest width of the picture of an area's threads, in characters.
+// maxStripWidth is the maximum width, in characters, of the picture of an area's threads.
 const maxStripWidth = 64
 
-// drawThreads returns a picture of the area's threads, or "" if it is wider than maxStripWidth.
+// drawThreads returns a picture of the hardware threads of the area. It returns "" if the picture would be wider
+// than maxStripWidth.
 func (a coreArea) drawThreads() string {
 	var b strings.Builder
 	for i, c := range a.cores {

@@ -1,15 +1,15 @@
 /*
-Package gpu detects the GPUs of one node, assigns them to ranks, and returns the variables that make them visible
-to a rank.
+Package gpu detects the GPUs of one node, assigns them to ranks, and returns the environment variables that make
+GPUs visible to a rank.
 
 	/sys, /proc --Read--> all --AllowedByEnv--> usable ones --OfBestVendor--> of one vendor
 	                                                                                |  WithoutAddresses: other jobs'
 	  variables of a rank <--VisibleEnv-- GPUs of a rank <--ChooseForRank, AssignNear-'
 
-A GPU is a device that a variable of its vendor's runtime can show to a process or hide from it: a card, or a
-part of one with its own PCI function. Like package pin this package makes no system calls: the tree that it
-reads is an argument, which may be captured on another machine. It does not call drivers, and does not support
-NVIDIA's MIG slices.
+A GPU is a device that an environment variable of the vendor's runtime can show to a process or hide from it. The
+device is a card, or a part of a card with its own PCI function. Like package pin, this package makes no system
+calls: it reads a tree of files that is an argument, which may be a copy of another machine's tree. It does not call
+drivers, and does not support NVIDIA's MIG slices.
 */
 package gpu
 
@@ -20,11 +20,11 @@ import (
 	"strings"
 )
 
-// A Vendor is the vendor of a GPU. It determines the runtime, and so the environment variables.
+// A Vendor is the vendor of a GPU. The vendor determines the runtime, and therefore the environment variables.
 type Vendor string
 
-// These are the vendors of GPUs. If a node has equally many GPUs of two vendors, the GPUs of the first one
-// are used.
+// These are the vendors of GPUs. If a node has equal numbers of GPUs of two vendors, ranks use those of the vendor
+// that is listed first.
 const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"
@@ -46,8 +46,9 @@ type GPU struct {
 	Driver  string `json:"driver,omitempty"`
 }
 
-// OfBestVendor returns the GPUs that ranks can get: the GPUs of the vendor of which the node has most. A program is
-// built for one vendor, and a single GPU of another vendor usually drives the screen.
+// OfBestVendor returns the GPUs that ranks can use. These are the GPUs of the vendor with the largest number of
+// GPUs on the node. A program is built for one vendor, and a single GPU of another vendor usually drives the
+// screen.
 func OfBestVendor(all []GPU) []GPU {
 	var most []GPU
 	for _, v := range vendors {
@@ -72,12 +73,12 @@ func filterGPUs(all []GPU, match func(GPU) bool) []GPU {
 	return kept
 }
 
-// WithoutAddresses returns all GPUs except those with one of the addresses.
+// WithoutAddresses returns all GPUs except those whose address is in addresses.
 func WithoutAddresses(all []GPU, addresses []string) []GPU {
 	return filterGPUs(all, func(g GPU) bool { return !slices.Contains(addresses, g.Address) })
 }
 
-// WithIndices returns the GPUs whose index is in a list such as "0,2-3". An empty list selects all GPUs.
+// WithIndices returns the GPUs whose index is in list, such as "0,2-3". An empty list selects all GPUs.
 func WithIndices(all []GPU, list string) []GPU {
 	if list == "" {
 		return all
@@ -104,10 +105,10 @@ func Addresses(gpus []GPU) []string {
 	return addresses
 }
 
-// ChooseForRank chooses n GPUs for a rank whose CPUs are not chosen yet. It starts with the first GPU in runtime
-// order with free CPUs in its NUMA node, or with the first GPU if there is none. GPUs in the same NUMA node
-// follow, then others. hasCPUs reports whether a NUMA node has free CPUs for the rank. free must have at least n
-// GPUs.
+// ChooseForRank chooses n GPUs for a rank whose CPUs have not been chosen yet. It starts with the first GPU, in
+// runtime order, whose NUMA node has free CPUs. If there is no such GPU, it starts with the first GPU. It continues
+// with GPUs in the same NUMA node, and then with others. hasCPUs reports whether a NUMA node has free CPUs for the
+// rank. free must contain at least n GPUs.
 func ChooseForRank(free []GPU, n int, hasCPUs func(numa int) bool) []GPU {
 	first := max(0, slices.IndexFunc(free, func(g GPU) bool { return hasCPUs(g.NUMA) }))
 	picked := []GPU{free[first]}
@@ -121,14 +122,16 @@ func ChooseForRank(free []GPU, n int, hasCPUs func(numa int) bool) []GPU {
 	return sortByRuntimeOrder(picked)
 }
 
-// A Demand says how many GPUs a rank needs whose CPUs are chosen, and in which NUMA nodes these CPUs are.
+// A Demand says how many GPUs a rank needs, and in which NUMA nodes its CPUs are. The CPUs have already been
+// chosen.
 type Demand struct {
 	N    int
 	NUMA []int
 }
 
-// AssignNear assigns GPUs to the ranks of a node. In a first round each rank, in order, gets GPUs near its CPUs. In a
-// second round it gets the GPUs that it still needs. free must have as many GPUs as the ranks need together.
+// AssignNear assigns GPUs to the ranks of a node. In a first round, each rank, in order, gets GPUs near its CPUs.
+// In a second round, each rank gets the GPUs that it still needs. free must contain as many GPUs as all ranks need
+// together.
 func AssignNear(free []GPU, demands []Demand) [][]GPU {
 	assigned := make([][]GPU, len(demands))
 	left := slices.Clone(free)
@@ -155,7 +158,7 @@ func sortByRuntimeOrder(gpus []GPU) []GPU {
 	return gpus
 }
 
-// FormatGPUs formats GPUs of one vendor for people, such as "0,2 (nvidia)". It returns "" if there are none.
+// FormatGPUs formats GPUs of one vendor for people, such as "0,2 (nvidia)". It returns "" if gpus is empty.
 func FormatGPUs(gpus []GPU) string {
 	if len(gpus) == 0 {
 		return ""

@@ -14,15 +14,16 @@ import (
 // nodes have no GPU. So it lists the devices of the few GPU drivers, instead of reading the driver of hundreds of
 // devices.
 
-// A Detection is the result of Read.
+// A Detection is the result of Read: the GPUs that the process may use, and how many others there are.
 type Detection struct {
 	GPUs     []GPU // usable GPUs, by vendor
 	Withheld int   // number of further GPUs whose device file this process may not open
 }
 
-// Read finds the GPUs of a node. root is "/". mayOpen reports whether this process may open a device file such as
-// "dev/nvidia0". Runtimes ignore devices that they may not open. A container or control group may withhold a device,
-// or the device may belong to a group that the user is not in.
+// Read finds the GPUs of a node. root is the file system of the node ("/"). mayOpen reports whether this process
+// may open a device file such as "dev/nvidia0". Runtimes ignore GPUs whose device file they may not open. A
+// container or control group may deny access to the file, or the file may belong to a group to which the user does
+// not belong.
 func Read(root fs.FS, mayOpen func(name string) bool) Detection {
 	t := sysfsTree{root, mayOpen}
 	var f Detection
@@ -38,7 +39,7 @@ type sysfsTree struct {
 	mayOpen func(name string) bool
 }
 
-// A device is a PCI function that is bound to a GPU driver.
+// A device is a PCI function to which a GPU driver is bound.
 type device struct {
 	dir     string // its directory in /sys
 	address string
@@ -47,7 +48,7 @@ type device struct {
 	numa    int
 }
 
-// devicesOf returns the GPU devices of a driver, sorted by address.
+// devicesOf returns the PCI functions of GPUs to which a driver is bound, sorted by address.
 func (t sysfsTree) devicesOf(driver string) []device {
 	folder := path.Join("sys/bus/pci/drivers", driver)
 	entries, _ := fs.ReadDir(t.FS, folder)
@@ -70,13 +71,14 @@ func (t sysfsTree) devicesOf(driver string) []device {
 	return devices
 }
 
-// isGPUClass reports whether a PCI class belongs to a GPU. Sound and USB functions of the same card have other
+// isGPUClass reports whether a PCI class is one of GPUs. Sound and USB functions of the same card have other
 // classes.
 func isGPUClass(class string) bool {
 	return slices.Contains([]string{"0x0300", "0x0302", "0x0380", "0x1200"}, class)
 }
 
-// compareAddress compares PCI addresses by number. Domains may have more than four digits (10000:01:00.0).
+// compareAddress compares two PCI addresses by the numbers in them. A domain may have more than four digits
+// (10000:01:00.0).
 func compareAddress(a, b string) int {
 	x, _, _ := strings.Cut(a, ":")
 	y, _, _ := strings.Cut(b, ":")
@@ -94,8 +96,8 @@ func (d device) toGPU(v Vendor, index int) GPU {
 	return GPU{Vendor: v, Index: index, Address: d.address, NUMA: d.numa, Driver: d.driver}
 }
 
-// readNVIDIA returns NVIDIA's GPUs, with indices in the order of the PCI bus. It finds the device file of each GPU in
-// the driver's files in /proc.
+// readNVIDIA returns NVIDIA's GPUs. Their indices are in the order of the PCI bus. It finds the device file of each
+// GPU from the driver's files in /proc.
 func (t sysfsTree) readNVIDIA() (f Detection) {
 	devices := t.devicesOf("nvidia")
 	if len(devices) == 0 {
@@ -117,8 +119,8 @@ func (t sysfsTree) readNVIDIA() (f Detection) {
 
 const nvidiaFolder = "proc/driver/nvidia/gpus"
 
-// UUID returns a name of a GPU that does not depend on the order of GPUs. The variable of the GPU's vendor accepts
-// it. It is empty if unknown.
+// UUID returns an identifier of a GPU that does not depend on the order of GPUs. The environment variable of the
+// GPU's vendor accepts it. UUID returns "" if the identifier is unknown.
 func UUID(root fs.FS, g GPU) string {
 	t := sysfsTree{FS: root}
 	switch g.Vendor {
@@ -134,8 +136,8 @@ func UUID(root fs.FS, g GPU) string {
 	return ""
 }
 
-// Model returns the model of a GPU. It is the name that NVIDIA's driver gives, else the IDs of the PCI function as
-// "pci-1002-74a1" (which-hosts.md 2.1). It is empty if unknown.
+// Model returns the model of a GPU. It is the name that NVIDIA's driver gives, or otherwise the IDs of the PCI
+// function in the form "pci-1002-74a1" (which-hosts.md 2.1). Model returns "" if the model is unknown.
 func Model(root fs.FS, g GPU) string {
 	t := sysfsTree{FS: root}
 	if name := fieldAfter(t.readText(nvidiaFolder+"/"+g.Address+"/information"), "Model:"); g.Vendor == NVIDIA && name != "" {
@@ -160,7 +162,7 @@ func (t sysfsTree) readText(name string) string {
 	return string(text)
 }
 
-// fieldAfter returns the text after name in the first line that begins with name.
+// fieldAfter returns the rest of the first line of text that begins with name.
 func fieldAfter(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name); ok {
@@ -170,13 +172,13 @@ func fieldAfter(text, name string) string {
 	return ""
 }
 
-// minDeviceMemory, in bytes, is less than the memory of any GPU for computing. Firmware usually reserves 512 MiB
-// for the graphics of a processor.
+// minDeviceMemory is the minimum memory, in bytes, of a device that counts as a GPU for computing. Any such GPU has
+// more memory. Firmware usually reserves only 512 MiB for the graphics of a processor.
 const minDeviceMemory = 2 << 30
 
-// readAMD returns AMD's GPUs. As in ROCm, their index is the order of the kernel's KFD nodes, without those that
-// cannot be opened (libhsakmt, topology.c). Bus addresses may descend in this order. Without KFD no program can
-// use the GPUs; then the order on the bus is used.
+// readAMD returns AMD's GPUs. As in ROCm, their indices are in the order of the kernel's KFD nodes, without those
+// that cannot be opened (libhsakmt, topology.c). This order may differ from that of bus addresses. Without KFD no
+// program can use the GPUs. Then readAMD orders them by bus address.
 func (t sysfsTree) readAMD() (f Detection) {
 	devices := t.devicesOf("amdgpu")
 	if len(devices) == 0 {
@@ -212,19 +214,20 @@ func (t sysfsTree) readAMD() (f Detection) {
 	return f
 }
 
-// isIntegrated reports whether a GPU is part of a processor.
+// isIntegrated reports whether a GPU is part of a processor and not a card.
 func (t sysfsTree) isIntegrated(d device) bool {
 	own, err := strconv.ParseInt(t.firstLine(d.dir+"/mem_info_vram_total"), 10, 64)
 	return d.class != "0x1200" && err == nil && own < minDeviceMemory
 }
 
-// A kfdNode is a KFD node that is a GPU.
+// A kfdNode is a node of the kernel's KFD driver that is a GPU.
 type kfdNode struct {
 	address, renderNode string
 	uniqueID            uint64 // 0: unknown
 }
 
-// kfdNodes returns the KFD nodes that are GPUs, in the kernel's order. It returns nil if the kernel has no KFD.
+// kfdNodes returns the KFD nodes that are GPUs, in the kernel's order. It returns nil if the kernel has no KFD
+// driver.
 func (t sysfsTree) kfdNodes() []kfdNode {
 	const folder = "sys/class/kfd/kfd/topology/nodes"
 	entries, err := fs.ReadDir(t.FS, folder)
@@ -259,8 +262,8 @@ func (t sysfsTree) kfdNodes() []kfdNode {
 	return nodes
 }
 
-// readIntel returns Intel's GPUs, with indices in the order of the PCI bus. GPUs on bus 0, which are part of a
-// processor, are counted for the indices but not returned.
+// readIntel returns Intel's GPUs. Their indices are in the order of the PCI bus. GPUs on bus 0, which are part of a
+// processor, count for the indices but are not returned.
 func (t sysfsTree) readIntel() (f Detection) {
 	devices := append(t.devicesOf("i915"), t.devicesOf("xe")...)
 	slices.SortFunc(devices, func(a, b device) int { return compareAddress(a.address, b.address) })
@@ -293,7 +296,8 @@ func (t sysfsTree) readIntel() (f Detection) {
 	return f
 }
 
-// renderNode returns the name of the device file for computing, such as renderD128. It is empty if unknown.
+// renderNode returns the name of a device's render node, which is the device file for computing, such as
+// renderD128. It returns "" if the name is unknown.
 func (t sysfsTree) renderNode(d device) string {
 	entries, _ := fs.ReadDir(t.FS, d.dir+"/drm")
 	for _, e := range entries {
@@ -304,8 +308,8 @@ func (t sysfsTree) renderNode(d device) string {
 	return ""
 }
 
-// countTiles returns the number of tiles of a card. Driver xe has a directory for each tile. i915 has one for each
-// GT, which is the same on discrete cards.
+// countTiles returns the number of tiles of a card. The driver xe has a directory for each tile. The driver i915
+// has a directory for each GT, of which discrete cards have one per tile.
 func (t sysfsTree) countTiles(d device, accessible bool) int {
 	folder, word := d.dir, "tile"
 	if d.driver == "i915" {

@@ -18,18 +18,20 @@ import (
 //	        says by bus; cards or, without ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE, their tiles
 //	        (Level Zero: environment variables; compute-runtime, execution_environment_linux.cpp)
 
-// Variables are all environment variables that decide which GPUs a process sees. A rank with assigned GPUs gets only
-// the ones that VisibleEnv returns. AMD's are applied one after the other, so a second one would hide GPUs that the
-// first one shows.
+// Variables lists all environment variables that decide which GPUs a process sees. A rank with assigned GPUs gets
+// only those that VisibleEnv returns. AMD's variables are applied one after the other, so a second variable would
+// hide GPUs that the first one shows.
 var Variables = []string{
 	"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK",
 }
 
-// levelZeroHierarchy is the variable that says whether Level Zero counts tiles of Intel's cards as devices.
+// levelZeroHierarchy is the environment variable that decides whether Level Zero treats tiles of Intel's cards as
+// devices.
 const levelZeroHierarchy = "ZE_FLAT_DEVICE_HIERARCHY"
 
-// VisibleEnv returns the assignments that make gpus visible to a process, and no others of their vendor. gpus are of
-// one vendor. value returns a variable of the process, or "" if it is not set.
+// VisibleEnv returns the assignments of environment variables that make gpus, and no other GPUs of their vendor,
+// visible to a process. All of gpus have the same vendor. value returns the value of a variable of the process, or
+// "" if the variable is not set.
 func VisibleEnv(gpus []GPU, value func(name string) string) []string {
 	if len(gpus) == 0 {
 		return nil
@@ -55,15 +57,16 @@ func VisibleEnv(gpus []GPU, value func(name string) string) []string {
 	return vars
 }
 
-// HiddenEnv returns the assignments that hide all GPUs of all vendors from a process. No runtime has a device -1;
-// an empty value would mean all devices to Level Zero.
+// HiddenEnv returns the assignments of environment variables that hide all GPUs of all vendors from a process. The
+// value is -1, since no runtime has a device with that number. For Level Zero, an empty value would select all
+// devices.
 func HiddenEnv() []string {
 	return []string{"CUDA_VISIBLE_DEVICES=-1", "ROCR_VISIBLE_DEVICES=-1", "ZE_AFFINITY_MASK=-1"}
 }
 
-// AllowedByEnv returns the GPUs of a node that our own environment allows, as set by a batch system or an outer
-// mpiexec. uuid returns the UUID of a GPU, which NVIDIA's and AMD's variables also accept, even abbreviated. It
-// returns "" if the UUID is unknown. As in CUDA and ROCm, an invalid word ends a list.
+// AllowedByEnv returns the GPUs of a node that mpiexec's own environment allows, as a batch system or an outer
+// mpiexec has set it. uuid returns the UUID of a GPU, or "" if the UUID is unknown. NVIDIA's and AMD's variables
+// also accept UUIDs, even abbreviated. As in CUDA and ROCm, a list ends at the first invalid word.
 func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(GPU) string) []GPU {
 	named := func(g GPU, _ int, word string) bool {
 		return word == strconv.Itoa(g.Index) || len(word) > len("GPU-") && strings.HasPrefix(uuid(g), word)
@@ -92,8 +95,8 @@ func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(G
 	return all
 }
 
-// limitByList drops GPUs of vendor v that are not in the list text. matches reports whether a word of the list means
-// a GPU. at is the GPU's index among the GPUs of its vendor.
+// limitByList removes the GPUs of vendor v that the list text does not contain. matches reports whether a word of
+// the list stands for a GPU. at is the index of the GPU among the GPUs of its vendor.
 func limitByList(all []GPU, v Vendor, text string, matches func(g GPU, at int, word string) bool) []GPU {
 	mine := ofVendor(v, all)
 	shown := make(map[string]bool)

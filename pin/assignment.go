@@ -2,8 +2,8 @@ package pin
 
 import "slices"
 
-// A BusyUnits is the set of units (cores, or hardware threads if these count) that other jobs use, by unit
-// number.
+// BusyUnits is the set of units that other jobs use, by unit number. A unit is a core, or a hardware thread if
+// hardware threads count as CPUs.
 type BusyUnits map[int]bool
 
 // FindBusyUnits returns the units (cores or hardware threads) of a node that other jobs use. A unit is busy
@@ -44,7 +44,7 @@ func FreeSlots(slots []Unit, busy BusyUnits) []int {
 	return free
 }
 
-// An Assignment has the slots, CPUs and memory of one rank on its node.
+// An Assignment is the slots, CPUs and memory of one rank on its node.
 type Assignment struct {
 	Slots   []int
 	CPUs    []int // of all its slots, ascending

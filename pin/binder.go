@@ -46,7 +46,7 @@ func (e *Binder) bindAllTo(slots []int) {
 	e.slotsOfGroup = [][]int{slices.Sorted(slices.Values(slots))}
 }
 
-// groupByObject groups the slots by the objects to which ranks are bound.
+// groupByObject groups the free slots by the hardware objects to which ranks are bound.
 func (e *Binder) groupByObject(t Topology, free []int) {
 	firsts, group := t.objects(e.bind.Level, e.bind.Count)
 	e.groupOfSlot, e.slotsOfGroup = t.groupOfSlots(e.slots, e.bind.Level, group), make([][]int, len(firsts))
@@ -69,7 +69,7 @@ func (e *Binder) listFreeCPUs(free []int) {
 	slices.Sort(e.cpus)
 }
 
-// UsableCPUs returns the usable CPUs of all cores, ascending.
+// UsableCPUs returns the usable CPUs of all cores, in ascending order.
 func (t Topology) UsableCPUs() []int {
 	var cpus []int
 	for i := range t.Cores {

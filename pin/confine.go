@@ -25,9 +25,9 @@ func (c Confinement) allowsNUMA(k, number int) bool {
 	return (c.FirstNodes == 0 || k < c.FirstNodes) && (c.NUMANodes == nil || slices.Contains(c.NUMANodes, number))
 }
 
-// NewNUMAPool returns a pool with the free slots of a node by NUMA node. It is for jobs in which at least one app
-// context is confined. SetConfinement sets the confinement of the app context whose ranks come next. Slots in an
-// unknown NUMA node count as slots of NUMA node 0.
+// NewNUMAPool returns a pool in which the free slots of a node are grouped by NUMA node. It is for jobs in which at
+// least one app context is confined. SetConfinement sets the confinement of the app context whose ranks come next.
+// Slots in an unknown NUMA node count as slots of NUMA node 0.
 //
 //	slots 0 1 2 3 | 4 5 6 7     two NUMA nodes; ranks of 3 slots
 //	strict     012    456       at most two of them

@@ -183,7 +183,7 @@ func (n *Numbering) CPUs(ranges []CPURange) ([]int, error) {
 	return cpus, nil
 }
 
-// selected returns the CPUs, cores or units that a range selects.
+// selected returns the CPUs, cores or units that one range selects.
 func (n *Numbering) selected(p CPURange) ([]numberedCPUs, error) {
 	list, noun := n.units, "slot "
 	switch {

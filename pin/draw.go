@@ -48,10 +48,10 @@ func labelNumbers(label string, numbers []int) string {
 	return label + idset.Text(numbers) + " "
 }
 
-// DrawCores draws the cores of a node, and marks some CPUs. "|" separates packages, "/" separates NUMA
-// nodes and caches in a package. A core is "B" if all its usable CPUs are in cpus, "b" if some are, "." if
-// none is, and "-" if it has no usable CPU. For nodes with more than 64 cores the numbers of the marked
-// cores are listed, or ".".
+// DrawCores draws the cores of a node, one character for each core, and marks the cores of some CPUs. "|" separates
+// packages, and "/" separates NUMA nodes and caches in a package. A core is "B" if all its usable CPUs are in cpus,
+// "b" if some but not all are, "." if none is, and "-" if the core has no usable CPU. For nodes with more than 64
+// cores, DrawCores instead returns the numbers of the marked cores, or "." if there are none.
 func (t Topology) DrawCores(cpus []int) string {
 	var b strings.Builder
 	b.WriteByte('[')
@@ -87,8 +87,8 @@ type coreGroup struct {
 	cores  []int
 }
 
-// coreGroups groups the cores by package, and inside a package by NUMA node and cache. Groups are in the
-// order of their lowest core.
+// coreGroups groups the cores by package, and inside a package by NUMA node and cache. The groups are in the order
+// of their lowest core.
 func (t Topology) coreGroups() []coreGroup {
 	var all []coreGroup
 	for _, inPackage := range splitByKey(t.coreNumbers(), func(c int) CoreLocation { return CoreLocation{Package: t.Cores[c].Package} }) {
@@ -120,7 +120,7 @@ func splitByKey(cores []int, key func(core int) CoreLocation) [][]int {
 	return parts
 }
 
-// coreNumbers returns the numbers of the cores.
+// coreNumbers returns the numbers of all cores of the node.
 func (t Topology) coreNumbers() []int {
 	numbers := make([]int, len(t.Cores))
 	for i := range numbers {

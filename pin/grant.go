@@ -15,7 +15,8 @@ type CPUGrant struct {
 	From      string // variable or program that contains the list, for messages
 }
 
-// GrantNumbering says what the numbers in a batch system's list of CPUs mean.
+// GrantNumbering says what the numbers in a batch system's list of CPUs refer to, such as cores or hardware
+// threads.
 type GrantNumbering int
 
 // These are the numberings that batch systems use.

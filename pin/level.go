@@ -8,7 +8,7 @@ import (
 	"remshell/idset"
 )
 
-// A Level is a kind of hardware object in a node, from large to small.
+// A Level is a kind of hardware object in a node. Lower levels are larger objects.
 type Level int
 
 // These are the levels of hardware objects. BySlot is an exception: a slot is room for one rank and not a
@@ -24,8 +24,8 @@ const (
 	ByThread
 )
 
-// levelWords lists the names of levels (cli.md 2). A socket is the same as a package. An L1 cache is the same as a
-// core.
+// levelWords lists the names of the levels (cli.md 2). "socket" is the same as "package", and the L1 cache is the
+// same as the core.
 var levelWords = []struct {
 	word string
 	Level

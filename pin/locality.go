@@ -12,9 +12,9 @@ import (
 //
 //	SK0:L30:L20:L10:CR0-1:HT0-3:NM0
 //
-// The parts are socket, caches, core, hardware thread and NUMA node. Each has the logical indexes that hwloc gives
-// the objects that contain the CPUs. A level that the node does not report is left out. The L1 cache has the index of
-// the core.
+// The parts are socket, caches, core, hardware thread and NUMA node. Each part has the logical indexes that hwloc
+// gives the objects that contain the CPUs. A level that the node does not report is left out. The L1 cache has the
+// index of the core.
 func (t Topology) Locality(cpus []int) string {
 	order := t.logicalOrder()
 	words := make([]string, 0, 7)
@@ -53,7 +53,7 @@ func (t Topology) logicalOrder() []int {
 	return order
 }
 
-// outerLevels are the levels of objects that contain cores.
+// outerLevels lists the levels of objects that contain cores.
 var outerLevels = []Level{ByPackage, ByNUMA, ByL3, ByL2}
 
 // touchedObjects returns the logical indexes of those objects at a level that contain at least one of the

@@ -162,7 +162,7 @@ func findPolicy(value string) (p mappingPolicy, rest string, err error) {
 	return p, value[len(word):], err
 }
 
-// readPEList parses "=" CPULIST [":ordered"].
+// readPEList parses "=" CPULIST [":ordered"], the rest of a value after pe-list.
 func (m *Mapping) readPEList(rest string) error {
 	list, assigned := strings.CutPrefix(rest, "=")
 	if !assigned {
@@ -176,7 +176,7 @@ func (m *Mapping) readPEList(rest string) error {
 	return err
 }
 
-// readFile parses ":file=" PATH of the policies seq and rankfile. For seq it may be missing.
+// readFile parses ":file=" PATH, the rest of a value after seq or rankfile. For seq, the rest may be empty.
 func (m *Mapping) readFile(rest string) error {
 	const name = ":file="
 	m.Seq = m.Policy == "seq"
@@ -213,7 +213,7 @@ func (m *Mapping) readPerResource(rest string) error {
 	return nil
 }
 
-// readObject parses object [":" count] {":" qualifier}. The object may be missing before a qualifier.
+// readObject parses a value object [":" count] {":" qualifier}. The object may be missing before a qualifier.
 func (m *Mapping) readObject(value string) error {
 	word, _, qualified := strings.Cut(value, ":")
 	if word != "" || !qualified {

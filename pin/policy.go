@@ -7,8 +7,8 @@ import (
 	"remshell/idset"
 )
 
-// A Layout has the options of mapping, ranking and binding (cli.md 2). The zero value means the defaults of
-// placement.md.
+// A Layout contains the options of mapping, ranking and binding (cli.md 2). The zero value stands for the defaults
+// of placement.md.
 type Layout struct {
 	Map  Mapping
 	Rank Ranking
@@ -75,7 +75,7 @@ type Binding struct {
 	Report      bool // print the bindings
 }
 
-// A Memory says from which NUMA nodes the memory of a rank comes (-membind):
+// A Memory says from which NUMA nodes a rank gets its memory (-membind):
 //
 //	"none" | "local" | "interleave" | "bind:" LIST
 type Memory struct {
@@ -99,7 +99,7 @@ func (Memory) Choices() []string {
 	return []string{"none", "local", "firsttouch", "interleave", "bind:LIST"}
 }
 
-// UnmarshalText parses the value of -membind. It accepts Hydra's word firsttouch for local.
+// UnmarshalText parses the value of -membind. It also accepts Hydra's word firsttouch, which means local.
 func (m *Memory) UnmarshalText(text []byte) error {
 	value := string(text)
 	*m = Memory{Text: value}
@@ -154,7 +154,7 @@ func (b *Binding) UnmarshalText(text []byte) (err error) {
 	return b.parseQualifiers(rest, value)
 }
 
-// parseQualifiers parses "[count]{:qualifier}".
+// parseQualifiers parses rest, which has the form "[count]{:qualifier}". value is the whole value, for messages.
 func (b *Binding) parseQualifiers(rest, value string) error {
 	if rest == "" {
 		return nil

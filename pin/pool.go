@@ -8,12 +8,12 @@ import (
 	"remshell/idset"
 )
 
-// A Pool has the free slots of one node, grouped by the hardware objects to which ranks are mapped.
+// A Pool holds the free slots of one node, grouped by the hardware objects to which ranks are mapped.
 //
 //	slots 0 1 2 3 | 4 5 6 7       two sockets, slot 1 busy
 //	pool  0 2 3   | 4 5 6 7       TakeSlots(1): 0, 4, 2, 5, ...; with ppr:2 0, 2, 4, 5
 //
-// The width of a rank is the number of slots that it needs. All slots of a rank are in one object.
+// The width of a rank is the number of slots that the rank needs. All slots of a rank are in one object.
 type Pool struct {
 	objects    []poolObject
 	perObject  int   // ranks for each object; 0 means no limit
@@ -34,7 +34,7 @@ type poolObject struct {
 	closed bool // no rank may use it
 }
 
-// A RankSlots has the slots of one rank.
+// A RankSlots holds the slots of one rank.
 type RankSlots struct {
 	Slots  []int
 	Object int // index of the object that contains them
@@ -78,7 +78,7 @@ func (l Layout) cpuList() []CPURange {
 	return l.Bind.CPUList
 }
 
-// NamesCPUs reports whether a layout names CPUs by number.
+// NamesCPUs reports whether the options of a layout name CPUs by number.
 func (l Layout) NamesCPUs() bool { return l.cpuList() != nil || l.Bind.Sets != nil }
 
 // CheckLayout returns an error if the node lacks something that the layout needs. slots has all slots of the
@@ -123,13 +123,13 @@ func (t Topology) checkMemory(m Memory) error {
 	return nil
 }
 
-// NUMANodes returns the known NUMA nodes of the cores, ascending.
+// NUMANodes returns the numbers of the known NUMA nodes of the cores, in ascending order.
 func (t Topology) NUMANodes() []int {
 	numbers, _ := t.objects(ByNUMA, 1)
 	return numbers
 }
 
-// checkCPUSets returns an error if a CPU of one of the sets is not usable or not free.
+// checkCPUSets returns an error if a CPU in one of the sets is not usable or not free.
 func (t Topology) checkCPUSets(slots []Unit, busy BusyUnits, sets [][]int) error {
 	if sets == nil {
 		return nil
@@ -258,7 +258,7 @@ func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([
 	return listed, nil
 }
 
-// CountObjects returns the number of objects into which the pool's slots are grouped.
+// CountObjects returns the number of hardware objects by which the slots of the pool are grouped.
 func (p *Pool) CountObjects() int { return len(p.objects) }
 
 // Capacity returns how many more ranks with a given number of slots (width) fit into the pool. If each object

@@ -94,7 +94,8 @@ func (t sysfsTree) siblings(cpu int) ([]int, error) {
 	return siblings, nil
 }
 
-// readNUMANodes returns the NUMA node of each CPU. It returns an empty map if the kernel has no NUMA support.
+// readNUMANodes returns the number of the NUMA node of each CPU. It returns an empty map if the kernel has no NUMA
+// support.
 func (t sysfsTree) readNUMANodes() (groupNumbers, error) {
 	nodes := make(groupNumbers)
 	for _, node := range t.readCPUs("devices/system/node/online") { // same notation as CPU lists

@@ -6,9 +6,9 @@ Package pin models the CPUs of one node, and decides to which CPUs each rank is 
 	              CPUs and memory of a rank <--NewAssignment-- slots of a rank
 
 A unit is the hardware of one slot (placement.md 0 and 7). It is a physical core with at least one allowed CPU. If
-the administrator has set countThreads, it is one hardware thread. This package decides; the helper applies the
-decision. The package makes no system calls. It reads the sysfs tree from an argument, so that a captured tree of
-another machine works too.
+the administrator has set countThreads, a unit is one hardware thread. This package decides to which CPUs ranks are
+bound, and the helper binds them. The package makes no system calls. It reads the sysfs tree from an argument, so
+that the copy of another machine's tree can be used, too.
 
 The package also parses the values of --map-by, --rank-by, --bind-to and -membind. mapping.go says how to add a
 policy of --map-by.
@@ -22,14 +22,14 @@ import (
 	"remshell/idset"
 )
 
-// A Core is a physical core with its hardware threads, by their kernel numbers.
+// A Core is a physical core with the kernel's numbers of its hardware threads.
 type Core struct {
 	CPUs     []int // usable CPUs, ascending; may be empty
 	Unusable []int // CPUs outside the helper's affinity mask or cpuset, ascending
 	CoreLocation
 }
 
-// A CoreLocation says where in its node a core is. A number is -1 if it is unknown or does not exist: some
+// A CoreLocation says where in its node a core is. A number is -1 if it is unknown or does not exist, since some
 // cores have no L3 cache.
 type CoreLocation struct {
 	NUMA    int // the kernel's number of its NUMA node
@@ -41,8 +41,8 @@ type CoreLocation struct {
 // UnknownLocation is the location of a core about which nothing is known.
 var UnknownLocation = CoreLocation{NUMA: -1, Package: -1, L3: -1, L2: -1}
 
-// A CoreKind distinguishes the cores of a hybrid processor. It is empty if all cores are alike or the kind
-// is unknown.
+// A CoreKind distinguishes the kinds of cores of a hybrid processor. It is empty if all cores are of one kind or
+// the kind is unknown.
 type CoreKind string
 
 // These are the kinds of cores of a hybrid processor.
@@ -59,10 +59,10 @@ func (c Core) lowestCPU() int {
 	return c.CPUs[0]
 }
 
-// AllCPUs returns the CPUs of the core, both usable and unusable, ascending.
+// AllCPUs returns the usable and unusable CPUs of the core, in ascending order.
 func (c Core) AllCPUs() []int { return slices.Sorted(slices.Values(slices.Concat(c.CPUs, c.Unusable))) }
 
-// A Topology has the cores of a node. The zero value means that the node was not probed.
+// A Topology describes the cores of a node. The zero value stands for a node that was not probed.
 type Topology struct {
 	Cores []Core // all that are online, ordered by lowest CPU; the index is the core number (7.1)
 }
@@ -74,7 +74,7 @@ func (t Topology) Equal(other Topology) bool {
 	})
 }
 
-// AllUsable returns the same topology with all CPUs usable.
+// AllUsable returns a copy of the topology in which all CPUs are usable.
 func (t Topology) AllUsable() Topology {
 	if !slices.ContainsFunc(t.Cores, func(c Core) bool { return len(c.Unusable) > 0 }) {
 		return t
@@ -86,10 +86,11 @@ func (t Topology) AllUsable() Topology {
 	return whole
 }
 
-// maxCPU is above every CPU number that ParseCPUs accepts. No kernel supports so many CPUs.
+// maxCPU is an upper bound: ParseCPUs accepts only CPU numbers below maxCPU. No kernel supports so many CPUs.
 const maxCPU = 1 << 16
 
-// ParseCPUs parses the kernel's list notation, "0-3,8". An empty text is an empty list.
+// ParseCPUs parses a list of CPUs in the kernel's notation, such as "0-3,8". An empty text stands for an empty
+// list.
 func ParseCPUs(list string) ([]int, error) {
 	cpus, err := idset.Parse(list, maxCPU)
 	if err != nil {

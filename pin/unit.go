@@ -9,8 +9,8 @@ type Unit struct {
 	NUMA   int   // -1 if unknown
 }
 
-// CountUnits returns the number of units, which is the CPU count S of the node (placement.md 0). threads says that
-// units are hardware threads.
+// CountUnits returns the number of units, which is the number S of CPUs of the node (placement.md 0). If threads is
+// true, units are hardware threads.
 func (t Topology) CountUnits(threads bool) int {
 	n := 0
 	for i := range t.Cores {
@@ -24,11 +24,11 @@ func (t Topology) CountUnits(threads bool) int {
 	return n
 }
 
-// CountUsableCores returns the number of cores with a usable CPU.
+// CountUsableCores returns the number of cores that have at least one usable CPU.
 func (t Topology) CountUsableCores() int { return t.CountUnits(false) }
 
-// CountUnitsPerCore returns the number of units if the first k threads of each core are units (see ThreadUnits). If k
-// is negative, all threads are units.
+// CountUnitsPerCore returns the number of units if only the first k hardware threads of each core are units (see
+// ThreadUnits). If k is negative, all threads are units.
 func (t Topology) CountUnitsPerCore(k int) int {
 	n := 0
 	for i := range t.Cores {
@@ -37,7 +37,8 @@ func (t Topology) CountUnitsPerCore(k int) int {
 	return n
 }
 
-// unitsOfThreads returns how many threads of a core are units. A negative k means all.
+// unitsOfThreads returns how many of a core's threads are units if at most k are. If k is negative, all threads are
+// units.
 func unitsOfThreads(threads, k int) int {
 	if k < 0 {
 		return threads
@@ -45,8 +46,8 @@ func unitsOfThreads(threads, k int) int {
 	return min(threads, k)
 }
 
-// ThreadUnits makes units of the first k threads of each core, core by core in the order of cores
-// (which-hosts.md 9.4). If k is negative, all threads become units. The unit numbers are the CPU numbers.
+// ThreadUnits returns units that are the first k hardware threads of each core, in the order of cores
+// (which-hosts.md 9.4). If k is negative, all threads become units. The number of each unit is its CPU number.
 func ThreadUnits(cores []Unit, k int) []Unit {
 	threads := make([]Unit, 0, len(cores)*max(1, k))
 	for _, core := range cores {
@@ -57,7 +58,7 @@ func ThreadUnits(cores []Unit, k int) []Unit {
 	return threads
 }
 
-// CPUNumberLimit returns the highest CPU number of the node plus 1, whether or not that CPU is usable.
+// CPUNumberLimit returns the highest CPU number of the node plus 1. It includes CPUs that are not usable.
 func (t Topology) CPUNumberLimit() int {
 	n := 0
 	for i := range t.Cores {
@@ -70,7 +71,8 @@ func (t Topology) CPUNumberLimit() int {
 	return n
 }
 
-// ListUnits returns the units of a node, ascending by number.
+// ListUnits returns the units of a node in ascending order of their numbers. If threads is true, units are hardware
+// threads.
 func (t Topology) ListUnits(threads bool) []Unit {
 	units := make([]Unit, 0, len(t.Cores))
 	for number, core := range t.Cores {
@@ -89,8 +91,8 @@ func (t Topology) ListUnits(threads bool) []Unit {
 	return units
 }
 
-// HasUnit reports whether the node has a core with this number. If threads is true, it reports whether the node has
-// such a CPU. The core or CPU need not be usable.
+// HasUnit reports whether the node has a core with this number or, if threads is true, a CPU with this number. The
+// core or CPU need not be usable.
 func (t Topology) HasUnit(number int, threads bool) bool {
 	if !threads {
 		return 0 <= number && number < len(t.Cores)
@@ -100,8 +102,9 @@ func (t Topology) HasUnit(number int, threads bool) bool {
 	})
 }
 
-// OrderByMap returns the units in slot order (placement.md 7.2). The units in cpuMap come first, in its order, each
-// once. The other units follow. Numbers in cpuMap that are not units are skipped.
+// OrderByMap returns the units in slot order (placement.md 7.2). The units whose numbers are in cpuMap come first,
+// in the order of cpuMap and without duplicates. The other units follow. Numbers in cpuMap that are not units are
+// ignored.
 func OrderByMap(units []Unit, cpuMap []int) []Unit {
 	if len(cpuMap) == 0 {
 		return units

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// readCPUMap reads the user's CPU map (placement.md 7.3).
+// readCPUMap reads the user's CPU map, which gives the order in which cores are used (placement.md 7.3).
 func (c *Settings) readCPUMap(in Input) error {
 	c.CPUMapOrigin = "--cpu-map"
 	value := in.Flags.CPUMap
@@ -28,10 +28,11 @@ func (c *Settings) readCPUMap(in Input) error {
 	return nil
 }
 
-// maxCPUMap is the maximum length of a map: 65,536 cores, each several times.
+// maxCPUMap is the maximum number of items in a CPU map. It suffices for 65,536 cores, each several times.
 const maxCPUMap = 1 << 20
 
-// ParseCPUMap parses a CPU map such as "0-3,0x8,7-4". If ok is false, bad is the malformed item as written.
+// ParseCPUMap parses a CPU map such as "0-3,0x8,7-4". If ok is false, bad is the first malformed item as the user
+// wrote it.
 func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 	for item := range strings.SplitSeq(text, ",") {
 		if trimBlanks(item) == "" {
@@ -57,8 +58,8 @@ func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 	return numbers, "", true
 }
 
-// parseCore parses a number as C's strtol with base 0 does. Blanks and a plus may precede it, and the prefix
-// determines the base. Nothing may follow it.
+// parseCore parses a number as C's strtol with base 0 does. Blanks and a plus sign may precede the number. The
+// number's prefix determines its base. Nothing may follow the number.
 func parseCore(text string) (int, bool) {
 	text = strings.TrimPrefix(strings.TrimLeft(text, blanks), "+")
 	base := 10

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A lineReader reads the words of one line of a file. at is "FILE line N".
+// A lineReader handles the words of one line of a file. at is the position of the line, in the form "FILE line N".
 type lineReader func(words []string, at string) error
 
-// readFile reads a host file or a PEFILE line by line (placement.md 1.4). Lines may end with CR LF. Blanks and commas
-// separate words. A word that begins with # starts a comment.
+// readFile reads a host file or a PEFILE and calls handleLine for each line (placement.md 1.4). Lines may end with
+// CR LF. Blanks and commas separate words. A word that begins with # starts a comment.
 func (l *nodeList) readFile(in Input, handleLine lineReader) error {
 	name := trimBlanks(l.value)
 	if name == "" {
@@ -45,7 +45,7 @@ func openReason(err error) string {
 	return err.Error()
 }
 
-// dropComments removes a comment, and words that select a network.
+// dropComments returns the words of a line without comments and without words that select a network.
 func dropComments(all []string) []string {
 	var kept []string
 	for _, w := range all {
@@ -59,8 +59,8 @@ func dropComments(all []string) []string {
 	return kept
 }
 
-// hostLineReader returns a reader for lines with one host name. If unique is true, adjacent repetitions of a name
-// count once.
+// hostLineReader returns a lineReader for lines with one host name. If unique is true, adjacent repetitions of a
+// name count only once.
 func (l *nodeList) hostLineReader(unique bool) lineReader {
 	return func(words []string, at string) error {
 		if len(words) > 1 {
@@ -77,7 +77,7 @@ func (l *nodeList) hostLineReader(unique bool) lineReader {
 	}
 }
 
-// readCountLine parses a line "HOST COUNT ...", and adds the host COUNT times.
+// readCountLine parses a line of the form "HOST COUNT ..." and adds the host COUNT times.
 func (l *nodeList) readCountLine(words []string, at string) error {
 	const allowed = "HOST COUNT with COUNT 0-65535"
 	if len(words) < 2 {
@@ -90,7 +90,7 @@ func (l *nodeList) readCountLine(words []string, at string) error {
 	return atLine(at, l.addHost(words[0], count))
 }
 
-// atLine adds the position in the file to an error.
+// atLine adds the position at, which is a file and a line, to an error.
 func atLine(at string, err error) error {
 	var e *Error
 	if errors.As(err, &e) {

@@ -12,12 +12,12 @@ import (
 	"remshell/job"
 )
 
-// maxEntries is the maximum number of host entries that a list may expand to. It keeps a typing error from using
-// up the memory.
+// maxEntries is the maximum number of host entries to which a list may expand. This limit keeps a typing error from
+// using up the memory.
 const maxEntries = 1 << 24
 
-// A nodeList parses a list of nodes. Names are looked up as they are read, so that the first error in the text is
-// reported.
+// A nodeList parses a list of nodes. It looks names up as it reads them, so that it reports the first error in the
+// text.
 type nodeList struct {
 	source   string // option or variable that gives the list
 	value    string
@@ -28,8 +28,8 @@ type nodeList struct {
 	entries  []int
 }
 
-// readNodeList reads the list of nodes from the one source that counts (placement.md 1.3, 2). That is the option,
-// else the first variable that is set, else all nodes.
+// readNodeList reads the list of nodes from the source with the highest precedence (placement.md 1.3, 2). This is
+// the option, or otherwise the first variable that is set. Without either, all nodes are in the list.
 func (c *Settings) readNodeList(in Input) error {
 	if c.Nodes = in.Nodes; in.HostsNamed {
 		return nil
@@ -43,7 +43,7 @@ func (c *Settings) readNodeList(in Input) error {
 	return err
 }
 
-// emptyError returns the error for a list, or a cluster file, without nodes.
+// emptyError returns the error for a list of nodes, or a cluster file, that contains no nodes.
 func (l *nodeList) emptyError() error {
 	err := &Error{Code: "empty-list", Source: l.source, Token: l.value, Problem: "no node in the list", Allowed: []string{"at least one node"}}
 	if l.source == "" {
@@ -96,8 +96,8 @@ func (l *nodeList) addAllNodes() {
 	l.sortByID()
 }
 
-// readIDs parses node IDs and ranges of them (placement.md 1.4). --nodes may also contain node names. Then each node
-// counts once, in the order of IDs (aprun.md 2).
+// readIDs parses node IDs and ranges of IDs (placement.md 1.4). The value of --nodes may also contain node names.
+// In that case each node counts only once, and the nodes are in the order of their IDs (aprun.md 2).
 func (l *nodeList) readIDs() error {
 	named := false
 	for item := range strings.SplitSeq(l.value, ",") {
@@ -177,7 +177,7 @@ func (l *nodeList) readHosts() error {
 	return nil
 }
 
-// addHost adds a node to the list the given number of times. name is its name or an alias.
+// addHost adds a node to the list the given number of times. name is the node's name or an alias of the node.
 func (l *nodeList) addHost(name string, times int) error {
 	i, known := l.byName[lowerASCII(name)]
 	if !known && l.noConfig {
@@ -204,7 +204,7 @@ func (l *nodeList) addEntries(i, times int, token string) error {
 	return nil
 }
 
-// knownNames returns the names of the nodes for a message, at most 50.
+// knownNames returns at most 50 names of nodes, for a message.
 func (l *nodeList) knownNames() []string {
 	names := make([]string, len(l.nodes))
 	for i, n := range l.nodes {
@@ -213,7 +213,7 @@ func (l *nodeList) knownNames() []string {
 	return ShortenList(names)
 }
 
-// ShortenList returns the first 50 names, and a text with the number of the others.
+// ShortenList returns at most 50 of the names. If there are more, the last element says how many are left out.
 func ShortenList(names []string) []string {
 	const most = 50
 	if len(names) <= most {
@@ -222,10 +222,10 @@ func ShortenList(names []string) []string {
 	return append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", len(names)-most))
 }
 
-// isNetworkWord reports whether a word selects a network, not a node.
+// isNetworkWord reports whether a word of a host list selects a network instead of a node.
 func isNetworkWord(word string) bool { return strings.HasPrefix(word, "ifhn=") }
 
-// parseID parses an ID of one to ten digits, with blanks around it.
+// parseID parses a node ID of one to ten digits. Blanks may surround the ID.
 func parseID(text string) (int, bool) {
 	text = trimBlanks(text)
 	if len(text) > 10 {
@@ -236,7 +236,7 @@ func parseID(text string) (int, bool) {
 
 func isLetter(r rune) bool { return 'a' <= r|0x20 && r|0x20 <= 'z' || r > 127 }
 
-// lowerASCII converts ASCII letters to lower case, and no others (placement.md 1.4).
+// lowerASCII converts ASCII letters to lower case. It does not change other letters (placement.md 1.4).
 func lowerASCII(name string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

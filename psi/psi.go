@@ -1,6 +1,6 @@
 /*
 Package psi reads the placement settings of ParaStation: the PSI_* variables and the options with the same meaning.
-It checks them against the cluster file.
+It checks these settings against the cluster file.
 
 	flags  >  environment  >  configuration  >  built-in
 	                 |
@@ -8,9 +8,9 @@ It checks them against the cluster file.
 	                        with warnings,
 	                        or the first error, in the order of placement.md 1.5
 
-The package does no input or output: environment and files are functions in Input. A value that a stronger source
-overrides is not parsed at all. Package hostlist parses -host and -hostfile; if they are given, variables with lists
-of nodes are ignored.
+The package does no input or output: environment and files are functions in Input. If a source with higher
+precedence overrides a value, the value is not parsed. Package hostlist parses -host and -hostfile. If these are
+given, variables with lists of nodes are ignored.
 */
 package psi
 
@@ -22,7 +22,7 @@ import (
 	"remshell/sort"
 )
 
-// An Input has all settings that can affect the placement.
+// An Input contains all settings that can affect the placement, and functions to read the environment and files.
 type Input struct {
 	NP           string        // number of processes, the value of -n; empty: not given
 	Nodes        []job.NodeDef // nodes of the cluster file, in ascending order of ID
@@ -38,7 +38,7 @@ type Input struct {
 	Open         func(name string) (text string, err error)
 }
 
-// Flags are the placement options of the command line. nil means that an option was not given.
+// Flags are the placement options of the command line. A nil field means that the option was not given.
 type Flags struct {
 	Nodes, Sort, Features, CPUMap, TPP, PPN                    *string
 	HostsUnique, Exclusive, Overbook, Loop, Wait, Pin, MemBind *bool
@@ -47,7 +47,8 @@ type Flags struct {
 	SelectionFlags
 }
 
-// SelectionFlags are the options that select the nodes of a job. nil means that an option was not given.
+// SelectionFlags are the command-line options that select the nodes of a job. A nil field means that the option was
+// not given.
 type SelectionFlags struct {
 	Sets                                           nodeset.Level // --node-set, --node-set-*
 	Class, NodeAlloc, ReserveCPUs, MemPerRank      *string
@@ -56,7 +57,7 @@ type SelectionFlags struct {
 	StrictMem                                      *bool   // of an app context
 }
 
-// Settings are the effective placement settings, with all defaults filled in.
+// Settings are the effective placement settings, in which all defaults are filled in.
 type Settings struct {
 	Nodes   []job.NodeDef // the cluster, or the hosts of the list if there is no cluster file
 	Entries []int         // indices into Nodes, in list order with repetitions; nil if HostsNamed
@@ -66,8 +67,8 @@ type Settings struct {
 	Warnings []job.Note
 }
 
-// Read reads all settings. An error is of type *Error. With an error, the settings have only the warnings found
-// before it.
+// Read reads all placement settings. Any error is an *Error. If there is an error, the settings contain only the
+// warnings that were found before it.
 func Read(in Input) (Settings, error) {
 	var c Settings
 	c.readToggles(in)
@@ -94,7 +95,7 @@ func ReadApp(in Input) (job.RankNeeds, error) {
 	return c.RankNeeds, nil
 }
 
-// readProcessCount checks the number of processes.
+// readProcessCount reads and checks the number of processes.
 func (c *Settings) readProcessCount(in Input) error {
 	if in.NP == "" {
 		return nil
@@ -109,7 +110,7 @@ func (c *Settings) readProcessCount(in Input) error {
 const maxRanks = 1 << 20
 
 // readSortKey determines the sort key (placement.md 4.1). An invalid key in the cluster file is an error even if
-// another key is used.
+// another source determines the key.
 func (c *Settings) readSortKey(in Input) error {
 	mode := sort.Proc
 	if in.Sort != "" {
@@ -141,7 +142,7 @@ func sortKey(source, value string, flag bool) (sort.Mode, error) {
 	return mode, nil
 }
 
-// blanks are the characters that are stripped around a value (placement.md 1.1).
+// blanks are the characters that are removed from both ends of a value (placement.md 1.1).
 const blanks = " \t\n\r\f\v"
 
 func trimBlanks(value string) string { return strings.Trim(value, blanks) }

@@ -12,11 +12,11 @@ import (
 
 // This file reads the resources that ranks need on a node, and those that stay free (which-hosts.md 9).
 
-// maxCount is the maximum for options with a number of ranks, CPUs or NUMA nodes of one node.
+// maxCount is the maximum value of options that give a number of ranks, CPUs or NUMA nodes of one node.
 const maxCount = 65535
 
-// readCount parses the value of an option, a number of at least minimum, and stores it in *target. If value
-// is nil, *target remains unchanged.
+// readCount parses the value of an option, which is a number of at least minimum, and stores it in *target. If
+// value is nil, it does not change *target.
 func readCount(source string, value *string, minimum int, target *int) error {
 	if value == nil {
 		return nil
@@ -33,7 +33,8 @@ func badValue(source, token string, allowed ...string) *Error {
 	return &Error{Code: "bad-value", Source: source, Token: trimBlanks(token), Problem: "bad value", Allowed: allowed}
 }
 
-// readShape reads the exact number of ranks on each node. It must not exceed the upper bound -ppn.
+// readShape reads the exact number of ranks per node. It returns an error if that number exceeds the maximum, which
+// is -ppn.
 func (c *Settings) readShape(in Input) error {
 	if err := readCount("--shape", in.Flags.Shape, 1, &c.ExactPerNode); err != nil {
 		return err
@@ -44,7 +45,7 @@ func (c *Settings) readShape(in Input) error {
 	return nil
 }
 
-// readNUMA reads which NUMA nodes ranks may use, and how many ranks run in each.
+// readNUMA reads which NUMA nodes ranks may use, and how many ranks each NUMA node gets.
 func (c *Settings) readNUMA(in Input) error {
 	f := in.Flags.SelectionFlags
 	if err := readCount("--per-numa", f.PerNUMA, 1, &c.NUMA.PerNUMA); err != nil {
@@ -66,7 +67,7 @@ func (c *Settings) readNUMA(in Input) error {
 	return nil
 }
 
-// parseNUMAList parses numbers and ranges of NUMA nodes, "0,2-3".
+// parseNUMAList parses a list of numbers and ranges of NUMA nodes, such as "0,2-3".
 func parseNUMAList(text string) ([]int, bool) {
 	for item := range strings.SplitSeq(text, ",") {
 		low, high, isRange := strings.Cut(trimBlanks(item), "-")
@@ -83,7 +84,7 @@ func parseNUMAList(text string) ([]int, bool) {
 	return idset.New(list...), err == nil && len(list) > 0
 }
 
-// maxNUMA is the largest number of a NUMA node that is accepted. It is larger than any kernel's limit.
+// maxNUMA is the highest number of a NUMA node that is accepted. It exceeds the limit of any kernel.
 const maxNUMA = 1<<16 - 1
 
 // readHWThreads reads how many hardware threads of a core count as CPUs.
@@ -106,13 +107,13 @@ func (c *Settings) readHWThreads(in Input) error {
 	return nil
 }
 
-// readReserve reads how many CPUs of each node stay free.
+// readReserve reads how many CPUs of each node the job leaves free.
 func (c *Settings) readReserve(in Input) error {
 	return readCount("--reserve-cpus", in.Flags.ReserveCPUs, 0, &c.Reserve)
 }
 
-// readMemory reads the memory that each rank needs. It is a number of MB, or has a unit that is a power of 1024. A
-// suffix requests huge pages (aprun.md 4).
+// readMemory reads how much memory each rank needs. The value is a number of MB, or has a unit that is a power of
+// 1024. A suffix of the value requests huge pages (aprun.md 4).
 func (c *Settings) readMemory(in Input) error {
 	value := in.Flags.MemPerRank
 	if value == nil {
@@ -142,10 +143,10 @@ func cutHugePageRequest(text string) (size string, request job.HugePageRequest) 
 // memoryUnits are the units of memory, in bytes. A number without a unit is in MB.
 var memoryUnits = map[string]int64{"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-// maxMemory is the largest size that is accepted, in bytes. No node has so much memory.
+// maxMemory is the maximum size in bytes that is accepted. No node has so much memory.
 const maxMemory = 1 << 60
 
-// parseBytes parses a size in memoryUnits. The size must be larger than 0.
+// parseBytes parses a size with one of memoryUnits and returns it in bytes. The size must be larger than 0.
 func parseBytes(text string) (int64, bool) {
 	digits := strings.TrimRight(text, "KMGTBkmgtb")
 	unit := strings.ToUpper(text[len(digits):])
@@ -161,8 +162,8 @@ func parseBytes(text string) (int64, bool) {
 }
 
 // CheckConflicts returns an error if app contexts or options contradict one another. All app contexts must count
-// hardware threads in the same way. NUMA options exclude a rank file (fixed) and mappings that choose NUMA nodes
-// themselves.
+// hardware threads in the same way. Options about NUMA nodes cannot be combined with a rank file (fixed), or with
+// mappings that choose NUMA nodes themselves.
 func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, fixed bool) error {
 	for _, s := range shares {
 		if s.HWThreads != shares[0].HWThreads {

@@ -10,7 +10,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// WithDefaults returns c. Flags that are not given are taken from weaker.
+// WithDefaults returns a copy of c in which each option that is not given has the value in weaker.
 func (c SelectionFlags) WithDefaults(weaker SelectionFlags) SelectionFlags {
 	c.Sets = c.Sets.WithDefaults(weaker.Sets)
 	for _, f := range []struct{ own, other **string }{
@@ -28,8 +28,8 @@ func (c SelectionFlags) WithDefaults(weaker SelectionFlags) SelectionFlags {
 	return c
 }
 
-// readClass determines the class of the job. An unknown class is an error, and so is a class that the user may not
-// use.
+// readClass determines the class of the job. It returns an error if the class is unknown or the user may not use
+// the class.
 func (c *Settings) readClass(in Input) error {
 	source, name, given := flagOrVariable(in, "--class", in.Flags.Class, "PSI_CLASS")
 	if !given {
@@ -50,7 +50,8 @@ func (c *Settings) readClass(in Input) error {
 	return refusal
 }
 
-// flagOrVariable returns the value of a flag or, if it is nil, of a variable. found is false if neither is set.
+// flagOrVariable returns the value of a command-line flag or, if value is nil, of an environment variable. source
+// is the name of the one that was used. found is false if neither is set.
 func flagOrVariable(in Input, flag string, value *string, variable string) (source, text string, found bool) {
 	if value != nil {
 		return flag, trimBlanks(*value), true
@@ -59,7 +60,7 @@ func flagOrVariable(in Input, flag string, value *string, variable string) (sour
 	return variable, trimBlanks(text), found
 }
 
-// readNodeSets determines the node-set request of the job from cluster file, class, variables and options.
+// readNodeSets determines the node-set request of the job from the cluster file, the class, variables and options.
 func (c *Settings) readNodeSets(in Input) error {
 	kinds, mixed := nodeset.KindsOf(len(in.Nodes), func(i int) nodeset.Attributes { return in.Nodes[i].Attributes })
 	if mixed != "" {
@@ -105,13 +106,13 @@ func (c *Settings) readNodeSets(in Input) error {
 	return err
 }
 
-// withSourceNames sets the names by which messages call the sources of a level.
+// withSourceNames returns l with the names that messages use for its sources.
 func withSourceNames(l nodeset.Level, source string, key func(string) string) nodeset.Level {
 	l.Source, l.ModifierSource = source, key
 	return l
 }
 
-// variableLevel returns the node-set request in PSI_NODESET and PSI_NODESET_*.
+// variableLevel returns the node-set request that the variables PSI_NODESET and PSI_NODESET_* make.
 func variableLevel(in Input) nodeset.Level {
 	l := withSourceNames(nodeset.Level{Modifiers: make(map[string]string)}, "PSI_NODESET", func(key string) string { return "PSI_NODESET_" + strings.ToUpper(key) })
 	if text, defined := in.Env(l.Source); defined {
@@ -125,7 +126,8 @@ func variableLevel(in Input) nodeset.Level {
 	return l
 }
 
-// readAffinity selects the affinity rules that apply to the job: nodes that it prefers or avoids.
+// readAffinity selects the affinity rules that apply to the job. These rules say which nodes the job prefers or
+// avoids.
 func (c *Settings) readAffinity(in Input) error {
 	for _, a := range in.Rules.Affinity {
 		if a.Includes(in.User) && (a.Classes == nil || slices.Contains(a.Classes, c.Class)) {
@@ -135,7 +137,7 @@ func (c *Settings) readAffinity(in Input) error {
 	return nil
 }
 
-// readNodeAlloc reads the criterion for choosing nodes.
+// readNodeAlloc reads the criterion by which nodes are chosen (nodeAlloc).
 func (c *Settings) readNodeAlloc(in Input) error {
 	source, word := "--node-alloc", ""
 	if flag := in.Flags.NodeAlloc; flag != nil {
@@ -149,7 +151,7 @@ func (c *Settings) readNodeAlloc(in Input) error {
 	return nil
 }
 
-// readContiguous reads how contiguous nodes are searched.
+// readContiguous reads how mpiexec searches for contiguous nodes.
 func (c *Settings) readContiguous(in Input) error {
 	word := in.Flags.Contiguous
 	if word == nil {

@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 )
 
-// readRankNeeds reads the resources of a node that each rank needs: CPUs, ranks per node, features.
+// readRankNeeds reads what each rank needs from its node: CPUs, ranks per node, features.
 func (c *Settings) readRankNeeds(in Input) error {
 	if err := c.readThreads(in); err != nil {
 		return err
@@ -24,8 +24,8 @@ func (c *Settings) readRankNeeds(in Input) error {
 	return c.readFeatures(in)
 }
 
-// readThreads determines the CPUs per rank. An invalid OMP_NUM_THREADS only causes a warning, since it is not our
-// variable (placement.md 1.3).
+// readThreads determines the number of CPUs per rank. An invalid OMP_NUM_THREADS only causes a warning, since this
+// variable is not our own (placement.md 1.3).
 func (c *Settings) readThreads(in Input) error {
 	source, value, defined := "--tpp", "", in.Flags.TPP != nil
 	if defined {
@@ -57,8 +57,8 @@ func (c *Settings) readThreads(in Input) error {
 	return nil
 }
 
-// readFeatures reads the features that each node must have. A feature that the files give to no node is one that probes
-// find, or an error.
+// readFeatures reads the features that each node must have. If the files give a feature to no node, it must be one
+// that probes can find. Otherwise it is an error.
 func (c *Settings) readFeatures(in Input) error {
 	source, value := "--nodetype", ""
 	if in.Flags.Features != nil {
@@ -102,7 +102,7 @@ func splitWords(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || strings.ContainsRune(blanks, r) })
 }
 
-// parseNumber parses decimal digits, with a value from minimum to maximum.
+// parseNumber parses a decimal number from minimum to maximum that consists only of digits.
 func parseNumber(text string, minimum, maximum int) (int, bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false

@@ -8,7 +8,7 @@ import (
 	"remshell/job"
 )
 
-// A toggle is a switch that is on if its variable is set, whatever its value (placement.md 1.2).
+// A toggle is a switch that is on if its environment variable is set to any value (placement.md 1.2).
 type toggle struct {
 	variable string
 	flag     func(*Flags) *bool
@@ -26,10 +26,11 @@ var toggles = []toggle{
 	{"__PSI_NO_MEMBIND", func(f *Flags) *bool { return f.MemBind }, true},
 }
 
-// unsupported are variables of ParaStation that have no effect here (placement.md 1.7).
+// unsupported lists the variables of ParaStation that have no effect in mpiexec (placement.md 1.7).
 var unsupported = []string{"PSI_FULL_PARTITION", "PSI_DYNAMIC", "__PSID_BATCH"}
 
-// isOn reports whether the switch with this variable is on. An option overrides the variable.
+// isOn reports whether the switch with this environment variable is on. A command-line option overrides the
+// variable.
 func isOn(in Input, variable string) bool {
 	i := slices.IndexFunc(toggles, func(t toggle) bool { return t.variable == variable })
 	t := toggles[i]
@@ -40,11 +41,11 @@ func isOn(in Input, variable string) bool {
 	return defined
 }
 
-// HostsUnique reports whether repetitions in a list of hosts are ignored (--hosts-unique).
+// HostsUnique reports whether repeated names in a list of hosts are ignored (--hosts-unique).
 func HostsUnique(in Input) bool { return isOn(in, "PSI_HOSTS_UNIQUE") }
 
-// readToggles reads all switches. It warns about variables with values such as "no", since these turn the switch on,
-// too.
+// readToggles reads all switches. It warns about a variable with a value such as "no", since that value turns the
+// switch on, too.
 func (c *Settings) readToggles(in Input) {
 	c.Oversubscribe = in.Flags.Oversubscribe
 	c.Overbook = isOn(in, "PSI_OVERBOOK") && !c.Oversubscribe
@@ -70,7 +71,7 @@ func (c *Settings) readToggles(in Input) {
 	}
 }
 
-// meansNo reports whether a value looks like "no" or "off".
+// meansNo reports whether a value is a word such as "no" or "off".
 func meansNo(value string) bool {
 	return slices.Contains([]string{"0", "no", "n", "false", "off"}, strings.ToLower(trimBlanks(value)))
 }

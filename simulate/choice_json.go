@@ -6,7 +6,7 @@ import (
 	"remshell/job"
 )
 
-// A choiceRecord is the JSON form of a plan's node choice, in plans, reports and job entries.
+// A choiceRecord is the JSON form of the node choice of a plan. It is part of plans, reports and job entries.
 type choiceRecord struct {
 	Class      *string       `json:"class"`
 	Regions    []string      `json:"regions"`
@@ -32,14 +32,14 @@ type consideredSet struct {
 	Fits     bool   `json:"fits"`
 }
 
-// A chosenGroup is a group of nodes that were chosen together.
+// A chosenGroup is the JSON form of a group of nodes that were chosen together.
 type chosenGroup struct {
 	Set   *string  `json:"set"`
 	Nodes []string `json:"nodes"`
 	Ranks int      `json:"ranks"`
 }
 
-// choiceJSON returns a node choice as one line of JSON.
+// choiceJSON returns a node choice as JSON on one line.
 func choiceJSON(c *job.NodeChoice) string {
 	f := choiceRecord{Class: nullIfZero(c.Class), Regions: c.Regions, Contiguous: nullIfZero(string(c.Contiguous)), Shape: nullIfZero(c.ExactPerNode), Parts: []chosenGroup{}}
 	if s := c.NodeSet; s != nil {
@@ -59,7 +59,7 @@ func choiceJSON(c *job.NodeChoice) string {
 	return string(text)
 }
 
-// nullIfZero returns nil for a zero value, which JSON writes as null.
+// nullIfZero returns nil, which JSON writes as null, if value is zero. Otherwise it returns a pointer to value.
 func nullIfZero[T comparable](value T) *T {
 	var zero T
 	if value == zero {

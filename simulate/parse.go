@@ -13,9 +13,9 @@ import (
 	"remshell/psi"
 )
 
-// A stateFile is a cluster state in the format of placement.md 9.1. Fields whose default is not Go's zero
-// value are pointers. The last block of each struct is an extension for real clusters, which other
-// readers of the file may ignore.
+// A stateFile is a cluster state in the format of placement.md 9.1. Fields whose default is not the zero value are
+// pointers. The last block of fields in each struct is an extension for real clusters, which other readers of the
+// file may ignore.
 type stateFile struct {
 	Version    *int               `json:"version"`
 	Nodes      []node             `json:"nodes"`
@@ -39,8 +39,8 @@ type stateFile struct {
 	GPUs            *int             `json:"gpus_per_proc,omitempty"` // 0 means that ranks see no GPU
 }
 
-// A fixedPlacement is the placement of one rank by a rank file. If it has no CPUs, the rank gets the next
-// free ones.
+// A fixedPlacement is the placement of one rank by a rank file. If it has no CPUs, the rank gets the next free
+// CPUs.
 type fixedPlacement struct {
 	Node int    `json:"node"` // ID of the node
 	CPUs string `json:"cpus,omitempty"`
@@ -123,14 +123,14 @@ type node struct {
 	BusyGPUs     []string  `json:"busy_gpus,omitempty"` // addresses of the GPUs that running jobs use
 }
 
-// A hugePages describes the huge pages of a node. Size 0 means that there are none.
+// hugePages describes the huge pages of a node. Size is 0 if the node has none.
 type hugePages struct {
 	Size  int64 `json:"size"` // bytes
 	Total int64 `json:"total"`
 	Free  int64 `json:"free"`
 }
 
-// Parse parses a cluster state. The error is a *psi.Error.
+// Parse parses a cluster state. If it fails, the error is a *psi.Error.
 func Parse(data []byte) (*State, error) {
 	var f stateFile
 	if err := json.Unmarshal(data, &f); err != nil {
@@ -190,8 +190,8 @@ func Parse(data []byte) (*State, error) {
 	return s, nil
 }
 
-// wrongJSON returns an error that names the key with the invalid value. It leaves out the names of
-// embedded structs.
+// wrongJSON converts an error of encoding/json to an error that names the key with the invalid value. It leaves out
+// the names of embedded structs.
 func wrongJSON(err error) error {
 	wrong, known := errors.AsType[*json.UnmarshalTypeError](err)
 	if !known || wrong.Field == "" {
@@ -201,7 +201,7 @@ func wrongJSON(err error) error {
 	return stateError(fmt.Sprintf("%s cannot be %s", key, wrong.Value))
 }
 
-// readFixedPlacements resolves the nodes of fixed placements. s.Nodes must be sorted.
+// readFixedPlacements finds the nodes that fixed placements name. s.Nodes must be sorted.
 func (s *State) readFixedPlacements(placements []fixedPlacement) error {
 	index := make(map[int]int, len(s.Nodes))
 	for i, n := range s.Nodes {
@@ -224,7 +224,7 @@ func (s *State) readFixedPlacements(placements []fixedPlacement) error {
 	return nil
 }
 
-// readOptions reads the options of the job, except the options for choosing nodes (readSelection).
+// readOptions reads the options of the job, except the options for choosing nodes, which readSelection reads.
 func (s *State) readOptions(f *stateFile) {
 	o := f.Options
 	s.Flags = psi.Flags{
@@ -237,7 +237,8 @@ func (s *State) readOptions(f *stateFile) {
 	}
 }
 
-// readNodes reads the nodes. IDs must be unique, and so must names and aliases, ignoring case.
+// readNodes reads the nodes. It returns an error if two nodes have the same ID, or if two names or aliases are the
+// same, ignoring case.
 func (s *State) readNodes(nodes []node) error {
 	ids := make(map[int]bool, len(nodes))
 	names := make(map[string]bool, len(nodes))
@@ -269,7 +270,7 @@ func (s *State) readNodes(nodes []node) error {
 	return nil
 }
 
-// toNode converts one node of the file.
+// toNode converts one node of the file to a job.Node.
 func (n *node) toNode(known topologies) (job.Node, error) {
 	policy, err := n.readPolicy()
 	if err != nil {
@@ -328,7 +329,7 @@ func (n *node) toNode(known topologies) (job.Node, error) {
 	return result, nil
 }
 
-// readHugePages returns the huge pages of a node.
+// readHugePages converts the huge pages of a node of the file.
 func (n *node) readHugePages() (h job.HugePages, err error) {
 	if n.HugePages == nil {
 		return h, nil
@@ -340,7 +341,7 @@ func (n *node) readHugePages() (h job.HugePages, err error) {
 	return h, nil
 }
 
-// checkGPUs returns an error for GPUs with equal addresses or of an unknown vendor.
+// checkGPUs returns an error if two GPUs have the same address, or if the vendor of a GPU is unknown.
 func checkGPUs(gpus []gpu.GPU) error {
 	seen := make(map[string]bool)
 	for _, g := range gpus {
@@ -355,7 +356,7 @@ func checkGPUs(gpus []gpu.GPU) error {
 	return nil
 }
 
-// readPolicy returns the administrator's rules for the node (1.8).
+// readPolicy returns the rules that the administrator has set for the node (1.8).
 func (n *node) readPolicy() (job.NodePolicy, error) {
 	overbook := "yes"
 	if n.Overbook != nil {
@@ -382,5 +383,5 @@ func (n *node) readPolicy() (job.NodePolicy, error) {
 	}, nil
 }
 
-// trueUnlessFalse returns the value of a switch whose default is true.
+// trueUnlessFalse returns the value of a switch that is on by default. It returns true if p is nil.
 func trueUnlessFalse(p *bool) bool { return p == nil || *p }

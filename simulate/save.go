@@ -12,9 +12,9 @@ import (
 	"remshell/pin"
 )
 
-// Save writes a request and the results of its probes as a cluster state. From the file anybody can plan
-// the case again, without any node (9). The request must have one app. The saved options include all
-// defaults, so that the reader's environment has no effect.
+// Save writes a request and the results of its probes as a cluster state. With this file, the request can be
+// planned again without access to any node (9). The request must have exactly one app context. The saved options
+// include all defaults, so that the environment of the reader has no effect.
 func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	version := 1
 	f := stateFile{
@@ -49,7 +49,7 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	return encoder.Encode(f)
 }
 
-// rangesText returns the CPUs of a rank as text.
+// rangesText returns the CPUs that a rank file gives to a rank, as text.
 func rangesText(ranges []pin.CPURange) string {
 	var items []string
 	for _, p := range ranges {
@@ -58,13 +58,13 @@ func rangesText(ranges []pin.CPURange) string {
 	return strings.Join(items, ";")
 }
 
-// number returns a number as text.
+// number returns n as a scalar of the file.
 func number[T scalarText | scalarOrBool](n int) *T {
 	w := T(strconv.Itoa(n))
 	return &w
 }
 
-// optionsOf converts a request to the options of the state file.
+// optionsOf converts a request to the options in the state file.
 func optionsOf(req job.Request) options {
 	pin, bind, app := !req.NoPin, !req.NoMemBind, req.Apps[0]
 	o := options{
@@ -97,8 +97,8 @@ func joinNumbers(numbers []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
 }
 
-// nodeOf converts a node to its form in the state file, which lists the cores one by one. reached says that
-// the node was reached.
+// nodeOf converts a node to its form in the state file, which lists the cores one by one. reached is false if
+// mpiexec could not connect to the node.
 func nodeOf(n job.Node, reached bool) node {
 	jobs, exclusive, pins, binds, overbook := !n.NoJobs, !n.NoExclusive, !n.NoPin, !n.NoMemBind, "yes"
 	if n.NoOverbook {
@@ -130,7 +130,7 @@ func nodeOf(n job.Node, reached bool) node {
 	return result
 }
 
-// coresOf returns the cores and the usable CPUs of a node. allowed is nil if all CPUs are usable.
+// coresOf returns the cores of a node and its usable CPUs. allowed is nil if all CPUs are usable.
 func coresOf(t pin.Topology) (cores []core, allowed *[]int) {
 	var usable []int
 	all := true
@@ -148,7 +148,7 @@ func coresOf(t pin.Topology) (cores []core, allowed *[]int) {
 	return cores, &usable
 }
 
-// nullIfUnknown returns nil for a negative number, which means unknown.
+// nullIfUnknown returns nil if n is negative, which stands for unknown. Otherwise it returns a pointer to n.
 func nullIfUnknown(n int) *int {
 	if n < 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 
 // This file writes the options that choose nodes, and the needs of ranks on their nodes.
 
-// appOptions sets the options that describe which resources of a node the ranks of an app need.
+// appOptions sets the options that say which resources of a node the ranks of an app context need.
 func appOptions(s job.RankNeeds, o *selectionOptions) {
 	o.Shape, o.PerNUMA, o.NUMANodes = numberUnlessZero(s.ExactPerNode), numberUnlessZero(s.NUMA.PerNUMA), numberUnlessZero(s.NUMA.FirstNodes)
 	if s.NUMA.NUMANodes != nil {
@@ -30,11 +30,11 @@ func appOptions(s job.RankNeeds, o *selectionOptions) {
 	}
 }
 
-// hugeWords has the suffix of a size for each kind of request for huge pages.
+// hugeWords maps each kind of request for huge pages to the suffix of a memory size that makes this request.
 var hugeWords = map[job.HugePageRequest]string{job.HugePagesPreferred: "h", job.HugePagesRequired: "hs"}
 
-// jobOptions sets the options of the whole job. The file has the effective node-set request as the job's
-// own, whatever its source was.
+// jobOptions sets the options of the whole job. The effective node-set request becomes an option of the job,
+// whatever its source was.
 func jobOptions(c job.NodeSelection, o *selectionOptions) {
 	if c.Balance {
 		o.NodeAlloc = nullIfZero("MAXBALANCE")
@@ -53,8 +53,8 @@ func jobOptions(c job.NodeSelection, o *selectionOptions) {
 	}
 }
 
-// rulesOf returns the cluster's rules that apply to the job. In the file its class is open to all users,
-// since access was already checked.
+// rulesOf returns the rules of the cluster that apply to the job. In these rules the class of the job is open to
+// all users, since access was already checked.
 func rulesOf(c job.NodeSelection) (r selectionRules) {
 	if c.Class != "" {
 		r.Classes = []classRules{{Name: c.Class}}
@@ -79,7 +79,7 @@ func rulesOf(c job.NodeSelection) (r selectionRules) {
 	return r
 }
 
-// attributesOf returns the node's effective attributes for the file.
+// attributesOf returns the node's effective attributes, as the state file contains them.
 func attributesOf(n *job.Node) (all map[string]json.RawMessage) {
 	add := func(name string) {
 		var value json.RawMessage
@@ -105,7 +105,7 @@ func attributesOf(n *job.Node) (all map[string]json.RawMessage) {
 	return all
 }
 
-// numberUnlessZero returns a number as text, or nil for 0.
+// numberUnlessZero returns n as a scalar of the file, or nil if n is 0.
 func numberUnlessZero(n int) *scalarText {
 	if n == 0 {
 		return nil

@@ -16,7 +16,7 @@ import (
 // This file reads the parts of a state that determine the choice of nodes (which-hosts.md). Its keys are
 // those of the cluster file in lower case, with _ between words.
 
-// A selectionRules has the cluster's rules for choosing nodes.
+// selectionRules are the cluster's rules for choosing nodes, as the state file contains them.
 type selectionRules struct {
 	Set       *setRules      `json:"nodeset,omitempty"`
 	Classes   []classRules   `json:"classes,omitempty"`
@@ -26,7 +26,8 @@ type selectionRules struct {
 	NodeAlloc string         `json:"node_alloc,omitempty"`
 }
 
-// setRules is a default node-set request. For a class it may also be one text.
+// setRules is a default node-set request in the state file. For a class, the file may also contain a single text
+// instead.
 type setRules struct {
 	Policy    *string       `json:"policy,omitempty"`
 	Attribute *string       `json:"attribute,omitempty"`
@@ -66,7 +67,7 @@ type regionRules struct {
 	Classes   []string    `json:"gate_classes,omitzero"`
 }
 
-// A selectionOptions has the job's options for choosing nodes.
+// selectionOptions are the job's options for choosing nodes, as the state file contains them.
 type selectionOptions struct {
 	Set        *string       `json:"node_set,omitempty"`
 	Optional   *scalarOrBool `json:"node_set_optional,omitempty"`
@@ -97,7 +98,7 @@ func (s *State) readSelection(f *stateFile) error {
 	return f.Config.selectionRules.readInto(&s.Rules)
 }
 
-// flags converts the options to the form in which package psi reads command-line options.
+// flags converts the options to command-line options as package psi reads them.
 func (o *selectionOptions) flags() psi.SelectionFlags {
 	modifiers := make(map[string]string)
 	noteModifier(modifiers, nodeset.KeyPriority, (*scalarOrBool)(o.Priority))
@@ -112,7 +113,7 @@ func (o *selectionOptions) flags() psi.SelectionFlags {
 	}
 }
 
-// noteModifier stores a modifier under a key, unless it is nil.
+// noteModifier stores the text of a modifier under a key. It does nothing if a is nil.
 func noteModifier(modifiers map[string]string, key string, a *scalarOrBool) {
 	if a != nil {
 		modifiers[key] = string(*a)
@@ -146,7 +147,8 @@ func (r *selectionRules) readInto(rules *job.SelectionRules) (err error) {
 	return r.readRegions(rules)
 }
 
-// readRegions reads the regions. Names must be unique, and the domain may contain only known ones.
+// readRegions reads the regions. It returns an error if two regions have the same name, or if the domain contains
+// an unknown region.
 func (r *selectionRules) readRegions(rules *job.SelectionRules) error {
 	known := make(map[string]bool)
 	for _, region := range r.Regions {
@@ -172,7 +174,7 @@ func (r *selectionRules) readRegions(rules *job.SelectionRules) error {
 	return nil
 }
 
-// readGateWidth parses a number of CPUs, or "auto".
+// readGateWidth parses the width of a gate, which is a number of CPUs or "auto".
 func readGateWidth(text string) (int, error) {
 	if text == "auto" {
 		return job.AutoWidth, nil
@@ -184,7 +186,7 @@ func readGateWidth(text string) (int, error) {
 	return n, nil
 }
 
-// readClassLevel parses the default node-set request of a class: one text, or an object.
+// readClassLevel parses the default node-set request of a class. raw is a text or an object.
 func readClassLevel(name string, raw json.RawMessage) (l nodeset.Level, err error) {
 	var set setRules
 	if len(raw) == 0 || string(raw) == "null" {
@@ -199,7 +201,7 @@ func readClassLevel(name string, raw json.RawMessage) (l nodeset.Level, err erro
 	return set.readLevel(), nil
 }
 
-// readLevel converts a default node-set request.
+// readLevel converts a default node-set request of the state file.
 func (r *setRules) readLevel() nodeset.Level {
 	l := nodeset.Level{Modifiers: make(map[string]string)}
 	if r.Policy != nil {
@@ -221,7 +223,8 @@ func (r *setRules) readLevel() nodeset.Level {
 	return l
 }
 
-// readAttributes parses the attributes of a node. Each is a number, a text, or a list of texts.
+// readAttributes parses the attributes of a node. The value of an attribute is a number, a text, or a list of
+// texts.
 func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -254,8 +257,8 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 	return attributes, nil
 }
 
-// readAttributes returns the node's probed attributes. If the file says that the speed was probed, it
-// moves the speed from policy to these.
+// readAttributes returns the attributes that a probe has found on the node. If the file says that a probe has found
+// the speed, too, readAttributes moves the speed from policy to the result.
 func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err error) {
 	if n.Quality == "" || n.Quality == job.SpeedGiven {
 		return t, nil
@@ -271,7 +274,7 @@ func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err err
 	return t, nil
 }
 
-// checkAttributeKinds returns an error if an attribute is text on one node and a number on another.
+// checkAttributeKinds returns an error if an attribute is a text on one node and a number on another.
 func (s *State) checkAttributeKinds() error {
 	_, mixed := nodeset.KindsOf(len(s.Nodes), func(i int) nodeset.Attributes { return s.Nodes[i].Attributes })
 	if mixed != "" {

@@ -3,9 +3,9 @@ Package simulate plans jobs on a cluster that is described in a JSON file (place
 
 	file --Parse--> State --PSIInput--> psi.Read --Request--> plan.Make --Write--> JSON
 
-A user's case can be saved and planned again without any node. The same code as in a real run makes the
-decisions (psi, plan). This package has only the two JSON formats. Unknown fields of the input are
-ignored.
+A user's case can be saved and planned again without access to any node. The packages psi and plan make the decisions,
+with the same code as in a real run. This package only reads and writes the two JSON formats. It ignores unknown
+fields of the input.
 */
 package simulate
 
@@ -22,7 +22,7 @@ import (
 	"remshell/psi"
 )
 
-// A State is a cluster at one moment, and a request.
+// A State describes a cluster at one moment, and a request for a job.
 type State struct {
 	Nodes      []job.Node // ascending by ID
 	Sort       string     // PSINodesSort
@@ -51,8 +51,8 @@ func (s *State) NodeDefs() []job.NodeDef {
 	return defs
 }
 
-// PSIInput returns the input of psi.Read. If the state has an environment or files, these replace env and
-// open. flags and np are from the command line. They override the flags and the number in the state.
+// PSIInput returns the input for psi.Read. If the state contains an environment or files, these replace env and
+// open. flags and np come from the command line and override the flags and the number of processes in the state.
 func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, bool), open func(string) (string, error)) psi.Input {
 	in := psi.Input{NP: cmp.Or(np, s.NP), Nodes: s.NodeDefs(), Sort: s.Sort, Env: env, Open: open, Flags: mergeFlags(flags, s.Flags),
 		Rules: s.Rules, User: s.User, RanksPlaced: s.FixedPlacements != nil}
@@ -77,7 +77,7 @@ func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, b
 	return in
 }
 
-// mergeFlags returns the flags of a, and the flags of b that a does not have.
+// mergeFlags returns the flags that are set in a or b. The flags of a take precedence.
 func mergeFlags(a, b psi.Flags) psi.Flags {
 	return psi.Flags{
 		Nodes: cmp.Or(a.Nodes, b.Nodes), Sort: cmp.Or(a.Sort, b.Sort), Features: cmp.Or(a.Features, b.Features),
@@ -89,7 +89,7 @@ func mergeFlags(a, b psi.Flags) psi.Flags {
 	}
 }
 
-// An Outcome is the result of planning: a plan, a position in the queue, or an error.
+// An Outcome is the result of planning a request. It is a plan, a position in the queue, or an error.
 type Outcome struct {
 	Plan     job.Plan
 	Threads  int
@@ -103,7 +103,7 @@ type Outcome struct {
 // HasPlan reports whether the job can start.
 func (o *Outcome) HasPlan() bool { return o.Err == nil }
 
-// Decide plans the request of a state.
+// Decide plans the request of the state with the settings in, and returns the outcome.
 func (s *State) Decide(in psi.Input) Outcome {
 	req, warnings, err := s.Request(in)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *State) Decide(in psi.Input) Outcome {
 	return Decide(req, s.Snapshot(), warnings)
 }
 
-// Decide plans a request with one app.
+// Decide plans a request that has exactly one app context, and returns the outcome.
 func Decide(req job.Request, snap job.Snapshot, warnings []job.Note) Outcome {
 	p, err := plan.Make(req, snap)
 	o := OutcomeOf(req, snap, p, warnings)
@@ -126,7 +126,7 @@ func OutcomeOf(req job.Request, snap job.Snapshot, p job.Plan, warnings []job.No
 		Request: req, Snapshot: snap}
 }
 
-// Request returns the request of the state and the input, and warnings.
+// Request returns the request that results from the state and the input, with warnings.
 func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
 	choice.Layout, choice.GPUs = s.Layout, s.GPUs
@@ -139,12 +139,12 @@ func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	}, choice.Warnings, err
 }
 
-// Snapshot returns the nodes of the state as a snapshot.
+// Snapshot returns the nodes of the state as the result of a probe.
 func (s *State) Snapshot() job.Snapshot {
 	return job.Snapshot{Nodes: slices.Clone(s.Nodes), Ahead: s.QueueAhead, Waited: s.Waited}
 }
 
-// digitsValue returns the number in a text of digits. Package psi has checked the text.
+// digitsValue returns the number that a text of digits stands for. Package psi has already checked the text.
 func digitsValue(digits string) int {
 	n := 0
 	for _, d := range digits {
@@ -153,12 +153,12 @@ func digitsValue(digits string) int {
 	return n
 }
 
-// stateError returns an error about a file that is not a valid cluster state.
+// stateError returns the error for a file that is not a valid cluster state.
 func stateError(text string) error {
 	return &psi.Error{Code: "bad-state", Problem: "cluster state: " + text}
 }
 
-// ReadError returns the outcome for a state that cannot be read.
+// ReadError returns the outcome for a state file that cannot be read.
 func ReadError(err error) Outcome {
 	var known *psi.Error
 	if !errors.As(err, &known) {
@@ -167,7 +167,7 @@ func ReadError(err error) Outcome {
 	return Outcome{Err: err}
 }
 
-// sortByID sorts nodes by ID, so that their order in the file does not matter (9.3).
+// sortByID sorts nodes by ID, so that the result does not depend on their order in the file (9.3).
 func sortByID(nodes []job.Node) {
 	slices.SortFunc(nodes, func(a, b job.Node) int { return cmp.Compare(a.ID, b.ID) })
 }

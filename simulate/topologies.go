@@ -8,10 +8,11 @@ import (
 	"remshell/pin"
 )
 
-// maxCPUs is the largest number of hardware threads of a node in the file.
+// maxCPUs is the maximum number of hardware threads that a node in the file may have.
 const maxCPUs = 1 << 17
 
-// A core is one core in a file that lists cores one by one. The last block is an extension.
+// A core is one core in a state file that lists cores one by one. The last block of fields is an extension of the
+// format.
 type core struct {
 	CPUs []int `json:"cpus"`
 	NUMA *int  `json:"numa"`
@@ -22,16 +23,16 @@ type core struct {
 	Kind    pin.CoreKind `json:"kind,omitempty"`
 }
 
-// location returns where a core of a file is.
+// location returns the location of a core of the file.
 func (c core) location() pin.CoreLocation {
 	return pin.CoreLocation{NUMA: valueOr(c.NUMA, -1), Package: valueOr(c.Package, -1), L3: valueOr(c.L3, -1), L2: valueOr(c.L2, -1), Kind: c.Kind}
 }
 
-// topologies has each regular topology once. A cluster has few kinds of nodes, but without sharing a file
-// of 10,000 nodes would make a million cores.
+// topologies stores each regular topology once, so that nodes of the same kind share it. Without sharing, a file of
+// 10,000 nodes would need a million cores in memory.
 type topologies map[[3]int]pin.Topology
 
-// topologyOf returns the topology of a node. It is empty if the node's size is unknown.
+// topologyOf returns the topology of a node. It returns the zero Topology if the node's size is unknown.
 func (s topologies) topologyOf(n *node) (pin.Topology, error) {
 	if n.Cores != nil {
 		return listedTopology(n.Cores, n.Allowed)
@@ -73,7 +74,8 @@ func regularTopology(cores, threads, numa int) pin.Topology {
 	return t
 }
 
-// listedTopology returns the topology of listed cores.
+// listedTopology returns the topology of a node whose cores are listed. allowed are the usable CPUs, or nil if all
+// are usable.
 func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
 	var t pin.Topology
 	seen := make(map[int]bool)
@@ -93,7 +95,7 @@ func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
 	return closeCPUs(t, allowed), nil
 }
 
-// closeCPUs makes the CPUs that are not in allowed unusable. If allowed is nil, all are usable.
+// closeCPUs returns t with the CPUs that are not in allowed made unusable. If allowed is nil, all CPUs stay usable.
 func closeCPUs(t pin.Topology, allowed *[]int) pin.Topology {
 	if allowed == nil {
 		return t

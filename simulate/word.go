@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A scalarText is a number or a text in the file. It keeps an invalid number as text, so that the error
-// names the option and not the file.
+// A scalarText is a number or a text in the file. It stores an invalid number as text, so that a later error names
+// the option instead of the file.
 type scalarText string
 
 // UnmarshalJSON stores the text of a number or a string.
@@ -25,7 +25,7 @@ func (w *scalarText) UnmarshalJSON(raw []byte) error {
 	return &json.UnmarshalTypeError{Value: cmp.Or(what, string(raw)), Type: reflect.TypeFor[string]()}
 }
 
-// MarshalJSON writes a number as a number, and other texts as strings.
+// MarshalJSON writes a text that is a number as a JSON number, and any other text as a JSON string.
 func (w scalarText) MarshalJSON() ([]byte, error) {
 	if n, err := strconv.Atoi(string(w)); err == nil {
 		return json.Marshal(n)
@@ -33,7 +33,7 @@ func (w scalarText) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(w))
 }
 
-// A scalarOrBool is a scalarText that may also be true or false in the file, which mean yes and no.
+// A scalarOrBool is like a scalarText, but the file may also contain true or false, which stand for yes and no.
 type scalarOrBool scalarText
 
 // UnmarshalJSON reads a number, a text, true or false.
@@ -45,13 +45,13 @@ func (a *scalarOrBool) UnmarshalJSON(raw []byte) error {
 	return (*scalarText)(a).UnmarshalJSON(raw)
 }
 
-// MarshalJSON writes the value like a scalarText.
+// MarshalJSON writes the value as a scalarText does.
 func (a scalarOrBool) MarshalJSON() ([]byte, error) { return scalarText(a).MarshalJSON() }
 
-// A textList is a list of texts. In the file it may be a single text.
+// A textList is a list of texts. The file may also contain a single text instead of a list.
 type textList []string
 
-// UnmarshalJSON reads one text or a list.
+// UnmarshalJSON reads a single text or a list of texts.
 func (w *textList) UnmarshalJSON(raw []byte) error {
 	if raw[0] == '[' || string(raw) == "null" {
 		return json.Unmarshal(raw, (*[]string)(w))

@@ -15,8 +15,8 @@ import (
 	"remshell/psi"
 )
 
-// Write writes an outcome as one JSON object (9.2). It does not use encoding/json, which is slow for a
-// plan with a million ranks.
+// Write writes an outcome as one JSON object (9.2). It does not use encoding/json, because that is slow for a plan
+// with a million ranks.
 func Write(w io.Writer, o Outcome) error {
 	p := &jsonWriter{w: w}
 	p.writeText("{\n  \"version\": 1,\n")
@@ -54,7 +54,7 @@ func Write(w io.Writer, o Outcome) error {
 	return p.err
 }
 
-// A jsonWriter collects text and writes it in large pieces.
+// A jsonWriter collects the output and writes it in large pieces.
 type jsonWriter struct {
 	w   io.Writer
 	buf []byte
@@ -83,7 +83,7 @@ func (p *jsonWriter) writeBool(b bool) *jsonWriter {
 	return p
 }
 
-// jsonString returns a text in JSON. "<" is not escaped, since the output is not for a web page.
+// jsonString returns s as a JSON string. It does not escape "<", since the output is not part of a web page.
 func jsonString(s string) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
@@ -97,7 +97,7 @@ func (p *jsonWriter) writeString(s string) *jsonWriter {
 	return p
 }
 
-// writeNumbers writes a list of numbers. A nil list becomes null.
+// writeNumbers writes a list of numbers. It writes null for a nil list.
 func (p *jsonWriter) writeNumbers(list []int) *jsonWriter {
 	if list == nil {
 		return p.writeText("null")
@@ -123,7 +123,7 @@ func (p *jsonWriter) writeStrings(list []string) *jsonWriter {
 	return p.writeText("]")
 }
 
-// writeRanks writes the ranks, one on each line, in the order of their numbers.
+// writeRanks writes the ranks of a plan, one on each line, in ascending order.
 func (p *jsonWriter) writeRanks(jobPlan job.Plan) {
 	type rankOnNode struct {
 		rank *job.RankPlan
@@ -153,7 +153,7 @@ func (p *jsonWriter) writeRanks(jobPlan job.Plan) {
 	p.writeText("  ],\n")
 }
 
-// writeGPUs writes the GPUs of a rank, if it has any.
+// writeGPUs writes the GPUs of a rank. It writes nothing if the rank has none.
 func (p *jsonWriter) writeGPUs(gpus []gpu.GPU) *jsonWriter {
 	for i, g := range gpus {
 		p.writeText([]string{`, "gpus": [`, ", "}[min(i, 1)])
@@ -166,7 +166,7 @@ func (p *jsonWriter) writeGPUs(gpus []gpu.GPU) *jsonWriter {
 	return p
 }
 
-// rankSlots returns the slots of a rank. The list is empty and not nil if the node has no slots.
+// rankSlots returns the slots of a rank. If the node has no slots, it returns an empty list that is not nil.
 func rankSlots(r *job.RankPlan) []int {
 	if r.Slots == nil {
 		return []int{}
@@ -196,14 +196,15 @@ func (p *jsonWriter) writeError(code, message string, permanent bool) {
 	p.writeText(", \"permanent\": ").writeBool(permanent)
 }
 
-// writeRM writes to which batch system the hosts belong (rule RM-5), if to any.
+// writeRM writes which batch system has allocated the hosts (rule RM-5). It writes nothing if rm is nil.
 func (p *jsonWriter) writeRM(rm *job.RM) {
 	if text, err := json.Marshal(rm); rm != nil && err == nil {
 		p.writeText("  \"rm\": ").writeText(string(text)).writeText(",\n")
 	}
 }
 
-// writeGang writes how the job would share CPUs in turns, if it is a gang.
+// writeGang writes how the job would take turns with other jobs on shared CPUs. It writes nothing if the job is not
+// a gang.
 func (p *jsonWriter) writeGang(of job.Plan) {
 	if of.Gang == nil {
 		return
@@ -236,7 +237,7 @@ func (p *jsonWriter) writeWarnings(notes []job.Note) {
 	p.writeText("]\n")
 }
 
-// startItem starts item i of a list of objects on a new line.
+// startItem starts element i of a list of objects on a new line.
 func (p *jsonWriter) startItem(i int) *jsonWriter {
 	if i > 0 {
 		p.writeText(",")

@@ -3,18 +3,18 @@ package stack
 // An Arch is a processor architecture.
 type Arch int
 
-// The architectures.
+// These are the supported architectures.
 const (
 	AMD64 Arch = iota
 	ARM64
 )
 
-// registerCount is how many registers an unwinder follows: x0 to x30 and sp of arm64 and one more, and the 17 of
-// amd64. Vector registers are not followed.
+// registerCount is the number of registers that an unwinder tracks. arm64 needs 33: x0 to x30, sp and one more.
+// amd64 needs 17. Vector registers are not tracked.
 const registerCount = 33
 
-// A layout has the DWARF numbers of an architecture's registers with a role. Sources: System V ABI AMD64, figure 3.36,
-// and DWARF for the Arm 64-bit Architecture (AADWARF64), section 4.1.
+// A layout gives the DWARF numbers of those registers of an architecture that have a special role. Sources: System
+// V ABI AMD64, figure 3.36, and DWARF for the Arm 64-bit Architecture (AADWARF64), section 4.1.
 type layout struct {
 	sp, fp        int
 	returnAddress int // the column of the return address
@@ -27,7 +27,7 @@ var layouts = map[Arch]layout{
 	ARM64: {sp: 31, fp: 29, returnAddress: 30, link: 30, addressMask: 1<<48 - 1}, // the bits above may authenticate a pointer
 }
 
-// Registers has the registers of a thread by their DWARF numbers.
+// Registers holds the registers of a thread by their DWARF numbers.
 type Registers struct {
 	PC            uint64
 	ThreadPointer uint64 // pthread_self() of glibc and musl on amd64; 0: unknown
@@ -35,7 +35,7 @@ type Registers struct {
 	known         uint64 // bit N: value[N] is known
 }
 
-// Set sets a register. It ignores numbers of registers that are not followed.
+// Set sets the value of a register. It ignores registers that are not tracked.
 func (r *Registers) Set(number int, value uint64) {
 	if number >= 0 && number < registerCount {
 		r.value[number] = value
@@ -43,7 +43,7 @@ func (r *Registers) Set(number int, value uint64) {
 	}
 }
 
-// Get returns a register, and false if its value is unknown.
+// Get returns the value of a register. It returns false if the value is unknown.
 func (r *Registers) Get(number int) (uint64, bool) {
 	if number < 0 || number >= registerCount {
 		return 0, false
@@ -51,18 +51,19 @@ func (r *Registers) Get(number int) (uint64, bool) {
 	return r.value[number], r.known&(1<<number) != 0
 }
 
-// AtCall returns registers of which only the stack pointer and the address are known.
+// AtCall returns registers of which only the stack pointer and the program counter are known.
 func AtCall(a Arch, sp, pc uint64) (r Registers) {
 	r.Set(layouts[a].sp, sp)
 	r.PC = pc
 	return r
 }
 
-// SP returns the stack pointer, or 0 if it is unknown.
+// SP returns the stack pointer, or 0 if the stack pointer is unknown.
 func (r *Registers) SP(a Arch) uint64 { return r.value[layouts[a].sp] }
 
-// FromUser returns the registers of a struct user_regs_struct of amd64 or user_pt_regs of arm64, as words. The order is
-// that of arch/x86/include/asm/user_64.h and arch/arm64/include/uapi/asm/ptrace.h. It returns false if words are missing.
+// FromUser converts words, which are a struct user_regs_struct of amd64 or a user_pt_regs of arm64, to Registers.
+// The order of words is that of arch/x86/include/asm/user_64.h and arch/arm64/include/uapi/asm/ptrace.h. It returns
+// false if there are too few words.
 func FromUser(a Arch, words []uint64) (r Registers, ok bool) {
 	if a == ARM64 {
 		if len(words) < 33 {

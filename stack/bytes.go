@@ -2,8 +2,8 @@ package stack
 
 import "encoding/binary"
 
-// A byteReader reads numbers of a piece of an ELF file, in little endian. After it has read past the end, failed is
-// set and all that it returns is zero.
+// A byteReader reads little-endian numbers from a piece of an ELF file. If it would read past the end, it sets
+// failed, and all further results are zero.
 type byteReader struct {
 	data   []byte
 	pos    int
@@ -12,7 +12,7 @@ type byteReader struct {
 
 func (b *byteReader) left() int { return len(b.data) - b.pos }
 
-// bytes returns the next n bytes, or nil if there are fewer.
+// bytes returns the next n bytes, or nil if fewer than n are left.
 func (b *byteReader) bytes(n uint64) []byte {
 	if b.failed || n > uint64(b.left()) {
 		b.failed = true
@@ -50,7 +50,7 @@ func (b *byteReader) u64() uint64 {
 	return 0
 }
 
-// uleb reads an unsigned LEB128 (DWARF 5, 7.6). Bits above 64 are lost.
+// uleb reads an unsigned LEB128 number (DWARF 5, 7.6). It drops bits beyond the 64th.
 func (b *byteReader) uleb() (n uint64) {
 	for shift := uint(0); ; shift += 7 {
 		c := b.u8()
@@ -63,7 +63,7 @@ func (b *byteReader) uleb() (n uint64) {
 	}
 }
 
-// sleb reads a signed LEB128. Bits above 64 are lost.
+// sleb reads a signed LEB128 number. It drops bits beyond the 64th.
 func (b *byteReader) sleb() (n int64) {
 	for shift := uint(0); ; {
 		c := b.u8()
@@ -79,7 +79,7 @@ func (b *byteReader) sleb() (n int64) {
 	}
 }
 
-// text reads a text that ends with a zero byte.
+// text reads a text that ends with a zero byte, and returns it without that byte.
 func (b *byteReader) text() string {
 	from := b.pos
 	for b.u8() != 0 {

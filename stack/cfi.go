@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// A cie is a common information entry: what the frame entries of many functions share.
+// A cie is a common information entry of call frame information. It holds what the frame entries of many functions
+// share.
 type cie struct {
 	codeFactor    uint64
 	dataFactor    int64
@@ -18,14 +19,14 @@ type cie struct {
 	instructions  []byte
 }
 
-// An fde is a frame description entry: how to leave the function at [begin, end).
+// An fde is a frame description entry. It says how to find the caller's registers in the function at [begin, end).
 type fde struct {
 	*cie
 	begin, end   uint64
 	instructions []byte
 }
 
-// Forms of pointers in .eh_frame (DW_EH_PE, LSB 10.5.1).
+// These are the encodings of pointers in .eh_frame (DW_EH_PE, LSB 10.5.1).
 const (
 	formAbsolute = 0x00
 	formOmit     = 0xff
@@ -36,7 +37,8 @@ const (
 	formHdrTable = formDataRel | 0x0b // a pair of sdata4, relative to .eh_frame_hdr
 )
 
-// pointer reads a pointer of a form. at is the address of the piece that b reads, and base of what formDataRel means.
+// pointer reads a pointer that is encoded in the given form. at is the address of the bytes that b reads. base is
+// the address to which formDataRel is relative.
 func (b *byteReader) pointer(form byte, at, base uint64) uint64 {
 	from := at + uint64(b.pos)
 	var value uint64
@@ -70,7 +72,7 @@ func (b *byteReader) pointer(form byte, at, base uint64) uint64 {
 	return value
 }
 
-// A frameSection is a section with call frame information.
+// A frameSection is a section of an ELF file with call frame information.
 type frameSection struct {
 	address uint64 // of its first byte
 	debug   bool   // .debug_frame: other marks, absolute addresses
@@ -82,8 +84,8 @@ type frameSection struct {
 
 type indexEntry struct{ begin, end, offset uint64 }
 
-// entry reads the entry at an offset, without its length: the ID and what follows. next is the offset of the next
-// entry, or 0 if there is none. at is the offset of the ID.
+// entry reads the entry at an offset. content is the entry's ID and all that follows, without the length at the
+// start. at is the offset of the ID. next is the offset of the next entry, or 0 if there is none.
 func (s *frameSection) entry(offset uint64) (content []byte, at, next uint64) {
 	head := s.read(offset, 4)
 	if len(head) < 4 {
@@ -104,7 +106,7 @@ func (s *frameSection) entry(offset uint64) (content []byte, at, next uint64) {
 	return content, at, next
 }
 
-// cieAt returns the CIE at an offset, or nil.
+// cieAt returns the CIE at an offset, or nil if there is no valid CIE.
 func (s *frameSection) cieAt(offset uint64) *cie {
 	if c, known := s.cies[offset]; known {
 		return c
@@ -127,7 +129,8 @@ func (s *frameSection) cieID() uint32 {
 	return 0
 }
 
-// parseCIE parses a CIE. content begins with its ID, and is at an address. It returns nil if the CIE is of an unknown kind.
+// parseCIE parses a CIE. content begins with the ID of the CIE and is loaded at address. It returns nil if the CIE
+// has an unknown version or format.
 func parseCIE(content []byte, address uint64) *cie {
 	b := &byteReader{data: content, pos: 4}
 	version := b.u8()
@@ -174,7 +177,7 @@ func parseCIE(content []byte, address uint64) *cie {
 	return c
 }
 
-// fdeAt returns the FDE at an offset, or nil if there is none. next is the offset of the entry after it, or 0.
+// fdeAt returns the FDE at an offset, or nil if there is none. next is the offset of the entry that follows, or 0.
 func (s *frameSection) fdeAt(offset uint64) (f *fde, next uint64) {
 	content, at, next := s.entry(offset)
 	if content == nil {
@@ -210,7 +213,7 @@ func (s *frameSection) fdeAt(offset uint64) (f *fde, next uint64) {
 	return f, next
 }
 
-// makeIndex reads the whole section.
+// makeIndex reads all entries of the section and builds an index of its FDEs.
 func (s *frameSection) makeIndex() {
 	s.index = []indexEntry{}
 	for offset := uint64(0); len(s.index) < maxFDEs; {
@@ -226,7 +229,7 @@ func (s *frameSection) makeIndex() {
 	slices.SortFunc(s.index, func(a, b indexEntry) int { return cmp.Compare(a.begin, b.begin) })
 }
 
-// find returns the FDE of the function at an address, or nil.
+// find returns the FDE of the function that contains an address, or nil if there is none.
 func (s *frameSection) find(address uint64) *fde {
 	if s.index == nil {
 		s.makeIndex()
@@ -244,7 +247,7 @@ func (s *frameSection) find(address uint64) *fde {
 	return f
 }
 
-// A frameTable is the sorted table of .eh_frame_hdr.
+// A frameTable is the sorted table in .eh_frame_hdr, which maps functions to their FDEs.
 type frameTable struct {
 	address uint64 // of .eh_frame_hdr
 	first   uint64 // offset of the first pair
@@ -253,8 +256,8 @@ type frameTable struct {
 	frames  *frameSection
 }
 
-// parseFrameTable parses .eh_frame_hdr. frames is the address of .eh_frame. It returns nil if there is no table for
-// a binary search.
+// parseFrameTable parses .eh_frame_hdr. frames is the address of .eh_frame. t is nil if the section has no table
+// that allows a binary search.
 func parseFrameTable(address uint64, read func(offset uint64, n int) []byte) (t *frameTable, frames uint64) {
 	b := &byteReader{data: read(0, 32)}
 	if b.u8() != 1 {
@@ -272,7 +275,7 @@ func parseFrameTable(address uint64, read func(offset uint64, n int) []byte) (t 
 	return &frameTable{address: address, first: uint64(b.pos), count: int(count), read: read}, frames
 }
 
-// find returns the FDE of the function at an address, or nil.
+// find returns the FDE of the function that contains an address, or nil if there is none.
 func (t *frameTable) find(address uint64) *fde {
 	low, high := 0, t.count // the last pair that begins at or below address is in [low-1, high)
 	for low < high {
@@ -301,7 +304,7 @@ func (t *frameTable) find(address uint64) *fde {
 	return f
 }
 
-// pair returns a pair of the table: where a function begins, and its FDE.
+// pair returns entry i of the table: the address at which a function begins, and the address of its FDE.
 func (t *frameTable) pair(i int) (start, at uint64, ok bool) {
 	b := &byteReader{data: t.read(t.first+8*uint64(i), 8)}
 	start, at = b.pointer(0x3b, t.address, t.address), b.pointer(0x3b, t.address, t.address)

@@ -2,14 +2,16 @@ package stack
 
 import "encoding/binary"
 
-// maxSteps is how many operations of one expression are executed, and maxOperands how many values it may hold.
+// maxSteps is the maximum number of operations of one expression that are executed. maxOperands is the maximum
+// number of values on its stack.
 const (
 	maxSteps    = 1000
 	maxOperands = 64
 )
 
-// evaluate executes a DWARF expression (DWARF 5, 2.5) that begins with the values on its stack. It knows the operations
-// that compilers and assemblers write into call frame information.
+// evaluate executes a DWARF expression (DWARF 5, 2.5). initial are the values on the expression's stack at the
+// beginning. evaluate supports the operations that compilers and assemblers use in call frame information. It
+// returns false if the expression cannot be evaluated.
 func evaluate(code []byte, regs *Registers, mem Memory, pcColumn int, pc uint64, initial ...uint64) (uint64, bool) {
 	stack := append(make([]uint64, 0, maxOperands), initial...)
 	b := &byteReader{data: code}
@@ -131,7 +133,7 @@ func evaluate(code []byte, regs *Registers, mem Memory, pcColumn int, pc uint64,
 	return pop(), !b.failed
 }
 
-// binaryOperation executes an operation on two values. y was on top.
+// binaryOperation executes an operation on two values. y was the top of the expression's stack, and x was below it.
 func binaryOperation(op byte, x, y uint64) (uint64, bool) {
 	is := func(b bool) uint64 {
 		if b {
@@ -180,10 +182,10 @@ func binaryOperation(op byte, x, y uint64) (uint64, bool) {
 	return 0, false
 }
 
-// A Memory reads the memory of a process: it fills all of dst, or returns false.
+// A Memory reads the memory of a process. It fills all of dst with the bytes at address, or returns false.
 type Memory func(address uint64, dst []byte) bool
 
-// word reads a number of 1 to 8 bytes.
+// word reads a number that takes size bytes, from 1 to 8.
 func (m Memory) word(address uint64, size int) (uint64, bool) {
 	var buf [8]byte
 	if size < 1 || size > 8 || !m(address, buf[:size]) {

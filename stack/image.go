@@ -12,7 +12,7 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// An Image is an ELF file: a program, a library, or the vDSO. Its methods may be called by one goroutine at a time.
+// An Image is an ELF file: a program, a library, or the vDSO. Only one goroutine at a time may call its methods.
 type Image struct {
 	file     io.ReaderAt
 	elf      *elf.File
@@ -23,13 +23,14 @@ type Image struct {
 	once     sync.Once // reads symbols
 }
 
-// A segment is a part of the file that is loaded.
+// A segment is a part of an ELF file that is loaded into memory.
 type segment struct{ offset, address, size uint64 }
 
 // ErrNotELF is returned by OpenImage for a file that is not a 64-bit little-endian ELF file with plausible headers.
 var ErrNotELF = errors.New("it is no ELF file of this architecture")
 
-// OpenImage reads the headers of an ELF file.
+// OpenImage reads the headers of an ELF file. It returns an error if the file is not a valid ELF file of a
+// supported architecture.
 func OpenImage(file io.ReaderAt) (m *Image, err error) {
 	defer recoverAs(&err)
 	if !plausible(file) {
@@ -53,8 +54,8 @@ func OpenImage(file io.ReaderAt) (m *Image, err error) {
 	return m, nil
 }
 
-// plausible checks the numbers in the headers by which package elf allocates memory: how many sections there are, and
-// how long their names are. Offsets are those of Elf64_Ehdr and Elf64_Shdr.
+// plausible checks the numbers in the headers by which package elf decides how much memory to allocate. These are
+// the number of sections and the length of their names. Offsets are those of Elf64_Ehdr and Elf64_Shdr.
 func plausible(file io.ReaderAt) bool {
 	var head [64]byte
 	if _, err := file.ReadAt(head[:], 0); err != nil || !bytes.HasPrefix(head[:], []byte("\x7fELF\x02\x01")) {
@@ -76,14 +77,14 @@ func plausible(file io.ReaderAt) bool {
 	return binary.LittleEndian.Uint64(name[32:]) <= 1<<20
 }
 
-// recoverAs turns a panic about a hostile file into an error.
+// recoverAs recovers from a panic that a hostile file has caused, and stores it in *err as an error.
 func recoverAs(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("invalid file: %v", r)
 	}
 }
 
-// addressAt returns the address of a byte of the file.
+// addressAt returns the address at which a byte of the file is loaded. It returns false if the byte is not loaded.
 func (m *Image) addressAt(offset uint64) (uint64, bool) {
 	for _, s := range m.segments {
 		if offset >= s.offset && offset-s.offset < s.size {
@@ -93,7 +94,8 @@ func (m *Image) addressAt(offset uint64) (uint64, bool) {
 	return 0, false
 }
 
-// readFrom returns a function that reads the file from an address on.
+// readFrom returns a function that reads those bytes of the file that are loaded from address on. size is the
+// number of these bytes.
 func (m *Image) readFrom(address uint64) (read func(offset uint64, n int) []byte, size uint64) {
 	for _, s := range m.segments {
 		if address >= s.address && address-s.address < s.size {
@@ -112,7 +114,8 @@ func readerOf(file io.ReaderAt, base uint64) func(offset uint64, n int) []byte {
 	}
 }
 
-// findFrames finds the call frame information: the table for a binary search, or else the sections.
+// findFrames finds the call frame information of the file. It uses the table for a binary search if there is one,
+// and the sections otherwise.
 func (m *Image) findFrames(header *elf.Prog) {
 	if header != nil {
 		if read, _ := m.readFrom(header.Vaddr); read != nil {
@@ -144,7 +147,8 @@ func (m *Image) findFrames(header *elf.Prog) {
 	}
 }
 
-// findFDE returns the frame description of the function at an address, or nil.
+// findFDE returns the FDE (frame description entry) of the function that contains an address, or nil if there is
+// none.
 func (m *Image) findFDE(address uint64) (f *fde) {
 	var err error
 	defer recoverAs(&err)
@@ -161,8 +165,8 @@ func (m *Image) findFDE(address uint64) (f *fde) {
 	return nil
 }
 
-// miniDebug returns the ELF file within .gnu_debugdata, which has the symbols of a stripped program of Fedora and
-// others, or nil.
+// miniDebug returns the ELF file that is stored in the section .gnu_debugdata, or nil if there is none. On Fedora
+// and other systems it contains the symbols of a stripped program.
 func (m *Image) miniDebug() *elf.File {
 	s := m.elf.Section(".gnu_debugdata")
 	if s == nil || s.Type == elf.SHT_NOBITS || s.Size > maxDebugData {

@@ -11,16 +11,17 @@ import (
 	"time"
 )
 
-// A Location is a place in the source. Parts that are unknown are empty or 0.
+// A Location is a position in the source of a program. Unknown parts are empty or 0.
 type Location struct {
 	Function string
 	File     string // without folders
 	Line     int
 }
 
-// Symbolize names addresses of the file. For each it returns the function and, if the compiler has inlined the
-// function into others, those around it, innermost first. An address about which nothing is known is missing. After
-// the deadline only names are looked up, no lines.
+// Symbolize returns the locations of addresses of the file. The first location of an address is in the innermost
+// function. If the compiler has inlined that function into others, locations in these functions follow, from inner
+// to outer. An address about which nothing is known is missing in the result. After the deadline, Symbolize finds
+// only names of functions and no lines.
 func (m *Image) Symbolize(addresses []uint64, deadline time.Time) map[uint64][]Location {
 	all := make(map[uint64][]Location)
 	for address, name := range m.names(addresses, deadline) {
@@ -42,7 +43,8 @@ func (m *Image) Symbolize(addresses []uint64, deadline time.Time) map[uint64][]L
 
 var errTooLarge = errors.New("more debug information than is read")
 
-// addLines adds files, lines and inlined functions, where there is DWARF.
+// addLines adds files, lines and inlined functions to the locations in all, as far as the file has DWARF
+// information.
 func (m *Image) addLines(addresses []uint64, all map[uint64][]Location, deadline time.Time) (err error) {
 	defer recoverAs(&err)
 	info := m.elf.Section(".debug_info")
@@ -83,22 +85,22 @@ func (m *Image) addLines(addresses []uint64, all map[uint64][]Location, deadline
 
 var errNoTime = errors.New("no time")
 
-// A lineFinder finds lines of addresses in the DWARF of a file.
+// A lineFinder finds the lines of addresses in the DWARF information of a file.
 type lineFinder struct {
 	data     *dwarf.Data
 	deadline time.Time
 }
 
-// A unit is a compile unit with the addresses that are wanted of it.
+// A unit is a compile unit, with those addresses in it whose lines are wanted.
 type unit struct {
 	entry     *dwarf.Entry
 	addresses []uint64
 }
 
-// maxEntries is how many debugging entries or lines of one compile unit are read.
+// maxEntries is the maximum number of debugging entries, and of lines, that are read of one compile unit.
 const maxEntries = 1 << 21
 
-// unitsOf finds the compile units of addresses. An address without one is ignored.
+// unitsOf returns the compile units that contain the addresses. It ignores an address that is in no compile unit.
 func (l *lineFinder) unitsOf(addresses []uint64) (units []*unit, err error) {
 	byOffset := make(map[dwarf.Offset]*unit)
 	for _, address := range addresses {
@@ -120,7 +122,8 @@ func (l *lineFinder) unitsOf(addresses []uint64) (units []*unit, err error) {
 	return units, nil
 }
 
-// locate returns the places of the addresses of a unit, each with those into which it was inlined, innermost first.
+// locate returns the locations of each address of a unit. The innermost function comes first, followed by the
+// functions into which it was inlined.
 func (l *lineFinder) locate(u *unit) map[uint64][]Location {
 	lines, err := l.data.LineReader(u.entry)
 	if err != nil || lines == nil {
@@ -133,8 +136,8 @@ func (l *lineFinder) locate(u *unit) map[uint64][]Location {
 	return all
 }
 
-// linesOf returns the lines of addresses. LineReader.SeekPC does not find an address in a second sequence that begins
-// below the first.
+// linesOf returns the file and line of each address. It does not use LineReader.SeekPC, which misses an address in
+// a second sequence that begins below the first.
 func (l *lineFinder) linesOf(lines *dwarf.LineReader, addresses []uint64) map[uint64]Location {
 	found := make(map[uint64]Location)
 	var before, e dwarf.LineEntry
@@ -159,8 +162,9 @@ func (l *lineFinder) linesOf(lines *dwarf.LineReader, addresses []uint64) map[ui
 	return found
 }
 
-// withInlined returns the place of an address with the functions that were inlined there, innermost first. The last one
-// has no function.
+// withInlined returns the locations of an address, innermost first. place is the file and line of the address. Each
+// location except the last has the name of the inlined function that contains it. The last location is in the
+// function that was not inlined, whose name the caller adds.
 func (l *lineFinder) withInlined(entry *dwarf.Entry, files []*dwarf.LineFile, address uint64, place Location) (all []Location) {
 	r := l.data.Reader()
 	r.Seek(entry.Offset)
@@ -181,7 +185,8 @@ func (l *lineFinder) withInlined(entry *dwarf.Entry, files []*dwarf.LineFile, ad
 	return append(all, place)
 }
 
-// inlinedAt returns the inlined functions with an address, outermost first. r is behind the entry of the unit.
+// inlinedAt returns the entries of the inlined functions that contain an address, outermost first. r must be
+// positioned after the entry of the unit.
 func (l *lineFinder) inlinedAt(r *dwarf.Reader, address uint64) (inlined []*dwarf.Entry) {
 	for n := 0; n < maxEntries; n++ {
 		e, err := r.Next()
@@ -217,7 +222,8 @@ func (l *lineFinder) covers(e *dwarf.Entry, address uint64) bool {
 	return err == nil && slices.ContainsFunc(ranges, func(r [2]uint64) bool { return address >= r[0] && address < r[1] })
 }
 
-// nameOf returns the name of a function, perhaps by way of its declaration.
+// nameOf returns the name of a function. If the entry has no name, it follows references to the function's
+// declaration, up to a limited depth.
 func (l *lineFinder) nameOf(e *dwarf.Entry, depth int) string {
 	for _, attribute := range []dwarf.Attr{dwarf.AttrLinkageName, dwarf.AttrName} {
 		if name, ok := e.Val(attribute).(string); ok && len(name) <= maxNameBytes {

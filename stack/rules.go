@@ -1,6 +1,6 @@
 package stack
 
-// A ruleKind says how the caller's value of a register is found (DWARF 5, 6.4.1).
+// A ruleKind says how to find the value that a register has in the caller (DWARF 5, 6.4.1).
 type ruleKind uint8
 
 const (
@@ -20,18 +20,18 @@ type rule struct {
 	expression []byte
 }
 
-// A row has the rules at one address. The canonical frame address (CFA) is register cfa.number plus cfaOffset, or the
-// value of an expression.
+// A row holds the unwinding rules for one address of a function. The canonical frame address (CFA) is the register
+// cfa.number plus cfaOffset, or the value of an expression.
 type row struct {
 	cfa       rule // ruleRegister or ruleValExpression
 	cfaOffset int64
 	registers [registerCount]rule
 }
 
-// maxRemembered is the depth of DW_CFA_remember_state.
+// maxRemembered is the maximum number of rows that DW_CFA_remember_state may save at the same time.
 const maxRemembered = 32
 
-// rowAt executes the instructions of a function up to an address in it.
+// rowAt executes the call frame instructions of a function up to an address, and returns the row for that address.
 func (f *fde) rowAt(address uint64) (r row, ok bool) {
 	x := executor{fde: f, address: address, at: f.begin}
 	if !x.run(f.cie.instructions) {
@@ -44,7 +44,7 @@ func (f *fde) rowAt(address uint64) (r row, ok bool) {
 	return x.row, true
 }
 
-// An executor executes call frame instructions.
+// An executor executes call frame instructions until it reaches the wanted address.
 type executor struct {
 	*fde
 	row        row
@@ -60,7 +60,8 @@ func (x *executor) set(register uint64, r rule) {
 	}
 }
 
-// run executes instructions. It returns false if they are invalid. It stops behind the wanted address.
+// run executes call frame instructions, and stops after those for the wanted address. It returns false if an
+// instruction is invalid.
 func (x *executor) run(instructions []byte) bool {
 	b := &byteReader{data: instructions}
 	for b.left() > 0 && !b.failed {
@@ -158,7 +159,7 @@ func (x *executor) run(instructions []byte) bool {
 	return !b.failed
 }
 
-// advance moves to the row of a later address. It returns true if that address is behind the wanted one.
+// advance moves to the row of a later address. It returns true if that address is beyond the wanted address.
 func (x *executor) advance(delta uint64) bool {
 	at := x.at + delta*x.codeFactor
 	if at > x.address || at < x.at {

@@ -14,7 +14,8 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// A symbolTable is a symbol table with its names. It is read as a stream, so that it needs no memory.
+// A symbolTable is a symbol table together with its string table. It is read as a stream, so that it need not be in
+// memory.
 type symbolTable struct {
 	entries func() io.Reader
 	names   io.ReaderAt
@@ -44,10 +45,10 @@ func findSymbols(f *elf.File) (all []*symbolTable) {
 	return all
 }
 
-// A Symbol is where a function or variable is in its file's address space.
+// A Symbol is the position of a function or variable in the address space of its ELF file.
 type Symbol struct{ Address, Size uint64 }
 
-// Lookup returns the symbols with the given names. Those that the file does not have are missing.
+// Lookup returns the symbols with the given names. Names that the file does not have are missing in the result.
 func (m *Image) Lookup(names ...string) map[string]Symbol {
 	var err error
 	found := make(map[string]Symbol)
@@ -73,7 +74,7 @@ func (m *Image) Lookup(names ...string) map[string]Symbol {
 	return found
 }
 
-// A candidate is the best symbol for an address so far.
+// A candidate is the best symbol for an address that was found so far.
 type candidate struct {
 	name   string
 	value  uint64
@@ -81,7 +82,8 @@ type candidate struct {
 	latest uint64 // the last symbol that begins at or below the address, also if it ends before
 }
 
-// names returns the names of the functions at addresses, as the file has them. An address without one is missing.
+// names returns the names of the functions that contain the addresses, as they are in the symbol tables. An address
+// without a function is missing in the result.
 func (m *Image) names(addresses []uint64, deadline time.Time) map[uint64]string {
 	var err error
 	best := make([]candidate, len(addresses))
@@ -108,7 +110,8 @@ func (m *Image) names(addresses []uint64, deadline time.Time) map[uint64]string 
 	return found
 }
 
-// improve replaces candidates by better symbols of the table. addresses are sorted. It stops at the deadline.
+// improve replaces each candidate in best for which the table has a better symbol. addresses must be sorted.
+// improve stops at the deadline.
 func (t *symbolTable) improve(addresses []uint64, best []candidate, deadline time.Time) {
 	r := bufio.NewReaderSize(t.entries(), 64<<10)
 	var e [symbolSize]byte
@@ -135,7 +138,8 @@ func (t *symbolTable) improve(addresses []uint64, best []candidate, deadline tim
 	}
 }
 
-// consider replaces c by a symbol if that is better: it has a size, begins later, or has the nicer name.
+// consider replaces c by another symbol if that symbol is better: it has a size, begins at a higher address, or has
+// a name that nicer prefers.
 func (t *symbolTable) consider(c *candidate, nameAt uint32, value uint64, sized bool) {
 	switch {
 	case c.name == "":
@@ -158,8 +162,8 @@ func (t *symbolTable) consider(c *candidate, nameAt uint32, value uint64, sized 
 	*c = candidate{name, value, sized, c.latest}
 }
 
-// nicer reports whether name is the better one of two names of a function: MPI_Send before PMPI_Send, write before
-// __write and __GI___libc_write.
+// nicer reports whether name is better than other as the name of a function. It prefers MPI_Send to PMPI_Send, and
+// write to __write and __GI___libc_write.
 func nicer(name, other string) bool {
 	of := func(s string) int {
 		switch {
@@ -173,7 +177,7 @@ func nicer(name, other string) bool {
 	return cmp.Or(cmp.Compare(of(name), of(other)), cmp.Compare(len(name), len(other)), cmp.Compare(name, other)) < 0
 }
 
-// readName reads a name of a string table. It is empty if it is longer than maxNameBytes.
+// readName reads the name at an offset of a string table. It returns "" if the name is longer than maxNameBytes.
 func readName(names io.ReaderAt, at uint32) string {
 	var buf [maxNameBytes]byte
 	n, _ := names.ReadAt(buf[:], int64(at))
@@ -184,8 +188,8 @@ func readName(names io.ReaderAt, at uint32) string {
 	return string(buf[:end])
 }
 
-// Demangle returns the name of a function as the source of C++ or Rust has it, without parameters. Other names are not
-// changed.
+// Demangle returns the name of a C++ or Rust function as it is in the source, without parameters. It returns other
+// names unchanged.
 func Demangle(name string) (plain string) {
 	var err error
 	defer func() {

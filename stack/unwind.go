@@ -2,7 +2,7 @@ package stack
 
 import "slices"
 
-// A Mapping is a part of an ELF file that a process has mapped to execute it.
+// A Mapping is a part of an ELF file that a process has mapped as executable memory.
 type Mapping struct {
 	Start, End uint64 // addresses in the process; End is the first one behind
 	Offset     uint64 // of Start in the file
@@ -10,7 +10,7 @@ type Mapping struct {
 	Image      *Image // the file; nil: none, or it cannot be read
 }
 
-// AddressOf returns where a symbol of the file is in the process, or 0 without a file.
+// AddressOf returns the address of a symbol of the file in the process. It returns 0 if the mapping has no file.
 func (m *Mapping) AddressOf(s Symbol) uint64 {
 	if m.Image == nil {
 		return 0
@@ -22,15 +22,15 @@ func (m *Mapping) AddressOf(s Symbol) uint64 {
 	return s.Address - start + m.Start
 }
 
-// An Address is one frame of a stack, before it has a name. Address is in the file of Mapping. For a caller it is in the
-// call instruction, not behind it.
+// An Address is one frame of a stack, before its function has been looked up. The field Address is an address in
+// the file of Mapping. For a caller, it is inside the call instruction, not after it.
 type Address struct {
 	PC      uint64
 	Mapping *Mapping // nil: no mapped file
 	Address uint64   // in Mapping.Image; 0 without one
 }
 
-// find returns the mapping with an address, or nil. The mappings are sorted.
+// find returns the mapping that contains an address, or nil if there is none. mappings must be sorted.
 func find(mappings []Mapping, pc uint64) *Mapping {
 	i, _ := slices.BinarySearchFunc(mappings, pc, func(m Mapping, pc uint64) int {
 		if m.End <= pc {
@@ -44,8 +44,8 @@ func find(mappings []Mapping, pc uint64) *Mapping {
 	return &mappings[i]
 }
 
-// Unwind returns the frames of a stack, innermost first. mappings are sorted by address. It stops at the outermost
-// frame, after MaxFrames, or where it does not know how to go on.
+// Unwind returns the frames of a stack, innermost first. mappings must be sorted by address. Unwind stops at the
+// outermost frame, after MaxFrames frames, or when it cannot find the caller.
 func Unwind(a Arch, regs Registers, mem Memory, mappings []Mapping) (frames []Address) {
 	reads := 0
 	bounded := func(address uint64, to []byte) bool {
@@ -75,7 +75,8 @@ type unwinder struct {
 	mappings []Mapping
 }
 
-// locate finds the file with an address. exact says that the address is that of an instruction, not behind a call.
+// locate finds the file that contains an address. exact is true if pc is the address of an instruction, and false
+// if pc is the return address after a call.
 func (u *unwinder) locate(pc uint64, exact bool) Address {
 	inside := pc
 	if !exact {
@@ -88,8 +89,8 @@ func (u *unwinder) locate(pc uint64, exact bool) Address {
 	return a
 }
 
-// step returns the registers of the caller. signal says that the frame is that of a signal: the caller's address is
-// that of an instruction.
+// step returns the registers of the caller. signal is true if the kernel has made this frame to deliver a signal.
+// In that case the caller's address is that of an instruction, not a return address.
 func (u *unwinder) step(regs Registers, at Address, innermost bool) (next Registers, signal, ok bool) {
 	if at.Address != 0 {
 		if f := at.Mapping.Image.findFDE(at.Address); f != nil {
@@ -110,7 +111,7 @@ func (u *unwinder) step(regs Registers, at Address, innermost bool) (next Regist
 	return byPointer, false, ok
 }
 
-// apply applies the rules of a function.
+// apply applies the unwinding rules in r and returns the registers of the caller.
 func (u *unwinder) apply(regs Registers, f *fde, r row) (next Registers, ok bool) {
 	column := int(min(f.returnAddress, registerCount))
 	evaluateIn := func(code []byte, initial ...uint64) (uint64, bool) {
@@ -176,8 +177,8 @@ func (u *unwinder) apply(regs Registers, f *fde, r row) (next Registers, ok bool
 	return next, true
 }
 
-// byFramePointer leaves a function that keeps a frame pointer: at it are the caller's frame pointer and the return
-// address, on both architectures.
+// byFramePointer returns the registers of the caller of a function that keeps a frame pointer. On both
+// architectures the frame pointer points to the caller's frame pointer and the return address.
 func (u *unwinder) byFramePointer(regs Registers) (next Registers, ok bool) {
 	fp, known := regs.Get(u.arch.fp)
 	if !known || fp == 0 || fp%8 != 0 || fp < regs.value[u.arch.sp] {
@@ -265,7 +266,7 @@ func operandSize(modRM byte) int {
 	return size
 }
 
-// returnFromLeaf leaves a function that has done nothing yet.
+// returnFromLeaf returns the registers of the caller of a function that has not changed the stack yet.
 func (u *unwinder) returnFromLeaf(regs Registers) (next Registers, signal, ok bool) {
 	next = regs
 	if u.arch.link >= 0 {

@@ -20,9 +20,9 @@ chrome://tracing:
 	...
 	]}
 
-ts and dur are in microseconds. ts counts from the beginning of the run. In args, "error" says why the step failed,
-and "note" is its note. "open" is true if the step had not ended. escape escapes characters that would control a
-terminal (format.EscapeJSON).
+ts and dur are in microseconds. ts is the time since the beginning of the run. In args, "error" says why the step
+failed, and "note" is the note of the step. "open" is true if the step had not ended. escape must escape characters
+that could control a terminal (format.EscapeJSON).
 */
 func Chrome(w io.Writer, t Trace, escape func([]byte) []byte) error {
 	out := bufio.NewWriter(w)
@@ -42,7 +42,7 @@ func Chrome(w io.Writer, t Trace, escape func([]byte) []byte) error {
 	return out.Flush()
 }
 
-// metadata returns the "otherData" of the trace.
+// metadata returns the "otherData" of the JSON object: facts about the whole trace.
 func metadata(t Trace) map[string]string {
 	data := map[string]string{"begun": t.Begun.UTC().Format(time.RFC3339Nano), "seconds": fmt.Sprintf("%.6f", t.Took.Seconds())}
 	if t.Title != "" {
@@ -76,15 +76,15 @@ type chromeEvent struct {
 	Args     map[string]any `json:"args,omitempty"`
 }
 
-// A micros is a duration that is encoded in microseconds with three decimals.
+// micros is a duration that is encoded as a number of microseconds with three decimals.
 type micros time.Duration
 
 func (m micros) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", int64(m)/1000, int64(m)%1000), nil
 }
 
-// writeHost writes the events of mpiexec or of a host. A process gets the number of its first thread, which trace
-// viewers take for the main thread.
+// writeHost writes the events of mpiexec or of one host. The process ID of a host is the number of its first
+// thread, since trace viewers regard the thread with that number as the main thread.
 func (c *chromeWriter) writeHost(order int, o hostTracks) {
 	process := c.lastThread + 1
 	name := rowTitle(Row{Host: o.name})
@@ -104,7 +104,7 @@ func (c *chromeWriter) writeHost(order int, o hostTracks) {
 	}
 }
 
-// rowTitle returns the title of a row.
+// rowTitle returns the title of a row as trace viewers show it.
 func rowTitle(row Row) string {
 	switch {
 	case row.Part != "":
@@ -115,7 +115,8 @@ func rowTitle(row Row) string {
 	return "mpiexec"
 }
 
-// stepEvent returns the event of a step.
+// stepEvent returns the Chrome event for a step. process and thread are the numbers under which a trace viewer
+// shows the step.
 func stepEvent(s Span, process, thread int) chromeEvent {
 	at, took := micros(s.Began), micros(s.Took())
 	e := chromeEvent{Phase: "X", Name: s.Step, Category: "step", Process: process, Thread: thread, At: &at, Took: &took, Args: map[string]any{}}
@@ -131,7 +132,7 @@ func stepEvent(s Span, process, thread int) chromeEvent {
 	return e
 }
 
-// write writes one event. An error is kept in c.err.
+// write writes one event. It keeps the first error in c.err.
 func (c *chromeWriter) write(e chromeEvent) {
 	text, err := json.Marshal(e)
 	if err != nil && c.err == nil {

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// A SlowHost is the time that a host took to start, and its longest step.
+// A SlowHost is a host with the time that it took to start, and the longest step of that start.
 type SlowHost struct {
 	Host string
 	Took time.Duration // sum of its steps until its ranks had completed the first fence
 	Step Span          // the longest of them
 }
 
-// Slowest returns the n hosts that took longest to start, the slowest first. hosts is the number of all hosts.
+// Slowest returns the n hosts that took longest to start, the slowest first. hosts is the total number of hosts.
 func Slowest(t Trace, n int) (slow []SlowHost, hosts int) {
 	for _, o := range groupByHost(t.Spans) {
 		if o.name == "" {
@@ -28,8 +28,8 @@ func Slowest(t Trace, n int) (slow []SlowHost, hosts int) {
 	return slow[:min(n, len(slow))], hosts
 }
 
-// slowHost returns the host's total time and longest step. Only innermost steps of the host itself count, not steps
-// of ranks.
+// slowHost returns the host's total time and longest step. It considers only steps that contain no other step.
+// Steps of ranks do not count.
 func (o hostTracks) slowHost() SlowHost {
 	s := SlowHost{Host: o.name}
 	for _, l := range o.tracks {

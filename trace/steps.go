@@ -2,8 +2,8 @@ package trace
 
 import "strings"
 
-// These are the steps of a run. sshx and transport, which do not import this package, use the same names
-// for the steps of connecting to a host. Their tests check these with IsKnownStep.
+// These are the names of the steps of a run. sshx and transport, which do not import this package, use the same
+// names for the steps of connecting to a host. The tests of these packages check the names with IsKnownStep.
 const (
 	Request = "request" // mpiexec reads arguments, files and variables
 
@@ -39,14 +39,14 @@ const (
 	Fence   = "fence"   // until no process of the last attempt can be running
 )
 
-// A stepInfo is the description of a step.
+// A stepInfo describes a step in pictures of traces.
 type stepInfo struct {
 	step             string
 	color            string // in the SVG picture
 	countsForSlowest bool   // counts for Slowest: it is work of the host itself, and no waiting for others
 }
 
-// stepInfos lists all steps, in the order of the picture's legend.
+// stepInfos lists all steps, in the order of the legend of a picture.
 var stepInfos = []stepInfo{
 	{Request, "#9e9e9e", false},
 	{Reach, "#e4e4e4", true},

@@ -21,9 +21,9 @@ SVG writes a picture of a trace. mpiexec and each host have a row, in which each
 	                           -------------------------------   its ranks
 	n2               |=connect=|  connection refused
 
-Steps that failed are red and show the reason. Of more than maxHosts hosts it shows those that failed or took longest. If
-the job took much longer than its start, the picture ends some time after the start. It has no scripts or links, and text
-from hosts is escaped.
+A step that failed is red and shows the reason. If there are more than maxHosts hosts, the picture shows those that
+failed or took longest. If the job took much longer than its start, the picture ends some time after the start. The
+picture contains no scripts or links, and text from hosts is escaped.
 */
 func SVG(w io.Writer, t Trace) error {
 	out := bufio.NewWriter(w)
@@ -39,7 +39,7 @@ func SVG(w io.Writer, t Trace) error {
 	return out.Flush()
 }
 
-// maxHosts is the greatest number of hosts in a picture.
+// maxHosts is the maximum number of hosts in a picture.
 const maxHosts = 40
 
 // These are the sizes of the parts of a picture, in SVG units.
@@ -53,7 +53,7 @@ const (
 	letterWidth = 6.0 // approximate width of a letter
 )
 
-// chooseHosts returns mpiexec and the hosts to show, and the number of the others.
+// chooseHosts returns mpiexec and the hosts to show in a picture, and the number of hosts that are not shown.
 func chooseHosts(all []hostTracks) (shown []hostTracks, hidden int) {
 	type weighed struct {
 		name   string
@@ -74,8 +74,8 @@ func chooseHosts(all []hostTracks) (shown []hostTracks, hidden int) {
 	return slices.DeleteFunc(slices.Clone(all), func(o hostTracks) bool { return !in[o.name] }), len(all) - len(in)
 }
 
-// sortWeight returns a number by which hosts are sorted: mpiexec first, then hosts where a step failed, then the
-// others.
+// sortWeight returns a number by which rows are sorted: mpiexec first, then hosts on which a step failed, then the
+// other hosts.
 func (o hostTracks) sortWeight() int {
 	failed := func(s Span) bool { return s.Why != "" }
 	switch {
@@ -87,7 +87,7 @@ func (o hostTracks) sortWeight() int {
 	return 0
 }
 
-// shownTime returns the time that the picture shows: the whole run, or at most 1.5 times the time that the
+// shownTime returns how much time the picture shows. It is the whole run, or at most 1.5 times the time that the
 // job took to start.
 func shownTime(t Trace) time.Duration {
 	var started time.Duration
@@ -103,7 +103,7 @@ func shownTime(t Trace) time.Duration {
 	return max(t.Took, time.Microsecond)
 }
 
-// A svgWriter is the state of writing a picture.
+// An svgWriter holds the state of writing a picture.
 type svgWriter struct {
 	out       *bufio.Writer
 	shownTime time.Duration
@@ -111,7 +111,7 @@ type svgWriter struct {
 	usedSteps map[string]bool // steps that have a bar
 }
 
-// A svgRow is a row of a picture.
+// An svgRow is a row of a picture.
 type svgRow struct {
 	name  string
 	y     float64
@@ -168,7 +168,7 @@ func (d *svgWriter) writeHead(t Trace, hidden int) {
 	}
 }
 
-// axisStep returns the distance between marks of the axis, of which there are at most nine.
+// axisStep returns the time between two marks of the time axis, which has at most nine marks.
 func axisStep(duration time.Duration) time.Duration {
 	for step := time.Microsecond; ; step *= 10 {
 		for _, n := range []time.Duration{1, 2, 5} {
@@ -179,12 +179,13 @@ func axisStep(duration time.Duration) time.Duration {
 	}
 }
 
-// xOf returns the x coordinate of a time.
+// xOf returns the x coordinate of a time in the picture.
 func (d *svgWriter) xOf(at time.Duration) float64 {
 	return left + (width-left-right)*float64(min(at, d.shownTime))/float64(d.shownTime)
 }
 
-// writeRow draws a row. A step that contains other steps is pale and behind them.
+// writeRow draws a row of the picture. A step that contains other steps is pale, and the other steps are drawn over
+// it.
 func (d *svgWriter) writeRow(r svgRow) {
 	d.writeText(8, r.y+barSize-2, "#000000", r.name, left-12)
 	for i, s := range r.lane.spans {
@@ -202,8 +203,9 @@ func (d *svgWriter) writeRow(r svgRow) {
 	}
 }
 
-// writeBar draws a step. Its name is inside the bar; the reason for a failure is to the right of the bar.
-// free is the x coordinate up to which there is free space.
+// writeBar draws the bar of a step. The name of the step is inside the bar, and the reason for a failure is to the
+// right of the bar. leaf is true if the step contains no other step. The text may extend up to the x coordinate
+// free.
 func (d *svgWriter) writeBar(r svgRow, s Span, leaf bool, free float64) {
 	if s.Began >= d.shownTime {
 		return
@@ -229,13 +231,14 @@ func (d *svgWriter) writeBar(r svgRow, s Span, leaf bool, free float64) {
 	}
 }
 
-// barWidth returns the width of a step's bar, at least half a unit so that it is visible.
+// barWidth returns the width of a step's bar. It is at least half a unit, so that the bar is visible.
 func (d *svgWriter) barWidth(s Span) float64 { return max(0.5, d.xOf(s.Ended)-d.xOf(s.Began)) }
 
 // failedColor is the color of a failed step.
 const failedColor = "#c62828"
 
-// barColor returns the color of a bar. A step that contains others is pale, even if it has failed.
+// barColor returns the color of a step's bar. leaf is true if the step contains no other step. A step that contains
+// others is pale, even if it has failed.
 func barColor(s Span, leaf bool) string {
 	w := infoOf(s.Step)
 	switch {
@@ -266,7 +269,7 @@ func (d *svgWriter) writeLegend() {
 	}
 }
 
-// writeText writes a line of text, cut to maxWidth.
+// writeText writes a line of text, cut to a width of maxWidth.
 func (d *svgWriter) writeText(x, y float64, color, text string, maxWidth float64) {
 	if most := max(0, int(maxWidth/letterWidth)); len([]rune(text)) > most {
 		text = string([]rune(text)[:max(0, most-1)]) + "…"
@@ -279,7 +282,8 @@ func (d *svgWriter) writeText(x, y float64, color, text string, maxWidth float64
 	fmt.Fprint(d.out, "</text>\n")
 }
 
-// writeEscaped writes text that may come from hosts: escaped for XML, with unprintable characters replaced.
+// writeEscaped writes text that may come from hosts. It escapes the text for XML and replaces unprintable
+// characters.
 func (d *svgWriter) writeEscaped(text string) {
 	xml.EscapeText(d.out, []byte(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -289,7 +293,7 @@ func (d *svgWriter) writeEscaped(text string) {
 	}, text))) // Flush returns an error of this write
 }
 
-// seconds formats a duration for people: 1.25 s, 380 ms.
+// seconds formats a duration for people, such as "1.25 s" or "380 ms".
 func seconds(d time.Duration) string {
 	if d < time.Second && d > 0 {
 		return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))

@@ -5,10 +5,10 @@ Package trace records the steps of a run and their times, and formats them.
 	                                                          '---> Slowest   the slowest hosts
 	                                                          '---> SVG       a picture
 
-All times are from mpiexec's clock: a step of a host ends when the message about it arrives. Clocks of different hosts
-are never compared.
+All times come from mpiexec's clock: a step of a host ends when mpiexec receives the message about the end. Clocks
+of different hosts are never compared.
 
-A nil Recorder records nothing, and costs nothing.
+A nil Recorder records nothing, and takes no time.
 */
 package trace
 
@@ -28,7 +28,7 @@ type Row struct {
 	Order int    // order among the parts of one host; 0 for the host itself
 }
 
-// A Span is a step with its times.
+// A Span is a step of a run with the times at which it began and ended.
 type Span struct {
 	Row
 	Step  string        // one of the constants, or "attempt 1"
@@ -42,11 +42,11 @@ type Span struct {
 // Took returns the duration of the step.
 func (s Span) Took() time.Duration { return s.Ended - s.Began }
 
-// MaxSpans is the largest number of spans that a recorder keeps. Further spans are only counted. A span takes about
+// MaxSpans is the maximum number of spans that a Recorder keeps. It only counts further spans. A span takes about
 // 120 bytes.
 const MaxSpans = 250_000
 
-// maxErrorText is the largest part of an error's text that is kept, in bytes.
+// maxErrorText is the maximum number of bytes of an error's text that are kept.
 const maxErrorText = 500
 
 // A Recorder records spans. A nil Recorder records nothing. Its methods may be called from any goroutine.
@@ -60,10 +60,10 @@ type Recorder struct {
 	remarks []string
 }
 
-// New returns a recorder that reads the time with now.
+// New returns a Recorder that calls now to get the time.
 func New(now func() time.Time) *Recorder { return &Recorder{now: now, began: now()} }
 
-// A Step is a span that has not ended. The methods of a zero Step do nothing.
+// A Step is a span that has not ended yet. The methods of a zero Step do nothing.
 type Step struct {
 	recorder *Recorder
 	index    int
@@ -77,7 +77,7 @@ func (r *Recorder) Begin(row Row, step string) Step {
 	return r.add(Span{Row: row, Step: step, Began: r.now().Sub(r.began), Open: true})
 }
 
-// Add records a step that began at start and ends now.
+// Add records a step that began at the time start and ends now.
 func (r *Recorder) Add(row Row, step string, start time.Time) {
 	if r != nil {
 		r.add(Span{Row: row, Step: step, Began: max(0, start.Sub(r.began)), Ended: r.now().Sub(r.began)})
@@ -103,7 +103,8 @@ func (r *Recorder) add(s Span) Step {
 	return Step{r, len(r.spans) - 1}
 }
 
-// End records the end of a step. err says why the step failed; nil means success. Later calls do nothing.
+// End records the end of a step. err says why the step failed, or is nil if the step succeeded. Further calls do
+// nothing.
 func (s Step) End(err error) {
 	if s.recorder == nil {
 		return
@@ -116,8 +117,8 @@ func (s Step) End(err error) {
 	}
 }
 
-// reasonOf returns the text of an error. If host is not empty and the error has a Reason method, it returns that
-// method's text, which lacks the host's name.
+// reasonOf returns the text of an error. If host is not empty and the error has a method Reason, it returns the
+// result of Reason, which does not contain the host's name.
 func reasonOf(err error, host string) string {
 	var short interface{ Reason() string }
 	switch {
@@ -139,10 +140,10 @@ func (s Step) Note(text string) {
 	s.recorder.spans[s.index].Note = truncate(text)
 }
 
-// maxRemarks is the largest number of remarks that a recorder keeps.
+// maxRemarks is the maximum number of remarks that a Recorder keeps.
 const maxRemarks = 16
 
-// Remark adds a note about the whole trace. It ignores a text that was added before.
+// Remark adds a remark about the whole trace. It ignores a remark that was added before.
 func (r *Recorder) Remark(text string) {
 	if r == nil {
 		return
@@ -154,7 +155,7 @@ func (r *Recorder) Remark(text string) {
 	}
 }
 
-// truncate cuts a text that may come from hosts to maxErrorText bytes.
+// truncate cuts a text, which may come from hosts, to maxErrorText bytes.
 func truncate(text string) string {
 	if len(text) > maxErrorText {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "..."
@@ -162,7 +163,7 @@ func truncate(text string) string {
 	return text
 }
 
-// A Trace has the spans and remarks that a recorder has recorded.
+// A Trace contains the spans and remarks that a Recorder has recorded.
 type Trace struct {
 	Title string    // command of the run; empty: unknown
 	Begun time.Time // when the recorder was made
@@ -171,7 +172,8 @@ type Trace struct {
 	Notes []string // notes about the whole run
 }
 
-// Trace returns the trace recorded so far. Steps that have not ended end at the present time, with Open set.
+// Trace returns all that was recorded so far. Steps that have not ended get the current time as their end, and Open
+// is set.
 func (r *Recorder) Trace() Trace {
 	if r == nil {
 		return Trace{}

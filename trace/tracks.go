@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// A hostTracks has the lanes of a host, or of mpiexec. Lanes are the lines of a trace viewer that show its
-// steps.
+// A hostTracks contains the lanes of a host, or of mpiexec. A lane is a line of a trace viewer that shows steps.
 type hostTracks struct {
 	name   string // empty: mpiexec
 	tracks []lane
 }
 
-// A lane is a row of the trace, or a part of a row. Any two of its steps either follow each other or are nested, as
-// trace viewers require.
+// A lane is a row of the trace, or a part of a row. Any two steps of a lane either follow each other or are nested,
+// as trace viewers require.
 type lane struct {
 	Row
 	overlap int // number of the lane within the row; the first is 0
 	spans   []Span
 }
 
-// groupByHost returns mpiexec and the hosts, in the order of their first spans, each with its lanes.
+// groupByHost returns mpiexec and the hosts, each with its lanes, in the order of their first spans.
 func groupByHost(spans []Span) (all []hostTracks) {
 	at := make(map[string]int)
 	rows := make(map[Row][]Span)
@@ -72,7 +71,7 @@ func assignLanes(row Row, spans []Span) (tracks []lane) {
 	return tracks
 }
 
-// dropEnded removes from a stack of end times all that are not after at.
+// dropEnded removes from a stack of end times all times that are not after at.
 func dropEnded(ends []time.Duration, at time.Duration) []time.Duration {
 	for len(ends) > 0 && ends[len(ends)-1] <= at {
 		ends = ends[:len(ends)-1]
@@ -80,7 +79,7 @@ func dropEnded(ends []time.Duration, at time.Duration) []time.Duration {
 	return ends
 }
 
-// isInnermost reports whether the i-th span of the lane contains no other span.
+// isInnermost reports whether span i of the lane contains no other span.
 func (l lane) isInnermost(i int) bool {
 	return i+1 == len(l.spans) || l.spans[i+1].Began >= l.spans[i].Ended
 }

@@ -6,7 +6,7 @@ import (
 	"remshell/stack"
 )
 
-// A layout says where the fields of an interpreter's structures are.
+// A layout gives the offsets of fields in the structures of a CPython interpreter.
 type layout struct {
 	// _PyRuntimeState, PyInterpreterState, PyThreadState
 	interpreters, nextInterpreter, threads, nextThread, interpreter, threadID, nativeID uint64
@@ -26,10 +26,10 @@ type layout struct {
 	objectType, length, state, ascii, compact, byteCount, bytes uint64
 }
 
-// none stands for a field that a version does not have.
+// none is the offset of a field that a version of CPython does not have.
 const none = ^uint64(0)
 
-// A tableKind is the format of a table of lines.
+// A tableKind is the format in which a version of CPython stores the line numbers of a function.
 type tableKind int
 
 const (
@@ -38,9 +38,9 @@ const (
 	lineLocations                  // 3.11 and later
 )
 
-// layouts has the versions that do not publish their offsets, by the minor version. The offsets are those of 64-bit
-// builds, from the headers of the releases: Include/internal/pycore_{runtime,interp,frame}.h and
-// Include/cpython/{pystate,code,frameobject,unicodeobject}.h.
+// layouts contains the layouts of those versions of CPython that do not publish their offsets, by minor version.
+// The offsets are those of 64-bit builds, from the headers of the releases:
+// Include/internal/pycore_{runtime,interp,frame}.h and Include/cpython/{pystate,code,frameobject,unicodeobject}.h.
 var layouts = map[int]layout{
 	9: {
 		interpreters: 32, nextInterpreter: 0, threads: 8, nextThread: 8, interpreter: 16, threadID: 176, nativeID: none, frame: 24, inCFrame: none,
@@ -68,15 +68,15 @@ var layouts = map[int]layout{
 	},
 }
 
-// debugWords is how many numbers the _Py_DebugOffsets of 3.13 has behind its cookie, and maxOffset the largest one that
-// is believed.
+// debugWords is the number of words in the _Py_DebugOffsets of CPython 3.13 after the cookie. maxOffset is the
+// largest offset that is accepted.
 const (
 	debugWords = 72
 	maxOffset  = 1 << 20
 )
 
-// publishedLayout reads the _Py_DebugOffsets with which _PyRuntime begins in 3.13 (Include/internal/pycore_runtime.h).
-// It returns false if there is none, or if it is of another version.
+// publishedLayout reads the _Py_DebugOffsets, which are at the beginning of _PyRuntime in CPython 3.13
+// (Include/internal/pycore_runtime.h). It returns false if they are missing or belong to another version.
 func publishedLayout(mem stack.Memory, runtime uint64) (l layout, ok bool) {
 	var raw [8 + 8*debugWords]byte
 	if !mem(runtime, raw[:]) || string(raw[:8]) != "xdebugpy" {

@@ -1,7 +1,8 @@
 package python
 
-// lineAt returns the line of an instruction, or 0 if it has none. The formats are described by
-// Objects/lnotab_notes.txt of 3.9 and 3.10 and Objects/locations.md of 3.11. offset is -1 before the first instruction.
+// lineAt returns the line number of an instruction, or 0 if the instruction has none. Objects/lnotab_notes.txt of
+// CPython 3.9 and 3.10, and Objects/locations.md of 3.11, describe the formats. offset is -1 before the first
+// instruction.
 func lineAt(kind tableKind, table []byte, first, offset int) (line int) {
 	switch kind {
 	case lineDeltas:
@@ -17,7 +18,8 @@ func lineAt(kind tableKind, table []byte, first, offset int) (line int) {
 	return line
 }
 
-// byDeltas reads pairs of an increment of the address, and one of the line from there on.
+// byDeltas finds the line of an instruction in a table of pairs. Each pair is an increment of the address, and an
+// increment of the line from that address on.
 func byDeltas(table []byte, line, offset int) int {
 	for at := 0; len(table) >= 2; table = table[2:] {
 		if at += int(table[0]); at > offset {
@@ -28,7 +30,8 @@ func byDeltas(table []byte, line, offset int) int {
 	return line
 }
 
-// byRanges reads pairs of the size of a range, and an increment of the line for it. -128 stands for no line.
+// byRanges finds the line of an instruction in a table of pairs. Each pair is the size of a range of addresses, and
+// an increment of the line for that range. The increment -128 means that the range has no line.
 func byRanges(table []byte, line, offset int) int {
 	if offset < 0 {
 		return line
@@ -48,7 +51,8 @@ func byRanges(table []byte, line, offset int) int {
 	return 0
 }
 
-// byLocations reads entries that begin with a byte that has its highest bit set.
+// byLocations finds the line of an instruction in a table of entries. The first byte of each entry, and no other
+// byte, has its highest bit set.
 func byLocations(table []byte, line, offset int) int {
 	if offset < 0 {
 		return line
@@ -76,7 +80,7 @@ func byLocations(table []byte, line, offset int) int {
 	return 0
 }
 
-// signed reads a number of 6 bits a byte, the lowest first. Its lowest bit is the sign.
+// signed decodes a number with 6 bits in each byte, lowest bits first. The lowest bit of the number is its sign.
 func signed(b []byte) int {
 	var n uint64
 	for i := 0; i < len(b) && i < 6; i++ {

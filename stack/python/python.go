@@ -1,14 +1,15 @@
 /*
-Package python reads the calls of Python functions from the memory of another process that runs CPython. Like package
-stack, which it completes, it performs no ptrace and knows no process.
+Package python reads the Python calls of a thread from the memory of another process that runs CPython. It
+complements package stack. Like that package, it does not use ptrace, and knows nothing about processes.
 
 	mappings --Find--> Runtime    the interpreter, and where its structures have their fields
-	   --Calls--> Calls           of one thread, while it stands: code objects and instructions
+	   --Calls--> Calls           of one thread, while it is stopped: code objects and instructions
 	   --Locate--> Locations      later: function, file and line
 
-CPython 3.9 to 3.12 has a table of offsets; 3.13 publishes its offsets in its memory. Other versions are not read.
+For CPython 3.9 to 3.12 the package has a table of offsets. CPython 3.13 publishes its offsets in its memory. Other
+versions are not supported.
 
-The memory may be hostile. Therefore chains, texts and tables have bounds, and an object counts as code only if its
+The memory may be hostile. Therefore chains, texts and tables have limits, and an object counts as code only if its
 type is that of code objects.
 */
 package python
@@ -22,7 +23,7 @@ import (
 	"remshell/stack"
 )
 
-// Bounds of what is read of a process.
+// These constants limit how much is read of the memory of a process.
 const (
 	maxInterpreters = 64
 	maxThreads      = 4 * stack.MaxThreads
@@ -31,7 +32,7 @@ const (
 	maxTable        = 1 << 20             // bytes of a table of lines
 )
 
-// A Runtime is the CPython interpreter of a process.
+// A Runtime is the CPython interpreter in a process.
 type Runtime struct {
 	Image     *stack.Image // the ELF file with the interpreter
 	layout    layout
@@ -40,20 +41,21 @@ type Runtime struct {
 	codeType  uint64       // address of PyCode_Type
 }
 
-// A Call is a frame of Python.
+// A Call is one call of a Python function on a thread's stack.
 type Call struct {
 	Entry       bool // the evaluator was called for it; otherwise its caller's evaluator runs it
 	code        uint64
 	instruction uint64
 }
 
-// A Finder finds interpreters. It searches each file once. The zero value is ready. One goroutine at a time may use it.
+// A Finder finds CPython interpreters in processes. It searches each file only once. The zero value is ready to
+// use. Only one goroutine at a time may use a Finder.
 type Finder struct {
 	symbols map[*stack.Image]map[string]stack.Symbol
 }
 
-// Find returns the interpreter among the mappings of a process. It returns nil if there is none, or if its version is
-// not read.
+// Find returns the CPython interpreter among the mappings of a process. It returns nil if there is none or its
+// version is not supported.
 func (f *Finder) Find(mappings []stack.Mapping, mem stack.Memory) *Runtime {
 	for i := range mappings {
 		m := &mappings[i]
@@ -92,7 +94,7 @@ func (f *Finder) Find(mappings []stack.Mapping, mem stack.Memory) *Runtime {
 	return nil
 }
 
-// minorOfName returns the minor version that is part of the name of an interpreter's file, or 0.
+// minorOfName returns the minor version of Python in the name of an interpreter's file, or 0 if the name has none.
 func minorOfName(name string) int {
 	_, rest, _ := strings.Cut(name, "python3.")
 	digits, _, _ := strings.Cut(rest, ".")
@@ -100,12 +102,12 @@ func minorOfName(name string) int {
 	return minor
 }
 
-// Evaluates reports whether an address of the interpreter's file is in the function that evaluates frames.
+// Evaluates reports whether an address of the interpreter's file is in the function that evaluates Python frames.
 func (r *Runtime) Evaluates(address uint64) bool {
 	return address >= r.evaluator.Address && address-r.evaluator.Address < r.evaluator.Size
 }
 
-// A reader reads numbers of a process.
+// A reader reads numbers from the memory of a process.
 type reader stack.Memory
 
 func (m reader) word(address uint64) (uint64, bool) {
@@ -124,14 +126,15 @@ func (m reader) half(address uint64) (uint32, bool) {
 	return binary.LittleEndian.Uint32(buf[:]), true
 }
 
-// pointer reads a pointer. It returns 0 if it cannot be read.
+// pointer reads a pointer. It returns 0 if the memory cannot be read.
 func (m reader) pointer(address uint64) uint64 {
 	v, _ := m.word(address)
 	return v
 }
 
-// Calls returns the calls of a thread, innermost first, as long as it stands. threadPointer identifies it, or tid as the
-// process sees it if threadPointer is 0. A thread that Python does not know has none.
+// Calls returns the Python calls of a thread, innermost first. The thread must be stopped. threadPointer identifies
+// the thread. If threadPointer is 0, tid identifies it, which is the thread's ID as its process sees it. If Python
+// does not know the thread, Calls returns nil.
 func (r *Runtime) Calls(mem stack.Memory, threadPointer, tid uint64) (calls []Call) {
 	m, l := reader(mem), &r.layout
 	frame := r.frameOf(m, threadPointer, tid)
@@ -172,7 +175,7 @@ func (r *Runtime) Calls(mem stack.Memory, threadPointer, tid uint64) (calls []Ca
 	return calls
 }
 
-// frameOf returns the address of the innermost frame of a thread, or 0.
+// frameOf returns the address of the innermost Python frame of a thread, or 0 if there is none.
 func (r *Runtime) frameOf(m reader, threadPointer, tid uint64) uint64 {
 	l := &r.layout
 	idAt, id := l.threadID, threadPointer
@@ -199,7 +202,7 @@ func (r *Runtime) frameOf(m reader, threadPointer, tid uint64) uint64 {
 	return 0
 }
 
-// Locate returns the function, the file and the line of a call. It returns false if they cannot be read.
+// Locate returns the function, the file and the line of a call. It returns false if the memory cannot be read.
 func (r *Runtime) Locate(mem stack.Memory, c Call) (at stack.Location, ok bool) {
 	m, l := reader(mem), &r.layout
 	if m.pointer(c.code+l.objectType) != r.codeType { // freed meanwhile
@@ -223,7 +226,7 @@ func (r *Runtime) Locate(mem stack.Memory, c Call) (at stack.Location, ok bool) 
 	return at, true
 }
 
-// table returns the content of a bytes object, or nil.
+// table returns the content of a Python bytes object, or nil if object is not one.
 func (r *Runtime) table(m reader, object uint64) []byte {
 	n, ok := m.word(object + r.layout.byteCount)
 	if !ok || n > maxTable {
@@ -236,8 +239,8 @@ func (r *Runtime) table(m reader, object uint64) []byte {
 	return content
 }
 
-// text returns the text of a str object, or "" if it is none. Bits of its state are 2 for interned, 3 for the size of a
-// code unit, 1 for compact, 1 for ascii.
+// text returns the text of a Python str object, or "" if object is not one. The bits of the object's state are,
+// from the lowest: 2 for interned, 3 for the size of a code unit, 1 for compact, 1 for ascii.
 func (r *Runtime) text(m reader, object uint64) string {
 	l := &r.layout
 	state, ok1 := m.half(object + l.state)

@@ -13,23 +13,24 @@ import (
 	"remshell/stack"
 )
 
-// maxMappings is how many executable mappings of a process are used.
+// maxMappings is the maximum number of executable mappings of a process that are used.
 const maxMappings = 4096
 
-// Images opens the ELF files of processes, each once. The zero value is ready. One goroutine at a time may use it.
+// Images opens the ELF files of processes, each file once. The zero value is ready to use. Only one goroutine at a
+// time may use an Images.
 type Images struct {
 	byFile map[fileID]*stack.Image // nil values: they cannot be read
 	files  []*os.File
 }
 
-// A fileID identifies a version of a file.
+// A fileID identifies one version of a file.
 type fileID struct {
 	dev, ino uint64
 	size     int64
 	changed  unix.Timespec
 }
 
-// Close closes all files. The images must not be used any more.
+// Close closes all files. The images must not be used afterwards.
 func (s *Images) Close() {
 	for _, f := range s.files {
 		f.Close()
@@ -37,8 +38,8 @@ func (s *Images) Close() {
 	s.byFile, s.files = nil, nil
 }
 
-// Mappings returns the executable mappings of a process, by address. Their files are those that it has mapped: a file
-// that was replaced meanwhile has no image.
+// Mappings returns the executable mappings of a process, sorted by address. A mapping has the image of the file
+// that the process has mapped. If the file was replaced since then, the mapping has no image.
 func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
 	text, err := readBounded(fmt.Sprintf("/proc/%d/maps", pid), 16<<20)
 	if err != nil {
@@ -62,8 +63,9 @@ func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
 	return all, nil
 }
 
-// parseMapping parses a line of /proc/PID/maps. It returns false for memory that is not executed.
-// 7f2c5c026000-7f2c5c17b000 r-xp 00026000 fd:00 1443 /usr/lib/x86_64-linux-gnu/libc.so.6
+// parseMapping parses a line of /proc/PID/maps. It returns false for memory that is not executable.
+//
+//	7f2c5c026000-7f2c5c17b000 r-xp 00026000 fd:00 1443 /usr/lib/x86_64-linux-gnu/libc.so.6
 func parseMapping(line string) (m stack.Mapping, ino uint64, ok bool) {
 	fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
 	if len(fields) < 6 || !strings.Contains(fields[1], "x") {
@@ -79,7 +81,8 @@ func parseMapping(line string) (m stack.Mapping, ino uint64, ok bool) {
 	return m, ino, errs == [4]error{} && m.Start < m.End
 }
 
-// open returns the image of a mapped file, or nil. The file is opened in the mount namespace of the process.
+// open returns the image of a mapped file, or nil if the file cannot be opened. It opens the file in the mount
+// namespace of the process.
 func (s *Images) open(pid int, m stack.Mapping, ino uint64) *stack.Image {
 	f := openMapped(pid, fmt.Sprintf("/proc/%d/root%s", pid, m.Path), m, ino)
 	if f == nil {
@@ -111,8 +114,8 @@ func (s *Images) open(pid int, m stack.Mapping, ino uint64) *stack.Image {
 	return image
 }
 
-// openMapped opens a regular file, if it is the mapped one: it has the inode number of the mapping or, where overlayfs
-// shows another, the same code.
+// openMapped opens a regular file if it is the file that the process has mapped. It compares inode numbers. If
+// overlayfs shows a different inode number, it compares the code.
 func openMapped(pid int, name string, m stack.Mapping, ino uint64) *os.File {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -127,7 +130,7 @@ func openMapped(pid int, name string, m stack.Mapping, ino uint64) *os.File {
 	return nil
 }
 
-// hasCode reports whether a file has the code that the process has mapped.
+// hasCode reports whether a file contains the same code as the mapping of the process.
 func hasCode(f *os.File, pid int, m stack.Mapping) bool {
 	code := readMemory(pid, m.Start, int(min(m.End-m.Start, 4096)))
 	content := make([]byte, len(code))
@@ -135,7 +138,7 @@ func hasCode(f *os.File, pid int, m stack.Mapping) bool {
 	return len(code) > 0 && bytes.Equal(code, content[:n])
 }
 
-// readBounded reads at most n bytes of a file of /proc.
+// readBounded returns the content of a file of /proc, cut to n bytes.
 func readBounded(name string, n int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -44,15 +44,16 @@ const (
 	// one of them before it interrupts as many others: they may be in an uninterruptible sleep.
 	maxStanding = 8
 	patience    = 20 * time.Millisecond
-	// standTime is how long Capture waits for threads to stop: on a busy host they may get no CPU before. Those that have
-	// stopped run again meanwhile.
+	// standTime is how long Capture waits for threads to stop, since they may get no CPU on a busy host. Threads that
+	// have stopped earlier already run again.
 	standTime = 1500 * time.Millisecond
 	// A thread may stand for firstPause to maxPause before that is noticed.
 	firstPause = 20 * time.Microsecond
 	maxPause   = time.Millisecond
 )
 
-// Host is the architecture of this machine. If it is not known, Capture returns an error.
+// Host is the architecture of this machine. If knownHost is false, the architecture is not supported, and Capture
+// returns an error.
 var Host, knownHost = hostArch()
 
 func hostArch() (a stack.Arch, known bool) {
@@ -60,7 +61,7 @@ func hostArch() (a stack.Arch, known bool) {
 	return a, known
 }
 
-// A Thread is a thread at the moment of the stop.
+// A Thread is the state of a thread at the moment at which it was stopped.
 type Thread struct {
 	TID       int
 	Name      string // as the program has named it; comm(5)
@@ -73,7 +74,7 @@ type Thread struct {
 	windowAt  uint64
 }
 
-// A Process is what Capture has copied.
+// A Process is what Capture has copied from a process.
 type Process struct {
 	PID     int
 	Threads []Thread      // the first is the main thread
@@ -82,7 +83,7 @@ type Process struct {
 	python  *python.Runtime
 }
 
-// An Error is why a process could not be traced.
+// An Error says why a process could not be traced.
 type Error struct {
 	Tracer int // process ID of the one that traces it already; 0: none
 	Err    error
@@ -98,8 +99,8 @@ func (e *Error) Error() string {
 	return e.Err.Error()
 }
 
-// Capture stops a process and copies its threads. py is the interpreter of the process, or nil. If Capture returns an
-// error, the process has what the kernel tells without ptrace.
+// Capture stops a process, copies the state of its threads, and lets them run again. py is the Python interpreter
+// of the process, or nil. If Capture returns an error, the Process contains what the kernel reports without ptrace.
 func Capture(pid int, py *python.Runtime) (Process, error) {
 	p := Process{PID: pid, python: py}
 	if tracer, _ := strconv.Atoi(statusField(pid, pid, "TracerPid")); tracer != 0 {
@@ -119,7 +120,8 @@ func Capture(pid int, py *python.Runtime) (Process, error) {
 	return p, err
 }
 
-// onThread captures on a thread that ends afterwards. The first thread of a program does not end with its goroutine, so it is not used.
+// onThread captures the process on an operating system thread that ends afterwards. It does not use the first
+// thread of this program, because that thread does not end with its goroutine.
 func (p *Process) onThread(failed chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
@@ -135,7 +137,7 @@ func (p *Process) onThread(failed chan<- error) {
 	// The goroutine ends without UnlockOSThread: the thread ends, and the kernel detaches what it still traces.
 }
 
-// A tracer traces the threads of one process, on one thread.
+// A tracer traces the threads of one process. It runs on one operating system thread.
 type tracer struct {
 	process *Process
 	waiting []*Thread // interrupted, and not copied yet
@@ -178,7 +180,7 @@ func (t *tracer) capture() error {
 	}
 }
 
-// read copies a thread and releases it, if it stands. It returns false if it does not stand yet.
+// read copies the state of a thread and releases the thread. It returns false if the thread has not stopped yet.
 func (t *tracer) read(th *Thread) bool {
 	words, err := registersOf(th.TID)
 	if err != nil {
@@ -199,7 +201,7 @@ func (t *tracer) read(th *Thread) bool {
 	return true
 }
 
-// pendingSignal returns the signal that a thread which stands was about to receive, or 0.
+// pendingSignal returns the signal that a stopped thread was about to receive, or 0.
 func pendingSignal(tid int) int {
 	var info unix.Siginfo
 	if ptrace(unix.PTRACE_GETSIGINFO, tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
@@ -218,7 +220,7 @@ func ptrace(request, tid int, address, data uintptr) error {
 	return nil
 }
 
-// registersOf reads the registers of a thread that stands.
+// registersOf returns the registers of a stopped thread.
 func registersOf(tid int) ([]uint64, error) {
 	const ntPRStatus = 1 // elf.h
 	buf := make([]uint64, 40)
@@ -230,7 +232,7 @@ func registersOf(tid int) ([]uint64, error) {
 	return buf[:vec.Len/8], nil
 }
 
-// readMemory reads up to n bytes of a process, as far as they are mapped.
+// readMemory returns up to n bytes of a process's memory. It stops at the first address that is not mapped.
 func readMemory(pid int, address uint64, n int) []byte {
 	if n <= 0 {
 		return nil
@@ -252,12 +254,13 @@ func readMemory(pid int, address uint64, n int) []byte {
 	return buf[:got]
 }
 
-// MemoryOf returns the present memory of a process.
+// MemoryOf returns a function that reads the current memory of a process.
 func MemoryOf(pid int) stack.Memory {
 	return func(address uint64, to []byte) bool { return copy(to, readMemory(pid, address, len(to))) == len(to) }
 }
 
-// Memory returns the memory of a thread: the copy of its stack, and else the present memory of the process.
+// Memory returns a function that reads the memory of a thread. It uses the copy of the thread's stack, and for
+// other addresses the current memory of the process.
 func (p *Process) Memory(th *Thread) stack.Memory {
 	present := MemoryOf(p.PID)
 	return func(address uint64, to []byte) bool {
@@ -269,8 +272,8 @@ func (p *Process) Memory(th *Thread) stack.Memory {
 	}
 }
 
-// readBlocked reads where a thread waits that could not be stopped: the kernel shows its stack pointer and its address
-// (proc_pid_syscall(5)). Other registers stay unknown.
+// readBlocked reads where a thread waits that could not be stopped. The kernel reports the thread's stack pointer
+// and program counter (proc_pid_syscall(5)). Other registers stay unknown.
 func (p *Process) readBlocked(th *Thread) {
 	if th.Read {
 		return
@@ -290,7 +293,7 @@ func (p *Process) readBlocked(th *Thread) {
 	p.readCalls(th)
 }
 
-// readCalls reads the Python frames of a thread.
+// readCalls reads the Python calls of a thread.
 func (p *Process) readCalls(th *Thread) {
 	if p.python == nil {
 		return
@@ -327,7 +330,7 @@ func pagesOf(pid int) stack.Memory {
 	}
 }
 
-// readThreads lists the threads and reads what the kernel tells of each.
+// readThreads lists the threads of the process and reads what the kernel reports about each.
 func (p *Process) readThreads() {
 	dir := fmt.Sprintf("/proc/%d/task", p.PID)
 	f, err := os.Open(dir)
