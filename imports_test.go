@@ -15,7 +15,7 @@ import (
 )
 
 // purePackages only turn values into values. They may not import packages that do input or output.
-var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "job/column", "job/turns", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "stack", "stack/python", "feature/stacks/tree", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "feature/checkpoint/machine", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
+var purePackages = []string{"helper/lifecycle", "trace", "limits", "usererr", "hostlist", "idset", "batch", "text", "gpu", "pin", "job", "job/column", "job/turns", "sort", "psi", "plan", "plan/line", "plan/nodeset", "plan/region", "simulate", "config", "format", "mpifault", "doctor", "stack", "stack/python", "feature/stacks/tree", "cli/aprun", "cli/option", "cli/record", "cli/request", "cli/saved", "launch/stdio/pattern", "launch/supervise", "launch/hold", "launch/control", "feature/checkpoint/machine", "feature/hang/machine", "launch/restart", "pmiserver/pmix/bfrops", "pmiserver/pmix/jobinfo", "pmiserver/pmix/message"}
 
 var impureImports = []string{"os", "net", "os/exec", "syscall", "log", "golang.org/x/sys/unix"}
 

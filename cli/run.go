@@ -127,7 +127,7 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	if err := checkDistinctFiles(c.line.WrittenFiles()); err != nil {
 		return 0, err
 	}
-	c.features = setup.Run{Line: c.line, Dir: c.inputs.Local.Dir, Environ: c.sys.Environ, Env: &c.env, Request: &c.req, Accounted: c.inputs.Cluster != nil && c.inputs.Cluster.AccountingFile != ""}
+	c.features = setup.Run{Line: c.line, Dir: c.inputs.Local.Dir, Environ: c.sys.Environ, Env: &c.env, Request: &c.req, Accounted: c.inputs.Cluster != nil && c.inputs.Cluster.AccountingFile != "", OnTerminal: isTerminal(c.sys.Err)}
 	defer func() {
 		c.requestStep.End(err)
 		c.endFeatures(err)

@@ -34,6 +34,7 @@ import (
 	_ "remshell/feature/failedranks" // ranks that failed while others go on
 	_ "remshell/feature/fetches"     // PMIx_Get of data on other nodes
 	_ "remshell/feature/gang"        // --gang
+	_ "remshell/feature/hang"        // --hang
 	_ "remshell/feature/helptexts"   // help texts of MPI libraries: each once
 	_ "remshell/feature/interim"     // --report-every
 	_ "remshell/feature/migrate"     // --migrate

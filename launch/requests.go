@@ -80,6 +80,31 @@ func (noCheckpoints) RequestAndStop(stop func(), stays func(string)) { stop() }
 func (noCheckpoints) CancelStop()                                    {}
 func (noCheckpoints) InProgress() bool                               { return false }
 
+// Stacks is the interface through which other features read the stacks of all ranks. Only the goroutine of Run may call
+// it.
+type Stacks interface {
+	// Read reads the stacks and calls done with what they say. It joins a reading in progress. done may be called before
+	// Read returns.
+	Read(done func(StackSummary))
+}
+
+// A StackSummary says what the ranks of a job do.
+type StackSummary struct {
+	Report job.StackReport // the groups of main threads come first
+	Calls  []string        // for each group of main threads, the MPI call that it is in; empty: none
+	Text   string          // for people: a line for each group of main threads, and which ranks seem to keep the others waiting
+	Likely string          // which ranks seem to keep the others waiting, and why; empty: unknown
+	Moved  []int           // ranks whose main thread has done something between the last reading and this one
+}
+
+// noStacks implements Stacks in a program without the feature that reads stacks.
+type noStacks struct{}
+
+func (noStacks) Read(done func(StackSummary)) { done(StackSummary{}) }
+
+// IsSuspended reports whether the ranks are stopped, for any reason.
+func (j *Job) IsSuspended() bool { return j.holds.IsHeld() }
+
 // IsHeld reports whether the ranks are stopped for a given reason.
 func (j *Job) IsHeld(reason job.Hold) bool { return j.holds.Has(reason) }
 

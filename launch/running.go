@@ -47,6 +47,7 @@ type Job struct {
 	search       *nodeSearch // search for the place of a spawn or a move; nil: none
 
 	Checkpoints Checkpoints                                          // set by the feature that takes them
+	Stacks      Stacks                                               // set by the feature that reads them
 	verbs       map[job.Verb]func(control.Request) []supervise.Event // of requests, by the features that serve them
 	allAttempts map[reflect.Type]any                                 // see ForAllAttempts; shared by all attempts
 
@@ -81,7 +82,7 @@ type Node struct {
 
 func newJob(env Env) *Job {
 	f := &Job{Env: env, events: node.NewInbox(), Streams: stdio.New(env.In, env.Out, env.Err),
-		members: make(map[*node.Node]*Node), record: newRunRecord(), Checkpoints: noCheckpoints{}}
+		members: make(map[*node.Node]*Node), record: newRunRecord(), Checkpoints: noCheckpoints{}, Stacks: noStacks{}}
 	f.Env.Inbox = f.events
 	f.Env.Listener = node.Listener{Inbox: f.events, StreamHandler: f.streamHandler, Log: env.Log}
 	f.Env.OnConnect = env.Events().Connected

@@ -22,12 +22,13 @@ import (
 
 // A Run represents one run of mpiexec with hosts. Through it, features can read and change the run.
 type Run struct {
-	Line      option.Line
-	Dir       string       // the working directory
-	Environ   []string     // mpiexec's environment
-	Env       *launch.Env  // of the launch
-	Request   *job.Request // is made after Begin
-	Accounted bool         // the cluster has a file for the accounts of jobs
+	Line       option.Line
+	Dir        string       // the working directory
+	Environ    []string     // mpiexec's environment
+	Env        *launch.Env  // of the launch
+	Request    *job.Request // is made after Begin
+	Accounted  bool         // the cluster has a file for the accounts of jobs
+	OnTerminal bool         // standard error is a terminal
 
 	NeedsEnd      string                      // option of a feature that acts before the end of the job, which has to be known then; empty: none
 	ReplaceReport bool                        // a feature sets it if a reader of --report's file is to see it whole at any time

@@ -34,11 +34,13 @@ type rawThread struct {
 	frames []stack.Address
 	python *python.Runtime // nil: none that is read
 	calls  []pythonCall
+
+	hashFrom func(frame int) (uint64, bool) // see stack.Fingerprint; nil: it has no frames
 }
 
 // gatherStacks reads the stacks of processes, one after the other, and joins equal ones. It stops tracing nameTime
 // before the deadline.
-func gatherStacks(targets []target, deadline time.Time) (report job.StackReport) {
+func gatherStacks(targets []target, deadline time.Time) (report job.StackReport, prints map[int]fingerprint) {
 	var images trace.Images
 	defer images.Close()
 	processes := inspectAll(targets, &images)
@@ -61,7 +63,7 @@ func gatherStacks(targets []target, deadline time.Time) (report job.StackReport)
 		groups = append(groups, threads[i].group(names))
 	}
 	report.Groups = tree.Merge(groups)
-	return report
+	return report, fingerprintsOf(threads, names)
 }
 
 // An inspected is a process whose files are known, and that was traced later.
@@ -129,6 +131,9 @@ func (p *inspected) unwind(deadline time.Time) (threads []rawThread) {
 			mem := p.Memory(th)
 			r.frames = stack.Unwind(trace.Host, th.Registers, mem, p.mappings)
 			r.calls = locateCalls(p.python, th.Calls, mem)
+			r.hashFrom = func(frame int) (uint64, bool) {
+				return stack.Fingerprint(trace.Host, th.Registers, mem, p.mappings, frame)
+			}
 		case note == "" && th.State != 'Z' && th.State != 'X':
 			r.note = "it could not be stopped"
 			if p.mapErr != nil && !errors.Is(p.mapErr, unix.ENOENT) {

@@ -35,7 +35,8 @@ func TestRankUnderADebugger(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes := make(map[int]job.StackGroup)
-	for _, g := range gatherStacks(targets, time.Now().Add(10*time.Second)).Groups {
+	report, _ := gatherStacks(targets, time.Now().Add(10*time.Second))
+	for _, g := range report.Groups {
 		for _, rank := range g.Ranks {
 			notes[rank] = g
 		}

@@ -20,9 +20,10 @@ func init() {
 // A nodeStacks gathers the stacks of the ranks of one session. The session's goroutine owns it.
 type nodeStacks struct {
 	session *helper.Session
-	current *GatherStacks // in progress; nil: none
-	next    *GatherStacks // requested meanwhile, after mpiexec gave up on the one in progress; nil: none
-	retired []int         // ranks that the session has forgotten
+	current *GatherStacks       // in progress; nil: none
+	next    *GatherStacks       // requested meanwhile, after mpiexec gave up on the one in progress; nil: none
+	retired []int               // ranks that the session has forgotten
+	prints  map[int]fingerprint // by rank, of the last reading
 }
 
 func attachHelper(s *helper.Session) {
@@ -68,14 +69,15 @@ func (n *nodeStacks) gather() {
 	slices.SortFunc(targets, func(a, b target) int { return a.rank - b.rank })
 	deadline := time.Now().Add(launch.StackTime)
 	go func() {
-		report := gatherStacks(targets, deadline)
+		report, prints := gatherStacks(targets, deadline)
 		if len(ended) > 0 {
 			slices.Sort(ended)
 			report.Groups = append(report.Groups, job.StackGroup{Ranks: slices.Compact(ended), Threads: len(ended), State: job.StackEnded, Note: "its process has ended"})
 		}
 		report = wire.TruncateStacks(report, maxGroupsBytes)
 		s.Post(func() {
-			s.Send(&StackGroups{report})
+			s.Send(&StackGroups{report, movedSince(n.prints, prints)})
+			n.prints = prints
 			n.current = nil
 			s.StacksReported()
 			if next := n.next; next != nil {

@@ -34,6 +34,8 @@ type query struct {
 	report     job.StackReport
 	forUser    bool // the user of this mpiexec is to see them
 	requesters []requester
+	readers    []func(launch.StackSummary)
+	moved      []int
 }
 
 // A requester is a user who has requested the stacks of ranks; nil: of all.
@@ -44,8 +46,9 @@ type requester struct {
 
 func attach(j *launch.Job) {
 	s := &gathering{job: j}
+	j.Stacks = s
 	launch.Handle(j, func(n *launch.Node, m *StackGroups) []supervise.Event {
-		s.add(n.Key, m.Report)
+		s.add(n.Key, m)
 		return nil
 	})
 	j.OnRequest(job.VerbStacks, func(r control.Request) []supervise.Event {
@@ -54,10 +57,10 @@ func attach(j *launch.Job) {
 	})
 	j.Hooks.InspectRanks.Add(func(stacks bool) {
 		if stacks {
-			s.begin(nil)
+			s.begin(func(q *query) { q.forUser = true })
 		}
 	})
-	j.Hooks.NodeLost.Add(func(n *launch.Node) { s.add(n.Key, job.StackReport{}) })
+	j.Hooks.NodeLost.Add(func(n *launch.Node) { s.add(n.Key, new(StackGroups)) })
 	j.Hooks.Ended.Add(s.finish)
 }
 
@@ -76,7 +79,7 @@ func (s *gathering) serve(r control.Request) {
 		s.job.Reply(r, job.ReplyRefused, err.Error())
 		return
 	}
-	s.begin(&requester{r, ranks})
+	s.begin(func(q *query) { q.requesters = append(q.requesters, requester{r, ranks}) })
 }
 
 // parseRanks returns the ranks that the arguments of a request name, or nil if they name none. size is the number of
@@ -96,18 +99,19 @@ func parseRanks(args []string, size int) ([]int, error) {
 	return nil, nil
 }
 
-// begin asks all nodes for the stacks of their ranks, or joins the query in progress. The result is for r, or for the
-// user of this mpiexec if r is nil. All ranks are read in any case, since the guess needs them.
-func (s *gathering) begin(r *requester) {
+// Read implements launch.Stacks.
+func (s *gathering) Read(done func(launch.StackSummary)) {
+	s.begin(func(q *query) { q.readers = append(q.readers, done) })
+}
+
+// begin asks all nodes for the stacks of their ranks, or joins the query in progress. join adds to the query who gets
+// the result. All ranks are read in any case, since the guess needs them.
+func (s *gathering) begin(join func(*query)) {
 	running := s.query != nil
 	if !running {
 		s.query = &query{waiting: make(map[int]bool)}
 	}
-	if r == nil {
-		s.query.forUser = true
-	} else {
-		s.query.requesters = append(s.query.requesters, *r)
-	}
+	join(s.query)
 	if running {
 		return
 	}
@@ -132,10 +136,12 @@ func (s *gathering) begin(r *requester) {
 }
 
 // add adds the stacks of a node. If the node was lost, they are empty.
-func (s *gathering) add(node int, r job.StackReport) {
+func (s *gathering) add(node int, m *StackGroups) {
 	if s.query == nil || !s.query.waiting[node] {
 		return
 	}
+	r := m.Report
+	s.query.moved = append(s.query.moved, m.Moved...)
 	delete(s.query.waiting, node)
 	s.query.report.Groups = append(s.query.report.Groups, r.Groups...)
 	for _, note := range r.Notes {
@@ -165,6 +171,13 @@ func (s *gathering) finish() {
 	if q.forUser {
 		whole := s.reportOf(q.report, nil)
 		fmt.Fprint(s.job.Env.Err, "mpiexec: stacks of "+text.Count(countRanks(whole), "rank")+":\n"+tree.Format(whole))
+	}
+	if len(q.readers) > 0 {
+		whole := s.reportOf(q.report, nil)
+		summary := launch.StackSummary{Report: whole, Calls: tree.Calls(whole), Text: tree.Summarize(whole), Likely: tree.Likely(whole), Moved: q.moved}
+		for _, read := range q.readers {
+			read(summary)
+		}
 	}
 	for _, r := range q.requesters {
 		s.job.Nodes[r.Node].Send(&wire.ControlReply{ID: r.ID, State: job.ReplyDone,

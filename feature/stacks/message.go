@@ -36,11 +36,18 @@ func (m *GatherStacks) Fields(c *wire.Codec) {
 	c.Nums(&m.Ranks, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, wire.RankRange)
 }
 
-// StackGroups answers GatherStacks.
-type StackGroups struct{ Report job.StackReport }
+// StackGroups answers GatherStacks. Moved are the ranks whose main thread has done something since the last StackGroups:
+// it is in another call, or its callers have other values on the stack.
+type StackGroups struct {
+	Report job.StackReport
+	Moved  []int
+}
 
 // Fields implements wire.Message: it lists the fields that are sent.
-func (m *StackGroups) Fields(c *wire.Codec) { c.StackReport(&m.Report) }
+func (m *StackGroups) Fields(c *wire.Codec) {
+	c.StackReport(&m.Report)
+	c.Nums(&m.Moved, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, wire.RankRange)
+}
 
 // maxGroupsBytes is the largest size of a StackGroups.
 const maxGroupsBytes = 1 << 20
@@ -50,8 +57,8 @@ func init() {
 		return &GatherStacks{Ranks: []int{rank}}
 	}})
 	wire.Register[StackGroups](103, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: maxGroupsBytes, Example: func(rank int) wire.Message {
-		return &StackGroups{job.StackReport{Notes: []string{"n"}, Groups: []job.StackGroup{{Ranks: []int{rank}, Nodes: []string{"a"}, Threads: 1, State: job.StackRuns,
-			WaitsIn: "w", Note: "o", Thread: "t", Frames: []job.StackFrame{{Function: "f", File: "f.c", Line: 1, Library: "l"}}}}}}
+		return &StackGroups{Report: job.StackReport{Notes: []string{"n"}, Groups: []job.StackGroup{{Ranks: []int{rank}, Nodes: []string{"a"}, Threads: 1, State: job.StackRuns,
+			WaitsIn: "w", Note: "o", Thread: "t", Frames: []job.StackFrame{{Function: "f", File: "f.c", Line: 1, Library: "l"}}}}}, Moved: []int{rank}}
 	}})
 	node.Admit(checkGroups)
 }
@@ -69,6 +76,11 @@ func checkGroups(v *node.Validator, m *StackGroups) (wire.Message, error) {
 			if v.FindRank(rank) == nil {
 				return nil, node.NotOurRank(rank)
 			}
+		}
+	}
+	for _, rank := range m.Moved {
+		if v.FindRank(rank) == nil {
+			return nil, node.NotOurRank(rank)
 		}
 	}
 	return v.TakeReply(m)

@@ -14,14 +14,14 @@ import (
 func group(change func(*job.StackGroup)) *StackGroups {
 	g := job.StackGroup{Ranks: []int{nodetest.Own}, Threads: 1, State: job.StackRuns}
 	change(&g)
-	return &StackGroups{job.StackReport{Groups: []job.StackGroup{g}}}
+	return &StackGroups{Report: job.StackReport{Groups: []job.StackGroup{g}}}
 }
 
 // The frames of the messages do not change.
 func TestFrames(t *testing.T) {
 	wiretest.CheckBytes(t, &GatherStacks{}, "660100")
 	wiretest.CheckBytes(t, &GatherStacks{Ranks: []int{3}}, "66020206")
-	wiretest.CheckBytes(t, &StackGroups{}, "67020000")
+	wiretest.CheckBytes(t, &StackGroups{}, "6703000000")
 }
 
 // Each bound of a report is kept, and one more is refused.
@@ -30,8 +30,8 @@ func TestBounds(t *testing.T) {
 		m    wire.Message
 		want string
 	}{
-		{&StackGroups{job.StackReport{Groups: make([]job.StackGroup, job.MaxStackGroups+1)}}, "groups"},
-		{&StackGroups{job.StackReport{Notes: make([]string, job.MaxStackNotes+1)}}, "notes"},
+		{&StackGroups{Report: job.StackReport{Groups: make([]job.StackGroup, job.MaxStackGroups+1)}}, "groups"},
+		{&StackGroups{Report: job.StackReport{Notes: make([]string, job.MaxStackNotes+1)}}, "notes"},
 		{group(func(g *job.StackGroup) { g.Frames = make([]job.StackFrame, job.MaxStackFrames) }), ""},
 		{group(func(g *job.StackGroup) { g.Frames = make([]job.StackFrame, job.MaxStackFrames+1) }), "frames"},
 		{group(func(g *job.StackGroup) { g.Frames = []job.StackFrame{{Line: -1}} }), "line -1"},
@@ -64,6 +64,17 @@ func TestAdmitGroups(t *testing.T) {
 		v.NoteSent(&GatherStacks{})
 		if got := nodetest.Judge(v, group(change)); !strings.Contains(got, want) {
 			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// Ranks that have moved are ranks of the node, too.
+func TestAdmitMoved(t *testing.T) {
+	for rank, want := range map[int]string{nodetest.Own: "ok", nodetest.Foreign: "foreign"} {
+		v, _ := nodetest.NewStage(t, "running")
+		v.NoteSent(&GatherStacks{})
+		if got := nodetest.Judge(v, &StackGroups{Moved: []int{rank}}); got != want {
+			t.Errorf("%d: %s, want %s", rank, got, want)
 		}
 	}
 }

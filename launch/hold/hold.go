@@ -97,6 +97,9 @@ func (s *State) Has(reason job.Hold) bool {
 	return has
 }
 
+// IsHeld reports whether there is any reason: the ranks are stopped.
+func (s *State) IsHeld() bool { return len(s.since) > 0 }
+
 // HeldFor returns how long ago a reason was added. It returns 0 if the set does not contain the reason.
 func (s *State) HeldFor(reason job.Hold, now time.Time) time.Duration {
 	if !s.Has(reason) {

@@ -37,6 +37,7 @@ const (
 	BatchEndsJob
 	EndedByRequest
 	EndedByMove
+	NoProgress
 )
 
 // A Failure is an event that may end the job, such as the crash of a rank. Its Kind determines which other
@@ -122,6 +123,7 @@ var causes = [...]causeRule{
 	BatchEndsJob:       {name: "the batch system ends its job", reason: "rm", text: batchEndsText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
 	EndedByRequest:     {name: "a user ends the job with `--end`", reason: "user", text: reportedText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
 	EndedByMove:        {name: "a user moves the job with `--migrate`", reason: "move", endKind: job.EndByMove, text: reportedText, code: fixedCode(job.ExitCheckpointed), blames: blameNobody},
+	NoProgress:         {name: "a job makes no progress (`--hang-action end`)", reason: "limit", text: reportedText, code: fixedCode(job.ExitTimeout), blames: blameNobody, external: true},
 }
 
 // CountsAfterRanks reports whether a failure of this kind still counts when all ranks have ended. Lost output

@@ -3,9 +3,11 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,7 +42,7 @@ func TestStacksOfHangs(t *testing.T) {
 			"stop":    "likely: rank 2 keeps the others waiting: it is stopped by a signal",
 		} {
 			t.Run(library+" "+how, func(t *testing.T) {
-				r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1:2,n2:1", "--kill-grace", "1", program, how}})
+				r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1:2,n2:1", "--kill-grace", "1", "--hang=3", program, how}})
 				if !r.out.wait(t.Context(), func(all string) bool { return strings.Contains(all, "ready") }) {
 					t.Fatal("it does not start")
 				}
@@ -53,6 +55,16 @@ func TestStacksOfHangs(t *testing.T) {
 					if !strings.Contains(out, line) {
 						t.Errorf("no %q in\n%s", line, out)
 					}
+				}
+				noticed := regexp.MustCompile(`(?m)^mpiexec: no progress for \d+ s: 2 of 3 ranks wait in MPI_Allreduce, 1 does something else$`)
+				if how != "loop" && how != "sleep" { // in these the rank goes on by itself
+					soon, cancel := context.WithTimeout(t.Context(), longTimeout)
+					defer cancel()
+					if !r.err.wait(soon, func(all string) bool { return noticed.MatchString(all) && strings.Contains(all, want) }) {
+						t.Errorf("not noticed:\n%s", r.err.String())
+					}
+				} else if told := r.err.String(); noticed.MatchString(told) {
+					t.Errorf("%s", told)
 				}
 				b.runOnHead(t, binary, append([]string{"--end", id}, b.hosts()...)...) // a stopped rank heeds no ^C
 				r.wait(t)

@@ -19,9 +19,18 @@ const (
 	maxOther = 20
 )
 
-// Format returns the text of a report: a line for each group of main threads, the guess, and the calls of all ranks as
-// a tree.
+// Format returns the text of a report: its summary, and the calls of all ranks as a tree.
 func Format(r job.StackReport) string {
+	var b strings.Builder
+	b.WriteString(Summarize(r))
+	main := mainThreads(r.Groups)
+	formatTree(&b, "calls of the main threads:", main)
+	formatTree(&b, "other threads:", r.Groups[len(main):])
+	return b.String()
+}
+
+// Summarize returns a line for each group of main threads, the guess which ranks keep the others waiting, and the notes.
+func Summarize(r job.StackReport) string {
 	var b strings.Builder
 	main := mainThreads(r.Groups)
 	var rows [][]string
@@ -34,15 +43,30 @@ func Format(r job.StackReport) string {
 	}
 	if call, alike := AllAlike(r.Groups); alike {
 		fmt.Fprintf(&b, "  all ranks are in one call at one place. If %s never ends, compare its arguments, which are not read: root, communicator, count.\n", call)
-	} else if guess, ok := Explain(r.Groups); ok {
-		fmt.Fprintf(&b, "  likely: %s others waiting: %s\n", keeps(guess.Ranks), guess.Why)
+	} else if likely := Likely(r); likely != "" {
+		fmt.Fprintf(&b, "  likely: %s\n", likely)
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "  %s\n", format.EscapeSentence(note))
 	}
-	formatTree(&b, "calls of the main threads:", main)
-	formatTree(&b, "other threads:", r.Groups[len(main):])
 	return b.String()
+}
+
+// Likely returns which ranks seem to keep the others waiting, and why. It is empty if nothing tells ranks apart.
+func Likely(r job.StackReport) string {
+	guess, ok := Explain(r.Groups)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s others waiting: %s", keeps(guess.Ranks), guess.Why)
+}
+
+// Calls returns, for each group of main threads, the MPI call that it is in, or "".
+func Calls(r job.StackReport) (calls []string) {
+	for _, g := range mainThreads(r.Groups) {
+		calls = append(calls, InMPI(g))
+	}
+	return calls
 }
 
 func keeps(ranks []int) string {

@@ -1,0 +1,84 @@
+//go:build linux
+
+package hang
+
+import (
+	"time"
+
+	"remshell/feature/hang/machine"
+	"remshell/helper"
+	"remshell/job"
+	"remshell/wire"
+)
+
+func init() { helper.Register(helper.Feature{Name: "hang", Attach: attachHelper}) }
+
+// A nodeWatch takes samples of the processes of one session. The session's goroutine owns it.
+type nodeWatch struct {
+	session *helper.Session
+	tracker machine.Tracker
+	began   bool
+	pmi     bool // a rank has called PMI
+}
+
+func attachHelper(s *helper.Session) {
+	n := &nodeWatch{session: s}
+	s.Hooks.LongJobBegins.Add(n.begin)
+	helper.Handle(s, func(*TakeSample) {
+		if n.began {
+			n.add(n.sampler()(), true)
+		}
+	})
+}
+
+// begin begins to take samples, if mpiexec wants that. It may be called again.
+func (n *nodeWatch) begin() {
+	setting, has := wire.SettingOf[*Watching](n.session.Prepare.Settings)
+	if !has || n.began {
+		return
+	}
+	n.began, n.tracker.After = true, setting.After
+	n.takeSample()
+}
+
+// takeSample takes a sample in another goroutine, and then others.
+func (n *nodeWatch) takeSample() {
+	take := n.sampler()
+	go func() {
+		sample := take()
+		n.session.Post(func() {
+			next := n.add(sample, false)
+			time.AfterFunc(next, func() { n.session.Post(n.takeSample) })
+		})
+	}()
+}
+
+// add adds a sample, and reports to mpiexec what it says. It returns when to take the next one. reading says that the stacks
+// of ranks are read next.
+func (n *nodeWatch) add(sample machine.Sample, reading bool) time.Duration {
+	report, send, next := n.tracker.Add(sample, reading)
+	if send && !n.session.Lifecycle.IsDisconnected() {
+		n.session.Send(&Unchanged{report})
+	}
+	return next
+}
+
+// sampler returns a function that takes a sample of the present ranks. Any goroutine may call the function.
+func (n *nodeWatch) sampler() func() machine.Sample {
+	var ranks []watchedRank
+	for _, r := range n.session.Ranks() {
+		state := r.PMIState()
+		n.pmi = n.pmi || state != job.PMIUnused
+		w := watchedRank{number: r.Number, state: uint64(state)<<32 | uint64(r.Barrier())}
+		if r.IsAlive() {
+			w.pid = r.Child.PID
+		}
+		ranks = append(ranks, w)
+	}
+	pmi := n.pmi
+	return func() machine.Sample {
+		s := readSample(ranks)
+		s.PMI = pmi
+		return s
+	}
+}

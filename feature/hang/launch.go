@@ -1,0 +1,76 @@
+package hang
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/feature/hang/machine"
+	"remshell/launch"
+	"remshell/launch/supervise"
+)
+
+func init() { launch.Register(launch.Feature{Name: "hang", Attach: attach}) }
+
+// A watcher watches one attempt of a job.
+type watcher struct {
+	job   *launch.Job
+	ends  bool
+	watch *machine.Watch
+}
+
+func attach(j *launch.Job) {
+	setting, has := launch.SettingOf[*Watching](j)
+	if !has {
+		return
+	}
+	w := &watcher{job: j, ends: setting.Ends, watch: machine.NewWatch(machine.Policy{After: setting.After, Plain: setting.Plain}, nil)}
+	j.Hooks.GroupStarts.Add(func(g *launch.Group) {
+		for _, n := range g.Nodes {
+			w.watch.AddNode(n.Key)
+		}
+	})
+	remove := func(n *launch.Node) { w.watch.RemoveNode(n.Key) }
+	j.Hooks.NodeDrained.Add(remove)
+	j.Hooks.NodeLost.Add(remove)
+	launch.Handle(j, func(n *launch.Node, m *Unchanged) []supervise.Event {
+		w.watch.AddReport(n.Key, m.Report, time.Now())
+		return nil
+	})
+	j.Hooks.Due.Add(w.due)
+}
+
+// due reads the stacks of all ranks if nothing has changed for long.
+func (w *watcher) due(now time.Time) time.Time {
+	if w.job.State.Phase != supervise.Running {
+		return time.Time{}
+	}
+	w.watch.Suspend(w.job.IsSuspended(), now)
+	read, next := w.watch.NextReading(now)
+	if read {
+		w.job.SendAll(&TakeSample{}) // before the processes are stopped
+		w.job.Stacks.Read(func(s launch.StackSummary) { w.job.Post(func() []supervise.Event { return w.decide(s, time.Now()) }) })
+	}
+	return next
+}
+
+// decide reports that the job makes no progress, if that is so. It returns the events that end the job.
+func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event {
+	j := w.job
+	hangs, quiet := w.watch.AddReading(machine.Reading{Groups: s.Report.Groups[:len(s.Calls)], Calls: s.Calls, Size: len(j.RankNodes().NodeOfRank), Moved: s.Moved}, now)
+	if !hangs || j.State.Phase != supervise.Running {
+		return nil
+	}
+	line := headline(quiet, s)
+	report := "mpiexec: " + line + "\n" + s.Text
+	if !w.ends {
+		report += "  all calls: mpijob status " + string(j.Plan.Job) + " --stacks\n"
+	}
+	fmt.Fprint(j.Env.Err, report)
+	if !w.ends {
+		return nil
+	}
+	if s.Likely != "" {
+		line += "; " + s.Likely
+	}
+	return []supervise.Event{supervise.Failure{Kind: supervise.NoProgress, Text: line}}
+}

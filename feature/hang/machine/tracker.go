@@ -1,0 +1,97 @@
+/*
+Package machine decides when a job makes no progress. It performs no I/O and reads no clock.
+
+	helper:   a Sample of /proc, some in each --hang time --Tracker--> Report: how long nothing has changed on the node
+	mpiexec:  Reports of all nodes --Watch--> read all stacks, four times --Watch--> tell the user, or wait twice as long
+
+A job makes progress in doubt: a rank that computes, sleeps for a time, waits for the user or is traced by a debugger goes
+on by itself, and so does a rank whose stack has changed between two readings.
+*/
+package machine
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// A Sample is what the processes of a node's ranks have done so far.
+type Sample struct {
+	At        time.Time
+	Signature uint64 // changes with the processes, their bytes read and written, and the PMI states of ranks
+	PMI       bool   // a rank has called PMI
+	User      bool   // a process waits for its standard input, or for a reader of its output
+	Ranks     map[int]RankSample
+}
+
+// A RankSample is what the processes of one rank have done so far.
+type RankSample struct {
+	CPU    time.Duration // of all its processes
+	Wakeup uint64        // how often its main thread has gone to sleep in the kernel
+	Sleeps bool          // its main thread sleeps for a time
+}
+
+// A Report says that nothing has changed on a node. The zero Report says that something has.
+type Report struct {
+	For   time.Duration // how long nothing has changed
+	PMI   bool
+	User  bool
+	Awake []int // ranks that have used a CPU, or have been awake at times, or sleep for a time
+}
+
+// A Tracker makes the reports of a node from samples.
+type Tracker struct {
+	After time.Duration // as in Policy
+
+	changed  time.Time // when something changed last
+	last     Sample
+	earlier  []Sample // since something changed, and since the last reading of stacks; oldest first
+	reported bool     // the last report says that nothing has changed
+}
+
+// awakeShare is the part of a CPU that a rank must use to be awake.
+const awakeShare = 0.01
+
+// Add adds a sample. If reading is true, it was requested, and the stacks of ranks are read after it. If send is true, the
+// report is for mpiexec. next is when to take the next sample.
+func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Duration) {
+	if t.changed.IsZero() || s.Signature != t.last.Signature {
+		t.changed, t.earlier = s.At, nil
+	}
+	t.last = s
+	quiet := s.At.Sub(t.changed)
+	every := min(max(t.After, quiet)/12, time.Minute)
+	begin := t.After - (rounds-1)*spacing(t.After)
+	if quiet >= begin {
+		r = Report{For: quiet, PMI: s.PMI, User: s.User, Awake: t.awake(quiet / 2)}
+	}
+	if t.earlier = append(t.earlier, s); reading { // it stops the processes for a moment, so they wake up
+		t.earlier = nil
+	}
+	if quiet < begin {
+		send, t.reported = t.reported, false
+		return r, send, min(every, begin-quiet)
+	}
+	t.reported = true
+	return r, true, every
+}
+
+// awake returns the ranks that have been awake in about the last time of this length. Ranks for which that is unknown are
+// among them.
+func (t *Tracker) awake(window time.Duration) (ranks []int) {
+	var base Sample
+	for _, s := range t.earlier {
+		if base.At.IsZero() || t.last.At.Sub(s.At) >= window {
+			base = s
+		}
+	}
+	span := t.last.At.Sub(base.At)
+	for _, rank := range slices.Sorted(maps.Keys(t.last.Ranks)) {
+		now := t.last.Ranks[rank]
+		was, known := base.Ranks[rank]
+		if !known || now.CPU-was.CPU > time.Duration(awakeShare*float64(span)) || now.Wakeup != was.Wakeup || now.Sleeps {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}

@@ -1,0 +1,191 @@
+package machine
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/job"
+)
+
+// A Policy says what is watched.
+type Policy struct {
+	After time.Duration // how long nothing changes before that is reported
+	Plain bool          // also programs that do not call PMI
+}
+
+// rounds is how many times the stacks are read before a report. In between, ranks that seem to hang may move.
+const rounds = 4
+
+// spacing returns the time between two readings.
+func spacing(after time.Duration) time.Duration { return min(after/30, 2*time.Second) }
+
+// A Watch decides about one attempt of a job. Its methods take the present time.
+type Watch struct {
+	Policy
+	nodes     map[int]*node // by key; those without ranks are not there
+	suspended bool
+	resumed   time.Time // when the ranks were continued last
+	doublings int       // of Policy.After, until the next report
+	round     int       // how many readings have found that the job hangs
+	reading   bool      // the stacks are being read
+	since     time.Time // when something changed last on any node, as of the first reading
+}
+
+// A node is what a node has reported.
+type node struct {
+	Report
+	at    time.Time
+	since time.Time // when something changed last; unset: it changes
+}
+
+// NewWatch returns the Watch of a job that runs on nodes with these keys.
+func NewWatch(p Policy, nodes []int) *Watch {
+	w := &Watch{Policy: p, nodes: make(map[int]*node)}
+	for _, key := range nodes {
+		w.AddNode(key)
+	}
+	return w
+}
+
+// AddNode adds a node, on which ranks are started. It does nothing if the node is there.
+func (w *Watch) AddNode(key int) {
+	if w.nodes[key] == nil {
+		w.nodes[key] = new(node)
+		w.progress()
+	}
+}
+
+// RemoveNode removes a node on which no ranks run any more.
+func (w *Watch) RemoveNode(key int) {
+	if w.nodes[key] != nil {
+		delete(w.nodes, key)
+		w.progress()
+	}
+}
+
+// AddReport adds the report of a node.
+func (w *Watch) AddReport(key int, r Report, now time.Time) {
+	n := w.nodes[key]
+	if n == nil {
+		return
+	}
+	since := now.Add(-r.For)
+	switch {
+	case r.For == 0:
+		n.since = time.Time{}
+		w.progress()
+	case n.since.IsZero() || since.Sub(n.since) > w.After/4: // something has changed meanwhile
+		n.since = since
+		w.progress()
+	}
+	n.Report, n.at = r, now
+}
+
+// Suspend says that the ranks are stopped, or run again.
+func (w *Watch) Suspend(stopped bool, now time.Time) {
+	if w.suspended && !stopped {
+		w.resumed = now
+		w.progress()
+	}
+	w.suspended = stopped
+}
+
+// progress forgets what was found so far, because something has changed.
+func (w *Watch) progress() { w.doublings, w.round = 0, 0 }
+
+// quietSince returns when something has changed last. quiet is false if something changes, or if the job is not watched now.
+func (w *Watch) quietSince() (since time.Time, quiet bool) {
+	since = w.resumed
+	pmi := w.Plain
+	for _, n := range w.nodes {
+		if n.since.IsZero() || n.User {
+			return since, false
+		}
+		if n.since.After(since) {
+			since = n.since
+		}
+		pmi = pmi || n.PMI
+	}
+	return since, pmi && !w.suspended && len(w.nodes) > 0
+}
+
+// NextReading says whether the stacks are to be read now. Otherwise it returns when to ask again; the zero time means after
+// the next change.
+func (w *Watch) NextReading(now time.Time) (read bool, next time.Time) {
+	since, quiet := w.quietSince()
+	if !quiet || w.reading {
+		return false, time.Time{}
+	}
+	at := since.Add(w.After<<w.doublings - time.Duration(rounds-1-w.round)*spacing(w.After))
+	if now.Before(at) {
+		return false, at
+	}
+	w.reading, w.since = true, since
+	return true, time.Time{}
+}
+
+// A Reading is what the stacks of all ranks say.
+type Reading struct {
+	Groups []job.StackGroup // of main threads
+	Calls  []string         // by group, the MPI call that it is in; empty: none
+	Size   int              // ranks of the job
+	Moved  []int            // ranks that have done something since the last reading
+}
+
+// AddReading adds the stacks that NextReading has asked for. If hangs is true, the job makes no progress, and has made none
+// for this time.
+func (w *Watch) AddReading(r Reading, now time.Time) (hangs bool, quiet time.Duration) {
+	w.reading = false
+	since, stays := w.quietSince()
+	if !stays || since != w.since {
+		w.round = 0
+		return false, 0
+	}
+	if w.goesOn(r) {
+		w.round = 0
+		w.wait(now.Sub(since))
+		return false, 0
+	}
+	if w.round++; w.round < rounds {
+		return false, 0
+	}
+	w.round = 0
+	quiet = now.Sub(since)
+	w.wait(quiet)
+	return true, quiet
+}
+
+// wait doubles the time until the next reading, which is later than quiet.
+func (w *Watch) wait(quiet time.Duration) {
+	const most = 20 // doublings: two years of minutes
+	for w.doublings < most && w.After<<w.doublings <= quiet+rounds*spacing(w.After) {
+		w.doublings++
+	}
+}
+
+// goesOn reports whether a rank may go on by itself.
+func (w *Watch) goesOn(r Reading) bool {
+	var awake, seen []int
+	for _, n := range w.nodes {
+		awake = append(awake, n.Awake...)
+	}
+	for i, g := range r.Groups {
+		seen = append(seen, g.Ranks...)
+		if r.Calls[i] == "" && g.State != job.StackStopped && g.State != job.StackEnded && (g.State == job.StackRuns || w.round == 0 && containsAny(awake, g.Ranks)) {
+			return true
+		}
+		if strings.HasSuffix(g.Note, debuggerNote) {
+			return true
+		}
+	}
+	slices.Sort(seen)
+	return len(slices.Compact(seen)) < r.Size || w.round > 0 && len(r.Moved) > 0
+}
+
+// debuggerNote ends the note of a group that a debugger traces.
+const debuggerNote = "traces it already"
+
+func containsAny(list, ranks []int) bool {
+	return slices.ContainsFunc(ranks, func(rank int) bool { return slices.Contains(list, rank) })
+}

@@ -1,0 +1,64 @@
+package hang
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"remshell/cli/option"
+	"remshell/cli/setup"
+)
+
+// Options are the options of the feature.
+type Options struct {
+	Hang       *option.Seconds `name:"--hang" after:"timeout" takes:"attached" arg:"TIME" implied:"60" least:"0" topic:"" under:"Life cycle" help:"report if nothing changes for TIME (60); 0: never"`
+	HangAction string          `name:"--hang-action" after:"timeout" arg:"WHAT" words:"report,end" topic:"" under:"Life cycle" help:"what --hang does: report, or end the job"`
+}
+
+const texts = `
+--hang
+  If for TIME no rank has read or written anything, started or ended a process, or gone on in PMI, mpiexec reads the
+  stacks of all ranks. If no rank can go on by itself, mpiexec prints what each one waits for, and which rank seems to
+  keep the others waiting. It reports again after twice the time. A rank that computes, sleeps for a time or waits for
+  standard input goes on by itself, so nothing is reported. Without the option, mpiexec watches programs that have called
+  MPI_Init, if its standard error is a terminal or the variable CI is set. With the option, it watches all programs.
+
+--hang-action
+  end prints the same, and ends the job: the exit code is 124.
+`
+
+// defaultTime is the time of --hang without a value.
+const defaultTime = time.Minute
+
+func init() {
+	option.Register[Options](texts)
+	setup.Register(func(r *setup.Run) error {
+		if w := watchingFor(option.ValuesOf[Options](r.Line), r.OnTerminal || isCI(r.Environ)); w != nil {
+			r.OnLaunch(func() error {
+				r.Set(w)
+				return nil
+			})
+		}
+		return nil
+	})
+}
+
+// watchingFor returns how a job is watched, or nil if it is not. seen says that people read what mpiexec reports.
+func watchingFor(o Options, seen bool) *Watching {
+	w := &Watching{After: defaultTime, Plain: o.Hang != nil, Ends: o.HangAction == "end"}
+	if o.Hang != nil {
+		w.After = o.Hang.Duration()
+	}
+	if w.After == 0 || o.Hang == nil && o.HangAction == "" && !seen {
+		return nil
+	}
+	return w
+}
+
+// isCI reports whether a service for continuous integration has started mpiexec.
+func isCI(environ []string) bool {
+	return slices.ContainsFunc(environ, func(v string) bool {
+		value, is := strings.CutPrefix(v, "CI=")
+		return is && value != "" && value != "false" && value != "0"
+	})
+}

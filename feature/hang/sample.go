@@ -1,0 +1,141 @@
+//go:build linux
+
+package hang
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remshell/feature/hang/machine"
+	"remshell/proc"
+)
+
+// A watchedRank is a rank of which samples are taken.
+type watchedRank struct {
+	number int
+	state  uint64 // its PMI state and barrier
+	pid    int    // 0: it does not run
+}
+
+// readSample reads /proc. It stops no process.
+func readSample(ranks []watchedRank) machine.Sample {
+	s := machine.Sample{At: time.Now(), Ranks: make(map[int]machine.RankSample, len(ranks))}
+	slices.SortFunc(ranks, func(a, b watchedRank) int { return a.number - b.number })
+	tree, sum := proc.ReadTree(), fnv.New64a()
+	var buf []byte
+	add := func(values ...uint64) {
+		buf = buf[:0]
+		for _, v := range values {
+			buf = binary.LittleEndian.AppendUint64(buf, v)
+		}
+		sum.Write(buf)
+	}
+	for _, r := range ranks {
+		add(uint64(r.number), r.state, uint64(r.pid))
+		if r.pid == 0 {
+			continue
+		}
+		worker := tree.ActiveChild(r.pid)
+		one := machine.RankSample{Wakeup: wakeups(worker), Sleeps: sleepsForATime(worker)}
+		for _, pid := range append([]int{r.pid}, descendants(tree, r.pid)...) {
+			one.CPU += cpuTime(pid)
+			add(uint64(pid))
+			add(ioBytes(pid)...)
+			s.User = s.User || waitsForUser(pid)
+		}
+		s.Ranks[r.number] = one
+	}
+	s.Signature = sum.Sum64()
+	return s
+}
+
+// descendants returns the processes below pid, sorted by their parents.
+func descendants(tree proc.Tree, pid int) (all []int) {
+	for _, child := range tree[pid] {
+		all = append(all, child.PID)
+		all = append(all, descendants(tree, child.PID)...)
+	}
+	return all
+}
+
+// cpuTime returns the CPU time of a process, without its children. It is 0 if the process is gone.
+func cpuTime(pid int) time.Duration {
+	var t unix.Timespec
+	const scheduled = 2 // CPUCLOCK_SCHED, include/linux/posix-timers.h
+	if unix.ClockGettime(int32(^pid<<3|scheduled), &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// wakeups returns how often the first thread of a process has gone to sleep in the kernel.
+func wakeups(pid int) (n uint64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, pid))
+	_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+	line, _, _ := strings.Cut(rest, "\n")
+	n, _ = strconv.ParseUint(strings.TrimSpace(line), 10, 64)
+	return n
+}
+
+// ioBytes returns the counters of bytes in proc_pid_io(5): what the process and the children that it has waited for have
+// read and written. It returns nil if this is not permitted.
+func ioBytes(pid int) (counters []uint64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		if name == "syscr" || name == "syscw" { // polling counts there
+			continue
+		}
+		n, _ := strconv.ParseUint(value, 10, 64)
+		counters = append(counters, n)
+	}
+	return counters
+}
+
+// waitsForUser reports whether the first thread of a process waits for its standard input, or for a reader of its output.
+func waitsForUser(pid int) bool {
+	number, argument := systemCall(pid)
+	switch number {
+	case unix.SYS_READ, unix.SYS_READV:
+		return argument == "0x0"
+	case unix.SYS_WRITE, unix.SYS_WRITEV:
+		return argument == "0x1" || argument == "0x2"
+	}
+	return false
+}
+
+// sleepsForATime reports whether the first thread of a process sleeps until a time that it has set. If a tracer has
+// stopped it meanwhile, the kernel shows restart_syscall(2), and the function in which it waits tells whether it sleeps.
+func sleepsForATime(pid int) bool {
+	switch number, _ := systemCall(pid); number {
+	case unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP:
+		return true
+	case unix.SYS_RESTART_SYSCALL:
+		in := proc.WaitChannel(pid)
+		return !strings.Contains(in, "poll") && !strings.Contains(in, "futex")
+	}
+	return false
+}
+
+// systemCall returns the number of the system call in which the first thread of a process waits, and its first argument.
+// The number is -1 if the thread runs, or the kernel does not show it.
+func systemCall(pid int) (number int, argument string) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return -1, ""
+	}
+	number, err := strconv.Atoi(fields[0])
+	if err != nil {
+		return -1, ""
+	}
+	return number, fields[1]
+}

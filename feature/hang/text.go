@@ -1,0 +1,56 @@
+package hang
+
+import (
+	"fmt"
+	"time"
+
+	"remshell/job"
+	"remshell/launch"
+	"remshell/text"
+)
+
+// headline returns the first line of a report: for how long the job has made no progress, and what most ranks do.
+func headline(quiet time.Duration, s launch.StackSummary) string {
+	counts := make(map[string]int)
+	all, most := 0, ""
+	for i, call := range s.Calls {
+		n := len(s.Report.Groups[i].Ranks)
+		all += n
+		if call == "" || s.Report.Groups[i].State == job.StackStopped {
+			continue
+		}
+		if counts[call] += n; most == "" || counts[call] > counts[most] {
+			most = call
+		}
+	}
+	line := "no progress for " + quietText(quiet) + ": "
+	switch in := counts[most]; {
+	case most == "" && all == 1:
+		return line + "the rank waits outside of MPI"
+	case most == "":
+		return line + fmt.Sprintf("all %d ranks wait outside of MPI", all)
+	case all == 1:
+		return line + "the rank waits in " + most
+	case in == all:
+		return line + fmt.Sprintf("all %d ranks wait in %s", all, most)
+	case in == 1:
+		return line + fmt.Sprintf("1 of %s waits in %s, %s", text.Count(all, "rank"), most, others(all-in))
+	default:
+		return line + fmt.Sprintf("%d of %s wait in %s, %s", in, text.Count(all, "rank"), most, others(all-in))
+	}
+}
+
+func others(n int) string {
+	if n == 1 {
+		return "1 does something else"
+	}
+	return fmt.Sprintf("%d do something else", n)
+}
+
+// quietText returns a time in seconds, or in minutes if it is long.
+func quietText(d time.Duration) string {
+	if d < 10*time.Minute {
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.0f min", d.Minutes())
+}
